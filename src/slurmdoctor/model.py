@@ -1,0 +1,327 @@
+"""The types that flow through slurmdoctor, in the order in which data meets them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Role = Literal["root", "cascade", "either", "confirmation", "hint"]
+"""How a line stands in the chain of events.
+
+root          may start a failure
+cascade       follows another failure; the answer only where no root is found
+either        the order of events decides
+confirmation  a later witness (slurmstepd's oom_kill, NODE FAIL) of what killed a silent rank
+hint          noise unless the job failed and nothing better explains it
+"""
+
+Confidence = Literal["high", "medium", "low"]
+Verdict = Literal["failed", "no-failure", "unknown"]
+RetryAdvice = Literal["as-is", "elsewhere", "after-fix", "resume"]
+ExitClass = Literal[
+    "ok", "python-error", "usage-error", "oom-killed", "killed", "terminated", "segfault", "abort",
+    "bus-error", "interrupted", "time-limit", "not-executable", "not-found", "other", "unknown",
+]  # fmt: skip
+
+
+# ── knowledge: what the rule files say ───────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One way in which a known program prints a cause."""
+
+    id: str
+    """Stable, `<cause>/<name>`; shown in the verdict."""
+    cause: str
+    role: Role
+    """The rule's own role, or its cause's."""
+    source: str
+    """The program that prints it, and since which version."""
+    literals: tuple[str, ...]
+    """Any one of these, present in a line, admits the line to the regex."""
+    regex: str
+    """Searched (third-party `regex` syntax) in the line without its labels and colours.
+
+    Named groups become captures. `rank`, `local_rank`, `node`, `nodes`, `tasks`, `pid` name who failed.
+    """
+    on: Literal["line", "exception", "frame"] = "line"
+    """What the line must be: any line, an exception's own line (`pkg.SomeError: text`), or a traceback frame."""
+    match: tuple[str, ...] = ()
+    no_match: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """What to do about a cause; `{placeholders}` are filled from captures and facts."""
+
+    do: str
+    why: str | None = None
+    when: Mapping[str, Any] = field(default_factory=dict)
+    """Names (captures, facts, `rule`, `seen`) and the values they must have; `true` means present."""
+    reference: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """All that slurmdoctor knows of one cause: one file of the rules folder."""
+
+    id: str
+    family: str
+    title: str
+    """Completes "rank 13: ..."."""
+    role: Role
+    exit_classes: tuple[ExitClass, ...]
+    explains: frozenset[str]
+    """The causes that this one brings about."""
+    retry: RetryAdvice
+    summary: str
+    rules: tuple[Rule, ...]
+    fixes: tuple[Fix, ...]
+    verify: tuple[str, ...] = ()
+    falsepositives: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LineFormat:
+    """A label at the head of a line, as a launcher or logger prints it (`rules/formats.yaml`)."""
+
+    id: str
+    pattern: str
+    """Anchored at the start of what is left of the line; groups: rank, local_rank, node, time, pid, level."""
+    lock: float = 0.0
+    """Share of a source's lines that must carry it before it is believed; 0: always believed."""
+    samples: tuple[Mapping[str, Any], ...] = ()
+    no_match: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A line that tells the state of the job rather than a cause (`rules/signals.yaml`, `rules/facts.yaml`)."""
+
+    id: str
+    kind: Literal["progress", "finished", "survived", "attempt", "fact"]
+    literals: tuple[str, ...]
+    regex: str
+    match: tuple[str, ...] = ()
+    no_match: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """Everything read from the rule files."""
+
+    causes: Mapping[str, Cause]
+    formats: tuple[LineFormat, ...]
+    signals: tuple[Signal, ...]
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """All rules of all causes, in the order of their ids."""
+        return tuple(rule for cause in self.causes.values() for rule in cause.rules)
+
+
+# ── scan: what the log says ──────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who said a line, and when. Each field is read from the log, or None: never guessed."""
+
+    rank: int | None = None
+    local_rank: int | None = None
+    node: str | None = None
+    time: float | None = None
+    """Seconds since the epoch as if the stamp were UTC; the year may be assumed (see `dated`)."""
+    dated: bool = False
+    """Whether the stamp held a year."""
+    pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One line of one source that a rule or a reader took."""
+
+    source: int
+    offset: int
+    line: int
+    """1-based."""
+    text: str
+    """The line without labels, colour and line end."""
+    raw: str
+    """The line as printed, without its line end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to a rank: the unit that inference reasons about."""
+
+    cause: str
+    role: Role
+    rule: str
+    origin: Origin
+    hit: Hit
+    order: int
+    """Position in the whole job's text, over all sources; comparable between events."""
+    captures: Mapping[str, str] = field(default_factory=dict)
+    traceback: tuple[str, ...] = ()
+    """The frames and the exception's line, outermost first, where the event is a traceback."""
+    group: int = 0
+    """Events of one chained traceback, or of one rank's burst, share a group."""
+    count: int = 1
+    survived: bool = False
+    """The same rank, or the job as a whole, went on after it."""
+    last_order: int = 0
+    exit_code: int | None = None
+    """For witnesses of a death: the code as printed, negative for a signal."""
+    witness: str = ""
+    """Who says so, where it is not the rank itself: `torchelastic table`, `srun`, `slurmstepd`, `kernel`..."""
+
+
+# ── the answer ───────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class NamedCause:
+    id: str
+    family: str
+    title: str
+    rule: str | None
+    confidence: Confidence
+
+
+@dataclass(frozen=True, slots=True)
+class FirstFailure:
+    rank: int | None = None
+    local_rank: int | None = None
+    node: str | None = None
+    time: str | None = None
+    file: str | None = None
+    line: int | None = None
+    text: str | None = None
+    traceback: tuple[str, ...] = ()
+    how: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How the first failing process ended; `code` is null where only the signal is shown."""
+
+    code: int | None = None
+    signal: str | None = None
+    exit_class: ExitClass = "unknown"
+    step_code: int | None = None
+    how: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    file: str
+    line: int
+    text: str
+    rank: int | None
+    node: str | None
+    time: str | None
+    rule: str
+    cause: str
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Cascade:
+    cause: str
+    ranks: int
+    count: int
+    file: str
+    line: int
+    time: str | None
+    delay: float | None = None
+    """Seconds after the first failure, where both times are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    id: str
+    confidence: Confidence
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    do: str
+    why: str | None = None
+    reference: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    advice: RetryAdvice
+    why: str
+    exclude_nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RankGroup:
+    """Ranks that stand alike in the failure (`diagnose --ranks`)."""
+
+    standing: Literal["first", "suspect", "collateral", "waiting", "silent", "finished"]
+    ranks: tuple[int, ...]
+    why: str
+    file: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What was read, and what was not there to read."""
+
+    bytes: int = 0
+    lines: int = 0
+    files: int = 0
+    ranks_seen: int = 0
+    silent_ranks: tuple[int, ...] = ()
+    order: Literal["timestamps", "file", "unknown"] = "unknown"
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The verdict on a job, with everything that proves it."""
+
+    verdict: Verdict
+    cause: NamedCause | None = None
+    first_failure: FirstFailure | None = None
+    exit: Exit = field(default_factory=Exit)
+    evidence: tuple[Evidence, ...] = ()
+    cascade: tuple[Cascade, ...] = ()
+    others: tuple[Rival, ...] = ()
+    reasons: tuple[str, ...] = ()
+    fixes: tuple[Remedy, ...] = ()
+    verify: tuple[str, ...] = ()
+    retry: Retry | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    coverage: Coverage = field(default_factory=Coverage)
+    ranks: tuple[RankGroup, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON contract, schema_version 1 (`slurmdoctor/report/schema.json`)."""
+        from slurmdoctor.report.json import to_dict
+
+        return to_dict(self)
+
+
+class UserError(Exception):
+    """A bad call or bad input: one line that says what is wrong, and one that says how to mend it."""
+
+    def __init__(self, message: str, mend: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.mend = mend
+
+    def __str__(self) -> str:
+        return f"{self.message}: {self.mend}" if self.mend else self.message
+
+
