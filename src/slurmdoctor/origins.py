@@ -1,0 +1,253 @@
+"""Who said a line, and when: peels labels and time stamps off the head of a line.
+
+The formats are data (`rules/formats.yaml`). Labels that ordinary text can look like (`6: `, `host: `) are believed only
+in sources where most lines carry them: a source locks on to its formats by a sample of its lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+from functools import lru_cache
+from typing import Any
+
+import regex
+
+from slurmdoctor.model import LineFormat, Origin
+
+ANSI = regex.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+"""Terminal escape sequences: CSI, OSC, two-character ones (ECMA-48)."""
+_LOST_ESCAPE = regex.compile(r"\[(?:\d{1,2}(?:;\d{1,3})*)m")
+"""A colour sequence whose ESC byte was lost on the way (pastes, NUL stripping)."""
+_UNLABELLED = regex.compile(r"\s*$|srun: |slurmstepd|\s*(?:\^|~)+\s*$|={10,}|-{10,}|```")
+_TIME_FORMATS = frozenset({"iso-time", "syslog", "clock"})
+_MAX_LABELS = 8
+ASSUMED_YEAR = 2000
+"""Stamps without a year are placed in this one (a leap year) unless the log names its year elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a source's lines have in common, learnt from a sample of them."""
+
+    locked: frozenset[str] = frozenset()
+    """Ids of the ambiguous formats that this source uses."""
+    outer_rank_is_local: bool = False
+    """`[rank4]:[rank12]:`, torchrun --tee with --role rank: the outer number is a local rank."""
+    label_is_node: bool = False
+    """srun's label counts torchrun agents, one a node: it is no rank."""
+    year: int = ASSUMED_YEAR
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> regex.Pattern[str]:
+    return regex.compile(pattern)
+
+
+def clean(line: str) -> str:
+    """The line without colour, NUL bytes and line end."""
+    if "\x1b" in line:
+        line = ANSI.sub("", line)
+    if "\x00" in line:
+        line = line.replace("\x00", "")
+    if "m" in line and _LOST_ESCAPE.match(line):
+        line = _LOST_ESCAPE.sub("", line)
+    return line.rstrip("\r\n")
+
+
+def peel(line: str, formats: Sequence[LineFormat], traits: Traits | None = None) -> tuple[Origin, str]:
+    """Split a line into its origin and its text.
+
+    Without `traits` every format is believed, which is right for a rule's examples only.
+    """
+    text = clean(line)
+    found: dict[str, Any] = {}
+    ranks: list[int] = []
+    after_time = False
+    for _ in range(_MAX_LABELS):
+        for form in formats:
+            if form.lock and traits is not None and form.id not in traits.locked:
+                continue
+            if form.id == "level-word" and not after_time:
+                continue
+            if form.lock and (found or ranks) and form.id != "container":
+                continue  # ambiguous labels stand first on a line or nowhere
+            matched = _compiled(form.pattern).match(text)
+            if matched is None:
+                continue
+            _take(form.id, matched.groupdict(), found, ranks, traits or Traits())
+            if matched.end() == 0:
+                return _origin(found, ranks, traits), text
+            text = text[matched.end() :]
+            after_time = form.id in _TIME_FORMATS
+            break
+        else:
+            break
+    return _origin(found, ranks, traits), text
+
+
+def _take(form: str, groups: Mapping[str, str | None], found: dict[str, Any], ranks: list[int], traits: Traits) -> None:
+    for name, value in groups.items():
+        if value is None:
+            continue
+        if name == "rank":
+            if form == "srun-label" and traits.label_is_node:
+                found.setdefault("node_rank", int(value))
+            elif int(value) >= 0:
+                ranks.append(int(value))
+        elif name in ("local_rank", "pid", "node_rank"):
+            found.setdefault(name, int(value))
+        elif name == "time":
+            stamp = parse_time(value, traits.year)
+            if stamp is not None:
+                # the program's own clock is nearer to the event than a collector's stamp before it
+                found["time"], found["dated"] = stamp
+        else:
+            found.setdefault(name, value)
+
+
+def _origin(found: Mapping[str, Any], ranks: Sequence[int], traits: Traits | None) -> Origin:
+    rank = ranks[-1] if ranks else None
+    local = found.get("local_rank")
+    if traits is not None and traits.outer_rank_is_local and ranks:
+        local = ranks[0]
+        rank = ranks[-1] if len(ranks) > 1 else None
+    return Origin(
+        rank=rank,
+        local_rank=local,
+        node=found.get("node"),
+        time=found.get("time"),
+        dated=found.get("dated", False),
+        pid=found.get("pid"),
+    )
+
+
+def learn(lines: Iterable[str], formats: Sequence[LineFormat]) -> Traits:
+    """What a sample of a source's lines tells of its labels."""
+    sample = [text for line in lines if (text := clean(line)) and not _UNLABELLED.match(text)]
+    locked = set()
+    for form in formats:
+        if not form.lock or not sample:
+            continue
+        matched = [m for line in sample if (m := _compiled(form.pattern).match(line))]
+        if len(matched) >= max(2, form.lock * len(sample)) or (len(sample) <= 2 and len(matched) == len(sample)):
+            locked.add(form.id)
+    if "srun-label" in locked and "viewer-number" in locked:
+        locked.discard("viewer-number")
+    if "pdsh" in locked and not _few_hosts(sample, formats):
+        locked.discard("pdsh")
+    year = next((y for line in sample if (y := _year(line))), ASSUMED_YEAR)
+    return Traits(frozenset(locked), _outer_is_local(sample), _label_is_node(sample, locked), year)
+
+
+def merge(traits: Traits, job: Iterable[Traits]) -> Traits:
+    """A source's traits, with what only the other sources of the job tell (the year)."""
+    years = [t.year for t in (traits, *job) if t.year != ASSUMED_YEAR]
+    return replace(traits, year=years[0]) if years else traits
+
+
+_DOUBLE_RANK = regex.compile(r"\[rank(\d+)\]:\[rank(\d+)\]:")
+_INNER_RANK = regex.compile(r"[ ]*(\d{1,5}):[ ](?:\S+ ){0,4}?\[(?:rank(?P<rank>\d+)|default(?P<local>\d+))\]")
+_AGENT = regex.compile(r"[ ]*\d{1,5}: .*(?:torch/distributed/(?:elastic|run)|torch\.distributed\.(?:elastic|run))")
+_YEAR = regex.compile(r"(?<!\d)(20[12]\d)[-/][01]\d[-/][0-3]\d[T _]\d\d:\d\d")
+
+
+def _outer_is_local(sample: Sequence[str]) -> bool:
+    return any(m[1] != m[2] for line in sample if (m := _DOUBLE_RANK.search(line)))
+
+
+def _label_is_node(sample: Sequence[str], locked: set[str]) -> bool:
+    if "srun-label" not in locked:
+        return False
+    differs = agrees = 0
+    for line in sample:
+        inner = _INNER_RANK.match(line)
+        if inner and inner["rank"] is not None:
+            agrees, differs = agrees + (inner[1] == inner["rank"]), differs + (inner[1] != inner["rank"])
+        elif inner:
+            return True
+    if differs or agrees:
+        return differs > agrees
+    return any(_AGENT.match(line) for line in sample)
+
+
+def _few_hosts(sample: Sequence[str], formats: Sequence[LineFormat]) -> bool:
+    pattern = next(_compiled(f.pattern) for f in formats if f.id == "pdsh")
+    hosts = {m["node"] for line in sample if (m := pattern.match(line))}
+    return len(hosts) <= max(2, len(sample) // 3) and all(any(c.isdigit() for c in h) for h in hosts)
+
+
+def _year(line: str) -> int | None:
+    found = _YEAR.search(line)
+    return int(found[1]) if found else None
+
+
+# ── time stamps ──────────────────────────────────────────────────────────────────────────────
+
+_ISO = regex.compile(
+    r"(\d{4})[-/](\d\d)[-/](\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?"
+)
+_GLOG = regex.compile(r"(\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d+)")
+_SYSLOG = regex.compile(r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?: (\d{4}))?")
+_CLOCK = regex.compile(r"(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def parse_time(stamp: str, year: int = ASSUMED_YEAR) -> tuple[float, bool] | None:
+    """Seconds since the epoch, and whether the stamp held a date with a year. None where it is no time.
+
+    Knows ISO 8601 with its variants, glog's `MMDD HH:MM:SS.f` (the month's zero may be missing, as PyTorch prints it),
+    syslog's and dmesg's, and a bare clock, which is placed on 1 January.
+    """
+    if m := _ISO.fullmatch(stamp):
+        seconds = _seconds(int(m[1]), int(m[2]), int(m[3]), int(m[4]), int(m[5]), int(m[6]), m[7])
+        if seconds is not None and m[8] and m[8] != "Z":
+            sign = -1 if m[8][0] == "-" else 1
+            hours, minutes = int(m[8][1:3]), int(m[8][-2:])
+            seconds -= sign * timedelta(hours=hours, minutes=minutes).total_seconds()
+        return None if seconds is None else (seconds, True)
+    if m := _GLOG.fullmatch(stamp):
+        seconds = _seconds(year, int(m[1]), int(m[2]), int(m[3]), int(m[4]), int(m[5]), m[6])
+        return None if seconds is None else (seconds, year != ASSUMED_YEAR)
+    if (m := _SYSLOG.fullmatch(stamp)) and m[1] in _MONTHS:
+        named = int(m[7]) if m[7] else year
+        seconds = _seconds(named, _MONTHS.index(m[1]) + 1, int(m[2]), int(m[3]), int(m[4]), int(m[5]), m[6])
+        return None if seconds is None else (seconds, named != ASSUMED_YEAR)
+    if m := _CLOCK.fullmatch(stamp):
+        seconds = _seconds(ASSUMED_YEAR, 1, 1, int(m[1]), int(m[2]), int(m[3]), m[4])
+        return None if seconds is None else (seconds, False)
+    return None
+
+
+def _seconds(year: int, month: int, day: int, hour: int, minute: int, second: int, fraction: str | None) -> float | None:
+    try:
+        moment = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=timezone.utc)
+    except ValueError:
+        return None
+    return (moment - _EPOCH).total_seconds() + (float(f"0.{fraction}") if fraction else 0.0)
+
+
+def format_time(time: float | None, dated: bool = True) -> str | None:
+    """ISO 8601 to the second; without a year as `--11-21T09:24:45`; a bare clock as `09:24:45`."""
+    if time is None:
+        return None
+    moment = _EPOCH + timedelta(seconds=time)
+    if dated:
+        return moment.strftime("%Y-%m-%dT%H:%M:%S")
+    if (moment.month, moment.day) == (1, 1):
+        return moment.strftime("%H:%M:%S")
+    return moment.strftime("--%m-%dT%H:%M:%S")
+
+
+# ── file names ───────────────────────────────────────────────────────────────────────────────
+
+
+def of_path(path: str, patterns: Sequence[LineFormat]) -> Mapping[str, str]:
+    """What a file's path says of the process that wrote it: rank, local_rank, task, node, attempt."""
+    for form in patterns:
+        found = _compiled(form.pattern).search(path)
+        if found is not None:
+            return {name: value for name, value in found.groupdict().items() if value is not None}
+    return {}
