@@ -95,6 +95,9 @@ class LineFormat:
     """Share of a source's lines that must carry it before it is believed; 0: always believed."""
     samples: tuple[Mapping[str, Any], ...] = ()
     no_match: tuple[str, ...] = ()
+    source: str = ""
+    after_time: bool = False
+    """Only believed directly after a label that held a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,9 @@ class Signal:
     regex: str
     match: tuple[str, ...] = ()
     no_match: tuple[str, ...] = ()
+    value: str | None = None
+    """What a fact is where its line says it by being there (`framework: megatron`), not by a group."""
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +122,8 @@ class Knowledge:
     causes: Mapping[str, Cause]
     formats: tuple[LineFormat, ...]
     signals: tuple[Signal, ...]
+    paths: tuple[LineFormat, ...] = ()
+    """What a file's path says of the process that wrote it (`paths:` of formats.yaml)."""
 
     @property
     def rules(self) -> tuple[Rule, ...]:
