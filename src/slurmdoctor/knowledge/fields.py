@@ -1,0 +1,178 @@
+"""Reading one field of a rule file: each reader takes a tree, returns its value, and names what is wrong."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import regex
+
+from slurmdoctor.knowledge.problems import Problems, did_you_mean, nearest
+from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
+
+Reader = Callable[[Tree, str, Problems], Any]
+"""(tree, the field's name, problems) → the value, or None after adding a problem."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    read: Reader
+    required: bool = False
+    default: Any = None
+    hint: str = ""
+    """What to write, where the field is missing."""
+
+
+def text(tree: Tree, name: str, problems: Problems) -> str | None:
+    if not isinstance(tree, Scalar):
+        problems.add(
+            tree.place, f"`{name}` must be one text, and this is {_kind(tree)}", "write one text, in quotes"
+        )
+        return None
+    if tree.kind == "null" or not tree.text.strip():
+        problems.add(tree.place, f"`{name}` is empty", "write its text, or remove the key")
+        return None
+    if tree.kind in ("bool", "int", "float") and not tree.quoted:
+        meant = {"bool": "true or false", "int": "a number", "float": "a number"}[tree.kind]
+        problems.add(
+            tree.place,
+            f"`{name}` must be text, and YAML reads `{tree.text}` as {meant}",
+            f"quote it: '{tree.text}'",
+        )
+        return None
+    return tree.text.strip("\n") if "\n" in tree.text else tree.text
+
+
+def line(most: int = 10_000) -> Reader:
+    def read(tree: Tree, name: str, problems: Problems) -> str | None:
+        value = text(tree, name, problems)
+        if value is not None and "\n" in value:
+            problems.add(tree.place, f"`{name}` holds more than one line", "write it as one line")
+            return None
+        if value is not None and len(value) > most:
+            problems.add(tree.place, f"`{name}` has {len(value)} characters", f"say it in at most {most}")
+            return None
+        return value
+
+    return read
+
+
+def one_of(*words: str) -> Reader:
+    def read(tree: Tree, name: str, problems: Problems) -> str | None:
+        if not isinstance(tree, Scalar):
+            problems.add(
+                tree.place,
+                f"`{name}` must be one word, and this is {_kind(tree)}",
+                f"write one of {', '.join(words)}",
+            )
+            return None
+        if tree.text not in words:
+            guess = nearest(tree.text, words)
+            mend = (f"did you mean `{guess}`? " if guess else "") + f"it is one of {', '.join(words)}"
+            problems.add(tree.place, f"`{tree.text}` is no {name.removesuffix('es')}", mend)
+            return None
+        return tree.text
+
+    return read
+
+
+def flag(tree: Tree, name: str, problems: Problems) -> bool | None:
+    if isinstance(tree, Scalar) and tree.text in ("true", "false") and not tree.quoted:
+        return tree.text == "true"
+    problems.add(tree.place, f"`{name}` must be true or false", "write true or false, without quotes")
+    return None
+
+
+def share(tree: Tree, name: str, problems: Problems) -> float | None:
+    if isinstance(tree, Scalar) and tree.kind in ("int", "float") and 0 <= float(tree.text) <= 1:
+        return float(tree.text)
+    problems.add(tree.place, f"`{name}` must be a share between 0 and 1", "write a number such as 0.6")
+    return None
+
+
+def pattern(tree: Tree, name: str, problems: Problems) -> str | None:
+    value = text(tree, name, problems)
+    if value is None:
+        return None
+    assert isinstance(tree, Scalar)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            regex.compile(value)
+    except (regex.error, FutureWarning, DeprecationWarning) as error:
+        at = getattr(error, "pos", None)
+        where = f", after `{value[max(0, at - 24) : at]}`" if at else ""
+        reason = getattr(error, "msg", str(error))
+        problems.add(tree.place, f"the regex does not compile: {reason}{where}", _regex_mend(reason))
+        return None
+    except Exception as error:  # `regex` lets an internal error through for some broken patterns
+        problems.add(tree.place, f"the regex does not compile: {error}", "simplify it")
+        return None
+    return value
+
+
+def list_of(item: Reader, *, least: int = 0) -> Reader:
+    def read(tree: Tree, name: str, problems: Problems) -> tuple[Any, ...] | None:
+        if not isinstance(tree, Rows):
+            kept = (
+                f"[{tree.text}]"
+                if isinstance(tree, Scalar) and len(tree.text) < 30 and not tree.quoted
+                else "['...']"
+            )
+            problems.add(
+                tree.place, f"`{name}` must be a list, and this is {_kind(tree)}", f"write {name}: {kept}"
+            )
+            return None
+        if len(tree.items) < least:
+            problems.add(tree.place, f"`{name}` is empty", "give at least one")
+        values = [item(row, name, problems) for row in tree.items]
+        return tuple(value for value in values if value is not None)
+
+    return read
+
+
+def record(tree: Tree, fields: Mapping[str, Field], name: str, problems: Problems) -> dict[str, Any] | None:
+    """A table read by its fields; None where anything in it is wrong."""
+    before = len(problems)
+    if not isinstance(tree, Table):
+        problems.add(
+            tree.place,
+            f"{name} must be a table of keys, and this is {_kind(tree)}",
+            f"write keys such as {', '.join(list(fields)[:3])}",
+        )
+        return None
+    values: dict[str, Any] = {key: field.default for key, field in fields.items()}
+    for key, value in tree.items.items():
+        if key in fields:
+            values[key] = fields[key].read(value, key, problems)
+        else:
+            mend = did_you_mean(key, set(fields) - set(tree.items), f"known here: {', '.join(fields)}")
+            problems.add(tree.keys[key], f"{name} has no key `{key}`", mend)
+    unknown = [key for key in tree.items if key not in fields]
+    for key, field in fields.items():
+        # A misspelt key is told once, as unknown; not again as missing.
+        if field.required and key not in tree.items and not any(nearest(word, [key]) for word in unknown):
+            problems.add(tree.place, f"{name} lacks `{key}`", field.hint or f"add `{key}:`")
+    return values if len(problems) == before else None
+
+
+def _kind(tree: Tree) -> str:
+    if isinstance(tree, Rows):
+        return "a list"
+    return "a table of keys" if isinstance(tree, Table) else "one value"
+
+
+def _regex_mend(reason: str) -> str:
+    for words, mend in (
+        ("missing )", "close the group, or escape a bracket that is meant as text: \\("),
+        ("unbalanced", "open the group, or escape a bracket that is meant as text: \\)"),
+        ("unterminated character set", "close the set, or escape a bracket that is meant as text: \\["),
+        ("nothing to repeat", "put something before the * + ? or {, or escape it"),
+        ("multiple repeat", "group what is repeated, or escape the second sign"),
+        ("nested set", "escape the inner bracket: \\["),
+    ):
+        if words in reason.lower():
+            return mend
+    return "escape the signs that are meant as text (. * + ? ( ) [ ] { } | ^ $ \\)"

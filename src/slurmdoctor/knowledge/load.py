@@ -1,0 +1,22 @@
+"""The one way to the rules: `load(folders)`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from slurmdoctor.knowledge.problems import RuleError
+from slurmdoctor.model import Knowledge
+
+
+def load(folders: Sequence[Path], *, cache: bool = True) -> Knowledge:
+    """Everything the folders' rule files say; a RuleError that tells all mistakes where there are any.
+
+    The first folder is ours; later ones add to it, override it, or silence parts of it.
+    """
+    from slurmdoctor.knowledge.read import read  # imports yaml and regex
+
+    shelf = read(folders)
+    if shelf.problems:
+        raise RuleError(shelf.problems)
+    return shelf.knowledge

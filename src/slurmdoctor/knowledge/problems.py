@@ -1,0 +1,71 @@
+"""What is wrong with a rule file, where, and how to mend it."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurmdoctor.model import UserError
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    file: str
+    line: int = 1
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    place: Place
+    what: str
+    mend: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.what}; {self.mend}"
+
+
+class Problems(list[Problem]):
+    """Everything found so far: reading goes on after a mistake, so that all are told at once."""
+
+    def add(self, place: Place, what: str, mend: str) -> None:
+        self.append(Problem(place, what, mend))
+
+    def sorted(self) -> list[Problem]:
+        return sorted(set(self))
+
+
+class RuleError(UserError):
+    """The rule files hold mistakes: one line each, `file:line:column: what is wrong; the mend`."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(sorted(set(problems)))
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+def shown(path: Path) -> str:
+    """The path as a person would type it: relative where it lies below the working folder."""
+    absolute = os.path.abspath(path)  # noqa: PTH100 - links stay as the user named them
+    try:
+        here = os.getcwd()  # noqa: PTH109
+    except OSError:  # the working folder is gone
+        return absolute
+    inside = absolute.startswith(here.rstrip("/") + "/")
+    return os.path.relpath(absolute, here) if inside else absolute
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known name that the word was probably meant to be."""
+    found = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+def did_you_mean(word: str, known: Sequence[str] | Iterable[str], otherwise: str) -> str:
+    guess = nearest(word, known)
+    return f"did you mean `{guess}`?" if guess else otherwise

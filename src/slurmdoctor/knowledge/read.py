@@ -1,0 +1,179 @@
+"""Folders of rule files → one Knowledge. Every file is read, and every mistake kept, before any is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from slurmdoctor.knowledge.paths import files
+from slurmdoctor.knowledge.problems import Place, Problems, did_you_mean, shown
+from slurmdoctor.knowledge.rulefile import RuleFile, check_ids, read_file
+from slurmdoctor.knowledge.tree import read as read_tree
+from slurmdoctor.model import Cause, Knowledge
+
+SITE_FAMILY = "site"
+
+
+@dataclass(slots=True)
+class Shelf:
+    """All that was read: the knowledge, the files behind it, and what is wrong with them."""
+
+    knowledge: Knowledge = field(default_factory=lambda: Knowledge({}, (), ()))
+    files: list[RuleFile] = field(default_factory=list)
+    problems: Problems = field(default_factory=Problems)
+
+
+def read(folders: Sequence[Path]) -> Shelf:
+    """The first folder is ours; each later one may add to, override or silence what came before it."""
+    shelf = Shelf()
+    causes: dict[str, Cause] = {}
+    tables: dict[str, dict[str, Any]] = {name: {} for name in ("formats", "paths", "signals", "facts")}
+    silenced: list[tuple[str, Place]] = []
+    for number, folder in enumerate(folders):
+        here: dict[str, Place] = {}  # what this folder has described so far: a second time is a mistake
+        batch = [(path, file) for path in files(folder) if (file := _read_file(path, shelf.problems))]
+        # Whole causes before those that extend them, whatever the files are called.
+        for path, file in sorted(batch, key=lambda pair: bool(pair[1].cause and pair[1].cause["extends"])):
+            shelf.files.append(file)
+            if file.cause_id is not None:
+                check_ids(file, path.stem, shelf.problems)
+                _put_cause(file, _family(path, folder), number > 0, causes, here, shelf.problems)
+            for name, rows in file.tables.items():
+                for entry, tree in rows:
+                    if _first_here(f"{name} {entry.id}", tree.at("id"), here, shelf.problems):
+                        tables[name][entry.id] = entry
+            silence = file.tree.items.get("silence")
+            silenced += [(one, file.tree.at("silence", at)) for at, one in enumerate(file.silence) if silence]
+    _silence(silenced, causes, tables, shelf.problems)
+    shelf.knowledge = Knowledge(
+        causes=dict(sorted(causes.items())),
+        formats=tuple(tables["formats"].values()),
+        signals=(*tables["signals"].values(), *tables["facts"].values()),
+        paths=tuple(tables["paths"].values()),
+    )
+    return shelf
+
+
+def _read_file(path: Path, problems: Problems) -> RuleFile | None:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        problems.add(
+            Place(shown(path)), f"cannot be read: {error.strerror}", "mend its permissions, or remove it"
+        )
+        return None
+    tree = read_tree(data, shown(path), problems)
+    return read_file(tree, problems) if tree is not None else None
+
+
+def _family(path: Path, folder: Path) -> str:
+    return path.parent.name if path.parent != folder and folder.is_dir() else SITE_FAMILY
+
+
+def _put_cause(
+    file: RuleFile,
+    family: str,
+    site: bool,
+    causes: dict[str, Cause],
+    here: dict[str, Place],
+    problems: Problems,
+) -> None:
+    made, place = file.cause, file.tree.at("cause")
+    name = file.cause_id or ""
+    ours = causes.get(name)
+    if site and ours is None and not name.startswith("site/"):
+        mend = did_you_mean(name, causes, f"write cause: site/{name}")
+        problems.add(
+            place, f"`{name}` is none of slurmdoctor's causes, and a site's own begins with `site/`", mend
+        )
+        return
+    if not site and name.startswith("site/"):
+        problems.add(
+            place,
+            f"`{name}` stands among slurmdoctor's own rules",
+            f"write cause: {name.removeprefix('site/')}",
+        )
+    if made is None:
+        return
+    if made.pop("extends"):
+        if ours is None:
+            problems.add(
+                place,
+                f"this file extends `{name}`, which is not there",
+                did_you_mean(name, causes, "remove `extends`"),
+            )
+            return
+        causes[name] = _extended(ours, file, problems)
+    elif _first_here(f"cause {name}", place, here, problems):
+        rules = tuple(rule for rule, _ in file.rules)
+        given = {
+            key: value for key, value in made.items() if key not in ("cause", "silence", "rules", "explains")
+        }
+        family = SITE_FAMILY if name.startswith("site/") else ours.family if ours else family
+        causes[name] = Cause(
+            id=name, family=family, explains=frozenset(made["explains"]), rules=rules, **given
+        )
+    _unique(file, causes[name], problems)
+
+
+def _extended(ours: Cause, file: RuleFile, problems: Problems) -> Cause:
+    added = file.cause or {}
+    known = {rule.id for rule in ours.rules}
+    for rule, tree in file.rules:
+        if rule.id in known:
+            mend = "give it a name of its own, or silence ours: silence: [" + rule.id + "]"
+            problems.add(tree.at("id"), f"the rule `{rule.id}` is there already", mend)
+    fresh = (replace(rule, role=rule.role or ours.role) for rule, _ in file.rules if rule.id not in known)
+    return replace(
+        ours,
+        explains=ours.explains | frozenset(added["explains"]),
+        rules=(*fresh, *ours.rules),
+        fixes=(*added["fixes"], *ours.fixes),
+        verify=(*added["verify"], *ours.verify),
+        falsepositives=(*ours.falsepositives, *added["falsepositives"]),
+        references=(*ours.references, *added["references"]),
+    )
+
+
+def _unique(file: RuleFile, cause: Cause, problems: Problems) -> None:
+    seen: dict[str, Place] = {}
+    for rule, tree in file.rules:
+        _first_here(f"rule {rule.id}", tree.at("id"), seen, problems)
+    if cause.id in cause.explains:
+        problems.add(file.tree.at("explains"), f"`{cause.id}` explains itself", "remove it from the list")
+
+
+def _first_here(name: str, place: Place, here: dict[str, Place], problems: Problems) -> bool:
+    first = here.setdefault(name, place)
+    if first is not place:
+        kind, _, ident = name.partition(" ")
+        problems.add(
+            place,
+            f"the {kind.removesuffix('s')} `{ident}` is described a second time (first in {first})",
+            "keep one of them, or rename it",
+        )
+    return first is place
+
+
+def _silence(
+    wanted: Iterable[tuple[str, Place]],
+    causes: dict[str, Cause],
+    tables: dict[str, dict[str, Any]],
+    problems: Problems,
+) -> None:
+    rules = {rule.id: cause for cause in causes.values() for rule in cause.rules}
+    known = {*rules, *(name for table in tables.values() for name in table)}
+    for name, place in wanted:
+        if name in rules:
+            cause = causes[rules[name].id]
+            causes[cause.id] = replace(cause, rules=tuple(rule for rule in cause.rules if rule.id != name))
+        elif name not in known:
+            problems.add(
+                place,
+                f"there is no rule `{name}` to silence",
+                did_you_mean(name, known, "`slurmdoctor rules list` names them all"),
+            )
+        for table in tables.values():
+            table.pop(name, None)
