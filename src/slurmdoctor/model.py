@@ -211,6 +211,8 @@ class FirstFailure:
     text: str | None = None
     traceback: tuple[str, ...] = ()
     how: str | None = None
+    ranks: tuple[int, ...] = ()
+    """All ranks that failed alike at once, where `rank` is only the one first seen (or None)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +249,8 @@ class Cascade:
     time: str | None
     delay: float | None = None
     """Seconds after the first failure, where both times are known."""
+    title: str = ""
+    """The cause's title, which completes "63 ranks ..."; the reports fall back on the id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +323,12 @@ class Diagnosis:
         from slurmdoctor.report.json import to_dict
 
         return to_dict(self)
+
+    def to_markdown(self) -> str:
+        """A short answer for a chat: at most 1,500 characters, safe to post once redacted."""
+        from slurmdoctor.report.markdown import render
+
+        return render(self)
 
 
 class UserError(Exception):

@@ -1,0 +1,122 @@
+"""Random access to a job's lines after the scan: the line at an offset, its neighbours, its number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from slurmdoctor.model import Hit, LineFormat, Origin
+from slurmdoctor.origins import Traits, peel
+from slurmdoctor.scan import LONG_LINE, Scan, labeller
+from slurmdoctor.sources import Source
+
+_PAGE = 256 * 1024
+_LOOK_BACK = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line, taken apart."""
+
+    source: int
+    offset: int
+    end: int
+    """Offset of the byte after its line end."""
+    raw: str
+    text: str
+    origin: Origin
+    label: bytes
+
+
+class Lines:
+    """The job's lines, read again where needed; one page of each source is kept."""
+
+    def __init__(self, sources: Sequence[Source], scan: Scan, formats: Sequence[LineFormat], traits: Sequence[Traits]) -> None:
+        self.sources = sources
+        self._scan = scan
+        self._formats = formats
+        self.traits = traits
+        self._labellers = [labeller(t.locked) for t in traits]
+        self._pages: dict[int, tuple[int, bytes]] = {}
+        starts, total = [], 0
+        for source in sources:
+            starts.append(total)
+            total += source.length
+        self._starts = starts
+
+    def order(self, source: int, offset: int) -> int:
+        """Position in the whole job's text."""
+        return self._starts[source] + offset
+
+    def at(self, source: int, offset: int) -> Line:
+        """The line that starts here (or the piece of a long line, or of one with carriage returns)."""
+        data = self._slice(source, offset, LONG_LINE)
+        end = data.find(b"\n")
+        back = data.find(b"\r")
+        if end < 0:
+            end = len(data)
+        cut = back if 0 <= back < end and data[back : back + 2] != b"\r\n" else end
+        return self._line(source, offset, data[:cut], offset + cut + 1)
+
+    def after(self, line: Line, limit: int = 400) -> Iterator[Line]:
+        """The following lines of the same writer (same label), nearest first."""
+        offset = line.end
+        for _ in range(limit * 8):
+            if limit <= 0 or offset >= self.sources[line.source].length:
+                return
+            data = self._slice(line.source, offset, LONG_LINE)
+            if not data:
+                return
+            end = data.find(b"\n")
+            end = len(data) if end < 0 else end
+            head = data[: min(end, 160)]
+            if self._labellers[line.source](head) == line.label:
+                yield self._line(line.source, offset, data[:end], offset + end + 1)
+                limit -= 1
+            offset += end + 1
+
+    def before(self, line: Line, limit: int = 12, same_writer: bool = True) -> list[Line]:
+        """The preceding lines of the same writer, nearest first."""
+        source = line.source
+        start = max(0, line.offset - _LOOK_BACK)
+        data = self._slice(source, start, line.offset - start)
+        found: list[Line] = []
+        end = len(data)
+        while end > 0 and len(found) < limit:
+            begin = data.rfind(b"\n", 0, end - 1) + 1
+            if begin == 0 and start > 0:
+                break
+            piece = data[begin:end].rstrip(b"\r\n")
+            if not same_writer or self._labellers[source](piece[:160]) == line.label:
+                found.append(self._line(source, start + begin, piece, start + end))
+            end = begin
+        return found
+
+    def number(self, source: int, offset: int) -> int:
+        """The 1-based number of the line at this offset."""
+        at, lines = self._scan.lines_before(source, offset)
+        return lines + 1 + self.sources[source].read(at, offset - at).count(b"\n")
+
+    def hit(self, line: Line) -> Hit:
+        """The line as a Hit; its number is found later, for the few that are shown."""
+        return Hit(line.source, line.offset, 0, line.text, line.raw)
+
+    def text(self, source: int, start: int, size: int) -> bytes:
+        """A stretch of the raw text."""
+        return self.sources[source].read(start, size)
+
+    def peeled(self, source: int, raw: bytes) -> tuple[Origin, str]:
+        return peel(raw.decode("utf-8", "replace"), self._formats, self.traits[source])
+
+    def _line(self, source: int, offset: int, data: bytes, end: int) -> Line:
+        raw = data.decode("utf-8", "replace")
+        origin, text = peel(raw, self._formats, self.traits[source])
+        return Line(source, offset, end, raw.rstrip("\r"), text, origin, self._labellers[source](data[:160]))
+
+    def _slice(self, source: int, offset: int, size: int) -> bytes:
+        start, page = self._pages.get(source, (0, b""))
+        if offset < start or offset + size > start + len(page):
+            start = max(0, offset - _LOOK_BACK)
+            page = self.sources[source].read(start, max(_PAGE, size + _LOOK_BACK))
+            self._pages[source] = (start, page)
+        return page[offset - start : offset - start + size]

@@ -1,0 +1,151 @@
+"""Reads who says that a process ended: srun, torchelastic, DeepSpeed, mp.spawn, mpirun and bash.
+
+Formats: Slurm 20 to 25 (srun launch messages), PyTorch >= 1.9 (torch.distributed.elastic.multiprocessing), DeepSpeed launch.py,
+torch.multiprocessing.spawn, Open MPI's mpirun, GNU bash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import regex
+
+from slurmdoctor.exits import Death, expand, from_code, from_words
+from slurmdoctor.lines import Line, Lines
+from slurmdoctor.origins import parse_time
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one witness says of one or several processes."""
+
+    line: Line
+    witness: str
+    death: Death
+    rank: int | None = None
+    local_rank: int | None = None
+    node: str | None = None
+    pid: int | None = None
+    tasks: tuple[int, ...] = ()
+    """srun's task ids: ranks only where a task is a rank."""
+    time: float | None = None
+    first: bool = False
+    """The witness itself calls it the first failure."""
+    traceback: tuple[str, ...] = field(default=())
+
+
+SRUN = (b"srun: error: ",)
+TABLE = (b"exitcode  : ",)
+AGENT = (b"failed (exitcode: ",)
+DEEPSPEED = (b"exits with return code = ",)
+SPAWN = (b"ProcessExitedException", b"-- Process ", b"terminated with signal ", b"terminated with exit code ")
+MPIRUN = (b"exited on signal ", b"exited with non-zero", b"exited with exit code", b"BAD TERMINATION")
+BASH = (b" Segmentation fault", b" Killed ", b" Aborted ", b" Bus error", b" Terminated ", b" Illegal instruction")
+
+_SRUN = regex.compile(r"srun: error: (?P<node>[^\s:]+): tasks? (?P<tasks>[\d,\s-]+): (?P<words>.+)")
+_AGENT = regex.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)")
+_DEEPSPEED = regex.compile(r"exits with return code = (?P<code>-?\d+)")
+_SPAWN = regex.compile(r"process (?P<rank>\d+) terminated with (?:signal (?P<signal>SIG\w+)|exit code (?P<code>-?\d+))")
+_MPIRUN = regex.compile(
+    r"process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<node>\S+) exited on signal (?P<signal>\d+)"
+    r"|Process name: \[\[\d+,\d+\],(?P<rank>\d+)\]"
+)
+_BASH = regex.compile(
+    r"(?:^|[\s/])[^\s:]*: line \d+: +(?P<pid>\d+) (?P<words>Segmentation fault|Killed|Aborted|Bus error|Terminated|Illegal instruction)(?: +\(core dumped\))? "
+)
+_TABLE_FIELD = regex.compile(r"^\s*(?P<name>time|host|rank|exitcode|error_file|traceback)\s+: (?P<value>.*)$")
+_TABLE_RANK = regex.compile(r"(\d+) \(local_rank: (\d+)\)")
+_TABLE_CODE = regex.compile(r"(-?\d+) \(pid: (\d+)\)")
+
+
+def read_srun(lines: Lines, line: Line) -> Iterator[Report]:
+    if not (found := _SRUN.search(line.text)):
+        return
+    death = from_words(found["words"])
+    if death is not None:
+        yield Report(line, "srun", death, node=found["node"], tasks=tuple(expand(found["tasks"].replace(" ", ""))))
+
+
+def read_agent(lines: Lines, line: Line) -> Iterator[Report]:
+    if found := _AGENT.search(line.text):
+        yield Report(
+            line, "torchelastic agent", from_code(int(found["code"])), local_rank=int(found["local"]), pid=int(found["pid"]),
+            node=line.origin.node, time=line.origin.time,
+        )  # fmt: skip
+
+
+def read_table(lines: Lines, line: Line) -> Iterator[Report]:
+    """One entry of torchelastic's failure table, from its `exitcode` line."""
+    fields: dict[str, str] = {}
+    first = False
+    for above in lines.before(line, 6):
+        if found := _TABLE_FIELD.match(above.text):
+            fields.setdefault(found["name"], found["value"].strip())
+        elif "Root Cause (first observed failure)" in above.text:
+            first = True
+            break
+        elif not above.text.strip().startswith("["):
+            break
+    below: list[str] = []
+    for after in lines.after(line, 40):
+        if (found := _TABLE_FIELD.match(after.text)) and found["name"] in ("error_file", "traceback"):
+            below.append(found["value"]) if found["name"] == "traceback" else None
+        elif after.text.startswith(("[", "----", "====")) or not below:
+            break
+        else:
+            below.append(after.text)
+    code = _TABLE_CODE.search(line.text)
+    rank = _TABLE_RANK.search(fields.get("rank", ""))
+    if not code:
+        return
+    stamp = parse_time(fields.get("time", ""))
+    yield Report(
+        line, "torchelastic table", from_code(int(code[1])),
+        rank=int(rank[1]) if rank else None, local_rank=int(rank[2]) if rank else None,
+        node=fields.get("host") or None, pid=int(code[2]), time=stamp[0] if stamp else None, first=first, traceback=tuple(below),
+    )  # fmt: skip
+
+
+def read_deepspeed(lines: Lines, line: Line) -> Iterator[Report]:
+    # its `--local_rank=7` is the last command of the node whichever process died: never a rank
+    if found := _DEEPSPEED.search(line.text):
+        yield Report(line, "deepspeed launcher", from_code(int(found["code"])), node=line.origin.node, time=line.origin.time)
+
+
+def read_spawn(lines: Lines, line: Line) -> Iterator[Report]:
+    if found := _SPAWN.search(line.text):
+        death = from_code(int(found["code"])) if found["code"] else from_words_of_signal(found["signal"])
+        yield Report(line, "torch.multiprocessing.spawn", death, local_rank=int(found["rank"]), rank=line.origin.rank)
+
+
+def read_mpirun(lines: Lines, line: Line) -> Iterator[Report]:
+    found = _MPIRUN.search(line.text)
+    if found and found["signal"]:
+        yield Report(
+            line, "mpirun", from_code(-int(found["signal"])), rank=int(found["rank"]), pid=int(found["pid"]), node=found["node"]
+        )
+    elif found:
+        for after in lines.after(line, 2):
+            if code := regex.search(r"Exit code:\s+(\d+)", after.text):
+                yield Report(line, "mpirun", from_code(int(code[1])), rank=int(found["rank"]))
+
+
+def read_bash(lines: Lines, line: Line) -> Iterator[Report]:
+    if (found := _BASH.search(line.text)) and (death := from_words(found["words"])):
+        yield Report(line, "bash", death, pid=int(found["pid"]), rank=line.origin.rank, node=line.origin.node)
+
+
+def from_words_of_signal(name: str) -> Death:
+    """`SIGKILL` -> its Death."""
+    import signal
+
+    number = getattr(signal, name, None)
+    return from_code(-int(number)) if number is not None else Death(None, name, "other")
+
+
+READERS = {
+    "srun": (SRUN, read_srun), "table": (TABLE, read_table), "agent": (AGENT, read_agent), "deepspeed": (DEEPSPEED, read_deepspeed),
+    "spawn": (SPAWN, read_spawn), "mpirun": (MPIRUN, read_mpirun), "bash": (BASH, read_bash),
+}  # fmt: skip
+"""Name -> (the literals that admit a line, the reader of that line)."""
