@@ -1,0 +1,49 @@
+"""Whether a rule takes a line: a literal in the line as printed, then `on` and regex on the peeled line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import regex
+
+from slurmdoctor.model import LineFormat, Rule, Signal
+
+TIMEOUT = 0.25
+"""Seconds that a pattern may take for one line."""
+
+# `Some.dotted.Class: text` or `SomeError: text`, also within an exception group's tree (`  | `).
+EXCEPTION = regex.compile(
+    r"[ \t|+]*(?:"
+    r"(?:[A-Za-z_]\w*\.)*[A-Z_a-z]\w*(?:Error|Exception|Interrupt|Exit|Warning|Iteration|Group|Timeout|Expired|Failure)"
+    r"|(?:[A-Za-z_]\w*\.)+(?:[A-Z]\w*|gaierror|herror|error|timeout)|BadZipFile"
+    r")(?:\([\w. ]*\))?(?::|\s*$)"
+)
+FRAME = regex.compile(r'[ \t|+]*File "[^"\n]+", line \d+')
+
+
+def stands(on: str, text: str) -> bool:
+    """Whether the line, without its labels, is of the kind that a rule's `on` asks for."""
+    if on == "exception":
+        return EXCEPTION.match(text) is not None
+    return on != "frame" or FRAME.match(text) is not None
+
+
+def peeled(line: str, formats: Sequence[LineFormat]) -> str:
+    """The line without the labels that it carries when it is a log of its own."""
+    from slurmdoctor.origins import learn, peel
+
+    return peel(line, formats, learn([line], formats))[1]
+
+
+def admits(watch: Rule | Signal, line: str) -> bool:
+    return any(literal in line for literal in watch.literals)
+
+
+def takes(rule: Rule | Signal, line: str, text: str) -> bool:
+    """`line` as printed, `text` without its labels."""
+    on = rule.on if isinstance(rule, Rule) else "line"
+    return (
+        admits(rule, line)
+        and stands(on, text)
+        and regex.search(rule.regex, text, timeout=TIMEOUT) is not None
+    )

@@ -1,0 +1,242 @@
+"""A look inside a rule's regex: do loops within a loop share characters, how slow can the pattern be made?
+
+Reads just enough of the syntax for that; what it does not know it takes for a plain character.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import regex
+
+LONG = 2048
+"""Length of the lines that a pattern is tried on. What is merely quadratic passes, what is worse does not."""
+LIMIT = 0.25
+"""Seconds for one such line. A good pattern needs a thousandth of it."""
+_MANY = 16
+_ALPHABET = "\t" + "".join(map(chr, range(32, 127)))
+_PICKS = "a0 .x_-/:,=A'\"[({"
+_QUANTIFIER = re.compile(r"(?:([*+?])|\{(\d*)(,?)(\d*)\})([?+]?)")
+_CLASS = re.compile(r"\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]")
+_ESCAPE = re.compile(r"\\(?:[xuUN](?:\{[^}]*\}|[0-9A-Fa-f]+)|[pP]\{[^}]*\}|g<\w+>|\d+|.)", re.S)
+_OPEN = re.compile(r"\((?:\?(?:P?<\w+>|P=\w+|P>\w+|<?[=!]|[:>|]|#|\(\w+\)|[a-zA-Z01-]+[:)]?|&\w+))?")
+_FLAGS = re.compile(r"\(\?([aiLmsux]+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One repeatable piece of a pattern."""
+
+    source: str
+    """As written, without its quantifier."""
+    least: int = 1
+    most: float = 1
+    guarded: bool = False
+    """Never gives back what it took: possessive, atomic, or a look-around."""
+    branches: tuple[tuple[Part, ...], ...] = ()
+    empty: bool = False
+    """Takes no text: anchors, look-arounds, flags."""
+    start: int = 0
+    end: int = 0
+    """Where it stands in the pattern, with its quantifier."""
+
+    @property
+    def loops(self) -> bool:
+        return self.most >= _MANY
+
+
+@dataclass(slots=True)
+class Pattern:
+    branches: tuple[tuple[Part, ...], ...]
+    flags: str
+
+    def chars(self, part: Part) -> frozenset[str]:
+        """The ASCII characters that a piece which is no group can take."""
+        return _chars(part.source, self.flags)
+
+    def first(self, parts: Sequence[Part]) -> frozenset[str]:
+        """What the text taken by these pieces can begin with."""
+        found: frozenset[str] = frozenset()
+        for part in parts:
+            if part.empty:
+                continue
+            if part.branches:
+                found = found.union(*(self.first(branch) for branch in part.branches))
+            else:
+                found |= self.chars(part)
+            if not optional(part):
+                break
+        return found
+
+    def sample(self, parts: Sequence[Part]) -> str:
+        """A text that the pieces take (look-arounds are not minded)."""
+        return "".join(
+            self._one(part) * max(part.least, 1 if part.most > 1 else part.least) for part in parts
+        )
+
+    def _one(self, part: Part) -> str:
+        if part.empty:
+            return ""
+        if part.branches:
+            return self.sample(part.branches[0])
+        chars = self.chars(part)
+        return next((pick for pick in _PICKS if pick in chars), min(chars, default=""))
+
+    def shared_loops(self) -> Iterator[tuple[Part, str]]:
+        """Loops within a loop whose text can be cut in many ways: (inner loop, a character of two pieces)."""
+        yield from self._shared(self.branches, frozenset(), False)
+
+    def _shared(
+        self, branches: Sequence[Sequence[Part]], follow: frozenset[str], inside: bool
+    ) -> Iterator[tuple[Part, str]]:
+        for branch in branches:
+            for at, part in enumerate(branch):
+                rest = branch[at + 1 :]
+                after = self.first(rest) | (follow if all(map(optional, rest)) else frozenset())
+                if part.guarded:
+                    continue
+                if not part.branches:
+                    both = (
+                        self.chars(part) & after if part.loops and inside and not part.empty else frozenset()
+                    )
+                    if both:
+                        yield part, min(both, key=lambda char: (_PICKS + char).index(char))
+                elif part.loops:
+                    again = frozenset[str]().union(*(self.first(inner) for inner in part.branches))
+                    # what follows outside the outermost loop is met once: that alone stays harmless
+                    yield from self._shared(part.branches, again | after if inside else again, True)
+                else:
+                    yield from self._shared(part.branches, after, inside)
+
+    def pumps(self, branches: Sequence[Sequence[Part]], before: str = "") -> Iterator[tuple[str, str]]:
+        """(text that leads to a loop, text that the loop takes once), for each loop of the pattern."""
+        for branch in branches:
+            text = before
+            for at, part in enumerate(branch):
+                if part.loops and part.branches:
+                    yield from ((text, self.sample(inner)) for inner in part.branches)
+                elif part.loops and not part.empty:
+                    both = self.chars(part) & self.first(branch[at + 1 :])
+                    yield from ((text, pick) for pick in {self._one(part), *sorted(both)[:1]})
+                if part.branches and not part.empty:
+                    yield from self.pumps(part.branches, text)
+                text += self.sample([part])
+
+
+def optional(part: Part) -> bool:
+    """Whether the piece may take no text at all."""
+    if part.empty or part.least == 0:
+        return True
+    return bool(part.branches) and any(all(map(optional, branch)) for branch in part.branches)
+
+
+@lru_cache(maxsize=4096)
+def _chars(source: str, flags: str) -> frozenset[str]:
+    try:
+        one = regex.compile(flags + source)
+    except regex.error:  # a back-reference, say: it could be anything
+        return frozenset()
+    return frozenset(char for char in _ALPHABET if one.fullmatch(char))
+
+
+def parse(pattern: str) -> Pattern:
+    """The pieces of a pattern that compiles."""
+    flags = "".join(found[0] for found in _FLAGS.finditer(pattern))
+    branches, _ = _branches(pattern, 0)
+    return Pattern(branches, flags)
+
+
+def _branches(pattern: str, at: int) -> tuple[tuple[tuple[Part, ...], ...], int]:
+    found: list[list[Part]] = [[]]
+    while at < len(pattern) and pattern[at] != ")":
+        if pattern[at] == "|":
+            found.append([])
+            at += 1
+            continue
+        start = at
+        part, at = _piece(pattern, at)
+        quantifier = _QUANTIFIER.match(pattern, at)
+        if quantifier and not part.empty:
+            part, at = _repeated(part, quantifier), quantifier.end()
+        found[-1].append(replace(part, start=start, end=at))
+    return tuple(tuple(branch) for branch in found), at
+
+
+def _piece(pattern: str, at: int) -> tuple[Part, int]:
+    char = pattern[at]
+    if char == "(":
+        return _group(pattern, at)
+    if char in "^$":
+        return Part(char, empty=True), at + 1
+    found = (_ESCAPE if char == "\\" else _CLASS).match(pattern, at) if char in "\\[" else None
+    end = found.end() if found else at + 1
+    source = pattern[at:end]
+    return Part(
+        source, empty=source[:2] in (r"\b", r"\B", r"\A", r"\Z", r"\z", r"\K", r"\m", r"\M", r"\G")
+    ), end
+
+
+def _group(pattern: str, at: int) -> tuple[Part, int]:
+    found = _OPEN.match(pattern, at)
+    head = found[0] if found else "("
+    inner = at + len(head)
+    if head.startswith("(?#"):
+        return Part(head, empty=True), pattern.find(")", inner) + 1 or len(pattern)
+    if head.endswith(")") and not head.startswith("(?("):
+        return Part(head, empty=True), inner  # (?i)
+    branches, end = _branches(pattern, inner)
+    looks = head in ("(?=", "(?!", "(?<=", "(?<!")
+    known = head.startswith(("(?P=", "(?P>", "(?&"))
+    source = pattern[at : end + 1]
+    part = Part(source, guarded=looks or head == "(?>", branches=() if known else branches, empty=looks)
+    return part, end + 1
+
+
+def _repeated(part: Part, quantifier: re.Match[str]) -> Part:
+    sign, least, comma, most, mood = quantifier.groups()
+    if sign:
+        low, high = {"*": (0, float("inf")), "+": (1, float("inf")), "?": (0, 1.0)}[sign]
+    else:
+        low = int(least or 0)
+        high = float(most) if most else (float("inf") if comma else float(low))
+    return replace(part, least=low, most=high, guarded=part.guarded or mood == "+")
+
+
+def slowest(pattern: str) -> str | None:
+    """A line that the pattern cannot deal with in time, shortened for people; None where there is none."""
+    compiled = regex.compile(pattern)
+    inside = parse(pattern)
+    whole = inside.sample(inside.branches[0])
+    pumps = set(inside.pumps(inside.branches)) | {("", whole)}
+    for before, pump in sorted(pumps):
+        if not pump:
+            continue
+        repeated = pump * (LONG // len(pump))
+        for line in (
+            before + repeated + "\x01",
+            before + repeated + "\x01" + whole,
+            repeated + "\x01" + whole,
+        ):
+            if _slow(compiled, line):
+                shown = before[-30:] + pump * (12 // len(pump) + 1)
+                return f"{shown}... ({len(line)} characters)"
+    return None
+
+
+def _slow(compiled: regex.Pattern[str], line: str) -> bool:
+    """Slow three times over: a busy machine alone does not condemn a pattern."""
+    for _ in range(3):
+        start = time.process_time()
+        try:
+            compiled.search(line, timeout=LIMIT)
+        except TimeoutError:
+            pass
+        else:
+            return False
+        if time.process_time() - start < LIMIT / 2:
+            continue  # the machine was busy, not the pattern
+    return True

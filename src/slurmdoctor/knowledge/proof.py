@@ -1,0 +1,132 @@
+"""Proves one rule or signal by its own examples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import regex
+
+from slurmdoctor.knowledge.lines import TIMEOUT, admits, peeled, stands, takes
+from slurmdoctor.knowledge.patterns import LIMIT, parse, slowest
+from slurmdoctor.knowledge.problems import Problems
+from slurmdoctor.knowledge.tree import Table
+from slurmdoctor.model import LineFormat, Rule, Signal
+
+Watch = Rule | Signal
+
+
+def check_watch(watch: Watch, tree: Table, formats: Sequence[LineFormat], problems: Problems) -> None:
+    before = len(problems)
+    _speed(watch, tree, problems)
+    if len(problems) > before:
+        return  # its examples are not worth the wait
+    texts = [peeled(line, formats) for line in watch.match]
+    for at, (line, text) in enumerate(zip(watch.match, texts, strict=True)):
+        _must_match(watch, tree, at, line, text, problems)
+    for at, line in enumerate(watch.no_match):
+        if takes(watch, line, peeled(line, formats)):
+            place = tree.at("examples", "no_match", at)
+            mend = "narrow the regex, or move the line to `match`"
+            problems.add(place, f"the regex takes `{_short(line)}`, which it must not", mend)
+    if len(problems) == before:
+        _literals(watch, tree, texts, problems)
+
+
+def _must_match(watch: Watch, tree: Table, at: int, line: str, text: str, problems: Problems) -> None:
+    place = tree.at("examples", "match", at)
+    if not admits(watch, line):
+        mend = "correct the literals, or add one that this line holds"
+        problems.add(place, f"no literal stands in the example `{_short(line)}`", mend)
+    if not stands(getattr(watch, "on", "line"), text):
+        on = getattr(watch, "on", "line")
+        looks = "SomeError: text" if on == "exception" else 'File "x.py", line 3, in f'
+        mend = f"remove `on: {on}`, or give the line as it is printed: `{looks}`"
+        problems.add(place, f"without its labels, `{_short(text)}` does not begin as {_kind(on)} does", mend)
+        return
+    if regex.search(watch.regex, text, timeout=TIMEOUT) is None:
+        fits, wants = _how_far(watch.regex, text)
+        told = (
+            f"it fits up to `{_short(fits, tail=True)}`, then wants `{wants}`"
+            if fits
+            else f"it wants `{wants}`"
+        )
+        mend = f"{told}; the line without its labels is `{_short(text)}`"
+        problems.add(place, "the regex does not match this example", mend)
+
+
+def _kind(on: str) -> str:
+    return "an exception's own line" if on == "exception" else "a traceback's frame"
+
+
+def _how_far(pattern: str, text: str) -> tuple[str, str]:
+    """The text that the pattern's beginning takes, and the first piece that stops it."""
+    inside = parse(pattern)
+    if len(inside.branches) != 1:
+        return "", _short(pattern)
+    pieces = inside.branches[0]
+    taken = ""
+    for piece in pieces:
+        try:
+            found = regex.search(pattern[: piece.end], text, timeout=TIMEOUT)
+        except (regex.error, TimeoutError):
+            break
+        if found is None:
+            return taken, _short(pattern[piece.start : piece.end])
+        taken = found[0]
+    return taken, _short(pattern)
+
+
+def _literals(watch: Watch, tree: Table, texts: Sequence[str], problems: Problems) -> None:
+    """Each literal is proven by an example, and the regex takes no line without one."""
+    for at, literal in enumerate(watch.literals):
+        place = tree.at("literals", at)
+        if literal in watch.literals[:at]:
+            problems.add(place, f"the literal `{literal}` stands here twice", "remove one")
+        elif isinstance(watch, Rule) and not any(literal in line for line in watch.match):
+            mend = "add a line that holds it to `match`, or remove the literal"
+            problems.add(place, f"no example proves the literal `{literal}`", mend)
+            continue
+        for text in texts:
+            changed = _without(watch, literal, text)
+            if changed is not None:
+                mend = "shorten the literal to what the regex requires, or make the regex require it"
+                problems.add(
+                    place, f"the regex also takes `{_short(changed)}`, which no literal admits", mend
+                )
+                break
+
+
+def _without(watch: Watch, literal: str, text: str) -> str | None:
+    """A line that the regex takes although this literal, spoilt at either end, no longer stands in it."""
+    if literal not in text:
+        return None
+    for spoilt in ("\x7f" + literal[1:], literal[:-1] + "\x7f"):
+        changed = text.replace(literal, spoilt)
+        if not admits(watch, changed) and regex.search(watch.regex, changed, timeout=TIMEOUT):
+            return changed.replace("\x7f", "?")
+    return None
+
+
+def _speed(watch: Watch, tree: Table, problems: Problems) -> None:
+    place = tree.at("regex")
+    inside = parse(watch.regex)
+    for part, char in inside.shared_loops():
+        what = f"`{part.source}` repeats within a repeated group, and `{char}` may belong to either"
+        problems.add(
+            place, f"{what}: on a line that nearly matches, the search takes forever", _unloop(part.source)
+        )
+        return
+    if line := slowest(watch.regex):
+        what = f"the regex takes more than {LIMIT:g} s on the line `{line}`"
+        problems.add(place, what, "begin with ^ or fixed text, and use [^x]* in place of .* where you can")
+
+
+def _unloop(source: str) -> str:
+    return f"repeat once, `{source}+`, or separate the repeats by a sign that `{source}` is not"
+
+
+def _short(text: str, most: int = 90, *, tail: bool = False) -> str:
+    text = text.strip()
+    if len(text) <= most:
+        return text
+    return "..." + text[-most:] if tail else text[:most] + "..."

@@ -1,0 +1,107 @@
+"""Whether fixes and verify lines ask only for what a log can tell: placeholders and `when` conditions."""
+
+from __future__ import annotations
+
+import regex
+
+from slurmdoctor import remedies
+from slurmdoctor.knowledge.problems import Place, Problems, did_you_mean
+from slurmdoctor.knowledge.rulefile import RuleFile
+from slurmdoctor.model import Fix, Knowledge
+
+FACTS = frozenset(
+    [
+        "rank",
+        "local_rank",
+        "node",
+        "nodes",
+        "world_size",
+        "gpus_per_node",
+        "launcher",
+        "framework",
+        "job_id",
+        "last_step",
+        "silent_ranks",
+    ]
+)
+"""Those that slurmdoctor finds without a rule; facts.yaml adds its own."""
+SPECIAL = frozenset({"rule", "seen"})
+VALUES = {
+    "launcher": frozenset(
+        ["srun", "torchrun", "accelerate", "deepspeed", "lightning", "submitit", "ray", "mpi"]
+    ),
+    "framework": frozenset(
+        [
+            "megatron",
+            "nemo",
+            "megatron-bridge",
+            "automodel",
+            "deepspeed",
+            "accelerate",
+            "lightning",
+            "torchtitan",
+            "vllm",
+            "jax",
+        ]
+    ),
+}
+
+
+def check(file: RuleFile, knowledge: Knowledge, problems: Problems) -> None:
+    if file.cause is None:
+        return
+    cause = knowledge.causes.get(file.cause_id or "")
+    rules = cause.rules if cause else ()
+    captures = {name for rule in rules for name in regex.compile(rule.regex).groupindex}
+    known = captures | FACTS | fact_names(knowledge)
+    for at, text in enumerate(file.cause["verify"]):
+        _template(text, file.tree.at("verify", at), known, problems)
+    for at, fix in enumerate(file.cause["fixes"]):
+        _template(fix.do, file.tree.at("fixes", at, "do"), known, problems)
+        _template(fix.why or "", file.tree.at("fixes", at, "why"), known, problems)
+        _when(fix, at, file, known, {rule.id for rule in rules}, knowledge, problems)
+
+
+def fact_names(knowledge: Knowledge) -> set[str]:
+    """What facts.yaml can find: the groups of a fact's regex, or its own name where it has a value."""
+    names: set[str] = set()
+    for signal in knowledge.signals:
+        if signal.kind == "fact":
+            groups = set(regex.compile(signal.regex).groupindex)
+            names |= groups if signal.value is None and groups else {signal.id.split("/")[0]}
+    return names
+
+
+def _template(text: str, place: Place, known: set[str], problems: Problems) -> None:
+    try:
+        needed = remedies.names(text)
+    except ValueError as error:
+        problems.add(place, str(error), "write {name} or {name / other}; {{ and }} stand for single braces")
+        return
+    for name in sorted(needed - known):
+        mend = did_you_mean(name, known, "name a group of this cause's regexes, or a fact of docs/rules.md")
+        problems.add(place, f"nothing tells `{{{name}}}`", mend)
+
+
+def _when(
+    fix: Fix,
+    at: int,
+    file: RuleFile,
+    known: set[str],
+    rules: set[str],
+    knowledge: Knowledge,
+    problems: Problems,
+) -> None:
+    for name, want in fix.when.items():
+        place = file.tree.at("fixes", at, "when", name)
+        if name not in known | SPECIAL:
+            mend = did_you_mean(
+                name, known | SPECIAL, "name a group of this cause's regexes, or a fact of docs/rules.md"
+            )
+            problems.add(place, f"nothing tells `{name}`: the fix is never offered", mend)
+            continue
+        allowed = {"rule": rules, "seen": set(knowledge.causes), **VALUES}.get(name)
+        for one in want if isinstance(want, tuple) else (want,):
+            if allowed and not isinstance(one, bool) and one not in allowed:
+                mend = did_you_mean(str(one), allowed, f"known: {', '.join(sorted(allowed)[:12])}")
+                problems.add(place, f"`{name}` is never `{one}`: the fix is never offered", mend)
