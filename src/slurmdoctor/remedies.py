@@ -37,7 +37,7 @@ class _UnfillableError(Exception):
 def choose(cause: Cause, facts: Mapping[str, Any]) -> tuple[Remedy, ...]:
     """At most three fixes: those with the most conditions first, then in the file's order.
 
-    `facts`: the root event's captures, the job's facts, `rule` (the root's) and `seen` (the causes in the log).
+    `facts`: the root event's captures, the job's facts, `rule` (the root's), `seen` (all causes in the log).
     """
     fitting = [
         fix for fix in cause.fixes if all(_holds(facts.get(key), want) for key, want in fix.when.items())

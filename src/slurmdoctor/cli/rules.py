@@ -18,7 +18,8 @@ def rules() -> None:
 def check(paths: tuple[Path, ...]) -> None:
     """Prove rule files: schema, examples, literals, speed, cross-talk.
 
-    PATHS are files and folders; without any, all rules in use are checked. Exit status: 0 all is well, 1 problems.
+    PATHS are files and folders; without any, all rules in use are checked.
+    Exit status: 0 all is well, 1 there are problems.
     """
     from slurmdoctor.knowledge.check import check_paths
     from slurmdoctor.knowledge.paths import folders
@@ -27,28 +28,21 @@ def check(paths: tuple[Path, ...]) -> None:
     start = time.monotonic()
     in_use = folders()
     files, problems = check_paths(paths or in_use, in_use)
+    if not files and not problems:
+        raise click.UsageError(f"no rule file (*.yaml) lies in {', '.join(map(str, paths))}")
     for problem in problems:
         click.echo(render(problem) + "\n")
     if problems:
         wrong = len({problem.place.file for problem in problems})
         click.echo(f"{_count(len(problems), 'problem')} in {_count(wrong, 'file')}")
         raise SystemExit(1)
-    entries = [
-        entry
-        for file in files
-        for entry, _ in (*file.rules, *(row for rows in file.tables.values() for row in rows))
-    ]
+    entries = [entry for file in files for entry in file.entries()]
     lines = sum(
-        len(getattr(entry, "match", ())) + len(getattr(entry, "samples", ())) + len(entry.no_match)
-        for entry in entries
+        len(getattr(entry, "samples", getattr(entry, "match", ()))) + len(entry.no_match) for entry in entries
     )
-    counts = f"{_count(len(files), 'file')}, {_count(len(entries), 'entry')}, {_count(lines, 'example')}"
+    counts = f"{_count(len(files), 'file')}, {_count(len(entries), 'pattern')}, {_count(lines, 'example')}"
     click.echo(f"{counts}: all proven in {time.monotonic() - start:.1f} s")
 
 
 def _count(number: int, word: str) -> str:
-    return (
-        f"{number} {word}"
-        if number == 1
-        else f"{number} {word.removesuffix('y') + 'ies' if word[-1] == 'y' else word + 's'}"
-    )
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -91,19 +91,21 @@ def _literals(watch: Watch, tree: Table, texts: Sequence[str], problems: Problem
             if changed is not None:
                 mend = "shorten the literal to what the regex requires, or make the regex require it"
                 problems.add(
-                    place, f"the regex also takes `{_short(changed)}`, which no literal admits", mend
+                    place, f"the regex also takes `{changed}`, which no literal admits", mend
                 )
                 break
 
 
 def _without(watch: Watch, literal: str, text: str) -> str | None:
-    """A line that the regex takes although this literal, spoilt at either end, no longer stands in it."""
+    """The part of a line that the regex still takes where this literal is spoilt at an end."""
     if literal not in text:
         return None
     for spoilt in ("\x7f" + literal[1:], literal[:-1] + "\x7f"):
         changed = text.replace(literal, spoilt)
         if not admits(watch, changed) and regex.search(watch.regex, changed, timeout=TIMEOUT):
-            return changed.replace("\x7f", "?")
+            at = changed.index("\x7f")
+            cut = changed[max(0, at - 40) : at + 50].replace("\x7f", "?")
+            return f"{'...' if at > 40 else ''}{cut}{'...' if len(changed) > at + 50 else ''}"
     return None
 
 

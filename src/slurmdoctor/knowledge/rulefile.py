@@ -26,6 +26,11 @@ class RuleFile:
     """formats, paths, signals, facts: each entry with its place."""
     silence: tuple[str, ...] = ()
 
+    def entries(self) -> list[Any]:
+        """Its rules, labels, signals and facts."""
+        rows = [*self.rules, *(row for table in self.tables.values() for row in table)]
+        return [entry for entry, _ in rows]
+
     @property
     def cause_id(self) -> str | None:
         named = self.tree.items.get("cause")

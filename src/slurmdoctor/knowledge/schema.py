@@ -14,7 +14,19 @@ from slurmdoctor.model import ExitClass, Fix, RetryAdvice, Role
 ROLES: tuple[str, ...] = get_args(Role)
 EXIT_CLASSES: tuple[str, ...] = get_args(ExitClass)
 RETRIES: tuple[str, ...] = get_args(RetryAdvice)
-LABEL_GROUPS = ("rank", "local_rank", "group_rank", "node", "task", "attempt", "time", "pid", "level", "text")
+LABEL_GROUPS = (
+    "rank",
+    "local_rank",
+    "group_rank",
+    "node",
+    "node_rank",
+    "task",
+    "attempt",
+    "time",
+    "pid",
+    "level",
+    "text",
+)
 
 CAUSE_ID = re.compile(r"(?:site/)?[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 RULE_NAME = re.compile(r"[a-z0-9]+(?:[-.+][a-z0-9]+)*")
