@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slurmdoctor.knowledge.lines import peeled, takes
+from slurmdoctor.knowledge.matching import peeled, takes
 from slurmdoctor.knowledge.problems import Place, Problems
 from slurmdoctor.knowledge.read import Shelf
 from slurmdoctor.model import Knowledge, Rule

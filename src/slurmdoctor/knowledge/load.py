@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from slurmdoctor.knowledge import cache as kept
 from slurmdoctor.knowledge.problems import RuleError
 from slurmdoctor.model import Knowledge
 
@@ -14,9 +15,14 @@ def load(folders: Sequence[Path], *, cache: bool = True) -> Knowledge:
 
     The first folder is ours; later ones add to it, override it, or silence parts of it.
     """
-    from slurmdoctor.knowledge.read import read  # imports yaml and regex
+    key = kept.key(folders) if cache else None
+    if key and (known := kept.get(key)):
+        return known
+    from slurmdoctor.knowledge.read import read  # imports yaml, which a warm cache spares us
 
     shelf = read(folders)
     if shelf.problems:
         raise RuleError(shelf.problems)
+    if key:
+        kept.put(key, shelf.knowledge)
     return shelf.knowledge

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -62,6 +61,8 @@ def shown(path: Path) -> str:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known name that the word was probably meant to be."""
+    import difflib  # only for who made a mistake
+
     found = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
     return found[0] if found else None
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import regex
 
-from slurmdoctor.knowledge.lines import TIMEOUT, admits, peeled, stands, takes
+from slurmdoctor.knowledge.matching import TIMEOUT, admits, peeled, stands, takes
 from slurmdoctor.knowledge.patterns import LIMIT, parse, slowest
 from slurmdoctor.knowledge.problems import Problems
 from slurmdoctor.knowledge.tree import Table
@@ -90,9 +90,7 @@ def _literals(watch: Watch, tree: Table, texts: Sequence[str], problems: Problem
             changed = _without(watch, literal, text)
             if changed is not None:
                 mend = "shorten the literal to what the regex requires, or make the regex require it"
-                problems.add(
-                    place, f"the regex also takes `{changed}`, which no literal admits", mend
-                )
+                problems.add(place, f"the regex also takes `{changed}`, which no literal admits", mend)
                 break
 
 

@@ -37,15 +37,16 @@ FACTS |= {
 }
 FACTS |= {"seq_length", "timeout_ms", "torch_version", "nccl_version", "master_port", "master_addr"}
 # Until every cause of the public contract has its file.
-PLANNED = frozenset(
+_PLANNED = (
     "cuda-oom host-oom shm-exhausted collective-timeout nccl-id-timeout nccl-init nccl-transport peer-lost "
     "rendezvous-timeout address-in-use host-unreachable gloo-connect module-not-found library-not-found "
     "command-not-found launcher-env nemo-home container gpu-visibility slurm-request slurm-step usage-error "
     "parallelism cuda-max-connections checkpoint-mismatch checkpoint-corrupt fp8-mismatch tensor-mismatch "
-    "version-mismatch file-not-found permission-denied disk-full storage-io data-corrupt auth offline gpu-fault "
-    "cuda-error device-assert node-failure nan time-limit preempted cancelled sigterm segfault bus-error abort "
-    "killed data-worker hang python-error exit-code".split()  # noqa: SIM905
+    "version-mismatch file-not-found permission-denied disk-full storage-io data-corrupt auth offline "
+    "gpu-fault cuda-error device-assert node-failure nan time-limit preempted cancelled sigterm segfault "
+    "bus-error abort killed data-worker hang python-error exit-code"
 )
+PLANNED = set(_PLANNED.split())
 SPECIAL = {"rule", "seen"}
 VALUES = {
     "launcher": {"srun", "torchrun", "accelerate", "deepspeed", "lightning", "submitit", "ray", "mpi"},

@@ -7,31 +7,22 @@ from collections.abc import Sequence
 import regex
 
 from slurmdoctor.model import LineFormat, Rule, Signal
+from slurmdoctor.origins import learn, peel
+from slurmdoctor.tracebacks import exception_of
 
 TIMEOUT = 0.25
 """Seconds that a pattern may take for one line."""
-
-# `Some.dotted.Class: text` or `SomeError: text`, also within an exception group's tree (`  | `).
-EXCEPTION = regex.compile(
-    r"[ \t|+]*(?:"
-    r"(?:[A-Za-z_]\w*\.)*[A-Z_a-z]\w*(?:Error|Exception|Interrupt|Exit|Warning|Iteration|Group|Timeout|Expired|Failure)"
-    r"|(?:[A-Za-z_]\w*\.)+(?:[A-Z]\w*|gaierror|herror|error|timeout)|BadZipFile"
-    r")(?:\([\w. ]*\))?(?::|\s*$)"
-)
-FRAME = regex.compile(r'[ \t|+]*File "[^"\n]+", line \d+')
 
 
 def stands(on: str, text: str) -> bool:
     """Whether the line, without its labels, is of the kind that a rule's `on` asks for."""
     if on == "exception":
-        return EXCEPTION.match(text) is not None
-    return on != "frame" or FRAME.match(text) is not None
+        return exception_of(text, strict=False) is not None
+    return on != "frame" or text.lstrip(" |").startswith("File ")
 
 
 def peeled(line: str, formats: Sequence[LineFormat]) -> str:
     """The line without the labels that it carries when it is a log of its own."""
-    from slurmdoctor.origins import learn, peel
-
     return peel(line, formats, learn([line], formats))[1]
 
 
