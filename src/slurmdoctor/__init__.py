@@ -1,3 +1,26 @@
 """slurmdoctor finds the rank that broke a training job, and why, from what the job left behind."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from slurmdoctor.pipeline import diagnose
+    from slurmdoctor.model import Diagnosis, UserError
+
+__all__ = ["Diagnosis", "UserError", "__version__", "diagnose"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the library on first use: `slurmdoctor --version` must not wait for it."""
+    if name == "diagnose":
+        from slurmdoctor.pipeline import diagnose
+
+        return diagnose
+    if name in ("Diagnosis", "UserError"):
+        from slurmdoctor import model
+
+        return getattr(model, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -108,6 +108,10 @@ class Lines:
     def peeled(self, source: int, raw: bytes) -> tuple[Origin, str]:
         return peel(raw.decode("utf-8", "replace"), self._formats, self.traits[source])
 
+    def label(self, source: int, head: bytes) -> bytes:
+        """The words that tell this line's writer apart."""
+        return self._labellers[source](head)
+
     def _line(self, source: int, offset: int, data: bytes, end: int) -> Line:
         raw = data.decode("utf-8", "replace")
         origin, text = peel(raw, self._formats, self.traits[source])

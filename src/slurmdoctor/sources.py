@@ -46,6 +46,7 @@ class Source:
         self._stream = stream
         self._size = size
         self._spool: IO[bytes] | None = tempfile.SpooledTemporaryFile(_SPOOL_IN_MEMORY) if spool else None
+        self._head = b""
         self.length = 0
         """Bytes read so far."""
         self.lines = 0
@@ -56,7 +57,7 @@ class Source:
         start = 0
         while True:
             want = size if self._size is None else min(size, self._size - self.length)
-            data = self._stream.read(want) if want > 0 else b""
+            data, self._head = (self._head, b"") if self._head else (self._stream.read(want) if want > 0 else b"", b"")
             if not data:
                 break
             self.length += len(data)
@@ -73,6 +74,28 @@ class Source:
             rest = data[cut:]
         if rest:
             yield start, rest
+
+    def sample(self, size: int) -> list[str]:
+        """Some of the lines, from the head and, where the file can be read at will, from places all over it."""
+        pieces = [self._peek(size)]
+        if self._size is not None and self._size > 4 * size and self._spool is None:
+            pieces += [os.pread(self._stream.fileno(), size // 8, self._size * k // 8) for k in range(1, 8)]
+        lines = []
+        for number, piece in enumerate(pieces):
+            whole = piece.split(b"\n")
+            if number or len(piece) == size:
+                whole = whole[bool(number) : -1]  # cut lines say nothing
+            lines += [line[:400].decode("utf-8", "replace") for line in whole]
+        return lines
+
+    def _peek(self, size: int) -> bytes:
+        if self._spool is None:
+            return os.pread(self._stream.fileno(), size, 0)
+        head = b""
+        while len(head) < size and (data := self._stream.read(size - len(head))):
+            head += data
+        self._head = head
+        return head
 
     def read(self, offset: int, size: int) -> bytes:
         """Bytes already passed by `blocks`, again. Short where the file has shrunk since."""
@@ -157,7 +180,7 @@ def open_sources(paths: Sequence[str | os.PathLike[str]]) -> list[Source]:
 
 def _expand(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
     found: list[str] = []
-    for given in map(os.fspath, paths):
+    for given in (os.fspath(path) for path in paths):
         if given == "-":
             found.append(given)
         elif Path(given).is_dir():
@@ -282,10 +305,10 @@ def _zstd(stream: IO[bytes], name: str) -> _Readable:
         if sys.version_info >= (3, 14):
             from compression import zstd
 
-            return zstd.ZstdFile(stream)
+            return zstd.ZstdFile(stream)  # type: ignore[no-any-return,unused-ignore]
         import zstandard
 
-        return zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)  # type: ignore[no-any-return]
+        return zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)  # type: ignore[no-any-return,unused-ignore]
     except ImportError:
         raise UserError(f"{name} is zstd-compressed, and no decoder is installed", "pip install zstandard, or: zstd -dc LOG | slurmdoctor diagnose -") from None
 

@@ -28,7 +28,7 @@ _CONNECTORS = {
 _HARMLESS = regex.compile(r"Exception ignored in|--- Logging error ---|Error in atexit|Exception ignored on")
 _THREAD = regex.compile(r"^\s*(?:Exception in thread|Unhandled exception in thread)")
 _LIBRARY = regex.compile(r"site-packages|dist-packages|/lib/python\d|<frozen|<string>|torch/|/lib64/python\d")
-_WRAPPERS = frozenset(
+WRAPPERS = frozenset(
     {"ChildFailedError", "CalledProcessError", "ProcessRaisedException", "ProcessExitedException", "SignalException",
      "RayTaskError", "RayActorError", "ActorDiedError", "WorkerCrashedError", "FailedJobError", "UncompletedJobError", "SystemExit",
      "ExceptionGroup", "BaseExceptionGroup", "CheckpointException", "TrainingFailedError"}
@@ -56,7 +56,7 @@ class Traceback:
     @property
     def wrapper(self) -> bool:
         """A launcher's or executor's error around a child's: never the cause."""
-        return self.name in _WRAPPERS
+        return self.name in WRAPPERS
 
 
 def assemble(lines: Lines, header: Line) -> Traceback:

@@ -1,0 +1,68 @@
+"""The command line: parses, calls, prints, exits. No logic."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from slurmdoctor import __version__
+
+_COMMANDS = {
+    "diagnose": "diagnose:diagnose",
+    "explain": "explain:explain",
+    "rules": "rules:rules",
+}
+"""Command -> module:object of this package, imported when called."""
+
+
+class _Lazy(click.Group):
+    """A group whose commands are imported when they are called: start-up counts in a hook and a chat."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, name = _COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(f"slurmdoctor.cli.{module}"), name)
+        return command
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, "-V", "--version", prog_name="slurmdoctor")
+def cli() -> None:
+    """Find the rank that broke a training job, and why, from what the job left behind."""
+
+
+def main() -> None:
+    """Run the program; whatever happens, a user sees one line, never a traceback."""
+    from slurmdoctor.model import UserError
+
+    try:
+        cli(standalone_mode=False)
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except UserError as error:
+        click.echo(f"slurmdoctor: {error}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        # the reader has what it wanted; keep the interpreter from flushing into the closed pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except Exception as error:
+        if os.environ.get("SLURMDOCTOR_DEBUG"):
+            raise
+        click.echo(
+            f"slurmdoctor: internal error, {type(error).__name__}: {error}: please report it; SLURMDOCTOR_DEBUG=1 shows where",
+            err=True,
+        )
+        sys.exit(2)

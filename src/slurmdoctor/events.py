@@ -1,0 +1,294 @@
+"""Hits → events: what the rules and the structural readers say happened, to whom, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import regex
+
+from slurmdoctor import collectives, tracebacks, witnesses
+from slurmdoctor.lines import Line, Lines
+from slurmdoctor.maps import RankMaps
+from slurmdoctor.model import Event, Knowledge, Origin, Role, Rule, Signal
+from slurmdoctor.origins import peel
+from slurmdoctor.scan import Confirm, Scan, Watch
+from slurmdoctor.tracebacks import Traceback, exception_of
+from slurmdoctor.witnesses import Report
+
+KEEP = 4
+KEEP_LIST = 6000
+"""Places kept of lines that come once a node or task, whatever label they carry."""
+PATTERN_SECONDS = 0.5
+"""No pattern may take longer on one line; one that does is treated as not matching."""
+
+TRACEBACK = (b"Traceback (most recent call last)",)
+EXCEPTION = (b"Error: ", b"Exception: ", b"Error\n", b"Interrupt\n", b"AssertionError", b"Error:\n")
+GENERIC = "python-error"
+_MAX_CHAINS = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A signal's line: progress, a finish, a new attempt, a fact."""
+
+    signal: Signal
+    line: Line
+    order: int
+    captures: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class Assembled:
+    """Everything that the scan's hits add up to."""
+
+    events: list[Event] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
+    works: list[collectives.Work] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    maps: RankMaps = field(default_factory=RankMaps)
+    chains: dict[int, list[Traceback]] = field(default_factory=dict)
+
+
+def watches(knowledge: Knowledge) -> tuple[list[Watch], list[object]]:
+    """What to look for, and beside each watch the rule, signal or reader's name that it serves."""
+    found: list[Watch] = []
+    served: list[object] = []
+
+    def add(what: object, name: str, literals: Iterable[bytes], keep: int) -> None:
+        found.append(Watch(name, tuple(literals), keep))
+        served.append(what)
+
+    for rule in knowledge.rules:
+        add(rule, rule.id, (x.encode() for x in rule.literals), 1 if rule.role == "cascade" else KEEP)
+    for signal in knowledge.signals:
+        if signal.kind != "progress":  # in every iteration's line: looked for around the failure only (timeline)
+            add(signal, signal.id, (x.encode() for x in signal.literals), 64 if signal.kind == "attempt" else KEEP)
+    for name, (literals, _) in witnesses.READERS.items():
+        add(name, name, literals, KEEP_LIST)
+    add("traceback", "traceback", TRACEBACK, KEEP)
+    add("exception", "exception", EXCEPTION, KEEP)
+    add("collective", "collective", collectives.LITERALS, 12)
+    add("map", "map", RankMaps.LITERALS, KEEP)
+    return found, served
+
+
+def confirmer(served: Sequence[object], lines_of: Callable[[int, bytes], tuple[Origin, str]]) -> Confirm:
+    """The scan's question: does this line really say what the watch looks for?"""
+
+    def confirm(watch: int, source: int, line: bytes) -> bool:
+        what = served[watch]
+        if isinstance(what, Rule):
+            return captures_of(what, lines_of(source, line)[1]) is not None
+        if isinstance(what, Signal):
+            return _search(what.regex, lines_of(source, line)[1]) is not None
+        if what == "exception":
+            return exception_of(lines_of(source, line)[1]) is not None
+        return True
+
+    return confirm
+
+
+def captures_of(rule: Rule, text: str) -> Mapping[str, str] | None:
+    """The rule's captures where it takes this line, else None."""
+    if rule.on == "exception" and exception_of(text, strict=False) is None:
+        return None
+    if rule.on == "frame" and not text.lstrip(" |").startswith("File "):
+        return None
+    return _search(rule.regex, text)
+
+
+def _search(pattern: str, text: str) -> Mapping[str, str] | None:
+    try:
+        found = regex.search(pattern, text, timeout=PATTERN_SECONDS)
+    except TimeoutError:
+        return None
+    return None if found is None else {k: v for k, v in found.groupdict().items() if v is not None}
+
+
+def assemble(scan: Scan, lines: Lines, served: Sequence[object], knowledge: Knowledge) -> Assembled:
+    """Read every kept place once more, whole, and put together what belongs together."""
+    result = Assembled()
+    places: list[tuple[int, int, object, int]] = []
+    for (watch, source, _label), seen in scan.sightings.items():
+        what = served[watch]
+        for offset in seen.places() if seen.recent.maxlen != 1 else seen.first:
+            places.append((source, offset, what, seen.count))
+    places.sort(key=lambda place: place[:2])
+    headers: list[Line] = []
+    loose: list[Line] = []
+    rule_events: dict[tuple[int, int], list[Event]] = {}
+    line: Line | None = None
+    for source, offset, what, count in places:
+        if line is None or (line.source, line.offset) != (source, offset):
+            line = lines.at(source, offset)
+        if isinstance(what, Rule):
+            if event := rule_event(what, line, lines, count):
+                rule_events.setdefault((source, offset), []).append(event)
+        elif isinstance(what, Signal):
+            found = _search(what.regex, line.text)
+            if found is not None:
+                result.marks.append(Mark(what, line, lines.order(source, offset), found))
+        elif what == "traceback":
+            headers.append(line)
+        elif what == "exception":
+            if exception_of(line.text):
+                loose.append(line)
+        elif what == "collective":
+            if work := collectives.read(line, lines.order(source, offset)):
+                result.works.append(work)
+        elif what == "map":
+            result.maps.learn(line)
+        else:
+            result.reports += witnesses.READERS[str(what)][1](lines, line)
+    result.maps.learn_reports(result.reports)
+    _add_tracebacks(result, headers, loose, rule_events, lines, knowledge)
+    result.events = [_placed(event, result.maps, lines) for event in result.events]
+    result.events.sort(key=lambda event: event.order)
+    result.marks.sort(key=lambda mark: mark.order)
+    result.reports.sort(key=lambda report: lines.order(report.line.source, report.line.offset))
+    return result
+
+
+def rule_event(rule: Rule, line: Line, lines: Lines, count: int = 1) -> Event | None:
+    """The event that a rule makes of a line, or None where the line does not satisfy it."""
+    captures = captures_of(rule, line.text)
+    if captures is None:
+        return None
+    origin = line.origin
+    if (rank := captures.get("rank", "")).isdigit():
+        origin = replace(origin, rank=int(rank))
+    if (local := captures.get("local_rank", "")).isdigit():
+        origin = replace(origin, local_rank=int(local))
+    if captures.get("node"):
+        origin = replace(origin, node=captures["node"])
+    if (pid := captures.get("pid", "")).isdigit():
+        origin = replace(origin, pid=int(pid))
+    order = lines.order(line.source, line.offset)
+    return Event(
+        cause=rule.cause, role=rule.role, rule=rule.id, origin=origin, hit=lines.hit(line), order=order, captures=captures,
+        count=count, last_order=order,
+    )  # fmt: skip
+
+
+def _add_tracebacks(
+    result: Assembled,
+    headers: Sequence[Line],
+    loose: Sequence[Line],
+    rule_events: dict[tuple[int, int], list[Event]],
+    lines: Lines,
+    knowledge: Knowledge,
+) -> None:
+    """Join rule events with the tracebacks that they stand in; a traceback that no rule knows is a python-error."""
+    taken: set[tuple[int, int]] = set()
+    group = 0
+    chained_to: dict[tuple[int, bytes], int] = {}
+    for header in headers[:_MAX_CHAINS]:
+        writer = (header.source, header.label)
+        trace = tracebacks.assemble(lines, header)
+        if trace.exception is None:
+            continue
+        where = (trace.exception.source, trace.exception.offset)
+        linked = chained_to.pop(writer, 0)
+        group = linked or max(result.chains, default=0) + 1
+        if trace.leads_to:
+            chained_to[writer] = group
+        if trace.harmless or trace.in_thread and where in taken:
+            taken.add(where)
+            rule_events.pop(where, None)
+            continue
+        result.chains.setdefault(group, []).append(trace)
+        inside = _events_inside(trace, rule_events, lines)
+        for place in inside:
+            rule_events[place] = [replace(e, group=group, traceback=_shown(trace)) for e in rule_events[place]]
+        if where in taken:
+            continue
+        taken.add(where)
+        known = any(e.role != "hint" for place in inside for e in rule_events[place])
+        if not known and not trace.wrapper:
+            result.events.append(
+                replace(_python_error(trace.exception, lines, "hint" if trace.in_thread else None), group=group, traceback=_shown(trace))
+            )
+        elif not known:
+            result.events.append(_launcher_error(trace.exception, lines, group))
+    for events in rule_events.values():
+        result.events += events
+    for line in loose:
+        where = (line.source, line.offset)
+        if where in taken or where in rule_events:
+            continue
+        name = (exception_of(line.text) or ("", ""))[0]
+        if name.endswith("Warning") or name in tracebacks.WRAPPERS:
+            continue
+        above = lines.before(line, 2)
+        framed = bool(above) and (above[0].text.lstrip(" |").startswith("File ") or above[0].text.startswith("    "))
+        result.events.append(_python_error(line, lines, None if framed else "hint"))
+
+
+def _events_inside(trace: Traceback, rule_events: Mapping[tuple[int, int], list[Event]], lines: Lines) -> list[tuple[int, int]]:
+    """Places of rule events in a traceback's frames, on its exception's line, and in the message's following lines."""
+    assert trace.exception is not None
+    exception = trace.exception
+    found = [(exception.source, exception.offset)] if (exception.source, exception.offset) in rule_events else []
+    start, end = trace.header.offset, exception.offset
+    if exception.label or end - start < 64 * 1024:
+        found += [
+            place
+            for place, events in _between(rule_events, exception.source, start, end)
+            if any(e.rule and lines_label_same(events, trace, lines) for e in events)
+        ]
+    for line in lines.after(exception, 12):
+        if tracebacks.HEADER in line.text or not line.text.strip() or exception_of(line.text):
+            break
+        if (line.source, line.offset) in rule_events:
+            found.append((line.source, line.offset))
+    return found
+
+
+def _between(
+    rule_events: Mapping[tuple[int, int], list[Event]], source: int, start: int, end: int
+) -> list[tuple[tuple[int, int], list[Event]]]:
+    return [(place, events) for place, events in rule_events.items() if place[0] == source and start < place[1] < end]
+
+
+def lines_label_same(events: Sequence[Event], trace: Traceback, lines: Lines) -> bool:
+    """Whether the events' lines come from the traceback's writer."""
+    hit = events[0].hit
+    return lines.at(hit.source, hit.offset).label == trace.header.label
+
+
+def _shown(trace: Traceback) -> tuple[str, ...]:
+    assert trace.exception is not None
+    return (*trace.frames, trace.exception.text)
+
+
+def _python_error(line: Line, lines: Lines, role: Role | None) -> Event:
+    order = lines.order(line.source, line.offset)
+    name, message = exception_of(line.text, strict=False) or ("", "")
+    return Event(
+        cause=GENERIC, role=role or "root", rule=f"{GENERIC}/traceback", origin=line.origin, hit=lines.hit(line), order=order,
+        captures={"exception": name, "message": message}, last_order=order,
+    )  # fmt: skip
+
+
+def _launcher_error(line: Line, lines: Lines, group: int) -> Event:
+    order = lines.order(line.source, line.offset)
+    return Event(
+        cause="exit-code", role="cascade", rule="exit-code/launcher", origin=Origin(time=line.origin.time), hit=lines.hit(line), order=order,
+        group=group, last_order=order,
+    )  # fmt: skip
+
+
+def _placed(event: Event, maps: RankMaps, lines: Lines) -> Event:
+    """Fill in what the maps and the neighbouring lines tell of an event's origin."""
+    origin = maps.place(event.origin, event.hit.source)
+    if origin.time is None:
+        line = lines.at(event.hit.source, event.hit.offset)
+        for above in lines.before(line, 60):
+            if above.origin.time is not None:
+                origin = replace(origin, time=above.origin.time, dated=above.origin.dated)
+                break
+    return event if origin == event.origin else replace(event, origin=origin)
+
+
+__all__ = ["Assembled", "Mark", "assemble", "captures_of", "confirmer", "peel", "rule_event", "watches"]

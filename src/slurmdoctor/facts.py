@@ -1,0 +1,57 @@
+"""What the log tells of the job beside its failure: sizes, launcher, framework, steps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from slurmdoctor.events import Assembled
+from slurmdoctor.lines import Lines
+from slurmdoctor.model import Knowledge
+from slurmdoctor.timeline import Timeline
+
+_NUMBER = re.compile(r"-?\d{1,18}")
+
+
+def collect(assembled: Assembled, story: Timeline, lines: Lines, knowledge: Knowledge) -> dict[str, Any]:
+    """Facts by name. The first line that tells a fact counts: what is printed later may be a child's or a default."""
+    facts: dict[str, Any] = {}
+    for mark in assembled.marks:
+        if mark.signal.kind != "fact":
+            continue
+        name = mark.signal.id.partition("/")[0]
+        if mark.signal.value is not None:
+            facts.setdefault(name, mark.signal.value)
+        for key, value in mark.captures.items():
+            facts.setdefault(name if key == "value" else key, _plain(value))
+    maps = assembled.maps
+    world = maps.world_size or facts.get("world_size")
+    named = set(maps.node_of.values())
+    facts["world_size"] = world if isinstance(world, int) else None
+    facts["nodes"] = facts.get("nodes") if isinstance(facts.get("nodes"), int) else len(named) or None
+    facts["launcher"] = facts.get("launcher") or _launcher(assembled)
+    facts.setdefault("framework", None)
+    facts["attempts"] = story.attempts
+    facts["last_step"] = next((p.step for p in reversed(story.progress) if p.step is not None), None)
+    return facts
+
+
+def _launcher(assembled: Assembled) -> str | None:
+    witnesses = {r.witness for r in assembled.reports}
+    for witness, name in (
+        ("torchelastic table", "torchrun"), ("torchelastic agent", "torchrun"), ("deepspeed launcher", "deepspeed"),
+        ("mpirun", "mpi"), ("srun", "srun"),
+    ):  # fmt: skip
+        if witness in witnesses:
+            return name
+    return None
+
+
+def _plain(value: str) -> Any:
+    return int(value) if _NUMBER.fullmatch(value) else value
+
+
+def with_root(facts: Mapping[str, Any], captures: Mapping[str, str]) -> dict[str, Any]:
+    """The names that a fix may use: the job's facts, then the root's own captures."""
+    return {**{k: v for k, v in facts.items() if v is not None}, **{k: _plain(v) for k, v in captures.items()}}

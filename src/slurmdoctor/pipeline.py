@@ -1,0 +1,75 @@
+"""The whole program, top to bottom: sources → scan → events → timeline → verdict."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from slurmdoctor import events, infer, origins, timeline, verdict
+from slurmdoctor.facts import collect
+from slurmdoctor.knowledge import folders, load
+from slurmdoctor.lines import Lines
+from slurmdoctor.model import Diagnosis, Knowledge
+from slurmdoctor.scan import labeller, scan
+from slurmdoctor.sources import Source, Text, open_sources
+
+SAMPLE = 96 * 1024
+"""Bytes at a log's head, and as many spread over it, from which its labels are learnt."""
+
+
+def diagnose(
+    job: str | bytes | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    rules: Iterable[str | os.PathLike[str]] = (),
+    exit_status: int | None = None,
+    redact: str = "default",
+) -> Diagnosis:
+    """Say what broke a job, from what it left.
+
+    `job` is a log's text (a str or bytes with a line end in it, or that names no file), a path, or several paths (files,
+    folders, globs, `-`). `rules` are folders of site rules, `exit_status` is the job's own where it is known, and
+    `redact` is `default`, `strict` or `off`. Raises UserError for input that cannot be read and for broken rule files.
+    """
+    from slurmdoctor.redact import Redactor
+
+    knowledge = load(folders(map(Path, rules)))
+    sources = _sources(job)
+    try:
+        found = examine(sources, knowledge, exit_status)
+    finally:
+        for source in sources:
+            source.close()
+    return Redactor(redact).apply(found)  # type: ignore[arg-type]
+
+
+def examine(sources: Sequence[Source], knowledge: Knowledge, exit_status: int | None = None) -> Diagnosis:
+    """The verdict on opened sources."""
+    traits = learn(sources, knowledge)
+    watches, served = events.watches(knowledge)
+    confirm = events.confirmer(
+        served, lambda number, line: origins.peel(line.decode("utf-8", "replace"), knowledge.formats, traits[number])
+    )
+    seen = scan(sources, watches, confirm, [labeller(t.locked) for t in traits])
+    lines = Lines(sources, seen, knowledge.formats, traits)
+    assembled = events.assemble(seen, lines, served, knowledge)
+    story = timeline.build(assembled, lines, knowledge.signals)
+    facts = collect(assembled, story, lines, knowledge)
+    finding = infer.infer(story, assembled.works, assembled.maps, knowledge.causes, lines, exit_status)
+    return verdict.compose(finding, story, assembled, facts, lines, knowledge)
+
+
+def learn(sources: Sequence[Source], knowledge: Knowledge) -> list[origins.Traits]:
+    """What each source's lines have in common; the year may come from any of them."""
+    traits = [origins.learn(source.sample(SAMPLE), knowledge.formats) for source in sources]
+    return [origins.merge(t, traits) for t in traits]
+
+
+def _sources(job: str | bytes | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Source]:
+    if isinstance(job, bytes) or (isinstance(job, str) and ("\n" in job or not _names_something(job))):
+        return [Text.source(job)]
+    return open_sources([job] if isinstance(job, (str, os.PathLike)) else job)
+
+
+def _names_something(text: str) -> bool:
+    return text == "-" or any(c in text for c in "*?[") or (len(text) < 4096 and Path(text).exists())

@@ -1,0 +1,194 @@
+"""Composes the Diagnosis: the finding with its evidence, cascade, fixes, retry advice and coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from slurmdoctor import remedies
+from slurmdoctor.events import Assembled
+from slurmdoctor.exits import sentence
+from slurmdoctor.facts import with_root
+from slurmdoctor.infer import Finding, Incident
+from slurmdoctor.lines import Lines
+from slurmdoctor.model import (
+    Cascade, Cause, Coverage, Diagnosis, Event, Evidence, Exit, FirstFailure, Knowledge, NamedCause, Retry, RetryAdvice, Rival,
+)  # fmt: skip
+from slurmdoctor.origins import format_time
+from slurmdoctor.timeline import Timeline
+
+MOST_EVIDENCE = 8
+_RETRY_WHY: Mapping[RetryAdvice, str] = {
+    "as-is": "nothing in the job needs to change",
+    "elsewhere": "the evidence is against the node, not against the job",
+    "after-fix": "it would fail the same way again",
+    "resume": "from the last checkpoint",
+}
+
+
+def compose(
+    finding: Finding, story: Timeline, assembled: Assembled, facts: Mapping[str, Any], lines: Lines, knowledge: Knowledge
+) -> Diagnosis:
+    """Everything that the report formats show."""
+    coverage = _coverage(finding, story, assembled, lines)
+    shown_facts = {k: v for k, v in facts.items() if not k.startswith("_")}
+    if finding.verdict != "failed" or finding.cause is None:
+        return Diagnosis(finding.verdict, reasons=tuple(finding.reasons), facts=shown_facts, coverage=coverage)
+    cause = knowledge.causes.get(finding.cause)
+    names = _names(finding, facts, story)
+    return Diagnosis(
+        verdict="failed",
+        cause=_named(finding, cause),
+        first_failure=_first(finding, lines),
+        exit=_exit(finding),
+        evidence=_evidence(finding, story, lines),
+        cascade=_cascade(finding, lines),
+        others=_rivals(finding, knowledge),
+        reasons=tuple(dict.fromkeys(finding.reasons)),
+        fixes=remedies.choose(cause, names) if cause else (),
+        verify=remedies.verify(cause, names) if cause else (),
+        retry=_retry(finding, cause, facts),
+        facts=shown_facts,
+        coverage=coverage,
+    )
+
+
+def _named(finding: Finding, cause: Cause | None) -> NamedCause:
+    assert finding.cause is not None
+    if cause is None:
+        return NamedCause(finding.cause, "process", finding.cause, finding.rule, finding.confidence)
+    return NamedCause(cause.id, cause.family, cause.title, finding.rule, finding.confidence)
+
+
+def _names(finding: Finding, facts: Mapping[str, Any], story: Timeline) -> dict[str, Any]:
+    captures = finding.root.main.captures if finding.root else {}
+    names = with_root(facts, captures)
+    origin = finding.origin
+    for key, value in (("rank", origin.rank), ("local_rank", origin.local_rank), ("node", origin.node)):
+        if value is not None:
+            names[key] = value
+    names["rule"] = finding.rule
+    names["seen"] = sorted({e.cause for e in story.events})
+    return names
+
+
+def _first(finding: Finding, lines: Lines) -> FirstFailure:
+    root = finding.root
+    origin = finding.origin
+    if root is None:
+        return FirstFailure(how=finding.how)
+    hit = root.main.hit
+    return FirstFailure(
+        rank=origin.rank,
+        local_rank=origin.local_rank,
+        node=origin.node,
+        time=format_time(origin.time, origin.dated),
+        file=lines.sources[hit.source].name,
+        line=lines.number(hit.source, hit.offset),
+        text=hit.text.strip() or hit.raw.strip(),
+        traceback=root.main.traceback,
+        how=finding.how,
+    )
+
+
+def _exit(finding: Finding) -> Exit:
+    death = finding.death
+    if death is None:
+        return Exit(step_code=finding.step_code)
+    how = sentence(death.exit_class)
+    if finding.death_how:
+        how = f"{how} ({finding.death_how})"
+    return Exit(death.code, death.signal, death.exit_class, finding.step_code, how)
+
+
+def _evidence(finding: Finding, story: Timeline, lines: Lines) -> tuple[Evidence, ...]:
+    """The lines that prove it: the root's own first, then witnesses, then the cascade's first lines."""
+    root = finding.root
+    chosen: list[Event] = [] if root is None else [root.main, *(e for e in root.events if e is not root.main)]
+    if root is not None:
+        chosen += [e for e in story.events if e.role == "confirmation" and e.cause == root.cause]
+    for incident in finding.cascade[:3]:
+        chosen.append(incident.main)
+    shown: list[Evidence] = []
+    places: set[tuple[int, int]] = set()
+    for event in chosen:
+        place = (event.hit.source, event.hit.offset)
+        if place in places:
+            continue
+        places.add(place)
+        shown.append(_proof(event, lines))
+        if len(shown) == MOST_EVIDENCE:
+            break
+    return tuple(shown)
+
+
+def _proof(event: Event, lines: Lines) -> Evidence:
+    hit, origin = event.hit, event.origin
+    return Evidence(
+        lines.sources[hit.source].name, lines.number(hit.source, hit.offset), hit.raw.strip(), origin.rank, origin.node,
+        format_time(origin.time, origin.dated), event.rule, event.cause, event.role,
+    )  # fmt: skip
+
+
+def _cascade(finding: Finding, lines: Lines) -> tuple[Cascade, ...]:
+    by_cause: dict[str, list[Incident]] = {}
+    for incident in finding.cascade:
+        if incident.cause != "exit-code":
+            by_cause.setdefault(incident.cause, []).append(incident)
+    found = []
+    start = finding.root.main.origin.time if finding.root else None
+    for cause, incidents in by_cause.items():
+        first = incidents[0].main
+        ranks = {e.origin.rank for i in incidents for e in i.events if e.origin.rank is not None}
+        delay = first.origin.time - start if start is not None and first.origin.time is not None else None
+        found.append(
+            Cascade(
+                cause, max(1, len(ranks)), sum(e.count for i in incidents for e in i.events), lines.sources[first.hit.source].name,
+                lines.number(first.hit.source, first.hit.offset), format_time(first.origin.time, first.origin.dated),
+                delay if delay is not None and delay >= 0 else None,
+            )  # fmt: skip
+        )
+    return tuple(found)
+
+
+def _rivals(finding: Finding, knowledge: Knowledge) -> tuple[Rival, ...]:
+    found: dict[str, Rival] = {}
+    for incident in finding.rivals:
+        if incident.cause not in found:
+            rank = incident.main.origin.rank
+            where = f"on rank {rank}" if rank is not None else "in the log"
+            found[incident.cause] = Rival(incident.cause, "low", f"also {where}, later, and not explained by the root: {incident.main.hit.text.strip()[:120]}")
+    return tuple(found.values())[:3]
+
+
+def _retry(finding: Finding, cause: Cause | None, facts: Mapping[str, Any]) -> Retry | None:
+    if cause is None:
+        return None
+    advice = cause.retry
+    nodes: tuple[str, ...] = ()
+    if advice == "elsewhere" and finding.origin.node:
+        nodes = (finding.origin.node,)
+    return Retry(advice, _RETRY_WHY[advice], nodes)
+
+
+def _coverage(finding: Finding, story: Timeline, assembled: Assembled, lines: Lines) -> Coverage:
+    ranks = _ranks_seen(assembled)
+    suspected: Sequence[int] = finding.suspicion.ranks if finding.suspicion and finding.suspicion.kind == "missing" else ()
+    return Coverage(
+        bytes=sum(s.length for s in lines.sources),
+        lines=sum(s.lines for s in lines.sources),
+        files=len(lines.sources),
+        ranks_seen=len(ranks),
+        silent_ranks=tuple(suspected),
+        order=story.order,
+        missing=("sacct", "scontrol"),
+        notes=story.notes,
+    )
+
+
+def _ranks_seen(assembled: Assembled) -> set[int]:
+    seen = {e.origin.rank for e in assembled.events if e.origin.rank is not None}
+    seen |= {w.rank for w in assembled.works} | assembled.maps.seen
+    if assembled.maps.tasks_are_ranks:
+        seen |= {t for r in assembled.reports for t in r.tasks}
+    return seen
