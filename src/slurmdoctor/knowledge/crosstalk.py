@@ -18,7 +18,7 @@ LAST_RESORT = frozenset({"python-error", "exit-code"})
 class Example:
     rule: Rule
     line: str
-    text: str
+    texts: tuple[str, ...]
     place: Place
 
 
@@ -53,7 +53,7 @@ def _examples(shelf: Shelf) -> Iterator[Example]:
 
 def _takes(rule: Rule, example: Example) -> bool:
     try:
-        return takes(rule, example.line, example.text)
+        return takes(rule, example.line, example.texts)
     except TimeoutError:  # told where the pattern's speed is checked
         return False
 

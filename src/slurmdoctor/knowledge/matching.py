@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import regex
 
 from slurmdoctor.model import LineFormat, Rule, Signal
-from slurmdoctor.origins import learn, peel
+from slurmdoctor.origins import Traits, learn, peel
 from slurmdoctor.tracebacks import exception_of
 
 TIMEOUT = 0.25
@@ -21,20 +21,21 @@ def stands(on: str, text: str) -> bool:
     return on != "frame" or text.lstrip(" |").startswith("File ")
 
 
-def peeled(line: str, formats: Sequence[LineFormat]) -> str:
-    """The line without the labels that it carries when it is a log of its own."""
-    return peel(line, formats, learn([line], formats))[1]
+def peeled(line: str, formats: Sequence[LineFormat]) -> tuple[str, ...]:
+    """The line without its labels: as a log of its own, and as one among lines of another kind."""
+    views = (peel(line, formats, traits)[1] for traits in (learn([line], formats), Traits()))
+    return tuple(dict.fromkeys(views))
 
 
 def admits(watch: Rule | Signal, line: str) -> bool:
     return any(literal in line for literal in watch.literals)
 
 
-def takes(rule: Rule | Signal, line: str, text: str) -> bool:
-    """`line` as printed, `text` without its labels."""
+def takes(rule: Rule | Signal, line: str, texts: Sequence[str]) -> bool:
+    """`line` as printed, `texts` without its labels."""
+    return admits(rule, line) and any(_confirms(rule, text) for text in texts)
+
+
+def _confirms(rule: Rule | Signal, text: str) -> bool:
     on = rule.on if isinstance(rule, Rule) else "line"
-    return (
-        admits(rule, line)
-        and stands(on, text)
-        and regex.search(rule.regex, text, timeout=TIMEOUT) is not None
-    )
+    return stands(on, text) and regex.search(rule.regex, text, timeout=TIMEOUT) is not None

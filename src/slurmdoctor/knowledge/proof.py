@@ -20,37 +20,43 @@ def check_watch(watch: Watch, tree: Table, formats: Sequence[LineFormat], proble
     _speed(watch, tree, problems)
     if len(problems) > before:
         return  # its examples are not worth the wait
-    texts = [peeled(line, formats) for line in watch.match]
-    for at, (line, text) in enumerate(zip(watch.match, texts, strict=True)):
-        _must_match(watch, tree, at, line, text, problems)
+    views = [peeled(line, formats) for line in watch.match]
+    for at, (line, texts) in enumerate(zip(watch.match, views, strict=True)):
+        _must_match(watch, tree, at, line, texts, problems)
     for at, line in enumerate(watch.no_match):
         if takes(watch, line, peeled(line, formats)):
             place = tree.at("examples", "no_match", at)
             mend = "narrow the regex, or move the line to `match`"
             problems.add(place, f"the regex takes `{_short(line)}`, which it must not", mend)
     if len(problems) == before:
-        _literals(watch, tree, texts, problems)
+        _literals(watch, tree, [text for texts in views for text in texts], problems)
 
 
-def _must_match(watch: Watch, tree: Table, at: int, line: str, text: str, problems: Problems) -> None:
+def _must_match(
+    watch: Watch, tree: Table, at: int, line: str, texts: Sequence[str], problems: Problems
+) -> None:
+    if takes(watch, line, texts):
+        return
     place = tree.at("examples", "match", at)
     if not admits(watch, line):
         mend = "correct the literals, or add one that this line holds"
         problems.add(place, f"no literal stands in the example `{_short(line)}`", mend)
-    if not stands(getattr(watch, "on", "line"), text):
-        on = getattr(watch, "on", "line")
+    on = watch.on if isinstance(watch, Rule) else "line"
+    standing = [text for text in texts if stands(on, text)]
+    if not standing:
         looks = "SomeError: text" if on == "exception" else 'File "x.py", line 3, in f'
         mend = f"remove `on: {on}`, or give the line as it is printed: `{looks}`"
-        problems.add(place, f"without its labels, `{_short(text)}` does not begin as {_kind(on)} does", mend)
-        return
-    if regex.search(watch.regex, text, timeout=TIMEOUT) is None:
-        fits, wants = _how_far(watch.regex, text)
+        problems.add(
+            place, f"without its labels, `{_short(texts[0])}` does not begin as {_kind(on)} does", mend
+        )
+    elif all(regex.search(watch.regex, text, timeout=TIMEOUT) is None for text in standing):
+        fits, wants = _how_far(watch.regex, standing[0])
         told = (
             f"it fits up to `{_short(fits, tail=True)}`, then wants `{wants}`"
             if fits
             else f"it wants `{wants}`"
         )
-        mend = f"{told}; the line without its labels is `{_short(text)}`"
+        mend = f"{told}; the line without its labels is `{_short(standing[0])}`"
         problems.add(place, "the regex does not match this example", mend)
 
 
@@ -71,7 +77,8 @@ def _how_far(pattern: str, text: str) -> tuple[str, str]:
         except (regex.error, TimeoutError):
             break
         if found is None:
-            return taken, _short(pattern[piece.start : piece.end])
+            # a run of plain characters is one piece to a person
+            return taken, _short(pattern[piece.start : max(piece.end, piece.start + 30)])
         taken = found[0]
     return taken, _short(pattern)
 
@@ -82,8 +89,8 @@ def _literals(watch: Watch, tree: Table, texts: Sequence[str], problems: Problem
         place = tree.at("literals", at)
         if literal in watch.literals[:at]:
             problems.add(place, f"the literal `{literal}` stands here twice", "remove one")
-        elif isinstance(watch, Rule) and not any(literal in line for line in watch.match):
-            mend = "add a line that holds it to `match`, or remove the literal"
+        elif not any(literal in line for line in watch.match) and not _possible(watch, literal, texts):
+            mend = "correct it, or add a line that holds it to `match`"
             problems.add(place, f"no example proves the literal `{literal}`", mend)
             continue
         for text in texts:
@@ -92,6 +99,22 @@ def _literals(watch: Watch, tree: Table, texts: Sequence[str], problems: Problem
                 mend = "shorten the literal to what the regex requires, or make the regex require it"
                 problems.add(place, f"the regex also takes `{changed}`, which no literal admits", mend)
                 break
+
+
+def _possible(watch: Watch, literal: str, texts: Sequence[str]) -> bool:
+    """Whether the regex can take a line with this literal: if not, it might be a slip of the pen."""
+    compiled = regex.compile(watch.regex)
+    tries = [(literal, 0)]
+    for text in texts:
+        found = compiled.search(text, timeout=TIMEOUT)
+        at = min((text.find(other) for other in watch.literals if other in text), default=0)
+        if found:
+            tries.append((text[:at] + literal, min(found.start(), at)))
+    for text, start in tries:
+        part = compiled.match(text, start, partial=True, timeout=TIMEOUT)
+        if part and part.end() == len(text):
+            return True
+    return False
 
 
 def _without(watch: Watch, literal: str, text: str) -> str | None:
