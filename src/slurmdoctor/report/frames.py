@@ -1,0 +1,60 @@
+"""The frames of a traceback that tell most: the innermost in the user's own code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slurmdoctor.report.words import one_line
+
+_FRAME = re.compile(r"""File ["'](?P<path>[^"']+)["'], line (?P<line>\d+)(?:, in (?P<function>.+))?""")
+_FOREIGN = re.compile(
+    r"(?:site|dist)-packages/|/lib(?:64)?/python\d|^<|/torch/(?:nn|distributed|autograd|utils|optim)/"
+)
+_WRAPPERS = frozenset(
+    {"wrapper", "inner", "_wrapped_call_impl", "_call_impl", "__call__", "decorate_context"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    path: str
+    line: str
+    function: str
+    code: str = ""
+
+    @property
+    def own(self) -> bool:
+        """Whether it is in no installed package and not in the standard library."""
+        return not _FOREIGN.search(self.path)
+
+    @property
+    def place(self) -> str:
+        """The place as an editor takes it; an installed package's from its own name on."""
+        path = re.split(r"(?:site|dist)-packages/", self.path)[-1]
+        return f"{one_line(path)}:{self.line}"
+
+
+def frames(traceback: Sequence[str]) -> list[Frame]:
+    """All frames, outermost first; their code may stand in the same string, in the next, or nowhere."""
+    lines = [line for entry in traceback for line in entry.split("\n")]
+    found = []
+    for number, line in enumerate(lines):
+        if match := _FRAME.search(line):
+            after = lines[number + 1] if number + 1 < len(lines) else ""
+            code = after.strip() if after.startswith((" ", "\t")) and not _FRAME.search(after) else ""
+            function = one_line(match["function"] or "")
+            found.append(
+                Frame(match["path"], match["line"], function, one_line(code) if code.strip("^~ ") else "")
+            )
+    return found
+
+
+def telling(traceback: Sequence[str], count: int = 2) -> list[Frame]:
+    """The innermost own frame and its own caller; the innermost of all where none is own."""
+    every = frames(traceback)
+    own = [frame for frame in every if frame.own]
+    plain = [frame for frame in own if frame.function not in _WRAPPERS] or own
+    chosen = list(dict.fromkeys(reversed(plain)))[:count]
+    return chosen or every[-1:]

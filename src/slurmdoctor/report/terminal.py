@@ -1,0 +1,152 @@
+"""What a terminal can show: its width, colour and characters; and text fitted to it."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import shutil
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TextIO
+
+Line = list[tuple[str, str]]
+"""One line as (style, text) pieces; the styles are the keys of `STYLES`."""
+
+STYLES = {
+    "": "",
+    "bad": "bold red",
+    "good": "bold green",
+    "doubt": "bold yellow",
+    "bold": "bold",
+    "key": "cyan",
+    "dim": "dim",
+}
+_ASCII = {"✗": "x", "✓": "+", "│": "|", "·": "-", "…": "~", "�": "?"}
+_NARROWEST, _PIPED = 40, 100
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a report should look on a stream."""
+
+    width: int
+    colour: bool
+    encoding: str = "utf-8"
+
+
+def look(stream: TextIO, environ: Mapping[str, str] = os.environ) -> Look:
+    """Colour only on a terminal; NO_COLOR, FORCE_COLOR and COLUMNS decide where they are set."""
+    terminal = stream.isatty()
+    if environ.get("NO_COLOR"):
+        colour = False
+    elif environ.get("FORCE_COLOR"):
+        colour = environ["FORCE_COLOR"] != "0"
+    else:
+        colour = terminal and environ.get("TERM") != "dumb"
+    columns = environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        width = int(columns)
+    else:
+        width = shutil.get_terminal_size((_PIPED, 24)).columns if terminal else _PIPED
+    return Look(max(width, _NARROWEST), colour, stream.encoding or "utf-8")
+
+
+def cells(text: str) -> int:
+    """How many columns a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(char) or char in "\u200b\u200c\u200d\ufe0f"
+        else 2 if unicodedata.east_asian_width(char) in "WF"
+        else 1
+        for char in text
+    )  # fmt: skip
+
+
+def cut(text: str, width: int) -> str:
+    """The text, shortened at its end to the width."""
+    if cells(text) <= width:
+        return text
+    head, room = _split(text, width - 1)
+    return head.rstrip() + "…" if room >= 0 else "…"
+
+
+def clip(line: Line, width: int) -> Line:
+    """The line, shortened where even its pieces together are too long."""
+    kept: Line = []
+    for style, text in line:
+        room = width - sum(cells(piece) for _, piece in kept)
+        if cells(text) > room:
+            return [*kept, (style, cut(text, room))] if room > 0 else kept
+        kept.append((style, text))
+    return kept
+
+
+def cut_path(path: str, width: int) -> str:
+    """A path, shortened at its beginning, where it tells least."""
+    if cells(path) <= width:
+        return path
+    tail = path[-max(width - 1, 1) :]
+    slash = tail.find("/")
+    return "…" + (tail[slash:] if 0 <= slash < len(tail) // 2 else tail)
+
+
+def wrap(text: str, width: int, most: int | None = None) -> list[str]:
+    """Lines of at most this width, broken at blanks, or inside a word that is longer than a line."""
+    if most is not None:
+        lines = wrap(text, width)
+        return lines if len(lines) <= most else [*lines[: most - 1], cut(f"{lines[most - 1]} …", width)]
+    lines = []
+    while cells(text) > width:
+        head, _ = _split(text, width)
+        blank = head.rfind(" ") if text[len(head) : len(head) + 1] != " " else len(head)
+        at = blank if blank > len(head) * 0.6 else len(head)
+        lines.append(text[:at].rstrip())
+        text = text[at:].lstrip()
+    return [*lines, text] if text or not lines else lines
+
+
+def _split(text: str, width: int) -> tuple[str, int]:
+    if text.isascii():
+        return text[: max(width, 1)], width - 1
+    used = 0
+    for at, char in enumerate(text):
+        used += cells(char)
+        if used > width and at:
+            return text[:at], width
+    return text, width
+
+
+def paint(lines: Sequence[Line], *, colour: bool, encoding: str = "utf-8") -> str:
+    """The lines as text; with colour by way of rich, which is imported for that alone."""
+    if colour:
+        from rich.color import ColorSystem
+        from rich.style import Style
+
+        styles = {name: Style.parse(value or "none") for name, value in STYLES.items()}
+        shown = [
+            "".join(styles[style].render(text, color_system=ColorSystem.STANDARD) for style, text in line)
+            for line in lines
+        ]
+    else:
+        shown = ["".join(text for _, text in line).rstrip() for line in lines]
+    return _encodable("\n".join(shown) + "\n", encoding)
+
+
+def _encodable(text: str, encoding: str) -> str:
+    """The text in characters that the stream can take: our own signs by likeness, others as `?`."""
+    try:
+        codecs.lookup(encoding)
+    except LookupError:
+        encoding = "ascii"
+    try:
+        text.encode(encoding)
+        return text
+    except UnicodeEncodeError:
+        for sign, plain in _ASCII.items():
+            try:
+                sign.encode(encoding)
+            except UnicodeEncodeError:
+                text = text.replace(sign, plain)
+        return text.encode(encoding, "replace").decode(encoding)

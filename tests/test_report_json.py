@@ -1,0 +1,101 @@
+"""The JSON contract: every key, for every shape of answer, and nothing that a parser could trip over."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from importlib import resources
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from report_examples import CUDA_OOM, EXAMPLES, NO_FAILURE
+from slurmdoctor.model import Diagnosis, FirstFailure
+from slurmdoctor.report import json as report
+
+SCHEMA: dict[str, Any] = json.loads((resources.files("slurmdoctor.report") / "schema.json").read_text())
+CHECK = jsonschema.Draft202012Validator(SCHEMA)
+
+KEYS = list(report.to_dict(NO_FAILURE))[:15]  # named one by one in the contract's own test
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("diagnosis", [*EXAMPLES.values(), Diagnosis("unknown")], ids=[*EXAMPLES, "bare"])
+def test_every_answer_fits_the_schema(diagnosis: Diagnosis) -> None:
+    read = json.loads(report.render(diagnosis))
+    CHECK.validate(read)
+    assert read == json.loads(json.dumps(diagnosis.to_dict()))
+    assert list(read)[: len(KEYS)] == KEYS
+
+
+def test_the_contract_of_the_house() -> None:
+    said = report.to_dict(CUDA_OOM)
+    assert said["schema_version"] == 1
+    assert said["cause"] == {
+        "id": "cuda-oom",
+        "family": "memory",
+        "title": "ran out of GPU memory",
+        "rule": "cuda-oom/torch",
+        "confidence": "high",
+    }
+    assert said["exit"] == {
+        "code": 1,
+        "signal": None,
+        "class": "python-error",
+        "step_code": 143,
+        "how": "torchelastic table",
+    }
+    assert said["first_failure"]["rank"] == 13
+    assert said["cascade"][0]["first"] == {"file": "job.log", "line": 48300, "time": None}
+    assert said["retry"] == {"advice": "after-fix", "why": "the node is not to blame", "exclude_nodes": []}
+    assert said["facts"]["attempts"] is None
+    assert said["coverage"]["silent_ranks"] == []
+
+
+def test_the_keys_of_the_house() -> None:
+    assert ",".join(KEYS) == (
+        "schema_version,slurmdoctor,verdict,cause,first_failure,exit,evidence,cascade,others,reasons,fixes,"
+        "verify,retry,facts,coverage"
+    )
+
+
+def test_no_failure_has_no_cause() -> None:
+    said = report.to_dict(NO_FAILURE)
+    assert said["cause"]["id"] is None
+    assert said["retry"]["advice"] is None
+    assert said["first_failure"]["rank"] is None
+    assert said["evidence"] == said["fixes"] == []
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_the_schema_misses_a_missing_key(key: str) -> None:
+    said = report.to_dict(CUDA_OOM)
+    del said[key]
+    assert not CHECK.is_valid(said)
+
+
+def test_the_schema_refuses_what_the_contract_does_not_name() -> None:
+    said = report.to_dict(CUDA_OOM)
+    said["exit"]["class"] = "exploded"
+    assert not CHECK.is_valid(said)
+
+
+@given(
+    st.text(st.characters(), max_size=60),
+    st.one_of(
+        st.floats(), st.tuples(st.integers()), st.sets(st.integers()), st.dictionaries(st.text(), st.floats())
+    ),
+)
+def test_any_text_and_any_fact_is_json(text: str, fact: object) -> None:
+    diagnosis = dataclasses.replace(
+        CUDA_OOM, first_failure=FirstFailure(text=text, traceback=(text,)), facts={"x": fact, text: 1}
+    )
+    shown = report.render(diagnosis)
+    assert shown.isascii()
+    CHECK.validate(json.loads(shown, parse_constant=pytest.fail))

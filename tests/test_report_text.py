@@ -1,0 +1,280 @@
+"""The terminal report, as someone reads it at 3 a.m."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from report_examples import ALL_ALIKE, CUDA_OOM, EXAMPLES, EXIT_CODE, NO_FAILURE, OOM_LINE, SILENT, UNKNOWN
+from slurmdoctor.model import Diagnosis, Evidence, Exit, FirstFailure, Remedy
+from slurmdoctor.report import text
+from slurmdoctor.report.terminal import cells, cut, cut_path, look, wrap
+from slurmdoctor.report.words import delay, ending, headline, size
+
+GOLDEN = {
+    "cuda-oom": """\
+✗ rank 13 on gpu-02 ran out of GPU memory             cuda-oom · high confidence
+  job.log:48211  12:01:03
+  │ [rank13]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00
+  │ GiB. GPU 5 has a total capacity of 79.11 GiB of which 1.03 GiB is free.
+  │ Including non-PyTorch memory, 78.07 GiB is in use.
+  │   /opt/app/megatron/core/transformer/moe/experts.py:213 in forward
+  exit   1 = Python error on rank 13 (says torchelastic table); the step's 143
+         is SIGTERM to 63 other ranks
+  then   +10 m  63 ranks  waited for a collective that never came
+         +10 m  63 ranks  were stopped by SIGTERM
+  fix    Raise expert parallelism from 4 to 8: 256 experts / EP 4 = 64 experts a
+         GPU. Tensor parallelism does not shrink experts.
+  retry  after the fix; the node is not to blame
+  why    first error by time; torchrun's own table agrees; all else follows
+         within 10 m 3 s
+""",
+    "all-alike": """\
+✗ all 8 ranks could not find a file             file-not-found · high confidence
+  logs/rank_3.log:17  first seen on rank 3
+  │ FileNotFoundError: [Errno 2] No such file or directory:
+  │ '/data/train/shard-00000.bin'
+  │   train.py:41 in main: data = open(args.data, "rb")
+  exit   1 = Python error on each of them (says srun)
+  fix    Check that /data/train/shard-00000.bin exists on every node.
+  retry  after the fix
+  why    all 8 ranks fail alike; rank 3 is only the one seen first
+""",
+    "silent-culprit": """\
+✗ rank 5 probably held up a collective       collective-timeout · low confidence
+  slurm-991.out:2210  02:07:08
+  │ [rank2]:[E321 02:07:08.41 ProcessGroupNCCL.cpp:607] [Rank 2] Watchdog caught
+  │ collective operation timeout: WorkNCCL(SeqNum=62, OpType=ALLREDUCE,
+  │ NumelIn=1, Timeout(ms)=600000) ran for 600012 milliseconds before timing …
+  slurm-991.out:2300
+  │ srun: error: node-a: tasks 0-3: Aborted (core dumped)
+  exit   SIGABRT = the program aborted itself on rank 5 (says srun)
+  then   7 ranks  abort
+  fix    Look at what rank 5 did last: py-spy dump, or
+         TORCH_NCCL_TRACE_BUFFER_SIZE=2000 for next time.
+  retry  on other nodes (--exclude=node-b); a node may be slow
+  why    rank 5 reported nothing while 7 others timed out at sequence 62
+  also   data-worker (low): a slow DataLoader looks the same
+  next   how each step ended: sacct -j 991 -o JobID,State,ExitCode,NodeList
+""",
+    "exit-code": """\
+✗ rank 3 on n7 exited with 17, and the log does not tell why
+  exit-code · low confidence
+  job.err:9
+  │ srun: error: n7: task 3: Exited with exit code 17
+  exit   17 = a code of the program's own on rank 3 (says srun)
+  retry  after the fix; the same is likely to happen again
+  why    nothing in the log says why
+  next   how each step ended: sacct -j 77 -o JobID,State,ExitCode,NodeList
+         the standard output of rank 3
+         the first errors: grep -nm40 -iE 'error|traceback|fatal|killed' job.err
+""",
+    "no-failure": """\
+✓ no failure found                  read 2 files, 20,312 lines (1.2 MB), 8 ranks
+  last   step 12000
+  why    the program says that it finished
+""",
+    "unknown": """\
+? the log does not tell whether, or why, the job failed
+  read   1 file, 640 lines (52.0 kB), 1 rank
+  last   step 330
+  why    the log ends in the middle of training
+  next   how each step ended: sacct -j JOBID -o JobID,State,ExitCode,NodeList
+         why Slurm ended it: scontrol show job JOBID
+         the first errors: grep -nm40 -iE 'error|traceback|fatal|killed' LOG
+""",
+}
+
+WIDE = """\
+✗ rank 13 on gpu-02 ran out of GPU memory                                                     cuda-oom · high confidence
+  job.log:48211  12:01:03
+  │ [rank13]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 5 has a total capacity of
+  │ 79.11 GiB of which 1.03 GiB is free. Including non-PyTorch memory, 78.07 GiB is in use.
+  │   /opt/app/megatron/core/transformer/moe/experts.py:213 in forward: hidden = self.activation_func(fc1_output)
+  │   /opt/app/pretrain_gpt.py:88: pretrain(train_valid_test_datasets_provider, model_provider)
+  exit   1 = Python error on rank 13 (says torchelastic table); the step's 143 is SIGTERM to 63 other ranks
+  then   +10 m  63 ranks  waited for a collective that never came      +10 m  63 ranks  were stopped by SIGTERM
+  fix    Raise expert parallelism from 4 to 8: 256 experts / EP 4 = 64 experts a GPU. Tensor parallelism does not shrink
+         experts.
+         Lower the micro batch size. Activations grow with the micro batch.
+  retry  after the fix; the node is not to blame
+  why    first error by time; torchrun's own table agrees; all else follows within 10 m 3 s
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_at_80_columns(name: str) -> None:
+    assert text.render(EXAMPLES[name], width=80, colour=False) == GOLDEN[name]
+
+
+def test_at_120_columns() -> None:
+    assert text.render(CUDA_OOM, width=120, colour=False) == WIDE
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_fits(name: str, width: int) -> None:
+    lines = text.render(EXAMPLES[name], width=width, colour=False).splitlines()
+    assert len(lines) <= text.LIMIT
+    assert max(map(cells, lines)) <= width
+
+
+def test_context_shows_the_traceback() -> None:
+    shown = text.render(CUDA_OOM, width=80, colour=False, context=100)
+    for line in CUDA_OOM.first_failure.traceback if CUDA_OOM.first_failure else ():
+        assert line.split()[0] in shown
+    assert "  fix  " in shown
+    assert "pretrain_gpt.py" not in text.render(CUDA_OOM, width=80, colour=False, context=2)
+
+
+def test_ranks_shows_how_each_stands() -> None:
+    *_, first, rest = text.render(CUDA_OOM, width=80, colour=False, ranks=True).splitlines()
+    assert first.split()[:2] == ["first", "13"]
+    assert rest.split()[:2] == ["collateral", "0-12,14-63"]
+    assert rest.endswith("job.log:48300")
+
+
+def test_colour_changes_nothing_but_colour() -> None:
+    coloured = text.render(CUDA_OOM, width=80, colour=True)
+    assert "\x1b[" in coloured
+    from rich.text import Text
+
+    plain = "\n".join(line.rstrip() for line in Text.from_ansi(coloured).plain.splitlines())
+    assert plain.strip() == GOLDEN["cuda-oom"].strip()
+
+
+def test_rich_is_not_imported_for_a_pipe() -> None:
+    code = (
+        "import sys; from slurmdoctor.model import Diagnosis; from slurmdoctor.report import text;"
+        "text.render(Diagnosis('unknown'), width=80, colour=False);"
+        "assert not any(name.split('.')[0] == 'rich' for name in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8", "no-such-codec"])
+def test_every_encoding_can_take_it(encoding: str) -> None:
+    shown = text.render(SILENT, width=80, colour=False, encoding=encoding)
+    shown.encode("ascii" if encoding == "no-such-codec" else encoding)
+    assert shown.startswith("✗" if encoding == "utf-8" else "x")
+
+
+class _Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("terminal", "environ", "colour"),
+    [
+        (True, {}, True),
+        (False, {}, False),
+        (True, {"NO_COLOR": "1"}, False),
+        (True, {"NO_COLOR": ""}, True),
+        (False, {"FORCE_COLOR": "1"}, True),
+        (False, {"FORCE_COLOR": "0"}, False),
+        (True, {"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
+        (True, {"TERM": "dumb"}, False),
+    ],
+)
+def test_colour_is_the_users_to_say(terminal: bool, environ: dict[str, str], colour: bool) -> None:
+    assert look(_Terminal() if terminal else io.StringIO(), environ).colour is colour
+
+
+@pytest.mark.parametrize(("columns", "width"), [("72", 72), ("10", 40), ("x", 100), ("", 100)])
+def test_width_is_the_users_to_say(columns: str, width: int) -> None:
+    assert look(io.StringIO(), {"COLUMNS": columns}).width == width
+
+
+def test_headlines() -> None:
+    def told(**changes: object) -> str:
+        return headline(dataclasses.replace(ALL_ALIKE, **changes))  # type: ignore[arg-type]
+
+    assert told(first_failure=FirstFailure()) == "the job could not find a file"
+    assert told(first_failure=FirstFailure(node="n1")) == "a process on n1 could not find a file"
+    assert told(first_failure=FirstFailure(local_rank=2, node="n1")).startswith("local rank 2 on n1 could")
+    assert told(first_failure=FirstFailure(ranks=(0, 1, 2, 5))).startswith("ranks 0-2,5 could")
+    assert told(first_failure=FirstFailure(ranks=(0, 1)), facts={"world_size": 2}).startswith(
+        "both ranks could"
+    )
+    assert told(
+        first_failure=FirstFailure(ranks=tuple(range(0, 60, 2))), facts={"world_size": 64}
+    ).startswith("30 of 64 ranks could")
+    cause = EXIT_CODE.cause
+    assert cause is not None
+    assert told(cause=cause, first_failure=FirstFailure(rank=1), exit=Exit(-9, "SIGKILL", "killed")) == (
+        "rank 1 died of SIGKILL, and the log does not tell why"
+    )
+    heading = dataclasses.replace(cause, id="cuda-oom", title="GPU out of memory")
+    assert told(cause=heading, first_failure=FirstFailure(rank=1)) == "rank 1: probably GPU out of memory"
+    assert headline(NO_FAILURE) == "no failure found"
+    assert headline(UNKNOWN).endswith("the job failed")
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        (Exit(), ""),
+        (Exit(1, None, "python-error", 1), "1 = Python error"),
+        (Exit(137, "SIGKILL", "killed", 137), "137 = SIGKILL, sender unknown"),
+        (Exit(None, "SIGKILL", "killed", 137), "SIGKILL = sender unknown"),
+        (Exit(-9, "SIGKILL", "killed", 137), "-9 = SIGKILL, sender unknown"),
+        (Exit(None, "SIGUSR1", "other"), "SIGUSR1 = a code of the program's own"),
+        (Exit(None, None, "unknown", 143), "the step's 143 is SIGTERM to the others"),
+        (Exit(-11, "SIGSEGV", "segfault", 1), "-11 = SIGSEGV, a crash in native code; "
+         "the step's 1 is the launcher's own"),
+    ],
+)  # fmt: skip
+def test_endings(end: Exit, words: str) -> None:
+    assert ending(Diagnosis("failed", exit=end)) == words
+
+
+def test_small_words() -> None:
+    assert [delay(s) for s in (0, 0.42, 35, 63, 600.4, 3600, 7500, 90000, -3)] == [
+        "+0 s", "+0.4 s", "+35 s", "+1 m 3 s", "+10 m", "+1 h", "+2 h 5 m", "+1 d 1 h", "-3 s",
+    ]  # fmt: skip
+    assert [size(n) for n in (0, 999, 1500, 123_000_000)] == ["0 bytes", "999 bytes", "1.5 kB", "123 MB"]
+    assert cut_path("/a/very/long/path/to/train.py", 14) == "…/to/train.py"
+    assert cut("abcdef", 4) == "abc…"
+    assert wrap("a bb ccc", 4) == ["a bb", "ccc"]
+
+
+def test_frames_of_libraries_are_not_shown() -> None:
+    shown = text.render(CUDA_OOM, width=200, colour=False)
+    assert "site-packages" not in shown
+    assert OOM_LINE[:40] in shown
+
+
+hostile = st.text(
+    st.one_of(st.sampled_from("\x1b[31m\x9b\x00\r\n\t\u202e\u2066│✗"), st.characters()), max_size=300
+)
+
+
+@given(hostile, st.integers(1, 160))
+def test_nothing_in_a_log_can_break_the_report(said: str, width: int) -> None:
+    diagnosis = dataclasses.replace(
+        CUDA_OOM,
+        first_failure=FirstFailure(
+            rank=1, node=said, file=said, line=3, text=said, traceback=(said,), time=said
+        ),
+        evidence=(Evidence(said, 9, said, 1, said, said, said, said, "root"),),
+        reasons=(said,),
+        fixes=(Remedy(said, said), Remedy(said)),
+    )
+    shown = text.render(diagnosis, width=width, colour=False)
+    assert shown.replace("\n", "").isprintable() or not any(
+        ord(c) < 32 or 0x7F <= ord(c) < 0xA0 or 0x202A <= ord(c) <= 0x202E or 0x2066 <= ord(c) <= 0x2069
+        for c in shown.replace("\n", "")
+    )
+    lines = shown.splitlines()
+    assert len(lines) <= text.LIMIT
+    if width >= 40:
+        assert max(map(cells, lines)) <= width
