@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from slurmdoctor.model import Knowledge, UserError
+
+if TYPE_CHECKING:
+    from slurmdoctor.knowledge.trial import Trial
+
+_FOLDERS = click.option(
+    "--rules",
+    "extra",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="A folder of your site's rules; may be given again.",
+)
 
 
 @click.group()
@@ -13,13 +31,34 @@ def rules() -> None:
     """List, check, write and try rule files."""
 
 
+@rules.command("list")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print them."
+)
+@_FOLDERS
+def list_(form: str, extra: tuple[Path, ...]) -> None:
+    """All causes that the rules in use know, with their rules."""
+    known = _load(extra)
+    if form == "json":
+        click.echo(json.dumps([_row(known, name) for name in known.causes], indent=1))
+        return
+    causes = sorted(known.causes.values(), key=lambda cause: (cause.family, cause.id))
+    for family, members in groupby(causes, key=lambda cause: cause.family):
+        click.echo(click.style(family, bold=True))
+        for cause in members:
+            click.echo(
+                f"  {cause.id:<22} {cause.role:<12} {_count(len(cause.rules), 'rule'):>8}  {cause.title}"
+            )
+    click.echo(f"\n{_count(len(causes), 'cause')}, {_count(len(known.rules), 'rule')}")
+
+
 @rules.command()
-@click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path))
+@click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="[PATH]...")
 def check(paths: tuple[Path, ...]) -> None:
     """Prove rule files: schema, examples, literals, speed, cross-talk.
 
-    PATHS are files and folders; without any, all rules in use are checked.
-    Exit status: 0 all is well, 1 there are problems.
+    PATH is a file or a folder; without any, all rules in use are checked.
+    Exit status: 0 all is well, 1 there are problems, 2 the call was bad.
     """
     from slurmdoctor.knowledge.check import check_paths
     from slurmdoctor.knowledge.paths import folders
@@ -29,19 +68,144 @@ def check(paths: tuple[Path, ...]) -> None:
     in_use = folders()
     files, problems = check_paths(paths or in_use, in_use)
     if not files and not problems:
-        raise click.UsageError(f"no rule file (*.yaml) lies in {', '.join(map(str, paths))}")
+        raise UserError(
+            f"no rule file lies in {', '.join(map(str, paths))}", "name a .yaml file, or their folder"
+        )
     for problem in problems:
         click.echo(render(problem) + "\n")
     if problems:
         wrong = len({problem.place.file for problem in problems})
         click.echo(f"{_count(len(problems), 'problem')} in {_count(wrong, 'file')}")
-        raise SystemExit(1)
+        raise click.exceptions.Exit(1)
     entries = [entry for file in files for entry in file.entries()]
     lines = sum(
-        len(getattr(entry, "samples", getattr(entry, "match", ()))) + len(entry.no_match) for entry in entries
+        len(getattr(one, "samples", getattr(one, "match", ()))) + len(one.no_match) for one in entries
     )
     counts = f"{_count(len(files), 'file')}, {_count(len(entries), 'pattern')}, {_count(lines, 'example')}"
     click.echo(f"{counts}: all proven in {time.monotonic() - start:.1f} s")
+
+
+@rules.command()
+@click.argument("cause")
+@click.option("--line", help="A line of a log that shows the failure; the draft's pattern is made from it.")
+@click.option(
+    "--rule", default="first", show_default=True, help="The rule's short name, such as the program's."
+)
+@click.option(
+    "--folder", type=click.Path(file_okay=False, path_type=Path), default=Path(), help="Where to write it."
+)
+def new(cause: str, line: str | None, rule: str, folder: Path) -> None:
+    """Write the first draft of a rule file.
+
+    CAUSE is a name of your own, `site/my-cause`, or one of slurmdoctor's, to which the file then adds a rule.
+    """
+    from slurmdoctor.knowledge.check import check_paths
+    from slurmdoctor.knowledge.paths import builtin, folders
+    from slurmdoctor.knowledge.read import read
+    from slurmdoctor.knowledge.scaffold import draft, file_name
+
+    known = read(folders()).knowledge  # a mistake in another file must not stop this one
+    name = file_name(cause, rule, known.causes, ours=folder.resolve().is_relative_to(builtin()))
+    file = folder / f"{name.removeprefix('site/')}.yaml"
+    text = draft(name, rule, line, list(known.causes), known.formats)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with file.open("x", encoding="utf-8") as out:
+            out.write(text)
+    except FileExistsError:
+        raise UserError(f"{file} is there already", "edit it, or choose another name or --folder") from None
+    except OSError as error:
+        raise UserError(f"{file} cannot be written: {error.strerror}", "choose another --folder") from None
+    left = check_paths([file], folders())[1]
+    click.echo(f"{file} is written. {_count(len(left), 'thing')} to do:")
+    for problem in left:
+        click.echo(f"  line {problem.place.line}: {problem.what}; {problem.mend}")
+    click.echo(f"Then: slurmdoctor rules check {file}")
+
+
+@rules.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the result."
+)
+@_FOLDERS
+def test(folder: Path, form: str, extra: tuple[Path, ...]) -> None:
+    """Try the rules on labelled logs: precision and recall of each cause.
+
+    FOLDER holds cases: folders with a job's logs and a truth.yaml (failed, cause, also, rank).
+    Exit status: 0 every cause was right, 1 some were not, 2 the call was bad.
+    """
+    from slurmdoctor import diagnose
+    from slurmdoctor.knowledge.trial import cases, run
+
+    labelled = list(cases(folder))
+    if not labelled:
+        raise UserError(
+            f"no truth.yaml lies below {folder}", "put one beside each log; docs/rules.md shows it"
+        )
+    named = [str(one) for one in extra]
+    trial = run(labelled, lambda logs: diagnose([str(log) for log in logs], rules=named))
+    click.echo(json.dumps(_scores(trial), indent=1) if form == "json" else "\n".join(_told(trial, folder)))
+    if trial.right.total() < trial.wanted.total():
+        raise click.exceptions.Exit(1)
+
+
+def _load(extra: Sequence[Path]) -> Knowledge:
+    from slurmdoctor.knowledge import folders, load
+
+    return load(folders(extra))
+
+
+def _row(known: Knowledge, name: str) -> dict[str, Any]:
+    cause = known.causes[name]
+    patterns = [{"id": rule.id, "role": rule.role, "source": rule.source} for rule in cause.rules]
+    return {"id": name, "family": cause.family, "title": cause.title, "role": cause.role, "rules": patterns}
+
+
+def _scores(trial: Trial) -> dict[str, Any]:
+    names = sorted({*trial.wanted, *trial.wrongly})
+    return {
+        "causes": {
+            name: {
+                "cases": trial.wanted[name],
+                "recall": trial.recall(name),
+                "precision": trial.precision(name),
+            }
+            for name in names
+            if trial.wanted[name] or trial.wrongly[name]
+        },
+        "ranks": {"cases": trial.ranks, "right": trial.ranks_right},
+        "misses": [
+            {
+                "case": str(miss.case.folder),
+                "want": miss.case.cause,
+                "said": miss.said,
+                "want_rank": miss.case.rank,
+                "said_rank": miss.rank,
+            }
+            for miss in trial.misses
+        ],
+    }
+
+
+def _told(trial: Trial, folder: Path) -> Iterable[str]:
+    for miss in trial.misses:
+        wrong = f"said {miss.said}, truth {miss.case.cause}"
+        if miss.said in {miss.case.cause, *miss.case.also}:
+            wrong = f"said rank {'none' if miss.rank is None else miss.rank}, truth rank {miss.case.rank}"
+        yield f"  {miss.case.folder.relative_to(folder)}: {wrong}"
+    if trial.misses:
+        yield ""
+    yield f"{'cause':<24}{'cases':>6}{'recall':>9}{'precision':>11}"
+    for name, score in _scores(trial)["causes"].items():
+        recall, precision = _per_cent(score["recall"]), _per_cent(score["precision"])
+        yield f"{name:<24}{score['cases']:>6}{recall:>9}{precision:>11}"
+    right, wanted = trial.right.total(), trial.wanted.total()
+    yield f"\n{right} of {wanted} causes and {trial.ranks_right} of {trial.ranks} ranks right"
+
+
+def _per_cent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.0f} %"
 
 
 def _count(number: int, word: str) -> str:

@@ -13,6 +13,7 @@ from slurmdoctor.knowledge.problems import Problem, Problems, did_you_mean, show
 from slurmdoctor.knowledge.proof import check_watch
 from slurmdoctor.knowledge.read import Shelf, read
 from slurmdoctor.knowledge.rulefile import RuleFile
+from slurmdoctor.knowledge.tree import Rows, Scalar, Tree
 from slurmdoctor.model import Knowledge
 
 
@@ -39,10 +40,36 @@ def check(shelf: Shelf, named: Iterable[str] | None = None) -> list[Problem]:
             check_label(entry, tree, shelf.knowledge.formats, problems)
         for entry, tree in file.tables.get("paths", ()):
             check_path(entry, tree, problems)
+        _todos(file.tree, "it", problems)
         _explains(file, shelf.knowledge, problems)
         templates.check(file, shelf.knowledge, problems)
     crosstalk(shelf, wanted, problems)
     return [problem for problem in problems.sorted() if named is None or problem.place.file in wanted]
+
+
+def _todos(tree: Tree, name: str, problems: Problems) -> None:
+    """What a draft left open."""
+    if isinstance(tree, Scalar):
+        if tree.text.startswith("TODO"):
+            problems.add(tree.place, f"`{name}` is still to do", _TODO.get(name, "write it"))
+    elif isinstance(tree, Rows):
+        for row in tree.items:
+            _todos(row, name, problems)
+    else:
+        for key, value in tree.items.items():
+            _todos(value, key, problems)
+
+
+_TODO = {
+    "title": 'complete "rank 13 ..." in at most 60 characters',
+    "summary": "say what happens and why, in a few plain sentences",
+    "source": "name the program that prints it, and since which version",
+    "match": "paste the line as the program prints it",
+    "literals": "take rare text that every such line holds",
+    "regex": "write the pattern, searched in the line without its labels",
+    "do": "say what to do, as an imperative sentence",
+    "why": "give the reason in a few words, or remove it",
+}
 
 
 def _explains(file: RuleFile, knowledge: Knowledge, problems: Problems) -> None:
