@@ -62,8 +62,15 @@ def watches(knowledge: Knowledge) -> tuple[list[Watch], list[object]]:
     for rule in knowledge.rules:
         add(rule, rule.id, (x.encode() for x in rule.literals), 1 if rule.role == "cascade" else KEEP)
     for signal in knowledge.signals:
-        if signal.kind != "progress":  # in every iteration's line: looked for around the failure only (timeline)
-            add(signal, signal.id, (x.encode() for x in signal.literals), 64 if signal.kind == "attempt" else KEEP)
+        if (
+            signal.kind != "progress"
+        ):  # in every iteration's line: looked for around the failure only (timeline)
+            add(
+                signal,
+                signal.id,
+                (x.encode() for x in signal.literals),
+                64 if signal.kind == "attempt" else KEEP,
+            )
     for name, (literals, _) in witnesses.READERS.items():
         add(name, name, literals, KEEP_LIST)
     add("traceback", "traceback", TRACEBACK, KEEP)
@@ -200,14 +207,18 @@ def _add_tracebacks(
         result.chains.setdefault(group, []).append(trace)
         inside = _events_inside(trace, rule_events, lines)
         for place in inside:
-            rule_events[place] = [replace(e, group=group, traceback=_shown(trace)) for e in rule_events[place]]
+            rule_events[place] = [
+                replace(e, group=group, traceback=_shown(trace), origin=_spawned(e.origin, trace))
+                for e in rule_events[place]
+            ]
         if where in taken:
             continue
         taken.add(where)
         known = any(e.role != "hint" for place in inside for e in rule_events[place])
         if not known and not trace.wrapper:
+            error = _python_error(trace.exception, lines, "hint" if trace.in_thread else None)
             result.events.append(
-                replace(_python_error(trace.exception, lines, "hint" if trace.in_thread else None), group=group, traceback=_shown(trace))
+                replace(error, group=group, traceback=_shown(trace), origin=_spawned(error.origin, trace))
             )
         elif not known:
             result.events.append(_launcher_error(trace.exception, lines, group))
@@ -221,15 +232,21 @@ def _add_tracebacks(
         if name.endswith("Warning") or name in tracebacks.WRAPPERS:
             continue
         above = lines.before(line, 2)
-        framed = bool(above) and (above[0].text.lstrip(" |").startswith("File ") or above[0].text.startswith("    "))
+        framed = bool(above) and (
+            above[0].text.lstrip(" |").startswith("File ") or above[0].text.startswith("    ")
+        )
         result.events.append(_python_error(line, lines, None if framed else "hint"))
 
 
-def _events_inside(trace: Traceback, rule_events: Mapping[tuple[int, int], list[Event]], lines: Lines) -> list[tuple[int, int]]:
+def _events_inside(
+    trace: Traceback, rule_events: Mapping[tuple[int, int], list[Event]], lines: Lines
+) -> list[tuple[int, int]]:
     """Places of rule events in a traceback's frames, on its exception's line, and in the message's following lines."""
     assert trace.exception is not None
     exception = trace.exception
-    found = [(exception.source, exception.offset)] if (exception.source, exception.offset) in rule_events else []
+    found = (
+        [(exception.source, exception.offset)] if (exception.source, exception.offset) in rule_events else []
+    )
     start, end = trace.header.offset, exception.offset
     if exception.label or end - start < 64 * 1024:
         found += [
@@ -248,13 +265,22 @@ def _events_inside(trace: Traceback, rule_events: Mapping[tuple[int, int], list[
 def _between(
     rule_events: Mapping[tuple[int, int], list[Event]], source: int, start: int, end: int
 ) -> list[tuple[tuple[int, int], list[Event]]]:
-    return [(place, events) for place, events in rule_events.items() if place[0] == source and start < place[1] < end]
+    return [
+        (place, events)
+        for place, events in rule_events.items()
+        if place[0] == source and start < place[1] < end
+    ]
 
 
 def lines_label_same(events: Sequence[Event], trace: Traceback, lines: Lines) -> bool:
     """Whether the events' lines come from the traceback's writer."""
     hit = events[0].hit
     return lines.at(hit.source, hit.offset).label == trace.header.label
+
+
+def _spawned(origin: Origin, trace: Traceback) -> Origin:
+    known = trace.process is None or origin.rank is not None or origin.local_rank is not None
+    return origin if known else replace(origin, local_rank=trace.process)
 
 
 def _shown(trace: Traceback) -> tuple[str, ...]:

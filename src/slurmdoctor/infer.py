@@ -95,9 +95,13 @@ def drop_survived(timeline: Timeline, finding: Finding) -> list[Event]:
     survived = len(timeline.events) - len(live)
     if any(e.role in ("root", "either", "confirmation") for e in live):
         if survived:
-            finding.reasons.append(f"{survived} earlier error line{'s' * (survived > 1)} left aside: the job went on after")
+            finding.reasons.append(
+                f"{survived} earlier error line{'s' * (survived > 1)} left aside: the job went on after"
+            )
         return live
-    ended_badly = any(r.death.code not in (0, None) or r.death.signal for r in timeline.reports) or any(e.role == "cascade" for e in live)
+    ended_badly = any(r.death.code not in (0, None) or r.death.signal for r in timeline.reports) or any(
+        e.role == "cascade" for e in live
+    )
     ran_to_the_end = timeline.finished is not None
     return list(timeline.events) if ended_badly and not ran_to_the_end else live
 
@@ -144,7 +148,9 @@ def _main(part: Sequence[Event]) -> Event:
     first = next((e for e in part if e.cause not in GENERIC), part[0])
     if first.role == "cascade":
         same_chain = [e for e in part if e.role in ("root", "confirmation") and e.cause not in GENERIC]
-        before = [e for e in part if e.cause == "python-error" and e.order < first.order and e.group != first.group]
+        before = [
+            e for e in part if e.cause == "python-error" and e.order < first.order and e.group != first.group
+        ]
         return same_chain[0] if same_chain else before[0] if before else first
     if first.role == "either":
         telling = [e for e in part if e.role == "root" and e.cause not in GENERIC]
@@ -155,7 +161,9 @@ def _main(part: Sequence[Event]) -> Event:
 # ── 3. deaths without words ──────────────────────────────────────────────────────────────────
 
 
-def silent_deaths(timeline: Timeline, incidents: Sequence[Incident], maps: RankMaps, lines: Lines) -> list[Incident]:
+def silent_deaths(
+    timeline: Timeline, incidents: Sequence[Incident], maps: RankMaps, lines: Lines
+) -> list[Incident]:
     """Ranks of which only srun, torchelastic or the shell says how they ended."""
     spoke = {e.origin.rank for i in incidents for e in i.events if e.origin.rank is not None}
     unlabelled = any(i.main.origin.rank is None and i.main.role in ("root", "either") for i in incidents)
@@ -166,12 +174,24 @@ def silent_deaths(timeline: Timeline, incidents: Sequence[Incident], maps: RankM
             continue
         ranks = _ranks_of(report, maps)
         silent = [r for r in ranks if r not in spoke]
-        if cause in ("exit-code", "command-not-found", "abort") and (not silent and ranks or unlabelled and incidents):
+        if cause in ("exit-code", "command-not-found", "abort") and (
+            not silent and ranks or unlabelled and incidents
+        ):
             continue
         rank = silent[0] if len(silent) == 1 else ranks[0] if len(ranks) == 1 else None
         order = lines.order(report.line.source, report.line.offset)
-        origin = maps.place(Origin(rank=rank, local_rank=report.local_rank, node=report.node, pid=report.pid, time=report.time), -1)
-        role = {"sigterm": "cascade", "exit-code": "cascade", "host-oom": "confirmation", "abort": "either"}.get(cause, "root")
+        origin = maps.place(
+            Origin(
+                rank=rank, local_rank=report.local_rank, node=report.node, pid=report.pid, time=report.time
+            ),
+            -1,
+        )
+        role = {
+            "sigterm": "cascade",
+            "exit-code": "cascade",
+            "host-oom": "confirmation",
+            "abort": "either",
+        }.get(cause, "root")
         event = Event(
             cause=cause, role=role, rule=f"{cause}/{report.witness.split()[0].lower()}", origin=origin, hit=lines.hit(report.line),  # type: ignore[arg-type]
             order=order, last_order=order, exit_code=report.death.code, witness=report.witness,
@@ -196,7 +216,11 @@ def _ranks_of(report: Report, maps: RankMaps) -> tuple[int, ...]:
 
 
 def decide_whether_failed(
-    finding: Finding, timeline: Timeline, incidents: Sequence[Incident], deaths: Sequence[Incident], exit_status: int | None
+    finding: Finding,
+    timeline: Timeline,
+    incidents: Sequence[Incident],
+    deaths: Sequence[Incident],
+    exit_status: int | None,
 ) -> None:
     """A log that ends in success has no failure, whatever it printed on the way."""
     if exit_status == 0 and not any(i.main.role in ("root", "confirmation") for i in incidents):
@@ -204,7 +228,11 @@ def decide_whether_failed(
         finding.reasons.append("the job's exit status is 0")
         return
     done = timeline.finished
-    after = [i for i in (*incidents, *deaths) if done is None or _after(i.main, done.order, done.line.origin.time, done.line.source)]
+    after = [
+        i
+        for i in (*incidents, *deaths)
+        if done is None or _after(i.main, done.order, done.line.origin.time, done.line.source)
+    ]
     telling = [i for i in after if i.main.role in ("root", "either", "confirmation") or i.report is not None]
     if done is not None and not telling:
         finding.verdict = "no-failure"
@@ -231,19 +259,31 @@ def _after(event: Event, order: int, time: float | None, source: int) -> bool:
 # ── 5. the root ──────────────────────────────────────────────────────────────────────────────
 
 
-def choose_root(finding: Finding, timeline: Timeline, incidents: Sequence[Incident], causes: Mapping[str, Cause]) -> None:
+def choose_root(
+    finding: Finding, timeline: Timeline, incidents: Sequence[Incident], causes: Mapping[str, Cause]
+) -> None:
     """The earliest incident that no other explains: roots first, then what may be either, then the cascade itself."""
     tiers = [
         [i for i in incidents if i.main.role in ("root", "confirmation")],
         [i for i in incidents if i.main.role == "either"],
-        [i for i in incidents if i.main.role == "cascade" and i.cause not in ("exit-code", "sigterm") and i.report is None],
+        [
+            i
+            for i in incidents
+            if i.main.role == "cascade" and i.cause not in ("exit-code", "sigterm") and i.report is None
+        ],
         [i for i in incidents if i.cause == "exit-code" and i.report is not None],
         [i for i in incidents if i.cause == "sigterm"],
         [i for i in incidents if i.cause == "exit-code"],
     ]
     roots, eithers, victims, *_ = tiers
     silent = [i for i in tiers[3] if i.main.origin.rank is not None]
-    if not roots and victims and silent and not eithers and any(v.main.origin.rank is not None for v in victims):
+    if (
+        not roots
+        and victims
+        and silent
+        and not eithers
+        and any(v.main.origin.rank is not None for v in victims)
+    ):
         # everyone who spoke is a victim: the one who ended with a code of its own and said nothing was first
         tiers.insert(0, silent)
     for tier in tiers:
@@ -259,7 +299,9 @@ def choose_root(finding: Finding, timeline: Timeline, incidents: Sequence[Incide
     root = finding.root
     finding.cause = root.cause if root else "exit-code"
     finding.rule = root.main.rule if root else None
-    finding.cascade = tuple(i for i in incidents if root is not None and i is not root and i.cause != root.cause)
+    finding.cascade = tuple(
+        i for i in incidents if root is not None and i is not root and i.cause != root.cause
+    )
 
 
 def _unexplained(
@@ -284,7 +326,12 @@ def _explains(one: Incident, other: Incident, timeline: Timeline, causes: Mappin
     if known is None or one.cause == other.cause:
         return False
     earlier = _clearly_earlier(other, one, timeline)
-    if one.main.role in ("root", "confirmation") and other.cause in SCHEDULER and other.cause != one.cause and not earlier:
+    if (
+        one.main.role in ("root", "confirmation")
+        and other.cause in SCHEDULER
+        and other.cause != one.cause
+        and not earlier
+    ):
         return one.main.order < other.main.order
     if other.cause not in known.explains:
         return False
@@ -312,7 +359,9 @@ def _clearly_earlier(one: Incident, other: Incident, timeline: Timeline) -> bool
 # ── 6. a culprit that said nothing ───────────────────────────────────────────────────────────
 
 
-def find_silent_culprit(finding: Finding, works: Sequence[collectives.Work], maps: RankMaps, timeline: Timeline) -> None:
+def find_silent_culprit(
+    finding: Finding, works: Sequence[collectives.Work], maps: RankMaps, timeline: Timeline
+) -> None:
     """Only time-outs: the collective's sequence numbers tell who never came."""
     seen = {w.rank for w in works} | maps.seen | set(maps.node_of)
     world = range(maps.world_size) if maps.world_size else range(max(seen) + 1) if seen else ()
@@ -339,22 +388,69 @@ def name_first(finding: Finding, timeline: Timeline, maps: RankMaps, incidents: 
     if finding.suspicion is not None:
         _name_suspect(finding, finding.suspicion, maps)
         return
+    if root.cause in SCHEDULER:
+        finding.how = "Slurm or a person ended the whole job, not one rank"
+        finding.origin = Origin(
+            node=root.main.origin.node, time=root.main.origin.time, dated=root.main.origin.dated
+        )
+        return
     origin = maps.place(root.main.origin, root.main.hit.source)
-    alike = sorted({i.main.origin.rank for i in incidents if i.cause == root.cause and i.main.origin.rank is not None})
+    if (
+        origin.rank is not None
+        and (better := _ended_by_itself(root, origin, timeline, maps, incidents)) is not None
+    ):
+        finding.root = root = better
+        origin = maps.place(root.main.origin, root.main.hit.source)
+    alike = sorted(
+        {i.main.origin.rank for i in incidents if i.cause == root.cause and i.main.origin.rank is not None}
+    )
     if origin.rank is not None:
         everyone = maps.world_size or 0
         if len(alike) > 1 and len(alike) >= max(2, everyone):
             finding.alike = tuple(alike)
             finding.how = f"all {len(alike)} ranks failed alike; first seen on rank {origin.rank}"
         elif len(alike) > 1:
-            finding.how = f"{_order_words(timeline)} of {len(alike)} ranks that failed alike ({ranges(alike)})"
+            finding.how = (
+                f"{_order_words(timeline)} of {len(alike)} ranks that failed alike ({ranges(alike)})"
+            )
         elif root.report is not None:
             finding.how = f"{root.report.witness} reports it; the rank itself said nothing"
         else:
             finding.how = f"{_order_words(timeline)} that nothing else explains"
+        if origin.rank in maps.assumed:
+            finding.how += (
+                "; its rank is its local rank: one launcher speaks, and nothing shows a second node"
+            )
     else:
         origin = _from_witnesses(finding, root, origin, timeline, maps)
     finding.origin = origin
+
+
+def _ended_by_itself(
+    root: Incident, origin: Origin, timeline: Timeline, maps: RankMaps, incidents: Sequence[Incident]
+) -> Incident | None:
+    """Of ranks that failed alike at once, the one that ended by itself came before those that were stopped meanwhile."""
+    ends = {
+        rank: r.death.exit_class
+        for r in timeline.reports
+        if r.witness != "srun"
+        for rank in _ranks_of(r, maps)
+    }
+    if ends.get(origin.rank or 0) != "terminated":
+        return None
+    for other in incidents:
+        rank = other.main.origin.rank
+        near = (
+            timeline.order != "timestamps" or timeline.key(other.main)[0] <= timeline.key(root.main)[0] + TICK
+        )
+        if (
+            other.cause == root.cause
+            and rank is not None
+            and near
+            and ends.get(rank, "terminated") != "terminated"
+        ):
+            return other
+    return None
 
 
 def _order_words(timeline: Timeline) -> str:
@@ -371,7 +467,9 @@ def _name_suspect(finding: Finding, suspicion: Suspicion, maps: RankMaps) -> Non
         finding.origin = Origin(node=nodes.pop() if len(nodes) == 1 else None)
 
 
-def _from_witnesses(finding: Finding, root: Incident, origin: Origin, timeline: Timeline, maps: RankMaps) -> Origin:
+def _from_witnesses(
+    finding: Finding, root: Incident, origin: Origin, timeline: Timeline, maps: RankMaps
+) -> Origin:
     """The root's line names no rank: a witness may, if only one process ended as the root would end it."""
     own = [r for r in timeline.reports if _own_death(r, root)]
     if origin.node:
@@ -394,13 +492,20 @@ def _from_witnesses(finding: Finding, root: Incident, origin: Origin, timeline: 
         return replace(origin, node=origin.node or (nodes.pop() if len(nodes) == 1 else None))
     finding.how = f"the error's line names no rank; {report.witness} says that rank {rank} ended so"
     placed = maps.place(Origin(rank=rank, node=report.node, local_rank=report.local_rank), -1)
-    return replace(placed, time=origin.time if origin.time is not None else report.time, dated=origin.dated or report.time is not None)
+    return replace(
+        placed,
+        time=origin.time if origin.time is not None else report.time,
+        dated=origin.dated or report.time is not None,
+    )
 
 
 def _own_death(report: Report, root: Incident) -> bool:
     """Whether a process that ended so could be the root's own."""
     death = report.death
-    if root.main.cause in ("host-oom", "killed", "shm-exhausted", "data-worker") and death.exit_class in ("oom-killed", "killed"):
+    if root.main.cause in ("host-oom", "killed", "shm-exhausted", "data-worker") and death.exit_class in (
+        "oom-killed",
+        "killed",
+    ):
         return True
     if root.main.cause in ("segfault", "bus-error", "abort"):
         return death.cause == root.main.cause
@@ -436,7 +541,9 @@ def name_exit(finding: Finding, timeline: Timeline, maps: RankMaps, causes: Mapp
     if own:
         kinds = {(r.death.code, r.death.signal) for r in own}
         finding.death = own[0].death
-        finding.death_how = f"{own[0].witness}" + ("" if len(kinds) == 1 else "; other processes ended otherwise")
+        finding.death_how = f"{own[0].witness}" + (
+            "" if len(kinds) == 1 else "; other processes ended otherwise"
+        )
     elif timeline.reports and root is not None and root.cause not in SCHEDULER:
         signals = [r for r in timeline.reports if r.death.exit_class not in ("terminated", "killed")]
         if signals:
@@ -455,7 +562,11 @@ def weigh(finding: Finding, timeline: Timeline) -> None:
     if root is None or root.cause == "exit-code" or root.main.role == "hint":
         finding.confidence = "low"
         return
-    agrees = [r for r in timeline.reports if r.first and finding.origin.rank is not None and r.rank == finding.origin.rank]
+    agrees = [
+        r
+        for r in timeline.reports
+        if r.first and finding.origin.rank is not None and r.rank == finding.origin.rank
+    ]
     if agrees:
         finding.reasons.append("torchelastic's table names the same rank")
     several = len({i.main.origin.rank for i in finding.rivals}) > 0
@@ -467,7 +578,10 @@ def weigh(finding: Finding, timeline: Timeline) -> None:
         finding.confidence = "medium"
     else:
         finding.confidence = "high"
-    words = {"timestamps": "first error by time", "file": "first in the file; the log has no usable stamps"}.get(timeline.order)
+    words = {
+        "timestamps": "first error by time",
+        "file": "first in the file; the log has no usable stamps",
+    }.get(timeline.order)
     if words and (finding.cascade or finding.rivals):
         finding.reasons.append(words)
     if finding.cascade:

@@ -30,7 +30,14 @@ _WORLD = regex.compile(r"(?i)\bworld[ _]?size[\"' ]*[=:,]? *(?P<world>\d+)\b")
 class RankMaps:
     """What is known of where the ranks run. A sub-group's rank and a local rank are never taken for global ranks."""
 
-    LITERALS: ClassVar[tuple[bytes, ...]] = (b" nranks ", b": rank ", b"GLOBAL_RANK: ", b"world_size=", b"world size: ", b"WORLD_SIZE=")
+    LITERALS: ClassVar[tuple[bytes, ...]] = (
+        b" nranks ",
+        b": rank ",
+        b"GLOBAL_RANK: ",
+        b"world_size=",
+        b"world size: ",
+        b"WORLD_SIZE=",
+    )
 
     node_of: dict[int, str] = field(default_factory=dict)
     rank_of_pid: dict[tuple[str | None, int], int] = field(default_factory=dict)
@@ -40,6 +47,10 @@ class RankMaps:
     """What each source's path says."""
     tasks_are_ranks: bool = True
     seen: set[int] = field(default_factory=set)
+    lone: bool = False
+    """One launcher speaks in the log, and nothing in it shows a second node."""
+    assumed: set[int] = field(default_factory=set)
+    """Ranks that are local ranks of a lone launcher."""
 
     def learn(self, line: Line) -> None:
         """Take in a line that names a rank and where it runs."""
@@ -54,7 +65,12 @@ class RankMaps:
         elif (found := _START.search(line.text)) or (found := _INIT.search(line.text)):
             groups = found.groupdict()
             pid = int(groups["pid"]) if groups.get("pid") else line.origin.pid
-            self._add(int(groups["rank"]), groups.get("node"), int(groups["local"]) if groups.get("local") else None, pid)
+            self._add(
+                int(groups["rank"]),
+                groups.get("node"),
+                int(groups["local"]) if groups.get("local") else None,
+                pid,
+            )
             if groups.get("world"):
                 self.worlds[int(groups["world"])] += 1
         elif found := _WORLD.search(line.text):
@@ -68,6 +84,15 @@ class RankMaps:
         for report in tables:
             if report.rank is not None:
                 self._add(report.rank, report.node, report.local_rank, report.pid)
+        agents = {
+            (r.line.source, r.line.label, r.line.origin.pid)
+            for r in reports
+            if r.witness == "torchelastic agent"
+        }
+        nodes = {r.node for r in reports if r.node} | set(self.node_of.values())
+        locals_ = {r.local_rank for r in reports if r.local_rank is not None}
+        far = max(self.worlds, default=0) > 8 or max(self.seen, default=0) > max(locals_, default=7)
+        self.lone = len(agents) <= 1 and len(nodes) <= 1 and not far
         if self.tasks_are_ranks:
             for report in reports:
                 for task in report.tasks:
@@ -102,6 +127,9 @@ class RankMaps:
             origin = replace(origin, rank=self.rank_of_local.get((origin.node, origin.local_rank)))
         if origin.rank is None and origin.local_rank is not None and self.one_node:
             origin = replace(origin, rank=origin.local_rank)
+        if origin.rank is None and origin.local_rank is not None and self.lone:
+            self.assumed.add(origin.local_rank)
+            origin = replace(origin, rank=origin.local_rank)
         if origin.rank is not None and origin.node is None:
             origin = replace(origin, node=self.node_of.get(origin.rank))
         return origin
@@ -110,7 +138,11 @@ class RankMaps:
     def one_node(self) -> bool:
         """Whether the log shows that the whole job ran on one node: local ranks are ranks there."""
         nodes = set(self.node_of.values())
-        return len(nodes) == 1 and bool(self.rank_of_local) and all(k[1] == v for k, v in self.rank_of_local.items())
+        return (
+            len(nodes) == 1
+            and bool(self.rank_of_local)
+            and all(k[1] == v for k, v in self.rank_of_local.items())
+        )
 
     @property
     def world_size(self) -> int | None:

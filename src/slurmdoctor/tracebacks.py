@@ -26,6 +26,7 @@ _CONNECTORS = {
     "The above exception was the direct cause of the following exception": "cause",
 }
 _HARMLESS = regex.compile(r"Exception ignored in|--- Logging error ---|Error in atexit|Exception ignored on")
+_SPAWNED = regex.compile(r"-- Process (\d+) terminated with the following error")
 _THREAD = regex.compile(r"^\s*(?:Exception in thread|Unhandled exception in thread)")
 _LIBRARY = regex.compile(r"site-packages|dist-packages|/lib/python\d|<frozen|<string>|torch/|/lib64/python\d")
 WRAPPERS = frozenset(
@@ -52,6 +53,8 @@ class Traceback:
     """`during` or `cause` where the next traceback of the writer belongs to the same chain."""
     harmless: bool
     in_thread: bool
+    process: int | None = None
+    """torch.multiprocessing.spawn's index of the process that it speaks of: a local rank."""
 
     @property
     def wrapper(self) -> bool:
@@ -67,6 +70,7 @@ def assemble(lines: Lines, header: Line) -> Traceback:
     above = lines.before(header, 2)
     harmless = any(_HARMLESS.search(line.text) for line in above)
     in_thread = any(_THREAD.match(line.text) for line in above[:1])
+    spawned = next((m for line in above if (m := _SPAWNED.search(line.text))), None)
     frames: list[str] = []
     own: list[str] = []
     code_follows = False
@@ -98,7 +102,17 @@ def assemble(lines: Lines, header: Line) -> Traceback:
         if skipped > 40:
             break
     name = (exception_of(exception.text, strict=False) or ("", ""))[0] if exception else ""
-    return Traceback(header, exception, name, tuple(frames), tuple(own), _connector(lines, exception), harmless, in_thread)
+    return Traceback(
+        header,
+        exception,
+        name,
+        tuple(frames),
+        tuple(own),
+        _connector(lines, exception),
+        harmless,
+        in_thread,
+        int(spawned[1]) if spawned else None,
+    )
 
 
 def exception_of(text: str, strict: bool = True) -> tuple[str, str] | None:
@@ -111,7 +125,9 @@ def exception_of(text: str, strict: bool = True) -> tuple[str, str] | None:
     found = _EXCEPTION.match(_DECORATION.sub("", text))
     if found is None:
         return None
-    if not _NAMED_LIKE_ONE.search(found["name"]) and (strict or found["text"] is None and "." not in found["class"]):
+    if not _NAMED_LIKE_ONE.search(found["name"]) and (
+        strict or found["text"] is None and "." not in found["class"]
+    ):
         return None
     return found["name"], found["text"] or ""
 

@@ -1,0 +1,30 @@
+# make demo: diagnose an example log. make test: prove the project. Both set everything up first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test lint types docs bench clean
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP) ## diagnose a real eight-rank log in which the loudest error is not the root
+	@$(BIN)/slurmdoctor diagnose tests/fixtures/demo-cascade
+
+test: $(STAMP) ## ruff, mypy --strict, pytest
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+docs: $(STAMP) ## docs/causes.md and the README's picture, from the rules and a real run
+	$(BIN)/python -m slurmdoctor.knowledge.docs > docs/causes.md
+	$(BIN)/python -m slurmdoctor.report.picture tests/fixtures/demo-cascade docs/demo.svg
+
+bench: $(STAMP) ## the speed table of docs/performance.md
+	$(BIN)/python -m benchmarks.run
+
+clean:
+	rm -rf $(VENV) .bench build dist
