@@ -27,6 +27,9 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
+COMPARISON = re.compile(r"(<=|>=|<|>)\s*(-?\d+(?:\.\d+)?)")
+"""A `when` value such as `> 1`."""
+_COMPARE = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {"min": min, "max": max, "ceil": math.ceil, "floor": math.floor}
 
 
@@ -60,7 +63,7 @@ def _remedy(fix: Fix, facts: Mapping[str, Any]) -> Remedy | None:
 
 
 def _holds(fact: Any, want: Any) -> bool:
-    """Whether a fact is as `when` wants it: true is present, false is absent, a list is any of these."""
+    """Whether a fact is as `when` wants it: there, absent, `> 1`, a value, or any of a list."""
     if isinstance(want, (tuple, list)):
         return any(_holds(fact, one) for one in want)
     present = fact is not None and fact is not False and fact != "" and (not _many(fact) or len(fact) > 0)
@@ -68,6 +71,9 @@ def _holds(fact: Any, want: Any) -> bool:
         return present is want
     if not present:
         return False
+    if isinstance(want, str) and (compared := COMPARISON.fullmatch(want)):
+        than, numbers = float(compared[2]), map(_number, fact if _many(fact) else (fact,))
+        return any(_COMPARE[compared[1]](number, than) for number in numbers if number is not None)
     return any(_same(one, want) for one in (fact if _many(fact) else (fact,)))
 
 

@@ -1,0 +1,43 @@
+"""`slurmdoctor explain`: a cause as a page to read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+_STYLES = {"title": "bold", "head": "bold cyan", "faint": "dim", "code": "yellow", "text": ""}
+
+
+@click.command()
+@click.argument("cause")
+@click.option(
+    "--rules",
+    "extra",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="A folder of your site's rules; may be given again.",
+)
+def explain(cause: str, extra: tuple[Path, ...]) -> None:
+    """Explain a cause: what happens, how it shows, how to make sure, what to do.
+
+    CAUSE is a cause or a rule, as a verdict or `slurmdoctor rules list` names it.
+    """
+    from slurmdoctor.explain import find, rows
+    from slurmdoctor.knowledge import folders, load
+
+    known = load(folders(extra))
+    page = rows(find(cause, known), known, shutil.get_terminal_size((100, 24)).columns)
+    if not sys.stdout.isatty():
+        click.echo("\n".join(line for _, line in page))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(no_color="NO_COLOR" in os.environ or None, highlight=False, soft_wrap=True)
+    for style, line in page:
+        console.print(Text(line, style=_STYLES[style]))

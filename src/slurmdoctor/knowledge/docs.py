@@ -1,0 +1,81 @@
+"""docs/causes.md, made from the rules: `python -m slurmdoctor.knowledge.docs > docs/causes.md`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+
+from slurmdoctor.explain import Section, heading, sections
+from slurmdoctor.knowledge.load import load
+from slurmdoctor.knowledge.paths import builtin
+from slurmdoctor.model import Cause, Knowledge
+
+_INTRODUCTION = """\
+# The causes
+
+All that slurmdoctor can name as the cause of a failure, and what it knows of each.
+Made from `rules/` by `make docs`: change a cause there.
+`slurmdoctor explain CAUSE` shows the same in the terminal.
+What a log fills in stands in `<angle brackets>`.
+"""
+
+
+def markdown(known: Knowledge) -> str:
+    return "\n".join(_lines(known)).rstrip() + "\n"
+
+
+def _lines(known: Knowledge) -> Iterator[str]:
+    yield _INTRODUCTION
+    yield "| family | cause | a rank ... | rules |"
+    yield "|---|---|---|---|"
+    causes = sorted(known.causes.values(), key=lambda cause: (cause.family, cause.id))
+    for cause in causes:
+        yield f"| {cause.family} | [{cause.id}](#{cause.id}) | {_cell(cause.title)} | {len(cause.rules)} |"
+    for family, members in groupby(causes, key=lambda cause: cause.family):
+        yield f"\n# {family.capitalize()}"
+        for cause in members:
+            yield from _cause(cause, known)
+
+
+def _cause(cause: Cause, known: Knowledge) -> Iterator[str]:
+    yield f"\n## {cause.id}\n"
+    ends = ", ".join(f"`{one}`" for one in cause.exit_classes) or "`unknown`"
+    yield f"**{_plain(heading(cause))}.** Role: {cause.role}. Usually ends as {ends}."
+    for section in sections(cause, known):
+        yield from _section(section)
+
+
+def _section(section: Section) -> Iterator[str]:
+    yield f"\n**{section.title}**\n"
+    for number, entry in enumerate(section.entries, 1):
+        if entry.line is not None:
+            name, _, source = entry.text.partition(": ")
+            yield f"- `{name}`: {_plain('. '.join((source, *entry.notes)))}"
+            yield f"\n  ```text\n  {entry.line.strip()}\n  ```"
+            continue
+        single = len(section.entries) == 1 and not section.numbered
+        mark = (
+            f"{number}. " if section.numbered else "" if single or section.title == "What happens" else "- "
+        )
+        yield mark + _plain(entry.text)
+        for note in entry.notes:
+            yield f"{' ' * len(mark)}<br>{_plain(note)}"
+        if section.title == "What happens":
+            yield ""
+
+
+def _plain(text: str) -> str:
+    """Text whose angle brackets are not taken for HTML; what stands in backquotes is left alone."""
+    parts = " ".join(text.split()).split("`")
+    return "`".join(
+        part if at % 2 else part.replace("<", "&lt;").replace("*", r"\*") for at, part in enumerate(parts)
+    )
+
+
+def _cell(text: str) -> str:
+    return _plain(text).replace("|", r"\|")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(markdown(load((builtin(),), cache=False)))
