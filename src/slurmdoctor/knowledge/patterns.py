@@ -206,7 +206,7 @@ def _repeated(part: Part, quantifier: re.Match[str]) -> Part:
     return replace(part, least=low, most=high, guarded=part.guarded or mood == "+")
 
 
-def slowest(pattern: str) -> str | None:
+def slowest(pattern: str, limit: float = LIMIT) -> str | None:
     """A line that the pattern cannot deal with in time, shortened for people; None where there is none."""
     compiled = regex.compile(pattern)
     inside = parse(pattern)
@@ -221,22 +221,20 @@ def slowest(pattern: str) -> str | None:
             before + repeated + "\x01" + whole,
             repeated + "\x01" + whole,
         ):
-            if _slow(compiled, line):
+            if _slow(compiled, line, limit):
                 shown = before[-30:] + pump * (12 // len(pump) + 1)
                 return f"{shown}... ({len(line)} characters)"
     return None
 
 
-def _slow(compiled: regex.Pattern[str], line: str) -> bool:
-    """Slow three times over: a busy machine alone does not condemn a pattern."""
+def _slow(compiled: regex.Pattern[str], line: str, limit: float) -> bool:
+    """Whether the processor's time says so too: a busy machine does not condemn a pattern."""
     for _ in range(3):
         start = time.process_time()
         try:
-            compiled.search(line, timeout=LIMIT)
-        except TimeoutError:
-            pass
-        else:
+            compiled.search(line, timeout=limit)
             return False
-        if time.process_time() - start < LIMIT / 2:
-            continue  # the machine was busy, not the pattern
-    return True
+        except TimeoutError:
+            if time.process_time() - start > limit / 2:
+                return True
+    return False
