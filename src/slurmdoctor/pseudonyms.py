@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Iterable
 
-from slurmdoctor.secret_kinds import compiled
+from slurmdoctor.assigned import compiled
 
 _NAME = r"[A-Za-z_][\w.-]{1,40}"
 _HOST = r"[A-Za-z][A-Za-z0-9-]{0,62}(?:\.[A-Za-z0-9-]{1,63}){0,6}"
@@ -79,7 +79,9 @@ class Pseudonyms:
         for given in (self._given["host"], self._given["user"]):
             for name in sorted(given, key=len, reverse=True):
                 if name in text:
-                    text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", given[name], text)
+                    text = re.sub(
+                        rf"(?:(?<![\w-])|(?<=slurmstepd-)){re.escape(name)}(?![\w-])", given[name], text
+                    )
         return text
 
     def _host(self, host: str) -> None:

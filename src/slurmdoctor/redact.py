@@ -8,11 +8,12 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal, TypeVar, cast
 
+from slurmdoctor.assigned import compiled
 from slurmdoctor.model import Diagnosis
-from slurmdoctor.secret_kinds import KINDS, Kind, compiled, value_span
+from slurmdoctor.secret_kinds import KINDS, Kind, value_span
 
 Mode = Literal["off", "default", "strict"]
 T = TypeVar("T")
@@ -80,12 +81,10 @@ class Redactor:
         kinds = _kinds_for("\n".join(strings)) if self.mode != "off" else ()
         if self.mode == "strict":
             self._names.know(_hosts_of(diagnosis))
-            masked = dict(zip(strings, self._strict(strings), strict=True))
-        elif kinds or not all(map(str.isprintable, strings)):
-            masked = {text: self._mask(text, kinds) for text in strings}
+            changed = dict(zip(strings, self._strict(strings), strict=True))
         else:
-            return diagnosis
-        return cast(Diagnosis, _rebuilt(diagnosis, masked, kinds))
+            changed = {text: new for text in strings if (new := self._mask(text, kinds)) != text}
+        return cast(Diagnosis, _rebuilt(diagnosis, changed)) if changed else diagnosis
 
     def _mask(self, text: str, kinds: tuple[Kind, ...]) -> str:
         text = disarm(text)
@@ -125,17 +124,23 @@ def _mask_one(kind: Kind, match: re.Match[str]) -> str:
 # ── walking the answer ───────────────────────────────────────────────────────────────────────
 
 
+@cache
+def _fields(kind: type) -> tuple[tuple[str, bool], ...]:
+    """A type's fields, and whether each holds our own words."""
+    return tuple((item.name, item.name in _OWN) for item in dataclasses.fields(kind))
+
+
 def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif dataclasses.is_dataclass(value):
-        for item in dataclasses.fields(value):
-            if item.name not in _OWN:
-                yield from _strings(getattr(value, item.name))
-            elif not isinstance(getattr(value, item.name), str | None):
-                yield from _strings(
-                    getattr(value, item.name)
-                )  # `cause` is an id in some types, a type in others
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for name, own in _fields(type(value)):
+            item = getattr(value, name)
+            if isinstance(item, str):
+                if not own:
+                    yield item
+            elif item is not None and not isinstance(item, int | float):
+                yield from _strings(item)
     elif isinstance(value, Mapping):
         for key, item in value.items():
             yield from _strings(key)
@@ -145,26 +150,26 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(item)
 
 
-def _rebuilt(value: Any, masked: Mapping[str, str], kinds: tuple[Kind, ...]) -> Any:
+def _rebuilt(value: Any, changed: Mapping[str, str]) -> Any:
     if isinstance(value, str):
-        return masked.get(value, value)
+        return changed.get(value, value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        changes = {
-            item.name: _rebuilt(old, masked, kinds)
-            for item in dataclasses.fields(value)
-            if not isinstance(old := getattr(value, item.name), str | None) or item.name not in _OWN
+        new = {
+            name: _rebuilt(old, changed)
+            for name, own in _fields(type(value))
+            if not (isinstance(old := getattr(value, name), str) and own)
         }
-        if isinstance(changes.get("traceback"), tuple):
-            changes["traceback"] = _key_blocks(changes["traceback"], kinds)
-        return dataclasses.replace(value, **changes)
+        if isinstance(new.get("traceback"), tuple):
+            new["traceback"] = _key_blocks(new["traceback"])
+        return dataclasses.replace(value, **new)
     if isinstance(value, Mapping):
-        return {_rebuilt(key, masked, kinds): _rebuilt(item, masked, kinds) for key, item in value.items()}
+        return {_rebuilt(key, changed): _rebuilt(item, changed) for key, item in value.items()}
     if isinstance(value, tuple | list | set | frozenset):
-        return type(value)(_rebuilt(item, masked, kinds) for item in value)
+        return type(value)(_rebuilt(item, changed) for item in value)
     return value
 
 
-def _key_blocks(lines: tuple[str, ...], kinds: tuple[Kind, ...]) -> tuple[str, ...]:
+def _key_blocks(lines: tuple[str, ...]) -> tuple[str, ...]:
     """A private key may stand on many lines of its own: the base64 after its head line goes with it."""
     if not any("[redacted private key]" in line for line in lines):
         return lines

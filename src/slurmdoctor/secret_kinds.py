@@ -12,7 +12,9 @@ import binascii
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+
+from slurmdoctor.assigned import PATTERN as ASSIGNED
+from slurmdoctor.assigned import VALUE, WORDS, is_assigned
 
 # A token begins where no word goes on: also after an escaped newline in a dumped string, or a percent escape.
 _B = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
@@ -30,11 +32,6 @@ class Kind:
     check: Callable[[re.Match[str]], bool] | None = None
 
 
-@cache
-def compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
-
-
 def _is_basic(match: re.Match[str]) -> bool:
     """`Basic` is a word of prose too: only user:password in base64 is a credential."""
     value = match["secret"]
@@ -49,63 +46,13 @@ def _has_digit(match: re.Match[str]) -> bool:
     return any(char.isdigit() for char in match["secret"])
 
 
-# ── `NAME=value` ─────────────────────────────────────────────────────────────────────────────
-
-_PASSWORD = r"password|passwd|passphrase|pwd|(?<=_)pass"
-_KEY = (
-    r"api[_-]?key|secret[_-]?access[_-]?key|secret[_-]?key|client[_-]?secret|private[_-]?key|account[_-]?key|"
-    r"access[_-]?key|auth[_-]?key|encryption[_-]?key|signing[_-]?key|subscription[_-]?key|license[_-]?key|"
-    r"(?:wandb|ngc|hf|openai|comet|kaggle)[_-]?key|secret|token"
-)
-_WORDS = f"{_PASSWORD}|{_KEY}"
-_NUMBER = r"[-+]?(?:0x[0-9a-f]+|[\d.,_/:x]+(?:e[-+]?\d+)?[a-z%]{0,3})"
-_SPECIAL_TOKEN = (
-    r"(?:^|[_.-])(?:pad|eos|bos|unk|cls|sep|mask|eod|eot|eom|fim|img|image|audio|video|vision|speech|special|stop|start|"
-    r"end|next|first|last|prev|per|new|max|min|think|tool|begin|bad|extra|additional|decoder|sampled|draft)[_-]?token\d*$"
-)
-# Values that are words of prose, types or masks.
-_EMPTY = frozenset(
-    {"none", "null", "nil", "true", "false", "yes", "no", "on", "off", "unset", "undefined", "missing",
-     "required", "optional", "invalid", "expired", "empty", "default", "str", "string", "bytes", "int",
-     "bool", "any", "self", "secret", "token", "password", "redacted", "hidden", "masked", "removed",
-     "changeme"}
-)  # fmt: skip
-
-
-def is_assigned(match: re.Match[str]) -> bool:
-    """Whether the value of `X_TOKEN=value` is a secret, not a placeholder, a special token, code or prose."""
-    value: str = match["quoted"] or match["bare"]
-    lower, word = value.lower(), match["word"].lower()
-    before = match.string[max(0, match.start() - 48) : match.start()]
-    name = (
-        before[len(before.rstrip("_.-ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")) :]
-        + match["word"]
-    )
-    if len(value) < 4 or lower in _EMPTY or len(set(value)) < 3 or value[0] in "$<[{*%./~(|\\":
-        return False
-    if word == "token" and compiled(_SPECIAL_TOKEN).search(name.lower()):
-        return False
-    if lower.endswith(word) or compiled(r"[A-Za-z_][\w.]*[\[(]").match(value):
-        return False  # `token=args.token`, `token=os.environ[...]`: code, seen in a traceback
-    secret_word = compiled(_PASSWORD).fullmatch(word) is not None or name.lower().endswith("_pass")
-    prose = ":" in match["sep"] and match["quoted"] is None
-    mixed = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
-    if secret_word:
-        return not (prose and value.isalpha() and (value.islower() or value.istitle()))
-    if compiled(_NUMBER).fullmatch(lower):
-        return False
-    if name.isupper() and ("_" in name or "=" in match["sep"]) and not prose:
-        return len(value) >= 6 and not compiled(r"torch\.|cuda:").match(value)
-    if not mixed and not prose and word != "token":
-        return len(value) >= 12 and not compiled(r"[a-z_.]+|[A-Z_]+").fullmatch(value)
-    return (
-        len(value) >= 8
-        and mixed
-        and not compiled(r"[A-Z][a-z]+\d?(?:[A-Z][a-z]+)+|[a-z]+\.[a-z]+\d*").fullmatch(value)
+def _is_wandb(match: re.Match[str]) -> bool:
+    """Forty hex digits are a commit's name too: only what stands behind both words is a key."""
+    before = match.string[max(0, match.start() - 240) : match.start()].rpartition("\n")[2].lower()
+    return ("wandb" in before or "w&b" in before) and any(
+        word in before for word in ("key", "login", "password", "authorize")
     )
 
-
-_VALUE = r"(?:\\?[\"'](?P<quoted>[^\"'\\\n]{1,2048})|(?P<bare>[^\s\"'`,;&]{0,2047}[^\s\"'`,;&)\]}>]))"
 
 # ── all of them, the most telling first ──────────────────────────────────────────────────────
 
@@ -113,9 +60,11 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "private key",
         ("private key",),
+        # the body ends where the next dashes begin; of one that was cut off, what looks like base64 goes
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-        r"(?:(?:\\n|\\r|[\sA-Za-z0-9+/=:,\-\\\"|>])*?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-        r"|(?:\\n|\s|[A-Za-z0-9+/=]{16,})*)",
+        r"(?:(?:(?!-----)[\sA-Za-z0-9+/=:,\-\\\"|>.]){0,16384}"
+        r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+        r"|(?:\\n|\s|[A-Za-z0-9+/=]{16,16384})*)",
     ),
     Kind(
         "hf token", ("hf_", "api_org_"), _B + r"(?:hf|api_org)_(?=[a-z0-9]{0,40}[A-Z])[A-Za-z0-9]{30,80}" + _E
@@ -132,9 +81,9 @@ KINDS: tuple[Kind, ...] = (
     Kind("wandb key", ("wandb_v1_",), r"wandb_v1_[\w-]{20,200}"),
     Kind(
         "wandb key",
-        ("wandb", "wand b", "w&b"),
-        r"(?i:w(?:and|&)b)[^\n]{0,160}?(?i:api[_ -]?key|login|key|password|authorize)[^\n]{0,80}?"
+        ("wandb", "w&b"),
         r"(?<![0-9A-Za-z])(?P<secret>(?:local-)?[0-9a-f]{40})(?![0-9A-Za-z])",
+        _is_wandb,
     ),
     Kind(
         "aws key",
@@ -191,7 +140,8 @@ KINDS: tuple[Kind, ...] = (
         "credential",
         ("authorization", "x-api-key", "private-token", "x-auth-token", "cookie"),
         r"(?i:authorization|x-api-key|private-token|x-auth-token|(?:set-)?cookie)\\?[\"']?\s{0,3}[:=]\s{0,3}\\?b?[\"']?"
-        r"(?:(?i:bearer|basic|token|apikey|negotiate)\s{1,3})?(?P<secret>(?!\[redacted)[^\s\"',\\<>{}$*(\[]{6,4096})",
+        r"(?:(?i:bearer|basic|token|apikey|negotiate)\s{1,3})?"
+        r"(?P<secret>(?!(?i:bearer|basic|token|apikey|negotiate)\s)[^\s\"',\\<>{}$*(\[]{6,4096})",
     ),
     Kind(
         "credential", ("bearer ",), r"(?i:\bbearer)[ \t]{1,3}(?P<secret>[\w.~+/-]{16,4096}={0,2})", _has_digit
@@ -229,14 +179,13 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "secret",
         ("token", "key", "secret", "pass", "pwd"),
-        rf"(?i:(?P<word>{_WORDS}))(?:_?\d{{1,2}})?\\?[\"']?"
-        rf"(?P<sep>[ \t]{{0,3}}(?::=|=>|=|:)[ \t]{{0,3}}){_VALUE}",
+        ASSIGNED,
         is_assigned,
     ),
     Kind(
         "secret",
         ("--",),
-        rf"--(?:[A-Za-z0-9]{{1,30}}[_-]){{0,4}}(?i:(?P<word>{_WORDS}))(?P<sep>[ \t]{{1,3}}){_VALUE}",
+        rf"--(?:[A-Za-z0-9]{{1,30}}[_-]){{0,4}}(?i:(?P<word>{WORDS}))(?P<sep>[ \t]{{1,3}}){VALUE}",
         is_assigned,
     ),
     Kind(
