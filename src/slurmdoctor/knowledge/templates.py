@@ -20,7 +20,7 @@ FACTS = {
     "framework",
     "job_id",
 }
-FACTS |= {"last_step", "silent_ranks"}
+FACTS |= {"last_step", "silent_ranks", "attempts"}
 """Those that slurmdoctor finds without a rule; facts.yaml adds its own."""
 # Until facts.yaml is there.
 FACTS |= {
@@ -72,12 +72,13 @@ def check(file: RuleFile, knowledge: Knowledge, problems: Problems) -> None:
 
 
 def fact_names(knowledge: Knowledge) -> set[str]:
-    """What facts.yaml can find: the groups of a fact's regex, or its own name where it has a value."""
+    """What facts.yaml can find: a group is a fact of its name; the group `value`, or a constant, one of the entry's."""
     names: set[str] = set()
     for signal in knowledge.signals:
         if signal.kind == "fact":
             groups = set(regex.compile(signal.regex).groupindex)
-            names |= groups if signal.value is None and groups else {signal.id.split("/")[0]}
+            own = {signal.id.partition("/")[0]} if signal.value is not None or "value" in groups else set()
+            names |= own | (groups - {"value"})
     return names
 
 
