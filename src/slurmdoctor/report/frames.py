@@ -12,9 +12,7 @@ _FRAME = re.compile(r"""File ["'](?P<path>[^"']+)["'], line (?P<line>\d+)(?:, in
 _FOREIGN = re.compile(
     r"(?:site|dist)-packages/|/lib(?:64)?/python\d|^<|/torch/(?:nn|distributed|autograd|utils|optim)/"
 )
-_WRAPPERS = frozenset(
-    {"wrapper", "inner", "_wrapped_call_impl", "_call_impl", "__call__", "decorate_context"}
-)
+_WRAPPERS = frozenset({"wrapper", "inner", "_wrapped_call_impl", "_call_impl", "__call__", "decorate_context"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +43,7 @@ def frames(traceback: Sequence[str]) -> list[Frame]:
             after = lines[number + 1] if number + 1 < len(lines) else ""
             code = after.strip() if after.startswith((" ", "\t")) and not _FRAME.search(after) else ""
             function = one_line(match["function"] or "")
-            found.append(
-                Frame(match["path"], match["line"], function, one_line(code) if code.strip("^~ ") else "")
-            )
+            found.append(Frame(match["path"], match["line"], function, one_line(code) if code.strip("^~ ") else ""))
     return found
 
 

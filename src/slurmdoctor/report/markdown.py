@@ -93,11 +93,14 @@ def _markdown(told: Answer, parts: int) -> str:
     lines += [f"**{label}:** {prose(text)}  " for label, text in told.parts[:parts]]
     if told.asks:
         lines += ["", "Not enough? Send also:"]
-        lines += [
-            f"- {prose(shows)}: {code(command)}" if command else f"- {prose(shows)}"
-            for command, shows in told.asks
-        ]
+        for command, shows in told.asks:
+            lines.append(f"- {_item(prose(shows))}" + (f": {code(command)}" if command else ""))
     return "\n".join(lines).replace("\n\n\n", "\n\n").rstrip() + "\n"
+
+
+def _item(text: str) -> str:
+    """Prose at the beginning of a line, where it could make a heading, a rule or an item of its own."""
+    return re.sub(r"^(\d*)([-#+=.)])", r"\1\\\2", text)
 
 
 def prose(text: str) -> str:
@@ -109,25 +112,17 @@ def prose(text: str) -> str:
 
 def code(text: str) -> str:
     """Text of any origin as code in a line."""
-    return _ticked(_unreachable(words.one_line(text)), 1)
+    text = re.sub(r"`{2,}", lambda run: _GAP.join(run[0]), _unreachable(words.one_line(text)))
+    ticks, pad = ("``", " ") if "`" in text else ("`", "")
+    return f"{ticks}{pad}{text}{pad}{ticks}"
 
 
 def fence(text: str) -> str:
     """Text of any origin as a block that it cannot leave."""
     text = _unreachable(disarm(text).replace("\r", "\ufffd"))
     text = re.sub(r"`{3,}", lambda run: _GAP.join(run[0]), text)
-    ticks = "`" * max(3, _longest(text) + 1)
+    ticks = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{ticks}text\n{text}\n{ticks}"
-
-
-def _ticked(text: str, least: int) -> str:
-    ticks = "`" * max(least, _longest(text) + 1)
-    pad = " " if text[:1] in "` " or text[-1:] in "` " else ""
-    return f"{ticks}{pad}{text}{pad}{ticks}"
-
-
-def _longest(text: str) -> int:
-    return max(map(len, re.findall("`+", text)), default=0)
 
 
 _BROKEN: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (

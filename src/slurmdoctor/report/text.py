@@ -47,10 +47,8 @@ def render(
 def report(diagnosis: Diagnosis, *, width: int, context: int = 0, ranks: bool = False) -> list[Line]:
     """The report as styled lines."""
     width = max(20, min(width, _WIDEST))
-    if diagnosis.verdict == "failed":
-        blocks = _failed(diagnosis, width, context)
-    else:
-        blocks = _not_failed(diagnosis, width)
+    failed = diagnosis.verdict == "failed"
+    blocks = _failed(diagnosis, width, context) if failed else _not_failed(diagnosis, width)
     limit = LIMIT + sum(block.least for block in blocks if context and block.rank < 0)
     lines = _fit([_Block(_head(diagnosis, width), 3, 0), *blocks], limit, width)
     lines += _groups(diagnosis, width) if ranks and diagnosis.ranks else []
@@ -87,9 +85,7 @@ def _failed(diagnosis: Diagnosis, width: int, context: int) -> list[_Block]:
         _Block(_labelled("", fixes[1:], width), 0, 8, whole=True),
         _Block(_labelled("retry", [words.retry(diagnosis)], width), 1, 5),
         _Block(_labelled("why", [words.why(diagnosis)], width), 1, 3),
-        _Block(
-            _labelled("check", [] if sure else [words.one_line(v) for v in diagnosis.verify[:1]], width), 0, 9
-        ),
+        _Block(_labelled("check", [] if sure else [words.one_line(v) for v in diagnosis.verify[:1]], width), 0, 9),
         _Block(_labelled("also", [_rivals(diagnosis)], width), 1, 7),
         *_asks(diagnosis, width),
         _Block(_labelled("note", [_notes(diagnosis)], width), 0, 7),
@@ -102,9 +98,7 @@ def _not_failed(diagnosis: Diagnosis, width: int) -> list[_Block]:
     if diagnosis.verdict == "unknown":
         blocks.append(_Block(_labelled("read", [words.read(diagnosis)], width), 1, 1))
     if facts.get("last_step") is not None:
-        blocks.append(
-            _Block(_labelled("last", [f"step {words.one_line(str(facts['last_step']))}"], width), 1, 1)
-        )
+        blocks.append(_Block(_labelled("last", [f"step {words.one_line(str(facts['last_step']))}"], width), 1, 1))
     if diagnosis.verdict == "unknown":
         blocks += _proof(diagnosis, width, 0)
     blocks += [
@@ -237,10 +231,7 @@ def _labelled(label: str, texts: list[str], width: int) -> list[Line]:
 
 def _rows(label: str, rows: list[str]) -> list[Line]:
     labels = [label, *[""] * len(rows)]
-    return [
-        [("", _INDENT), ("key", f"{name:{_LABEL}}"), ("", row)]
-        for name, row in zip(labels, rows, strict=False)
-    ]
+    return [[("", _INDENT), ("key", f"{name:{_LABEL}}"), ("", row)] for name, row in zip(labels, rows, strict=False)]
 
 
 def _fit(blocks: list[_Block], limit: int, width: int) -> list[Line]:

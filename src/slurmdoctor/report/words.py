@@ -90,9 +90,7 @@ def _alike(diagnosis: Diagnosis, first: FirstFailure) -> str:
     if count == world:
         return f"all {count} ranks" if count > 2 else "both ranks"
     listed = ranges(first.ranks)
-    return (
-        f"ranks {listed}" if len(listed) <= 20 else f"{count} of {world} ranks" if world else f"{count} ranks"
-    )
+    return f"ranks {listed}" if len(listed) <= 20 else f"{count} of {world} ranks" if world else f"{count} ranks"
 
 
 def _died(end: Exit) -> str:
@@ -116,9 +114,7 @@ def ending(diagnosis: Diagnosis) -> str:
         text = f"{shown} = {meaning}{rank}" if meaning else f"{shown}{rank}"
         text += f" (says {one_line(end.how)})" if end.how else ""
     if end.step_code is not None and not _same_end(end):
-        text += (
-            "; " if text else ""
-        ) + f"the step's {end.step_code} is {_step(end.step_code, diagnosis.cascade)}"
+        text += ("; " if text else "") + f"the step's {end.step_code} is {_step(end.step_code, diagnosis.cascade)}"
     return text
 
 
@@ -137,9 +133,7 @@ def _step(code: int, cascade: Sequence[Cascade]) -> str:
     stopped = max((item.ranks for item in cascade if item.cause == "sigterm"), default=0)
     if name == "SIGTERM":
         return (
-            f"SIGTERM to {stopped} other {'rank' if stopped == 1 else 'ranks'}"
-            if stopped
-            else "SIGTERM to the others"
+            f"SIGTERM to {stopped} other {'rank' if stopped == 1 else 'ranks'}" if stopped else "SIGTERM to the others"
         )
     return f"{name} on another process"
 
@@ -221,9 +215,7 @@ def delay(seconds: float) -> str:
     for unit, part, length in (("d", "h", 86400), ("h", "m", 3600), ("m", "s", 60)):
         if whole >= length:
             rest = whole % length // (length // {"h": 24, "m": 60, "s": 60}[part])
-            return f"{sign}{whole // length} {unit}" + (
-                f" {rest} {part}" if rest and whole < 10 * length else ""
-            )
+            return f"{sign}{whole // length} {unit}" + (f" {rest} {part}" if rest and whole < 10 * length else "")
     return f"{sign}{whole} s"
 
 

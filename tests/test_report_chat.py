@@ -1,0 +1,233 @@
+"""Markdown and Slack: short, and nothing that a log says can format, link, mention or ping."""
+
+# ruff: noqa: E501 (lines as they are shown)
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from report_examples import CUDA_OOM, EXAMPLES, EXIT_CODE, NO_FAILURE, SILENT, UNKNOWN
+from slurmdoctor.model import Coverage, Diagnosis, Evidence, Exit, FirstFailure, NamedCause, Remedy, Retry, Rival
+from slurmdoctor.report import markdown, slack
+
+MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+
+ATTACKS = [
+    "@channel @here @everyone @octocat",
+    "<!here> <!channel> <!everyone> <@U012AB3CD> <#C012AB3CD|general> <!subteam^S012|x>",
+    "<https://evil.example|click> https://evil.example http://evil.example www.evil.example",
+    "[click](https://evil.example) ![x](https://evil.example/x.png) <https://evil.example>",
+    "[ref]: https://evil.example",
+    "``` \n@everyone\n```",
+    "```\n# heading\n````\n@here\n`````",
+    "`` ` `` ` `code` \\`",
+    "~~~\n~~~",
+    "*bold* _it_ **b** __b__ ~~s~~ ***x*** _a_b_",
+    "<script>alert(1)</script> <b>x</b> <!-- c --> &lt;b&gt; &amp; <details>",
+    "# heading\n- item\n1. item\n> quote\n---\n| a | b |\n|---|---|\n| c | d |",
+    "$\\frac{1}{2}$ #123 GH-1 !45 org/repo#7 :skull:",
+    "mailto:a@b.example a@b.example xmpp:x@y",
+    "\x1b[31mred\x1b[0m \x1b]8;;https://evil.example\x07link\x1b]8;;\x07 \u202eabc\u2066",
+    "\n\n\n    code\n\n<div>\n",
+    "a" * 5000,
+    "`" * 5000,
+    "*" * 3000,
+    "",
+]
+
+
+def hostile(said: str) -> Diagnosis:
+    """A diagnosis in which the log speaks wherever it can."""
+    return Diagnosis(
+        "failed",
+        NamedCause("cuda-oom", "memory", said, "cuda-oom/torch", "low"),
+        FirstFailure(3, 1, said, said, said, 7, said, (f'  File "{said}", line 3, in {said}', "    x", said), said),
+        Exit(1, None, "python-error", 143, said),
+        evidence=(Evidence(said, 9, said, 1, said, said, "r", "cuda-oom", "root"),),
+        others=(Rival(said, "low", said),),
+        reasons=(said, said),
+        fixes=(Remedy(said, said, said),),
+        verify=(said,),
+        retry=Retry("elsewhere", said, (said,)),
+        facts={"job_id": said, "last_step": said, "world_size": 8},
+        coverage=Coverage(1, 2, 3, 4, (5,), "file", ("sacct", "scontrol", said), (said,)),
+    )
+
+
+def tokens(text: str) -> Iterator[Token]:
+    for token in MARKDOWN.parse(text):
+        yield token
+        yield from token.children or ()
+
+
+def outside_of_code(text: str) -> str:
+    return "\n".join(token.content for token in tokens(text) if token.type == "text")
+
+
+ALLOWED = {
+    "paragraph_open", "paragraph_close", "inline", "text", "softbreak", "hardbreak", "strong_open", "strong_close",
+    "code_inline", "fence", "bullet_list_open", "bullet_list_close", "list_item_open", "list_item_close", "text_special",
+}  # fmt: skip
+LIVE = re.compile(r"@\w|https?://|ftp://|www\.|<[@#!]|mailto:\w|xmpp:\w|#\d|GH-\d", re.IGNORECASE)
+
+
+def assert_harmless(text: str, quotes: bool) -> None:
+    assert len(text) <= markdown.LIMIT
+    seen = list(tokens(text))
+    assert {token.type for token in seen} <= ALLOWED
+    assert [token.level for token in seen if token.type == "fence"] == ([0] if quotes else [])
+    assert not LIVE.search(outside_of_code(text))
+    for token in seen:
+        if token.type in {"fence", "code_inline"}:
+            # Slack and Discord read some of these inside of code too
+            assert not re.search(r"@(?:everyone|here|channel)|<[@#!]|`{3}", token.content)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
+    # bold is ours alone: one headline and one label a line
+    strong = [token for token in seen if token.type == "strong_open"]
+    assert len(strong) <= 1 + 7
+    assert text.splitlines()[0].startswith("**")
+
+
+@pytest.mark.parametrize("diagnosis", EXAMPLES.values(), ids=list(EXAMPLES))
+def test_markdown_of_the_examples(diagnosis: Diagnosis) -> None:
+    text = markdown.render(diagnosis)
+    assert_harmless(text, quotes="```" in text)
+    assert text == diagnosis.to_markdown()
+
+
+def test_markdown_reads_well() -> None:
+    assert markdown.render(CUDA_OOM) == (
+        "**✗ rank 13 on gpu-02 ran out of GPU memory** (cuda-oom · high confidence)\n"
+        "\n"
+        "`job.log:48211 12:01:03`\n"
+        "```text\n"
+        "[rank13]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 5 has a total capacity "
+        "of 79.11 GiB of which 1.03 GiB is free. Including non-PyTorch memory, 78.07 GiB is in use.\n"
+        "  /opt/app/megatron/core/transformer/moe/experts.py:213 in forward\n"
+        "```\n"
+        "\n"
+        "**Fix:** Raise expert parallelism from 4 to 8: 256 experts / EP 4 = 64 experts a GPU. Tensor parallelism does "
+        "not shrink experts.  \n"
+        "**Exit:** 1 = Python error on rank 13 (says torchelastic table); the step's 143 is SIGTERM to 63 other ranks  \n"
+        "**Retry:** after the fix; the node is not to blame  \n"
+        "**Why:** first error by time; torchrun's own table agrees; all else follows within 10 m 3 s\n"
+    )  # fmt: skip
+
+
+def test_markdown_asks_for_what_would_tell() -> None:
+    for diagnosis in (EXIT_CODE, UNKNOWN, SILENT):
+        assert "`sacct -j " in markdown.render(diagnosis)
+    assert "Not enough?" not in markdown.render(CUDA_OOM)
+    assert "Not enough?" not in markdown.render(NO_FAILURE)
+
+
+@pytest.mark.parametrize("said", ATTACKS, ids=[attack[:16].strip() for attack in ATTACKS])
+def test_no_attack_leaves_its_block(said: str) -> None:
+    assert_harmless(markdown.render(hostile(said)), quotes=bool(said))
+
+
+MARKUP = st.text(
+    st.one_of(st.sampled_from("`*_~<>[]()!@#|&$:/\\\n\r\t -+=.1a\x1b\u200b\u202e"), st.characters()), max_size=400
+)
+
+
+@given(MARKUP)
+def test_no_text_leaves_its_block(said: str) -> None:
+    text = markdown.render(hostile(said))
+    assert len(text) <= markdown.LIMIT
+    assert {token.type for token in tokens(text)} <= ALLOWED
+    assert not LIVE.search(outside_of_code(text))
+    assert sum(token.type == "fence" for token in tokens(text)) <= 1
+    text.encode()
+
+
+@given(MARKUP)
+def test_code_and_prose_say_what_they_were_given(said: str) -> None:
+    """Escaped or broken, never lost: without the zero-width spaces the words are the same."""
+    from slurmdoctor.report.words import one_line
+
+    want = one_line(said).replace("\u200b", "")
+    if not want.strip() or "\ufffd" in want:
+        return
+    shown = "".join(t.content for t in tokens(f"x{markdown.code(said)}x") if t.type == "code_inline")
+    assert " ".join(shown.replace("\u200b", "").split()) == " ".join(want.split())
+    shown = outside_of_code(f"x {markdown.prose(said)} x").replace("\u200b", "").replace("\n", "")
+    assert "".join(shown.split())[1:-1] == "".join(want.split())
+
+
+# ── Slack ────────────────────────────────────────────────────────────────────────────────────
+
+ELEMENTS = {"rich_text_section", "rich_text_preformatted", "rich_text_list", "text"}
+
+
+def walk(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from walk(item)
+
+
+def assert_slack(diagnosis: Diagnosis) -> dict[str, Any]:
+    message: dict[str, Any] = json.loads(slack.render(diagnosis))
+    assert set(message) == {"text", "blocks", "unfurl_links", "unfurl_media"}
+    assert message["unfurl_links"] is message["unfurl_media"] is False
+    assert 0 < len(message["text"]) <= 1500
+    assert not re.search(r"[<>*`~]|@\w|://", message["text"])
+    assert not re.search(r"&(?!amp;|lt;|gt;)", message["text"])
+    (block,) = message["blocks"]
+    assert block["type"] == "rich_text"
+    for element in walk(block["elements"]):
+        if "type" in element:  # text is the only leaf: no link, user, channel, broadcast or emoji
+            assert element["type"] in ELEMENTS
+            if element["type"] == "text":
+                assert element["text"]
+                assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", element["text"])
+    assert sum(len(element.get("text", "")) for element in walk(block)) <= 3000
+    return message
+
+
+@pytest.mark.parametrize("diagnosis", EXAMPLES.values(), ids=list(EXAMPLES))
+def test_slack_of_the_examples(diagnosis: Diagnosis) -> None:
+    assert_slack(diagnosis)
+
+
+def test_slack_says_it_all() -> None:
+    said = json.dumps(assert_slack(CUDA_OOM), ensure_ascii=False)
+    for part in (
+        "rank 13 on gpu-02 ran out of GPU memory",
+        "job.log:48211",
+        "Tried to allocate 2.00 GiB",
+        "Fix: ",
+        "Why: ",
+    ):
+        assert part in said
+    assert "sacct -j 77" in json.dumps(assert_slack(EXIT_CODE))
+
+
+@pytest.mark.parametrize("said", ATTACKS, ids=[attack[:16].strip() for attack in ATTACKS])
+def test_slack_shows_attacks_as_text(said: str) -> None:
+    assert_slack(hostile(said))
+
+
+@given(MARKUP)
+def test_slack_shows_any_text_as_text(said: str) -> None:
+    assert_slack(hostile(said))
+
+
+def test_bare_answers() -> None:
+    for verdict in ("failed", "no-failure", "unknown"):
+        diagnosis = dataclasses.replace(Diagnosis("unknown"), verdict=verdict)
+        assert_slack(diagnosis)
+        assert_harmless(markdown.render(diagnosis), quotes=False)
