@@ -11,7 +11,7 @@ from slurmdoctor import collectives, tracebacks, witnesses
 from slurmdoctor.lines import Line, Lines
 from slurmdoctor.maps import RankMaps
 from slurmdoctor.model import Event, Knowledge, Origin, Role, Rule, Signal
-from slurmdoctor.origins import peel
+from slurmdoctor.origins import of_path
 from slurmdoctor.scan import Confirm, Scan, Watch
 from slurmdoctor.tracebacks import Traceback, exception_of
 from slurmdoctor.witnesses import Report
@@ -26,6 +26,8 @@ TRACEBACK = (b"Traceback (most recent call last)",)
 EXCEPTION = (b"Error: ", b"Exception: ", b"Error\n", b"Interrupt\n", b"AssertionError", b"Error:\n")
 GENERIC = "python-error"
 _MAX_CHAINS = 4000
+_GROUP_RANK = regex.compile(r"^\[(?:PG (?:ID )?0(?: PG GUID 0(?:\(default_pg\))?)? )?Rank (\d+)\] ")
+"""ProcessGroupNCCL's rank within the default group: the global rank, where nothing shows another group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,7 @@ def _search(pattern: str, text: str) -> Mapping[str, str] | None:
 def assemble(scan: Scan, lines: Lines, served: Sequence[object], knowledge: Knowledge) -> Assembled:
     """Read every kept place once more, whole, and put together what belongs together."""
     result = Assembled()
+    result.maps.of_source = {n: of_path(s.path, knowledge.paths) for n, s in enumerate(lines.sources) if s.path}
     places: list[tuple[int, int, object, int]] = []
     for (watch, source, _label), seen in scan.sightings.items():
         what = served[watch]
@@ -162,6 +165,8 @@ def rule_event(rule: Rule, line: Line, lines: Lines, count: int = 1) -> Event | 
     captures = captures_of(rule, line.text)
     if captures is None:
         return None
+    if group := _GROUP_RANK.search(line.text):
+        captures = {"group_rank": group[1], **captures}
     origin = line.origin
     if (rank := captures.get("rank", "")).isdigit():
         origin = replace(origin, rank=int(rank))
@@ -317,4 +322,3 @@ def _placed(event: Event, maps: RankMaps, lines: Lines) -> Event:
     return event if origin == event.origin else replace(event, origin=origin)
 
 
-__all__ = ["Assembled", "Mark", "assemble", "captures_of", "confirmer", "peel", "rule_event", "watches"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from slurmdoctor import collectives
 from slurmdoctor.collectives import Suspicion
-from slurmdoctor.exits import Death, ranges
+from slurmdoctor.exits import Death, expand_nodes, ranges
 from slurmdoctor.lines import Lines
 from slurmdoctor.maps import RankMaps
 from slurmdoctor.model import Cause, Confidence, Event, Origin, Verdict
@@ -56,6 +56,8 @@ class Finding:
     alike: tuple[int, ...] = ()
     """Ranks that failed alike at once."""
     suspicion: Suspicion | None = None
+    same: tuple[Incident, ...] = ()
+    """Other incidents of the root's cause."""
     rivals: tuple[Incident, ...] = ()
     cascade: tuple[Incident, ...] = ()
     reasons: list[str] = field(default_factory=list)
@@ -78,7 +80,7 @@ def infer(
     if finding.verdict != "failed":
         return finding
     choose_root(finding, timeline, [*incidents, *deaths], causes)
-    if finding.root is not None and finding.root.cause in ("collective-timeout", "nccl-transport", "abort"):
+    if finding.root is not None and finding.root.cause in ("collective-timeout", "abort"):
         find_silent_culprit(finding, works, maps, timeline)
     name_first(finding, timeline, maps, incidents)
     name_exit(finding, timeline, maps, causes)
@@ -199,6 +201,14 @@ def silent_deaths(
         )  # fmt: skip
         found.append(Incident(event, (event,), report))
     return found
+
+
+def _stopped_late(report: Report, timeline: Timeline) -> bool:
+    """Whether a SIGKILL is how a launcher ends what outlived its first failure."""
+    if report.witness == "torchelastic table":
+        return not report.first
+    before = [r for r in timeline.reports if r.witness == report.witness and r.line.offset < report.line.offset]
+    return any(r.death.exit_class not in ("killed", "ok") for r in before)
 
 
 def _ranks_of(report: Report, maps: RankMaps) -> tuple[int, ...]:
@@ -413,6 +423,8 @@ def name_first(finding: Finding, timeline: Timeline, maps: RankMaps, incidents: 
             finding.how = (
                 f"{_order_words(timeline)} of {len(alike)} ranks that failed alike ({ranges(alike)})"
             )
+        elif finding.how:
+            pass
         elif root.report is not None:
             finding.how = f"{root.report.witness} reports it; the rank itself said nothing"
         else:
@@ -423,7 +435,32 @@ def name_first(finding: Finding, timeline: Timeline, maps: RankMaps, incidents: 
             )
     else:
         origin = _from_witnesses(finding, root, origin, timeline, maps)
+        if origin.rank is None and (rank := _group_rank(root, finding.same, timeline)) is not None:
+            origin = maps.place(replace(origin, rank=rank), -1)
+            finding.how = f"the watchdog that quotes the error says [Rank {rank}], and no other process group is to be seen"
     finding.origin = origin
+
+
+def _group_rank(root: Incident, same: Sequence[Incident], timeline: Timeline) -> int | None:
+    """The rank in the default process group, where all lines of the root's cause agree on it."""
+    events = [e for i in (root, *same) for e in i.events if e.cause == root.cause]
+    ranks = {e.captures["group_rank"] for e in events if "group_rank" in e.captures}
+    return int(ranks.pop()) if len(ranks) == 1 else None
+
+
+def _struck(finding: Finding, root: Incident, origin: Origin, maps: RankMaps) -> Origin:
+    """The rank that a witness's event hit: the one that died by itself there, not those that lost their peer."""
+    own = ("killed", "host-oom", "segfault", "bus-error", "cuda-error", "gpu-fault", "data-worker", "exit-code")
+    nodes = set(expand_nodes(root.main.captures.get("nodes") or root.main.captures.get("node") or "")) or {origin.node}
+    for incident in (root, *finding.same, *finding.cascade):
+        struck = maps.place(incident.main.origin, incident.main.hit.source)
+        if struck.rank is None or incident.cause not in own:
+            continue
+        if nodes - {None} and struck.node not in (None, *nodes):
+            continue
+        finding.how = f"{root.cause} is told by the system; rank {struck.rank} is the one that died of it"
+        return replace(struck, time=struck.time if struck.time is not None else origin.time)
+    return origin
 
 
 def _ended_by_itself(

@@ -84,6 +84,8 @@ def peel(line: str, formats: Sequence[LineFormat], traits: Traits | None = None)
             break
         else:
             break
+    if text.startswith("slurmstepd"):
+        ranks = []  # its label is the task that printed the line, not the one it speaks of
     return _origin(found, ranks, traits), text
 
 

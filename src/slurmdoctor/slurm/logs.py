@@ -1,0 +1,89 @@
+"""From Slurm's file name patterns to the files that a job wrote.
+
+sbatch(1) and srun(1), "filename pattern": `%j`, `%A_%a`, `%t`... `scontrol show job` expands some of them, sacct none.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from slurmdoctor.slurm.jobinfo import JobInfo
+
+MOST_FILES = 20_000
+"""A log a task, on the largest jobs there are."""
+_SPECIAL = re.compile(r"%(\d*)([%AabJjNnstux])")
+
+
+def expand(pattern: str, job: JobInfo) -> str:
+    """The pattern as a glob: what this job's record tells is filled in, the rest (`%t`, `%N`) is `*`."""
+    known = {
+        "A": job.array_job or _number(job.id), "j": _number(job.id), "J": _number(job.id), "x": job.name,
+        "a": None if job.array_task is None else str(job.array_task),
+        "b": None if job.array_task is None else str(job.array_task % 10),
+    }  # fmt: skip
+
+    def fill(found: re.Match[str]) -> str:
+        width, letter = found.groups()
+        if letter == "%":
+            return "%"
+        value = known.get(letter)
+        if value is None:
+            return "*"
+        return glob.escape(value.zfill(int(width)) if width and value.isdigit() else value)
+
+    if "\\" in pattern:  # a backslash turns the patterns off
+        return glob.escape(pattern.replace("\\", ""))
+    pieces: list[str] = []
+    at = 0
+    for found in _SPECIAL.finditer(pattern):
+        pieces += [glob.escape(pattern[at : found.start()]), fill(found)]
+        at = found.end()
+    return "".join([*pieces, glob.escape(pattern[at:])])
+
+
+def find(job: JobInfo, more: Iterable[str] = ()) -> tuple[list[str], list[str]]:
+    """The job's log files that are there, and what was looked for in vain.
+
+    `more` are patterns that the script gives its steps (`srun --output=log-%t`).
+    """
+    files: list[str] = []
+    missing: list[str] = []
+    patterns = [p for p in (job.std_out, job.std_err) if p] or _default(job)
+    for pattern in dict.fromkeys([*patterns, *more]):
+        if pattern == "/dev/null" or pattern.startswith("/dev/"):
+            continue
+        here = _there(os.path.join(job.work_dir or "", expand(pattern, job)))  # noqa: PTH118 - a pattern, not a path
+        files += here
+        if not here and pattern in patterns:
+            missing.append(f"log {pattern} ({_why(pattern, job)})")
+    unique = dict.fromkeys(os.path.realpath(f) for f in files)
+    return list(unique)[:MOST_FILES], missing
+
+
+def _default(job: JobInfo) -> list[str]:
+    return ["slurm-%A_%a.out" if job.array_task is not None else "slurm-%j.out"] if job.work_dir else []
+
+
+def _there(pattern: str) -> list[str]:
+    try:
+        return sorted(f for f in glob.iglob(pattern) if Path(f).is_file())  # noqa: PTH207 - a whole path as a pattern
+    except OSError:
+        return []
+
+
+def _why(pattern: str, job: JobInfo) -> str:
+    folder = Path(os.path.join(job.work_dir or "", pattern)).parent  # noqa: PTH118
+    try:
+        if "%" not in str(folder) and not folder.is_dir():
+            return f"no folder {folder} on this machine"
+    except OSError as error:
+        return f"{error.strerror}"
+    return "not there, or not readable"
+
+
+def _number(ident: str) -> str:
+    return re.split(r"[_+.]", ident)[0]

@@ -1,0 +1,134 @@
+"""Asks Slurm about a job. The only room that runs scontrol and sacct; each question has its time, and none must be answered."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from slurmdoctor.model import UserError
+from slurmdoctor.slurm import jobinfo
+from slurmdoctor.slurm.jobinfo import JobInfo
+
+PATIENCE = 10.0
+"""Seconds for all questions of one round together."""
+_FIELDS = (
+    "JobID,JobName,Partition,State,ExitCode,DerivedExitCode,Elapsed,Timelimit,Start,End,NodeList,NNodes,NTasks,ReqMem,MaxRSS,UID,Reason,WorkDir"
+)
+_ID = re.compile(r"\d+(?:_\d+|\+\d+)?(?:\.(?:\d+|batch|extern|interactive))?")
+_MOST_NODES = 512
+
+
+@dataclass(slots=True)
+class Answers:
+    """What Slurm said, and what it did not."""
+
+    texts: list[tuple[str, str]] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+
+def check_id(job_id: str) -> str:
+    """The id as Slurm's programs take it: `123`, `123_4` (array task), `123+1` (component), `123.0` (step)."""
+    if not _ID.fullmatch(job_id.strip()):
+        raise UserError(f"`{job_id}` is no job id", "ids look like 123, 123_4 (array task), 123+1 (het job) or 123.0 (step)")
+    return job_id.strip()
+
+
+def job(job_id: str, patience: float = PATIENCE) -> JobInfo:
+    """All that Slurm tells of a job. Without Slurm, a record that holds its id and says what is missing."""
+    wanted = check_id(job_id)
+    bare = wanted.partition(".")[0]
+    answers = ask(
+        {
+            f"scontrol show job {bare}": ["scontrol", "show", "job", "-d", bare],
+            f"sacct -j {bare}": ["sacct", "-P", "-j", bare, "-o", _FIELDS],
+        },
+        patience,
+    )
+    info = jobinfo.read(answers.texts, wanted) or JobInfo(wanted)
+    if info.state in jobinfo.FAILED and 0 < len(info.nodes) <= _MOST_NODES:
+        nodes = ask({"scontrol show node": ["scontrol", "show", "node", ",".join(info.nodes)]}, patience / 2)
+        for _, text in nodes.texts:
+            info = replace(info, bad_nodes={n: w for n, w in jobinfo.bad_nodes(text).items() if n in info.nodes})
+    return replace(info, missing=(*answers.missing, *info.missing))
+
+
+def script(job_id: str, patience: float = PATIENCE / 2) -> str | None:
+    """The batch script as Slurm keeps it, where it does."""
+    bare = check_id(job_id).partition(".")[0]
+    answers = ask({"scontrol": ["scontrol", "write", "batch_script", bare, "-"]}, patience)
+    for _, text in answers.texts:
+        if text.startswith("#!"):
+            return text
+    answers = ask({"sacct": ["sacct", "-B", "-j", bare]}, patience)
+    for _, text in answers.texts:
+        at = text.find("#!")
+        if at >= 0:
+            return text[at:]
+    return None
+
+
+def ask(questions: dict[str, Sequence[str]], patience: float) -> Answers:
+    """Run all programs at once, and wait no longer than `patience` for them together."""
+    answers = Answers()
+    running: list[tuple[str, str, subprocess.Popen[bytes]]] = []
+    for name, command in questions.items():
+        program = command[0]
+        if shutil.which(program) is None:
+            answers.missing.append(f"{program} (not installed here)")
+            continue
+        try:
+            # a session of its own: a hung program is killed with all its children
+            child = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+                env={k: v for k, v in os.environ.items() if k not in _FORMATS},
+            )  # fmt: skip
+        except OSError as error:
+            answers.missing.append(f"{program} ({error.strerror})")
+            continue
+        running.append((name, program, child))
+    deadline = time.monotonic() + patience
+    for name, program, child in running:
+        try:
+            said, complaint = child.communicate(timeout=max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            _kill(child)
+            answers.missing.append(f"{program} (no answer within {patience:.0f} s)")
+            continue
+        text = said.decode("utf-8", "replace")
+        if child.returncode or not text.strip():
+            answers.missing.append(f"{program} ({_reason(complaint.decode('utf-8', 'replace') or text)})")
+        elif program == "sacct" and len(text.strip().splitlines()) < 2:
+            answers.missing.append("sacct (no record of this job)")
+        else:
+            answers.texts.append((name, text))
+    return answers
+
+
+_FORMATS = frozenset({"SACCT_FORMAT", "SLURM_TIME_FORMAT", "SCONTROL_ALL", "SCONTROL_FUTURE", "SCONTROL_FEDERATION", "SLURM_JSON", "SLURM_YAML"})
+"""What would change the programs' words."""
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        os.killpg(child.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(timeout=1)
+    for pipe in (child.stdout, child.stderr):
+        if pipe:
+            pipe.close()
+
+
+def _reason(complaint: str) -> str:
+    words = " ".join(complaint.split()).removeprefix("slurm_load_jobs error: ").removeprefix("sacct: error: ")
+    if "accounting storage is disabled" in words:
+        return "accounting is off"
+    if "Invalid job id" in words:
+        return "Slurm no longer knows this job"
+    return words[:120].rstrip(".") or "no answer"

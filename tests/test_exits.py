@@ -1,0 +1,86 @@
+"""One table of endings: codes, signals, torchrun's negatives, sacct's pairs and srun's words are the same things."""
+
+from __future__ import annotations
+
+import pytest
+
+from slurmdoctor.exits import expand, expand_nodes, from_code, from_sacct, from_words, ranges, sentence
+
+
+@pytest.mark.parametrize(
+    ("code", "signal", "exit_class"),
+    [
+        (0, None, "ok"),
+        (1, None, "python-error"),
+        (2, None, "usage-error"),
+        (126, None, "not-executable"),
+        (127, None, "not-found"),
+        (130, "SIGINT", "interrupted"),
+        (134, "SIGABRT", "abort"),
+        (-6, "SIGABRT", "abort"),
+        (135, "SIGBUS", "bus-error"),
+        (137, "SIGKILL", "killed"),
+        (-9, "SIGKILL", "killed"),
+        (139, "SIGSEGV", "segfault"),
+        (143, "SIGTERM", "terminated"),
+        (-15, "SIGTERM", "terminated"),
+        (253, None, "oom-killed"),
+        (3, None, "other"),
+    ],
+)
+def test_codes_mean_what_shells_and_torchrun_mean(code: int, signal: str | None, exit_class: str) -> None:
+    death = from_code(code)
+    assert (death.signal, death.exit_class) == (signal, exit_class)
+
+
+@pytest.mark.parametrize("code", [9, 11, 13, 15, 250])
+def test_plain_codes_that_equal_a_signals_number_are_no_signals(code: int) -> None:
+    assert from_code(code).signal is None
+
+
+def test_137_minus_9_and_killed_are_one_thing() -> None:
+    deaths = [from_code(137), from_code(-9), from_words("Killed"), from_sacct("0:9")]
+    assert {(d.signal, d.exit_class) for d in deaths if d} == {("SIGKILL", "killed")}
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_class"),
+    [
+        ("Exited with exit code 1", "python-error"),
+        ("Out Of Memory", "oom-killed"),
+        ("Segmentation fault (core dumped)", "segfault"),
+        ("Aborted (core dumped)", "abort"),
+        ("Terminated", "terminated"),
+        ("Bus error", "bus-error"),
+        ("Exited with exit code 143", "terminated"),
+    ],
+)
+def test_sruns_words(words: str, exit_class: str) -> None:
+    death = from_words(words)
+    assert death is not None
+    assert death.exit_class == exit_class
+
+
+def test_sacct_shows_out_of_memory_as_signal_125() -> None:
+    death = from_sacct("0:125")
+    assert death is not None
+    assert death.exit_class == "oom-killed"
+
+
+def test_what_is_no_ending_is_none() -> None:
+    assert from_words("launch failed") is None
+    assert from_sacct("n/a") is None
+
+
+def test_143_is_told_to_be_no_first_failure() -> None:
+    assert "not the first failure" in sentence("terminated")
+
+
+def test_task_lists_go_both_ways() -> None:
+    assert expand("0-3,7") == [0, 1, 2, 3, 7]
+    assert ranges(expand("2,4-5,7")) == "2,4-5,7"
+    assert expand("x,3") == [3]
+
+
+def test_host_lists_keep_their_zeros() -> None:
+    assert expand_nodes("cn[0417-0418],gpu7") == ["cn0417", "cn0418", "gpu7"]

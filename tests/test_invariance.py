@@ -1,0 +1,72 @@
+"""What must not change the verdict: interleaving, label style, healthy ranks, more victims, one file or two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from simulate import LABELS, ROOTS, Job, Spoken, interleave, speak, written
+from slurmdoctor import diagnose
+
+FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def verdict(log: str | Sequence[Path]) -> tuple[str | None, int | None]:
+    found = diagnose(log)
+    return (found.cause.id if found.cause else None, found.first_failure.rank if found.first_failure else None)
+
+
+jobs = st.builds(
+    Job,
+    ranks=st.integers(2, 24),
+    root=st.integers(0, 1),
+    cause=st.sampled_from(sorted(ROOTS)),
+    delay=st.floats(3, 600),
+    seed=st.integers(0, 1000),
+)
+
+
+@FEW
+@given(jobs, st.integers(0, 10_000))
+def test_interleaving_the_ranks_streams_otherwise_changes_nothing(job: Job, seed: int) -> None:
+    assert verdict(written(interleave(speak(job), seed))) == (job.cause, job.root)
+
+
+@FEW
+@given(jobs, st.sampled_from(sorted(LABELS)))
+def test_the_label_style_changes_nothing(job: Job, label: str) -> None:
+    assert verdict(written(speak(job), label)) == (job.cause, job.root)
+
+
+@FEW
+@given(jobs, st.integers(1, 40))
+def test_healthy_ranks_lines_change_nothing(job: Job, more: int) -> None:
+    spoken = speak(job)
+    healthy = [Spoken(s.time, job.ranks + k, s.text) for k in range(more) for s in spoken if s.rank == 0 and " INFO step" in s.text]
+    assert verdict(written(sorted(spoken + healthy, key=lambda s: s.time))) == (job.cause, job.root)
+
+
+@pytest.mark.parametrize("ranks", [2, 8, 64, 512])
+def test_multiplying_the_victims_changes_nothing(ranks: int) -> None:
+    job = Job(ranks=ranks, root=1, cause="file-not-found")
+    assert verdict(written(interleave(speak(job), 7))) == ("file-not-found", 1)
+
+
+@FEW
+@given(jobs)
+def test_stdout_and_stderr_as_two_files_change_nothing(tmp_path_factory: pytest.TempPathFactory, job: Job) -> None:
+    folder = tmp_path_factory.mktemp("job")
+    spoken = speak(job)
+    (folder / "job.out").write_text(written([s for s in spoken if " INFO " in s.text]))
+    (folder / "job.err").write_text(written([s for s in spoken if " INFO " not in s.text]))
+    assert verdict([folder]) == (job.cause, job.root)
+
+
+def test_a_folder_a_file_and_text_say_the_same(tmp_path: Path) -> None:
+    text = written(speak(Job()))
+    (tmp_path / "job.log").write_text(text)
+    assert verdict(text) == verdict([tmp_path]) == verdict([tmp_path / "job.log"])

@@ -1,0 +1,127 @@
+"""Labels and stamps: every format proves its samples; what is not a rank is not taken for one."""
+
+from __future__ import annotations
+
+import pytest
+
+from slurmdoctor.knowledge import builtin, load
+from slurmdoctor.model import LineFormat
+from slurmdoctor.origins import ASSUMED_YEAR, Traits, format_time, learn, of_path, parse_time, peel
+
+KNOWLEDGE = load([builtin()])
+FORMATS = KNOWLEDGE.formats
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda f: f.id)
+def test_each_format_reads_its_samples(form: LineFormat) -> None:
+    assert form.samples
+    for sample in form.samples:
+        origin, text = peel(str(sample["line"]), FORMATS)
+        for key, value in sample.items():
+            if key == "text":
+                assert text == value
+            elif key not in ("line", "time", "node_rank"):
+                assert getattr(origin, key) == value, key
+
+
+@pytest.mark.parametrize(
+    ("line", "rank"),
+    [
+        (" 6: [rank6]: KeyError: 'x'", 6),
+        ("[rank6]:[E321 02:07:08.41 ProcessGroupNCCL.cpp:607] [Rank 2] Watchdog caught", 6),
+        ("2026-11-21 09:24:45,860 INFO [rank 4] starting", 4),
+        ("[1,3]<stderr>:Traceback", 3),
+        ("(worker6, rank=6, pid=7714, ip=10.42.3.142) x", 6),
+    ],
+)
+def test_ranks_are_read_through_two_labels(line: str, rank: int) -> None:
+    assert peel(line, FORMATS, Traits(locked=frozenset({"srun-label"})))[0].rank == rank
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[default3]:KeyError",
+        "wkr01:413:871 [4] NCCL INFO comm 0x1",
+        "torch.OutOfMemoryError: CUDA out of memory. GPU 3 has a total capacity",
+        "[E ProcessGroupNCCL.cpp:821] [Rank 1] Watchdog caught collective operation timeout",
+        "['python', 'train.py', '--local_rank=7'] exits with return code = 1",
+        "Expected all tensors to be on the same device, cuda:3",
+    ],
+)
+def test_what_is_not_a_global_rank_is_not_taken_for_one(line: str) -> None:
+    assert peel(line, FORMATS, Traits())[0].rank is None
+
+
+def test_a_source_locks_on_to_sruns_label() -> None:
+    lines = [f"{rank:>2}: step {step}" for step in range(5) for rank in range(4)] + ["srun: error: node1: task 2: Killed"]
+    assert "srun-label" in learn(lines, FORMATS).locked
+
+
+def test_ordinary_numbered_text_is_no_label() -> None:
+    lines = ["epoch 1", "12: is a number", "loss 0.1", "loss 0.2", "loss 0.3"]
+    assert "srun-label" not in learn(lines, FORMATS).locked
+
+
+def test_a_label_that_counts_torchrun_agents_is_no_rank() -> None:
+    lines = [f"{node}: [rank{node * 4 + local}]: x" for node in range(2) for local in range(4)]
+    traits = learn(lines, FORMATS)
+    assert traits.label_is_node
+    assert peel("1: W1121 10:00:00.000000 7 torch/distributed/run.py:1] x", FORMATS, traits)[0].rank is None
+    assert peel("1: [rank5]: boom", FORMATS, traits)[0].rank == 5
+
+
+def test_an_outer_rank_label_of_torchrun_tee_is_a_local_rank() -> None:
+    lines = ["[rank4]:[rank12]:[E321 02:07:08.41 ProcessGroupNCCL.cpp:607] x"] * 3
+    traits = learn(lines, FORMATS)
+    origin, _ = peel("[rank4]:step 5", FORMATS, traits)
+    assert (origin.rank, origin.local_rank) == (None, 4)
+    assert peel(lines[0], FORMATS, traits)[0].rank == 12
+
+
+def test_colour_and_nul_bytes_are_taken_off() -> None:
+    assert peel("\x1b[31mFATAL:  \x1b[0m boom\x00\r", FORMATS, Traits())[1] == "FATAL:   boom"
+
+
+@pytest.mark.parametrize(
+    ("stamp", "shown"),
+    [
+        ("2026-11-21 09:24:45,860", "2026-11-21T09:24:45"),
+        ("2026-11-21T09:24:45.123456789Z", "2026-11-21T09:24:45"),
+        ("2026-11-21T11:24:45+02:00", "2026-11-21T09:24:45"),
+        ("321 02:07:08.41", "--03-21T02:07:08"),
+        ("1121 09:25:51.565688062", "--11-21T09:25:51"),
+        ("Apr 14 21:02:39", "--04-14T21:02:39"),
+        ("Sat Oct 25 03:12:08 2025", "2025-10-25T03:12:08"),
+        ("09:40:43", "09:40:43"),
+    ],
+)
+def test_stamps_of_every_style_are_read(stamp: str, shown: str) -> None:
+    read = parse_time(stamp)
+    assert read is not None
+    assert format_time(*read) == shown
+
+
+@pytest.mark.parametrize("stamp", ["2026-13-41 09:24:45", "9921 99:99:99.1", "yesterday", ""])
+def test_what_is_no_stamp_is_none(stamp: str) -> None:
+    assert parse_time(stamp) is None
+
+
+def test_a_missing_year_is_taken_from_the_log() -> None:
+    traits = learn(["2025-03-21 02:00:00 hello", "[E321 02:07:08.41 a.cpp:1] x"], FORMATS)
+    assert traits.year == 2025
+    assert learn(["[E321 02:07:08.41 a.cpp:1] x"], FORMATS).year == ASSUMED_YEAR
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("logs/141_l6hj/attempt_0/1/stderr.log", {"attempt": "0", "local_rank": "1"}),
+        ("logs/3141_2_log.err", {"rank": "2"}),
+        ("logs/rank_03.err", {"rank": "03"}),
+        ("slurm-4242.out", {}),
+        ("train.log", {}),
+    ],
+)
+def test_file_names_tell_who_wrote_them(path: str, found: dict[str, str]) -> None:
+    assert of_path(path, KNOWLEDGE.paths) == found
