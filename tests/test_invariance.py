@@ -46,7 +46,12 @@ def test_the_label_style_changes_nothing(job: Job, label: str) -> None:
 @given(jobs, st.integers(1, 40))
 def test_healthy_ranks_lines_change_nothing(job: Job, more: int) -> None:
     spoken = speak(job)
-    healthy = [Spoken(s.time, job.ranks + k, s.text) for k in range(more) for s in spoken if s.rank == 0 and " INFO step" in s.text]
+    healthy = [
+        Spoken(s.time, job.ranks + k, s.text)
+        for k in range(more)
+        for s in spoken
+        if s.rank == 0 and " INFO step" in s.text
+    ]
     assert verdict(written(sorted(spoken + healthy, key=lambda s: s.time))) == (job.cause, job.root)
 
 

@@ -54,7 +54,9 @@ def test_what_is_not_a_global_rank_is_not_taken_for_one(line: str) -> None:
 
 
 def test_a_source_locks_on_to_sruns_label() -> None:
-    lines = [f"{rank:>2}: step {step}" for step in range(5) for rank in range(4)] + ["srun: error: node1: task 2: Killed"]
+    lines = [f"{rank:>2}: step {step}" for step in range(5) for rank in range(4)] + [
+        "srun: error: node1: task 2: Killed"
+    ]
     assert "srun-label" in learn(lines, FORMATS).locked
 
 

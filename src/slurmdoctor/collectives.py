@@ -19,7 +19,9 @@ from slurmdoctor.model import Confidence
 
 LITERALS = (b"Watchdog caught collective operation timeout", b"last enqueued ", b"Last enqueued ")
 
-_GROUP = regex.compile(r"\[PG (?:ID )?(?P<id>\d+)(?: PG GUID (?P<guid>[^\s(\]]+))?(?:\((?P<name>[^)]*)\))? Rank (?P<rank>\d+)\]")
+_GROUP = regex.compile(
+    r"\[PG (?:ID )?(?P<id>\d+)(?: PG GUID (?P<guid>[^\s(\]]+))?(?:\((?P<name>[^)]*)\))? Rank (?P<rank>\d+)\]"
+)
 _TIMEOUT = regex.compile(
     r"Watchdog caught collective operation timeout: WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?OpType=(?P<op>\w+)"
     r"(?:, NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+))?(?:, TensorShape=\[(?P<shape>[^\]]*)\])?, Timeout\(ms\)=(?P<timeout>\d+)\)"
@@ -137,7 +139,15 @@ def suspect(works: Sequence[Work], world: Iterable[int], busy: Mapping[int, str]
             f"all {len(members)} ranks entered SeqNum {seq} ({op}) with the same size: it hung below NCCL (fabric or GPU), and the log names no culprit",
             "low", seq, op,
         )  # fmt: skip
-    return Suspicion("unclear", (), waiting, f"{len(waiting)} ranks waited in SeqNum {seq} ({op}); the log does not tell for whom", "low", seq, op)
+    return Suspicion(
+        "unclear",
+        (),
+        waiting,
+        f"{len(waiting)} ranks waited in SeqNum {seq} ({op}); the log does not tell for whom",
+        "low",
+        seq,
+        op,
+    )
 
 
 def _by_group(timed: Sequence[Work], status: Sequence[Work]) -> dict[str, list[Work]]:
@@ -199,7 +209,13 @@ def _usual_size(group: str, works: Sequence[Work]) -> int:
     kind = group.partition("(")[2]
     others: dict[str, int] = defaultdict(int)
     for work in works:
-        if work.group and work.group_rank is not None and work.group != group and kind and work.group.partition("(")[2] == kind:
+        if (
+            work.group
+            and work.group_rank is not None
+            and work.group != group
+            and kind
+            and work.group.partition("(")[2] == kind
+        ):
             others[work.group] = max(others[work.group], work.group_rank + 1)
     return max(others.values(), default=0)
 

@@ -64,9 +64,7 @@ def watches(knowledge: Knowledge) -> tuple[list[Watch], list[object]]:
     for rule in knowledge.rules:
         add(rule, rule.id, (x.encode() for x in rule.literals), 1 if rule.role == "cascade" else KEEP)
     for signal in knowledge.signals:
-        if (
-            signal.kind != "progress"
-        ):  # in every iteration's line: looked for around the failure only (timeline)
+        if signal.kind != "progress":  # in every iteration's line: looked for around the failure only (timeline)
             add(
                 signal,
                 signal.id,
@@ -237,9 +235,7 @@ def _add_tracebacks(
         if name.endswith("Warning") or name in tracebacks.WRAPPERS:
             continue
         above = lines.before(line, 2)
-        framed = bool(above) and (
-            above[0].text.lstrip(" |").startswith("File ") or above[0].text.startswith("    ")
-        )
+        framed = bool(above) and (above[0].text.lstrip(" |").startswith("File ") or above[0].text.startswith("    "))
         result.events.append(_python_error(line, lines, None if framed else "hint"))
 
 
@@ -249,9 +245,7 @@ def _events_inside(
     """Places of rule events in a traceback's frames, on its exception's line, and in the message's following lines."""
     assert trace.exception is not None
     exception = trace.exception
-    found = (
-        [(exception.source, exception.offset)] if (exception.source, exception.offset) in rule_events else []
-    )
+    found = [(exception.source, exception.offset)] if (exception.source, exception.offset) in rule_events else []
     start, end = trace.header.offset, exception.offset
     if exception.label or end - start < 64 * 1024:
         found += [
@@ -260,21 +254,22 @@ def _events_inside(
             if any(e.rule and lines_label_same(events, trace, lines) for e in events)
         ]
     for line in lines.after(exception, 12):
-        if tracebacks.HEADER in line.text or not line.text.strip() or exception_of(line.text):
+        if tracebacks.HEADER in line.text or not line.text.strip() or exception_of(line.text) or _of_its_own(line):
             break
         if (line.source, line.offset) in rule_events:
             found.append((line.source, line.offset))
     return found
 
 
+def _of_its_own(line: Line) -> bool:
+    """Whether a line after an exception is no part of its message: it has a stamp, or a launcher prints it."""
+    return line.origin.time is not None or line.text.startswith(("srun:", "slurmstepd", "WARNING:", "ERROR:", "INFO:"))
+
+
 def _between(
     rule_events: Mapping[tuple[int, int], list[Event]], source: int, start: int, end: int
 ) -> list[tuple[tuple[int, int], list[Event]]]:
-    return [
-        (place, events)
-        for place, events in rule_events.items()
-        if place[0] == source and start < place[1] < end
-    ]
+    return [(place, events) for place, events in rule_events.items() if place[0] == source and start < place[1] < end]
 
 
 def lines_label_same(events: Sequence[Event], trace: Traceback, lines: Lines) -> bool:
@@ -320,5 +315,3 @@ def _placed(event: Event, maps: RankMaps, lines: Lines) -> Event:
                 origin = replace(origin, time=above.origin.time, dated=above.origin.dated)
                 break
     return event if origin == event.origin else replace(event, origin=origin)
-
-

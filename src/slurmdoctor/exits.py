@@ -14,7 +14,13 @@ from slurmdoctor.model import ExitClass
 _CLASS_OF_SIGNAL: dict[str, ExitClass] = {
     "SIGINT": "interrupted", "SIGABRT": "abort", "SIGBUS": "bus-error", "SIGKILL": "killed", "SIGSEGV": "segfault", "SIGTERM": "terminated",
 }  # fmt: skip
-_CLASS_OF_CODE: dict[int, ExitClass] = {0: "ok", 1: "python-error", 2: "usage-error", 126: "not-executable", 127: "not-found"}
+_CLASS_OF_CODE: dict[int, ExitClass] = {
+    0: "ok",
+    1: "python-error",
+    2: "usage-error",
+    126: "not-executable",
+    127: "not-found",
+}
 _CAUSE_OF_CLASS: dict[ExitClass, str] = {
     "oom-killed": "host-oom", "killed": "killed", "terminated": "sigterm", "segfault": "segfault", "abort": "abort", "bus-error": "bus-error",
     "interrupted": "cancelled", "not-executable": "command-not-found", "not-found": "command-not-found", "time-limit": "time-limit",

@@ -21,6 +21,8 @@ GENERIC = frozenset({"python-error", "exit-code", "abort", "killed", "sigterm", 
 """Causes that an ending alone establishes: a more telling cause beside them is the better answer."""
 SCHEDULER = frozenset({"time-limit", "preempted", "cancelled", "sigterm"})
 """What Slurm or a person does to a job, often after it had failed or hung."""
+STRIKES = frozenset({"host-oom", "node-failure", "gpu-fault"})
+"""Causes that the system tells, often without naming the rank that they hit."""
 _NEAR_SECONDS = 5.0
 _NEAR_BYTES = 2048
 
@@ -150,9 +152,7 @@ def _main(part: Sequence[Event]) -> Event:
     first = next((e for e in part if e.cause not in GENERIC), part[0])
     if first.role == "cascade":
         same_chain = [e for e in part if e.role in ("root", "confirmation") and e.cause not in GENERIC]
-        before = [
-            e for e in part if e.cause == "python-error" and e.order < first.order and e.group != first.group
-        ]
+        before = [e for e in part if e.cause == "python-error" and e.order < first.order and e.group != first.group]
         return same_chain[0] if same_chain else before[0] if before else first
     if first.role == "either":
         telling = [e for e in part if e.role == "root" and e.cause not in GENERIC]
@@ -163,9 +163,7 @@ def _main(part: Sequence[Event]) -> Event:
 # ── 3. deaths without words ──────────────────────────────────────────────────────────────────
 
 
-def silent_deaths(
-    timeline: Timeline, incidents: Sequence[Incident], maps: RankMaps, lines: Lines
-) -> list[Incident]:
+def silent_deaths(timeline: Timeline, incidents: Sequence[Incident], maps: RankMaps, lines: Lines) -> list[Incident]:
     """Ranks of which only srun, torchelastic or the shell says how they ended."""
     spoke = {e.origin.rank for i in incidents for e in i.events if e.origin.rank is not None}
     unlabelled = any(i.main.origin.rank is None and i.main.role in ("root", "either") for i in incidents)
@@ -176,16 +174,12 @@ def silent_deaths(
             continue
         ranks = _ranks_of(report, maps)
         silent = [r for r in ranks if r not in spoke]
-        if cause in ("exit-code", "command-not-found", "abort") and (
-            not silent and ranks or unlabelled and incidents
-        ):
+        if cause in ("exit-code", "command-not-found", "abort") and (not silent and ranks or unlabelled and incidents):
             continue
         rank = silent[0] if len(silent) == 1 else ranks[0] if len(ranks) == 1 else None
         order = lines.order(report.line.source, report.line.offset)
         origin = maps.place(
-            Origin(
-                rank=rank, local_rank=report.local_rank, node=report.node, pid=report.pid, time=report.time
-            ),
+            Origin(rank=rank, local_rank=report.local_rank, node=report.node, pid=report.pid, time=report.time),
             -1,
         )
         role = {
@@ -287,13 +281,7 @@ def choose_root(
     ]
     roots, eithers, victims, *_ = tiers
     silent = [i for i in tiers[3] if i.main.origin.rank is not None]
-    if (
-        not roots
-        and victims
-        and silent
-        and not eithers
-        and any(v.main.origin.rank is not None for v in victims)
-    ):
+    if not roots and victims and silent and not eithers and any(v.main.origin.rank is not None for v in victims):
         # everyone who spoke is a victim: the one who ended with a code of its own and said nothing was first
         tiers.insert(0, silent)
     for tier in tiers:
@@ -309,9 +297,8 @@ def choose_root(
     root = finding.root
     finding.cause = root.cause if root else "exit-code"
     finding.rule = root.main.rule if root else None
-    finding.cascade = tuple(
-        i for i in incidents if root is not None and i is not root and i.cause != root.cause
-    )
+    finding.same = tuple(i for i in incidents if root is not None and i is not root and i.cause == root.cause)
+    finding.cascade = tuple(i for i in incidents if root is not None and i is not root and i.cause != root.cause)
 
 
 def _unexplained(
@@ -400,29 +387,22 @@ def name_first(finding: Finding, timeline: Timeline, maps: RankMaps, incidents: 
         return
     if root.cause in SCHEDULER:
         finding.how = "Slurm or a person ended the whole job, not one rank"
-        finding.origin = Origin(
-            node=root.main.origin.node, time=root.main.origin.time, dated=root.main.origin.dated
-        )
+        finding.origin = Origin(node=root.main.origin.node, time=root.main.origin.time, dated=root.main.origin.dated)
         return
     origin = maps.place(root.main.origin, root.main.hit.source)
-    if (
-        origin.rank is not None
-        and (better := _ended_by_itself(root, origin, timeline, maps, incidents)) is not None
-    ):
+    if origin.rank is None and root.cause in STRIKES:
+        origin = _struck(finding, root, origin, maps)
+    if origin.rank is not None and (better := _ended_by_itself(root, origin, timeline, maps, incidents)) is not None:
         finding.root = root = better
         origin = maps.place(root.main.origin, root.main.hit.source)
-    alike = sorted(
-        {i.main.origin.rank for i in incidents if i.cause == root.cause and i.main.origin.rank is not None}
-    )
+    alike = sorted({i.main.origin.rank for i in incidents if i.cause == root.cause and i.main.origin.rank is not None})
     if origin.rank is not None:
         everyone = maps.world_size or 0
         if len(alike) > 1 and len(alike) >= max(2, everyone):
             finding.alike = tuple(alike)
             finding.how = f"all {len(alike)} ranks failed alike; first seen on rank {origin.rank}"
         elif len(alike) > 1:
-            finding.how = (
-                f"{_order_words(timeline)} of {len(alike)} ranks that failed alike ({ranges(alike)})"
-            )
+            finding.how = f"{_order_words(timeline)} of {len(alike)} ranks that failed alike ({ranges(alike)})"
         elif finding.how:
             pass
         elif root.report is not None:
@@ -430,14 +410,14 @@ def name_first(finding: Finding, timeline: Timeline, maps: RankMaps, incidents: 
         else:
             finding.how = f"{_order_words(timeline)} that nothing else explains"
         if origin.rank in maps.assumed:
-            finding.how += (
-                "; its rank is its local rank: one launcher speaks, and nothing shows a second node"
-            )
+            finding.how += "; its rank is its local rank: one launcher speaks, and nothing shows a second node"
     else:
         origin = _from_witnesses(finding, root, origin, timeline, maps)
         if origin.rank is None and (rank := _group_rank(root, finding.same, timeline)) is not None:
             origin = maps.place(replace(origin, rank=rank), -1)
-            finding.how = f"the watchdog that quotes the error says [Rank {rank}], and no other process group is to be seen"
+            finding.how = (
+                f"the watchdog that quotes the error says [Rank {rank}], and no other process group is to be seen"
+            )
     finding.origin = origin
 
 
@@ -451,12 +431,13 @@ def _group_rank(root: Incident, same: Sequence[Incident], timeline: Timeline) ->
 def _struck(finding: Finding, root: Incident, origin: Origin, maps: RankMaps) -> Origin:
     """The rank that a witness's event hit: the one that died by itself there, not those that lost their peer."""
     own = ("killed", "host-oom", "segfault", "bus-error", "cuda-error", "gpu-fault", "data-worker", "exit-code")
-    nodes = set(expand_nodes(root.main.captures.get("nodes") or root.main.captures.get("node") or "")) or {origin.node}
+    named = root.main.captures.get("nodes") or root.main.captures.get("node") or origin.node or ""
+    nodes = set(expand_nodes(named))
     for incident in (root, *finding.same, *finding.cascade):
         struck = maps.place(incident.main.origin, incident.main.hit.source)
         if struck.rank is None or incident.cause not in own:
             continue
-        if nodes - {None} and struck.node not in (None, *nodes):
+        if nodes and struck.node is not None and struck.node not in nodes:
             continue
         finding.how = f"{root.cause} is told by the system; rank {struck.rank} is the one that died of it"
         return replace(struck, time=struck.time if struck.time is not None else origin.time)
@@ -467,25 +448,13 @@ def _ended_by_itself(
     root: Incident, origin: Origin, timeline: Timeline, maps: RankMaps, incidents: Sequence[Incident]
 ) -> Incident | None:
     """Of ranks that failed alike at once, the one that ended by itself came before those that were stopped meanwhile."""
-    ends = {
-        rank: r.death.exit_class
-        for r in timeline.reports
-        if r.witness != "srun"
-        for rank in _ranks_of(r, maps)
-    }
+    ends = {rank: r.death.exit_class for r in timeline.reports if r.witness != "srun" for rank in _ranks_of(r, maps)}
     if ends.get(origin.rank or 0) != "terminated":
         return None
     for other in incidents:
         rank = other.main.origin.rank
-        near = (
-            timeline.order != "timestamps" or timeline.key(other.main)[0] <= timeline.key(root.main)[0] + TICK
-        )
-        if (
-            other.cause == root.cause
-            and rank is not None
-            and near
-            and ends.get(rank, "terminated") != "terminated"
-        ):
+        near = timeline.order != "timestamps" or timeline.key(other.main)[0] <= timeline.key(root.main)[0] + TICK
+        if other.cause == root.cause and rank is not None and near and ends.get(rank, "terminated") != "terminated":
             return other
     return None
 
@@ -504,9 +473,7 @@ def _name_suspect(finding: Finding, suspicion: Suspicion, maps: RankMaps) -> Non
         finding.origin = Origin(node=nodes.pop() if len(nodes) == 1 else None)
 
 
-def _from_witnesses(
-    finding: Finding, root: Incident, origin: Origin, timeline: Timeline, maps: RankMaps
-) -> Origin:
+def _from_witnesses(finding: Finding, root: Incident, origin: Origin, timeline: Timeline, maps: RankMaps) -> Origin:
     """The root's line names no rank: a witness may, if only one process ended as the root would end it."""
     own = [r for r in timeline.reports if _own_death(r, root)]
     if origin.node:
@@ -516,7 +483,8 @@ def _from_witnesses(
     several = any(len(_ranks_of(r, maps)) > 1 for r in own)
     if len(named) == 1 and not several:
         rank, report = next(iter(named.items()))
-    elif len(first) == 1:
+    elif first:
+        # agents that noticed in the same second: the one that speaks first is next to the error
         rank, report = first[0], named[first[0]]
     else:
         everyone = sorted({rank for r in own for rank in _ranks_of(r, maps)})
@@ -578,9 +546,7 @@ def name_exit(finding: Finding, timeline: Timeline, maps: RankMaps, causes: Mapp
     if own:
         kinds = {(r.death.code, r.death.signal) for r in own}
         finding.death = own[0].death
-        finding.death_how = f"{own[0].witness}" + (
-            "" if len(kinds) == 1 else "; other processes ended otherwise"
-        )
+        finding.death_how = f"{own[0].witness}" + ("" if len(kinds) == 1 else "; other processes ended otherwise")
     elif timeline.reports and root is not None and root.cause not in SCHEDULER:
         signals = [r for r in timeline.reports if r.death.exit_class not in ("terminated", "killed")]
         if signals:
@@ -600,9 +566,7 @@ def weigh(finding: Finding, timeline: Timeline) -> None:
         finding.confidence = "low"
         return
     agrees = [
-        r
-        for r in timeline.reports
-        if r.first and finding.origin.rank is not None and r.rank == finding.origin.rank
+        r for r in timeline.reports if r.first and finding.origin.rank is not None and r.rank == finding.origin.rank
     ]
     if agrees:
         finding.reasons.append("torchelastic's table names the same rank")

@@ -85,9 +85,7 @@ class RankMaps:
             if report.rank is not None:
                 self._add(report.rank, report.node, report.local_rank, report.pid)
         agents = {
-            (r.line.source, r.line.label, r.line.origin.pid)
-            for r in reports
-            if r.witness == "torchelastic agent"
+            (r.line.source, r.line.label, r.line.origin.pid) for r in reports if r.witness == "torchelastic agent"
         }
         nodes = {r.node for r in reports if r.node} | set(self.node_of.values())
         locals_ = {r.local_rank for r in reports if r.local_rank is not None}
@@ -138,11 +136,7 @@ class RankMaps:
     def one_node(self) -> bool:
         """Whether the log shows that the whole job ran on one node: local ranks are ranks there."""
         nodes = set(self.node_of.values())
-        return (
-            len(nodes) == 1
-            and bool(self.rank_of_local)
-            and all(k[1] == v for k, v in self.rank_of_local.items())
-        )
+        return len(nodes) == 1 and bool(self.rank_of_local) and all(k[1] == v for k, v in self.rank_of_local.items())
 
     @property
     def world_size(self) -> int | None:

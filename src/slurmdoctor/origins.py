@@ -187,9 +187,7 @@ def _year(line: str) -> int | None:
 
 # ── time stamps ──────────────────────────────────────────────────────────────────────────────
 
-_ISO = regex.compile(
-    r"(\d{4})[-/](\d\d)[-/](\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?"
-)
+_ISO = regex.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?")
 _GLOG = regex.compile(r"(\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d+)")
 _SYSLOG = regex.compile(r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?: (\d{4}))?")
 _CLOCK = regex.compile(r"(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
@@ -223,7 +221,9 @@ def parse_time(stamp: str, year: int = ASSUMED_YEAR) -> tuple[float, bool] | Non
     return None
 
 
-def _seconds(year: int, month: int, day: int, hour: int, minute: int, second: int, fraction: str | None) -> float | None:
+def _seconds(
+    year: int, month: int, day: int, hour: int, minute: int, second: int, fraction: str | None
+) -> float | None:
     try:
         moment = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=timezone.utc)
     except ValueError:

@@ -98,7 +98,9 @@ def find_progress(assembled: Assembled, lines: Lines, signals: Sequence[Signal])
             spans = [(0, source.length)]
         else:
             starts = sorted({e.hit.offset for e in _beginners(assembled.events, number)})
-            spans = _joined([(s - LOOK_AHEAD // 4, s + LOOK_AHEAD) for s in starts] + [(source.length - LOOK_AHEAD, source.length)])
+            spans = _joined(
+                [(s - LOOK_AHEAD // 4, s + LOOK_AHEAD) for s in starts] + [(source.length - LOOK_AHEAD, source.length)]
+            )
         for start, end in spans:
             found += _progress_in(lines, number, max(0, start), min(end, source.length), patterns)
     found.sort(key=lambda p: p.order)
@@ -145,8 +147,14 @@ def _progress_in(lines: Lines, source: int, start: int, end: int, patterns: Sequ
                 label = lines.label(source, data[begin : begin + 160])
                 found.append(
                     Progress(
-                        source, start + begin, lines.order(source, start + begin), origin.rank, label,
-                        int(number) if number else None, int(steps) if steps else None, origin.time,
+                        source,
+                        start + begin,
+                        lines.order(source, start + begin),
+                        origin.rank,
+                        label,
+                        int(number) if number else None,
+                        int(steps) if steps else None,
+                        origin.time,
                     )  # fmt: skip
                 )
                 break
@@ -168,7 +176,9 @@ def _survived(event: Event, assembled: Assembled, lines: Lines, progress: Sequen
     later = [p for p in progress if p.source == source and p.offset > event.hit.offset]
     if event.origin.time is not None:
         later = [p for p in later if p.time is None or p.time > event.origin.time]
-    own = [p for p in later if (p.rank is not None and p.rank == event.origin.rank) or (p.label and p.label == line.label)]
+    own = [
+        p for p in later if (p.rank is not None and p.rank == event.origin.rank) or (p.label and p.label == line.label)
+    ]
     if own:
         return True
     others = {(p.rank, p.step) for p in later}
@@ -187,8 +197,10 @@ def _cuts(assembled: Assembled, lines: Lines, progress: Sequence[Progress]) -> l
         if report.witness == "torchelastic agent":
             who = (report.line.source, report.line.label, report.line.origin.pid)
             agents.setdefault(who, []).append(lines.order(report.line.source, report.line.offset))
+    tables = [lines.order(r.line.source, r.line.offset) for r in assembled.reports if r.witness == "torchelastic table"]
     for places in agents.values():
-        cuts.update(place + 1 for place in places[:-1])
+        # an agent that prints its table has given up: what comes after it is another agent's
+        cuts.update(a + 1 for a, b in zip(places, places[1:], strict=False) if not any(a < t < b for t in tables))
         if any(p.order > places[-1] and p.source == 0 for p in progress) and len(agents) == 1:
             cuts.add(places[-1] + 1)
     for event in assembled.events:

@@ -125,9 +125,7 @@ def exception_of(text: str, strict: bool = True) -> tuple[str, str] | None:
     found = _EXCEPTION.match(_DECORATION.sub("", text))
     if found is None:
         return None
-    if not _NAMED_LIKE_ONE.search(found["name"]) and (
-        strict or found["text"] is None and "." not in found["class"]
-    ):
+    if not _NAMED_LIKE_ONE.search(found["name"]) and (strict or found["text"] is None and "." not in found["class"]):
         return None
     return found["name"], found["text"] or ""
 

@@ -27,7 +27,12 @@ _RETRY_WHY: Mapping[RetryAdvice, str] = {
 
 
 def compose(
-    finding: Finding, story: Timeline, assembled: Assembled, facts: Mapping[str, Any], lines: Lines, knowledge: Knowledge
+    finding: Finding,
+    story: Timeline,
+    assembled: Assembled,
+    facts: Mapping[str, Any],
+    lines: Lines,
+    knowledge: Knowledge,
 ) -> Diagnosis:
     """Everything that the report formats show."""
     coverage = _coverage(finding, story, assembled, lines)
@@ -42,7 +47,7 @@ def compose(
         first_failure=_first(finding, lines),
         exit=_exit(finding),
         evidence=_evidence(finding, story, lines),
-        cascade=_cascade(finding, lines),
+        cascade=_cascade(finding, lines, knowledge),
         others=_rivals(finding, knowledge),
         reasons=tuple(dict.fromkeys(finding.reasons)),
         fixes=remedies.choose(cause, names) if cause else (),
@@ -87,6 +92,7 @@ def _first(finding: Finding, lines: Lines) -> FirstFailure:
         line=lines.number(hit.source, hit.offset),
         text=hit.text.strip() or hit.raw.strip(),
         traceback=root.main.traceback,
+        ranks=finding.alike,
         how=finding.how,
     )
 
@@ -130,7 +136,7 @@ def _proof(event: Event, lines: Lines) -> Evidence:
     )  # fmt: skip
 
 
-def _cascade(finding: Finding, lines: Lines) -> tuple[Cascade, ...]:
+def _cascade(finding: Finding, lines: Lines, knowledge: Knowledge) -> tuple[Cascade, ...]:
     by_cause: dict[str, list[Incident]] = {}
     for incident in finding.cascade:
         if incident.cause != "exit-code":
@@ -143,9 +149,14 @@ def _cascade(finding: Finding, lines: Lines) -> tuple[Cascade, ...]:
         delay = first.origin.time - start if start is not None and first.origin.time is not None else None
         found.append(
             Cascade(
-                cause, max(1, len(ranks)), sum(e.count for i in incidents for e in i.events), lines.sources[first.hit.source].name,
-                lines.number(first.hit.source, first.hit.offset), format_time(first.origin.time, first.origin.dated),
+                cause,
+                max(1, len(ranks)),
+                sum(e.count for i in incidents for e in i.events),
+                lines.sources[first.hit.source].name,
+                lines.number(first.hit.source, first.hit.offset),
+                format_time(first.origin.time, first.origin.dated),
                 delay if delay is not None and delay >= 0 else None,
+                known.title if (known := knowledge.causes.get(cause)) else "",
             )  # fmt: skip
         )
     return tuple(found)
@@ -157,7 +168,11 @@ def _rivals(finding: Finding, knowledge: Knowledge) -> tuple[Rival, ...]:
         if incident.cause not in found:
             rank = incident.main.origin.rank
             where = f"on rank {rank}" if rank is not None else "in the log"
-            found[incident.cause] = Rival(incident.cause, "low", f"also {where}, later, and not explained by the root: {incident.main.hit.text.strip()[:120]}")
+            found[incident.cause] = Rival(
+                incident.cause,
+                "low",
+                f"also {where}, later, and not explained by the root: {incident.main.hit.text.strip()[:120]}",
+            )
     return tuple(found.values())[:3]
 
 
@@ -173,7 +188,9 @@ def _retry(finding: Finding, cause: Cause | None, facts: Mapping[str, Any]) -> R
 
 def _coverage(finding: Finding, story: Timeline, assembled: Assembled, lines: Lines) -> Coverage:
     ranks = _ranks_seen(assembled)
-    suspected: Sequence[int] = finding.suspicion.ranks if finding.suspicion and finding.suspicion.kind == "missing" else ()
+    suspected: Sequence[int] = (
+        finding.suspicion.ranks if finding.suspicion and finding.suspicion.kind == "missing" else ()
+    )
     return Coverage(
         bytes=sum(s.length for s in lines.sources),
         lines=sum(s.lines for s in lines.sources),

@@ -110,7 +110,9 @@ def read_table(lines: Lines, line: Line) -> Iterator[Report]:
 def read_deepspeed(lines: Lines, line: Line) -> Iterator[Report]:
     # its `--local_rank=7` is the last command of the node whichever process died: never a rank
     if found := _DEEPSPEED.search(line.text):
-        yield Report(line, "deepspeed launcher", from_code(int(found["code"])), node=line.origin.node, time=line.origin.time)
+        yield Report(
+            line, "deepspeed launcher", from_code(int(found["code"])), node=line.origin.node, time=line.origin.time
+        )
 
 
 def read_spawn(lines: Lines, line: Line) -> Iterator[Report]:
@@ -123,7 +125,12 @@ def read_mpirun(lines: Lines, line: Line) -> Iterator[Report]:
     found = _MPIRUN.search(line.text)
     if found and found["signal"]:
         yield Report(
-            line, "mpirun", from_code(-int(found["signal"])), rank=int(found["rank"]), pid=int(found["pid"]), node=found["node"]
+            line,
+            "mpirun",
+            from_code(-int(found["signal"])),
+            rank=int(found["rank"]),
+            pid=int(found["pid"]),
+            node=found["node"],
         )
     elif found:
         for after in lines.after(line, 2):
