@@ -37,9 +37,7 @@ def crosstalk(shelf: Shelf, wanted: set[str], problems: Problems) -> None:
                 what = f"this example of `{example.rule.cause}` is also taken by the rule `{rule.id}`"
                 problems.add(example.place, what, mend)
             else:
-                what = (
-                    f"`{rule.id}` also takes an example of `{example.rule.id}`: `{example.line[:90].strip()}`"
-                )
+                what = f"`{rule.id}` also takes an example of `{example.rule.id}`: `{example.line[:90].strip()}`"
                 problems.add(place, what, mend)
 
 

@@ -55,9 +55,7 @@ def _section(section: Section) -> Iterator[str]:
             yield f"\n  ```text\n  {entry.line.strip()}\n  ```"
             continue
         single = len(section.entries) == 1 and not section.numbered
-        mark = (
-            f"{number}. " if section.numbered else "" if single or section.title == "What happens" else "- "
-        )
+        mark = f"{number}. " if section.numbered else "" if single or section.title == "What happens" else "- "
         yield mark + _plain(entry.text)
         for note in entry.notes:
             yield f"{' ' * len(mark)}<br>{_plain(note)}"
@@ -68,9 +66,7 @@ def _section(section: Section) -> Iterator[str]:
 def _plain(text: str) -> str:
     """Text whose angle brackets are not taken for HTML; what stands in backquotes is left alone."""
     parts = " ".join(text.split()).split("`")
-    return "`".join(
-        part if at % 2 else part.replace("<", "&lt;").replace("*", r"\*") for at, part in enumerate(parts)
-    )
+    return "`".join(part if at % 2 else part.replace("<", "&lt;").replace("*", r"\*") for at, part in enumerate(parts))
 
 
 def _cell(text: str) -> str:

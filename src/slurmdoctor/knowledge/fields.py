@@ -27,9 +27,7 @@ class Field:
 
 def text(tree: Tree, name: str, problems: Problems) -> str | None:
     if not isinstance(tree, Scalar):
-        problems.add(
-            tree.place, f"`{name}` must be one text, and this is {_kind(tree)}", "write one text, in quotes"
-        )
+        problems.add(tree.place, f"`{name}` must be one text, and this is {_kind(tree)}", "write one text, in quotes")
         return None
     if tree.kind == "null" or not tree.text.strip():
         problems.add(tree.place, f"`{name}` is empty", "write its text, or remove the key")
@@ -69,9 +67,8 @@ def one_of(*words: str) -> Reader:
             )
             return None
         if tree.text not in words:
-            guess = nearest(tree.text, words)
-            mend = (f"did you mean `{guess}`? " if guess else "") + f"it is one of {', '.join(words)}"
-            problems.add(tree.place, f"`{tree.text}` is no {name.removesuffix('es')}", mend)
+            mend = did_you_mean(tree.text, words, f"write one of {', '.join(words)}")
+            problems.add(tree.place, f"`{tree.text}` is no value of `{name}`", mend)
             return None
         return tree.text
 
@@ -116,14 +113,9 @@ def pattern(tree: Tree, name: str, problems: Problems) -> str | None:
 def list_of(item: Reader, *, least: int = 0) -> Reader:
     def read(tree: Tree, name: str, problems: Problems) -> tuple[Any, ...] | None:
         if not isinstance(tree, Rows):
-            kept = (
-                f"[{tree.text}]"
-                if isinstance(tree, Scalar) and len(tree.text) < 30 and not tree.quoted
-                else "['...']"
-            )
-            problems.add(
-                tree.place, f"`{name}` must be a list, and this is {_kind(tree)}", f"write {name}: {kept}"
-            )
+            short = isinstance(tree, Scalar) and len(tree.text) < 60 and "\n" not in tree.text
+            kept = f"['{tree.text}']" if isinstance(tree, Scalar) and short else "['...']"
+            problems.add(tree.place, f"`{name}` must be a list, and this is {_kind(tree)}", f"write {name}: {kept}")
             return None
         if len(tree.items) < least:
             problems.add(tree.place, f"`{name}` is empty", "give at least one")

@@ -28,9 +28,7 @@ def check_label(label: LineFormat, tree: Table, formats: Sequence[LineFormat], p
         _compare(sample, said, tree.at("samples", at), problems)
     for at, line in enumerate(label.no_match):
         if compiled.match(line):
-            problems.add(
-                tree.at("no_match", at), f"the label takes `{line}`, which it must not", "narrow its pattern"
-            )
+            problems.add(tree.at("no_match", at), f"the label takes `{line}`, which it must not", "narrow its pattern")
 
 
 def check_path(label: LineFormat, tree: Table, problems: Problems) -> None:
@@ -41,9 +39,7 @@ def check_path(label: LineFormat, tree: Table, problems: Problems) -> None:
         _compare(sample, found.groupdict() if found else {}, tree.at("samples", at), problems)
     for at, line in enumerate(label.no_match):
         if compiled.search(line):
-            problems.add(
-                tree.at("no_match", at), f"the pattern takes `{line}`, which it must not", "narrow it"
-            )
+            problems.add(tree.at("no_match", at), f"the pattern takes `{line}`, which it must not", "narrow it")
 
 
 def _compare(sample: object, said: dict[str, object], place: Place, problems: Problems) -> None:
@@ -52,9 +48,7 @@ def _compare(sample: object, said: dict[str, object], place: Place, problems: Pr
         told = said.get(name)
         if name == "line" or _plain(told) == _plain(want):
             continue
-        what = f"the sample says {name} `{want}`, and the line tells " + (
-            f"`{told}`" if told is not None else "none"
-        )
+        what = f"the sample says {name} `{want}`, and the line tells " + (f"`{told}`" if told is not None else "none")
         problems.add(place, what, "correct the pattern, or the sample")
 
 
@@ -66,6 +60,4 @@ def _plain(value: object) -> str:
 
 def _groups(label: LineFormat, tree: Table, problems: Problems) -> None:
     for name in sorted(regex.compile(label.pattern).groupindex.keys() - set(LABEL_GROUPS)):
-        problems.add(
-            tree.at("pattern"), f"a label has no group `{name}`", f"groups are {', '.join(LABEL_GROUPS)}"
-        )
+        problems.add(tree.at("pattern"), f"a label has no group `{name}`", f"groups are {', '.join(LABEL_GROUPS)}")

@@ -40,11 +40,7 @@ def files(folder: Path) -> list[Path]:
     found = []
     for where, inner, names in os.walk(folder):
         inner[:] = sorted(name for name in inner if not name.startswith("."))
-        found += [
-            Path(where, name)
-            for name in names
-            if name.endswith((".yaml", ".yml")) and not name.startswith(".")
-        ]
+        found += [Path(where, name) for name in names if name.endswith((".yaml", ".yml")) and not name.startswith(".")]
     return sorted(found)
 
 

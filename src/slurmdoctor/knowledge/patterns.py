@@ -74,9 +74,7 @@ class Pattern:
 
     def sample(self, parts: Sequence[Part]) -> str:
         """A text that the pieces take (look-arounds are not minded)."""
-        return "".join(
-            self._one(part) * max(part.least, 1 if part.most > 1 else part.least) for part in parts
-        )
+        return "".join(self._one(part) * max(part.least, 1 if part.most > 1 else part.least) for part in parts)
 
     def _one(self, part: Part) -> str:
         if part.empty:
@@ -100,9 +98,7 @@ class Pattern:
                 if part.guarded:
                     continue
                 if not part.branches:
-                    both = (
-                        self.chars(part) & after if part.loops and inside and not part.empty else frozenset()
-                    )
+                    both = self.chars(part) & after if part.loops and inside and not part.empty else frozenset()
                     if both:
                         yield part, min(both, key=lambda char: (_PICKS + char).index(char))
                 elif part.loops:
@@ -175,9 +171,7 @@ def _piece(pattern: str, at: int) -> tuple[Part, int]:
     found = (_ESCAPE if char == "\\" else _CLASS).match(pattern, at) if char in "\\[" else None
     end = found.end() if found else at + 1
     source = pattern[at:end]
-    return Part(
-        source, empty=source[:2] in (r"\b", r"\B", r"\A", r"\Z", r"\z", r"\K", r"\m", r"\M", r"\G")
-    ), end
+    return Part(source, empty=source[:2] in (r"\b", r"\B", r"\A", r"\Z", r"\z", r"\K", r"\m", r"\M", r"\G")), end
 
 
 def _group(pattern: str, at: int) -> tuple[Part, int]:
@@ -228,13 +222,15 @@ def slowest(pattern: str, limit: float = LIMIT) -> str | None:
 
 
 def _slow(compiled: regex.Pattern[str], line: str, limit: float) -> bool:
-    """Whether the processor's time says so too: a busy machine does not condemn a pattern."""
-    for _ in range(3):
+    """Whether the search costs more processor time than the limit; a time-out on a busy machine proves nothing."""
+    patience = limit
+    for _ in range(4):
         start = time.process_time()
         try:
-            compiled.search(line, timeout=limit)
-            return False
+            compiled.search(line, timeout=patience)
+            return time.process_time() - start > limit
         except TimeoutError:
-            if time.process_time() - start > limit / 2:
+            if time.process_time() - start > 0.9 * limit:
                 return True
+            patience *= 2
     return False

@@ -32,9 +32,7 @@ def check_watch(watch: Watch, tree: Table, formats: Sequence[LineFormat], proble
         _literals(watch, tree, [text for texts in views for text in texts], problems)
 
 
-def _must_match(
-    watch: Watch, tree: Table, at: int, line: str, texts: Sequence[str], problems: Problems
-) -> None:
+def _must_match(watch: Watch, tree: Table, at: int, line: str, texts: Sequence[str], problems: Problems) -> None:
     if takes(watch, line, texts):
         return
     place = tree.at("examples", "match", at)
@@ -46,16 +44,10 @@ def _must_match(
     if not standing:
         looks = "SomeError: text" if on == "exception" else 'File "x.py", line 3, in f'
         mend = f"remove `on: {on}`, or give the line as it is printed: `{looks}`"
-        problems.add(
-            place, f"without its labels, `{_short(texts[0])}` does not begin as {_kind(on)} does", mend
-        )
+        problems.add(place, f"without its labels, `{_short(texts[0])}` does not begin as {_kind(on)} does", mend)
     elif all(regex.search(watch.regex, text, timeout=TIMEOUT) is None for text in standing):
         fits, wants = _how_far(watch.regex, standing[0])
-        told = (
-            f"it fits up to `{_short(fits, tail=True)}`, then wants `{wants}`"
-            if fits
-            else f"it wants `{wants}`"
-        )
+        told = f"it fits up to `{_short(fits, tail=True)}`, then wants `{wants}`" if fits else f"it wants `{wants}`"
         mend = f"{told}; the line without its labels is `{_short(standing[0])}`"
         problems.add(place, "the regex does not match this example", mend)
 
@@ -135,9 +127,7 @@ def _speed(watch: Watch, tree: Table, problems: Problems) -> None:
     inside = parse(watch.regex)
     for part, char in inside.shared_loops():
         what = f"`{part.source}` repeats within a repeated group, and `{char}` may belong to either"
-        problems.add(
-            place, f"{what}: on a line that nearly matches, the search takes forever", _unloop(part.source)
-        )
+        problems.add(place, f"{what}: on a line that nearly matches, the search takes forever", _unloop(part.source))
         return
     if line := slowest(watch.regex):
         what = f"the regex takes more than {LIMIT:g} s on the line `{line}`"

@@ -60,9 +60,7 @@ def _read_file(path: Path, problems: Problems) -> RuleFile | None:
     try:
         data = path.read_bytes()
     except OSError as error:
-        problems.add(
-            Place(shown(path)), f"cannot be read: {error.strerror}", "mend its permissions, or remove it"
-        )
+        problems.add(Place(shown(path)), f"cannot be read: {error.strerror}", "mend its permissions, or remove it")
         return None
     tree = read_tree(data, shown(path), problems)
     return read_file(tree, problems) if tree is not None else None
@@ -85,9 +83,7 @@ def _put_cause(
     ours = causes.get(name)
     if site and ours is None and not name.startswith("site/"):
         mend = did_you_mean(name, causes, f"write cause: site/{name}")
-        problems.add(
-            place, f"`{name}` is none of slurmdoctor's causes, and a site's own begins with `site/`", mend
-        )
+        problems.add(place, f"`{name}` is none of slurmdoctor's causes, and a site's own begins with `site/`", mend)
         return
     if not site and name.startswith("site/"):
         problems.add(
@@ -108,13 +104,9 @@ def _put_cause(
         causes[name] = _extended(ours, file, problems)
     elif _first_here(f"cause {name}", place, here, problems):
         rules = tuple(rule for rule, _ in file.rules)
-        given = {
-            key: value for key, value in made.items() if key not in ("cause", "silence", "rules", "explains")
-        }
+        given = {key: value for key, value in made.items() if key not in ("cause", "silence", "rules", "explains")}
         family = SITE_FAMILY if name.startswith("site/") else ours.family if ours else family
-        causes[name] = Cause(
-            id=name, family=family, explains=frozenset(made["explains"]), rules=rules, **given
-        )
+        causes[name] = Cause(id=name, family=family, explains=frozenset(made["explains"]), rules=rules, **given)
     _unique(file, causes[name], problems)
 
 

@@ -77,9 +77,7 @@ def _tables(tree: Table, problems: Problems) -> RuleFile:
     return file
 
 
-def _each(
-    make: Callable[[Tree, Problems], Any], into: list[tuple[Any, Table]]
-) -> Callable[[Tree, str, Problems], Any]:
+def _each(make: Callable[[Tree, Problems], Any], into: list[tuple[Any, Table]]) -> Callable[[Tree, str, Problems], Any]:
     def one(tree: Tree, name: str, problems: Problems) -> Any:
         made = make(tree, problems)
         if made is not None and isinstance(tree, Table):
@@ -107,13 +105,12 @@ def check_ids(file: RuleFile, stem: str, problems: Problems) -> None:
     if cause is None:
         return
     if cause.removeprefix("site/") != stem and CAUSE_ID.fullmatch(cause):
-        mend = f"rename the file to {cause.removeprefix('site/')}.yaml, or write cause: {stem}"
+        name = cause.removeprefix("site/")
+        mend = f"rename the file to {name}.yaml, or write cause: {cause.removesuffix(name)}{stem}"
         problems.add(file.tree.at("cause"), f"the file {stem}.yaml speaks of the cause `{cause}`", mend)
     for rule, tree in file.rules:
         name = rule.id.removeprefix(f"{cause}/")
         if name == rule.id or not RULE_NAME.fullmatch(name):
             short = re.sub(r"[^a-z0-9]+", "-", rule.id.rsplit("/", 1)[-1].lower()).strip("-")
             mend = f"write {cause}/{short or 'name'}"
-            problems.add(
-                tree.at("id"), f"the rule's id `{rule.id}` does not begin with its cause `{cause}/`", mend
-            )
+            problems.add(tree.at("id"), f"the rule's id `{rule.id}` does not begin with its cause `{cause}/`", mend)

@@ -74,9 +74,7 @@ def draft(name: str, rule: str, line: str | None, known: Sequence[str], formats:
 def file_name(cause: str, rule: str, known: Collection[str], *, ours: bool) -> str:
     """The id that a draft for this cause gets: a new name in a site's folder begins with `site/`."""
     if not CAUSE_ID.fullmatch(cause):
-        raise UserError(
-            f"`{cause}` is no cause's id", "write small letters joined by hyphens, such as site/my-cause"
-        )
+        raise UserError(f"`{cause}` is no cause's id", "write small letters joined by hyphens, such as site/my-cause")
     if not RULE_NAME.fullmatch(rule):
         raise UserError(f"`{rule}` is no rule's name", "write small letters and numbers joined by hyphens")
     return cause if ours or cause in known or cause.startswith("site/") else f"site/{cause}"

@@ -48,9 +48,7 @@ def _cause_id(tree: Tree, name: str, problems: Problems) -> str | None:
 def _title(tree: Tree, name: str, problems: Problems) -> str | None:
     value: str | None = line(60)(tree, name, problems)
     if value is not None and value.endswith("."):
-        problems.add(
-            tree.place, "the title ends with a full stop", 'remove it: the title completes "rank 13 ..."'
-        )
+        problems.add(tree.place, "the title ends with a full stop", 'remove it: the title completes "rank 13 ..."')
         return None
     return value
 
@@ -162,9 +160,7 @@ RULE = {
         required=True,
         hint="add literals: ['text that every such line holds']",
     ),
-    "regex": Field(
-        pattern, required=True, hint="add regex: 'pattern', searched in the line without its labels"
-    ),
+    "regex": Field(pattern, required=True, hint="add regex: 'pattern', searched in the line without its labels"),
     "on": Field(one_of("line", "exception", "frame"), default="line"),
     "role": Field(one_of(*ROLES)),
     "examples": Field(_examples, required=True, hint="add examples: {match: ['...'], no_match: ['...']}"),

@@ -30,8 +30,4 @@ def _line(file: str, number: int) -> str | None:
         return None
     line = lines[number - 1] if 0 < number <= len(lines) else None
     # What is no printable text is not sent to a terminal.
-    return (
-        None
-        if line is None
-        else "".join(char if char.isprintable() or char == "\t" else "?" for char in line)
-    )
+    return None if line is None else "".join(char if char.isprintable() or char == "\t" else "?" for char in line)

@@ -61,7 +61,8 @@ def check(file: RuleFile, knowledge: Knowledge, problems: Problems) -> None:
         return
     cause = knowledge.causes.get(file.cause_id or "")
     rules = cause.rules if cause else ()
-    captures = {name for rule in rules for name in regex.compile(rule.regex).groupindex}
+    own = (rule for rule, _ in file.rules)  # also where the file could not be put among the causes
+    captures = {name for rule in (*rules, *own) for name in regex.compile(rule.regex).groupindex}
     known = captures | FACTS | fact_names(knowledge)
     for at, text in enumerate(file.cause["verify"]):
         _template(text, file.tree.at("verify", at), known, problems)

@@ -20,6 +20,7 @@ _MENDS = (
     ("unknown escape character", "put a regex in single quotes: there a backslash is a backslash"),
     ("mapping values are not allowed", "quote the text: a colon with a blank after it begins a value"),
     ("cannot start any token", "indent with blanks, not tabs; quote text that begins with @ or `"),
+    ("tab character", "indent with blanks, not tabs"),
     ("undefined alias", "quote the text: an unquoted * at its start means an alias"),
     ("expected <block end>", "bring the line to its neighbours' column; quote text that begins with [ or {"),
     ("end of stream", "close the quote or bracket that was opened above"),
@@ -107,9 +108,7 @@ def read(data: bytes, file: str, problems: Problems) -> Tree | None:
 def _grow(node: Any, file: str, problems: Problems, seen: set[int]) -> Tree | None:
     place = Place(file, node.start_mark.line + 1, node.start_mark.column + 1)
     if id(node) in seen:  # composing resolves aliases: the same node comes again, maybe without end
-        problems.add(
-            place, "this part is repeated through an alias (`*name`)", "write it out where it is needed"
-        )
+        problems.add(place, "this part is repeated through an alias (`*name`)", "write it out where it is needed")
         return None
     seen.add(id(node))
     if isinstance(node, yaml.ScalarNode):
@@ -146,6 +145,4 @@ def _grow(node: Any, file: str, problems: Problems, seen: set[int]) -> Tree | No
 
 def _mend(error: str) -> str:
     error = re.sub(r"\s+", " ", error)
-    return next(
-        (mend for words, mend in _MENDS if words in error), "check the indentation and the quotes just above"
-    )
+    return next((mend for words, mend in _MENDS if words in error), "check the indentation and the quotes just above")

@@ -1,0 +1,204 @@
+"""`slurmdoctor rules check`: the mistakes that people make, each told with its line and its mend."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from slurmdoctor.knowledge import builtin
+from slurmdoctor.knowledge.check import check, check_paths
+from slurmdoctor.knowledge.paths import files
+from slurmdoctor.knowledge.patterns import parse, slowest
+from slurmdoctor.knowledge.problems import Problem, shown
+from slurmdoctor.knowledge.read import read
+from slurmdoctor.knowledge.scaffold import draft
+from slurmdoctor.knowledge.snippet import render
+
+BAD = Path(__file__).parent / "bad_rules"
+MISTAKES = sorted(BAD.glob("*.yaml"))
+
+SITE = """\
+cause: site/{name}
+title: lost the tape library
+role: {role}
+exit_classes: [python-error]
+explains: [{explains}]
+retry: after-fix
+summary: The tape library stopped, and the loader gave up.
+rules:
+  - id: site/{name}/loader
+    source: our loader >= 3
+    literals: ['tape library is gone']
+    regex: '{regex}'
+    examples:
+      match: ['tape library is gone after 30 s']
+fixes:
+  - do: Ask the operators to restart the tape library.
+"""
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small part of our catalogue: reading all of it for each mistake would take a minute."""
+    folder = tmp_path_factory.mktemp("ours")
+    (folder / "memory").mkdir()
+    shutil.copy(builtin() / "formats.yaml", folder)
+    shutil.copy(builtin() / "memory" / "cuda-oom.yaml", folder / "memory")
+    return folder
+
+
+def problems_of(ours: Path, *paths: Path) -> list[Problem]:
+    shelf = read((ours, *paths))
+    return check(shelf, {shown(file) for path in paths for file in files(path)})
+
+
+def site(
+    folder: Path, name: str, *, role: str = "root", explains: str = "", regex: str = "tape library is gone"
+) -> Path:
+    file = folder / f"{name}.yaml"
+    file.write_text(SITE.format(name=name, role=role, explains=explains, regex=regex))
+    return file
+
+
+@pytest.mark.parametrize("file", MISTAKES, ids=lambda file: file.stem)
+def test_a_mistake_is_told_with_its_line_and_its_mend(ours: Path, file: Path) -> None:
+    """`SLURMDOCTOR_BLESS=1 pytest` writes the expected texts anew: read the difference before you commit it."""
+    told = "".join(f"{p.place.line}:{p.place.column}: {p.what}; {p.mend}\n" for p in problems_of(ours, file))
+    expected = file.with_suffix(".expected")
+    if os.environ.get("SLURMDOCTOR_BLESS"):
+        expected.write_text(told)
+    if "YAML cannot be read" in told and not hasattr(yaml, "CSafeLoader"):
+        pytest.skip("libyaml words its errors in its own way")
+    assert told == expected.read_text()
+    assert told, "the mistake is not found"
+
+
+def test_there_are_ten_common_mistakes() -> None:
+    assert len(MISTAKES) >= 10
+
+
+def test_all_mistakes_are_told_at_once(ours: Path, tmp_path: Path) -> None:
+    for file in (BAD / "unknown-key.yaml", BAD / "short-literal.yaml"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    assert {Path(p.place.file).name for p in problems_of(ours, tmp_path)} == {"unknown-key.yaml", "short-literal.yaml"}
+
+
+def test_a_good_file_has_no_problems(tmp_path: Path) -> None:
+    files, problems = check_paths([site(tmp_path, "tape")], (builtin(),))
+    assert [rule.id for file in files for rule, _ in file.rules] == ["site/tape/loader"]
+    assert problems == []
+
+
+def test_crosstalk_between_two_causes_is_told_at_the_example(ours: Path, tmp_path: Path) -> None:
+    site(tmp_path, "tape")
+    site(tmp_path, "robot", regex="library is gone")
+    told = [str(p) for p in problems_of(ours, tmp_path) if "also taken" in p.what]
+    assert len(told) == 2
+    assert "this example of `site/robot` is also taken by the rule `site/tape/loader`" in told[0]
+    assert "narrow one of the two" in told[0]
+
+
+def test_crosstalk_with_a_file_that_is_not_checked_is_told_at_the_rule(ours: Path, tmp_path: Path) -> None:
+    shelf = read((ours, site(tmp_path, "tape"), robot := site(tmp_path, "robot")))
+    (told,) = [p for p in check(shelf, {str(robot)}) if "also takes" in p.what]
+    assert told.place.file == str(robot)
+
+
+@pytest.mark.parametrize(("role", "explains"), [("hint", ""), ("root", "site/tape")])
+def test_a_hint_and_an_explained_cause_may_share_a_line(ours: Path, tmp_path: Path, role: str, explains: str) -> None:
+    site(tmp_path, "tape")
+    site(tmp_path, "robot", role=role, explains=explains)
+    assert problems_of(ours, tmp_path) == []
+
+
+def test_a_problem_is_shown_with_its_line_and_a_caret(ours: Path, tmp_path: Path) -> None:
+    (problem,) = problems_of(ours, BAD / "short-literal.yaml")
+    place, line, caret, mend = render(problem).splitlines()
+    assert place.endswith("the literal `gone` has 4 bytes")
+    assert line.index("'gone'") == caret.index("^")
+    assert mend == "  mend: take a longer, rarer text: at least 6 bytes"
+
+
+def test_what_stands_in_a_file_cannot_steer_the_terminal(ours: Path, tmp_path: Path) -> None:
+    file = site(tmp_path, "tape", regex="tape\u009b31m")
+    assert "\u009b" not in "".join(render(problem) for problem in problems_of(ours, file))
+
+
+# ── patterns ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"(a+)+$",
+        r"(?:\w+\.?)+Error",
+        r"(\w+\w)*:",
+        r"(?:.*,)+x",
+        r"(?:a*)*b",
+        r"(x+x+)+y",
+        r"(\d+,?)+ tasks",
+        r"(?:\S+,)*x",
+    ],
+)
+def test_a_loop_in_a_loop_over_the_same_characters_is_found(pattern: str) -> None:
+    assert list(parse(pattern).shared_loops())
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"(?:\w+\.)*\w+Error: ",
+        r"(?:\s+\S+)*x",
+        r"^\s*\w+(?:\.\w+)*Error: (.*?) at (.*)$",
+        r"(?>a+)+b",
+        r"(?:a++)+b",
+        r"(?i)(?:[a-z]+ )+timeout",
+        r"CUDA out of memory\.(?: Tried to allocate (?P<size>[\d.]+ [KMG]iB))?",
+        r"\[(?:[^\]]*)\] (?=x+)y{2,3}[]a]+(?#why)b",
+    ],
+)
+def test_a_harmless_loop_is_left_alone(pattern: str) -> None:
+    assert not list(parse(pattern).shared_loops())
+    assert slowest(pattern, limit=2.0) is None
+
+
+def test_a_slow_pattern_is_shown_a_line_that_proves_it() -> None:
+    assert slowest(r"a*a*a*a*a*a*b") is not None
+
+
+# ── drafts ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "3: [rank3]: OSError: [Errno 5] raid controller gave up on '/scratch/p1/data.bin' after 30.5 s",
+        "2026-11-21 09:24:45,860 ERROR tape library (slot 7): door is open, code 0x1f",
+        "it's 'quoted' and \"double\" # with a comment: and a colon",
+        "gpu-7: 17/64 tapes (33%) are [lost] {really} | ^$ *+?",
+        "12345678",
+    ],
+)
+def test_a_draft_passes_but_for_what_it_leaves_to_do(ours: Path, tmp_path: Path, line: str) -> None:
+    formats = read((ours,)).knowledge.formats
+    file = tmp_path / "tape.yaml"
+    file.write_text(draft("site/tape", "loader", line, [], formats))
+    told = problems_of(ours, file)
+    assert {p.what for p in told} == {f"`{key}` is still to do" for key in ("title", "summary", "source", "do", "why")}
+
+
+def test_a_draft_without_a_line_names_what_to_write(ours: Path, tmp_path: Path) -> None:
+    file = tmp_path / "tape.yaml"
+    file.write_text(draft("site/tape", "loader", None, [], ()))
+    assert {"`match` is still to do", "`regex` is still to do"} <= {p.what for p in problems_of(ours, file)}
+    assert all("still to do" in p.what for p in problems_of(ours, file))
+
+
+def test_a_draft_for_a_known_cause_extends_it() -> None:
+    text = draft("cuda-oom", "tape", "tape memory is full", ["cuda-oom"], ())
+    assert text.startswith("cause: cuda-oom\nextends: true")
+    assert "fixes" not in text
