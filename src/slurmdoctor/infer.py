@@ -13,7 +13,7 @@ from slurmdoctor.collectives import Suspicion
 from slurmdoctor.exits import Death, expand_nodes, ranges
 from slurmdoctor.lines import Lines
 from slurmdoctor.maps import RankMaps
-from slurmdoctor.model import Cause, Confidence, Event, Origin, Verdict
+from slurmdoctor.model import Cause, Confidence, Event, Origin, Role, Verdict
 from slurmdoctor.timeline import TICK, Timeline
 from slurmdoctor.witnesses import Report
 
@@ -23,6 +23,12 @@ SCHEDULER = frozenset({"time-limit", "preempted", "cancelled", "sigterm"})
 """What Slurm or a person does to a job, often after it had failed or hung."""
 STRIKES = frozenset({"host-oom", "node-failure", "gpu-fault"})
 """Causes that the system tells, often without naming the rank that they hit."""
+_ROLE_OF_ENDING: Mapping[str, Role] = {
+    "sigterm": "cascade",
+    "exit-code": "cascade",
+    "host-oom": "confirmation",
+    "abort": "either",
+}
 _NEAR_SECONDS = 5.0
 _NEAR_BYTES = 2048
 
@@ -103,11 +109,25 @@ def drop_survived(timeline: Timeline, finding: Finding) -> list[Event]:
                 f"{survived} earlier error line{'s' * (survived > 1)} left aside: the job went on after"
             )
         return live
-    ended_badly = any(r.death.code not in (0, None) or r.death.signal for r in timeline.reports) or any(
-        e.role == "cascade" for e in live
-    )
-    ran_to_the_end = timeline.finished is not None
+    ended_badly = standing(timeline) or any(e.role == "cascade" for e in live)
+    ran_to_the_end = timeline.finished is not None and not standing(timeline)
     return list(timeline.events) if ended_badly and not ran_to_the_end else live
+
+
+def standing(timeline: Timeline) -> list[Report]:
+    """Bad endings that still count: not those of a step that was ended before another one ran to its finish."""
+    done = timeline.finished
+    bad = [r for r in timeline.reports if r.death.code not in (0, None) or r.death.signal]
+    if done is None:
+        return bad
+    stops = [e.hit.offset for e in timeline.events if e.rule == "cancelled/step"]
+    return [
+        r
+        for r in bad
+        if r.line.source == done.line.source
+        and r.death.signal is None
+        and not any(r.line.offset < stop < done.line.offset for stop in stops)
+    ]
 
 
 # ── 2. incidents ─────────────────────────────────────────────────────────────────────────────
@@ -182,14 +202,11 @@ def silent_deaths(timeline: Timeline, incidents: Sequence[Incident], maps: RankM
             Origin(rank=rank, local_rank=report.local_rank, node=report.node, pid=report.pid, time=report.time),
             -1,
         )
-        role = {
-            "sigterm": "cascade",
-            "exit-code": "cascade",
-            "host-oom": "confirmation",
-            "abort": "either",
-        }.get(cause, "root")
+        role = _ROLE_OF_ENDING.get(cause, "root")
+        if cause == "killed" and _stopped_late(report, timeline):
+            role = "cascade"
         event = Event(
-            cause=cause, role=role, rule=f"{cause}/{report.witness.split()[0].lower()}", origin=origin, hit=lines.hit(report.line),  # type: ignore[arg-type]
+            cause=cause, role=role, rule=f"{cause}/{report.witness.split()[0].lower()}", origin=origin, hit=lines.hit(report.line),
             order=order, last_order=order, exit_code=report.death.code, witness=report.witness,
             captures={"tasks": ranges(ranks)} if ranks else {},
         )  # fmt: skip
@@ -238,10 +255,10 @@ def decide_whether_failed(
         if done is None or _after(i.main, done.order, done.line.origin.time, done.line.source)
     ]
     telling = [i for i in after if i.main.role in ("root", "either", "confirmation") or i.report is not None]
-    if done is not None and not telling:
+    if done is not None and not telling and not standing(timeline):
         finding.verdict = "no-failure"
         finding.reasons.append(f"the program says that it completed: {done.line.text.strip()[:80]}")
-    elif telling or any(i.main.role == "cascade" for i in after):
+    elif telling or standing(timeline) or any(i.main.role == "cascade" for i in after):
         finding.verdict = "failed"
     elif exit_status:
         finding.verdict = "failed"
