@@ -169,7 +169,8 @@ def _incident_key(event: Event, parts: Mapping[object, list[Event]], timeline: T
 
 def _main(part: Sequence[Event]) -> Event:
     """The event that names an incident: the first telling one; a victim's words make what it leads to a victim's too."""
-    first = next((e for e in part if e.cause not in GENERIC), part[0])
+    generic = sorted(part, key=lambda e: e.role not in ("root", "either"))
+    first = next((e for e in part if e.cause not in GENERIC), generic[0])
     if first.role == "cascade":
         same_chain = [e for e in part if e.role in ("root", "confirmation") and e.cause not in GENERIC]
         before = [e for e in part if e.cause == "python-error" and e.order < first.order and e.group != first.group]

@@ -80,7 +80,7 @@ def peel(line: str, formats: Sequence[LineFormat], traits: Traits | None = None)
             if matched.end() == 0:
                 return _origin(found, ranks, traits), text
             text = text[matched.end() :]
-            after_time = form.id in _TIME_FORMATS
+            after_time = after_time or form.id in _TIME_FORMATS
             break
         else:
             break

@@ -12,6 +12,10 @@ from slurmdoctor.knowledge import folders, load
 from slurmdoctor.lines import Lines
 from slurmdoctor.model import Diagnosis, Knowledge
 from slurmdoctor.scan import labeller, scan
+from slurmdoctor.script import sharpen
+from slurmdoctor.script.model import Script
+from slurmdoctor.slurm import witness
+from slurmdoctor.slurm.jobinfo import JobInfo
 from slurmdoctor.sources import Source, Text, open_sources
 
 SAMPLE = 96 * 1024
@@ -24,39 +28,54 @@ def diagnose(
     rules: Iterable[str | os.PathLike[str]] = (),
     exit_status: int | None = None,
     redact: str = "default",
+    record: JobInfo | None = None,
+    script: Script | None = None,
 ) -> Diagnosis:
     """Say what broke a job, from what it left.
 
     `job` is a log's text (a str or bytes with a line end in it, or that names no file), a path, or several paths (files,
     folders, globs, `-`). `rules` are folders of site rules, `exit_status` is the job's own where it is known, and
-    `redact` is `default`, `strict` or `off`. Raises UserError for input that cannot be read and for broken rule files.
+    `redact` is `default`, `strict` or `off`. `record` is what Slurm knows of the job, `script` its batch script. Raises UserError for input that cannot be read and for broken rule files.
     """
     from slurmdoctor.redact import Redactor
 
     knowledge = load(folders(map(Path, rules)))
     sources = _sources(job)
     try:
-        found = examine(sources, knowledge, exit_status)
+        found = examine(sources, knowledge, exit_status, record, script)
     finally:
         for source in sources:
             source.close()
     return Redactor(redact).apply(found)  # type: ignore[arg-type]
 
 
-def examine(sources: Sequence[Source], knowledge: Knowledge, exit_status: int | None = None) -> Diagnosis:
+def examine(
+    sources: Sequence[Source],
+    knowledge: Knowledge,
+    exit_status: int | None = None,
+    record: JobInfo | None = None,
+    script: Script | None = None,
+) -> Diagnosis:
     """The verdict on opened sources."""
     traits = learn(sources, knowledge)
     watches, served = events.watches(knowledge)
     confirm = events.confirmer(
         served, lambda number, line: origins.peel(line.decode("utf-8", "replace"), knowledge.formats, traits[number])
     )
-    seen = scan(sources, watches, confirm, [labeller(t.locked) for t in traits])
+    seen = scan(sources, watches, confirm, [labeller(t.locked, t.label_is_node) for t in traits])
     lines = Lines(sources, seen, knowledge.formats, traits)
     assembled = events.assemble(seen, lines, served, knowledge)
     story = timeline.build(assembled, lines, knowledge.signals)
     facts = collect(assembled, story, lines, knowledge)
     finding = infer.infer(story, assembled.works, assembled.maps, knowledge.causes, lines, exit_status)
-    return verdict.compose(finding, story, assembled, facts, lines, knowledge)
+    if record is not None:
+        witness.weigh(finding, story, record)
+        facts |= witness.facts(record, story)
+    if script is not None:
+        facts |= sharpen.facts(script, facts)
+    found = verdict.compose(finding, story, assembled, facts, lines, knowledge)
+    found = witness.attest(found, record) if record is not None else found
+    return sharpen.sharpen(found, script) if script is not None else found
 
 
 def learn(sources: Sequence[Source], knowledge: Knowledge) -> list[origins.Traits]:

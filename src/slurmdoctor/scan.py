@@ -80,8 +80,8 @@ _TAG = re.compile(rb"\[[^\[\]]*\]$")
 
 
 @lru_cache(maxsize=64)
-def labeller(locked: frozenset[str]) -> Labeller:
-    """The labeller for a source that carries these ambiguous formats."""
+def labeller(locked: frozenset[str], several: bool = False) -> Labeller:
+    """The labeller for a source that carries these ambiguous formats; `several` ranks may share an outer label."""
     outer = [pattern for name, pattern in _IF_LOCKED.items() if name in locked]
     find = re.compile(b"|".join(b"(?:%s)" % p for p in (*_ALWAYS, *outer))).match
     find_outer = re.compile(b"|".join(outer)).match if outer else None
@@ -94,7 +94,10 @@ def labeller(locked: frozenset[str]) -> Labeller:
         if tag is None:
             return found[0]
         first = find_outer(head) if find_outer else None
-        return first[0] + tag[0] if first else tag[0]
+        if first is None:
+            return tag[0]
+        # loggers tag some lines of a writer and not others; only where several ranks share the outer label does the tag tell them apart
+        return first[0] + tag[0] if several else first[0]
 
     return label_of
 

@@ -201,7 +201,8 @@ def _cuts(assembled: Assembled, lines: Lines, progress: Sequence[Progress]) -> l
     for places in agents.values():
         # an agent that prints its table has given up: what comes after it is another agent's
         cuts.update(a + 1 for a, b in zip(places, places[1:], strict=False) if not any(a < t < b for t in tables))
-        if any(p.order > places[-1] and p.source == 0 for p in progress) and len(agents) == 1:
+        went_on = [p.order for p in progress] + [m.order for m in assembled.marks if m.signal.kind == "finished"]
+        if any(order > places[-1] for order in went_on) and len(agents) == 1:
             cuts.add(places[-1] + 1)
     for event in assembled.events:
         if event.cause == "preempted" and "REQUEUE" in event.hit.text and any(p.order > event.order for p in progress):
