@@ -100,6 +100,8 @@ def captures_of(rule: Rule, text: str) -> Mapping[str, str] | None:
     """The rule's captures where it takes this line, else None."""
     if rule.on == "exception" and exception_of(text, strict=False) is None:
         return None
+    if rule.on == "exception":
+        text = tracebacks.undecorated(text)
     if rule.on == "frame" and not text.lstrip(" |").startswith("File "):
         return None
     return _search(rule.regex, text)

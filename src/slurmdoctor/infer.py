@@ -308,15 +308,26 @@ def choose_root(
             finding.root = left[0]
             finding.rivals = tuple(i for i in left[1:] if i.cause != left[0].cause)
             break
-    if finding.root is None:
-        hints = [e for e in timeline.events if e.role == "hint"]
-        if hints:
-            finding.root = Incident(hints[-1], (hints[-1],))
+    if finding.root is None or finding.root.cause == "exit-code":
+        hear_last_words(finding, timeline)
     root = finding.root
     finding.cause = root.cause if root else "exit-code"
     finding.rule = root.main.rule if root else None
     finding.same = tuple(i for i in incidents if root is not None and i is not root and i.cause == root.cause)
     finding.cascade = tuple(i for i in incidents if root is not None and i is not root and i.cause != root.cause)
+
+
+def hear_last_words(finding: Finding, timeline: Timeline) -> None:
+    """An ending that tells nothing: what else the same rank said, though harmless elsewhere, is the best that there is."""
+    silent = finding.root
+    rank = silent.main.origin.rank if silent else None
+    hints = [e for e in timeline.events if e.role == "hint" and not e.survived and e.origin.rank in (rank, None)]
+    if hints:
+        last = max(hints, key=lambda e: e.order)
+        origin = replace(last.origin, rank=rank if last.origin.rank is None else last.origin.rank)
+        event = replace(last, origin=origin)
+        finding.root = Incident(event, (event,), silent.report if silent else None)
+        finding.reasons.append("a warning that is often harmless is the last thing that it said")
 
 
 def _unexplained(
@@ -413,6 +424,11 @@ def name_first(finding: Finding, timeline: Timeline, maps: RankMaps, incidents: 
     if origin.rank is not None and (better := _ended_by_itself(root, origin, timeline, maps, incidents)) is not None:
         finding.root = root = better
         origin = maps.place(root.main.origin, root.main.hit.source)
+    if origin.rank is None:
+        ranks = {i.main.origin.rank for i in finding.same if i.main.origin.rank is not None}
+        if len(ranks) == 1:
+            origin = replace(maps.place(Origin(rank=ranks.pop()), -1), time=origin.time, dated=origin.dated)
+            finding.how = "the error is told again with its rank"
     alike = sorted({i.main.origin.rank for i in incidents if i.cause == root.cause and i.main.origin.rank is not None})
     if origin.rank is not None:
         everyone = maps.world_size or 0
@@ -581,7 +597,7 @@ def weigh(finding: Finding, timeline: Timeline) -> None:
         finding.confidence = finding.suspicion.confidence
         return
     if root is None or root.cause == "exit-code" or root.main.role == "hint":
-        finding.confidence = "low"
+        finding.confidence = "medium" if root and root.main.role == "hint" and root.report else "low"
         return
     agrees = [
         r for r in timeline.reports if r.first and finding.origin.rank is not None and r.rank == finding.origin.rank

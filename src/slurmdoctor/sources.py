@@ -78,12 +78,14 @@ class Source:
     def sample(self, size: int) -> list[str]:
         """Some of the lines, from the head and, where the file can be read at will, from places all over it."""
         pieces = [self._peek(size)]
+        if len(pieces[0]) == size and pieces[0].count(b"\n") < 50:  # a printed configuration may fill the head with one line
+            pieces = [self._peek(16 * size)]
         if self._size is not None and self._size > 4 * size and self._spool is None:
             pieces += [os.pread(self._stream.fileno(), size // 8, self._size * k // 8) for k in range(1, 8)]
         lines = []
         for number, piece in enumerate(pieces):
             whole = piece.split(b"\n")
-            if number or len(piece) == size:
+            if number or len(piece) >= size:
                 whole = whole[bool(number) : -1]  # cut lines say nothing
             lines += [line[:400].decode("utf-8", "replace") for line in whole]
         return lines

@@ -163,16 +163,16 @@ def _progress_in(lines: Lines, source: int, start: int, end: int, patterns: Sequ
 
 def _survived(event: Event, assembled: Assembled, lines: Lines, progress: Sequence[Progress]) -> bool:
     """Whether the rank, or the whole job, went on after the event."""
-    if event.role == "cascade":
-        return False
     source = event.hit.source
+    last = max((p.offset for p in progress if p.source == source), default=-1)
+    marks = [m for m in assembled.marks if m.signal.kind == "survived" and m.line.source == source and m.order >= event.order]
+    if not marks and last < event.hit.offset:
+        return False
     line = lines.at(source, event.hit.offset)
-    for mark in assembled.marks:
-        if mark.signal.kind == "survived" and mark.line.source == source and mark.order >= event.order:
-            near = [after.offset for after in lines.after(line, NEAR)]
-            if mark.line.offset in near or mark.line.offset == event.hit.offset:
-                return True
-            break
+    if marks:
+        near = {event.hit.offset, *(after.offset for after in lines.after(line, NEAR))}
+        if marks[0].line.offset in near:
+            return True
     later = [p for p in progress if p.source == source and p.offset > event.hit.offset]
     if event.origin.time is not None:
         later = [p for p in later if p.time is None or p.time > event.origin.time]

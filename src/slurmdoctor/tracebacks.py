@@ -115,6 +115,11 @@ def assemble(lines: Lines, header: Line) -> Traceback:
     )
 
 
+def undecorated(text: str) -> str:
+    """The line without an exception group's tree, a quote mark or a paste's backtick before it."""
+    return _DECORATION.sub("", text).lstrip(" `>")
+
+
 def exception_of(text: str, strict: bool = True) -> tuple[str, str] | None:
     """(class name, message) where a line begins as an exception's own line does.
 

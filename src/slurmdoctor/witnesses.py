@@ -40,6 +40,7 @@ TABLE = (b"exitcode  : ",)
 AGENT = (b"failed (exitcode: ",)
 DEEPSPEED = (b"exits with return code = ",)
 SPAWN = (b"ProcessExitedException", b"-- Process ", b"terminated with signal ", b"terminated with exit code ")
+PARENT = (b"returned non-zero exit status ", b"' died with <Signals.", b"failed with exit code ")
 MPIRUN = (b"exited on signal ", b"exited with non-zero", b"exited with exit code", b"BAD TERMINATION")
 BASH = (b" Segmentation fault", b" Killed ", b" Aborted ", b" Bus error", b" Terminated ", b" Illegal instruction")
 
@@ -47,6 +48,9 @@ _SRUN = regex.compile(r"srun: error: (?P<node>[^\s:]+): tasks? (?P<tasks>[\d,\s-
 _AGENT = regex.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)")
 _DEEPSPEED = regex.compile(r"exits with return code = (?P<code>-?\d+)")
 _SPAWN = regex.compile(r"process (?P<rank>\d+) terminated with (?:signal (?P<signal>SIG\w+)|exit code (?P<code>-?\d+))")
+_PARENT = regex.compile(
+    r"returned non-zero exit status (?P<code>\d+)|died with <Signals\.(?P<signal>SIG\w+): \d+>|(?:command|[Jj]ob|[Pp]rocess)[^.]{0,40} failed with exit code (?P<code>\d+)"
+)
 _MPIRUN = regex.compile(
     r"process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<node>\S+) exited on signal (?P<signal>\d+)"
     r"|Process name: \[\[\d+,\d+\],(?P<rank>\d+)\]"
@@ -121,6 +125,13 @@ def read_spawn(lines: Lines, line: Line) -> Iterator[Report]:
         yield Report(line, "torch.multiprocessing.spawn", death, local_rank=int(found["rank"]), rank=line.origin.rank)
 
 
+def read_parent(lines: Lines, line: Line) -> Iterator[Report]:
+    """A parent in Python or Ray that says how its child ended (subprocess.CalledProcessError)."""
+    if found := _PARENT.search(line.text):
+        death = from_code(int(found["code"])) if found["code"] else from_words_of_signal(found["signal"])
+        yield Report(line, "parent process", death, rank=line.origin.rank, node=line.origin.node)
+
+
 def read_mpirun(lines: Lines, line: Line) -> Iterator[Report]:
     found = _MPIRUN.search(line.text)
     if found and found["signal"]:
@@ -153,6 +164,6 @@ def from_words_of_signal(name: str) -> Death:
 
 READERS = {
     "srun": (SRUN, read_srun), "table": (TABLE, read_table), "agent": (AGENT, read_agent), "deepspeed": (DEEPSPEED, read_deepspeed),
-    "spawn": (SPAWN, read_spawn), "mpirun": (MPIRUN, read_mpirun), "bash": (BASH, read_bash),
+    "spawn": (SPAWN, read_spawn), "parent": (PARENT, read_parent), "mpirun": (MPIRUN, read_mpirun), "bash": (BASH, read_bash),
 }  # fmt: skip
 """Name -> (the literals that admit a line, the reader of that line)."""
