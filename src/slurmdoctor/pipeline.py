@@ -23,7 +23,7 @@ SAMPLE = 96 * 1024
 
 
 def diagnose(
-    job: str | bytes | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    job: str | bytes | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Sequence[Source],
     *,
     rules: Iterable[str | os.PathLike[str]] = (),
     exit_status: int | None = None,
@@ -33,9 +33,10 @@ def diagnose(
 ) -> Diagnosis:
     """Say what broke a job, from what it left.
 
-    `job` is a log's text (a str or bytes with a line end in it, or that names no file), a path, or several paths (files,
-    folders, globs, `-`). `rules` are folders of site rules, `exit_status` is the job's own where it is known, and
-    `redact` is `default`, `strict` or `off`. `record` is what Slurm knows of the job, `script` its batch script. Raises UserError for input that cannot be read and for broken rule files.
+    `job` is a log's text (a str or bytes with a line end in it, or that names no file), a path, or several paths
+    (files, folders, globs, `-`), or opened sources. `rules` are folders of site rules, `exit_status` is the job's own where it is known, and
+    `redact` is `default`, `strict` or `off`. `record` is what Slurm knows of the job, `script` its
+    batch script. Raises UserError for input that cannot be read and for broken rule files.
     """
     from slurmdoctor.redact import Redactor
 
@@ -84,10 +85,13 @@ def learn(sources: Sequence[Source], knowledge: Knowledge) -> list[origins.Trait
     return [origins.merge(t, traits) for t in traits]
 
 
-def _sources(job: str | bytes | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Source]:
+def _sources(job: str | bytes | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Sequence[Source]) -> list[Source]:
+    if not isinstance(job, (str, bytes, os.PathLike)) and any(isinstance(one, Source) for one in job):
+        return [one for one in job if isinstance(one, Source)]
     if isinstance(job, bytes) or (isinstance(job, str) and ("\n" in job or not _names_something(job))):
         return [Text.source(job)]
-    return open_sources([job] if isinstance(job, (str, os.PathLike)) else job)
+    paths = [job] if isinstance(job, (str, os.PathLike)) else [one for one in job if not isinstance(one, Source)]
+    return open_sources(paths)
 
 
 def _names_something(text: str) -> bool:

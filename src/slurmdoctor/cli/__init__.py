@@ -14,6 +14,9 @@ _COMMANDS = {
     "diagnose": "diagnose:diagnose",
     "explain": "explain:explain",
     "rules": "rules:rules",
+    "hook": "hook:hook",
+    "lint": "lint:lint",
+    "footer": "hook:footer",
 }
 """Command -> module:object of this package, imported when called."""
 

@@ -19,6 +19,16 @@ _STATUS = {"no-failure": 0, "unknown": 0, "failed": 1}
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the verdict.")
 @click.option("--exit-status", type=int, metavar="N", help="The job's own exit status, where you know it.")
 @click.option(
+    "--job", "job_id", metavar="ID", help="Find the job's logs, state and exit codes through scontrol and sacct."
+)
+@click.option(
+    "--slurm-info",
+    multiple=True,
+    metavar="FILE",
+    help="Saved text of `scontrol show job` or `sacct`; may be given again.",
+)
+@click.option("--script", metavar="FILE", help="The job's batch script.")
+@click.option(
     "--rules", "rules", multiple=True, metavar="DIR", help="A folder of your site's rules; may be given again."
 )
 @click.option(
@@ -32,6 +42,10 @@ _STATUS = {"no-failure": 0, "unknown": 0, "failed": 1}
     help="What to mask in what is printed.",
 )
 @click.option("--no-redact", is_flag=True, help="The same as --redact off.")
+@click.option("--if-failed", is_flag=True, help="Print nothing where no failure is found.")
+@click.option(
+    "--beside-log", is_flag=True, help="Write to slurmdoctor-JOBID.txt beside the job's log (with --job)."
+)
 @click.option(
     "--exit-code", is_flag=True, help="Exit 1 for a failure with its cause, 3 for one whose cause is not known."
 )
@@ -39,11 +53,16 @@ def diagnose(
     paths: tuple[str, ...],
     form: str,
     exit_status: int | None,
+    job_id: str | None,
+    slurm_info: tuple[str, ...],
+    script: str | None,
     rules: tuple[str, ...],
     context: int,
     ranks: bool,
     redact: str,
     no_redact: bool,
+    if_failed: bool,
+    beside_log: bool,
     exit_code: bool,
 ) -> None:
     """Say which rank failed first, why, what the exit code means, and what to do.
@@ -52,19 +71,31 @@ def diagnose(
     """  # fmt: skip
     from slurmdoctor.pipeline import diagnose as run
 
-    found = run(list(paths) or ["-"], rules=rules, exit_status=exit_status, redact="off" if no_redact else redact)
-    click.echo(_render(found, form, context, ranks), nl=False)
-    sys.stdout.flush()
+    mode = "off" if no_redact else redact
+    if job_id or slurm_info or script:
+        from slurmdoctor.slurm.job import gather
+
+        job = gather(list(paths), job_id=job_id, slurm_info=slurm_info, script=script, exit_status=exit_status)
+        found = run(job.logs, rules=rules, exit_status=exit_status, redact=mode, record=job.record, script=job.script)
+        if beside_log and not (if_failed and found.verdict != "failed"):
+            job.write_beside_log(_render(found, form, context, ranks, plain=True))
+            return
+    else:
+        found = run(list(paths) or ["-"], rules=rules, exit_status=exit_status, redact=mode)
+    if not (if_failed and found.verdict != "failed"):
+        click.echo(_render(found, form, context, ranks), nl=False)
+        sys.stdout.flush()
     if exit_code:
         unknown = found.cause is not None and found.cause.id == "exit-code"
         raise click.exceptions.Exit(3 if unknown else _STATUS[found.verdict])
 
 
-def _render(found: Diagnosis, form: str, context: int, ranks: bool) -> str:
+def _render(found: Diagnosis, form: str, context: int, ranks: bool, plain: bool = False) -> str:
     module = importlib.import_module(f"slurmdoctor.report.{form}")
     if form != "text":
         return str(module.render(found))
     seen = look(sys.stdout)
+    colour = seen.colour and not plain
     return str(
-        module.render(found, width=seen.width, colour=seen.colour, context=context, ranks=ranks, encoding=seen.encoding)
+        module.render(found, width=seen.width, colour=colour, context=context, ranks=ranks, encoding=seen.encoding)
     )

@@ -6,21 +6,35 @@ Formats: Slurm 20 to 25. scontrol prints `Key=value` pairs, several a line; sacc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from typing import Any
 
 from slurmdoctor.exits import Death, expand, expand_nodes, from_code, from_sacct
 
 RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "CONFIGURING"})
 WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
-FAILED = frozenset({
-    "FAILED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "CANCELLED", "REVOKED", "LAUNCH_FAILED",
-})  # fmt: skip
+FAILED = frozenset(
+    {
+        "FAILED",
+        "TIMEOUT",
+        "DEADLINE",
+        "OUT_OF_MEMORY",
+        "NODE_FAIL",
+        "BOOT_FAIL",
+        "PREEMPTED",
+        "CANCELLED",
+        "REVOKED",
+        "LAUNCH_FAILED",
+    }
+)
 _WORST = ("NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY", "FAILED", "TIMEOUT", "DEADLINE", "PREEMPTED", "CANCELLED")
 
 _KEY = re.compile(r"(?:^|\s)([A-Za-z][\w:/()-]*)=")
-_WHOLE_LINE = frozenset({"Command", "WorkDir", "StdOut", "StdErr", "StdIn", "Comment", "AdminComment", "SystemComment", "JobName", "Name"})
+_WHOLE_LINE = frozenset(
+    {"Command", "WorkDir", "StdOut", "StdErr", "StdIn", "Comment", "AdminComment", "SystemComment", "JobName", "Name"}
+)
 _NOTHING = frozenset({"", "(null)", "N/A", "None", "Unknown", "UNLIMITED", "Partition_Limit", "None assigned", "NONE"})
 _SIGNALS_OF_SACCT = frozenset({4, 6, 7, 8, 9, 11, 15})
 """sacct prints codes from 128 on less 128, so 137 as 9. These plain codes are, as good as always, signals."""
@@ -52,7 +66,9 @@ class Step:
 
     @property
     def failed(self) -> bool:
-        return self.state in FAILED or (self.exit is not None and self.exit.exit_class != "ok" and self.state != "COMPLETED")
+        return self.state in FAILED or (
+            self.exit is not None and self.exit.exit_class != "ok" and self.state != "COMPLETED"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,11 +198,13 @@ def _pairs(line: str) -> Iterable[tuple[str, str]]:
         yield key[1], line[key.end() : end].strip()
 
 
+_QUOTED = {"JobState": "state", "ExitCode": "exit", "DerivedExitCode": "derived", "PreemptTime": "preempt"}
+
+
 def _of_scontrol(pairs: Mapping[str, str], places: Mapping[str, Quote]) -> JobInfo:
     get = {k: v for k, v in pairs.items() if v not in _NOTHING}.get
     user = re.search(r"\((\d+)\)", get("UserId") or "")
-    quotes = {to: places[key] for key, to in (("JobState", "state"), ("ExitCode", "exit"), ("DerivedExitCode", "derived"),
-              ("TimeLimit", "limit"), ("NodeList", "nodes"), ("PreemptTime", "preempt")) if key in places}  # fmt: skip
+    quotes = {to: places[key] for key, to in _QUOTED.items() if key in places}
     per_node = re.match(r"(\d+):", get("NtasksPerN:B:S:C") or "")
     nodes = tuple(expand_nodes(get("NodeList") or ""))
     return JobInfo(
@@ -221,12 +239,11 @@ def _of_scontrol(pairs: Mapping[str, str], places: Mapping[str, Quote]) -> JobIn
     )
 
 
-def _mem_per_node(get: object) -> int | None:
-    look = get  # a dict's bound `get`
-    if node := look("MinMemoryNode"):  # type: ignore[operator]
+def _mem_per_node(get: Callable[[str], str | None]) -> int | None:
+    if node := get("MinMemoryNode"):
         return size(node) or None
-    tres = re.search(r"\bmem=([\d.]+[KMGTP]?)", look("AllocTRES") or look("TRES") or "")  # type: ignore[operator]
-    total, nodes = size(tres[1]) if tres else None, _number(look("NumNodes"))  # type: ignore[operator]
+    tres = re.search(r"\bmem=([\d.]+[KMGTP]?)", get("AllocTRES") or get("TRES") or "")
+    total, nodes = size(tres[1]) if tres else None, _number(get("NumNodes"))
     return total // nodes if total and nodes else None
 
 
@@ -297,9 +314,15 @@ def sacct_exit(pair: str) -> Death | None:
 def _step(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
     state, _ = _state(row)
     return Step(
-        ident, row.get("JobName", ""), state, sacct_exit(row.get("ExitCode", "")), tuple(expand_nodes(_plain(row.get("NodeList")) or "")),
-        seconds(row.get("Elapsed")), size(row.get("MaxRSS")), quote,
-    )  # fmt: skip
+        ident,
+        row.get("JobName", ""),
+        state,
+        sacct_exit(row.get("ExitCode", "")),
+        tuple(expand_nodes(_plain(row.get("NodeList")) or "")),
+        seconds(row.get("Elapsed")),
+        size(row.get("MaxRSS")),
+        quote,
+    )
 
 
 def _of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobInfo:
@@ -364,18 +387,39 @@ def _joined(records: Sequence[JobInfo], tables: Sequence[JobInfo]) -> list[JobIn
 
 
 def _merged(record: JobInfo, row: JobInfo) -> JobInfo:
-    changes: dict[str, object] = {}
-    for name in ("cancelled_by", "uid", "derived", "num_tasks", "time_limit", "elapsed", "start", "end", "restarts", "req_mem", "work_dir",
-                 "std_out", "std_err", "exit", "state", "reason", "num_nodes", "partition"):  # fmt: skip
-        if getattr(record, name) is None and getattr(row, name) is not None:
-            changes[name] = getattr(row, name)
+    filled: Any = {
+        name: getattr(row, name)
+        for name in _FROM_EITHER
+        if getattr(record, name) is None and getattr(row, name) is not None
+    }
     if row.state in FAILED and record.state not in FAILED | RUNNING:
-        changes["state"] = row.state
+        filled["state"] = row.state
     if len(row.nodes) > len(record.nodes):  # scontrol forgets the nodes that a job lost
-        changes["nodes"] = row.nodes
-    return replace(
-        record, **changes, steps=row.steps, quotes={**row.quotes, **record.quotes}, told_by=record.told_by | row.told_by
-    )  # type: ignore[arg-type]
+        filled["nodes"] = row.nodes
+    quotes = {**row.quotes, **record.quotes}
+    return replace(record, **filled, steps=row.steps, quotes=quotes, told_by=record.told_by | row.told_by)
+
+
+_FROM_EITHER = (
+    "cancelled_by",
+    "uid",
+    "derived",
+    "num_tasks",
+    "time_limit",
+    "elapsed",
+    "start",
+    "end",
+    "restarts",
+    "req_mem",
+    "work_dir",
+    "std_out",
+    "std_err",
+    "exit",
+    "state",
+    "reason",
+    "num_nodes",
+    "partition",
+)
 
 
 def _names(job: JobInfo) -> set[str]:
@@ -384,7 +428,9 @@ def _names(job: JobInfo) -> set[str]:
         names.add(f"{job.array_job}_{job.array_task}")
     if job.het_offset is not None:
         head = job.id.partition("+")[0]
-        names |= {f"{head}+{job.het_offset}", f"{int(head) - job.het_offset}+{job.het_offset}"} if head.isdigit() else set()
+        names |= (
+            {f"{head}+{job.het_offset}", f"{int(head) - job.het_offset}+{job.het_offset}"} if head.isdigit() else set()
+        )
     return names
 
 
@@ -394,7 +440,9 @@ def _matching(jobs: list[JobInfo], wanted: str) -> list[JobInfo]:
     exact = [job for job in jobs if wanted in _names(job)]
     if exact and len(jobs) == 1:
         return exact
-    family = [job for job in jobs if job.array_job == wanted or any(name.startswith(f"{wanted}+") for name in _names(job))]
+    family = [
+        job for job in jobs if job.array_job == wanted or any(name.startswith(f"{wanted}+") for name in _names(job))
+    ]
     return family if len(family) > 1 else exact or family
 
 
@@ -417,9 +465,15 @@ def _narrowed(job: JobInfo, step: str) -> JobInfo:
         return replace(job, step=step, missing=(*job.missing, f"step {job.id}.{step} (not in sacct's table)"))
     quotes = {**job.quotes, "state": own.quote, "exit": own.quote} if own.quote else job.quotes
     return replace(
-        job, step=step, state=own.state or job.state, exit=own.exit or job.exit, nodes=own.nodes or job.nodes,
-        elapsed=own.elapsed if own.elapsed is not None else job.elapsed, steps=(own,), quotes=quotes,
-    )  # fmt: skip
+        job,
+        step=step,
+        state=own.state or job.state,
+        exit=own.exit or job.exit,
+        nodes=own.nodes or job.nodes,
+        elapsed=own.elapsed if own.elapsed is not None else job.elapsed,
+        steps=(own,),
+        quotes=quotes,
+    )
 
 
 # ── values ───────────────────────────────────────────────────────────────────────────────────
@@ -466,4 +520,17 @@ def stamp(text: str | None) -> float | None:
         return None
 
 
-__all__ = ["FAILED", "RUNNING", "WAITING", "JobInfo", "Quote", "Step", "bad_nodes", "expand", "looks_like_slurm", "read", "seconds", "size"]
+__all__ = [
+    "FAILED",
+    "RUNNING",
+    "WAITING",
+    "JobInfo",
+    "Quote",
+    "Step",
+    "bad_nodes",
+    "expand",
+    "looks_like_slurm",
+    "read",
+    "seconds",
+    "size",
+]

@@ -1,4 +1,4 @@
-"""Asks Slurm about a job. The only room that runs scontrol and sacct; each question has its time, and none must be answered."""
+"""Asks Slurm about a job. The only room that runs scontrol and sacct; no question must be answered."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from slurmdoctor.slurm.jobinfo import JobInfo
 PATIENCE = 10.0
 """Seconds for all questions of one round together."""
 _FIELDS = (
-    "JobID,JobName,Partition,State,ExitCode,DerivedExitCode,Elapsed,Timelimit,Start,End,NodeList,NNodes,NTasks,ReqMem,MaxRSS,UID,Reason,WorkDir"
+    "JobID,JobName,Partition,State,ExitCode,DerivedExitCode,Elapsed,Timelimit,Start,End,NodeList,NNodes,NTasks,"
+    "ReqMem,MaxRSS,UID,Reason,WorkDir"
 )
 _ID = re.compile(r"\d+(?:_\d+|\+\d+)?(?:\.(?:\d+|batch|extern|interactive))?")
 _MOST_NODES = 512
@@ -36,7 +37,9 @@ class Answers:
 def check_id(job_id: str) -> str:
     """The id as Slurm's programs take it: `123`, `123_4` (array task), `123+1` (component), `123.0` (step)."""
     if not _ID.fullmatch(job_id.strip()):
-        raise UserError(f"`{job_id}` is no job id", "ids look like 123, 123_4 (array task), 123+1 (het job) or 123.0 (step)")
+        raise UserError(
+            f"`{job_id}` is no job id", "ids look like 123, 123_4 (array task), 123+1 (het job) or 123.0 (step)"
+        )
     return job_id.strip()
 
 
@@ -86,9 +89,13 @@ def ask(questions: dict[str, Sequence[str]], patience: float) -> Answers:
         try:
             # a session of its own: a hung program is killed with all its children
             child = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
                 env={k: v for k, v in os.environ.items() if k not in _FORMATS},
-            )  # fmt: skip
+            )
         except OSError as error:
             answers.missing.append(f"{program} ({error.strerror})")
             continue
@@ -111,7 +118,17 @@ def ask(questions: dict[str, Sequence[str]], patience: float) -> Answers:
     return answers
 
 
-_FORMATS = frozenset({"SACCT_FORMAT", "SLURM_TIME_FORMAT", "SCONTROL_ALL", "SCONTROL_FUTURE", "SCONTROL_FEDERATION", "SLURM_JSON", "SLURM_YAML"})
+_FORMATS = frozenset(
+    {
+        "SACCT_FORMAT",
+        "SLURM_TIME_FORMAT",
+        "SCONTROL_ALL",
+        "SCONTROL_FUTURE",
+        "SCONTROL_FEDERATION",
+        "SLURM_JSON",
+        "SLURM_YAML",
+    }
+)
 """What would change the programs' words."""
 
 

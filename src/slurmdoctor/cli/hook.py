@@ -1,0 +1,63 @@
+"""`slurmdoctor hook` prints the footer of a batch script; `slurmdoctor footer` is what that footer calls."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+import click
+
+from slurmdoctor.hook import KINDS, SECONDS, WHEN
+
+
+@click.command()
+@click.option("--shell", type=click.Choice(["bash"]), default="bash", help="The script's shell.")
+@click.option(
+    "--kind", type=click.Choice(KINDS), default="footer", help="A footer, a dependent job, or an EpilogSlurmctld."
+)
+@click.option(
+    "--timeout",
+    "seconds",
+    type=click.IntRange(1, 3600),
+    default=SECONDS,
+    metavar="SECONDS",
+    show_default=True,
+    help="The most that it may take.",
+)
+@click.option("--when", type=click.Choice(WHEN), default="failed", help="Speak of failed jobs only, or always.")
+@click.option("--command", metavar="PATH", help="The slurmdoctor that the job calls where its PATH has none.")
+def hook(shell: str, kind: str, seconds: int, when: str, command: str | None) -> None:
+    """Print what makes a job diagnose itself.
+
+    Paste the footer below the #SBATCH lines of your script. It changes nothing of the job: not its exit status, not its
+    output but for the verdict, and nothing at all where slurmdoctor is missing, fails or is slow. See docs/hook.md.
+    """
+    from slurmdoctor.hook import script
+
+    click.echo(script(kind, seconds=seconds, when=when, command=command), nl=False)
+
+
+@click.command(hidden=True)
+@click.option("--status", type=int, required=True)
+@click.option("--shell", "shell_pid", type=int, required=True)
+@click.option("--script", "script_file")
+@click.option("--when", type=click.Choice(WHEN), default="failed")
+def footer(status: int, shell_pid: int, script_file: str | None, when: str) -> None:
+    """The verdict on the job that this runs in, printed by its footer."""
+    from slurmdoctor import __version__
+    from slurmdoctor.hook import inside
+    from slurmdoctor.pipeline import diagnose
+    from slurmdoctor.report.text import render
+
+    job, ident = inside(status, shell_pid, script_file)
+    found = diagnose(job.logs, exit_status=status or None, record=job.record, script=job.script)
+    if found.verdict != "failed" and when != "always" and not (status and found.verdict == "unknown"):
+        return
+    lines = [f"--- slurmdoctor {__version__}, job {ident} ---"]
+    if found.verdict == "failed" and status == 0 and not (job.record and job.record.running_children):
+        lines.append("the script's exit status is 0, yet this failed in it:")
+    text = render(found, width=100, colour=False, encoding=sys.stdout.encoding or "ascii")
+    lines += [text.rstrip("\n"), "--- end of slurmdoctor ---"]
+    with contextlib.suppress(BrokenPipeError):
+        click.echo("\n".join(lines))
+        sys.stdout.flush()

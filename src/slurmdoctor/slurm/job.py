@@ -1,0 +1,129 @@
+"""A job, gathered from all who know of it: Slurm, files with Slurm's words, its script, its logs. At the edge."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from slurmdoctor.model import UserError
+from slurmdoctor.script.model import Script
+from slurmdoctor.slurm import jobinfo, logs, query
+from slurmdoctor.slurm.jobinfo import JobInfo
+from slurmdoctor.sources import Source, Text
+
+LARGEST = 64 * 1024 * 1024
+"""No record of Slurm's and no script is larger."""
+
+
+@dataclass(slots=True)
+class Job:
+    """What `diagnose` needs of a job."""
+
+    logs: list[str] | list[Source] = field(default_factory=list)
+    record: JobInfo | None = None
+    script: Script | None = None
+
+    def write_beside_log(self, text: str) -> None:
+        """Leave the verdict where the user looks: in the folder of the job's own log."""
+        record = self.record
+        if record is None:
+            raise UserError("--beside-log needs --job", "give the job's id")
+        folder = Path(os.path.join(record.work_dir or "", record.std_out or "")).parent  # noqa: PTH118
+        if not record.work_dir or not folder.is_dir():
+            raise UserError(f"the folder of job {record.id}'s log is not known here", "leave --beside-log out")
+        place = folder / f"slurmdoctor-{record.id}.txt"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW  # a link there is somebody's trap
+        with os.fdopen(os.open(place, flags, 0o640), "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def gather(
+    paths: Sequence[str],
+    *,
+    job_id: str | None = None,
+    slurm_info: Sequence[str] = (),
+    script: str | None = None,
+    exit_status: int | None = None,
+) -> Job:
+    """All that can be had. With a job id but no paths, the logs are those that the job's record names."""
+    job = Job(logs=list(paths))
+    job.script = _script(script, job_id)
+    if slurm_info:
+        job.record = _recorded(slurm_info, job_id)
+    elif job_id:
+        job.record = query.job(job_id)
+    if job.record is None:
+        job.logs = job.logs or ["-"]
+        return job
+    if exit_status is not None:
+        job.record = replace(job.record, exit_status=exit_status)
+    if not paths and job_id:
+        job.logs, missing = _logs(job.record, job.script)
+        job.record = replace(job.record, missing=(*job.record.missing, *missing))
+    elif not paths:
+        job.logs = ["-"]
+    return job
+
+
+def _logs(record: JobInfo, script: Script | None) -> tuple[list[str] | list[Source], list[str]]:
+    found, missing = logs.find(record, _step_outputs(script))
+    if found:
+        return found, missing
+    if not record.told_by:
+        said = "; ".join(record.missing) or "no answer"
+        raise UserError(
+            f"Slurm tells nothing of job {record.id} ({said})",
+            "name the log files, or run this where Slurm's commands work",
+        )
+    return [Text.source("", name="no log")], missing or ["log (Slurm does not say where it is)"]
+
+
+def _step_outputs(script: Script | None) -> list[str]:
+    """Files that the script gives its steps."""
+    if script is None:
+        return []
+    from slurmdoctor.script.plan import step_outputs
+
+    return step_outputs(script)
+
+
+def _recorded(files: Sequence[str], job_id: str | None) -> JobInfo:
+    texts = [(name, read_text(name)) for name in files]
+    for name, text in texts:
+        if not jobinfo.looks_like_slurm(text):
+            raise UserError(
+                f"{name} holds no text of scontrol or sacct", "save it with: scontrol show job ID; sacct -j ID"
+            )
+    record = jobinfo.read(texts, job_id)
+    if record is None:
+        raise UserError(
+            f"no job {job_id or ''} in {', '.join(files)}".replace("  ", " "), "check the id, or leave --job out"
+        )
+    return record
+
+
+def _script(file: str | None, job_id: str | None) -> Script | None:
+    from slurmdoctor.script.parse import parse
+
+    if file is not None:
+        return parse(read_text(file), file)
+    text = query.script(job_id) if job_id else None
+    if text is None:
+        return None
+    with contextlib.suppress(Exception):  # nobody asked for it: a script that we cannot read must not cost the verdict
+        return parse(text, f"the script of job {job_id}")
+    return None
+
+
+def read_text(name: str) -> str:
+    """A small text file, or one line on why not."""
+    path = Path(name)
+    try:
+        if path.stat().st_size > LARGEST:
+            raise UserError(f"{name} is larger than {LARGEST >> 20} MiB", "name the right file")
+        return path.read_bytes().decode("utf-8", "replace")
+    except OSError as error:
+        raise UserError(f"{name} cannot be read ({error.strerror})", "check its name and its permissions") from None
