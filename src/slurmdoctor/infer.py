@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from slurmdoctor import collectives
+from slurmdoctor import collectives, stacks
 from slurmdoctor.collectives import Suspicion
+from slurmdoctor.events import Assembled
 from slurmdoctor.exits import Death, expand_nodes, ranges
-from slurmdoctor.lines import Lines
+from slurmdoctor.lines import Line, Lines
 from slurmdoctor.maps import RankMaps
 from slurmdoctor.model import Cause, Confidence, Event, Origin, Role, Verdict
 from slurmdoctor.timeline import TICK, Timeline
@@ -31,6 +32,7 @@ _ROLE_OF_ENDING: Mapping[str, Role] = {
 }
 _NEAR_SECONDS = 5.0
 _NEAR_BYTES = 2048
+_LOOK_AROUND = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +75,14 @@ class Finding:
 
 def infer(
     timeline: Timeline,
-    works: Sequence[collectives.Work],
-    maps: RankMaps,
+    assembled: Assembled,
     causes: Mapping[str, Cause],
     lines: Lines,
     exit_status: int | None = None,
 ) -> Finding:
     """Find the root cause and who was first."""
     finding = Finding()
+    maps = assembled.maps
     live = drop_survived(timeline, finding)
     incidents = gather(live, timeline)
     deaths = silent_deaths(timeline, incidents, maps, lines)
@@ -88,9 +90,9 @@ def infer(
     if finding.verdict != "failed":
         return finding
     choose_root(finding, timeline, [*incidents, *deaths], causes)
-    if finding.root is not None and finding.root.cause in ("collective-timeout", "abort"):
-        find_silent_culprit(finding, works, maps, timeline)
-    name_first(finding, timeline, maps, incidents)
+    if finding.root is not None and finding.root.cause in ("collective-timeout", "abort", "hang"):
+        find_silent_culprit(finding, assembled, timeline)
+    name_first(finding, timeline, maps, incidents, lines)
     name_exit(finding, timeline, maps, causes)
     weigh(finding, timeline)
     return finding
@@ -385,28 +387,36 @@ def _clearly_earlier(one: Incident, other: Incident, timeline: Timeline) -> bool
 # ── 6. a culprit that said nothing ───────────────────────────────────────────────────────────
 
 
-def find_silent_culprit(
-    finding: Finding, works: Sequence[collectives.Work], maps: RankMaps, timeline: Timeline
-) -> None:
-    """Only time-outs: the collective's sequence numbers tell who never came."""
-    seen = {w.rank for w in works} | maps.seen | set(maps.node_of)
-    world = range(maps.world_size) if maps.world_size else range(max(seen) + 1) if seen else ()
-    busy = {
-        rank: f"was {report.death.signal or f'ended with {report.death.code}'} later, says {report.witness}"
-        for report in timeline.reports
-        if len(ranks := _ranks_of(report, maps)) == 1
-        for rank in ranks
-    }
-    finding.suspicion = collectives.suspect(works, world, busy)
+def find_silent_culprit(finding: Finding, assembled: Assembled, timeline: Timeline) -> None:
+    """Only time-outs: stack dumps or the collective's sequence numbers tell who never came."""
+    maps, works = assembled.maps, assembled.works
+    if odd := stacks.odd_ones({rank: dump.innermost for rank, dump in assembled.dumps.items()}):
+        ranks, usual = odd
+        where = assembled.dumps[ranks[0]]
+        how = f"rank {ranges(ranks)} stands in {where.innermost} while the others stand in {usual}"
+        finding.suspicion = Suspicion("behind", ranks, tuple(assembled.dumps), how, "medium")
+    elif finding.root is not None and finding.root.cause != "hang":
+        seen = {w.rank for w in works} | maps.seen | set(maps.node_of)
+        world = range(maps.world_size) if maps.world_size else range(max(seen) + 1) if seen else ()
+        busy = {
+            rank: f"was {report.death.signal or f'ended with {report.death.code}'} later, says {report.witness}"
+            for report in timeline.reports
+            if len(ranks := _ranks_of(report, maps)) == 1
+            for rank in ranks
+        }
+        finding.suspicion = collectives.suspect(works, world, busy)
+        if finding.suspicion is not None:
+            finding.cause = "collective-timeout"
     if finding.suspicion is not None:
-        finding.cause = "collective-timeout"
         finding.reasons.append(finding.suspicion.how)
 
 
 # ── 7. who was first ─────────────────────────────────────────────────────────────────────────
 
 
-def name_first(finding: Finding, timeline: Timeline, maps: RankMaps, incidents: Sequence[Incident]) -> None:
+def name_first(
+    finding: Finding, timeline: Timeline, maps: RankMaps, incidents: Sequence[Incident], lines: Lines
+) -> None:
     """The rank and node of the root: from its own line, its message, a witness, or a map learnt from the log."""
     root = finding.root
     if root is None:
@@ -417,6 +427,9 @@ def name_first(finding: Finding, timeline: Timeline, maps: RankMaps, incidents: 
     if root.cause in SCHEDULER:
         finding.how = "Slurm or a person ended the whole job, not one rank"
         finding.origin = Origin(node=root.main.origin.node, time=root.main.origin.time, dated=root.main.origin.dated)
+        return
+    if root.main.role == "cascade" and root.report is None:
+        _name_missing_peer(finding, root, timeline, lines)
         return
     origin = maps.place(root.main.origin, root.main.hit.source)
     if origin.rank is None and root.cause in STRIKES:
@@ -453,6 +466,41 @@ def name_first(finding: Finding, timeline: Timeline, maps: RankMaps, incidents: 
                 f"the watchdog that quotes the error says [Rank {rank}], and no other process group is to be seen"
             )
     finding.origin = origin
+
+
+def _name_missing_peer(finding: Finding, root: Incident, timeline: Timeline, lines: Lines) -> None:
+    """Only victims spoke. Of those that wait for rank 0's ncclUniqueId the log may show what rank 0 did meanwhile."""
+    ranks = sorted({i.main.origin.rank for i in (root, *finding.same) if i.main.origin.rank is not None})
+    who = f"rank{'s' * (len(ranks) > 1)} {ranges(ranks)}" if ranks else "the writers of these lines"
+    finding.how = f"{who} lost or waited for another process, which the log does not name"
+    finding.origin = Origin(time=root.main.origin.time, dated=root.main.origin.dated)
+    if root.cause != "nccl-id-timeout" or 0 in ranks:
+        return
+    busy = _lines_of_rank(0, root.main, lines)
+    wait = float(root.main.captures.get("timeout_ms", "0") or 0) / 1000 or 600.0
+    end = root.main.origin.time
+    during = [b for b in busy if end is not None and b.origin.time is not None and end - wait < b.origin.time]
+    if during:
+        finding.origin = replace(finding.origin, rank=0, node=during[0].origin.node)
+        finding.how = f"rank 0 was busy while the others waited for it: {during[-1].text.strip()[:100]}"
+        finding.reasons.append(finding.how)
+
+
+def _lines_of_rank(rank: int, event: Event, lines: Lines) -> list[Line]:
+    """What one rank printed around an event, errors of its own left out."""
+    source, offset = event.hit.source, event.hit.offset
+    start = max(0, offset - _LOOK_AROUND)
+    found: list[Line] = []
+    data = lines.text(source, start, 2 * _LOOK_AROUND)
+    at = data.find(b"\n") + 1 if start else 0
+    while at < len(data):
+        end = data.find(b"\n", at)
+        end = len(data) if end < 0 else end
+        line = lines.at(source, start + at) if end - at < 2000 else None
+        if line is not None and line.origin.rank == rank and "rror" not in line.text and "[c10d]" not in line.text:
+            found.append(line)
+        at = end + 1
+    return found
 
 
 def _group_rank(root: Incident, same: Sequence[Incident], timeline: Timeline) -> int | None:
