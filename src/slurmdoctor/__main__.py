@@ -1,0 +1,5 @@
+"""`python -m slurmdoctor`."""
+
+from slurmdoctor.cli import main
+
+main()
