@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import regex
 
-from slurmdoctor import collectives, tracebacks, witnesses
+from slurmdoctor import collectives, stacks, tracebacks, witnesses
 from slurmdoctor.lines import Line, Lines
 from slurmdoctor.maps import RankMaps
 from slurmdoctor.model import Event, Knowledge, Origin, Role, Rule, Signal
 from slurmdoctor.origins import of_path
 from slurmdoctor.scan import Confirm, Scan, Watch
+from slurmdoctor.shapes import digits_matter
+from slurmdoctor.tally import Said, Sighting, Writer
 from slurmdoctor.tracebacks import Traceback, exception_of
 from slurmdoctor.witnesses import Report
 
@@ -26,6 +28,9 @@ TRACEBACK = (b"Traceback (most recent call last)",)
 EXCEPTION = (b"Error: ", b"Exception: ", b"Error\n", b"Interrupt\n", b"AssertionError", b"Error:\n")
 GENERIC = "python-error"
 _MAX_CHAINS = 4000
+FEW = 48
+"""Writers of one rule that become events of their own; of the others only their ranks and their lines' number are kept."""
+_VARIABLE = regex.compile(r"\d+|'[^']*'?|\"[^\"]*\"?|/\S*|0x\w+")
 _GROUP_RANK = regex.compile(r"^\[(?:PG (?:ID )?0(?: PG GUID 0(?:\(default_pg\))?)? )?Rank (\d+)\] ")
 """ProcessGroupNCCL's rank within the default group: the global rank, where nothing shows another group."""
 
@@ -47,6 +52,8 @@ class Assembled:
     events: list[Event] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
     works: list[collectives.Work] = field(default_factory=list)
+    dumps: dict[int, stacks.Dump] = field(default_factory=dict)
+    """Each rank's last stack dump."""
     marks: list[Mark] = field(default_factory=list)
     maps: RankMaps = field(default_factory=RankMaps)
     chains: dict[int, list[Traceback]] = field(default_factory=dict)
@@ -57,12 +64,15 @@ def watches(knowledge: Knowledge) -> tuple[list[Watch], list[object]]:
     found: list[Watch] = []
     served: list[object] = []
 
-    def add(what: object, name: str, literals: Iterable[bytes], keep: int) -> None:
-        found.append(Watch(name, tuple(literals), keep))
+    # labels of one shape must be peeled alike, or no two lines with different digits can be taken for one
+    any_digits = any(digits_matter(form.pattern) for form in knowledge.formats)
+
+    def add(what: object, name: str, literals: Iterable[bytes], keep: int, pattern: str = "") -> None:
+        found.append(Watch(name, tuple(literals), keep, any_digits or digits_matter(pattern)))
         served.append(what)
 
     for rule in knowledge.rules:
-        add(rule, rule.id, (x.encode() for x in rule.literals), 1 if rule.role == "cascade" else KEEP)
+        add(rule, rule.id, (x.encode() for x in rule.literals), 1 if rule.role == "cascade" else KEEP, rule.regex)
     for signal in knowledge.signals:
         if signal.kind != "progress":  # in every iteration's line: looked for around the failure only (timeline)
             add(
@@ -70,12 +80,14 @@ def watches(knowledge: Knowledge) -> tuple[list[Watch], list[object]]:
                 signal.id,
                 (x.encode() for x in signal.literals),
                 64 if signal.kind == "attempt" else KEEP,
+                signal.regex,
             )
     for name, (literals, _) in witnesses.READERS.items():
         add(name, name, literals, KEEP_LIST)
     add("traceback", "traceback", TRACEBACK, KEEP)
     add("exception", "exception", EXCEPTION, KEEP)
     add("collective", "collective", collectives.LITERALS, 12)
+    add("stack", "stack", stacks.LITERALS, KEEP)
     add("map", "map", RankMaps.LITERALS, KEEP)
     return found, served
 
@@ -83,17 +95,44 @@ def watches(knowledge: Knowledge) -> tuple[list[Watch], list[object]]:
 def confirmer(served: Sequence[object], lines_of: Callable[[int, bytes], tuple[Origin, str]]) -> Confirm:
     """The scan's question: does this line really say what the watch looks for?"""
 
-    def confirm(watch: int, source: int, line: bytes) -> bool:
+    def confirm(watch: int, source: int, line: bytes) -> str | None:
         what = served[watch]
         if isinstance(what, Rule):
-            return captures_of(what, lines_of(source, line)[1]) is not None
+            return None if captures_of(what, text_of(source, line)) is None else ""
         if isinstance(what, Signal):
-            return _search(what.regex, lines_of(source, line)[1]) is not None
+            return None if _search(what.regex, text_of(source, line)) is None else ""
         if what == "exception":
-            return exception_of(lines_of(source, line)[1]) is not None
-        return True
+            found = exception_of(text_of(source, line))
+            return None if found is None else f"{found[0]}: {_words(found[1])}"
+        if what == "collective":
+            return "timeout" if collectives.LITERALS[0] in line else "status"
+        return ""
+
+    last: tuple[int, bytes, str] = (-1, b"", "")
+
+    def text_of(source: int, line: bytes) -> str:
+        """The same line is asked about by several watches in turn."""
+        nonlocal last
+        if last[0] != source or last[1] != line:
+            last = (source, line, lines_of(source, line)[1])
+        return last[2]
 
     return confirm
+
+
+def _words(message: str) -> str:
+    """The first words of an exception's message, alike for all ranks that mean the same."""
+    return _VARIABLE.sub("", message[:40])[:24]
+
+
+def _chosen(said: Said, what: object) -> list[Sighting]:
+    """The writers whose words are read again. Of a crowd that says one thing, the first ones will do, and those of the last burst."""
+    few = FEW if isinstance(what, Rule) else FEW // 4 if isinstance(what, Signal) or what in ("exception", "traceback") else 0
+    if not few or len(said.writers) <= few:
+        writers = said.by_first()
+    else:
+        writers = list(dict.fromkeys([*said.by_first(few), *said.by_last_burst(few // 4)]))
+    return [said.sighting(writer) for writer in writers]
 
 
 def captures_of(rule: Rule, text: str) -> Mapping[str, str] | None:
@@ -102,6 +141,10 @@ def captures_of(rule: Rule, text: str) -> Mapping[str, str] | None:
         return None
     if rule.on == "exception":
         text = tracebacks.undecorated(text)
+        # an executor's error around the child's: `InductorError: FileNotFoundError: ...`
+        inner = (exception_of(text, strict=False) or ("", ""))[1]
+        found = _search(rule.regex, text)
+        return found if found is not None or exception_of(inner) is None else _search(rule.regex, inner)
     if rule.on == "frame" and not text.lstrip(" |").startswith("File "):
         return None
     return _search(rule.regex, text)
@@ -120,10 +163,15 @@ def assemble(scan: Scan, lines: Lines, served: Sequence[object], knowledge: Know
     result = Assembled()
     result.maps.of_source = {n: of_path(s.path, knowledge.paths) for n, s in enumerate(lines.sources) if s.path}
     places: list[tuple[int, int, object, int]] = []
-    for (watch, source, _label), seen in scan.sightings.items():
-        what = served[watch]
-        for offset in seen.places() if seen.recent.maxlen != 1 else seen.first:
-            places.append((source, offset, what, seen.count))
+    crowds: dict[tuple[int, int, str], Said] = {}
+    for said in scan.said:
+        what = served[said.watch]
+        for number, seen in enumerate(chosen := _chosen(said, what)):
+            for place, offset in enumerate(seen.places):
+                # each event stands for its line; the first one for those besides whose places were not kept
+                places.append((seen.source, offset, what, seen.count - len(seen.places) + 1 if place == 0 else 1))
+            if number == 0 and isinstance(what, Rule) and len(chosen) < len(said.writers):
+                crowds[seen.source, seen.places[0], what.id] = said
     places.sort(key=lambda place: place[:2])
     headers: list[Line] = []
     loose: list[Line] = []
@@ -147,6 +195,9 @@ def assemble(scan: Scan, lines: Lines, served: Sequence[object], knowledge: Know
         elif what == "collective":
             if work := collectives.read(line, lines.order(source, offset)):
                 result.works.append(work)
+        elif what == "stack":
+            if dump := stacks.read(lines, line):
+                result.dumps[dump.rank] = dump
         elif what == "map":
             result.maps.learn(line)
         else:

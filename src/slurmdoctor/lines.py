@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from slurmdoctor.labels import HEAD, labeller
 from slurmdoctor.model import Hit, LineFormat, Origin
 from slurmdoctor.origins import Traits, peel
-from slurmdoctor.scan import LONG_LINE, Scan, labeller
+from slurmdoctor.scan import LONG_LINE, Scan
 from slurmdoctor.sources import Source
 
 _PAGE = 256 * 1024
@@ -69,7 +70,7 @@ class Lines:
                 return
             end = data.find(b"\n")
             end = len(data) if end < 0 else end
-            head = data[: min(end, 160)]
+            head = data[: min(end, HEAD)]
             if self._labellers[line.source](head) == line.label:
                 yield self._line(line.source, offset, data[:end], offset + end + 1)
                 limit -= 1
@@ -87,7 +88,7 @@ class Lines:
             if begin == 0 and start > 0:
                 break
             piece = data[begin:end].rstrip(b"\r\n")
-            if not same_writer or self._labellers[source](piece[:160]) == line.label:
+            if not same_writer or self._labellers[source](piece[:HEAD]) == line.label:
                 found.append(self._line(source, start + begin, piece, start + end))
             end = begin
         return found
@@ -95,7 +96,9 @@ class Lines:
     def number(self, source: int, offset: int) -> int:
         """The 1-based number of the line at this offset."""
         at, lines = self._scan.lines_before(source, offset)
-        return lines + 1 + self.sources[source].read(at, offset - at).count(b"\n")
+        number = lines + 1 + self.sources[source].read(at, offset - at).count(b"\n")
+        numbers = self.sources[source].numbers
+        return numbers[number - 1] if number <= len(numbers) else number
 
     def hit(self, line: Line) -> Hit:
         """The line as a Hit; its number is found later, for the few that are shown."""
@@ -115,7 +118,7 @@ class Lines:
     def _line(self, source: int, offset: int, data: bytes, end: int) -> Line:
         raw = data.decode("utf-8", "replace")
         origin, text = peel(raw, self._formats, self.traits[source])
-        return Line(source, offset, end, raw.rstrip("\r"), text, origin, self._labellers[source](data[:160]))
+        return Line(source, offset, end, raw.rstrip("\r"), text, origin, self._labellers[source](data[:HEAD]))
 
     def _slice(self, source: int, offset: int, size: int) -> bytes:
         start, page = self._pages.get(source, (0, b""))

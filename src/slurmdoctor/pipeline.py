@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from slurmdoctor import events, infer, origins, timeline, verdict
+from slurmdoctor import events, infer, origins, paste, timeline, verdict
 from slurmdoctor.facts import collect
 from slurmdoctor.knowledge import folders, load
+from slurmdoctor.labels import labeller
 from slurmdoctor.lines import Lines
 from slurmdoctor.model import Diagnosis, Knowledge
-from slurmdoctor.scan import labeller, scan
+from slurmdoctor.scan import scan
 from slurmdoctor.script import sharpen
 from slurmdoctor.script.model import Script
 from slurmdoctor.slurm import witness
@@ -34,19 +36,21 @@ def diagnose(
     """Say what broke a job, from what it left.
 
     `job` is a log's text (a str or bytes with a line end in it, or that names no file), a path, or several paths
-    (files, folders, globs, `-`), or opened sources. `rules` are folders of site rules, `exit_status` is the job's own where it is known, and
-    `redact` is `default`, `strict` or `off`. `record` is what Slurm knows of the job, `script` its
-    batch script. Raises UserError for input that cannot be read and for broken rule files.
+    (files, folders, globs, `-`), or opened sources. `rules` are folders of site rules, `exit_status` is the job's own
+    where it is known, and `redact` is `default`, `strict` or `off`. `record` is what Slurm knows of the job, `script`
+    its batch script. Raises UserError for input that cannot be read and for broken rule files.
     """
     from slurmdoctor.redact import Redactor
 
     knowledge = load(folders(map(Path, rules)))
-    sources = _sources(job)
+    sources, pasted = paste.unwrap(_sources(job))
     try:
         found = examine(sources, knowledge, exit_status, record, script)
     finally:
         for source in sources:
             source.close()
+    if pasted:
+        found = replace(found, coverage=replace(found.coverage, notes=(pasted, *found.coverage.notes)))
     return Redactor(redact).apply(found)  # type: ignore[arg-type]
 
 
@@ -68,7 +72,7 @@ def examine(
     assembled = events.assemble(seen, lines, served, knowledge)
     story = timeline.build(assembled, lines, knowledge.signals)
     facts = collect(assembled, story, lines, knowledge)
-    finding = infer.infer(story, assembled.works, assembled.maps, knowledge.causes, lines, exit_status)
+    finding = infer.infer(story, assembled, knowledge.causes, lines, exit_status)
     if record is not None:
         witness.weigh(finding, story, record)
         facts |= witness.facts(record, story)

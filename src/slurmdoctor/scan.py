@@ -1,30 +1,26 @@
-"""Finds the lines worth reading: a native search for all literals at once, then the confirming regex on those lines only.
+"""Finds the lines worth reading: a native search for all literals at once, then the confirming regexes on new shapes only.
 
-What a (watch, label) pair has said once is counted, not read again; of each pair a bounded number of places is kept:
-the first ones, the first ones of its last burst, and the last ones.
+Lines that differ in their digits only are confirmed once (`shapes`): the counts are those that a regex on every line would
+give, at a fraction of the cost. What is kept of each writer's words is bounded (`tally`).
 """
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
-from slurmdoctor.sources import Source
+from slurmdoctor.engine import Hits, Search, search_for
+from slurmdoctor.labels import Labeller
+from slurmdoctor.shapes import DIGITS
+from slurmdoctor.sources import Block, Source
+from slurmdoctor.tally import BURST, BURST_FIRST, BURST_GAP, COUNT, CROWD, LAST, Group, Pair, Said, deal
 
-try:
-    import hyperscan
-except ImportError:  # no wheel for this platform: the standard library's search is slower, and exact all the same
-    hyperscan = None
-
-BURST_GAP = 256 * 1024
-"""Bytes of silence after which the same words of the same rank are a new burst."""
 LONG_LINE = 16 * 1024
 """In a line longer than this only the text around the literal is looked at."""
 WINDOW = 4 * 1024
+_MOST_SHAPES = 16 * 1024 * 1024
+"""Bytes of shapes to remember; then they are learnt anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,29 +30,20 @@ class Watch:
     id: str
     literals: tuple[bytes, ...]
     keep: int
-    """How many places to keep of each kind (first, burst, last) for a label; 1 keeps the first place alone."""
+    """How many places to keep of each sort (first, burst, last) for a label; 1 keeps the first place alone."""
+    digits: bool = True
+    """Whether two lines that differ in digits only may differ in what they say to it."""
 
 
-@dataclass(slots=True)
-class Sighting:
-    """Where one label's lines satisfied one watch."""
-
-    count: int = 0
-    first: list[int] = field(default_factory=list)
-    burst: list[int] = field(default_factory=list)
-    recent: deque[int] = field(default_factory=deque)
-    last: int = -1
-
-    def places(self) -> list[int]:
-        return sorted({*self.first, *self.burst, *self.recent})
+Confirm = Callable[[int, int, bytes], "str | None"]
+"""(watch, source, line) -> None where the line does not say what the watch looks for, else its kind: mostly empty."""
 
 
 @dataclass(slots=True)
 class Scan:
-    """All sightings of a job, with what was read to find them."""
+    """All that was said in a job's logs, with what was read to find it."""
 
-    sightings: dict[tuple[int, int, bytes], Sighting] = field(default_factory=dict)
-    """Keyed by (watch, source, label)."""
+    said: list[Said] = field(default_factory=list)
     line_index: list[tuple[list[int], list[int]]] = field(default_factory=list)
     """For each source: block offsets, and the number of lines before each."""
 
@@ -67,184 +54,236 @@ class Scan:
         return (offsets[at], lines[at]) if offsets else (0, 0)
 
 
-Confirm = Callable[[int, int, bytes], bool]
-"""(watch, source, line) -> whether the line really says what the watch looks for."""
-
-Labeller = Callable[[bytes], bytes]
-"""The head of a line -> the words that tell its writer apart from others; empty where there are none."""
-
-_RANK_TAG = rb"[^\n]{0,48}?\[(?:rank|RANK|Rank|default|trainer|worker)[ =:]{0,2}\d+(?:\|\d+)?\]"
-_ALWAYS = (_RANK_TAG, rb"\[\d+,\d+\]<", rb"\([\w.:-]{1,40}[ ,][^)\n]{3,80}\)", rb"[\w.-]{2,40}:\d+:\d+ \[")
-_IF_LOCKED = {"srun-label": rb"[ ]{0,4}\d{1,5}: ", "bracket-rank": rb"\[\d{1,5}\][: ]", "pdsh": rb"[A-Za-z][\w.-]{1,40}: "}
-_TAG = re.compile(rb"\[[^\[\]]*\]$")
-
-
-@lru_cache(maxsize=64)
-def labeller(locked: frozenset[str], several: bool = False) -> Labeller:
-    """The labeller for a source that carries these ambiguous formats; `several` ranks may share an outer label."""
-    outer = [pattern for name, pattern in _IF_LOCKED.items() if name in locked]
-    find = re.compile(b"|".join(b"(?:%s)" % p for p in (*_ALWAYS, *outer))).match
-    find_outer = re.compile(b"|".join(outer)).match if outer else None
-
-    def label_of(head: bytes) -> bytes:
-        found = find(head)
-        if found is None:
-            return b""
-        tag = _TAG.search(found[0])
-        if tag is None:
-            return found[0]
-        first = find_outer(head) if find_outer else None
-        if first is None:
-            return tag[0]
-        # loggers tag some lines of a writer and not others; only where several ranks share the outer label does the tag tell them apart
-        return first[0] + tag[0] if several else first[0]
-
-    return label_of
-
-
 def scan(
     sources: Sequence[Source],
     watches: Sequence[Watch],
     confirm: Confirm,
     labellers: Sequence[Labeller],
     block_size: int | None = None,
+    engine: str | None = None,
 ) -> Scan:
     """Read every source front to back once."""
-    search = _Search(watches)
+    literals = Literals(watches, engine)
     result = Scan()
+    groups: list[tuple[int, Group]] = []
     for number, source in enumerate(sources):
-        offsets: list[int] = []
-        counts: list[int] = []
-        for offset, block in source.blocks(block_size) if block_size else source.blocks():
-            offsets.append(offset)
-            counts.append(source.lines)
-            _take(search, result, watches, confirm, labellers[number], number, offset, block)
-            source.lines += block.count(b"\n")
-        if offsets and not block.endswith(b"\n"):
-            source.lines += 1
-        result.line_index.append((offsets, counts))
+        reader = Reader(literals, watches, confirm, labellers[number], number)
+        reader.read(source.blocks(block_size) if block_size else source.blocks())
+        source.lines = reader.lines
+        result.line_index.append((reader.offsets, reader.counts))
+        groups += [(number, group) for group in reader.groups.values()]
+    result.said = deal(groups, [watch.keep for watch in watches])
     return result
 
 
-def _take(
-    search: _Search,
-    result: Scan,
-    watches: Sequence[Watch],
-    confirm: Confirm,
-    label_of: Labeller,
-    source: int,
-    base: int,
-    block: bytes,
-) -> None:
-    sightings = result.sightings
-    for start, line, admitted in _lines(search.hits(block), block, search.watches_of):
-        label = label_of(line[:160])
-        offset = base + start
-        for watch in admitted:
-            key = (watch, source, label)
-            seen = sightings.get(key)
-            if seen is None:
-                if confirm(watch, source, line):
-                    seen = sightings[key] = Sighting(1, [offset], [offset], deque(maxlen=watches[watch].keep), offset)
-                continue
-            seen.count += 1
-            keep = watches[watch].keep
-            if keep > 1:
-                if offset - seen.last > BURST_GAP:
-                    seen.burst = []
-                if len(seen.first) < keep:
-                    seen.first.append(offset)
-                if len(seen.burst) < keep:
-                    seen.burst.append(offset)
-                seen.recent.append(offset)
-            seen.last = offset
+class Literals:
+    """The literals of all watches, and who wants each of them."""
 
-
-def _lines(
-    hits: Iterable[tuple[int, int]], block: bytes, watches_of: Sequence[tuple[int, ...]]
-) -> Iterator[tuple[int, bytes, tuple[int, ...]]]:
-    """Group literal hits (end, literal) by line: yields (start, line, watches)."""
-    start = end = -1
-    literals: set[int] = set()
-    for at, literal in hits:
-        if at > end:
-            if literals:
-                yield _line(block, start, end, literals, watches_of)
-            literals = set()
-            start, end = bounds(block, at - 1)
-        literals.add(literal)
-    if literals:
-        yield _line(block, start, end, literals, watches_of)
-
-
-def bounds(block: bytes, at: int) -> tuple[int, int]:
-    """The line, or the piece between carriage returns, that holds this byte."""
-    start = block.rfind(b"\n", 0, at) + 1
-    end = block.find(b"\n", at)
-    end = len(block) if end < 0 else end
-    start = max(start, block.rfind(b"\r", start, at) + 1)
-    back = block.find(b"\r", at, end)
-    if back >= 0:
-        end = back
-    if end - start > LONG_LINE:
-        start, end = max(start, at - WINDOW), min(end, at + WINDOW)
-    return start, end
-
-
-def _line(
-    block: bytes, start: int, end: int, literals: set[int], watches_of: Sequence[tuple[int, ...]]
-) -> tuple[int, bytes, tuple[int, ...]]:
-    line = block[start:end]
-    if len(literals) == 1:
-        admitted = watches_of[next(iter(literals))]
-    else:
-        admitted = tuple(sorted({w for literal in literals for w in watches_of[literal]}))
-    return start, line, admitted
-
-
-class _Search:
-    """All literals of all watches, found natively in one pass."""
-
-    def __init__(self, watches: Sequence[Watch]) -> None:
+    def __init__(self, watches: Sequence[Watch], engine: str | None = None) -> None:
         users: dict[bytes, list[int]] = {}
         for number, watch in enumerate(watches):
             for literal in watch.literals:
                 users.setdefault(literal, []).append(number)
-        self.literals = list(users)
-        self.watches_of = [tuple(numbers) for numbers in users.values()]
-        if hyperscan is not None and self.literals:
-            self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-            self._database.compile(
-                expressions=self.literals,
-                ids=list(range(len(self.literals))),
-                elements=len(self.literals),
-                literal=True,
-            )
-            self.hits = self._native
-        else:
-            # longest first, so that the alternation stops at every line that any literal admits
-            self._pattern = re.compile(b"|".join(re.escape(x) for x in sorted(self.literals, key=len, reverse=True)))
-            self.hits = self._portable
+        self.users = [tuple(numbers) for numbers in users.values()]
+        self.search: Search = search_for(list(users), engine)
+        # which of these a line holds is not to be told from its shape
+        self.unshapely = {literal.translate(DIGITS) for literal in users if literal.translate(DIGITS) != literal or b"0" in literal}
 
-    def hits(self, block: bytes) -> Iterable[tuple[int, int]]:
-        raise NotImplementedError
 
-    def _native(self, block: bytes) -> Iterable[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
-        add = found.append
+@dataclass(slots=True)
+class Plan:
+    """What all lines of one shape say, and where their labels stand."""
 
-        def on_match(literal: int, start: int, end: int, flags: int, context: object) -> None:
-            add((end, literal))
+    label: tuple[int, int, int, int]
+    group: Group | None
+    """None where they say nothing."""
+    exact: dict[bytes, Group | None] | None
+    """Where digits matter: the same for each text after the label."""
 
-        self._database.scan(block, match_event_handler=on_match)
-        return found
 
-    def _portable(self, block: bytes) -> Iterable[tuple[int, int]]:
-        at = 0
-        while found := self._pattern.search(block, at):
-            start, end = bounds(block, found.end() - 1)
-            line = block[start:end]
-            for number, literal in enumerate(self.literals):
-                if literal in line:
-                    yield found.end(), number
-            at = max(end, found.end())
+class Reader:
+    """Reads one source, or a part of it."""
+
+    def __init__(
+        self, literals: Literals, watches: Sequence[Watch], confirm: Confirm, label: Labeller, source: int
+    ) -> None:
+        self._search, self._users, self._unshapely = literals.search, literals.users, literals.unshapely
+        self._watches = watches
+        self._confirm = confirm
+        self._label = label
+        self._source = source
+        self._plans: dict[bytes, Plan] = {}
+        self._remembered = 0
+        self._done = 0
+        self.groups: dict[tuple[Pair, ...], Group] = {}
+        self.offsets: list[int] = []
+        self.counts: list[int] = []
+        self.lines = 0
+
+    def read(self, blocks: Iterable[Block]) -> None:
+        """Take in all that the blocks say."""
+        data = b"\n"
+        for block in blocks:
+            data = block.data
+            self.offsets.append(block.offset)
+            self.counts.append(self.lines)
+            self._take(block)
+            self.lines += data.count(b"\n")
+        if not data.endswith(b"\n"):
+            self.lines += 1
+
+    def _take(self, block: Block) -> None:
+        hits = self._search(block.data)
+        if not hits:
+            return
+        if block.open_start or block.open_end:
+            self._take_pieces(block, hits, 0, len(block.data) + 1)
+            return
+        data, base = block.data, block.offset
+        plans = self._plans
+        back, ahead = data.rfind, data.find
+        stop = -1
+        for number, (end, _) in enumerate(hits):
+            if end <= stop:
+                continue
+            start = back(b"\n", 0, end - 1) + 1
+            stop = ahead(b"\n", end - 1)
+            if stop < 0:
+                stop = len(data)
+            line = data[start:stop]
+            stop += 1  # a literal may end with its line's end
+            shape = line.translate(DIGITS)
+            plan = plans.get(shape)
+            if plan is None:
+                if b"\r" in line or stop - start > LONG_LINE:
+                    self._take_pieces(block, hits, number, stop)
+                    continue
+                plan = self._new_plan(line, shape, hits, number, stop)
+            group = plan.group
+            a, b, c, d = plan.label
+            if plan.exact is not None:
+                group = self._by_text(plan, line, hits, number, stop)
+            if group is None:
+                continue
+            label = line[a:b] if not d else line[a:b] + line[c:d]
+            place = base + start
+            entry = group.labels.get(label)
+            if entry is None or len(group.labels) <= CROWD or place - group.last > BURST_GAP:
+                group.add(label, place)
+                continue
+            # the same as group.add in a crowd, without the call
+            group.last = entry[LAST] = place
+            entry[COUNT] += 1
+            if entry[BURST] != group.burst:
+                entry[BURST] = group.burst
+                entry[BURST_FIRST] = place
+
+    def _take_pieces(self, block: Block, hits: Hits, number: int, stop: int) -> None:
+        """Take in the hits up to `stop` where lines are long, cut by the block's edge, or hold carriage returns."""
+        data, base = block.data, block.offset
+        # what stands too near to an open end is seen whole in the next block, which begins a stretch before it
+        limit = len(data) - LONG_LINE if block.open_end else stop
+        until = self._done - base if block.open_start else -1
+        for at in range(number, len(hits)):
+            end = hits[at][0]
+            if end > stop:
+                break
+            if end <= until:
+                continue
+            start, cut, whole = piece(block, end - 1)
+            if end > limit and not (whole and cut < len(data)):
+                continue
+            until = cut + 1 if whole else cut
+            line = data[start:cut]
+            if not whole:
+                group, label = self._group(self._confirmed(self._wanted(hits, at, until), line)), b""
+            else:
+                shape = line.translate(DIGITS)
+                plan = self._plans.get(shape) or self._new_plan(line, shape, hits, at, until)
+                group = plan.group if plan.exact is None else self._by_text(plan, line, hits, at, until)
+                a, b, c, d = plan.label
+                label = line[a:b] + line[c:d]
+            if group is not None:
+                group.add(label, base + start)
+        if block.open_end:
+            self._done = base + max(limit, until)
+
+    def _new_plan(self, line: bytes, shape: bytes, hits: Hits, number: int, stop: int) -> Plan:
+        """Confirm the first line of a shape."""
+        wanted = self._wanted(hits, number, stop)
+        touchy = [w for w in wanted if self._watches[w].digits]
+        pairs = self._confirmed([w for w in wanted if not self._watches[w].digits], line)
+        exact: dict[bytes, Group | None] | None = None
+        if touchy or any(literal in shape for literal in self._unshapely):
+            exact = {}
+        plan = Plan(self._label.span(line), self._group(pairs), exact)
+        self._remembered += len(shape)
+        if self._remembered > _MOST_SHAPES:
+            self._plans.clear()
+            self._remembered = len(shape)
+        self._plans[shape] = plan
+        return plan
+
+    def _by_text(
+        self, plan: Plan, line: bytes, hits: Hits, number: int, stop: int
+    ) -> Group | None:
+        """What a line says in which digits matter."""
+        exact = plan.exact
+        assert exact is not None
+        text = line[max(plan.label[1], plan.label[3]) :]
+        if text in exact:
+            return exact[text]
+        touchy = [w for w in self._wanted(hits, number, stop) if self._watches[w].digits]
+        pairs = self._confirmed(touchy, line)
+        group = self._group(sorted({*pairs, *(plan.group.pairs if plan.group else ())}))
+        self._remembered += len(text)
+        if self._remembered > _MOST_SHAPES:
+            self._plans.clear()
+            self._remembered = 0
+        exact[text] = group
+        return group
+
+    def _wanted(self, hits: Hits, number: int, stop: int) -> list[int]:
+        """The watches whose literals stand in the line of this hit."""
+        wanted: set[int] = set()
+        for at in range(number, len(hits)):
+            end, literal = hits[at]
+            if end > stop:
+                break
+            wanted.update(self._users[literal])
+        return sorted(wanted)
+
+    def _confirmed(self, watches: Iterable[int], line: bytes) -> list[Pair]:
+        return [(w, kind) for w in watches if (kind := self._confirm(w, self._source, line)) is not None]
+
+    def _group(self, pairs: Sequence[Pair]) -> Group | None:
+        if not pairs:
+            return None
+        key = tuple(pairs)
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = Group(key, max(self._watches[w].keep for w, _ in key))
+        return group
+
+
+def piece(block: Block, at: int) -> tuple[int, int, bool]:
+    """(start, end, whole) of the line that holds this byte, or of its piece between carriage returns.
+
+    In a long line it is the surroundings of the byte, and `whole` is false.
+    """
+    data = block.data
+    start = data.rfind(b"\n", 0, at) + 1
+    start = max(start, data.rfind(b"\r", start, at) + 1)
+    end = data.find(b"\n", at)
+    cut = end < 0
+    end = len(data) if cut else end
+    back = data.find(b"\r", at, end)
+    if back >= 0:
+        cut, end = False, back
+    cut = cut and block.open_end
+    if end - start > LONG_LINE or cut or (start == 0 and block.open_start):
+        # a file cut to nothing while it was written to begins with a hole of NUL bytes
+        start = max(start, data.rfind(b"\0", start, at) + 1)
+        if end - start > LONG_LINE or cut or (start == 0 and block.open_start):
+            return max(start, at - WINDOW), min(end, at + WINDOW), False
+    return start, end, True

@@ -14,6 +14,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -23,6 +24,8 @@ BLOCK = 512 * 1024
 """Bytes a read. Larger blocks miss the second-level cache, smaller ones cost calls."""
 LONGEST_LINE = 4 * 1024 * 1024
 """A line longer than this is handed on in pieces."""
+OVERLAP = 40 * 1024
+"""Bytes that such pieces have in common: the surroundings of a word that stands at the edge."""
 _SPOOL_IN_MEMORY = 32 * 1024 * 1024
 _LOG_ENDINGS = (".log", ".out", ".err", ".txt", ".stdout", ".stderr", ".o", ".e")
 _COMPRESSED = (".gz", ".xz", ".zst", ".bz2")
@@ -36,6 +39,18 @@ _MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd
 _BINARY_MAGIC = (b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"\x80\x02}q", b"\x93NUMPY", b"%PDF-", b"SQLite format 3\x00")
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Bytes of a source, cut at line ends wherever that can be."""
+
+    offset: int
+    data: bytes
+    open_start: bool = False
+    """It begins inside of a line, with the last bytes of the block before it once more."""
+    open_end: bool = False
+    """It ends inside of a line."""
+
+
 class Source:
     """One log, readable twice: front to back in blocks, then again at any offset."""
 
@@ -47,39 +62,79 @@ class Source:
         self._size = size
         self._spool: IO[bytes] | None = tempfile.SpooledTemporaryFile(_SPOOL_IN_MEMORY) if spool else None
         self._head = b""
+        self.numbers: Sequence[int] = ()
+        """Each line's number where the user sees another: in a paste that was undone."""
         self.length = 0
         """Bytes read so far."""
         self.lines = 0
 
-    def blocks(self, size: int = BLOCK) -> Iterator[tuple[int, bytes]]:
-        """Yield (offset, block); every block but the last ends at a line end, unless one line outgrows it."""
+    @property
+    def size(self) -> int | None:
+        """Bytes, where that is known before they are read."""
+        return self._size
+
+    def blocks(self, size: int = BLOCK, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+        """All of the source, or a part of a file, in blocks that end at line ends, unless one line outgrows them."""
         rest = b""
-        start = 0
+        offset = start
+        begun = False
+        for data in self._reads(size, start, stop):
+            cut = data.rfind(b"\n") + 1
+            if cut:
+                yield Block(offset, rest + data[:cut] if rest else data[:cut], begun, False)
+                offset += len(rest) + cut
+                rest, begun = data[cut:], False
+                continue
+            rest += data
+            if len(rest) >= LONGEST_LINE:
+                yield Block(offset, rest, begun, True)
+                offset += len(rest) - OVERLAP
+                rest, begun = rest[-OVERLAP:], True
+        if rest:
+            yield Block(offset, rest, begun, False)
+
+    def _reads(self, size: int, start: int, stop: int | None) -> Iterator[bytes]:
+        """What reading gives, piece by piece; a file is read to the length that it had when it was opened."""
+        if self._size is not None and self._spool is None:
+            at, end = start, self._size if stop is None else stop
+            handle = self._stream.fileno()
+            while at < end and (data := os.pread(handle, min(size, end - at), at)):
+                at += len(data)
+                self.length = max(self.length, at)
+                yield data
+            return
         while True:
-            want = size if self._size is None else min(size, self._size - self.length)
-            data, self._head = (self._head, b"") if self._head else (self._stream.read(want) if want > 0 else b"", b"")
+            data, self._head = self._head or self._stream.read(size), b""
             if not data:
-                break
+                return
             self.length += len(data)
             if self._spool is not None:
                 self._spool.write(data)
-            cut = data.rfind(b"\n") + 1
-            if cut == 0 and len(rest) + len(data) < LONGEST_LINE:
-                rest += data
-                continue
-            cut = cut or len(data)
-            block = rest + data[:cut]
-            yield start, block
-            start += len(block)
-            rest = data[cut:]
-        if rest:
-            yield start, rest
+            yield data
+
+    def parts(self, many: int) -> list[tuple[int, int]]:
+        """(start, stop) of so many parts of a file, cut at line ends; one part where it cannot be read at will."""
+        if self._size is None or self._spool is not None:
+            return []
+        edges = {0, self._size}
+        for k in range(1, many):
+            at = self._size * k // many
+            while at < self._size and (data := self._pread(at - 1, BLOCK)):
+                if (found := data.find(b"\n")) >= 0:
+                    edges.add(at + found)
+                    break
+                at += len(data)
+        cuts = sorted(edges)
+        return list(zip(cuts, cuts[1:], strict=False))
+
+    def _pread(self, offset: int, size: int) -> bytes:
+        return os.pread(self._stream.fileno(), size, offset)
 
     def sample(self, size: int) -> list[str]:
         """Some of the lines, from the head and, where the file can be read at will, from places all over it."""
-        pieces = [self._peek(size)]
+        pieces = [self.peek(size)[:size]]
         if len(pieces[0]) == size and pieces[0].count(b"\n") < 50:  # a printed configuration may fill the head with one line
-            pieces = [self._peek(16 * size)]
+            pieces = [self.peek(16 * size)]
         if self._size is not None and self._size > 4 * size and self._spool is None:
             pieces += [os.pread(self._stream.fileno(), size // 8, self._size * k // 8) for k in range(1, 8)]
         lines = []
@@ -90,10 +145,11 @@ class Source:
             lines += [line[:400].decode("utf-8", "replace") for line in whole]
         return lines
 
-    def _peek(self, size: int) -> bytes:
+    def peek(self, size: int) -> bytes:
+        """The first bytes, or all where there are fewer; for use before `blocks`."""
         if self._spool is None:
             return os.pread(self._stream.fileno(), size, 0)
-        head = b""
+        head = self._head
         while len(head) < size and (data := self._stream.read(size - len(head))):
             head += data
         self._head = head

@@ -1,0 +1,1 @@
+"""How fast `slurmdoctor diagnose` is beside the tools that people use today."""
