@@ -1,0 +1,166 @@
+"""Puts back the line ends that a paste lost, and takes out those that a narrow terminal put in.
+
+Both know how lines of these logs begin: labels, stamps, tracebacks, launchers' and Slurm's own words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+Row = tuple[int, str]
+
+_NAMED = r"(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Unavailable|StopIteration)"
+_CLASS = rf"(?:[A-Za-z_]\w*\.)*[A-Z]\w*{_NAMED}|(?:[a-z_]\w*\.)+[A-Z]?\w*{_NAMED}|[A-Z]\w*{_NAMED}"
+_STAMP = (
+    r"\[?20\d\d[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d|\[?[IWEF]\d{3,4} \d\d:\d\d:\d\d\.\d|\[\d\d:\d\d:\d\d\] "
+    r"|\[(?:NeMo )?[IWED] 20\d\d-|\[[IWEF] [\w./-]+\.(?:cpp|hpp|cc):\d+\]"
+)
+_LABEL = r"\[(?:rank|default|trainer\d*\|?|worker)\d+\]:|\[\d+,\d+\]<std(?:out|err)>:|\(\w+ (?:rank=\d+ )?pid=\d+[^)\n]{0,80}\)"
+_WORDS = (
+    r"Traceback \(most recent call last\):|During handling of the above exception, another|The above exception was the direct cause"
+    r"|srun: (?:error|warning|Job|job|Force|launch|Terminating|got|sending|step)|slurmstepd(?:-[\w.-]+)?: |sbatch: error|salloc: "
+    r"|Root Cause \(first observed|Failures:|Fatal Python error: |terminate called |Exception in thread |Exception ignored in"
+    r"|pyxis: |bash: line \d|/var/spool/slurm\S*: line \d+: |NVRM: Xid|torchrun: |usage: |wandb: |(?:FATAL|INFO|WARNING|ERROR): "
+    r"|Sending process \d+ closing signal|failed \(exitcode: "
+)
+
+# ── lost line ends ───────────────────────────────────────────────────────────────────────────
+
+_START = re.compile(
+    # labels and a stamp stand together at the head of one line
+    rf"(?:(?<![\w.\]:])\d{{1,4}}: ?)?(?:(?:{_LABEL}) ?)+(?:{_STAMP})?"
+    rf"|(?<!AT )(?<!at )(?<!on )(?<!['\"(=,:\w-])(?:{_STAMP})"
+    rf"|(?<![\w./-])[\w.-]{{2,40}}:\d+:\d+ \[\d+\] (?:\S+:\d+ )?NCCL "
+    rf"|(?<![\w./'\"-])(?:{_WORDS})"
+    r"|={20,}|-{20,}|(?<=[\s=-])\[\d+\]:(?=\s+time\s+:)"
+)
+_FRAME = re.compile(r'[ \t]*File "[^"\n]{1,300}", line \d+(?:, in (?:<\w+>|[\w.<>]+?)(?=\s|$|[^\w.<>]))?')
+_RAISED = re.compile(rf"(?<![\w.'\"(:,=])(?:{_CLASS})(?=: |:$|\s*$)")
+_FIELD = re.compile(r"\s+(?=(?:host|rank|exitcode|error_file|traceback)\s{1,8}: )")
+_RULE = re.compile(r"([=-]{20,})\s*(?=\S)")
+_LITERAL = re.compile(r"\\r\\n|\\n")
+
+
+def opened(rows: Sequence[Row]) -> list[Row] | None:
+    """Everything on one line: line ends put back where lines of such logs begin."""
+    told = [line for _, line in rows if line.strip()]
+    size = sum(map(len, told))
+    if not told or len(told) > 200 or size < 120:
+        return None
+    changed: list[Row] = []
+    mended = 0
+    for number, line in rows:
+        pieces = list(_split(line)) if len(line) >= 120 else [line]
+        mended += len(line) if len(pieces) > 1 else 0
+        changed += [(number, piece) for piece in pieces]
+    # one long line in a log of many is the program's own
+    return changed if mended >= 0.6 * size else None
+
+
+def _split(line: str) -> Iterator[str]:
+    if len(_LITERAL.findall(line)) >= 3:
+        inner = _LITERAL.sub("\n", line).replace("\\t", "\t").replace('\\"', '"')
+        yield from inner.split("\n")
+        return
+    starts = sorted({0, *(_head(line, found) for found in _START.finditer(line))})
+    frames = len(_FRAME.findall(line))
+    if len(starts) + frames < 3:
+        yield line
+        return
+    for begin, end in zip(starts, [*starts[1:], len(line)], strict=True):
+        if piece := line[begin:end].rstrip():
+            yield from _parts(piece)
+
+
+def _head(line: str, found: re.Match[str]) -> int:
+    """Where the line begins: blanks before a label belong to it where it is right-aligned."""
+    return found.start()
+
+
+def _parts(piece: str) -> Iterator[str]:
+    """A traceback's frames, its error, and a table's fields, each on its own line."""
+    if rule := _RULE.match(piece):
+        yield rule[1]
+        piece = piece[rule.end() :]
+    frames = list(_FRAME.finditer(piece))
+    if not frames:
+        yield from _fields(piece)
+        return
+    head = piece[: frames[0].start()].rstrip()
+    labelled = bool(re.match(rf"(?:\d{{1,4}}: )?(?:{_LABEL})?\s*$", head)) and bool(head)
+    if head and not labelled:
+        yield head
+    for number, frame in enumerate(frames):
+        stop = frames[number + 1].start() if number + 1 < len(frames) else len(piece)
+        rest = piece[frame.end() : stop].strip()
+        yield (head + frame[0] if labelled and not number else "  " + frame[0].strip())
+        last = number + 1 == len(frames)
+        error = next((e for e in _RAISED.finditer(rest) if not re.search(r"\b(?:raise|except|from)\s+$", rest[: e.start()])), None)
+        if error is None or not last:
+            if rest:
+                yield "    " + rest
+            continue
+        if code := rest[: error.start()].strip():
+            yield "    " + code
+        yield from _fields(rest[error.start() :])
+
+
+def _fields(piece: str) -> Iterator[str]:
+    if re.match(r"\s*\[\d+\]:\s+time\s+:", piece) or re.search(r"\brank\s{1,8}: \d+ \(local_rank", piece):
+        head, *fields = _FIELD.split(piece)
+        found = re.match(r"(\s*\[\d+\]:)\s+(time\s.*)$", head)
+        yield from (found[1], "  " + found[2]) if found else (head,)
+        yield from ("  " + field for field in fields)
+        return
+    raised = [e.start() for e in _RAISED.finditer(piece) if e.start() and piece[e.start() - 1].isspace()]
+    raised = [at for at in raised if not re.search(r"(?:[,:(=]|\b(?:raise|except|by|to|Caught|an?|the|from|of|with|got|and|or))\s+$", piece[:at])]
+    for begin, end in zip([0, *raised], [*raised, len(piece)], strict=True):
+        if part := piece[begin:end].rstrip():
+            yield part
+
+
+# ── hard wraps ───────────────────────────────────────────────────────────────────────────────
+
+_FRESH = re.compile(
+    rf"\s*$|\s*\d{{1,5}}: |\[\d+\]:? |\s{{2,}}\S|\s*(?:{_LABEL}|{_STAMP}|{_WORDS}|[=*#~_-]{{8}}|[IWEF]\d{{4}} |\[\s*\d+\.\d{{6}}\])"
+    rf'|\s*File "|(?:{_CLASS})(?:: |:?$)|[\w.-]{{2,40}}:\d+:\d+ \[|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b|[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:'
+)
+_NARROW, _WIDE = 60, 240
+
+
+def joined(rows: Sequence[Row]) -> list[Row] | None:
+    """Lines that a terminal cut at its width, inside words."""
+    lengths = Counter(len(line) for _, line in rows if line)
+    if not lengths:
+        return None
+    width = max(lengths)
+    if not _NARROW <= width <= _WIDE:
+        return None
+    full = [n for n in range(len(rows) - 1) if len(rows[n][1]) == width and not rows[n][1].endswith("  ")]
+    score = 0
+    shapes = set()
+    for n in full:
+        before, after = rows[n][1], rows[n + 1][1]
+        if _FRESH.match(after):
+            score -= 2
+            continue
+        shapes.add(re.sub(r"\d", "0", before))
+        # cut within a word or a number: a line of its own rarely begins with the second half of one
+        score += 2 if before[-1].isalnum() and re.match(r"[a-z0-9_]", after) else 1
+    around = sum(lengths[width - k] for k in range(2, 8))
+    if score < 4 or len(shapes) < 2 or len(full) < around / 3:
+        return None
+    stripped = not any(line.endswith(" ") for _, line in rows)
+    changed: list[Row] = []
+    room, last = False, 0
+    for number, line in rows:
+        if room and not _FRESH.match(line) and changed:
+            gap = " " * (width - last) if last < width else ""
+            changed[-1] = (changed[-1][0], changed[-1][1] + gap + line)
+        else:
+            changed.append((number, line))
+        last = len(line)
+        room = (last == width and not line.endswith("  ")) or (stripped and last == width - 1)
+    return [(number, line.rstrip()) for number, line in changed]

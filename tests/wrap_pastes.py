@@ -1,0 +1,140 @@
+"""What chats, viewers and terminals do to a log: each way as a function from the log's text to the paste.
+
+Run as a script it measures: `python tests/wrap_pastes.py [FOLDER...] [--show]` wraps every labelled log in each way and
+says how often the cause stays the same.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+Way = Callable[[str], str]
+FIXTURES = Path(__file__).parent / "fixtures"
+NOT_LOGS = {"truth.yaml", "job.sbatch", "scontrol.txt", "sacct.txt", "README.md", "notes.md"}
+
+
+def _lines(change: Callable[[int, str], str]) -> Way:
+    return lambda text: "\n".join(change(n, line) for n, line in enumerate(text.split("\n"), 1))
+
+
+def _cut(width: int, strip: bool = False) -> Way:
+    def cut(_: int, line: str) -> str:
+        line = line.expandtabs(8)
+        pieces = [line[at : at + width] for at in range(0, len(line), width)] or [""]
+        return "\n".join(piece.rstrip() if strip else piece for piece in pieces)
+
+    return _lines(cut)
+
+
+def _said(header: str, every: int = 14) -> Way:
+    """A chat's header above each message of some lines."""
+
+    def said(text: str) -> str:
+        lines = text.split("\n")
+        parts = ["\n".join(lines[at : at + every]) for at in range(0, len(lines), every)]
+        return "\n".join(f"{header.format(minute=n % 60)}\n{part}" for n, part in enumerate(parts))
+
+    return said
+
+
+def _fragments(text: str) -> str:
+    lines = text.split("\n")
+    third = max(1, len(lines) // 3)
+    parts = [lines[:third], lines[third : 2 * third], lines[2 * third :]]
+    blocks = ["```\n" + "\n".join(part) + "\n```" for part in parts]
+    return f"this is how it starts\n{blocks[0]}\nthen\n{blocks[1]}\nand at the end\n{blocks[2]}\nany idea?"
+
+
+def _tail(text: str) -> str:
+    """The last four fifths, from the middle of a line."""
+    return text[len(text) // 5 :]
+
+
+WAYS: dict[str, Way] = {
+    "fence": lambda text: f"```\n{text}\n```",
+    "fence-language": lambda text: f"```python\n{text}\n```",
+    "fence-unclosed": lambda text: f"My job died again:\n```\n{text}",
+    "fence-tilde": lambda text: f"~~~\n{text}\n~~~",
+    "fence-stuck": lambda text: f"```{text}```",
+    "backtick": lambda text: f"`{text}`",
+    "quote": _lines(lambda _, line: f"> {line}".rstrip()),
+    "quote-twice": _lines(lambda _, line: f">> {line}".rstrip()),
+    "quote-fence": lambda text: "> ```\n" + WAYS["quote"](text) + "\n> ```",
+    "html": lambda text: html.escape(text),
+    "html-slack": lambda text: text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"),
+    "nbsp": lambda text: text.replace("  ", "\u00a0 "),
+    "indent": _lines(lambda _, line: f"    {line}"),
+    "prompt": lambda text: f"(train) user@login01:~/runs$ tail -n 400 slurm-4242.out\n{text}\n(train) user@login01:~/runs$",
+    "prompt-dollar": lambda text: f"$ cat slurm-4242.out\n{text}",
+    "cat-n": _lines(lambda n, line: f"{n:6d}\t{line}"),
+    "less-N": _lines(lambda n, line: f"{n + 480:7d} {line}"),
+    "grep-n": _lines(lambda n, line: f"{n + 1200}:{line}"),
+    "bat": _lines(lambda n, line: f"{n:4d} │ {line}"),
+    "slack": _said("Ada Lovelace  10:{minute:02d} AM"),
+    "slack-two-lines": _said("Ada Lovelace\n  10:{minute:02d} AM"),
+    "discord": _said("ada — Today at 10:{minute:02d} AM"),
+    "discord-compact": _lines(lambda n, line: f"[10:{n % 60:02d} AM]ada: {line}"),
+    "teams": _said("[11/20 10:{minute:02d} AM] Lovelace, Ada"),
+    "teams-lines": _lines(lambda n, line: f"[10:{n % 60:02d} AM] Ada Lovelace: {line}"),
+    "irc": _lines(lambda n, line: f"10:{n % 60:02d} <ada> {line}"),
+    "wrap-80": _cut(80),
+    "wrap-100": _cut(100),
+    "wrap-120": _cut(120),
+    "wrap-97-stripped": _cut(97, strip=True),
+    "one-line": lambda text: text.replace("\n", " "),
+    "one-line-collapsed": lambda text: re.sub(r"\s+", " ", text),
+    "one-line-glued": lambda text: text.replace("\n", ""),
+    "one-line-escaped": lambda text: text.replace("\n", "\\n"),
+    "tail": _tail,
+    "fragments": _fragments,
+    "slack-fence-html": lambda text: WAYS["slack"]("```\n" + WAYS["html-slack"](text) + "\n```"),
+    "quote-wrap": lambda text: WAYS["quote"](WAYS["wrap-100"](text)),
+    "fence-numbers": lambda text: WAYS["fence"](WAYS["cat-n"](text)),
+}
+
+
+def logs(folder: Path) -> Iterator[tuple[str, str]]:
+    """(name, text) of each labelled case; a job's files stand one after another, as one would paste them."""
+    for truth in sorted(folder.rglob("truth.yaml")):
+        files = sorted(p for p in truth.parent.rglob("*") if p.is_file() and p.name not in NOT_LOGS)
+        data = [path.read_bytes() for path in files]
+        texts = [d.decode("utf-16" if d[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", "replace") for d in data]
+        text = "\n".join(texts).replace("\r\n", "\n").replace("\0", "").strip("\n")
+        if text and len(text) < 512 * 1024:
+            yield truth.parent.name, text
+
+
+def cause(text: str) -> str | None:
+    from slurmdoctor import diagnose
+
+    found = diagnose(text + "\n", redact="off")
+    return found.cause.id if found.cause else found.verdict
+
+
+def main(arguments: list[str]) -> None:
+    show = "--show" in arguments
+    chosen = [a.removeprefix("--way=") for a in arguments if a.startswith("--way=")] or list(WAYS)
+    folders = [Path(a) for a in arguments if not a.startswith("--")] or [FIXTURES]
+    cases = [case for folder in folders for case in logs(folder)]
+    plain = {name: cause(text) for name, text in cases}
+    total = same = 0
+    for way in chosen:
+        lost = []
+        for name, text in cases:
+            got = cause(WAYS[way](text))
+            if got != plain[name]:
+                lost.append(f"{name}: {plain[name]} became {got}")
+        same += len(cases) - len(lost)
+        total += len(cases)
+        print(f"{way:20} {len(cases) - len(lost):4}/{len(cases)}  {100 * (1 - len(lost) / len(cases)):5.1f} %")
+        if show:
+            print("".join(f"    {line}\n" for line in lost), end="")
+    print(f"{'all':20} {same:4}/{total}  {100 * same / total:5.1f} %")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
