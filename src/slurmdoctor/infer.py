@@ -409,6 +409,10 @@ def find_silent_culprit(finding: Finding, assembled: Assembled, timeline: Timeli
             finding.cause = "collective-timeout"
     if finding.suspicion is not None:
         finding.reasons.append(finding.suspicion.how)
+        told = [i for i in finding.same if i.main.origin.rank in finding.suspicion.ranks and i.report is None]
+        if told and finding.root is not None:
+            finding.same = (finding.root, *(i for i in finding.same if i is not told[0]))
+            finding.root = told[0]
 
 
 # ── 7. who was first ─────────────────────────────────────────────────────────────────────────

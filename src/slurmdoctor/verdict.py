@@ -112,7 +112,9 @@ def _evidence(finding: Finding, story: Timeline, lines: Lines) -> tuple[Evidence
     root = finding.root
     chosen: list[Event] = [] if root is None else [root.main, *(e for e in root.events if e is not root.main)]
     if root is not None:
-        chosen += [e for e in story.events if e.role == "confirmation" and e.cause == root.cause]
+        own = [i.main for i in finding.same if i.main.origin.rank == finding.origin.rank or i.report is not None]
+        chosen += own[:1]
+        chosen += [e for e in story.events if e.cause == root.cause and e.role in ("confirmation", "hint", "root")][:2]
     for incident in finding.cascade[:3]:
         chosen.append(incident.main)
     shown: list[Evidence] = []
