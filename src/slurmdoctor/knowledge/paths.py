@@ -10,6 +10,8 @@ from slurmdoctor.model import UserError
 
 SITE = Path("/etc/slurmdoctor/rules.d")
 VARIABLE = "SLURMDOCTOR_RULES"
+LINT = "lint"
+"""The folder of checks of batch scripts: another format (`slurmdoctor.script.checks`)."""
 
 
 def builtin() -> Path:
@@ -39,7 +41,7 @@ def files(folder: Path) -> list[Path]:
         return [folder]
     found = []
     for where, inner, names in os.walk(folder):
-        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        inner[:] = sorted(name for name in inner if not name.startswith(".") and name != LINT)
         found += [Path(where, name) for name in names if name.endswith((".yaml", ".yml")) and not name.startswith(".")]
     return sorted(found)
 
