@@ -45,9 +45,11 @@ fixes:
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small part of our catalogue: reading all of it for each mistake would take a minute."""
     folder = tmp_path_factory.mktemp("ours")
-    (folder / "memory").mkdir()
-    shutil.copy(builtin() / "formats.yaml", folder)
-    shutil.copy(builtin() / "memory" / "cuda-oom.yaml", folder / "memory")
+    part = ["memory/cuda-oom", "communication/peer-lost", "communication/collective-timeout", "scheduler/sigterm"]
+    for name in ("formats", *part):
+        file = folder / f"{name}.yaml"
+        file.parent.mkdir(exist_ok=True)
+        shutil.copy(builtin() / f"{name}.yaml", file)
     return folder
 
 

@@ -53,9 +53,7 @@ def find(name: str, known: Knowledge) -> Cause:
     if guess := nearest(name, [*known.causes, *(rule.id for rule in known.rules)]):
         raise UserError(f"there is no cause `{name}`", f"did you mean `{guess}`?")
     words = name.lower().replace("-", " ")
-    speaking = [
-        cause.id for cause in known.causes.values() if words in f"{cause.title} {cause.summary}".lower()
-    ]
+    speaking = [cause.id for cause in known.causes.values() if words in f"{cause.title} {cause.summary}".lower()]
     mend = f"{', '.join(speaking[:5])} speak of it" if speaking else "`slurmdoctor rules list` names them all"
     raise UserError(f"there is no cause `{name}`", mend)
 
@@ -101,10 +99,8 @@ def rows(cause: Cause, known: Knowledge, width: int = 100) -> Iterator[tuple[str
     """The page's lines, each with its style: title, faint, head, code or text."""
     width = max(40, min(width, 100))
     yield "title", heading(cause)
-    yield (
-        "faint",
-        f"{cause.id} · {cause.family} · usually ends as {', '.join(cause.exit_classes) or 'unknown'}",
-    )
+    about = f"{cause.id} · {cause.family} · usually ends as {', '.join(cause.exit_classes) or 'unknown'}"
+    yield from (("faint", line) for line in _wrapped(about, width, ""))
     for section in sections(cause, known):
         yield "text", ""
         yield "head", section.title

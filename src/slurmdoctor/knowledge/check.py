@@ -73,7 +73,7 @@ _TODO = {
 
 
 def _explains(file: RuleFile, knowledge: Knowledge, problems: Problems) -> None:
-    known = set(knowledge.causes) | templates.PLANNED
+    known = knowledge.causes.keys()
     for at, name in enumerate(file.cause["explains"] if file.cause else ()):
         if name not in known:
             mend = did_you_mean(name, known, "`slurmdoctor rules list` names all causes")

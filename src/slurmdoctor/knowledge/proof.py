@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from string import ascii_letters
 
 import regex
 
@@ -102,6 +103,7 @@ def _possible(watch: Watch, literal: str, texts: Sequence[str]) -> bool:
         at = min((text.find(other) for other in watch.literals if other in text), default=0)
         if found:
             tries.append((text[:at] + literal, min(found.start(), at)))
+    tries += [(letter + literal, 0) for letter in ascii_letters]  # `inished`, for `finished` and `Finished`
     for text, start in tries:
         part = compiled.match(text, start, partial=True, timeout=TIMEOUT)
         if part and part.end() == len(text):

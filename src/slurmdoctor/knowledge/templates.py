@@ -9,44 +9,9 @@ from slurmdoctor.knowledge.problems import Place, Problems, did_you_mean
 from slurmdoctor.knowledge.rulefile import RuleFile
 from slurmdoctor.model import Fix, Knowledge
 
-FACTS = {
-    "rank",
-    "local_rank",
-    "node",
-    "nodes",
-    "world_size",
-    "gpus_per_node",
-    "launcher",
-    "framework",
-    "job_id",
-}
-FACTS |= {"last_step", "silent_ranks", "attempts"}
+FACTS = {"rank", "local_rank", "node", "nodes", "world_size", "launcher", "framework", "last_step", "attempts"}
+FACTS |= {"silent_ranks"}
 """Those that slurmdoctor finds without a rule; facts.yaml adds its own."""
-# Until facts.yaml is there.
-FACTS |= {
-    "tp",
-    "pp",
-    "cp",
-    "ep",
-    "dp",
-    "num_experts",
-    "num_layers",
-    "num_heads",
-    "micro_batch",
-    "global_batch",
-}
-FACTS |= {"seq_length", "timeout_ms", "torch_version", "nccl_version", "master_port", "master_addr"}
-# Until every cause of the public contract has its file.
-_PLANNED = (
-    "cuda-oom host-oom shm-exhausted collective-timeout nccl-id-timeout nccl-init nccl-transport peer-lost "
-    "rendezvous-timeout address-in-use host-unreachable gloo-connect module-not-found library-not-found "
-    "command-not-found launcher-env nemo-home container gpu-visibility slurm-request slurm-step usage-error "
-    "parallelism cuda-max-connections checkpoint-mismatch checkpoint-corrupt fp8-mismatch tensor-mismatch "
-    "version-mismatch file-not-found permission-denied disk-full storage-io data-corrupt auth offline "
-    "gpu-fault cuda-error device-assert node-failure nan time-limit preempted cancelled sigterm segfault "
-    "bus-error abort killed data-worker hang python-error exit-code"
-)
-PLANNED = set(_PLANNED.split())
 SPECIAL = {"rule", "seen"}
 VALUES = {
     "launcher": {"srun", "torchrun", "accelerate", "deepspeed", "lightning", "submitit", "ray", "mpi"},
@@ -109,7 +74,7 @@ def _when(
             mend = did_you_mean(name, known | SPECIAL, _NAMES)
             problems.add(place, f"nothing tells `{name}`: the fix is never offered", mend)
             continue
-        allowed = {"rule": rules, "seen": set(knowledge.causes) | PLANNED, **VALUES}.get(name)
+        allowed = {"rule": rules, "seen": set(knowledge.causes), **VALUES}.get(name)
         for one in want if isinstance(want, tuple) else (want,):
             if allowed and not isinstance(one, bool) and one not in allowed:
                 mend = did_you_mean(str(one), allowed, f"known: {', '.join(sorted(allowed)[:12])}")

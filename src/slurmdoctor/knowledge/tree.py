@@ -16,6 +16,9 @@ from slurmdoctor.knowledge.problems import Place, Problems
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _TAG = "tag:yaml.org,2002:"
+_DEEPEST = 5000
+"""libyaml composes ten times as deep before it breaks the stack, and with it the process."""
+_KINDS = {"str", "int", "float", "bool", "null", "timestamp", "merge", "value"}
 _MENDS = (
     ("unknown escape character", "put a regex in single quotes: there a backslash is a backslash"),
     ("mapping values are not allowed", "quote the text: a colon with a blank after it begins a value"),
@@ -75,6 +78,20 @@ def read(data: bytes, file: str, problems: Problems) -> Tree | None:
         line = data.count(b"\n", 0, error.start) + 1
         problems.add(Place(file, line), "not UTF-8 text", "save the file as UTF-8")
         return None
+    if _depth(text) > _DEEPEST:
+        problems.add(Place(file), "lists are nested too deep", "a rule file needs no more than six levels")
+        return None
+    node = _composed(text, file, problems)
+    if node is None:
+        return None
+    try:
+        return _grow(node, file, problems, set())
+    except RecursionError:
+        problems.add(Place(file), "lists are nested too deep", "a rule file needs no more than six levels")
+        return None
+
+
+def _composed(text: str, file: str, problems: Problems) -> Any:
     try:
         node = yaml.compose(text, Loader=Loader)
     except yaml.MarkedYAMLError as error:
@@ -82,27 +99,30 @@ def read(data: bytes, file: str, problems: Problems) -> Tree | None:
         place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file)
         what = error.problem or error.context or "this is not YAML"
         problems.add(place, f"YAML cannot be read here: {what}", _mend(f"{error.context} {error.problem}"))
-        return None
     except yaml.reader.ReaderError as error:
         position = error.position if isinstance(error.position, int) else 0
-        line = text.count("\n", 0, position) + 1
-        problems.add(
-            Place(file, line),
-            "a control character stands in the text",
-            "write it as an escape, such as \\x1b",
-        )
-        return None
+        place = Place(file, text.count("\n", 0, position) + 1)
+        problems.add(place, "a control character stands in the text", "write it as an escape, such as \\x1b")
     except RecursionError:
         problems.add(Place(file), "lists are nested too deep", "a rule file needs no more than six levels")
-        return None
-    if node is None:
-        problems.add(
-            Place(file),
-            "the file is empty",
-            "begin with `cause:`; `slurmdoctor rules new NAME` writes a whole file",
-        )
-        return None
-    return _grow(node, file, problems, set())
+    else:
+        if node is None:
+            mend = "begin with `cause:`; `slurmdoctor rules new NAME` writes a whole file"
+            problems.add(Place(file), "the file is empty", mend)
+        return node
+    return None
+
+
+def _depth(text: str) -> int:
+    """How deep the text could nest at most; what stands in quotes counts too."""
+    depth = deepest = 0
+    for char in text:
+        if char in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif char in "]}":
+            depth = max(0, depth - 1)
+    return max(deepest, *(line.count("- ") + line.count("? ") for line in text.split("\n")))
 
 
 def _grow(node: Any, file: str, problems: Problems, seen: set[int]) -> Tree | None:
@@ -112,14 +132,15 @@ def _grow(node: Any, file: str, problems: Problems, seen: set[int]) -> Tree | No
         return None
     seen.add(id(node))
     if isinstance(node, yaml.ScalarNode):
-        if not node.tag.startswith(_TAG):
+        kind = node.tag.removeprefix(_TAG)
+        if kind not in _KINDS:
             problems.add(
                 place,
                 f"the tag `{node.tag}` means nothing here",
                 "remove it, or quote a text that begins with !",
             )
             return None
-        return Scalar(place, node.value, node.tag.removeprefix(_TAG), node.style in ("'", '"', "|", ">"))
+        return Scalar(place, node.value, kind, node.style in ("'", '"', "|", ">"))
     if isinstance(node, yaml.SequenceNode):
         rows = (_grow(item, file, problems, seen) for item in node.value)
         return Rows(place, tuple(row for row in rows if row is not None))

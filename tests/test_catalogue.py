@@ -1,0 +1,124 @@
+"""The rules themselves: every rule and example proven, every cause of the public contract described."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from slurmdoctor import events
+from slurmdoctor.knowledge import builtin
+from slurmdoctor.knowledge.check import check
+from slurmdoctor.knowledge.crosstalk import LAST_RESORT
+from slurmdoctor.knowledge.matching import admits, peeled, takes
+from slurmdoctor.knowledge.paths import files
+from slurmdoctor.knowledge.problems import shown
+from slurmdoctor.knowledge.read import read
+from slurmdoctor.knowledge.snippet import render
+from slurmdoctor.model import Cause, Rule
+
+# The public contract: causes are added to it; none is renamed or taken away.
+CONTRACT = {
+    "memory": "cuda-oom host-oom shm-exhausted",
+    "communication": "collective-timeout nccl-id-timeout nccl-init nccl-transport rendezvous-timeout address-in-use "
+    "host-unreachable gloo-connect peer-lost",
+    "launch": "module-not-found library-not-found command-not-found launcher-env nemo-home container gpu-visibility "
+    "slurm-request slurm-step",
+    "config": "usage-error parallelism cuda-max-connections checkpoint-mismatch checkpoint-corrupt fp8-mismatch "
+    "tensor-mismatch version-mismatch",
+    "storage": "file-not-found permission-denied disk-full storage-io data-corrupt",
+    "network": "auth offline",
+    "hardware": "gpu-fault cuda-error device-assert node-failure",
+    "numerics": "nan",
+    "scheduler": "time-limit preempted cancelled sigterm",
+    "process": "segfault bus-error abort killed data-worker hang python-error exit-code",
+}
+ROLES = {
+    "cascade": "nccl-id-timeout peer-lost sigterm exit-code",
+    "either": "collective-timeout nccl-transport rendezvous-timeout abort data-worker",
+}
+
+SHELF = read((builtin(),))
+KNOWN = SHELF.knowledge
+FILES = [shown(file) for file in files(builtin())]
+RULES = KNOWN.rules
+CAUSES = list(KNOWN.causes.values())
+MATCH = [pytest.param(rule, line, id=f"{rule.id}-{at}") for rule in RULES for at, line in enumerate(rule.match)]
+NO_MATCH = [pytest.param(rule, line, id=f"{rule.id}-{at}") for rule in RULES for at, line in enumerate(rule.no_match)]
+
+
+@cache
+def problems() -> dict[str, list[str]]:
+    """What `rules check` says, by file."""
+    told: dict[str, list[str]] = {}
+    for problem in check(SHELF):
+        told.setdefault(problem.place.file, []).append(render(problem))
+    return told
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: Path(file).stem)
+def test_rules_check_finds_nothing(file: str) -> None:
+    assert not problems().get(file, []), "\n\n".join(problems()[file])
+
+
+@pytest.mark.parametrize(("rule", "line"), MATCH)
+def test_an_example_is_taken_by_its_rule_as_a_diagnosis_takes_it(rule: Rule, line: str) -> None:
+    texts = peeled(line, KNOWN.formats)
+    assert takes(rule, line, texts)
+    assert any(events.captures_of(rule, text) is not None for text in texts)
+
+
+@pytest.mark.parametrize(("rule", "line"), NO_MATCH)
+def test_a_line_that_only_looks_alike_is_not_taken(rule: Rule, line: str) -> None:
+    texts = peeled(line, KNOWN.formats)
+    assert not takes(rule, line, texts)
+    assert not (admits(rule, line) and any(events.captures_of(rule, text) is not None for text in texts))
+
+
+@pytest.mark.parametrize(("family", "cause"), [(f, one) for f, many in CONTRACT.items() for one in many.split()])
+def test_every_cause_of_the_contract_has_its_file(family: str, cause: str) -> None:
+    assert (builtin() / family / f"{cause}.yaml").is_file()
+    described = KNOWN.causes[cause]
+    assert described.family == family
+    assert described.role == next((role for role, many in ROLES.items() if cause in many.split()), "root")
+
+
+def test_every_cause_is_of_the_contract() -> None:
+    assert KNOWN.causes.keys() == set(" ".join(CONTRACT.values()).split())
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)
+def test_a_cause_is_described_so_that_it_helps(cause: Cause) -> None:
+    assert cause.rules, "no rule"
+    assert all(rule.match for rule in cause.rules)
+    assert any(rule.no_match for rule in cause.rules), "no line that looks alike"
+    assert len(cause.summary) >= 120, "hardly an explanation"
+    assert cause.fixes, "no fix"
+    assert any(not fix.when for fix in cause.fixes), "no fix without conditions: some logs get none"
+    assert cause.exit_classes, "no exit class"
+    assert cause.falsepositives or cause.id in LAST_RESORT, "does not say when the line lies"
+    assert cause.references or cause.id in LAST_RESORT, "nowhere to read more"
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)
+def test_a_fix_is_a_sentence_in_the_imperative(cause: Cause) -> None:
+    for fix in cause.fixes:
+        first = fix.do.split()[0]
+        assert fix.do.endswith((".", "`", ")", "!")), f"no full stop: {fix.do}"
+        assert first[:1].isupper() or first[:1] in "{`'\"", f"no sentence: {fix.do}"
+        assert first.lower() not in ("you", "please", "consider", "maybe", "the", "this", "it"), (
+            f"no imperative: {fix.do}"
+        )
+        assert len(fix.do) <= 420, f"too long to read at night: {fix.do}"
+
+
+def test_titles_tell_causes_apart() -> None:
+    assert not [title for title, count in Counter(cause.title for cause in CAUSES).items() if count > 1]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_a_rule_names_the_program_that_prints_it(rule: Rule) -> None:
+    assert len(rule.source) >= 4
+    assert "TODO" not in rule.source

@@ -1,0 +1,158 @@
+"""`slurmdoctor explain` and docs/causes.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from slurmdoctor.cli.explain import explain
+from slurmdoctor.explain import find, rows, text
+from slurmdoctor.knowledge import builtin, load
+from slurmdoctor.knowledge.docs import markdown
+from slurmdoctor.model import Cause, Fix, Knowledge, Rule, UserError
+
+ROOT = Path(__file__).parents[1]
+TAPE = Cause(
+    id="tape",
+    family="storage",
+    title="lost the tape library",
+    role="root",
+    exit_classes=("python-error",),
+    explains=frozenset({"sigterm", "peer-lost"}),
+    retry="elsewhere",
+    summary="The tape library stopped,\nand the loader gave up.\n\nIt happens on Mondays.",
+    rules=(
+        Rule(
+            "tape/loader",
+            "tape",
+            "root",
+            "our loader >= 3",
+            ("tape",),
+            "tape",
+            match=("3: tape\tis gone " + "x" * 200,),
+        ),
+        Rule("tape/note", "tape", "hint", "our loader", ("tape",), "tape", match=("tape?",)),
+    ),
+    fixes=(
+        Fix(
+            "Move {tapes / 2} tapes; write {{0}}.",
+            "It has {slots}.",
+            {"tapes": True, "ep": False, "tp": "> 1"},
+            "https://example.org",
+        ),
+        Fix("Restart it.", when={"framework": ("nemo", "jax"), "rule": "tape/loader", "seen": "nan"}),
+    ),
+    verify=("Look at {node}.",),
+    falsepositives=("A cleaning day.",),
+    references=("https://example.org/tape",),
+)
+KNOWN = Knowledge(
+    {"tape": TAPE, "fire": Cause("fire", "f", "t", "root", (), frozenset({"tape"}), "as-is", "s", (), ())}, (), ()
+)
+
+PAGE = """\
+A rank lost the tape library
+tape · storage · usually ends as python-error
+
+What happens
+  The tape library stopped, and the loader gave up.
+  It happens on Mondays.
+
+How it shows
+  tape/loader: our loader >= 3
+    │ 3: tape is gone xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
+  tape/note: our loader
+    │ tape?
+    Often harmless; counts only when nothing better explains
+    the failure.
+
+How to make sure
+  1. Look at <node>.
+
+What to do
+  1. Move <tapes / 2> tapes; write {0}.
+     It has <slots>.
+     Offered where the log tells tapes, it does not tell ep
+     and tp > 1.
+     https://example.org
+  2. Restart it.
+     Offered where framework is nemo or jax, the rule is
+     tape/loader and nan is seen too.
+
+Submit again?
+  On other nodes: exclude those that failed.
+
+When the line lies
+  A cleaning day.
+
+In the chain of events
+  May start a failure.
+  Brings about: peer-lost, sigterm
+  May itself follow from: fire
+
+Read more
+  https://example.org/tape
+"""
+
+
+def test_the_page() -> None:
+    assert text(TAPE, KNOWN, 60) == PAGE
+
+
+@pytest.mark.parametrize("width", [1, 40, 80, 1000])
+def test_every_page_keeps_to_the_width(width: int) -> None:
+    known = load((builtin(),), cache=False)
+    for cause in known.causes.values():
+        for style, line in rows(cause, known, width):
+            longest = max(map(len, line.split()), default=0)  # a path or an address is not cut
+            assert style == "title" or len(line) <= max(40, min(width, 100), longest + 10), line
+
+
+def test_a_rule_leads_to_its_cause() -> None:
+    assert find("tape/loader", KNOWN) is TAPE
+
+
+@pytest.mark.parametrize(
+    ("name", "mend"),
+    [
+        ("taep", "did you mean `tape`?"),
+        ("mondays", "tape speak of it"),
+        ("zzz", "`slurmdoctor rules list` names them all"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest(name: str, mend: str) -> None:
+    with pytest.raises(UserError, match=f"there is no cause `{name}`") as error:
+        find(name, KNOWN)
+    assert error.value.mend == mend
+
+
+def test_the_command_prints_plain_text_into_a_pipe() -> None:
+    result = CliRunner().invoke(explain, ["cuda-oom"])
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("A rank ran out of GPU memory\ncuda-oom · memory")
+    assert "\x1b" not in result.output
+
+
+def test_the_command_knows_a_sites_causes(tmp_path: Path) -> None:
+    draft = (
+        (Path(__file__).parent / "bad_rules" / "short-literal.yaml")
+        .read_text()
+        .replace("['gone']", "['library is gone']")
+    )
+    (tmp_path / "short-literal.yaml").write_text(draft)
+    result = CliRunner().invoke(explain, ["site/short-literal", "--rules", str(tmp_path)])
+    assert "A rank lost the tape library" in result.output
+
+
+def test_the_catalogue_is_fresh() -> None:
+    """`make docs` makes it anew."""
+    assert (ROOT / "docs" / "causes.md").read_text() == markdown(load((builtin(),), cache=False))
+
+
+def test_the_catalogue_holds_every_cause() -> None:
+    made = markdown(KNOWN)
+    assert "| storage | [tape](#tape) | lost the tape library | 2 |" in made
+    assert "\n## tape\n" in made
+    assert "Move &lt;tapes / 2> tapes" in made

@@ -1,0 +1,369 @@
+"""Reading rule files: what they may say, how folders override each other, and the cache."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurmdoctor.knowledge import RuleError, builtin, cache, folders, load, paths
+from slurmdoctor.knowledge.problems import Place, Problems
+from slurmdoctor.knowledge.read import read
+from slurmdoctor.knowledge.rulefile import read_file
+from slurmdoctor.knowledge.tree import read as read_tree
+from slurmdoctor.model import Cause, Fix, Knowledge, LineFormat, Rule, Signal, UserError
+
+CAUSE = """\
+cause: {cause}
+title: lost the tape library
+role: root
+exit_classes: [python-error]
+explains: [sigterm]
+retry: after-fix
+summary: The tape library stopped, and the loader gave up.
+rules:
+  - id: {cause}/loader
+    source: our loader >= 3
+    literals: ['tape library is gone']
+    regex: 'tape library is gone(?: after (?P<seconds>\\d+) s)?'
+    on: line
+    examples: {{match: ['tape library is gone after 30 s'], no_match: ['tape library is back']}}
+fixes:
+  - when: {{framework: [megatron, nemo], ep: true, tp: 8}}
+    do: Restart it.
+"""
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Path:
+    """A catalogue of our own making: one cause, in its family."""
+    return put(tmp_path / "ours" / "storage" / "tape.yaml", CAUSE.format(cause="tape")).parents[1]
+
+
+def put(file: Path, text: str) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def plain(*folders: Path) -> Knowledge:
+    return load(folders, cache=False)
+
+
+def wrong(*folders: Path) -> list[str]:
+    with pytest.raises(RuleError) as error:
+        plain(*folders)
+    return str(error.value).splitlines()
+
+
+# ── what a file says ─────────────────────────────────────────────────────────────────────────
+
+
+def test_a_cause_is_read_whole(ours: Path) -> None:
+    cause = plain(ours).causes["tape"]
+    assert (cause.family, cause.title, cause.role) == ("storage", "lost the tape library", "root")
+    assert cause.explains == {"sigterm"}
+    rule = cause.rules[0]
+    assert (rule.cause, rule.role, rule.on) == ("tape", "root", "line")
+    assert rule.match == ("tape library is gone after 30 s",)
+    assert cause.fixes[0].when == {"framework": ("megatron", "nemo"), "ep": True, "tp": 8}
+
+
+def test_our_own_rules_are_read() -> None:
+    known = load((builtin(),), cache=False)
+    assert known.formats
+    assert known.signals
+    assert known.causes == dict(sorted(known.causes.items()))
+    assert all(rule.cause in known.causes for rule in known.rules)
+
+
+def test_a_fact_may_have_a_constant_value(tmp_path: Path) -> None:
+    examples = "examples: {match: [megatron]}"
+    entry = f"id: framework/megatron, literals: [megatron], regex: megatron, value: megatron, {examples}"
+    put(tmp_path / "facts.yaml", f"facts:\n  - {{{entry}}}\n")
+    (fact,) = plain(tmp_path).signals
+    assert (fact.kind, fact.value) == ("fact", "megatron")
+
+
+def test_labels_and_paths_are_read(tmp_path: Path) -> None:
+    put(
+        tmp_path / "formats.yaml",
+        "formats:\n  - {id: a, pattern: 'x(?P<rank>\\d)', lock: 0.5, samples: [{line: x3, rank: 3}]}\n",
+    )
+    (label,) = plain(tmp_path).formats
+    assert (label.lock, label.samples[0]["rank"]) == (0.5, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "mend"),
+    [
+        (b"\xff\xfe", "not UTF-8", "UTF-8"),
+        (b"", "empty", "rules new"),
+        (b"# nothing\n", "empty", "rules new"),
+        (b"- a\n- b\n", "must be a table", "cause:"),
+        (b"cause: a\n---\ncause: b\n", "another document", "one document"),
+        (b"cause: &x [*x]\n", "alias", "write it out"),
+        (b"rules: &r [a]\nfixes: *r\n", "alias", "write it out"),
+        (b"cause: !!python/object:os.system a\n", "tag", "remove it"),
+        (b"cause: a\x07b\n", "control character", "escape"),
+        (b"? [a, b]\n: c\n", "plain word", "quote"),
+        (b"casue: a\n", "no key `casue`", "did you mean `cause`?"),
+        (b"[" * 2000 + b"]" * 2000, "too deep", "six levels"),
+        (b"[" * 200_000, "too deep", "six levels"),
+        (b"- " * 200_000, "too deep", "six levels"),
+    ],
+)
+def test_what_is_no_rule_file_is_refused(tmp_path: Path, text: bytes, what: str, mend: str) -> None:
+    (tmp_path / "a.yaml").write_bytes(text)
+    told = wrong(tmp_path)
+    assert any(what in line and mend in line for line in told), told
+    assert all("a.yaml:" in line for line in told)
+
+
+@given(
+    st.text(alphabet=st.sampled_from("abc:-[]{}'\"#&*!|>?%@\n\t \\rulescause0"), max_size=80) | st.binary(max_size=60)
+)
+def test_no_text_breaks_the_reader(text: str | bytes) -> None:
+    data = text.encode() if isinstance(text, str) else text
+    problems = Problems()
+    tree = read_tree(data, "a.yaml", problems)
+    if tree is not None:
+        read_file(tree, problems)
+    assert all(isinstance(problem.place, Place) and problem.what and problem.mend for problem in problems)
+
+
+def test_all_mistakes_of_all_files_are_one_error(tmp_path: Path, ours: Path) -> None:
+    put(tmp_path / "site" / "one.yaml", "cause: site/one\n")
+    put(tmp_path / "site" / "two.yaml", CAUSE.format(cause="site/two").replace("role: root", "role: rot"))
+    told = wrong(ours, tmp_path / "site")
+    assert any(":1:1: a cause lacks `title`; add title:" in line for line in told)
+    assert any("two.yaml:3:7: `rot` is no value of `role`; did you mean `root`?" in line for line in told)
+    assert issubclass(RuleError, UserError)
+
+
+# ── folders over folders ─────────────────────────────────────────────────────────────────────
+
+
+def test_a_site_adds_a_cause_of_its_own(tmp_path: Path, ours: Path) -> None:
+    put(tmp_path / "site" / "deep" / "raid.yaml", CAUSE.format(cause="site/raid"))
+    known = plain(ours, tmp_path / "site")
+    assert known.causes["site/raid"].family == "site"
+    assert [rule.id for rule in known.rules] == ["site/raid/loader", "tape/loader"]
+
+
+def test_a_single_file_stands_for_a_folder(tmp_path: Path, ours: Path) -> None:
+    assert "site/raid" in plain(ours, put(tmp_path / "raid.yaml", CAUSE.format(cause="site/raid"))).causes
+
+
+def test_a_site_replaces_one_of_our_causes(tmp_path: Path, ours: Path) -> None:
+    put(tmp_path / "site" / "tape.yaml", CAUSE.format(cause="tape").replace("lost the", "missed the"))
+    cause = plain(ours, tmp_path / "site").causes["tape"]
+    assert (cause.title, cause.family) == ("missed the tape library", "storage")
+
+
+def test_a_site_extends_one_of_our_causes(tmp_path: Path, ours: Path) -> None:
+    examples = "examples: {match: [robot is stuck]}"
+    rule = f"id: tape/robot, source: robot, literals: [robot is stuck], regex: is stuck, {examples}"
+    text = f"cause: tape\nextends: true\nexplains: [peer-lost]\nrules: [{{{rule}}}]\nfixes: [{{do: Kick it.}}]\n"
+    put(tmp_path / "site" / "tape.yaml", text)
+    cause = plain(ours, tmp_path / "site").causes["tape"]
+    assert [(rule.id, rule.role) for rule in cause.rules] == [("tape/robot", "root"), ("tape/loader", "root")]
+    assert [fix.do for fix in cause.fixes] == ["Kick it.", "Restart it."]
+    assert cause.explains == {"sigterm", "peer-lost"}
+    assert cause.title == "lost the tape library"
+
+
+def test_a_site_silences_our_rules(tmp_path: Path, ours: Path) -> None:
+    put(tmp_path / "site" / "quiet.yaml", "silence: [tape/loader]\n")
+    assert plain(ours, tmp_path / "site").rules == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (CAUSE.format(cause="raid"), "did you mean|write cause: site/raid"),
+        ("cause: tap\nextends: true\n", "did you mean `tape`?"),
+        ("cause: site/tape\nextends: true\n", "which is not there; "),
+        ("cause: tape\nextends: true\ntitle: my own\n", "has no key `title`"),
+        ("silence: [tape/laoder]\n", "there is no rule `tape/laoder` to silence; did you mean `tape/loader`?"),
+        (CAUSE.format(cause="site/raid").replace("[sigterm]", "[site/raid]"), "explains itself"),
+    ],
+)
+def test_a_site_is_told_what_it_overrides_wrongly(tmp_path: Path, ours: Path, text: str, told: str) -> None:
+    name = text.split()[1].rpartition("/")[2] if text.startswith("cause") else "quiet"
+    put(tmp_path / "site" / f"{name}.yaml", text)
+    lines = wrong(ours, tmp_path / "site")
+    assert any(one in line for line in lines for one in told.split("|")), lines
+
+
+def test_one_cause_twice_in_a_folder_is_a_mistake(tmp_path: Path, ours: Path) -> None:
+    put(ours / "memory" / "tape.yaml", CAUSE.format(cause="tape"))
+    (told,) = wrong(ours)
+    assert "the cause `tape` is described a second time (first in " in told
+
+
+def test_a_rule_twice_is_a_mistake(ours: Path) -> None:
+    text = CAUSE.format(cause="tape")
+    rule = text[text.index("  - id:") : text.index("fixes:")]
+    put(ours / "storage" / "tape.yaml", text.replace("fixes:", rule + "fixes:"))
+    assert any("the rule `tape/loader` is described a second time" in line for line in wrong(ours))
+
+
+# ── where they lie ───────────────────────────────────────────────────────────────────────────
+
+
+def test_rules_lie_in_the_wheel_or_in_the_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "lib" / "slurmdoctor"
+    monkeypatch.setattr(paths, "__file__", str(package / "knowledge" / "paths.py"))
+    with pytest.raises(UserError, match="install it again"):
+        builtin()
+    put(tmp_path / "rules" / "formats.yaml", "")
+    assert builtin() == tmp_path / "rules"
+    put(package / "rules" / "formats.yaml", "")
+    assert builtin() == package / "rules"
+
+
+def test_folders_come_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["etc", "config/slurmdoctor/rules.d", "one", "two", "named"]
+    etc, user, one, two, named = (tmp_path / name for name in names)
+    for folder in (etc, user, one, two, named):
+        folder.mkdir(parents=True)
+    monkeypatch.setattr(paths, "SITE", etc)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("SLURMDOCTOR_RULES", f"{one}{os.pathsep}{two}")
+    assert folders([named, named]) == (builtin(), etc, user, one, two, named)
+
+
+def test_a_folder_that_is_not_there_is_told_where_it_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "SITE", tmp_path / "etc")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("SLURMDOCTOR_RULES", raising=False)
+    assert folders() == (builtin(),)
+    with pytest.raises(UserError, match=r"--rules names .*nowhere, which is not there"):
+        folders([tmp_path / "nowhere"])
+    monkeypatch.setenv("SLURMDOCTOR_RULES", str(tmp_path / "gone"))
+    with pytest.raises(UserError, match=r"SLURMDOCTOR_RULES names .*gone"):
+        folders()
+
+
+# ── the cache ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def kept(tmp_path: Path, ours: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache's folder, and rule files old enough to be cached."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "_SETTLED", -1e9)
+    return tmp_path / "cache" / "slurmdoctor"
+
+
+def test_the_second_time_the_rules_come_from_the_cache(kept: Path, ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = load((ours,))
+    (file,) = kept.glob("*.rules")
+    assert kept.stat().st_mode & 0o777 == 0o700
+    assert file.stat().st_mode & 0o777 == 0o600
+    monkeypatch.setattr("slurmdoctor.knowledge.read.read", None)
+    assert load((ours,)) == first
+
+
+def test_all_that_is_known_survives_the_cache(kept: Path) -> None:
+    known = read((builtin(),)).knowledge
+    cache.put("a", known)
+    again = cache.get("a")
+    assert again == known
+    assert again is not None
+    assert list(again.causes) == list(known.causes)
+
+
+def test_every_field_of_an_entry_is_kept(kept: Path) -> None:
+    rule = Rule("a/b", "a", "hint", "s", ("literal",), "x", "frame", ("m",), ("n",))
+    fix = Fix("do", "why", {"a": (1, True, 2.5, "x")}, "https://example.org")
+    cause = Cause(
+        "a", "f", "t", "root", ("killed",), frozenset({"b"}), "resume", "s", (rule,), (fix,), ("v",), ("p",), ("r",)
+    )
+    label = LineFormat("l", "p", 0.5, ({"line": "x", "rank": 3},), ("n",), "s", True)
+    signal = Signal("i", "fact", ("lit",), "r", ("m",), ("n",), "v", "s")
+    known = Knowledge({"a": cause}, (label,), (signal,), (replace(label, id="path"),))
+    cache.put("a", known)
+    assert cache.get("a") == known
+
+
+def test_a_changed_rule_file_is_read_again(kept: Path, ours: Path) -> None:
+    load((ours,))
+    file = ours / "storage" / "tape.yaml"
+    put(file, file.read_text().replace("lost the", "miss the"))
+    assert load((ours,)).causes["tape"].title == "miss the tape library"
+
+
+def test_a_file_that_may_still_change_is_not_cached(kept: Path, ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "_SETTLED", 60.0)
+    load((ours,))
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize("damage", [b"", b"\0" * 40, b"rubbish"])
+def test_a_damaged_cache_is_ignored(kept: Path, ours: Path, damage: bytes) -> None:
+    first = load((ours,))
+    (file,) = kept.glob("*.rules")
+    data = file.read_bytes()
+    file.write_bytes(data[: len(data) // 2] + damage)
+    assert load((ours,)) == first
+    assert file.read_bytes() == data
+
+
+def test_a_folder_that_others_may_write_to_is_no_cache(kept: Path, ours: Path) -> None:
+    load((ours,))
+    (file,) = kept.glob("*.rules")
+    kept.chmod(0o777)
+    key = file.stem
+    assert cache.get(key) is None
+    kept.chmod(0o700)
+    assert cache.get(key) is not None
+    file.chmod(0o666)
+    assert cache.get(key) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_belongs_to_another_user_is_no_cache(kept: Path, ours: Path) -> None:
+    load((ours,))
+    (file,) = kept.glob("*.rules")
+    os.chown(file, 65534, 65534)
+    assert cache.get(file.stem) is None
+    os.chown(kept, 65534, 65534)
+    assert load((ours,)).causes
+
+
+def test_a_link_in_the_cache_is_not_followed(kept: Path, ours: Path, tmp_path: Path) -> None:
+    load((ours,))
+    (file,) = kept.glob("*.rules")
+    file.rename(tmp_path / "elsewhere")
+    file.symlink_to(tmp_path / "elsewhere")
+    assert cache.get(file.stem) is None
+
+
+def test_without_a_cache_folder_all_works(ours: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(put(tmp_path / "file", "")))
+    monkeypatch.setattr(cache, "_SETTLED", -1e9)
+    assert load((ours,)).causes
+
+
+def test_old_caches_are_swept_away(kept: Path, ours: Path) -> None:
+    known = load((ours,))
+    for number in range(20):
+        cache.put(f"{number:032}", known)
+    assert len(list(kept.iterdir())) == 8
+
+
+def test_a_warm_cache_needs_neither_yaml_nor_regex(kept: Path, ours: Path) -> None:
+    load((ours,))
+    code = (
+        "import sys; from pathlib import Path; from slurmdoctor.knowledge import cache, load; cache._SETTLED = -1e9;"
+        f" load((Path({str(ours)!r}),)); print(sorted({{'yaml', 'regex', 'difflib', 'tempfile'}} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -1,0 +1,182 @@
+"""Fixes that fit the log: which are offered, in which order, with which numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurmdoctor.model import Cause, Fix, Remedy
+from slurmdoctor.remedies import choose, fill, names, verify
+
+
+def cause(*fixes: Fix, verify: tuple[str, ...] = ()) -> Cause:
+    return Cause("a", "f", "t", "root", (), frozenset(), "after-fix", "s", (), fixes, verify)
+
+
+def chosen(facts: dict[str, Any], *fixes: Fix) -> list[str]:
+    return [remedy.do for remedy in choose(cause(*fixes), facts)]
+
+
+@pytest.mark.parametrize(
+    ("when", "facts", "offered"),
+    [
+        ({}, {}, True),
+        ({"ep": True}, {"ep": 4}, True),
+        ({"ep": True}, {}, False),
+        ({"ep": True}, {"ep": None}, False),
+        ({"ep": True}, {"ep": ""}, False),
+        ({"rank": True}, {"rank": 0}, True),
+        ({"ep": False}, {}, True),
+        ({"ep": False}, {"ep": 4}, False),
+        ({"silent_ranks": False}, {"silent_ranks": ()}, True),
+        ({"rank": 0}, {"rank": 0}, True),
+        ({"rank": 0}, {}, False),
+        ({"ep": 4}, {"ep": "4"}, True),
+        ({"ep": 4}, {"ep": "4.0"}, True),
+        ({"ep": 4}, {"ep": 8}, False),
+        ({"ep": "> 1"}, {"ep": "8"}, True),
+        ({"ep": "> 1"}, {"ep": 1}, False),
+        ({"ep": ">=1"}, {"ep": 1}, True),
+        ({"ep": "< 10"}, {"ep": "many"}, False),
+        ({"ep": "< 10"}, {}, False),
+        ({"framework": ("nemo", "megatron")}, {"framework": "megatron"}, True),
+        ({"framework": ("nemo", "megatron")}, {"framework": "jax"}, False),
+        ({"framework": ("nemo", False)}, {}, True),
+        ({"seen": "nccl-id-timeout"}, {"seen": frozenset({"sigterm", "nccl-id-timeout"})}, True),
+        ({"seen": ("a", "b")}, {"seen": ["b"]}, True),
+        ({"seen": "nccl-id-timeout"}, {"seen": ["sigterm"]}, False),
+        ({"rule": "cuda-oom/torch"}, {"rule": "cuda-oom/torch"}, True),
+        ({"ep": True, "tp": 8}, {"ep": 4, "tp": 4}, False),
+    ],
+)
+def test_a_fix_is_offered_where_all_its_conditions_hold(
+    when: dict[str, Any], facts: dict[str, Any], offered: bool
+) -> None:
+    assert bool(chosen(facts, Fix("Mend it.", when=when))) is offered
+
+
+def test_the_most_specific_comes_first_then_the_order_of_the_file() -> None:
+    fixes = (
+        Fix("a"),
+        Fix("b", when={"x": True}),
+        Fix("c", when={"x": True, "y": False}),
+        Fix("d", when={"x": 1}),
+        Fix("e"),
+    )
+    assert chosen({"x": 1}, *fixes) == ["c", "b", "d"]
+    assert chosen({}, *fixes) == ["a", "e"]
+
+
+def test_a_fix_that_cannot_be_filled_makes_room_for_the_next() -> None:
+    fixes = (Fix("{missing}", when={"x": True}), Fix("a"), Fix("b {x / 0}"), Fix("c"), Fix("d"), Fix("e"))
+    assert chosen({"x": 1}, *fixes) == ["a", "c", "d"]
+
+
+def test_why_and_reference_come_along() -> None:
+    fix = Fix("Raise EP above {ep}.", "{ep} is too few", {}, "https://example.org")
+    assert choose(cause(fix), {"ep": 4}) == (Remedy("Raise EP above 4.", "4 is too few", "https://example.org"),)
+    assert choose(cause(Fix("Raise EP.", "{ep} is too few")), {}) == (Remedy("Raise EP.", None, None),)
+
+
+def test_verify_leaves_out_what_cannot_be_filled() -> None:
+    assert verify(cause(verify=("Look at {node}.", "Ask {nobody}.")), {"node": "gpu-7"}) == ("Look at gpu-7.",)
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("{num_experts / ep} experts", "64 experts"),
+        ("{num_experts / 3}", "85.3"),
+        ("{1 / 3}", "0.33"),
+        ("{1 / 300}", "0.00333"),
+        ("{timeout_ms / 60000} min", "10 min"),
+        ("{timeout_ms // 7 % 10} {-ep} {(ep + 1) * 2 - 1}", "4 -4 9"),
+        ("{ceil(num_experts / 7)} {floor(7.9)} {min(ep, 2)} {max(ep, 9)} {max(ep)}", "37 7 2 9 4"),
+        ("{requested}", "2.00 GiB"),
+        ("{memory}", "64.0"),
+        ("{memory * 2}", "128"),
+        ("{ranks}", "0-3, 7"),
+        ("{hosts}", "a, b"),
+        ("{rank}", "0"),
+        ("{big * 2}", "2469134"),
+        ("{thousands / 2}", "512"),
+        ("{{literally}} ${SLURM_JOB_ID} {node}", "{literally} ${SLURM_JOB_ID} gpu-7"),
+        ("no braces", "no braces"),
+    ],
+)
+def test_placeholders_are_printed_as_a_person_would(template: str, text: str) -> None:
+    facts = {"num_experts": "256", "ep": 4, "timeout_ms": "600000", "requested": "2.00 GiB", "memory": "64.0"}
+    facts |= {
+        "ranks": (7, 3, 2, 1, 0),
+        "hosts": ("a", "b"),
+        "rank": 0,
+        "node": "gpu-7",
+        "big": 1234567,
+        "thousands": "1,024",
+    }
+    assert fill(template, facts) == text
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{x}",
+        "{none}",
+        "{empty}",
+        "{flag}",
+        "{word * 2}",
+        "{ep / 0}",
+        "{ep % 0}",
+        "{nothing}",
+        "{many * many}",
+        "{huge / ep}",
+        "{ceil()}",
+    ],
+)
+def test_what_the_log_does_not_tell_cannot_be_filled(template: str) -> None:
+    facts = {
+        "none": None,
+        "empty": "",
+        "flag": True,
+        "word": "gpu",
+        "ep": 4,
+        "nothing": (),
+        "many": (1, 2),
+        "huge": 10**400,
+    }
+    assert fill(template, facts) is None
+
+
+@pytest.mark.parametrize(
+    ("template", "wrong"),
+    [
+        ("{a.b}", "neither a name nor arithmetic"),
+        ("{a[0]}", "neither"),
+        ("{__import__('os')}", "is not known"),
+        ("{a ** 9}", "neither"),
+        ("{'x' * 9}", "neither"),
+        ("{}", "neither"),
+        ("{a", "no partner"),
+        ("a}", "no partner"),
+        ("{a if b else c}", "neither"),
+        ("{True}", "neither"),
+        ("{min(a, key=b)}", "neither"),
+    ],
+)
+def test_anything_but_names_and_arithmetic_is_refused(template: str, wrong: str) -> None:
+    with pytest.raises(ValueError, match=wrong):
+        names(template)
+    assert fill(template, {"a": 3, "b": 1, "c": 1}) is None
+
+
+def test_the_names_that_a_template_needs() -> None:
+    assert names("{num_experts / max(ep, 2)} on {node}, ${HOME}") == {"num_experts", "ep", "node"}
+
+
+@given(st.text(alphabet="{}$abc+-*/% 0123456789.()'\"", max_size=40))
+def test_no_template_breaks_the_filling(template: str) -> None:
+    text = fill(template, {"a": 3, "b": "2.5", "c": "x"})
+    assert text is None or isinstance(text, str)

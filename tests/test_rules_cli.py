@@ -1,0 +1,165 @@
+"""The commands of `slurmdoctor rules`, as they are typed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from slurmdoctor.cli.rules import rules
+from slurmdoctor.knowledge.trial import Case, cases, run
+from slurmdoctor.model import Diagnosis, FirstFailure, NamedCause, UserError
+
+HERE = Path(__file__).parent
+LINE = "3: [rank3]: OSError: [Errno 5] raid controller gave up on '/scratch/p1/data.bin' after 30.5 s"
+
+
+@pytest.fixture(autouse=True)
+def no_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("SLURMDOCTOR_RULES", raising=False)
+
+
+def typed(*words: object) -> Result:
+    return CliRunner().invoke(rules, [str(word) for word in words])
+
+
+def test_list_names_causes_by_family() -> None:
+    printed = typed("list").output
+    assert printed.index("communication\n") < printed.index("  nccl-init ") < printed.index("memory\n")
+    assert "  cuda-oom               root " in printed
+
+
+def test_list_as_json_names_every_rule() -> None:
+    (oom,) = [row for row in json.loads(typed("list", "--format", "json").output) if row["id"] == "cuda-oom"]
+    assert (oom["family"], oom["role"]) == ("memory", "root")
+    assert any(rule["id"] == "cuda-oom/torch" and "PyTorch" in rule["source"] for rule in oom["rules"])
+
+
+def test_list_shows_a_sites_own(tmp_path: Path) -> None:
+    text = (HERE / "bad_rules" / "short-literal.yaml").read_text().replace("['gone']", "['library is gone']")
+    (tmp_path / "short-literal.yaml").write_text(text)
+    assert "site/short-literal" in typed("list", "--rules", tmp_path).output
+
+
+def test_check_exits_1_for_problems_and_0_without() -> None:
+    bad = typed("check", HERE / "bad_rules" / "short-literal.yaml")
+    assert bad.exit_code == 1
+    assert bad.output.endswith("1 problem in 1 file\n")
+    assert typed("check", HERE / "bad_rules" / "nowhere.yaml").exit_code == 2
+
+
+def test_a_newcomers_way_from_a_line_to_a_rule_that_works(tmp_path: Path) -> None:
+    """CONTRIBUTING.md, followed to the letter."""
+    made = typed("new", "our-raid", "--line", LINE, "--folder", tmp_path)
+    assert made.exit_code == 0, made.output
+    assert "5 things to do:" in made.output
+    file = tmp_path / "our-raid.yaml"
+    assert typed("check", file).exit_code == 1
+    text = file.read_text()
+    for draft, written in (
+        ("title: TODO", "title: lost the scratch array"),
+        ("TODO What happens and why, in a few plain sentences.", "The array's controller gave up, and reads fail."),
+        ("TODO the program that prints it, and since which version", "our raid driver >= 2"),
+        ("TODO What to do, as an imperative sentence.", "Ask the operators to look at the array."),
+        ("why: TODO", "why: Its disks are not the job's."),
+    ):
+        assert draft in text
+        text = text.replace(draft, written)
+    file.write_text(text)
+    checked = typed("check", file)
+    assert checked.exit_code == 0, checked.output
+    assert checked.output.startswith("1 file, 1 pattern, 1 example: all proven in ")
+    log = tmp_path / "job.log"
+    log.write_text(f"3: Traceback (most recent call last):\n{LINE}\n")
+    command = [sys.executable, "-m", "slurmdoctor", "diagnose", str(log), "--rules", str(tmp_path), "--format", "json"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert json.loads(printed)["cause"]["id"] == "site/our-raid"
+
+
+def test_new_never_overwrites(tmp_path: Path) -> None:
+    typed("new", "our-raid", "--folder", tmp_path)
+    again = typed("new", "our-raid", "--folder", tmp_path)
+    assert isinstance(again.exception, UserError)
+    assert "is there already" in str(again.exception)
+
+
+@pytest.mark.parametrize("name", ["Our Raid", "our_raid", "../raid", "", "site/a/b"])
+def test_new_wants_a_plain_name(tmp_path: Path, name: str) -> None:
+    assert isinstance(typed("new", name, "--folder", tmp_path).exception, UserError)
+    assert list(tmp_path.iterdir()) == []
+
+
+# ── rules test ───────────────────────────────────────────────────────────────────────────────
+
+
+def case(folder: Path, name: str, truth: str, log: str = "") -> None:
+    (folder / name).mkdir(parents=True)
+    (folder / name / "truth.yaml").write_text(truth)
+    (folder / name / "job.log").write_text(log)
+
+
+def verdict(cause: str | None, rank: int | None = None) -> Diagnosis:
+    if cause is None:
+        return Diagnosis("no-failure")
+    return Diagnosis("failed", NamedCause(cause, "f", "t", None, "high"), FirstFailure(rank=rank))
+
+
+def test_precision_and_recall(tmp_path: Path) -> None:
+    case(tmp_path, "a", "{failed: true, cause: cuda-oom, rank: 3, rank_certain: true}")
+    case(tmp_path, "b", "{failed: true, cause: cuda-oom, also: [nccl-init], rank: 3, rank_certain: false}")
+    case(tmp_path, "c", "{failed: true, cause: nan, rank: 3}")
+    case(tmp_path, "d", "{failed: false}")
+    case(tmp_path, "e", "{failed: false}")
+    said = {"a": ("cuda-oom", 1), "b": ("nccl-init", 0), "c": ("cuda-oom", 3), "d": (None, None), "e": ("nan", 0)}
+
+    def diagnose(logs: Sequence[Path]) -> Diagnosis:
+        (log,) = logs
+        return verdict(*said[log.parent.name])
+
+    trial = run(list(cases(tmp_path)), diagnose)
+    assert (trial.recall("cuda-oom"), trial.precision("cuda-oom")) == (1.0, 2 / 3)
+    assert (trial.recall("nan"), trial.precision("nan")) == (0.0, 0.0)
+    assert (trial.recall("(healthy)"), trial.precision("(healthy)")) == (0.5, 1.0)
+    assert (trial.ranks, trial.ranks_right) == (2, 1)
+    assert [miss.case.folder.name for miss in trial.misses] == ["a", "c", "e"]
+
+
+def test_test_tells_what_was_wrong(tmp_path: Path) -> None:
+    oom = (
+        "Traceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    )
+    case(tmp_path, "right", "{failed: true, cause: cuda-oom}", oom)
+    assert typed("test", tmp_path).exit_code == 0
+    case(tmp_path, "wrong", "{failed: true, cause: nan}", oom)
+    result = typed("test", tmp_path)
+    assert result.exit_code == 1
+    assert "  wrong: said cuda-oom, truth nan\n" in result.output
+    assert "1 of 2 causes and 0 of 0 ranks right" in result.output
+    told = json.loads(typed("test", tmp_path, "--format", "json").output)
+    assert told["causes"]["nan"] == {"cases": 1, "recall": 0.0, "precision": None}
+
+
+@pytest.mark.parametrize("truth", ["[]", "{failed: true}", "cause: cuda-oom", "{failed: true, cause: [", "failed: {a}"])
+def test_a_truth_that_says_nothing_is_refused(tmp_path: Path, truth: str) -> None:
+    case(tmp_path, "a", truth)
+    with pytest.raises(UserError, match=r"truth\.yaml is no truth of a case"):
+        list(cases(tmp_path))
+
+
+def test_a_folder_without_cases_is_refused(tmp_path: Path) -> None:
+    assert isinstance(typed("test", tmp_path).exception, UserError)
+
+
+def test_side_files_are_not_the_log(tmp_path: Path) -> None:
+    case(tmp_path, "a", "{failed: false}")
+    shutil.copy(HERE / "test_rules_cli.py", tmp_path / "a" / "job.sbatch")
+    (found,) = cases(tmp_path)
+    assert isinstance(found, Case)
+    assert [log.name for log in found.logs()] == ["job.log"]
