@@ -23,6 +23,7 @@ _LOST_ESCAPE = regex.compile(r"\[(?:\d{1,2}(?:;\d{1,3})*)m")
 _UNLABELLED = regex.compile(r"\s*$|srun: |slurmstepd|\s*(?:\^|~)+\s*$|={10,}|-{10,}|```")
 _TIME_FORMATS = frozenset({"iso-time", "syslog", "clock"})
 _MAX_LABELS = 8
+_MOST_BEGINNINGS = 20_000
 ASSUMED_YEAR = 2000
 """Stamps without a year are placed in this one (a leap year) unless the log names its year elsewhere."""
 
@@ -43,6 +44,22 @@ class Traits:
 @lru_cache(maxsize=256)
 def _compiled(pattern: str) -> regex.Pattern[str]:
     return regex.compile(pattern)
+
+
+_BEGINNINGS: dict[int, tuple[Sequence[LineFormat], dict[str, tuple[LineFormat, ...]]]] = {}
+
+
+def _beginning(head: str, formats: Sequence[LineFormat]) -> tuple[LineFormat, ...]:
+    """The formats that a text with these first characters can have: a few of many, and each line asks several times."""
+    known = _BEGINNINGS.get(id(formats))
+    if known is None or known[0] is not formats:
+        known = _BEGINNINGS[id(formats)] = (formats, {})
+    able = known[1].get(head)
+    if able is None:
+        able = tuple(f for f in formats if len(head) < 4 or _compiled(f.pattern).match(head, partial=True))
+        if len(known[1]) < _MOST_BEGINNINGS:
+            known[1][head] = able
+    return able
 
 
 def clean(line: str) -> str:
@@ -66,7 +83,7 @@ def peel(line: str, formats: Sequence[LineFormat], traits: Traits | None = None)
     ranks: list[int] = []
     after_time = False
     for _ in range(_MAX_LABELS):
-        for form in formats:
+        for form in _beginning(text[:4], formats):
             if form.lock and traits is not None and form.id not in traits.locked:
                 continue
             if form.id == "level-word" and not after_time:
@@ -188,7 +205,7 @@ def _year(line: str) -> int | None:
 # ── time stamps ──────────────────────────────────────────────────────────────────────────────
 
 _ISO = regex.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?")
-_GLOG = regex.compile(r"(\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d+)")
+_GLOG = regex.compile(r"(\d{1,2})-?(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d+))?")
 _SYSLOG = regex.compile(r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?: (\d{4}))?")
 _CLOCK = regex.compile(r"(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
