@@ -12,17 +12,16 @@ from slurmdoctor.lines import Line, Lines
 from slurmdoctor.maps import RankMaps
 from slurmdoctor.model import Event, Knowledge, Origin, Role, Rule, Signal
 from slurmdoctor.origins import of_path
+from slurmdoctor.patterns import captures
 from slurmdoctor.scan import Confirm, Scan, Watch
 from slurmdoctor.shapes import digits_matter
-from slurmdoctor.tally import Said, Sighting, Writer
+from slurmdoctor.tally import Said, Sighting
 from slurmdoctor.tracebacks import Traceback, exception_of
 from slurmdoctor.witnesses import Report
 
 KEEP = 4
 KEEP_LIST = 6000
 """Places kept of lines that come once a node or task, whatever label they carry."""
-PATTERN_SECONDS = 0.5
-"""No pattern may take longer on one line; one that does is treated as not matching."""
 
 TRACEBACK = (b"Traceback (most recent call last)",)
 EXCEPTION = (b"Error: ", b"Exception: ", b"Error\n", b"Interrupt\n", b"AssertionError", b"Error:\n")
@@ -100,7 +99,7 @@ def confirmer(served: Sequence[object], lines_of: Callable[[int, bytes], tuple[O
         if isinstance(what, Rule):
             return None if captures_of(what, text_of(source, line)) is None else ""
         if isinstance(what, Signal):
-            return None if _search(what.regex, text_of(source, line)) is None else ""
+            return None if captures(what.regex, text_of(source, line)) is None else ""
         if what == "exception":
             found = exception_of(text_of(source, line))
             return None if found is None else f"{found[0]}: {_words(found[1])}"
@@ -143,19 +142,11 @@ def captures_of(rule: Rule, text: str) -> Mapping[str, str] | None:
         text = tracebacks.undecorated(text)
         # an executor's error around the child's: `InductorError: FileNotFoundError: ...`
         inner = (exception_of(text, strict=False) or ("", ""))[1]
-        found = _search(rule.regex, text)
-        return found if found is not None or exception_of(inner) is None else _search(rule.regex, inner)
+        found = captures(rule.regex, text)
+        return found if found is not None or exception_of(inner) is None else captures(rule.regex, inner)
     if rule.on == "frame" and not text.lstrip(" |").startswith("File "):
         return None
-    return _search(rule.regex, text)
-
-
-def _search(pattern: str, text: str) -> Mapping[str, str] | None:
-    try:
-        found = regex.search(pattern, text, timeout=PATTERN_SECONDS)
-    except TimeoutError:
-        return None
-    return None if found is None else {k: v for k, v in found.groupdict().items() if v is not None}
+    return captures(rule.regex, text)
 
 
 def assemble(scan: Scan, lines: Lines, served: Sequence[object], knowledge: Knowledge) -> Assembled:
@@ -184,7 +175,7 @@ def assemble(scan: Scan, lines: Lines, served: Sequence[object], knowledge: Know
             if event := rule_event(what, line, lines, count):
                 rule_events.setdefault((source, offset), []).append(event)
         elif isinstance(what, Signal):
-            found = _search(what.regex, line.text)
+            found = captures(what.regex, line.text)
             if found is not None:
                 result.marks.append(Mark(what, line, lines.order(source, offset), found))
         elif what == "traceback":
@@ -256,17 +247,14 @@ def _add_tracebacks(
         group = linked or max(result.chains, default=0) + 1
         if trace.leads_to:
             chained_to[writer] = group
-        if trace.harmless or trace.in_thread and where in taken:
+        if trace.harmless or (trace.in_thread and where in taken):
             taken.add(where)
             rule_events.pop(where, None)
             continue
         result.chains.setdefault(group, []).append(trace)
         inside = _events_inside(trace, rule_events, lines)
         for place in inside:
-            rule_events[place] = [
-                replace(e, group=group, traceback=_shown(trace), origin=_spawned(e.origin, trace))
-                for e in rule_events[place]
-            ]
+            rule_events[place] = [_in_traceback(e, trace, group, lines) for e in rule_events[place]]
         if where in taken:
             continue
         taken.add(where)
@@ -329,6 +317,14 @@ def lines_label_same(events: Sequence[Event], trace: Traceback, lines: Lines) ->
     """Whether the events' lines come from the traceback's writer."""
     hit = events[0].hit
     return lines.at(hit.source, hit.offset).label == trace.header.label
+
+
+def _in_traceback(event: Event, trace: Traceback, group: int, lines: Lines) -> Event:
+    """The event as its traceback's: what a frame gives away is shown by the exception's own line."""
+    assert trace.exception is not None
+    if event.hit.offset < trace.exception.offset:
+        event = replace(event, hit=lines.hit(trace.exception))
+    return replace(event, group=group, traceback=_shown(trace), origin=_spawned(event.origin, trace))
 
 
 def _spawned(origin: Origin, trace: Traceback) -> Origin:

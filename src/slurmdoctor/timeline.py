@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-import regex
-
+from slurmdoctor import steps
 from slurmdoctor.events import Assembled, Mark
 from slurmdoctor.lines import Lines
 from slurmdoctor.model import Event, Signal
+from slurmdoctor.steps import Course, Progress
 from slurmdoctor.witnesses import Report
 
 Order = Literal["timestamps", "file", "unknown"]
 
-LOOK_AHEAD = 1024 * 1024
-"""How far after an event progress is looked for."""
-SMALL = 8 * 1024 * 1024
-"""A job whose logs are smaller than this is searched for progress from end to end."""
 NEAR = 6
 """Lines after an event within which `attempt 2/5 succeeded` or `PASSED` speaks of it."""
+_NEAR_BYTES = 64 * 1024
 TICK = 1.0
 """Seconds within which two stamps of two clocks do not tell what came first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """One step made by one writer."""
-
-    source: int
-    offset: int
-    order: int
-    rank: int | None
-    label: bytes
-    step: int | None
-    steps: int | None
-    time: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +47,15 @@ class Timeline:
 
 def build(assembled: Assembled, lines: Lines, signals: Sequence[Signal]) -> Timeline:
     """Cut into attempts, mark what was survived, and order what is left."""
-    progress = find_progress(assembled, lines, signals)
+    progress = steps.find(assembled.events, lines, signals)
     cuts = _cuts(assembled, lines, progress)
     finished = next((m for m in reversed(assembled.marks) if m.signal.kind == "finished"), None)
-    events = [replace(e, survived=_survived(e, assembled, lines, progress)) for e in assembled.events]
+    course = Course(progress)
+    marks: dict[int, list[Mark]] = {}
+    for mark in assembled.marks:
+        if mark.signal.kind == "survived":
+            marks.setdefault(mark.line.source, []).append(mark)
+    events = [replace(e, survived=_survived(e, marks.get(e.hit.source, ()), lines, course)) for e in assembled.events]
     last, attempts = _last_failed(events, assembled.reports, cuts, lines)
     low, high = last
     here = [e for e in events if low <= e.order < high]
@@ -85,105 +74,21 @@ def build(assembled: Assembled, lines: Lines, signals: Sequence[Signal]) -> Time
     )
 
 
-# ── progress ─────────────────────────────────────────────────────────────────────────────────
+# ── what was survived ────────────────────────────────────────────────────────────────────────
 
 
-def find_progress(assembled: Assembled, lines: Lines, signals: Sequence[Signal]) -> list[Progress]:
-    """Steps made: everywhere in a small job, else around the events and at each log's end."""
-    patterns = [s for s in signals if s.kind == "progress"]
-    total = sum(source.length for source in lines.sources)
-    found: list[Progress] = []
-    for number, source in enumerate(lines.sources):
-        if total <= SMALL:
-            spans = [(0, source.length)]
-        else:
-            starts = sorted({e.hit.offset for e in _beginners(assembled.events, number)})
-            spans = _joined(
-                [(s - LOOK_AHEAD // 4, s + LOOK_AHEAD) for s in starts] + [(source.length - LOOK_AHEAD, source.length)]
-            )
-        for start, end in spans:
-            found += _progress_in(lines, number, max(0, start), min(end, source.length), patterns)
-    found.sort(key=lambda p: p.order)
-    return found
-
-
-def _beginners(events: Sequence[Event], source: int) -> list[Event]:
-    """The few events that could be a root: the places where it matters what came after."""
-    chosen = [e for e in events if e.hit.source == source and e.role in ("root", "either", "confirmation")]
-    return chosen[:24] + chosen[-24:]
-
-
-def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    result: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if result and start <= result[-1][1]:
-            result[-1] = (result[-1][0], max(end, result[-1][1]))
-        else:
-            result.append((start, end))
-    return result
-
-
-def _progress_in(lines: Lines, source: int, start: int, end: int, patterns: Sequence[Signal]) -> list[Progress]:
-    data = lines.text(source, start, end - start)
-    literals = sorted({x for s in patterns for x in s.literals}, key=len)
-    admit = regex.compile("|".join(regex.escape(x) for x in literals).encode())
-    found: list[Progress] = []
-    at = 0
-    while hit := admit.search(data, at):
-        begin = max(data.rfind(b"\n", 0, hit.start()), data.rfind(b"\r", 0, hit.start())) + 1
-        stop = data.find(b"\n", hit.end())
-        stop = len(data) if stop < 0 else stop
-        back = data.find(b"\r", hit.end(), stop)
-        stop = back if back >= 0 else stop
-        at = stop + 1
-        if stop - begin > 4096:
-            continue
-        origin, text = lines.peeled(source, data[begin:stop])
-        for signal in patterns:
-            if step := regex.search(signal.regex, text, timeout=0.5):
-                groups = step.groupdict()
-                number = groups.get("step")
-                steps = groups.get("steps")
-                label = lines.label(source, data[begin : begin + 160])
-                found.append(
-                    Progress(
-                        source,
-                        start + begin,
-                        lines.order(source, start + begin),
-                        origin.rank,
-                        label,
-                        int(number) if number else None,
-                        int(steps) if steps else None,
-                        origin.time,
-                    )  # fmt: skip
-                )
-                break
-    return found
-
-
-def _survived(event: Event, assembled: Assembled, lines: Lines, progress: Sequence[Progress]) -> bool:
-    """Whether the rank, or the whole job, went on after the event."""
+def _survived(event: Event, marks: Sequence[Mark], lines: Lines, course: Course) -> bool:
+    """Whether the rank, or the whole job, went on after the event. `marks` are the `survived` ones of its source."""
     source = event.hit.source
-    last = max((p.offset for p in progress if p.source == source), default=-1)
-    marks = [m for m in assembled.marks if m.signal.kind == "survived" and m.line.source == source and m.order >= event.order]
-    if not marks and last < event.hit.offset:
+    after = bisect_left(marks, event.order, key=lambda mark: mark.order)
+    if after == len(marks) and course.last(source) < event.hit.offset:
         return False
     line = lines.at(source, event.hit.offset)
-    if marks:
-        near = {event.hit.offset, *(after.offset for after in lines.after(line, NEAR))}
-        if marks[0].line.offset in near:
+    if after < len(marks) and marks[after].order - event.order < _NEAR_BYTES:
+        near = {event.hit.offset, *(line.offset for line in lines.after(line, NEAR))}
+        if marks[after].line.offset in near:
             return True
-    later = [p for p in progress if p.source == source and p.offset > event.hit.offset]
-    if event.origin.time is not None:
-        later = [p for p in later if p.time is None or p.time > event.origin.time]
-    own = [
-        p for p in later if (p.rank is not None and p.rank == event.origin.rank) or (p.label and p.label == line.label)
-    ]
-    if own:
-        return True
-    others = {(p.rank, p.step) for p in later}
-    # without labels, or from ranks that cannot go on alone: several steps, not one that was on its way to the pipe
-    return len(others) >= (2 if event.origin.rank is None and not line.label else 4)
+    return course.went_on(event, line.label)
 
 
 # ── attempts ─────────────────────────────────────────────────────────────────────────────────
