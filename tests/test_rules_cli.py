@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -81,6 +82,19 @@ def test_a_newcomers_way_from_a_line_to_a_rule_that_works(tmp_path: Path) -> Non
     command = [sys.executable, "-m", "slurmdoctor", "diagnose", str(log), "--rules", str(tmp_path), "--format", "json"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert json.loads(printed)["cause"]["id"] == "site/our-raid"
+
+
+def test_what_contributing_shows_is_proven(tmp_path: Path) -> None:
+    page = (HERE.parent / "CONTRIBUTING.md").read_text()
+    (shown,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "lost-tape.yaml").write_text(shown)
+    checked = typed("check", tmp_path / "lost-tape.yaml").output
+    assert checked.startswith("1 file, 1 pattern, 2 examples: all proven in "), checked
+    (command,) = re.findall(r"rules new lost-tape --line '(.*)'", page)
+    drafted = typed("new", "lost-tape", "--line", command, "--folder", tmp_path / "draft").output
+    assert drafted.replace(f"{tmp_path}/draft/", "").splitlines()[:2] == re.findall(
+        r"^(?:lost-tape.yaml is|  line 2:).*", page, re.M
+    )
 
 
 def test_new_never_overwrites(tmp_path: Path) -> None:

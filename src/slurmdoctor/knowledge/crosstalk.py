@@ -2,58 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from slurmdoctor.knowledge.matching import peeled, takes
+from slurmdoctor.knowledge.matching import admits, peeled, takes
 from slurmdoctor.knowledge.problems import Place, Problems
 from slurmdoctor.knowledge.read import Shelf
-from slurmdoctor.model import Knowledge, Rule
+from slurmdoctor.model import Knowledge, LineFormat, Rule
 
 LAST_RESORT = frozenset({"python-error", "exit-code"})
 """By their definition they take what no other cause fits."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Example:
     rule: Rule
     line: str
-    texts: tuple[str, ...]
     place: Place
+    texts: tuple[str, ...] | None = None
+    """The line without its labels, once a rule's literal asked for it."""
+
+    def taken_by(self, rule: Rule, formats: Sequence[LineFormat]) -> bool:
+        if not admits(rule, self.line):
+            return False
+        if self.texts is None:
+            self.texts = peeled(self.line, formats)
+        try:
+            return takes(rule, self.line, self.texts)
+        except TimeoutError:  # told where the pattern's speed is checked
+            return False
 
 
 def crosstalk(shelf: Shelf, wanted: set[str], problems: Problems) -> None:
     """Told at the example where its file is among the wanted, else at the rule that takes it."""
-    rules = [(rule, tree.at("regex")) for file in shelf.files for rule, tree in file.rules]
-    in_use = {rule.id for rule in shelf.knowledge.rules}
+    known = shelf.knowledge
+    in_use = {rule.id for rule in known.rules}
+    rules = [(rule, tree.at("regex")) for file in shelf.files for rule, tree in file.rules if rule.id in in_use]
+    ours = [(rule, place) for rule, place in rules if place.file in wanted]
+    mend = "narrow one of the two, or let the cause that brings the other about name it in `explains`"
     for example in _examples(shelf):
-        for rule, place in rules:
-            if rule.id not in in_use or _may_share(rule, example.rule, shelf.knowledge):
+        here = example.place.file in wanted
+        for rule, place in rules if here else ours:
+            if _may_share(rule, example.rule, known) or not example.taken_by(rule, known.formats):
                 continue
-            if not {place.file, example.place.file} & wanted or not _takes(rule, example):
-                continue
-            mend = "narrow one of the two, or let the cause that brings the other about name it in `explains`"
-            if example.place.file in wanted:
+            if here:
                 what = f"this example of `{example.rule.cause}` is also taken by the rule `{rule.id}`"
                 problems.add(example.place, what, mend)
             else:
-                what = f"`{rule.id}` also takes an example of `{example.rule.id}`: `{example.line[:90].strip()}`"
-                problems.add(place, what, mend)
+                line = example.line[:90].strip()
+                problems.add(place, f"`{rule.id}` also takes an example of `{example.rule.id}`: `{line}`", mend)
 
 
 def _examples(shelf: Shelf) -> Iterator[Example]:
-    formats = shelf.knowledge.formats
     for file in shelf.files:
         for rule, tree in file.rules:
             for at, line in enumerate(rule.match):
-                yield Example(rule, line, peeled(line, formats), tree.at("examples", "match", at))
-
-
-def _takes(rule: Rule, example: Example) -> bool:
-    try:
-        return takes(rule, example.line, example.texts)
-    except TimeoutError:  # told where the pattern's speed is checked
-        return False
+                yield Example(rule, line, tree.at("examples", "match", at))
 
 
 def _may_share(one: Rule, other: Rule, knowledge: Knowledge) -> bool:
