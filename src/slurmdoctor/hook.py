@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from slurmdoctor.model import UserError
-from slurmdoctor.script.plan import step_outputs
+from slurmdoctor.script.plan import plan, step_outputs
 from slurmdoctor.slurm import query
 from slurmdoctor.slurm.job import Job, read_text
 from slurmdoctor.slurm.logs import find
@@ -104,7 +104,9 @@ def inside(status: int, shell_pid: int, script_file: str | None) -> tuple[Job, s
         with contextlib.suppress(Exception):
             from slurmdoctor.script.parse import parse
 
-            script = parse(read_text(script_file), Path(script_file).name)
+            script = parse(read_text(script_file), record.name or Path(script_file).name)
+            window = plan(script, {}).facts.get("signal_seconds")
+            record = replace(record, warned_before=window if isinstance(window, int) else None)
     found: list[str] = shell_outputs(shell_pid)
     from_slurm, missing = find(record, step_outputs(script) if script else ())
     found += [file for file in from_slurm if file not in map(os.path.realpath, found)]

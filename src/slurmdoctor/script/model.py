@@ -39,12 +39,11 @@ class Command:
     """Files that its output is redirected to."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Assignments before it: `NCCL_DEBUG=INFO python ...`."""
-    inside: tuple[Command, ...] = ()
-    """Commands of a string handed to `bash -c`, or of a wrapper's argument."""
     depth: int = 0
     """0: runs in the script itself; more: in a string that another shell runs."""
     function: str | None = None
-    subshell: bool = False
+    parent: Command | None = None
+    """The command whose string this stands in."""
 
     @property
     def name(self) -> str:
@@ -67,6 +66,8 @@ class Assignment:
     exported: bool = False
     depth: int = 0
     double_quoted: bool = False
+    likely: str = ""
+    """The value, or the default that counts where the job's environment does not say otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,8 @@ class Script:
     """`errexit`, `pipefail`, `nounset`, as `set` turns them on."""
     broken: tuple[int, ...] = ()
     """Lines that the parser could not take."""
+    early: tuple[tuple[str, int], ...] = ()
+    """Per-task variables that the batch shell fills in before a step could: (name, line)."""
 
     def directive(self, name: str) -> Directive | None:
         """The one that counts: of several, Slurm takes the last."""

@@ -1,19 +1,79 @@
-"""What the script adds to a diagnosis: sizes that the log does not tell, and the line to change."""
+"""What the script adds to a diagnosis: sizes that the log does not tell, and the line to change. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from slurmdoctor.model import Diagnosis
+from slurmdoctor.model import Diagnosis, Remedy
+from slurmdoctor.script.checks import load
+from slurmdoctor.script.lint import Mistake, complete, lint
 from slurmdoctor.script.model import Script
+from slurmdoctor.script.plan import plan
+
+_FACTS = (
+    "tp",
+    "pp",
+    "cp",
+    "ep",
+    "num_experts",
+    "num_heads",
+    "num_layers",
+    "micro_batch",
+    "global_batch",
+    "seq_length",
+    "nodes",
+    "gpus_per_node",
+    "tasks_per_node",
+    "nproc",
+    "time_min",
+    "mem_gib",
+    "signal_seconds",
+    "launcher",
+)
+_PROVES = frozenset({"address-in-use", "nemo-home", "parallelism", "cuda-max-connections", "container", "slurm-step"})
+"""Causes that a mistake in the script explains whole, so that the verdict is sure."""
+_OF_THE_END = frozenset({"background-left", "after-exec"})
+"""Mistakes that matter to a time limit only where the work was done before it."""
+_HIDES = frozenset({"exit-status-in-pipe", "exit-status-lost"})
+MOST = 2
 
 
 def facts(script: Script, known: Mapping[str, Any]) -> dict[str, Any]:
     """Facts of the script that the log does not tell."""
-    return {}
+    told = complete(plan(script, load()[1]), script).facts
+    found = {name: told[name] for name in _FACTS if isinstance(told.get(name), (int, float, str))}
+    if told.get("fixed_port"):
+        found["master_port"] = told["fixed_port"]
+    return {name: value for name, value in found.items() if known.get(name) is None}
 
 
 def sharpen(diagnosis: Diagnosis, script: Script) -> Diagnosis:
     """Prove the cause by the script where it can, and name the line to change first."""
-    return diagnosis
+    if diagnosis.verdict != "failed" or diagnosis.cause is None:
+        return diagnosis
+    mistakes = lint(script)
+    cause = diagnosis.cause.id
+    fitting = [m for m in mistakes if cause in m.causes and m.level != "note" and _applies(m, diagnosis)][:MOST]
+    hiding = [m for m in mistakes if m.check in _HIDES and _hidden(diagnosis)][:1]
+    if not fitting and not hiding:
+        return diagnosis
+    name = script.name.rpartition("/")[2]
+    reasons = [f"{name}:{m.line}: {m.says}" for m in (*fitting, *hiding)]
+    first = [Remedy(f"{name}:{m.line}: {m.mend}", f"{m.says}. {m.why}") for m in fitting]
+    last = [Remedy(f"{name}:{m.line}: {m.mend}", m.why) for m in hiding]
+    named = diagnosis.cause
+    if cause in _PROVES and any(m.level == "error" for m in fitting):
+        named = replace(named, confidence="high")
+    return replace(
+        diagnosis, cause=named, reasons=(*diagnosis.reasons, *reasons), fixes=(*first, *diagnosis.fixes, *last)
+    )
+
+
+def _applies(mistake: Mistake, diagnosis: Diagnosis) -> bool:
+    return mistake.check not in _OF_THE_END or diagnosis.facts.get("ended") == "finished"
+
+
+def _hidden(diagnosis: Diagnosis) -> bool:
+    return diagnosis.facts.get("script_ended") == 0

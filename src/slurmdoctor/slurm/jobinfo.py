@@ -118,6 +118,8 @@ class JobInfo:
     """What the job's own shell saw, where a footer handed it over."""
     running_children: tuple[str, ...] = ()
     """Programs that still ran when the shell ended, where a footer looked."""
+    warned_before: int | None = None
+    """Seconds before the limit at which the script asks for a signal (`--signal=B:USR1@120`)."""
     siblings: tuple[str, ...] = ()
     """Other failed tasks of the array, or other components."""
     quotes: Mapping[str, Quote] = field(default_factory=dict)

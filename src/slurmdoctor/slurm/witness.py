@@ -74,8 +74,10 @@ def weigh(finding: Finding, story: Timeline, job: JobInfo) -> None:
 
 def _state(job: JobInfo) -> str | None:
     """The job's state; in a footer the script's own end, which Slurm has not booked yet."""
-    if job.exit_status is None or job.state not in (None, "RUNNING"):
+    if job.exit_status is None or job.state not in (None, "RUNNING", "COMPLETING"):
         return job.state
+    if job.state == "COMPLETING":  # Slurm is ending it: its log has the line that says why
+        return "TIMEOUT" if job.reason == "TimeLimit" else None
     return "COMPLETED" if job.exit_status == 0 and not job.running_children else "FAILED"
 
 
@@ -325,9 +327,8 @@ def _signalled(finding: Finding, story: Timeline, job: JobInfo) -> None:
     """The script ended while srun still ran: a signal ended it, as `--signal=B:...` sends one before the limit."""
     left = job.time_limit - job.elapsed if job.time_limit is not None and job.elapsed is not None else None
     said = f"the script was ended by a signal: its {job.running_children[0]} was still running"
-    near = (
-        left is not None and job.time_limit is not None and left < max(660, job.time_limit * 0.1) and job.time_limit > 0
-    )
+    # Slurm sends the signal up to a minute early
+    near = left is not None and job.warned_before is not None and left <= job.warned_before + 90
     if finding.verdict == "failed" and not _only_noise(finding) and finding.cause not in _BARE:
         finding.reasons.append(said)
         return
@@ -416,6 +417,7 @@ def facts(job: JobInfo, story: Timeline) -> dict[str, Any]:
         "req_mem_gib": round(job.req_mem / 2**30, 1) if job.req_mem else None,
         "max_rss_gib": round(job.max_rss / 2**30, 1) if job.max_rss else None,
         "restarts": job.restarts or None,
+        "script_ended": 0 if _state(job) == "COMPLETED" else None,
         "cancelled_by": job.cancelled_by,
     }
     return {key: value for key, value in found.items() if value is not None}

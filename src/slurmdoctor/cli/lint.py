@@ -1,0 +1,34 @@
+"""`slurmdoctor lint`: what is wrong with a batch script, before it is sent."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from slurmdoctor.script.report import FORMATS
+
+
+@click.command()
+@click.argument("scripts", nargs=-1, required=True, metavar="SCRIPT...")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the findings.")
+def lint(scripts: tuple[str, ...], form: str) -> None:
+    """Check batch scripts before they are sent: each finding with its line, why, and how to mend it.
+
+    SCRIPT is a file, or - for standard input. Exit status: 0 nothing is wrong (notes do not count), 1 something is,
+    2 the call was bad.
+    """
+    from slurmdoctor.script import report
+    from slurmdoctor.script.lint import lint as check
+    from slurmdoctor.script.lint import wrong
+    from slurmdoctor.script.parse import parse
+    from slurmdoctor.slurm.job import read_text
+
+    found = []
+    for name in scripts:
+        text = sys.stdin.buffer.read().decode("utf-8", "replace") if name == "-" else read_text(name)
+        shown = "<stdin>" if name == "-" else name
+        found.append((shown, check(parse(text, shown))))
+    click.echo(report.render(found, form), nl=False)
+    if any(wrong(mistakes) for _, mistakes in found):
+        raise click.exceptions.Exit(1)
