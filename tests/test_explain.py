@@ -154,5 +154,5 @@ def test_the_catalogue_is_fresh() -> None:
 def test_the_catalogue_holds_every_cause() -> None:
     made = markdown(KNOWN)
     assert "| storage | [tape](#tape) | lost the tape library | 2 |" in made
-    assert "\n## tape\n" in made
+    assert "\n### tape\n" in made
     assert "Move &lt;tapes / 2> tapes" in made

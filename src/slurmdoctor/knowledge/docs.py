@@ -21,6 +21,9 @@ What a log fills in stands in `<angle brackets>`.
 """
 
 
+_LONGEST = 160
+
+
 def markdown(known: Knowledge) -> str:
     return "\n".join(_lines(known)).rstrip() + "\n"
 
@@ -33,13 +36,13 @@ def _lines(known: Knowledge) -> Iterator[str]:
     for cause in causes:
         yield f"| {cause.family} | [{cause.id}](#{cause.id}) | {_cell(cause.title)} | {len(cause.rules)} |"
     for family, members in groupby(causes, key=lambda cause: cause.family):
-        yield f"\n# {family.capitalize()}"
+        yield f"\n## {family.capitalize()}"
         for cause in members:
             yield from _cause(cause, known)
 
 
 def _cause(cause: Cause, known: Knowledge) -> Iterator[str]:
-    yield f"\n## {cause.id}\n"
+    yield f"\n### {cause.id}\n"
     ends = ", ".join(f"`{one}`" for one in cause.exit_classes) or "`unknown`"
     yield f"**{_plain(heading(cause))}.** Role: {cause.role}. Usually ends as {ends}."
     for section in sections(cause, known):
@@ -48,19 +51,21 @@ def _cause(cause: Cause, known: Knowledge) -> Iterator[str]:
 
 def _section(section: Section) -> Iterator[str]:
     yield f"\n**{section.title}**\n"
+    prose = section.title == "What happens" or (len(section.entries) == 1 and not section.numbered)
     for number, entry in enumerate(section.entries, 1):
-        if entry.line is not None:
-            name, _, source = entry.text.partition(": ")
+        mark = f"{number}. " if section.numbered else "" if prose else "- "
+        name, _, source = entry.text.partition(": ")
+        if entry.line is None:
+            yield mark + _plain(entry.text)
+            yield from (f"{' ' * len(mark)}<br>{_plain(note)}" for note in entry.notes)
+        else:
             yield f"- `{name}`: {_plain('. '.join((source, *entry.notes)))}"
-            yield f"\n  ```text\n  {entry.line.strip()}\n  ```"
-            continue
-        single = len(section.entries) == 1 and not section.numbered
-        mark = f"{number}. " if section.numbered else "" if single or section.title == "What happens" else "- "
-        yield mark + _plain(entry.text)
-        for note in entry.notes:
-            yield f"{' ' * len(mark)}<br>{_plain(note)}"
-        if section.title == "What happens":
+        if prose and number < len(section.entries):
             yield ""
+    lines = [entry.line.strip() for entry in section.entries if entry.line is not None]
+    if lines:
+        cut = (line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…" for line in lines)
+        yield "\n```text\n" + "\n".join(cut) + "\n```"
 
 
 def _plain(text: str) -> str:

@@ -10,7 +10,7 @@ from slurmdoctor.knowledge.rulefile import RuleFile
 from slurmdoctor.model import Fix, Knowledge
 
 FACTS = {"rank", "local_rank", "node", "nodes", "world_size", "launcher", "framework", "last_step", "attempts"}
-FACTS |= {"silent_ranks"}
+FACTS |= {"silent_ranks", "odd_ranks", "all_entered", "stands_in"}
 """Those that slurmdoctor finds without a rule; facts.yaml adds its own."""
 SPECIAL = {"rule", "seen"}
 VALUES = {
