@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import regex
@@ -91,30 +91,21 @@ def watches(knowledge: Knowledge) -> tuple[list[Watch], list[object]]:
     return found, served
 
 
-def confirmer(served: Sequence[object], lines_of: Callable[[int, bytes], tuple[Origin, str]]) -> Confirm:
+def confirmer(served: Sequence[object]) -> Confirm:
     """The scan's question: does this line really say what the watch looks for?"""
 
-    def confirm(watch: int, source: int, line: bytes) -> str | None:
+    def confirm(watch: int, line: bytes, text: str) -> str | None:
         what = served[watch]
         if isinstance(what, Rule):
-            return None if captures_of(what, text_of(source, line)) is None else ""
+            return None if captures_of(what, text) is None else ""
         if isinstance(what, Signal):
-            return None if captures(what.regex, text_of(source, line)) is None else ""
+            return None if captures(what.regex, text) is None else ""
         if what == "exception":
-            found = exception_of(text_of(source, line))
+            found = exception_of(text)
             return None if found is None else f"{found[0]}: {_words(found[1])}"
         if what == "collective":
             return "timeout" if collectives.LITERALS[0] in line else "status"
         return ""
-
-    last: tuple[int, bytes, str] = (-1, b"", "")
-
-    def text_of(source: int, line: bytes) -> str:
-        """The same line is asked about by several watches in turn."""
-        nonlocal last
-        if last[0] != source or last[1] != line:
-            last = (source, line, lines_of(source, line)[1])
-        return last[2]
 
     return confirm
 

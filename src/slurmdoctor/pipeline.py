@@ -64,10 +64,12 @@ def examine(
     """The verdict on opened sources."""
     traits = learn(sources, knowledge)
     watches, served = events.watches(knowledge)
-    confirm = events.confirmer(
-        served, lambda number, line: origins.peel(line.decode("utf-8", "replace"), knowledge.formats, traits[number])
-    )
-    seen = scan(sources, watches, confirm, [labeller(t.locked, t.label_is_node) for t in traits])
+
+    def text_of(number: int, line: bytes) -> str:
+        return origins.peel(line.decode("utf-8", "replace"), knowledge.formats, traits[number])[1]
+
+    labellers = [labeller(t.locked, t.label_is_node) for t in traits]
+    seen = scan(sources, watches, text_of, events.confirmer(served), labellers)
     lines = Lines(sources, seen, knowledge.formats, traits)
     assembled = events.assemble(seen, lines, served, knowledge)
     story = timeline.build(assembled, lines, knowledge.signals)

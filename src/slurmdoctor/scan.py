@@ -21,6 +21,8 @@ LONG_LINE = 16 * 1024
 WINDOW = 4 * 1024
 _MOST_SHAPES = 16 * 1024 * 1024
 """Bytes of shapes to remember; then they are learnt anew."""
+_MOST_TEXTS = 64
+"""Texts of a shape to remember whose digits matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,10 @@ class Watch:
     """Whether two lines that differ in digits only may differ in what they say to it."""
 
 
-Confirm = Callable[[int, int, bytes], "str | None"]
-"""(watch, source, line) -> None where the line does not say what the watch looks for, else its kind: mostly empty."""
+Peel = Callable[[int, bytes], str]
+"""(source, line) -> the line without its labels."""
+Confirm = Callable[[int, bytes, str], "str | None"]
+"""(watch, line, peeled line) -> None where it does not say what the watch looks for, else its kind: mostly empty."""
 
 
 @dataclass(slots=True)
@@ -57,6 +61,7 @@ class Scan:
 def scan(
     sources: Sequence[Source],
     watches: Sequence[Watch],
+    peel: Peel,
     confirm: Confirm,
     labellers: Sequence[Labeller],
     block_size: int | None = None,
@@ -67,7 +72,7 @@ def scan(
     result = Scan()
     groups: list[tuple[int, Group]] = []
     for number, source in enumerate(sources):
-        reader = Reader(literals, watches, confirm, labellers[number], number)
+        reader = Reader(literals, watches, peel, confirm, labellers[number], number)
         reader.read(source.blocks(block_size) if block_size else source.blocks())
         source.lines = reader.lines
         result.line_index.append((reader.offsets, reader.counts))
@@ -97,18 +102,28 @@ class Plan:
     label: tuple[int, int, int, int]
     group: Group | None
     """None where they say nothing."""
+    text: int
+    """Where the text behind all labels begins; -1 where that is not to be told from the shape."""
     exact: dict[bytes, Group | None] | None
-    """Where digits matter: the same for each text after the label."""
+    """Where digits matter: the same for each text."""
 
 
 class Reader:
     """Reads one source, or a part of it."""
 
     def __init__(
-        self, literals: Literals, watches: Sequence[Watch], confirm: Confirm, label: Labeller, source: int
+        self,
+        literals: Literals,
+        watches: Sequence[Watch],
+        peel: Peel,
+        confirm: Confirm,
+        label: Labeller,
+        source: int,
     ) -> None:
         self._search, self._users, self._unshapely = literals.search, literals.users, literals.unshapely
         self._watches = watches
+        self._peel = peel
+        self._shapely = not all(watch.digits for watch in watches)
         self._confirm = confirm
         self._label = label
         self._source = source
@@ -196,7 +211,7 @@ class Reader:
             until = cut + 1 if whole else cut
             line = data[start:cut]
             if not whole:
-                group, label = self._group(self._confirmed(self._wanted(hits, at, until), line)), b""
+                group, label = self._group(self._confirmed(self._wanted(hits, at, until), line, self._peel(self._source, line))), b""
             else:
                 shape = line.translate(DIGITS)
                 plan = self._plans.get(shape) or self._new_plan(line, shape, hits, at, until)
@@ -212,11 +227,14 @@ class Reader:
         """Confirm the first line of a shape."""
         wanted = self._wanted(hits, number, stop)
         touchy = [w for w in wanted if self._watches[w].digits]
-        pairs = self._confirmed([w for w in wanted if not self._watches[w].digits], line)
+        text = self._peel(self._source, line)
+        pairs = self._confirmed([w for w in wanted if not self._watches[w].digits], line, text)
+        tail = text.encode()
+        begin = len(line) - len(tail) if self._shapely and line.endswith(tail) else -1
         exact: dict[bytes, Group | None] | None = None
         if touchy or any(literal in shape for literal in self._unshapely):
             exact = {}
-        plan = Plan(self._label.span(line), self._group(pairs), exact)
+        plan = Plan(self._label.span(line), self._group(pairs), begin, exact)
         self._remembered += len(shape)
         if self._remembered > _MOST_SHAPES:
             self._plans.clear()
@@ -224,23 +242,19 @@ class Reader:
         self._plans[shape] = plan
         return plan
 
-    def _by_text(
-        self, plan: Plan, line: bytes, hits: Hits, number: int, stop: int
-    ) -> Group | None:
+    def _by_text(self, plan: Plan, line: bytes, hits: Hits, number: int, stop: int) -> Group | None:
         """What a line says in which digits matter."""
         exact = plan.exact
         assert exact is not None
-        text = line[max(plan.label[1], plan.label[3]) :]
-        if text in exact:
-            return exact[text]
+        tail = line[plan.text :] if plan.text >= 0 else line
+        if tail in exact:
+            return exact[tail]
         touchy = [w for w in self._wanted(hits, number, stop) if self._watches[w].digits]
-        pairs = self._confirmed(touchy, line)
+        text = tail.decode("utf-8", "replace") if plan.text >= 0 else self._peel(self._source, line)
+        pairs = self._confirmed(touchy, line, text)
         group = self._group(sorted({*pairs, *(plan.group.pairs if plan.group else ())}))
-        self._remembered += len(text)
-        if self._remembered > _MOST_SHAPES:
-            self._plans.clear()
-            self._remembered = 0
-        exact[text] = group
+        if len(exact) < _MOST_TEXTS:
+            exact[tail] = group
         return group
 
     def _wanted(self, hits: Hits, number: int, stop: int) -> list[int]:
@@ -253,8 +267,8 @@ class Reader:
             wanted.update(self._users[literal])
         return sorted(wanted)
 
-    def _confirmed(self, watches: Iterable[int], line: bytes) -> list[Pair]:
-        return [(w, kind) for w in watches if (kind := self._confirm(w, self._source, line)) is not None]
+    def _confirmed(self, watches: Iterable[int], line: bytes, text: str) -> list[Pair]:
+        return [(w, kind) for w in watches if (kind := self._confirm(w, line, text)) is not None]
 
     def _group(self, pairs: Sequence[Pair]) -> Group | None:
         if not pairs:
