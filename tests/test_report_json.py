@@ -50,6 +50,7 @@ def test_the_contract_of_the_house() -> None:
         "class": "python-error",
         "step_code": 143,
         "how": "torchelastic table",
+        "meaning": None,
     }
     assert said["first_failure"]["rank"] == 13
     assert said["cascade"][0]["first"] == {"file": "job.log", "line": 48300, "time": None}

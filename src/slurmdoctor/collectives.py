@@ -63,6 +63,8 @@ class Suspicion:
     confidence: Confidence
     seq: int | None = None
     op: str | None = None
+    stands_in: str | None = None
+    """Where stack dumps show the suspect, in words."""
 
 
 def read(line: Line, order: int) -> Work | None:

@@ -329,7 +329,7 @@ def hear_last_words(finding: Finding, timeline: Timeline) -> None:
         origin = replace(last.origin, rank=rank if last.origin.rank is None else last.origin.rank)
         event = replace(last, origin=origin)
         finding.root = Incident(event, (event,), silent.report if silent else None)
-        finding.reasons.append("a warning that is often harmless is the last thing that it said")
+        finding.reasons.append("no error of its own: the last telling line before its end names the cause")
 
 
 def _unexplained(
@@ -394,7 +394,7 @@ def find_silent_culprit(finding: Finding, assembled: Assembled, timeline: Timeli
         ranks, usual = odd
         where = assembled.dumps[ranks[0]]
         how = f"rank {ranges(ranks)} stands in {where.innermost} while the others stand in {usual}"
-        finding.suspicion = Suspicion("behind", ranks, tuple(assembled.dumps), how, "medium")
+        finding.suspicion = Suspicion("behind", ranks, tuple(assembled.dumps), how, "medium", stands_in=where.innermost)
     elif finding.root is not None and finding.root.cause != "hang":
         seen = {w.rank for w in works} | maps.seen | set(maps.node_of)
         world = range(maps.world_size) if maps.world_size else range(max(seen) + 1) if seen else ()
@@ -617,13 +617,13 @@ def name_exit(finding: Finding, timeline: Timeline, maps: RankMaps, causes: Mapp
     codes = [r.death.code for r in timeline.reports if r.witness == "srun" and r.death.code]
     finding.step_code = max(codes) if codes else None
     if root is not None and root.report is not None:
-        finding.death, finding.death_how = root.report.death, f"{root.report.witness} line"
+        finding.death, finding.death_how = root.report.death, root.report.witness
         return
     rank = finding.origin.rank
     if rank is not None:
         for report in sorted(timeline.reports, key=lambda r: r.witness != "torchelastic table"):
             if rank in _ranks_of(report, maps):
-                finding.death, finding.death_how = report.death, f"{report.witness} on rank {rank}"
+                finding.death, finding.death_how = report.death, report.witness
                 if report.death.exit_class not in ("terminated",):
                     return
         if finding.death is not None:

@@ -224,6 +224,9 @@ class Exit:
     exit_class: ExitClass = "unknown"
     step_code: int | None = None
     how: str | None = None
+    """The witness that shows it."""
+    meaning: str | None = None
+    """What such an ending means, in plain words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,5 +344,3 @@ class UserError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}: {self.mend}" if self.mend else self.message
-
-

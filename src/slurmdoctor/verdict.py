@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slurmdoctor import remedies
+from slurmdoctor import remedies, standing
 from slurmdoctor.events import Assembled
-from slurmdoctor.exits import sentence
+from slurmdoctor.collectives import Suspicion
+from slurmdoctor.exits import ranges, sentence
 from slurmdoctor.facts import with_root
 from slurmdoctor.infer import Finding, Incident
 from slurmdoctor.lines import Lines
@@ -18,6 +19,12 @@ from slurmdoctor.origins import format_time
 from slurmdoctor.timeline import Timeline
 
 MOST_EVIDENCE = 8
+_TITLE_OF_SUSPECT = {
+    "mismatch": "called another collective than the other ranks",
+    "behind": "never came to the collective that the others waited in",
+    "missing": "never came to the collective that the others waited in",
+    "all-entered": "hung in a collective that every rank had entered",
+}
 _RETRY_WHY: Mapping[RetryAdvice, str] = {
     "as-is": "nothing in the job needs to change",
     "elsewhere": "the evidence is against the node, not against the job",
@@ -55,6 +62,7 @@ def compose(
         retry=_retry(finding, cause, facts),
         facts=shown_facts,
         coverage=coverage,
+        ranks=standing.groups(finding, story, assembled, lines),
     )
 
 
@@ -62,7 +70,8 @@ def _named(finding: Finding, cause: Cause | None) -> NamedCause:
     assert finding.cause is not None
     if cause is None:
         return NamedCause(finding.cause, "process", finding.cause, finding.rule, finding.confidence)
-    return NamedCause(cause.id, cause.family, cause.title, finding.rule, finding.confidence)
+    title = _TITLE_OF_SUSPECT.get(finding.suspicion.kind, cause.title) if finding.suspicion else cause.title
+    return NamedCause(cause.id, cause.family, title, finding.rule, finding.confidence)
 
 
 def _names(finding: Finding, facts: Mapping[str, Any], story: Timeline) -> dict[str, Any]:
@@ -73,8 +82,22 @@ def _names(finding: Finding, facts: Mapping[str, Any], story: Timeline) -> dict[
         if value is not None:
             names[key] = value
     names["rule"] = finding.rule
+    if finding.suspicion is not None:
+        names |= _suspect_names(finding.suspicion)
     names["seen"] = sorted({e.cause for e in story.events})
     return names
+
+
+def _suspect_names(suspicion: Suspicion) -> dict[str, Any]:
+    """The names that a fix may use of a culprit that said nothing."""
+    names: dict[str, Any] = {"seq": suspicion.seq, "op": suspicion.op, "stands_in": suspicion.stands_in}
+    if suspicion.kind == "mismatch":
+        names["odd_ranks"] = ranges(suspicion.ranks)
+    elif suspicion.ranks:
+        names["silent_ranks"] = ranges(suspicion.ranks)
+    elif suspicion.kind == "all-entered":
+        names["all_entered"] = len(suspicion.waiting)
+    return {name: value for name, value in names.items() if value is not None}
 
 
 def _first(finding: Finding, lines: Lines) -> FirstFailure:
@@ -101,10 +124,9 @@ def _exit(finding: Finding) -> Exit:
     death = finding.death
     if death is None:
         return Exit(step_code=finding.step_code)
-    how = sentence(death.exit_class)
-    if finding.death_how:
-        how = f"{how} ({finding.death_how})"
-    return Exit(death.code, death.signal, death.exit_class, finding.step_code, how)
+    return Exit(
+        death.code, death.signal, death.exit_class, finding.step_code, finding.death_how, sentence(death.exit_class)
+    )
 
 
 def _evidence(finding: Finding, story: Timeline, lines: Lines) -> tuple[Evidence, ...]:
@@ -152,7 +174,7 @@ def _cascade(finding: Finding, lines: Lines, knowledge: Knowledge) -> tuple[Casc
         found.append(
             Cascade(
                 cause,
-                max(1, len(ranks)),
+                len(ranks),
                 sum(e.count for i in incidents for e in i.events),
                 lines.sources[first.hit.source].name,
                 lines.number(first.hit.source, first.hit.offset),

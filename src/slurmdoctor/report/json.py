@@ -30,6 +30,7 @@ def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
             "class": diagnosis.exit.exit_class,
             "step_code": diagnosis.exit.step_code,
             "how": diagnosis.exit.how,
+            "meaning": diagnosis.exit.meaning,
         },
         "evidence": [_evidence(item) for item in diagnosis.evidence],
         "cascade": [_cascade(item) for item in diagnosis.cascade],

@@ -157,8 +157,9 @@ def _then(cascade: tuple[Cascade, ...], width: int) -> list[Line]:
     items = []
     for item in cascade:
         when = words.delay(item.delay) + "  " if item.delay is not None else ""
-        who = words.plural(item.ranks, "rank") if item.ranks else f"{item.count:,} times"
-        items.append(f"{when}{who}  {words.agreeing(item.title or item.cause, item.ranks)}")
+        what = words.agreeing(item.title or item.cause, item.ranks)
+        who = words.plural(item.ranks, "rank") if item.ranks else "the job"
+        items.append(f"{when}{who}  {what}")
     room, rows = width - _LABEL - 2, [""]
     for number, entry in enumerate(items):
         joined = f"{rows[-1]}      {entry}" if rows[-1] else entry
