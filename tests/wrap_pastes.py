@@ -9,8 +9,10 @@ from __future__ import annotations
 import html
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+
+import yaml
 
 Way = Callable[[str], str]
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -49,9 +51,13 @@ def _fragments(text: str) -> str:
     return f"this is how it starts\n{blocks[0]}\nthen\n{blocks[1]}\nand at the end\n{blocks[2]}\nany idea?"
 
 
-def _tail(text: str) -> str:
-    """The last four fifths, from the middle of a line."""
-    return text[len(text) // 5 :]
+def tail(text: str, evidence: Sequence[str]) -> str:
+    """The end of the log, from the middle of a line a little before the decisive one."""
+    lines = text.split("\n")
+    decisive = min((n for n, line in enumerate(lines) if any(e.strip() in line for e in evidence)), default=len(lines) // 5)
+    # a traceback is left whole, for its error's line is the decisive one, and its frames tell whose it is
+    start = max(0, decisive - 25)
+    return "\n".join([lines[start][len(lines[start]) // 2 :], *lines[start + 1 :]])
 
 
 WAYS: dict[str, Way] = {
@@ -89,7 +95,6 @@ WAYS: dict[str, Way] = {
     "one-line-collapsed": lambda text: re.sub(r"\s+", " ", text),
     "one-line-glued": lambda text: text.replace("\n", ""),
     "one-line-escaped": lambda text: text.replace("\n", "\\n"),
-    "tail": _tail,
     "fragments": _fragments,
     "slack-fence-html": lambda text: WAYS["slack"]("```\n" + WAYS["html-slack"](text) + "\n```"),
     "quote-wrap": lambda text: WAYS["quote"](WAYS["wrap-100"](text)),
@@ -97,15 +102,15 @@ WAYS: dict[str, Way] = {
 }
 
 
-def logs(folder: Path) -> Iterator[tuple[str, str]]:
-    """(name, text) of each labelled case; a job's files stand one after another, as one would paste them."""
+def logs(folder: Path) -> Iterator[tuple[str, str, list[str]]]:
+    """(name, text, decisive words) of each labelled case; a job's files stand one after another, as one would paste them."""
     for truth in sorted(folder.rglob("truth.yaml")):
         files = sorted(p for p in truth.parent.rglob("*") if p.is_file() and p.name not in NOT_LOGS)
         data = [path.read_bytes() for path in files]
         texts = [d.decode("utf-16" if d[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", "replace") for d in data]
         text = "\n".join(texts).replace("\r\n", "\n").replace("\0", "").strip("\n")
         if text and len(text) < 512 * 1024:
-            yield truth.parent.name, text
+            yield truth.parent.name, text, list(yaml.safe_load(truth.read_text()).get("evidence") or [])
 
 
 def cause(text: str) -> str | None:
@@ -117,15 +122,15 @@ def cause(text: str) -> str | None:
 
 def main(arguments: list[str]) -> None:
     show = "--show" in arguments
-    chosen = [a.removeprefix("--way=") for a in arguments if a.startswith("--way=")] or list(WAYS)
+    chosen = [a.removeprefix("--way=") for a in arguments if a.startswith("--way=")] or [*WAYS, "tail"]
     folders = [Path(a) for a in arguments if not a.startswith("--")] or [FIXTURES]
     cases = [case for folder in folders for case in logs(folder)]
-    plain = {name: cause(text) for name, text in cases}
+    plain = {name: cause(text) for name, text, _ in cases}
     total = same = 0
     for way in chosen:
         lost = []
-        for name, text in cases:
-            got = cause(WAYS[way](text))
+        for name, text, evidence in cases:
+            got = cause(tail(text, evidence) if way == "tail" else WAYS[way](text))
             if got != plain[name]:
                 lost.append(f"{name}: {plain[name]} became {got}")
         same += len(cases) - len(lost)

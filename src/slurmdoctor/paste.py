@@ -108,8 +108,9 @@ def characters(rows: Sequence[Row]) -> list[Row] | None:
 # ── markup ───────────────────────────────────────────────────────────────────────────────────
 
 _FENCE = re.compile(r"^(\s{0,3})(`{3,}|~{3,})[ \t]*([\w+.-]{0,20})[ \t]*$")
-_OPENS = re.compile(r"^\s{0,3}(?:`{3}|~{3})(?=[^`~\s])")
-_CLOSES = re.compile(r"(?<=[^`~\s])(?:`{3,}|~{3,})\s*$")
+_OPENS = re.compile(r"^\s{0,3}`{3}(?=[^`\s])")
+_CLOSES = re.compile(r"(?<=[^`\s])`{3,}\s*$")  # tildes stand below a traceback's code
+_PROSE = re.compile(r"^(?!.*(?i:error|kill|fault|abort|dump|fail|signal|cancel))[A-Za-z][\w',-]* [\w '’,;!?()/-]*[\w?!)][:.?!…]{0,3}$")
 _LANGUAGES = frozenset(
     "bash c console cpp diff html js json log logs makefile markdown md none output plain plaintext py py3 pycon python "
     "python3 pytb python-traceback sh shell shell-session sql stderr stdout text toml traceback txt xml yaml yml zsh".split()
@@ -122,10 +123,15 @@ def fences(rows: Sequence[Row]) -> list[Row] | None:
     found = [line for _, line in rows if (f := _FENCE.match(line)) and (not f[3] or f[3].lower() in _LANGUAGES)]
     stuck = [line for _, line in rows if not _FENCE.match(line) and (_OPENS.match(line) or _CLOSES.search(line))]
     if found or stuck:
+        inside = False
 
         def bare(line: str) -> str:
+            nonlocal inside
             if (f := _FENCE.match(line)) and (not f[3] or f[3].lower() in _LANGUAGES):
+                inside = not inside
                 return ""
+            if not inside and len(found) >= 2 and _PROSE.match(line):
+                return ""  # what the person wrote about it
             return _CLOSES.sub("", _OPENS.sub("", line))
 
         return _each(rows, bare)
@@ -260,7 +266,7 @@ def _few(rows: Sequence[Row], pattern: re.Pattern[str]) -> bool:
 _PROMPT = re.compile(
     r"^(?:\([\w.-]{1,40}\) ?){0,2}"
     r"(?:[\w.-]{1,40}@[\w.-]{1,60}(?:[: ][~/\w.+-]{0,120})? ?[$#%>]|\[[\w.-]{1,40}@[\w.-]{1,60} [^\]\n]{1,80}\] ?[$#%]"
-    r"|(?:ba|z|)sh-\d\.\d+[$#]|(?:~|/[\w./-]{1,80}) ?[$❯➜]|[$❯➜]|>>>)(?: (?P<command>.*)|\s*)$"
+    r"|(?:ba|z|)sh-\d\.\d+[$#]|(?:~|/[\w./-]{1,80}) ?[$❯➜]|[$❯➜]|>>>(?= (?:import |from |[\w.]+(?:\(| ?=))))(?: (?P<command>.*)|\s*)$"
 )
 _LOOKS = frozenset(
     "ack awk bat cat cd cut egrep fgrep find git grep head jq journalctl kubectl less ll ls more nl nano sacct scontrol sed sort squeue tac "

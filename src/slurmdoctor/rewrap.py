@@ -14,7 +14,7 @@ Row = tuple[int, str]
 _NAMED = r"(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Unavailable|StopIteration)"
 _CLASS = rf"(?:[A-Za-z_]\w*\.)*[A-Z]\w*{_NAMED}|(?:[a-z_]\w*\.)+[A-Z]?\w*{_NAMED}|[A-Z]\w*{_NAMED}"
 _STAMP = (
-    r"\[?20\d\d[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d|\[?[IWEF]\d{3,4} \d\d:\d\d:\d\d\.\d|\[\d\d:\d\d:\d\d\] "
+    r"\[?20\d\d[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?|\[?[IWEF]\d{3,4} \d\d:\d\d:\d\d\.\d+(?: +\d+)?(?: \S+:\d+\])?|\[\d\d:\d\d:\d\d\] "
     r"|\[(?:NeMo )?[IWED] 20\d\d-|\[[IWEF] [\w./-]+\.(?:cpp|hpp|cc):\d+\]"
 )
 _LABEL = r"\[(?:rank|default|trainer\d*\|?|worker)\d+\]:|\[\d+,\d+\]<std(?:out|err)>:|\(\w+ (?:rank=\d+ )?pid=\d+[^)\n]{0,80}\)"
@@ -23,23 +23,27 @@ _WORDS = (
     r"|srun: (?:error|warning|Job|job|Force|launch|Terminating|got|sending|step)|slurmstepd(?:-[\w.-]+)?: |sbatch: error|salloc: "
     r"|Root Cause \(first observed|Failures:|Fatal Python error: |terminate called |Exception in thread |Exception ignored in"
     r"|pyxis: |bash: line \d|/var/spool/slurm\S*: line \d+: |NVRM: Xid|torchrun: |usage: |wandb: |(?:FATAL|INFO|WARNING|ERROR): "
-    r"|Sending process \d+ closing signal|failed \(exitcode: "
+    r"|Sending process \d+ closing signal|failed \(exitcode: |(?:Current t|T)hread 0x[0-9a-f]+ \("
 )
 
 # ── lost line ends ───────────────────────────────────────────────────────────────────────────
 
 _START = re.compile(
-    # labels and a stamp stand together at the head of one line
-    rf"(?:(?<![\w.\]:])\d{{1,4}}: ?)?(?:(?:{_LABEL}) ?)+(?:{_STAMP})?"
-    rf"|(?<!AT )(?<!at )(?<!on )(?<!['\"(=,:\w-])(?:{_STAMP})"
+    # labels, a stamp and the first words stand together at the head of one line
+    rf"(?:(?<![\w.\]:-])\d{{1,4}}: +)?(?:(?:{_LABEL}) ?)+(?:{_STAMP})?(?: *(?:{_WORDS}))?"
+    rf"|(?:(?<![\w.\]:-])\d{{1,4}}: +)?(?<!AT )(?<!at )(?<!on )(?<!['\"(=,:\w-])(?:{_STAMP})(?: *(?:{_WORDS}))?"
     rf"|(?<![\w./-])[\w.-]{{2,40}}:\d+:\d+ \[\d+\] (?:\S+:\d+ )?NCCL "
-    rf"|(?<![\w./'\"-])(?:{_WORDS})"
+    rf"|(?:(?<![\w.\]:-])\d{{1,4}}: +)?(?<![\w./'\"-])(?:{_WORDS})"
     r"|={20,}|-{20,}|(?<=[\s=-])\[\d+\]:(?=\s+time\s+:)"
 )
-_FRAME = re.compile(r'[ \t]*File "[^"\n]{1,300}", line \d+(?:, in (?:<\w+>|[\w.<>]+?)(?=\s|$|[^\w.<>]))?')
+_SRUN = re.compile(
+    r"(?<!\bline )(?<!\brank )(?<!\bstep )(?<!\bepoch )(?<!\btask )(?<!\btasks )(?<!\bnode )(?<!\bGPU )(?<!\bdevice )(?<!: )(?<![\d.:/,-])"
+    r"(\d{1,4}): (?!tasks?\b|error:)(?=\S| {2,})"
+)
+_FRAME = re.compile(r'[ \t]*File "[^"\n]{1,300}", line \d+(?:,? in (?:<\w+>|[\w.<>]+?)(?=\s|$|[^\w.<>]))?')
 _RAISED = re.compile(rf"(?<![\w.'\"(:,=])(?:{_CLASS})(?=: |:$|\s*$)")
-_FIELD = re.compile(r"\s+(?=(?:host|rank|exitcode|error_file|traceback)\s{1,8}: )")
-_RULE = re.compile(r"([=-]{20,})\s*(?=\S)")
+_FIELD = re.compile(r"\s+(?=(?:host|rank|exitcode|error_file|traceback)\s{0,8}: )")
+_RULE = re.compile(r"([=-]{20,})(?![=-])\s*(?=\S)")
 _LITERAL = re.compile(r"\\r\\n|\\n")
 
 
@@ -64,19 +68,48 @@ def _split(line: str) -> Iterator[str]:
         inner = _LITERAL.sub("\n", line).replace("\\t", "\t").replace('\\"', '"')
         yield from inner.split("\n")
         return
-    starts = sorted({0, *(_head(line, found) for found in _START.finditer(line))})
+    starts = sorted({0, *(found.start() for found in _START.finditer(line)), *_numbered(line)})
     frames = len(_FRAME.findall(line))
-    if len(starts) + frames < 3:
+    words = any(re.match(_WORDS, line[at:]) for at in starts[1:2])
+    if len(starts) + frames < 3 - words:
         yield line
         return
-    for begin, end in zip(starts, [*starts[1:], len(line)], strict=True):
-        if piece := line[begin:end].rstrip():
-            yield from _parts(piece)
+    pieces = [line[begin:end].rstrip() for begin, end in zip(starts, [*starts[1:], len(line)], strict=True)]
+    yield from _indented([part for piece in pieces if piece for part in _parts(piece)])
 
 
-def _head(line: str, found: re.Match[str]) -> int:
-    """Where the line begins: blanks before a label belong to it where it is right-aligned."""
-    return found.start()
+_LABELS = re.compile(rf"(?:[ ]*\d{{1,4}}: )?(?:(?:{_LABEL}) ?)*")
+
+
+def _indented(pieces: Sequence[str]) -> Iterator[str]:
+    """A traceback's frames and code behind labels, as deep as they were before blanks were collapsed."""
+    framed: set[str] = set()
+    for piece in pieces:
+        found = _LABELS.match(piece)
+        label = found[0].rstrip() if found else ""
+        text = piece[len(label) :]
+        bare = text.strip()
+        if not label or not bare or text.startswith("   "):
+            framed.discard(label)
+            yield piece
+        elif bare.startswith('File "'):
+            framed.add(label)
+            yield f"{label}   {bare}"
+        elif label in framed and not _RAISED.match(bare):
+            yield f"{label}     {bare}"
+        else:
+            framed.discard(label)
+            yield piece
+
+
+def _numbered(line: str) -> list[int]:
+    """Where srun's labels stand in a text that begins with one."""
+    if not re.match(r" *\d{1,4}: ", line):
+        return []
+    found = [f.start() for f in _SRUN.finditer(line)]
+    apart = [at for at in found if at == 0 or line[at - 1].isspace()]
+    found = apart if len(apart) >= 3 else found  # glued to the line before only where all are
+    return found if len(found) >= 3 else []
 
 
 def _parts(piece: str) -> Iterator[str]:
@@ -89,7 +122,7 @@ def _parts(piece: str) -> Iterator[str]:
         yield from _fields(piece)
         return
     head = piece[: frames[0].start()].rstrip()
-    labelled = bool(re.match(rf"(?:\d{{1,4}}: )?(?:{_LABEL})?\s*$", head)) and bool(head)
+    labelled = bool(re.match(rf"(?:\d{{1,4}}: )?(?:(?:{_LABEL}) ?)*\s*$", head)) and bool(head)
     if head and not labelled:
         yield head
     for number, frame in enumerate(frames):
@@ -124,9 +157,11 @@ def _fields(piece: str) -> Iterator[str]:
 # ── hard wraps ───────────────────────────────────────────────────────────────────────────────
 
 _FRESH = re.compile(
-    rf"\s*$|\s*\d{{1,5}}: |\[\d+\]:? |\s{{2,}}\S|\s*(?:{_LABEL}|{_STAMP}|{_WORDS}|[=*#~_-]{{8}}|[IWEF]\d{{4}} |\[\s*\d+\.\d{{6}}\])"
+    rf"\s*$|\s{{2,}}\S|\s*(?:{_LABEL}|{_STAMP}|{_WORDS}|[=*#~_-]{{8}}|[IWEF]\d{{4}} |\[\s*\d+\.\d{{6}}\])"
     rf'|\s*File "|(?:{_CLASS})(?:: |:?$)|[\w.-]{{2,40}}:\d+:\d+ \[|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b|[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:'
 )
+_PERHAPS = (re.compile(r" *\d{1,5}: "), re.compile(r"\[\d+\]:? "))
+"""Labels that the middle of a line can look like: believed where many lines carry them."""
 _NARROW, _WIDE = 60, 240
 
 
@@ -139,24 +174,32 @@ def joined(rows: Sequence[Row]) -> list[Row] | None:
     if not _NARROW <= width <= _WIDE:
         return None
     full = [n for n in range(len(rows) - 1) if len(rows[n][1]) == width and not rows[n][1].endswith("  ")]
-    score = 0
+    told = sum(bool(line.strip()) for _, line in rows)
+    labels = [p for p in _PERHAPS if sum(p.match(line) is not None for _, line in rows) >= 0.3 * told]
+
+    def fresh(line: str) -> bool:
+        return _FRESH.match(line) is not None or any(label.match(line) for label in labels)
+
+    score = halves = 0
     shapes = set()
     for n in full:
         before, after = rows[n][1], rows[n + 1][1]
-        if _FRESH.match(after):
+        if fresh(after):
             score -= 2
             continue
         shapes.add(re.sub(r"\d", "0", before))
-        # cut within a word or a number: a line of its own rarely begins with the second half of one
-        score += 2 if before[-1].isalnum() and re.match(r"[a-z0-9_]", after) else 1
+        # cut within a word, or behind its blank: a line of its own rarely begins with the second half of one
+        half = (before[-1].isalnum() or before[-1] in " _,") and re.match(r" ?[a-z0-9_]", after) is not None
+        halves += half and fresh(before)
+        score += 2 if half else 1
     around = sum(lengths[width - k] for k in range(2, 8))
-    if score < 4 or len(shapes) < 2 or len(full) < around / 3:
+    if score < 4 or len(shapes) < 2 and halves < 2 or len(full) < around / 3:
         return None
     stripped = not any(line.endswith(" ") for _, line in rows)
     changed: list[Row] = []
     room, last = False, 0
     for number, line in rows:
-        if room and not _FRESH.match(line) and changed:
+        if room and not fresh(line) and changed:
             gap = " " * (width - last) if last < width else ""
             changed[-1] = (changed[-1][0], changed[-1][1] + gap + line)
         else:
