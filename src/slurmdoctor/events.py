@@ -66,8 +66,8 @@ def watches(knowledge: Knowledge) -> tuple[list[Watch], list[object]]:
     # labels of one shape must be peeled alike, or no two lines with different digits can be taken for one
     any_digits = any(digits_matter(form.pattern) for form in knowledge.formats)
 
-    def add(what: object, name: str, literals: Iterable[bytes], keep: int, pattern: str = "") -> None:
-        found.append(Watch(name, tuple(literals), keep, any_digits or digits_matter(pattern)))
+    def add(what: object, name: str, literals: Iterable[bytes], keep: int, pattern: str = "", once: bool = False) -> None:
+        found.append(Watch(name, tuple(literals), keep, any_digits or digits_matter(pattern), once))
         served.append(what)
 
     for rule in knowledge.rules:
@@ -80,6 +80,7 @@ def watches(knowledge: Knowledge) -> tuple[list[Watch], list[object]]:
                 (x.encode() for x in signal.literals),
                 64 if signal.kind == "attempt" else KEEP,
                 signal.regex,
+                signal.kind == "fact" and signal.regex.count("(?P<") < 2,
             )
     for name, (literals, _) in witnesses.READERS.items():
         add(name, name, literals, KEEP_LIST)

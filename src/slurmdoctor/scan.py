@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 
 from slurmdoctor.engine import Hits, Search, search_for
@@ -21,6 +22,10 @@ LONG_LINE = 16 * 1024
 WINDOW = 4 * 1024
 _MOST_SHAPES = 16 * 1024 * 1024
 """Bytes of shapes to remember; then they are learnt anew."""
+_REVIEW = 32
+"""After so many blocks the search is reviewed for literals that need not be found any longer."""
+_WASTED = 50
+"""So many needless hits in one block are worth a new search."""
 _MOST_TEXTS = 64
 """Texts of a shape to remember whose digits matter."""
 
@@ -35,6 +40,8 @@ class Watch:
     """How many places to keep of each sort (first, burst, last) for a label; 1 keeps the first place alone."""
     digits: bool = True
     """Whether two lines that differ in digits only may differ in what they say to it."""
+    once: bool = False
+    """Only the first line of a source that says it counts: it need not be looked for any longer."""
 
 
 Peel = Callable[[int, bytes], str]
@@ -82,17 +89,60 @@ def scan(
 
 
 class Literals:
-    """The literals of all watches, and who wants each of them."""
+    """The literals of all watches, who wants each of them, and the search for them."""
 
     def __init__(self, watches: Sequence[Watch], engine: str | None = None) -> None:
         users: dict[bytes, list[int]] = {}
         for number, watch in enumerate(watches):
             for literal in watch.literals:
                 users.setdefault(literal, []).append(number)
-        self.users = [tuple(numbers) for numbers in users.values()]
-        self.search: Search = search_for(list(users), engine)
+        # what contains another literal is found with it, and need not be searched for
+        every = b"\0".join(users)
+        short = [literal for literal in users if every.count(literal) > 1]
+        self._engine = engine
+        self._inner: dict[bytes, list[bytes]] = {}
+        searched = []
+        for literal in users:
+            inner = [other for other in short if len(other) < len(literal) and other in literal]
+            if inner:
+                self._inner.setdefault(min(inner, key=len), []).append(literal)
+            else:
+                searched.append(literal)
+        self._users = users
+        self._once = {number for number, watch in enumerate(watches) if watch.once}
+        self._search_for(searched)
         # which of these a line holds is not to be told from its shape
-        self.unshapely = {literal.translate(DIGITS) for literal in users if literal.translate(DIGITS) != literal or b"0" in literal}
+        self.unshapely = {x.translate(DIGITS) for x in users if any(digit in x for digit in b"0123456789")}
+
+    def _search_for(self, literals: Sequence[bytes]) -> None:
+        self._searched = literals
+        self.search: Search = search_for(literals, self._engine)
+
+    def wanted(self, hits: Iterable[int], line: bytes) -> list[int]:
+        """The watches one of whose literals stands in the line, in which the search hit upon these."""
+        found: set[int] = set()
+        for hit in hits:
+            literal = self._searched[hit]
+            found.update(self._users[literal])
+            for outer in self._inner.get(literal, ()):
+                if outer in line:
+                    found.update(self._users[outer])
+        return sorted(found)
+
+    def idle(self, said: set[int]) -> set[int]:
+        """The numbers of the literals that only such watches want that look for one line, and have it."""
+        done = said & self._once
+        return {
+            number
+            for number, literal in enumerate(self._searched)
+            if done.issuperset(self._users[literal]) and all(done.issuperset(self._users[x]) for x in self._inner.get(literal, ()))
+        }
+
+    def without(self, idle: set[int]) -> Literals:
+        """The same without some of the literals."""
+        rest = copy(self)
+        rest._search_for([literal for number, literal in enumerate(self._searched) if number not in idle])
+        return rest
 
 
 @dataclass(slots=True)
@@ -120,7 +170,7 @@ class Reader:
         label: Labeller,
         source: int,
     ) -> None:
-        self._search, self._users, self._unshapely = literals.search, literals.users, literals.unshapely
+        self._literals = literals
         self._watches = watches
         self._peel = peel
         self._shapely = not all(watch.digits for watch in watches)
@@ -130,6 +180,7 @@ class Reader:
         self._plans: dict[bytes, Plan] = {}
         self._remembered = 0
         self._done = 0
+        self._hits: Hits = ()
         self.groups: dict[tuple[Pair, ...], Group] = {}
         self.offsets: list[int] = []
         self.counts: list[int] = []
@@ -144,11 +195,14 @@ class Reader:
             self.counts.append(self.lines)
             self._take(block)
             self.lines += data.count(b"\n")
+            if len(self.offsets) % _REVIEW == 0:
+                self._spare(self._hits)
         if not data.endswith(b"\n"):
             self.lines += 1
 
     def _take(self, block: Block) -> None:
-        hits = self._search(block.data)
+        hits = self._literals.search(block.data)
+        self._hits = hits
         if not hits:
             return
         if block.open_start or block.open_end:
@@ -211,7 +265,7 @@ class Reader:
             until = cut + 1 if whole else cut
             line = data[start:cut]
             if not whole:
-                group, label = self._group(self._confirmed(self._wanted(hits, at, until), line, self._peel(self._source, line))), b""
+                group, label = self._group(self._confirmed(self._wanted(hits, at, until, line), line, self._peel(self._source, line))), b""
             else:
                 shape = line.translate(DIGITS)
                 plan = self._plans.get(shape) or self._new_plan(line, shape, hits, at, until)
@@ -225,14 +279,14 @@ class Reader:
 
     def _new_plan(self, line: bytes, shape: bytes, hits: Hits, number: int, stop: int) -> Plan:
         """Confirm the first line of a shape."""
-        wanted = self._wanted(hits, number, stop)
+        wanted = self._wanted(hits, number, stop, line)
         touchy = [w for w in wanted if self._watches[w].digits]
         text = self._peel(self._source, line)
         pairs = self._confirmed([w for w in wanted if not self._watches[w].digits], line, text)
         tail = text.encode()
         begin = len(line) - len(tail) if self._shapely and line.endswith(tail) else -1
         exact: dict[bytes, Group | None] | None = None
-        if touchy or any(literal in shape for literal in self._unshapely):
+        if touchy or any(literal in shape for literal in self._literals.unshapely):
             exact = {}
         plan = Plan(self._label.span(line), self._group(pairs), begin, exact)
         self._remembered += len(shape)
@@ -249,7 +303,7 @@ class Reader:
         tail = line[plan.text :] if plan.text >= 0 else line
         if tail in exact:
             return exact[tail]
-        touchy = [w for w in self._wanted(hits, number, stop) if self._watches[w].digits]
+        touchy = [w for w in self._wanted(hits, number, stop, line) if self._watches[w].digits]
         text = tail.decode("utf-8", "replace") if plan.text >= 0 else self._peel(self._source, line)
         pairs = self._confirmed(touchy, line, text)
         group = self._group(sorted({*pairs, *(plan.group.pairs if plan.group else ())}))
@@ -257,15 +311,23 @@ class Reader:
             exact[tail] = group
         return group
 
-    def _wanted(self, hits: Hits, number: int, stop: int) -> list[int]:
+    def _wanted(self, hits: Hits, number: int, stop: int, line: bytes) -> list[int]:
         """The watches whose literals stand in the line of this hit."""
-        wanted: set[int] = set()
+        here: list[int] = []
         for at in range(number, len(hits)):
             end, literal = hits[at]
             if end > stop:
                 break
-            wanted.update(self._users[literal])
-        return sorted(wanted)
+            here.append(literal)
+        return self._literals.wanted(here, line)
+
+    def _spare(self, hits: Hits) -> None:
+        """Stop looking for what was found and stands in every other line: version lines, paths in stack traces."""
+        said = {watch for pairs in self.groups for watch, _ in pairs}
+        idle = self._literals.idle(said)
+        if sum(literal in idle for _, literal in hits) > _WASTED:
+            self._literals = self._literals.without(idle)
+            self._plans.clear()
 
     def _confirmed(self, watches: Iterable[int], line: bytes, text: str) -> list[Pair]:
         return [(w, kind) for w in watches if (kind := self._confirm(w, line, text)) is not None]
