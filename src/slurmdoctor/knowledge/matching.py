@@ -14,6 +14,14 @@ TIMEOUT = 0.25
 """Seconds that a pattern may take for one line."""
 
 
+def search(pattern: str, text: str) -> regex.Match[str] | None:
+    """The pattern's first place in the text; one that takes too long has none, as in a diagnosis."""
+    try:
+        return regex.search(pattern, text, timeout=TIMEOUT)
+    except TimeoutError:
+        return None
+
+
 def stands(on: str, text: str) -> bool:
     """Whether the line, without its labels, is of the kind that a rule's `on` asks for."""
     if on == "exception":
@@ -38,4 +46,4 @@ def takes(rule: Rule | Signal, line: str, texts: Sequence[str]) -> bool:
 
 def _confirms(rule: Rule | Signal, text: str) -> bool:
     on = rule.on if isinstance(rule, Rule) else "line"
-    return stands(on, text) and regex.search(rule.regex, text, timeout=TIMEOUT) is not None
+    return stands(on, text) and search(rule.regex, text) is not None

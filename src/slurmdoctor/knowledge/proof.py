@@ -7,7 +7,7 @@ from string import ascii_letters
 
 import regex
 
-from slurmdoctor.knowledge.matching import TIMEOUT, admits, peeled, stands, takes
+from slurmdoctor.knowledge.matching import TIMEOUT, admits, peeled, search, stands, takes
 from slurmdoctor.knowledge.patterns import LIMIT, parse, slowest
 from slurmdoctor.knowledge.problems import Problems
 from slurmdoctor.knowledge.tree import Table
@@ -46,7 +46,7 @@ def _must_match(watch: Watch, tree: Table, at: int, line: str, texts: Sequence[s
         looks = "SomeError: text" if on == "exception" else 'File "x.py", line 3, in f'
         mend = f"remove `on: {on}`, or give the line as it is printed: `{looks}`"
         problems.add(place, f"without its labels, `{_short(texts[0])}` does not begin as {_kind(on)} does", mend)
-    elif all(regex.search(watch.regex, text, timeout=TIMEOUT) is None for text in standing):
+    elif all(search(watch.regex, text) is None for text in standing):
         fits, wants = _how_far(watch.regex, standing[0])
         told = f"it fits up to `{_short(fits, tail=True)}`, then wants `{wants}`" if fits else f"it wants `{wants}`"
         mend = f"{told}; the line without its labels is `{_short(standing[0])}`"
@@ -66,8 +66,8 @@ def _how_far(pattern: str, text: str) -> tuple[str, str]:
     taken = ""
     for piece in pieces:
         try:
-            found = regex.search(pattern[: piece.end], text, timeout=TIMEOUT)
-        except (regex.error, TimeoutError):
+            found = search(pattern[: piece.end], text)
+        except regex.error:
             break
         if found is None:
             # a run of plain characters is one piece to a person
@@ -99,16 +99,21 @@ def _possible(watch: Watch, literal: str, texts: Sequence[str]) -> bool:
     compiled = regex.compile(watch.regex)
     tries = [(literal, 0)]
     for text in texts:
-        found = compiled.search(text, timeout=TIMEOUT)
+        found = search(watch.regex, text)
         at = min((text.find(other) for other in watch.literals if other in text), default=0)
         if found:
             tries.append((text[:at] + literal, min(found.start(), at)))
     tries += [(letter + literal, 0) for letter in ascii_letters]  # `inished`, for `finished` and `Finished`
-    for text, start in tries:
+    return any(_begins(compiled, text, start) for text, start in tries)
+
+
+def _begins(compiled: regex.Pattern[str], text: str, start: int) -> bool:
+    """Whether a line that the pattern takes from `start` on may begin like this text."""
+    try:
         part = compiled.match(text, start, partial=True, timeout=TIMEOUT)
-        if part and part.end() == len(text):
-            return True
-    return False
+    except TimeoutError:
+        return False
+    return part is not None and part.end() == len(text)
 
 
 def _without(watch: Watch, literal: str, text: str) -> str | None:
@@ -117,7 +122,7 @@ def _without(watch: Watch, literal: str, text: str) -> str | None:
         return None
     for spoilt in ("\x7f" + literal[1:], literal[:-1] + "\x7f"):
         changed = text.replace(literal, spoilt)
-        if not admits(watch, changed) and regex.search(watch.regex, changed, timeout=TIMEOUT):
+        if not admits(watch, changed) and search(watch.regex, changed):
             at = changed.index("\x7f")
             cut = changed[max(0, at - 40) : at + 50].replace("\x7f", "?")
             return f"{'...' if at > 40 else ''}{cut}{'...' if len(changed) > at + 50 else ''}"
