@@ -139,6 +139,7 @@ def _chars(source: str, flags: str) -> frozenset[str]:
     return frozenset(char for char in _ALPHABET if one.fullmatch(char))
 
 
+@lru_cache(maxsize=1024)
 def parse(pattern: str) -> Pattern:
     """The pieces of a pattern that compiles."""
     flags = "".join(found[0] for found in _FLAGS.finditer(pattern))
