@@ -54,7 +54,8 @@ def _fragments(text: str) -> str:
 def tail(text: str, evidence: Sequence[str]) -> str:
     """The end of the log, from the middle of a line a little before the decisive one."""
     lines = text.split("\n")
-    decisive = min((n for n, line in enumerate(lines) if any(e.strip() in line for e in evidence)), default=len(lines) // 5)
+    holding = (n for n, line in enumerate(lines) if any(e.strip() in line for e in evidence))
+    decisive = min(holding, default=len(lines) // 5)
     # a traceback is left whole, for its error's line is the decisive one, and its frames tell whose it is
     start = max(0, decisive - 25)
     return "\n".join([lines[start][len(lines[start]) // 2 :], *lines[start + 1 :]])
@@ -74,7 +75,7 @@ WAYS: dict[str, Way] = {
     "html-slack": lambda text: text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"),
     "nbsp": lambda text: text.replace("  ", "\u00a0 "),
     "indent": _lines(lambda _, line: f"    {line}"),
-    "prompt": lambda text: f"(train) user@login01:~/runs$ tail -n 400 slurm-4242.out\n{text}\n(train) user@login01:~/runs$",
+    "prompt": lambda text: f"(ai) ada@login01:~/runs$ tail -n 400 slurm-4242.out\n{text}\n(ai) ada@login01:~/runs$",
     "prompt-dollar": lambda text: f"$ cat slurm-4242.out\n{text}",
     "cat-n": _lines(lambda n, line: f"{n:6d}\t{line}"),
     "less-N": _lines(lambda n, line: f"{n + 480:7d} {line}"),
@@ -103,7 +104,7 @@ WAYS: dict[str, Way] = {
 
 
 def logs(folder: Path) -> Iterator[tuple[str, str, list[str]]]:
-    """(name, text, decisive words) of each labelled case; a job's files stand one after another, as one would paste them."""
+    """(name, text, decisive words) of each labelled case; the files of a job stand one after another."""
     for truth in sorted(folder.rglob("truth.yaml")):
         files = sorted(p for p in truth.parent.rglob("*") if p.is_file() and p.name not in NOT_LOGS)
         data = [path.read_bytes() for path in files]

@@ -11,6 +11,7 @@ import html
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from slurmdoctor.rewrap import joined, opened
 from slurmdoctor.sources import Source, Text
@@ -61,8 +62,8 @@ def undo(text: str) -> Undone:
 
 
 def unwrap(sources: Sequence[Source]) -> tuple[list[Source], str]:
-    """The sources as they are, or, where there is but one and it is a paste, the log behind it and a note for the reader."""
-    if len(sources) != 1 or sources[0].size is not None and sources[0].size > LIMIT:
+    """The sources as they are; or, where there is but one and it is a paste, the log behind it, and a note about it."""
+    if len(sources) != 1 or (sources[0].size is not None and sources[0].size > LIMIT):
         return list(sources), ""
     source = sources[0]
     data = source.peek(LIMIT + 1)
@@ -96,7 +97,7 @@ _CURLY = str.maketrans("“”„‘’‚", "\"\"\"'''")
 def characters(rows: Sequence[Row]) -> list[Row] | None:
     """Blanks that do not break, characters of no width, and the quotes that a word processor curls."""
     whole = "\n".join(line for _, line in rows)
-    curled = "File “" in whole or "File ”" in whole or ("“" in whole or "‘" in whole) and not re.search("[\"']", whole)
+    curled = bool(re.search("File [“”„]", whole)) or (bool(re.search("[“‘]", whole)) and not re.search("[\"']", whole))
 
     def plain(line: str) -> str:
         line = _BLANKS.sub(" ", _INVISIBLE.sub("", line))
@@ -110,11 +111,15 @@ def characters(rows: Sequence[Row]) -> list[Row] | None:
 _FENCE = re.compile(r"^(\s{0,3})(`{3,}|~{3,})[ \t]*([\w+.-]{0,20})[ \t]*$")
 _OPENS = re.compile(r"^\s{0,3}`{3}(?=[^`\s])")
 _CLOSES = re.compile(r"(?<=[^`\s])`{3,}\s*$")  # tildes stand below a traceback's code
-_PROSE = re.compile(r"^(?!.*(?i:error|kill|fault|abort|dump|fail|signal|cancel))[A-Za-z][\w',-]* [\w '’,;!?()/-]*[\w?!)][:.?!…]{0,3}$")
-_LANGUAGES = frozenset(
-    "bash c console cpp diff html js json log logs makefile markdown md none output plain plaintext py py3 pycon python "
-    "python3 pytb python-traceback sh shell shell-session sql stderr stdout text toml traceback txt xml yaml yml zsh".split()
+_PROSE = re.compile(
+    r"^(?!.*(?i:error|kill|fault|abort|dump|fail|signal|cancel))[A-Za-z][\w',-]* [\w '’,;!?()/-]*[\w?!)][:.?!…]{0,3}$"
 )
+_LANGUAGES = frozenset(
+    {"bash", "c", "console", "cpp", "diff", "html", "js", "json", "log", "logs", "makefile", "markdown", "md", "none",
+     "output", "plain", "plaintext", "py", "py3", "pycon", "python", "python3", "pytb", "python-traceback", "sh",
+     "shell", "shell-session", "sql", "stderr", "stdout", "text", "toml", "traceback", "txt", "xml", "yaml", "yml",
+     "zsh"}
+)  # fmt: skip
 _GAP = re.compile(r"^\s*(?:\[?(?:\.{3,}|…)\]?|<snip>|\[snip\]|\(snip\)|-{2,} ?(?:snip|8<) ?-{2,})\s*$", re.IGNORECASE)
 
 
@@ -146,7 +151,9 @@ def fences(rows: Sequence[Row]) -> list[Row] | None:
 
 
 _QUOTED = re.compile(r"^\s{0,3}>(?: |$|(?=>))")
-_ABOUT_A_LOG = re.compile(r"^\s{0,3}>\s?(?:.{0,40}Traceback \(most recent|.{0,12}\s{2}File \"|\[rank\d|\d+: |srun: |slurmstepd)")
+_ABOUT_A_LOG = re.compile(
+    r"^\s{0,3}>\s?(?:.{0,40}Traceback \(most recent|.{0,12}\s{2}File \"|\[rank\d|\d+: |srun: |slurmstepd)"
+)
 
 
 def quotes(rows: Sequence[Row]) -> list[Row] | None:
@@ -159,7 +166,7 @@ def quotes(rows: Sequence[Row]) -> list[Row] | None:
         while end < len(rows) and _QUOTED.match(rows[end][1]):
             end += 1
         block = rows[start:end]
-        if block and (whole or len(block) >= 3 and any(_ABOUT_A_LOG.match(line) for _, line in block)):
+        if block and (whole or (len(block) >= 3 and any(_ABOUT_A_LOG.match(line) for _, line in block))):
             changed[start:end] = [(number, _QUOTED.sub("", line)) for number, line in block]
         start = max(end, start + 1)
     return changed if changed != list(rows) else None
@@ -171,7 +178,7 @@ _BREAK = re.compile(r"<br ?/?>\n?|</?(?:pre|code|p|div|span)(?: [^<>]{0,80})?>",
 
 
 def entities(rows: Sequence[Row]) -> list[Row] | None:
-    """`&gt;` and its kin, where no bare bracket says that the text was never encoded; Slack's links, `<address|words>`."""
+    """`&gt;` and its kin, where no bare bracket shows that nothing was encoded; Slack's links, `<address|words>`."""
     whole = "\n".join(line for _, line in rows)
     if "&" not in whole and "|" not in whole:
         return None
@@ -201,7 +208,8 @@ _AMPM = r"\d{1,2}:\d\d ?[AaPp]\.?[Mm]\.?"
 _HOUR = r"\d{1,2}:\d\d"
 _DAY = (
     r"(?:(?:[Tt]oday|[Yy]esterday)|\d{1,2}[./-]\d{1,2}(?:[./-]\d{2,4})?\.?|\d{4}-\d\d-\d\d"
-    r"|(?:Mon|Tues?|Wed|Thu|Thurs|Fri|Sat|Sun|Wednes|Satur)(?:day)?|[A-Z][a-z]{2,8} \d{1,2}(?:st|nd|rd|th)?(?:, \d{4})?)"
+    r"|(?:Mon|Tues?|Wed|Thu|Thurs|Fri|Sat|Sun|Wednes|Satur)(?:day)?"
+    r"|[A-Z][a-z]{2,8} \d{1,2}(?:st|nd|rd|th)?(?:, \d{4})?)"
 )
 _ON = rf"(?:{_DAY},?(?: at)? )"
 _NAME = r"(?![^\n:]{0,40}(?:Error|Exception|Warning|Interrupt)\b)[^\W\d_][\w.'’()/-]*(?:,? [\w.'’()/-]+){0,4}"
@@ -266,12 +274,14 @@ def _few(rows: Sequence[Row], pattern: re.Pattern[str]) -> bool:
 _PROMPT = re.compile(
     r"^(?:\([\w.-]{1,40}\) ?){0,2}"
     r"(?:[\w.-]{1,40}@[\w.-]{1,60}(?:[: ][~/\w.+-]{0,120})? ?[$#%>]|\[[\w.-]{1,40}@[\w.-]{1,60} [^\]\n]{1,80}\] ?[$#%]"
-    r"|(?:ba|z|)sh-\d\.\d+[$#]|(?:~|/[\w./-]{1,80}) ?[$❯➜]|[$❯➜]|>>>(?= (?:import |from |[\w.]+(?:\(| ?=))))(?: (?P<command>.*)|\s*)$"
+    r"|(?:ba|z|)sh-\d\.\d+[$#]|(?:~|/[\w./-]{1,80}) ?[$❯➜]|[$❯➜]|>>>(?= (?:import |from |[\w.]+(?:\(| ?=))))"
+    r"(?: (?P<command>.*)|\s*)$"
 )
 _LOOKS = frozenset(
-    "ack awk bat cat cd cut egrep fgrep find git grep head jq journalctl kubectl less ll ls more nl nano sacct scontrol sed sort squeue tac "
-    "tail vi view vim wc zcat zgrep zless".split()
-)
+    {"ack", "awk", "bat", "cat", "cd", "cut", "egrep", "fgrep", "find", "git", "grep", "head", "jq", "journalctl",
+     "kubectl", "less", "ll", "ls", "more", "nl", "nano", "sacct", "scontrol", "sed", "sort", "squeue", "tac", "tail",
+     "vi", "view", "vim", "wc", "zcat", "zgrep", "zless"}
+)  # fmt: skip
 """Commands that show: their words, the log's own words among them, are no part of the log."""
 
 
@@ -305,7 +315,7 @@ def numbers(rows: Sequence[Row]) -> list[Row] | None:
         hits = [int(f[1]) for f in found if f]
         if len(hits) < 0.9 * len(told):
             continue
-        steps = [b - a for a, b in zip(hits, hits[1:], strict=False)]
+        steps = [b - a for a, b in pairwise(hits)]
         by_one = sum(step == 1 for step in steps) / max(len(steps), 1)
         up = sum(step > 0 for step in steps) / max(len(steps), 1)
         label = place == 4  # `6: `, which is srun's label too

@@ -14,15 +14,20 @@ Row = tuple[int, str]
 _NAMED = r"(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Unavailable|StopIteration)"
 _CLASS = rf"(?:[A-Za-z_]\w*\.)*[A-Z]\w*{_NAMED}|(?:[a-z_]\w*\.)+[A-Z]?\w*{_NAMED}|[A-Z]\w*{_NAMED}"
 _STAMP = (
-    r"\[?20\d\d[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?|\[?[IWEF]\d{3,4} \d\d:\d\d:\d\d\.\d+(?: +\d+)?(?: \S+:\d+\])?|\[\d\d:\d\d:\d\d\] "
+    r"\[?20\d\d[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?"
+    r"|\[?[IWEF]\d{3,4} \d\d:\d\d:\d\d\.\d+(?: +\d+)?(?: \S+:\d+\])?|\[\d\d:\d\d:\d\d\] "
     r"|\[(?:NeMo )?[IWED] 20\d\d-|\[[IWEF] [\w./-]+\.(?:cpp|hpp|cc):\d+\]"
 )
-_LABEL = r"\[(?:rank|default|trainer\d*\|?|worker)\d+\]:|\[\d+,\d+\]<std(?:out|err)>:|\(\w+ (?:rank=\d+ )?pid=\d+[^)\n]{0,80}\)"
+_LABEL = (
+    r"\[(?:rank|default|trainer\d*\|?|worker)\d+\]:|\[\d+,\d+\]<std(?:out|err)>:"
+    r"|\(\w+ (?:rank=\d+ )?pid=\d+[^)\n]{0,80}\)"
+)
 _WORDS = (
-    r"Traceback \(most recent call last\):|During handling of the above exception, another|The above exception was the direct cause"
-    r"|srun: (?:error|warning|Job|job|Force|launch|Terminating|got|sending|step)|slurmstepd(?:-[\w.-]+)?: |sbatch: error|salloc: "
-    r"|Root Cause \(first observed|Failures:|Fatal Python error: |terminate called |Exception in thread |Exception ignored in"
-    r"|pyxis: |bash: line \d|/var/spool/slurm\S*: line \d+: |NVRM: Xid|torchrun: |usage: |wandb: |(?:FATAL|INFO|WARNING|ERROR): "
+    r"Traceback \(most recent call last\):|During handling of the above exception, another"
+    r"|The above exception was the direct cause|Exception in thread |Exception ignored in|Fatal Python error: "
+    r"|srun: (?:error|warning|Job|job|Force|launch|Terminating|got|sending|step)|slurmstepd(?:-[\w.-]+)?: "
+    r"|sbatch: error|salloc: |bash: line \d|/var/spool/slurm\S*: line \d+: |pyxis: |NVRM: Xid|terminate called "
+    r"|torchrun: |usage: |wandb: |(?:FATAL|INFO|WARNING|ERROR): |Root Cause \(first observed|Failures:"
     r"|Sending process \d+ closing signal|failed \(exitcode: |(?:Current t|T)hread 0x[0-9a-f]+ \("
 )
 
@@ -34,16 +39,22 @@ _START = re.compile(
     rf"|(?:(?<![\w.\]:-])\d{{1,4}}: +)?(?<!AT )(?<!at )(?<!on )(?<!['\"(=,:\w-])(?:{_STAMP})(?: *(?:{_WORDS}))?"
     rf"|(?<![\w./-])[\w.-]{{2,40}}:\d+:\d+ \[\d+\] (?:\S+:\d+ )?NCCL "
     rf"|(?:(?<![\w.\]:-])\d{{1,4}}: +)?(?<![\w./'\"-])(?:{_WORDS})"
+    # these stand out even where they stick to the line before
+    rf"|\[?[IWEF]\d{{3,4}} \d\d:\d\d:\d\d\.\d+ +\d+ \S+:\d+\](?: *(?:{_WORDS}))?"
+    r"|srun: error: |slurmstepd(?:-[\w.-]+)?: error: |Traceback \(most recent call last\):"
     r"|={20,}|-{20,}|(?<=[\s=-])\[\d+\]:(?=\s+time\s+:)"
 )
 _SRUN = re.compile(
-    r"(?<!\bline )(?<!\brank )(?<!\bstep )(?<!\bepoch )(?<!\btask )(?<!\btasks )(?<!\bnode )(?<!\bGPU )(?<!\bdevice )(?<!: )(?<![\d.:/,-])"
+    r"(?<!\bline )(?<!\brank )(?<!\bstep )(?<!\bepoch )(?<!\btask )(?<!\btasks )(?<!\bnode )(?<!\bGPU )(?<!\bdevice )"
+    r"(?<!: )(?<![\d.:/,-])"
     r"(\d{1,4}): (?!tasks?\b|error:)(?=\S| {2,})"
 )
 _FRAME = re.compile(r'[ \t]*File "[^"\n]{1,300}", line \d+(?:,? in (?:<\w+>|[\w.<>]+?)(?=\s|$|[^\w.<>]))?')
 _RAISED = re.compile(rf"(?<![\w.'\"(:,=])(?:{_CLASS})(?=: |:$|\s*$)")
 _FIELD = re.compile(r"\s+(?=(?:host|rank|exitcode|error_file|traceback)\s{0,8}: )")
 _RULE = re.compile(r"([=-]{20,})(?![=-])\s*(?=\S)")
+_IN_CODE = re.compile(r"\b(?:raise|except|from)\s+$")
+_IN_PROSE = re.compile(r"(?:[,:(=]|\b(?:raise|except|by|to|Caught|an?|the|from|of|with|got|and|or))\s+$")
 _LITERAL = re.compile(r"\\r\\n|\\n")
 
 
@@ -130,7 +141,7 @@ def _parts(piece: str) -> Iterator[str]:
         rest = piece[frame.end() : stop].strip()
         yield (head + frame[0] if labelled and not number else "  " + frame[0].strip())
         last = number + 1 == len(frames)
-        error = next((e for e in _RAISED.finditer(rest) if not re.search(r"\b(?:raise|except|from)\s+$", rest[: e.start()])), None)
+        error = next((e for e in _RAISED.finditer(rest) if not _IN_CODE.search(rest[: e.start()])), None)
         if error is None or not last:
             if rest:
                 yield "    " + rest
@@ -148,7 +159,7 @@ def _fields(piece: str) -> Iterator[str]:
         yield from ("  " + field for field in fields)
         return
     raised = [e.start() for e in _RAISED.finditer(piece) if e.start() and piece[e.start() - 1].isspace()]
-    raised = [at for at in raised if not re.search(r"(?:[,:(=]|\b(?:raise|except|by|to|Caught|an?|the|from|of|with|got|and|or))\s+$", piece[:at])]
+    raised = [at for at in raised if not _IN_PROSE.search(piece[:at])]
     for begin, end in zip([0, *raised], [*raised, len(piece)], strict=True):
         if part := piece[begin:end].rstrip():
             yield part
@@ -157,8 +168,10 @@ def _fields(piece: str) -> Iterator[str]:
 # ── hard wraps ───────────────────────────────────────────────────────────────────────────────
 
 _FRESH = re.compile(
-    rf"\s*$|\s{{2,}}\S|\s*(?:{_LABEL}|{_STAMP}|{_WORDS}|[=*#~_-]{{8}}|[IWEF]\d{{4}} |\[\s*\d+\.\d{{6}}\])"
-    rf'|\s*File "|(?:{_CLASS})(?:: |:?$)|[\w.-]{{2,40}}:\d+:\d+ \[|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b|[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:'
+    rf"\s*$|\s{{2,}}\S|\s*(?:{_LABEL}|{_STAMP}|{_WORDS}|[=*#~_-]{{8}}|[IWEF]\d{{4}} "
+    r"|\[\s*\d+\.\d{6}\])"
+    rf'|\s*File "|(?:{_CLASS})(?:: |:?$)|[\w.-]{{2,40}}:\d+:\d+ \[|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b'
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:"
 )
 _PERHAPS = (re.compile(r" *\d{1,5}: "), re.compile(r"\[\d+\]:? "))
 """Labels that the middle of a line can look like: believed where many lines carry them."""
@@ -193,7 +206,7 @@ def joined(rows: Sequence[Row]) -> list[Row] | None:
         halves += half and fresh(before)
         score += 2 if half else 1
     around = sum(lengths[width - k] for k in range(2, 8))
-    if score < 4 or len(shapes) < 2 and halves < 2 or len(full) < around / 3:
+    if score < 4 or (len(shapes) < 2 and halves < 2) or len(full) < around / 3:
         return None
     stripped = not any(line.endswith(" ") for _, line in rows)
     changed: list[Row] = []
