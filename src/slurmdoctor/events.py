@@ -128,12 +128,12 @@ def _chosen(said: Said, what: object) -> list[Sighting]:
 
 def captures_of(rule: Rule, text: str) -> Mapping[str, str] | None:
     """The rule's captures where it takes this line, else None."""
-    if rule.on == "exception" and exception_of(text, strict=False) is None:
+    if rule.on == "exception" and exception_of(text) is None:
         return None
     if rule.on == "exception":
         text = tracebacks.undecorated(text)
         # an executor's error around the child's: `InductorError: FileNotFoundError: ...`
-        inner = (exception_of(text, strict=False) or ("", ""))[1]
+        inner = (exception_of(text) or ("", ""))[1]
         found = captures(rule.regex, text)
         return found if found is not None or exception_of(inner) is None else captures(rule.regex, inner)
     if rule.on == "frame" and not text.lstrip(" |").startswith("File "):

@@ -481,9 +481,9 @@ def _name_missing_peer(finding: Finding, root: Incident, timeline: Timeline, lin
     if root.cause != "nccl-id-timeout" or 0 in ranks:
         return
     busy = _lines_of_rank(0, root.main, lines)
-    wait = float(root.main.captures.get("timeout_ms", "0") or 0) / 1000 or 600.0
-    end = root.main.origin.time
-    during = [b for b in busy if end is not None and b.origin.time is not None and end - wait < b.origin.time]
+    since = root.main.origin.time
+    # what it said at the wait's beginning does not show that it was still there
+    during = [b for b in busy if since is not None and b.origin.time is not None and b.origin.time > since + 60]
     if during:
         finding.origin = replace(finding.origin, rank=0, node=during[0].origin.node)
         finding.how = f"rank 0 was busy while the others waited for it: {during[-1].text.strip()[:100]}"

@@ -123,14 +123,15 @@ def undecorated(text: str) -> str:
 def exception_of(text: str, strict: bool = True) -> tuple[str, str] | None:
     """(class name, message) where a line begins as an exception's own line does.
 
-    With `strict`, the class must be named like an exception; without, any dotted name followed by a colon will do.
+    With `strict`, the class must be named like an exception, or be a class of a module; without, any name will do.
     """
     if text.startswith("\\"):
         return None
     found = _EXCEPTION.match(_DECORATION.sub("", text))
     if found is None:
         return None
-    if not _NAMED_LIKE_ONE.search(found["name"]) and (strict or found["text"] is None and "." not in found["class"]):
+    named = _NAMED_LIKE_ONE.search(found["name"]) or ("." in found["class"] and found["name"][0].isupper())
+    if not named and (strict or (found["text"] is None and "." not in found["class"])):
         return None
     return found["name"], found["text"] or ""
 

@@ -137,6 +137,7 @@ def _evidence(finding: Finding, story: Timeline, lines: Lines) -> tuple[Evidence
         own = [i.main for i in finding.same if i.main.origin.rank == finding.origin.rank or i.report is not None]
         chosen += own[:1]
         chosen += [e for e in story.events if e.cause == root.cause and e.role in ("confirmation", "hint", "root")][:2]
+    chosen[1:1] = _last_words(finding, lines)
     for incident in finding.cascade[:3]:
         chosen.append(incident.main)
     shown: list[Evidence] = []
@@ -150,6 +151,21 @@ def _evidence(finding: Finding, story: Timeline, lines: Lines) -> tuple[Evidence
         if len(shown) == MOST_EVIDENCE:
             break
     return tuple(shown)
+
+
+def _last_words(finding: Finding, lines: Lines) -> list[Event]:
+    """What a process said last before an ending that tells nothing: no cause, but where to look."""
+    root = finding.root
+    if finding.cause != "exit-code" or root is None or root.report is None:
+        return []
+    for line in lines.before(root.report.line, 40, same_writer=False):
+        said = line.text.strip()
+        own = line.origin.rank in (None, finding.origin.rank)
+        if own and said and not line.origin.dated and not said.startswith(("srun:", "slurmstepd", "File ", "^", "~")):
+            hit = lines.hit(line)
+            order = lines.order(line.source, line.offset)
+            return [Event("exit-code", "hint", "exit-code/last-words", line.origin, hit, order)]
+    return []
 
 
 def _proof(event: Event, lines: Lines) -> Evidence:
