@@ -1,0 +1,1 @@
+"""Real jobs on a small Slurm of our own."""

@@ -1,0 +1,213 @@
+"""A Slurm of four nodes on one host, on loopback, for the length of a test session: its own folder and ports."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slurmdoctor.slurm import jobinfo
+from slurmdoctor.slurm.jobinfo import JobInfo
+
+PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue", "sinfo", "scancel")
+PACKAGES = "slurmctld slurmd slurm-client slurm-wlm-basic-plugins"
+"""Debian's."""
+PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
+NODES = 4
+
+
+def missing() -> list[str]:
+    """The programs that are not installed."""
+    return [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
+
+
+@dataclass(slots=True)
+class Cluster:
+    """Start it with `start`, and stop it whatever happens."""
+
+    folder: Path
+    memory: bool = False
+    """Confine the memory of jobs by cgroups."""
+    daemons: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    trouble: str = ""
+
+    @property
+    def env(self) -> dict[str, str]:
+        keep = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "SBATCH", "SRUN"))}
+        return {**keep, "PATH": PATH, "SLURM_CONF": str(self.folder / "slurm.conf"), "LANG": "C.UTF-8"}
+
+    def start(self, patience: float = 30.0) -> bool:
+        """Whether all nodes came up; `trouble` says why not."""
+        for name in ("state", "log", "jobs", *(f"spool/n{k}" for k in range(1, NODES + 1))):
+            (self.folder / name).mkdir(parents=True)
+        (self.folder / "slurm.conf").write_text(self._configuration())
+        if self.memory:
+            kind = "cgroup/v1" if Path("/sys/fs/cgroup/memory").is_dir() else "cgroup/v2\nIgnoreSystemd=yes"
+            (self.folder / "cgroup.conf").write_text(
+                f"CgroupPlugin={kind}\nCgroupMountpoint=/sys/fs/cgroup\nConstrainRAMSpace=yes\nConstrainSwapSpace=no\n"
+            )
+        self._daemon("slurmctld", "-D")
+        for k in range(1, NODES + 1):
+            self._daemon("slurmd", "-D", "-N", f"n{k}")
+        end = time.monotonic() + patience
+        while time.monotonic() < end:
+            if any(d.poll() is not None for d in self.daemons):
+                break
+            try:
+                if self.run("sinfo", "-h", "-N", "-o", "%t").split().count("idle") == NODES:
+                    return True
+            except subprocess.SubprocessError:
+                pass
+            time.sleep(0.2)
+        self.trouble = self._complaints()
+        return False
+
+    def stop(self) -> None:
+        """Cancel the jobs, and end every daemon by its own pid."""
+        with contextlib.suppress(subprocess.SubprocessError):
+            jobs = self.run("squeue", "-h", "-o", "%A").split()
+            if jobs:
+                self.run("scancel", "-s", "KILL", *jobs)
+                self.run("scancel", "-f", "-b", "-s", "KILL", *jobs)
+                time.sleep(0.5)
+        for daemon in reversed(self.daemons):
+            if daemon.poll() is None:
+                daemon.send_signal(signal.SIGTERM)
+        end = time.monotonic() + 8
+        for daemon in reversed(self.daemons):
+            try:
+                daemon.wait(max(0.1, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+
+    # ── jobs ──
+
+    def run(self, *command: str, timeout: float = 20.0, cwd: Path | None = None) -> str:
+        done = subprocess.run(
+            command,
+            env=self.env,
+            cwd=cwd or self.folder / "jobs",
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=True,
+        )
+        return done.stdout
+
+    def submit(self, text: str, *options: str) -> str:
+        """The job's id."""
+        number = len(list((self.folder / "jobs").glob("*.sbatch")))
+        script = self.folder / "jobs" / f"job{number}.sbatch"
+        script.write_text(text)
+        return self.run("sbatch", "--parsable", *options, str(script)).strip().partition(";")[0]
+
+    def wait(self, job: str, patience: float = 60.0) -> JobInfo:
+        """The job's record once it has ended."""
+        end = time.monotonic() + patience
+        while True:
+            record = self.record(job)
+            if record.ended:
+                return record
+            assert time.monotonic() < end, (
+                f"job {job} is still {record.state}: {self.output(job)}\n{self._complaints()}"
+            )
+            time.sleep(0.3)
+
+    def record(self, job: str) -> JobInfo:
+        found = jobinfo.read([("scontrol", self.run("scontrol", "show", "job", "-d", job))], job)
+        assert found is not None
+        return found
+
+    def output(self, job: str) -> str:
+        path = self.record(job).std_out
+        assert path is not None
+        return Path(path).read_text(errors="replace") if Path(path).exists() else ""
+
+    # ── the cluster ──
+
+    def _daemon(self, program: str, *options: str) -> None:
+        log = (self.folder / "log" / f"{program}{options[-1] if program == 'slurmd' else ''}.out").open("wb")
+        path = shutil.which(program, path=PATH)
+        assert path is not None
+        self.daemons.append(
+            subprocess.Popen(
+                [path, *options, "-f", str(self.folder / "slurm.conf")],
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_few_files,
+            )
+        )
+
+    def _complaints(self) -> str:
+        lines: list[str] = []
+        for file in sorted((self.folder / "log").glob("*")):
+            text = file.read_text(errors="replace").splitlines()
+            lines += [f"{file.name}: {line}" for line in text if "error" in line or "fatal" in line][-4:]
+        return "\n".join(lines) or "the nodes did not come up in time"
+
+    def _configuration(self) -> str:
+        host, user, d = socket.gethostname().partition(".")[0], getpass.getuser(), self.folder
+        ports = _free_ports(NODES + 1)
+        nodes = "\n".join(
+            f"NodeName=n{k} NodeAddr=127.0.0.1 NodeHostname={host} Port={ports[k]} CPUs=64 RealMemory=4000"
+            for k in range(1, NODES + 1)
+        )
+        confined = (
+            "ProctrackType=proctrack/cgroup\nTaskPlugin=task/cgroup\nSelectTypeParameters=CR_Core_Memory\nDefMemPerNode=100"
+            if self.memory
+            else "ProctrackType=proctrack/pgid\nTaskPlugin=task/none\nSelectTypeParameters=CR_Core"
+        )
+        return f"""ClusterName=tests
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/none
+CredType=cred/none
+StateSaveLocation={d}/state
+SlurmdSpoolDir={d}/spool/%n
+SlurmctldPidFile={d}/slurmctld.pid
+SlurmdPidFile={d}/slurmd-%n.pid
+SlurmdParameters=config_overrides
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+MpiDefault=none
+ReturnToService=2
+KillWait=20
+MinJobAge=3600
+SelectType=select/cons_tres
+{confined}
+SchedulerParameters=sched_min_interval=100000,batch_sched_delay=0,bf_interval=1
+{nodes}
+PartitionName=all Nodes=ALL Default=YES MaxTime=60 OverSubscribe=NO State=UP
+"""
+
+
+def _few_files() -> None:
+    # with millions of descriptors allowed, Slurm's programs close them one by one
+    limit = 4096
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit if hard < 0 else min(limit, hard), hard))
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()

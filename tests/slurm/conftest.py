@@ -1,0 +1,57 @@
+"""One cluster for all tests of this folder. Without Slurm they are skipped by name, or fail where it is required."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from . import endings
+from .cluster import PACKAGES, Cluster, missing
+from .endings import Run
+
+REQUIRED = os.environ.get("SLURMDOCTOR_REQUIRE_SLURM") == "1"
+
+
+def absent(reason: str) -> None:
+    if REQUIRED:
+        pytest.fail(f"SLURMDOCTOR_REQUIRE_SLURM=1, but {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    if gone := missing():
+        absent(f"Slurm is not installed here (no {', '.join(gone)}; on Debian: apt-get install {PACKAGES})")
+    made = Cluster(tmp_path_factory.mktemp("slurm", numbered=True))
+    try:
+        if not made.start():
+            absent(f"no Slurm could be started here: {made.trouble}")
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(scope="session")
+def runs(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """Every ending, sent twice: with the footer and without. All at once, since most of the time is waiting."""
+    return endings.submit_all(cluster, tmp_path_factory.mktemp("tools"))
+
+
+@pytest.fixture(scope="session")
+def confined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A second cluster that confines memory: only where this machine lets us make cgroups."""
+    if gone := missing():
+        absent(f"Slurm is not installed here (no {', '.join(gone)})")
+    memory = Path("/sys/fs/cgroup/memory") if Path("/sys/fs/cgroup/memory").is_dir() else Path("/sys/fs/cgroup")
+    if os.geteuid() != 0 or not os.access(memory, os.W_OK):
+        pytest.skip("cgroups cannot be made here: no memory can be confined")
+    made = Cluster(tmp_path_factory.mktemp("confined", numbered=True), memory=True)
+    try:
+        if not made.start(patience=15):
+            pytest.skip(f"no Slurm with cgroups could be started here: {made.trouble}")
+        yield made
+    finally:
+        made.stop()

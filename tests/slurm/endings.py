@@ -1,0 +1,133 @@
+"""The ways in which a job ends: what its script does, and what the footer must say of it."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurmdoctor import hook
+from slurmdoctor.slurm.jobinfo import JobInfo
+
+from .cluster import Cluster
+
+TOOL = str(Path(sys.executable).with_name("slurmdoctor"))
+MARK = "--- slurmdoctor"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    name: str
+    body: str
+    says: tuple[str, ...] = ()
+    """What the footer's words must hold; nothing: it must be silent."""
+    options: tuple[str, ...] = ()
+    tool: str | None = None
+    """A program in slurmdoctor's place."""
+    seconds: int = 30
+    scancel: bool = False
+    slow: bool = False
+
+
+@dataclass(slots=True)
+class Run:
+    ending: Ending
+    cluster: Cluster
+    with_footer: str
+    without: str
+
+    def ended(self) -> tuple[JobInfo, JobInfo, str]:
+        """Both records, and the output of the job with the footer."""
+        patience = 150.0 if self.ending.slow else 90.0
+        first, second = self.cluster.wait(self.with_footer, patience), self.cluster.wait(self.without, patience)
+        return first, second, self.cluster.output(self.with_footer)
+
+
+STEPS = "srun bash -c 'for i in $(seq 1 900); do echo step $i/900 loss 1.5; sleep 0.5; done'"
+OWN_TRAP = "set -eE\ntrap 'echo own trap saw $?' EXIT\ntrap 'echo ERR' ERR\n@HOOK@\nexit 4"
+PYTHON_ERROR = """srun python3 -c "
+import os
+if os.environ['SLURM_PROCID'] == '5': raise ValueError('shard 5 holds no samples')
+\""""
+
+ENDINGS = (
+    Ending(
+        "python-error",
+        PYTHON_ERROR,
+        ("rank 5", "ValueError: shard 5 holds no samples", "python-error"),
+        ("-N2", "--ntasks-per-node=4"),
+    ),
+    Ending(
+        "tee-hides-it",
+        PYTHON_ERROR + " 2>&1 | tee train.log",
+        ("exit status is 0", "rank 5"),
+        ("-N2", "--ntasks-per-node=4"),
+    ),
+    Ending(
+        "pipefail",
+        "set -euo pipefail\n" + PYTHON_ERROR + " 2>&1 | tee train2.log",
+        ("rank 5",),
+        ("-N2", "--ntasks-per-node=4"),
+    ),
+    Ending("well", "srun -n2 echo fine\nexit 0", options=("-n2",)),
+    Ending("well-but-asked", "export SLURMDOCTOR_WHEN=always\nsrun -n2 echo fine", ("no failure",), ("-n2",)),
+    Ending("scancel", "srun sleep 300", ("cancelled",), scancel=True),
+    Ending("not-found", "train_model --now", ("command-not-found",)),
+    Ending("step-not-found", "srun -n2 no_such_program", ("command-not-found",), ("-n2",)),
+    Ending("step-refused", "srun -N9 -n9 hostname", ("slurm-step",)),
+    Ending("exit-7", "exit 7", ("exited with 7",)),
+    Ending("killed-itself", "kill -TERM $$\nsleep 9"),
+    Ending("segfault", "srun -n4 bash -c '[ $SLURM_PROCID != 2 ] || kill -SEGV $$'", ("segfault", "rank 2"), ("-n4",)),
+    Ending("tool-missing", "exit 3", tool="/nonexistent/slurmdoctor"),
+    Ending("tool-hangs", "exit 3", tool="trap '' TERM\nsleep 600 & sleep 600", seconds=2),
+    Ending("tool-floods", "exit 3", ("yyyy",), tool="yes yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy", seconds=3),
+    Ending("tool-breaks", "exit 3", tool="echo 'Traceback (most recent call last)' >&2; exit 9"),
+    Ending("tool-kills", "exit 3", tool="kill -KILL $$"),
+    Ending("hook-off", "export SLURMDOCTOR_HOOK=off\nexit 3"),
+    Ending("own-trap", OWN_TRAP, ("own trap saw 4", "exited with 4")),
+    Ending("time-limit", STEPS, ("time-limit",), ("--time=1",), slow=True),
+    Ending(
+        "signalled",
+        "srun sleep 300",
+        ("time-limit", "ended by a signal"),
+        ("--time=1", "--signal=B:USR1@50"),
+        slow=True,
+    ),
+)
+
+
+def script(ending: Ending, tools: Path, footer: bool) -> str:
+    tool = TOOL
+    if ending.tool is not None:
+        tool = ending.tool
+        if not tool.startswith("/"):
+            file = tools / f"{ending.name}.sh"
+            file.write_text(f"#!/bin/bash\n{ending.tool}\n")
+            file.chmod(file.stat().st_mode | stat.S_IXUSR)
+            tool = str(file)
+    text = hook.script("footer", seconds=ending.seconds, command=tool) if footer else ""
+    # the one slurmdoctor that may answer is the one given
+    head = "#!/bin/bash\n#SBATCH --job-name=train\n" + "".join(f"#SBATCH {o}\n" for o in ending.options)
+    head += f'PATH="{os.environ.get("PATH", "")}:/usr/sbin"\n' if ending.tool is None else "PATH=/usr/bin:/bin\n"
+    if "@HOOK@" in ending.body:
+        return head + ending.body.replace("@HOOK@", text) + "\n"
+    return head + text + ending.body + "\n"
+
+
+def submit_all(cluster: Cluster, tools: Path) -> dict[str, Run]:
+    runs: dict[str, Run] = {}
+    for ending in sorted(ENDINGS, key=lambda e: not e.slow):
+        ids = [cluster.submit(script(ending, tools, footer)) for footer in (True, False)]
+        runs[ending.name] = Run(ending, cluster, *ids)
+    for run in runs.values():
+        if run.ending.scancel:
+            for job in (run.with_footer, run.without):
+                end = time.monotonic() + 60
+                while cluster.record(job).state != "RUNNING" and time.monotonic() < end:
+                    time.sleep(0.3)
+                time.sleep(1.5)
+                cluster.run("scancel", job)
+    return runs

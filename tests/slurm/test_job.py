@@ -1,0 +1,120 @@
+"""`diagnose --job` on a real Slurm, without accounting: what is there is taken, what is not is named."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+from .cluster import Cluster
+from .endings import TOOL, Run
+
+
+def diagnose(cluster: Cluster, *arguments: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [TOOL, "diagnose", "--format", "json", *arguments],
+        env=cluster.env,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_by_its_id(cluster: Cluster, runs: dict[str, Run]) -> None:
+    runs["python-error"].ended()
+    found = diagnose(cluster, "--job", runs["python-error"].without)
+    assert found["cause"]["id"] == "python-error"
+    assert found["first_failure"]["rank"] == 5
+    assert found["facts"]["state"] == "FAILED"
+    assert found["facts"]["nodes"] == 2
+    assert any(m.startswith("sacct (accounting is off") for m in found["coverage"]["missing"])
+    assert "scontrol" not in found["coverage"]["missing"]
+
+
+def test_hidden_by_a_pipe(cluster: Cluster, runs: dict[str, Run]) -> None:
+    runs["tee-hides-it"].ended()
+    found = diagnose(cluster, "--job", runs["tee-hides-it"].without)
+    assert found["verdict"] == "failed"
+    assert any("COMPLETED" in reason for reason in found["reasons"])
+    # the script is the one that Slurm keeps
+    assert any("lost in the pipe to tee" in reason for reason in found["reasons"])
+
+
+def test_array_task(cluster: Cluster) -> None:
+    job = cluster.submit("#!/bin/bash\nsrun -n1 bash -c 'exit $((SLURM_ARRAY_TASK_ID == 2 ? 9 : 0))'\n", "--array=1-2")
+    for k in (1, 2):
+        cluster.wait(f"{job}_{k}")
+    assert diagnose(cluster, "--job", f"{job}_1")["verdict"] == "no-failure"
+    failed = diagnose(cluster, "--job", f"{job}_2")
+    assert (failed["verdict"], failed["exit"]["code"]) == ("failed", 9)
+    assert diagnose(cluster, "--job", job)["exit"]["code"] == 9
+
+
+def test_het_job(cluster: Cluster) -> None:
+    script = "#!/bin/bash\n#SBATCH -N1 -n1\n#SBATCH hetjob\n#SBATCH -N1 -n2\nsrun --het-group=1 bash -c 'exit 5'\n"
+    job = cluster.submit(script)
+    cluster.wait(job)
+    assert diagnose(cluster, "--job", f"{job}+0")["exit"]["code"] == 5
+
+
+def test_per_task_files(cluster: Cluster) -> None:
+    python = "import os; assert os.environ['SLURM_PROCID'] != '1', 'bad shard'"
+    body = f'srun -n3 --output=rank-%j-%t.log python3 -c "{python}"'
+    job = cluster.submit(f"#!/bin/bash\n{body}\n", "-n3")
+    cluster.wait(job)
+    found = diagnose(cluster, "--job", job)
+    assert found["cause"]["id"] == "python-error"
+    assert found["first_failure"]["file"].endswith(f"rank-{job}-1.log")
+    assert found["coverage"]["files"] == 4
+
+
+def test_running(cluster: Cluster) -> None:
+    job = cluster.submit("#!/bin/bash\nsrun -n1 bash -c 'echo step 1/9 loss 2.0; sleep 60'\n")
+    while cluster.record(job).state == "PENDING":
+        pass
+    found = diagnose(cluster, "--job", job)
+    assert found["verdict"] != "failed"
+    assert any("still running" in reason for reason in found["reasons"])
+    cluster.run("scancel", job)
+
+
+def test_unknown(cluster: Cluster) -> None:
+    done = subprocess.run(
+        [TOOL, "diagnose", "--job", "999999"], env=cluster.env, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2
+    assert "Slurm no longer knows this job" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_dependent_job(cluster: Cluster) -> None:
+    from slurmdoctor import hook
+
+    watcher = cluster.folder / "jobs" / "watched.sh"
+    watcher.write_text(hook.script("dependency", command=TOOL))
+    work = cluster.folder / "jobs" / "dies.batch"
+    work.write_text('#!/bin/bash\nsrun -n1 python3 -c "raise KeyError(17)"\n')
+    job = cluster.run("bash", str(watcher), str(work)).strip()
+    assert job.isdigit()
+    cluster.wait(job)
+    second = str(int(job) + 1)
+    assert cluster.wait(second).state == "COMPLETED"
+    assert "KeyError: 17" in cluster.output(second)
+
+
+def test_memory(confined: Cluster) -> None:
+    """The kernel kills a task for its memory; the verdict is host-oom, with the footer and by the job's id."""
+    from slurmdoctor import hook
+
+    body = "srun -n1 python3 -c 'x = bytearray(400 << 20)'\n"
+    job = confined.submit("#!/bin/bash\n#SBATCH --mem=200M\n" + hook.script("footer", command=TOOL) + body)
+    plain = confined.submit("#!/bin/bash\n#SBATCH --mem=200M\n" + body)
+    record, other = confined.wait(job), confined.wait(plain)
+    assert (record.state, record.exit) == (other.state, other.exit)
+    output = confined.output(job)
+    assert "host-oom" in output, output
+    assert diagnose(confined, "--job", plain)["cause"]["id"] == "host-oom"

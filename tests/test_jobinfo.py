@@ -1,0 +1,325 @@
+"""Slurm's records: parsed from text, joined, and weighed against what a log says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slurmdoctor import diagnose
+from slurmdoctor.model import Diagnosis
+from slurmdoctor.slurm import jobinfo, logs
+from slurmdoctor.slurm.jobinfo import JobInfo
+
+SCONTROL = """JobId={id} JobName=train run
+   UserId=kim(4001) GroupId=kim(4001) MCS_label=N/A
+   JobState={state} Reason={reason} Dependency=(null)
+   Requeue=1 Restarts=0 BatchFlag=1 Reboot=0 ExitCode={exit}
+   RunTime={ran} TimeLimit=01:00:00 TimeMin=N/A
+   StartTime=2026-11-20T10:00:00 EndTime=2026-11-20T11:00:00 Deadline=N/A
+   SuspendTime=None SecsPreSuspend=0 LastSchedEval=2026-11-20T10:00:00
+   PreemptEligibleTime=2026-11-20T10:00:00 PreemptTime={preempt}
+   Partition=gpu AllocNode:Sid=login:1
+   NodeList=gpu[07-08]
+   BatchHost=gpu07
+   NumNodes=2 NumCPUs=64 NumTasks=16 CPUs/Task=4 ReqB:S:C:T=0:0:*:*
+   TRES=cpu=64,mem=400G,node=2,billing=64
+   Socks/Node=* NtasksPerN:B:S:C=8:0:*:* CoreSpec=*
+   Command=/home/kim/run/job.sbatch --name "a b"
+   WorkDir=/home/kim/my run
+   StdErr=/home/kim/my run/log-{id}.err
+   StdIn=/dev/null
+   StdOut=/home/kim/my run/log-{id}.out
+
+"""
+STEPS = """         JobID      State ExitCode DerivedExitCode    Elapsed     MaxRSS     ReqMem   NodeList
+-------------- ---------- -------- --------------- ---------- ---------- ---------- ----------
+            42 {job:>10} {exit:>8}             0:0   01:00:00                  400G gpu[07-08]
+      42.batch     FAILED      1:0                   01:00:00     12268K            gpu07
+          42.0 {step:>10} {code:>8}                   01:00:00   1992294K            gpu[07-08]
+"""
+
+
+def scontrol(
+    state: str = "FAILED",
+    reason: str = "NonZeroExitCode",
+    exit: str = "1:0",
+    ran: str = "01:00:00",
+    preempt: str = "None",
+) -> str:
+    return SCONTROL.format(id=42, state=state, reason=reason, exit=exit, ran=ran, preempt=preempt)
+
+
+def record(*texts: str, job: str | None = None) -> JobInfo:
+    found = jobinfo.read([(f"text {n}", text) for n, text in enumerate(texts)], job)
+    assert found is not None
+    return found
+
+
+def said(log: str, *texts: str) -> Diagnosis:
+    return diagnose(log, record=record(*texts))
+
+
+def cause(found: Diagnosis) -> str | None:
+    return found.cause.id if found.cause else None
+
+
+# ── parsing ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_scontrol() -> None:
+    job = record(scontrol())
+    assert (job.id, job.name, job.state, job.reason, job.uid) == ("42", "train run", "FAILED", "NonZeroExitCode", 4001)
+    assert job.nodes == ("gpu07", "gpu08")
+    assert (job.num_nodes, job.num_tasks, job.tasks_per_node) == (2, 16, 8)
+    assert (job.time_limit, job.elapsed, job.restarts) == (3600, 3600, 0)
+    assert job.work_dir == "/home/kim/my run"
+    assert job.std_out == "/home/kim/my run/log-42.out"
+    assert job.req_mem == 200 << 30
+    assert job.exit is not None
+    assert job.exit.code == 1
+    assert job.quotes["state"].line == 3
+
+
+def test_both_are_joined() -> None:
+    job = record(scontrol(exit="143:0"), STEPS.format(job="FAILED", exit="15:0", step="FAILED", code="1:0"))
+    assert job.told_by == {"scontrol", "sacct"}
+    assert [s.id for s in job.steps] == ["batch", "0"]
+    assert [s.id for s in job.work_steps] == ["0"]
+    assert job.max_rss == 1992294 * 1024
+    assert job.exit is not None
+    assert (job.exit.code, job.exit.signal) == (143, "SIGTERM")
+
+
+@pytest.mark.parametrize(
+    ("pair", "code", "name"),
+    [("9:0", 137, "SIGKILL"), ("15:0", 143, "SIGTERM"), ("1:0", 1, None), ("0:9", None, "SIGKILL")],
+)
+def test_sacct_takes_128_off(pair: str, code: int | None, name: str | None) -> None:
+    death = jobinfo.sacct_exit(pair)
+    assert death is not None
+    assert (death.code, death.signal) == (code, name)
+
+
+def test_sacct_with_bars() -> None:
+    text = "JobID|State|ExitCode|UID|NodeList\n7_3|CANCELLED by 4001|0:0|4001|gpu07\n7_3.0|CANCELLED|0:15||gpu07\n"
+    job = record(text, job="7_3")
+    assert (job.state, job.cancelled_by, job.uid, job.array_task) == ("CANCELLED", 4001, 4001, 3)
+    assert job.steps[0].state == "CANCELLED"
+
+
+def test_a_cut_state_is_known() -> None:
+    assert record("JobID  State\n------ ----------\n5      OUT_OF_ME+\n").state == "OUT_OF_MEMORY"
+
+
+def test_the_worst_task_of_an_array_stands_for_it() -> None:
+    text = "JobID|State|ExitCode\n" + "".join(
+        f"7_{k}|{s}|{c}\n" for k, s, c in [(0, "COMPLETED", "0:0"), (1, "FAILED", "1:0"), (2, "FAILED", "2:0")]
+    )
+    job = record(text, job="7")
+    assert job.array_task == 1
+    assert job.siblings == ("7_2",)
+    assert record(text, job="7_2").array_task == 2
+    assert jobinfo.read([("sacct", text)], "8") is None
+
+
+def test_a_component_of_a_het_job() -> None:
+    text = "JobID|State|ExitCode\n20+0|COMPLETED|0:0\n20+1|FAILED|5:0\n"
+    assert record(text, job="20").het_offset == 1
+    assert record(text, job="20+0").state == "COMPLETED"
+
+
+def test_a_step() -> None:
+    job = record(STEPS.format(job="COMPLETED", exit="0:0", step="OUT_OF_MEMORY", code="0:125"), job="42.0")
+    assert (job.step, job.state) == ("0", "OUT_OF_MEMORY")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("01:30:00", 5400),
+        ("90", 5400),
+        ("2-00:00:00", 172800),
+        ("1-12", 129600),
+        ("1:30", 90),
+        ("UNLIMITED", None),
+        ("x", None),
+        ("", None),
+    ],
+)
+def test_seconds(text: str, value: int | None) -> None:
+    assert jobinfo.seconds(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("800M", 800 << 20), ("1.5G", 3 << 29), ("12K", 12288), ("400", 400 << 20), ("?", None)]
+)
+def test_size(text: str, value: int | None) -> None:
+    assert jobinfo.size(text) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["", "JobId=", "JobId=1", "JobID\n", "JobID|State\n|\n", "NodeName=", "JobId=1 =\n==\n" * 3]
+)
+def test_torn_texts_do_no_harm(text: str) -> None:
+    jobinfo.read([("torn", text)])
+
+
+# ── logs ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_patterns(tmp_path: Path) -> None:
+    job = replace(
+        record(scontrol()), work_dir=str(tmp_path), std_out="out/%x-%5j.log", std_err=str(tmp_path / "gone.err")
+    )
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "train run-00042.log").touch()
+    for k in range(3):
+        (tmp_path / f"rank-42-{k}.log").touch()
+    found, missing = logs.find(job, ["rank-%j-%t.log"])
+    assert [Path(f).name for f in found] == ["train run-00042.log", "rank-42-0.log", "rank-42-1.log", "rank-42-2.log"]
+    assert missing == [f"log {tmp_path / 'gone.err'} (not there, or not readable)"]
+
+
+def test_patterns_of_an_array() -> None:
+    job = JobInfo("99", array_job="42", array_task=13)
+    assert logs.expand("%A_%a.out", job) == "42_13.out"
+    assert logs.expand("%b-%%-%N", job) == "3-%-*"
+    assert logs.expand("a[1]-%j", job) == "a[[]1]-99"
+    assert logs.expand("\\%j", job) == "%j"
+
+
+# ── one verdict from all witnesses ───────────────────────────────────────────────────────────
+
+STEADY = "".join(f"2026-11-20 10:{m:02d}:30 step {m}/90 loss 1.5\n" for m in range(1, 60))
+TRACEBACK = """Traceback (most recent call last):
+  File "/w/train.py", line 9, in main
+    load(k)
+ValueError: shard 5 is empty
+"""
+LIMIT = "slurmstepd: error: *** JOB 42 ON gpu07 CANCELLED AT 2026-11-20T11:00:00 DUE TO TIME LIMIT ***\n"
+
+
+def test_out_of_memory_without_a_line() -> None:
+    found = said(STEADY, scontrol("OUT_OF_MEMORY", "OutOfMemory", "0:125"))
+    assert cause(found) == "host-oom"
+    assert found.exit.exit_class == "oom-killed"
+    assert found.first_failure is not None
+    assert found.first_failure.text == "JobState=OUT_OF_MEMORY Reason=OutOfMemory Dependency=(null)"
+    assert found.first_failure.rank is None
+
+
+def test_out_of_memory_behind_lost_peers() -> None:
+    log = STEADY + "srun: error: gpu08: task 13: Killed\n"
+    found = said(log, scontrol("OUT_OF_MEMORY", "OutOfMemory", "0:125"))
+    assert cause(found) == "host-oom"
+    assert found.first_failure is not None
+    assert (found.first_failure.rank, found.first_failure.node) == (13, "gpu08")
+
+
+def test_time_limit_of_a_job_that_made_progress() -> None:
+    found = said(STEADY + LIMIT, scontrol("TIMEOUT", "TimeLimit", "0:15"))
+    assert cause(found) == "time-limit"
+    assert any("made progress" in r for r in found.reasons)
+    assert found.facts["needed_min"] > 60
+
+
+def test_time_limit_of_a_job_that_hung() -> None:
+    hung = "".join(STEADY.splitlines(keepends=True)[:11])
+    found = said(hung + LIMIT, scontrol("TIMEOUT", "TimeLimit", "0:15"))
+    assert cause(found) == "hang"
+    assert any("no step for the last 48 min (step 11)" in r for r in found.reasons)
+    advice = " ".join(f.do for f in found.fixes) + (found.retry.why if found.retry else "")
+    assert "--time" not in advice
+    assert "longer limit would not have helped" in " ".join(found.reasons)
+
+
+def test_time_limit_of_a_job_that_had_finished() -> None:
+    done = STEADY[: len(STEADY) // 3] + "2026-11-20 10:21:00 Training completed in 21 min\n"
+    found = said(done + LIMIT, scontrol("TIMEOUT", "TimeLimit", "0:15"))
+    assert cause(found) == "time-limit"
+    assert any("had finished, 39 min before the end" in r for r in found.reasons)
+
+
+def test_time_limit_after_an_error() -> None:
+    found = said(STEADY[:400] + TRACEBACK + LIMIT, scontrol("TIMEOUT", "TimeLimit", "0:15"))
+    assert cause(found) == "python-error"
+    assert any("only idled into its limit" in r for r in found.reasons)
+
+
+@pytest.mark.parametrize(
+    ("uid", "who"), [("4001", "by the job's own user"), ("0", "by root"), ("7", "by another user")]
+)
+def test_cancelled_by_whom(uid: str, who: str) -> None:
+    table = f"JobID|State|ExitCode\n42|CANCELLED by {uid}|0:0\n42.0|CANCELLED|0:15\n"
+    found = said(STEADY, scontrol("CANCELLED", "None", "0:15"), table)
+    assert cause(found) == "cancelled"
+    assert any(who in r for r in found.reasons)
+
+
+def test_node_failure_and_the_node_to_leave_out() -> None:
+    node = "NodeName=gpu08 Arch=x86_64\n   State=DOWN* ThreadsPerCore=1\n   Reason=Not responding [slurm@10:40:00]\n"
+    found = said(
+        STEADY + "RuntimeError: Connection closed by peer [10.0.0.7]:33\n", scontrol("NODE_FAIL", "None", "0:0"), node
+    )
+    assert cause(found) == "node-failure"
+    assert found.retry is not None
+    assert (found.retry.advice, found.retry.exclude_nodes) == ("elsewhere", ("gpu08",))
+
+
+def test_no_node_is_left_out_without_evidence() -> None:
+    found = said(STEADY, scontrol("NODE_FAIL", "None", "0:0"))
+    assert found.retry is not None
+    assert found.retry.exclude_nodes == ()
+
+
+def test_preempted() -> None:
+    found = said(STEADY, scontrol("CANCELLED", "None", "0:15", preempt="2026-11-20T10:59:00"))
+    assert cause(found) == "preempted"
+
+
+def test_completed_with_a_dead_python_inside() -> None:
+    table = STEPS.format(job="COMPLETED", exit="0:0", step="FAILED", code="1:0")
+    found = said(STEADY[:200] + TRACEBACK, scontrol("COMPLETED", "None", "0:0"), table)
+    assert cause(found) == "python-error"
+    assert any("COMPLETED, but step 0 FAILED (exit 1)" in r for r in found.reasons)
+
+
+def test_completed_after_a_failed_step() -> None:
+    table = (
+        STEPS.format(job="COMPLETED", exit="0:0", step="FAILED", code="1:0")
+        + "          42.1  COMPLETED      0:0                   00:10:00   1992294K            gpu07\n"
+    )
+    found = said(
+        "srun: error: gpu07: task 3: Exited with exit code 1\n" + STEADY, scontrol("COMPLETED", "None", "0:0"), table
+    )
+    assert found.verdict == "no-failure"
+
+
+def test_a_143_that_hides_a_first_1() -> None:
+    log = (
+        STEADY[:400]
+        + TRACEBACK
+        + "srun: error: gpu07: task 5: Exited with exit code 1\nsrun: error: gpu08: tasks 8-15: Terminated\n"
+    )
+    found = said(log, scontrol("FAILED", "NonZeroExitCode", "143:0"))
+    assert (cause(found), found.exit.code) == ("python-error", 1)
+    assert any("hides the first exit, 1" in r for r in found.reasons)
+
+
+def test_failed_with_nothing_in_the_log() -> None:
+    found = said(STEADY, scontrol("FAILED", "NonZeroExitCode", "127:0"))
+    assert cause(found) == "command-not-found"
+    assert cause(said(STEADY, scontrol("FAILED", "NonZeroExitCode", "17:0"))) == "exit-code"
+
+
+def test_a_waiting_job() -> None:
+    found = said("\n", scontrol("PENDING", "Resources", "0:0", ran="00:00:00"))
+    assert found.verdict == "unknown"
+    assert any("Resources" in r for r in found.reasons)
+
+
+def test_what_is_missing_is_named() -> None:
+    assert said(TRACEBACK, scontrol()).coverage.missing == ("sacct",)
+    assert diagnose(TRACEBACK).coverage.missing == ("sacct", "scontrol")
