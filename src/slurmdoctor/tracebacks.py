@@ -130,7 +130,9 @@ def exception_of(text: str, strict: bool = True) -> tuple[str, str] | None:
     found = _EXCEPTION.match(_DECORATION.sub("", text))
     if found is None:
         return None
-    named = _NAMED_LIKE_ONE.search(found["name"]) or ("." in found["class"] and found["name"][0].isupper())
+    named = _NAMED_LIKE_ONE.search(found["name"]) or (
+        "." in found["class"] and (found["name"][0].isupper() or found["name"].endswith("error"))
+    )
     if not named and (strict or (found["text"] is None and "." not in found["class"])):
         return None
     return found["name"], found["text"] or ""

@@ -25,7 +25,7 @@ def search(pattern: str, text: str) -> regex.Match[str] | None:
 def stands(on: str, text: str) -> bool:
     """Whether the line, without its labels, is of the kind that a rule's `on` asks for."""
     if on == "exception":
-        return exception_of(text, strict=False) is not None
+        return exception_of(text) is not None
     return on != "frame" or text.lstrip(" |").startswith("File ")
 
 
