@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import regex
 
 from slurmdoctor import collectives, stacks, tracebacks, witnesses
+from slurmdoctor.labels import HEAD
 from slurmdoctor.lines import Line, Lines
 from slurmdoctor.maps import RankMaps
 from slurmdoctor.model import Event, Knowledge, Origin, Role, Rule, Signal
@@ -15,7 +16,7 @@ from slurmdoctor.origins import of_path
 from slurmdoctor.patterns import captures
 from slurmdoctor.scan import Confirm, Scan, Watch
 from slurmdoctor.shapes import digits_matter
-from slurmdoctor.tally import Said, Sighting
+from slurmdoctor.tally import Said, Sighting, Writer
 from slurmdoctor.tracebacks import Traceback, exception_of
 from slurmdoctor.witnesses import Report
 
@@ -27,8 +28,9 @@ TRACEBACK = (b"Traceback (most recent call last)",)
 EXCEPTION = (b"Error: ", b"Exception: ", b"Error\n", b"Interrupt\n", b"AssertionError", b"Error:\n")
 GENERIC = "python-error"
 _MAX_CHAINS = 4000
-FEW = 48
+FEW = 32
 """Writers of one rule that become events of their own; of the others only their ranks and their lines' number are kept."""
+_PYTHON = ("exception", "traceback")
 _VARIABLE = regex.compile(r"\d+|'[^']*'?|\"[^\"]*\"?|/\S*|0x\w+")
 _GROUP_RANK = regex.compile(r"^\[(?:PG (?:ID )?0(?: PG GUID 0(?:\(default_pg\))?)? )?Rank (\d+)\] ")
 """ProcessGroupNCCL's rank within the default group: the global rank, where nothing shows another group."""
@@ -71,7 +73,7 @@ def watches(knowledge: Knowledge) -> tuple[list[Watch], list[object]]:
         served.append(what)
 
     for rule in knowledge.rules:
-        add(rule, rule.id, (x.encode() for x in rule.literals), 1 if rule.role == "cascade" else KEEP, rule.regex)
+        add(rule, rule.id, (x.encode() for x in rule.literals), 1 if rule.role == "cascade" and rule.on == "line" else KEEP, rule.regex)
     for signal in knowledge.signals:
         if signal.kind != "progress":  # in every iteration's line: looked for around the failure only (timeline)
             add(
@@ -106,6 +108,8 @@ def confirmer(served: Sequence[object]) -> Confirm:
             return None if found is None else f"{found[0]}: {_words(found[1])}"
         if what == "collective":
             return "timeout" if collectives.LITERALS[0] in line else "status"
+        if what == "stack":
+            return None if b"Exception raised from " in line else ""  # C++ frames tell nothing of where a rank stood
         return ""
 
     return confirm
@@ -117,13 +121,48 @@ def _words(message: str) -> str:
 
 
 def _chosen(said: Said, what: object) -> list[Sighting]:
-    """The writers whose words are read again. Of a crowd that says one thing, the first ones will do, and those of the last burst."""
-    few = FEW if isinstance(what, Rule) else FEW // 4 if isinstance(what, Signal) or what in ("exception", "traceback") else 0
+    """What is read again. Of a crowd that says one thing, the first writers will do, and the first of its last burst."""
+    if what in ("collective", "stack") and said.crowded:
+        return [said.starts(writer) for writer in said.by_first()]  # every rank's word counts, once
+    few = FEW if isinstance(what, Rule) else FEW // 4 if isinstance(what, Signal) or what in _PYTHON else 0
     if not few or len(said.writers) <= few:
         writers = said.by_first()
     else:
         writers = list(dict.fromkeys([*said.by_first(few), *said.by_last_burst(few // 4)]))
     return [said.sighting(writer) for writer in writers]
+
+
+@dataclass(frozen=True, slots=True)
+class _Crowd:
+    """The writers of a rule that get no event of their own."""
+
+    rule: Rule
+    said: Said
+    kept: frozenset[Writer]
+    """These do get one."""
+
+
+def _join_crowds(
+    crowds: Mapping[tuple[int, int], list[_Crowd]],
+    rule_events: dict[tuple[int, int], list[Event]],
+    maps: RankMaps,
+    lines: Lines,
+) -> None:
+    """Let a rule's first event stand for the ranks that get none."""
+    ranks: dict[tuple[int, bytes], int | None] = {}
+    for place, here in crowds.items():
+        for crowd in here:
+            rest = [writer for writer in crowd.said.writers if writer not in crowd.kept]
+            for writer in rest:
+                if writer not in ranks:
+                    head = lines.text(writer[0], crowd.said.first_of(writer), HEAD).partition(b"\n")[0]
+                    ranks[writer] = maps.place(lines.peeled(writer[0], head)[0], writer[0]).rank
+            others = frozenset(rank for writer in rest if (rank := ranks[writer]) is not None)
+            more = sum(crowd.said.count_of(writer) for writer in rest)
+            rule_events[place] = [
+                replace(e, others=others, count=e.count + more) if e.rule == crowd.rule.id else e
+                for e in rule_events.get(place, ())
+            ]
 
 
 def captures_of(rule: Rule, text: str) -> Mapping[str, str] | None:
@@ -146,15 +185,22 @@ def assemble(scan: Scan, lines: Lines, served: Sequence[object], knowledge: Know
     result = Assembled()
     result.maps.of_source = {n: of_path(s.path, knowledge.paths) for n, s in enumerate(lines.sources) if s.path}
     places: list[tuple[int, int, object, int]] = []
-    crowds: dict[tuple[int, int, str], Said] = {}
-    for said in scan.said:
+    crowds: dict[tuple[int, int], list[_Crowd]] = {}
+    raised: set[Writer] = set()
+    for said in sorted(scan.said, key=lambda said: served[said.watch] == "traceback"):
         what = served[said.watch]
-        for number, seen in enumerate(chosen := _chosen(said, what)):
+        chosen = _chosen(said, what)
+        if what == "exception" or isinstance(what, Rule) and what.on == "exception":
+            raised |= {(seen.source, seen.label) for seen in chosen}
+        elif what == "traceback" and said.crowded:
+            chosen = [said.sighting(writer) for writer in sorted(raised & said.writers.keys(), key=said.first_of)]
+        for seen in chosen:
             for place, offset in enumerate(seen.places):
                 # each event stands for its line; the first one for those besides whose places were not kept
                 places.append((seen.source, offset, what, seen.count - len(seen.places) + 1 if place == 0 else 1))
-            if number == 0 and isinstance(what, Rule) and len(chosen) < len(said.writers):
-                crowds[seen.source, seen.places[0], what.id] = said
+        if isinstance(what, Rule) and len(chosen) < len(said.writers):
+            kept = frozenset((seen.source, seen.label) for seen in chosen)
+            crowds.setdefault((chosen[0].source, chosen[0].places[0]), []).append(_Crowd(what, said, kept))
     places.sort(key=lambda place: place[:2])
     headers: list[Line] = []
     loose: list[Line] = []
@@ -186,6 +232,14 @@ def assemble(scan: Scan, lines: Lines, served: Sequence[object], knowledge: Know
         else:
             result.reports += witnesses.READERS[str(what)][1](lines, line)
     result.maps.learn_reports(result.reports)
+    _join_crowds(crowds, rule_events, result.maps, lines)
+    crowded = [crowd.rule for here in crowds.values() for crowd in here if crowd.rule.on == "exception"]
+    for line in loose if crowded else ():
+        # a writer may be among the first for its exception, and not for the rule that knows it
+        known = rule_events.get((line.source, line.offset), ())
+        missing = [rule for rule in crowded if all(event.rule != rule.id for event in known)]
+        if also := [event for rule in missing if (event := rule_event(rule, line, lines, 0))]:
+            rule_events[line.source, line.offset] = [*known, *also]
     _add_tracebacks(result, headers, loose, rule_events, lines, knowledge)
     result.events = [_placed(event, result.maps, lines) for event in result.events]
     result.events.sort(key=lambda event: event.order)

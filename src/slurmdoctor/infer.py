@@ -188,7 +188,7 @@ def _main(part: Sequence[Event]) -> Event:
 
 def silent_deaths(timeline: Timeline, incidents: Sequence[Incident], maps: RankMaps, lines: Lines) -> list[Incident]:
     """Ranks of which only srun, torchelastic or the shell says how they ended."""
-    spoke = {e.origin.rank for i in incidents for e in i.events if e.origin.rank is not None}
+    spoke = {rank for i in incidents for e in i.events for rank in e.ranks}
     unlabelled = any(i.main.origin.rank is None and i.main.role in ("root", "either") for i in incidents)
     found: list[Incident] = []
     for report in timeline.reports:
@@ -446,7 +446,7 @@ def name_first(
         if len(ranks) == 1:
             origin = replace(maps.place(Origin(rank=ranks.pop()), -1), time=origin.time, dated=origin.dated)
             finding.how = "the error is told again with its rank"
-    alike = sorted({i.main.origin.rank for i in incidents if i.cause == root.cause and i.main.origin.rank is not None})
+    alike = sorted({rank for i in incidents if i.cause == root.cause for e in i.events if e.cause == root.cause for rank in e.ranks})
     if origin.rank is not None:
         everyone = maps.world_size or 0
         if len(alike) > 1 and len(alike) >= max(2, everyone):

@@ -12,6 +12,7 @@ from slurmdoctor.scan import LONG_LINE, Scan
 from slurmdoctor.sources import Source
 
 _PAGE = 256 * 1024
+_USUAL_LINE = 1024
 _LOOK_BACK = 16 * 1024
 
 
@@ -51,7 +52,7 @@ class Lines:
 
     def at(self, source: int, offset: int) -> Line:
         """The line that starts here (or the piece of a long line, or of one with carriage returns)."""
-        data = self._slice(source, offset, LONG_LINE)
+        data = self._near(source, offset)
         end = data.find(b"\n")
         back = data.find(b"\r")
         if end < 0:
@@ -119,6 +120,14 @@ class Lines:
         raw = data.decode("utf-8", "replace")
         origin, text = peel(raw, self._formats, self.traits[source])
         return Line(source, offset, end, raw.rstrip("\r"), text, origin, self._labellers[source](data[:HEAD]))
+
+    def _near(self, source: int, offset: int) -> bytes:
+        """The bytes from here, to the line's end at least: of lines far apart no whole page is read."""
+        start, page = self._pages.get(source, (0, b""))
+        if start <= offset and offset + LONG_LINE <= start + len(page):
+            return page[offset - start : offset - start + LONG_LINE]
+        data = self.sources[source].read(offset, _USUAL_LINE)
+        return data if b"\n" in data else self._slice(source, offset, LONG_LINE)
 
     def _slice(self, source: int, offset: int, size: int) -> bytes:
         start, page = self._pages.get(source, (0, b""))

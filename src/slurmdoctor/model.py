@@ -186,6 +186,13 @@ class Event:
     """For witnesses of a death: the code as printed, negative for a signal."""
     witness: str = ""
     """Who says so, where it is not the rank itself: `torchelastic table`, `srun`, `slurmstepd`, `kernel`..."""
+    others: frozenset[int] = frozenset()
+    """The ranks that said the same and have no event of their own: of a crowd only the first ones have."""
+
+    @property
+    def ranks(self) -> frozenset[int]:
+        """All ranks that the event stands for."""
+        return self.others if self.origin.rank is None else self.others | {self.origin.rank}
 
 
 # ── the answer ───────────────────────────────────────────────────────────────────────────────

@@ -40,13 +40,13 @@ def groups(finding: Finding, story: Timeline, assembled: Assembled, lines: Lines
         add("first", [finding.origin.rank], finding.how or root.cause, root)
         alike = [i for i in finding.same if i.main.origin.rank is not None]
         if alike:
-            add("first", (i.main.origin.rank for i in alike), f"failed alike: {root.cause}", alike[0])
+            add("first", (rank for i in alike for rank in i.main.ranks), f"failed alike: {root.cause}", alike[0])
     incidents = [i for i in (*finding.same, root, *finding.cascade) if i.main.origin.rank is not None]
     for cause in dict.fromkeys(i.cause for i in incidents):
         told = [i for i in incidents if i.cause == cause]
         standing: Standing = "waiting" if cause in _WAITING else "collateral"
         why = f"{cause}, which follows" if standing == "collateral" else f"{cause}: waited for others"
-        add(standing, (i.main.origin.rank for i in told), why, told[0])
+        add(standing, (rank for i in told for rank in i.main.ranks), why, told[0])
     for report in story.reports:
         if report.tasks and assembled.maps.tasks_are_ranks and report.death.exit_class != "ok":
             add("collateral", report.tasks, f"{report.witness} says how they ended; they said nothing of it")

@@ -123,7 +123,7 @@ class Said:
 
     @property
     def count(self) -> int:
-        return sum(entry[COUNT] for entries in self.writers.values() for entry in entries)
+        return sum(map(self.count_of, self.writers))
 
     @property
     def crowded(self) -> bool:
@@ -136,6 +136,9 @@ class Said:
     def again_of(self, writer: Writer) -> int:
         """Where this writer began to say it in the last burst in which it did."""
         return max(entry[BURST_FIRST] for entry in self.writers[writer])
+
+    def count_of(self, writer: Writer) -> int:
+        return sum(entry[COUNT] for entry in self.writers[writer])
 
     def by_first(self, most: int | None = None) -> list[Writer]:
         """The writers in the order in which they first said it, or the first few of them."""
@@ -151,7 +154,11 @@ class Said:
 
     def sighting(self, writer: Writer) -> Sighting:
         entries = self.writers[writer]
-        return Sighting(*writer, sum(entry[COUNT] for entry in entries), self._places(entries))
+        return Sighting(*writer, self.count_of(writer), self._places(entries))
+
+    def starts(self, writer: Writer) -> Sighting:
+        """The same with two places at most: its first one, and the first one of the last burst."""
+        return Sighting(*writer, self.count_of(writer), tuple(sorted({self.first_of(writer), self.again_of(writer)})))
 
     def _places(self, entries: list[Entry]) -> tuple[int, ...]:
         keep = self.keep

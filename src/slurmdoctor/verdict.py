@@ -185,7 +185,7 @@ def _cascade(finding: Finding, lines: Lines, knowledge: Knowledge) -> tuple[Casc
     start = finding.root.main.origin.time if finding.root else None
     for cause, incidents in by_cause.items():
         first = incidents[0].main
-        ranks = {e.origin.rank for i in incidents for e in i.events if e.origin.rank is not None}
+        ranks = {rank for i in incidents for e in i.events for rank in e.ranks}
         delay = first.origin.time - start if start is not None and first.origin.time is not None else None
         found.append(
             Cascade(
@@ -244,7 +244,7 @@ def _coverage(finding: Finding, story: Timeline, assembled: Assembled, lines: Li
 
 
 def _ranks_seen(assembled: Assembled) -> set[int]:
-    seen = {e.origin.rank for e in assembled.events if e.origin.rank is not None}
+    seen = {rank for e in assembled.events for rank in e.ranks}
     seen |= {w.rank for w in assembled.works} | assembled.maps.seen
     if assembled.maps.tasks_are_ranks:
         seen |= {t for r in assembled.reports for t in r.tasks}
