@@ -46,7 +46,10 @@ def main() -> None:
     from slurmdoctor.model import UserError
 
     try:
-        cli(standalone_mode=False)
+        # not cli(): click's own main turns a closed pipe into exit status 1
+        with cli.make_context("slurmdoctor", sys.argv[1:]) as context:
+            cli.invoke(context)
+        sys.stdout.flush()
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except click.ClickException as error:
