@@ -73,6 +73,8 @@ def plan(script: Script, known: Mapping[str, Any]) -> Plan:
     _from_exports(result, script, known)
     if main is not None:
         _from_main(result, script, main, known)
+    if str(result.facts.get("fixed_port")) in {a.likely for a in script.assignments if a.value is None}:
+        del result.facts["fixed_port"]  # only a default: the job's environment may say otherwise
     _sizes(result)
     _lists(result, script, steps, main, known)
     return result
@@ -250,7 +252,10 @@ def _from_main(result: Plan, script: Script, main: _Step, known: Mapping[str, An
     result.put("megatron", bool(re.search(r"\bpretrain_\w+\.py|Megatron-LM", text)) or None, main.command.line)
     result.put(
         "bridge",
-        bool(re.search(r"Megatron-Bridge|run_recipe\.py|\bnemo\b|scripts/training/", script.text)) or None,
+        bool(
+            re.search(r"Megatron-Bridge|run_recipe\.py|nemo[._](?:run|collections|rl)\b|scripts/training/", script.text)
+        )
+        or None,
         main.command.line,
     )
     result.put(
@@ -289,30 +294,32 @@ def _from_arguments(result: Plan, command: Command, known: Mapping[str, Any]) ->
     names = {alias: fact for fact, aliases in known.get("sizes", {}).items() for alias in aliases}
     switches = {alias: fact for fact, aliases in known.get("switches", {}).items() for alias in aliases}
     local = re.compile(known.get("node_local", r"^/tmp"))
-    for name, value, line in _arguments(command):
+    for name, value, line, sure in _arguments(command):
         if name in names and value is not None:
             result.put(names[name], int(value) if value.isdigit() else value, line)
         if name in switches and (value or "true").lower() not in ("false", "0", "none"):
             result.put(switches[name], True, line)
         if name in known.get("kept", ()) and value and local.search(value):
             result.add("kept_locally", line, what=f"--{name}" if "." not in name else name, path=value)
-        if name in ("master-port", "main-process-port") and value and value.isdigit():
+        if name in ("master-port", "main-process-port") and sure and value and value.isdigit():
             result.put("fixed_port", int(value), line)
         if name == "rdzv-endpoint" and value and (port := re.search(r":(\d+)$", value)) and int(port[1]) > 0:
             result.put("fixed_port", int(port[1]), line)
 
 
-def _arguments(command: Command) -> Iterator[tuple[str, str | None, int]]:
+def _arguments(command: Command) -> Iterator[tuple[str, str | None, int, bool]]:
+    """(name, value, line, whether the script alone tells the value)."""
     words = command.words
     for at, word in enumerate(words):
         text = word.text
         found = re.match(r"(?:--?|\+{0,2})([A-Za-z][\w.-]*)(?:=(.*))?$", text, re.S)
         if not found or (not text.startswith("-") and found[2] is None):
             continue
-        value = found[2]
+        value, sure = found[2], word.known
         if value is None and at + 1 < len(words) and not words[at + 1].text.startswith("-"):
-            value = words[at + 1].text
-        yield found[1].replace("_", "-"), value.strip("\"'") if value is not None else None, word.line or command.line
+            value, sure = words[at + 1].text, words[at + 1].known
+        value = value.strip("\"'") if value is not None else None
+        yield found[1].replace("_", "-"), value, word.line or command.line, sure
 
 
 def _sizes(result: Plan) -> None:
@@ -366,7 +373,7 @@ def _lists(result: Plan, script: Script, steps: Sequence[_Step], main: _Step | N
                     result.add("kept_locally", command.line, what="tee", path=file)
     _background(result, script)
     _syncs(result, steps, script)
-    _endings(result, script, main)
+    _endings(result, script, main or (steps[-1] if steps else None))
     for step in steps:
         pinned = step.option("nodelist")
         if pinned and "nodelist" not in {d.name for d in script.directives} and "$" not in (pinned.value or ""):

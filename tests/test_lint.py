@@ -1,0 +1,164 @@
+"""`slurmdoctor lint`: each seeded mistake is found on its line, correct scripts are left in peace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slurmdoctor import diagnose
+from slurmdoctor.cli import cli
+from slurmdoctor.knowledge import folders, load
+from slurmdoctor.script import checks
+from slurmdoctor.script.lint import lint, wrong
+from slurmdoctor.script.parse import parse
+from slurmdoctor.script.plan import step_outputs
+
+HERE = Path(__file__).parent / "scripts"
+RIGHT = sorted((HERE / "right").glob("*.sbatch"))
+WRONG = sorted((HERE / "wrong").glob("*.sbatch"))
+EXPECTED: dict[str, str] = yaml.safe_load((HERE / "expected.yaml").read_text())
+CHECKS = checks.load()[0]
+
+
+@pytest.mark.parametrize("path", RIGHT, ids=lambda p: p.stem)
+def test_correct_scripts_are_left_in_peace(path: Path) -> None:
+    assert [f"{m.check}:{m.line}" for m in lint(parse(path.read_text()))] == []
+
+
+@pytest.mark.parametrize("path", WRONG, ids=lambda p: p.stem)
+def test_a_seeded_mistake_is_found_on_its_line(path: Path) -> None:
+    found = lint(parse(path.read_text()))
+    assert [f"{m.check}:{m.line}" for m in found if m.level != "note"] == EXPECTED[path.stem].split()
+    assert wrong(found)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.id)
+def test_every_check_has_its_example(check: checks.Check) -> None:
+    assert check.bad
+    found = [m.check for m in lint(parse("#!/bin/bash\n" + check.bad))]
+    assert check.id in found
+    assert found.count(check.id) == 1
+    if check.good:
+        assert lint(parse("#!/bin/bash\n" + check.good)) == []
+
+
+def test_checks_name_known_causes() -> None:
+    known = load(folders()).causes.keys()
+    assert {cause for check in CHECKS for cause in check.causes} <= known
+
+
+@pytest.mark.parametrize("what", ["when: import os", "when: __import__('os')", "when: a.b == 1", "when: a[0]"])
+def test_conditions_are_no_python(what: str) -> None:
+    with pytest.raises(Exception, match=r"the check `x`"):
+        checks._check({"id": "x", "level": "error", "says": "", "why": "", "mend": "", "when": what.partition(": ")[2]})
+
+
+def test_unknown_facts_make_a_condition_false() -> None:
+    assert not checks.holds("a > 1", {})
+    assert not checks.holds("a != 1", {})
+    assert checks.holds("not a and b % 3 == 1", {"b": 7})
+    assert not checks.holds("b % a == 0", {"b": 7, "a": 0})
+
+
+# ── the command ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_formats_and_exit_status() -> None:
+    good, bad = str(RIGHT[0]), str(HERE / "wrong" / "port-54321.sbatch")
+    run = CliRunner().invoke
+    assert run(cli, ["lint", good]).exit_code == 0
+    text = run(cli, ["lint", bad])
+    assert text.exit_code == 1
+    assert "port-54321.sbatch:11: warning: the port 54321 is fixed [port-fixed]" in text.output
+    assert "  why   " in text.output
+    assert "  mend  " in text.output
+    found = json.loads(run(cli, ["lint", "--format", "json", good, bad]).output)
+    assert [f["wrong"] for f in found["files"]] == [False, True]
+    assert found["files"][1]["findings"][0]["line"] == 11
+    github = run(cli, ["lint", "--format", "github", bad]).output
+    assert github.startswith("::warning file=")
+    assert ",line=11,title=slurmdoctor port-fixed::" in github
+    assert run(cli, ["lint", "/nonexistent"], standalone_mode=False).exit_code != 0
+    assert run(cli, ["lint"]).exit_code == 2
+
+
+def test_standard_input() -> None:
+    found = CliRunner().invoke(cli, ["lint", "-"], input="#!/bin/bash\n#SBATCH -o $X/a\nsrun hostname\n")
+    assert found.exit_code == 1
+    assert "<stdin>:2: error" in found.output
+
+
+# ── the parser ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_lines_of_strings_within_strings() -> None:
+    script = parse('#!/bin/bash\nA="\nx=1\npython train.py --tp 3\n"\nsrun bash -c "$A"\n')
+    inner = next(c for c in script.commands if c.name == "python")
+    assert (inner.line, inner.depth) == (4, 1)
+    assert inner.parent is not None
+    assert inner.parent.name == "srun"
+
+
+def test_values_are_followed() -> None:
+    text = '#SBATCH -N 2 --gpus-per-node=8\nG=$SLURM_GPUS_ON_NODE\nW=$((SLURM_NNODES * G))\nT="--tp $W"\nsrun python a.py $T\n'
+    command = next(c for c in parse(text).commands if c.name == "srun")
+    assert command.args[-2:] == ("--tp", "16")
+
+
+def test_step_outputs() -> None:
+    text = "srun -o logs/%j-%t.out --error=logs/%j-%t.err python a.py\nsrun python b.py > run-$SLURM_JOB_ID.log 2>&1\n"
+    assert step_outputs(parse(text)) == ["logs/%j-%t.out", "logs/%j-%t.err", "run-%j.log"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(alphabet=st.sampled_from(list("srun bash-c\"'`$(){}<>|&;\\\n#=SBATCH%_12")), max_size=80))
+def test_no_text_breaks_it(text: str) -> None:
+    lint(parse(text))
+
+
+# ── sharpening a diagnosis ───────────────────────────────────────────────────────────────────
+
+TAKEN = (
+    "Traceback (most recent call last):\n"
+    '  File "/w/run.py", line 9, in main\n'
+    "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. "
+    "port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use\n"
+)
+
+
+def test_the_script_proves_the_cause() -> None:
+    script = parse((HERE / "wrong" / "eight-tasks-eight-launchers.sbatch").read_text(), "train.sbatch")
+    found = diagnose(TAKEN, script=script)
+    assert found.cause is not None
+    assert (found.cause.id, found.cause.confidence) == ("address-in-use", "high")
+    assert found.fixes[0].do.startswith("train.sbatch:5: Set --ntasks-per-node=1")
+    assert any("8 tasks a node each start a torchrun with 8 processes" in r for r in found.reasons)
+
+
+def test_sizes_come_from_the_script() -> None:
+    script = parse((HERE / "right" / "launcher-per-node.sbatch").read_text())
+    log = (
+        "Traceback (most recent call last):\n"
+        '  File "a.py", line 1, in f\n'
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+    )
+    found = diagnose(log, script=script)
+    assert found.cause is not None
+    assert found.cause.id == "cuda-oom"
+    assert {k: found.facts[k] for k in ("tp", "pp", "ep", "num_experts")} == {
+        "tp": 2,
+        "pp": 2,
+        "ep": 8,
+        "num_experts": 128,
+    }
+    assert any("16 experts" in f"{f.do} {f.why}" for f in found.fixes)
+
+
+def test_a_script_that_fits_adds_nothing() -> None:
+    assert diagnose(TAKEN, script=parse("#!/bin/bash\nsrun hostname\n")).fixes == diagnose(TAKEN).fixes
