@@ -135,6 +135,9 @@ def _evidence(finding: Finding, story: Timeline, lines: Lines) -> tuple[Evidence
     chosen: list[Event] = [] if root is None else [root.main, *(e for e in root.events if e is not root.main)]
     if root is not None:
         own = [i.main for i in finding.same if i.main.origin.rank == finding.origin.rank or i.report is not None]
+        if finding.suspicion is not None:  # what the suspect says of itself, then what the ranks say that wait for it
+            waiting = [i.main for i in finding.same if "Watchdog caught" in i.main.hit.text]
+            chosen[1:1] = waiting[:1]
         chosen += own[:1]
         chosen += [e for e in story.events if e.cause == root.cause and e.role in ("confirmation", "hint", "root")][:2]
     chosen[1:1] = _last_words(finding, lines)
