@@ -73,7 +73,7 @@ def watches(knowledge: Knowledge) -> tuple[list[Watch], list[object]]:
         served.append(what)
 
     for rule in knowledge.rules:
-        add(rule, rule.id, (x.encode() for x in rule.literals), 1 if rule.role == "cascade" and rule.on == "line" else KEEP, rule.regex)
+        add(rule, rule.id, (x.encode() for x in rule.literals), 1 if rule.role == "cascade" else KEEP, rule.regex)
     for signal in knowledge.signals:
         if signal.kind != "progress":  # in every iteration's line: looked for around the failure only (timeline)
             add(
@@ -233,13 +233,8 @@ def assemble(scan: Scan, lines: Lines, served: Sequence[object], knowledge: Know
             result.reports += witnesses.READERS[str(what)][1](lines, line)
     result.maps.learn_reports(result.reports)
     _join_crowds(crowds, rule_events, result.maps, lines)
-    crowded = [crowd.rule for here in crowds.values() for crowd in here if crowd.rule.on == "exception"]
-    for line in loose if crowded else ():
-        # a writer may be among the first for its exception, and not for the rule that knows it
-        known = rule_events.get((line.source, line.offset), ())
-        missing = [rule for rule in crowded if all(event.rule != rule.id for event in known)]
-        if also := [event for rule in missing if (event := rule_event(rule, line, lines, 0))]:
-            rule_events[line.source, line.offset] = [*known, *also]
+    for line in loose:
+        _recognise(line, rule_events, lines, knowledge)
     _add_tracebacks(result, headers, loose, rule_events, lines, knowledge)
     result.events = [_placed(event, result.maps, lines) for event in result.events]
     result.events.sort(key=lambda event: event.order)
@@ -289,6 +284,7 @@ def _add_tracebacks(
         if trace.exception is None:
             continue
         where = (trace.exception.source, trace.exception.offset)
+        _recognise(trace.exception, rule_events, lines, knowledge)
         linked = chained_to.pop(writer, 0)
         group = linked or max(result.chains, default=0) + 1
         if trace.leads_to:
@@ -324,6 +320,18 @@ def _add_tracebacks(
         above = lines.before(line, 2)
         framed = bool(above) and (above[0].text.lstrip(" |").startswith("File ") or above[0].text.startswith("    "))
         result.events.append(_python_error(line, lines, None if framed else "hint"))
+
+
+def _recognise(
+    line: Line, rule_events: dict[tuple[int, int], list[Event]], lines: Lines, knowledge: Knowledge
+) -> None:
+    """Let the rules see an exception's line that was not kept for them, but for its traceback or its class. It is counted already."""
+    where = (line.source, line.offset)
+    if where in rule_events:
+        return
+    able = (rule for rule in knowledge.rules if any(literal in line.raw for literal in rule.literals))
+    if found := [event for rule in able if (event := rule_event(rule, line, lines, 0))]:
+        rule_events[where] = found
 
 
 def _events_inside(
