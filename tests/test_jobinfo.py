@@ -9,6 +9,7 @@ import pytest
 
 from slurmdoctor import diagnose
 from slurmdoctor.model import Diagnosis
+from slurmdoctor.report.text import render
 from slurmdoctor.slurm import jobinfo, logs
 from slurmdoctor.slurm.jobinfo import JobInfo
 
@@ -231,7 +232,8 @@ def test_time_limit_of_a_job_that_hung() -> None:
     assert cause(found) == "hang"
     assert any("no step for the last 48 min (step 11)" in r for r in found.reasons)
     advice = " ".join(f.do for f in found.fixes) + (found.retry.why if found.retry else "")
-    assert "--time" not in advice
+    assert "Leave --time as it is" in advice
+    assert "more --time" not in advice
     assert "longer limit would not have helped" in " ".join(found.reasons)
 
 
@@ -266,6 +268,7 @@ def test_node_failure_and_the_node_to_leave_out() -> None:
     assert cause(found) == "node-failure"
     assert found.retry is not None
     assert (found.retry.advice, found.retry.exclude_nodes) == ("elsewhere", ("gpu08",))
+    assert "sbatch --exclude=gpu08 job.sbatch" in render(found, width=100, colour=False)
 
 
 def test_no_node_is_left_out_without_evidence() -> None:

@@ -106,7 +106,8 @@ def test_lines_of_strings_within_strings() -> None:
 
 
 def test_values_are_followed() -> None:
-    text = '#SBATCH -N 2 --gpus-per-node=8\nG=$SLURM_GPUS_ON_NODE\nW=$((SLURM_NNODES * G))\nT="--tp $W"\nsrun python a.py $T\n'
+    text = '#SBATCH -N 2 --gpus-per-node=8\nG=$SLURM_GPUS_ON_NODE\nW=$((SLURM_NNODES * G))\nT="--tp $W"\n'
+    text += "srun python a.py $T\n"
     command = next(c for c in parse(text).commands if c.name == "srun")
     assert command.args[-2:] == ("--tp", "16")
 

@@ -58,7 +58,7 @@ GOLDEN = {
   then   7 ranks  abort
   fix    Look at what rank 5 did last: py-spy dump, or
          TORCH_NCCL_TRACE_BUFFER_SIZE=2000 for next time.
-  retry  on other nodes (--exclude=node-b); a node may be slow
+  retry  on other nodes (sbatch --exclude=node-b ...); a node may be slow
   why    rank 5 reported nothing while 7 others timed out at sequence 62
   also   data-worker (low): a slow DataLoader looks the same
   next   how each step ended: sacct -j 991 -o JobID,State,ExitCode,NodeList

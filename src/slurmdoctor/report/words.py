@@ -144,7 +144,9 @@ def retry(diagnosis: Diagnosis) -> str:
         return ""
     text = _RETRY[diagnosis.retry.advice]
     if diagnosis.retry.exclude_nodes:
-        text += f" (--exclude={','.join(map(one_line, diagnosis.retry.exclude_nodes))})"
+        script = one_line(str(diagnosis.facts.get("script") or ""))
+        script = script if re.fullmatch(r"[\w./+=-]{1,60}", script) else "..."
+        text += f" (sbatch --exclude={','.join(map(one_line, diagnosis.retry.exclude_nodes))} {script})"
     return f"{text}; {one_line(diagnosis.retry.why)}" if diagnosis.retry.why else text
 
 

@@ -401,6 +401,7 @@ def facts(job: JobInfo, story: Timeline) -> dict[str, Any]:
     """What fixes may use: sizes, limits, and how the job stood when it ended."""
     kind, _ = last_sign(story, job)
     last = story.last_progress
+    end = _end(job)
     needed = None
     if kind == "progressing" and last and last.step and last.steps and last.time is not None and job.start is not None:
         needed = round((last.time - job.start) * last.steps / last.step / 60 * 1.1)
@@ -414,9 +415,13 @@ def facts(job: JobInfo, story: Timeline) -> dict[str, Any]:
         "elapsed_min": round(job.elapsed / 60, 1) if job.elapsed is not None else None,
         "needed_min": needed if needed and job.time_limit and needed * 60 > job.time_limit else None,
         "ended": kind if (job.state in ("TIMEOUT", "DEADLINE") or job.running_children) else None,
+        "idle_min": round((end - last.time) / 60)
+        if kind == "hung" and last and last.time is not None and end
+        else None,
         "req_mem_gib": round(job.req_mem / 2**30, 1) if job.req_mem else None,
         "max_rss_gib": round(job.max_rss / 2**30, 1) if job.max_rss else None,
         "restarts": job.restarts or None,
+        "script": job.command.split()[0].rpartition("/")[2] if job.command else None,
         "script_ended": 0 if _state(job) == "COMPLETED" else None,
         "cancelled_by": job.cancelled_by,
     }

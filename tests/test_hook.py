@@ -1,0 +1,180 @@
+"""The footer without a Slurm: whatever happens to slurmdoctor, the script's end stays as it was."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from slurmdoctor import hook
+from slurmdoctor.cli import cli
+
+BASH = shutil.which("bash")
+pytestmark = pytest.mark.skipif(BASH is None or shutil.which("timeout") is None, reason="needs bash and coreutils")
+
+SAYS = 'echo "verdict on status $3"'
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> Path:
+    return tmp_path / "doctor"
+
+
+def put(tool: Path, body: str) -> None:
+    tool.write_text(f"#!/bin/bash\n{body}\n")
+    tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+
+
+def run(
+    tool: Path, body: str, *, before: str = "", shell: str = "bash", inside: bool = True, **more: str
+) -> subprocess.CompletedProcess[str]:
+    script = tool.with_name("job.sh")
+    script.write_text(f"#!/bin/bash\n{before}\n{hook.script('footer', seconds=2, command=str(tool))}\n{body}\n")
+    env = (
+        {k: v for k, v in os.environ.items() if not k.startswith("SLURM")}
+        | ({"SLURM_JOB_ID": "42"} if inside else {})
+        | more
+    )
+    env["PATH"] = "/usr/bin:/bin"
+    return subprocess.run([shell, str(script)], env=env, capture_output=True, text=True, timeout=30)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "exit 0",
+        "exit 7",
+        "set -e; false",
+        "set -euo pipefail; false | cat",
+        "nosuchprogram",
+        "(exit 3)",
+        "set -u; echo $nothing",
+    ],
+)
+@pytest.mark.parametrize("does", [SAYS, "exit 9", "kill -KILL $$", "echo noise >&2; exit 1", "kill -TERM 0"])
+def test_the_exit_status_stays(tool: Path, body: str, does: str) -> None:
+    put(tool, does)
+    bare = tool.with_name("bare.sh")
+    bare.write_text(f"{body}\n")
+    plain = subprocess.run([str(BASH), str(bare)], capture_output=True, text=True)
+    done = run(tool, body)
+    assert done.returncode == plain.returncode
+    assert done.stdout == plain.stdout
+    if does == SAYS:
+        assert f"verdict on status {plain.returncode}" in done.stderr
+    else:
+        assert "noise" not in done.stderr
+        assert len(done.stderr.splitlines()) == len(plain.stderr.splitlines())
+
+
+@pytest.mark.parametrize("name", ["TERM", "USR1", "HUP"])
+def test_a_signal_still_ends_it_as_that_signal(tool: Path, name: str) -> None:
+    put(tool, SAYS)
+    done = run(tool, f"(sleep 0.3; kill -{name} $$) & sleep 1")
+    assert done.returncode == -getattr(signal, f"SIG{name}")
+    assert "verdict" in done.stderr
+
+
+def test_a_signal_during_the_footer_changes_nothing(tool: Path) -> None:
+    put(tool, "sleep 1; echo done")
+    done = run(tool, "(sleep 0.4; kill -TERM $$; kill -USR1 $$) & exit 5")
+    assert done.returncode == 5
+    assert "done" in done.stderr
+
+
+@pytest.mark.parametrize("does", ["sleep 60", "trap '' TERM INT; sleep 60 & wait; sleep 60", "yes", "yes >&2"])
+def test_time_and_output_are_bounded(tool: Path, does: str) -> None:
+    put(tool, does)
+    start = time.monotonic()
+    done = run(tool, "exit 6")
+    assert done.returncode == 6
+    assert time.monotonic() - start < 6
+    assert len(done.stderr) <= 16384
+
+
+def test_missing(tool: Path) -> None:
+    done = run(tool, "exit 6")
+    assert (done.returncode, done.stdout, done.stderr) == (6, "", "")
+
+
+def test_only_in_the_batch_script(tool: Path) -> None:
+    put(tool, SAYS)
+    assert run(tool, "exit 1", inside=False).stderr == ""
+    assert run(tool, "exit 1", SLURM_STEP_ID="0").stderr == ""
+    assert run(tool, "exit 1", SLURMDOCTOR_HOOK="off").stderr == ""
+
+
+def test_python_settings_of_the_job_do_not_reach_it(tool: Path) -> None:
+    put(tool, 'echo "[${PYTHONPATH-unset}]"')
+    assert "[unset]" in run(tool, "export PYTHONPATH=/broken\nexit 1").stderr
+
+
+def test_traps_of_the_script_live_on(tool: Path) -> None:
+    put(tool, SAYS)
+    done = run(tool, "exit 4", before='trap \'echo "mine \\"saw\\" $?"\' EXIT')
+    assert (done.returncode, done.stdout) == (4, 'mine "saw" 4\n')
+    assert "verdict on status 4" in done.stderr
+    strict = run(tool, "false\necho never", before="set -eE\ntrap 'echo ERR' ERR\ntrap 'echo mine $?' EXIT")
+    assert (strict.returncode, strict.stdout) == (1, "ERR\nmine 1\n")
+    assert run(tool, "set -x\nexit 2").stderr.count("+ ") < 12
+    own = run(tool, "trap 'echo usr1; exit 8' USR1\nkill -USR1 $$\nsleep 1")
+    assert (own.returncode, own.stdout) == (8, "usr1\n")
+
+
+def test_arguments_of_the_script_are_left_alone(tool: Path) -> None:
+    put(tool, SAYS)
+    assert run(tool, 'set -- a "b c"\necho "$#:$2"', before="trap ':' EXIT").stdout == "2:b c\n"
+
+
+@pytest.mark.skipif(shutil.which("dash") is None, reason="needs dash")
+def test_plain_sh(tool: Path) -> None:
+    put(tool, SAYS)
+    done = run(tool, "exit 4", shell="dash")
+    assert (done.returncode, done.stderr) == (4, "verdict on status 4\n")
+
+
+@pytest.mark.parametrize("kind", hook.KINDS)
+def test_kinds_are_bash(kind: str, tmp_path: Path) -> None:
+    text = hook.script(kind, command="/opt/a b/slurmdoctor")
+    assert not re.search(r"@[A-Z]+@", text)
+    file = tmp_path / "x.sh"
+    file.write_text(text)
+    assert subprocess.run([str(BASH), "-n", str(file)], capture_output=True).returncode == 0
+    assert "'/opt/a b/slurmdoctor'" in text
+
+
+def test_the_command() -> None:
+    printed = CliRunner().invoke(cli, ["hook", "--timeout", "12", "--when", "always", "--command", "/x/slurmdoctor"])
+    assert printed.exit_code == 0
+    assert "${SLURMDOCTOR_TIMEOUT:-12}" in printed.output
+    assert "${SLURMDOCTOR_WHEN:-always}" in printed.output
+    assert "afterok" not in CliRunner().invoke(cli, ["hook", "--kind", "dependency"]).output
+    assert CliRunner().invoke(cli, ["hook", "--shell", "fish"]).exit_code == 2
+
+
+def test_footer_outside_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    found = CliRunner().invoke(cli, ["footer", "--status", "1", "--shell", "1"])
+    assert found.exit_code != 0
+    assert "inside a job" in str(found.exception)
+
+
+def test_children_that_still_run(tmp_path: Path) -> None:
+    for pid, text in (
+        ("10", "10 (srun) S 7 10"),
+        ("11", "11 (srun) Z 7 11"),
+        ("12", "12 (sleep) S 7 12"),
+        ("13", "13 (srun) S 9 13"),
+    ):
+        (tmp_path / pid).mkdir()
+        (tmp_path / pid / "stat").write_text(text)
+    (tmp_path / "14").mkdir()
+    assert hook.running_steps(7, sorted(tmp_path.iterdir())) == ("srun",)
