@@ -1,6 +1,6 @@
 """No secret leaves; nothing but a secret is masked; no control character survives."""
 
-# ruff: noqa: E501 (lines as programs print them)
+
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Markdown and Slack: short, and nothing that a log says can format, link, mention or ping."""
 
-# ruff: noqa: E501 (lines as they are shown)
+
 
 from __future__ import annotations
 

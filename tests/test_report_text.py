@@ -105,7 +105,7 @@ WIDE = """\
          Lower the micro batch size. Activations grow with the micro batch.
   retry  after the fix; the node is not to blame
   why    first error by time; torchrun's own table agrees; all else follows within 10 m 3 s
-"""  # noqa: E501
+"""
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

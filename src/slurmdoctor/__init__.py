@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from slurmdoctor.pipeline import diagnose
     from slurmdoctor.model import Diagnosis, UserError
+    from slurmdoctor.pipeline import diagnose
 
 __all__ = ["Diagnosis", "UserError", "__version__", "diagnose"]
 

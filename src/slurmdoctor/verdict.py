@@ -6,14 +6,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slurmdoctor import remedies, standing
-from slurmdoctor.events import Assembled
 from slurmdoctor.collectives import Suspicion
+from slurmdoctor.events import Assembled
 from slurmdoctor.exits import ranges, sentence
 from slurmdoctor.facts import with_root
 from slurmdoctor.infer import Finding, Incident
 from slurmdoctor.lines import Lines
 from slurmdoctor.model import (
-    Cascade, Cause, Coverage, Diagnosis, Event, Evidence, Exit, FirstFailure, Knowledge, NamedCause, Retry, RetryAdvice, Rival,
+    Cascade,
+    Cause,
+    Coverage,
+    Diagnosis,
+    Event,
+    Evidence,
+    Exit,
+    FirstFailure,
+    Knowledge,
+    NamedCause,
+    Retry,
+    RetryAdvice,
+    Rival,
 )  # fmt: skip
 from slurmdoctor.origins import format_time
 from slurmdoctor.timeline import Timeline
