@@ -448,7 +448,8 @@ def name_first(
             finding.how = "the error is told again with its rank"
     alike = sorted({rank for i in incidents if i.cause == root.cause for e in i.events if e.cause == root.cause for rank in e.ranks})
     if origin.rank is not None:
-        everyone = maps.world_size or 0
+        # ranks count from 0: where the size is not told, ranks 10 and 11 alone are not all of them
+        everyone = maps.world_size or max((*alike, *maps.seen), default=0) + 1
         if len(alike) > 1 and len(alike) >= max(2, everyone):
             finding.alike = tuple(alike)
             finding.how = f"all {len(alike)} ranks failed alike; first seen on rank {origin.rank}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slurmdoctor import remedies, standing
+from slurmdoctor import remedies, standing, told
 from slurmdoctor.collectives import Suspicion
 from slurmdoctor.events import Assembled
-from slurmdoctor.exits import ranges, sentence
+from slurmdoctor.exits import expand_nodes, ranges, sentence
 from slurmdoctor.facts import with_root
 from slurmdoctor.infer import Finding, Incident
 from slurmdoctor.lines import Lines
@@ -41,7 +41,7 @@ _RETRY_WHY: Mapping[RetryAdvice, str] = {
     "as-is": "nothing in the job needs to change",
     "elsewhere": "the evidence is against the node, not against the job",
     "after-fix": "it would fail the same way again",
-    "resume": "from the last checkpoint",
+    "resume": "the work up to it is not lost",
 }
 
 
@@ -59,7 +59,7 @@ def compose(
     if finding.verdict != "failed" or finding.cause is None:
         return Diagnosis(finding.verdict, reasons=tuple(finding.reasons), facts=shown_facts, coverage=coverage)
     cause = knowledge.causes.get(finding.cause)
-    names = _names(finding, facts, story)
+    names = _names(finding, facts, story) | told.names(finding, story, assembled)
     return Diagnosis(
         verdict="failed",
         cause=_named(finding, cause),
@@ -71,7 +71,7 @@ def compose(
         reasons=tuple(dict.fromkeys(finding.reasons)),
         fixes=remedies.choose(cause, names) if cause else (),
         verify=remedies.verify(cause, names) if cause else (),
-        retry=_retry(finding, cause, facts),
+        retry=_retry(finding, cause, names),
         facts=shown_facts,
         coverage=coverage,
         ranks=standing.groups(finding, story, assembled, lines),
@@ -83,6 +83,10 @@ def _named(finding: Finding, cause: Cause | None) -> NamedCause:
     if cause is None:
         return NamedCause(finding.cause, "process", finding.cause, finding.rule, finding.confidence)
     title = _TITLE_OF_SUSPECT.get(finding.suspicion.kind, cause.title) if finding.suspicion else cause.title
+    if cause.id == "nccl-id-timeout" and finding.origin.rank == 0:
+        title = "kept the other ranks waiting for its ncclUniqueId"
+    if cause.id == "nccl-id-timeout" and finding.origin.rank == 0:
+        title = "kept the others waiting for its ncclUniqueId"
     return NamedCause(cause.id, cause.family, title, finding.rule, finding.confidence)
 
 
@@ -212,7 +216,7 @@ def _cascade(finding: Finding, lines: Lines, knowledge: Knowledge) -> tuple[Casc
                 format_time(first.origin.time, first.origin.dated),
                 delay if delay is not None and delay >= 0 else None,
                 known.title if (known := knowledge.causes.get(cause)) else "",
-            )  # fmt: skip
+            )
         )
     return tuple(found)
 
@@ -231,13 +235,15 @@ def _rivals(finding: Finding, knowledge: Knowledge) -> tuple[Rival, ...]:
     return tuple(found.values())[:3]
 
 
-def _retry(finding: Finding, cause: Cause | None, facts: Mapping[str, Any]) -> Retry | None:
+def _retry(finding: Finding, cause: Cause | None, names: Mapping[str, Any]) -> Retry | None:
     if cause is None:
         return None
-    advice = cause.retry
+    advice = remedies.advice(cause, names)
     nodes: tuple[str, ...] = ()
-    if advice == "elsewhere" and finding.origin.node:
-        nodes = (finding.origin.node,)
+    if advice == "elsewhere":
+        far = names.get("far_nodes", ())
+        named = finding.origin.node or names.get("failed_nodes") or (far[0] if len(far) == 1 else "")
+        nodes = tuple(expand_nodes(named))
     return Retry(advice, _RETRY_WHY[advice], nodes)
 
 
