@@ -92,11 +92,19 @@ def _training(lines: list[str], step: int, label: Label, ranks: int, random: Ran
     for _ in range(6):
         rank = random.randrange(ranks)
         head = label(rank, now)
-        lines.append(f"{head}[Rank {rank}] (after {step} iterations) memory (MB) | allocated: {42000 + rank % 91}.5 | max allocated: {70123 + rank % 83}.9 | reserved: 75532.0")
-        lines.append(f"{head}INFO:megatron.core.timers:forward-compute: ({600 + rank % 50}.12, {640 + rank % 61}.77) backward-compute: (1201.4, 1233.1)")
-        lines.append(f"{head}dataloader worker {rank % 4}: shard {random.randrange(100000):06}.bin offset {random.randrange(1 << 30)} prefetched in {rank % 37} ms")
+        lines.append(
+            f"{head}[Rank {rank}] (after {step} iterations) memory (MB) | allocated: {42000 + rank % 91}.5 | max allocated: {70123 + rank % 83}.9 | reserved: 75532.0"
+        )
+        lines.append(
+            f"{head}INFO:megatron.core.timers:forward-compute: ({600 + rank % 50}.12, {640 + rank % 61}.77) backward-compute: (1201.4, 1233.1)"
+        )
+        lines.append(
+            f"{head}dataloader worker {rank % 4}: shard {random.randrange(100000):06}.bin offset {random.randrange(1 << 30)} prefetched in {rank % 37} ms"
+        )
     if step % 500 == 0:
-        lines.append(f"{label(0, now)}saving checkpoint at iteration {step} to /ckpt/run/iter_{step:07} in torch_dist format")
+        lines.append(
+            f"{label(0, now)}saving checkpoint at iteration {step} to /ckpt/run/iter_{step:07} in torch_dist format"
+        )
 
 
 def _noise(lines: list[str], step: int, label: Label, ranks: int, random: Random) -> None:
@@ -105,12 +113,18 @@ def _noise(lines: list[str], step: int, label: Label, ranks: int, random: Random
     head = label(rank, step * 2)
     choice = random.randrange(8)
     if choice < 2:
-        lines.append(f"{head}{_LIB}/torch/utils/checkpoint.py:{80 + choice}: UserWarning: torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly")
+        lines.append(
+            f"{head}{_LIB}/torch/utils/checkpoint.py:{80 + choice}: UserWarning: torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly"
+        )
         lines.append(f"{head}  warnings.warn(")
     elif choice == 2:
-        lines.append(f"{head}WARNING: request to shard {random.randrange(9999)} failed: Read timed out (timeout=60); Retrying in 1s [Retry 1/5].")
+        lines.append(
+            f"{head}WARNING: request to shard {random.randrange(9999)} failed: Read timed out (timeout=60); Retrying in 1s [Retry 1/5]."
+        )
     elif choice == 3:
-        lines.append(f"{head}cn{rank // 8:04}:{20000 + rank}:{21000 + rank} [{rank % 8}] NCCL WARN NET/IB : Got completion from peer 10.1.{rank % 250}.7 with error 12, retrying")
+        lines.append(
+            f"{head}cn{rank // 8:04}:{20000 + rank}:{21000 + rank} [{rank % 8}] NCCL WARN NET/IB : Got completion from peer 10.1.{rank % 250}.7 with error 12, retrying"
+        )
     elif choice == 4:
         lines += [
             f"{head}Traceback (most recent call last):",
@@ -120,7 +134,9 @@ def _noise(lines: list[str], step: int, label: Label, ranks: int, random: Random
             f"{head}skipping this sample, falling back to the next",
         ]
     else:
-        lines.append(f"{head}WARNING:megatron.core.rerun: loss spike, attempt {choice} of validation, error within tolerance, timeout not reached")
+        lines.append(
+            f"{head}WARNING:megatron.core.rerun: loss spike, attempt {choice} of validation, error within tolerance, timeout not reached"
+        )
 
 
 # ── failure ──────────────────────────────────────────────────────────────────────────────────
@@ -134,7 +150,10 @@ def _failure(size: int, step: int, label: Label, ranks: int, random: Random, man
     yield "\n".join(first).encode() + b"\n"
     written = 0
     late = now + 600
-    tail = [f"srun: error: cn{rank // 8:04}: task {rank}: {'Exited with exit code 1' if rank == root else 'Aborted (core dumped)'}" for rank in range(0, ranks, 61)]
+    tail = [
+        f"srun: error: cn{rank // 8:04}: task {rank}: {'Exited with exit code 1' if rank == root else 'Aborted (core dumped)'}"
+        for rank in range(0, ranks, 61)
+    ]
     tail.append(f"srun: error: cn{root // 8:04}: task {root}: Exited with exit code 1")
     ending = "\n".join(tail).encode() + b"\n"
     size -= len(ending)
@@ -181,7 +200,10 @@ def _timed_out(rank: int, turn: int, now: int) -> list[str]:
             f"{head}:1785] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Exception (either an error or timeout) detected by watchdog at work: {seq}, last enqueued NCCL work: {seq + 2}, last completed NCCL work: {seq - 1}.",
             f"{head}:1834] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Timeout at NCCL work: {seq}, last enqueued NCCL work: {seq + 2}, last completed NCCL work: {seq - 1}.",
         ]
-        story += [f"#{k} torch.distributed.all_reduce from {_LIB}/torch/distributed/distributed_c10d.py:{2501 + k} <python> collective {seq + k} state scheduled" for k in range(9)]
+        story += [
+            f"#{k} torch.distributed.all_reduce from {_LIB}/torch/distributed/distributed_c10d.py:{2501 + k} <python> collective {seq + k} state scheduled"
+            for k in range(9)
+        ]
         return story[::-1]
     story = [
         f"{head}:632] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, NumelIn=16777216, NumelOut=16777216, Timeout(ms)=600000) ran for {600000 + rank % 97} milliseconds before timing out.",
@@ -196,8 +218,17 @@ def _timed_out(rank: int, turn: int, now: int) -> list[str]:
         f"frame #{k}: c10d::ProcessGroupNCCL::WorkNCCL::checkTimeout(std::optional<std::chrono::duration<long, std::ratio<1l, 1000l> > >) + 0x{282 + k:x} (0x7f{rank:06x}{k:04x} in {_LIB}/torch/lib/libtorch_cuda.so)"
         for k in range(8)
     ]
-    story += ["Traceback (most recent call last):", '  File "/workspace/train/pretrain.py", line 213, in <module>', "    main()"]
+    story += [
+        "Traceback (most recent call last):",
+        '  File "/workspace/train/pretrain.py", line 213, in <module>',
+        "    main()",
+    ]
     for k in range(6):
-        story += [f'  File "{_LIB}/megatron/training/training.py", line {1200 + 31 * k}, in train_step_{k}', f"    losses = forward_backward(step={turn}, micro={k})"]
-    story.append("torch.distributed.DistBackendError: NCCL error in: /opt/pytorch/torch/csrc/distributed/c10d/NCCLUtils.hpp:268, remote process exited or there was a network error, NCCL version 2.21.5")
+        story += [
+            f'  File "{_LIB}/megatron/training/training.py", line {1200 + 31 * k}, in train_step_{k}',
+            f"    losses = forward_backward(step={turn}, micro={k})",
+        ]
+    story.append(
+        "torch.distributed.DistBackendError: NCCL error in: /opt/pytorch/torch/csrc/distributed/c10d/NCCLUtils.hpp:268, remote process exited or there was a network error, NCCL version 2.21.5"
+    )
     return story[::-1]

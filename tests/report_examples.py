@@ -88,9 +88,7 @@ CUDA_OOM = Diagnosis(
     coverage=Coverage(8_400_000, 51_300, 1, 64, (), "timestamps"),
     ranks=(
         RankGroup("first", (13,), "ran out of GPU memory", "job.log", 48211),
-        RankGroup(
-            "collateral", tuple(r for r in range(64) if r != 13), "waited for rank 13", "job.log", 48300
-        ),
+        RankGroup("collateral", tuple(r for r in range(64) if r != 13), "waited for rank 13", "job.log", 48300),
     ),
 )
 
@@ -107,11 +105,7 @@ ALL_ALIKE = Diagnosis(
         ranks=tuple(range(8)),
     ),
     exit=Exit(1, None, "python-error", 1, "srun"),
-    evidence=(
-        Evidence(
-            "logs/rank_3.log", 17, "FileNotFoundError: ...", 3, None, None, "f", "file-not-found", "root"
-        ),
-    ),
+    evidence=(Evidence("logs/rank_3.log", 17, "FileNotFoundError: ...", 3, None, None, "f", "file-not-found", "root"),),
     reasons=("all 8 ranks fail alike; rank 3 is only the one seen first",),
     fixes=(Remedy("Check that /data/train/shard-00000.bin exists on every node."),),
     retry=Retry("after-fix", ""),
@@ -121,9 +115,7 @@ ALL_ALIKE = Diagnosis(
 
 SILENT = Diagnosis(
     verdict="failed",
-    cause=NamedCause(
-        "collective-timeout", "communication", "held up a collective", "collective-timeout/torch", "low"
-    ),
+    cause=NamedCause("collective-timeout", "communication", "held up a collective", "collective-timeout/torch", "low"),
     first_failure=FirstFailure(rank=5, node=None, how="the only rank with no work enqueued after 61"),
     exit=Exit(None, "SIGABRT", "abort", 134, "srun"),
     evidence=(
@@ -155,11 +147,7 @@ SILENT = Diagnosis(
     cascade=(Cascade("abort", 7, 7, "slurm-991.out", 2300, None, None),),
     others=(Rival("data-worker", "low", "a slow DataLoader looks the same"),),
     reasons=("rank 5 reported nothing while 7 others timed out at sequence 62",),
-    fixes=(
-        Remedy(
-            "Look at what rank 5 did last: py-spy dump, or TORCH_NCCL_TRACE_BUFFER_SIZE=2000 for next time."
-        ),
-    ),
+    fixes=(Remedy("Look at what rank 5 did last: py-spy dump, or TORCH_NCCL_TRACE_BUFFER_SIZE=2000 for next time."),),
     verify=("Set TORCH_NCCL_DUMP_ON_TIMEOUT=1 and read rank 5's flight record.",),
     retry=Retry("elsewhere", "a node may be slow", ("node-b",)),
     facts={"world_size": 8, "job_id": 991},

@@ -50,10 +50,13 @@ def test_a_folder_a_file_stdin_and_a_pipe_say_the_same() -> None:
 
 @pytest.mark.parametrize("ending", ["gz", "xz"])
 def test_compressed_logs_say_the_same(tmp_path: Path, ending: str) -> None:
-    packed = {"gz": gzip.compress, "xz": lzma.compress}[ending](LOG.read_bytes())
+    packed = gzip.compress(LOG.read_bytes()) if ending == "gz" else lzma.compress(LOG.read_bytes())
     path = tmp_path / f"job.log.{ending}"
     path.write_bytes(packed)
-    assert said(run("diagnose", "--format", "json", path))["cause"] == said(run("diagnose", "--format", "json", LOG))["cause"]
+    assert (
+        said(run("diagnose", "--format", "json", path))["cause"]
+        == said(run("diagnose", "--format", "json", LOG))["cause"]
+    )
 
 
 def test_the_json_fits_its_schema() -> None:

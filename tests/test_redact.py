@@ -1,7 +1,5 @@
 """No secret leaves; nothing but a secret is masked; no control character survives."""
 
-
-
 from __future__ import annotations
 
 import base64
@@ -44,9 +42,9 @@ Planter = Callable[[random.Random], tuple[str, str]]
 def prefixed(prefix: str, chars: str, count: int, *lines: str) -> Planter:
     def plant(rng: random.Random) -> tuple[str, str]:
         secret = prefix + pick(rng, chars, count)
-        return secret, rng.choice(
-            lines or ("{}", "token {} refused", "use '{}'.", "x={},", '  "k": "{}"')
-        ).format(secret)
+        return secret, rng.choice(lines or ("{}", "token {} refused", "use '{}'.", "x={},", '  "k": "{}"')).format(
+            secret
+        )
 
     return plant  # fmt: skip
 
@@ -77,9 +75,9 @@ def jwt(rng: random.Random) -> tuple[str, str]:
 
 def basic(rng: random.Random) -> tuple[str, str]:
     secret = base64.b64encode(f"user:{pick(rng, ALNUM, 12)}".encode()).decode()
-    return secret, rng.choice(
-        ["Authorization: Basic {}", "-H 'authorization: Basic {}'", "sent Basic {}"]
-    ).format(secret)
+    return secret, rng.choice(["Authorization: Basic {}", "-H 'authorization: Basic {}'", "sent Basic {}"]).format(
+        secret
+    )
 
 
 def url_password(rng: random.Random) -> tuple[str, str]:
@@ -162,9 +160,7 @@ def test_no_secret_leaves_in_any_format(kind: str) -> None:
         secret, line = PLANTS[kind](rng)
         planted = dataclasses.replace(
             CUDA_OOM,
-            first_failure=FirstFailure(
-                rank=1, file="job.log", line=1, text=line, traceback=tuple(line.split("\n"))
-            ),
+            first_failure=FirstFailure(rank=1, file="job.log", line=1, text=line, traceback=tuple(line.split("\n"))),
             evidence=(Evidence("job.log", 1, line, 1, None, None, "r", "cuda-oom", "root"),),
             reasons=(line,),
             fixes=(Remedy(line, line),),
@@ -236,8 +232,7 @@ def test_no_false_mask_on_the_fixtures() -> None:
     logs = [
         path
         for path in (Path(__file__).parent / "fixtures").rglob("*")
-        if path.suffix in {".log", ".out", ".err", ".txt"}
-        and not path.parts[-2].startswith(("secret", "redact"))
+        if path.suffix in {".log", ".out", ".err", ".txt"} and not path.parts[-2].startswith(("secret", "redact"))
     ]
     for path in logs:
         for line in path.read_bytes()[:4_000_000].decode("utf-8", "replace").splitlines():
@@ -255,8 +250,7 @@ def test_terminal_control_is_always_disarmed(mode: Mode) -> None:
 def test_disarm_leaves_nothing_to_steer_with(said: str) -> None:
     shown = disarm(said)
     assert not any(
-        (ord(c) < 32 and c not in "\t\n") or 0x7F <= ord(c) < 0xA0 or 0x202A <= ord(c) <= 0x202E
-        for c in shown
+        (ord(c) < 32 and c not in "\t\n") or 0x7F <= ord(c) < 0xA0 or 0x202A <= ord(c) <= 0x202E for c in shown
     )
     assert disarm(shown) == shown
     shown.encode()
@@ -310,9 +304,7 @@ def test_strict_gives_false_names_throughout() -> None:
 def test_strict_is_consistent_over_a_diagnosis() -> None:
     diagnosis = dataclasses.replace(
         CUDA_OOM,
-        first_failure=FirstFailure(
-            rank=1, node="tucana", file="/home/jdoe/job.log", line=3, text="jdoe on tucana"
-        ),
+        first_failure=FirstFailure(rank=1, node="tucana", file="/home/jdoe/job.log", line=3, text="jdoe on tucana"),
         reasons=("tucana (10.1.2.3) said so",),
     )
     safe = Redactor("strict").apply(diagnosis)

@@ -62,11 +62,11 @@ def test_the_most_specific_comes_first_then_the_order_of_the_file() -> None:
     fixes = (
         Fix("a"),
         Fix("b", when={"x": True}),
-        Fix("c", when={"x": True, "y": False}),
-        Fix("d", when={"x": 1}),
+        Fix("c", when={"x": True, "y": True}),
+        Fix("d", when={"x": 1, "z": False}),
         Fix("e"),
     )
-    assert chosen({"x": 1}, *fixes) == ["c", "b", "d"]
+    assert chosen({"x": 1, "y": 2}, *fixes) == ["c", "b", "d"]
     assert chosen({}, *fixes) == ["a", "e"]
 
 

@@ -89,9 +89,7 @@ def test_the_schema_refuses_what_the_contract_does_not_name() -> None:
 
 @given(
     st.text(st.characters(), max_size=60),
-    st.one_of(
-        st.floats(), st.tuples(st.integers()), st.sets(st.integers()), st.dictionaries(st.text(), st.floats())
-    ),
+    st.one_of(st.floats(), st.tuples(st.integers()), st.sets(st.integers()), st.dictionaries(st.text(), st.floats())),
 )
 def test_any_text_and_any_fact_is_json(text: str, fact: object) -> None:
     diagnosis = dataclasses.replace(

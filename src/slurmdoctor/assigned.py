@@ -60,9 +60,7 @@ def is_assigned(match: re.Match[str]) -> bool:
     if not mixed and not prose and word != "token":
         return len(value) >= 12 and not compiled(r"[a-z_.]+|[A-Z_]+").fullmatch(value)
     return (
-        len(value) >= 8
-        and mixed
-        and not compiled(r"[A-Z][a-z]+\d?(?:[A-Z][a-z]+)+|[a-z]+\.[a-z]+\d*").fullmatch(value)
+        len(value) >= 8 and mixed and not compiled(r"[A-Z][a-z]+\d?(?:[A-Z][a-z]+)+|[a-z]+\.[a-z]+\d*").fullmatch(value)
     )
 
 

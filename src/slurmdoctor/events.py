@@ -68,7 +68,9 @@ def watches(knowledge: Knowledge) -> tuple[list[Watch], list[object]]:
     # labels of one shape must be peeled alike, or no two lines with different digits can be taken for one
     any_digits = any(digits_matter(form.pattern) for form in knowledge.formats)
 
-    def add(what: object, name: str, literals: Iterable[bytes], keep: int, pattern: str = "", once: bool = False) -> None:
+    def add(
+        what: object, name: str, literals: Iterable[bytes], keep: int, pattern: str = "", once: bool = False
+    ) -> None:
         found.append(Watch(name, tuple(literals), keep, any_digits or digits_matter(pattern), once))
         served.append(what)
 
@@ -122,8 +124,6 @@ def _words(message: str) -> str:
 
 def _chosen(said: Said, what: object) -> list[Sighting]:
     """What is read again. Of a crowd that says one thing, the first writers will do, and the first of its last burst."""
-    if what in ("collective", "stack") and said.crowded:
-        return [said.starts(writer) for writer in said.by_first()]  # every rank's word counts, once
     few = FEW if isinstance(what, Rule) else FEW // 4 if isinstance(what, Signal) or what in _PYTHON else 0
     if not few or len(said.writers) <= few:
         writers = said.by_first()
@@ -190,7 +190,7 @@ def assemble(scan: Scan, lines: Lines, served: Sequence[object], knowledge: Know
     for said in sorted(scan.said, key=lambda said: served[said.watch] == "traceback"):
         what = served[said.watch]
         chosen = _chosen(said, what)
-        if what == "exception" or isinstance(what, Rule) and what.on == "exception":
+        if what == "exception" or (isinstance(what, Rule) and what.on == "exception"):
             raised |= {(seen.source, seen.label) for seen in chosen}
         elif what == "traceback" and said.crowded:
             chosen = [said.sighting(writer) for writer in sorted(raised & said.writers.keys(), key=said.first_of)]
@@ -322,9 +322,7 @@ def _add_tracebacks(
         result.events.append(_python_error(line, lines, None if framed else "hint"))
 
 
-def _recognise(
-    line: Line, rule_events: dict[tuple[int, int], list[Event]], lines: Lines, knowledge: Knowledge
-) -> None:
+def _recognise(line: Line, rule_events: dict[tuple[int, int], list[Event]], lines: Lines, knowledge: Knowledge) -> None:
     """Let the rules see an exception's line that was not kept for them, but for its traceback or its class. It is counted already."""
     where = (line.source, line.offset)
     if where in rule_events:

@@ -120,6 +120,7 @@ def text(cause: Cause, known: Knowledge, width: int = 100) -> str:
 def _fix(fix: Fix) -> Entry:
     notes = [_open(fix.why)] if fix.why else []
     notes += [f"Offered where {_conditions(fix.when)}."] if fix.when else []
+    notes += [f"Then submit again: {RETRIES[fix.retry][0].lower()}{RETRIES[fix.retry][1:]}"] if fix.retry else []
     notes += [fix.reference] if fix.reference else []
     return Entry(_open(fix.do), tuple(notes))
 

@@ -27,9 +27,12 @@ def collect(assembled: Assembled, story: Timeline, lines: Lines, knowledge: Know
             facts.setdefault(name if key == "value" else key, _plain(value))
     maps = assembled.maps
     world = maps.world_size or facts.get("world_size")
-    named = set(maps.node_of.values())
-    facts["world_size"] = world if isinstance(world, int) else None
-    facts["nodes"] = facts.get("nodes") if isinstance(facts.get("nodes"), int) else len(named) or None
+    world = world if isinstance(world, int) else None
+    facts["world_size"] = world
+    if not isinstance(facts.get("nodes"), int):
+        # where some ranks' nodes are not known, there may be more
+        named = set(maps.node_of.values()) if world is None or len(maps.node_of) >= world else ()
+        facts["nodes"] = len(named) or None
     facts["launcher"] = facts.get("launcher") or _launcher(assembled)
     facts.setdefault("framework", None)
     facts["attempts"] = story.attempts

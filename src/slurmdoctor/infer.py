@@ -159,7 +159,7 @@ def _incident_key(event: Event, parts: Mapping[object, list[Event]], timeline: T
         same = event.origin.rank == last.origin.rank if known else event.origin.node == last.origin.node
         if event.group and last.group and event.group != last.group and not known:
             continue
-        if not same or "confirmation" in (event.role, last.role) and event.role != last.role:
+        if not same or ("confirmation" in (event.role, last.role) and event.role != last.role):
             continue
         near = event.order - last.order < _NEAR_BYTES
         if known and event.origin.time is not None and last.origin.time is not None:
@@ -197,7 +197,9 @@ def silent_deaths(timeline: Timeline, incidents: Sequence[Incident], maps: RankM
             continue
         ranks = _ranks_of(report, maps)
         silent = [r for r in ranks if r not in spoke]
-        if cause in ("exit-code", "command-not-found", "abort") and (not silent and ranks or unlabelled and incidents):
+        if cause in ("exit-code", "command-not-found", "abort") and (
+            (not silent and ranks) or (unlabelled and incidents)
+        ):
             continue
         rank = silent[0] if len(silent) == 1 else ranks[0] if len(ranks) == 1 else None
         order = lines.order(report.line.source, report.line.offset)
@@ -261,9 +263,7 @@ def decide_whether_failed(
     if done is not None and not telling and not standing(timeline):
         finding.verdict = "no-failure"
         finding.reasons.append(f"the program says that it completed: {done.line.text.strip()[:80]}")
-    elif telling or standing(timeline) or any(i.main.role == "cascade" for i in after):
-        finding.verdict = "failed"
-    elif exit_status:
+    elif telling or standing(timeline) or any(i.main.role == "cascade" for i in after) or exit_status:
         finding.verdict = "failed"
     elif timeline.last_progress is not None:
         finding.verdict = "no-failure"
@@ -446,7 +446,16 @@ def name_first(
         if len(ranks) == 1:
             origin = replace(maps.place(Origin(rank=ranks.pop()), -1), time=origin.time, dated=origin.dated)
             finding.how = "the error is told again with its rank"
-    alike = sorted({rank for i in incidents if i.cause == root.cause for e in i.events if e.cause == root.cause for rank in e.ranks})
+    alike = sorted(
+        {
+            rank
+            for i in incidents
+            if i.cause == root.cause
+            for e in i.events
+            if e.cause == root.cause
+            for rank in e.ranks
+        }
+    )
     if origin.rank is not None:
         # ranks count from 0: where the size is not told, ranks 10 and 11 alone are not all of them
         everyone = maps.world_size or max((*alike, *maps.seen), default=0) + 1
@@ -660,9 +669,9 @@ def weigh(finding: Finding, timeline: Timeline) -> None:
     several = len({i.main.origin.rank for i in finding.rivals}) > 0
     if root.main.role == "cascade" or root.cause in ("killed", "sigterm"):
         finding.confidence = "low" if root.cause in ("peer-lost", "sigterm") else "medium"
-    elif several and timeline.order != "timestamps" and not agrees:
-        finding.confidence = "medium"
-    elif root.main.survived or root.main.role == "either":
+    elif (
+        (several and timeline.order != "timestamps" and not agrees) or root.main.survived or root.main.role == "either"
+    ):
         finding.confidence = "medium"
     else:
         finding.confidence = "high"

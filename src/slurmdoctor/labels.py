@@ -12,7 +12,11 @@ Span = tuple[int, int, int, int]
 
 _RANK_TAG = rb"[^\n]{0,48}?\[(?:rank|RANK|Rank|default|trainer|worker)[ =:]{0,2}\d+(?:\|\d+)?\]"
 _ALWAYS = (_RANK_TAG, rb"\[\d+,\d+\]<", rb"\([\w.:-]{1,40}[ ,][^)\n]{3,80}\)", rb"[\w.-]{2,40}:\d+:\d+ \[")
-_IF_LOCKED = {"srun-label": rb"[ ]{0,4}\d{1,5}: ", "bracket-rank": rb"\[\d{1,5}\][: ]", "pdsh": rb"[A-Za-z][\w.-]{1,40}: "}
+_IF_LOCKED = {
+    "srun-label": rb"[ ]{0,4}\d{1,5}: ",
+    "bracket-rank": rb"\[\d{1,5}\][: ]",
+    "pdsh": rb"[A-Za-z][\w.-]{1,40}: ",
+}
 _TAG = re.compile(rb"\[[^\[\]]*\]$")
 
 

@@ -33,7 +33,9 @@ class Line:
 class Lines:
     """The job's lines, read again where needed; one page of each source is kept."""
 
-    def __init__(self, sources: Sequence[Source], scan: Scan, formats: Sequence[LineFormat], traits: Sequence[Traits]) -> None:
+    def __init__(
+        self, sources: Sequence[Source], scan: Scan, formats: Sequence[LineFormat], traits: Sequence[Traits]
+    ) -> None:
         self.sources = sources
         self._scan = scan
         self._formats = formats

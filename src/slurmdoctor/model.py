@@ -61,6 +61,8 @@ class Fix:
     when: Mapping[str, Any] = field(default_factory=dict)
     """Names (captures, facts, `rule`, `seen`) and the values they must have; `true` means present."""
     reference: str | None = None
+    retry: RetryAdvice | None = None
+    """What to do with the job where this fix comes first; without it, what its cause says."""
 
 
 @dataclass(frozen=True, slots=True)

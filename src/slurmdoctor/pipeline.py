@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from slurmdoctor import events, infer, origins, paste, timeline, verdict
+from slurmdoctor import events, infer, origins, paste, timeline, told, verdict
 from slurmdoctor.facts import collect
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.labels import labeller
@@ -75,6 +75,7 @@ def examine(
     story = timeline.build(assembled, lines, knowledge.signals)
     facts = collect(assembled, story, lines, knowledge)
     finding = infer.infer(story, assembled, knowledge.causes, lines, exit_status)
+    facts |= told.settle(finding, story, assembled, lines)
     if record is not None:
         witness.weigh(finding, story, record)
         facts |= witness.facts(record, story)

@@ -10,16 +10,8 @@ from slurmdoctor.assigned import compiled
 
 _NAME = r"[A-Za-z_][\w.-]{1,40}"
 _HOST = r"[A-Za-z][A-Za-z0-9-]{0,62}(?:\.[A-Za-z0-9-]{1,63}){0,6}"
-_HOME = (
-    r"(?:/[\w.+-]{1,64}){0,4}?/(?:home\d{0,2}|Users|users|scratch\d{0,2}|fsx)/(?P<user>"
-    + _NAME
-    + r"(?<![.-]))"
-)
-_USER = (
-    r"\b(?:USER|LOGNAME|USERNAME|SLURM_JOB_USER|SUDO_USER)['\"]?\s{0,2}[=:]\s{0,2}['\"]?(?P<user>"
-    + _NAME
-    + ")"
-)
+_HOME = r"(?:/[\w.+-]{1,64}){0,4}?/(?:home\d{0,2}|Users|users|scratch\d{0,2}|fsx)/(?P<user>" + _NAME + r"(?<![.-]))"
+_USER = r"\b(?:USER|LOGNAME|USERNAME|SLURM_JOB_USER|SUDO_USER)['\"]?\s{0,2}[=:]\s{0,2}['\"]?(?P<user>" + _NAME + ")"
 
 # Where programs print the name of a host. What follows the name keeps a device or a module out.
 _HOSTS = (
@@ -79,17 +71,11 @@ class Pseudonyms:
         for given in (self._given["host"], self._given["user"]):
             for name in sorted(given, key=len, reverse=True):
                 if name in text:
-                    text = re.sub(
-                        rf"(?:(?<![\w-])|(?<=slurmstepd-)){re.escape(name)}(?![\w-])", given[name], text
-                    )
+                    text = re.sub(rf"(?:(?<![\w-])|(?<=slurmstepd-)){re.escape(name)}(?![\w-])", given[name], text)
         return text
 
     def _host(self, host: str) -> None:
-        if (
-            len(host) > 1
-            and host.lower() not in _NO_HOST
-            and not compiled(r"(?:host|ip|user)-\d+").fullmatch(host)
-        ):
+        if len(host) > 1 and host.lower() not in _NO_HOST and not compiled(r"(?:host|ip|user)-\d+").fullmatch(host):
             self._name("host", host)
 
     def _address(self, match: re.Match[str]) -> str:
@@ -97,11 +83,7 @@ class Pseudonyms:
             address = ipaddress.ip_address(match[0])
         except ValueError:
             return match[0]
-        if (
-            address.is_loopback
-            or address.is_unspecified
-            or (address.version == 6 and match[0].count(":") < 3)
-        ):
+        if address.is_loopback or address.is_unspecified or (address.version == 6 and match[0].count(":") < 3):
             return match[0]
         return self._name("ip", match[0])
 

@@ -92,9 +92,7 @@ class Redactor:
 
     def _strict(self, texts: list[str]) -> list[str]:
         masked = [_masked(disarm(text), _kinds_for(text)) for text in texts]
-        for (
-            text
-        ) in masked:  # learn from all first, so that a name is masked also where nothing marks it as one
+        for text in masked:  # learn from all first, so that a name is masked also where nothing marks it as one
             self._names.learn(text)
         return [self._names.mask(text) for text in masked]
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from slurmdoctor.model import Cause, Fix, Remedy
+from slurmdoctor.model import Cause, Fix, Remedy, RetryAdvice
 
 MOST = 3
 """So many fixes are shown: the ones that say most about this log."""
@@ -42,12 +42,39 @@ def choose(cause: Cause, facts: Mapping[str, Any]) -> tuple[Remedy, ...]:
 
     `facts`: the root event's captures, the job's facts, `rule` (the root's), `seen` (all causes in the log).
     """
-    fitting = [
-        fix for fix in cause.fixes if all(_holds(facts.get(key), want) for key, want in fix.when.items())
-    ]
-    fitting.sort(key=lambda fix: -len(fix.when))
-    filled = (remedy for fix in fitting if (remedy := _remedy(fix, facts)))
-    return tuple(remedy for _, remedy in zip(range(MOST), filled, strict=False))
+    return tuple(remedy for _, remedy in _best(cause, facts))
+
+
+def advice(cause: Cause, facts: Mapping[str, Any]) -> RetryAdvice:
+    """What to do with the job: the word of the fix that comes first, or its cause's."""
+    return next((fix.retry for fix, _ in _best(cause, facts)[:1] if fix.retry), cause.retry)
+
+
+def _best(cause: Cause, facts: Mapping[str, Any]) -> list[tuple[Fix, Remedy]]:
+    fitting = [fix for fix in cause.fixes if all(_holds(facts.get(key), want) for key, want in fix.when.items())]
+    # that something is absent says nothing of this log
+    fitting.sort(key=lambda fix: -sum(want is not False for want in fix.when.values()))
+    best: list[tuple[Fix, Remedy]] = []
+    for fix in fitting:
+        remedy = _remedy(fix, facts)
+        if remedy is not None and not any(_plainer(fix, other) for other, _ in best):
+            best.append((fix, remedy))
+        if len(best) == MOST:
+            break
+    return best
+
+
+def _plainer(fix: Fix, than: Fix) -> bool:
+    """Whether a fix says the same for a log that tells less: of one rule, and with fewer conditions."""
+    if fix.do == than.do:
+        return True
+    return "rule" in fix.when and all(
+        key in than.when and set(_all(than.when[key])) <= set(_all(want)) for key, want in fix.when.items()
+    )
+
+
+def _all(want: Any) -> tuple[Any, ...]:
+    return tuple(want) if isinstance(want, (tuple, list)) else (want,)
 
 
 def verify(cause: Cause, facts: Mapping[str, Any]) -> tuple[str, ...]:
@@ -93,9 +120,7 @@ def _same(fact: Any, want: Any) -> bool:
 def fill(template: str, facts: Mapping[str, Any]) -> str | None:
     """The text with its placeholders filled; None where the log does not tell one of them."""
     try:
-        return "".join(
-            part if isinstance(part, str) else _printed(_value(part, facts)) for part in _parts(template)
-        )
+        return "".join(part if isinstance(part, str) else _printed(_value(part, facts)) for part in _parts(template))
     except (_UnfillableError, ArithmeticError, ValueError):
         return None
 
@@ -140,9 +165,7 @@ def _check(part: ast.expr) -> None:
             raise ValueError(f"`{part.func.id}()` is not known; there are {', '.join(FUNCTIONS)}")
         for argument in part.args:
             _check(argument)
-    elif not isinstance(part, ast.Name) and not (
-        isinstance(part, ast.Constant) and type(part.value) in (int, float)
-    ):
+    elif not isinstance(part, ast.Name) and not (isinstance(part, ast.Constant) and type(part.value) in (int, float)):
         raise ValueError(f"`{ast.unparse(part)}` is neither a name nor arithmetic")
 
 
@@ -168,11 +191,7 @@ def _computed(part: ast.expr, facts: Mapping[str, Any]) -> int | float:
     elif isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.args:
         values = [_computed(argument, facts) for argument in part.args]
         # min and max of a single number are that number
-        result = (
-            values[0]
-            if len(values) == 1 and part.func.id in ("min", "max")
-            else FUNCTIONS[part.func.id](*values)
-        )
+        result = values[0] if len(values) == 1 and part.func.id in ("min", "max") else FUNCTIONS[part.func.id](*values)
     else:
         result = None
     if not isinstance(result, (int, float)) or not math.isfinite(result):
@@ -200,9 +219,7 @@ def _printed(value: Any) -> str:
             raise _UnfillableError
         if value == int(value):
             return str(int(value))
-        short = (
-            f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.3g}"
-        )
+        short = f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.3g}"
         return short.rstrip("0").rstrip(".") if "." in short and "e" not in short else short
     if _many(value):
         if not value:

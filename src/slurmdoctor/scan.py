@@ -10,12 +10,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from slurmdoctor.engine import Hits, Search, search_for
-from slurmdoctor.labels import Labeller
+from slurmdoctor.engine import engine_for
+from slurmdoctor.labels import Labeller, Span
 from slurmdoctor.shapes import DIGITS
 from slurmdoctor.sources import Block, Source
-from slurmdoctor.tally import BURST, BURST_FIRST, BURST_GAP, COUNT, CROWD, LAST, Group, Pair, Said, deal
+from slurmdoctor.tally import BURST, BURST_FIRST, COUNT, STRETCH, Entry, Group, Pair, Said, deal
 
 LONG_LINE = 16 * 1024
 """In a line longer than this only the text around the literal is looked at."""
@@ -92,70 +93,79 @@ class Literals:
     """The literals of all watches, who wants each of them, and the search for them."""
 
     def __init__(self, watches: Sequence[Watch], engine: str | None = None) -> None:
-        users: dict[bytes, list[int]] = {}
+        self._users: dict[bytes, list[int]] = {}
         for number, watch in enumerate(watches):
             for literal in watch.literals:
-                users.setdefault(literal, []).append(number)
-        # what contains another literal is found with it, and need not be searched for
-        every = b"\0".join(users)
-        short = [literal for literal in users if every.count(literal) > 1]
-        self._engine = engine
-        self._inner: dict[bytes, list[bytes]] = {}
-        searched = []
-        for literal in users:
-            inner = [other for other in short if len(other) < len(literal) and other in literal]
-            if inner:
-                self._inner.setdefault(min(inner, key=len), []).append(literal)
-            else:
-                searched.append(literal)
-        self._users = users
+                self._users.setdefault(literal, []).append(number)
         self._once = {number for number, watch in enumerate(watches) if watch.once}
-        self._search_for(searched)
+        self._name = engine
         # which of these a line holds is not to be told from its shape
-        self.unshapely = {x.translate(DIGITS) for x in users if any(digit in x for digit in b"0123456789")}
+        self.unshapely = {x.translate(DIGITS) for x in self._users if x.translate(DIGITS) != x or b"0" in x}
+        self._search_for(list(self._users))
 
     def _search_for(self, literals: Sequence[bytes]) -> None:
-        self._searched = literals
-        self.search: Search = search_for(literals, self._engine)
+        self._literals = literals
+        self.engine, self._searched, self._outer = engine_for(literals, self._name)
 
-    def wanted(self, hits: Iterable[int], line: bytes) -> list[int]:
-        """The watches one of whose literals stands in the line, in which the search hit upon these."""
+    def wanted(self, line: bytes) -> list[int]:
+        """The watches one of whose literals stands in the line."""
         found: set[int] = set()
-        for hit in hits:
-            literal = self._searched[hit]
-            found.update(self._users[literal])
-            for outer in self._inner.get(literal, ()):
-                if outer in line:
-                    found.update(self._users[outer])
+        for hit in self.engine.which(line):
+            number = self._searched[hit]
+            found.update(self._users[self._literals[number]])
+            for outer in self._outer.get(number, ()):
+                if self._literals[outer] in line:
+                    found.update(self._users[self._literals[outer]])
         return sorted(found)
 
-    def idle(self, said: set[int]) -> set[int]:
-        """The numbers of the literals that only such watches want that look for one line, and have it."""
-        done = said & self._once
-        return {
-            number
-            for number, literal in enumerate(self._searched)
-            if done.issuperset(self._users[literal]) and all(done.issuperset(self._users[x]) for x in self._inner.get(literal, ()))
-        }
+    def without_idle(self, said: set[int], block: bytes) -> Literals | None:
+        """The same without the literals that only such watches want that look for one line, and have it.
 
-    def without(self, idle: set[int]) -> Literals:
-        """The same without some of the literals."""
+        None where too few stand in this block to be worth a new search.
+        """
+        done = said & self._once
+        needless = {x for x, users in self._users.items() if done.issuperset(users)}
+        idle = {
+            hit
+            for hit, number in enumerate(self._searched)
+            if self._literals[number] in needless
+            and needless.issuperset(self._literals[outer] for outer in self._outer.get(number, ()))
+        }
+        if sum(hit in idle for hit in self.engine.which(block)) < _WASTED:
+            return None
         rest = copy(self)
-        rest._search_for([literal for number, literal in enumerate(self._searched) if number not in idle])
+        rest._search_for([x for x in self._literals if x not in needless])
         return rest
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What all lines of one shape say, and where their labels stand."""
 
-    label: tuple[int, int, int, int]
+    start: int
+    end: int
+    """The label's place in the line."""
+    crowd: dict[bytes, Entry]
+    """The group's writers that need no more than to be counted."""
     group: Group | None
-    """None where they say nothing."""
+    """None where such lines say nothing, or where it takes more than their shape to tell."""
+    rest: Rest | None
+
+
+@dataclass(slots=True)
+class Rest:
+    """The same for shapes that are not as plain."""
+
+    group: Group | None
+    label: Span
     text: int
     """Where the text behind all labels begins; -1 where that is not to be told from the shape."""
-    exact: dict[bytes, Group | None] | None
+    exact: dict[bytes, Group | None] | None = None
     """Where digits matter: the same for each text."""
+    touchy: Sequence[int] | None = None
+    """The watches to which the digits matter, where the shape tells them."""
+
+
+_SILENT = Plan(0, 0, {}, None, None)
 
 
 class Reader:
@@ -173,14 +183,13 @@ class Reader:
         self._literals = literals
         self._watches = watches
         self._peel = peel
-        self._shapely = not all(watch.digits for watch in watches)
         self._confirm = confirm
+        self._shapely = not all(watch.digits for watch in watches)
         self._label = label
         self._source = source
         self._plans: dict[bytes, Plan] = {}
         self._remembered = 0
         self._done = 0
-        self._hits: Hits = ()
         self.groups: dict[tuple[Pair, ...], Group] = {}
         self.offsets: list[int] = []
         self.counts: list[int] = []
@@ -188,145 +197,145 @@ class Reader:
 
     def read(self, blocks: Iterable[Block]) -> None:
         """Take in all that the blocks say."""
-        data = b"\n"
+        block = Block(0, b"\n", 1)
         for block in blocks:
-            data = block.data
             self.offsets.append(block.offset)
             self.counts.append(self.lines)
-            self._take(block)
-            self.lines += data.count(b"\n")
+            self.lines += block.lines
+            if block.open_start or block.open_end:
+                self._take_pieces(block, self._literals.engine.ends(block.data))
+            else:
+                self._take(block, self._literals.engine.ends(block.data))
             if len(self.offsets) % _REVIEW == 0:
-                self._spare(self._hits)
-        if not data.endswith(b"\n"):
+                self._spare(block)
+        if not block.data.endswith(b"\n"):
             self.lines += 1
 
-    def _take(self, block: Block) -> None:
-        hits = self._literals.search(block.data)
-        self._hits = hits
-        if not hits:
-            return
-        if block.open_start or block.open_end:
-            self._take_pieces(block, hits, 0, len(block.data) + 1)
-            return
+    def _take(self, block: Block, ends: Sequence[int]) -> None:
+        """Take in a block of whole lines. For a line whose shape and writer are known it is a few look-ups, and no call."""
         data, base = block.data, block.offset
-        plans = self._plans
+        plan_of = self._plans.get
         back, ahead = data.rfind, data.find
         stop = -1
-        for number, (end, _) in enumerate(hits):
-            if end <= stop:
+        for after in ends:
+            if after <= stop:
                 continue
-            start = back(b"\n", 0, end - 1) + 1
-            stop = ahead(b"\n", end - 1)
+            start = back(b"\n", 0, after - 1) + 1
+            stop = ahead(b"\n", after - 1)
             if stop < 0:
                 stop = len(data)
             line = data[start:stop]
             stop += 1  # a literal may end with its line's end
-            shape = line.translate(DIGITS)
-            plan = plans.get(shape)
+            plan = plan_of(line.translate(DIGITS))
             if plan is None:
-                if b"\r" in line or stop - start > LONG_LINE:
-                    self._take_pieces(block, hits, number, stop)
+                if b"\r" in line or len(line) > LONG_LINE:
+                    self._take_pieces(block, [end for end in ends if start < end <= stop])
                     continue
-                plan = self._new_plan(line, shape, hits, number, stop)
-            group = plan.group
-            a, b, c, d = plan.label
-            if plan.exact is not None:
-                group = self._by_text(plan, line, hits, number, stop)
-            if group is None:
-                continue
-            label = line[a:b] if not d else line[a:b] + line[c:d]
+                plan = self._new_plan(line)
+            begin, end, crowd, group, rest = plan
             place = base + start
-            entry = group.labels.get(label)
-            if entry is None or len(group.labels) <= CROWD or place - group.last > BURST_GAP:
-                group.add(label, place)
-                continue
-            # the same as group.add in a crowd, without the call
-            group.last = entry[LAST] = place
-            entry[COUNT] += 1
-            if entry[BURST] != group.burst:
-                entry[BURST] = group.burst
-                entry[BURST_FIRST] = place
+            if group is not None:
+                entry = crowd.get(line[begin:end])
+                if entry is None or place >> STRETCH != group.stretch:
+                    group.add(line[begin:end], place)
+                    continue
+                # the same as group.add in a crowd
+                entry[COUNT] += 1
+                if entry[BURST] != group.burst:
+                    entry[BURST] = group.burst
+                    entry[BURST_FIRST] = place
+            elif rest is not None:
+                self._add(rest, line, place)
 
-    def _take_pieces(self, block: Block, hits: Hits, number: int, stop: int) -> None:
-        """Take in the hits up to `stop` where lines are long, cut by the block's edge, or hold carriage returns."""
+    def _take_pieces(self, block: Block, ends: Sequence[int]) -> None:
+        """Take in lines that are long, cut by the block's edge, or hold carriage returns."""
         data, base = block.data, block.offset
         # what stands too near to an open end is seen whole in the next block, which begins a stretch before it
-        limit = len(data) - LONG_LINE if block.open_end else stop
+        limit = len(data) - LONG_LINE if block.open_end else len(data) + 1
         until = self._done - base if block.open_start else -1
-        for at in range(number, len(hits)):
-            end = hits[at][0]
-            if end > stop:
-                break
-            if end <= until:
+        for after in ends:
+            if after <= until:
                 continue
-            start, cut, whole = piece(block, end - 1)
-            if end > limit and not (whole and cut < len(data)):
+            start, end, whole = piece(block, after - 1)
+            if after > limit and not (whole and end < len(data)):
                 continue
-            until = cut + 1 if whole else cut
-            line = data[start:cut]
-            if not whole:
-                group, label = self._group(self._confirmed(self._wanted(hits, at, until, line), line, self._peel(self._source, line))), b""
+            until = end + 1 if whole else end
+            line = data[start:end]
+            if whole:
+                plan = self._plans.get(line.translate(DIGITS)) or self._new_plan(line)
+                if plan.group is not None:
+                    plan.group.add(line[plan.start : plan.end], base + start)
+                elif plan.rest is not None:
+                    self._add(plan.rest, line, base + start)
             else:
-                shape = line.translate(DIGITS)
-                plan = self._plans.get(shape) or self._new_plan(line, shape, hits, at, until)
-                group = plan.group if plan.exact is None else self._by_text(plan, line, hits, at, until)
-                a, b, c, d = plan.label
-                label = line[a:b] + line[c:d]
-            if group is not None:
-                group.add(label, base + start)
+                wanted = self._literals.wanted(line)
+                group = self._group(self._confirmed(wanted, line, self._peel(self._source, line)))
+                if group is not None:
+                    group.add(b"", base + start)
         if block.open_end:
             self._done = base + max(limit, until)
 
-    def _new_plan(self, line: bytes, shape: bytes, hits: Hits, number: int, stop: int) -> Plan:
+    def _new_plan(self, line: bytes) -> Plan:
         """Confirm the first line of a shape."""
-        wanted = self._wanted(hits, number, stop, line)
+        shape = line.translate(DIGITS)
+        wanted = self._literals.wanted(line + b"\n")
         touchy = [w for w in wanted if self._watches[w].digits]
         text = self._peel(self._source, line)
-        pairs = self._confirmed([w for w in wanted if not self._watches[w].digits], line, text)
-        tail = text.encode()
-        begin = len(line) - len(tail) if self._shapely and line.endswith(tail) else -1
-        exact: dict[bytes, Group | None] | None = None
-        if touchy or any(literal in shape for literal in self._literals.unshapely):
-            exact = {}
-        plan = Plan(self._label.span(line), self._group(pairs), begin, exact)
-        self._remembered += len(shape)
-        if self._remembered > _MOST_SHAPES:
-            self._plans.clear()
-            self._remembered = len(shape)
+        group = self._group(self._confirmed([w for w in wanted if not self._watches[w].digits], line, text))
+        start, end, _start2, end2 = span = self._label.span(line)
+        unclear = any(literal in shape for literal in self._literals.unshapely)
+        if touchy or unclear:
+            tail = text.encode()
+            begin = len(line) - len(tail) if self._shapely and line.endswith(tail) else -1
+            plan = Plan(0, 0, {}, None, Rest(group, span, begin, {}, None if unclear else touchy))
+        elif group is None:
+            plan = _SILENT
+        elif end2:
+            plan = Plan(0, 0, {}, None, Rest(group, span, -1))
+        else:
+            plan = Plan(start, end, group.crowd, group, None)
+        self._remember(shape)
         self._plans[shape] = plan
         return plan
 
-    def _by_text(self, plan: Plan, line: bytes, hits: Hits, number: int, stop: int) -> Group | None:
+    def _add(self, rest: Rest, line: bytes, place: int) -> None:
+        """Count a line for which it takes more than its shape."""
+        group = rest.group
+        if rest.exact is not None:
+            group = self._by_text(rest, line)
+        if group is not None:
+            start, end, start2, end2 = rest.label
+            group.add(line[start:end] + line[start2:end2], place)
+
+    def _by_text(self, rest: Rest, line: bytes) -> Group | None:
         """What a line says in which digits matter."""
-        exact = plan.exact
+        exact = rest.exact
         assert exact is not None
-        tail = line[plan.text :] if plan.text >= 0 else line
+        tail = line[rest.text :] if rest.text >= 0 else line
         if tail in exact:
             return exact[tail]
-        touchy = [w for w in self._wanted(hits, number, stop, line) if self._watches[w].digits]
-        text = tail.decode("utf-8", "replace") if plan.text >= 0 else self._peel(self._source, line)
+        touchy = rest.touchy
+        if touchy is None:
+            touchy = [w for w in self._literals.wanted(line + b"\n") if self._watches[w].digits]
+        text = tail.decode("utf-8", "replace") if rest.text >= 0 else self._peel(self._source, line)
         pairs = self._confirmed(touchy, line, text)
-        group = self._group(sorted({*pairs, *(plan.group.pairs if plan.group else ())}))
+        group = self._group(sorted({*pairs, *(rest.group.pairs if rest.group else ())}))
         if len(exact) < _MOST_TEXTS:
             exact[tail] = group
         return group
 
-    def _wanted(self, hits: Hits, number: int, stop: int, line: bytes) -> list[int]:
-        """The watches whose literals stand in the line of this hit."""
-        here: list[int] = []
-        for at in range(number, len(hits)):
-            end, literal = hits[at]
-            if end > stop:
-                break
-            here.append(literal)
-        return self._literals.wanted(here, line)
+    def _remember(self, shape: bytes) -> None:
+        self._remembered += len(shape)
+        if self._remembered > _MOST_SHAPES:
+            self._plans.clear()
+            self._remembered = len(shape)
 
-    def _spare(self, hits: Hits) -> None:
+    def _spare(self, block: Block) -> None:
         """Stop looking for what was found and stands in every other line: version lines, paths in stack traces."""
         said = {watch for pairs in self.groups for watch, _ in pairs}
-        idle = self._literals.idle(said)
-        if sum(literal in idle for _, literal in hits) > _WASTED:
-            self._literals = self._literals.without(idle)
+        rest = self._literals.without_idle(said, block.data)
+        if rest is not None:
+            self._literals = rest
             self._plans.clear()
 
     def _confirmed(self, watches: Iterable[int], line: bytes, text: str) -> list[Pair]:

@@ -66,12 +66,8 @@ KINDS: tuple[Kind, ...] = (
         r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
         r"|(?:\\n|\s|[A-Za-z0-9+/=]{16,16384})*)",
     ),
-    Kind(
-        "hf token", ("hf_", "api_org_"), _B + r"(?:hf|api_org)_(?=[a-z0-9]{0,40}[A-Z])[A-Za-z0-9]{30,80}" + _E
-    ),
-    Kind(
-        "github token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), _B + r"gh[pousr]_[A-Za-z0-9]{30,255}" + _E
-    ),
+    Kind("hf token", ("hf_", "api_org_"), _B + r"(?:hf|api_org)_(?=[a-z0-9]{0,40}[A-Z])[A-Za-z0-9]{30,80}" + _E),
+    Kind("github token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), _B + r"gh[pousr]_[A-Za-z0-9]{30,255}" + _E),
     Kind("github token", ("github_pat_",), r"github_pat_[A-Za-z0-9_]{22,255}"),
     Kind(
         "gitlab token",
@@ -121,17 +117,13 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "sk- key",
         ("sk-",),
-        _B
-        + r"(?P<secret>sk-(?:(?:proj|svcacct|admin|None|or|lf|or-v1)-[\w-]{20,300}|[A-Za-z0-9]{20,200}))"
-        + _E,
+        _B + r"(?P<secret>sk-(?:(?:proj|svcacct|admin|None|or|lf|or-v1)-[\w-]{20,300}|[A-Za-z0-9]{20,200}))" + _E,
         _has_digit,
     ),
     Kind("pypi token", ("pypi-",), _B + r"pypi-[\w-]{50,400}"),
     Kind("npm token", ("npm_",), _B + r"npm_[A-Za-z0-9]{36}" + _E),
     Kind("docker token", ("dckr_",), _B + r"dckr_(?:pat|oat)_[\w-]{20,100}"),
-    Kind(
-        "api key", ("gsk_", "r8_", "xai-", "pplx-"), _B + r"(?:gsk_|r8_|xai-|pplx-)[A-Za-z0-9]{32,200}" + _E
-    ),
+    Kind("api key", ("gsk_", "r8_", "xai-", "pplx-"), _B + r"(?:gsk_|r8_|xai-|pplx-)[A-Za-z0-9]{32,200}" + _E),
     Kind("databricks token", ("dapi",), _B + r"dapi[0-9a-f]{32}(?:-\d)?" + _E),
     Kind("vault token", ("hvs.", "hvb."), _B + r"hv[sb]\.[\w-]{20,300}"),
     Kind("neptune token", ("eyjhcglf",), _B + r"eyJhcGlf[\w+/-]{40,1000}={0,2}"),
@@ -143,12 +135,8 @@ KINDS: tuple[Kind, ...] = (
         r"(?:(?i:bearer|basic|token|apikey|negotiate)\s{1,3})?"
         r"(?P<secret>(?!(?i:bearer|basic|token|apikey|negotiate)\s)[^\s\"',\\<>{}$*(\[]{6,4096})",
     ),
-    Kind(
-        "credential", ("bearer ",), r"(?i:\bbearer)[ \t]{1,3}(?P<secret>[\w.~+/-]{16,4096}={0,2})", _has_digit
-    ),
-    Kind(
-        "credential", ("basic ",), r"(?i:\bbasic)[ \t]{1,3}(?P<secret>[A-Za-z0-9+/]{8,1024}={0,2})", _is_basic
-    ),
+    Kind("credential", ("bearer ",), r"(?i:\bbearer)[ \t]{1,3}(?P<secret>[\w.~+/-]{16,4096}={0,2})", _has_digit),
+    Kind("credential", ("basic ",), r"(?i:\bbasic)[ \t]{1,3}(?P<secret>[A-Za-z0-9+/]{8,1024}={0,2})", _is_basic),
     Kind(
         "url password",
         ("://",),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import bz2
 import codecs
 import gzip
+import itertools
 import lzma
 import os
 import stat
@@ -45,6 +46,8 @@ class Block:
 
     offset: int
     data: bytes
+    lines: int
+    """Line ends in it."""
     open_start: bool = False
     """It begins inside of a line, with the last bytes of the block before it once more."""
     open_end: bool = False
@@ -60,7 +63,7 @@ class Source:
         self.path = path
         self._stream = stream
         self._size = size
-        self._spool: IO[bytes] | None = tempfile.SpooledTemporaryFile(_SPOOL_IN_MEMORY) if spool else None
+        self._spool: IO[bytes] | None = tempfile.SpooledTemporaryFile(_SPOOL_IN_MEMORY) if spool else None  # noqa: SIM115 (closed by close)
         self._head = b""
         self.numbers: Sequence[int] = ()
         """Each line's number where the user sees another: in a paste that was undone."""
@@ -81,17 +84,18 @@ class Source:
         for data in self._reads(size, start, stop):
             cut = data.rfind(b"\n") + 1
             if cut:
-                yield Block(offset, rest + data[:cut] if rest else data[:cut], begun, False)
-                offset += len(rest) + cut
+                whole = rest + data[:cut] if rest else data[:cut]
+                yield Block(offset, whole, whole.count(b"\n"), begun, False)
+                offset += len(whole)
                 rest, begun = data[cut:], False
                 continue
             rest += data
             if len(rest) >= LONGEST_LINE:
-                yield Block(offset, rest, begun, True)
+                yield Block(offset, rest, 0, begun, True)
                 offset += len(rest) - OVERLAP
                 rest, begun = rest[-OVERLAP:], True
         if rest:
-            yield Block(offset, rest, begun, False)
+            yield Block(offset, rest, 0, begun, False)
 
     def _reads(self, size: int, start: int, stop: int | None) -> Iterator[bytes]:
         """What reading gives, piece by piece; a file is read to the length that it had when it was opened."""
@@ -125,7 +129,7 @@ class Source:
                     break
                 at += len(data)
         cuts = sorted(edges)
-        return list(zip(cuts, cuts[1:], strict=False))
+        return list(itertools.pairwise(cuts))
 
     def _pread(self, offset: int, size: int) -> bytes:
         return os.pread(self._stream.fileno(), size, offset)
@@ -133,7 +137,9 @@ class Source:
     def sample(self, size: int) -> list[str]:
         """Some of the lines, from the head and, where the file can be read at will, from places all over it."""
         pieces = [self.peek(size)[:size]]
-        if len(pieces[0]) == size and pieces[0].count(b"\n") < 50:  # a printed configuration may fill the head with one line
+        if (
+            len(pieces[0]) == size and pieces[0].count(b"\n") < 50
+        ):  # a printed configuration may fill the head with one line
             pieces = [self.peek(16 * size)]
         if self._size is not None and self._size > 4 * size and self._spool is None:
             pieces += [os.pread(self._stream.fileno(), size // 8, self._size * k // 8) for k in range(1, 8)]
@@ -246,7 +252,7 @@ def _expand(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
         elif not Path(given).exists() and any(c in given for c in "*?["):
             import glob
 
-            matched = sorted(glob.glob(given, recursive=True))
+            matched = sorted(glob.glob(given, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
             if not matched:
                 raise UserError(f"no file matches {given}", "check the pattern, or quote it less")
             found += _expand(matched) if any(Path(m).is_dir() for m in matched) else matched
@@ -275,10 +281,15 @@ def _logs_in(folder: str) -> list[str]:
                 elif "." not in stem or not stem.endswith((*_NOT_LOGS, ".json", *_COMPRESSED)):
                     maybe.append(path)
     except PermissionError as error:
-        raise UserError(f"cannot read {error.filename}: permission denied", "run as the job's owner, or copy it") from None
+        raise UserError(
+            f"cannot read {error.filename}: permission denied", "run as the job's owner, or copy it"
+        ) from None
     found = logs or maybe
     if not found:
-        raise UserError(f"{folder} holds no log files", f"name the log itself; looked for {', '.join(_LOG_ENDINGS[:4])} and the like")
+        raise UserError(
+            f"{folder} holds no log files",
+            f"name the log itself; looked for {', '.join(_LOG_ENDINGS[:4])} and the like",
+        )
     return found
 
 
@@ -295,7 +306,9 @@ def _open_file(path: str) -> Source:
     except PermissionError:
         raise UserError(f"cannot read {path}: permission denied", "run as the job's owner, or ask for a copy") from None
     except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}", "copy the log to a disk that answers") from None
+        raise UserError(
+            f"cannot read {path}: {error.strerror or error}", "copy the log to a disk that answers"
+        ) from None
     status = os.fstat(stream.fileno())
     if stat.S_ISDIR(status.st_mode):
         raise UserError(f"{path} is a folder", "name it without a trailing component")
@@ -315,7 +328,9 @@ def _open_file(path: str) -> Source:
 def _open_stdin() -> Source:
     stream = sys.stdin.buffer
     if stream.isatty():
-        raise UserError("standard input is a terminal", "name the job's log, or pipe it in: slurmdoctor diagnose < job.log")
+        raise UserError(
+            "standard input is a terminal", "name the job's log, or pipe it in: slurmdoctor diagnose < job.log"
+        )
     head = stream.peek(4096)[:4096] if hasattr(stream, "peek") else b""
     kind = _kind(head)
     if kind == "binary":
@@ -331,7 +346,11 @@ def _kind(head: bytes) -> str | None:
     for magic, name in _MAGIC.items():
         if head.startswith(magic):
             return name
-    for bom, name in ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
+    for bom, name in (
+        (codecs.BOM_UTF32_LE, "utf-32"),
+        (codecs.BOM_UTF16_LE, "utf-16"),
+        (codecs.BOM_UTF16_BE, "utf-16"),
+    ):
         if head.startswith(bom):
             return name
     if head.startswith(_BINARY_MAGIC):
@@ -368,7 +387,10 @@ def _zstd(stream: IO[bytes], name: str) -> _Readable:
 
         return zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)  # type: ignore[no-any-return,unused-ignore]
     except ImportError:
-        raise UserError(f"{name} is zstd-compressed, and no decoder is installed", "pip install zstandard, or: zstd -dc LOG | slurmdoctor diagnose -") from None
+        raise UserError(
+            f"{name} is zstd-compressed, and no decoder is installed",
+            "pip install zstandard, or: zstd -dc LOG | slurmdoctor diagnose -",
+        ) from None
 
 
 class _Checked:
@@ -383,7 +405,9 @@ class _Checked:
             data = self._stream.read(size)
         except Exception as error:  # each decompressor has its own error types
             if not self._started:
-                raise UserError(f"cannot decompress {self._name}: {error}", "is the file whole? decompress it by hand to see") from None
+                raise UserError(
+                    f"cannot decompress {self._name}: {error}", "is the file whole? decompress it by hand to see"
+                ) from None
             return b""
         self._started = True
         return data
@@ -401,4 +425,8 @@ def _did_you_mean(path: str) -> str:
     except OSError:
         return f"the folder {parent} is not there either"
     near = difflib.get_close_matches(Path(path).name, names, 1)
-    return f"did you mean {parent / near[0]}?" if near else "check the path; Slurm's default is slurm-<job id>.out where the job was submitted"
+    return (
+        f"did you mean {parent / near[0]}?"
+        if near
+        else "check the path; Slurm's default is slurm-<job id>.out where the job was submitted"
+    )

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from slurmdoctor.engine import Search, search_for
+from slurmdoctor.engine import Engine, engine_for
 from slurmdoctor.lines import Lines
 from slurmdoctor.model import Event, Signal
 from slurmdoctor.patterns import captures
@@ -56,7 +56,7 @@ def find(events: Sequence[Event], lines: Lines, signals: Sequence[Signal]) -> li
 def _beginners(events: Sequence[Event], source: int) -> list[Event]:
     """The few events that could be a root: the places where it matters what came after."""
     chosen = [e for e in events if e.hit.source == source and e.role in ("root", "either", "confirmation")]
-    return chosen[:24] + chosen[-24:]
+    return chosen[:12] + chosen[-12:]
 
 
 def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -78,7 +78,7 @@ class _Finder:
         self._literals = list(dict.fromkeys(x.encode() for s in patterns for x in s.literals))
         self._shapely = not any(digits_matter(s.regex) for s in patterns)
         self._known: dict[bytes, bool] = {}
-        self._searches: dict[bool, Search] = {}
+        self._searches: dict[bool, Engine] = {}
 
     def steps(self, source: int, start: int, end: int, last: int | None = None) -> list[Progress]:
         """The steps in this stretch; of many only the `last` ones, and each writer's last one."""
@@ -95,7 +95,7 @@ class _Finder:
         """(offset, line) of what looks like a step."""
         data = self._lines.text(source, start, end - start)
         stop = -1
-        for after, _ in self._finder(len(data))(data):
+        for after in self._finder(len(data)).ends(data):
             if after <= stop:
                 continue
             begin = max(data.rfind(b"\n", 0, after), data.rfind(b"\r", 0, after)) + 1
@@ -115,10 +115,10 @@ class _Finder:
                     continue
             yield start + begin, line
 
-    def _finder(self, size: int) -> Search:
+    def _finder(self, size: int) -> Engine:
         many = size > _FEW_BYTES  # for a few bytes a native engine takes longer to start than to search
         if many not in self._searches:
-            self._searches[many] = search_for(self._literals, None if many else "")
+            self._searches[many] = engine_for(self._literals, None if many else "")[0]
         return self._searches[many]
 
     def _read(self, source: int, offset: int, line: bytes) -> Progress | None:

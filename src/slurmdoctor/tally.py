@@ -11,16 +11,16 @@ from heapq import nsmallest
 from operator import itemgetter
 from typing import Any
 
-BURST_GAP = 256 * 1024
-"""Bytes in which nobody said it, after which the same words are a new burst: another attempt, perhaps."""
+STRETCH = 18
+"""Binary digits of a stretch's length. After a stretch of 256 KiB in which nobody said it, the same words are a new burst."""
 CROWD = 64
-"""Where more labels than this say the same, of each only the first place, the first of its last burst and the last are kept."""
+"""Where more labels than this say the same, of each only its first place and the first of its last burst are kept."""
 
 Pair = tuple[int, str]
 """(watch, kind): what a line satisfied. Kinds set apart what one watch sees: an exception's class and first words."""
 Entry = list[Any]
-"""[count, last, burst's number, burst's first place, first places, burst's places, last places]; see `Group.add`."""
-COUNT, LAST, BURST, BURST_FIRST, FIRSTS, BURSTS, RECENTS = range(7)
+"""[count, burst's number, burst's first place, first places, burst's places, last places]; see `Group.add`."""
+COUNT, BURST, BURST_FIRST, FIRSTS, BURSTS, RECENTS = range(6)
 
 
 @dataclass(slots=True)
@@ -31,31 +31,40 @@ class Group:
     keep: int
     """Places to keep of each sort for a label, while the labels are few."""
     labels: dict[bytes, Entry] = field(default_factory=dict)
-    start: int = -1
-    """The first place at all."""
-    last: int = -BURST_GAP - 1
+    crowd: dict[bytes, Entry] = field(default_factory=dict)
+    """Entries of which no more places are kept: those of a group with many labels."""
+    first: int = -1
+    """The stretch of the first line."""
+    stretch: int = -2
+    """The stretch of the last line."""
     burst: int = -1
     """The number of the last burst."""
 
     def add(self, label: bytes, place: int) -> None:
         """Count one line. Places come in rising order."""
-        if place - self.last > BURST_GAP:
-            self.burst += 1
-            if self.start < 0:
-                self.start = place
-        self.last = place
+        stretch = place >> STRETCH
+        if stretch != self.stretch:
+            if stretch > self.stretch + 1:
+                self.burst += 1
+            if self.first < 0:
+                self.first = stretch
+            self.stretch = stretch
         few = len(self.labels) <= CROWD
         entry = self.labels.get(label)
         if entry is None:
-            self.labels[label] = [1, place, self.burst, place, [place], [place] if few else None, [place] if few else None]
+            entry = self.labels[label] = [1, self.burst, place, [place], None, None]
+            if few:
+                entry[BURSTS], entry[RECENTS] = [place], [place]
+            else:
+                self.crowd[label] = entry
             return
         entry[COUNT] += 1
-        entry[LAST] = place
         fresh = entry[BURST] != self.burst
         if fresh:
             entry[BURST] = self.burst
             entry[BURST_FIRST] = place
         if not few:
+            self.crowd[label] = entry
             return
         keep = self.keep
         if fresh:
@@ -71,15 +80,15 @@ class Group:
 
     def join(self, later: Group) -> None:
         """Take in what the same source's next part added up to."""
-        joined = later.start - self.last <= BURST_GAP
+        joined = later.first <= self.stretch + 1
         base = self.burst if joined else self.burst + 1
         keep = self.keep
         for label, theirs in later.labels.items():
             goes_on = joined and theirs[BURST] == 0
             theirs[BURST] += base
             mine = self.labels.get(label)
-            self.labels[label] = theirs
             if mine is None:
+                self.labels[label] = theirs
                 continue
             if goes_on and mine[BURST] == base:
                 theirs[BURST_FIRST] = mine[BURST_FIRST]
@@ -87,12 +96,18 @@ class Group:
             theirs[COUNT] += mine[COUNT]
             theirs[FIRSTS] = (mine[FIRSTS] + theirs[FIRSTS])[:keep]
             theirs[RECENTS] = mine[RECENTS] and theirs[RECENTS] and (mine[RECENTS] + theirs[RECENTS])[-keep:]
+            mine[:] = theirs
         self.burst = base + later.burst
-        self.last = later.last
+        self.stretch = later.stretch
 
     def packed(self) -> tuple[Any, ...]:
         """Plain values, for marshal."""
-        return self.pairs, self.keep, self.labels, self.start, self.last, self.burst
+        return self.pairs, self.keep, self.labels, self.first, self.stretch, self.burst
+
+    @staticmethod
+    def unpacked(packed: tuple[Any, ...]) -> Group:
+        pairs, keep, labels, first, stretch, burst = packed
+        return Group(pairs, keep, labels, {}, first, stretch, burst)
 
 
 Writer = tuple[int, bytes]
@@ -131,11 +146,13 @@ class Said:
 
     def first_of(self, writer: Writer) -> int:
         """Where this writer said it first."""
-        return min(entry[FIRSTS][0] for entry in self.writers[writer])
+        entries = self.writers[writer]
+        return int(entries[0][FIRSTS][0] if len(entries) == 1 else min(entry[FIRSTS][0] for entry in entries))
 
     def again_of(self, writer: Writer) -> int:
         """Where this writer began to say it in the last burst in which it did."""
-        return max(entry[BURST_FIRST] for entry in self.writers[writer])
+        entries = self.writers[writer]
+        return int(entries[0][BURST_FIRST] if len(entries) == 1 else max(entry[BURST_FIRST] for entry in entries))
 
     def count_of(self, writer: Writer) -> int:
         return sum(entry[COUNT] for entry in self.writers[writer])
@@ -156,17 +173,13 @@ class Said:
         entries = self.writers[writer]
         return Sighting(*writer, self.count_of(writer), self._places(entries))
 
-    def starts(self, writer: Writer) -> Sighting:
-        """The same with two places at most: its first one, and the first one of the last burst."""
-        return Sighting(*writer, self.count_of(writer), tuple(sorted({self.first_of(writer), self.again_of(writer)})))
-
     def _places(self, entries: list[Entry]) -> tuple[int, ...]:
         keep = self.keep
         firsts = sorted(place for e in entries for place in e[FIRSTS])[:keep]
         if keep == 1:
             return (firsts[0],)
         if self.crowded:
-            return tuple(sorted({firsts[0], max(e[BURST_FIRST] for e in entries), max(e[LAST] for e in entries)}))
+            return tuple(sorted({firsts[0], max(e[BURST_FIRST] for e in entries)}))
         bursts = [place for e in entries for place in e[BURSTS][:keep]]
         recents = sorted(place for e in entries for place in e[RECENTS])[-keep:]
         return tuple(sorted({*firsts, *bursts, *recents}))
@@ -174,10 +187,18 @@ class Said:
 
 def deal(groups: Iterable[tuple[int, Group]], keep: Sequence[int]) -> list[Said]:
     """Deal (source, group)s out to their watches, in the order of watch and kind. `keep` is each watch's own."""
-    found: dict[Pair, dict[Writer, list[Entry]]] = {}
+    found: dict[Pair, list[dict[Writer, list[Entry]]]] = {}
     for source, group in groups:
+        writers = {(source, label): [entry] for label, entry in group.labels.items()}
         for pair in group.pairs:
-            writers = found.setdefault(pair, {})
-            for label, entry in group.labels.items():
-                writers.setdefault((source, label), []).append(entry)
-    return [Said(watch, kind, keep[watch], writers) for (watch, kind), writers in sorted(found.items(), key=itemgetter(0))]
+            found.setdefault(pair, []).append(writers)
+    result = []
+    for (watch, kind), parts in sorted(found.items(), key=itemgetter(0)):
+        writers = parts[0]
+        if len(parts) > 1:
+            writers = {}
+            for part in parts:
+                for writer, entries in part.items():
+                    writers[writer] = writers[writer] + entries if writer in writers else entries
+        result.append(Said(watch, kind, keep[watch], writers))
+    return result

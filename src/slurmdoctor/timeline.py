@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from slurmdoctor import steps
+from slurmdoctor import clock, steps
 from slurmdoctor.events import Assembled, Mark
 from slurmdoctor.lines import Lines
 from slurmdoctor.model import Event, Signal
@@ -55,7 +56,8 @@ def build(assembled: Assembled, lines: Lines, signals: Sequence[Signal]) -> Time
     for mark in assembled.marks:
         if mark.signal.kind == "survived":
             marks.setdefault(mark.line.source, []).append(mark)
-    events = [replace(e, survived=_survived(e, marks.get(e.hit.source, ()), lines, course)) for e in assembled.events]
+    events = clock.date(assembled.events, lines, clock.Clock(lines))
+    events = [replace(e, survived=_survived(e, marks.get(e.hit.source, ()), lines, course)) for e in events]
     last, attempts = _last_failed(events, assembled.reports, cuts, lines)
     low, high = last
     here = [e for e in events if low <= e.order < high]
@@ -105,7 +107,7 @@ def _cuts(assembled: Assembled, lines: Lines, progress: Sequence[Progress]) -> l
     tables = [lines.order(r.line.source, r.line.offset) for r in assembled.reports if r.witness == "torchelastic table"]
     for places in agents.values():
         # an agent that prints its table has given up: what comes after it is another agent's
-        cuts.update(a + 1 for a, b in zip(places, places[1:], strict=False) if not any(a < t < b for t in tables))
+        cuts.update(a + 1 for a, b in itertools.pairwise(places) if not any(a < t < b for t in tables))
         went_on = [p.order for p in progress] + [m.order for m in assembled.marks if m.signal.kind == "finished"]
         if any(order > places[-1] for order in went_on) and len(agents) == 1:
             cuts.add(places[-1] + 1)
@@ -120,7 +122,7 @@ def _last_failed(
 ) -> tuple[tuple[int, int], int]:
     """The span of the last attempt in which anything happened, and the number of attempts."""
     edges = [0, *cuts, 1 << 62]
-    spans = [(a, b) for a, b in zip(edges, edges[1:], strict=False) if b > a]
+    spans = [(a, b) for a, b in itertools.pairwise(edges) if b > a]
     places = [lines.order(r.line.source, r.line.offset) for r in reports]
     if any(r.death.code == 0 for r in reports):
         places = places or []

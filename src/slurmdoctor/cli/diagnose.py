@@ -43,9 +43,7 @@ _STATUS = {"no-failure": 0, "unknown": 0, "failed": 1}
 )
 @click.option("--no-redact", is_flag=True, help="The same as --redact off.")
 @click.option("--if-failed", is_flag=True, help="Print nothing where no failure is found.")
-@click.option(
-    "--beside-log", is_flag=True, help="Write to slurmdoctor-JOBID.txt beside the job's log (with --job)."
-)
+@click.option("--beside-log", is_flag=True, help="Write to slurmdoctor-JOBID.txt beside the job's log (with --job).")
 @click.option(
     "--exit-code", is_flag=True, help="Exit 1 for a failure with its cause, 3 for one whose cause is not known."
 )

@@ -32,9 +32,7 @@ def rules() -> None:
 
 
 @rules.command("list")
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print them."
-)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print them.")
 @_FOLDERS
 def list_(form: str, extra: tuple[Path, ...]) -> None:
     """All causes that the rules in use know, with their rules."""
@@ -46,9 +44,7 @@ def list_(form: str, extra: tuple[Path, ...]) -> None:
     for family, members in groupby(causes, key=lambda cause: cause.family):
         click.echo(click.style(family, bold=True))
         for cause in members:
-            click.echo(
-                f"  {cause.id:<22} {cause.role:<12} {_count(len(cause.rules), 'rule'):>8}  {cause.title}"
-            )
+            click.echo(f"  {cause.id:<22} {cause.role:<12} {_count(len(cause.rules), 'rule'):>8}  {cause.title}")
     click.echo(f"\n{_count(len(causes), 'cause')}, {_count(len(known.rules), 'rule')}")
 
 
@@ -68,9 +64,7 @@ def check(paths: tuple[Path, ...]) -> None:
     in_use = folders()
     files, problems = check_paths(paths or in_use, in_use)
     if not files and not problems:
-        raise UserError(
-            f"no rule file lies in {', '.join(map(str, paths))}", "name a .yaml file, or their folder"
-        )
+        raise UserError(f"no rule file lies in {', '.join(map(str, paths))}", "name a .yaml file, or their folder")
     for problem in problems:
         click.echo(render(problem) + "\n")
     if problems:
@@ -78,9 +72,7 @@ def check(paths: tuple[Path, ...]) -> None:
         click.echo(f"{_count(len(problems), 'problem')} in {_count(wrong, 'file')}")
         raise click.exceptions.Exit(1)
     entries = [entry for file in files for entry in file.entries()]
-    lines = sum(
-        len(getattr(one, "samples", getattr(one, "match", ()))) + len(one.no_match) for one in entries
-    )
+    lines = sum(len(getattr(one, "samples", getattr(one, "match", ()))) + len(one.no_match) for one in entries)
     counts = f"{_count(len(files), 'file')}, {_count(len(entries), 'pattern')}, {_count(lines, 'example')}"
     click.echo(f"{counts}: all proven in {time.monotonic() - start:.1f} s")
 
@@ -88,12 +80,8 @@ def check(paths: tuple[Path, ...]) -> None:
 @rules.command()
 @click.argument("cause")
 @click.option("--line", help="A line of a log that shows the failure; the draft's pattern is made from it.")
-@click.option(
-    "--rule", default="first", show_default=True, help="The rule's short name, such as the program's."
-)
-@click.option(
-    "--folder", type=click.Path(file_okay=False, path_type=Path), default=Path(), help="Where to write it."
-)
+@click.option("--rule", default="first", show_default=True, help="The rule's short name, such as the program's.")
+@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), default=Path(), help="Where to write it.")
 def new(cause: str, line: str | None, rule: str, folder: Path) -> None:
     """Write the first draft of a rule file.
 
@@ -125,9 +113,7 @@ def new(cause: str, line: str | None, rule: str, folder: Path) -> None:
 
 @rules.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the result."
-)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the result.")
 @_FOLDERS
 def test(folder: Path, form: str, extra: tuple[Path, ...]) -> None:
     """Try the rules on labelled logs: precision and recall of each cause.
@@ -140,9 +126,7 @@ def test(folder: Path, form: str, extra: tuple[Path, ...]) -> None:
 
     labelled = list(cases(folder))
     if not labelled:
-        raise UserError(
-            f"no truth.yaml lies below {folder}", "put one beside each log; docs/rules.md shows it"
-        )
+        raise UserError(f"no truth.yaml lies below {folder}", "put one beside each log; docs/rules.md shows it")
     named = [str(one) for one in extra]
     trial = run(labelled, lambda logs: diagnose([str(log) for log in logs], rules=named))
     click.echo(json.dumps(_scores(trial), indent=1) if form == "json" else "\n".join(_told(trial, folder)))

@@ -170,6 +170,7 @@ FIX = {
     "why": Field(text),
     "when": Field(_wanted, default={}),
     "reference": Field(line()),
+    "retry": Field(one_of(*RETRIES)),
 }
 _RULES = list_of(lambda tree, name, problems: rule(tree, problems))
 _FIXES = list_of(lambda tree, name, problems: fix(tree, problems), least=1)

@@ -13,7 +13,18 @@ FACTS = {"rank", "local_rank", "node", "nodes", "world_size", "launcher", "frame
 FACTS |= {"silent_ranks", "odd_ranks", "all_entered", "stands_in"}
 # told by Slurm's record (slurm/witness.py) and by the batch script (script/sharpen.py)
 FACTS |= {"job_id", "state", "ended", "needed_min", "idle_min", "time_limit_min", "elapsed_min"}
-FACTS |= {"restarts", "cancelled_by", "req_mem_gib", "max_rss_gib", "num_tasks", "tasks_per_node", "gpus_per_node", "nproc", "mem_gib", "time_min"}
+FACTS |= {
+    "restarts",
+    "cancelled_by",
+    "req_mem_gib",
+    "max_rss_gib",
+    "num_tasks",
+    "tasks_per_node",
+    "gpus_per_node",
+    "nproc",
+    "mem_gib",
+    "time_min",
+}
 """Those that slurmdoctor finds without a rule; facts.yaml adds its own."""
 SPECIAL = {"rule", "seen"}
 VALUES = {

@@ -1,0 +1,190 @@
+"""Ten megabytes of what nobody should paste, a kind a function. Run as a script it measures: CPU seconds and peak memory.
+
+`python tests/hostile.py [KIND...]`
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+SIZE = 10 * 1024 * 1024
+
+
+def _fill(piece: str, size: int = SIZE) -> bytes:
+    data = piece.encode("utf-8", "surrogatepass")
+    return data * (size // len(data)) + data[: size % len(data)]
+
+
+def _counted(line: str, size: int = SIZE) -> bytes:
+    """The line again and again, with a number of its own each time."""
+    parts, total, n = [], 0, 0
+    while total < size:
+        part = line.format(n=n).encode()
+        parts.append(part)
+        total += len(part)
+        n += 1
+    return b"".join(parts)[:size]
+
+
+TRACE = (
+    '{label}Traceback (most recent call last):\n{label}  File "/srv/a.py", line {{n}}, in main\n'
+    "{label}    step({{n}})\n{label}{error}: {{n}}\n"
+)
+
+
+def _trace(label: str = "", error: str = "KeyError") -> str:
+    return TRACE.format(label=label, error=error)
+
+
+def _noise(kind: Callable[[random.Random], int]) -> bytes:
+    dice = random.Random(7)
+    block = bytes(kind(dice) for _ in range(64 * 1024))
+    return (block * (SIZE // len(block) + 1))[:SIZE]
+
+
+KINDS: dict[str, Callable[[], bytes]] = {
+    "brackets-one-line": lambda: _fill("([{<"),
+    "brackets-lines": lambda: _fill("([{<" * 40 + "\n"),
+    "brackets-nested": lambda: b"[" * (SIZE // 2) + b"]" * (SIZE // 2),
+    "headers": lambda: _fill("Traceback (most recent call last):\n"),
+    "tracebacks": lambda: _counted(_trace()),
+    "tracebacks-of-ranks": lambda: _counted(_trace("[rank{{n}}]: ")),
+    "tracebacks-labelled": lambda: _counted(_trace("{{n}}: ")),
+    "tracebacks-no-end": lambda: _counted('Traceback (most recent call last):\n  File "a.py", line {n}, in f\n    g()\n'),
+    "tracebacks-deep": lambda: b"Traceback (most recent call last):\n" + _counted('  File "a.py", line {n}, in f\n    g()\n'),
+    "tracebacks-chained": lambda: _counted(
+        _trace() + "\nDuring handling of the above exception, another exception occurred:\n\n"
+    ),
+    "exceptions": lambda: _counted("RuntimeError: number {n}\n"),
+    "exceptions-of-ranks": lambda: _counted("[rank{n}]: ValueError: x\n"),
+    "out-of-memory": lambda: _counted("[rank{n}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {n}.00 GiB\n"),
+    "watchdogs": lambda: _counted(
+        "[rank{n}]:[E321 02:07:08.412345678 ProcessGroupNCCL.cpp:607] [Rank {n}] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum={n}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600000 milliseconds\n"
+    ),
+    "srun": lambda: _counted("srun: error: node{n}: tasks {n}: Exited with exit code 1\n"),
+    "srun-ranges": lambda: _counted("srun: error: node1: tasks 0-99999999{n}: Killed\n"),
+    "torchelastic-tables": lambda: _counted(
+        "[{n}]:\n  time      : 2026-11-21_08:08:01\n  host      : n{n}\n  rank      : {n} (local_rank: 0)\n"
+        "  exitcode  : 1 (pid: {n})\n  error_file: <N/A>\n  traceback : To enable\n"
+    ),
+    "steps": lambda: _counted("step {n} loss 0.1\n"),
+    "iterations": lambda: _counted(" iteration {n}/ 9999999 | elapsed time per iteration (ms): 1.0 | lm loss: 1.0E+00 |\n"),
+    "attempts": lambda: _counted("KeyError: {n}\nattempt {n}/5 succeeded\n"),
+    "words-one-line": lambda: _fill("CUDA out of memory. Tried to allocate 1 GiB RuntimeError: Traceback (most recent call last): "),
+    "one-word": lambda: b"A" * SIZE,
+    "one-word-end": lambda: b"A" * (SIZE - 7) + b"Error: x",
+    "dots": lambda: _fill("a."),
+    "blanks": lambda: b" " * SIZE,
+    "tabs-lines": lambda: _fill("\t" * 80 + "\n"),
+    "newlines": lambda: b"\n" * SIZE,
+    "returns": lambda: b"\r" * SIZE,
+    "bars": lambda: _counted("\r{n}%|####      | 1/10 [00:01<00:09, 1.00it/s]"),
+    "digits": lambda: b"7" * SIZE,
+    "zeros": lambda: b"\0" * SIZE,
+    "zeros-in-text": lambda: _fill("Key\0Error: x\n\0"),
+    "controls": lambda: _noise(lambda dice: dice.choice(range(1, 32))),
+    "escapes": lambda: _fill("\x1b[31mKeyError\x1b[0m: \x1b]8;;http://x\x07y\n"),
+    "escapes-open": lambda: b"\x1b]" * (SIZE // 2),
+    "random": lambda: _noise(lambda dice: dice.randrange(256)),
+    "invalid-utf8": lambda: _fill("KeyError: ") [: SIZE // 2] + b"\xff\xfe\xc3\x28" * (SIZE // 8),
+    "unicode": lambda: _fill("KéyError: " + "e\u0301\u0316\u0489" * 20 + "\u202e\u2066" + "👩\u200d👩\u200d👧" * 5 + "\n"),
+    "zalgo": lambda: _fill("R" + "\u0489\u0301" * 2000 + "\n"),
+    "half-surrogates": lambda: _fill("\ud800KeyError: \udfff\n"),
+    "json": lambda: b'{"a":' * (SIZE // 5),
+    "fences": lambda: _fill("```\n"),
+    "quotes": lambda: _fill("> " * 500 + "\n"),
+    "entities": lambda: _fill("&lt;&amp;lt;"),
+    "mentions": lambda: _fill("RuntimeError: <!channel> @everyone [x](http://y) ```\n"),
+    "secrets": lambda: _counted("export HF_TOKEN=hf_{n:034d}\n"),
+    "facts": lambda: _counted("tensor_model_parallel_size: {n} world_size: {n} num_layers: {n}\n"),
+    "nccl": lambda: _counted("host{n}:{n}:{n} [0] NCCL INFO comm 0x1 rank {n} nranks 99999999 cudaDev 0\n"),
+    "pids": lambda: _counted("(Worker pid={n}, ip=10.0.0.1) KeyError: 'x'\n"),
+}  # fmt: skip
+"""What kills a diagnosis, or makes it slow, if anything does."""
+
+
+def small(kind: str) -> bytes:
+    """The same, small enough to be taken for a paste."""
+    return KINDS[kind]()[: 1000 * 1024]
+
+
+def literals(size: int = SIZE) -> bytes:
+    """Every rule's literal at the head of a line that goes on for as long as a line is looked at."""
+    from slurmdoctor.knowledge import folders, load
+
+    lines, total = [], 0
+    rules = load(folders([])).rules
+    fillers = ("a" * 2000, "0" * 2000, " " * 2000, "a.b:" * 500, "[(" * 1000, "'\"" * 1000, "1, " * 700, "x=1 " * 500)
+    while total < size:
+        for filler in fillers:
+            for rule in rules:
+                for literal in rule.literals:
+                    lines.append(f"{literal}{filler}".encode())
+                    total += len(lines[-1])
+            if total >= size:
+                break
+    return b"\n".join(lines)[:size]
+
+
+def examples(size: int = SIZE) -> bytes:
+    """Every rule's example, from a rank of its own each time."""
+    from slurmdoctor.knowledge import folders, load
+
+    lines, total, n = [], 0, 0
+    rules = load(folders([])).rules
+    while total < size:
+        for rule in rules:
+            for line in rule.match:
+                lines.append(f"[rank{n}]: {line}".encode())
+                total += len(lines[-1])
+                n += 1
+    return b"\n".join(lines)[:size]
+
+
+def measured(data: bytes) -> Iterator[tuple[str, float]]:
+    """(what, how much) of one run of the program on this input: its exit status, CPU seconds, MB at most."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "job.log"
+        path.write_bytes(data)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        begun = time.monotonic()
+        program = (
+            "import sys; from pathlib import Path; from slurmdoctor.cli import main\n"
+            "try: main()\n"
+            "finally:\n"
+            "    told = Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0]\n"  # getrusage counts the parent
+            "    print('PEAK', int(told) // 1024, file=sys.stderr)"
+        )
+        command = [sys.executable, "-c", program, "diagnose", "--format", "json", str(path)]
+        done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        peak = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.startswith("PEAK")]
+        yield "status", done.returncode
+        yield "cpu", after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        yield "wall", time.monotonic() - begun
+        yield "MB", float(peak[-1].split()[1]) if peak else -1.0
+
+
+def main(kinds: list[str]) -> None:
+    every: dict[str, Callable[[], bytes]] = {**KINDS, "literals": literals, "examples": examples}
+    for kind in kinds or every:
+        name, _, how = kind.partition(":")
+        data = every[name]()
+        told = dict(measured(data[: 1000 * 1024] if how == "small" else data))
+        slow = "  <<<" if told["cpu"] > 2 or told["MB"] > 200 or told["status"] not in (0, 2) else ""
+        print(
+            f"{kind:24} status {told['status']:.0f}  {told['cpu']:6.2f} s CPU  {told['wall']:6.2f} s  {told['MB']:5.0f} MB{slow}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
