@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from slurmdoctor.events import Assembled
-from slurmdoctor.infer import Finding, Incident
+from slurmdoctor.finding import Finding, Incident
 from slurmdoctor.lines import Lines
 from slurmdoctor.model import RankGroup
 from slurmdoctor.timeline import Timeline

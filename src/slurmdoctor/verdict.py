@@ -10,7 +10,7 @@ from slurmdoctor.collectives import Suspicion
 from slurmdoctor.events import Assembled
 from slurmdoctor.exits import expand_nodes, ranges, sentence
 from slurmdoctor.facts import with_root
-from slurmdoctor.infer import Finding, Incident
+from slurmdoctor.finding import Finding, Incident
 from slurmdoctor.lines import Lines
 from slurmdoctor.model import (
     Cascade,
@@ -83,8 +83,6 @@ def _named(finding: Finding, cause: Cause | None) -> NamedCause:
     if cause is None:
         return NamedCause(finding.cause, "process", finding.cause, finding.rule, finding.confidence)
     title = _TITLE_OF_SUSPECT.get(finding.suspicion.kind, cause.title) if finding.suspicion else cause.title
-    if cause.id == "nccl-id-timeout" and finding.origin.rank == 0:
-        title = "kept the other ranks waiting for its ncclUniqueId"
     if cause.id == "nccl-id-timeout" and finding.origin.rank == 0:
         title = "kept the others waiting for its ncclUniqueId"
     return NamedCause(cause.id, cause.family, title, finding.rule, finding.confidence)

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from slurmdoctor.exits import Death, from_code
-from slurmdoctor.infer import Finding, Incident
+from slurmdoctor.finding import Finding, Incident
 from slurmdoctor.model import Confidence, Diagnosis, Evidence, FirstFailure, Origin, Retry, Role
 from slurmdoctor.slurm.jobinfo import FAILED, RUNNING, WAITING, JobInfo, Quote, Step
 from slurmdoctor.timeline import Timeline

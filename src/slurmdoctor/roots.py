@@ -1,0 +1,161 @@
+"""Incidents → the root: the earliest one that no other explains, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from slurmdoctor.finding import GENERIC, SCHEDULER, STRIKES, Finding, Incident
+from slurmdoctor.model import Cause
+from slurmdoctor.timeline import TICK, Timeline
+
+_OF_THE_SYSTEM = SCHEDULER | STRIKES | {"hang"}
+"""Causes that a rank may meet while it waits for another one."""
+
+
+def choose_root(
+    finding: Finding, timeline: Timeline, incidents: Sequence[Incident], causes: Mapping[str, Cause]
+) -> None:
+    """The earliest incident that no other explains: roots first, then what may be either, then the cascade itself."""
+    late = _after_their_own_wait(incidents, timeline)
+    tiers = [
+        [i for i in incidents if i.main.role in ("root", "confirmation") and id(i) not in late],
+        [i for i in incidents if i.main.role == "either"],
+        [
+            i
+            for i in incidents
+            if i.main.role == "cascade" and i.cause not in ("exit-code", "sigterm") and i.report is None
+        ],
+        [i for i in incidents if i.cause == "exit-code" and i.report is not None],
+        [i for i in incidents if i.cause == "sigterm"],
+        [i for i in incidents if i.cause == "exit-code"],
+    ]
+    roots, eithers, victims, *_ = tiers
+    silent = [i for i in tiers[3] if i.main.origin.rank is not None]
+    if not roots and victims and silent and not eithers and any(v.main.origin.rank is not None for v in victims):
+        # everyone who spoke is a victim: the one who ended with a code of its own and said nothing was first
+        tiers.insert(0, silent)
+    explainers = _earliest([i for i in incidents if id(i) not in late], timeline)
+    for tier in tiers:
+        left = _unexplained(tier, explainers, timeline, causes)
+        if left:
+            finding.root = left[0]
+            finding.rivals = tuple(i for i in left[1:] if i.cause != left[0].cause)
+            break
+    if finding.root is None or finding.root.cause == "exit-code":
+        hear_last_words(finding, timeline)
+    root = finding.root
+    finding.cause = root.cause if root else "exit-code"
+    finding.rule = root.main.rule if root else None
+    finding.same = tuple(i for i in incidents if root is not None and i is not root and i.cause == root.cause)
+    finding.cascade = tuple(i for i in incidents if root is not None and i is not root and i.cause != root.cause)
+    if root is not None and any(id(i) in late for i in finding.cascade):
+        told = sorted({i.cause for i in finding.cascade if id(i) in late})
+        finding.reasons.append(
+            f"{', '.join(told)} only on ranks that had waited in vain for another one before: a consequence"
+        )
+
+
+def _after_their_own_wait(incidents: Sequence[Incident], timeline: Timeline) -> set[int]:
+    """Errors (their ids) of ranks that had timed out in a collective before: who waited is not whom the others waited for."""
+    waited: dict[int, Incident] = {}
+    for incident in incidents:
+        rank = incident.main.origin.rank
+        if rank is None or incident.cause != "collective-timeout" or incident.main.role != "either":
+            continue
+        if rank not in waited or timeline.key(incident.main) < timeline.key(waited[rank].main):
+            waited[rank] = incident
+    late = set()
+    for incident in incidents:
+        wait = waited.get(incident.main.origin.rank) if incident.main.origin.rank is not None else None
+        if wait is None or incident.main.role != "root" or incident.cause in _OF_THE_SYSTEM:
+            continue
+        one, other = wait.main, incident.main
+        same_file = one.hit.source == other.hit.source
+        if one.order < other.order if same_file else timeline.key(one)[0] < timeline.key(other)[0] - TICK:
+            late.add(id(incident))
+    return late
+
+
+def hear_last_words(finding: Finding, timeline: Timeline) -> None:
+    """An ending that tells nothing: what else the same rank said, though harmless elsewhere, is the best that there is."""
+    silent = finding.root
+    rank = silent.main.origin.rank if silent else None
+    hints = [e for e in timeline.events if e.role == "hint" and not e.survived and e.origin.rank in (rank, None)]
+    if hints:
+        last = max(hints, key=lambda e: e.order)
+        origin = replace(last.origin, rank=rank if last.origin.rank is None else last.origin.rank)
+        event = replace(last, origin=origin)
+        finding.root = Incident(event, (event,), silent.report if silent else None)
+        finding.reasons.append("no error of its own: the last telling line before its end names the cause")
+
+
+# ── what explains what ───────────────────────────────────────────────────────────────────────
+
+
+def _earliest(incidents: Iterable[Incident], timeline: Timeline) -> list[Incident]:
+    """Of incidents that explain the same, the earliest by time and the first in each file: the others add nothing."""
+    by_time: dict[object, Incident] = {}
+    in_file: dict[object, Incident] = {}
+    for incident in incidents:
+        main = incident.main
+        kind = (incident.cause, main.role, main.hit.source)
+        if kind not in by_time or timeline.key(main) < timeline.key(by_time[kind].main):
+            by_time[kind] = incident
+        if kind not in in_file or main.order < in_file[kind].main.order:
+            in_file[kind] = incident
+    return list({id(i): i for i in (*by_time.values(), *in_file.values())}.values())
+
+
+def _unexplained(
+    tier: Sequence[Incident], explainers: Sequence[Incident], timeline: Timeline, causes: Mapping[str, Cause]
+) -> list[Incident]:
+    left = [
+        i for i in tier
+        if not any(o is not i and _explains(o, i, timeline, causes) and not _explains_first(i, o, timeline, causes) for o in explainers)
+    ]  # fmt: skip
+    ordered = sorted(left or tier, key=lambda i: _rank_of_choice(i, timeline))
+    return ordered
+
+
+def _rank_of_choice(incident: Incident, timeline: Timeline) -> tuple[float, int]:
+    time, order = timeline.key(incident.main)
+    generic = incident.cause in GENERIC
+    return (time + (TICK if generic else 0.0) if timeline.order == "timestamps" else 0.0, order)
+
+
+def _explains(one: Incident, other: Incident, timeline: Timeline, causes: Mapping[str, Cause]) -> bool:
+    """Whether `one` brings `other` about, as far as causes and order tell."""
+    known = causes.get(one.cause)
+    if known is None or one.cause == other.cause:
+        return False
+    earlier = clearly_earlier(other, one, timeline)
+    if (
+        one.main.role in ("root", "confirmation")
+        and other.cause in SCHEDULER
+        and other.cause != one.cause
+        and not earlier
+    ):
+        return one.main.order < other.main.order
+    if other.cause not in known.explains:
+        return False
+    if one.main.role == "cascade" and other.main.role != "cascade":
+        return False
+    if one.main.role == "either" and other.main.role == "root":
+        return False
+    # a witness may speak late of what came first
+    return one.main.role == "confirmation" or not earlier
+
+
+def _explains_first(one: Incident, other: Incident, timeline: Timeline, causes: Mapping[str, Cause]) -> bool:
+    """Where two explain each other, the earlier one does."""
+    return _explains(one, other, timeline, causes) and timeline.key(one.main) < timeline.key(other.main)
+
+
+def clearly_earlier(one: Incident, other: Incident, timeline: Timeline) -> bool:
+    """Whether stamps (or, for roots without stamps, the file) show that `one` came before `other`."""
+    a, b = one.main, other.main
+    printed = a.hit.source == b.hit.source and a.order < b.order
+    if timeline.order == "timestamps":
+        return timeline.key(a)[0] < timeline.key(b)[0] - TICK
+    return a.role == "root" and b.role == "root" and printed
