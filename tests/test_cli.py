@@ -6,6 +6,8 @@ import gzip
 import json
 import lzma
 import os
+import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -112,6 +114,13 @@ def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "core.log"
     path.write_bytes(b"\x7fELF" + bytes(range(256)) * 40)
     one_line(run("diagnose", path), "not a text log")
+    one_line(run("diagnose", tmp_path), "not a text log")
+
+
+def test_a_binary_file_in_a_folder_of_logs_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "core.log").write_bytes(random.Random(1).randbytes(9000))
+    shutil.copy(LOG, tmp_path)
+    assert json.loads(run("diagnose", "--format", "json", tmp_path).stdout)["coverage"]["files"] == 1
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

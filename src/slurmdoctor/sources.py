@@ -234,12 +234,31 @@ class Text:
 def open_sources(paths: Sequence[str | os.PathLike[str]]) -> list[Source]:
     """Open everything that the paths name: files, folders, globs, `-` for standard input.
 
-    Raises UserError, with what to do, where nothing readable is there.
+    Binary files are left out where a folder or a glob brought them. Raises UserError, with what to do, where nothing
+    readable is there.
     """
+    named = {os.fspath(path) for path in paths}
     sources: list[Source] = []
+    binary: list[BinaryFileError] = []
     for path in _expand(paths):
-        sources.append(_open_stdin() if path == "-" else _open_file(path))
+        try:
+            sources.append(_open_stdin() if path == "-" else _open_file(path))
+        except BinaryFileError as error:
+            if path in named:
+                raise
+            binary.append(error)
+    if not sources:
+        raise binary[0]
     return sources
+
+
+class BinaryFileError(UserError):
+    """A file that holds no text."""
+
+
+def files_of(path: str) -> list[str]:
+    """The logs that a file's or folder's path names; `*` and `-` are letters like any other here."""
+    return _logs_in(path) if Path(path).is_dir() else [path]
 
 
 def _expand(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
@@ -319,7 +338,7 @@ def _open_file(path: str) -> Source:
     kind = _kind(head)
     if kind == "binary":
         stream.close()
-        raise UserError(f"{path} is not a text log (binary data)", "name the job's .out, .err or .log file")
+        raise BinaryFileError(f"{path} is not a text log (binary data)", "name the job's .out, .err or .log file")
     if kind is None:
         return Source(path, path, stream, status.st_size if regular else None, spool=not regular)
     return Source(path, path, _decoded(kind, stream, path), None, spool=True)  # type: ignore[arg-type]
@@ -360,7 +379,7 @@ def _kind(head: bytes) -> str | None:
         if odd > len(head) * 0.35 and even < len(head) * 0.05:
             return "utf-16-le"
         controls = sum(head.count(bytes([c])) for c in (*range(1, 8), *range(14, 27), *range(28, 32)))
-        if controls > len(head) * 0.1 or odd + even > len(head) * 0.5:
+        if controls > len(head) * 0.05 or odd + even > len(head) * 0.5:
             return "binary"
     return None
 

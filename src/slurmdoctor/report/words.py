@@ -44,6 +44,8 @@ def headline(diagnosis: Diagnosis) -> str:
     if diagnosis.verdict == "no-failure":
         return "no failure found"
     if diagnosis.verdict == "unknown":
+        if not diagnosis.coverage.bytes:
+            return "the log is empty"
         return "the log does not tell whether, or why, the job failed"
     cause, who = diagnosis.cause, _who(diagnosis)
     if cause is None or cause.id == "exit-code":
@@ -192,11 +194,16 @@ def requests(diagnosis: Diagnosis) -> list[tuple[str, str]]:
         asks.append((f"sacct -j {job} -o JobID,State,ExitCode,NodeList", "how each step ended"))
     for item in missing:
         if item == "scontrol":
-            asks.append((f"scontrol show job {job}", "why Slurm ended it"))
+            shows = (
+                "why Slurm ended it"
+                if diagnosis.coverage.bytes
+                else "why Slurm ended it, and where its StdOut and StdErr went"
+            )
+            asks.append((f"scontrol show job {job}", shows))
         elif item != "sacct":
             asks.append(("", item))
     weak = diagnosis.cause is None or diagnosis.cause.id in ("exit-code", "killed")
-    if weak:
+    if weak and diagnosis.coverage.bytes:
         asks.append((f"grep -nm40 -iE 'error|traceback|fatal|killed' {_log(diagnosis)}", "the first errors"))
     return asks
 
@@ -231,6 +238,8 @@ def size(count: int) -> str:
         if amount < 1000 or unit == "TB":
             break
         amount /= 1000
+    if count == 1:
+        return "1 byte"
     return f"{amount:.0f} {unit}" if unit == "bytes" or amount >= 100 else f"{amount:.1f} {unit}"
 
 
