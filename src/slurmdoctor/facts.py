@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slurmdoctor.events import Assembled
@@ -12,6 +12,10 @@ from slurmdoctor.model import Knowledge
 from slurmdoctor.timeline import Timeline
 
 _NUMBER = re.compile(r"-?\d{1,18}")
+_JOB_IN_NAME = re.compile(
+    r"(?:^|/)(?:slurm-(\d+(?:_\d+)?)\.(?:out|err|log)|(\d+)(?:_\d+){1,2}_log\.(?:out|err))(?:\.\w+)?$"
+)
+"""Slurm's default file name, also an array task's; submitit's `JOB_TASK_log.out`."""
 
 
 def collect(assembled: Assembled, story: Timeline, lines: Lines, knowledge: Knowledge) -> dict[str, Any]:
@@ -35,6 +39,8 @@ def collect(assembled: Assembled, story: Timeline, lines: Lines, knowledge: Know
         facts["nodes"] = len(named) or None
     facts["launcher"] = facts.get("launcher") or _launcher(assembled)
     facts.setdefault("framework", None)
+    if "job_id" not in facts and (job_id := _job_id([source.name for source in lines.sources])):
+        facts["job_id"] = _plain(job_id)
     facts["attempts"] = story.attempts
     facts["last_step"] = next((p.step for p in reversed(story.progress) if p.step is not None), None)
     return facts
@@ -49,6 +55,12 @@ def _launcher(assembled: Assembled) -> str | None:
         if witness in witnesses:
             return name
     return None
+
+
+def _job_id(names: Sequence[str]) -> str | None:
+    """The job whose name the files bear, where they agree on one."""
+    found = {m[1] or m[2] for name in names if (m := _JOB_IN_NAME.search(name))}
+    return found.pop() if len(found) == 1 else None
 
 
 def _plain(value: str) -> Any:
