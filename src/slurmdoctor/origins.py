@@ -20,7 +20,7 @@ ANSI = regex.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|
 """Terminal escape sequences: CSI, OSC, two-character ones (ECMA-48)."""
 _LOST_ESCAPE = regex.compile(r"\[(?:\d{1,2}(?:;\d{1,3})*)m")
 """A colour sequence whose ESC byte was lost on the way (pastes, NUL stripping)."""
-_UNLABELLED = regex.compile(r"\s*$|srun: |slurmstepd|\s*(?:\^|~)+\s*$|={10,}|-{10,}|```")
+_UNLABELLED = regex.compile(r"\s*$|srun: |slurmstepd|\s*(?:\^|~)+\s*$|={10,}|-{10,}|```|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,:+Z-]*\s*$")
 _TIME_FORMATS = frozenset({"iso-time", "syslog", "clock"})
 _MAX_LABELS = 8
 _MOST_BEGINNINGS = 20_000

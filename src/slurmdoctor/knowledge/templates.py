@@ -9,22 +9,15 @@ from slurmdoctor.knowledge.problems import Place, Problems, did_you_mean
 from slurmdoctor.knowledge.rulefile import RuleFile
 from slurmdoctor.model import Fix, Knowledge
 
-FACTS = {"rank", "local_rank", "node", "nodes", "world_size", "launcher", "framework", "last_step", "attempts"}
-FACTS |= {"silent_ranks", "odd_ranks", "all_entered", "stands_in"}
-# told by Slurm's record (slurm/witness.py) and by the batch script (script/sharpen.py)
-FACTS |= {"job_id", "state", "ended", "needed_min", "idle_min", "time_limit_min", "elapsed_min"}
-FACTS |= {
-    "restarts",
-    "cancelled_by",
-    "req_mem_gib",
-    "max_rss_gib",
-    "num_tasks",
-    "tasks_per_node",
-    "gpus_per_node",
-    "nproc",
-    "mem_gib",
-    "time_min",
-}
+_READ = "rank local_rank node nodes world_size launcher framework last_step attempts silent_ranks odd_ranks all_entered"
+_TOLD = "stands_in exit_code failed_nodes frames stack_function stack_place memory restarts gained stalled_since"
+_WAITED = "rank0_busy far_ranks far_nodes home_node"
+# by Slurm's record (slurm/witness.py) and by the batch script (script/sharpen.py)
+_RECORDED = (
+    "job_id state ended needed_min idle_min time_limit_min elapsed_min cancelled_by req_mem_gib max_rss_gib num_tasks"
+)
+_SCRIPT = "tasks_per_node gpus_per_node nproc mem_gib time_min"
+FACTS = set(f"{_READ} {_TOLD} {_WAITED} {_RECORDED} {_SCRIPT}".split())
 """Those that slurmdoctor finds without a rule; facts.yaml adds its own."""
 SPECIAL = {"rule", "seen"}
 VALUES = {
