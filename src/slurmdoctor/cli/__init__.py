@@ -17,6 +17,7 @@ _COMMANDS = {
     "hook": "hook:hook",
     "lint": "lint:lint",
     "footer": "hook:footer",
+    "mcp": "mcp:mcp",
 }
 """Command -> module:object of this package, imported when called."""
 

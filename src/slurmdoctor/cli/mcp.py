@@ -1,0 +1,35 @@
+"""`slurmdoctor mcp`: serves agents on standard input and output."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from slurmdoctor.model import UserError
+
+
+@click.command()
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="DIR",
+    help="A folder whose logs may be read; may be given again. None by default.",
+)
+@click.option("--timeout", type=click.FloatRange(1, 3600), default=60, show_default=True, help="Seconds a question.")
+@click.option("--rules", multiple=True, metavar="DIR", help="A folder of your site's rules; may be given again.")
+@click.option("--redact", type=click.Choice(["default", "strict"]), default="default", help="What to mask in answers.")
+def mcp(allow: tuple[str, ...], timeout: float, rules: tuple[str, ...], redact: Literal["default", "strict"]) -> None:
+    """Serve agents over the Model Context Protocol, on standard input and output.
+
+    Tools: diagnose_text, diagnose_path, diagnose_job, explain_cause, list_causes. Needs the extra: pip install 'slurmdoctor[mcp]'.
+    """
+    try:
+        from slurmdoctor.mcp import Settings, checked, serve
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == "slurmdoctor":
+            raise
+        raise UserError("`slurmdoctor mcp` needs the MCP SDK, version 2", "pip install 'slurmdoctor[mcp]'") from None
+    settings = Settings(checked(allow), tuple(map(Path, rules)), redact, timeout)
+    serve(settings).run("stdio")
