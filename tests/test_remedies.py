@@ -180,3 +180,15 @@ def test_the_names_that_a_template_needs() -> None:
 def test_no_template_breaks_the_filling(template: str) -> None:
     text = fill(template, {"a": 3, "b": "2.5", "c": "x"})
     assert text is None or isinstance(text, str)
+
+
+def test_no_fix_is_shown_twice_in_other_words() -> None:
+    fixes = (
+        Fix("Free quota, or write {path} to scratch or project storage instead.", when={"path": True}),
+        Fix("Free quota, or write to scratch or project storage instead."),
+        Fix("Keep fewer checkpoints."),
+    )
+    assert chosen({"path": "/data/a"}, *fixes) == [
+        "Free quota, or write /data/a to scratch or project storage instead.",
+        "Keep fewer checkpoints.",
+    ]

@@ -17,6 +17,8 @@ from slurmdoctor.model import Cause, Fix, Remedy, RetryAdvice
 
 MOST = 3
 """So many fixes are shown: the ones that say most about this log."""
+_SAME = 0.6
+"""The share of words in common from which a reader takes two fixes for one."""
 
 _PARTS = re.compile(r"(?P<brace>\{\{|\}\})|(?P<shell>\$\{[^{}]*\})|\{(?P<hole>[^{}]*)\}|(?P<stray>[{}])")
 _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -27,8 +29,8 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
-COMPARISON = re.compile(r"(<=|>=|<|>)\s*(-?\d+(?:\.\d+)?)")
-"""A `when` value such as `> 1`."""
+COMPARISON = re.compile(r"(<=|>=|<|>)\s*(-?\d+(?:\.\d+)?|[a-z_][a-z0-9_]*)")
+"""A `when` value such as `> 1`, or `> ep`."""
 _COMPARE = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {"min": min, "max": max, "ceil": math.ceil, "floor": math.floor}
 
@@ -51,13 +53,13 @@ def advice(cause: Cause, facts: Mapping[str, Any]) -> RetryAdvice:
 
 
 def _best(cause: Cause, facts: Mapping[str, Any]) -> list[tuple[Fix, Remedy]]:
-    fitting = [fix for fix in cause.fixes if all(_holds(facts.get(key), want) for key, want in fix.when.items())]
+    fitting = [fix for fix in cause.fixes if all(_holds(facts.get(key), want, facts) for key, want in fix.when.items())]
     # that something is absent says nothing of this log
     fitting.sort(key=lambda fix: -sum(want is not False for want in fix.when.values()))
     best: list[tuple[Fix, Remedy]] = []
     for fix in fitting:
         remedy = _remedy(fix, facts)
-        if remedy is not None and not any(_plainer(fix, other) for other, _ in best):
+        if remedy is not None and not any(_plainer(fix, other) or _same_words(remedy, said) for other, said in best):
             best.append((fix, remedy))
         if len(best) == MOST:
             break
@@ -66,11 +68,15 @@ def _best(cause: Cause, facts: Mapping[str, Any]) -> list[tuple[Fix, Remedy]]:
 
 def _plainer(fix: Fix, than: Fix) -> bool:
     """Whether a fix says the same for a log that tells less: of one rule, and with fewer conditions."""
-    if fix.do == than.do:
-        return True
     return "rule" in fix.when and all(
         key in than.when and set(_all(than.when[key])) <= set(_all(want)) for key, want in fix.when.items()
     )
+
+
+def _same_words(one: Remedy, other: Remedy) -> bool:
+    """Whether two fixes come to the same once they are filled."""
+    mine, others = (set(re.findall(r"\w+", fix.do.lower())) for fix in (one, other))
+    return len(mine & others) >= _SAME * min(len(mine), len(others))
 
 
 def _all(want: Any) -> tuple[Any, ...]:
@@ -89,18 +95,19 @@ def _remedy(fix: Fix, facts: Mapping[str, Any]) -> Remedy | None:
     return Remedy(do=do, why=fill(fix.why, facts) if fix.why else None, reference=fix.reference)
 
 
-def _holds(fact: Any, want: Any) -> bool:
-    """Whether a fact is as `when` wants it: there, absent, `> 1`, a value, or any of a list."""
+def _holds(fact: Any, want: Any, facts: Mapping[str, Any]) -> bool:
+    """Whether a fact is as `when` wants it: there, absent, `> 1`, more than another fact, a value, or any of a list."""
     if isinstance(want, (tuple, list)):
-        return any(_holds(fact, one) for one in want)
+        return any(_holds(fact, one, facts) for one in want)
     present = fact is not None and fact is not False and fact != "" and (not _many(fact) or len(fact) > 0)
     if isinstance(want, bool):
         return present is want
     if not present:
         return False
     if isinstance(want, str) and (compared := COMPARISON.fullmatch(want)):
-        than, numbers = float(compared[2]), map(_number, fact if _many(fact) else (fact,))
-        return any(_COMPARE[compared[1]](number, than) for number in numbers if number is not None)
+        than = _number(compared[2]) if _number(compared[2]) is not None else _number(facts.get(compared[2]))
+        numbers = map(_number, fact if _many(fact) else (fact,))
+        return than is not None and any(_COMPARE[compared[1]](number, than) for number in numbers if number is not None)
     return any(_same(one, want) for one in (fact if _many(fact) else (fact,)))
 
 
