@@ -154,6 +154,7 @@ _QUOTED = re.compile(r"^\s{0,3}>(?: |$|(?=>))")
 _ABOUT_A_LOG = re.compile(
     r"^\s{0,3}>\s?(?:.{0,40}Traceback \(most recent|.{0,12}\s{2}File \"|\[rank\d|\d+: |srun: |slurmstepd)"
 )
+_QUOTED_ERROR = re.compile(r"^\s{0,3}> ?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S")
 
 
 def quotes(rows: Sequence[Row]) -> list[Row] | None:
@@ -166,7 +167,11 @@ def quotes(rows: Sequence[Row]) -> list[Row] | None:
         while end < len(rows) and _QUOTED.match(rows[end][1]):
             end += 1
         block = rows[start:end]
-        if block and (whole or (len(block) >= 3 and any(_ABOUT_A_LOG.match(line) for _, line in block))):
+        if block and (
+            whole
+            or (len(block) >= 3 and any(_ABOUT_A_LOG.match(line) for _, line in block))
+            or _QUOTED_ERROR.match(block[-1][1])
+        ):
             changed[start:end] = [(number, _QUOTED.sub("", line)) for number, line in block]
         start = max(end, start + 1)
     return changed if changed != list(rows) else None
@@ -334,9 +339,9 @@ STEPS: tuple[tuple[str, Step], ...] = (
     ("HTML entities decoded", entities),
     ("indentation taken off", indents),
     ("line numbers taken off", numbers),
-    ("shell prompts taken off", prompts),
     ("lost line ends put back", opened),
-    ("hard-wrapped lines joined", joined),
+    ("hard-wrapped lines joined", joined),  # before the prompts, which had their room in the line
+    ("shell prompts taken off", prompts),
 )
 
 

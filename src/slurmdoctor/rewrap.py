@@ -26,8 +26,8 @@ _WORDS = (
     r"Traceback \(most recent call last\):|During handling of the above exception, another"
     r"|The above exception was the direct cause|Exception in thread |Exception ignored in|Fatal Python error: "
     r"|srun: (?:error|warning|Job|job|Force|launch|Terminating|got|sending|step)|slurmstepd(?:-[\w.-]+)?: "
-    r"|sbatch: error|salloc: |bash: line \d|/var/spool/slurm\S*: line \d+: |pyxis: |NVRM: Xid|terminate called "
-    r"|torchrun: |usage: |wandb: |(?:FATAL|INFO|WARNING|ERROR): |Root Cause \(first observed|Failures:"
+    r"|sbatch: error|salloc: |bash: line \d|what\(\): |/var/spool/slurm\S*: line \d+: |pyxis: |NVRM: Xid|terminate called "
+    r"|(?<!\): )torchrun: |usage: |[\w-]+\.py: error: |(?:ERROR|WARNING|INFO|CRITICAL|DEBUG):[\w.]+:|wandb: |(?:FATAL|INFO|WARNING|ERROR): |Root Cause \(first observed|Failures:"
     r"|Sending process \d+ closing signal|failed \(exitcode: |(?:Current t|T)hread 0x[0-9a-f]+ \("
 )
 
@@ -178,6 +178,24 @@ _PERHAPS = (re.compile(r" *\d{1,5}: "), re.compile(r"\[\d+\]:? "))
 _NARROW, _WIDE = 60, 240
 
 
+_USUAL = frozenset({72, 76, 78, 79, 80, 100, 110, 120, 128, 132, 140, 150, 160, 180, 200, 240})
+"""Widths that terminals and mails have: believed on less evidence."""
+_PAIRS = (("(", ")"), ("[", "]"), ("<", ">"))
+_TAIL = re.compile(r"[^\s'\"()\[\]<>]*[/._:=-][^\s'\"()\[\]<>]*[A-Za-z0-9_]$")
+
+
+def _torn(before: str, after: str) -> bool:
+    """Whether something that was opened in the one line is closed in the next: a bracket, a quote, a path, a stamp."""
+    if any(before.count(o) > before.count(c) and after.count(c) > after.count(o) for o, c in _PAIRS):
+        return True
+    if any(before.count(quote) % 2 and after.count(quote) % 2 for quote in "\"'"):
+        return True
+    # one blank and a word: no program begins a line so; or a path or a number that goes on
+    return re.match(r" [a-z]", after) is not None or (
+        _TAIL.search(before) is not None and re.match(r"[\w.-]*[/._:=-]", after) is not None
+    )
+
+
 def joined(rows: Sequence[Row]) -> list[Row] | None:
     """Lines that a terminal cut at its width, inside words."""
     lengths = Counter(len(line) for _, line in rows if line)
@@ -193,20 +211,26 @@ def joined(rows: Sequence[Row]) -> list[Row] | None:
     def fresh(line: str) -> bool:
         return _FRESH.match(line) is not None or any(label.match(line) for label in labels)
 
-    score = halves = 0
+    score = halves = torn = runs = 0
     shapes = set()
     for n in full:
         before, after = rows[n][1], rows[n + 1][1]
         if fresh(after):
             score -= 2
             continue
-        shapes.add(re.sub(r"\d", "0", before))
+        shape = re.sub(r"\d", "0", before)
+        runs += bool(shapes) and n - 1 in full and shape not in shapes
+        shapes.add(shape)
         # cut within a word, or behind its blank: a line of its own rarely begins with the second half of one
         half = (before[-1].isalnum() or before[-1] in " _,") and re.match(r" ?[a-z0-9_]", after) is not None
         halves += half and fresh(before)
+        torn += _torn(before, after)
         score += 2 if half else 1
     around = sum(lengths[width - k] for k in range(2, 8))
-    if score < 4 or (len(shapes) < 2 and halves < 2) or len(full) < around / 3:
+    few = width in _USUAL and halves + runs and torn + runs >= 1 and score >= len(full) + runs
+    if not few and (score < 4 or (len(shapes) < 2 and halves < 2)):
+        return None
+    if len(full) < around / 3:
         return None
     stripped = not any(line.endswith(" ") for _, line in rows)
     changed: list[Row] = []
