@@ -65,7 +65,8 @@ def date(events: Sequence[Event], lines: Lines, clock: Clock) -> list[Event]:
     for event in events:
         source, origin = event.hit.source, event.origin
         if origin.time is None and (shown := clock.at(source, event.hit.offset)) is not None:
-            event = replace(event, origin=replace(origin, time=max(shown, latest.get(source, shown)), dated=True))
+            placed = replace(origin, time=max(shown, latest.get(source, shown)), dated=True)
+            event = replace(event, origin=placed, bound=True)
         if event.origin.time is not None:
             latest[source] = max(event.origin.time, latest.get(source, event.origin.time))
         dated.append(event)

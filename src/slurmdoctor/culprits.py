@@ -28,7 +28,7 @@ def find_silent_culprit(finding: Finding, assembled: Assembled, timeline: Timeli
     if suspicion is None and finding.root.cause != "hang":
         suspicion = (
             _named_by_others(finding)
-            or collectives.suspect(assembled.works, _world(assembled), _endings(timeline, assembled.maps))
+            or collectives.suspect(timeline.works, _world(assembled), _endings(timeline, assembled.maps))
             or _never_timed_out(finding, timeline, _world(assembled))
         )
         if suspicion is not None:

@@ -236,7 +236,12 @@ def assemble(scan: Scan, lines: Lines, served: Sequence[object], knowledge: Know
     for line in loose:
         _recognise(line, rule_events, lines, knowledge)
     _add_tracebacks(result, headers, loose, rule_events, lines, knowledge)
-    result.events = [_placed(event, result.maps, lines) for event in result.events]
+    placed = [_placed(event, result.maps, lines) for event in result.events]
+    if result.maps.assumed and _one_dies_twice(placed):
+        result.maps.lone = False
+        result.maps.assumed.clear()
+        placed = [_placed(event, result.maps, lines) for event in result.events]
+    result.events = placed
     result.events.sort(key=lambda event: event.order)
     result.marks.sort(key=lambda mark: mark.order)
     result.reports.sort(key=lambda report: lines.order(report.line.source, report.line.offset))
@@ -319,6 +324,7 @@ def _add_tracebacks(
             continue
         above = lines.before(line, 2)
         framed = bool(above) and (above[0].text.lstrip(" |").startswith("File ") or above[0].text.startswith("    "))
+        framed = framed or '"message": "' in line.raw  # torchelastic's error file
         result.events.append(_python_error(line, lines, None if framed else "hint"))
 
 
@@ -409,10 +415,28 @@ def _launcher_error(line: Line, lines: Lines, group: int) -> Event:
 def _placed(event: Event, maps: RankMaps, lines: Lines) -> Event:
     """Fill in what the maps and the neighbouring lines tell of an event's origin."""
     origin = maps.place(event.origin, event.hit.source)
+    bound = event.bound
     if origin.time is None:
         line = lines.at(event.hit.source, event.hit.offset)
         for above in lines.before(line, 60):
             if above.origin.time is not None:
                 origin = replace(origin, time=above.origin.time, dated=above.origin.dated)
+                bound = True
                 break
-    return event if origin == event.origin else replace(event, origin=origin)
+    return event if origin == event.origin else replace(event, origin=origin, bound=bound)
+
+
+def _one_dies_twice(events: Sequence[Event]) -> bool:
+    """Whether two tracebacks at two times end one local rank. A process ends once: there is a second node."""
+    first: dict[tuple[int, int], Event] = {}
+    for event in sorted(events, key=lambda e: e.order):
+        local = event.origin.local_rank
+        if local is None or not event.group:
+            continue
+        other = first.setdefault((event.hit.source, local), event)
+        if other.group == event.group or "cascade" not in (other.role, event.role):
+            continue
+        one, two = other.origin.time, event.origin.time
+        if one is None or two is None or abs(one - two) > 1.0:
+            return True
+    return False

@@ -44,10 +44,6 @@ def name_first(
     if origin.rank is not None and (better := _ended_by_itself(root, origin, timeline, maps, incidents)) is not None:
         finding.root = root = better
         origin = maps.place(root.main.origin, root.main.hit.source)
-    if origin.rank in maps.assumed and _dies_twice(root, incidents):
-        finding.how = f"local rank {origin.rank}: another process of the same local rank fails in this log, so there is a second node"
-        finding.origin = replace(origin, rank=None)
-        return
     if origin.rank is None:
         ranks = {i.main.origin.rank for i in finding.same if i.main.origin.rank is not None and _alike(i, root)}
         if len(ranks) == 1:
@@ -94,23 +90,6 @@ def _alike(one: Incident, root: Incident) -> bool:
     if one.cause != root.cause:
         return False
     return one.cause not in GENERIC or one.main.captures.get("exception") == root.main.captures.get("exception")
-
-
-def _dies_twice(root: Incident, incidents: Sequence[Incident]) -> bool:
-    """Whether a process with the root's local rank ends by another traceback later: one process ends once."""
-    mine = root.main
-    return mine.group > 0 and any(
-        i.main.group not in (0, mine.group)
-        and i.main.role == "cascade"
-        and i.main.origin.rank == mine.origin.rank
-        and i.main.hit.source == mine.hit.source
-        and _apart(mine.origin, i.main.origin)
-        for i in incidents
-    )
-
-
-def _apart(one: Origin, other: Origin) -> bool:
-    return one.time is None or other.time is None or abs(one.time - other.time) > TICK
 
 
 def _order_words(timeline: Timeline) -> str:
@@ -229,6 +208,8 @@ def _from_witnesses(finding: Finding, root: Incident, origin: Origin, timeline: 
             finding.how = f"ranks {ranges(everyone)} ended alike, and the error's line names none of them"
         else:
             finding.how = "the error's line names no rank"
+            if origin.local_rank is not None:
+                finding.how = f"the line tells only a local rank ({origin.local_rank}), and nothing tells of which node"
         nodes = {r.node for r in own if r.node}
         return replace(origin, node=origin.node or (nodes.pop() if len(nodes) == 1 else None))
     finding.how = f"the error's line names no rank; {report.witness} says that rank {rank} ended so"

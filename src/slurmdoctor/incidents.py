@@ -58,12 +58,18 @@ def _belongs_to(event: Event, parts: Mapping[object, list[Event]], recent: Mappi
             continue
         if "confirmation" in (event.role, last.role) and event.role != last.role:
             continue
+        if _only_waited(parts[key]) and event.role == "root" and event.cause not in GENERIC:
+            continue  # what a rank meets after it gave up waiting is another story
         near = event.order - last.order < _NEAR_BYTES
         if known and event.origin.time is not None and last.origin.time is not None:
             near = near or abs(event.origin.time - last.origin.time) <= _NEAR_SECONDS
         if near:
             return key
     return ("group", event.group) if event.group else ("event", event.order, event.rule)
+
+
+def _only_waited(part: Sequence[Event]) -> bool:
+    return part[0].cause == "collective-timeout" and part[0].role == "either" and all(e.role != "root" for e in part)
 
 
 def _main(part: Sequence[Event]) -> Event:

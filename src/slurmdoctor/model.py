@@ -188,6 +188,8 @@ class Event:
     """For witnesses of a death: the code as printed, negative for a signal."""
     witness: str = ""
     """Who says so, where it is not the rank itself: `torchelastic table`, `srun`, `slurmstepd`, `kernel`..."""
+    bound: bool = False
+    """The line itself has no time: the origin's is that of a line before it, so it came then or later."""
     others: frozenset[int] = frozenset()
     """The ranks that said the same and have no event of their own: of a crowd only the first ones have."""
 

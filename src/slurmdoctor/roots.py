@@ -115,13 +115,26 @@ def _unexplained(
         if not any(o is not i and _explains(o, i, timeline, causes) and not _explains_first(i, o, timeline, causes) for o in explainers)
     ]  # fmt: skip
     ordered = sorted(left or tier, key=lambda i: _rank_of_choice(i, timeline))
-    return ordered
+    return _printed_before(ordered, timeline)
 
 
 def _rank_of_choice(incident: Incident, timeline: Timeline) -> tuple[float, int]:
     time, order = timeline.key(incident.main)
     generic = incident.cause in GENERIC
     return (time + (TICK if generic else 0.0) if timeline.order == "timestamps" else 0.0, order)
+
+
+def _printed_before(ordered: list[Incident], timeline: Timeline) -> list[Incident]:
+    """Where the first one's time is only a lower bound, what the same file shows before it was first."""
+    if not ordered or timeline.order != "timestamps" or not ordered[0].main.bound:
+        return ordered
+    first = ordered[0].main
+    above = [i for i in ordered[1:] if i.main.hit.source == first.hit.source and i.main.order < first.order]
+    if not above:
+        return ordered
+    timed = [i for i in above if not i.main.bound]
+    best = timed[0] if timed else min(above, key=lambda i: i.main.order)
+    return [best, *(i for i in ordered if i is not best)]
 
 
 def _explains(one: Incident, other: Incident, timeline: Timeline, causes: Mapping[str, Cause]) -> bool:
@@ -157,5 +170,6 @@ def clearly_earlier(one: Incident, other: Incident, timeline: Timeline) -> bool:
     a, b = one.main, other.main
     printed = a.hit.source == b.hit.source and a.order < b.order
     if timeline.order == "timestamps":
-        return timeline.key(a)[0] < timeline.key(b)[0] - TICK
+        # a lower bound alone does not show that it was early
+        return timeline.key(a)[0] < timeline.key(b)[0] - TICK and (printed or not a.bound)
     return a.role == "root" and b.role == "root" and printed

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from slurmdoctor import clock, steps
+from slurmdoctor.collectives import Work
 from slurmdoctor.events import Assembled, Mark
 from slurmdoctor.lines import Lines
 from slurmdoctor.model import Event, Signal
@@ -30,6 +31,7 @@ class Timeline:
 
     events: tuple[Event, ...] = ()
     reports: tuple[Report, ...] = ()
+    works: tuple[Work, ...] = ()
     earlier: tuple[Event, ...] = ()
     """Events of earlier attempts."""
     attempts: int = 1
@@ -66,6 +68,7 @@ def build(assembled: Assembled, lines: Lines, signals: Sequence[Signal]) -> Time
     return Timeline(
         events=tuple(sorted(here, key=lambda e: keys[e.order])),
         reports=tuple(reports),
+        works=tuple(w for w in assembled.works if low <= w.order < high),
         earlier=tuple(e for e in events if e.order < low),
         attempts=attempts,
         order=order,
