@@ -326,3 +326,98 @@ def test_a_waiting_job() -> None:
 def test_what_is_missing_is_named() -> None:
     assert said(TRACEBACK, scontrol()).coverage.missing == ("sacct",)
     assert diagnose(TRACEBACK).coverage.missing == ("sacct", "scontrol")
+
+
+# ── what a walk through real jobs has shown ──────────────────────────────────────────────────
+
+OOM = (
+    "2026-11-20 10:01:30 step 1/2 loss 1.5\n"
+    "slurmstepd-gpu07: error: Detected 1 oom-kill event(s) in StepId=42.0. Some of your processes may have been killed "
+    "by the cgroup out-of-memory handler.\n"
+    "srun: error: gpu07: task 1: Out Of Memory\n2026-11-20 10:02:30 step 2/2 loss 1.2\nTraining finished\n"
+)
+
+
+def test_the_others_ran_to_the_end_but_the_job_failed() -> None:
+    assert cause(diagnose(OOM, exit_status=1)) == "host-oom"
+    found = said(OOM, scontrol("FAILED", "NonZeroExitCode", "1:0"))
+    assert cause(found) == "host-oom"
+    assert found.first_failure is not None
+    assert found.first_failure.rank == 1
+
+
+def test_a_step_out_of_memory_without_accounting() -> None:
+    text = scontrol("FAILED", "NonZeroExitCode", "1:0").replace("ExitCode=1:0", "ExitCode=1:0 DerivedExitCode=0:125")
+    found = said("\n", text)
+    assert (cause(found), found.exit.exit_class) == ("host-oom", "oom-killed")
+
+
+def test_a_small_sample_of_memory_is_not_told() -> None:
+    table = STEPS.format(job="OUT_OF_ME+", exit="0:125", step="OUT_OF_ME+", code="0:125").replace("1992294K", "8336K")
+    assert "max_rss_gib" not in said(STEADY, scontrol("OUT_OF_MEMORY", "OutOfMemory", "0:125"), table).facts
+
+
+def test_a_step_that_was_cancelled() -> None:
+    table = "JobID|State|ExitCode|UID\n42|FAILED|9:0|4001\n42.0|CANCELLED by 4001|0:9|\n"
+    log = STEADY + (
+        "slurmstepd-gpu07: error: *** STEP 42.0 ON gpu07 CANCELLED AT 2026-11-20T11:00:00 ***\n"
+        "srun: error: gpu07: tasks 0-1: Killed\n"
+    )
+    found = said(log, scontrol("FAILED", "NonZeroExitCode", "137:0"), table)
+    assert cause(found) == "cancelled"
+    assert found.reasons == ("Slurm calls step 0 CANCELLED, by the job's own user (uid 4001)",)
+
+
+@pytest.mark.parametrize(
+    ("ended", "log"), [("0:10", ""), ("138:0", "srun: error: gpu07: tasks 0-15: User defined signal 1\n")]
+)
+def test_the_signal_before_the_limit_that_nobody_handled(ended: str, log: str) -> None:
+    from slurmdoctor.script.parse import parse
+    from slurmdoctor.slurm.job import warned
+
+    script = parse("#!/bin/bash\n#SBATCH --signal=B:USR1@120\nsrun python train.py\n", "job.sbatch")
+    steady = STEADY.replace("10:59:30", "10:58:00")
+    told = warned(record(scontrol("FAILED", "NonZeroExitCode", ended, ran="00:58:10")), script)
+    assert (told.warned_by, told.warned_before) == ("SIGUSR1", 120)
+    found = diagnose(steady + log, record=told, script=script)
+    assert cause(found) == "time-limit"
+    assert any("SIGUSR1 came 110 s before the time limit" in r for r in found.reasons)
+    assert any("leave B: out" in f.do for f in found.fixes)
+    early = warned(record(scontrol("FAILED", "NonZeroExitCode", ended, ran="00:20:00")), script)
+    assert cause(diagnose(steady + log, record=early, script=script)) != "time-limit"
+
+
+def test_logs_of_all_components_of_a_het_job(tmp_path: Path) -> None:
+    for name in ("het-25-0.log", "het-26-1.log", "het-99-0.log"):
+        (tmp_path / name).write_text("x\n")
+    text = SCONTROL.replace("JobId={id}", "JobId=25 HetJobId=25 HetJobOffset=0\n   HetJobIdSet=25-26")
+    job = replace(record(text.format(id=25, state="FAILED", reason="None", exit="1:0", ran="00:01:00", preempt="None")))
+    assert job.het_ids == ("25", "26")
+    found, _ = logs.find(replace(job, work_dir=str(tmp_path)), ["het-%j-%t.log"])
+    assert [Path(f).name for f in found] == ["het-25-0.log", "het-26-1.log"]
+
+
+def test_a_program_that_srun_could_not_start() -> None:
+    log = "slurmstepd-n1: error: execve(): torchrunn: No such file or directory\n" * 2
+    found = diagnose(log + "srun: error: n1: tasks 0-1: Exited with exit code 2\n")
+    assert (cause(found), found.exit.code, found.exit.exit_class) == ("command-not-found", 2, "not-found")
+
+
+def test_an_earlier_report_in_the_log_is_no_news() -> None:
+    text = f"Training at step 4/9 loss 1.0\n{TRACEBACK}"
+    report = render(diagnose(text), width=100, colour=False)
+    again = diagnose(text + "--- slurmdoctor 0.1.0, job 42 ---\n" + report + "--- end of slurmdoctor ---\n")
+    assert [e.line for e in again.evidence] == [e.line for e in diagnose(text).evidence]
+    other = report.replace("ValueError: shard 5 is empty", "torch.OutOfMemoryError: CUDA out of memory. Tried to")
+    assert cause(diagnose(other + text)) == "python-error"
+
+
+def test_a_mistake_of_the_script_is_mended_before_the_next_run() -> None:
+    from slurmdoctor.script.parse import parse
+
+    script = parse("#!/bin/bash\n#SBATCH -N1\nbash -c 'while sleep 9; do date; done' &\nsrun python a.py\nwait\n")
+    done = STEADY[: len(STEADY) // 3] + "2026-11-20 10:21:00 Training completed in 21 min\n" + LIMIT
+    found = diagnose(done, record=record(scontrol("TIMEOUT", "TimeLimit", "0:15")), script=script)
+    assert found.retry is not None
+    assert found.retry.advice == "after-fix"
+    assert len([r for r in found.reasons if r.startswith("the program had finished")]) == 1

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from slurmdoctor.exits import Death
 from slurmdoctor.finding import SCHEDULER, Finding, Incident
 from slurmdoctor.incidents import ranks_of
 from slurmdoctor.maps import RankMaps
+from slurmdoctor.model import ExitClass
 from slurmdoctor.timeline import Timeline
 from slurmdoctor.witnesses import Report
+
+_REFUSED: Mapping[int | None, ExitClass] = {2: "not-found", 13: "not-executable"}
+"""srun hands on the errno of a program that could not be started."""
 
 
 def name_exit(finding: Finding, timeline: Timeline, maps: RankMaps) -> None:
     """The first failing process's own ending, apart from the step's."""
+    _find_exit(finding, timeline, maps)
+    death = finding.death
+    if finding.root is not None and finding.root.cause == "command-not-found" and death and death.code in _REFUSED:
+        finding.death = replace(death, exit_class=_REFUSED[death.code])
+
+
+def _find_exit(finding: Finding, timeline: Timeline, maps: RankMaps) -> None:
     root = finding.root
     codes = [r.death.code for r in timeline.reports if r.witness == "srun" and r.death.code]
     finding.step_code = max(codes) if codes else None

@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from slurmdoctor.model import UserError
-from slurmdoctor.script.plan import plan, step_outputs
+from slurmdoctor.script.plan import step_outputs
 from slurmdoctor.slurm import query
-from slurmdoctor.slurm.job import Job, read_text
+from slurmdoctor.slurm.job import Job, read_text, warned
 from slurmdoctor.slurm.logs import find
 from slurmdoctor.sources import Text
 
@@ -24,6 +24,8 @@ WHEN = ("failed", "always")
 SECONDS = 30
 PATIENCE = 8.0
 """Seconds that a footer waits for scontrol and sacct."""
+ENDED_BY_SLURM = frozenset({"cancelled", "time-limit", "hang", "preempted", "node-failure", "sigterm"})
+"""Causes with which the shell's own status, mostly 0, says nothing."""
 _TEMPLATES = Path(__file__).parent / "templates"
 _STEP_PROGRAMS = frozenset({"srun", "mpirun", "mpiexec", "torchrun"})
 """What would still run in the foreground if a signal ended the script."""
@@ -105,8 +107,7 @@ def inside(status: int, shell_pid: int, script_file: str | None) -> tuple[Job, s
             from slurmdoctor.script.parse import parse
 
             script = parse(read_text(script_file), record.name or Path(script_file).name)
-            window = plan(script, {}).facts.get("signal_seconds")
-            record = replace(record, warned_before=window if isinstance(window, int) else None)
+            record = warned(record, script)
     found: list[str] = shell_outputs(shell_pid)
     from_slurm, missing = find(record, step_outputs(script) if script else ())
     found += [file for file in from_slurm if file not in map(os.path.realpath, found)]

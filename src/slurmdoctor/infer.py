@@ -31,10 +31,26 @@ def infer(
     lines: Lines,
     exit_status: int | None = None,
 ) -> Finding:
-    """Find the root cause and who was first."""
+    """Find the root cause and who was first, and the same in a few words of the attempts before."""
+    finding = _attempt(timeline, assembled, causes, lines, exit_status)
+    before = [_attempt(one, assembled, causes, lines, None) for one in timeline.earlier]
+    finding.earlier = tuple({"cause": f.cause, "rank": f.origin.rank} for f in before if f.verdict == "failed")
+    if finding.earlier and finding.verdict == "failed":
+        told = [f"{e['cause']}" + (f" on rank {e['rank']}" if e["rank"] is not None else "") for e in finding.earlier]
+        finding.reasons.append(f"attempt {timeline.attempts}; before it failed: {', then '.join(told)}")
+    return finding
+
+
+def _attempt(
+    timeline: Timeline,
+    assembled: Assembled,
+    causes: Mapping[str, Cause],
+    lines: Lines,
+    exit_status: int | None,
+) -> Finding:
     finding = Finding()
     maps = assembled.maps
-    live = drop_survived(timeline, finding)
+    live = drop_survived(timeline, finding, exit_status)
     incidents = gather(live, timeline)
     deaths = silent_deaths(timeline, incidents, maps, lines)
     decide_whether_failed(finding, timeline, incidents, deaths, exit_status)

@@ -10,7 +10,7 @@ from slurmdoctor.timeline import Timeline
 from slurmdoctor.witnesses import Report
 
 
-def drop_survived(timeline: Timeline, finding: Finding) -> list[Event]:
+def drop_survived(timeline: Timeline, finding: Finding, exit_status: int | None = None) -> list[Event]:
     """A rank that went on was not killed by it. Where nothing else is left, what was survived is looked at after all."""
     live = [e for e in timeline.events if not e.survived]
     survived = len(timeline.events) - len(live)
@@ -21,6 +21,8 @@ def drop_survived(timeline: Timeline, finding: Finding) -> list[Event]:
             )
         return live
     ended_badly = standing(timeline) or any(e.role == "cascade" for e in live)
+    if exit_status:  # it did fail: others may have gone on to the end
+        return list(timeline.events)
     ran_to_the_end = timeline.finished is not None and not standing(timeline)
     return list(timeline.events) if ended_badly and not ran_to_the_end else live
 
@@ -60,10 +62,12 @@ def decide_whether_failed(
         if done is None or _after(i.main, done.order, done.line.origin.time, done.line.source)
     ]
     telling = [i for i in after if i.main.role in ("root", "either", "confirmation") or i.report is not None]
-    if done is not None and not telling and not standing(timeline):
+    if exit_status:
+        finding.verdict = "failed"
+    elif done is not None and not telling and not standing(timeline):
         finding.verdict = "no-failure"
         finding.reasons.append(f"the program says that it completed: {done.line.text.strip()[:80]}")
-    elif telling or standing(timeline) or any(i.main.role == "cascade" for i in after) or exit_status:
+    elif telling or standing(timeline) or any(i.main.role == "cascade" for i in after):
         finding.verdict = "failed"
     elif timeline.last_progress is not None:
         finding.verdict = "no-failure"

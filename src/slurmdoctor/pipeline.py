@@ -22,6 +22,8 @@ from slurmdoctor.sources import Source, Text, open_sources
 
 SAMPLE = 96 * 1024
 """Bytes at a log's head, and as many spread over it, from which its labels are learnt."""
+_QUOTED = "  │ ".encode()
+"""How our own report quotes a log: what a job's footer wrote into it is no news."""
 
 
 def diagnose(
@@ -68,12 +70,19 @@ def examine(
     def text_of(number: int, line: bytes) -> str:
         return origins.peel(line.decode("utf-8", "replace"), knowledge.formats, traits[number])[1]
 
+    confirm = events.confirmer(served)
+
+    def say(watch: int, line: bytes, text: str) -> str | None:
+        return None if line.startswith(_QUOTED) else confirm(watch, line, text)
+
     labellers = [labeller(t.locked, t.label_is_node) for t in traits]
-    seen = scan(sources, watches, text_of, events.confirmer(served), labellers)
+    seen = scan(sources, watches, text_of, say, labellers)
     lines = Lines(sources, seen, knowledge.formats, traits)
     assembled = events.assemble(seen, lines, served, knowledge)
     story = timeline.build(assembled, lines, knowledge.signals)
     facts = collect(assembled, story, lines, knowledge)
+    if exit_status is None and record is not None:
+        exit_status = witness.exit_status(record)
     finding = infer.infer(story, assembled, knowledge.causes, lines, exit_status)
     facts |= told.settle(finding, story, assembled, lines)
     if record is not None:

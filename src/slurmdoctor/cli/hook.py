@@ -45,7 +45,7 @@ def hook(shell: str, kind: str, seconds: int, when: str, command: str | None) ->
 def footer(status: int, shell_pid: int, script_file: str | None, when: str) -> None:
     """The verdict on the job that this runs in, printed by its footer."""
     from slurmdoctor import __version__
-    from slurmdoctor.hook import inside
+    from slurmdoctor.hook import ENDED_BY_SLURM, inside
     from slurmdoctor.pipeline import diagnose
     from slurmdoctor.report.text import render
 
@@ -54,7 +54,8 @@ def footer(status: int, shell_pid: int, script_file: str | None, when: str) -> N
     if found.verdict != "failed" and when != "always" and not (status and found.verdict == "unknown"):
         return
     lines = [f"--- slurmdoctor {__version__}, job {ident} ---"]
-    if found.verdict == "failed" and status == 0 and not (job.record and job.record.running_children):
+    ended = found.cause is not None and found.cause.id in ENDED_BY_SLURM
+    if found.verdict == "failed" and status == 0 and not ended and not (job.record and job.record.running_children):
         lines.append("the script's exit status is 0, yet this failed in it:")
     text = render(found, width=100, colour=False, encoding=sys.stdout.encoding or "ascii")
     lines += [text.rstrip("\n"), "--- end of slurmdoctor ---"]

@@ -55,7 +55,7 @@ def sharpen(diagnosis: Diagnosis, script: Script) -> Diagnosis:
         return diagnosis
     mistakes = lint(script)
     cause = diagnosis.cause.id
-    fitting = [m for m in mistakes if cause in m.causes and m.level != "note" and _applies(m, diagnosis)][:MOST]
+    fitting = [m for m in mistakes if cause in m.causes and _applies(m, diagnosis)][:MOST]
     hiding = [m for m in mistakes if m.check in _HIDES and _hidden(diagnosis)][:1]
     if not fitting and not hiding:
         return diagnosis
@@ -66,13 +66,27 @@ def sharpen(diagnosis: Diagnosis, script: Script) -> Diagnosis:
     named = diagnosis.cause
     if cause in _PROVES and any(m.level == "error" for m in fitting):
         named = replace(named, confidence="high")
+    retry = diagnosis.retry
+    if fitting and retry is not None and retry.advice == "as-is":
+        retry = replace(retry, advice="after-fix", why="the script first: as it is, the same happens again")
     return replace(
-        diagnosis, cause=named, reasons=(*diagnosis.reasons, *reasons), fixes=(*first, *diagnosis.fixes, *last)
+        diagnosis,
+        retry=retry,
+        cause=named,
+        reasons=(*diagnosis.reasons, *reasons),
+        fixes=(*first, *diagnosis.fixes, *last),
     )
 
 
 def _applies(mistake: Mistake, diagnosis: Diagnosis) -> bool:
-    return mistake.check not in _OF_THE_END or diagnosis.facts.get("ended") == "finished"
+    signalled = bool(diagnosis.facts.get("signalled"))
+    if mistake.check == "signal-not-handled":
+        return signalled
+    if mistake.check == "signal-window-short":
+        return not signalled  # nothing was saved in the window
+    if mistake.check in _OF_THE_END:
+        return diagnosis.facts.get("ended") == "finished"
+    return mistake.level != "note"
 
 
 def _hidden(diagnosis: Diagnosis) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from slurmdoctor.exits import signal_name
 from slurmdoctor.model import UserError
 from slurmdoctor.script.model import Script
 from slurmdoctor.slurm import jobinfo, logs, query
@@ -40,6 +41,20 @@ class Job:
             file.write(text)
 
 
+def warned(record: JobInfo, script: Script | None) -> JobInfo:
+    """The record, with the signal for which the script asks before its time limit."""
+    if script is None:
+        return record
+    from slurmdoctor.script.plan import plan
+
+    told = plan(script, {}).facts
+    name, ahead = told.get("signal"), told.get("signal_seconds")
+    if not isinstance(name, str) or not isinstance(ahead, int):
+        return record
+    signal = signal_name(int(name)) if name.isdigit() else f"SIG{name}"
+    return replace(record, warned_by=signal, warned_before=ahead)
+
+
 def gather(
     paths: Sequence[str],
     *,
@@ -50,16 +65,18 @@ def gather(
 ) -> Job:
     """All that can be had. With a job id but no paths, the logs are those that the job's record names."""
     job = Job(logs=list(paths))
-    job.script = _script(script, job_id)
     if slurm_info:
         job.record = _recorded(slurm_info, job_id)
     elif job_id:
         job.record = query.job(job_id)
+    job.script = _script(script, job_id, job.record)
     if job.record is None:
         job.logs = job.logs or ["-"]
         return job
     if exit_status is not None:
         job.record = replace(job.record, exit_status=exit_status)
+    with contextlib.suppress(Exception):  # a script that nobody can read must not cost the verdict
+        job.record = warned(job.record, job.script)
     if not paths and job_id:
         job.logs, missing = _logs(job.record, job.script)
         job.record = replace(job.record, missing=(*job.record.missing, *missing))
@@ -105,7 +122,7 @@ def _recorded(files: Sequence[str], job_id: str | None) -> JobInfo:
     return record
 
 
-def _script(file: str | None, job_id: str | None) -> Script | None:
+def _script(file: str | None, job_id: str | None, record: JobInfo | None) -> Script | None:
     from slurmdoctor.script.parse import parse
 
     if file is not None:
@@ -114,7 +131,8 @@ def _script(file: str | None, job_id: str | None) -> Script | None:
     if text is None:
         return None
     with contextlib.suppress(Exception):  # nobody asked for it: a script that we cannot read must not cost the verdict
-        return parse(text, f"the script of job {job_id}")
+        known = record.command.split()[0] if record and record.command else ""
+        return parse(text, Path(known).name or f"batch script of job {job_id}")
     return None
 
 

@@ -62,6 +62,8 @@ class Step:
     elapsed: int | None = None
     max_rss: int | None = None
     """Bytes, of the largest task."""
+    cancelled_by: int | None = None
+    """The uid behind `CANCELLED by 1000`."""
     quote: Quote | None = None
 
     @property
@@ -111,6 +113,8 @@ class JobInfo:
     array_job: str | None = None
     array_task: int | None = None
     het_offset: int | None = None
+    het_ids: tuple[str, ...] = ()
+    """The ids of all components."""
     steps: tuple[Step, ...] = ()
     step: str | None = None
     """The step that was asked for, where one was."""
@@ -118,6 +122,8 @@ class JobInfo:
     """What the job's own shell saw, where a footer handed it over."""
     running_children: tuple[str, ...] = ()
     """Programs that still ran when the shell ended, where a footer looked."""
+    warned_by: str | None = None
+    """The signal for which the script asks before the limit: `SIGUSR1`."""
     warned_before: int | None = None
     """Seconds before the limit at which the script asks for a signal (`--signal=B:USR1@120`)."""
     siblings: tuple[str, ...] = ()
@@ -236,9 +242,24 @@ def _of_scontrol(pairs: Mapping[str, str], places: Mapping[str, Quote]) -> JobIn
         array_job=get("ArrayJobId"),
         array_task=_number(get("ArrayTaskId")),
         het_offset=_number(get("HetJobOffset") or get("PackJobOffset")),
+        het_ids=_ids(get("HetJobIdSet") or get("PackJobIdSet")),
         quotes=quotes,
         told_by=frozenset({"scontrol"}),
     )
+
+
+def _ids(text: str | None) -> tuple[str, ...]:
+    """`25-27,31`, as Slurm writes a set of job ids."""
+    found: list[str] = []
+    for part in (text or "").split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit():
+            found += (
+                map(str, range(int(first), min(int(last or first), int(first) + 128) + 1))
+                if (last or first).isdigit()
+                else ()
+            )
+    return tuple(found)
 
 
 def _mem_per_node(get: Callable[[str], str | None]) -> int | None:
@@ -314,7 +335,7 @@ def sacct_exit(pair: str) -> Death | None:
 
 
 def _step(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
-    state, _ = _state(row)
+    state, by = _state(row)
     return Step(
         ident,
         row.get("JobName", ""),
@@ -323,6 +344,7 @@ def _step(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
         tuple(expand_nodes(_plain(row.get("NodeList")) or "")),
         seconds(row.get("Elapsed")),
         size(row.get("MaxRSS")),
+        by,
         quote,
     )
 

@@ -18,10 +18,11 @@ MOST_FILES = 20_000
 _SPECIAL = re.compile(r"%(\d*)([%AabJjNnstux])")
 
 
-def expand(pattern: str, job: JobInfo) -> str:
+def expand(pattern: str, job: JobInfo, ident: str | None = None) -> str:
     """The pattern as a glob: what this job's record tells is filled in, the rest (`%t`, `%N`) is `*`."""
+    own = ident or _number(job.id)
     known = {
-        "A": job.array_job or _number(job.id), "j": _number(job.id), "J": _number(job.id), "x": job.name,
+        "A": job.array_job or own, "j": own, "J": own, "x": job.name,
         "a": None if job.array_task is None else str(job.array_task),
         "b": None if job.array_task is None else str(job.array_task % 10),
     }  # fmt: skip
@@ -56,7 +57,9 @@ def find(job: JobInfo, more: Iterable[str] = ()) -> tuple[list[str], list[str]]:
     for pattern in dict.fromkeys([*patterns, *more]):
         if pattern == "/dev/null" or pattern.startswith("/dev/"):
             continue
-        here = _there(os.path.join(job.work_dir or "", expand(pattern, job)))  # noqa: PTH118 - a pattern, not a path
+        # a step of another component of a het job writes that component's id
+        globs = dict.fromkeys([expand(pattern, job), *(expand(pattern, job, ident) for ident in job.het_ids)])
+        here = [f for one in globs for f in _there(os.path.join(job.work_dir or "", one))]  # noqa: PTH118 - a pattern, not a path
         files += here
         if not here and pattern in patterns:
             missing.append(f"log {pattern} ({_why(pattern, job)})")

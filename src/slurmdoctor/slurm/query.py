@@ -146,6 +146,8 @@ def _reason(complaint: str) -> str:
     words = " ".join(complaint.split()).removeprefix("slurm_load_jobs error: ").removeprefix("sacct: error: ")
     if "accounting storage is disabled" in words:
         return "accounting is off"
+    if "failed to open persistent connection" in words or "Connection refused" in words:
+        return "the accounting database does not answer"
     if "Invalid job id" in words:
         return "Slurm no longer knows this job"
     return words[:120].rstrip(".") or "no answer"

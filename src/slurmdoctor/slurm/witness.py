@@ -7,6 +7,7 @@ the Diagnosis.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -53,8 +54,19 @@ _BLAMES_NODE = frozenset(
 _ENDINGS = frozenset({"exit-code", "killed", "sigterm", "segfault", "bus-error", "abort", "command-not-found"})
 """Causes that are the exit itself."""
 
+_OF_THE_LOG_ALONE = re.compile(
+    r"^(?:steps to the end|the program says|first error|first in the file)|follows? from it$"
+)
+"""Reasons for a root that Slurm's word has replaced."""
 SHORTEST_HANG = 120.0
 """Seconds without a step that are never called a hang, however fast the steps were."""
+
+
+def exit_status(job: JobInfo) -> int | None:
+    """The script's own status, where Slurm says that it failed: then an error that others survived counts after all."""
+    if job.state != "FAILED":
+        return None
+    return (job.exit.code if job.exit is not None else None) or 1
 
 
 def weigh(finding: Finding, story: Timeline, job: JobInfo) -> None:
@@ -140,17 +152,25 @@ def _failed(finding: Finding, story: Timeline, job: JobInfo, state: str) -> None
     if job.preempted_at is not None and state in ("CANCELLED", "FAILED", "TIMEOUT"):
         state = "PREEMPTED"
     worst = next((s for s in job.work_steps if s.state == "OUT_OF_MEMORY"), None)
-    if state in ("FAILED", "CANCELLED") and worst is not None:
+    memory = worst is not None or (job.derived is not None and job.derived.exit_class == "oom-killed")
+    if state in ("FAILED", "CANCELLED") and memory:
         state = "OUT_OF_MEMORY"
     if state in _CAUSE_OF_STATE:
         _state_speaks(finding, story, job, state, worst)
         return
+    if _warning_killed(job, finding):
+        _warned(finding, story, job)
+        return
     if job.exit_status is not None and job.running_children:
-        _signalled(finding, story, job)
+        _signalled(finding, job)
+        return
+    stopped = next((s for s in reversed(job.work_steps) if s.cancelled_by is not None), None)
+    if stopped is not None and (finding.verdict != "failed" or finding.root is None or _yields(finding, "cancelled")):
+        _state_speaks(finding, story, job, "CANCELLED", stopped)
         return
     death = _worst_death(job)
-    if finding.verdict != "failed":
-        healthy = finding.verdict == "no-failure"
+    if finding.verdict != "failed" or finding.root is None:
+        healthy = story.finished is not None or story.last_progress is not None
         finding.verdict, finding.root, finding.cascade = "failed", None, ()
         finding.cause = death.cause if death else "exit-code"
         finding.rule = None
@@ -171,7 +191,8 @@ def _state_speaks(finding: Finding, story: Timeline, job: JobInfo, state: str, s
         _out_of_time(finding, story, job, state, step)
         return
     who = f"step {step.id}" if step else "the job"
-    said = f"Slurm calls {who} {state}{_by_whom(job) if cause == 'cancelled' else ''}"
+    said = f"Slurm calls {who} {state}{_by_whom(step.cancelled_by if step else job.cancelled_by, job)}"
+    said = said if cause == "cancelled" else f"Slurm calls {who} {state}"
     root = finding.root
     if finding.verdict == "failed" and finding.cause == cause:
         finding.reasons.append(said)
@@ -206,16 +227,12 @@ def _yields(finding: Finding, cause: str) -> bool:
     return finding.cause in _BARE
 
 
-def _by_whom(job: JobInfo) -> str:
-    if job.cancelled_by is None:
+def _by_whom(uid: int | None, job: JobInfo) -> str:
+    if uid is None:
         return ""
-    if job.cancelled_by == job.uid:
-        return f", by the job's own user (uid {job.cancelled_by})"
-    return (
-        ", by root: an administrator, or a program of the site"
-        if job.cancelled_by == 0
-        else f", by another user (uid {job.cancelled_by})"
-    )
+    if uid == job.uid:
+        return f", by the job's own user (uid {uid})"
+    return ", by root: an administrator, or a program of the site" if uid == 0 else f", by another user (uid {uid})"
 
 
 def _put(
@@ -238,7 +255,7 @@ def _put(
     finding.cascade = tuple(i for i in finding.cascade if i.cause != cause)
     finding.reasons[:] = [
         reason,
-        *(r for r in finding.reasons if not r.startswith(("steps to the end", "the program says"))),
+        *(r for r in finding.reasons if keep or not _OF_THE_LOG_ALONE.search(r)),
     ]
 
 
@@ -268,8 +285,8 @@ def _out_of_time(finding: Finding, story: Timeline, job: JobInfo, state: str, st
     if kind == "hung":
         finding.cause, finding.confidence, finding.rule = "hang", "medium", None
         words += "; a longer limit would not have helped"
-    if words:
-        finding.reasons.append(words)
+    if words:  # better told than the log alone could
+        finding.reasons[:] = [*(r for r in finding.reasons if r[:24] != words[:24]), words]
 
 
 def last_sign(story: Timeline, job: JobInfo) -> tuple[str | None, str]:
@@ -323,25 +340,51 @@ def _end(job: JobInfo) -> float | None:
     return job.end
 
 
-def _signalled(finding: Finding, story: Timeline, job: JobInfo) -> None:
-    """The script ended while srun still ran: a signal ended it, as `--signal=B:...` sends one before the limit."""
+def _warning_killed(job: JobInfo, finding: Finding) -> bool:
+    """Whether the signal that `--signal=USR1@120` asks for ended what did not handle it."""
+    bare = finding.verdict != "failed" or _only_noise(finding) or finding.cause in _BARE
+    return bare and _by_warning(job, finding.death)
+
+
+def _by_warning(job: JobInfo, death: Death | None = None) -> bool:
     left = job.time_limit - job.elapsed if job.time_limit is not None and job.elapsed is not None else None
-    said = f"the script was ended by a signal: its {job.running_children[0]} was still running"
     # Slurm sends the signal up to a minute early
-    near = left is not None and job.warned_before is not None and left <= job.warned_before + 90
-    if finding.verdict == "failed" and not _only_noise(finding) and finding.cause not in _BARE:
+    if left is None or job.warned_before is None or left > job.warned_before + 90:
+        return False
+    if job.exit_status is not None and job.running_children:
+        return True
+    deaths = (job.exit, job.derived, death, *(s.exit for s in job.work_steps))
+    return any(d is not None and d.signal == job.warned_by for d in deaths)
+
+
+def _warned(finding: Finding, story: Timeline, job: JobInfo) -> None:
+    assert job.time_limit is not None
+    assert job.elapsed is not None
+    left = _span(max(0, job.time_limit - job.elapsed))
+    children = job.running_children
+    if children:
+        said = (
+            f"the script was ended by a signal while its {children[0]} was still running, {left} before its time limit"
+        )
+        said += f": --signal asks for {job.warned_by} {job.warned_before} s before it"
+    else:
+        said = f"{job.warned_by} came {left} before the time limit, as --signal asks, and nothing handled it"
+    _put(finding, "time-limit", said, False, "medium", job, None)
+    kind, words = last_sign(story, job)
+    if kind == "hung":
+        finding.cause = "hang"
+    if words:
+        finding.reasons.append(words)
+
+
+def _signalled(finding: Finding, job: JobInfo) -> None:
+    """The script ended while srun still ran: somebody signalled it."""
+    said = f"the script was ended by a signal: its {job.running_children[0]} was still running"
+    bare = finding.verdict != "failed" or _only_noise(finding) or finding.cause in _BARE
+    if not bare or finding.cause == "cancelled":
         finding.reasons.append(said)
         return
-    if near:
-        assert left is not None
-        _put(finding, "time-limit", f"{said}, {_span(max(0, left))} before its time limit", False, "medium", job, None)
-        kind, words = last_sign(story, job)
-        if kind == "hung":
-            finding.cause = "hang"
-        if words:
-            finding.reasons.append(words)
-    else:
-        _put(finding, "sigterm", f"{said}; who sent it is not known", False, "low", job, None)
+    _put(finding, "sigterm", f"{said}; who sent it is not known", False, "low", job, None)
 
 
 # ── how it ended ─────────────────────────────────────────────────────────────────────────────
@@ -414,18 +457,26 @@ def facts(job: JobInfo, story: Timeline) -> dict[str, Any]:
         "time_limit_min": round(job.time_limit / 60) if job.time_limit else None,
         "elapsed_min": round(job.elapsed / 60, 1) if job.elapsed is not None else None,
         "needed_min": needed if needed and job.time_limit and needed * 60 > job.time_limit else None,
-        "ended": kind if (job.state in ("TIMEOUT", "DEADLINE") or job.running_children) else None,
+        "ended": kind if (job.state in ("TIMEOUT", "DEADLINE") or job.running_children or _by_warning(job)) else None,
         "idle_min": round((end - last.time) / 60)
         if kind == "hung" and last and last.time is not None and end
         else None,
         "req_mem_gib": round(job.req_mem / 2**30, 1) if job.req_mem else None,
-        "max_rss_gib": round(job.max_rss / 2**30, 1) if job.max_rss else None,
+        "max_rss_gib": _measured(job),
         "restarts": job.restarts or None,
         "script": job.command.split()[0].rpartition("/")[2] if job.command else None,
+        "signalled": True if _by_warning(job) else None,
         "script_ended": 0 if _state(job) == "COMPLETED" else None,
         "cancelled_by": job.cancelled_by,
     }
     return {key: value for key, value in found.items() if value is not None}
+
+
+def _measured(job: JobInfo) -> float | None:
+    """MaxRSS, where it tells of the end: a process that grew between two samples left a small one."""
+    if not job.max_rss or (job.req_mem and job.max_rss < job.req_mem / 4):
+        return None
+    return round(job.max_rss / 2**30, 1) or None
 
 
 def attest(diagnosis: Diagnosis, job: JobInfo) -> Diagnosis:
