@@ -115,6 +115,7 @@ def test_a_fix_is_a_sentence_in_the_imperative(cause: Cause) -> None:
             f"no imperative: {fix.do}"
         )
         assert len(fix.do) <= 420, f"too long to read at night: {fix.do}"
+        assert fix.why, f"does not say why: {fix.do}"
 
 
 def test_titles_tell_causes_apart() -> None:
