@@ -300,8 +300,11 @@ def _add_tracebacks(
             continue
         result.chains.setdefault(group, []).append(trace)
         inside = _events_inside(trace, rule_events, lines)
+        said = {e.rule for e in rule_events.get(where, ())}
         for place in inside:
-            rule_events[place] = [_in_traceback(e, trace, group, lines) for e in rule_events[place]]
+            # where the exception itself says it, the source line that raises it (`f"missing {key}"`) adds nothing
+            kept = [e for e in rule_events[place] if place >= where or e.rule not in said]
+            rule_events[place] = [_in_traceback(e, trace, group, lines) for e in kept]
         if where in taken:
             continue
         taken.add(where)

@@ -193,8 +193,11 @@ def _notes(diagnosis: Diagnosis) -> str:
     if seen.silent_ranks:
         notes.append(f"ranks {short(seen.silent_ranks)} said nothing" if len(seen.silent_ranks) > 1
                      else f"rank {seen.silent_ranks[0]} said nothing")  # fmt: skip
-    if seen.missing and not words.requests(diagnosis):
-        notes.append("not seen: " + ", ".join(map(words.one_line, seen.missing)))
+    # to a verdict that is sure, Slurm's records would add nothing
+    sure = diagnosis.verdict == "failed"
+    missing = [item for item in seen.missing if not (sure and item in ("sacct", "scontrol"))]
+    if missing and not words.requests(diagnosis):
+        notes.append("not seen: " + ", ".join(map(words.one_line, missing)))
     return "; ".join(notes)
 
 

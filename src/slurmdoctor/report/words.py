@@ -167,7 +167,8 @@ def remedy(do: str, reason: str | None) -> str:
         return do
     do += "" if do.endswith((".", "!", "?", ":")) else "."
     because = one_line(reason)
-    return f"{do} {because[:1].upper()}{because[1:]}"
+    named = not because.partition(" ")[0].islower()  # cuBLAS stays cuBLAS
+    return f"{do} {because}" if named else f"{do} {because[:1].upper()}{because[1:]}"
 
 
 def read(diagnosis: Diagnosis) -> str:
