@@ -1,7 +1,7 @@
-"""Reads who says that a process ended: srun, torchelastic, DeepSpeed, mp.spawn, mpirun and bash.
+"""Reads who says that a process ended: srun, torchelastic, DeepSpeed, mp.spawn, Lightning, mpirun, Horovod, time and bash.
 
 Formats: Slurm 20 to 25 (srun launch messages), PyTorch >= 1.9 (torch.distributed.elastic.multiprocessing), DeepSpeed launch.py,
-torch.multiprocessing.spawn, Open MPI's mpirun, GNU bash.
+torch.multiprocessing.spawn, Lightning >= 2.2's subprocess launcher, Open MPI's mpirun, horovodrun, GNU time and bash.
 """
 
 from __future__ import annotations
@@ -41,8 +41,19 @@ AGENT = (b"failed (exitcode: ",)
 DEEPSPEED = (b"exits with return code = ",)
 SPAWN = (b"ProcessExitedException", b"-- Process ", b"terminated with signal ", b"terminated with exit code ")
 PARENT = (b"returned non-zero exit status ", b"' died with <Signals.", b"failed with exit code ")
-MPIRUN = (b"exited on signal ", b"exited with non-zero", b"exited with exit code", b"BAD TERMINATION")
-BASH = (b" Segmentation fault", b" Killed ", b" Aborted ", b" Bus error", b" Terminated ", b" Illegal instruction")
+MPIRUN = (
+    b"exited on signal ",
+    b"exited with non-zero",
+    b"exited with exit code",
+    b"BAD TERMINATION",
+    b"Process name: ",
+)
+HOROVOD = (b" exit with status code ",)
+LIGHTNING = (b"Child process with PID ",)
+TIME = (b"Command exited with non-zero status ", b"Command terminated by signal ")
+BASH = (
+    b" Segmentation fault", b" Killed ", b" Aborted ", b" Bus error", b" Terminated ", b" Illegal instruction", b" (core dumped)",
+)  # fmt: skip
 
 _SRUN = regex.compile(r"srun: error: (?P<node>[^\s:]+): tasks? (?P<tasks>[\d,\s-]+): (?P<words>.+)")
 _AGENT = regex.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)")
@@ -53,10 +64,19 @@ _PARENT = regex.compile(
 )
 _MPIRUN = regex.compile(
     r"process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<node>\S+) exited on signal (?P<signal>\d+)"
-    r"|Process name: \[\[\d+,\d+\],(?P<rank>\d+)\]"
+    r"|Process name: (?:\[\[\d+,\d+\],(?P<rank>\d+)\]|(?P<rank>\d+)\s*$)"
+)
+_MPI_CODE = regex.compile(r"Exit code:\s+(\d+)")
+_HOROVOD = regex.compile(r"^Process (?P<rank>\d+) exit with status code (?P<code>\d+)\.")
+_LIGHTNING = regex.compile(
+    r"(?:\[rank: (?P<local>\d+)\] )?Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)\. Forcefully"
+)
+_TIME = regex.compile(
+    r"^Command (?:exited with non-zero status (?P<code>\d+)|terminated by signal (?P<signal>\d+))\s*$"
 )
 _BASH = regex.compile(
     r"(?:^|[\s/])[^\s:]*: line \d+: +(?P<pid>\d+) (?P<words>Segmentation fault|Killed|Aborted|Bus error|Terminated|Illegal instruction)(?: +\(core dumped\))? "
+    r"|^(?P<words>Segmentation fault|Aborted|Bus error|Illegal instruction) +\(core dumped\)\s*$"
 )
 _TABLE_FIELD = regex.compile(r"^\s*(?P<name>time|host|rank|exitcode|error_file|traceback)\s+: (?P<value>.*)$")
 _TABLE_RANK = regex.compile(r"(\d+) \(local_rank: (\d+)\)")
@@ -144,14 +164,35 @@ def read_mpirun(lines: Lines, line: Line) -> Iterator[Report]:
             node=found["node"],
         )
     elif found:
-        for after in lines.after(line, 2):
-            if code := regex.search(r"Exit code:\s+(\d+)", after.text):
+        # the lines of one message come in any order where a collector stamps them all alike
+        for near in (*lines.after(line, 2), *lines.before(line, 1)):
+            if code := _MPI_CODE.search(near.text):
                 yield Report(line, "mpirun", from_code(int(code[1])), rank=int(found["rank"]))
+                return
+
+
+def read_horovod(lines: Lines, line: Line) -> Iterator[Report]:
+    if found := _HOROVOD.search(line.text):
+        yield Report(line, "horovodrun", from_code(int(found["code"])), rank=int(found["rank"]))
+
+
+def read_lightning(lines: Lines, line: Line) -> Iterator[Report]:
+    """Its launcher starts the node's other processes and numbers them by their local rank."""
+    if found := _LIGHTNING.search(line.text):
+        local = int(found["local"]) if found["local"] else None
+        yield Report(line, "Lightning launcher", from_code(int(found["code"])), local_rank=local, pid=int(found["pid"]))
+
+
+def read_time(lines: Lines, line: Line) -> Iterator[Report]:
+    if found := _TIME.search(line.text):
+        code = int(found["code"]) if found["code"] else -int(found["signal"])
+        yield Report(line, "time", from_code(code), rank=line.origin.rank, node=line.origin.node)
 
 
 def read_bash(lines: Lines, line: Line) -> Iterator[Report]:
     if (found := _BASH.search(line.text)) and (death := from_words(found["words"])):
-        yield Report(line, "bash", death, pid=int(found["pid"]), rank=line.origin.rank, node=line.origin.node)
+        pid = int(found["pid"]) if found["pid"] else None
+        yield Report(line, "bash", death, pid=pid, rank=line.origin.rank, node=line.origin.node)
 
 
 def from_words_of_signal(name: str) -> Death:
@@ -165,5 +206,6 @@ def from_words_of_signal(name: str) -> Death:
 READERS = {
     "srun": (SRUN, read_srun), "table": (TABLE, read_table), "agent": (AGENT, read_agent), "deepspeed": (DEEPSPEED, read_deepspeed),
     "spawn": (SPAWN, read_spawn), "parent": (PARENT, read_parent), "mpirun": (MPIRUN, read_mpirun), "bash": (BASH, read_bash),
+    "horovod": (HOROVOD, read_horovod), "lightning": (LIGHTNING, read_lightning), "time": (TIME, read_time),
 }  # fmt: skip
 """Name -> (the literals that admit a line, the reader of that line)."""
