@@ -58,6 +58,8 @@ def tail(text: str, evidence: Sequence[str]) -> str:
     decisive = min(holding, default=len(lines) // 5)
     # a traceback is left whole, for its error's line is the decisive one, and its frames tell whose it is
     start = max(0, decisive - 25)
+    if start == decisive:  # nothing stands before it
+        return text
     return "\n".join([lines[start][len(lines[start]) // 2 :], *lines[start + 1 :]])
 
 

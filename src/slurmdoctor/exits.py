@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import signal
 from dataclasses import dataclass
+from functools import lru_cache
 
 from slurmdoctor.model import ExitClass
 
@@ -116,14 +117,20 @@ def sentence(exit_class: ExitClass) -> str:
     return _SENTENCES[exit_class]
 
 
-def expand(tasks: str) -> list[int]:
+MOST_TASKS = 65_536
+"""No job of GPUs has more; a task with a higher number is a slip of the pen or of somebody's hand."""
+_NUMBERS = tuple(range(MOST_TASKS))
+
+
+@lru_cache(maxsize=8)  # the same few lists again and again; each may be long
+def expand(tasks: str) -> tuple[int, ...]:
     """Slurm's task list: `0-3,7` -> 0 1 2 3 7. Unreadable pieces are left out."""
     found: list[int] = []
     for piece in tasks.split(","):
         low, _, high = piece.strip().partition("-")
-        if low.isdigit() and (not high or high.isdigit()):
-            found += range(int(low), min(int(high or low), int(low) + 100_000) + 1)
-    return found
+        if low.isdigit() and (not high or high.isdigit()) and max(len(low), len(high)) <= 6:
+            found += _NUMBERS[int(low) : int(high or low) + 1]
+    return tuple(found)
 
 
 def ranges(numbers: list[int] | tuple[int, ...]) -> str:

@@ -18,6 +18,7 @@ from slurmdoctor.sources import Source, Text
 
 LIMIT = 1024 * 1024
 """Characters; nobody pastes more, and what is longer is taken for a log."""
+_MOST_LINES = 20_000
 _ROUNDS = 4
 
 Row = tuple[int, str]
@@ -43,7 +44,7 @@ class Undone:
 
 def undo(text: str) -> Undone:
     """The log behind a paste. Text that shows no sign of pasting comes back as it is."""
-    if not text or len(text) > LIMIT or "\0" in text:
+    if not text or len(text) > LIMIT or "\0" in text or text.count("\n") > _MOST_LINES:
         return Undone(text)
     rows: list[Row] = list(enumerate(text.replace("\r\n", "\n").split("\n"), 1))
     done: list[str] = []
@@ -204,7 +205,7 @@ def indents(rows: Sequence[Row]) -> list[Row] | None:
     """The four blanks that make a block of code, before every line."""
     told = [line for _, line in rows if line.strip()]
     deep = min((len(line) - len(line.lstrip(" ")) for line in told), default=0)
-    return _each(rows, lambda line: line[deep:]) if len(told) >= 3 and deep >= 4 else None
+    return _each(rows, lambda line: line[deep:]) if deep >= 4 and (len(told) >= 3 or deep == 4) else None
 
 
 # ── people ───────────────────────────────────────────────────────────────────────────────────
@@ -304,27 +305,46 @@ def prompts(rows: Sequence[Row]) -> list[Row] | None:
     return _each(rows, bare)
 
 
-_NUMBERS = tuple(
-    re.compile(rf"^[ ]{{0,8}}(\d{{1,8}})(?:{between}|[ \t]*$)")
-    for between in (r"\t", r" ?│ ?", r" ?\| ?", r"[:](?! )", r": ?", r"[.)] ", r"  ?", "-")
-)
+_NUMBERS = {
+    name: re.compile(rf"^{before}(\d{{1,8}})(?:{after}|[ \t]*$)")
+    for name, before, after in (
+        ("tab", "[ ]{0,8}", r"\t"),
+        ("bar", "[ ]{0,8}", r" ?│ ?"),
+        ("pipe", "[ ]{0,8}", r" ?\| ?"),
+        ("padded", r"(?=[ ]{2,6}\d{1,5} |[ ]?\d{6,7} )[ ]{0,6}", " "),  # less -N: seven wide
+        ("grep", "", ":"),
+        ("colon", "[ ]{0,8}", ": ?"),
+        ("dot", "[ ]{0,8}", r"[.)] "),
+        ("blanks", "[ ]{0,8}", "  ?"),
+        ("dash", "", "-"),
+    )
+}
 
 
 def numbers(rows: Sequence[Row]) -> list[Row] | None:
     """Line numbers, as cat -n, less -N, vim, bat and grep -n print them: they count up, mostly by one."""
     told = [line for _, line in rows if line.strip()]
-    if len(told) < 3:
-        return None
-    for place, pattern in enumerate(_NUMBERS):
+    for name, pattern in _NUMBERS.items():
         found = [pattern.match(line) for line in told]
         hits = [int(f[1]) for f in found if f]
-        if len(hits) < 0.9 * len(told):
+        if not hits or len(hits) < 0.9 * len(told):
             continue
         steps = [b - a for a, b in pairwise(hits)]
         by_one = sum(step == 1 for step in steps) / max(len(steps), 1)
         up = sum(step > 0 for step in steps) / max(len(steps), 1)
-        label = place == 4  # `6: `, which is srun's label too
-        if up >= 0.97 and by_one >= (0.9 if place != 3 else 0.0) and not (label and (len(told) < 20 or by_one < 0.97)):
+        if len(told) < 3:
+            # cat -n, bat and less -N have forms of their own, which no log begins its only lines with
+            believed = name in ("tab", "bar", "padded") and by_one == len(steps)
+        elif name == "colon":  # `6: ` is srun's label too
+            believed = len(told) >= 20 and up >= 0.97 and by_one >= 0.97
+        elif name == "grep":  # all lines or those that matched; after srun's labels a blank comes first
+            bare = sum(
+                f is not None and not line[f.end() : f.end() + 1].isspace() for f, line in zip(found, told, strict=True)
+            )
+            believed = up >= 0.97 and bare >= 0.2 * len(told)
+        else:
+            believed = up >= 0.97 and by_one >= 0.9
+        if believed:
             return _each(rows, lambda line: pattern.sub("", line, count=1))  # noqa: B023 - called at once
     return None
 
@@ -337,8 +357,8 @@ STEPS: tuple[tuple[str, Step], ...] = (
     ("quotation marks taken off", quotes),
     ("Markdown fences taken off", fences),
     ("HTML entities decoded", entities),
+    ("line numbers taken off", numbers),  # before the indentation, which may be theirs
     ("indentation taken off", indents),
-    ("line numbers taken off", numbers),
     ("lost line ends put back", opened),
     ("hard-wrapped lines joined", joined),  # before the prompts, which had their room in the line
     ("shell prompts taken off", prompts),
