@@ -78,7 +78,7 @@ CUDA_OOM = Diagnosis(
     fixes=(
         Remedy(
             "Raise expert parallelism from 4 to 8: 256 experts / EP 4 = 64 experts a GPU.",
-            "tensor parallelism does not shrink experts.",
+            "Tensor parallelism does not shrink experts.",
             "https://docs.pytorch.org/docs/stable/notes/cuda.html",
         ),
         Remedy("Lower the micro batch size", "activations grow with the micro batch."),

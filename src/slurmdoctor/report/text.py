@@ -157,8 +157,8 @@ def _then(cascade: tuple[Cascade, ...], width: int) -> list[Line]:
     items = []
     for item in cascade:
         when = words.delay(item.delay) + "  " if item.delay is not None else ""
-        what = words.agreeing(item.title or item.cause, item.ranks)
-        who = words.plural(item.ranks, "rank") if item.ranks else "the job"
+        what = words.agreeing(item.title or item.cause, item.ranks or 2)
+        who = words.plural(item.ranks, "rank") if item.ranks else "others"
         items.append(f"{when}{who}  {what}")
     room, rows = width - _LABEL - 2, [""]
     for number, entry in enumerate(items):

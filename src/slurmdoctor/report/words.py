@@ -166,9 +166,7 @@ def remedy(do: str, reason: str | None) -> str:
     if not reason:
         return do
     do += "" if do.endswith((".", "!", "?", ":")) else "."
-    because = one_line(reason)
-    named = not because.partition(" ")[0].islower()  # cuBLAS stays cuBLAS
-    return f"{do} {because}" if named else f"{do} {because[:1].upper()}{because[1:]}"
+    return f"{do} {one_line(reason)}"
 
 
 def read(diagnosis: Diagnosis) -> str:
