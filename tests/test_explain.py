@@ -60,22 +60,10 @@ What happens
   The tape library stopped, and the loader gave up.
   It happens on Mondays.
 
-How it shows
-  tape/loader: our loader >= 3
-    │ 3: tape is gone xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
-  tape/note: our loader
-    │ tape?
-    Often harmless; counts only when nothing better explains
-    the failure.
-
-How to make sure
-  1. Look at <node>.
-
 What to do
   1. Move <tapes / 2> tapes; write {0}.
      It has <slots>.
-     Offered where the log tells tapes, it does not tell ep
-     and tp > 1.
+     Offered where the log does not tell ep and tp > 1.
      https://example.org
   2. Restart it.
      Offered where framework is nemo or jax, the rule is
@@ -83,6 +71,17 @@ What to do
 
 Submit again?
   On other nodes: exclude those that failed.
+
+How to make sure
+  1. Look at <node>.
+
+How it shows
+  tape/loader: our loader >= 3
+    │ 3: tape is gone xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
+  tape/note: our loader
+    │ tape?
+    Often harmless; counts only when nothing better explains
+    the failure.
 
 When the line lies
   A cleaning day.

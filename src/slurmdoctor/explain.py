@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from slurmdoctor import remedies
 from slurmdoctor.knowledge.problems import nearest
 from slurmdoctor.model import Cause, Fix, Knowledge, UserError
 from slurmdoctor.remedies import COMPARISON
@@ -66,6 +67,15 @@ def heading(cause: Cause) -> str:
 def sections(cause: Cause, known: Knowledge) -> Iterator[Section]:
     """What the page says, in the order of a reader's questions."""
     yield Section("What happens", tuple(Entry(part) for part in _paragraphs(cause.summary)))
+    if cause.fixes:
+        always = [fix for fix in cause.fixes if not fix.when]
+        yield Section("What to do", tuple(map(_fix, always or cause.fixes)), numbered=True)
+        if always and len(always) < len(cause.fixes):
+            special = tuple(_fix(fix) for fix in cause.fixes if fix.when)
+            yield Section("And first, where the log tells more", special, numbered=True)
+    yield Section("Submit again?", (Entry(RETRIES[cause.retry]),))
+    if cause.verify:
+        yield Section("How to make sure", tuple(Entry(_open(text)) for text in cause.verify), numbered=True)
     yield Section(
         "How it shows",
         tuple(
@@ -78,11 +88,6 @@ def sections(cause: Cause, known: Knowledge) -> Iterator[Section]:
             if rule.match
         ),
     )
-    if cause.verify:
-        yield Section("How to make sure", tuple(Entry(_open(text)) for text in cause.verify), numbered=True)
-    if cause.fixes:
-        yield Section("What to do", tuple(map(_fix, cause.fixes)), numbered=True)
-    yield Section("Submit again?", (Entry(RETRIES[cause.retry]),))
     if cause.falsepositives:
         yield Section("When the line lies", tuple(Entry(_open(text)) for text in cause.falsepositives))
     after = sorted(cause.explains)
@@ -119,24 +124,28 @@ def text(cause: Cause, known: Knowledge, width: int = 100) -> str:
 
 def _fix(fix: Fix) -> Entry:
     notes = [_open(fix.why)] if fix.why else []
-    notes += [f"Offered where {_conditions(fix.when)}."] if fix.when else []
+    conditions = _conditions(fix.when, remedies.names(fix.do))
+    notes += [f"Offered where {conditions}."] if conditions else []
     notes += [f"Then submit again: {RETRIES[fix.retry][0].lower()}{RETRIES[fix.retry][1:]}"] if fix.retry else []
     notes += [fix.reference] if fix.reference else []
     return Entry(_open(fix.do), tuple(notes))
 
 
-def _conditions(when: Mapping[str, Any]) -> str:
-    told = [name for name, want in when.items() if want is True]
+def _conditions(when: Mapping[str, Any], shown: Collection[str] = ()) -> str:
+    """In words; that the log must tell what stands in the sentence goes without saying."""
+    told = [name for name, want in when.items() if want is True and name not in shown and name != "rule"]
     parts = [f"the log tells {_and(told)}"] if told else []
     for name, want in when.items():
         wanted = _or(want if isinstance(want, tuple) else (want,))
+        if want is True:
+            continue
         if want is False:
-            parts.append(f"it does not tell {name}")
+            parts.append(f"the log does not tell {name}")
         elif name == "seen":
             parts.append(f"{wanted} is seen too")
         elif COMPARISON.fullmatch(wanted):
             parts.append(f"{name} {wanted}")
-        elif want is not True:
+        else:
             parts.append(f"{'the rule' if name == 'rule' else name} is {wanted}")
     return _and(parts)
 
@@ -153,7 +162,9 @@ def _or(values: tuple[Any, ...]) -> str:
 
 def _open(template: str) -> str:
     """A template for a reader: what a log will fill in stands in angle brackets."""
-    filled = re.sub(r"(?<!\$)(?<!\{)\{([^{}]+)\}", r"<\1>", template)
+    filled = re.sub(
+        r"(?<!\$)(?<!\{)\{([^{}]+)\}", lambda hole: f"<{hole[1]}>" if len(hole[1]) < 48 else "<...>", template
+    )
     return re.sub(r"\{\{|\}\}", lambda brace: brace[0][0], filled)
 
 
