@@ -81,7 +81,7 @@ CUDA_OOM = Diagnosis(
             "Tensor parallelism does not shrink experts.",
             "https://docs.pytorch.org/docs/stable/notes/cuda.html",
         ),
-        Remedy("Lower the micro batch size", "activations grow with the micro batch."),
+        Remedy("Lower the micro batch size", "Activations grow with the micro batch."),
     ),
     retry=Retry("after-fix", "the node is not to blame"),
     facts={"world_size": 64, "nodes": 8, "launcher": "torchrun", "framework": "megatron", "job_id": "4242"},
