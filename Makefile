@@ -20,7 +20,7 @@ test: $(STAMP) ## ruff, mypy --strict, pytest
 	$(BIN)/python -m pytest
 
 docs: $(STAMP) ## docs/causes.md and the README's picture, from the rules and a real run
-	$(BIN)/python -m slurmdoctor.knowledge.docs > docs/causes.md
+	$(BIN)/python -m slurmdoctor.knowledge.docs > docs/.causes.md && mv docs/.causes.md docs/causes.md
 	$(BIN)/python -m slurmdoctor.report.picture tests/fixtures/demo-cascade docs/demo.svg
 
 bench: $(STAMP) ## the speed table of docs/performance.md
