@@ -15,6 +15,8 @@ STRETCH = 18
 """Binary digits of a stretch's length. After a stretch of 256 KiB in which nobody said it, the same words are a new burst."""
 CROWD = 64
 """Where more labels than this say the same, of each only its first place and the first of its last burst are kept."""
+MOST = 32_768
+"""Labels that are told apart; no job has more writers, and what prints more is no label."""
 
 Pair = tuple[int, str]
 """(watch, kind): what a line satisfied. Kinds set apart what one watch sees: an exception's class and first words."""
@@ -51,6 +53,9 @@ class Group:
             self.stretch = stretch
         few = len(self.labels) <= CROWD
         entry = self.labels.get(label)
+        if entry is None and len(self.labels) >= MOST:
+            label, few = b"", False
+            entry = self.labels.get(label)
         if entry is None:
             entry = self.labels[label] = [1, self.burst, place, [place], None, None]
             if few:
