@@ -7,15 +7,16 @@ give, at a fraction of the cost. What is kept of each writer's words is bounded 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from slurmdoctor import many
 from slurmdoctor.engine import engine_for
 from slurmdoctor.labels import Labeller, Span
 from slurmdoctor.shapes import DIGITS
-from slurmdoctor.sources import Block, Source
+from slurmdoctor.sources import BLOCK, Block, Source
 from slurmdoctor.tally import BURST, BURST_FIRST, COUNT, STRETCH, Entry, Group, Pair, Said, deal
 
 LONG_LINE = 16 * 1024
@@ -24,7 +25,8 @@ WINDOW = 4 * 1024
 _MOST_SHAPES = 16 * 1024 * 1024
 """Bytes of shapes to remember; then they are learnt anew."""
 _REVIEW = 32
-"""After so many blocks the search is reviewed for literals that need not be found any longer."""
+_FIRST_REVIEW = 4
+"""After so many blocks, and then again and again, the search is reviewed for literals that need not be found any longer."""
 _WASTED = 50
 """So many needless hits in one block are worth a new search."""
 _MOST_TEXTS = 64
@@ -45,6 +47,8 @@ class Watch:
     """Only the first line of a source that says it counts: it need not be looked for any longer."""
 
 
+Place = tuple[bytes, int]
+"""(label, offset)."""
 Peel = Callable[[int, bytes], str]
 """(source, line) -> the line without its labels."""
 Confirm = Callable[[int, bytes, str], "str | None"]
@@ -66,6 +70,34 @@ class Scan:
         return (offsets[at], lines[at]) if offsets else (0, 0)
 
 
+@dataclass(slots=True)
+class Part:
+    """What was read from one source, or from a stretch of it."""
+
+    source: int
+    start: int = 0
+    groups: dict[tuple[Pair, ...], Group] = field(default_factory=dict)
+    once: dict[Pair, Place] = field(default_factory=dict)
+    offsets: list[int] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    lines: int = 0
+    end: int = 0
+    """Offset of the last byte read."""
+
+    def join(self, later: Part) -> None:
+        """Take in the same source's next stretch."""
+        for key, group in later.groups.items():
+            if key in self.groups:
+                self.groups[key].join(group)
+            else:
+                self.groups[key] = group
+        self.once = {**later.once, **self.once}
+        self.offsets += later.offsets
+        self.counts += [count + self.lines for count in later.counts]
+        self.lines += later.lines
+        self.end = max(self.end, later.end)
+
+
 def scan(
     sources: Sequence[Source],
     watches: Sequence[Watch],
@@ -74,19 +106,42 @@ def scan(
     labellers: Sequence[Labeller],
     block_size: int | None = None,
     engine: str | None = None,
+    jobs: int = 1,
+    progress: Callable[[int], None] | None = None,
 ) -> Scan:
-    """Read every source front to back once."""
+    """Read every source front to back once, in so many processes where there is enough to read.
+
+    `progress` is told the number of bytes of each block that was read.
+    """
     literals = Literals(watches, engine)
-    result = Scan()
-    groups: list[tuple[int, Group]] = []
-    for number, source in enumerate(sources):
+
+    def read(number: int, start: int, stop: int | None) -> Part:
         reader = Reader(literals, watches, peel, confirm, labellers[number], number)
-        reader.read(source.blocks(block_size) if block_size else source.blocks())
-        source.lines = reader.lines
-        result.line_index.append((reader.offsets, reader.counts))
-        groups += [(number, group) for group in reader.groups.values()]
-    result.said = deal(groups, [watch.keep for watch in watches])
+        blocks = sources[number].blocks(block_size or BLOCK, start, stop)
+        return reader.read(blocks if progress is None else _told(blocks, progress), start)
+
+    parts: dict[int, Part] = {}
+    for part in many.parts(sources, read, jobs):
+        if part.source in parts:
+            parts[part.source].join(part)
+        else:
+            parts[part.source] = part
+    result = Scan()
+    for number, source in enumerate(sources):
+        part = parts[number]
+        source.lines = part.lines
+        source.length = max(source.length, part.end)
+        result.line_index.append((part.offsets, part.counts))
+    groups = [(part.source, group) for part in parts.values() for group in part.groups.values()]
+    once = [(part.source, pair, place) for part in parts.values() for pair, place in part.once.items()]
+    result.said = deal(groups, once, [watch.keep for watch in watches])
     return result
+
+
+def _told(blocks: Iterable[Block], progress: Callable[[int], None]) -> Iterator[Block]:
+    for block in blocks:
+        yield block
+        progress(len(block.data))
 
 
 class Literals:
@@ -105,17 +160,16 @@ class Literals:
 
     def _search_for(self, literals: Sequence[bytes]) -> None:
         self._literals = literals
-        self.engine, self._searched, self._outer = engine_for(literals, self._name)
+        self.engine, self._meant = engine_for(literals, self._name)
 
     def wanted(self, line: bytes) -> list[int]:
         """The watches one of whose literals stands in the line."""
         found: set[int] = set()
-        for hit in self.engine.which(line):
-            number = self._searched[hit]
-            found.update(self._users[self._literals[number]])
-            for outer in self._outer.get(number, ()):
-                if self._literals[outer] in line:
-                    found.update(self._users[self._literals[outer]])
+        for word in set(self.engine.which(line)):
+            for number in self._meant[word]:
+                literal = self._literals[number]
+                if literal in line:
+                    found.update(self._users[literal])
         return sorted(found)
 
     def without_idle(self, said: set[int], block: bytes) -> Literals | None:
@@ -125,13 +179,8 @@ class Literals:
         """
         done = said & self._once
         needless = {x for x, users in self._users.items() if done.issuperset(users)}
-        idle = {
-            hit
-            for hit, number in enumerate(self._searched)
-            if self._literals[number] in needless
-            and needless.issuperset(self._literals[outer] for outer in self._outer.get(number, ()))
-        }
-        if sum(hit in idle for hit in self.engine.which(block)) < _WASTED:
+        idle = {w for w, meant in enumerate(self._meant) if needless.issuperset(self._literals[n] for n in meant)}
+        if sum(word in idle for word in self.engine.which(block)) < _WASTED:
             return None
         rest = copy(self)
         rest._search_for([x for x in self._literals if x not in needless])
@@ -191,25 +240,25 @@ class Reader:
         self._remembered = 0
         self._done = 0
         self.groups: dict[tuple[Pair, ...], Group] = {}
-        self.offsets: list[int] = []
-        self.counts: list[int] = []
-        self.lines = 0
+        self.once: dict[Pair, Place] = {}
 
-    def read(self, blocks: Iterable[Block]) -> None:
+    def read(self, blocks: Iterable[Block], start: int = 0) -> Part:
         """Take in all that the blocks say."""
-        block = Block(0, b"\n", 1)
+        part = Part(self._source, start, self.groups, self.once)
+        block = Block(start, b"\n", 1)
         for block in blocks:
-            self.offsets.append(block.offset)
-            self.counts.append(self.lines)
-            self.lines += block.lines
+            part.offsets.append(block.offset)
+            part.counts.append(part.lines)
+            part.lines += block.lines
             if block.open_start or block.open_end:
                 self._take_pieces(block, self._literals.engine.ends(block.data))
             else:
                 self._take(block, self._literals.engine.ends(block.data))
-            if len(self.offsets) % _REVIEW == 0:
+            part.end = block.offset + len(block.data)
+            if len(part.offsets) % _REVIEW == _FIRST_REVIEW:
                 self._spare(block)
-        if not block.data.endswith(b"\n"):
-            self.lines += 1
+        part.lines += not block.data.endswith(b"\n")
+        return part
 
     def _take(self, block: Block, ends: Sequence[int]) -> None:
         """Take in a block of whole lines. For a line whose shape and writer are known it is a few look-ups, and no call."""
@@ -231,7 +280,7 @@ class Reader:
                 if b"\r" in line or len(line) > LONG_LINE:
                     self._take_pieces(block, [end for end in ends if start < end <= stop])
                     continue
-                plan = self._new_plan(line)
+                plan = self._new_plan(line, base + start)
             begin, end, crowd, group, rest = plan
             place = base + start
             if group is not None:
@@ -262,27 +311,28 @@ class Reader:
             until = end + 1 if whole else end
             line = data[start:end]
             if whole:
-                plan = self._plans.get(line.translate(DIGITS)) or self._new_plan(line)
+                plan = self._plans.get(line.translate(DIGITS)) or self._new_plan(line, base + start)
                 if plan.group is not None:
                     plan.group.add(line[plan.start : plan.end], base + start)
                 elif plan.rest is not None:
                     self._add(plan.rest, line, base + start)
             else:
                 wanted = self._literals.wanted(line)
-                group = self._group(self._confirmed(wanted, line, self._peel(self._source, line)))
+                group = self._group(self._confirmed(wanted, line, self._peel(self._source, line)), b"", base + start)
                 if group is not None:
                     group.add(b"", base + start)
         if block.open_end:
             self._done = base + max(limit, until)
 
-    def _new_plan(self, line: bytes) -> Plan:
+    def _new_plan(self, line: bytes, place: int) -> Plan:
         """Confirm the first line of a shape."""
         shape = line.translate(DIGITS)
         wanted = self._literals.wanted(line + b"\n")
         touchy = [w for w in wanted if self._watches[w].digits]
         text = self._peel(self._source, line)
-        group = self._group(self._confirmed([w for w in wanted if not self._watches[w].digits], line, text))
-        start, end, _start2, end2 = span = self._label.span(line)
+        start, end, start2, end2 = span = self._label.span(line)
+        said = self._confirmed([w for w in wanted if not self._watches[w].digits], line, text)
+        group = self._group(said, line[start:end] + line[start2:end2], place)
         unclear = any(literal in shape for literal in self._literals.unshapely)
         if touchy or unclear:
             tail = text.encode()
@@ -302,12 +352,12 @@ class Reader:
         """Count a line for which it takes more than its shape."""
         group = rest.group
         if rest.exact is not None:
-            group = self._by_text(rest, line)
+            group = self._by_text(rest, line, place)
         if group is not None:
             start, end, start2, end2 = rest.label
             group.add(line[start:end] + line[start2:end2], place)
 
-    def _by_text(self, rest: Rest, line: bytes) -> Group | None:
+    def _by_text(self, rest: Rest, line: bytes, place: int) -> Group | None:
         """What a line says in which digits matter."""
         exact = rest.exact
         assert exact is not None
@@ -319,7 +369,9 @@ class Reader:
             touchy = [w for w in self._literals.wanted(line + b"\n") if self._watches[w].digits]
         text = tail.decode("utf-8", "replace") if rest.text >= 0 else self._peel(self._source, line)
         pairs = self._confirmed(touchy, line, text)
-        group = self._group(sorted({*pairs, *(rest.group.pairs if rest.group else ())}))
+        start, end, start2, end2 = rest.label
+        label = line[start:end] + line[start2:end2]
+        group = self._group(sorted({*pairs, *(rest.group.pairs if rest.group else ())}), label, place)
         if len(exact) < _MOST_TEXTS:
             exact[tail] = group
         return group
@@ -332,8 +384,7 @@ class Reader:
 
     def _spare(self, block: Block) -> None:
         """Stop looking for what was found and stands in every other line: version lines, paths in stack traces."""
-        said = {watch for pairs in self.groups for watch, _ in pairs}
-        rest = self._literals.without_idle(said, block.data)
+        rest = self._literals.without_idle({watch for watch, _ in self.once}, block.data)
         if rest is not None:
             self._literals = rest
             self._plans.clear()
@@ -341,10 +392,14 @@ class Reader:
     def _confirmed(self, watches: Iterable[int], line: bytes, text: str) -> list[Pair]:
         return [(w, kind) for w in watches if (kind := self._confirm(w, line, text)) is not None]
 
-    def _group(self, pairs: Sequence[Pair]) -> Group | None:
-        if not pairs:
+    def _group(self, pairs: Sequence[Pair], label: bytes, place: int) -> Group | None:
+        """Those that satisfy the same; what counts once is noted, and makes no difference."""
+        for pair in pairs:
+            if self._watches[pair[0]].once:
+                self.once.setdefault(pair, (label, place))
+        key = tuple(pair for pair in pairs if not self._watches[pair[0]].once)
+        if not key:
             return None
-        key = tuple(pairs)
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = Group(key, max(self._watches[w].keep for w, _ in key))

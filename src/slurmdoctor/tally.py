@@ -190,13 +190,20 @@ class Said:
         return tuple(sorted({*firsts, *bursts, *recents}))
 
 
-def deal(groups: Iterable[tuple[int, Group]], keep: Sequence[int]) -> list[Said]:
-    """Deal (source, group)s out to their watches, in the order of watch and kind. `keep` is each watch's own."""
+def deal(
+    groups: Iterable[tuple[int, Group]], once: Iterable[tuple[int, Pair, tuple[bytes, int]]], keep: Sequence[int]
+) -> list[Said]:
+    """Deal (source, group)s out to their watches, in the order of watch and kind. `keep` is each watch's own.
+
+    `once` are (source, pair, (label, place)) of what counts once in a source.
+    """
     found: dict[Pair, list[dict[Writer, list[Entry]]]] = {}
     for source, group in groups:
         writers = {(source, label): [entry] for label, entry in group.labels.items()}
         for pair in group.pairs:
             found.setdefault(pair, []).append(writers)
+    for source, pair, (label, place) in once:
+        found.setdefault(pair, []).append({(source, label): [[1, 0, place, [place], [place], [place]]]})
     result = []
     for (watch, kind), parts in sorted(found.items(), key=itemgetter(0)):
         writers = parts[0]

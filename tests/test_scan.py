@@ -1,0 +1,190 @@
+"""The fast scan says what a slow one says, that tries every rule on every line: however a log is cut, and by however many."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from benchmarks.logs import KINDS, STYLES, pieces
+
+from slurmdoctor import events, many, origins, scan, sources
+from slurmdoctor.knowledge import folders, load
+from slurmdoctor.labels import labeller
+from slurmdoctor.lines import Lines
+from slurmdoctor.model import Knowledge
+from slurmdoctor.pipeline import learn
+from slurmdoctor.scan import Scan, Watch
+from slurmdoctor.sources import Source, open_sources
+from slurmdoctor.tally import Group, deal
+
+FIXTURES = sorted(path for path in (Path(__file__).parent / "fixtures").iterdir() if (path / "truth.yaml").is_file())
+ENGINES = ("hyperscan", "")
+
+
+@dataclass
+class Job:
+    """What the scan is asked, for one job's logs."""
+
+    knowledge: Knowledge
+    traits: list[origins.Traits]
+    watches: list[Watch]
+    served: list[object]
+
+    def peel(self, source: int, line: bytes) -> str:
+        return origins.peel(line.decode("utf-8", "replace"), self.knowledge.formats, self.traits[source])[1]
+
+    def scan(self, logs: Sequence[Source], block: int | None = None, engine: str | None = None, jobs: int = 1) -> Scan:
+        labellers = [labeller(t.locked, t.label_is_node) for t in self.traits]
+        confirm = events.confirmer(self.served)
+        return scan.scan(logs, self.watches, self.peel, confirm, labellers, block, engine, jobs)
+
+    def slow_scan(self, logs: Sequence[Path]) -> Scan:
+        """Every watch on every line, in the plainest way."""
+        confirm = events.confirmer(self.served)
+        groups: list[tuple[int, Group]] = []
+        once = []
+        for number, path in enumerate(logs):
+            label = labeller(self.traits[number].locked, self.traits[number].label_is_node)
+            here: dict[tuple[tuple[int, str], ...], Group] = {}
+            seen: set[tuple[int, str]] = set()
+            for place, line in _lines(path.read_bytes()):
+                wanted = [w for w, watch in enumerate(self.watches) if any(x in line + b"\n" for x in watch.literals)]
+                if not wanted:
+                    continue
+                text = self.peel(number, line)
+                pairs = [(w, kind) for w in wanted if (kind := confirm(w, line, text)) is not None]
+                for pair in pairs:
+                    if self.watches[pair[0]].once and pair not in seen:
+                        seen.add(pair)
+                        once.append((number, pair, (label(line), place)))
+                key = tuple(pair for pair in pairs if not self.watches[pair[0]].once)
+                if key:
+                    keep = max(self.watches[w].keep for w, _ in key)
+                    here.setdefault(key, Group(key, keep)).add(label(line), place)
+            groups += [(number, group) for group in here.values()]
+        return Scan(deal(groups, once, [watch.keep for watch in self.watches]))
+
+
+def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """(offset, line); a carriage return ends one too, for a terminal shows what follows in its place."""
+    at = 0
+    for line in data.split(b"\n"):
+        begin = at
+        for shown in line.split(b"\r"):
+            yield begin, shown
+            begin += len(shown) + 1
+        at += len(line) + 1
+
+
+def _job(logs: Sequence[Path]) -> tuple[Job, list[Source]]:
+    knowledge = load(folders())
+    opened = open_sources([str(log) for log in logs])
+    return Job(knowledge, learn(opened, knowledge), *events.watches(knowledge)), opened
+
+
+def _told(found: Scan) -> list[object]:
+    """All that a scan's user may ask."""
+    return [
+        (said.watch, said.kind, said.count, [said.sighting(writer) for writer in said.by_first()],
+         said.by_first(5), said.by_last_burst(5))
+        for said in found.said
+    ]  # fmt: skip
+
+
+def _events(job: Job, opened: Sequence[Source], found: Scan) -> object:
+    lines = Lines(opened, found, job.knowledge.formats, job.traits)
+    result = events.assemble(found, lines, job.served, job.knowledge)
+    return [(e.cause, e.rule, e.role, e.origin, e.order, e.count, e.captures, e.others) for e in result.events]
+
+
+def _plain(path: Path) -> bool:
+    """Text whose lines are not so long that only their words' surroundings are read."""
+    data = path.read_bytes()
+    return b"\0" not in data[:4096] and max(map(len, data.split(b"\n"))) < scan.LONG_LINE
+
+
+@pytest.mark.parametrize("case", FIXTURES, ids=lambda path: path.name)
+def test_it_finds_in_a_fixture_what_the_slow_scan_finds(case: Path) -> None:
+    logs = [Path(name) for name in sources.files_of(str(case))]
+    logs = [log for log in logs if log.suffix not in (".gz", ".xz", ".zst", ".bz2") and _plain(log)]
+    if not logs:
+        pytest.skip("compressed, or of long lines")
+    job, opened = _job(logs)
+    slow = job.slow_scan(logs)
+    known = None
+    for block in (1, 64, 1000, 65536):
+        fast = job.scan(opened, block, random.Random(f"{case.name} {block}").choice(ENGINES))
+        assert _told(fast) == _told(slow)
+        slow.line_index = fast.line_index
+        assert _events(job, opened, fast) == (known := known or _events(job, opened, slow))
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_finds_in_generated_logs_what_the_slow_scan_finds(kind: str, style: str, tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_bytes(b"".join(pieces(kind, 60_000, style, ranks=20)))
+    job, opened = _job([log])
+    slow = _told(job.slow_scan([log]))
+    for block in (1, 20_001):
+        assert _told(job.scan(opened, block)) == slow
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(many, "WORTH", 1000)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_processes_find_what_one_finds(kind: str, tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_bytes(b"".join(pieces(kind, 3_000_000, ranks=300)))
+    job, opened = _job([log])
+    one = job.scan(opened, 50_000)
+    told, lines, index = _told(one), opened[0].lines, one.line_index
+    for jobs in (2, 3, 7):
+        several = job.scan(opened, 50_000, jobs=jobs)
+        assert _told(several) == told
+        assert opened[0].lines == lines
+        at = several.line_index[0][0][-1]
+        assert several.lines_before(0, at)[1] == log.read_bytes()[:at].count(b"\n")
+    assert index
+
+
+@pytest.mark.usefixtures("small")
+def test_many_processes_share_many_files(tmp_path: Path) -> None:
+    logs = []
+    for rank in range(9):
+        logs.append(tmp_path / f"rank{rank}.log")
+        logs[-1].write_bytes(b"" if rank == 4 else b"".join(pieces("noisy", 40_000 * (rank + 1), ranks=3, seed=rank)))
+    job, opened = _job(logs)
+    one = _told(job.scan(opened))
+    assert all(_told(job.scan(opened, jobs=jobs)) == one for jobs in (2, 4, 16))
+
+
+@pytest.mark.usefixtures("small")
+def test_a_helper_that_dies_is_made_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "job.log"
+    log.write_bytes(b"".join(pieces("noisy", 200_000)))
+    job, opened = _job([log])
+    one = _told(job.scan(opened))
+    monkeypatch.setattr(many, "_packed", lambda part: 1 / 0)
+    assert _told(job.scan(opened, jobs=3)) == one
+
+
+def test_long_lines_are_read_around_their_words_however_they_are_cut(tmp_path: Path) -> None:
+    word = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+    filler = b"0.123456, " * 1_000_000
+    log = tmp_path / "job.log"
+    log.write_bytes(b"start\n" + filler + b"\r" + word + b"\r" + filler[:5_000_000] + b"\nend\n" + word + b"\n")
+    job, opened = _job([log])
+    told = None
+    for block in (10_000, 300_001, 524_288, 8_000_000):
+        found = job.scan(opened, block)
+        oom = [s for s in found.said if job.watches[s.watch].id == "cuda-oom/torch"]
+        assert [s.count for s in oom] == [2]
+        assert _told(found) == (told := told or _told(found))
