@@ -18,6 +18,8 @@ from slurmdoctor.timeline import TICK, Timeline
 
 _STRUCK = ("killed", "host-oom", "segfault", "bus-error", "cuda-error", "gpu-fault", "data-worker", "exit-code")
 """What the process says, or is said of it, that the system struck."""
+_SUMMED_UP = frozenset({"container", "slurm-step"})
+"""Their cascades sum up the same process's failure: no other process is behind them."""
 _MOST_MISSING = 0.5
 
 
@@ -35,7 +37,8 @@ def name_first(
         finding.how = "Slurm or a person ended the whole job, not one rank"
         finding.origin = Origin(node=root.main.origin.node, time=root.main.origin.time, dated=root.main.origin.dated)
         return
-    if root.report is None and (root.main.role == "cascade" or root.cause in WAITS):
+    victim = root.main.role == "cascade" and root.cause not in _SUMMED_UP
+    if root.report is None and (victim or root.cause in WAITS):
         _name_missing_peer(finding, root, timeline, maps, lines)
         return
     origin = maps.place(root.main.origin, root.main.hit.source)
@@ -58,7 +61,17 @@ def name_first(
             finding.how = (
                 f"the watchdog that quotes the error says [Rank {rank}], and no other process group is to be seen"
             )
-    finding.origin = origin
+    finding.origin = _where_it_ended(origin, root, timeline, maps, lines)
+
+
+def _where_it_ended(origin: Origin, root: Incident, timeline: Timeline, maps: RankMaps, lines: Lines) -> Origin:
+    """The node by the witness of the rank's end: what an earlier job in the same file said of this rank is not its place."""
+    after = (r for r in timeline.reports if lines.order(r.line.source, r.line.offset) > root.main.order and r.node)
+    report = next((r for r in after if origin.rank is not None and origin.rank in ranks_of(r, maps)), None)
+    if report is None or report.node is None or origin.node is None:
+        return origin
+    same = report.node.partition(".")[0] == origin.node.partition(".")[0]
+    return origin if same else replace(origin, node=report.node)
 
 
 def _tell_how(

@@ -79,7 +79,9 @@ def _main(part: Sequence[Event]) -> Event:
     if first.role == "cascade":
         same_chain = [e for e in part if e.role in ("root", "confirmation") and e.cause not in GENERIC]
         before = [e for e in part if e.cause == "python-error" and e.order < first.order and e.group != first.group]
-        return same_chain[0] if same_chain else before[0] if before else first
+        # on one line, as in a paste that lost its line ends, no order is to be seen
+        beside = [e for e in part if e.role == "either" and e.order == first.order and e.cause not in GENERIC]
+        return next(iter((*same_chain, *before, *beside)), first)
     if first.role == "either":
         telling = [e for e in part if e.role == "root" and e.cause not in GENERIC]
         return telling[0] if telling else first

@@ -30,6 +30,8 @@ def choose_root(
         [i for i in incidents if i.cause == "sigterm"],
         [i for i in incidents if i.cause == "exit-code"],
     ]
+    # srun ends a step when one of its tasks has failed
+    tiers[2] = [i for i in tiers[2] if i.main.rule != "cancelled/step" or not _told_before(tiers[3], i)]
     roots, eithers, victims, *_ = tiers
     silent = [i for i in tiers[3] if i.main.origin.rank is not None]
     if not roots and victims and silent and not eithers and any(v.main.origin.rank is not None for v in victims):
@@ -54,6 +56,11 @@ def choose_root(
         finding.reasons.append(
             f"{', '.join(told)} only on ranks that had waited in vain for another one before: a consequence"
         )
+
+
+def _told_before(endings: Sequence[Incident], other: Incident) -> bool:
+    place = other.main.hit.source
+    return any(i.main.hit.source == place and i.main.order < other.main.order for i in endings)
 
 
 def _after_their_own_wait(incidents: Sequence[Incident], timeline: Timeline) -> set[int]:

@@ -17,8 +17,6 @@ _FRAME = regex.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (
 _EXCEPTION = regex.compile(
     r"^[ `>|]{0,8}(?P<class>(?:[A-Za-z_]\w*\.)*(?P<name>[A-Za-z_]\w*))(?:\([\w.]+\))?(?::\s?(?P<text>.*)|\s*)$"
 )
-_TWICE = regex.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception))\1+(?=: )")
-"""Processes that write into one terminal at once: `RuntimeErrorRuntimeError: ...`."""
 _NAMED_LIKE_ONE = regex.compile(
     r"(?:Error|Exception|Interrupt|Exit|Iteration|Failure|Timeout|Warning|Unavailable|Refused|Group|Invalid\w*|NotFound|Corrupt\w*)$"
 )
@@ -118,8 +116,8 @@ def assemble(lines: Lines, header: Line) -> Traceback:
 
 
 def undecorated(text: str) -> str:
-    """The line without an exception group's tree, a quote mark or a paste's backtick before it, and its class but once."""
-    return _TWICE.sub(r"\1", _DECORATION.sub("", text).lstrip(" `>"))
+    """The line without an exception group's tree, a quote mark or a paste's backtick before it."""
+    return _DECORATION.sub("", text).lstrip(" `>")
 
 
 def exception_of(text: str, strict: bool = True) -> tuple[str, str] | None:
