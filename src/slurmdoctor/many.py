@@ -57,11 +57,20 @@ def parts(sources: Sequence[Source], read: Callable[[int, int, int | None], Part
             helper.end()
 
 
+def processes(sources: Sequence[Source], jobs: int) -> int:
+    """How many processes it takes, if it may be so many."""
+    return max(1, min(jobs, MOST, sum(_sizes(sources)) // WORTH))
+
+
+def _sizes(sources: Sequence[Source]) -> list[int]:
+    return [(source.size or 0) if source.divisible else 0 for source in sources]
+
+
 def _shares(sources: Sequence[Source], jobs: int) -> list[list[Stretch]]:
     """The stretches that each process reads, about as many bytes each. Pipes and compressed logs are read by the first."""
-    sizes = [(source.size or 0) if source.divisible else 0 for source in sources]
+    sizes = _sizes(sources)
     total = sum(sizes)
-    jobs = max(1, min(jobs, MOST, total // WORTH))
+    jobs = processes(sources, jobs)
     shares: list[list[Stretch]] = [[] for _ in range(jobs)]
     done = 0
     for number, source in enumerate(sources):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from slurmdoctor.slurm import witness
 from slurmdoctor.slurm.jobinfo import JobInfo
 from slurmdoctor.sources import Source, Text, open_sources
 
+Progress = Callable[[int, "int | None"], None]
+"""(bytes read since the last call, bytes to read in all where that is known)."""
 SAMPLE = 96 * 1024
 """Bytes at a log's head, and as many spread over it, from which its labels are learnt."""
 _QUOTED = "  │ ".encode()
@@ -34,20 +36,23 @@ def diagnose(
     redact: str = "default",
     record: JobInfo | None = None,
     script: Script | None = None,
+    jobs: int = 1,
+    progress: Progress | None = None,
 ) -> Diagnosis:
     """Say what broke a job, from what it left.
 
     `job` is a log's text (a str or bytes with a line end in it, or that names no file), a path, or several paths
     (files, folders, globs, `-`), or opened sources. `rules` are folders of site rules, `exit_status` is the job's own
     where it is known, and `redact` is `default`, `strict` or `off`. `record` is what Slurm knows of the job, `script`
-    its batch script. Raises UserError for input that cannot be read and for broken rule files.
+    its batch script. Large logs are read by `jobs` processes at once; `progress` is told the bytes read and their
+    number, where that is known. Raises UserError for input that cannot be read and for broken rule files.
     """
     from slurmdoctor.redact import Redactor
 
     knowledge = load(folders(map(Path, rules)))
     sources, pasted = paste.unwrap(_sources(job))
     try:
-        found = examine(sources, knowledge, exit_status, record, script)
+        found = examine(sources, knowledge, exit_status, record, script, jobs, progress)
     finally:
         for source in sources:
             source.close()
@@ -62,6 +67,8 @@ def examine(
     exit_status: int | None = None,
     record: JobInfo | None = None,
     script: Script | None = None,
+    jobs: int = 1,
+    progress: Progress | None = None,
 ) -> Diagnosis:
     """The verdict on opened sources."""
     traits = learn(sources, knowledge)
@@ -76,7 +83,7 @@ def examine(
         return None if line.startswith(_QUOTED) else confirm(watch, line, text)
 
     labellers = [labeller(t.locked, t.label_is_node) for t in traits]
-    seen = scan(sources, watches, text_of, say, labellers)
+    seen = scan(sources, watches, text_of, say, labellers, jobs=jobs, progress=_counter(sources, progress))
     lines = Lines(sources, seen, knowledge.formats, traits)
     assembled = events.assemble(seen, lines, served, knowledge)
     story = timeline.build(assembled, lines, knowledge.signals)
@@ -93,6 +100,14 @@ def examine(
     found = verdict.compose(finding, story, assembled, facts, lines, knowledge)
     found = witness.attest(found, record) if record is not None else found
     return sharpen.sharpen(found, script) if script is not None else found
+
+
+def _counter(sources: Sequence[Source], progress: Progress | None) -> Callable[[int], None] | None:
+    if progress is None:
+        return None
+    sizes = [source.size for source in sources]
+    total = None if None in sizes else sum(size or 0 for size in sizes)
+    return lambda read: progress(read, total)
 
 
 def learn(sources: Sequence[Source], knowledge: Knowledge) -> list[origins.Traits]:

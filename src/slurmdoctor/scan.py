@@ -111,14 +111,15 @@ def scan(
 ) -> Scan:
     """Read every source front to back once, in so many processes where there is enough to read.
 
-    `progress` is told the number of bytes of each block that was read.
+    `progress` is told how many bytes were read, again and again; what other processes read is estimated.
     """
     literals = Literals(watches, engine)
+    processes = many.processes(sources, jobs)
 
     def read(number: int, start: int, stop: int | None) -> Part:
         reader = Reader(literals, watches, peel, confirm, labellers[number], number)
         blocks = sources[number].blocks(block_size or BLOCK, start, stop)
-        return reader.read(blocks if progress is None else _told(blocks, progress), start)
+        return reader.read(blocks if progress is None else _told(blocks, progress, processes), start)
 
     parts: dict[int, Part] = {}
     for part in many.parts(sources, read, jobs):
@@ -138,10 +139,10 @@ def scan(
     return result
 
 
-def _told(blocks: Iterable[Block], progress: Callable[[int], None]) -> Iterator[Block]:
+def _told(blocks: Iterable[Block], progress: Callable[[int], None], processes: int) -> Iterator[Block]:
     for block in blocks:
         yield block
-        progress(len(block.data))
+        progress(len(block.data) * processes)
 
 
 class Literals:

@@ -36,8 +36,17 @@ class _Lazy(click.Group):
         return command
 
 
+def _version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from slurmdoctor.engine import description
+
+        click.echo(f"slurmdoctor {__version__} (search: {description()})")
+        context.exit()
+
+
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, "-V", "--version", prog_name="slurmdoctor")
+@click.option("-V", "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version,
+              help="Show the version, and what searches the logs.")  # fmt: skip
 def cli() -> None:
     """Find the rank that broke a training job, and why, from what the job left behind."""
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from slurmdoctor.model import Diagnosis
 from slurmdoctor.report.terminal import look
+
+if TYPE_CHECKING:
+    from slurmdoctor.sources import Source
 
 FORMATS = ("text", "json", "markdown", "slack")
 _STATUS = {"no-failure": 0, "unknown": 0, "failed": 1}
@@ -45,6 +50,12 @@ _STATUS = {"no-failure": 0, "unknown": 0, "failed": 1}
 @click.option("--if-failed", is_flag=True, help="Print nothing where no failure is found.")
 @click.option("--beside-log", is_flag=True, help="Write to slurmdoctor-JOBID.txt beside the job's log (with --job).")
 @click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    metavar="N",
+    help="Read large logs in N processes; otherwise in one a core, and in four at most.",
+)
+@click.option(
     "--exit-code", is_flag=True, help="Exit 1 for a failure with its cause, 3 for one whose cause is not known."
 )
 def diagnose(
@@ -61,25 +72,33 @@ def diagnose(
     no_redact: bool,
     if_failed: bool,
     beside_log: bool,
+    jobs: int | None,
     exit_code: bool,
 ) -> None:
     """Say which rank failed first, why, what the exit code means, and what to do.
 
     PATH is what the job left: log files, folders, globs, or - for standard input. Several are one job.
     """  # fmt: skip
-    from slurmdoctor.pipeline import diagnose as run
+    from slurmdoctor.cli.progress import Bar
+    from slurmdoctor.many import usual_jobs
+    from slurmdoctor.pipeline import diagnose as read
+
+    def run(logs: Sequence[str | Source], **more: Any) -> Diagnosis:
+        with Bar() as bar:
+            how = {"rules": rules, "exit_status": exit_status, "redact": mode, "jobs": jobs or usual_jobs()}
+            return read(logs, **how, **more, progress=bar.told)  # type: ignore[arg-type]
 
     mode = "off" if no_redact else redact
     if job_id or slurm_info or script:
         from slurmdoctor.slurm.job import gather
 
         job = gather(list(paths), job_id=job_id, slurm_info=slurm_info, script=script, exit_status=exit_status)
-        found = run(job.logs, rules=rules, exit_status=exit_status, redact=mode, record=job.record, script=job.script)
+        found = run(job.logs, record=job.record, script=job.script)
         if beside_log and not (if_failed and found.verdict != "failed"):
             job.write_beside_log(_render(found, form, context, ranks, plain=True))
             return
     else:
-        found = run(list(paths) or ["-"], rules=rules, exit_status=exit_status, redact=mode)
+        found = run(list(paths) or ["-"])
     if not (if_failed and found.verdict != "failed"):
         click.echo(_render(found, form, context, ranks), nl=False)
         sys.stdout.flush()
