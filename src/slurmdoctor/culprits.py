@@ -17,6 +17,8 @@ from slurmdoctor.model import Event
 from slurmdoctor.timeline import Timeline
 
 _LOOK_AROUND = 256 * 1024
+_NOISE = ("rror", "[c10d]", "ProcessGroup", "[PG ", "Traceback", "  File ")
+"""What a rank prints of its end, or of the others' silence, does not tell what it did meanwhile."""
 _LATE = 3.0
 """Seconds after the first time-outs in which those who lose their peers by them have said so."""
 
@@ -141,7 +143,7 @@ def lines_of_rank(rank: int, event: Event, lines: Lines) -> list[Line]:
         end = data.find(b"\n", at)
         end = len(data) if end < 0 else end
         line = lines.at(source, start + at) if end - at < 2000 else None
-        if line is not None and line.origin.rank == rank and "rror" not in line.text and "[c10d]" not in line.text:
+        if line is not None and line.origin.rank == rank and not any(noise in line.raw for noise in _NOISE):
             found.append(line)
         at = end + 1
     return found

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from slurmdoctor import clock, steps
+from slurmdoctor import attempts, clock, steps
 from slurmdoctor.collectives import Work
 from slurmdoctor.events import Assembled, Mark
 from slurmdoctor.lines import Lines
@@ -32,8 +31,8 @@ class Timeline:
     events: tuple[Event, ...] = ()
     reports: tuple[Report, ...] = ()
     works: tuple[Work, ...] = ()
-    earlier: tuple[Event, ...] = ()
-    """Events of earlier attempts."""
+    earlier: tuple[Timeline, ...] = ()
+    """The attempts that failed before, oldest first."""
     attempts: int = 1
     order: Order = "unknown"
     finished: Mark | None = None
@@ -51,7 +50,6 @@ class Timeline:
 def build(assembled: Assembled, lines: Lines, signals: Sequence[Signal]) -> Timeline:
     """Cut into attempts, mark what was survived, and order what is left."""
     progress = steps.find(assembled.events, lines, signals)
-    cuts = _cuts(assembled, lines, progress)
     finished = next((m for m in reversed(assembled.marks) if m.signal.kind == "finished"), None)
     course = Course(progress)
     marks: dict[int, list[Mark]] = {}
@@ -60,21 +58,40 @@ def build(assembled: Assembled, lines: Lines, signals: Sequence[Signal]) -> Time
             marks.setdefault(mark.line.source, []).append(mark)
     events = clock.date(assembled.events, lines, clock.Clock(lines))
     events = [replace(e, survived=_survived(e, marks.get(e.hit.source, ()), lines, course)) for e in events]
-    last, attempts = _last_failed(events, assembled.reports, cuts, lines)
-    low, high = last
-    here = [e for e in events if low <= e.order < high]
-    reports = [r for r in assembled.reports if low <= lines.order(r.line.source, r.line.offset) < high]
-    order, keys = _ordered(here)
-    return Timeline(
-        events=tuple(sorted(here, key=lambda e: keys[e.order])),
-        reports=tuple(reports),
-        works=tuple(w for w in assembled.works if low <= w.order < high),
-        earlier=tuple(e for e in events if e.order < low),
-        attempts=attempts,
-        order=order,
+    went_on = sorted([p.order for p in progress] + [m.order for m in assembled.marks if m.signal.kind == "survived"])
+    tries = attempts.find(events, assembled, lines, progress)
+    story = _part(tries.last, events, assembled, lines)
+    return replace(
+        story,
+        earlier=tuple(_part(span, _within(span, events, went_on), assembled, lines) for span in tries.earlier),
+        attempts=tries.count,
         finished=finished,
         last_progress=progress[-1] if progress else None,
         progress=tuple(progress),
+    )
+
+
+def _within(span: attempts.Span, events: Sequence[Event], went_on: Sequence[int]) -> list[Event]:
+    """An earlier attempt's events: what only another attempt went on after was not survived."""
+    found = []
+    for event in events:
+        if span[0] <= event.order < span[1]:
+            after = bisect_left(went_on, event.order)
+            here = after < len(went_on) and went_on[after] < span[1]
+            found.append(replace(event, survived=event.survived and here))
+    return found
+
+
+def _part(span: attempts.Span, events: Sequence[Event], assembled: Assembled, lines: Lines) -> Timeline:
+    """One attempt's events in order, and what the witnesses say of it."""
+    low, high = span
+    here = [e for e in events if low <= e.order < high]
+    order, keys = _ordered(here)
+    return Timeline(
+        events=tuple(sorted(here, key=lambda e: keys[e.order])),
+        reports=tuple(r for r in assembled.reports if low <= lines.order(r.line.source, r.line.offset) < high),
+        works=tuple(w for w in assembled.works if low <= w.order < high),
+        order=order,
         keys=keys,
     )
 
@@ -94,53 +111,6 @@ def _survived(event: Event, marks: Sequence[Mark], lines: Lines, course: Course)
         if marks[after].line.offset in near:
             return True
     return course.went_on(event, line.label)
-
-
-# ── attempts ─────────────────────────────────────────────────────────────────────────────────
-
-
-def _cuts(assembled: Assembled, lines: Lines, progress: Sequence[Progress]) -> list[int]:
-    """Positions at which a new attempt begins."""
-    cuts = {m.order for m in assembled.marks if m.signal.kind == "attempt"}
-    agents: dict[tuple[int, bytes, int | None], list[int]] = {}
-    for report in assembled.reports:
-        if report.witness == "torchelastic agent":
-            who = (report.line.source, report.line.label, report.line.origin.pid)
-            agents.setdefault(who, []).append(lines.order(report.line.source, report.line.offset))
-    tables = [lines.order(r.line.source, r.line.offset) for r in assembled.reports if r.witness == "torchelastic table"]
-    for places in agents.values():
-        # an agent that prints its table has given up: what comes after it is another agent's
-        cuts.update(a + 1 for a, b in itertools.pairwise(places) if not any(a < t < b for t in tables))
-        went_on = [p.order for p in progress] + [m.order for m in assembled.marks if m.signal.kind == "finished"]
-        if any(order > places[-1] for order in went_on) and len(agents) == 1:
-            cuts.add(places[-1] + 1)
-    for event in assembled.events:
-        if event.cause == "preempted" and "REQUEUE" in event.hit.text and any(p.order > event.order for p in progress):
-            cuts.add(event.order + 1)
-    return sorted(cuts)
-
-
-def _last_failed(
-    events: Sequence[Event], reports: Sequence[Report], cuts: Sequence[int], lines: Lines
-) -> tuple[tuple[int, int], int]:
-    """The span of the last attempt in which anything happened, and the number of attempts."""
-    edges = [0, *cuts, 1 << 62]
-    spans = [(a, b) for a, b in itertools.pairwise(edges) if b > a]
-    places = [lines.order(r.line.source, r.line.offset) for r in reports]
-    if any(r.death.code == 0 for r in reports):
-        places = places or []
-    total = sum(s.length for s in lines.sources)
-    for low, high in reversed(spans):
-        if any(low <= e.order < high and e.role != "hint" for e in events) or any(low <= p < high for p in places):
-            if high < 1 << 62 and _went_on(high, total, events):
-                return (high, 1 << 62), len(spans)
-            return (low, high), len(spans)
-    return spans[-1], len(spans)
-
-
-def _went_on(cut: int, total: int, events: Sequence[Event]) -> bool:
-    """Whether a later attempt ran at all: then the failure before it was survived."""
-    return total - cut > 200
 
 
 # ── order ────────────────────────────────────────────────────────────────────────────────────

@@ -34,6 +34,8 @@ _ENDED_BY_SLURM = ("time-limit", "cancelled")
 def settle(finding: Finding, story: Timeline, assembled: Assembled, lines: Lines) -> dict[str, Any]:
     """Sharpen the finding by how the job stood when it ended, and return what that adds to the facts."""
     told = {**_attempts(story, assembled), **_memory(story, lines)}
+    if finding.earlier:
+        told["earlier"] = [dict(one) for one in finding.earlier]
     if finding.root is not None and finding.root.main.hit.text.strip().startswith(_DUMPS):
         _show_stack(finding, finding.root, lines)
     if finding.cause in _ENDED_BY_SLURM:
