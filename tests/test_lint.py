@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,13 @@ def test_a_seeded_mistake_is_found_on_its_line(path: Path) -> None:
     found = lint(parse(path.read_text()))
     assert [f"{m.check}:{m.line}" for m in found if m.level != "note"] == EXPECTED[path.stem].split()
     assert wrong(found)
+
+
+def test_a_note_is_nothing_wrong() -> None:
+    script = parse((HERE / "notes" / "gloo-on-the-management-net.sbatch").read_text())
+    found = lint(script)
+    assert [f"{m.check}:{m.line}" for m in found] == ["gloo-interface-missing:14"]
+    assert not wrong(found)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.id)
@@ -121,6 +129,32 @@ def test_step_outputs() -> None:
 @given(st.text(alphabet=st.sampled_from(list("srun bash-c\"'`$(){}<>|&;\\\n#=SBATCH%_12")), max_size=80))
 def test_no_text_breaks_it(text: str) -> None:
     lint(parse(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\0" * 99,
+        bytes(range(256)).decode("latin1") * 40,
+        "(" * 3000,
+        "$(" * 2000,
+        "if true; then " * 1000,
+        "bash -c '" * 999,
+        "A=x\n" + 'A="$A$A"\n' * 40 + 'srun bash -c "$A"\n',
+        "A='" + 'bash -c "$A"; ' * 300 + '\'\nsrun bash -c "$A"\n',
+        "#SBATCH -N 2 --gpus-per-node=8\nsrun python a.py --tp 0 --ep 0 --etp 0 --micro-batch-size 0 --global-batch-size 5",
+        "#SBATCH -n 4 --ntasks-per-node=0 --gpus=0\nsrun python a.py",
+        "#SBATCH -N ² --ntasks-per-node=٣\nexport MASTER_PORT=²\nsrun python a.py --tp ² --master-port ²",
+        "#SBATCH -N " + "9" * 5000 + "\nsrun python a.py --tp " + "9" * 5000,
+        "srun python a.py\n" * 3000,
+    ],
+    ids=lambda t: repr(t[:24]),
+)
+def test_no_size_and_no_number_breaks_it(text: str) -> None:
+    start = time.monotonic()
+    lint(parse(text))
+    assert time.monotonic() - start < 30
 
 
 # ── sharpening a diagnosis ───────────────────────────────────────────────────────────────────

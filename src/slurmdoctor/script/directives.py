@@ -136,8 +136,13 @@ def program_at(words: Sequence[str]) -> int:
 
 def number(value: str | None) -> int | None:
     """`8`, `gpu:8`, `gpu:h100:8`, `2-4` (at least 2)."""
-    found = re.search(r"(?:^|:)(\d+)(?:-\d+)?(?:\(.*\))?$", value or "")
+    found = re.search(r"(?:^|:)([0-9]{1,9})(?:-\d+)?(?:\(.*\))?$", value or "")
     return int(found[1]) if found else None
+
+
+def whole(text: str | None) -> int | None:
+    """A number as programs take it, of a size that means anything."""
+    return int(text) if text and re.fullmatch("[0-9]{1,9}", text) else None
 
 
 def gpus(directives: Sequence[Directive]) -> tuple[int | None, Directive | None]:

@@ -51,7 +51,7 @@ def complete(seen: Plan, script: Script) -> Plan:
     facts = seen.facts
     if facts.get("signal"):
         facts["signal_handled"] = traps_signal(script, facts["signal"])
-    sizes = {name: facts[name] if isinstance(facts.get(name), int) else 1 for name in ("tp", "pp", "cp", "ep")}
+    sizes = {name: _size(facts.get(name)) or 1 for name in ("tp", "pp", "cp", "ep")}
     told = any(isinstance(facts.get(name), int) for name in sizes)
     for name, value in sizes.items():
         if told and (name not in facts or isinstance(facts[name], int)):
@@ -61,8 +61,8 @@ def complete(seen: Plan, script: Script) -> Plan:
             facts["etp"] = sizes["tp"]
         ranks = sizes["tp"] * sizes["pp"] * sizes["cp"]
         facts["model_ranks"] = ranks
-        if isinstance(facts["etp"], int):
-            facts["expert_ranks"] = facts["etp"] * sizes["ep"] * sizes["pp"]
+        if expert_tensor := _size(facts["etp"]):
+            facts["expert_ranks"] = expert_tensor * sizes["ep"] * sizes["pp"]
         if isinstance(facts.get("world"), int) and facts["world"] % ranks == 0:
             facts["data_parallel"] = facts["world"] // ranks
         for name in ("tp", "pp", "cp", "ep"):
@@ -74,6 +74,10 @@ def complete(seen: Plan, script: Script) -> Plan:
     facts["megatron_path"] = bool(re.search(r"PYTHONPATH=\S*Megatron-LM", script.text)) or None
     facts["clears_experiments"] = bool(re.search(r"\brm\s+-\w*r\w*\s+\S*nemo_experiments", script.text)) or None
     return seen
+
+
+def _size(value: Any) -> int | None:
+    return value if isinstance(value, int) and value > 0 else None
 
 
 def _mistake(check: Check, line: int, names: Mapping[str, Any], lines: Sequence[str]) -> list[Mistake]:

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 DEEPEST = 4
 """Strings within strings: deeper ones are left as they are."""
+LONGEST = 1024 * 1024
+"""Characters; no script is longer, and what is left of it is not read."""
+LONGEST_VALUE = 64 * 1024
+"""Characters; a variable that outgrows them is not known any longer."""
+MOST_COMMANDS = 50_000
+"""So many, and no string is taken apart any more."""
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 PER_TASK = frozenset(
     {
@@ -41,6 +47,7 @@ _SET = {"e": "errexit", "u": "nounset", "x": "xtrace"}
 
 def parse(text: str, name: str = "script") -> Script:
     """The script, taken apart. Lines that are no bash stand in `broken`; everything else is read all the same."""
+    text = text[:LONGEST]
     directives, ignored, shell = read_directives(text)
     walk = _Walk(values={k: _Value(v, True) for k, v in slurm_variables(directives).items()})
     walk.broken += walk.source(text, 1, 0)
@@ -209,7 +216,7 @@ class _Walk:
         in_step = any(Command((Word(w.text),), 0).name == "srun" for w in words[:2])
         if in_step:
             self.early += [pair for w in words for pair in w.early]
-        if self.depth < DEEPEST:
+        if self.depth < DEEPEST and len(self.commands) < MOST_COMMANDS:
             before, self.parent = self.parent, command
             for at in range(1, len(words)):
                 option = words[at - 1].text
@@ -258,6 +265,8 @@ class _Walk:
                     early=old.early + value.early,
                     line=old.line,
                 )
+        if len(value.text) > LONGEST_VALUE:
+            value = _Value(raw[:LONGEST_VALUE], False, line)
         if self.depth == 0:
             self.values[name] = value
         quoted = value_node is not None and value_node.type == "string"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slurmdoctor.script.directives import gpus, number, options, program_at
+from slurmdoctor.script.directives import gpus, number, options, program_at, whole
 from slurmdoctor.script.model import Command, Directive, Script
 from slurmdoctor.slurm.jobinfo import seconds, size
 
@@ -107,10 +107,16 @@ def step_outputs(script: Script) -> list[str]:
 
 
 def _steps(script: Script) -> Iterator[_Step]:
+    nested: dict[int, list[Command]] = {}
+    for command in script.commands:
+        outer = command.parent
+        while outer is not None:
+            nested.setdefault(id(outer), []).append(command)
+            outer = outer.parent
     for command in script.commands:
         words = _argv(command)
         if words and words[0].rpartition("/")[2] == "srun" and command.function is None:
-            inside = tuple(c for c in script.commands if _within(c, command))
+            inside = nested.get(id(command), ())
             at = program_at(words[1:])
             own = _behind(command, words, at + 1)
             yield _Step(command, tuple(options(words[1:], command.line)), (own, *inside))
@@ -135,15 +141,6 @@ def _behind(command: Command, words: Sequence[str], at: int) -> Command:
     return Command(command.words[skipped:], command.line, depth=command.depth, parent=command)
 
 
-def _within(command: Command, outer: Command) -> bool:
-    parent = command.parent
-    while parent is not None:
-        if parent is outer:
-            return True
-        parent = parent.parent
-    return False
-
-
 def _launcher(words: Sequence[str]) -> tuple[str | None, int]:
     """The launcher that these words call, and where it stands."""
     for at, word in enumerate(words):
@@ -158,7 +155,7 @@ def _launcher(words: Sequence[str]) -> tuple[str | None, int]:
 
 
 def _trains(step: _Step) -> bool:
-    return any(_launcher(_argv(c))[0] or any(_PYTHON.search(w) for w in _argv(c)[:6]) for c in step.runs)
+    return any(_is_work(_argv(c)) for c in step.runs)
 
 
 def _main(steps: Sequence[_Step]) -> _Step | None:
@@ -200,7 +197,7 @@ def _from_directives(result: Plan, script: Script) -> None:
         parts = re.fullmatch(r"(?:([BR]+):)?(?:SIG)?([A-Za-z]+\d?|\d+)(?:@(\d+))?", found.value)
         if parts:
             result.put("signal", parts[2].upper(), found.line)
-            result.put("signal_seconds", int(parts[3] or 60), found.line)
+            result.put("signal_seconds", whole(parts[3] or "60"), found.line)
             result.put("signal_batch", "B" in (parts[1] or ""), found.line)
     if script.directives:
         result.put("batch", True, script.directives[0].line)
@@ -217,11 +214,11 @@ def _from_exports(result: Plan, script: Script, known: Mapping[str, Any]) -> Non
         if name in _CACHES and local.search(one.likely):
             result.put(f"local_{name}", one.likely, one.line)
     for one in script.assignments:
-        if one.name == "MASTER_PORT" and one.value and one.value.isdigit():
-            result.put("fixed_port", int(one.value), one.line)
+        if one.name == "MASTER_PORT":
+            result.put("fixed_port", whole(one.value), one.line)
     connections = result.facts.get("set_CUDA_DEVICE_MAX_CONNECTIONS")
-    if isinstance(connections, str) and connections.isdigit():
-        result.put("max_connections", int(connections), result.lines["set_CUDA_DEVICE_MAX_CONNECTIONS"])
+    if isinstance(connections, str):
+        result.put("max_connections", whole(connections), result.lines["set_CUDA_DEVICE_MAX_CONNECTIONS"])
 
 
 def _from_main(result: Plan, script: Script, main: _Step, known: Mapping[str, Any]) -> None:
@@ -296,15 +293,16 @@ def _from_arguments(result: Plan, command: Command, known: Mapping[str, Any]) ->
     local = re.compile(known.get("node_local", r"^/tmp"))
     for name, value, line, sure in _arguments(command):
         if name in names and value is not None:
-            result.put(names[name], int(value) if value.isdigit() else value, line)
+            told = whole(value)
+            result.put(names[name], value if told is None else told, line)
         if name in switches and (value or "true").lower() not in ("false", "0", "none"):
             result.put(switches[name], True, line)
         if name in known.get("kept", ()) and value and local.search(value):
             result.add("kept_locally", line, what=f"--{name}" if "." not in name else name, path=value)
-        if name in ("master-port", "main-process-port") and sure and value and value.isdigit():
-            result.put("fixed_port", int(value), line)
-        if name == "rdzv-endpoint" and value and (port := re.search(r":(\d+)$", value)) and int(port[1]) > 0:
-            result.put("fixed_port", int(port[1]), line)
+        if name in ("master-port", "main-process-port") and sure:
+            result.put("fixed_port", whole(value), line)
+        if name == "rdzv-endpoint" and value:
+            result.put("fixed_port", whole(value.rpartition(":")[2]) or None, line)
 
 
 def _arguments(command: Command) -> Iterator[tuple[str, str | None, int, bool]]:
@@ -325,7 +323,7 @@ def _arguments(command: Command) -> Iterator[tuple[str, str | None, int, bool]]:
 def _sizes(result: Plan) -> None:
     facts = result.facts
     nodes = facts.get("nodes")
-    if nodes is None and isinstance(facts.get("tasks"), int) and isinstance(facts.get("tasks_per_node"), int):
+    if nodes is None and isinstance(facts.get("tasks"), int) and facts.get("tasks_per_node"):
         nodes = max(1, facts["tasks"] // facts["tasks_per_node"])
         result.put("nodes", nodes, result.lines.get("tasks"))
     if "tasks_per_node" not in facts and isinstance(facts.get("tasks"), int) and nodes:
@@ -358,8 +356,12 @@ def _lists(result: Plan, script: Script, steps: Sequence[_Step], main: _Step | N
         result.add("ignored", given.line, option=f"--{given.name}")
     for name, line in dict.fromkeys(script.early):
         result.add("early", line, name=name)
+    empty = _placeholders(script)
+    for line, name in empty.items():
+        result.add("placeholders", line, name=name)
     for line in script.broken:
-        result.add("broken", line)
+        if line not in empty:
+            result.add("broken", line)
     for one in script.assignments:
         if re.fullmatch(
             r"(?:LOG|CKPT|CHECKPOINT|OUT|OUTPUT|SAVE|RESULTS?)_?(?:DIR|PATH|FOLDER)|VIRTUAL_ENV|UV_PROJECT_ENVIRONMENT",
@@ -380,9 +382,25 @@ def _lists(result: Plan, script: Script, steps: Sequence[_Step], main: _Step | N
             result.add("pinned", pinned.line, node=pinned.value)
 
 
+def _placeholders(script: Script) -> dict[int, str]:
+    """`<YOUR_ACCOUNT>`: what a template leaves to be filled in, by line."""
+    found: dict[int, str] = {}
+    for number_, line in enumerate(script.text.splitlines(), 1):
+        if line.startswith("#SBATCH") or not line.lstrip().startswith("#"):
+            told = re.search(r"<(?:[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|(?:your|YOUR|Your)[-_ ][\w -]{2,40})>", line)
+            if told:
+                found[number_] = told[0]
+    return found
+
+
+def _is_work(words: Sequence[str]) -> bool:
+    return bool(_launcher(words)[0]) or any(_PYTHON.search(w) for w in words[:6])
+
+
 def _background(result: Plan, script: Script) -> None:
     """Processes that the script leaves behind: not steps that it waits for."""
     cleaned = any("EXIT" in signals for _, signals, _ in script.traps)
+    waits = [c.line for c in script.commands if c.depth == 0 and c.name == "wait"]
     left = next((c for c in script.commands if c.depth == 0 and c.name == "exec" and len(c.words) > 1), None)
     stops = [
         c.line
@@ -394,7 +412,9 @@ def _background(result: Plan, script: Script) -> None:
         if not command.background or command.depth > 0 or cleaned or not words or words[0].rpartition("/")[2] == "srun":
             continue
         killed = any(line > command.line for line in stops) and left is None and "errexit" not in script.options
-        if not killed:
+        # runs side by side that the script waits for are its work, not its helpers
+        works = _is_work(words) and any(line >= command.line for line in waits)
+        if not killed and not works:
             result.add(
                 "background", command.line, name=command.name, never="yes" if left is not None and stops else None
             )
@@ -435,6 +455,8 @@ def _endings(result: Plan, script: Script, main: _Step | None) -> None:
         not replaced
         and not behind
         and real
+        and not command.background
+        and not _is_work(_argv(real[-1]))
         and "errexit" not in script.options
         and not told
         and "||" not in script.text

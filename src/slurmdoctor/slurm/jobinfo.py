@@ -508,7 +508,7 @@ def _plain(text: str | None) -> str | None:
 
 
 def _number(text: str | None) -> int | None:
-    found = re.match(r"\d+", text or "")
+    found = re.match(r"\d{1,15}", text or "")
     return int(found[0]) if found else None
 
 

@@ -191,8 +191,11 @@ def _state_speaks(finding: Finding, story: Timeline, job: JobInfo, state: str, s
         _out_of_time(finding, story, job, state, step)
         return
     who = f"step {step.id}" if step else "the job"
-    said = f"Slurm calls {who} {state}{_by_whom(step.cancelled_by if step else job.cancelled_by, job)}"
-    said = said if cause == "cancelled" else f"Slurm calls {who} {state}"
+    said = f"Slurm calls {who} {state}"
+    if cause == "cancelled":
+        said += _by_whom(step.cancelled_by if step else job.cancelled_by, job)
+    elif cause == "preempted" and job.state != state:
+        said = f"Slurm preempted the job, and calls it {job.state}"
     root = finding.root
     if finding.verdict == "failed" and finding.cause == cause:
         finding.reasons.append(said)
@@ -529,6 +532,8 @@ def _quote(job: JobInfo) -> Quote | None:
     """The line of Slurm's record that says how the job, or its step, ended."""
     if job.state in RUNNING | WAITING:
         return None
+    if job.preempted_at is not None and job.state in FAILED and "preempt" in job.quotes:
+        return job.quotes["preempt"]
     worst = next((s for s in reversed(job.work_steps) if s.failed), None)
     if worst is not None and worst.quote is not None and job.state in ("COMPLETED", "FAILED", None):
         return worst.quote
