@@ -111,6 +111,7 @@ def test_every_page_keeps_to_the_width(width: int) -> None:
 
 def test_a_rule_leads_to_its_cause() -> None:
     assert find("tape/loader", KNOWN) is TAPE
+    assert find("tape/traceback", KNOWN) is TAPE, "a reader of the program's own is no rule, and shown like one"
 
 
 @pytest.mark.parametrize(

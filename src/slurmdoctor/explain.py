@@ -28,6 +28,10 @@ RETRIES = {
 }
 
 
+_READERS = frozenset("traceback last-words launcher srun slurm slurmstepd torchelastic deepspeed mpirun kernel".split())
+"""What a verdict names as a rule where the program itself read the line."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     text: str
@@ -51,6 +55,9 @@ def find(name: str, known: Knowledge) -> Cause:
     for rule in known.rules:
         if rule.id == name:
             return known.causes[rule.cause]
+    cause, _, reader = name.rpartition("/")
+    if reader in _READERS and cause in known.causes:
+        return known.causes[cause]
     if guess := nearest(name, [*known.causes, *(rule.id for rule in known.rules)]):
         raise UserError(f"there is no cause `{name}`", f"did you mean `{guess}`?")
     words = name.lower().replace("-", " ")
