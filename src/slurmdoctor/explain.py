@@ -28,7 +28,20 @@ RETRIES = {
 }
 
 
-_READERS = frozenset("traceback last-words launcher srun slurm slurmstepd torchelastic deepspeed mpirun kernel".split())
+_READERS = frozenset(
+    [
+        "traceback",
+        "last-words",
+        "launcher",
+        "srun",
+        "slurm",
+        "slurmstepd",
+        "torchelastic",
+        "deepspeed",
+        "mpirun",
+        "kernel",
+    ]
+)
 """What a verdict names as a rule where the program itself read the line."""
 
 
