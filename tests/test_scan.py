@@ -17,6 +17,7 @@ from slurmdoctor.lines import Lines
 from slurmdoctor.model import Knowledge
 from slurmdoctor.pipeline import learn
 from slurmdoctor.scan import Scan, Watch
+from slurmdoctor.shapes import digits_matter
 from slurmdoctor.sources import Source, open_sources
 from slurmdoctor.tally import Group, deal
 
@@ -188,3 +189,26 @@ def test_long_lines_are_read_around_their_words_however_they_are_cut(tmp_path: P
         oom = [s for s in found.said if job.watches[s.watch].id == "cuda-oom/torch"]
         assert [s.count for s in oom] == [2]
         assert _told(found) == (told := told or _told(found))
+
+
+def test_no_format_minds_digits() -> None:
+    """One that did would make every line its own shape, and a scan of gigabytes fifty times as slow."""
+    knowledge = load(folders())
+    assert [form.id for form in knowledge.formats if digits_matter(form.pattern)] == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matter"),
+    [
+        (r"rank (?P<rank>\d+) failed", False),
+        (r"exit code [0-9]{1,3}\b", False),
+        (r"exit code 137", True),
+        (r"error [1-9]", True),
+        (r"((?:[A-Z][a-z]+)+Error)\1", False),
+        (r"(?P<a>\d+) = (?P=a)", True),
+        (r"(\w+) = \1", True),
+        (r"(a)?(?(1)b|c)", True),
+    ],
+)
+def test_it_knows_whether_digits_matter(pattern: str, matter: bool) -> None:
+    assert digits_matter(pattern) is matter

@@ -15,8 +15,13 @@ _NO_DIGITS_MEANT = re.compile(
 )
 
 
+_SAME_AGAIN = re.compile(r"\(\?P=\w+\)|\\[1-9]")
+_MAY_TAKE_DIGITS = re.compile(r"\\[dwS]|(?<!\\)\.|\[\^|0-9")
+
+
 def digits_matter(pattern: str) -> bool:
     """Whether a pattern may take one line and refuse another that differs in its digits only."""
-    if "(?P=" in pattern or "(?(" in pattern:
+    if "(?(" in pattern or (_SAME_AGAIN.search(pattern) and _MAY_TAKE_DIGITS.search(pattern)):
         return True
+    pattern = _SAME_AGAIN.sub("", pattern)
     return re.search(r"[0-9]", _NO_DIGITS_MEANT.sub("", pattern)) is not None
