@@ -38,8 +38,8 @@ class Engine:
     """A stretch of bytes -> the numbers of the words in it."""
 
 
-def engine_for(literals: Sequence[bytes], name: str | None = None) -> tuple[Engine, list[list[int]]]:
-    """(the engine, for each word that it searches for the numbers of the literals that may stand there).
+def engine_for(literals: Sequence[bytes], name: str | None = None) -> tuple[Engine, list[bytes], list[list[int]]]:
+    """(the engine, the words that it searches for, for each of them the numbers of the literals that may stand there).
 
     Searched are the beginnings of literals, cut where they are rarest in usual text; what contains another one is found
     with it, and is not searched for. So a literal may be in a line only if one of its words is; whoever gets a word
@@ -55,8 +55,16 @@ def engine_for(literals: Sequence[bytes], name: str | None = None) -> tuple[Engi
         found = _Hyperscan(words, database)
         if found.fresh and len(literals) > _FEW:
             usercache.put(f"{key}.literals", marshal.dumps((words, meant, found.database_bytes())))
-        return found, meant
-    return (_Ahocorasick(words) if name == "ahocorasick_rs" and words else _Portable(words)), meant
+        return found, words, meant
+    return engine_of(words, name), words, meant
+
+
+def engine_of(words: Sequence[bytes], name: str | None = None) -> Engine:
+    """A search for these words."""
+    name = available() if name is None else name
+    if name == "hyperscan" and words:
+        return _Hyperscan(words, b"")
+    return _Ahocorasick(words) if name == "ahocorasick_rs" and words else _Portable(words)
 
 
 _VERSION = b"words 1"

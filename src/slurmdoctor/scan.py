@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from slurmdoctor import many
-from slurmdoctor.engine import engine_for
+from slurmdoctor.engine import engine_for, engine_of
 from slurmdoctor.labels import Labeller, Span
 from slurmdoctor.shapes import DIGITS
 from slurmdoctor.sources import BLOCK, Block, Source
@@ -157,11 +157,8 @@ class Literals:
         self._name = engine
         # which of these a line holds is not to be told from its shape
         self.unshapely = {x.translate(DIGITS) for x in self._users if x.translate(DIGITS) != x or b"0" in x}
-        self._search_for(list(self._users))
-
-    def _search_for(self, literals: Sequence[bytes]) -> None:
-        self._literals = literals
-        self.engine, self._meant = engine_for(literals, self._name)
+        self._literals = list(self._users)
+        self.engine, self._words, self._meant = engine_for(self._literals, engine)
 
     def wanted(self, line: bytes) -> list[int]:
         """The watches one of whose literals stands in the line."""
@@ -184,7 +181,9 @@ class Literals:
         if sum(word in idle for word in self.engine.which(block)) < _WASTED:
             return None
         rest = copy(self)
-        rest._search_for([x for x in self._literals if x not in needless])
+        kept = [word for word in range(len(self._words)) if word not in idle]
+        rest._words, rest._meant = [self._words[w] for w in kept], [self._meant[w] for w in kept]
+        rest.engine = engine_of(rest._words, self._name)
         return rest
 
 

@@ -184,7 +184,9 @@ class Said:
         if keep == 1:
             return (firsts[0],)
         if self.crowded:
-            return tuple(sorted({firsts[0], max(e[BURST_FIRST] for e in entries)}))
+            again = max(e[BURST_FIRST] for e in entries)
+            near = (again >> STRETCH) <= (firsts[0] >> STRETCH) + 1  # the same again, in other words
+            return (firsts[0],) if near else (firsts[0], again)
         bursts = [place for e in entries for place in e[BURSTS][:keep]]
         recents = sorted(place for e in entries for place in e[RECENTS])[-keep:]
         return tuple(sorted({*firsts, *bursts, *recents}))
