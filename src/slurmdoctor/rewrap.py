@@ -180,6 +180,7 @@ _NARROW, _WIDE = 60, 240
 
 _USUAL = frozenset({72, 76, 78, 79, 80, 100, 110, 120, 128, 132, 140, 150, 160, 180, 200, 240})
 """Widths that terminals and mails have: believed on less evidence."""
+_HALF = re.compile(r" ?[a-z0-9_]| [A-Z]|[:.,/=_-]\w")
 _PAIRS = (("(", ")"), ("[", "]"), ("<", ">"))
 _TAIL = re.compile(r"[^\s'\"()\[\]<>]*[/._:=-][^\s'\"()\[\]<>]*[A-Za-z0-9_]$")
 
@@ -191,7 +192,7 @@ def _torn(before: str, after: str) -> bool:
     if any(before.count(quote) % 2 and after.count(quote) % 2 for quote in "\"'"):
         return True
     # one blank and a word: no program begins a line so; or a path or a number that goes on
-    return re.match(r" [a-z]", after) is not None or (
+    return re.match(r" [A-Za-z]", after) is not None or (
         _TAIL.search(before) is not None and re.match(r"[\w.-]*[/._:=-]", after) is not None
     )
 
@@ -212,7 +213,7 @@ def joined(rows: Sequence[Row]) -> list[Row] | None:
         return _FRESH.match(line) is not None or any(label.match(line) for label in labels)
 
     score = halves = torn = runs = 0
-    shapes = set()
+    shapes: set[str] = set()
     for n in full:
         before, after = rows[n][1], rows[n + 1][1]
         if fresh(after):
@@ -222,7 +223,7 @@ def joined(rows: Sequence[Row]) -> list[Row] | None:
         runs += bool(shapes) and n - 1 in full and shape not in shapes
         shapes.add(shape)
         # cut within a word, or behind its blank: a line of its own rarely begins with the second half of one
-        half = (before[-1].isalnum() or before[-1] in " _,") and re.match(r" ?[a-z0-9_]", after) is not None
+        half = _HALF.match(after) is not None and (before[-1].isalnum() or before[-1] in " _," or after[0] == " ")
         halves += half and fresh(before)
         torn += _torn(before, after)
         score += 2 if half else 1

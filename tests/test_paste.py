@@ -1,0 +1,156 @@
+"""A paste gives the same cause as the log that it was made of; a log that is no paste is never touched.
+
+`python tests/wrap_pastes.py` measures all cases in all ways; here each way meets some of them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import wrap_pastes
+from slurmdoctor import diagnose
+from slurmdoctor.paste import LIMIT, undo
+from slurmdoctor.rewrap import joined
+from wrap_pastes import FIXTURES, WAYS, cause, logs, tail
+
+EACH = 10
+"""Cases a way."""
+SHARE = 0.97
+HARSH = {"one-line-glued"}
+"""Not even a blank is left where a line ended: then nobody can tell everything."""
+
+
+@cache
+def small() -> list[tuple[str, str, list[str]]]:
+    return [case for case in logs(FIXTURES) if len(case[1]) < 48 * 1024]
+
+
+@cache
+def plain_cause(text: str) -> str | None:
+    return cause(text)
+
+
+def lost(way: str) -> tuple[list[str], int]:
+    """The cases whose cause another wrapping changes, and how many were tried; each way takes other cases."""
+    every = small()
+    step = max(1, len(every) // EACH)
+    begin = (sorted([*WAYS, "tail"]).index(way)) % step
+    chosen = every[begin::step]
+    wrong = []
+    for name, text, evidence in chosen:
+        got = cause(tail(text, evidence) if way == "tail" else WAYS[way](text))
+        if got != plain_cause(text):
+            wrong.append(f"{name}: {plain_cause(text)} became {got}")
+    return wrong, len(chosen)
+
+
+@pytest.mark.parametrize("way", sorted({*WAYS, "tail"} - HARSH))
+def test_the_same_cause_as_unwrapped(way: str) -> None:
+    wrong, tried = lost(way)
+    assert len(wrong) <= max(1, (1 - SHARE) * tried), wrong
+
+
+def test_no_line_end_and_no_blank_left() -> None:
+    wrong, tried = lost("one-line-glued")
+    assert len(wrong) <= 0.2 * tried, wrong
+
+
+@pytest.mark.parametrize("name", [name for name, _, _ in logs(FIXTURES)])
+def test_a_log_is_not_touched(name: str) -> None:
+    (text,) = [text for case, text, _ in logs(FIXTURES) if case == name]
+    assert undo(text).done == (), undo(text).done
+
+
+LOG = """\
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "/srv/train.py", line 12, in <module>
+[rank0]:     main(args)
+[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB
+srun: error: gpu-02: task 0: Exited with exit code 1"""
+
+WORDS = {
+    "fence": "fences", "fence-unclosed": "fences", "fence-tilde": "fences", "quote": "quotation", "html": "entities",
+    "indent": "indentation", "prompt": "prompts", "cat-n": "line numbers", "less-N": "line numbers", "grep-n": "line numbers",
+    "bat": "line numbers", "slack": "names and times", "discord": "names and times", "irc": "names and times",
+    "wrap-80": "hard-wrapped", "one-line": "line ends", "nbsp": "blanks",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WORDS)
+def test_the_log_is_back_and_the_coverage_says_how(way: str) -> None:
+    undone = undo(WAYS[way](LOG))
+    back = [line for line in undone.text.split("\n") if line.strip()]
+    assert [line.strip() for line in back if "My job" not in line] == [line.strip() for line in LOG.split("\n")]
+    found = diagnose(WAYS[way](LOG) + "\n")
+    assert found.cause is not None
+    assert found.cause.id == "cuda-oom"
+    assert any("read as a paste" in note and WORDS[way] in note for note in found.coverage.notes)
+
+
+def test_lines_keep_the_numbers_of_the_paste() -> None:
+    found = diagnose("My job died:\n\n```\n" + LOG + "\n```\n")
+    assert found.first_failure is not None
+    assert found.first_failure.line == 7
+    found = diagnose(WAYS["wrap-80"](LOG) + "\n")
+    assert found.first_failure is not None
+    assert found.first_failure.text is not None
+    assert found.first_failure.text.endswith("79.11 GiB")
+
+
+def test_no_paste_no_note() -> None:
+    assert not any("paste" in note for note in diagnose(LOG + "\n").coverage.notes)
+
+
+NO_PASTES = {
+    "megatron's own quotation marks": "> building train, validation, and test datasets ...\n> finished\n" + LOG,
+    "srun's labels": "\n".join(f"{n}: step {n}" for n in range(8)),
+    "two short lines": "0: torch.OutOfMemoryError: CUDA out of memory\n1: torch.OutOfMemoryError: CUDA out of memory",
+    "a table": "\n".join(f"{n:5d}  {n * 7:8d}" for n in (3, 9, 4, 12, 40)),
+    "an equal width": "\n".join(f"[rank{n}]: " + "x" * 70 + f" step {n}" for n in range(9)),
+    "sentences of one width": "a" * 79 + ".\nB" + "b" * 78 + ".\nC" + "c" * 78 + ".",
+    "one long line": "x" * 5000,
+    "a small shell script": "set -e\nexport A=1\n" + LOG,
+}
+
+
+@pytest.mark.parametrize("text", NO_PASTES.values(), ids=list(NO_PASTES))
+def test_what_is_no_paste(text: str) -> None:
+    assert undo(text).text == text
+
+
+def test_what_is_longer_than_a_paste_is_a_log() -> None:
+    assert undo("> a\n" * LIMIT).done == ()
+    assert undo("\n" * 30_000).done == ()
+
+
+def test_a_wrap_of_one_line_is_believed_only_where_something_is_torn() -> None:
+    line = "slurmstepd: error: *** STEP 88121.0 ON pool0-00017 CANCELLED AT 2026-01-20T03:11:09 DUE TO TIME LIMIT ***"
+    rows = list(enumerate([line[:80], line[80:]], 1))
+    assert joined(rows) == [(1, line)]
+    assert joined([(1, "w" * 80), (2, "next step")]) is None
+
+
+PIECES = st.sampled_from(
+    ["```", "~~~", "> ", "&lt;", "&amp;", "$ ", "12\t", "  7 ", "10:05 AM", "Ada  ", "[10:05 AM] ", "Traceback (most recent call last):",
+     '  File "a.py", line 3, in f', "KeyError: 'x'", "[rank3]: ", "srun: error: n1: task 3: Killed", "\n", "\n", "\\n", " ", "`", "\r", "\0",
+     "=" * 40, "\u200b", "\u00a0", "“", "<https://a|b>", "0: ", "1: ", "x" * 80]
+)  # fmt: skip
+
+
+@given(st.lists(st.one_of(PIECES, st.text(max_size=12)), max_size=60).map("".join))
+def test_any_text_is_undone_without_a_fall(text: str) -> None:
+    undone = undo(text)
+    if undone.done:
+        assert len(undone.numbers) == len(undone.text.split("\n"))
+        assert all(1 <= n <= text.count("\n") + 1 for n in undone.numbers)
+        assert list(undone.numbers) == sorted(undone.numbers)
+    else:
+        assert undone.text == text
+
+
+def test_every_way_is_measured() -> None:
+    assert len(wrap_pastes.WAYS) >= 35
