@@ -30,6 +30,7 @@ GENERIC = "python-error"
 _MAX_CHAINS = 4000
 FEW = 32
 """Writers of one rule that become events of their own; of the others only their ranks and their lines' number are kept."""
+_FAR_ABOVE = 1024 * 1024
 _PYTHON = ("exception", "traceback")
 _VARIABLE = regex.compile(r"\d+|'[^']*'?|\"[^\"]*\"?|/\S*|0x\w+")
 _GROUP_RANK = regex.compile(r"^\[(?:PG (?:ID )?0(?: PG GUID 0(?:\(default_pg\))?)? )?Rank (\d+)\] ")
@@ -420,13 +421,32 @@ def _placed(event: Event, maps: RankMaps, lines: Lines) -> Event:
     origin = maps.place(event.origin, event.hit.source)
     bound = event.bound
     if origin.time is None:
-        line = lines.at(event.hit.source, event.hit.offset)
-        for above in lines.before(line, 60):
-            if above.origin.time is not None:
-                origin = replace(origin, time=above.origin.time, dated=above.origin.dated)
-                bound = True
-                break
+        above = _stamped_before(lines.at(event.hit.source, event.hit.offset), lines)
+        if above is not None:
+            origin = replace(origin, time=above.origin.time, dated=above.origin.dated)
+            bound = True
     return event if origin == event.origin else replace(event, origin=origin, bound=bound)
+
+
+def _stamped_before(line: Line, lines: Lines) -> Line | None:
+    """The writer's last line with a time; where thousands of ranks write, it stands far above."""
+    for above in lines.before(line, 60):
+        if above.origin.time is not None:
+            return above
+    if not line.label:
+        return None
+    start = max(0, line.offset - _FAR_ABOVE)
+    data = lines.text(line.source, start, line.offset - start)
+    end = len(data)
+    for _ in range(60):
+        found = data.rfind(line.label, 0, end)
+        if found < 0:
+            return None
+        end = data.rfind(b"\n", 0, found) + 1
+        above = lines.at(line.source, start + end)
+        if above.label == line.label and above.origin.time is not None:
+            return above
+    return None
 
 
 def _one_dies_twice(events: Sequence[Event]) -> bool:
