@@ -126,4 +126,7 @@ def _sources(job: str | bytes | os.PathLike[str] | Sequence[str | os.PathLike[st
 
 
 def _names_something(text: str) -> bool:
-    return text == "-" or any(c in text for c in "*?[") or (len(text) < 4096 and Path(text).exists())
+    if not text.strip() or "\0" in text:
+        return False
+    pattern = any(c in text for c in "*?[") and ": " not in text  # `[rank3]: ...` is a line of a log
+    return text == "-" or pattern or (len(text) < 4096 and Path(text).exists())

@@ -10,14 +10,18 @@ from slurmdoctor.knowledge.problems import RuleError
 from slurmdoctor.model import Knowledge
 
 
+_loaded: dict[str, Knowledge] = {}
+"""By what they were read from: rules are loaded once a process. Several threads may load the same at once, to no harm."""
+
+
 def load(folders: Sequence[Path], *, cache: bool = True) -> Knowledge:
     """Everything the folders' rule files say; a RuleError that tells all mistakes where there are any.
 
     The first folder is ours; later ones add to it, override it, or silence parts of it.
     """
     key = kept.key(folders) if cache else None
-    if key and (known := kept.get(key)):
-        return known
+    if key and (known := _loaded.get(key) or kept.get(key)):
+        return _loaded.setdefault(key, known)
     from slurmdoctor.knowledge.read import read  # imports yaml, which a warm cache spares us
 
     shelf = read(folders)
@@ -25,4 +29,5 @@ def load(folders: Sequence[Path], *, cache: bool = True) -> Knowledge:
         raise RuleError(shelf.problems)
     if key:
         kept.put(key, shelf.knowledge)
+        _loaded[key] = shelf.knowledge
     return shelf.knowledge
