@@ -17,6 +17,12 @@ _IF_LOCKED = {
     "bracket-rank": rb"\[\d{1,5}\][: ]",
     "pdsh": rb"[A-Za-z][\w.-]{1,40}: ",
 }
+STAMP = (
+    rb"\[?\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?[ \t]+"
+    rb"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d[ \t]+|\[\d\d:\d\d:\d\d(?:\.\d+)?\][ \t]+"
+)
+"""What a collector (kubectl, docker, moreutils' ts, a script) writes before each line, its label too."""
+_STAMP = re.compile(STAMP).match
 _TAG = re.compile(rb"\[[^\[\]]*\]$")
 
 
@@ -26,11 +32,12 @@ class Labeller:
     Digits decide nothing in it but the label's own: lines of one shape (`shapes`) have their labels at one place.
     """
 
-    def __init__(self, locked: frozenset[str], several: bool) -> None:
+    def __init__(self, locked: frozenset[str], several: bool, stamped: bool) -> None:
         outer = [pattern for name, pattern in _IF_LOCKED.items() if name in locked]
         self._find = re.compile(b"|".join(b"(?:%s)" % p for p in (*_ALWAYS, *outer))).match
         self._find_outer = re.compile(b"|".join(outer)).match if outer else None
         self._several = several
+        self._stamped = stamped
 
     def __call__(self, head: bytes) -> bytes:
         """The head of a line -> its label; empty where there is none."""
@@ -39,21 +46,23 @@ class Labeller:
 
     def span(self, head: bytes) -> Span:
         """Where the label stands."""
-        found = self._find(head, 0, HEAD)
+        stamp = _STAMP(head) if self._stamped else None
+        at = stamp.end() if stamp else 0
+        found = self._find(head, at, HEAD)
         if found is None:
             return 0, 0, 0, 0
         tag = _TAG.search(found[0])
         if tag is None:
-            return 0, found.end(), 0, 0
-        first = self._find_outer(head, 0, HEAD) if self._find_outer else None
+            return at, found.end(), 0, 0
+        first = self._find_outer(head, at, HEAD) if self._find_outer else None
         if first is None:
-            return tag.start(), tag.end(), 0, 0
+            return at + tag.start(), at + tag.end(), 0, 0
         # loggers tag some lines of a writer and not others; only where several ranks share the outer label does the tag tell
         # them apart
-        return (0, first.end(), tag.start(), tag.end()) if self._several else (0, first.end(), 0, 0)
+        return (at, first.end(), at + tag.start(), at + tag.end()) if self._several else (at, first.end(), 0, 0)
 
 
 @lru_cache(maxsize=64)
-def labeller(locked: frozenset[str], several: bool = False) -> Labeller:
+def labeller(locked: frozenset[str], several: bool = False, stamped: bool = False) -> Labeller:
     """The labeller for a source that carries these ambiguous formats; `several` ranks may share an outer label."""
-    return Labeller(locked, several)
+    return Labeller(locked, several, stamped)

@@ -40,7 +40,7 @@ class Lines:
         self._scan = scan
         self._formats = formats
         self.traits = traits
-        self._labellers = [labeller(t.locked, t.label_is_node) for t in traits]
+        self._labellers = [labeller(t.locked, t.label_is_node, t.stamped) for t in traits]
         self._pages: dict[int, tuple[int, bytes]] = {}
         starts, total = [], 0
         for source in sources:

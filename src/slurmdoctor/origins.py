@@ -14,14 +14,19 @@ from typing import Any
 
 import regex
 
+from slurmdoctor.labels import STAMP
 from slurmdoctor.model import LineFormat, Origin
 
 ANSI = regex.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Terminal escape sequences: CSI, OSC, two-character ones (ECMA-48)."""
 _LOST_ESCAPE = regex.compile(r"\[(?:\d{1,2}(?:;\d{1,3})*)m")
 """A colour sequence whose ESC byte was lost on the way (pastes, NUL stripping)."""
-_UNLABELLED = regex.compile(r"\s*$|srun: |slurmstepd|\s*(?:\^|~)+\s*$|={10,}|-{10,}|```|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,:+Z-]*\s*$")
+_UNLABELLED = regex.compile(
+    r"\s*$|srun: |slurmstepd|\s*(?:\^|~)+\s*$|={10,}|-{10,}|```|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,:+Z-]*\s*$"
+)
 _TIME_FORMATS = frozenset({"iso-time", "syslog", "clock"})
+_OF_A_STAMP = frozenset({"time", "dated", "level"})
+_STAMP = regex.compile(rf"^(?:{STAMP.decode()})")
 _MAX_LABELS = 8
 _MOST_BEGINNINGS = 20_000
 ASSUMED_YEAR = 2000
@@ -39,6 +44,8 @@ class Traits:
     label_is_node: bool = False
     """srun's label counts torchrun agents, one a node: it is no rank."""
     year: int = ASSUMED_YEAR
+    stamped: bool = False
+    """A collector's time stamp stands before every line and its label."""
 
 
 @lru_cache(maxsize=256)
@@ -88,8 +95,8 @@ def peel(line: str, formats: Sequence[LineFormat], traits: Traits | None = None)
                 continue
             if form.id == "level-word" and not after_time:
                 continue
-            if form.lock and (found or ranks) and form.id != "container":
-                continue  # ambiguous labels stand first on a line or nowhere
+            if form.lock and form.id != "container" and not _first_on_its_line(traits, found, ranks):
+                continue
             matched = _compiled(form.pattern).match(text)
             if matched is None:
                 continue
@@ -104,6 +111,13 @@ def peel(line: str, formats: Sequence[LineFormat], traits: Traits | None = None)
     if text.startswith("slurmstepd"):
         ranks = []  # its label is the task that printed the line, not the one it speaks of
     return _origin(found, ranks, traits), text
+
+
+def _first_on_its_line(traits: Traits | None, found: Mapping[str, Any], ranks: Sequence[int]) -> bool:
+    """Ambiguous labels are believed there, or right behind a collector's stamp."""
+    if not found and not ranks:
+        return True
+    return traits is not None and traits.stamped and not ranks and not found.keys() - _OF_A_STAMP
 
 
 def _take(form: str, groups: Mapping[str, str | None], found: dict[str, Any], ranks: list[int], traits: Traits) -> None:
@@ -145,6 +159,10 @@ def _origin(found: Mapping[str, Any], ranks: Sequence[int], traits: Traits | Non
 def learn(lines: Iterable[str], formats: Sequence[LineFormat]) -> Traits:
     """What a sample of a source's lines tells of its labels."""
     sample = [text for line in lines if (text := clean(line)) and not _UNLABELLED.match(text)]
+    year = next((y for line in sample if (y := _year(line))), ASSUMED_YEAR)
+    stamped = sum(_STAMP.match(line) is not None for line in sample) >= max(3, 0.9 * len(sample))
+    if stamped:
+        sample = [rest for line in sample if (rest := _STAMP.sub("", line, count=1)) and not _UNLABELLED.match(rest)]
     locked = set()
     for form in formats:
         if not form.lock or not sample:
@@ -156,8 +174,7 @@ def learn(lines: Iterable[str], formats: Sequence[LineFormat]) -> Traits:
         locked.discard("viewer-number")
     if "pdsh" in locked and not _few_hosts(sample, formats):
         locked.discard("pdsh")
-    year = next((y for line in sample if (y := _year(line))), ASSUMED_YEAR)
-    return Traits(frozenset(locked), _outer_is_local(sample), _label_is_node(sample, locked), year)
+    return Traits(frozenset(locked), _outer_is_local(sample), _label_is_node(sample, locked), year, stamped)
 
 
 def merge(traits: Traits, job: Iterable[Traits]) -> Traits:

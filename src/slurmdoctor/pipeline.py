@@ -82,7 +82,7 @@ def examine(
     def say(watch: int, line: bytes, text: str) -> str | None:
         return None if line.startswith(_QUOTED) else confirm(watch, line, text)
 
-    labellers = [labeller(t.locked, t.label_is_node) for t in traits]
+    labellers = [labeller(t.locked, t.label_is_node, t.stamped) for t in traits]
     seen = scan(sources, watches, text_of, say, labellers, jobs=jobs, progress=_counter(sources, progress))
     lines = Lines(sources, seen, knowledge.formats, traits)
     assembled = events.assemble(seen, lines, served, knowledge)

@@ -48,6 +48,7 @@ MPIRUN = (
     b"BAD TERMINATION",
     b"Process name: ",
 )
+HYDRA = (b"RUNNING AT ",)
 HOROVOD = (b" exit with status code ",)
 LIGHTNING = (b"Child process with PID ",)
 TIME = (b"Command exited with non-zero status ", b"Command terminated by signal ")
@@ -64,7 +65,11 @@ _PARENT = regex.compile(
 )
 _MPIRUN = regex.compile(
     r"process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<node>\S+) exited on signal (?P<signal>\d+)"
-    r"|Process name: (?:\[\[\d+,\d+\],(?P<rank>\d+)\]|(?P<rank>\d+)\s*$)"
+    r"|Process name: (?:\[(?:\[\d+,\d+\]|[^\s,\]]+),(?P<rank>\d+)\]|(?P<rank>\d+)\s*$)"
+)
+_HYDRA = regex.compile(r"^=\s+(?:RANK (?P<rank>\d+) )?PID (?P<pid>\d+) RUNNING AT (?P<node>\S+)")
+_HYDRA_END = regex.compile(
+    r"^=?\s*(?:KILLED BY SIGNAL: (?P<signal>\d+)|.*EXIT STRING: .*\(signal (?P<signal>\d+)\)|EXIT (?:STATUS|CODE): (?P<code>\d+))"
 )
 _MPI_CODE = regex.compile(r"Exit code:\s+(\d+)")
 _HOROVOD = regex.compile(r"^Process (?P<rank>\d+) exit with status code (?P<code>\d+)\.")
@@ -165,10 +170,23 @@ def read_mpirun(lines: Lines, line: Line) -> Iterator[Report]:
         )
     elif found:
         # the lines of one message come in any order where a collector stamps them all alike
-        for near in (*lines.after(line, 2), *lines.before(line, 1)):
+        for near in (line, *lines.after(line, 2), *lines.before(line, 1)):
             if code := _MPI_CODE.search(near.text):
                 yield Report(line, "mpirun", from_code(int(code[1])), rank=int(found["rank"]))
                 return
+
+
+def read_hydra(lines: Lines, line: Line) -> Iterator[Report]:
+    """Intel MPI and MPICH: a box that names the process, then its end; MPICH gives a signal's number as a code, and spells it out below."""
+    if not (found := _HYDRA.search(line.text)):
+        return
+    ends = [end for after in lines.after(line, 5) if (end := _HYDRA_END.search(after.text))]
+    if not ends:
+        return
+    end = next((e for e in ends if e["signal"]), ends[0])
+    death = from_code(-int(end["signal"]) if end["signal"] else int(end["code"]))
+    rank = int(found["rank"]) if found["rank"] else None
+    yield Report(line, "mpirun", death, rank=rank, pid=int(found["pid"]), node=found["node"])
 
 
 def read_horovod(lines: Lines, line: Line) -> Iterator[Report]:
@@ -179,7 +197,8 @@ def read_horovod(lines: Lines, line: Line) -> Iterator[Report]:
 def read_lightning(lines: Lines, line: Line) -> Iterator[Report]:
     """Its launcher starts the node's other processes and numbers them by their local rank."""
     if found := _LIGHTNING.search(line.text):
-        local = int(found["local"]) if found["local"] else None
+        # `[rank: 1] ` before it is its own word for the local rank
+        local = int(found["local"]) if found["local"] else line.origin.rank
         yield Report(line, "Lightning launcher", from_code(int(found["code"])), local_rank=local, pid=int(found["pid"]))
 
 
@@ -206,6 +225,6 @@ def from_words_of_signal(name: str) -> Death:
 READERS = {
     "srun": (SRUN, read_srun), "table": (TABLE, read_table), "agent": (AGENT, read_agent), "deepspeed": (DEEPSPEED, read_deepspeed),
     "spawn": (SPAWN, read_spawn), "parent": (PARENT, read_parent), "mpirun": (MPIRUN, read_mpirun), "bash": (BASH, read_bash),
-    "horovod": (HOROVOD, read_horovod), "lightning": (LIGHTNING, read_lightning), "time": (TIME, read_time),
+    "hydra": (HYDRA, read_hydra), "horovod": (HOROVOD, read_horovod), "lightning": (LIGHTNING, read_lightning), "time": (TIME, read_time),
 }  # fmt: skip
 """Name -> (the literals that admit a line, the reader of that line)."""
