@@ -9,7 +9,6 @@ from slurmdoctor.knowledge import cache as kept
 from slurmdoctor.knowledge.problems import RuleError
 from slurmdoctor.model import Knowledge
 
-
 _loaded: dict[str, Knowledge] = {}
 """By what they were read from: rules are loaded once a process. Several threads may load the same at once, to no harm."""
 
