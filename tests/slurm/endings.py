@@ -28,7 +28,8 @@ class Ending:
     tool: str | None = None
     """A program in slurmdoctor's place."""
     seconds: int = 30
-    scancel: bool = False
+    cancels: str | None = None
+    """What scancel ends once it runs: the `job`, its `step`, or the `script` alone."""
     slow: bool = False
 
 
@@ -53,6 +54,31 @@ import os
 if os.environ['SLURM_PROCID'] == '5': raise ValueError('shard 5 holds no samples')
 \""""
 
+TOLD = ("rank 5", "ValueError: shard 5 holds no samples")
+EIGHT = ("-N2", "--ntasks-per-node=4")
+HARD: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
+    (
+        "no-home",
+        "export HOME=/proc/none XDG_CACHE_HOME=/proc/none XDG_CONFIG_HOME=/proc/none TMPDIR=/proc/none",
+        TOLD,
+        EIGHT,
+    ),
+    ("odd-locale", "export LANG=xx_YY.KOI8-R LC_ALL=C PYTHONIOENCODING=ascii", TOLD, EIGHT),
+    ("file-limit", "ulimit -f 8", TOLD, EIGHT),
+    ("odd-shell", "set -u; set -o noclobber -o noglob; shopt -s extglob; IFS=,; umask 777", TOLD, EIGHT),
+    (
+        "odd-python",
+        "export PYTHONHOME=/none PYTHONPATH=/none PYTHONWARNINGS=error LD_LIBRARY_PATH=/none\nexit 5",
+        ("exited with 5",),
+        (),
+    ),
+    ("few-descriptors", "ulimit -n 12\nexit 5", ("exited with 5",), ()),
+    ("no-slurm", "export SLURM_CONF=/none/slurm.conf\nexit 5", ("exited with 5",), ()),
+    ("disk-full", "exec >/dev/full 2>&1", (), ()),
+    ("no-output", "exec >&- 2>&- <&-", (), ()),
+)
+"""Jobs that leave slurmdoctor little to live on: (name, what the script does first, what must be said, options)."""
+
 ENDINGS = (
     Ending(
         "python-error",
@@ -74,7 +100,7 @@ ENDINGS = (
     ),
     Ending("well", "srun -n2 echo fine\nexit 0", options=("-n2",)),
     Ending("well-but-asked", "export SLURMDOCTOR_WHEN=always\nsrun -n2 echo fine", ("no failure",), ("-n2",)),
-    Ending("scancel", "srun sleep 300", ("cancelled",), scancel=True),
+    Ending("scancel", "srun sleep 300", ("cancelled",), cancels="job"),
     Ending("not-found", "train_model --now", ("command-not-found",)),
     Ending("step-not-found", "srun -n2 no_such_program", ("command-not-found",), ("-n2",)),
     Ending("step-refused", "srun -N9 -n9 hostname", ("slurm-step",)),
@@ -87,6 +113,12 @@ ENDINGS = (
     Ending("tool-breaks", "exit 3", tool="echo 'Traceback (most recent call last)' >&2; exit 9"),
     Ending("tool-kills", "exit 3", tool="kill -KILL $$"),
     Ending("hook-off", "export SLURMDOCTOR_HOOK=off\nexit 3"),
+    Ending("cancelled-step", "srun sleep 300", ("cancelled",), cancels="step", options=("-n2",)),
+    Ending("signalled-by-hand", "srun sleep 300", ("ended by a signal",), cancels="script"),
+    *(
+        Ending(f"hard-{name}", f"{setting}\n{PYTHON_ERROR}" if says else f"{setting}\nexit 5", says, options)
+        for name, setting, says, options in HARD
+    ),
     Ending("own-trap", OWN_TRAP, ("own trap saw 4", "exited with 4")),
     Ending("time-limit", STEPS, ("time-limit",), ("--time=1",), slow=True),
     Ending(
@@ -123,11 +155,12 @@ def submit_all(cluster: Cluster, tools: Path) -> dict[str, Run]:
         ids = [cluster.submit(script(ending, tools, footer)) for footer in (True, False)]
         runs[ending.name] = Run(ending, cluster, *ids)
     for run in runs.values():
-        if run.ending.scancel:
+        if run.ending.cancels:
             for job in (run.with_footer, run.without):
                 end = time.monotonic() + 60
                 while cluster.record(job).state != "RUNNING" and time.monotonic() < end:
                     time.sleep(0.3)
                 time.sleep(1.5)
-                cluster.run("scancel", job)
+                how = {"job": [job], "step": [f"{job}.0"], "script": ["--batch", "--signal=TERM", job]}
+                cluster.run("scancel", *how[run.ending.cancels])
     return runs

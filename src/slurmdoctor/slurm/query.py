@@ -94,7 +94,7 @@ def ask(questions: dict[str, Sequence[str]], patience: float) -> Answers:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
-                env={k: v for k, v in os.environ.items() if k not in _FORMATS},
+                env={k: v for k, v in os.environ.items() if k not in _FORMATS and (v or k != "SLURM_CONF")},
             )
         except OSError as error:
             answers.missing.append(f"{program} ({error.strerror})")

@@ -424,6 +424,8 @@ def _take_ending(finding: Finding, job: JobInfo, steps: Sequence[Step], booked: 
     if booked is None:
         return
     who = f"sacct on step {steps[-1].id}" if steps else "Slurm on the job"
+    if not steps and job.exit_status is not None and not job.ended:
+        who = "the script's own status"
     if finding.cause in ("time-limit", "cancelled", "preempted", "node-failure", "hang"):
         return
     if finding.cause == "host-oom":

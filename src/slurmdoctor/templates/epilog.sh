@@ -10,7 +10,7 @@ job=$SLURM_JOB_ID
 (
   sleep 5 # accounting and the last lines of the log come a little later
   # the file is opened with the user's rights, in the user's folder: no link there can fool us
-  exec timeout -k 5 @TIMEOUT@ "${as[@]}" env -i HOME=/ PATH="$PATH" LANG=C.UTF-8 SLURM_CONF="${SLURM_CONF:-}" \
+  exec timeout -k 5 @TIMEOUT@ "${as[@]}" env -i HOME=/ PATH="$PATH" LANG=C.UTF-8 ${SLURM_CONF:+SLURM_CONF="$SLURM_CONF"} \
     @COMMAND@ diagnose --job "$job" --if-failed --beside-log
 ) </dev/null >/dev/null 2>&1 &
 disown
