@@ -10,6 +10,7 @@ from dataclasses import replace
 from slurmdoctor.lines import Lines
 from slurmdoctor.model import Event
 from slurmdoctor.origins import parse_time
+from slurmdoctor.patterns import lazy
 
 _BARE = re.compile(
     rb"^(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
@@ -17,9 +18,7 @@ _BARE = re.compile(
     rb"|[A-Z][a-z]{2} \d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d (?:[AP]M )?[A-Z]{2,5})[ \r]*$",
     re.MULTILINE,
 )
-_WORDS = re.compile(
-    r"(\w{3}) (?:(\w{3}) +(\d+)|(\d+) (\w{3}) (\d{4})) (\d\d:\d\d:\d\d) (?:([AP])M )?[A-Z]+(?: (\d{4}))?"
-)
+_WORDS = lazy(r"(\w{3}) (?:(\w{3}) +(\d+)|(\d+) (\w{3}) (\d{4})) (\d\d:\d\d:\d\d) (?:([AP])M )?[A-Z]+(?: (\d{4}))?")
 _ENDS = 256 * 1024
 """A log with a clock shows it near its beginning or its end."""
 _MOST = 32 * 1024 * 1024

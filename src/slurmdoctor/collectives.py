@@ -11,27 +11,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import regex
-
 from slurmdoctor.exits import ranges
 from slurmdoctor.lines import Line
 from slurmdoctor.model import Confidence
+from slurmdoctor.patterns import lazy
 
 LITERALS = (b"Watchdog caught collective operation timeout", b"last enqueued ", b"Last enqueued ")
 
-_GROUP = regex.compile(
-    r"\[PG (?:ID )?(?P<id>\d+)(?: PG GUID (?P<guid>[^\s(\]]+))?(?:\((?P<name>[^)]*)\))? Rank (?P<rank>\d+)\]"
-)
-_TIMEOUT = regex.compile(
+_GROUP = lazy(r"\[PG (?:ID )?(?P<id>\d+)(?: PG GUID (?P<guid>[^\s(\]]+))?(?:\((?P<name>[^)]*)\))? Rank (?P<rank>\d+)\]")
+_TIMEOUT = lazy(
     r"Watchdog caught collective operation timeout: WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?OpType=(?P<op>\w+)"
     r"(?:, NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+))?(?:, TensorShape=\[(?P<shape>[^\]]*)\])?, Timeout\(ms\)=(?P<timeout>\d+)\)"
     r"(?: ran for (?P<ran>\d+) milliseconds)?"
 )
-_STATUS = regex.compile(
+_STATUS = lazy(
     r"(?P<dump>dump signal)?.{0,300}?(?:[Tt]imeout at NCCL work: |detected by watchdog at work: |at work sequence id: )?(?P<seq>\d+)?"
     r"[^\d]{0,40}[Ll]ast enqueued (?:NCCL )?work: (?P<enqueued>-?\d+), last completed (?:NCCL )?work: (?P<completed>-?\d+)"
 )
-_AT = regex.compile(r"(?:imeout at NCCL work: |detected by watchdog at work: |at work sequence id: )(\d+)")
+_AT = lazy(r"(?:imeout at NCCL work: |detected by watchdog at work: |at work sequence id: )(\d+)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slurmdoctor.events import Assembled
 from slurmdoctor.lines import Lines
 from slurmdoctor.model import Knowledge
+from slurmdoctor.patterns import lazy
 from slurmdoctor.timeline import Timeline
 
-_NUMBER = re.compile(r"-?\d{1,18}")
-_JOB_IN_NAME = re.compile(
-    r"(?:^|/)(?:slurm-(\d+(?:_\d+)?)\.(?:out|err|log)|(\d+)(?:_\d+){1,2}_log\.(?:out|err))(?:\.\w+)?$"
-)
+_NUMBER = lazy(r"-?\d{1,18}")
+_JOB_IN_NAME = lazy(r"(?:^|/)(?:slurm-(\d+(?:_\d+)?)\.(?:out|err|log)|(\d+)(?:_\d+){1,2}_log\.(?:out|err))(?:\.\w+)?$")
 """Slurm's default file name, also an array task's; submitit's `JOB_TASK_log.out`."""
 
 

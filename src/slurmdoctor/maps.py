@@ -7,23 +7,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
-import regex
-
 from slurmdoctor.lines import Line
 from slurmdoctor.model import Origin
+from slurmdoctor.patterns import lazy
 
 if TYPE_CHECKING:
     from slurmdoctor.witnesses import Report
 
-_NCCL_INIT = regex.compile(r"\brank (?P<rank>\d+) nranks (?P<world>\d+) cudaDev (?P<local>\d+)")
-_START = regex.compile(
+_NCCL_INIT = lazy(r"\brank (?P<rank>\d+) nranks (?P<world>\d+) cudaDev (?P<local>\d+)")
+_START = lazy(
     r"(?i)\b(?:on|host(?:name)?|node)[ =:]+(?P<node>[a-z][\w.-]*)\b[^\n]{0,24}?\brank[ =:]+(?P<rank>\d+)(?:\s*(?:of|/)\s*(?P<world>\d+))?"
     r"(?:[^\n]{0,12}\blocal(?:[ _]rank)?[ =:]+(?P<local>\d+))?(?:[^\n]{0,12}\bpid[ =:]+(?P<pid>\d+))?"
 )
-_INIT = regex.compile(
+_INIT = lazy(
     r"(?i)\[?(?:GLOBAL_RANK|global rank)[ =:]+(?P<rank>\d+),? *(?:MEMBER|local[_ ]rank)[ =:]+(?P<local>\d+)(?:/(?P<world>\d+))?"
 )
-_WORLD = regex.compile(r"(?i)\bworld[ _]?size[\"' ]*[=:,]? *(?P<world>\d+)\b")
+_WORLD = lazy(r"(?i)\bworld[ _]?size[\"' ]*[=:,]? *(?P<world>\d+)\b")
 
 
 @dataclass(slots=True)

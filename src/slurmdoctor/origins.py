@@ -9,24 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
-from functools import lru_cache
 from typing import Any
-
-import regex
 
 from slurmdoctor.labels import STAMP
 from slurmdoctor.model import LineFormat, Origin
+from slurmdoctor.patterns import compiled, lazy
 
-ANSI = regex.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+ANSI = lazy(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Terminal escape sequences: CSI, OSC, two-character ones (ECMA-48)."""
-_LOST_ESCAPE = regex.compile(r"\[(?:\d{1,2}(?:;\d{1,3})*)m")
+_LOST_ESCAPE = lazy(r"\[(?:\d{1,2}(?:;\d{1,3})*)m")
 """A colour sequence whose ESC byte was lost on the way (pastes, NUL stripping)."""
-_UNLABELLED = regex.compile(
+_UNLABELLED = lazy(
     r"\s*$|srun: |slurmstepd|\s*(?:\^|~)+\s*$|={10,}|-{10,}|```|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,:+Z-]*\s*$"
 )
 _TIME_FORMATS = frozenset({"iso-time", "syslog", "clock"})
 _OF_A_STAMP = frozenset({"time", "dated", "level"})
-_STAMP = regex.compile(rf"^(?:{STAMP.decode()})")
+_STAMP = lazy(rf"^(?:{STAMP.decode()})")
 _MAX_LABELS = 8
 _MOST_BEGINNINGS = 20_000
 ASSUMED_YEAR = 2000
@@ -48,11 +46,6 @@ class Traits:
     """A collector's time stamp stands before every line and its label."""
 
 
-@lru_cache(maxsize=256)
-def _compiled(pattern: str) -> regex.Pattern[str]:
-    return regex.compile(pattern)
-
-
 _BEGINNINGS: dict[int, tuple[Sequence[LineFormat], dict[str, tuple[LineFormat, ...]]]] = {}
 
 
@@ -63,7 +56,7 @@ def _beginning(head: str, formats: Sequence[LineFormat]) -> tuple[LineFormat, ..
         known = _BEGINNINGS[id(formats)] = (formats, {})
     able = known[1].get(head)
     if able is None:
-        able = tuple(f for f in formats if len(head) < 4 or _compiled(f.pattern).match(head, partial=True))
+        able = tuple(f for f in formats if len(head) < 4 or compiled(f.pattern).match(head, partial=True))
         if len(known[1]) < _MOST_BEGINNINGS:
             known[1][head] = able
     return able
@@ -97,7 +90,7 @@ def peel(line: str, formats: Sequence[LineFormat], traits: Traits | None = None)
                 continue
             if form.lock and form.id != "container" and not _first_on_its_line(traits, found, ranks):
                 continue
-            matched = _compiled(form.pattern).match(text)
+            matched = compiled(form.pattern).match(text)
             if matched is None:
                 continue
             _take(form.id, matched.groupdict(), found, ranks, traits or Traits())
@@ -167,7 +160,7 @@ def learn(lines: Iterable[str], formats: Sequence[LineFormat]) -> Traits:
     for form in formats:
         if not form.lock or not sample:
             continue
-        matched = [m for line in sample if (m := _compiled(form.pattern).match(line))]
+        matched = [m for line in sample if (m := compiled(form.pattern).match(line))]
         if len(matched) >= max(2, form.lock * len(sample)) or (len(sample) <= 2 and len(matched) == len(sample)):
             locked.add(form.id)
     if "srun-label" in locked and "viewer-number" in locked:
@@ -183,10 +176,10 @@ def merge(traits: Traits, job: Iterable[Traits]) -> Traits:
     return replace(traits, year=years[0]) if years else traits
 
 
-_DOUBLE_RANK = regex.compile(r"\[rank(\d+)\]:\[rank(\d+)\]:")
-_INNER_RANK = regex.compile(r"[ ]*(\d{1,5}):[ ](?:\S+ ){0,4}?\[(?:rank(?P<rank>\d+)|default(?P<local>\d+))\]")
-_AGENT = regex.compile(r"[ ]*\d{1,5}: .*(?:torch/distributed/(?:elastic|run)|torch\.distributed\.(?:elastic|run))")
-_YEAR = regex.compile(r"(?<!\d)(20[12]\d)[-/][01]\d[-/][0-3]\d[T _]\d\d:\d\d")
+_DOUBLE_RANK = lazy(r"\[rank(\d+)\]:\[rank(\d+)\]:")
+_INNER_RANK = lazy(r"[ ]*(\d{1,5}):[ ](?:\S+ ){0,4}?\[(?:rank(?P<rank>\d+)|default(?P<local>\d+))\]")
+_AGENT = lazy(r"[ ]*\d{1,5}: .*(?:torch/distributed/(?:elastic|run)|torch\.distributed\.(?:elastic|run))")
+_YEAR = lazy(r"(?<!\d)(20[12]\d)[-/][01]\d[-/][0-3]\d[T _]\d\d:\d\d")
 
 
 def _outer_is_local(sample: Sequence[str]) -> bool:
@@ -209,7 +202,7 @@ def _label_is_node(sample: Sequence[str], locked: set[str]) -> bool:
 
 
 def _few_hosts(sample: Sequence[str], formats: Sequence[LineFormat]) -> bool:
-    pattern = next(_compiled(f.pattern) for f in formats if f.id == "pdsh")
+    pattern = next(compiled(f.pattern) for f in formats if f.id == "pdsh")
     hosts = {m["node"] for line in sample if (m := pattern.match(line))}
     return len(hosts) <= max(2, len(sample) // 3) and all(any(c.isdigit() for c in h) for h in hosts)
 
@@ -221,10 +214,10 @@ def _year(line: str) -> int | None:
 
 # ── time stamps ──────────────────────────────────────────────────────────────────────────────
 
-_ISO = regex.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?")
-_GLOG = regex.compile(r"(\d{1,2})-?(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d+))?")
-_SYSLOG = regex.compile(r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?: (\d{4}))?")
-_CLOCK = regex.compile(r"(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
+_ISO = lazy(r"(\d{4})[-/](\d\d)[-/](\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?")
+_GLOG = lazy(r"(\d{1,2})-?(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d+))?")
+_SYSLOG = lazy(r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?: (\d{4}))?")
+_CLOCK = lazy(r"(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -283,7 +276,7 @@ def format_time(time: float | None, dated: bool = True) -> str | None:
 def of_path(path: str, patterns: Sequence[LineFormat]) -> Mapping[str, str]:
     """What a file's path says of the process that wrote it: rank, local_rank, task, node, attempt."""
     for form in patterns:
-        found = _compiled(form.pattern).search(path)
+        found = compiled(form.pattern).search(path)
         if found is not None:
             return {name: value for name, value in found.groupdict().items() if value is not None}
     return {}

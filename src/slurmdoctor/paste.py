@@ -13,6 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import regex
+
+from slurmdoctor.patterns import lazy
 from slurmdoctor.rewrap import joined, opened
 from slurmdoctor.sources import Source, Text
 
@@ -77,7 +80,7 @@ def unwrap(sources: Sequence[Source]) -> tuple[list[Source], str]:
     return [unwrapped], undone.note
 
 
-def _share(rows: Sequence[Row], pattern: re.Pattern[str]) -> float:
+def _share(rows: Sequence[Row], pattern: regex.Pattern[str]) -> float:
     """How many of the rows that say anything begin as the pattern wants."""
     told = [line for _, line in rows if line.strip()]
     return sum(pattern.match(line) is not None for line in told) / len(told) if told else 0.0
@@ -90,8 +93,8 @@ def _each(rows: Sequence[Row], change: Callable[[str], str]) -> list[Row] | None
 
 # ── characters ───────────────────────────────────────────────────────────────────────────────
 
-_INVISIBLE = re.compile("[\u200b\u200c\u200d\u2060\ufeff]")
-_BLANKS = re.compile("[\u00a0\u2007\u202f]")
+_INVISIBLE = lazy("[\u200b\u200c\u200d\u2060\ufeff]")
+_BLANKS = lazy("[\u00a0\u2007\u202f]")
 _CURLY = str.maketrans("“”„‘’‚", "\"\"\"'''")
 
 
@@ -109,10 +112,10 @@ def characters(rows: Sequence[Row]) -> list[Row] | None:
 
 # ── markup ───────────────────────────────────────────────────────────────────────────────────
 
-_FENCE = re.compile(r"^(\s{0,3})(`{3,}|~{3,})[ \t]*([\w+.-]{0,20})[ \t]*$")
-_OPENS = re.compile(r"^\s{0,3}`{3}(?=[^`\s])")
-_CLOSES = re.compile(r"(?<=[^`\s])`{3,}\s*$")  # tildes stand below a traceback's code
-_PROSE = re.compile(
+_FENCE = lazy(r"^(\s{0,3})(`{3,}|~{3,})[ \t]*([\w+.-]{0,20})[ \t]*$")
+_OPENS = lazy(r"^\s{0,3}`{3}(?=[^`\s])")
+_CLOSES = lazy(r"(?<=[^`\s])`{3,}\s*$")  # tildes stand below a traceback's code
+_PROSE = lazy(
     r"^(?!.*(?i:error|kill|fault|abort|dump|fail|signal|cancel))[A-Za-z][\w',-]* [\w '’,;!?()/-]*[\w?!)][:.?!…]{0,3}$"
 )
 _LANGUAGES = frozenset(
@@ -121,7 +124,7 @@ _LANGUAGES = frozenset(
      "shell", "shell-session", "sql", "stderr", "stdout", "text", "toml", "traceback", "txt", "xml", "yaml", "yml",
      "zsh"}
 )  # fmt: skip
-_GAP = re.compile(r"^\s*(?:\[?(?:\.{3,}|…)\]?|<snip>|\[snip\]|\(snip\)|-{2,} ?(?:snip|8<) ?-{2,})\s*$", re.IGNORECASE)
+_GAP = lazy(r"(?i)^\s*(?:\[?(?:\.{3,}|…)\]?|<snip>|\[snip\]|\(snip\)|-{2,} ?(?:snip|8<) ?-{2,})\s*$")
 
 
 def fences(rows: Sequence[Row]) -> list[Row] | None:
@@ -151,11 +154,11 @@ def fences(rows: Sequence[Row]) -> list[Row] | None:
     return None
 
 
-_QUOTED = re.compile(r"^\s{0,3}>(?: |$|(?=>))")
-_ABOUT_A_LOG = re.compile(
+_QUOTED = lazy(r"^\s{0,3}>(?: |$|(?=>))")
+_ABOUT_A_LOG = lazy(
     r"^\s{0,3}>\s?(?:.{0,40}Traceback \(most recent|.{0,12}\s{2}File \"|\[rank\d|\d+: |srun: |slurmstepd)"
 )
-_QUOTED_ERROR = re.compile(r"^\s{0,3}> ?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S")
+_QUOTED_ERROR = lazy(r"^\s{0,3}> ?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S")
 
 
 def quotes(rows: Sequence[Row]) -> list[Row] | None:
@@ -178,9 +181,9 @@ def quotes(rows: Sequence[Row]) -> list[Row] | None:
     return changed if changed != list(rows) else None
 
 
-_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#0?39|#x27|#34|#x2F);", re.IGNORECASE)
-_LINK = re.compile(r"<(?:(?:https?://|mailto:|tel:)[^|<>\s]+\|([^<>\n]*)|(https?://[^|<>\s]+))>")
-_BREAK = re.compile(r"<br ?/?>\n?|</?(?:pre|code|p|div|span)(?: [^<>]{0,80})?>", re.IGNORECASE)
+_ENTITY = lazy(r"(?i)&(?:lt|gt|amp|quot|apos|nbsp|#0?39|#x27|#34|#x2F);")
+_LINK = lazy(r"<(?:(?:https?://|mailto:|tel:)[^|<>\s]+\|([^<>\n]*)|(https?://[^|<>\s]+))>")
+_BREAK = lazy(r"(?i)<br ?/?>\n?|</?(?:pre|code|p|div|span)(?: [^<>]{0,80})?>")
 
 
 def entities(rows: Sequence[Row]) -> list[Row] | None:
@@ -220,7 +223,7 @@ _DAY = (
 _ON = rf"(?:{_DAY},?(?: at)? )"
 _NAME = r"(?![^\n:]{0,40}(?:Error|Exception|Warning|Interrupt)\b)[^\W\d_][\w.'’()/-]*(?:,? [\w.'’()/-]+){0,4}"
 _HEADERS = tuple(
-    re.compile(rf"^\s*(?:{pattern})\s*$")
+    lazy(rf"^\s*(?:{pattern})\s*$")
     for pattern in (
         rf"{_NAME}(?: APP)?[ ]{{1,3}}(?:[—–-] ?)?{_ON}?{_AMPM}",  # Slack, Teams, Discord
         rf"{_NAME} [—–] {_ON}?{_HOUR}",  # Discord
@@ -233,7 +236,7 @@ _HEADERS = tuple(
     )
 )
 _PREFIXES = tuple(
-    re.compile(rf"^{pattern}")
+    lazy(rf"^{pattern}")
     for pattern in (
         rf"\[{_ON}?{_AMPM}\] ?(?:{_NAME}: ?)?",  # Discord's compact view, Teams
         rf"\[{_DAY}, {_HOUR}(?::\d\d)?(?: ?[AaPp][Mm])?\] {_NAME}: ",  # WhatsApp
@@ -243,11 +246,11 @@ _PREFIXES = tuple(
     )
 )
 _ALL_ALONG = (
-    re.compile(r"^<[@+ ]?(?!stdin|string|frozen|module|std(?:out|err))[\w|\[\]-]{1,24}> "),
-    re.compile(rf"^\[{_HOUR}\] (?!(?:INFO|DEBUG|WARN|WARNING|ERROR|CRITICAL|FATAL|[\w.]+:\d+)\b)(?P<who>{_NAME}): ?"),
+    lazy(r"^<[@+ ]?(?!stdin|string|frozen|module|std(?:out|err))[\w|\[\]-]{1,24}> "),
+    lazy(rf"^\[{_HOUR}\] (?!(?:INFO|DEBUG|WARN|WARNING|ERROR|CRITICAL|FATAL|[\w.]+:\d+)\b)(?P<who>{_NAME}): ?"),
 )
 """Prefixes that a log might have too: believed where most lines begin so, and where few people speak."""
-_EDITED = re.compile(r" ?\((?:edited|bearbeitet|modifié|editado)\)\s*$")
+_EDITED = lazy(r" ?\((?:edited|bearbeitet|modifié|editado)\)\s*$")
 
 
 def people(rows: Sequence[Row]) -> list[Row] | None:
@@ -271,13 +274,13 @@ def people(rows: Sequence[Row]) -> list[Row] | None:
     return [(number, _EDITED.sub("", line)) for number, line in changed] if hit else None
 
 
-def _few(rows: Sequence[Row], pattern: re.Pattern[str]) -> bool:
+def _few(rows: Sequence[Row], pattern: regex.Pattern[str]) -> bool:
     return len({found[0].partition(" ")[2] for _, line in rows if (found := pattern.match(line))}) <= 8
 
 
 # ── terminals and viewers ────────────────────────────────────────────────────────────────────
 
-_PROMPT = re.compile(
+_PROMPT = lazy(
     r"^(?:\([\w.-]{1,40}\) ?){0,2}"
     r"(?:[\w.-]{1,40}@[\w.-]{1,60}(?:[: ][~/\w.+-]{0,120})? ?[$#%>]|\[[\w.-]{1,40}@[\w.-]{1,60} [^\]\n]{1,80}\] ?[$#%]"
     r"|(?:ba|z|)sh-\d\.\d+[$#]|(?:~|/[\w./-]{1,80}) ?[$❯➜]|[$❯➜]|>>>(?= (?:import |from |[\w.]+(?:\(| ?=))))"
@@ -306,7 +309,7 @@ def prompts(rows: Sequence[Row]) -> list[Row] | None:
 
 
 _NUMBERS = {
-    name: re.compile(rf"^{before}(\d{{1,8}})(?:{after}|[ \t]*$)")
+    name: lazy(rf"^{before}(\d{{1,8}})(?:{after}|[ \t]*$)")
     for name, before, after in (
         ("tab", "[ ]{0,8}", r"\t"),
         ("bar", "[ ]{0,8}", r" ?│ ?"),

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slurmdoctor import events, infer, origins, paste, timeline, told, verdict
 from slurmdoctor.facts import collect
@@ -14,11 +15,11 @@ from slurmdoctor.labels import labeller
 from slurmdoctor.lines import Lines
 from slurmdoctor.model import Diagnosis, Knowledge
 from slurmdoctor.scan import scan
-from slurmdoctor.script import sharpen
-from slurmdoctor.script.model import Script
-from slurmdoctor.slurm import witness
-from slurmdoctor.slurm.jobinfo import JobInfo
 from slurmdoctor.sources import Source, Text, open_sources
+
+if TYPE_CHECKING:
+    from slurmdoctor.script.model import Script
+    from slurmdoctor.slurm.jobinfo import JobInfo
 
 Progress = Callable[[int, "int | None"], None]
 """(bytes read since the last call, bytes to read in all where that is known)."""
@@ -71,6 +72,10 @@ def examine(
     progress: Progress | None = None,
 ) -> Diagnosis:
     """The verdict on opened sources."""
+    if record is not None:
+        from slurmdoctor.slurm import witness  # only who brings a record or a script waits for them
+    if script is not None:
+        from slurmdoctor.script import sharpen
     traits = learn(sources, knowledge)
     watches, served = events.watches(knowledge)
 

@@ -14,13 +14,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from slurmdoctor.model import Cause, Fix, Remedy, RetryAdvice
+from slurmdoctor.patterns import lazy
 
 MOST = 3
 """So many fixes are shown: the ones that say most about this log."""
 _SAME = 0.6
 """The share of words in common from which a reader takes two fixes for one."""
 
-_PARTS = re.compile(r"(?P<brace>\{\{|\}\})|(?P<shell>\$\{[^{}]*\})|\{(?P<hole>[^{}]*)\}|(?P<stray>[{}])")
+_PARTS = lazy(r"(?P<brace>\{\{|\}\})|(?P<shell>\$\{[^{}]*\})|\{(?P<hole>[^{}]*)\}|(?P<stray>[{}])")
 _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -29,7 +30,7 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
-COMPARISON = re.compile(r"(<=|>=|<|>)\s*(-?\d+(?:\.\d+)?|[a-z_][a-z0-9_]*)")
+COMPARISON = lazy(r"(<=|>=|<|>)\s*(-?\d+(?:\.\d+)?|[a-z_][a-z0-9_]*)")
 """A `when` value such as `> 1`, or `> ep`."""
 _COMPARE = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {"min": min, "max": max, "ceil": math.ceil, "floor": math.floor}

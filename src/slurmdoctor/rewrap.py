@@ -9,6 +9,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from slurmdoctor.patterns import lazy
+
 Row = tuple[int, str]
 
 _NAMED = r"(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Unavailable|StopIteration)"
@@ -33,7 +35,7 @@ _WORDS = (
 
 # ── lost line ends ───────────────────────────────────────────────────────────────────────────
 
-_START = re.compile(
+_START = lazy(
     # labels, a stamp and the first words stand together at the head of one line
     rf"(?:(?<![\w.\]:-])\d{{1,4}}: +)?(?:(?:{_LABEL}) ?)+(?:{_STAMP})?(?: *(?:{_WORDS}))?"
     rf"|(?:(?<![\w.\]:-])\d{{1,4}}: +)?(?<!AT )(?<!at )(?<!on )(?<!['\"(=,:\w-])(?:{_STAMP})(?: *(?:{_WORDS}))?"
@@ -44,18 +46,18 @@ _START = re.compile(
     r"|srun: error: |slurmstepd(?:-[\w.-]+)?: error: |Traceback \(most recent call last\):"
     r"|={20,}|-{20,}|(?<=[\s=-])\[\d+\]:(?=\s+time\s+:)"
 )
-_SRUN = re.compile(
+_SRUN = lazy(
     r"(?<!\bline )(?<!\brank )(?<!\bstep )(?<!\bepoch )(?<!\btask )(?<!\btasks )(?<!\bnode )(?<!\bGPU )(?<!\bdevice )"
     r"(?<!: )(?<![\d.:/,-])"
     r"(\d{1,4}): (?!tasks?\b|error:)(?=\S| {2,})"
 )
-_FRAME = re.compile(r'[ \t]*File "[^"\n]{1,300}", line \d+(?:,? in (?:<\w+>|[\w.<>]+?)(?=\s|$|[^\w.<>]))?')
-_RAISED = re.compile(rf"(?<![\w.'\"(:,=])(?:{_CLASS})(?=: |:$|\s*$)")
-_FIELD = re.compile(r"\s+(?=(?:host|rank|exitcode|error_file|traceback)\s{0,8}: )")
-_RULE = re.compile(r"([=-]{20,})(?![=-])\s*(?=\S)")
-_IN_CODE = re.compile(r"\b(?:raise|except|from)\s+$")
-_IN_PROSE = re.compile(r"(?:[,:(=]|\b(?:raise|except|by|to|Caught|an?|the|from|of|with|got|and|or))\s+$")
-_LITERAL = re.compile(r"\\r\\n|\\n")
+_FRAME = lazy(r'[ \t]*File "[^"\n]{1,300}", line \d+(?:,? in (?:<\w+>|[\w.<>]+?)(?=\s|$|[^\w.<>]))?')
+_RAISED = lazy(rf"(?<![\w.'\"(:,=])(?:{_CLASS})(?=: |:$|\s*$)")
+_FIELD = lazy(r"\s+(?=(?:host|rank|exitcode|error_file|traceback)\s{0,8}: )")
+_RULE = lazy(r"([=-]{20,})(?![=-])\s*(?=\S)")
+_IN_CODE = lazy(r"\b(?:raise|except|from)\s+$")
+_IN_PROSE = lazy(r"(?:[,:(=]|\b(?:raise|except|by|to|Caught|an?|the|from|of|with|got|and|or))\s+$")
+_LITERAL = lazy(r"\\r\\n|\\n")
 
 
 def opened(rows: Sequence[Row]) -> list[Row] | None:
@@ -89,7 +91,7 @@ def _split(line: str) -> Iterator[str]:
     yield from _indented([part for piece in pieces if piece for part in _parts(piece)])
 
 
-_LABELS = re.compile(rf"(?:[ ]*\d{{1,4}}: )?(?:(?:{_LABEL}) ?)*")
+_LABELS = lazy(rf"(?:[ ]*\d{{1,4}}: )?(?:(?:{_LABEL}) ?)*")
 
 
 def _indented(pieces: Sequence[str]) -> Iterator[str]:
@@ -167,22 +169,22 @@ def _fields(piece: str) -> Iterator[str]:
 
 # ── hard wraps ───────────────────────────────────────────────────────────────────────────────
 
-_FRESH = re.compile(
+_FRESH = lazy(
     rf"\s*$|\s{{2,}}\S|\s*(?:{_LABEL}|{_STAMP}|{_WORDS}|[=*#~_-]{{8}}|[IWEF]\d{{4}} "
     r"|\[\s*\d+\.\d{6}\])"
     rf'|\s*File "|(?:{_CLASS})(?:: |:?$)|[\w.-]{{2,40}}:\d+:\d+ \[|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b'
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:"
 )
-_PERHAPS = (re.compile(r" *\d{1,5}: "), re.compile(r"\[\d+\]:? "))
+_PERHAPS = (lazy(r" *\d{1,5}: "), lazy(r"\[\d+\]:? "))
 """Labels that the middle of a line can look like: believed where many lines carry them."""
 _NARROW, _WIDE = 60, 240
 
 
 _USUAL = frozenset({72, 76, 78, 79, 80, 100, 110, 120, 128, 132, 140, 150, 160, 180, 200, 240})
 """Widths that terminals and mails have: believed on less evidence."""
-_HALF = re.compile(r" ?[a-z0-9_]| [A-Z]|[:.,/=_-]\w")
+_HALF = lazy(r" ?[a-z0-9_]| [A-Z]|[:.,/=_-]\w")
 _PAIRS = (("(", ")"), ("[", "]"), ("<", ">"))
-_TAIL = re.compile(r"[^\s'\"()\[\]<>]*[/._:=-][^\s'\"()\[\]<>]*[A-Za-z0-9_]$")
+_TAIL = lazy(r"[^\s'\"()\[\]<>]*[/._:=-][^\s'\"()\[\]<>]*[A-Za-z0-9_]$")
 
 
 def _torn(before: str, after: str) -> bool:

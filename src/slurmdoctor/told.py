@@ -5,7 +5,6 @@ The fixes ask for it by name (docs/rules.md), and a time limit on a job that sto
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -19,13 +18,14 @@ from slurmdoctor.exits import ranges
 from slurmdoctor.finding import Finding, Incident
 from slurmdoctor.lines import Lines
 from slurmdoctor.origins import format_time
+from slurmdoctor.patterns import lazy
 from slurmdoctor.steps import Progress
 from slurmdoctor.timeline import Timeline
 
 SHORTEST_STALL = 600.0
 """Seconds without a step below which nobody calls it a stall."""
-_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<function>\S+)')
-_MEMORY = re.compile(r"(?i)\bmem(?:ory)?(?:[ _]\w+)?\s*[=:]\s*(\d[\d.]*\s?[GM]i?B(?:\s?/\s?\d[\d.]*\s?[GM]i?B)?)")
+_FRAME = lazy(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<function>\S+)')
+_MEMORY = lazy(r"(?i)\bmem(?:ory)?(?:[ _]\w+)?\s*[=:]\s*(\d[\d.]*\s?[GM]i?B(?:\s?/\s?\d[\d.]*\s?[GM]i?B)?)")
 _DUMPS = ("Fatal Python error", "Timeout (", "*** SIG")
 _DEPTH = 160
 _ENDED_BY_SLURM = ("time-limit", "cancelled")

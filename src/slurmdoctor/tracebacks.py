@@ -7,28 +7,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import regex
-
 from slurmdoctor.lines import Line, Lines
+from slurmdoctor.patterns import lazy
 
 HEADER = "Traceback (most recent call last)"
-_DECORATION = regex.compile(r"^[ ]*(?:[|+](?:-[-+]*)?[ ]?)+")
-_FRAME = regex.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?')
-_EXCEPTION = regex.compile(
+_DECORATION = lazy(r"^[ ]*(?:[|+](?:-[-+]*)?[ ]?)+")
+_FRAME = lazy(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?')
+_EXCEPTION = lazy(
     r"^[ `>|]{0,8}(?P<class>(?:[A-Za-z_]\w*\.)*(?P<name>[A-Za-z_]\w*))(?:\([\w.]+\))?(?::\s?(?P<text>.*)|\s*)$"
 )
-_NAMED_LIKE_ONE = regex.compile(
+_NAMED_LIKE_ONE = lazy(
     r"(?:Error|Exception|Interrupt|Exit|Iteration|Failure|Timeout|Warning|Unavailable|Refused|Group|Invalid\w*|NotFound|Corrupt\w*)$"
 )
-_MARKS = regex.compile(r"^\s*[\^~ ]+$")
+_MARKS = lazy(r"^\s*[\^~ ]+$")
 _CONNECTORS = {
     "During handling of the above exception, another exception occurred": "during",
     "The above exception was the direct cause of the following exception": "cause",
 }
-_HARMLESS = regex.compile(r"Exception ignored in|--- Logging error ---|Error in atexit|Exception ignored on")
-_SPAWNED = regex.compile(r"-- Process (\d+) terminated with the following error")
-_THREAD = regex.compile(r"^\s*(?:Exception in thread|Unhandled exception in thread)")
-_LIBRARY = regex.compile(r"site-packages|dist-packages|/lib/python\d|<frozen|<string>|torch/|/lib64/python\d")
+_HARMLESS = lazy(r"Exception ignored in|--- Logging error ---|Error in atexit|Exception ignored on")
+_SPAWNED = lazy(r"-- Process (\d+) terminated with the following error")
+_THREAD = lazy(r"^\s*(?:Exception in thread|Unhandled exception in thread)")
+_LIBRARY = lazy(r"site-packages|dist-packages|/lib/python\d|<frozen|<string>|torch/|/lib64/python\d")
 WRAPPERS = frozenset(
     {"ChildFailedError", "CalledProcessError", "ProcessRaisedException", "ProcessExitedException", "SignalException",
      "RayTaskError", "RayActorError", "ActorDiedError", "WorkerCrashedError", "FailedJobError", "UncompletedJobError", "SystemExit",

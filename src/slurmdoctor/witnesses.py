@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import regex
-
 from slurmdoctor.exits import Death, expand, from_code, from_words
 from slurmdoctor.lines import Line, Lines
 from slurmdoctor.origins import parse_time
+from slurmdoctor.patterns import lazy
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,36 +55,34 @@ BASH = (
     b" Segmentation fault", b" Killed ", b" Aborted ", b" Bus error", b" Terminated ", b" Illegal instruction", b" (core dumped)",
 )  # fmt: skip
 
-_SRUN = regex.compile(r"srun: error: (?P<node>[^\s:]+): tasks? (?P<tasks>[\d,\s-]+): (?P<words>.+)")
-_AGENT = regex.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)")
-_DEEPSPEED = regex.compile(r"exits with return code = (?P<code>-?\d+)")
-_SPAWN = regex.compile(r"process (?P<rank>\d+) terminated with (?:signal (?P<signal>SIG\w+)|exit code (?P<code>-?\d+))")
-_PARENT = regex.compile(
+_SRUN = lazy(r"srun: error: (?P<node>[^\s:]+): tasks? (?P<tasks>[\d,\s-]+): (?P<words>.+)")
+_AGENT = lazy(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)")
+_DEEPSPEED = lazy(r"exits with return code = (?P<code>-?\d+)")
+_SPAWN = lazy(r"process (?P<rank>\d+) terminated with (?:signal (?P<signal>SIG\w+)|exit code (?P<code>-?\d+))")
+_PARENT = lazy(
     r"returned non-zero exit status (?P<code>\d+)|died with <Signals\.(?P<signal>SIG\w+): \d+>|(?:command|[Jj]ob|[Pp]rocess)[^.]{0,40} failed with exit code (?P<code>\d+)"
 )
-_MPIRUN = regex.compile(
+_MPIRUN = lazy(
     r"process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<node>\S+) exited on signal (?P<signal>\d+)"
     r"|Process name: (?:\[(?:\[\d+,\d+\]|[^\s,\]]+),(?P<rank>\d+)\]|(?P<rank>\d+)\s*$)"
 )
-_HYDRA = regex.compile(r"^=\s+(?:RANK (?P<rank>\d+) )?PID (?P<pid>\d+) RUNNING AT (?P<node>\S+)")
-_HYDRA_END = regex.compile(
+_HYDRA = lazy(r"^=\s+(?:RANK (?P<rank>\d+) )?PID (?P<pid>\d+) RUNNING AT (?P<node>\S+)")
+_HYDRA_END = lazy(
     r"^=?\s*(?:KILLED BY SIGNAL: (?P<signal>\d+)|.*EXIT STRING: .*\(signal (?P<signal>\d+)\)|EXIT (?:STATUS|CODE): (?P<code>\d+))"
 )
-_MPI_CODE = regex.compile(r"Exit code:\s+(\d+)")
-_HOROVOD = regex.compile(r"^Process (?P<rank>\d+) exit with status code (?P<code>\d+)\.")
-_LIGHTNING = regex.compile(
+_MPI_CODE = lazy(r"Exit code:\s+(\d+)")
+_HOROVOD = lazy(r"^Process (?P<rank>\d+) exit with status code (?P<code>\d+)\.")
+_LIGHTNING = lazy(
     r"(?:\[rank: (?P<local>\d+)\] )?Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)\. Forcefully"
 )
-_TIME = regex.compile(
-    r"^Command (?:exited with non-zero status (?P<code>\d+)|terminated by signal (?P<signal>\d+))\s*$"
-)
-_BASH = regex.compile(
+_TIME = lazy(r"^Command (?:exited with non-zero status (?P<code>\d+)|terminated by signal (?P<signal>\d+))\s*$")
+_BASH = lazy(
     r"(?:^|[\s/])[^\s:]*: line \d+: +(?P<pid>\d+) (?P<words>Segmentation fault|Killed|Aborted|Bus error|Terminated|Illegal instruction)(?: +\(core dumped\))? "
     r"|^(?P<words>Segmentation fault|Aborted|Bus error|Illegal instruction) +\(core dumped\)\s*$"
 )
-_TABLE_FIELD = regex.compile(r"^\s*(?P<name>time|host|rank|exitcode|error_file|traceback)\s+: (?P<value>.*)$")
-_TABLE_RANK = regex.compile(r"(\d+) \(local_rank: (\d+)\)")
-_TABLE_CODE = regex.compile(r"(-?\d+) \(pid: (\d+)\)")
+_TABLE_FIELD = lazy(r"^\s*(?P<name>time|host|rank|exitcode|error_file|traceback)\s+: (?P<value>.*)$")
+_TABLE_RANK = lazy(r"(\d+) \(local_rank: (\d+)\)")
+_TABLE_CODE = lazy(r"(-?\d+) \(pid: (\d+)\)")
 
 
 def read_srun(lines: Lines, line: Line) -> Iterator[Report]:

@@ -6,12 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from slurmdoctor.patterns import lazy
 from slurmdoctor.report.words import one_line
 
-_FRAME = re.compile(r"""File ["'](?P<path>[^"']+)["'], line (?P<line>\d+)(?:, in (?P<function>.+))?""")
-_FOREIGN = re.compile(
-    r"(?:site|dist)-packages/|/lib(?:64)?/python\d|^<|/torch/(?:nn|distributed|autograd|utils|optim)/"
-)
+_FRAME = lazy(r"""File ["'](?P<path>[^"']+)["'], line (?P<line>\d+)(?:, in (?P<function>.+))?""")
+_FOREIGN = lazy(r"(?:site|dist)-packages/|/lib(?:64)?/python\d|^<|/torch/(?:nn|distributed|autograd|utils|optim)/")
 _WRAPPERS = frozenset({"wrapper", "inner", "_wrapped_call_impl", "_call_impl", "__call__", "decorate_context"})
 
 
