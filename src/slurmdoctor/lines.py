@@ -14,6 +14,9 @@ from slurmdoctor.sources import Source
 _PAGE = 256 * 1024
 _USUAL_LINE = 1024
 _LOOK_BACK = 16 * 1024
+_PATIENCE = 200_000
+"""Lines that are looked at in search of those before another of the same writer; then it looks no farther than `_NEAR`."""
+_NEAR = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class Lines:
         self.traits = traits
         self._labellers = [labeller(t.locked, t.label_is_node, t.stamped) for t in traits]
         self._pages: dict[int, tuple[int, bytes]] = {}
+        self._patience = _PATIENCE
         starts, total = [], 0
         for source in sources:
             starts.append(total)
@@ -86,7 +90,9 @@ class Lines:
         data = self._slice(source, start, line.offset - start)
         found: list[Line] = []
         end = len(data)
-        while end > 0 and len(found) < limit:
+        left = max(self._patience, _NEAR)
+        while end > 0 and len(found) < limit and left:
+            left -= 1
             begin = data.rfind(b"\n", 0, end - 1) + 1
             if begin == 0 and start > 0:
                 break
@@ -94,6 +100,7 @@ class Lines:
             if not same_writer or self._labellers[source](piece[:HEAD]) == line.label:
                 found.append(self._line(source, start + begin, piece, start + end))
             end = begin
+        self._patience = min(self._patience, left)
         return found
 
     def number(self, source: int, offset: int) -> int:

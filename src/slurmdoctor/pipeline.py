@@ -134,4 +134,7 @@ def _names_something(text: str) -> bool:
     if not text.strip() or "\0" in text:
         return False
     pattern = any(c in text for c in "*?[") and ": " not in text  # `[rank3]: ...` is a line of a log
-    return text == "-" or pattern or (len(text) < 4096 and Path(text).exists())
+    try:
+        return text == "-" or Path(text).exists() or pattern
+    except OSError:  # longer than a name can be
+        return False
