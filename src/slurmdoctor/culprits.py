@@ -9,7 +9,7 @@ from slurmdoctor.collectives import Suspicion
 from slurmdoctor.endings import shown
 from slurmdoctor.events import Assembled
 from slurmdoctor.exits import ranges
-from slurmdoctor.finding import Finding
+from slurmdoctor.finding import SCHEDULER, Finding
 from slurmdoctor.incidents import ranks_of
 from slurmdoctor.lines import Line, Lines
 from slurmdoctor.maps import RankMaps
@@ -17,7 +17,7 @@ from slurmdoctor.model import Event
 from slurmdoctor.timeline import Timeline
 
 _LOOK_AROUND = 256 * 1024
-_NOISE = ("rror", "[c10d]", "ProcessGroup", "[PG ", "Traceback", "  File ")
+_NOISE = ("rror", "[c10d]", "ProcessGroup", "[PG ", "Traceback", "  File ", "call first)", "Timeout (")
 """What a rank prints of its end, or of the others' silence, does not tell what it did meanwhile."""
 _LATE = 3.0
 """Seconds after the first time-outs in which those who lose their peers by them have said so."""
@@ -27,6 +27,10 @@ def find_silent_culprit(finding: Finding, assembled: Assembled, timeline: Timeli
     """Only time-outs: stack dumps, or the collective's sequence numbers, tell who never came."""
     assert finding.root is not None
     suspicion = _from_stacks(assembled)
+    if finding.root.cause in SCHEDULER:
+        if suspicion is None:
+            return  # who was ended from outside need not have hung
+        finding.cause, finding.rule = "hang", None
     if suspicion is None and finding.root.cause != "hang":
         suspicion = (
             _named_by_others(finding)
@@ -39,7 +43,7 @@ def find_silent_culprit(finding: Finding, assembled: Assembled, timeline: Timeli
         return
     finding.suspicion = suspicion
     finding.reasons.append(suspicion.how)
-    if len(suspicion.ranks) == 1 and suspicion.kind in ("missing", "behind"):
+    if len(suspicion.ranks) == 1 and suspicion.kind in ("missing", "behind") and not suspicion.stands_in:
         said = last_words(suspicion.ranks[0], finding.root.main, lines)
         if said is not None:
             finding.reasons.append(f"rank {suspicion.ranks[0]} meanwhile: {said.text.strip()[:100]}")
@@ -50,7 +54,7 @@ def find_silent_culprit(finding: Finding, assembled: Assembled, timeline: Timeli
 
 
 def _from_stacks(assembled: Assembled) -> Suspicion | None:
-    odd = stacks.odd_ones({rank: dump.innermost for rank, dump in assembled.dumps.items()})
+    odd = stacks.odd_ones({rank: dump.where for rank, dump in assembled.dumps.items()})
     if odd is None:
         return None
     ranks, usual = odd

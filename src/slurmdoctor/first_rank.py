@@ -41,7 +41,7 @@ def name_first(
     if root.report is None and (victim or root.cause in WAITS):
         _name_missing_peer(finding, root, timeline, maps, lines)
         return
-    origin = maps.place(root.main.origin, root.main.hit.source)
+    origin = root.main.origin
     if origin.rank is None and root.cause in STRIKES:
         origin = _struck(finding, root, origin, maps)
     if origin.rank is not None and (better := _ended_by_itself(root, origin, timeline, maps, incidents)) is not None:
@@ -106,7 +106,9 @@ def _alike(one: Incident, root: Incident) -> bool:
 
 
 def _order_words(timeline: Timeline) -> str:
-    return "first error by time" if timeline.order == "timestamps" else "first error in the file"
+    if timeline.order != "timestamps":
+        return "first error in the file"
+    return "first error by time, the nodes' clocks aligned," if timeline.notes else "first error by time"
 
 
 def _name_suspect(finding: Finding, suspicion: Suspicion, maps: RankMaps) -> None:
@@ -176,7 +178,7 @@ def _struck(finding: Finding, root: Incident, origin: Origin, maps: RankMaps) ->
     named = root.main.captures.get("nodes") or root.main.captures.get("node") or origin.node or ""
     nodes = set(expand_nodes(named))
     for incident in (root, *finding.same, *finding.cascade):
-        struck = maps.place(incident.main.origin, incident.main.hit.source)
+        struck = incident.main.origin
         if struck.rank is None or incident.cause not in _STRUCK:
             continue
         if nodes and struck.node is not None and struck.node not in nodes:

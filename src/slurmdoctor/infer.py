@@ -20,7 +20,7 @@ from slurmdoctor.outcome import decide_whether_failed, drop_survived
 from slurmdoctor.roots import choose_root
 from slurmdoctor.timeline import Timeline
 
-HANGS = frozenset({"collective-timeout", "abort", "hang"})
+HANGS = frozenset({"collective-timeout", "abort", "hang", "time-limit", "cancelled"})
 """Causes behind which a rank may stand that said nothing."""
 
 

@@ -1,6 +1,7 @@
 """Reads stack dumps and finds the rank that stands elsewhere than all others.
 
-Formats: CPython's faulthandler (`Thread 0x... (most recent call first):`), as PYTHONFAULTHANDLER and dump_traceback_later print it.
+Formats: CPython's faulthandler (`Thread 0x... (most recent call first):`), as PYTHONFAULTHANDLER and dump_traceback_later
+print it; `py-spy dump` (`Thread 4121 (idle): "MainThread"`).
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import regex
-
 from slurmdoctor.lines import Line, Lines
+from slurmdoctor.patterns import lazy
 
-LITERALS = (b"(most recent call first)",)
+LITERALS = (b"(most recent call first)", b'"MainThread"')
 
-_FRAME = regex.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>\S+)')
+_FRAME = lazy(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>\S+)')
+_PY_SPY = lazy(r"^\s{2,}(?P<function>[\w.<>]+) \((?P<file>[^():]+):(?P<line>\d+)\)")
 _DEPTH = 60
 
 
@@ -27,15 +28,19 @@ class Dump:
     innermost: str
     """`function (file:line)`."""
     line: Line
+    where: str = ""
+    """`function (file)`: ranks that wait in one loop stand in one place."""
 
 
 def read(lines: Lines, header: Line) -> Dump | None:
     """The dump that begins at this header; None where its rank is not to be read or it has no frame."""
     if header.origin.rank is None:
         return None
+    pattern = _PY_SPY if '"MainThread"' in header.text else _FRAME
     for line in lines.after(header, _DEPTH):
-        if frame := _FRAME.match(line.text):
-            return Dump(header.origin.rank, f"{frame['function']} ({frame['file']}:{frame['line']})", header)
+        if frame := pattern.match(line.text):
+            where = f"{frame['function']} ({frame['file']}"
+            return Dump(header.origin.rank, f"{where}:{frame['line']})", header, f"{where})")
         break
     return None
 

@@ -39,6 +39,9 @@ def groups(finding: Finding, story: Timeline, assembled: Assembled, lines: Lines
     root = finding.root
     if finding.suspicion is not None:
         add("suspect", finding.suspicion.ranks, finding.suspicion.how, _trace_of(finding, story, assembled, lines))
+        dumped = [assembled.dumps[r].line for r in finding.suspicion.waiting if r in assembled.dumps]
+        if finding.suspicion.stands_in and dumped:
+            add("waiting", finding.suspicion.waiting, "their stacks show them waiting", _of(dumped[0]))
     elif finding.origin.rank is not None:
         add("first", [finding.origin.rank], finding.how or root.cause, _of(root.main.hit))
         alike = [i for i in finding.same if i.main.origin.rank is not None]
@@ -85,6 +88,8 @@ def _trace_of(finding: Finding, story: Timeline, assembled: Assembled, lines: Li
         return None
     if finding.root.main.origin.rank in suspects:
         return _of(finding.root.main.hit)
+    if finding.suspicion.stands_in and min(suspects) in assembled.dumps:
+        return _of(assembled.dumps[min(suspects)].line)
     said = last_words(min(suspects), finding.root.main, lines)
     line = said or next((r.line for r in story.reports if suspects & set(ranks_of(r, assembled.maps))), None)
     return _of(line) if line is not None else None

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from slurmdoctor import attempts, clock, steps
+from slurmdoctor import attempts, clock, skew, steps
 from slurmdoctor.collectives import Work
 from slurmdoctor.events import Assembled, Mark
 from slurmdoctor.lines import Lines
 from slurmdoctor.model import Event, Signal
+from slurmdoctor.skew import Skew
 from slurmdoctor.steps import Course, Progress
 from slurmdoctor.witnesses import Report
 
@@ -60,14 +61,16 @@ def build(assembled: Assembled, lines: Lines, signals: Sequence[Signal]) -> Time
     events = [replace(e, survived=_survived(e, marks.get(e.hit.source, ()), lines, course)) for e in events]
     went_on = sorted([p.order for p in progress] + [m.order for m in assembled.marks if m.signal.kind == "survived"])
     tries = attempts.find(events, assembled, lines, progress)
-    story = _part(tries.last, events, assembled, lines)
+    clocks = skew.learn(progress, assembled.maps, [source.name for source in lines.sources])
+    story = _part(tries.last, events, assembled, lines, clocks)
     return replace(
         story,
-        earlier=tuple(_part(span, _within(span, events, went_on), assembled, lines) for span in tries.earlier),
+        earlier=tuple(_part(span, _within(span, events, went_on), assembled, lines, clocks) for span in tries.earlier),
         attempts=tries.count,
         finished=finished,
         last_progress=progress[-1] if progress else None,
         progress=tuple(progress),
+        notes=clocks.notes if story.order == "timestamps" else (),
     )
 
 
@@ -82,11 +85,11 @@ def _within(span: attempts.Span, events: Sequence[Event], went_on: Sequence[int]
     return found
 
 
-def _part(span: attempts.Span, events: Sequence[Event], assembled: Assembled, lines: Lines) -> Timeline:
+def _part(span: attempts.Span, events: Sequence[Event], assembled: Assembled, lines: Lines, clocks: Skew) -> Timeline:
     """One attempt's events in order, and what the witnesses say of it."""
     low, high = span
     here = [e for e in events if low <= e.order < high]
-    order, keys = _ordered(here)
+    order, keys = _ordered(here, clocks)
     return Timeline(
         events=tuple(sorted(here, key=lambda e: keys[e.order])),
         reports=tuple(r for r in assembled.reports if low <= lines.order(r.line.source, r.line.offset) < high),
@@ -116,22 +119,21 @@ def _survived(event: Event, marks: Sequence[Mark], lines: Lines, course: Course)
 # ── order ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _ordered(events: Sequence[Event]) -> tuple[Order, dict[int, tuple[float, int]]]:
+def _ordered(events: Sequence[Event], clocks: Skew) -> tuple[Order, dict[int, tuple[float, int]]]:
     """How events can be ordered, and each one's key. An event without a stamp takes the last one before it in its file."""
     weighty = [e for e in events if e.role != "hint"]
     stamped = [e for e in weighty if e.origin.time is not None]
-    clocks = {e.origin.dated for e in stamped}
+    dated = {e.origin.dated for e in stamped}
     if not weighty:
         return "unknown", {e.order: (0.0, e.order) for e in events}
-    if len(stamped) * 2 < len(weighty) or len(clocks) > 1:
+    if len(stamped) * 2 < len(weighty) or len(dated) > 1:
         return "file", {e.order: (0.0, e.order) for e in events}
     keys: dict[int, tuple[float, int]] = {}
     last: dict[int, float] = {}
-    begin = min(e.origin.time for e in stamped if e.origin.time is not None)
+    begin = min(e.origin.time - clocks.of(e) for e in stamped if e.origin.time is not None)
     for event in sorted(events, key=lambda e: e.order):
-        time = event.origin.time
-        if time is None:
-            time = last.get(event.hit.source, begin)
+        seen = event.origin.time
+        time = last.get(event.hit.source, begin) if seen is None else seen - clocks.of(event)
         last[event.hit.source] = time
         keys[event.order] = (time, event.order)
     return "timestamps", keys
