@@ -23,7 +23,7 @@ docs: $(STAMP) ## docs/causes.md and the README's picture, from the rules and a 
 	$(BIN)/python -m slurmdoctor.knowledge.docs > docs/.causes.md && mv docs/.causes.md docs/causes.md
 	$(BIN)/python -m slurmdoctor.report.picture tests/fixtures/demo-cascade docs/demo.svg
 
-bench: $(STAMP) ## the speed table of docs/performance.md
+bench: $(STAMP) ## speed beside grep, and start-up: minutes at 100 MB; SIZE=1GB RUNS=3 for docs/performance.md
 	$(BIN)/python -m benchmarks.run
 
 clean:
