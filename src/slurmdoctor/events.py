@@ -418,7 +418,9 @@ def _launcher_error(line: Line, lines: Lines, group: int) -> Event:
 
 def _placed(event: Event, maps: RankMaps, lines: Lines) -> Event:
     """Fill in what the maps and the neighbouring lines tell of an event's origin."""
-    origin = maps.place(event.origin, event.hit.source)
+    # Slurm's own words stand in the file of some task: it is not the one they speak of
+    own = event.hit.text.lstrip(" *").startswith(("slurmstepd", "srun:"))
+    origin = maps.place(event.origin, -1 if own else event.hit.source)
     bound = event.bound
     if origin.time is None:
         above = _stamped_before(lines.at(event.hit.source, event.hit.offset), lines)

@@ -32,6 +32,11 @@ def choose_root(
     ]
     # srun ends a step when one of its tasks has failed
     tiers[2] = [i for i in tiers[2] if i.main.rule != "cancelled/step" or not _told_before(tiers[3], i)]
+    if timeline.order != "timestamps":
+        # in two files without a clock, what a rank says tells more than that
+        ends = [i for i in tiers[2] if i.main.rule == "cancelled/step"]
+        said = [i for i in tiers[2] if i.main.rule != "cancelled/step"]
+        tiers[2] = said + [i for i in ends if all(i.main.hit.source == other.main.hit.source for other in said)]
     roots, eithers, victims, *_ = tiers
     silent = [i for i in tiers[3] if i.main.origin.rank is not None]
     if not roots and victims and silent and not eithers and any(v.main.origin.rank is not None for v in victims):
@@ -156,6 +161,8 @@ def _explains(one: Incident, other: Incident, timeline: Timeline, causes: Mappin
         and other.cause != one.cause
         and not earlier
     ):
+        if one.main.hit.source != other.main.hit.source and timeline.order != "timestamps":
+            return True  # in two files without a clock: who died of an error of its own was not ended by Slurm
         return one.main.order < other.main.order
     if other.cause not in known.explains:
         return False
