@@ -1,0 +1,50 @@
+"""Jobs that leave a file for each rank and one for Slurm: no clock tells what came first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import slurmdoctor
+
+STEPS = "".join(f"step {n} loss 2.{n} lr 1e-4\n" for n in range(5))
+LOST = (
+    "Traceback (most recent call last):\n"
+    '  File "/code/train.py", line 7, in <module>\n    dist.all_reduce(x)\n'
+    "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.4]:4242\n"
+)
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).write_text(text)
+
+
+def test_slurms_word_in_the_first_ranks_file_is_not_that_ranks(tmp_path: Path) -> None:
+    oom = "slurmstepd: error: Detected 1 oom_kill event in StepId=77.0. Some of the step tasks have been OOM Killed.\n"
+    _write(
+        tmp_path,
+        {
+            **{f"rank_{rank}.log": STEPS + LOST for rank in (0, 1, 3)},
+            "rank_2.log": STEPS,
+            "slurm-77.out": "srun: error: gn1: task 2: Out Of Memory\n",
+        },
+    )
+    (tmp_path / "rank_0.log").write_text(STEPS + LOST + oom)
+    found = slurmdoctor.diagnose(tmp_path).to_dict()
+    assert (found["cause"]["id"], found["first_failure"]["rank"]) == ("host-oom", 2)
+
+
+def test_a_ranks_own_error_comes_before_the_limit_that_ended_the_rest(tmp_path: Path) -> None:
+    error = (
+        "Traceback (most recent call last):\n  File \"/code/train.py\", line 3, in <module>\n    f()\nKeyError: 'x'\n"
+    )
+    _write(
+        tmp_path,
+        {
+            **{f"rank_{rank}.log": STEPS for rank in (0, 1, 3)},
+            "rank_2.log": STEPS + error,
+            "slurm-77.out": "slurmstepd: error: *** JOB 77 ON gn1 CANCELLED AT 2026-01-01T10:00:00 DUE TO TIME LIMIT ***\n",
+        },
+    )
+    found = slurmdoctor.diagnose(tmp_path).to_dict()
+    assert (found["cause"]["id"], found["first_failure"]["rank"]) == ("python-error", 2)
