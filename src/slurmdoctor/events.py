@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import regex
-
 from slurmdoctor import collectives, stacks, tracebacks, witnesses
 from slurmdoctor.labels import HEAD
 from slurmdoctor.lines import Line, Lines
 from slurmdoctor.maps import RankMaps
 from slurmdoctor.model import Event, Knowledge, Origin, Role, Rule, Signal
 from slurmdoctor.origins import of_path
-from slurmdoctor.patterns import captures
+from slurmdoctor.patterns import captures, lazy
 from slurmdoctor.scan import Confirm, Scan, Watch
 from slurmdoctor.shapes import digits_matter
 from slurmdoctor.tally import Said, Sighting, Writer
@@ -30,10 +28,12 @@ GENERIC = "python-error"
 _MAX_CHAINS = 4000
 FEW = 32
 """Writers of one rule that become events of their own; of the others only their ranks and their lines' number are kept."""
+_SAID_AT_ONCE = lazy(r"\b(?:ERROR|CRITICAL|FATAL)\b|\[E\d{3,4} ")
+"""A logged error right above a traceback has its time; a step above it may be an hour older."""
 _FAR_ABOVE = 1024 * 1024
 _PYTHON = ("exception", "traceback")
-_VARIABLE = regex.compile(r"\d+|'[^']*'?|\"[^\"]*\"?|/\S*|0x\w+")
-_GROUP_RANK = regex.compile(r"^\[(?:PG (?:ID )?0(?: PG GUID 0(?:\(default_pg\))?)? )?Rank (\d+)\] ")
+_VARIABLE = lazy(r"\d+|'[^']*'?|\"[^\"]*\"?|/\S*|0x\w+")
+_GROUP_RANK = lazy(r"^\[(?:PG (?:ID )?0(?: PG GUID 0(?:\(default_pg\))?)? )?Rank (\d+)\] ")
 """ProcessGroupNCCL's rank within the default group: the global rank, where nothing shows another group."""
 
 
@@ -426,7 +426,7 @@ def _placed(event: Event, maps: RankMaps, lines: Lines) -> Event:
         above = _stamped_before(lines.at(event.hit.source, event.hit.offset), lines)
         if above is not None:
             origin = replace(origin, time=above.origin.time, dated=above.origin.dated)
-            bound = True
+            bound = _SAID_AT_ONCE.search(above.raw) is None
     return event if origin == event.origin else replace(event, origin=origin, bound=bound)
 
 
