@@ -37,12 +37,22 @@ def script(kind: str, *, seconds: int = SECONDS, when: str = "failed", command: 
     filled = {
         "TIMEOUT": str(seconds if kind != "epilog" else max(seconds, 120)),
         "WHEN": when,
+        "PATH": shlex.quote(_search_path()),
         "COMMAND": shlex.quote(command or _ourselves()),
         # a job whose script hides its failure ends well in Slurm's eyes: only afterany looks at it
         "DEPENDENCY": "afterany" if when == "always" else "afternotok",
         "IFFAILED": "" if when == "always" else " --if-failed",
     }
     return re.sub(r"@([A-Z]+)@", lambda found: filled[found[1]], text)
+
+
+def _search_path() -> str:
+    """Where an administrator's script finds Slurm's programs and the system's."""
+    slurm = shutil.which("scontrol")
+    folders = [str(Path(slurm).parent)] if slurm else []
+    return ":".join(
+        dict.fromkeys([*folders, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"])
+    )
 
 
 def _ourselves() -> str:

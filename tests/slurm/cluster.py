@@ -36,6 +36,8 @@ class Cluster:
     folder: Path
     memory: bool = False
     """Confine the memory of jobs by cgroups."""
+    epilog: Path | None = None
+    """An EpilogSlurmctld."""
     daemons: list[subprocess.Popen[bytes]] = field(default_factory=list)
     trouble: str = ""
 
@@ -169,6 +171,7 @@ class Cluster:
             if self.memory
             else "ProctrackType=proctrack/pgid\nTaskPlugin=task/none\nSelectTypeParameters=CR_Core"
         )
+        epilog = f"EpilogSlurmctld={self.epilog}" if self.epilog else ""
         return f"""ClusterName=tests
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={ports[0]}
@@ -189,6 +192,7 @@ KillWait=20
 MinJobAge=3600
 SelectType=select/cons_tres
 {confined}
+{epilog}
 SchedulerParameters=sched_min_interval=100000,batch_sched_delay=0,bf_interval=1
 {nodes}
 PartitionName=all Nodes=ALL Default=YES MaxTime=60 OverSubscribe=NO State=UP

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from slurmdoctor import hook
 
 from . import endings
 from .cluster import PACKAGES, Cluster, missing
@@ -22,10 +25,27 @@ def absent(reason: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def stub() -> Iterator[Path]:
+    """A program in slurmdoctor's place that any user may run: it writes down who called it, and how."""
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own are closed to others
+        Path(folder).chmod(0o777)
+        program = Path(folder) / "stub"
+        program.write_text(
+            f"#!/bin/sh\necho $(id -un) $* > {folder}/called.new && mv {folder}/called.new {folder}/called\n"
+        )
+        program.chmod(0o755)
+        yield program
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory, stub: Path) -> Iterator[Cluster]:
     if gone := missing():
         absent(f"Slurm is not installed here (no {', '.join(gone)}; on Debian: apt-get install {PACKAGES})")
     made = Cluster(tmp_path_factory.mktemp("slurm", numbered=True))
+    if os.geteuid() == 0:
+        made.epilog = made.folder / "epilog.sh"
+        made.epilog.write_text(hook.script("epilog", command=str(stub)))
+        made.epilog.chmod(0o755)
     try:
         if not made.start():
             absent(f"no Slurm could be started here: {made.trouble}")

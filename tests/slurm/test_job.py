@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import time
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from .cluster import Cluster
 from .endings import TOOL, Run
@@ -104,6 +109,28 @@ def test_dependent_job(cluster: Cluster) -> None:
     second = str(int(job) + 1)
     assert cluster.wait(second).state == "COMPLETED"
     assert "KeyError: 17" in cluster.output(second)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can send a job as somebody else")
+def test_epilog(cluster: Cluster, stub: Path) -> None:
+    """slurmctld itself starts the epilog: with no PATH, and it kills what the epilog leaves in its process group."""
+    folder = stub.parent
+    script = cluster.folder / "jobs" / "epilog.batch"
+    script.write_text("#!/bin/bash\nexit 3\n")
+    command = ("sbatch", "--parsable", "--uid=nobody", f"--chdir={folder}", f"--output={folder}/%j.out", str(script))
+    job = cluster.run(*command).strip()
+    cluster.wait(job)
+    end = time.monotonic() + 30
+    while not (folder / "called").exists() and time.monotonic() < end:
+        time.sleep(0.3)
+    assert (folder / "called").read_text().split() == [
+        "nobody",
+        "diagnose",
+        "--job",
+        job,
+        "--if-failed",
+        "--beside-log",
+    ]
 
 
 def test_memory(confined: Cluster) -> None:

@@ -26,7 +26,7 @@ LONGEST = 1024 * 1024
 """Characters; no script is longer, and what is left of it is not read."""
 LONGEST_VALUE = 64 * 1024
 """Characters; a variable that outgrows them is not known any longer."""
-MOST_COMMANDS = 50_000
+MOST_COMMANDS = 10_000
 """So many, and no string is taken apart any more."""
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 PER_TASK = frozenset(
