@@ -22,6 +22,11 @@ VICTIM = (
     "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.1.0.3]:{port}. "
     "This is typically caused by a remote worker crashing."
 )
+VICTIMS = {
+    "gloo": VICTIM,
+    "program": "RuntimeError: prefetch queue {port} was closed",
+}
+"""What the others say: words that only a victim says, or an error that could be a root, had it come first."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,9 @@ class Job:
     """Seconds between the root's error and its victims'."""
     steps: int = 6
     seed: int = 0
+    victim: str = "gloo"
+    repeats: int = 1
+    """How often each victim prints its traceback."""
 
     def node(self, rank: int) -> str:
         return f"gpu-{rank // self.per_node + 1:02d}"
@@ -65,7 +73,9 @@ def speak(job: Job) -> list[Spoken]:
     for rank in range(job.ranks):
         if rank != job.root:
             moment = crash + timedelta(seconds=job.delay, milliseconds=rnd.randrange(900))
-            spoken += _traceback(moment, rank, VICTIM.format(port=rnd.randrange(1024, 65000)), job)
+            for again in range(job.repeats):
+                later = moment + timedelta(milliseconds=20 * again)
+                spoken += _traceback(later, rank, VICTIMS[job.victim].format(port=rnd.randrange(1024, 65000)), job)
     end = crash + timedelta(seconds=job.delay + 2)
     spoken.append(Spoken(end, None, f"srun: error: {job.node(job.root)}: task {job.root}: Exited with exit code 1"))
     for node in range((job.ranks + job.per_node - 1) // job.per_node):
