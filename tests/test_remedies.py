@@ -195,3 +195,14 @@ def test_no_fix_is_shown_twice_in_other_words() -> None:
         "Free quota, or write /data/a to scratch or project storage instead.",
         "Keep fewer checkpoints.",
     ]
+
+
+def test_a_fix_for_one_value_makes_the_one_for_any_value_needless() -> None:
+    fixes = (
+        Fix("Install the CUDA build.", when={"rule": "a/b", "package": "torch._C", "name": True}),
+        Fix("Pin {package}.", when={"rule": "a/b", "package": True, "name": True}),
+        Fix("Read on."),
+    )
+    facts = {"rule": "a/b", "package": "torch._C", "name": "x"}
+    assert chosen(facts, *fixes) == ["Install the CUDA build.", "Read on."]
+    assert chosen(facts | {"package": "einops"}, *fixes) == ["Pin einops.", "Read on."]

@@ -70,7 +70,8 @@ def _best(cause: Cause, facts: Mapping[str, Any]) -> list[tuple[Fix, Remedy]]:
 def _plainer(fix: Fix, than: Fix) -> bool:
     """Whether a fix says the same for a log that tells less: of one rule, and with fewer conditions."""
     return "rule" in fix.when and all(
-        key in than.when and set(_all(than.when[key])) <= set(_all(want)) for key, want in fix.when.items()
+        key in than.when and (want is True or set(_all(than.when[key])) <= set(_all(want)))
+        for key, want in fix.when.items()
     )
 
 
