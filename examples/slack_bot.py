@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import threading
 import urllib.error
 import urllib.parse
@@ -145,6 +146,9 @@ class Once:
 
 
 def main() -> None:
+    for needed in ("SLACK_BOT_TOKEN", "" if "SLACK_APP_TOKEN" in os.environ else "SLACK_SIGNING_SECRET"):
+        if needed and needed not in os.environ:
+            sys.exit(f"slack_bot: set {needed}, see docs/chat.md")
     client = WebClient(
         token=os.environ["SLACK_BOT_TOKEN"], base_url=os.environ.get("SLACK_API_URL", WebClient.BASE_URL)
     )

@@ -15,7 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import cases, verdict_of
 from report_examples import CUDA_OOM, EXAMPLES, SILENT
+from slurmdoctor import diagnose
 from slurmdoctor.model import Diagnosis, Evidence, FirstFailure, Remedy
 from slurmdoctor.redact import Mode, Redactor, disarm, redact
 from slurmdoctor.report import json as report_json
@@ -156,7 +158,7 @@ def test_no_secret_is_missed(kind: str) -> None:
 @pytest.mark.parametrize("kind", PLANTS)
 def test_no_secret_leaves_in_any_format(kind: str) -> None:
     rng = random.Random("formats " + kind)
-    for _ in range(10):
+    for _ in range(50):
         secret, line = PLANTS[kind](rng)
         planted = dataclasses.replace(
             CUDA_OOM,
@@ -380,3 +382,35 @@ def test_fast() -> None:
 
 def test_bare() -> None:
     assert Redactor("strict").apply(Diagnosis("unknown")) == Diagnosis("unknown")
+
+
+# ── end to end ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("kind", PLANTS)
+def test_no_secret_leaves_a_diagnosis(kind: str) -> None:
+    """Planted where the log is quoted: in the error's words, in its traceback, in the last words and beside labels."""
+    rng = random.Random("diagnosed " + kind)
+    for _ in range(3):
+        planted = [PLANTS[kind](rng) for _ in range(4)]
+        words = [line.replace("\n", "\\n") for _, line in planted]
+        log = (
+            f"[rank3]: Traceback (most recent call last):\n[rank3]:   File \"/srv/a.py\", line 3, in main\n[rank3]:     {words[0]}\n"
+            f"[rank3]: RuntimeError: boom {words[1]}\nwandb: {words[2]}\nsrun: error: n1: task 3: Exited with exit code 1\n{words[3]}\n"
+        )  # fmt: skip
+        for found in (diagnose(log), diagnose(f"```\n{log}```\n"), diagnose(log, redact="strict")):
+            for shown in (
+                text.render(found, width=4000, colour=False, context=99, ranks=True),
+                text.render(found, width=80, colour=True, context=99, ranks=True),
+                report_json.render(found),
+                markdown.render(found),
+                slack.render(found),
+            ):
+                for secret, _ in planted:
+                    assert secret not in shown
+
+
+def test_no_false_mask_in_the_evidence_of_the_fixtures() -> None:
+    for case in cases():
+        plain, masked = diagnose(case.logs, redact="off"), verdict_of(case.name)
+        assert [item.text for item in masked.evidence] == [item.text for item in plain.evidence], case.name

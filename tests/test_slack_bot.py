@@ -319,3 +319,13 @@ def test_in_socket_mode(slack: Slack) -> None:
         link.send({"type": "slash_commands", "envelope_id": "V2", "payload": command(LOG, slack.url)})
         assert link.receive()["envelope_id"] == "V2"
         assert_cuda_oom(slack.posts(3)[2], "99.9")
+
+
+def test_what_is_not_set_is_named() -> None:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("SLACK_")}
+    for more, named in (({}, "SLACK_BOT_TOKEN"), ({"SLACK_BOT_TOKEN": TOKEN}, "SLACK_SIGNING_SECRET")):
+        done = subprocess.run(
+            [sys.executable, str(BOT)], env={**kept, **more}, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 1
+        assert done.stderr == f"slack_bot: set {named}, see docs/chat.md\n"
