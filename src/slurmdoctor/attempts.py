@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from slurmdoctor.events import Assembled
@@ -56,11 +56,17 @@ def _any(orders: Sequence[int], span: Span) -> bool:
 
 def _cuts(assembled: Assembled, lines: Lines, progress: Sequence[Progress]) -> list[int]:
     """Positions at which a new attempt begins."""
-    went_on = sorted([p.order for p in progress] + [m.order for m in assembled.marks if m.signal.kind == "finished"])
+    # each file by itself: that a job's .out stands behind its .err says nothing of what came later
+    went_on: dict[int, int] = {}
+    for source, order in [
+        *((p.source, p.order) for p in progress),
+        *((m.line.source, m.order) for m in assembled.marks if m.signal.kind == "finished"),
+    ]:
+        went_on[source] = max(order, went_on.get(source, 0))
     cuts = _announced(assembled) | _by_agents(assembled, lines, went_on)
     for event in assembled.events:
         ended = event.hit.text.find("*** JOB ") >= 0 or ("REQUEUE" in event.hit.text and event.cause == "preempted")
-        if ended and event.role != "hint" and went_on and went_on[-1] > event.order:
+        if ended and event.role != "hint" and went_on.get(event.hit.source, 0) > event.order:
             cuts.add(event.order + 1)
     return sorted(cuts)
 
@@ -81,7 +87,7 @@ def _announced(assembled: Assembled) -> set[int]:
     return cuts
 
 
-def _by_agents(assembled: Assembled, lines: Lines, went_on: Sequence[int]) -> set[int]:
+def _by_agents(assembled: Assembled, lines: Lines, went_on: Mapping[int, int]) -> set[int]:
     """torchelastic's agent says `failed` once an attempt."""
     agents: dict[tuple[int, bytes, int | None], list[int]] = {}
     tables: list[int] = []
@@ -92,10 +98,10 @@ def _by_agents(assembled: Assembled, lines: Lines, went_on: Sequence[int]) -> se
         elif report.witness == "torchelastic table":
             tables.append(place)
     cuts: set[int] = set()
-    for places in agents.values():
+    for (source, *_), places in agents.items():
         # an agent that prints its table has given up: what comes after it is another agent's
         cuts.update(a + 1 for a, b in itertools.pairwise(places) if not any(a < t < b for t in tables))
-        if len(agents) == 1 and went_on and went_on[-1] > places[-1]:
+        if len(agents) == 1 and went_on.get(source, 0) > places[-1]:
             cuts.add(places[-1] + 1)
     return cuts
 

@@ -161,7 +161,7 @@ def _explains(one: Incident, other: Incident, timeline: Timeline, causes: Mappin
         and other.cause != one.cause
         and not earlier
     ):
-        if one.main.hit.source != other.main.hit.source and timeline.order != "timestamps":
+        if one.report is None and one.main.hit.source != other.main.hit.source and timeline.order != "timestamps":
             return True  # in two files without a clock: who died of an error of its own was not ended by Slurm
         return one.main.order < other.main.order
     if other.cause not in known.explains:
