@@ -48,3 +48,11 @@ def test_a_ranks_own_error_comes_before_the_limit_that_ended_the_rest(tmp_path: 
     )
     found = slurmdoctor.diagnose(tmp_path).to_dict()
     assert (found["cause"]["id"], found["first_failure"]["rank"]) == ("python-error", 2)
+
+
+def test_the_out_file_behind_the_err_file_is_no_new_attempt(tmp_path: Path) -> None:
+    limit = "slurmstepd: error: *** JOB 77 ON gn1 CANCELLED AT 2026-01-01T10:00:00 DUE TO TIME LIMIT ***\n"
+    _write(tmp_path, {"slurm-77.err": limit, "slurm-77.out": STEPS})
+    found = slurmdoctor.diagnose(tmp_path).to_dict()
+    assert (found["verdict"], found["cause"]["id"]) == ("failed", "time-limit")
+    assert found["facts"]["attempts"] == 1
