@@ -73,7 +73,7 @@ def examine(
 ) -> Diagnosis:
     """The verdict on opened sources."""
     if record is not None:
-        from slurmdoctor.slurm import witness  # only who brings a record or a script waits for them
+        from slurmdoctor.slurm import attest, witness  # only who brings a record or a script waits for them
     if script is not None:
         from slurmdoctor.script import sharpen
     traits = learn(sources, knowledge)
@@ -88,7 +88,16 @@ def examine(
         return None if line.startswith(_QUOTED) else confirm(watch, line, text)
 
     labellers = [labeller(t.locked, t.label_is_node, t.stamped) for t in traits]
-    seen = scan(sources, watches, text_of, say, labellers, jobs=jobs, progress=_counter(sources, progress))
+    seen = scan(
+        sources,
+        watches,
+        text_of,
+        say,
+        labellers,
+        jobs=jobs,
+        progress=_counter(sources, progress),
+        may=events.possible(served),
+    )
     lines = Lines(sources, seen, knowledge.formats, traits)
     assembled = events.assemble(seen, lines, served, knowledge)
     story = timeline.build(assembled, lines, knowledge.signals)
@@ -99,11 +108,11 @@ def examine(
     facts |= told.settle(finding, story, assembled, lines)
     if record is not None:
         witness.weigh(finding, story, record)
-        facts |= witness.facts(record, story)
+        facts |= attest.facts(record, story)
     if script is not None:
         facts |= sharpen.facts(script, facts)
     found = verdict.compose(finding, story, assembled, facts, lines, knowledge)
-    found = witness.attest(found, record) if record is not None else found
+    found = attest.attest(found, record) if record is not None else found
     return sharpen.sharpen(found, script) if script is not None else found
 
 

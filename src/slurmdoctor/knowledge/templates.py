@@ -12,7 +12,7 @@ from slurmdoctor.model import Fix, Knowledge
 _READ = "rank local_rank node nodes world_size launcher framework last_step attempts silent_ranks odd_ranks all_entered"
 _TOLD = "stands_in exit_code failed_nodes frames stack_function stack_place memory restarts gained stalled_since"
 _WAITED = "rank0_busy far_ranks far_nodes home_node"
-# by Slurm's record (slurm/witness.py) and by the batch script (script/sharpen.py)
+# by Slurm's record (slurm/attest.py) and by the batch script (script/sharpen.py)
 _RECORDED = (
     "job_id state ended needed_min idle_min time_limit_min elapsed_min cancelled_by req_mem_gib max_rss_gib num_tasks"
 )

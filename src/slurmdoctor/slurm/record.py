@@ -1,0 +1,135 @@
+"""What Slurm can tell of a job: the types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from slurmdoctor.exits import Death
+
+RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "CONFIGURING"})
+
+WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
+
+FAILED = frozenset(
+    {
+        "FAILED",
+        "TIMEOUT",
+        "DEADLINE",
+        "OUT_OF_MEMORY",
+        "NODE_FAIL",
+        "BOOT_FAIL",
+        "PREEMPTED",
+        "CANCELLED",
+        "REVOKED",
+        "LAUNCH_FAILED",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A line of Slurm's own words."""
+
+    source: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of the job, as sacct tells it."""
+
+    id: str
+    """`0`, `batch`, `extern`."""
+    name: str = ""
+    state: str | None = None
+    exit: Death | None = None
+    nodes: tuple[str, ...] = ()
+    elapsed: int | None = None
+    max_rss: int | None = None
+    """Bytes, of the largest task."""
+    cancelled_by: int | None = None
+    """The uid behind `CANCELLED by 1000`."""
+    quote: Quote | None = None
+
+    @property
+    def failed(self) -> bool:
+        return self.state in FAILED or (
+            self.exit is not None and self.exit.exit_class != "ok" and self.state != "COMPLETED"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JobInfo:
+    """One job (an array task, a component of a het job). What Slurm did not tell is None."""
+
+    id: str
+    name: str | None = None
+    state: str | None = None
+    cancelled_by: int | None = None
+    """The uid behind `CANCELLED by 1000`."""
+    uid: int | None = None
+    """The job's own user."""
+    reason: str | None = None
+    exit: Death | None = None
+    """How the batch script ended."""
+    derived: Death | None = None
+    """The highest exit code of the job's steps."""
+    nodes: tuple[str, ...] = ()
+    bad_nodes: Mapping[str, str] = field(default_factory=dict)
+    """Nodes of this job that Slurm itself calls down, drained or failed, and its words."""
+    num_nodes: int | None = None
+    num_tasks: int | None = None
+    tasks_per_node: int | None = None
+    time_limit: int | None = None
+    """Seconds."""
+    elapsed: int | None = None
+    start: float | None = None
+    end: float | None = None
+    """Seconds since the epoch as if local time were UTC, like a log's own stamps."""
+    preempted_at: float | None = None
+    restarts: int | None = None
+    req_mem: int | None = None
+    """Bytes a node."""
+    partition: str | None = None
+    work_dir: str | None = None
+    command: str | None = None
+    std_out: str | None = None
+    std_err: str | None = None
+    array_job: str | None = None
+    array_task: int | None = None
+    het_offset: int | None = None
+    het_ids: tuple[str, ...] = ()
+    """The ids of all components."""
+    steps: tuple[Step, ...] = ()
+    step: str | None = None
+    """The step that was asked for, where one was."""
+    exit_status: int | None = None
+    """What the job's own shell saw, where a footer handed it over."""
+    running_children: tuple[str, ...] = ()
+    """Programs that still ran when the shell ended, where a footer looked."""
+    warned_by: str | None = None
+    """The signal for which the script asks before the limit: `SIGUSR1`."""
+    warned_before: int | None = None
+    """Seconds before the limit at which the script asks for a signal (`--signal=B:USR1@120`)."""
+    siblings: tuple[str, ...] = ()
+    """Other failed tasks of the array, or other components."""
+    quotes: Mapping[str, Quote] = field(default_factory=dict)
+    told_by: frozenset[str] = frozenset()
+    """`scontrol`, `sacct`: who told."""
+    missing: tuple[str, ...] = ()
+    """What was asked and not told, each with its reason."""
+
+    @property
+    def work_steps(self) -> tuple[Step, ...]:
+        """The steps that ran programs: neither the script nor the container for adopted processes."""
+        return tuple(s for s in self.steps if s.id not in ("batch", "extern", "interactive"))
+
+    @property
+    def max_rss(self) -> int | None:
+        return max((s.max_rss for s in self.steps if s.max_rss), default=None)
+
+    @property
+    def ended(self) -> bool:
+        return self.state is not None and self.state not in RUNNING | WAITING

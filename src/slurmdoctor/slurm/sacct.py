@@ -1,0 +1,124 @@
+"""The tables of sacct, aligned or with `|`. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from slurmdoctor.exits import Death, expand_nodes, from_code, from_sacct
+from slurmdoctor.slurm.record import FAILED, RUNNING, WAITING, JobInfo, Quote, Step
+from slurmdoctor.slurm.values import plain, seconds, size, stamp, whole
+
+_SIGNALS_OF_SACCT = frozenset({4, 6, 7, 8, 9, 11, 15})
+"""sacct prints codes from 128 on less 128, so 137 as 9. These plain codes are, as good as always, signals."""
+
+
+def read_sacct(text: str, name: str = "sacct") -> list[JobInfo]:
+    """All jobs of a sacct table; a job that stands there twice (resized, requeued) counts as it stands last."""
+    jobs: dict[str, JobInfo] = {}
+    steps: dict[str, dict[str, Step]] = {}
+    for row, quote in _rows(text, name):
+        ident = row.get("JobID") or row.get("JobIDRaw") or ""
+        job, _, step = ident.partition(".")
+        if not job:
+            continue
+        if step:
+            steps.setdefault(job, {})[step] = _step(step, row, quote)
+        else:
+            steps[job] = {} if job in jobs else steps.get(job, {})
+            jobs[job] = _of_sacct(job, row, quote)
+    return [replace(info, steps=tuple(steps.get(job, {}).values())) for job, info in jobs.items()]
+
+
+def _rows(text: str, name: str) -> Iterable[tuple[dict[str, str], Quote]]:
+    header: list[str] = []
+    spans: list[tuple[int, int]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(r"\s*JobID(?:Raw)?\b", line):
+            piped = "|" in line
+            header = [cell.strip() for cell in (line.split("|") if piped else line.split())]
+            spans = []
+        elif header and not spans and re.fullmatch(r"[-\s]+", line) and "-" in line:
+            spans = [(m.start(), m.end()) for m in re.finditer(r"-+", line)]
+        elif header and line.strip():
+            cells = [line[a:b] for a, b in spans] if spans else line.split("|")
+            row = {key: cell.strip() for key, cell in zip(header, cells, strict=False) if key}
+            yield row, Quote(name, number, " ".join(line.replace("|", " ").split()))
+
+
+def _state(row: Mapping[str, str]) -> tuple[str | None, int | None]:
+    words = (row.get("State") or "").split()
+    by = re.search(r"by (\d+)", row.get("State") or "")
+    state = words[0].rstrip("+") if words else None
+    full = next((s for s in (*FAILED, *RUNNING, *WAITING) if state and len(state) >= 6 and s.startswith(state)), state)
+    return full, int(by[1]) if by else None
+
+
+def sacct_exit(pair: str) -> Death | None:
+    """sacct's own `code:signal`: it takes 128 off codes from 128 on."""
+    death = from_sacct(pair)
+    if death and death.signal is None and death.code in _SIGNALS_OF_SACCT:
+        return from_code(128 + death.code)
+    return death
+
+
+def _step(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
+    state, by = _state(row)
+    return Step(
+        ident,
+        row.get("JobName", ""),
+        state,
+        sacct_exit(row.get("ExitCode", "")),
+        tuple(expand_nodes(plain(row.get("NodeList")) or "")),
+        seconds(row.get("Elapsed")),
+        size(row.get("MaxRSS")),
+        by,
+        quote,
+    )
+
+
+def _of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobInfo:
+    state, by = _state(row)
+    array = re.fullmatch(r"(\d+)_(\d+)", job)
+    het = re.fullmatch(r"(\d+)\+(\d+)", job)
+    nodes = tuple(expand_nodes(plain(row.get("NodeList")) or ""))
+    count = whole(row.get("NNodes") or row.get("AllocNodes")) or len(nodes) or None
+    return JobInfo(
+        id=job,
+        name=row.get("JobName") or None,
+        state=state,
+        cancelled_by=by,
+        uid=whole(row.get("UID")),
+        reason=plain(row.get("Reason")),
+        exit=sacct_exit(row.get("ExitCode", "")),
+        derived=sacct_exit(row.get("DerivedExitCode", "")),
+        nodes=nodes,
+        num_nodes=count,
+        num_tasks=whole(row.get("NTasks")),
+        time_limit=seconds(row.get("Timelimit") or row.get("TimeLimit")),
+        elapsed=seconds(row.get("Elapsed")),
+        start=stamp(row.get("Start")),
+        end=stamp(row.get("End")),
+        restarts=whole(row.get("Restarts")),
+        req_mem=_requested(row.get("ReqMem"), count),
+        partition=row.get("Partition") or None,
+        work_dir=plain(row.get("WorkDir")),
+        std_out=plain(row.get("StdOut")),
+        std_err=plain(row.get("StdErr")),
+        array_job=array[1] if array else None,
+        array_task=int(array[2]) if array else None,
+        het_offset=int(het[2]) if het else None,
+        quotes={"sacct": quote, "state": quote, "exit": quote},
+        told_by=frozenset({"sacct"}),
+    )
+
+
+def _requested(text: str | None, nodes: int | None) -> int | None:
+    """ReqMem a node: `4Gn` is, `400Mc` is a core and tells nothing here, `800M` is the whole job's."""
+    if not text or text.endswith("c"):
+        return None
+    if text.endswith("n"):
+        return size(text[:-1])
+    total = size(text)
+    return total // nodes if total and nodes else total

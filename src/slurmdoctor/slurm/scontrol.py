@@ -1,0 +1,119 @@
+"""The text of `scontrol show job` and `scontrol show node`: `Key=value` pairs, several a line. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from slurmdoctor.exits import expand_nodes, from_sacct
+from slurmdoctor.slurm.record import JobInfo, Quote
+from slurmdoctor.slurm.values import NOTHING, seconds, size, stamp, whole
+
+_KEY = re.compile(r"(?:^|\s)([A-Za-z][\w:/()-]*)=")
+
+_WHOLE_LINE = frozenset(
+    {"Command", "WorkDir", "StdOut", "StdErr", "StdIn", "Comment", "AdminComment", "SystemComment", "JobName", "Name"}
+)
+
+
+def read_scontrol(text: str, name: str = "scontrol show job") -> list[JobInfo]:
+    """All records of `scontrol show job [-d]`."""
+    found: list[JobInfo] = []
+    pairs: dict[str, str] = {}
+    places: dict[str, Quote] = {}
+    for number, line in enumerate([*text.splitlines(), "JobId="], 1):
+        if line.lstrip().startswith("JobId="):
+            if pairs:
+                found.append(_of_scontrol(pairs, places))
+            pairs, places = {}, {}
+        for key, value in _pairs(line):
+            if key not in pairs:
+                pairs[key] = value
+                places[key] = Quote(name, number, line.strip())
+    return found
+
+
+def _pairs(line: str) -> Iterable[tuple[str, str]]:
+    keys = list(_KEY.finditer(line))
+    for at, key in enumerate(keys):
+        if key[1] in _WHOLE_LINE:
+            yield key[1], line[key.end() :].strip()
+            return
+        end = keys[at + 1].start() if at + 1 < len(keys) else len(line)
+        yield key[1], line[key.end() : end].strip()
+
+
+_QUOTED = {"JobState": "state", "ExitCode": "exit", "DerivedExitCode": "derived", "PreemptTime": "preempt"}
+
+
+def _of_scontrol(pairs: Mapping[str, str], places: Mapping[str, Quote]) -> JobInfo:
+    get = {k: v for k, v in pairs.items() if v not in NOTHING}.get
+    user = re.search(r"\((\d+)\)", get("UserId") or "")
+    quotes = {to: places[key] for key, to in _QUOTED.items() if key in places}
+    per_node = re.match(r"(\d+):", get("NtasksPerN:B:S:C") or "")
+    nodes = tuple(expand_nodes(get("NodeList") or ""))
+    return JobInfo(
+        id=pairs.get("JobId", "").strip(),
+        name=get("JobName") or get("Name"),
+        state=(get("JobState") or "").partition(" ")[0] or None,
+        uid=int(user[1]) if user else None,
+        reason=get("Reason"),
+        exit=from_sacct(pairs.get("ExitCode", "")),
+        derived=from_sacct(pairs.get("DerivedExitCode", "")),
+        nodes=nodes,
+        num_nodes=whole(get("NumNodes")),
+        num_tasks=whole(get("NumTasks")),
+        tasks_per_node=int(per_node[1]) or None if per_node else None,
+        time_limit=seconds(get("TimeLimit")),
+        elapsed=seconds(get("RunTime")),
+        start=stamp(get("StartTime")),
+        end=stamp(get("EndTime")),
+        preempted_at=stamp(get("PreemptTime")),
+        restarts=whole(get("Restarts")),
+        req_mem=_mem_per_node(get),
+        partition=get("Partition"),
+        work_dir=get("WorkDir"),
+        command=get("Command"),
+        std_out=get("StdOut"),
+        std_err=get("StdErr"),
+        array_job=get("ArrayJobId"),
+        array_task=whole(get("ArrayTaskId")),
+        het_offset=whole(get("HetJobOffset") or get("PackJobOffset")),
+        het_ids=_ids(get("HetJobIdSet") or get("PackJobIdSet")),
+        quotes=quotes,
+        told_by=frozenset({"scontrol"}),
+    )
+
+
+def _ids(text: str | None) -> tuple[str, ...]:
+    """`25-27,31`, as Slurm writes a set of job ids."""
+    found: list[str] = []
+    for part in (text or "").split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit():
+            found += (
+                map(str, range(int(first), min(int(last or first), int(first) + 128) + 1))
+                if (last or first).isdigit()
+                else ()
+            )
+    return tuple(found)
+
+
+def _mem_per_node(get: Callable[[str], str | None]) -> int | None:
+    if node := get("MinMemoryNode"):
+        return size(node) or None
+    tres = re.search(r"\bmem=([\d.]+[KMGTP]?)", get("AllocTRES") or get("TRES") or "")
+    total, nodes = size(tres[1]) if tres else None, whole(get("NumNodes"))
+    return total // nodes if total and nodes else None
+
+
+def bad_nodes(text: str) -> dict[str, str]:
+    """Nodes that `scontrol show node` calls down, drained or failed, each with Slurm's words."""
+    found: dict[str, str] = {}
+    for block in re.split(r"\n(?=NodeName=)", text):
+        name = re.search(r"NodeName=(\S+)", block)
+        state = re.search(r"\bState=(\S+)", block)
+        if name and state and re.search(r"DOWN|DRAIN|FAIL|NOT_RESPONDING|\*", state[1]):
+            reason = re.search(r"\bReason=(.+)", block)
+            found[name[1]] = f"{state[1]}" + (f" ({reason[1].strip()})" if reason else "")
+    return found

@@ -1,0 +1,49 @@
+"""Slurm's ways to write numbers, sizes and times. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+
+NOTHING = frozenset({"", "(null)", "N/A", "None", "Unknown", "UNLIMITED", "Partition_Limit", "None assigned", "NONE"})
+
+
+def plain(text: str | None) -> str | None:
+    return text if text and text not in NOTHING else None
+
+
+def whole(text: str | None) -> int | None:
+    found = re.match(r"\d{1,15}", text or "")
+    return int(found[0]) if found else None
+
+
+def seconds(text: str | None) -> int | None:
+    """Slurm's times: `90` (minutes), `1:30` (minutes:seconds), `01:30:00`, `2-00:00:00`, `1-12`, `00:00:05.123`."""
+    if not text or text in NOTHING or text == "INVALID":
+        return None
+    found = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.\d+)?", text.strip())
+    if not found:
+        return None
+    days, a, b, c = (int(x) if x else None for x in found.groups())
+    if days is not None:
+        return days * 86400 + (a or 0) * 3600 + (b or 0) * 60 + (c or 0)
+    if c is not None:
+        return (a or 0) * 3600 + (b or 0) * 60 + c
+    return (a or 0) * 60 + (b or 0)
+
+
+def size(text: str | None) -> int | None:
+    """`800M`, `12268K`, `1.5G`, `400` (megabytes, as sbatch --mem takes it) in bytes."""
+    found = re.fullmatch(r"([\d.]+)([KMGTP]?)(?:i?B)?", (text or "").strip(), re.I)
+    if not found or found[1].count(".") > 1:
+        return None
+    power = "KMGTP".index(found[2].upper()) + 1 if found[2] else 2
+    return int(float(found[1]) * 1024**power)
+
+
+def stamp(text: str | None) -> float | None:
+    """`2026-11-20T12:01:03`, as a log's own stamps are read: as if it were UTC."""
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=timezone.utc).timestamp() if text else None
+    except ValueError:
+        return None
