@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import regex
+import yaml
 from benchmarks.logs import KINDS, STYLES, pieces
 
 from slurmdoctor import events, many, origins, scan, sources
@@ -17,11 +20,18 @@ from slurmdoctor.lines import Lines
 from slurmdoctor.model import Knowledge
 from slurmdoctor.pipeline import learn
 from slurmdoctor.scan import Scan, Watch
-from slurmdoctor.shapes import digits_matter
+from slurmdoctor.shapes import digits_matter, relaxed
 from slurmdoctor.sources import Source, open_sources
 from slurmdoctor.tally import Group, deal
 
 FIXTURES = sorted(path for path in (Path(__file__).parent / "fixtures").iterdir() if (path / "truth.yaml").is_file())
+RULES = Path(__file__).parents[1] / "rules"
+_EXAMPLES = {
+    rule["id"]: rule["examples"]["match"]
+    for file in RULES.glob("*/*.yaml")
+    for rule in (yaml.safe_load(file.read_text()) or {}).get("rules", [])
+    if "match" in rule.get("examples", {})
+}
 ENGINES = ("hyperscan", "")
 
 
@@ -40,7 +50,9 @@ class Job:
     def scan(self, logs: Sequence[Source], block: int | None = None, engine: str | None = None, jobs: int = 1) -> Scan:
         labellers = [labeller(t.locked, t.label_is_node) for t in self.traits]
         confirm = events.confirmer(self.served)
-        return scan.scan(logs, self.watches, self.peel, confirm, labellers, block, engine, jobs)
+        return scan.scan(
+            logs, self.watches, self.peel, confirm, labellers, block, engine, jobs, may=events.possible(self.served)
+        )
 
     def slow_scan(self, logs: Sequence[Path]) -> Scan:
         """Every watch on every line, in the plainest way."""
@@ -189,6 +201,36 @@ def test_long_lines_are_read_around_their_words_however_they_are_cut(tmp_path: P
         oom = [s for s in found.said if job.watches[s.watch].id == "cuda-oom/torch"]
         assert [s.count for s in oom] == [2]
         assert _told(found) == (told := told or _told(found))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "more"),
+    [
+        (r"exit code 137", r"exit code \d\d\d"),
+        (r"(?P<a1>[45]\d{2}) \x31{1,3}", r"(?P<a1>[45\d]\d{2}) \x31{1,3}"),
+        (r"a(?!5\b|(?:1[23])) b", r"a b"),
+        (r"(?:a\(1)", r"(?:a\(\d)"),
+        (r"(?>a1)", None),
+        (r"\d++1", None),
+        (r"[^1]", None),
+        (r"[^0-9]1", r"[^0-9]\d"),
+    ],
+)
+def test_a_relaxed_pattern_takes_more(pattern: str, more: str | None) -> None:
+    assert relaxed(pattern) == more
+
+
+def test_a_relaxed_rule_takes_what_the_rule_takes_with_other_digits() -> None:
+    digits = random.Random(1)
+    for rule in load(folders(), cache=False).rules:
+        more = relaxed(rule.regex)
+        if more is None or not digits_matter(rule.regex):
+            continue
+        taken = regex.compile(rule.regex)
+        for line in _EXAMPLES.get(rule.id, []):
+            if taken.search(line):
+                assert regex.search(more, line)
+                assert regex.search(more, re.sub(r"\d", lambda _: str(digits.randrange(10)), line))
 
 
 def test_no_format_minds_digits() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from slurmdoctor import collectives, stacks, tracebacks, witnesses
@@ -11,9 +11,9 @@ from slurmdoctor.lines import Line, Lines
 from slurmdoctor.maps import RankMaps
 from slurmdoctor.model import Event, Knowledge, Origin, Role, Rule, Signal
 from slurmdoctor.origins import of_path
-from slurmdoctor.patterns import captures, lazy
+from slurmdoctor.patterns import SECONDS, captures, compiled, lazy
 from slurmdoctor.scan import Confirm, Scan, Watch
-from slurmdoctor.shapes import digits_matter
+from slurmdoctor.shapes import digits_matter, relaxed
 from slurmdoctor.tally import Said, Sighting, Writer
 from slurmdoctor.tracebacks import Traceback, exception_of
 from slurmdoctor.witnesses import Report
@@ -116,6 +116,22 @@ def confirmer(served: Sequence[object]) -> Confirm:
         return ""
 
     return confirm
+
+
+def possible(served: Sequence[object]) -> Callable[[int, str], bool]:
+    """Whether some line that differs from this one in digits only might say what the watch looks for."""
+
+    def may(watch: int, text: str) -> bool:
+        what = served[watch]
+        if isinstance(what, Rule) and what.on != "line":
+            return exception_of(text) is not None if what.on == "exception" else text.lstrip(" |").startswith("File ")
+        pattern = relaxed(what.regex) if isinstance(what, (Rule, Signal)) else None
+        try:
+            return pattern is None or compiled(pattern).search(text, timeout=SECONDS) is not None
+        except TimeoutError:
+            return True
+
+    return may
 
 
 def _words(message: str) -> str:

@@ -54,6 +54,9 @@ Peel = Callable[[int, bytes], str]
 Confirm = Callable[[int, bytes, str], "str | None"]
 """(watch, line, peeled line) -> None where it does not say what the watch looks for, else its kind: mostly empty."""
 
+May = Callable[[int, str], bool]
+"""(watch, peeled line) -> whether a line that differs from this one in digits only might say what it looks for."""
+
 
 @dataclass(slots=True)
 class Scan:
@@ -108,6 +111,7 @@ def scan(
     engine: str | None = None,
     jobs: int = 1,
     progress: Callable[[int], None] | None = None,
+    may: May | None = None,
 ) -> Scan:
     """Read every source front to back once, in so many processes where there is enough to read.
 
@@ -117,7 +121,7 @@ def scan(
     processes = many.processes(sources, jobs)
 
     def read(number: int, start: int, stop: int | None) -> Part:
-        reader = Reader(literals, watches, peel, confirm, labellers[number], number)
+        reader = Reader(literals, watches, peel, confirm, labellers[number], number, may)
         blocks = sources[number].blocks(block_size or BLOCK, start, stop)
         return reader.read(blocks if progress is None else _told(blocks, progress, processes), start)
 
@@ -228,11 +232,13 @@ class Reader:
         confirm: Confirm,
         label: Labeller,
         source: int,
+        may: May | None = None,
     ) -> None:
         self._literals = literals
         self._watches = watches
         self._peel = peel
         self._confirm = confirm
+        self._may = may
         self._shapely = not all(watch.digits for watch in watches)
         self._label = label
         self._source = source
@@ -330,6 +336,8 @@ class Reader:
         wanted = self._literals.wanted(line + b"\n")
         touchy = [w for w in wanted if self._watches[w].digits]
         text = self._peel(self._source, line)
+        if self._may is not None:
+            touchy = [w for w in touchy if self._may(w, text)]
         start, end, start2, end2 = span = self._label.span(line)
         said = self._confirmed([w for w in wanted if not self._watches[w].digits], line, text)
         group = self._group(said, line[start:end] + line[start2:end2], place)

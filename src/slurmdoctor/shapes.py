@@ -25,3 +25,39 @@ def digits_matter(pattern: str) -> bool:
         return True
     pattern = _SAME_AGAIN.sub("", pattern)
     return re.search(r"[0-9]", _NO_DIGITS_MEANT.sub("", pattern)) is not None
+
+
+_TOKEN = re.compile(
+    r"(?P<kept>\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|\D)|\{\d*,?\d*\}|\(\?P<\w+>)"
+    r"|(?P<these>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<digit>[0-9])|(?P<not>\(\?<?!)|(?P<open>\()|(?P<close>\))|.",
+    re.DOTALL,
+)
+
+
+def relaxed(pattern: str) -> str | None:
+    """A pattern that takes every line which differs in digits only from one that this one takes, and more.
+
+    None where it is not to be made: what holds on to its text may refuse more when its parts take more.
+    """
+    if re.search(r"\(\?>|\(\?\(|\(\?P=|\\[0-9]|[+*?}]\+", pattern):
+        return None
+    made: list[str] = []
+    depth = 0
+    dropped = 0
+    for token in _TOKEN.finditer(pattern):
+        kind, text = token.lastgroup, token[0]
+        if kind in ("not", "open") or text.startswith("(?P<"):
+            depth += 1
+            if kind == "not" and not dropped:
+                dropped = depth
+        if kind == "these" and re.search(r"[0-9]", _NO_DIGITS_MEANT.sub("", text)):
+            if text.startswith("[^"):
+                return None
+            text = text[:-1] + r"\d]"
+        if not dropped:
+            made.append(r"\d" if kind == "digit" else text)
+        if kind == "close":
+            if depth == dropped:
+                dropped = 0  # what must not follow is left out: without it more is taken
+            depth -= 1
+    return "".join(made)
