@@ -1,6 +1,6 @@
 """`make bench`: `slurmdoctor diagnose` beside grep, ripgrep and wc on generated logs, and its start-up on a paste.
 
-SIZE=1GB, RUNS=5 and STYLES=srun,torch change what is run. Everything is written under .bench/ and deleted afterwards;
+SIZE=1GB, RUNS=5, KINDS=quiet and STYLES=srun,torch change what is run. Everything is written under .bench/ and deleted afterwards;
 KEEP=1 keeps the logs for the next run.
 """
 
@@ -88,7 +88,7 @@ def _table(size: str, style: str, times: int, env: Mapping[str, str]) -> None:
     print(f"\n### {size}, labels of {style}, medians of {times} interleaved runs\n")
     print("| log | command | wall s | CPU s | MB/s | to grep | CPU to grep | peak MB |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
-    for kind in KINDS:
+    for kind in os.environ.get("KINDS", ",".join(KINDS)).split(","):
         log = _log(kind, size, style)
         results = interleaved(_commands(log), times, env)
         grep = results["grep, three passes"]
