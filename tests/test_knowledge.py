@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmdoctor.knowledge import RuleError, builtin, cache, folders, load, paths
+from slurmdoctor.knowledge.load import _loaded
 from slurmdoctor.knowledge.problems import Place, Problems
 from slurmdoctor.knowledge.read import read
 from slurmdoctor.knowledge.rulefile import read_file
@@ -191,6 +192,7 @@ def test_a_site_silences_our_rules(tmp_path: Path, ours: Path) -> None:
         ("cause: tap\nextends: true\n", "did you mean `tape`?"),
         ("cause: site/tape\nextends: true\n", "which is not there; "),
         ("cause: tape\nextends: true\ntitle: my own\n", "has no key `title`"),
+        ("silence: [tape/traceback]\n", "`tape/traceback` is read by the program itself, and cannot be silenced"),
         ("silence: [tape/laoder]\n", "there is no rule `tape/laoder` to silence; did you mean `tape/loader`?"),
         (CAUSE.format(cause="site/raid").replace("[sigterm]", "[site/raid]"), "explains itself"),
     ],
@@ -269,6 +271,7 @@ def test_the_second_time_the_rules_come_from_the_cache(kept: Path, ours: Path, m
     assert kept.stat().st_mode & 0o777 == 0o700
     assert file.stat().st_mode & 0o777 == 0o600
     monkeypatch.setattr("slurmdoctor.knowledge.read.read", None)
+    _loaded.clear()  # as in another process
     assert load((ours,)) == first
 
 
@@ -313,6 +316,7 @@ def test_a_damaged_cache_is_ignored(kept: Path, ours: Path, damage: bytes) -> No
     (file,) = kept.glob("*.rules")
     data = file.read_bytes()
     file.write_bytes(data[: len(data) // 2] + damage)
+    _loaded.clear()
     assert load((ours,)) == first
     assert file.read_bytes() == data
 
@@ -336,6 +340,7 @@ def test_what_belongs_to_another_user_is_no_cache(kept: Path, ours: Path) -> Non
     os.chown(file, 65534, 65534)
     assert cache.get(file.stem) is None
     os.chown(kept, 65534, 65534)
+    _loaded.clear()
     assert load((ours,)).causes
 
 

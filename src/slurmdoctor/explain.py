@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slurmdoctor import remedies
-from slurmdoctor.knowledge.problems import nearest
+from slurmdoctor.knowledge.problems import READERS, nearest
 from slurmdoctor.model import Cause, Fix, Knowledge, UserError
 from slurmdoctor.remedies import COMPARISON
 
@@ -26,23 +26,6 @@ RETRIES = {
     "after-fix": "After the fix: as it is, it fails again.",
     "resume": "From the last checkpoint: nothing was wrong with the program.",
 }
-
-
-_READERS = frozenset(
-    [
-        "traceback",
-        "last-words",
-        "launcher",
-        "srun",
-        "slurm",
-        "slurmstepd",
-        "torchelastic",
-        "deepspeed",
-        "mpirun",
-        "kernel",
-    ]
-)
-"""What a verdict names as a rule where the program itself read the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +52,7 @@ def find(name: str, known: Knowledge) -> Cause:
         if rule.id == name:
             return known.causes[rule.cause]
     cause, _, reader = name.rpartition("/")
-    if reader in _READERS and cause in known.causes:
+    if reader in READERS and cause in known.causes:
         return known.causes[cause]
     if guess := nearest(name, [*known.causes, *(rule.id for rule in known.rules)]):
         raise UserError(f"there is no cause `{name}`", f"did you mean `{guess}`?")

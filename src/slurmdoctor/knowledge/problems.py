@@ -9,6 +9,9 @@ from pathlib import Path
 
 from slurmdoctor.model import UserError
 
+READERS = frozenset(("traceback", "last-words", "launcher", "srun", "slurm", "slurmstepd", "torchelastic", "mpirun"))
+"""What a verdict names as a rule where the program itself read the line."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:

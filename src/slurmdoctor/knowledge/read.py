@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from slurmdoctor.knowledge.paths import files
-from slurmdoctor.knowledge.problems import Place, Problems, did_you_mean, shown
+from slurmdoctor.knowledge.problems import READERS, Place, Problems, did_you_mean, shown
 from slurmdoctor.knowledge.rulefile import RuleFile, check_ids, read_file
 from slurmdoctor.knowledge.tree import read as read_tree
 from slurmdoctor.model import Cause, Knowledge
@@ -161,6 +161,12 @@ def _silence(
         if name in rules:
             cause = causes[rules[name].id]
             causes[cause.id] = replace(cause, rules=tuple(rule for rule in cause.rules if rule.id != name))
+        elif name.rpartition("/")[2] in READERS and (cause_id := name.rpartition("/")[0]) in causes:
+            problems.add(
+                place,
+                f"`{name}` is read by the program itself, and cannot be silenced",
+                f"replace or extend the cause `{cause_id}` instead",
+            )
         elif name not in known:
             problems.add(
                 place,
