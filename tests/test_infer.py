@@ -175,3 +175,15 @@ def test_4096_ranks_say_the_same_as_8() -> None:
     assert sum(len(group.ranks) for group in large.ranks) == 4096
     assert len(large.ranks) <= 4
     assert took < 120, "far more than it takes: the inference must not grow with the square of the ranks"
+
+
+def test_what_a_checkpoint_collected_is_not_the_printers_error() -> None:
+    def printed(*above: str) -> Diagnosis:
+        head = "3: [rank3]: Traceback (most recent call last): (RANK 2)"
+        frame = '3: [rank3]:   File "/opt/demo/fit.py", line 9, in load'
+        error = "3: [rank3]: RuntimeError: Missing key in checkpoint state_dict: optimizer.state."
+        return diagnose("\n".join([*above, head, frame, "3: [rank3]:     go()", error]) + "\n")
+
+    alone = "3: [rank3]: torch.distributed.checkpoint.api.CheckpointException: CheckpointException ranks:dict_keys([2])"
+    assert first(printed(alone)) == 2
+    assert first(printed()) is None, "others may have failed with it"

@@ -406,6 +406,11 @@ def _in_traceback(event: Event, trace: Traceback, group: int, lines: Lines) -> E
 
 
 def _spawned(origin: Origin, trace: Traceback) -> Origin:
+    if trace.collected is not None:
+        # who prints it is not who failed
+        return replace(
+            origin, rank=trace.collected if trace.collected >= 0 else None, local_rank=None, node=None, pid=None
+        )
     known = trace.process is None or origin.rank is not None or origin.local_rank is not None
     return origin if known else replace(origin, local_rank=trace.process)
 

@@ -26,6 +26,8 @@ _CONNECTORS = {
 }
 _HARMLESS = lazy(r"Exception ignored in|--- Logging error ---|Error in atexit|Exception ignored on")
 _SPAWNED = lazy(r"-- Process (\d+) terminated with the following error")
+_COLLECTED = lazy(r"\(most recent call last\): \(RANK (\d+)\)")
+_ONE_RANK = lazy(r"ranks:dict_keys\(\[\d+\]\)")
 _THREAD = lazy(r"^\s*(?:Exception in thread|Unhandled exception in thread)")
 _LIBRARY = lazy(r"site-packages|dist-packages|/lib/python\d|<frozen|<string>|torch/|/lib64/python\d")
 WRAPPERS = frozenset(
@@ -54,6 +56,8 @@ class Traceback:
     in_thread: bool
     process: int | None = None
     """torch.multiprocessing.spawn's index of the process that it speaks of: a local rank."""
+    collected: int | None = None
+    """torch.distributed.checkpoint prints what it collected from this rank, on any other one; -1: from others besides."""
 
     @property
     def wrapper(self) -> bool:
@@ -70,6 +74,8 @@ def assemble(lines: Lines, header: Line) -> Traceback:
     harmless = any(_HARMLESS.search(line.text) for line in above)
     in_thread = any(_THREAD.match(line.text) for line in above[:1])
     spawned = next((m for line in above if (m := _SPAWNED.search(line.text))), None)
+    from_rank = _COLLECTED.search(header.text)
+    alone = any(_ONE_RANK.search(line.text) for line in above)
     frames: list[str] = []
     own: list[str] = []
     code_follows = False
@@ -111,6 +117,7 @@ def assemble(lines: Lines, header: Line) -> Traceback:
         harmless,
         in_thread,
         int(spawned[1]) if spawned else None,
+        None if from_rank is None else int(from_rank[1]) if alone else -1,
     )
 
 
