@@ -164,7 +164,11 @@ def measured(data: bytes) -> Iterator[tuple[str, float]]:
             "    print('PEAK', int(told) // 1024, file=sys.stderr)"
         )
         command = [sys.executable, "-c", program, "diagnose", "--format", "json", str(path)]
-        done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+        except subprocess.TimeoutExpired:
+            yield from {"status": 124.0, "cpu": 60.0, "wall": 60.0, "MB": -1.0}.items()
+            return
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         peak = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.startswith("PEAK")]
         yield "status", done.returncode
