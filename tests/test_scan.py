@@ -234,7 +234,7 @@ def test_a_relaxed_rule_takes_what_the_rule_takes_with_other_digits() -> None:
 
 
 def test_no_format_minds_digits() -> None:
-    """One that did would make every line its own shape, and a scan of gigabytes fifty times as slow."""
+    """One that did would make every line its own shape, and a scan of gigabytes many times as slow."""
     knowledge = load(folders())
     assert [form.id for form in knowledge.formats if digits_matter(form.pattern)] == []
 
