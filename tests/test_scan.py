@@ -13,16 +13,17 @@ import regex
 import yaml
 from benchmarks.logs import KINDS, STYLES, pieces
 
-from slurmdoctor import events, many, origins, scan, sources
+from slurmdoctor import events, origins, scan, sources
 from slurmdoctor.knowledge import folders, load
-from slurmdoctor.labels import labeller
 from slurmdoctor.lines import Lines
 from slurmdoctor.model import Knowledge
 from slurmdoctor.pipeline import learn
 from slurmdoctor.scan import Scan, Watch
-from slurmdoctor.shapes import digits_matter, relaxed
+from slurmdoctor.scanning import many
+from slurmdoctor.scanning.labels import labeller
+from slurmdoctor.scanning.shapes import digits_matter, relaxed
+from slurmdoctor.scanning.tally import Group, deal
 from slurmdoctor.sources import Source, open_sources
-from slurmdoctor.tally import Group, deal
 
 FIXTURES = sorted(path for path in (Path(__file__).parent / "fixtures").iterdir() if (path / "truth.yaml").is_file())
 RULES = Path(__file__).parents[1] / "rules"

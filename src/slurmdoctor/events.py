@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from slurmdoctor import collectives, stacks, tracebacks, witnesses
-from slurmdoctor.labels import HEAD
 from slurmdoctor.lines import Line, Lines
 from slurmdoctor.maps import RankMaps
 from slurmdoctor.model import Event, Knowledge, Origin, Role, Rule, Signal
 from slurmdoctor.origins import of_path
 from slurmdoctor.patterns import SECONDS, captures, compiled, lazy
 from slurmdoctor.scan import Confirm, Scan, Watch
-from slurmdoctor.shapes import digits_matter, relaxed
-from slurmdoctor.tally import Said, Sighting, Writer
+from slurmdoctor.scanning.labels import HEAD
+from slurmdoctor.scanning.shapes import digits_matter, relaxed
+from slurmdoctor.scanning.tally import Said, Sighting, Writer
 from slurmdoctor.tracebacks import Traceback, exception_of
 from slurmdoctor.witnesses import Report
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slurmdoctor.confidence import weigh
-from slurmdoctor.culprits import find_silent_culprit
-from slurmdoctor.endings import name_exit
 from slurmdoctor.events import Assembled
-from slurmdoctor.finding import Finding
-from slurmdoctor.first_rank import name_first
-from slurmdoctor.incidents import gather, silent_deaths
+from slurmdoctor.inference.confidence import weigh
+from slurmdoctor.inference.culprits import find_silent_culprit
+from slurmdoctor.inference.endings import name_exit
+from slurmdoctor.inference.finding import Finding
+from slurmdoctor.inference.first_rank import name_first
+from slurmdoctor.inference.incidents import gather, silent_deaths
+from slurmdoctor.inference.outcome import decide_whether_failed, drop_survived
+from slurmdoctor.inference.roots import choose_root
 from slurmdoctor.lines import Lines
 from slurmdoctor.model import Cause
-from slurmdoctor.outcome import decide_whether_failed, drop_survived
-from slurmdoctor.roots import choose_root
 from slurmdoctor.timeline import Timeline
 
 HANGS = frozenset({"collective-timeout", "abort", "hang", "time-limit", "cancelled"})

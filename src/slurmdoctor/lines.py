@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from slurmdoctor.labels import HEAD, labeller
 from slurmdoctor.model import Hit, LineFormat, Origin
 from slurmdoctor.origins import Traits, peel
 from slurmdoctor.scan import LONG_LINE, Scan
+from slurmdoctor.scanning.labels import HEAD, labeller
 from slurmdoctor.sources import Source
 
 _PAGE = 256 * 1024

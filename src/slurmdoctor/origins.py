@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from slurmdoctor.labels import STAMP
 from slurmdoctor.model import LineFormat, Origin
 from slurmdoctor.patterns import compiled, lazy
+from slurmdoctor.scanning.labels import STAMP
 
 ANSI = lazy(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Terminal escape sequences: CSI, OSC, two-character ones (ECMA-48)."""

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from slurmdoctor import events, infer, origins, paste, timeline, told, verdict
 from slurmdoctor.facts import collect
 from slurmdoctor.knowledge import folders, load
-from slurmdoctor.labels import labeller
 from slurmdoctor.lines import Lines
 from slurmdoctor.model import Diagnosis, Knowledge
 from slurmdoctor.scan import scan
+from slurmdoctor.scanning.labels import labeller
 from slurmdoctor.sources import Source, Text, open_sources
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from typing import Any, Literal, TypeVar, cast
 
-from slurmdoctor.assigned import compiled
 from slurmdoctor.model import Diagnosis
-from slurmdoctor.secret_kinds import KINDS, Kind, value_span
+from slurmdoctor.redaction.assigned import compiled
+from slurmdoctor.redaction.secret_kinds import KINDS, Kind, value_span
 
 Mode = Literal["off", "default", "strict"]
 T = TypeVar("T")
@@ -67,7 +67,7 @@ class Redactor:
     def __init__(self, mode: Mode = "default") -> None:
         self.mode = mode
         if mode == "strict":
-            from slurmdoctor.pseudonyms import Pseudonyms
+            from slurmdoctor.redaction.pseudonyms import Pseudonyms
 
             self._names = Pseudonyms()
 

@@ -12,12 +12,12 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from slurmdoctor import many
-from slurmdoctor.engine import engine_for, engine_of
-from slurmdoctor.labels import Labeller, Span
-from slurmdoctor.shapes import DIGITS
+from slurmdoctor.scanning import many
+from slurmdoctor.scanning.engine import engine_for, engine_of
+from slurmdoctor.scanning.labels import Labeller, Span
+from slurmdoctor.scanning.shapes import DIGITS
+from slurmdoctor.scanning.tally import BURST, BURST_FIRST, COUNT, STRETCH, Entry, Group, Pair, Said, deal
 from slurmdoctor.sources import BLOCK, Block, Source
-from slurmdoctor.tally import BURST, BURST_FIRST, COUNT, STRETCH, Entry, Group, Pair, Said, deal
 
 LONG_LINE = 16 * 1024
 """In a line longer than this only the text around the literal is looked at."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from slurmdoctor.culprits import last_words
-from slurmdoctor.endings import shown
 from slurmdoctor.events import Assembled
-from slurmdoctor.finding import Finding
-from slurmdoctor.incidents import ranks_of
+from slurmdoctor.inference.culprits import last_words
+from slurmdoctor.inference.endings import shown
+from slurmdoctor.inference.finding import Finding
+from slurmdoctor.inference.incidents import ranks_of
 from slurmdoctor.lines import Line, Lines
 from slurmdoctor.model import Hit, RankGroup
 from slurmdoctor.timeline import Timeline

@@ -6,11 +6,11 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from slurmdoctor.engine import Engine, engine_for
 from slurmdoctor.lines import Lines
 from slurmdoctor.model import Event, Signal
 from slurmdoctor.patterns import captures
-from slurmdoctor.shapes import DIGITS, digits_matter
+from slurmdoctor.scanning.engine import Engine, engine_for
+from slurmdoctor.scanning.shapes import DIGITS, digits_matter
 
 SMALL = 8 * 1024 * 1024
 """A job whose logs are smaller than this is searched for steps from end to end."""

@@ -15,7 +15,7 @@ from typing import Any
 from slurmdoctor.clock import Clock
 from slurmdoctor.events import Assembled
 from slurmdoctor.exits import ranges
-from slurmdoctor.finding import Finding, Incident
+from slurmdoctor.inference.finding import Finding, Incident
 from slurmdoctor.lines import Lines
 from slurmdoctor.origins import format_time
 from slurmdoctor.patterns import lazy

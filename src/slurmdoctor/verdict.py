@@ -10,7 +10,7 @@ from slurmdoctor.collectives import Suspicion
 from slurmdoctor.events import Assembled
 from slurmdoctor.exits import expand_nodes, ranges, sentence
 from slurmdoctor.facts import with_root
-from slurmdoctor.finding import Finding, Incident
+from slurmdoctor.inference.finding import Finding, Incident
 from slurmdoctor.lines import Lines
 from slurmdoctor.model import (
     Cascade,

@@ -38,7 +38,7 @@ class _Lazy(click.Group):
 
 def _version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from slurmdoctor.engine import description
+        from slurmdoctor.scanning.engine import description
 
         click.echo(f"slurmdoctor {__version__} (search: {description()})")
         context.exit()

@@ -80,8 +80,8 @@ def diagnose(
     PATH is what the job left: log files, folders, globs, or - for standard input. Several are one job.
     """  # fmt: skip
     from slurmdoctor.cli.progress import Bar
-    from slurmdoctor.many import usual_jobs
     from slurmdoctor.pipeline import diagnose as read
+    from slurmdoctor.scanning.many import usual_jobs
 
     def run(logs: Sequence[str | Source], **more: Any) -> Diagnosis:
         with Bar() as bar:

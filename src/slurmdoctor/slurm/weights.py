@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from slurmdoctor.finding import Finding
+from slurmdoctor.inference.finding import Finding
 from slurmdoctor.model import Confidence, Origin
 from slurmdoctor.slurm.jobinfo import JobInfo, Step
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from slurmdoctor.finding import GENERIC, SCHEDULER, STRIKES, Finding, Incident
+from slurmdoctor.inference.finding import GENERIC, SCHEDULER, STRIKES, Finding, Incident
 from slurmdoctor.model import Cause
 from slurmdoctor.timeline import TICK, Timeline
 

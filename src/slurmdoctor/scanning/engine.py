@@ -111,7 +111,7 @@ def _beginnings(literals: Sequence[bytes]) -> list[bytes]:
     import math
     from collections import Counter
 
-    from slurmdoctor.usual import TEXT
+    from slurmdoctor.scanning.usual import TEXT
 
     pairs = Counter(TEXT[i : i + 2] for i in range(len(TEXT) - 1))
     weight = {pair: math.log(count + 1) for pair, count in pairs.items()}

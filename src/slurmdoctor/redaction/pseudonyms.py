@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Iterable
 
-from slurmdoctor.assigned import compiled
+from slurmdoctor.redaction.assigned import compiled
 
 _NAME = r"[A-Za-z_][\w.-]{1,40}"
 _HOST = r"[A-Za-z][A-Za-z0-9-]{0,62}(?:\.[A-Za-z0-9-]{1,63}){0,6}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slurmdoctor.finding import Finding, Incident
+from slurmdoctor.inference.finding import Finding, Incident
 from slurmdoctor.model import Event
 from slurmdoctor.timeline import Timeline
 from slurmdoctor.witnesses import Report

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slurmdoctor.finding import Finding
+from slurmdoctor.inference.finding import Finding
 from slurmdoctor.timeline import Timeline
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slurmdoctor.collectives import Suspicion
-from slurmdoctor.culprits import lines_of_rank
-from slurmdoctor.endings import ended_first, own_death
 from slurmdoctor.exits import expand_nodes, ranges
-from slurmdoctor.finding import GENERIC, SCHEDULER, STRIKES, WAITS, Finding, Incident
-from slurmdoctor.incidents import ranks_of
+from slurmdoctor.inference.culprits import lines_of_rank
+from slurmdoctor.inference.endings import ended_first, own_death
+from slurmdoctor.inference.finding import GENERIC, SCHEDULER, STRIKES, WAITS, Finding, Incident
+from slurmdoctor.inference.incidents import ranks_of
 from slurmdoctor.lines import Lines
 from slurmdoctor.maps import RankMaps
 from slurmdoctor.model import Origin

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from slurmdoctor import collectives, stacks
 from slurmdoctor.collectives import Suspicion
-from slurmdoctor.endings import shown
 from slurmdoctor.events import Assembled
 from slurmdoctor.exits import ranges
-from slurmdoctor.finding import SCHEDULER, Finding
-from slurmdoctor.incidents import ranks_of
+from slurmdoctor.inference.endings import shown
+from slurmdoctor.inference.finding import SCHEDULER, Finding
+from slurmdoctor.inference.incidents import ranks_of
 from slurmdoctor.lines import Line, Lines
 from slurmdoctor.maps import RankMaps
 from slurmdoctor.model import Event

@@ -13,7 +13,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from slurmdoctor.tally import Group
+from slurmdoctor.scanning.tally import Group
 
 if TYPE_CHECKING:
     from slurmdoctor.scan import Part

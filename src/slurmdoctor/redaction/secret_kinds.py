@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slurmdoctor.assigned import PATTERN as ASSIGNED
-from slurmdoctor.assigned import VALUE, WORDS, is_assigned
+from slurmdoctor.redaction.assigned import PATTERN as ASSIGNED
+from slurmdoctor.redaction.assigned import VALUE, WORDS, is_assigned
 
 # A token begins where no word goes on: also after an escaped newline in a dumped string, or a percent escape.
 _B = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"

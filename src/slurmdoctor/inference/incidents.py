@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 
 from slurmdoctor.exits import ranges
-from slurmdoctor.finding import GENERIC, Incident
+from slurmdoctor.inference.finding import GENERIC, Incident
 from slurmdoctor.lines import Lines
 from slurmdoctor.maps import RankMaps
 from slurmdoctor.model import Event, Origin, Role

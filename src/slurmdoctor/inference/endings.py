@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from slurmdoctor.exits import Death
-from slurmdoctor.finding import SCHEDULER, Finding, Incident
-from slurmdoctor.incidents import ranks_of
+from slurmdoctor.inference.finding import SCHEDULER, Finding, Incident
+from slurmdoctor.inference.incidents import ranks_of
 from slurmdoctor.maps import RankMaps
 from slurmdoctor.model import ExitClass
 from slurmdoctor.timeline import Timeline

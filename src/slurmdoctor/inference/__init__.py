@@ -1,0 +1,1 @@
+"""The steps of `infer`, one a module: incidents, outcome, root, silent culprits, first rank, ending, confidence."""

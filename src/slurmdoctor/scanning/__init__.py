@@ -1,0 +1,1 @@
+"""How `scan` reads gigabytes: the native search, shapes of lines, exact tallies, several processes."""
