@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from slurmdoctor.events import Assembled
 from slurmdoctor.lines import Lines
 from slurmdoctor.model import Event
+from slurmdoctor.records import dataclass
 from slurmdoctor.steps import Progress
 from slurmdoctor.witnesses import Report
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from slurmdoctor.exits import ranges
 from slurmdoctor.lines import Line
 from slurmdoctor.model import Confidence
 from slurmdoctor.patterns import lazy
+from slurmdoctor.records import dataclass
 
 LITERALS = (b"Watchdog caught collective operation timeout", b"last enqueued ", b"Last enqueued ")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from slurmdoctor import collectives, stacks, tracebacks, witnesses
 from slurmdoctor.lines import Line, Lines
@@ -11,6 +11,7 @@ from slurmdoctor.maps import RankMaps
 from slurmdoctor.model import Event, Knowledge, Origin, Role, Rule, Signal
 from slurmdoctor.origins import of_path
 from slurmdoctor.patterns import SECONDS, captures, compiled, lazy
+from slurmdoctor.records import dataclass
 from slurmdoctor.scan import Confirm, Scan, Watch
 from slurmdoctor.scanning.labels import HEAD
 from slurmdoctor.scanning.shapes import digits_matter, relaxed

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 import signal
-from dataclasses import dataclass
 from functools import lru_cache
 
 from slurmdoctor.model import ExitClass
+from slurmdoctor.records import dataclass
 
 _CLASS_OF_SIGNAL: dict[str, ExitClass] = {
     "SIGINT": "interrupted", "SIGABRT": "abort", "SIGBUS": "bus-error", "SIGKILL": "killed", "SIGSEGV": "segfault", "SIGTERM": "terminated",

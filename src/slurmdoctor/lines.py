@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from slurmdoctor.model import Hit, LineFormat, Origin
 from slurmdoctor.origins import Traits, peel
+from slurmdoctor.records import dataclass
 from slurmdoctor.scan import LONG_LINE, Scan
 from slurmdoctor.scanning.labels import HEAD, labeller
 from slurmdoctor.sources import Source

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from slurmdoctor.lines import Line
 from slurmdoctor.model import Origin
 from slurmdoctor.patterns import lazy
+from slurmdoctor.records import dataclass
 
 if TYPE_CHECKING:
     from slurmdoctor.witnesses import Report

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
+
+from slurmdoctor.records import dataclass
 
 Role = Literal["root", "cascade", "either", "confirmation", "hint"]
 """How a line stands in the chain of events.

@@ -10,12 +10,12 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import regex
 
 from slurmdoctor.patterns import lazy
+from slurmdoctor.records import dataclass
 from slurmdoctor.rewrap import joined, opened
 from slurmdoctor.sources import Source, Text
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
+from slurmdoctor.records import dataclass
 from slurmdoctor.scanning import many
 from slurmdoctor.scanning.engine import engine_for, engine_of
 from slurmdoctor.scanning.labels import Labeller, Span

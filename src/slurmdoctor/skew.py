@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from statistics import median
 
 from slurmdoctor.maps import RankMaps
 from slurmdoctor.model import Event, Origin
+from slurmdoctor.records import dataclass
 from slurmdoctor.steps import Progress
 
 LEAST = 3.0

@@ -14,11 +14,11 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
 from slurmdoctor.model import UserError
+from slurmdoctor.records import dataclass
 
 BLOCK = 512 * 1024
 """Bytes a read. Larger blocks miss the second-level cache, smaller ones cost calls."""

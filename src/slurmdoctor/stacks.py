@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from slurmdoctor.lines import Line, Lines
 from slurmdoctor.patterns import lazy
+from slurmdoctor.records import dataclass
 
 LITERALS = (b"(most recent call first)", b'"MainThread"')
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from slurmdoctor.lines import Lines
 from slurmdoctor.model import Event, Signal
 from slurmdoctor.patterns import captures
+from slurmdoctor.records import dataclass
 from slurmdoctor.scanning.engine import Engine, engine_for
 from slurmdoctor.scanning.shapes import DIGITS, digits_matter
 

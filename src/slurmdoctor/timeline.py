@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
 from slurmdoctor import attempts, clock, skew, steps
@@ -12,6 +12,7 @@ from slurmdoctor.collectives import Work
 from slurmdoctor.events import Assembled, Mark
 from slurmdoctor.lines import Lines
 from slurmdoctor.model import Event, Signal
+from slurmdoctor.records import dataclass
 from slurmdoctor.skew import Skew
 from slurmdoctor.steps import Course, Progress
 from slurmdoctor.witnesses import Report

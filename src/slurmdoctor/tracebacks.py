@@ -5,10 +5,9 @@ Formats: CPython 3.8 to 3.14 (traceback.py), torch.distributed.checkpoint's `(RA
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from slurmdoctor.lines import Line, Lines
 from slurmdoctor.patterns import lazy
+from slurmdoctor.records import dataclass
 
 HEADER = "Traceback (most recent call last)"
 _DECORATION = lazy(r"^[ ]*(?:[|+](?:-[-+]*)?[ ]?)+")

@@ -7,12 +7,13 @@ torch.multiprocessing.spawn, Lightning >= 2.2's subprocess launcher, Open MPI's 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from slurmdoctor.exits import Death, expand, from_code, from_words
 from slurmdoctor.lines import Line, Lines
 from slurmdoctor.origins import parse_time
 from slurmdoctor.patterns import lazy
+from slurmdoctor.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

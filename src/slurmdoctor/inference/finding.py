@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from slurmdoctor.collectives import Suspicion
 from slurmdoctor.exits import Death
 from slurmdoctor.model import Confidence, Event, Origin, Verdict
+from slurmdoctor.records import dataclass
 from slurmdoctor.witnesses import Report
 
 GENERIC = frozenset({"python-error", "exit-code", "abort", "killed", "sigterm", "data-worker"})

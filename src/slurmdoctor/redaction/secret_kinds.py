@@ -11,8 +11,8 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from slurmdoctor.records import dataclass
 from slurmdoctor.redaction.assigned import PATTERN as ASSIGNED
 from slurmdoctor.redaction.assigned import VALUE, WORDS, is_assigned
 

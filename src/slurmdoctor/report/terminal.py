@@ -7,8 +7,9 @@ import os
 import shutil
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TextIO
+
+from slurmdoctor.records import dataclass
 
 Line = list[tuple[str, str]]
 """One line as (style, text) pieces; the styles are the keys of `STYLES`."""

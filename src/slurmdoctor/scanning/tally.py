@@ -6,10 +6,12 @@ Lines that satisfy the same watches are counted together, as one `Group`; only a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import nsmallest
 from operator import itemgetter
 from typing import Any
+
+from slurmdoctor.records import dataclass
 
 STRETCH = 18
 """Binary digits of a stretch's length. After a stretch of 256 KiB in which nobody said it, the same words are a new burst."""
