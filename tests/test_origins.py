@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+import re
+
 import pytest
 
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import LineFormat
-from slurmdoctor.origins import ASSUMED_YEAR, Traits, format_time, learn, of_path, parse_time, peel
+from slurmdoctor.origins import ASSUMED_YEAR, Traits, _known, format_time, learn, of_path, parse_time, peel
 
 KNOWLEDGE = load([builtin()])
 FORMATS = KNOWLEDGE.formats
@@ -127,3 +130,17 @@ def test_a_missing_year_is_taken_from_the_log() -> None:
 )
 def test_file_names_tell_who_wrote_them(path: str, found: dict[str, str]) -> None:
     assert of_path(path, KNOWLEDGE.paths) == found
+
+
+@pytest.mark.parametrize("label", ["1: ", "", "[rank3]: ", "2026-13-41 09:24:45 ", "[2026-11-21 09:24:45] 7: "])
+def test_lines_alike_but_for_digits_are_peeled_as_if_none_were_known(label: str) -> None:
+    """What is remembered of one line must not decide over another: an impossible date is no time, -0 is a rank."""
+    dice = random.Random(1)
+    plain = list(FORMATS)  # of a list of its own nothing is remembered
+    _known(plain).shapely = False
+    lines = [label + str(sample["line"]) for form in FORMATS for sample in form.samples]
+    for traits in (None, Traits(), Traits(frozenset({"srun-label"}), stamped=True), learn(lines, FORMATS)):
+        for line in lines:
+            for _ in range(4):
+                assert peel(line, FORMATS, traits) == peel(line, plain, traits)
+                line = re.sub(r"\d", lambda _: str(dice.randrange(10)), line)

@@ -7,13 +7,15 @@ in sources where most lines carry them: a source locks on to its formats by a sa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, NamedTuple
 
 from slurmdoctor.model import LineFormat, Origin
 from slurmdoctor.patterns import compiled, lazy
+from slurmdoctor.records import dataclass
 from slurmdoctor.scanning.labels import STAMP
+from slurmdoctor.scanning.shapes import digits_matter
 
 ANSI = lazy(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Terminal escape sequences: CSI, OSC, two-character ones (ECMA-48)."""
@@ -27,6 +29,10 @@ _OF_A_STAMP = frozenset({"time", "dated", "level"})
 _STAMP = lazy(rf"^(?:{STAMP.decode()})")
 _MAX_LABELS = 8
 _MOST_BEGINNINGS = 20_000
+_MOST_HEADS = 4_000
+_LONG = 1024
+"""Characters of a line that is worth remembering."""
+_DIGITS = str.maketrans("123456789", "000000000")
 ASSUMED_YEAR = 2000
 """Stamps without a year are placed in this one (a leap year) unless the log names its year elsewhere."""
 
@@ -46,20 +52,48 @@ class Traits:
     """A collector's time stamp stands before every line and its label."""
 
 
-_BEGINNINGS: dict[int, tuple[Sequence[LineFormat], dict[str, tuple[LineFormat, ...]]]] = {}
+_NO_TRAITS = Traits()
 
 
-def _beginning(head: str, formats: Sequence[LineFormat]) -> tuple[LineFormat, ...]:
-    """The formats that a text with these first characters can have: a few of many, and each line asks several times."""
-    known = _BEGINNINGS.get(id(formats))
-    if known is None or known[0] is not formats:
-        known = _BEGINNINGS[id(formats)] = (formats, {})
-    able = known[1].get(head)
-    if able is None:
-        able = tuple(f for f in formats if len(head) < 4 or compiled(f.pattern).match(head, partial=True))
-        if len(known[1]) < _MOST_BEGINNINGS:
-            known[1][head] = able
-    return able
+class _Step(NamedTuple):
+    """A label at a line's head."""
+
+    form: str
+    groups: tuple[tuple[str, int, int], ...]
+    """(name, start, end) of what it holds, in the whole text."""
+    end: int
+    first: bool
+    """Whether an ambiguous label would still be believed behind it."""
+
+
+class _Known:
+    """What was learnt of texts that begin alike."""
+
+    def __init__(self, formats: Sequence[LineFormat]) -> None:
+        self.formats = formats
+        self.beginnings: dict[str, tuple[LineFormat, ...]] = {}
+        self.heads: dict[tuple[str, tuple[frozenset[str], bool] | None], tuple[_Step, ...]] = {}
+        """The labels of all lines that differ in their digits only."""
+        self.shapely = not any(digits_matter(form.pattern) for form in formats)
+
+    def able(self, head: str) -> tuple[LineFormat, ...]:
+        """The formats that a text with these first characters can have: a few of many, and each line asks several times."""
+        able = self.beginnings.get(head)
+        if able is None:
+            able = tuple(f for f in self.formats if len(head) < 4 or compiled(f.pattern).match(head, partial=True))
+            if len(self.beginnings) < _MOST_BEGINNINGS:
+                self.beginnings[head] = able
+        return able
+
+
+_KNOWN: dict[int, _Known] = {}
+
+
+def _known(formats: Sequence[LineFormat]) -> _Known:
+    known = _KNOWN.get(id(formats))
+    if known is None or known.formats is not formats:
+        known = _KNOWN[id(formats)] = _Known(formats)
+    return known
 
 
 def clean(line: str) -> str:
@@ -79,31 +113,73 @@ def peel(line: str, formats: Sequence[LineFormat], traits: Traits | None = None)
     Without `traits` every format is believed, which is right for a rule's examples only.
     """
     text = clean(line)
+    known = _known(formats)
+    if not known.shapely or len(text) > _LONG:
+        found, ranks, steps = _labels(text, known, traits)
+    else:
+        shape = (text.translate(_DIGITS), traits and (traits.locked, traits.stamped))
+        told = _same_labels(text, known.heads.get(shape), traits)
+        if told is None:
+            found, ranks, steps = _labels(text, known, traits)
+            if len(known.heads) >= _MOST_HEADS:
+                known.heads.clear()
+            known.heads[shape] = steps
+        else:
+            found, ranks, steps = told
+    if steps:
+        text = text[steps[-1].end :]
+    if text.startswith("slurmstepd"):
+        ranks = []  # its label is the task that printed the line, not the one it speaks of
+    return _origin(found, ranks, traits), text
+
+
+_Labels = tuple[dict[str, Any], list[int], tuple[_Step, ...]]
+
+
+def _labels(text: str, known: _Known, traits: Traits | None) -> _Labels:
+    """What stands at the head of a text, and where."""
     found: dict[str, Any] = {}
     ranks: list[int] = []
+    steps: list[_Step] = []
     after_time = False
+    at = 0
     for _ in range(_MAX_LABELS):
-        for form in _beginning(text[:4], formats):
+        rest = text[at:]
+        for form in known.able(rest[:4]):
             if form.lock and traits is not None and form.id not in traits.locked:
                 continue
             if form.id == "level-word" and not after_time:
                 continue
             if form.lock and form.id != "container" and not _first_on_its_line(traits, found, ranks):
                 continue
-            matched = compiled(form.pattern).match(text)
+            matched = compiled(form.pattern).match(rest)
             if matched is None:
                 continue
-            _take(form.id, matched.groupdict(), found, ranks, traits or Traits())
+            groups = matched.groupdict()
+            _take(form.id, groups.items(), found, ranks, traits or _NO_TRAITS)
+            places = tuple((g, at + matched.start(g), at + matched.end(g)) for g in groups if groups[g] is not None)
+            at += matched.end()
+            steps.append(_Step(form.id, places, at, _first_on_its_line(traits, found, ranks)))
             if matched.end() == 0:
-                return _origin(found, ranks, traits), text
-            text = text[matched.end() :]
+                return found, ranks, tuple(steps)
             after_time = after_time or form.id in _TIME_FORMATS
             break
         else:
             break
-    if text.startswith("slurmstepd"):
-        ranks = []  # its label is the task that printed the line, not the one it speaks of
-    return _origin(found, ranks, traits), text
+    return found, ranks, tuple(steps)
+
+
+def _same_labels(text: str, steps: tuple[_Step, ...] | None, traits: Traits | None) -> _Labels | None:
+    """The same of a text that differs in digits only from one whose labels are known; None where that is not enough to tell."""
+    if steps is None:
+        return None
+    found: dict[str, Any] = {}
+    ranks: list[int] = []
+    for step in steps:
+        _take(step.form, [(g, text[a:b]) for g, a, b in step.groups], found, ranks, traits or _NO_TRAITS)
+        if _first_on_its_line(traits, found, ranks) != step.first:
+            return None  # digits that are no time, or no rank
+    return found, ranks, steps
 
 
 def _first_on_its_line(traits: Traits | None, found: Mapping[str, Any], ranks: Sequence[int]) -> bool:
@@ -113,8 +189,10 @@ def _first_on_its_line(traits: Traits | None, found: Mapping[str, Any], ranks: S
     return traits is not None and traits.stamped and not ranks and not found.keys() - _OF_A_STAMP
 
 
-def _take(form: str, groups: Mapping[str, str | None], found: dict[str, Any], ranks: list[int], traits: Traits) -> None:
-    for name, value in groups.items():
+def _take(
+    form: str, groups: Iterable[tuple[str, str | None]], found: dict[str, Any], ranks: list[int], traits: Traits
+) -> None:
+    for name, value in groups:
         if value is None:
             continue
         if name == "rank":
