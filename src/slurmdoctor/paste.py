@@ -7,7 +7,6 @@ the steps are tried again until none applies, for pastes are quoted, fenced and 
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -197,9 +196,11 @@ def entities(rows: Sequence[Row]) -> list[Row] | None:
     if not links and not encoded:
         return None
 
+    from html import unescape  # here: most pastes hold none, and it is slow to import
+
     def plain(line: str) -> str:
         line = _LINK.sub(lambda found: found[1] or found[2] or "", line)
-        return html.unescape(_BREAK.sub("", line)).replace("\u00a0", " ") if encoded else line
+        return unescape(_BREAK.sub("", line)).replace("\u00a0", " ") if encoded else line
 
     return _each(rows, plain)
 

@@ -6,7 +6,6 @@ To compile our patterns takes ten times as long as to read them back compiled: f
 from __future__ import annotations
 
 import atexit
-import hashlib
 import marshal
 import os
 import sys
@@ -92,8 +91,10 @@ def _name() -> str:
     """The file for these versions: compiled patterns are of no use to any other one."""
     import regex
 
+    from slurmdoctor import usercache
+
     made_by = (regex.__version__, regex._regex.MAGIC, sys.version, sys.byteorder, os.uname().machine)  # type: ignore[attr-defined]
-    return hashlib.sha256(repr(made_by).encode()).hexdigest()[:32] + ".patterns"
+    return usercache.name_for(repr(made_by).encode()) + ".patterns"
 
 
 def captures(pattern: str, text: str) -> Mapping[str, str] | None:

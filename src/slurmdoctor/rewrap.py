@@ -58,6 +58,7 @@ _RULE = lazy(r"([=-]{20,})(?![=-])\s*(?=\S)")
 _IN_CODE = lazy(r"\b(?:raise|except|from)\s+$")
 _IN_PROSE = lazy(r"(?:[,:(=]|\b(?:raise|except|by|to|Caught|an?|the|from|of|with|got|and|or))\s+$")
 _LITERAL = lazy(r"\\r\\n|\\n")
+_LONG = 120
 
 
 def opened(rows: Sequence[Row]) -> list[Row] | None:
@@ -67,12 +68,15 @@ def opened(rows: Sequence[Row]) -> list[Row] | None:
     if not told or len(told) > 200 or size < 120:
         return None
     changed: list[Row] = []
-    mended = 0
+    mended = sum(len(line) for line in told if len(line) >= _LONG)
     for number, line in rows:
-        pieces = list(_split(line)) if len(line) >= 120 else [line]
-        mended += len(line) if len(pieces) > 1 else 0
+        # one long line in a log of many is the program's own
+        if mended < 0.6 * size:
+            return None
+        pieces = list(_split(line)) if len(line) >= _LONG else [line]
         changed += [(number, piece) for piece in pieces]
-    # one long line in a log of many is the program's own
+        if len(pieces) == 1 and len(line) >= _LONG:
+            mended -= len(line)
     return changed if mended >= 0.6 * size else None
 
 

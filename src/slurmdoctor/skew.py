@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from statistics import median
 
 from slurmdoctor.maps import RankMaps
 from slurmdoctor.model import Event, Origin
@@ -57,6 +56,8 @@ def learn(progress: Sequence[Progress], maps: RankMaps, names: Sequence[str]) ->
     reference = max(stamps, key=lambda name: (len(stamps[name]), name))
     ahead: dict[str, float] = {}
     steps: dict[str, int] = {}
+    from statistics import median  # here: it is slow to import, and few logs have two clocks
+
     for name, own in stamps.items():
         common = sorted(own.keys() & stamps[reference].keys())
         apart = [own[step] - stamps[reference][step] for step in common]

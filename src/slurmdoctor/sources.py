@@ -5,14 +5,10 @@ The only room that opens logs. Blocks are read, not mapped: a log that shrinks w
 
 from __future__ import annotations
 
-import bz2
 import codecs
-import gzip
-import lzma
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Protocol
@@ -70,7 +66,7 @@ class Source:
         self.path = path
         self._stream = stream
         self._size = size
-        self._spool: IO[bytes] | None = tempfile.SpooledTemporaryFile(_SPOOL_IN_MEMORY) if spool else None  # noqa: SIM115 (closed by close)
+        self._spool = _new_spool() if spool else None
         self._head = b""
         self.numbers: Sequence[int] = ()
         """Each line's number where the user sees another: in a paste that was undone."""
@@ -377,6 +373,12 @@ def _open_stdin() -> Source:
     return Source("-", None, wrapped, None, spool=True)  # type: ignore[arg-type]
 
 
+def _new_spool() -> IO[bytes]:
+    import tempfile  # slow to import, and a plain file needs none
+
+    return tempfile.SpooledTemporaryFile(_SPOOL_IN_MEMORY)  # Source.close closes it
+
+
 def _kind(head: bytes) -> str | None:
     """What stands in the way of reading the bytes as text: a compression, an encoding, `binary`, or nothing."""
     for magic, name in _MAGIC.items():
@@ -402,11 +404,18 @@ def _kind(head: bytes) -> str | None:
 
 
 def _decoded(kind: str, stream: IO[bytes], name: str) -> _Readable:
+    # imported here: most logs are not compressed
     if kind == "gzip":
+        import gzip
+
         return _Checked(gzip.GzipFile(fileobj=stream, mode="rb"), name)
     if kind == "xz":
+        import lzma
+
         return _Checked(lzma.LZMAFile(stream), name)
     if kind == "bzip2":
+        import bz2
+
         return _Checked(bz2.BZ2File(stream), name)
     if kind == "zstd":
         return _Checked(_zstd(stream, name), name)

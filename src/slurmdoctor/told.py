@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from signal import Signals
-from statistics import median
 from typing import Any
 
 from slurmdoctor.clock import Clock
@@ -111,6 +110,8 @@ def _stood(finding: Finding, story: Timeline, lines: Lines) -> dict[str, Any]:
     times = _times(story.progress, clock)
     if end is None or len(times) < 4:
         return {}
+    from statistics import median  # here: it is slow to import, and a job that hung can wait for it
+
     pauses = [b - a for a, b in pairwise(times)]
     idle = end - times[-1]
     if idle < -60:

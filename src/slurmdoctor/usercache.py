@@ -7,15 +7,25 @@ write to them. Files are written aside and renamed, so that programs that start 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import stat
 import time
 from pathlib import Path
 
-_DIGEST = hashlib.sha256().digest_size
+try:
+    # the same as hashlib's, which loads OpenSSL first: that takes longer than all that we hash
+    from _blake2 import blake2b
+except ImportError:
+    from hashlib import blake2b
+
+_DIGEST = 32
 _KEPT = 8
 """So many files of each kind are kept: one for each set of rule folders, before and after an upgrade."""
+
+
+def name_for(data: bytes) -> str:
+    """A file's name for what depends on this."""
+    return _digest(data).hex()[:32]
 
 
 def get(name: str) -> bytes | None:
@@ -30,7 +40,7 @@ def get(name: str) -> bytes | None:
     except OSError:
         return None
     kept = data[_DIGEST:]
-    return kept if data and hashlib.sha256(kept).digest() == data[:_DIGEST] else None
+    return kept if data and _digest(kept) == data[:_DIGEST] else None
 
 
 def put(name: str, data: bytes) -> None:
@@ -44,11 +54,15 @@ def put(name: str, data: bytes) -> None:
         handle, aside = tempfile.mkstemp(dir=folder, prefix=".new-")
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(data).digest() + data)
+                file.write(_digest(data) + data)
             Path(aside).replace(folder / name)
         except OSError:
             Path(aside).unlink()
         _sweep(folder, Path(name).suffix)
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=_DIGEST).digest()
 
 
 def _sweep(folder: Path, kind: str) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from slurmdoctor.knowledge import cache as kept
-from slurmdoctor.knowledge.problems import RuleError
 from slurmdoctor.model import Knowledge
 
 _loaded: dict[str, Knowledge] = {}
@@ -25,6 +24,8 @@ def load(folders: Sequence[Path], *, cache: bool = True) -> Knowledge:
 
     shelf = read(folders)
     if shelf.problems:
+        from slurmdoctor.knowledge.problems import RuleError
+
         raise RuleError(shelf.problems)
     if key:
         kept.put(key, shelf.knowledge)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import codecs
 import os
-import shutil
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
@@ -48,8 +46,12 @@ def look(stream: TextIO, environ: Mapping[str, str] = os.environ) -> Look:
     columns = environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns):
         width = int(columns)
+    elif terminal:
+        import shutil  # slow to import, and needed here only
+
+        width = shutil.get_terminal_size((_PIPED, 24)).columns
     else:
-        width = shutil.get_terminal_size((_PIPED, 24)).columns if terminal else _PIPED
+        width = _PIPED
     return Look(max(width, _NARROWEST), colour, stream.encoding or "utf-8")
 
 
@@ -57,6 +59,8 @@ def cells(text: str) -> int:
     """How many columns a text takes."""
     if text.isascii():
         return len(text)
+    import unicodedata
+
     return sum(
         0 if unicodedata.combining(char) or char in "\u200b\u200c\u200d\ufe0f"
         else 2 if unicodedata.east_asian_width(char) in "WF"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import marshal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -46,7 +45,7 @@ def engine_for(literals: Sequence[bytes], name: str | None = None) -> tuple[Engi
     must look for the literals themselves.
     """
     name = available() if name is None else name
-    key = hashlib.sha256(b"".join(b"%d:%s" % (len(x), x) for x in (*literals, _VERSION))).hexdigest()[:32]
+    key = usercache.name_for(marshal.dumps([_VERSION, *literals], 2))
     kept = usercache.get(f"{key}.literals") if len(literals) > _FEW else None
     words, meant, database = _unpacked(kept)
     if not words and literals:
