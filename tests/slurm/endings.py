@@ -160,6 +160,8 @@ def submit_all(cluster: Cluster, tools: Path) -> dict[str, Run]:
                 end = time.monotonic() + 60
                 while cluster.record(job).state != "RUNNING" and time.monotonic() < end:
                     time.sleep(0.3)
+                while f"StepId={job}.0 " not in cluster.run("scontrol", "show", "step", job) and time.monotonic() < end:
+                    time.sleep(0.3)
                 time.sleep(1.5)
                 how = {"job": [job], "step": [f"{job}.0"], "script": ["--batch", "--signal=TERM", job]}
                 cluster.run("scancel", *how[run.ending.cancels])
