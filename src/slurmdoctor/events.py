@@ -14,14 +14,14 @@ from slurmdoctor.patterns import SECONDS, captures, compiled, lazy
 from slurmdoctor.records import dataclass
 from slurmdoctor.scan import Confirm, Scan, Watch
 from slurmdoctor.scanning.labels import HEAD
-from slurmdoctor.scanning.shapes import digits_matter, relaxed
+from slurmdoctor.scanning.shapes import relaxed, touchy
 from slurmdoctor.scanning.tally import Said, Sighting, Writer
 from slurmdoctor.tracebacks import Traceback, exception_of
 from slurmdoctor.witnesses import Report
 
 KEEP = 4
-KEEP_LIST = 6000
-"""Places kept of lines that come once a node or task, whatever label they carry."""
+KEEP_LIST = 3000
+"""Places kept of lines that come once a node or task, whatever label they carry: so many first and so many last ones."""
 
 TRACEBACK = (b"Traceback (most recent call last)",)
 EXCEPTION = (b"Error: ", b"Exception: ", b"Error\n", b"Interrupt\n", b"AssertionError", b"Error:\n")
@@ -29,6 +29,9 @@ GENERIC = "python-error"
 _MAX_CHAINS = 4000
 FEW = 32
 """Writers of one rule that become events of their own; of the others only their ranks and their lines' number are kept."""
+_FEWEST = 4
+_MOST_READ = 6000
+"""Places of rules, signals and exceptions that are read again; where more were kept, it is fewer writers of each."""
 _SAID_AT_ONCE = lazy(r"\b(?:ERROR|CRITICAL|FATAL)\b|\[E\d{3,4} ")
 """A logged error right above a traceback has its time; a step above it may be an hour older."""
 _FAR_ABOVE = 1024 * 1024
@@ -68,12 +71,13 @@ def watches(knowledge: Knowledge) -> tuple[list[Watch], list[object]]:
     served: list[object] = []
 
     # labels of one shape must be peeled alike, or no two lines with different digits can be taken for one
-    any_digits = any(digits_matter(form.pattern) for form in knowledge.formats)
+    touched = touchy(knowledge) if knowledge.touchy is None else knowledge.touchy
+    any_digits = any(form.pattern in touched for form in knowledge.formats)
 
     def add(
         what: object, name: str, literals: Iterable[bytes], keep: int, pattern: str = "", once: bool = False
     ) -> None:
-        found.append(Watch(name, tuple(literals), keep, any_digits or digits_matter(pattern), once))
+        found.append(Watch(name, tuple(literals), keep, any_digits or pattern in touched, once))
         served.append(what)
 
     for rule in knowledge.rules:
@@ -140,13 +144,29 @@ def _words(message: str) -> str:
     return _VARIABLE.sub("", message[:40])[:24]
 
 
-def _chosen(said: Said, what: object) -> list[Sighting]:
+def _few(what: object, most: int) -> int:
+    """Writers of this that are read again; 0 for all of them."""
+    return most if isinstance(what, Rule) else most // 4 if isinstance(what, Signal) or what in _PYTHON else 0
+
+
+def _affordable(scan: Scan, served: Sequence[object]) -> int:
+    """Writers of a rule that are heard. No job breaks in hundreds of ways at once: where it seems to, fewer of each will do."""
+    most = FEW
+    while most > _FEWEST:
+        chosen = ((said, _few(served[said.watch], most)) for said in scan.said)
+        if sum(min(few, len(said.writers)) * (1 if said.crowded else said.keep) for said, few in chosen) <= _MOST_READ:
+            break
+        most //= 2
+    return most
+
+
+def _chosen(said: Said, what: object, most: int) -> list[Sighting]:
     """What is read again. Of a crowd that says one thing, the first writers will do, and the first of its last burst."""
-    few = FEW if isinstance(what, Rule) else FEW // 4 if isinstance(what, Signal) or what in _PYTHON else 0
+    few = _few(what, most)
     if not few or len(said.writers) <= few:
         writers = said.by_first()
     else:
-        writers = list(dict.fromkeys([*said.by_first(few), *said.by_last_burst(few // 4)]))
+        writers = list(dict.fromkeys([*said.by_first(few), *said.by_last_burst(max(1, few // 4))]))
     return [said.sighting(writer) for writer in writers]
 
 
@@ -205,9 +225,10 @@ def assemble(scan: Scan, lines: Lines, served: Sequence[object], knowledge: Know
     places: list[tuple[int, int, object, int]] = []
     crowds: dict[tuple[int, int], list[_Crowd]] = {}
     raised: set[Writer] = set()
+    most = _affordable(scan, served)
     for said in sorted(scan.said, key=lambda said: served[said.watch] == "traceback"):
         what = served[said.watch]
-        chosen = _chosen(said, what)
+        chosen = _chosen(said, what, most)
         if what == "exception" or (isinstance(what, Rule) and what.on == "exception"):
             raised |= {(seen.source, seen.label) for seen in chosen}
         elif what == "traceback" and said.crowded:
@@ -459,7 +480,7 @@ def _stamped_before(line: Line, lines: Lines) -> Line | None:
             return above
     if not line.label:
         return None
-    start = max(0, line.offset - _FAR_ABOVE)
+    start = max(0, line.offset - lines.afford(min(line.offset, _FAR_ABOVE)))
     data = lines.text(line.source, start, line.offset - start)
     end = len(data)
     for _ in range(60):

@@ -17,6 +17,8 @@ _LOOK_BACK = 16 * 1024
 _PATIENCE = 200_000
 """Lines that are looked at in search of those before another of the same writer; then it looks no farther than `_NEAR`."""
 _NEAR = 8
+_FAR = 512 * 1024 * 1024
+"""Bytes that are searched, in all, for what a writer said far above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class Lines:
         self._labellers = [labeller(t.locked, t.label_is_node, t.stamped) for t in traits]
         self._pages: dict[int, tuple[int, bytes]] = {}
         self._patience = _PATIENCE
+        self._far = _FAR
         starts, total = [], 0
         for source in sources:
             starts.append(total)
@@ -113,6 +116,12 @@ class Lines:
     def hit(self, line: Line) -> Hit:
         """The line as a Hit; its number is found later, for the few that are shown."""
         return Hit(line.source, line.offset, 0, line.text, line.raw)
+
+    def afford(self, size: int) -> int:
+        """How much of a search this long is still worth its time."""
+        size = min(size, self._far)
+        self._far -= size
+        return size
 
     def text(self, source: int, start: int, size: int) -> bytes:
         """A stretch of the raw text."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from slurmdoctor.model import LineFormat, Origin
@@ -117,7 +118,7 @@ def peel(line: str, formats: Sequence[LineFormat], traits: Traits | None = None)
     if not known.shapely or len(text) > _LONG:
         found, ranks, steps = _labels(text, known, traits)
     else:
-        shape = (text.translate(_DIGITS), traits and (traits.locked, traits.stamped))
+        shape = (text.translate(_DIGITS), None if traits is None else (traits.locked, traits.stamped))
         told = _same_labels(text, known.heads.get(shape), traits)
         if told is None:
             found, ranks, steps = _labels(text, known, traits)
@@ -300,6 +301,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
+@lru_cache(maxsize=4096)
 def parse_time(stamp: str, year: int = ASSUMED_YEAR) -> tuple[float, bool] | None:
     """Seconds since the epoch, and whether the stamp held a date with a year. None where it is no time.
 
@@ -329,11 +331,17 @@ def parse_time(stamp: str, year: int = ASSUMED_YEAR) -> tuple[float, bool] | Non
 def _seconds(
     year: int, month: int, day: int, hour: int, minute: int, second: int, fraction: str | None
 ) -> float | None:
+    whole = _whole_seconds(year, month, day, hour, minute, second)
+    return None if whole is None else whole + (float(f"0.{fraction}") if fraction else 0.0)
+
+
+@lru_cache(maxsize=4096)
+def _whole_seconds(year: int, month: int, day: int, hour: int, minute: int, second: int) -> float | None:
     try:
         moment = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=timezone.utc)
     except ValueError:
         return None
-    return (moment - _EPOCH).total_seconds() + (float(f"0.{fraction}") if fraction else 0.0)
+    return (moment - _EPOCH).total_seconds()
 
 
 def format_time(time: float | None, dated: bool = True) -> str | None:

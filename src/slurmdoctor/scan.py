@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from slurmdoctor.records import dataclass
 from slurmdoctor.scanning import many
-from slurmdoctor.scanning.engine import engine_for, engine_of
+from slurmdoctor.scanning.engine import Engine, engine_for, engine_of
 from slurmdoctor.scanning.labels import Labeller, Span
 from slurmdoctor.scanning.shapes import DIGITS
 from slurmdoctor.scanning.tally import BURST, BURST_FIRST, COUNT, STRETCH, Entry, Group, Pair, Said, deal
@@ -30,6 +30,8 @@ _FIRST_REVIEW = 4
 """After so many blocks, and then again and again, the search is reviewed for literals that need not be found any longer."""
 _WASTED = 50
 """So many needless hits in one block are worth a new search."""
+_WORTH_A_SEARCH = 512
+"""Bytes of a line in which an engine finds some dozen literals sooner than one after the other is looked for."""
 _MOST_TEXTS = 64
 """Texts of a shape to remember whose digits matter."""
 
@@ -161,7 +163,8 @@ class Literals:
         self._once = {number for number, watch in enumerate(watches) if watch.once}
         self._name = engine
         # which of these a line holds is not to be told from its shape
-        self.unshapely = {x.translate(DIGITS) for x in self._users if x.translate(DIGITS) != x or b"0" in x}
+        self._unshapely = sorted({x.translate(DIGITS) for x in self._users if x.translate(DIGITS) != x or b"0" in x})
+        self._search_unshapely: list[Engine] = []
         self._literals = list(self._users)
         self.engine, self._words, self._meant = engine_for(self._literals, engine)
 
@@ -174,6 +177,14 @@ class Literals:
                 if literal in line:
                     found.update(self._users[literal])
         return sorted(found)
+
+    def hidden(self, shape: bytes) -> bool:
+        """Whether it takes more than a line's shape to tell which literals stand in it."""
+        if len(shape) < _WORTH_A_SEARCH:
+            return any(literal in shape for literal in self._unshapely)
+        if not self._search_unshapely:
+            self._search_unshapely.append(engine_of(self._unshapely, self._name))
+        return bool(self._search_unshapely[0].which(shape))
 
     def without_idle(self, said: set[int], block: bytes) -> Literals | None:
         """The same without the literals that only such watches want that look for one line, and have it.
@@ -342,7 +353,7 @@ class Reader:
         start, end, start2, end2 = span = self._label.span(line)
         said = self._confirmed([w for w in wanted if not self._watches[w].digits], line, text)
         group = self._group(said, line[start:end] + line[start2:end2], place)
-        unclear = any(literal in shape for literal in self._literals.unshapely)
+        unclear = self._literals.hidden(shape)
         if touchy or unclear:
             tail = text.encode()
             begin = len(line) - len(tail) if self._shapely and line.endswith(tail) else -1
@@ -421,11 +432,13 @@ def piece(block: Block, at: int) -> tuple[int, int, bool]:
     In a long line it is the surroundings of the byte, and `whole` is false.
     """
     data = block.data
-    start = data.rfind(b"\n", 0, at) + 1
+    # what is farther away is farther than a line is looked at
+    low, high = max(0, at - LONG_LINE - 1), min(len(data), at + LONG_LINE + 1)
+    start = max(low, data.rfind(b"\n", low, at) + 1)
     start = max(start, data.rfind(b"\r", start, at) + 1)
-    end = data.find(b"\n", at)
+    end = data.find(b"\n", at, high)
     cut = end < 0
-    end = len(data) if cut else end
+    end = high if cut else end
     back = data.find(b"\r", at, end)
     if back >= 0:
         cut, end = False, back

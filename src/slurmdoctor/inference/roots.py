@@ -154,6 +154,8 @@ def _explains(one: Incident, other: Incident, timeline: Timeline, causes: Mappin
     known = causes.get(one.cause)
     if known is None or one.cause == other.cause:
         return False
+    if other.cause not in known.explains and other.cause not in SCHEDULER:
+        return False
     earlier = clearly_earlier(other, one, timeline)
     if (
         one.main.role in ("root", "confirmation")

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from slurmdoctor.patterns import lazy
+
+if TYPE_CHECKING:
+    from slurmdoctor.model import Knowledge
 
 DIGITS = bytes.maketrans(b"123456789", b"000000000")
 """For bytes.translate: makes a line its shape. Runs of digits keep their length, so `\\d{3}` still sees three."""
 
-_NO_DIGITS_MEANT = re.compile(
+_NO_DIGITS_MEANT = lazy(
     r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[dDwWsSbBAZ])"  # escapes that stand for classes or fixed characters
     r"|(?<!\\)\{\d*,?\d*\}"  # quantifiers
     r"|\(\?P<\w+>"  # names of groups
@@ -15,10 +22,11 @@ _NO_DIGITS_MEANT = re.compile(
 )
 
 
-_SAME_AGAIN = re.compile(r"\(\?P=\w+\)|\\[1-9]")
-_MAY_TAKE_DIGITS = re.compile(r"\\[dwS]|(?<!\\)\.|\[\^|0-9")
+_SAME_AGAIN = lazy(r"\(\?P=\w+\)|\\[1-9]")
+_MAY_TAKE_DIGITS = lazy(r"\\[dwS]|(?<!\\)\.|\[\^|0-9")
 
 
+@cache
 def digits_matter(pattern: str) -> bool:
     """Whether a pattern may take one line and refuse another that differs in its digits only."""
     if "(?(" in pattern or (_SAME_AGAIN.search(pattern) and _MAY_TAKE_DIGITS.search(pattern)):
@@ -27,13 +35,20 @@ def digits_matter(pattern: str) -> bool:
     return re.search(r"[0-9]", _NO_DIGITS_MEANT.sub("", pattern)) is not None
 
 
-_TOKEN = re.compile(
+def touchy(knowledge: Knowledge) -> frozenset[str]:
+    """All patterns of lines and labels to which digits matter."""
+    patterns = {rule.regex for rule in knowledge.rules} | {signal.regex for signal in knowledge.signals}
+    patterns |= {form.pattern for form in knowledge.formats}
+    return frozenset(filter(digits_matter, patterns))
+
+
+_TOKEN = lazy(
     r"(?P<kept>\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|\D)|\{\d*,?\d*\}|\(\?P<\w+>)"
-    r"|(?P<these>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<digit>[0-9])|(?P<not>\(\?<?!)|(?P<open>\()|(?P<close>\))|.",
-    re.DOTALL,
+    r"|(?P<these>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<digit>[0-9])|(?P<not>\(\?<?!)|(?P<open>\()|(?P<close>\))|(?s:.)"
 )
 
 
+@cache
 def relaxed(pattern: str) -> str | None:
     """A pattern that takes every line which differs in digits only from one that this one takes, and more.
 
