@@ -12,6 +12,7 @@ from functools import cache, partial
 from typing import Any, Literal, TypeVar, cast
 
 from slurmdoctor.model import Diagnosis
+from slurmdoctor.patterns import compiled as kept
 from slurmdoctor.redaction.assigned import compiled
 from slurmdoctor.redaction.secret_kinds import KINDS, Kind, value_span
 
@@ -107,7 +108,7 @@ def _masked(text: str, kinds: tuple[Kind, ...]) -> str:
     lower = text.lower()
     for kind in kinds:
         if any(gate in lower for gate in kind.gates):
-            text = compiled(kind.pattern).sub(partial(_mask_one, kind), text)
+            text = kept(kind.pattern).sub(partial(_mask_one, kind), text)
     return text
 
 

@@ -58,7 +58,10 @@ _RULE = lazy(r"([=-]{20,})(?![=-])\s*(?=\S)")
 _IN_CODE = lazy(r"\b(?:raise|except|from)\s+$")
 _IN_PROSE = lazy(r"(?:[,:(=]|\b(?:raise|except|by|to|Caught|an?|the|from|of|with|got|and|or))\s+$")
 _LITERAL = lazy(r"\\r\\n|\\n")
+_FIRST_WORDS = lazy(_WORDS)
 _LONG = 120
+_DIGITS = str.maketrans("3456789", "1111111")
+"""Lines that differ in these digits only are split alike: our patterns know a 2 and a 0 (`20\\d\\d`, `0x`)."""
 
 
 def opened(rows: Sequence[Row]) -> list[Row] | None:
@@ -68,14 +71,17 @@ def opened(rows: Sequence[Row]) -> list[Row] | None:
     if not told or len(told) > 200 or size < 120:
         return None
     changed: list[Row] = []
+    whole: set[str] = set()
     mended = sum(len(line) for line in told if len(line) >= _LONG)
     for number, line in rows:
         # one long line in a log of many is the program's own
         if mended < 0.6 * size:
             return None
-        pieces = list(_split(line)) if len(line) >= _LONG else [line]
+        shape = line.translate(_DIGITS)
+        pieces = list(_split(line)) if len(line) >= _LONG and shape not in whole else [line]
         changed += [(number, piece) for piece in pieces]
         if len(pieces) == 1 and len(line) >= _LONG:
+            whole.add(shape)
             mended -= len(line)
     return changed if mended >= 0.6 * size else None
 
@@ -87,7 +93,7 @@ def _split(line: str) -> Iterator[str]:
         return
     starts = sorted({0, *(found.start() for found in _START.finditer(line)), *_numbered(line)})
     frames = len(_FRAME.findall(line))
-    words = any(re.match(_WORDS, line[at:]) for at in starts[1:2])
+    words = any(_FIRST_WORDS.match(line[at:]) for at in starts[1:2])
     if len(starts) + frames < 3 - words:
         yield line
         return

@@ -17,10 +17,11 @@ from typing import Any
 from slurmdoctor import __version__, usercache
 from slurmdoctor.knowledge.paths import files
 from slurmdoctor.model import Cause, Fix, Knowledge, LineFormat, Rule, Signal
+from slurmdoctor.scanning import shapes
 
 _SETTLED = 2.0
 """Seconds: a file changed within them might change again without its time showing it."""
-_KINDS = (Cause, Rule, Fix, LineFormat, Signal)
+_KINDS = (Cause, Rule, Fix, LineFormat, Signal, Knowledge)
 _NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in _KINDS}
 _SHAPE = repr([(kind.__name__, _NAMES[kind]) for kind in _KINDS])
 
@@ -32,7 +33,7 @@ def key(folders: Sequence[Path]) -> str | None:
     try:
         for folder in folders:
             parts.append(f"\n{folder.absolute()}")
-            for file in files(folder):
+            for file in (*files(folder), Path(shapes.__file__)):  # which tells of a pattern what is kept with it
                 seen = file.stat()
                 newest = max(newest, seen.st_mtime, seen.st_ctime)
                 parts.append(f"{file}\0{seen.st_size}\0{seen.st_mtime_ns}\0{seen.st_ctime_ns}\0{seen.st_ino}")
@@ -67,6 +68,7 @@ def _pack(knowledge: Knowledge) -> dict[str, Any]:
         "formats": [_row(entry) for entry in knowledge.formats],
         "paths": [_row(entry) for entry in knowledge.paths],
         "signals": [_row(entry) for entry in knowledge.signals],
+        "touchy": knowledge.touchy,
     }
 
 
@@ -83,6 +85,7 @@ def _unpack(kept: dict[str, Any]) -> Knowledge:
         formats=tuple(LineFormat(*row) for row in kept["formats"]),
         signals=tuple(Signal(*row) for row in kept["signals"]),
         paths=tuple(LineFormat(*row) for row in kept["paths"]),
+        touchy=kept["touchy"],
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from slurmdoctor.knowledge import cache as kept
 from slurmdoctor.model import Knowledge
+from slurmdoctor.scanning.shapes import touchy
 
 _loaded: dict[str, Knowledge] = {}
 """By what they were read from: rules are loaded once a process. Several threads may load the same at once, to no harm."""
@@ -27,7 +29,8 @@ def load(folders: Sequence[Path], *, cache: bool = True) -> Knowledge:
         from slurmdoctor.knowledge.problems import RuleError
 
         raise RuleError(shelf.problems)
+    knowledge = replace(shelf.knowledge, touchy=touchy(shelf.knowledge))
     if key:
-        kept.put(key, shelf.knowledge)
-        _loaded[key] = shelf.knowledge
-    return shelf.knowledge
+        kept.put(key, knowledge)
+        _loaded[key] = knowledge
+    return knowledge
