@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from slurmdoctor import collectives
 from slurmdoctor.collectives import Work, suspect
+from slurmdoctor.scanning.shapes import Shaped, digits_matter
 
 
 def waits(rank: int, seq: int = 7, op: str = "ALLREDUCE", size: int = 4, group: str = "0") -> Work:
@@ -71,3 +73,9 @@ def test_half_of_the_ranks_silent_is_no_suspicion() -> None:
 
 def test_no_time_out_no_suspicion() -> None:
     assert suspect([status(0, 3, 3)], range(8), {}) is None
+
+
+def test_what_is_searched_once_for_a_shape_minds_no_digits() -> None:
+    shaped = [value for value in vars(collectives).values() if isinstance(value, Shaped)]
+    assert len(shaped) == 4
+    assert [one.pattern for one in shaped if digits_matter(one.pattern)] == []

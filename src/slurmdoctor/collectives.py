@@ -13,22 +13,24 @@ from typing import Literal
 from slurmdoctor.exits import ranges
 from slurmdoctor.lines import Line
 from slurmdoctor.model import Confidence
-from slurmdoctor.patterns import lazy
 from slurmdoctor.records import dataclass
+from slurmdoctor.scanning.shapes import Shaped, shape_of
 
 LITERALS = (b"Watchdog caught collective operation timeout", b"last enqueued ", b"Last enqueued ")
 
-_GROUP = lazy(r"\[PG (?:ID )?(?P<id>\d+)(?: PG GUID (?P<guid>[^\s(\]]+))?(?:\((?P<name>[^)]*)\))? Rank (?P<rank>\d+)\]")
-_TIMEOUT = lazy(
+_GROUP = Shaped(
+    r"\[PG (?:ID )?(?P<id>\d+)(?: PG GUID (?P<guid>[^\s(\]]+))?(?:\((?P<name>[^)]*)\))? Rank (?P<rank>\d+)\]"
+)
+_TIMEOUT = Shaped(
     r"Watchdog caught collective operation timeout: WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?OpType=(?P<op>\w+)"
     r"(?:, NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+))?(?:, TensorShape=\[(?P<shape>[^\]]*)\])?, Timeout\(ms\)=(?P<timeout>\d+)\)"
     r"(?: ran for (?P<ran>\d+) milliseconds)?"
 )
-_STATUS = lazy(
+_STATUS = Shaped(
     r"(?P<dump>dump signal)?.{0,300}?(?:[Tt]imeout at NCCL work: |detected by watchdog at work: |at work sequence id: )?(?P<seq>\d+)?"
     r"[^\d]{0,40}[Ll]ast enqueued (?:NCCL )?work: (?P<enqueued>-?\d+), last completed (?:NCCL )?work: (?P<completed>-?\d+)"
 )
-_AT = lazy(r"(?:imeout at NCCL work: |detected by watchdog at work: |at work sequence id: )(\d+)")
+_AT = Shaped(r"(?:imeout at NCCL work: |detected by watchdog at work: |at work sequence id: )(?P<seq>\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +71,23 @@ def read(line: Line, order: int) -> Work | None:
     rank = line.origin.rank
     if rank is None:
         return None
-    group = _GROUP.search(line.text)
-    name = (group["guid"] or group["id"]) if group else None
-    if group and group["name"]:
+    text, shape = line.text, shape_of(line.text)
+    group = _GROUP.groups(text, shape)
+    name = (group.get("guid") or group["id"]) if group else None
+    if group and group.get("name"):
         name = f"{name}({group['name']})"
     group_rank = int(group["rank"]) if group else None
-    if found := _TIMEOUT.search(line.text):
-        size = (int(found["numel_in"]), int(found["numel_out"])) if found["numel_in"] else None
+    if (found := _TIMEOUT.groups(text, shape)) is not None:
+        size = (int(found["numel_in"]), int(found["numel_out"])) if "numel_in" in found else None
         return Work(
-            rank, name, group_rank, int(found["seq"]) if found["seq"] else None, found["op"], size, None, None, False,
+            rank, name, group_rank, int(found["seq"]) if "seq" in found else None, found["op"], size, None, None, False,
             line.origin.time, order, int(found["timeout"]),
         )  # fmt: skip
-    if found := _STATUS.search(line.text):
-        at = _AT.search(line.text)
+    if (found := _STATUS.groups(text, shape)) is not None:
+        at = _AT.groups(text, shape)
         return Work(
-            rank, name, group_rank, int(at[1]) if at else None, None, None, int(found["enqueued"]), int(found["completed"]),
-            "dump signal" in line.text, line.origin.time, order, None,
+            rank, name, group_rank, int(at["seq"]) if at else None, None, None, int(found["enqueued"]), int(found["completed"]),
+            "dump signal" in text, line.origin.time, order, None,
         )  # fmt: skip
     return None
 

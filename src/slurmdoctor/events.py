@@ -15,7 +15,7 @@ from slurmdoctor.records import dataclass
 from slurmdoctor.scan import Confirm, Scan, Watch
 from slurmdoctor.scanning.labels import HEAD
 from slurmdoctor.scanning.shapes import relaxed, touchy
-from slurmdoctor.scanning.tally import Said, Sighting, Writer
+from slurmdoctor.scanning.tally import MOST, Said, Sighting, Writer
 from slurmdoctor.tracebacks import Traceback, exception_of
 from slurmdoctor.witnesses import Report
 
@@ -192,10 +192,10 @@ def _join_crowds(
         for crowd in here:
             rest = [writer for writer in crowd.said.writers if writer not in crowd.kept]
             for writer in rest:
-                if writer not in ranks:
+                if writer not in ranks and len(ranks) < MOST:
                     head = lines.text(writer[0], crowd.said.first_of(writer), HEAD).partition(b"\n")[0]
                     ranks[writer] = maps.place(lines.peeled(writer[0], head)[0], writer[0]).rank
-            others = frozenset(rank for writer in rest if (rank := ranks[writer]) is not None)
+            others = frozenset(rank for writer in rest if (rank := ranks.get(writer)) is not None)
             more = sum(crowd.said.count_of(writer) for writer in rest)
             rule_events[place] = [
                 replace(e, others=others, count=e.count + more) if e.rule == crowd.rule.id else e

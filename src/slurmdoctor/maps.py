@@ -129,7 +129,8 @@ class RankMaps:
             self.assumed.add(origin.local_rank)
             origin = replace(origin, rank=origin.local_rank)
         if origin.rank is not None and origin.node is None:
-            origin = replace(origin, node=self.node_of.get(origin.rank))
+            node = self.node_of.get(origin.rank)
+            origin = origin if node is None else replace(origin, node=node)
         return origin
 
     @property

@@ -16,7 +16,7 @@ from slurmdoctor.model import LineFormat, Origin
 from slurmdoctor.patterns import compiled, lazy
 from slurmdoctor.records import dataclass
 from slurmdoctor.scanning.labels import STAMP
-from slurmdoctor.scanning.shapes import digits_matter
+from slurmdoctor.scanning.shapes import digits_matter, shape_of
 
 ANSI = lazy(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Terminal escape sequences: CSI, OSC, two-character ones (ECMA-48)."""
@@ -33,7 +33,6 @@ _MOST_BEGINNINGS = 20_000
 _MOST_HEADS = 4_000
 _LONG = 1024
 """Characters of a line that is worth remembering."""
-_DIGITS = str.maketrans("123456789", "000000000")
 ASSUMED_YEAR = 2000
 """Stamps without a year are placed in this one (a leap year) unless the log names its year elsewhere."""
 
@@ -73,7 +72,7 @@ class _Known:
     def __init__(self, formats: Sequence[LineFormat]) -> None:
         self.formats = formats
         self.beginnings: dict[str, tuple[LineFormat, ...]] = {}
-        self.heads: dict[tuple[str, tuple[frozenset[str], bool] | None], tuple[_Step, ...]] = {}
+        self.heads: dict[tuple[bytes, tuple[frozenset[str], bool] | None], tuple[_Step, ...]] = {}
         """The labels of all lines that differ in their digits only."""
         self.shapely = not any(digits_matter(form.pattern) for form in formats)
 
@@ -118,7 +117,10 @@ def peel(line: str, formats: Sequence[LineFormat], traits: Traits | None = None)
     if not known.shapely or len(text) > _LONG:
         found, ranks, steps = _labels(text, known, traits)
     else:
-        shape = (text.translate(_DIGITS), None if traits is None else (traits.locked, traits.stamped))
+        shape = (
+            shape_of(text),
+            None if traits is None else (traits.locked, traits.stamped),
+        )
         told = _same_labels(text, known.heads.get(shape), traits)
         if told is None:
             found, ranks, steps = _labels(text, known, traits)

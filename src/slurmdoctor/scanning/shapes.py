@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from slurmdoctor.patterns import lazy
+from slurmdoctor.patterns import compiled, lazy
 
 if TYPE_CHECKING:
     from slurmdoctor.model import Knowledge
@@ -76,3 +76,38 @@ def relaxed(pattern: str) -> str | None:
                 dropped = 0  # what must not follow is left out: without it more is taken
             depth -= 1
     return "".join(made)
+
+
+class Shaped:
+    """A pattern to which digits are all alike, searched once for all texts that differ in nothing else.
+
+    It remembers where in such a text its groups stand: thousands of ranks print one line with numbers of their own.
+    """
+
+    _MOST = 2000
+    """Texts to remember; then they are learnt anew."""
+    _LONG = 2048
+    """Bytes of a text that is worth remembering."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self._places: dict[bytes, tuple[tuple[str, int, int], ...] | None] = {}
+
+    def groups(self, text: str, shape: bytes) -> dict[str, str] | None:
+        """The named groups that took part in the first match; None where there is none. `shape` is `shape_of(text)`."""
+        try:
+            places = self._places[shape]
+        except KeyError:
+            found = compiled(self.pattern).search(text)
+            named = found.groupdict() if found else {}
+            places = None if found is None else tuple((n, *found.span(n)) for n in named if named[n] is not None)
+            if len(self._places) >= self._MOST:
+                self._places.clear()
+            if len(shape) <= self._LONG:
+                self._places[shape] = places
+        return None if places is None else {name: text[start:end] for name, start, end in places}
+
+
+def shape_of(text: str) -> bytes:
+    """What texts that differ in their digits only have in common."""
+    return text.encode("utf-8", "surrogatepass").translate(DIGITS)
