@@ -54,11 +54,18 @@ def test_it_is_a_dataclass(made_by: Callable[..., Decorator], frozen: bool) -> N
     assert kind(1).seen is not kind(1).seen
     assert not hasattr(one, "__dict__")
     assert (kind.__hash__ is None) is not frozen
-    for wrong in ([], [1, {}, (), 4]):
-        with pytest.raises(TypeError):
-            kind(*wrong)
-    with pytest.raises(TypeError):
-        kind(1, wrong=2)
+    assert [kind(number, words=()) for number in range(40)] == [kind(number) for number in range(40)]
+
+
+@BOTH
+@pytest.mark.parametrize("wrong", [([], {}), ([1, {}, (), 4], {}), ([1], {"wrong": 2}), ([1], {"rank": 2})])
+@pytest.mark.parametrize("before", [0, 40])
+def test_a_wrong_call_is_an_error(made_by: Callable[..., Decorator], wrong: tuple[Any, Any], before: int) -> None:
+    kind = _kind(made_by)
+    for number in range(before):
+        kind(number)
+    with pytest.raises(TypeError, match=r"rank|wrong|positional"):
+        kind(*wrong[0], **wrong[1])
 
 
 @BOTH

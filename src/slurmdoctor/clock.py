@@ -12,11 +12,10 @@ from slurmdoctor.model import Event
 from slurmdoctor.origins import parse_time
 from slurmdoctor.patterns import lazy
 
-_BARE = re.compile(
-    rb"^(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+_BARE = (
+    rb"(?m)^(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
     rb"|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?:[AP]M )?[A-Z]{2,5} \d{4}"
-    rb"|[A-Z][a-z]{2} \d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d (?:[AP]M )?[A-Z]{2,5})[ \r]*$",
-    re.MULTILINE,
+    rb"|[A-Z][a-z]{2} \d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d (?:[AP]M )?[A-Z]{2,5})[ \r]*$"
 )
 _WORDS = lazy(r"(\w{3}) (?:(\w{3}) +(\d+)|(\d+) (\w{3}) (\d{4})) (\d\d:\d\d:\d\d) (?:([AP])M )?[A-Z]+(?: (\d{4}))?")
 _ENDS = 256 * 1024
@@ -50,10 +49,10 @@ class Clock:
     def _read(self, source: int) -> list[tuple[int, float]]:
         length = self._lines.sources[source].length
         ends = self._lines.text(source, 0, _ENDS) + b"\n" + self._lines.text(source, max(0, length - _ENDS), _ENDS)
-        if length > _MOST or len(_BARE.findall(ends)) < 2:
+        if length > _MOST or len(re.findall(_BARE, ends)) < 2:
             return []
         data = self._lines.text(source, 0, length)
-        found = ((m.start(), _time(m[0].decode("ascii", "replace").strip())) for m in _BARE.finditer(data))
+        found = ((m.start(), _time(m[0].decode("ascii", "replace").strip())) for m in re.finditer(_BARE, data))
         return [(offset, time) for offset, time in found if time is not None]
 
 

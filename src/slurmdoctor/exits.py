@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import signal
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from slurmdoctor.model import ExitClass
 from slurmdoctor.records import dataclass
@@ -119,7 +119,11 @@ def sentence(exit_class: ExitClass) -> str:
 
 MOST_TASKS = 65_536
 """No job of GPUs has more; a task with a higher number is a slip of the pen or of somebody's hand."""
-_NUMBERS = tuple(range(MOST_TASKS))
+
+
+@cache
+def _numbers() -> tuple[int, ...]:
+    return tuple(range(MOST_TASKS))
 
 
 @lru_cache(maxsize=8)  # the same few lists again and again; each may be long
@@ -129,7 +133,7 @@ def expand(tasks: str) -> tuple[int, ...]:
     for piece in tasks.split(","):
         low, _, high = piece.strip().partition("-")
         if low.isdigit() and (not high or high.isdigit()) and max(len(low), len(high)) <= 6:
-            found += _NUMBERS[int(low) : int(high or low) + 1]
+            found += _numbers()[int(low) : int(high or low) + 1]
     return tuple(found)
 
 

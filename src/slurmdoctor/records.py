@@ -1,7 +1,7 @@
 """`dataclass` for the modules that every diagnosis imports: what the standard library's makes, in a tenth of the time.
 
 That one writes and compiles six methods a class, and makes each class with slots twice: for our fifty types a third of
-the time that a pasted log takes. Here the methods are shared, and `__init__` is compiled when the first object is
+the time that a pasted log takes. Here the methods are shared, and `__init__` is compiled where many objects are
 made. `fields`, `replace`, `is_dataclass` and type checkers take such a class for a dataclass; all have slots.
 """
 
@@ -50,11 +50,26 @@ else:
             body["__delattr__"] = _refuse_to_delete
         return type(kind)(kind.__name__, kind.__bases__, body)
 
+    _few: dict[type, int] = {}
+    """How many objects were made of each type; those of which many are get an `__init__` of their own."""
+
     def _first_init(self: Any, *values: Any, **named: Any) -> None:
-        """Stands in for `__init__` until the first object is made."""
+        """Stands in for `__init__`: of most types a log needs less objects than are worth compiling it."""
         kind = type(self)
-        kind.__init__ = _init(kind)
-        kind.__init__(self, *values, **named)
+        fields = kind.__dataclass_fields__
+        given = {**dict(zip(fields, values, strict=False)), **named}
+        missing = [name for name, field in fields.items() if name not in given]
+        needed = [name for name in missing if fields[name].default is fields[name].default_factory]
+        _few[kind] = _few.get(kind, 0) + 1
+        if needed or len(given) < len(values) + len(named) or not given.keys() <= fields.keys() or _few[kind] > 16:
+            kind.__init__ = _init(kind)
+            kind.__init__(self, *values, **named)  # says what is wrong with the call
+            return
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+        for name in missing:
+            make = fields[name].default_factory
+            object.__setattr__(self, name, fields[name].default if make is dataclasses.MISSING else make())
 
     def _init(kind: type) -> Callable[..., None]:
         known: dict[str, Any] = {"_set": object.__setattr__, "_none": dataclasses.MISSING}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -9,6 +10,9 @@ import sys
 import click
 
 from slurmdoctor import __version__
+
+gc.set_threshold(20_000, 20, 20)
+"""What is made at the start stays: to look through it again and again for garbage would take a twentieth of a paste's time."""
 
 _COMMANDS = {
     "diagnose": "diagnose:diagnose",

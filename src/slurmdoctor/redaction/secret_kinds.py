@@ -7,8 +7,6 @@ start-up time than a whole diagnosis. The shapes of the tokens are public facts.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Callable
 
@@ -34,6 +32,9 @@ class Kind:
 
 def _is_basic(match: re.Match[str]) -> bool:
     """`Basic` is a word of prose too: only user:password in base64 is a credential."""
+    import base64  # here: it is slow to import, and hardly ever needed
+    import binascii
+
     value = match["secret"]
     try:
         decoded = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode()

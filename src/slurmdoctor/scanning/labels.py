@@ -22,7 +22,6 @@ STAMP = (
     rb"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d[ \t]+|\[\d\d:\d\d:\d\d(?:\.\d+)?\][ \t]+"
 )
 """What a collector (kubectl, docker, moreutils' ts, a script) writes before each line, its label too."""
-_STAMP = re.compile(STAMP).match
 _TAG = re.compile(rb"\[[^\[\]]*\]$")
 
 
@@ -37,7 +36,7 @@ class Labeller:
         self._find = re.compile(b"|".join(b"(?:%s)" % p for p in (*_ALWAYS, *outer))).match
         self._find_outer = re.compile(b"|".join(outer)).match if outer else None
         self._several = several
-        self._stamped = stamped
+        self._stamp = re.compile(STAMP).match if stamped else None
 
     def __call__(self, head: bytes) -> bytes:
         """The head of a line -> its label; empty where there is none."""
@@ -46,7 +45,7 @@ class Labeller:
 
     def span(self, head: bytes) -> Span:
         """Where the label stands."""
-        stamp = _STAMP(head) if self._stamped else None
+        stamp = self._stamp(head) if self._stamp else None
         at = stamp.end() if stamp else 0
         found = self._find(head, at, HEAD)
         if found is None:
