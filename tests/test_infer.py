@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
+
+import pytest
 
 from simulate import Job, interleave, speak, written
 from slurmdoctor import Diagnosis, diagnose
+from slurmdoctor.scan import Reader
 
 GLOO_LOST = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.7.0.3]:4123. This is typically caused by a remote worker crashing."
 
@@ -175,6 +179,30 @@ def test_4096_ranks_say_the_same_as_8() -> None:
     assert sum(len(group.ranks) for group in large.ranks) == 4096
     assert len(large.ranks) <= 4
     assert took < 120, "far more than it takes: the inference must not grow with the square of the ranks"
+
+
+@pytest.mark.parametrize(("victim", "label"), [("gloo", "srun"), ("program", "mpi")])
+def test_a_quarter_million_lines_are_confirmed_a_few_times(
+    victim: str, label: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ports, ranks and times of 4,096 ranks differ: that must not make each of their lines a new one to the regexes."""
+    asked = 0
+    confirmed = Reader._confirmed
+
+    def counted(self: Reader, watches: Iterable[int], line: bytes, text: str) -> list[tuple[int, str]]:
+        nonlocal asked
+        asked += 1
+        return confirmed(self, watches, line, text)
+
+    small = diagnose(written(speak(Job(ranks=8, root=5, cause="cuda-oom", victim=victim)), label))
+    text = written(
+        speak(Job(ranks=4096, per_node=8, root=5, cause="cuda-oom", steps=2, victim=victim, repeats=10)), label
+    )
+    assert text.count("\n") > 250_000
+    monkeypatch.setattr(Reader, "_confirmed", counted)
+    large = diagnose(text)
+    assert (cause(large), first(large)) == (cause(small), first(small)) == ("cuda-oom", 5)
+    assert asked < 1000
 
 
 def test_what_a_checkpoint_collected_is_not_the_printers_error() -> None:
