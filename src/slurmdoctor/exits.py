@@ -6,7 +6,6 @@ Codes as shells and srun print them (128 + signal), as torchrun and DeepSpeed do
 from __future__ import annotations
 
 import re
-import signal
 from functools import cache, lru_cache
 
 from slurmdoctor.model import ExitClass
@@ -70,8 +69,10 @@ class Death:
 
 
 def signal_name(number: int) -> str | None:
+    from signal import Signals  # here: it is slow to import
+
     try:
-        return signal.Signals(number).name
+        return Signals(number).name
     except ValueError:
         return None
 

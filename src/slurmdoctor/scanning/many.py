@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import marshal
 import os
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +98,8 @@ class _Helper:
             return
         status = 1
         try:  # nothing of the parent's may go on here: no output, no clean-up, no traceback
+            import signal  # here and below: it is slow to import, and a small log needs no helper
+
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.close(ours)
             data = marshal.dumps([_packed(read(*stretch)) for stretch in share])
@@ -122,6 +123,8 @@ class _Helper:
         if self._pipe >= 0:
             os.close(self._pipe)
         if self._pid:
+            import signal
+
             with contextlib.suppress(OSError):
                 os.kill(self._pid, signal.SIGKILL)
                 os.waitpid(self._pid, 0)
