@@ -70,20 +70,28 @@ def opened(rows: Sequence[Row]) -> list[Row] | None:
     size = sum(map(len, told))
     if not told or len(told) > 200 or size < 120:
         return None
-    changed: list[Row] = []
+    shapes: Counter[str] = Counter()
+    for line in told:
+        if len(line) >= _LONG:
+            shapes[line.translate(_DIGITS)] += len(line)
     whole: set[str] = set()
-    mended = sum(len(line) for line in told if len(line) >= _LONG)
-    for number, line in rows:
+    mended = shapes.total()
+    for shape, length in shapes.most_common():
         # one long line in a log of many is the program's own
         if mended < 0.6 * size:
             return None
-        shape = line.translate(_DIGITS)
-        pieces = list(_split(line)) if len(line) >= _LONG and shape not in whole else [line]
-        changed += [(number, piece) for piece in pieces]
-        if len(pieces) == 1 and len(line) >= _LONG:
+        pieces = list(_split(shape))
+        if pieces == [shape]:
             whole.add(shape)
-            mended -= len(line)
-    return changed if mended >= 0.6 * size else None
+        if len(pieces) < 2:
+            mended -= length
+    if mended < 0.6 * size:
+        return None
+    return [
+        (number, piece)
+        for number, line in rows
+        for piece in ([line] if len(line) < _LONG or line.translate(_DIGITS) in whole else _split(line))
+    ]
 
 
 def _split(line: str) -> Iterator[str]:
