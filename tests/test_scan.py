@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from slurmdoctor import events, origins, scan, sources
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.lines import Lines
 from slurmdoctor.model import Knowledge
-from slurmdoctor.pipeline import learn
+from slurmdoctor.pipeline import diagnose, learn
 from slurmdoctor.scan import Scan, Watch
 from slurmdoctor.scanning import many
 from slurmdoctor.scanning.labels import labeller
@@ -167,6 +168,15 @@ def test_many_processes_find_what_one_finds(kind: str, tmp_path: Path) -> None:
         at = several.line_index[0][0][-1]
         assert several.lines_before(0, at)[1] == log.read_bytes()[:at].count(b"\n")
     assert index
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_processes_come_to_the_same_verdict(kind: str, tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_bytes(b"".join(pieces(kind, 1_000_000, ranks=100)))
+    one = json.dumps(diagnose(log).to_dict())
+    assert all(json.dumps(diagnose(log, jobs=jobs).to_dict()) == one for jobs in (2, 3, 7))
 
 
 @pytest.mark.usefixtures("small")

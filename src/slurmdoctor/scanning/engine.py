@@ -66,7 +66,7 @@ def engine_of(words: Sequence[bytes], name: str | None = None) -> Engine:
     return _Ahocorasick(words) if name == "ahocorasick_rs" and words else _Portable(words)
 
 
-_VERSION = b"words 1"
+_VERSION = b"words 2"
 """Part of the cache's key: to be changed with what is kept."""
 _FEW = 64
 """So few literals are compiled as fast as they are read from the cache."""
@@ -89,12 +89,12 @@ def _words(literals: Sequence[bytes]) -> tuple[list[bytes], list[list[int]]]:
     begins = _beginnings(literals) if len(literals) > _FEW else list(literals)
     words: list[bytes] = []
     meant: list[list[int]] = []
-    every = b"\0".join(set(begins))
+    every = b"\0".join(set(literals))
     number_of: dict[bytes, int] = {}
     inside: list[bytes] = []
     for literal in sorted(range(len(literals)), key=lambda number: (len(begins[number]), number)):
         begin = begins[literal]
-        word = begin if begin in number_of else next((short for short in inside if short in begin), begin)
+        word = begin if begin in number_of else next((short for short in inside if short in literals[literal]), begin)
         if word not in number_of:
             number_of[word] = len(words)
             words.append(word)
