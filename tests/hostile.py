@@ -157,11 +157,12 @@ def measured(data: bytes) -> Iterator[tuple[str, float]]:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         begun = time.monotonic()
         program = (
-            "import sys; from pathlib import Path; from slurmdoctor.cli import main\n"
-            "try: main()\n"
-            "finally:\n"
+            "import atexit, sys; from pathlib import Path; from slurmdoctor.cli import main\n"
+            "def peak():\n"
             "    told = Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0]\n"  # getrusage counts the parent
-            "    print('PEAK', int(told) // 1024, file=sys.stderr)"
+            "    print('PEAK', int(told) // 1024, file=sys.stderr, flush=True)\n"
+            "atexit.register(peak)\n"  # the program ends at once: no `finally` is reached
+            "main()"
         )
         command = [sys.executable, "-c", program, "diagnose", "--format", "json", str(path)]
         try:
