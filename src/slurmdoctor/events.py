@@ -185,16 +185,20 @@ def _join_crowds(
     rule_events: dict[tuple[int, int], list[Event]],
     maps: RankMaps,
     lines: Lines,
+    origins: Mapping[tuple[int, int], Origin],
 ) -> None:
-    """Let a rule's first event stand for the ranks that get none."""
+    """Let a rule's first event stand for the ranks that get none. `origins` are those of the lines that were read already."""
     ranks: dict[tuple[int, bytes], int | None] = {}
     for place, here in crowds.items():
         for crowd in here:
             rest = [writer for writer in crowd.said.writers if writer not in crowd.kept]
             for writer in rest:
                 if writer not in ranks and len(ranks) < MOST:
-                    head = lines.text(writer[0], crowd.said.first_of(writer), HEAD).partition(b"\n")[0]
-                    ranks[writer] = maps.place(lines.peeled(writer[0], head)[0], writer[0]).rank
+                    first = (writer[0], crowd.said.first_of(writer))
+                    origin = origins.get(first)
+                    if origin is None:
+                        origin = lines.peeled(writer[0], lines.text(*first, HEAD).partition(b"\n")[0])[0]
+                    ranks[writer] = maps.place(origin, writer[0]).rank
             others = frozenset(rank for writer in rest if (rank := ranks.get(writer)) is not None)
             more = sum(crowd.said.count_of(writer) for writer in rest)
             rule_events[place] = [
@@ -244,10 +248,12 @@ def assemble(scan: Scan, lines: Lines, served: Sequence[object], knowledge: Know
     headers: list[Line] = []
     loose: list[Line] = []
     rule_events: dict[tuple[int, int], list[Event]] = {}
+    origins: dict[tuple[int, int], Origin] = {}
     line: Line | None = None
     for source, offset, what, count in places:
         if line is None or (line.source, line.offset) != (source, offset):
             line = lines.at(source, offset)
+            origins[source, offset] = line.origin
         if isinstance(what, Rule):
             if event := rule_event(what, line, lines, count):
                 rule_events.setdefault((source, offset), []).append(event)
@@ -271,7 +277,7 @@ def assemble(scan: Scan, lines: Lines, served: Sequence[object], knowledge: Know
         else:
             result.reports += witnesses.READERS[str(what)][1](lines, line)
     result.maps.learn_reports(result.reports)
-    _join_crowds(crowds, rule_events, result.maps, lines)
+    _join_crowds(crowds, rule_events, result.maps, lines, origins)
     for line in loose:
         _recognise(line, rule_events, lines, knowledge)
     _add_tracebacks(result, headers, loose, rule_events, lines, knowledge)
