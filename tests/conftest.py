@@ -6,5 +6,6 @@ import signal
 
 
 def pytest_configure() -> None:
-    """Hear SIGINT also where a shell started us in the background, which ignores it for us and all our children."""
+    """Hear signals that a shell in the background (SIGINT) or nohup (SIGHUP) ignores for us and all our children."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -4,10 +4,10 @@
 # nothing happens. SLURMDOCTOR_HOOK=off turns it off.
 slurmdoctor_footer() {
   # without the footer the script would be gone by now: signals that come late must not find it
-  slurmdoctor_traps=
   if [ -n "${BASH_VERSION:-}" ]; then
-    slurmdoctor_traps=$(trap -p TERM INT HUP USR1 USR2 XCPU 2>/dev/null)
-    trap : TERM INT HUP USR1 USR2 XCPU
+    # a fork is long enough to lose the verdict in: where nothing runs after it, no trap is kept for later
+    [ "${2:-}" = last ] || slurmdoctor_traps=$(trap -p TERM INT HUP USR1 USR2 XCPU 2>/dev/null)
+    trap '' TERM INT HUP USR1 USR2 XCPU
   fi
   (
     { set +e +u +x +v; } 2>/dev/null
@@ -26,7 +26,7 @@ slurmdoctor_footer() {
       "$tool" footer --status "$1" --shell "$$" --script "$0" --when "${SLURMDOCTOR_WHEN:-@WHEN@}" </dev/null 9>&- |
       command timeout -s KILL "$((seconds + 2))" head -c 16384 >&9
   ) || :
-  if [ -n "${BASH_VERSION:-}" ]; then
+  if [ -n "${BASH_VERSION:-}" ] && [ "${2:-}" != last ]; then
     trap - TERM INT HUP USR1 USR2 XCPU
     eval "$slurmdoctor_traps"
   fi
@@ -34,8 +34,12 @@ slurmdoctor_footer() {
 }
 slurmdoctor_arm() { # an EXIT trap set before this one runs after it, and sees the same $?
   eval "set -- $(trap -p EXIT 2>/dev/null)"
-  trap "slurmdoctor_footer \"\$?\" && :${3:+
-$3}" EXIT
+  if [ -z "${3:-}" ]; then
+    trap 'slurmdoctor_footer "$?" last' EXIT
+  else
+    trap "slurmdoctor_footer \"\$?\" && :
+$3" EXIT
+  fi
 }
 slurmdoctor_arm
 # --- end of slurmdoctor ------------------------------------------------------------------------
