@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -12,10 +14,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(folder: Path, **env: str) -> Path:
     pytest.importorskip("hatchling")
-    folder = tmp_path_factory.mktemp("wheel")
+    pytest.importorskip("setuptools")
     command = [
         sys.executable,
         "-m",
@@ -28,9 +29,29 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         str(folder),
         str(ROOT),
     ]
-    built = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert built.returncode == 0, built.stderr
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, **env})
+    assert done.returncode == 0, done.stderr
     return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_the_wheel_holds_the_compiled_loop_for_all_pythons_from_3_10_on(wheel: Path) -> None:
+    assert "-cp310-abi3-" in wheel.name
+    names = zipfile.ZipFile(wheel).namelist()
+    assert sum("scanning/_native." in name and name.endswith((".so", ".pyi")) for name in names) == 2
+    assert not any(name.endswith(".c") for name in names)
+
+
+@pytest.mark.parametrize("env", [{"SLURMDOCTOR_COMPILE": "no"}, {"CC": "false"}], ids=["not wanted", "no compiler"])
+def test_without_a_compiler_the_wheel_is_python_alone(env: dict[str, str], tmp_path: Path) -> None:
+    wheel = built(tmp_path, **env)
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert not any(name.endswith(".so") for name in zipfile.ZipFile(wheel).namelist())
 
 
 def test_the_wheel_holds_all_rules_and_the_schema(wheel: Path) -> None:

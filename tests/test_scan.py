@@ -23,7 +23,7 @@ from slurmdoctor.scan import Scan, Watch
 from slurmdoctor.scanning import many
 from slurmdoctor.scanning.labels import labeller
 from slurmdoctor.scanning.shapes import digits_matter, relaxed
-from slurmdoctor.scanning.tally import Group, deal
+from slurmdoctor.scanning.tally import Group, Tally, deal
 from slurmdoctor.sources import Source, open_sources
 
 FIXTURES = sorted(path for path in (Path(__file__).parent / "fixtures").iterdir() if (path / "truth.yaml").is_file())
@@ -34,7 +34,7 @@ _EXAMPLES = {
     for rule in (yaml.safe_load(file.read_text()) or {}).get("rules", [])
     if "match" in rule.get("examples", {})
 }
-ENGINES = ("hyperscan", "")
+ENGINES = ("native", "hyperscan", "")
 
 
 @dataclass
@@ -51,10 +51,8 @@ class Job:
 
     def scan(self, logs: Sequence[Source], block: int | None = None, engine: str | None = None, jobs: int = 1) -> Scan:
         labellers = [labeller(t.locked, t.label_is_node) for t in self.traits]
-        confirm = events.confirmer(self.served)
-        return scan.scan(
-            logs, self.watches, self.peel, confirm, labellers, block, engine, jobs, may=events.possible(self.served)
-        )
+        confirm, may = events.confirmer(self.served), events.possible(self.served)
+        return scan.scan(logs, self.watches, self.peel, confirm, labellers, block, engine, jobs, may=may)
 
     def slow_scan(self, logs: Sequence[Path]) -> Scan:
         """Every watch on every line, in the plainest way."""
@@ -63,7 +61,7 @@ class Job:
         once = []
         for number, path in enumerate(logs):
             label = labeller(self.traits[number].locked, self.traits[number].label_is_node)
-            here: dict[tuple[tuple[int, str], ...], Group] = {}
+            here: dict[tuple[tuple[int, str], ...], Tally] = {}
             seen: set[tuple[int, str]] = set()
             for place, line in _lines(path.read_bytes()):
                 wanted = [w for w, watch in enumerate(self.watches) if any(x in line + b"\n" for x in watch.literals)]
@@ -78,8 +76,8 @@ class Job:
                 key = tuple(pair for pair in pairs if not self.watches[pair[0]].once)
                 if key:
                     keep = max(self.watches[w].keep for w, _ in key)
-                    here.setdefault(key, Group(key, keep)).add(label(line), place)
-            groups += [(number, group) for group in here.values()]
+                    here.setdefault(key, Tally(keep)).add(label(line), place)
+            groups += [(number, Group(key, tally.keep, *tally.packed())) for key, tally in here.items()]
         return Scan(deal(groups, once, [watch.keep for watch in self.watches]))
 
 

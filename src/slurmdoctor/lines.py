@@ -94,8 +94,15 @@ class Lines:
         found: list[Line] = []
         end = len(data)
         left = max(self._patience, _NEAR)
+        # a label in one piece stands in every line of its writer: the lines between are passed over
+        mark = line.label if same_writer and self._labellers[source].whole else b""
         while end > 0 and len(found) < limit and left:
             left -= 1
+            if mark:
+                at = data.rfind(mark, 0, end)
+                if at < 0:
+                    break
+                end = data.find(b"\n", at, end) + 1 or end
             begin = data.rfind(b"\n", 0, end - 1) + 1
             if begin == 0 and start > 0:
                 break

@@ -7,17 +7,17 @@ give, at a fraction of the cost. What is kept of each writer's words is bounded 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import field
-from typing import NamedTuple
 
 from slurmdoctor.records import dataclass
-from slurmdoctor.scanning import many
-from slurmdoctor.scanning.engine import Engine, engine_for, engine_of
+from slurmdoctor.scanning import many, walk
+from slurmdoctor.scanning.engine import Engine, engine_for, engine_of, engine_of_some
 from slurmdoctor.scanning.labels import Labeller, Span
 from slurmdoctor.scanning.shapes import DIGITS
-from slurmdoctor.scanning.tally import BURST, BURST_FIRST, COUNT, STRETCH, Entry, Group, Pair, Said, deal
+from slurmdoctor.scanning.tally import Group, Pair, Said, Tally, deal
 from slurmdoctor.sources import BLOCK, Block, Source
 
 LONG_LINE = 16 * 1024
@@ -191,46 +191,38 @@ class Literals:
 
         None where too few stand in this block to be worth a new search.
         """
+        found = Counter(self.engine.which(block))
+        if found.total() < _WASTED:
+            return None
         done = said & self._once
-        needless = {x for x, users in self._users.items() if done.issuperset(users)}
-        idle = {w for w, meant in enumerate(self._meant) if needless.issuperset(self._literals[n] for n in meant)}
-        if sum(word in idle for word in self.engine.which(block)) < _WASTED:
+
+        def idle(word: int) -> bool:
+            return all(done.issuperset(self._users[self._literals[number]]) for number in self._meant[word])
+
+        if sum(count for word, count in found.items() if idle(word)) < _WASTED:
             return None
         rest = copy(self)
-        kept = [word for word in range(len(self._words)) if word not in idle]
+        kept = [word for word in range(len(self._words)) if not idle(word)]
+        rest.engine = engine_of_some(self.engine, self._words, kept, self._name)
         rest._words, rest._meant = [self._words[w] for w in kept], [self._meant[w] for w in kept]
-        rest.engine = engine_of(rest._words, self._name)
         return rest
-
-
-class Plan(NamedTuple):
-    """What all lines of one shape say, and where their labels stand."""
-
-    start: int
-    end: int
-    """The label's place in the line."""
-    crowd: dict[bytes, Entry]
-    """The group's writers that need no more than to be counted."""
-    group: Group | None
-    """None where such lines say nothing, or where it takes more than their shape to tell."""
-    rest: Rest | None
 
 
 @dataclass(slots=True)
 class Rest:
-    """The same for shapes that are not as plain."""
+    """What lines of one shape say, where it takes more than to count them."""
 
-    group: Group | None
+    tally: Tally | None
+    """Where they are counted for what their shape tells; None where that is nothing."""
+    said: Sequence[Pair]
+    """What their shape tells."""
     label: Span
     text: int
     """Where the text behind all labels begins; -1 where that is not to be told from the shape."""
-    exact: dict[bytes, Group | None] | None = None
+    exact: dict[bytes, Tally | None] | None = None
     """Where digits matter: the same for each text."""
     touchy: Sequence[int] | None = None
     """The watches to which the digits matter, where the shape tells them."""
-
-
-_SILENT = Plan(0, 0, {}, None, None)
 
 
 class Reader:
@@ -254,15 +246,15 @@ class Reader:
         self._shapely = not all(watch.digits for watch in watches)
         self._label = label
         self._source = source
-        self._plans: dict[bytes, Plan] = {}
+        self._walk, self._new_tally = walk.new(literals.engine)
         self._remembered = 0
         self._done = 0
-        self.groups: dict[tuple[Pair, ...], Group] = {}
+        self._tallies: dict[tuple[Pair, ...], Tally] = {}
         self.once: dict[Pair, Place] = {}
 
     def read(self, blocks: Iterable[Block], start: int = 0) -> Part:
         """Take in all that the blocks say."""
-        part = Part(self._source, start, self.groups, self.once)
+        part = Part(self._source, start, {}, self.once)
         block = Block(start, b"\n", 1)
         for block in blocks:
             part.offsets.append(block.offset)
@@ -271,48 +263,26 @@ class Reader:
             if block.open_start or block.open_end:
                 self._take_pieces(block, self._literals.engine.ends(block.data))
             else:
-                self._take(block, self._literals.engine.ends(block.data))
+                self._take(block)
             part.end = block.offset + len(block.data)
             if len(part.offsets) % _REVIEW == _FIRST_REVIEW:
                 self._spare(block)
         part.lines += not block.data.endswith(b"\n")
+        part.groups = {pairs: Group(pairs, self._keep(pairs), *t.packed()) for pairs, t in self._tallies.items()}
         return part
 
-    def _take(self, block: Block, ends: Sequence[int]) -> None:
-        """Take in a block of whole lines. For a line whose shape and writer are known it is a few look-ups, and no call."""
-        data, base = block.data, block.offset
-        plan_of = self._plans.get
-        back, ahead = data.rfind, data.find
-        stop = -1
-        for after in ends:
-            if after <= stop:
-                continue
-            start = back(b"\n", 0, after - 1) + 1
-            stop = ahead(b"\n", after - 1)
-            if stop < 0:
-                stop = len(data)
+    def _take(self, block: Block) -> None:
+        """Take in a block of whole lines."""
+        data, base, search = block.data, block.offset, self._literals.engine
+        for start, stop, rest in self._walk.lines(data, base, search):
             line = data[start:stop]
-            stop += 1  # a literal may end with its line's end
-            plan = plan_of(line.translate(DIGITS))
-            if plan is None:
-                if b"\r" in line or len(line) > LONG_LINE:
-                    self._take_pieces(block, [end for end in ends if start < end <= stop])
-                    continue
-                plan = self._new_plan(line, base + start)
-            begin, end, crowd, group, rest = plan
-            place = base + start
-            if group is not None:
-                entry = crowd.get(line[begin:end])
-                if entry is None or place >> STRETCH != group.stretch:
-                    group.add(line[begin:end], place)
-                    continue
-                # the same as group.add in a crowd
-                entry[COUNT] += 1
-                if entry[BURST] != group.burst:
-                    entry[BURST] = group.burst
-                    entry[BURST_FIRST] = place
-            elif rest is not None:
-                self._add(rest, line, place)
+            if rest is not None:
+                self._add(rest, line, base + start)
+            elif b"\r" in line or len(line) > LONG_LINE:
+                # a literal may end with its line's end
+                self._take_pieces(block, [start + end for end in search.ends(data[start : stop + 1])])
+            else:
+                self._take_new(line, base + start)
 
     def _take_pieces(self, block: Block, ends: Sequence[int]) -> None:
         """Take in lines that are long, cut by the block's edge, or hold carriage returns."""
@@ -327,23 +297,23 @@ class Reader:
             if after > limit and not (whole and end < len(data)):
                 continue
             until = end + 1 if whole else end
-            line = data[start:end]
-            if whole:
-                plan = self._plans.get(line.translate(DIGITS)) or self._new_plan(line, base + start)
-                if plan.group is not None:
-                    plan.group.add(line[plan.start : plan.end], base + start)
-                elif plan.rest is not None:
-                    self._add(plan.rest, line, base + start)
-            else:
+            line, place = data[start:end], base + start
+            if not whole:
                 wanted = self._literals.wanted(line)
-                group = self._group(self._confirmed(wanted, line, self._peel(self._source, line)), b"", base + start)
-                if group is not None:
-                    group.add(b"", base + start)
+                tally = self._tally(self._confirmed(wanted, line, self._peel(self._source, line)), b"", place)
+                if tally is not None:
+                    tally.add(b"", place)
+            elif (known := self._walk.known(line.translate(DIGITS))) is None:
+                self._take_new(line, place)
+            elif known[3] is not None:
+                self._add(known[3], line, place)
+            elif known[2] is not None:
+                known[2].add(line[known[0] : known[1]], place)
         if block.open_end:
             self._done = base + max(limit, until)
 
-    def _new_plan(self, line: bytes, place: int) -> Plan:
-        """Confirm the first line of a shape."""
+    def _take_new(self, line: bytes, place: int) -> None:
+        """Confirm the first line of a shape, count it, and remember what all lines of the shape say."""
         shape = line.translate(DIGITS)
         wanted = self._literals.wanted(line + b"\n")
         touchy = [w for w in wanted if self._watches[w].digits]
@@ -351,34 +321,33 @@ class Reader:
         if self._may is not None:
             touchy = [w for w in touchy if self._may(w, text)]
         start, end, start2, end2 = span = self._label.span(line)
+        label = line[start:end] + line[start2:end2]
         said = self._confirmed([w for w in wanted if not self._watches[w].digits], line, text)
-        group = self._group(said, line[start:end] + line[start2:end2], place)
+        tally = self._tally(said, label, place)
         unclear = self._literals.hidden(shape)
+        rest = None
         if touchy or unclear:
             tail = text.encode()
             begin = len(line) - len(tail) if self._shapely and line.endswith(tail) else -1
-            plan = Plan(0, 0, {}, None, Rest(group, span, begin, {}, None if unclear else touchy))
-        elif group is None:
-            plan = _SILENT
-        elif end2:
-            plan = Plan(0, 0, {}, None, Rest(group, span, -1))
-        else:
-            plan = Plan(start, end, group.crowd, group, None)
+            rest = Rest(tally, said, span, begin, {}, None if unclear else touchy)
+            self._add(rest, line, place)
+        elif tally is not None:
+            rest = Rest(tally, said, span, -1) if end2 else None
+            tally.add(label, place)
         self._remember(shape)
-        self._plans[shape] = plan
-        return plan
+        self._walk.learn(shape, start, end, tally, rest, rest.text if rest else -1)
 
     def _add(self, rest: Rest, line: bytes, place: int) -> None:
         """Count a line for which it takes more than its shape."""
-        group = rest.group
+        tally = rest.tally
         if rest.exact is not None:
-            group = self._by_text(rest, line, place)
-        if group is not None:
+            tally = self._by_text(rest, line, place)
+        if tally is not None:
             start, end, start2, end2 = rest.label
-            group.add(line[start:end] + line[start2:end2], place)
+            tally.add(line[start:end] + line[start2:end2], place)
 
-    def _by_text(self, rest: Rest, line: bytes, place: int) -> Group | None:
-        """What a line says in which digits matter."""
+    def _by_text(self, rest: Rest, line: bytes, place: int) -> Tally | None:
+        """Where a line is counted in which digits matter."""
         exact = rest.exact
         assert exact is not None
         tail = line[rest.text :] if rest.text >= 0 else line
@@ -391,15 +360,17 @@ class Reader:
         pairs = self._confirmed(touchy, line, text)
         start, end, start2, end2 = rest.label
         label = line[start:end] + line[start2:end2]
-        group = self._group(sorted({*pairs, *(rest.group.pairs if rest.group else ())}), label, place)
+        tally = self._tally(sorted({*pairs, *rest.said}), label, place)
         if len(exact) < _MOST_TEXTS:
-            exact[tail] = group
-        return group
+            exact[tail] = tally
+            if rest.text >= 0 and end2 == 0:
+                self._walk.learn(line.translate(DIGITS) + b"\n" + tail, start, end, tally, None, -1)
+        return tally
 
     def _remember(self, shape: bytes) -> None:
         self._remembered += len(shape)
         if self._remembered > _MOST_SHAPES:
-            self._plans.clear()
+            self._walk.forget()
             self._remembered = len(shape)
 
     def _spare(self, block: Block) -> None:
@@ -407,23 +378,26 @@ class Reader:
         rest = self._literals.without_idle({watch for watch, _ in self.once}, block.data)
         if rest is not None:
             self._literals = rest
-            self._plans.clear()
+            self._walk.forget()
 
     def _confirmed(self, watches: Iterable[int], line: bytes, text: str) -> list[Pair]:
         return [(w, kind) for w in watches if (kind := self._confirm(w, line, text)) is not None]
 
-    def _group(self, pairs: Sequence[Pair], label: bytes, place: int) -> Group | None:
-        """Those that satisfy the same; what counts once is noted, and makes no difference."""
+    def _tally(self, pairs: Sequence[Pair], label: bytes, place: int) -> Tally | None:
+        """Where those are counted that satisfy the same; what counts once is noted, and makes no difference."""
         for pair in pairs:
             if self._watches[pair[0]].once:
                 self.once.setdefault(pair, (label, place))
         key = tuple(pair for pair in pairs if not self._watches[pair[0]].once)
         if not key:
             return None
-        group = self.groups.get(key)
-        if group is None:
-            group = self.groups[key] = Group(key, max(self._watches[w].keep for w, _ in key))
-        return group
+        tally = self._tallies.get(key)
+        if tally is None:
+            tally = self._tallies[key] = self._new_tally(self._keep(key))
+        return tally
+
+    def _keep(self, pairs: Iterable[Pair]) -> int:
+        return max(self._watches[w].keep for w, _ in pairs)
 
 
 def piece(block: Block, at: int) -> tuple[int, int, bool]:

@@ -1,23 +1,35 @@
-"""Finds thousands of literals in a block of bytes in one pass: natively where a library for it is installed."""
+"""Finds thousands of literals in a block of bytes in one pass: in our own C, or natively where a library for it is installed."""
 
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable, Sequence
+import math
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from functools import lru_cache
+from typing import Any, Protocol
 
 from slurmdoctor import usercache
+from slurmdoctor.scanning import walk
+from slurmdoctor.scanning.shapes import DIGITS
 
 _NAMES = {
-    "hyperscan": "Hyperscan",
-    "ahocorasick_rs": "ahocorasick-rs",
+    "native": "compiled",
+    "hyperscan": "Hyperscan; the compiled search is faster: install again where a C compiler and Python's headers are",
+    "ahocorasick_rs": "ahocorasick-rs; the compiled search is faster: install again where a C compiler and Python's headers are",
     "": "pure Python, slow on gigabytes: pip install ahocorasick-rs",
 }
 
 
 def available() -> str:
-    """The module that will search; empty for the standard library alone."""
+    """What will search; empty for the standard library alone."""
+    if walk.native is not None:
+        return "native"
+    return _library()
+
+
+def _library() -> str:
     from importlib.util import find_spec
 
     return next((name for name in ("hyperscan", "ahocorasick_rs") if find_spec(name) is not None), "")
@@ -28,45 +40,73 @@ def description() -> str:
     return _NAMES[available()]
 
 
-class Engine:
+class Engine(Protocol):
     """A search for words: where they end, or which they are."""
 
-    ends: Callable[[bytes], Sequence[int]]
-    """A block -> the offsets after all words in it, rising; the same one twice where two words end together."""
-    which: Callable[[bytes], Sequence[int]]
-    """A stretch of bytes -> the numbers of the words in it."""
+    def ends(self, data: bytes, /) -> Sequence[int]:
+        """The offsets after all words in the data, rising; the same one twice where two words end together."""
+
+    def which(self, data: bytes, /) -> Sequence[int]:
+        """The numbers of the words in the data."""
 
 
 def engine_for(literals: Sequence[bytes], name: str | None = None) -> tuple[Engine, list[bytes], list[list[int]]]:
     """(the engine, the words that it searches for, for each of them the numbers of the literals that may stand there).
 
-    Searched are the beginnings of literals, cut where they are rarest in usual text; what contains another one is found
-    with it, and is not searched for. So a literal may be in a line only if one of its words is; whoever gets a word
-    must look for the literals themselves.
+    What contains another literal is found with it, and is not searched for. Libraries are given the beginnings of
+    literals, cut where they are rarest in usual text. So a literal may be in a line only if one of its words is; whoever
+    gets a word must look for the literals themselves.
     """
-    name = available() if name is None else name
-    key = usercache.name_for(marshal.dumps([_VERSION, *literals], 2))
-    kept = usercache.get(f"{key}.literals") if len(literals) > _FEW else None
-    words, meant, database = _unpacked(kept)
+    name = _able(literals, available() if name is None else name)
+    kept = None
+    if name and len(literals) > _FEW:
+        key = usercache.name_for(marshal.dumps([_VERSION, name, *literals], 2))
+        kept = usercache.get(f"{key}.literals")
+    words, meant, more = _unpacked(kept)
     if not words and literals:
-        words, meant = _words(literals)
-    if name == "hyperscan" and words:
-        found = _Hyperscan(words, database)
-        if found.fresh and len(literals) > _FEW:
-            usercache.put(f"{key}.literals", marshal.dumps((words, meant, found.database_bytes())))
-        return found, words, meant
-    return engine_of(words, name), words, meant
+        words, meant = _words(literals, whole=name == "native" or len(literals) <= _FEW)
+    if name == "native":
+        engine: Engine = _native(words, more)
+        more = more or _offsets(words, _stride(words))
+    elif name == "hyperscan" and words:
+        engine = found = _Hyperscan(words, more)
+        more = found.database_bytes() if found.fresh and len(literals) > _FEW else more
+    else:
+        engine = engine_of(words, name)
+    if kept is None and name in ("native", "hyperscan") and len(literals) > _FEW:
+        usercache.put(f"{key}.literals", marshal.dumps((words, meant, more)))
+    return engine, words, meant
 
 
 def engine_of(words: Sequence[bytes], name: str | None = None) -> Engine:
     """A search for these words."""
-    name = available() if name is None else name
-    if name == "hyperscan" and words:
+    name = _able(words, available() if name is None else name)
+    if name == "native":
+        return _native(words)
+    if name == "hyperscan":
         return _Hyperscan(words, b"")
-    return _Ahocorasick(words) if name == "ahocorasick_rs" and words else _Portable(words)
+    return _Ahocorasick(words) if name == "ahocorasick_rs" else _Portable(words)
 
 
-_VERSION = b"words 2"
+def engine_of_some(engine: Engine, words: Sequence[bytes], some: Sequence[int], name: str | None = None) -> Engine:
+    """The same search for some of its words alone, by their numbers."""
+    kept = [words[number] for number in some]
+    if kept and walk.native is not None and isinstance(engine, walk.native.Search):
+        # the stride may be too short for what is left, and is right for all
+        return _native(kept, [engine.offset(number) for number in some], _stride(words))
+    return engine_of(kept, name)
+
+
+def _able(words: Sequence[bytes], name: str) -> str:
+    """The engine itself, or the next one that can search for such words."""
+    if not words:
+        return ""
+    if name == "native" and (walk.native is None or min(map(len, words)) < _GRAM):
+        return _library()
+    return name
+
+
+_VERSION = b"words 5"
 """Part of the cache's key: to be changed with what is kept."""
 _FEW = 64
 """So few literals are compiled as fast as they are read from the cache."""
@@ -76,17 +116,17 @@ _TAIL = 9
 """Hyperscan sifts by a word's last eight bytes, and by how many words end alike: rare ends make it twice as fast."""
 
 
-def _unpacked(kept: bytes | None) -> tuple[list[bytes], list[list[int]], bytes]:
+def _unpacked(kept: bytes | None) -> tuple[list[bytes], list[list[int]], Any]:
     if kept is not None:
         with suppress(ValueError, EOFError, TypeError):
-            words, meant, database = marshal.loads(kept)
-            return words, meant, database
+            words, meant, more = marshal.loads(kept)
+            return words, meant, more
     return [], [], b""
 
 
-def _words(literals: Sequence[bytes]) -> tuple[list[bytes], list[list[int]]]:
+def _words(literals: Sequence[bytes], whole: bool) -> tuple[list[bytes], list[list[int]]]:
     """The words to search for, none of which contains another, and the literals that each of them may stand for."""
-    begins = _beginnings(literals) if len(literals) > _FEW else list(literals)
+    begins = list(literals) if whole else _beginnings(literals)
     words: list[bytes] = []
     meant: list[list[int]] = []
     every = b"\0".join(set(literals))
@@ -107,23 +147,67 @@ def _words(literals: Sequence[bytes]) -> tuple[list[bytes], list[list[int]]]:
 
 def _beginnings(literals: Sequence[bytes]) -> list[bytes]:
     """Each literal, cut behind bytes that are rare in usual text."""
-    import math
-    from collections import Counter
-
     from slurmdoctor.scanning.usual import TEXT
 
-    pairs = Counter(TEXT[i : i + 2] for i in range(len(TEXT) - 1))
-    weight = {pair: math.log(count + 1) for pair, count in pairs.items()}
-
     def common(word: bytes) -> float:
-        tail = word[-_TAIL:]
-        return sum(weight.get(tail[i : i + 2], 0.0) for i in range(len(tail) - 1))
+        return _commonness(word[-_TAIL:], 2)
 
     def best(literal: bytes) -> bytes:
         able = [literal[:end] for end in range(_SHORTEST, len(literal))]
         return min((literal, *(word for word in able if word not in TEXT)), key=common)
 
     return [best(literal) for literal in literals]
+
+
+def _commonness(text: bytes, length: int) -> float:
+    """How often usual text says what this says, in pieces of so many bytes."""
+    weight, text = _weights(length), text.translate(DIGITS)
+    return sum(weight.get(text[i : i + length], 0.0) for i in range(len(text) - length + 1))
+
+
+@lru_cache(maxsize=2)
+def _weights(length: int) -> dict[bytes, float]:
+    from slurmdoctor.scanning.usual import TEXT
+
+    usual = TEXT.translate(DIGITS)
+    counts = Counter(usual[i : i + length] for i in range(len(usual) - length + 1))
+    return {piece: math.log(count + 1) for piece, count in counts.items()}
+
+
+# ── our own ──
+
+_GRAM = 4
+"""Bytes of a word that are looked for; `_native.c` has the same number."""
+_LONGEST_STRIDE = 4
+"""Longer ones look at fewer places, but for more of each word: it costs what it saves."""
+
+
+def _native(words: Sequence[bytes], offsets: Sequence[int] = (), stride: int = 0) -> Engine:
+    assert walk.native is not None
+    stride = stride or _stride(words)
+    found: Engine = walk.native.Search(list(words), list(offsets) or _offsets(words, stride), stride)
+    return found
+
+
+def _stride(words: Sequence[bytes]) -> int:
+    """In steps of so many bytes, no word is missed."""
+    return min(_LONGEST_STRIDE, min(map(len, words)) - _GRAM + 1)
+
+
+def _offsets(words: Sequence[bytes], stride: int) -> list[int]:
+    """Where each word says what usual text does not."""
+    window = stride + _GRAM - 1
+
+    def common(piece: bytes) -> tuple[float, float]:
+        return _commonness(piece, _GRAM), _commonness(piece, 2)  # most are new to it as a whole: then by their pairs
+
+    def best(word: bytes) -> int:
+        return min(range(len(word) - window + 1), key=lambda at: common(word[at : at + window]))
+
+    return [best(word) for word in words]
+
+
+# ── libraries, and none ──
 
 
 class _Hyperscan(Engine):
@@ -139,8 +223,6 @@ class _Hyperscan(Engine):
             numbers = list(range(len(literals)))
             self._database.compile(expressions=list(literals), ids=numbers, elements=len(literals), literal=True)
         self._scan = self._database.scan
-        self.ends = self._ends
-        self.which = self._which
 
     def _loaded(self, kept: bytes) -> Any:
         try:
@@ -153,7 +235,7 @@ class _Hyperscan(Engine):
     def database_bytes(self) -> bytes:
         return bytes(self._hyperscan.dumpb(self._database))
 
-    def _ends(self, block: bytes) -> Sequence[int]:
+    def ends(self, data: bytes, /) -> Sequence[int]:
         found: list[int] = []
         add = found.append
 
@@ -161,17 +243,17 @@ class _Hyperscan(Engine):
         def on_match(literal: int, start: int, end: int, flags: int, context: object) -> None:
             add(end)
 
-        self._scan(block, match_event_handler=on_match)
+        self._scan(data, match_event_handler=on_match)
         return found
 
-    def _which(self, block: bytes) -> Sequence[int]:
+    def which(self, data: bytes, /) -> Sequence[int]:
         found: list[int] = []
         add = found.append
 
         def on_match(literal: int, start: int, end: int, flags: int, context: object) -> None:
             add(literal)
 
-        self._scan(block, match_event_handler=on_match)
+        self._scan(data, match_event_handler=on_match)
         return found
 
 
@@ -179,23 +261,28 @@ class _Ahocorasick(Engine):
     def __init__(self, literals: Sequence[bytes]) -> None:
         from ahocorasick_rs import BytesAhoCorasick
 
-        find = BytesAhoCorasick(list(literals)).find_matches_as_indexes
-        self.ends = lambda block: [end for _, _, end in find(block, overlapping=True)]
-        self.which = lambda block: [literal for literal, _, _ in find(block, overlapping=True)]
+        self._find = BytesAhoCorasick(list(literals)).find_matches_as_indexes
+
+    def ends(self, data: bytes, /) -> Sequence[int]:
+        return [end for _, _, end in self._find(data, overlapping=True)]
+
+    def which(self, data: bytes, /) -> Sequence[int]:
+        return [literal for literal, _, _ in self._find(data, overlapping=True)]
 
 
 class _Portable(Engine):
     def __init__(self, literals: Sequence[bytes]) -> None:
         self._literals = literals
-        self.ends = self._ends
-        self.which = lambda block: [number for number, literal in enumerate(literals) if literal in block]
 
-    def _ends(self, block: bytes) -> Sequence[int]:
+    def ends(self, data: bytes, /) -> Sequence[int]:
         found: list[int] = []
         for literal in self._literals:
-            at = block.find(literal)
+            at = data.find(literal)
             while at >= 0:
                 found.append(at + len(literal))
-                at = block.find(literal, at + 1)
+                at = data.find(literal, at + 1)
         found.sort()
         return found
+
+    def which(self, data: bytes, /) -> Sequence[int]:
+        return [number for number, literal in enumerate(self._literals) if literal in data]

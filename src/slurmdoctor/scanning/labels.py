@@ -36,6 +36,8 @@ class Labeller:
         self._find = re.compile(b"|".join(b"(?:%s)" % p for p in (*_ALWAYS, *outer))).match
         self._find_outer = re.compile(b"|".join(outer)).match if outer else None
         self._several = several
+        self.whole = not several
+        """Whether every label is one stretch of its line."""
         self._stamp = re.compile(STAMP).match if stamped else None
 
     def __call__(self, head: bytes) -> bytes:

@@ -139,4 +139,4 @@ def _unpacked(packed: tuple[Any, ...]) -> Part:
     from slurmdoctor.scan import Part
 
     source, start, groups, *rest = packed
-    return Part(source, start, {group.pairs: group for group in map(Group.unpacked, groups)}, *rest)
+    return Part(source, start, {group[0]: Group(*group) for group in groups}, *rest)

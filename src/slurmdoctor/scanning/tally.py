@@ -27,35 +27,37 @@ Entry = list[Any]
 COUNT, BURST, BURST_FIRST, FIRSTS, BURSTS, RECENTS = range(6)
 
 
-@dataclass(slots=True)
-class Group:
-    """What lines that satisfy the same pairs add up to, in one source."""
+class Tally:
+    """Counts the lines of one source that satisfy the same watches, as they come. `_native.c` says the same in C."""
 
-    pairs: tuple[Pair, ...]
-    keep: int
-    """Places to keep of each sort for a label, while the labels are few."""
-    labels: dict[bytes, Entry] = field(default_factory=dict)
-    crowd: dict[bytes, Entry] = field(default_factory=dict)
-    """Entries of which no more places are kept: those of a group with many labels."""
-    first: int = -1
-    """The stretch of the first line."""
-    stretch: int = -2
-    """The stretch of the last line."""
-    burst: int = -1
-    """The number of the last burst."""
+    def __init__(self, keep: int, crowd: int = CROWD, most: int = MOST, shift: int = STRETCH) -> None:
+        self.keep = keep
+        """Places to keep of each sort for a label, while the labels are few."""
+        self._crowd = crowd
+        self._most = most
+        self._shift = shift
+        self.labels: dict[bytes, Entry] = {}
+        self.crowd: dict[bytes, Entry] = {}
+        """Entries of which no more places are kept: those of many labels."""
+        self.first = -1
+        """The stretch of the first line."""
+        self.stretch = -2
+        """The stretch of the last line."""
+        self.burst = -1
+        """The number of the last burst."""
 
     def add(self, label: bytes, place: int) -> None:
         """Count one line. Places come in rising order."""
-        stretch = place >> STRETCH
+        stretch = place >> self._shift
         if stretch != self.stretch:
             if stretch > self.stretch + 1:
                 self.burst += 1
             if self.first < 0:
                 self.first = stretch
             self.stretch = stretch
-        few = len(self.labels) <= CROWD
+        few = len(self.labels) <= self._crowd
         entry = self.labels.get(label)
-        if entry is None and len(self.labels) >= MOST:
+        if entry is None and len(self.labels) >= self._most:
             label, few = b"", False
             entry = self.labels.get(label)
         if entry is None:
@@ -85,6 +87,22 @@ class Group:
         if len(recents) > keep:
             del recents[0]
 
+    def packed(self) -> tuple[dict[bytes, Entry], int, int, int]:
+        """(entries by label, stretch of the first line, stretch of the last line, number of the last burst)."""
+        return self.labels, self.first, self.stretch, self.burst
+
+
+@dataclass(slots=True)
+class Group:
+    """What lines that satisfy the same pairs add up to, in one source."""
+
+    pairs: tuple[Pair, ...]
+    keep: int
+    labels: dict[bytes, Entry] = field(default_factory=dict)
+    first: int = -1
+    stretch: int = -2
+    burst: int = -1
+
     def join(self, later: Group) -> None:
         """Take in what the same source's next part added up to."""
         joined = later.first <= self.stretch + 1
@@ -110,11 +128,6 @@ class Group:
     def packed(self) -> tuple[Any, ...]:
         """Plain values, for marshal."""
         return self.pairs, self.keep, self.labels, self.first, self.stretch, self.burst
-
-    @staticmethod
-    def unpacked(packed: tuple[Any, ...]) -> Group:
-        pairs, keep, labels, first, stretch, burst = packed
-        return Group(pairs, keep, labels, {}, first, stretch, burst)
 
 
 Writer = tuple[int, bytes]
@@ -172,8 +185,8 @@ class Said:
 
     def by_last_burst(self, most: int) -> list[Writer]:
         """The first few writers of the latest burst."""
-        latest = [(source, -max(e[BURST] for e in entries), self.again_of((source, label)), label)
-                  for (source, label), entries in self.writers.items()]  # fmt: skip
+        bursts = {w: es[0][BURST] if len(es) == 1 else max(e[BURST] for e in es) for w, es in self.writers.items()}
+        latest = [(source, -burst, self.again_of((source, label)), label) for (source, label), burst in bursts.items()]
         return [(source, label) for source, _, _, label in nsmallest(most, latest)]
 
     def sighting(self, writer: Writer) -> Sighting:

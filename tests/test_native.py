@@ -1,0 +1,158 @@
+"""The compiled loop does what its Python twin does, to the last count, and refuses what it cannot do without harm."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurmdoctor.scanning import engine, walk
+from slurmdoctor.scanning.shapes import DIGITS
+from slurmdoctor.scanning.tally import Tally
+
+native: Any = walk.native
+compiled = pytest.mark.skipif(native is None, reason="the loop was not compiled here")
+WORDS = [b"Error", b"Error: ", b"errno 12", b"rror\n", b"out of memory", b"rank 0 died", b"aaaa", b"aaaab"]
+TEXTS = st.lists(
+    st.one_of(
+        st.sampled_from([*WORDS, b"\n", b"\n3: ", b"\n12: ", b"\r", b" 17 ", b"aaaaa", b"\0"]), st.binary(max_size=9)
+    ),
+    max_size=60,
+).map(b"".join)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_it_is_compiled_where_it_can_be() -> None:
+    assert native is not None
+    assert engine.available() == "native"
+
+
+def test_a_module_from_another_versions_source_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "slurmdoctor.scanning._native", SimpleNamespace(INTERFACE=0))
+    monkeypatch.setattr("slurmdoctor.scanning._native", SimpleNamespace(INTERFACE=0), raising=False)
+    try:
+        assert importlib.reload(walk).native is None
+    finally:
+        monkeypatch.undo()
+        importlib.reload(walk)
+
+
+@compiled
+@given(TEXTS)
+def test_it_counts_line_ends(text: bytes) -> None:
+    for data in (text, text * 50):
+        assert native.line_ends(data) == data.count(b"\n")
+
+
+@compiled
+@given(TEXTS, st.sets(st.sampled_from(WORDS), min_size=1))
+def test_it_finds_the_words_that_plain_python_finds(text: bytes, words: set[bytes]) -> None:
+    chosen = sorted(words)
+    plain, fast = engine.engine_of(chosen, ""), engine.engine_of(chosen, "native")
+    assert isinstance(fast, native.Search)
+    for data in (text, text * 9):
+        assert fast.ends(data) == list(plain.ends(data))
+        assert set(fast.which(data)) == set(plain.which(data))
+    some = range(0, len(chosen), 2)
+    assert engine.engine_of_some(fast, chosen, some).ends(text) == engine.engine_of_some(plain, chosen, some, "").ends(
+        text
+    )
+
+
+@compiled
+@given(
+    st.lists(st.tuples(st.sampled_from([b"", *(b"%d: " % k for k in range(7))]), st.integers(0, 9)), max_size=120),
+    st.integers(1, 4),
+    st.integers(0, 4),
+    st.integers(1, 6),
+    st.integers(0, 4),
+)
+def test_it_tallies_as_python_does(said: list[tuple[bytes, int]], keep: int, crowd: int, more: int, shift: int) -> None:
+    slow, fast = Tally(keep, crowd, crowd + more, shift), native.Tally(keep, crowd, crowd + more, shift)
+    place = 0
+    for label, distance in said:
+        place += distance
+        slow.add(label, place)
+        fast.add(label, place)
+    assert fast.packed() == slow.packed()
+    assert list(fast.packed()[0]) == list(slow.labels)  # in the order in which they spoke
+
+
+def _gone_through(text: bytes, is_native: bool) -> tuple[list[tuple[int, int, Any]], Any]:
+    """What a walk hands out and counts, whose user learns each shape as it comes: silent, counted or to be handed out."""
+    search = engine.engine_of(WORDS, "native" if is_native else "")
+    way, new_tally = walk.new(search)
+    tally, handed = new_tally(3), []
+    for start, stop, rest in way.lines(text, 1000, search):
+        line = text[start:stop]
+        handed.append((start, stop, rest))
+        if rest is None and len(line) < 40:
+            kind = len(line) % 3
+            counted = tally if kind == 1 else None
+            shape = line.translate(DIGITS)
+            way.learn(shape, 0, min(3, len(line)), counted, "look" if kind == 2 else None, -1)
+            assert way.known(shape) == (0, min(3, len(line)), counted, "look" if kind == 2 else None)
+    return handed, tally.packed()
+
+
+@compiled
+@given(TEXTS)
+def test_it_walks_as_python_does(text: bytes) -> None:
+    assert _gone_through(text * 3, True) == _gone_through(text * 3, False)
+
+
+@compiled
+def test_lines_whose_digits_matter_are_told_apart_behind_their_shape() -> None:
+    search = engine.engine_of(WORDS, "native")
+    way, tally = native.Walk(), native.Tally(3, 64, 100, 18)
+    way.learn(b"0: Error 00", 0, 3, None, "look", 3)
+    way.learn(b"0: Error 00\nError 12", 0, 3, tally, None, -1)
+    text = b"1: Error 12\n2: Error 13\n3: Error 12\n"
+    assert list(way.lines(text, 0, search)) == [(12, 23, "look")]
+    assert sorted(tally.packed()[0]) == [b"1: ", b"3: "]
+    way.forget()
+    assert way.known(b"0: Error 00") is None
+    assert len(list(way.lines(text, 0, search))) == 3
+
+
+@compiled
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: native.line_ends("text"),
+        lambda: native.Search([b"abc"], [0], 1),
+        lambda: native.Search([b"abcd"], [1], 1),
+        lambda: native.Search([b"abcd"], [-1], 1),
+        lambda: native.Search([b"abcd"], [0, 0], 1),
+        lambda: native.Search(["abcd"], [0], 1),
+        lambda: native.Search([b"abcd"], ["0"], 1),
+        lambda: native.Search([b"abcd"], [0], 0),
+        lambda: native.Search([b"abcd"], [0], 1).ends("abcd"),
+        lambda: native.Search([b"abcd"], [0], 1).offset(1),
+        lambda: native.Tally(0, 1, 2, 1),
+        lambda: native.Tally(1, 2, 2, 1),
+        lambda: native.Tally(1, 1, 2, 99),
+        lambda: native.Tally(1, 1, 2, 1).add("label", 1),
+        lambda: native.Tally(1, 1, 2, 1).add(b"label"),
+        lambda: native.Tally(1, 1, 2, 1).add(b"label", "1"),
+        lambda: native.Walk().learn(b"shape", 0, 99, None, None, -1),
+        lambda: native.Walk().learn(b"shape", 3, 2, None, None, -1),
+        lambda: native.Walk().learn(b"shape", 0, 2, "tally", None, -1),
+        lambda: native.Walk().known("shape"),
+        lambda: native.Walk().lines(b"data", 0, None),
+    ],
+)
+def test_what_it_cannot_take_is_refused(call: Any) -> None:
+    with pytest.raises((TypeError, ValueError, IndexError)):
+        call()
+
+
+@compiled
+def test_a_walk_that_was_not_told_what_to_read_hands_out_nothing() -> None:
+    assert list(native.Walk()) == []
