@@ -190,12 +190,16 @@ def _join_crowds(
     """Let a rule's first event stand for the ranks that get none. `origins` are those of the lines that were read already."""
     ranks: dict[tuple[int, bytes], int | None] = {}
     for place, here in crowds.items():
+        # the label of Slurm's own words is not the rank they speak of
+        own = any(e.hit.text.startswith("slurmstepd") for e in rule_events.get(place, ()))
         for crowd in here:
             rest = [writer for writer in crowd.said.writers if writer not in crowd.kept]
             for writer in rest:
                 if writer not in ranks and len(ranks) < MOST:
                     first = (writer[0], crowd.said.first_of(writer))
                     origin = origins.get(first)
+                    if origin is None:
+                        origin = None if own else lines.writer(*writer)
                     if origin is None:
                         origin = lines.peeled(writer[0], lines.text(*first, HEAD).partition(b"\n")[0])[0]
                     ranks[writer] = maps.place(origin, writer[0]).rank

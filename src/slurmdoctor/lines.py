@@ -141,6 +141,14 @@ class Lines:
         """The words that tell this line's writer apart."""
         return self._labellers[source](head)
 
+    def writer(self, source: int, label: bytes) -> Origin | None:
+        """Who writes under this label, where the label alone tells: srun's, of tasks that are ranks."""
+        traits = self.traits[source]
+        if "srun-label" not in traits.locked or traits.label_is_node or traits.outer_rank_is_local:
+            return None
+        number, colon, rest = label.partition(b": ")
+        return Origin(rank=int(number)) if colon and not rest and number.strip().isdigit() else None
+
     def _line(self, source: int, offset: int, data: bytes, end: int) -> Line:
         raw = data.decode("utf-8", "replace")
         origin, text = peel(raw, self._formats, self.traits[source])

@@ -98,7 +98,8 @@ class _Finder:
         for after in self._finder(len(data)).ends(data):
             if after <= stop:
                 continue
-            begin = max(data.rfind(b"\n", 0, after), data.rfind(b"\r", 0, after)) + 1
+            begin = data.rfind(b"\n", 0, after) + 1
+            begin = max(begin, data.rfind(b"\r", begin, after) + 1)
             stop = data.find(b"\n", after)
             stop = len(data) if stop < 0 else stop
             back = data.find(b"\r", after, stop)

@@ -179,14 +179,21 @@ class Said:
 
     def by_first(self, most: int | None = None) -> list[Writer]:
         """The writers in the order in which they first said it, or the first few of them."""
-        order = [(source, self.first_of((source, label)), label) for source, label in self.writers]
+        order = [
+            (source, es[0][FIRSTS][0] if len(es) == 1 else self.first_of((source, label)), label)
+            for (source, label), es in self.writers.items()
+        ]
         chosen = sorted(order) if most is None else nsmallest(most, order)
         return [(source, label) for source, _, label in chosen]
 
     def by_last_burst(self, most: int) -> list[Writer]:
         """The first few writers of the latest burst."""
-        bursts = {w: es[0][BURST] if len(es) == 1 else max(e[BURST] for e in es) for w, es in self.writers.items()}
-        latest = [(source, -burst, self.again_of((source, label)), label) for (source, label), burst in bursts.items()]
+        latest = [
+            (source, -es[0][BURST], es[0][BURST_FIRST], label)
+            if len(es) == 1
+            else (source, -max(e[BURST] for e in es), self.again_of((source, label)), label)
+            for (source, label), es in self.writers.items()
+        ]
         return [(source, label) for source, _, _, label in nsmallest(most, latest)]
 
     def sighting(self, writer: Writer) -> Sighting:

@@ -1,4 +1,4 @@
-"""What jobs print all the time: the engine looks for the beginnings of words that are rare in such text.
+"""What jobs print all the time, and the words that their complaints are made of: the engine looks for what is rare in such text.
 
 Only speed depends on it: whatever stands here, the same lines are found.
 """
@@ -34,4 +34,8 @@ frame #5: c10::Error::Error(c10::SourceLocation, std::string) + 0x96 (0x7f in /o
   File "/usr/local/lib/python3.11/dist-packages/megatron/training/training.py", line 1355, in train_step
     losses = forward_backward(self, inputs, **kwargs); return self._call_impl(*args, **kwargs); return forward_call(*args, **kwargs)
   File "/usr/local/lib/python3.11/dist-packages/torch/nn/modules/module.py", line 1553, in _wrapped_call_impl
+Connection connecting connected operation operator collective work group watchdog timeout Timeout timed out Read request requested
+Error: error: errors failed: failed to failure fail fetch Fetching not found, could not, Could not, cannot, is not, was not, unable to
+detected terminated sequence expected received tensor enqueued queue complete completed successfully microbatch micro batch size of
+KeyError MemoryError TypeError ValueError RuntimeError NCCL WARN WARNING: Trying trying Retrying retrying skipping attempt shape file
 """
