@@ -374,8 +374,8 @@ def _add_tracebacks(
         name = (exception_of(line.text) or ("", ""))[0]
         if name.endswith("Warning") or name in tracebacks.WRAPPERS:
             continue
-        above = lines.before(line, 2)
-        framed = bool(above) and (above[0].text.lstrip(" |").startswith("File ") or above[0].text.startswith("    "))
+        above = next(lines.before(line), None)
+        framed = above is not None and (above.text.lstrip(" |").startswith("File ") or above.text.startswith("    "))
         framed = framed or '"message": "' in line.raw  # torchelastic's error file
         result.events.append(_python_error(line, lines, None if framed else "hint"))
 

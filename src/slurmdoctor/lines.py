@@ -86,18 +86,18 @@ class Lines:
                 limit -= 1
             offset += end + 1
 
-    def before(self, line: Line, limit: int = 12, same_writer: bool = True) -> list[Line]:
+    def before(self, line: Line, limit: int = 12, same_writer: bool = True) -> Iterator[Line]:
         """The preceding lines of the same writer, nearest first."""
         source = line.source
         start = max(0, line.offset - _LOOK_BACK)
         data = self._slice(source, start, line.offset - start)
-        found: list[Line] = []
         end = len(data)
         left = max(self._patience, _NEAR)
         # a label in one piece stands in every line of its writer: the lines between are passed over
         mark = line.label if same_writer and self._labellers[source].whole else b""
-        while end > 0 and len(found) < limit and left:
+        while end > 0 and limit > 0 and left:
             left -= 1
+            self._patience = min(self._patience, left)
             if mark:
                 at = data.rfind(mark, 0, end)
                 if at < 0:
@@ -108,10 +108,9 @@ class Lines:
                 break
             piece = data[begin:end].rstrip(b"\r\n")
             if not same_writer or self._labellers[source](piece[:HEAD]) == line.label:
-                found.append(self._line(source, start + begin, piece, start + end))
+                yield self._line(source, start + begin, piece, start + end)
+                limit -= 1
             end = begin
-        self._patience = min(self._patience, left)
-        return found
 
     def number(self, source: int, offset: int) -> int:
         """The 1-based number of the line at this offset."""

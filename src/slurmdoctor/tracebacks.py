@@ -69,7 +69,7 @@ def assemble(lines: Lines, header: Line) -> Traceback:
     prefix = header.text.find(HEADER)
     decorated = bool(_DECORATION.match(header.text))
     indent = None if header.text[:prefix].strip(" |+") else prefix
-    above = lines.before(header, 2)
+    above = list(lines.before(header, 2))
     harmless = any(_HARMLESS.search(line.text) for line in above)
     in_thread = any(_THREAD.match(line.text) for line in above[:1])
     spawned = next((m for line in above if (m := _SPAWNED.search(line.text))), None)
