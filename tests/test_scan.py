@@ -64,7 +64,7 @@ class Job:
             here: dict[tuple[tuple[int, str], ...], Tally] = {}
             seen: set[tuple[int, str]] = set()
             for place, line in _lines(path.read_bytes()):
-                wanted = [w for w, watch in enumerate(self.watches) if any(x in line + b"\n" for x in watch.literals)]
+                wanted = self.wanted(line + b"\n")
                 if not wanted:
                     continue
                 text = self.peel(number, line)
@@ -78,7 +78,10 @@ class Job:
                     keep = max(self.watches[w].keep for w, _ in key)
                     here.setdefault(key, Tally(keep)).add(label(line), place)
             groups += [(number, Group(key, tally.keep, *tally.packed())) for key, tally in here.items()]
-        return Scan(deal(groups, once, [watch.keep for watch in self.watches]))
+        return Scan(deal(groups, once, [watch.keep for watch in self.watches]), wanted=self.wanted)
+
+    def wanted(self, line: bytes) -> list[int]:
+        return [w for w, watch in enumerate(self.watches) if any(literal in line for literal in watch.literals)]
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -282,9 +282,14 @@ def assemble(scan: Scan, lines: Lines, served: Sequence[object], knowledge: Know
             result.reports += witnesses.READERS[str(what)][1](lines, line)
     result.maps.learn_reports(result.reports)
     _join_crowds(crowds, rule_events, result.maps, lines, origins)
+
+    def recognise(line: Line) -> None:
+        wanted = (served[watch] for watch in scan.wanted(line.raw.encode()))
+        _recognise(line, (rule for rule in wanted if isinstance(rule, Rule)), rule_events, lines)
+
     for line in loose:
-        _recognise(line, rule_events, lines, knowledge)
-    _add_tracebacks(result, headers, loose, rule_events, lines, knowledge)
+        recognise(line)
+    _add_tracebacks(result, headers, loose, rule_events, lines, recognise)
     placed = [_placed(event, result.maps, lines) for event in result.events]
     if result.maps.assumed and _one_dies_twice(placed):
         result.maps.lone = False
@@ -326,7 +331,7 @@ def _add_tracebacks(
     loose: Sequence[Line],
     rule_events: dict[tuple[int, int], list[Event]],
     lines: Lines,
-    knowledge: Knowledge,
+    recognise: Callable[[Line], None],
 ) -> None:
     """Join rule events with the tracebacks that they stand in; a traceback that no rule knows is a python-error."""
     taken: set[tuple[int, int]] = set()
@@ -338,7 +343,7 @@ def _add_tracebacks(
         if trace.exception is None:
             continue
         where = (trace.exception.source, trace.exception.offset)
-        _recognise(trace.exception, rule_events, lines, knowledge)
+        recognise(trace.exception)
         linked = chained_to.pop(writer, 0)
         group = linked or max(result.chains, default=0) + 1
         if trace.leads_to:
@@ -380,12 +385,11 @@ def _add_tracebacks(
         result.events.append(_python_error(line, lines, None if framed else "hint"))
 
 
-def _recognise(line: Line, rule_events: dict[tuple[int, int], list[Event]], lines: Lines, knowledge: Knowledge) -> None:
+def _recognise(line: Line, able: Iterable[Rule], rule_events: dict[tuple[int, int], list[Event]], lines: Lines) -> None:
     """Let the rules see an exception's line that was not kept for them, but for its traceback or its class. It is counted already."""
     where = (line.source, line.offset)
     if where in rule_events:
         return
-    able = (rule for rule in knowledge.rules if any(literal in line.raw for literal in rule.literals))
     if found := [event for rule in able if (event := rule_event(rule, line, lines, 0))]:
         rule_events[where] = found
 

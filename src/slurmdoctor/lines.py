@@ -141,12 +141,17 @@ class Lines:
         return self._labellers[source](head)
 
     def writer(self, source: int, label: bytes) -> Origin | None:
-        """Who writes under this label, where the label alone tells: srun's, of tasks that are ranks."""
+        """Who writes under this label, where the label alone tells: PyTorch's tag, or srun's of tasks that are ranks."""
         traits = self.traits[source]
-        if "srun-label" not in traits.locked or traits.label_is_node or traits.outer_rank_is_local:
+        if traits.label_is_node or traits.outer_rank_is_local:
             return None
-        number, colon, rest = label.partition(b": ")
-        return Origin(rank=int(number)) if colon and not rest and number.strip().isdigit() else None
+        if label.startswith(b"[rank"):
+            number = label[5:-1]
+        elif "srun-label" in traits.locked and label.endswith(b": "):
+            number = label[:-2].strip()
+        else:
+            return None
+        return Origin(rank=int(number)) if number.isdigit() else None
 
     def _line(self, source: int, offset: int, data: bytes, end: int) -> Line:
         raw = data.decode("utf-8", "replace")

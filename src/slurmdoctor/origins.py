@@ -26,6 +26,7 @@ _UNLABELLED = lazy(
     r"\s*$|srun: |slurmstepd|\s*(?:\^|~)+\s*$|={10,}|-{10,}|```|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,:+Z-]*\s*$"
 )
 _TIME_FORMATS = frozenset({"iso-time", "syslog", "clock"})
+_NUMBERS = frozenset({"local_rank", "pid", "node_rank"})
 _OF_A_STAMP = frozenset({"time", "dated", "level"})
 _STAMP = lazy(rf"^(?:{STAMP.decode()})")
 _MAX_LABELS = 8
@@ -62,8 +63,17 @@ class _Step(NamedTuple):
     groups: tuple[tuple[str, int, int], ...]
     """(name, start, end) of what it holds, in the whole text."""
     end: int
-    first: bool
-    """Whether an ambiguous label would still be believed behind it."""
+
+
+class _Head(NamedTuple):
+    """What the labels of a shape come to, and where their values stand: each as (name, start, end)."""
+
+    steps: tuple[_Step, ...]
+    ranks: tuple[tuple[int, int], ...]
+    numbers: tuple[tuple[str, int, int], ...]
+    words: tuple[tuple[str, int, int], ...]
+    times: tuple[tuple[int, int, bool], ...]
+    """With whether it is one: 25:00:00 is not."""
 
 
 class _Known:
@@ -72,7 +82,7 @@ class _Known:
     def __init__(self, formats: Sequence[LineFormat]) -> None:
         self.formats = formats
         self.beginnings: dict[str, tuple[LineFormat, ...]] = {}
-        self.heads: dict[tuple[bytes, tuple[frozenset[str], bool] | None], tuple[_Step, ...]] = {}
+        self.heads: dict[tuple[bytes, tuple[frozenset[str], bool, bool] | None], _Head] = {}
         """The labels of all lines that differ in their digits only."""
         self.shapely = not any(digits_matter(form.pattern) for form in formats)
 
@@ -119,14 +129,15 @@ def peel(line: str, formats: Sequence[LineFormat], traits: Traits | None = None)
     else:
         shape = (
             shape_of(text),
-            None if traits is None else (traits.locked, traits.stamped),
+            None if traits is None else (traits.locked, traits.stamped, traits.label_is_node),
         )
-        told = _same_labels(text, known.heads.get(shape), traits)
+        head = known.heads.get(shape)
+        told = None if head is None else _same_labels(text, head, traits or _NO_TRAITS)
         if told is None:
             found, ranks, steps = _labels(text, known, traits)
             if len(known.heads) >= _MOST_HEADS:
                 known.heads.clear()
-            known.heads[shape] = steps
+            known.heads[shape] = _head(text, steps, traits or _NO_TRAITS)
         else:
             found, ranks, steps = told
     if steps:
@@ -162,7 +173,7 @@ def _labels(text: str, known: _Known, traits: Traits | None) -> _Labels:
             _take(form.id, groups.items(), found, ranks, traits or _NO_TRAITS)
             places = tuple((g, at + matched.start(g), at + matched.end(g)) for g in groups if groups[g] is not None)
             at += matched.end()
-            steps.append(_Step(form.id, places, at, _first_on_its_line(traits, found, ranks)))
+            steps.append(_Step(form.id, places, at))
             if matched.end() == 0:
                 return found, ranks, tuple(steps)
             after_time = after_time or form.id in _TIME_FORMATS
@@ -172,17 +183,44 @@ def _labels(text: str, known: _Known, traits: Traits | None) -> _Labels:
     return found, ranks, tuple(steps)
 
 
-def _same_labels(text: str, steps: tuple[_Step, ...] | None, traits: Traits | None) -> _Labels | None:
+def _head(text: str, steps: tuple[_Step, ...], traits: Traits) -> _Head:
+    ranks: list[tuple[int, int]] = []
+    numbers: dict[str, tuple[int, int]] = {}
+    words: dict[str, tuple[int, int]] = {}
+    times: list[tuple[int, int, bool]] = []
+    for form, name, start, end in ((step.form, *group) for step in steps for group in step.groups):
+        value = text[start:end]
+        if name == "rank" and form == "srun-label" and traits.label_is_node:
+            numbers.setdefault("node_rank", (start, end))
+        elif name == "rank":
+            ranks += [(start, end)] if int(value) >= 0 else []
+        elif name in _NUMBERS:
+            numbers.setdefault(name, (start, end))
+        elif name == "time":
+            times.append((start, end, parse_time(value, traits.year) is not None))
+        else:
+            words.setdefault(name, (start, end))
+    return _Head(
+        steps,
+        tuple(ranks),
+        tuple((name, *place) for name, place in numbers.items()),
+        tuple((name, *place) for name, place in words.items()),
+        tuple(times),
+    )
+
+
+def _same_labels(text: str, head: _Head, traits: Traits) -> _Labels | None:
     """The same of a text that differs in digits only from one whose labels are known; None where that is not enough to tell."""
-    if steps is None:
-        return None
-    found: dict[str, Any] = {}
-    ranks: list[int] = []
-    for step in steps:
-        _take(step.form, [(g, text[a:b]) for g, a, b in step.groups], found, ranks, traits or _NO_TRAITS)
-        if _first_on_its_line(traits, found, ranks) != step.first:
-            return None  # digits that are no time, or no rank
-    return found, ranks, steps
+    found: dict[str, Any] = {name: int(text[start:end]) for name, start, end in head.numbers}
+    for name, start, end in head.words:
+        found[name] = text[start:end]
+    for start, end, is_one in head.times:
+        stamp = parse_time(text[start:end], traits.year)
+        if (stamp is not None) != is_one:
+            return None
+        if stamp is not None:
+            found["time"], found["dated"] = stamp
+    return found, [int(text[start:end]) for start, end in head.ranks], head.steps
 
 
 def _first_on_its_line(traits: Traits | None, found: Mapping[str, Any], ranks: Sequence[int]) -> bool:
@@ -203,7 +241,7 @@ def _take(
                 found.setdefault("node_rank", int(value))
             elif int(value) >= 0:
                 ranks.append(int(value))
-        elif name in ("local_rank", "pid", "node_rank"):
+        elif name in _NUMBERS:
             found.setdefault(name, int(value))
         elif name == "time":
             stamp = parse_time(value, traits.year)

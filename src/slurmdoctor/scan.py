@@ -68,6 +68,8 @@ class Scan:
     said: list[Said] = field(default_factory=list)
     line_index: list[tuple[list[int], list[int]]] = field(default_factory=list)
     """For each source: block offsets, and the number of lines before each."""
+    wanted: Callable[[bytes], Sequence[int]] = field(default=lambda line: ())
+    """A line -> the watches one of whose literals stands in it."""
 
     def lines_before(self, source: int, offset: int) -> tuple[int, int]:
         """The nearest indexed offset at or before this one, and the number of lines before that."""
@@ -134,7 +136,7 @@ def scan(
             parts[part.source].join(part)
         else:
             parts[part.source] = part
-    result = Scan()
+    result = Scan(wanted=literals.wanted)
     for number, source in enumerate(sources):
         part = parts[number]
         source.lines = part.lines
