@@ -35,6 +35,7 @@ _MOST_READ = 6000
 _SAID_AT_ONCE = lazy(r"\b(?:ERROR|CRITICAL|FATAL)\b|\[E\d{3,4} ")
 """A logged error right above a traceback has its time; a step above it may be an hour older."""
 _FAR_ABOVE = 1024 * 1024
+_FIRST_LOOK = 64 * 1024
 _PYTHON = ("exception", "traceback")
 _VARIABLE = lazy(r"\d+|'[^']*'?|\"[^\"]*\"?|/\S*|0x\w+")
 _GROUP_RANK = lazy(r"^\[(?:PG (?:ID )?0(?: PG GUID 0(?:\(default_pg\))?)? )?Rank (\d+)\] ")
@@ -494,17 +495,26 @@ def _stamped_before(line: Line, lines: Lines) -> Line | None:
             return above
     if not line.label:
         return None
-    start = max(0, line.offset - lines.afford(min(line.offset, _FAR_ABOVE)))
-    data = lines.text(line.source, start, line.offset - start)
-    end = len(data)
-    for _ in range(60):
-        found = data.rfind(line.label, 0, end)
-        if found < 0:
+    stop = line.offset
+    reach = max(0, stop - _FAR_ABOVE)
+    left = 60
+    size = _FIRST_LOOK
+    while stop > reach and left:
+        # mostly it stands near; only who says little is looked for far up
+        start = max(reach, stop - lines.afford(size))
+        if start == stop:
             return None
-        end = data.rfind(b"\n", 0, found) + 1
-        above = lines.at(line.source, start + end)
-        if above.label == line.label and above.origin.time is not None:
-            return above
+        data = lines.text(line.source, start, stop - start)
+        end = len(data)
+        while left and (found := data.rfind(line.label, 0, end)) >= 0:
+            left -= 1
+            end = data.rfind(b"\n", 0, found) + 1
+            above = lines.at(line.source, start + end)
+            if above.label == line.label and above.origin.time is not None:
+                return above
+        # a line that this stretch cuts is seen whole in the next one
+        stop = start + data.find(b"\n") + 1 if start > reach else start
+        size *= 4
     return None
 
 
