@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 .PHONY: demo test lint types docs bench clean
 
-$(STAMP): pyproject.toml hatch_build.py src/slurmdoctor/scanning/_native.c
+$(STAMP): pyproject.toml hatch_build.py $(wildcard src/slurmdoctor/scanning/native/*)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@

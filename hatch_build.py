@@ -13,7 +13,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = "src/slurmdoctor/scanning/_native.c"
+SOURCE = "src/slurmdoctor/scanning/native/module.c"
 MODULE = "slurmdoctor.scanning._native"
 STABLE = 0x030A0000
 """The oldest Python whose stable interface it uses: one file serves that one and all later ones."""

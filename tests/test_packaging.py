@@ -44,7 +44,7 @@ def test_the_wheel_holds_the_compiled_loop_for_all_pythons_from_3_10_on(wheel: P
     assert "-cp310-abi3-" in wheel.name
     names = zipfile.ZipFile(wheel).namelist()
     assert sum("scanning/_native." in name and name.endswith((".so", ".pyi")) for name in names) == 2
-    assert not any(name.endswith(".c") for name in names)
+    assert not any(name.endswith((".c", ".h")) for name in names)
 
 
 @pytest.mark.parametrize("env", [{"SLURMDOCTOR_COMPILE": "no"}, {"CC": "false"}], ids=["not wanted", "no compiler"])

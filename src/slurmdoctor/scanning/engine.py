@@ -177,7 +177,7 @@ def _weights(length: int) -> dict[bytes, float]:
 # ── our own ──
 
 _GRAM = 4
-"""Bytes of a word that are looked for; `_native.c` has the same number."""
+"""Bytes of a word that are looked for; `native/search.h` has the same number."""
 _LONGEST_STRIDE = 2
 """Longer ones look at fewer places, but for more of each word: measured with 1,600 words, 3 is a third slower."""
 

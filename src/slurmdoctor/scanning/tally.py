@@ -28,7 +28,7 @@ COUNT, BURST, BURST_FIRST, FIRSTS, BURSTS, RECENTS = range(6)
 
 
 class Tally:
-    """Counts the lines of one source that satisfy the same watches, as they come. `_native.c` says the same in C."""
+    """Counts the lines of one source that satisfy the same watches, as they come. `native/tally.h` says the same in C."""
 
     def __init__(self, keep: int, crowd: int = CROWD, most: int = MOST, shift: int = STRETCH) -> None:
         self.keep = keep

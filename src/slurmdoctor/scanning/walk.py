@@ -1,6 +1,6 @@
 """Goes through the lines of a block that hold a word, and counts those whose shape and writer are known: most of them.
 
-In Python, and in C (`_native.c`) where that was compiled: the same to the last count.
+In Python, and in C (`native/`) where that was compiled: the same to the last count.
 """
 
 from __future__ import annotations
