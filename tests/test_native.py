@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import shutil
 import sys
+import sysconfig
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +18,7 @@ from slurmdoctor.scanning import engine, walk
 from slurmdoctor.scanning.shapes import DIGITS
 from slurmdoctor.scanning.tally import Tally
 
+COMPILES = shutil.which("cc") is not None and Path(sysconfig.get_paths()["include"], "Python.h").is_file()
 native: Any = walk.native
 compiled = pytest.mark.skipif(native is None, reason="the loop was not compiled here")
 WORDS = [b"Error", b"Error: ", b"errno 12", b"rror\n", b"out of memory", b"rank 0 died", b"aaaa", b"aaaab"]
@@ -27,7 +30,7 @@ TEXTS = st.lists(
 ).map(b"".join)
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+@pytest.mark.skipif(not COMPILES, reason="needs a C compiler and Python's headers")
 def test_it_is_compiled_where_it_can_be() -> None:
     assert native is not None
     assert engine.available() == "native"

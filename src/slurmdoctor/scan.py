@@ -25,7 +25,7 @@ LONG_LINE = 16 * 1024
 WINDOW = 4 * 1024
 _MOST_SHAPES = 16 * 1024 * 1024
 """Bytes of shapes to remember; then they are learnt anew."""
-_REVIEW = 32
+_REVIEW = 128
 _FIRST_REVIEW = 4
 """After so many blocks, and then again and again, the search is reviewed for literals that need not be found any longer."""
 _WASTED = 50

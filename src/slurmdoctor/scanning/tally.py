@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 from heapq import nsmallest
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -155,6 +156,8 @@ class Said:
     keep: int
     writers: dict[Writer, list[Entry]]
     """A writer has several entries where its lines satisfied different other watches besides."""
+    in_order: bool = False
+    """Whether the writers stand in the order in which they first said it, as those of one group do."""
 
     @property
     def count(self) -> int:
@@ -179,6 +182,8 @@ class Said:
 
     def by_first(self, most: int | None = None) -> list[Writer]:
         """The writers in the order in which they first said it, or the first few of them."""
+        if self.in_order:
+            return list(islice(self.writers, most))
         order = [
             (source, es[0][FIRSTS][0] if len(es) == 1 else self.first_of((source, label)), label)
             for (source, label), es in self.writers.items()
@@ -236,5 +241,5 @@ def deal(
             for part in parts:
                 for writer, entries in part.items():
                     writers[writer] = writers[writer] + entries if writer in writers else entries
-        result.append(Said(watch, kind, keep[watch], writers))
+        result.append(Said(watch, kind, keep[watch], writers, len(parts) == 1))
     return result
