@@ -11,7 +11,9 @@ from slurmdoctor import diagnose
 from slurmdoctor.model import Diagnosis
 from slurmdoctor.report.text import render
 from slurmdoctor.slurm import jobinfo, logs
-from slurmdoctor.slurm.jobinfo import JobInfo
+from slurmdoctor.slurm.record import JobInfo
+from slurmdoctor.slurm.sacct import sacct_exit
+from slurmdoctor.slurm.values import seconds, size
 
 SCONTROL = """JobId={id} JobName=train run
    UserId=kim(4001) GroupId=kim(4001) MCS_label=N/A
@@ -98,7 +100,7 @@ def test_both_are_joined() -> None:
     [("9:0", 137, "SIGKILL"), ("15:0", 143, "SIGTERM"), ("1:0", 1, None), ("0:9", None, "SIGKILL")],
 )
 def test_sacct_takes_128_off(pair: str, code: int | None, name: str | None) -> None:
-    death = jobinfo.sacct_exit(pair)
+    death = sacct_exit(pair)
     assert death is not None
     assert (death.code, death.signal) == (code, name)
 
@@ -150,14 +152,14 @@ def test_a_step() -> None:
     ],
 )
 def test_seconds(text: str, value: int | None) -> None:
-    assert jobinfo.seconds(text) == value
+    assert seconds(text) == value
 
 
 @pytest.mark.parametrize(
     ("text", "value"), [("800M", 800 << 20), ("1.5G", 3 << 29), ("12K", 12288), ("400", 400 << 20), ("?", None)]
 )
 def test_size(text: str, value: int | None) -> None:
-    assert jobinfo.size(text) == value
+    assert size(text) == value
 
 
 @pytest.mark.parametrize(

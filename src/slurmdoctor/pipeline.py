@@ -19,7 +19,7 @@ from slurmdoctor.sources import Source, Text, open_sources
 
 if TYPE_CHECKING:
     from slurmdoctor.script.model import Script
-    from slurmdoctor.slurm.jobinfo import JobInfo
+    from slurmdoctor.slurm.record import JobInfo
 
 Progress = Callable[[int, "int | None"], None]
 """(bytes read since the last call, bytes to read in all where that is known)."""

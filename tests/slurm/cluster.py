@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slurmdoctor.slurm import jobinfo
-from slurmdoctor.slurm.jobinfo import JobInfo
+from slurmdoctor.slurm.record import JobInfo
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue", "sinfo", "scancel")
 PACKAGES = "slurmctld slurmd slurm-client slurm-wlm-basic-plugins"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurmdoctor import hook
-from slurmdoctor.slurm.jobinfo import JobInfo
+from slurmdoctor.slurm.record import JobInfo
 
 from .cluster import Cluster
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from slurmdoctor.script.directives import gpus, number, options, program_at, whole
 from slurmdoctor.script.model import Command, Directive, Script
-from slurmdoctor.slurm.jobinfo import seconds, size
+from slurmdoctor.slurm.values import seconds, size
 
 _LAUNCHERS = {"torchrun": "torchrun", "deepspeed": "deepspeed", "accelerate": "accelerate"}
 _MODULES = {

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from slurmdoctor.model import Diagnosis, Evidence, FirstFailure, Retry
-from slurmdoctor.slurm.jobinfo import FAILED, RUNNING, WAITING, JobInfo, Quote
 from slurmdoctor.slurm.limit import by_warning, end_of, last_sign
+from slurmdoctor.slurm.record import FAILED, RUNNING, WAITING, JobInfo, Quote
 from slurmdoctor.slurm.weights import CAUSE_OF_STATE, LINKS, state_of
 from slurmdoctor.timeline import Timeline
 

@@ -12,7 +12,7 @@ from slurmdoctor.exits import signal_name
 from slurmdoctor.model import UserError
 from slurmdoctor.script.model import Script
 from slurmdoctor.slurm import jobinfo, logs, query
-from slurmdoctor.slurm.jobinfo import JobInfo
+from slurmdoctor.slurm.record import JobInfo
 from slurmdoctor.sources import Source, Text
 
 LARGEST = 64 * 1024 * 1024

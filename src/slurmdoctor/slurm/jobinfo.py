@@ -10,10 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from slurmdoctor.slurm.record import FAILED, RUNNING, WAITING, JobInfo, Quote, Step
-from slurmdoctor.slurm.sacct import read_sacct, sacct_exit
+from slurmdoctor.slurm.record import FAILED, RUNNING, WAITING, JobInfo
+from slurmdoctor.slurm.sacct import read_sacct
 from slurmdoctor.slurm.scontrol import bad_nodes, read_scontrol
-from slurmdoctor.slurm.values import seconds, size
 
 _WORST = ("NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY", "FAILED", "TIMEOUT", "DEADLINE", "PREEMPTED", "CANCELLED")
 
@@ -146,21 +145,3 @@ def _narrowed(job: JobInfo, step: str) -> JobInfo:
         steps=(own,),
         quotes=quotes,
     )
-
-
-__all__ = [
-    "FAILED",
-    "RUNNING",
-    "WAITING",
-    "JobInfo",
-    "Quote",
-    "Step",
-    "bad_nodes",
-    "looks_like_slurm",
-    "read",
-    "read_sacct",
-    "read_scontrol",
-    "sacct_exit",
-    "seconds",
-    "size",
-]

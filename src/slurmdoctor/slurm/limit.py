@@ -7,7 +7,7 @@ from statistics import median
 
 from slurmdoctor.exits import Death
 from slurmdoctor.inference.finding import Finding
-from slurmdoctor.slurm.jobinfo import JobInfo, Step
+from slurmdoctor.slurm.record import JobInfo, Step
 from slurmdoctor.slurm.weights import BARE, only_noise, put, span
 from slurmdoctor.timeline import Timeline
 

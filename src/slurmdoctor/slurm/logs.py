@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from slurmdoctor.slurm.jobinfo import JobInfo
+from slurmdoctor.slurm.record import JobInfo
 
 MOST_FILES = 20_000
 """A log a task, on the largest jobs there are."""

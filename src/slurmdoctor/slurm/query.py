@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from slurmdoctor.model import UserError
 from slurmdoctor.slurm import jobinfo
-from slurmdoctor.slurm.jobinfo import JobInfo
+from slurmdoctor.slurm.record import FAILED, JobInfo
+from slurmdoctor.slurm.scontrol import bad_nodes
 
 PATIENCE = 10.0
 """Seconds for all questions of one round together."""
@@ -55,10 +56,10 @@ def job(job_id: str, patience: float = PATIENCE) -> JobInfo:
         patience,
     )
     info = jobinfo.read(answers.texts, wanted) or JobInfo(wanted)
-    if info.state in jobinfo.FAILED and 0 < len(info.nodes) <= _MOST_NODES:
+    if info.state in FAILED and 0 < len(info.nodes) <= _MOST_NODES:
         nodes = ask({"scontrol show node": ["scontrol", "show", "node", ",".join(info.nodes)]}, patience / 2)
         for _, text in nodes.texts:
-            info = replace(info, bad_nodes={n: w for n, w in jobinfo.bad_nodes(text).items() if n in info.nodes})
+            info = replace(info, bad_nodes={n: w for n, w in bad_nodes(text).items() if n in info.nodes})
     return replace(info, missing=(*answers.missing, *info.missing))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from slurmdoctor.inference.finding import Finding
 from slurmdoctor.model import Confidence, Origin
-from slurmdoctor.slurm.jobinfo import JobInfo, Step
+from slurmdoctor.slurm.record import JobInfo, Step
 
 BARE = frozenset({"exit-code", "killed", "sigterm", "abort", "cancelled"})
 """What an ending alone establishes: Slurm knows better who ended it."""

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from slurmdoctor.exits import Death, from_code
 from slurmdoctor.inference.finding import Finding
-from slurmdoctor.slurm.jobinfo import FAILED, RUNNING, WAITING, JobInfo, Step
 from slurmdoctor.slurm.limit import out_of_time, warned, warning_killed
+from slurmdoctor.slurm.record import FAILED, RUNNING, WAITING, JobInfo, Step
 from slurmdoctor.slurm.weights import BARE, CAUSE_OF_STATE, LINKS, OF_MEMORY, only_noise, put, state_of
 from slurmdoctor.timeline import Timeline
 
