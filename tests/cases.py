@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
+import sysconfig
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +14,8 @@ import yaml
 
 from slurmdoctor import Diagnosis, diagnose
 
+COMPILES = shutil.which("cc") is not None and Path(sysconfig.get_paths()["include"], "Python.h").is_file()
+"""Whether the scan's inner loop can be compiled here."""
 FIXTURES = Path(__file__).parent / "fixtures"
 SIDE_FILES = {"truth.yaml", "README.md", "notes.md", "job.sbatch", "scontrol.txt", "sacct.txt"}
 

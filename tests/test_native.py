@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import shutil
 import sys
-import sysconfig
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import COMPILES
 from slurmdoctor.scanning import engine, walk
 from slurmdoctor.scanning.shapes import DIGITS
 from slurmdoctor.scanning.tally import Tally
 
-COMPILES = shutil.which("cc") is not None and Path(sysconfig.get_paths()["include"], "Python.h").is_file()
 native: Any = walk.native
 compiled = pytest.mark.skipif(native is None, reason="the loop was not compiled here")
 WORDS = [b"Error", b"Error: ", b"errno 12", b"rror\n", b"out of memory", b"rank 0 died", b"aaaa", b"aaaab"]

@@ -7,10 +7,10 @@ in sources where most lines carry them: a source locks on to its formats by a sa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from slurmdoctor.model import LineFormat, Origin
 from slurmdoctor.patterns import compiled, lazy
@@ -27,7 +27,8 @@ _UNLABELLED = lazy(
 )
 _TIME_FORMATS = frozenset({"iso-time", "syslog", "clock"})
 _NUMBERS = frozenset({"local_rank", "pid", "node_rank"})
-_OF_A_STAMP = frozenset({"time", "dated", "level"})
+_OF_A_STAMP = frozenset({"level"})
+"""Words that a collector writes beside its time."""
 _STAMP = lazy(rf"^(?:{STAMP.decode()})")
 _MAX_LABELS = 8
 _MOST_BEGINNINGS = 20_000
@@ -56,24 +57,41 @@ class Traits:
 _NO_TRAITS = Traits()
 
 
-class _Step(NamedTuple):
-    """A label at a line's head."""
+@dataclass(slots=True)
+class _Head:
+    """What the labels at a text's head hold, and where it stands in the text."""
 
-    form: str
-    groups: tuple[tuple[str, int, int], ...]
-    """(name, start, end) of what it holds, in the whole text."""
-    end: int
-
-
-class _Head(NamedTuple):
-    """What the labels of a shape come to, and where their values stand: each as (name, start, end)."""
-
-    steps: tuple[_Step, ...]
-    ranks: tuple[tuple[int, int], ...]
-    numbers: tuple[tuple[str, int, int], ...]
-    words: tuple[tuple[str, int, int], ...]
-    times: tuple[tuple[int, int, bool], ...]
+    end: int = 0
+    """Where the text behind the labels begins."""
+    ranks: list[tuple[int, int]] = field(default_factory=list)
+    numbers: dict[str, tuple[int, int]] = field(default_factory=dict)
+    words: dict[str, tuple[int, int]] = field(default_factory=dict)
+    times: list[tuple[int, int, bool]] = field(default_factory=list)
     """With whether it is one: 25:00:00 is not."""
+
+    def take(self, form: str, name: str, start: int, end: int, text: str, traits: Traits) -> None:
+        """Note one group of a label. Of several the first counts, of ranks and times all are kept."""
+        value = text[start:end]
+        if name == "rank" and form == "srun-label" and traits.label_is_node:
+            self.numbers.setdefault("node_rank", (start, end))
+        elif name == "rank":
+            if int(value) >= 0:
+                self.ranks.append((start, end))
+        elif name in _NUMBERS:
+            self.numbers.setdefault(name, (start, end))
+        elif name == "time":
+            self.times.append((start, end, parse_time(value, traits.year) is not None))
+        else:
+            self.words.setdefault(name, (start, end))
+
+    def first_on_its_line(self, traits: Traits) -> bool:
+        """Whether an ambiguous label is believed behind these: at a line's start, or right behind a collector's stamp."""
+        if self.ranks:
+            return False
+        timed = any(is_one for _, _, is_one in self.times)
+        if not self.numbers and not self.words and not timed:
+            return True
+        return traits.stamped and not self.numbers and not self.words.keys() - _OF_A_STAMP
 
 
 class _Known:
@@ -124,132 +142,72 @@ def peel(line: str, formats: Sequence[LineFormat], traits: Traits | None = None)
     """
     text = clean(line)
     known = _known(formats)
-    if not known.shapely or len(text) > _LONG:
-        found, ranks, steps = _labels(text, known, traits)
-    else:
-        shape = (
-            shape_of(text),
-            None if traits is None else (traits.locked, traits.stamped, traits.label_is_node),
-        )
-        head = known.heads.get(shape)
-        told = None if head is None else _same_labels(text, head, traits or _NO_TRAITS)
-        if told is None:
-            found, ranks, steps = _labels(text, known, traits)
+    believed = traits or _NO_TRAITS
+    shape = None
+    if known.shapely and len(text) <= _LONG:
+        shape = shape_of(text), None if traits is None else (traits.locked, traits.stamped, traits.label_is_node)
+    head = None if shape is None else known.heads.get(shape)
+    told = None if head is None else _told(text, head, believed)
+    if head is None or told is None:
+        head = _labels(text, known, traits)
+        told = _told(text, head, believed)
+        if shape is not None:
             if len(known.heads) >= _MOST_HEADS:
                 known.heads.clear()
-            known.heads[shape] = _head(text, steps, traits or _NO_TRAITS)
-        else:
-            found, ranks, steps = told
-    if steps:
-        text = text[steps[-1].end :]
+            known.heads[shape] = head
+    assert told is not None  # a head holds for the text that it was read from
+    found, ranks = told
+    text = text[head.end :]
     if text.startswith("slurmstepd"):
         ranks = []  # its label is the task that printed the line, not the one it speaks of
     return _origin(found, ranks, traits), text
 
 
-_Labels = tuple[dict[str, Any], list[int], tuple[_Step, ...]]
-
-
-def _labels(text: str, known: _Known, traits: Traits | None) -> _Labels:
+def _labels(text: str, known: _Known, traits: Traits | None) -> _Head:
     """What stands at the head of a text, and where."""
-    found: dict[str, Any] = {}
-    ranks: list[int] = []
-    steps: list[_Step] = []
+    believed = traits or _NO_TRAITS
+    head = _Head()
     after_time = False
-    at = 0
     for _ in range(_MAX_LABELS):
-        rest = text[at:]
+        rest = text[head.end :]
         for form in known.able(rest[:4]):
             if form.lock and traits is not None and form.id not in traits.locked:
                 continue
             if form.id == "level-word" and not after_time:
                 continue
-            if form.lock and form.id != "container" and not _first_on_its_line(traits, found, ranks):
+            if form.lock and form.id != "container" and not head.first_on_its_line(believed):
                 continue
             matched = compiled(form.pattern).match(rest)
             if matched is None:
                 continue
-            groups = matched.groupdict()
-            _take(form.id, groups.items(), found, ranks, traits or _NO_TRAITS)
-            places = tuple((g, at + matched.start(g), at + matched.end(g)) for g in groups if groups[g] is not None)
-            at += matched.end()
-            steps.append(_Step(form.id, places, at))
+            for name, value in matched.groupdict().items():
+                if value is not None:
+                    head.take(
+                        form.id, name, head.end + matched.start(name), head.end + matched.end(name), text, believed
+                    )
+            head.end += matched.end()
             if matched.end() == 0:
-                return found, ranks, tuple(steps)
+                return head
             after_time = after_time or form.id in _TIME_FORMATS
             break
         else:
             break
-    return found, ranks, tuple(steps)
+    return head
 
 
-def _head(text: str, steps: tuple[_Step, ...], traits: Traits) -> _Head:
-    ranks: list[tuple[int, int]] = []
-    numbers: dict[str, tuple[int, int]] = {}
-    words: dict[str, tuple[int, int]] = {}
-    times: list[tuple[int, int, bool]] = []
-    for form, name, start, end in ((step.form, *group) for step in steps for group in step.groups):
-        value = text[start:end]
-        if name == "rank" and form == "srun-label" and traits.label_is_node:
-            numbers.setdefault("node_rank", (start, end))
-        elif name == "rank":
-            ranks += [(start, end)] if int(value) >= 0 else []
-        elif name in _NUMBERS:
-            numbers.setdefault(name, (start, end))
-        elif name == "time":
-            times.append((start, end, parse_time(value, traits.year) is not None))
-        else:
-            words.setdefault(name, (start, end))
-    return _Head(
-        steps,
-        tuple(ranks),
-        tuple((name, *place) for name, place in numbers.items()),
-        tuple((name, *place) for name, place in words.items()),
-        tuple(times),
-    )
-
-
-def _same_labels(text: str, head: _Head, traits: Traits) -> _Labels | None:
-    """The same of a text that differs in digits only from one whose labels are known; None where that is not enough to tell."""
-    found: dict[str, Any] = {name: int(text[start:end]) for name, start, end in head.numbers}
-    for name, start, end in head.words:
+def _told(text: str, head: _Head, traits: Traits) -> tuple[dict[str, Any], list[int]] | None:
+    """(what the labels of a text hold, its ranks), where a head that differs in digits only tells; None where it does not."""
+    found: dict[str, Any] = {name: int(text[start:end]) for name, (start, end) in head.numbers.items()}
+    for name, (start, end) in head.words.items():
         found[name] = text[start:end]
     for start, end, is_one in head.times:
         stamp = parse_time(text[start:end], traits.year)
         if (stamp is not None) != is_one:
             return None
         if stamp is not None:
+            # the program's own clock is nearer to the event than a collector's stamp before it
             found["time"], found["dated"] = stamp
-    return found, [int(text[start:end]) for start, end in head.ranks], head.steps
-
-
-def _first_on_its_line(traits: Traits | None, found: Mapping[str, Any], ranks: Sequence[int]) -> bool:
-    """Ambiguous labels are believed there, or right behind a collector's stamp."""
-    if not found and not ranks:
-        return True
-    return traits is not None and traits.stamped and not ranks and not found.keys() - _OF_A_STAMP
-
-
-def _take(
-    form: str, groups: Iterable[tuple[str, str | None]], found: dict[str, Any], ranks: list[int], traits: Traits
-) -> None:
-    for name, value in groups:
-        if value is None:
-            continue
-        if name == "rank":
-            if form == "srun-label" and traits.label_is_node:
-                found.setdefault("node_rank", int(value))
-            elif int(value) >= 0:
-                ranks.append(int(value))
-        elif name in _NUMBERS:
-            found.setdefault(name, int(value))
-        elif name == "time":
-            stamp = parse_time(value, traits.year)
-            if stamp is not None:
-                # the program's own clock is nearer to the event than a collector's stamp before it
-                found["time"], found["dated"] = stamp
-        else:
-            found.setdefault(name, value)
+    return found, [int(text[start:end]) for start, end in head.ranks]
 
 
 def _origin(found: Mapping[str, Any], ranks: Sequence[int], traits: Traits | None) -> Origin:

@@ -305,12 +305,16 @@ class Reader:
                 tally = self._tally(self._confirmed(wanted, line, self._peel(self._source, line)), b"", place)
                 if tally is not None:
                     tally.add(b"", place)
-            elif (known := self._walk.known(line.translate(DIGITS))) is None:
+                continue
+            known = self._walk.known(line.translate(DIGITS))
+            if known is None:
                 self._take_new(line, place)
-            elif known[3] is not None:
-                self._add(known[3], line, place)
-            elif known[2] is not None:
-                known[2].add(line[known[0] : known[1]], place)
+                continue
+            label_start, label_end, tally, rest = known
+            if rest is not None:
+                self._add(rest, line, place)
+            elif tally is not None:
+                tally.add(line[label_start:label_end], place)
         if block.open_end:
             self._done = base + max(limit, until)
 

@@ -58,23 +58,26 @@ def engine_for(literals: Sequence[bytes], name: str | None = None) -> tuple[Engi
     gets a word must look for the literals themselves.
     """
     name = _able(literals, available() if name is None else name)
-    kept = None
-    if name and len(literals) > _FEW:
-        key = usercache.name_for(marshal.dumps([_VERSION, name, *literals], 2))
-        kept = usercache.get(f"{key}.literals")
-    words, meant, more = _unpacked(kept)
+    many = len(literals) > _FEW
+    file = ""
+    if many and name in ("native", "hyperscan"):
+        file = f"{usercache.name_for(marshal.dumps([_VERSION, name, *literals], 2))}.literals"
+    kept = usercache.get(file) if file else None
+    words, meant, made = _unpacked(kept)
     if not words and literals:
-        words, meant = _words(literals, whole=name == "native" or len(literals) <= _FEW)
+        words, meant = _words(literals, whole=name == "native" or not many)
+    fresh = not made
     if name == "native":
-        engine: Engine = _native(words, more)
-        more = more or _offsets(words, _stride(words))
-    elif name == "hyperscan" and words:
-        engine = found = _Hyperscan(words, more)
-        more = found.database_bytes() if found.fresh and len(literals) > _FEW else more
+        made = made or _offsets(words, _stride(words))
+        engine: Engine = _native(words, made, _stride(words))
+    elif name == "hyperscan":
+        engine = found = _Hyperscan(words, made)
+        fresh = found.fresh
+        made = found.database_bytes() if file and fresh else made
     else:
         engine = engine_of(words, name)
-    if kept is None and name in ("native", "hyperscan") and len(literals) > _FEW:
-        usercache.put(f"{key}.literals", marshal.dumps((words, meant, more)))
+    if file and fresh:
+        usercache.put(file, marshal.dumps((words, meant, made)))
     return engine, words, meant
 
 
@@ -82,7 +85,7 @@ def engine_of(words: Sequence[bytes], name: str | None = None) -> Engine:
     """A search for these words."""
     name = _able(words, available() if name is None else name)
     if name == "native":
-        return _native(words)
+        return _native(words, _offsets(words, _stride(words)), _stride(words))
     if name == "hyperscan":
         return _Hyperscan(words, b"")
     return _Ahocorasick(words) if name == "ahocorasick_rs" else _Portable(words)
@@ -119,8 +122,8 @@ _TAIL = 9
 def _unpacked(kept: bytes | None) -> tuple[list[bytes], list[list[int]], Any]:
     if kept is not None:
         with suppress(ValueError, EOFError, TypeError):
-            words, meant, more = marshal.loads(kept)
-            return words, meant, more
+            words, meant, made = marshal.loads(kept)
+            return words, meant, made
     return [], [], b""
 
 
@@ -182,10 +185,9 @@ _LONGEST_STRIDE = 2
 """Longer ones look at fewer places, but for more of each word: measured with 1,600 words, 3 is a third slower."""
 
 
-def _native(words: Sequence[bytes], offsets: Sequence[int] = (), stride: int = 0) -> Engine:
+def _native(words: Sequence[bytes], offsets: Sequence[int], stride: int) -> Engine:
     assert walk.native is not None
-    stride = stride or _stride(words)
-    found: Engine = walk.native.Search(list(words), list(offsets) or _offsets(words, stride), stride)
+    found: Engine = walk.native.Search(list(words), list(offsets), stride)
     return found
 
 

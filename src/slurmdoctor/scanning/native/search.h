@@ -75,10 +75,6 @@ search_sift(const Search *self, const char *data, Py_ssize_t at, Py_ssize_t size
         return sift(self->sieve, data, at, size, 1);
     case 2:
         return sift(self->sieve, data, at, size, 2);
-    case 3:
-        return sift(self->sieve, data, at, size, 3);
-    case 4:
-        return sift(self->sieve, data, at, size, 4);
     default:
         return sift(self->sieve, data, at, size, self->stride);
     }

@@ -24,6 +24,13 @@ typedef struct {
     char shape[2 * LONGEST_SHAPE + 1]; /* of the line, and behind it the text of one whose digits matter */
 } Walk;
 
+/* The number of a shape's plan; -1 where it is not known. */
+static Py_ssize_t
+walk_find(const Walk *self, const char *shape, Py_ssize_t length, uint64_t hash)
+{
+    return table_find(&self->table, self->plans, sizeof(Plan), shape, length, hash);
+}
+
 static PyObject *
 walk_forget(Walk *self, PyObject *Py_UNUSED(none))
 {
@@ -54,7 +61,7 @@ walk_learn(Walk *self, PyObject *args)
     }
     const char *bytes = PyBytes_AsString(shape);
     uint64_t hash = hash_of(bytes, length);
-    Py_ssize_t number = table_find(&self->table, self->plans, sizeof(Plan), bytes, length, hash);
+    Py_ssize_t number = walk_find(self, bytes, length, hash);
     if (number < 0) {
         if (table_grow(&self->table, (void **)&self->plans, sizeof(Plan)) < 0) {
             return PyErr_NoMemory();
@@ -88,12 +95,6 @@ or_none(void *object)
     return object ? (PyObject *)object : Py_None;
 }
 
-static Py_ssize_t
-walk_find(const Walk *self, Py_ssize_t length)
-{
-    return table_find(&self->table, self->plans, sizeof(Plan), self->shape, length, hash_of(self->shape, length));
-}
-
 static PyObject *
 walk_known(Walk *self, PyObject *shape)
 {
@@ -102,8 +103,7 @@ walk_known(Walk *self, PyObject *shape)
     }
     const char *bytes = PyBytes_AsString(shape);
     Py_ssize_t length = PyBytes_Size(shape);
-    Py_ssize_t number =
-        table_find(&self->table, self->plans, sizeof(Plan), bytes, length, hash_of(bytes, length));
+    Py_ssize_t number = walk_find(self, bytes, length, hash_of(bytes, length));
     if (number < 0) {
         Py_RETURN_NONE;
     }
@@ -169,7 +169,7 @@ walk_next(Walk *self)
             for (Py_ssize_t i = 0; i < length; i++) {
                 self->shape[i] = (unsigned char)(line[i] - '1') < 9 ? '0' : line[i];
             }
-            number = walk_find(self, length);
+            number = walk_find(self, self->shape, length, hash_of(self->shape, length));
         }
         if (number < 0) {
             return Py_BuildValue("(nnO)", start, stop, Py_None);
@@ -181,7 +181,8 @@ walk_next(Walk *self)
                 Py_ssize_t tail = length - plan->text;
                 self->shape[length] = '\n';
                 memcpy(self->shape + length + 1, line + plan->text, (size_t)tail);
-                number = walk_find(self, length + 1 + tail);
+                Py_ssize_t both = length + 1 + tail;
+                number = walk_find(self, self->shape, both, hash_of(self->shape, both));
             }
             if (plan->text < 0 || number < 0) {
                 return Py_BuildValue("(nnO)", start, stop, rest);
