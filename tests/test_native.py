@@ -84,12 +84,12 @@ def test_it_tallies_as_python_does(said: list[tuple[bytes, int]], keep: int, cro
     assert list(fast.packed()[0]) == list(slow.labels)  # in the order in which they spoke
 
 
-def _gone_through(text: bytes, is_native: bool) -> tuple[list[tuple[int, int, Any]], Any]:
+def _gone_through(text: bytes, size: int, is_native: bool) -> tuple[list[tuple[int, int, Any]], Any]:
     """What a walk hands out and counts, whose user learns each shape as it comes: silent, counted or to be handed out."""
     search = engine.engine_of(WORDS, "native" if is_native else "")
     way, new_tally = walk.new(search)
     tally, handed = new_tally(3), []
-    for start, stop, rest in way.lines(text, 1000, search):
+    for start, stop, rest in way.lines(text, size, 1000, search):
         line = text[start:stop]
         handed.append((start, stop, rest))
         if rest is None and len(line) < 40:
@@ -104,7 +104,16 @@ def _gone_through(text: bytes, is_native: bool) -> tuple[list[tuple[int, int, An
 @compiled
 @given(TEXTS)
 def test_it_walks_as_python_does(text: bytes) -> None:
-    assert _gone_through(text * 3, True) == _gone_through(text * 3, False)
+    data = text * 3
+    for size in (len(data), data.rfind(b"\n", 0, len(data) * 2 // 3) + 1):
+        assert _gone_through(data, size, True) == _gone_through(data, size, False)
+
+
+@given(TEXTS)
+def test_what_begins_behind_the_size_is_not_read(text: bytes) -> None:
+    size = text.rfind(b"\n", 0, len(text) // 2) + 1
+    for is_native in (False, native is not None):
+        assert _gone_through(text, size, is_native) == _gone_through(text[:size], size, is_native)
 
 
 @compiled
@@ -114,11 +123,11 @@ def test_lines_whose_digits_matter_are_told_apart_behind_their_shape() -> None:
     way.learn(b"0: Error 00", 0, 3, None, "look", 3)
     way.learn(b"0: Error 00\nError 12", 0, 3, tally, None, -1)
     text = b"1: Error 12\n2: Error 13\n3: Error 12\n"
-    assert list(way.lines(text, 0, search)) == [(12, 23, "look")]
+    assert list(way.lines(text, len(text), 0, search)) == [(12, 23, "look")]
     assert sorted(tally.packed()[0]) == [b"1: ", b"3: "]
     way.forget()
     assert way.known(b"0: Error 00") is None
-    assert len(list(way.lines(text, 0, search))) == 3
+    assert len(list(way.lines(text, len(text), 0, search))) == 3
 
 
 @compiled
@@ -145,7 +154,9 @@ def test_lines_whose_digits_matter_are_told_apart_behind_their_shape() -> None:
         lambda: native.Walk().learn(b"shape", 3, 2, None, None, -1),
         lambda: native.Walk().learn(b"shape", 0, 2, "tally", None, -1),
         lambda: native.Walk().known("shape"),
-        lambda: native.Walk().lines(b"data", 0, None),
+        lambda: native.Walk().lines(b"data", 4, 0, None),
+        lambda: native.Walk().lines(b"data", 5, 0, native.Search([b"abcd"], [0], 1)),
+        lambda: native.Walk().lines(b"data", -1, 0, native.Search([b"abcd"], [0], 1)),
     ],
 )
 def test_what_it_cannot_take_is_refused(call: Any) -> None:

@@ -34,8 +34,6 @@ _MOST_READ = 6000
 """Places of rules, signals and exceptions that are read again; where more were kept, it is fewer writers of each."""
 _SAID_AT_ONCE = lazy(r"\b(?:ERROR|CRITICAL|FATAL)\b|\[E\d{3,4} ")
 """A logged error right above a traceback has its time; a step above it may be an hour older."""
-_FAR_ABOVE = 1024 * 1024
-_FIRST_LOOK = 64 * 1024
 _PYTHON = ("exception", "traceback")
 _VARIABLE = lazy(r"\d+|'[^']*'?|\"[^\"]*\"?|/\S*|0x\w+")
 _GROUP_RANK = lazy(r"^\[(?:PG (?:ID )?0(?: PG GUID 0(?:\(default_pg\))?)? )?Rank (\d+)\] ")
@@ -481,41 +479,11 @@ def _placed(event: Event, maps: RankMaps, lines: Lines) -> Event:
     origin = maps.place(event.origin, -1 if own else event.hit.source)
     bound = event.bound
     if origin.time is None:
-        above = _stamped_before(lines.at(event.hit.source, event.hit.offset), lines)
+        above = lines.stamped_before(lines.at(event.hit.source, event.hit.offset))
         if above is not None:
             origin = replace(origin, time=above.origin.time, dated=above.origin.dated)
             bound = _SAID_AT_ONCE.search(above.raw) is None
     return event if origin == event.origin else replace(event, origin=origin, bound=bound)
-
-
-def _stamped_before(line: Line, lines: Lines) -> Line | None:
-    """The writer's last line with a time; where thousands of ranks write, it stands far above."""
-    for above in lines.before(line, 60):
-        if above.origin.time is not None:
-            return above
-    if not line.label:
-        return None
-    stop = line.offset
-    reach = max(0, stop - _FAR_ABOVE)
-    left = 60
-    size = _FIRST_LOOK
-    while stop > reach and left:
-        # mostly it stands near; only who says little is looked for far up
-        start = max(reach, stop - lines.afford(size))
-        if start == stop:
-            return None
-        data = lines.text(line.source, start, stop - start)
-        end = len(data)
-        while left and (found := data.rfind(line.label, 0, end)) >= 0:
-            left -= 1
-            end = data.rfind(b"\n", 0, found) + 1
-            above = lines.at(line.source, start + end)
-            if above.label == line.label and above.origin.time is not None:
-                return above
-        # a line that this stretch cuts is seen whole in the next one
-        stop = start + data.find(b"\n") + 1 if start > reach else start
-        size *= 4
-    return None
 
 
 def _one_dies_twice(events: Sequence[Event]) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from slurmdoctor.model import Hit, LineFormat, Origin
-from slurmdoctor.origins import Traits, peel
+from slurmdoctor.origins import Traits, may_be_stamped, peel
 from slurmdoctor.records import dataclass
 from slurmdoctor.scan import LONG_LINE, Scan
 from slurmdoctor.scanning.labels import HEAD, labeller
@@ -17,6 +18,10 @@ _LOOK_BACK = 16 * 1024
 _PATIENCE = 200_000
 """Lines that are looked at in search of those before another of the same writer; then it looks no farther than `_NEAR`."""
 _NEAR = 8
+_FEW = 60
+"""Lines of a writer that are looked at in search of a time, and"""
+_FAR_ABOVE = 1024 * 1024
+"""bytes."""
 _FAR = 512 * 1024 * 1024
 """Bytes that are searched, in all, for what a writer said far above."""
 
@@ -88,29 +93,21 @@ class Lines:
 
     def before(self, line: Line, limit: int = 12, same_writer: bool = True) -> Iterator[Line]:
         """The preceding lines of the same writer, nearest first."""
-        source = line.source
-        start = max(0, line.offset - _LOOK_BACK)
-        data = self._slice(source, start, line.offset - start)
-        end = len(data)
-        left = max(self._patience, _NEAR)
-        # a label in one piece stands in every line of its writer: the lines between are passed over
-        mark = line.label if same_writer and self._labellers[source].whole else b""
-        while end > 0 and limit > 0 and left:
-            left -= 1
-            self._patience = min(self._patience, left)
-            if mark:
-                at = data.rfind(mark, 0, end)
-                if at < 0:
-                    break
-                end = data.find(b"\n", at, end) + 1 or end
-            begin = data.rfind(b"\n", 0, end - 1) + 1
-            if begin == 0 and start > 0:
-                break
-            piece = data[begin:end].rstrip(b"\r\n")
-            if not same_writer or self._labellers[source](piece[:HEAD]) == line.label:
-                yield self._line(source, start + begin, piece, start + end)
+        for offset, raw in self._above(line, _LOOK_BACK, same_writer):
+            if not same_writer or self.label(line.source, raw[:HEAD]) == line.label:
+                yield self._line(line.source, offset, raw.rstrip(b"\r\n"), offset + len(raw))
                 limit -= 1
-            end = begin
+                if limit == 0:
+                    return
+
+    def stamped_before(self, line: Line) -> Line | None:
+        """The writer's last line with a time; where thousands of ranks write, it stands far above."""
+        for offset, raw in islice(self._above(line, _FAR_ABOVE), _FEW):
+            if may_be_stamped(raw) and self.label(line.source, raw[:HEAD]) == line.label:
+                above = self._line(line.source, offset, raw.rstrip(b"\r\n"), offset + len(raw))
+                if above.origin.time is not None:
+                    return above
+        return None
 
     def number(self, source: int, offset: int) -> int:
         """The 1-based number of the line at this offset."""
@@ -122,12 +119,6 @@ class Lines:
     def hit(self, line: Line) -> Hit:
         """The line as a Hit; its number is found later, for the few that are shown."""
         return Hit(line.source, line.offset, 0, line.text, line.raw)
-
-    def afford(self, size: int) -> int:
-        """How much of a search this long is still worth its time."""
-        size = min(size, self._far)
-        self._far -= size
-        return size
 
     def text(self, source: int, start: int, size: int) -> bytes:
         """A stretch of the raw text."""
@@ -152,6 +143,47 @@ class Lines:
         else:
             return None
         return Origin(rank=int(number)) if number.isdigit() else None
+
+    def _above(self, line: Line, reach: int, same_writer: bool = True) -> Iterator[tuple[int, bytes]]:
+        """(offset, bytes) of the preceding lines that may be the same writer's, nearest first.
+
+        A label in one piece stands in each of its writer's lines: those between are passed over. Other labels reach less far.
+        """
+        mark = line.label if same_writer and self._labellers[line.source].whole else b""
+        leads = line.raw.encode().startswith(mark)
+        left = max(self._patience, _NEAR)
+        lowest = line.offset - (reach if mark else _LOOK_BACK)
+        for start, data in self._stretches_above(line.source, line.offset, max(0, lowest)):
+            end = len(data)
+            while end > 0 and (at := data.rfind(mark, 0, end)) >= 0:
+                if left == 0:
+                    return
+                left -= 1
+                self._patience = min(self._patience, left)
+                if mark:
+                    end = data.find(b"\n", at, end) + 1 or end
+                begin = data.rfind(b"\n", 0, end - 1) + 1
+                if begin == 0 and start > 0:
+                    break
+                if not leads or data.startswith(mark, begin):
+                    yield start + begin, data[begin:end]
+                end = begin
+
+    def _stretches_above(self, source: int, stop: int, lowest: int) -> Iterator[tuple[int, bytes]]:
+        """(offset, bytes) of stretches that end at a line's end, nearest first: mostly what is looked for stands near."""
+        size = _LOOK_BACK
+        start = max(lowest, stop - size)
+        data = self._slice(source, start, stop - start)
+        while data:
+            yield start, data
+            if start == lowest:
+                return
+            # the line that this stretch cuts is seen whole in the next one
+            stop = start + data.find(b"\n") + 1
+            size *= 4
+            start = max(lowest, stop - min(size, self._far))
+            self._far -= stop - start
+            data = self.text(source, start, stop - start)
 
     def _line(self, source: int, offset: int, data: bytes, end: int) -> Line:
         raw = data.decode("utf-8", "replace")

@@ -16,7 +16,7 @@ from slurmdoctor.model import LineFormat, Origin
 from slurmdoctor.patterns import compiled, lazy
 from slurmdoctor.records import dataclass
 from slurmdoctor.scanning.labels import STAMP
-from slurmdoctor.scanning.shapes import digits_matter, shape_of
+from slurmdoctor.scanning.shapes import DIGITS, digits_matter, shape_of
 
 ANSI = lazy(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Terminal escape sequences: CSI, OSC, two-character ones (ECMA-48)."""
@@ -324,6 +324,11 @@ def parse_time(stamp: str, year: int = ASSUMED_YEAR) -> tuple[float, bool] | Non
         seconds = _seconds(ASSUMED_YEAR, 1, 1, int(m[1]), int(m[2]), int(m[3]), m[4])
         return None if seconds is None else (seconds, False)
     return None
+
+
+def may_be_stamped(line: bytes) -> bool:
+    """Whether it is worth looking for a time in it: every stamp that `parse_time` knows holds a clock with seconds."""
+    return b"00:00:00" in line.translate(DIGITS, b"\0") or b"\x1b" in line
 
 
 def _seconds(

@@ -151,7 +151,7 @@ def scan(
 def _told(blocks: Iterable[Block], progress: Callable[[int], None], processes: int) -> Iterator[Block]:
     for block in blocks:
         yield block
-        progress(len(block.data) * processes)
+        progress(block.size * processes)
 
 
 class Literals:
@@ -257,16 +257,16 @@ class Reader:
     def read(self, blocks: Iterable[Block], start: int = 0) -> Part:
         """Take in all that the blocks say."""
         part = Part(self._source, start, {}, self.once)
-        block = Block(start, b"\n", 1)
+        block = Block(start, b"\n", 1, 1)
         for block in blocks:
             part.offsets.append(block.offset)
             part.counts.append(part.lines)
             part.lines += block.lines
             if block.open_start or block.open_end:
-                self._take_pieces(block, self._literals.engine.ends(block.data))
+                self._take_pieces(block, self._literals.engine.ends(block.data[: block.size]))
             else:
                 self._take(block)
-            part.end = block.offset + len(block.data)
+            part.end = block.offset + block.size
             if len(part.offsets) % _REVIEW == _FIRST_REVIEW:
                 self._spare(block)
         part.lines += not block.data.endswith(b"\n")
@@ -276,7 +276,7 @@ class Reader:
     def _take(self, block: Block) -> None:
         """Take in a block of whole lines."""
         data, base, search = block.data, block.offset, self._literals.engine
-        for start, stop, rest in self._walk.lines(data, base, search):
+        for start, stop, rest in self._walk.lines(data, block.size, base, search):
             line = data[start:stop]
             if rest is not None:
                 self._add(rest, line, base + start)

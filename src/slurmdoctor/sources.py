@@ -42,6 +42,8 @@ class Block:
 
     offset: int
     data: bytes
+    size: int
+    """Bytes of the data that count: the line that begins behind them stands whole in the next block."""
     lines: int
     """Line ends in it."""
     open_start: bool = False
@@ -103,12 +105,11 @@ class Source:
             last = len(data) < want or (end is not None and at + len(data) >= end)
             cut = len(data) if last else data.rfind(b"\n") + 1
             if cut:
-                if cut < len(data):
-                    data = data[:cut]  # what follows is read again: cheaper than to put it before the next block
-                yield Block(at, data, line_ends(data), begun, False)
+                # what follows is read again: cheaper than to put it before the next block
+                yield Block(at, data, cut, line_ends(data), begun, False)
                 at, begun, want = at + cut, False, size
             elif len(data) >= LONGEST_LINE:
-                yield Block(at, data, 0, begun, True)
+                yield Block(at, data, len(data), 0, begun, True)
                 at, begun, want = at + len(data) - OVERLAP, True, size
             else:
                 want = min(LONGEST_LINE, want * 2)

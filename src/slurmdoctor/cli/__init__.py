@@ -14,7 +14,7 @@ import click
 
 from slurmdoctor import __version__
 
-gc.set_threshold(50_000, 20, 20)
+gc.set_threshold(200_000, 20, 20)
 """What is made at the start stays: to look through it again and again for garbage would take a twentieth of a paste's time."""
 
 _COMMANDS = {

@@ -16,7 +16,7 @@ from slurmdoctor.scanning.tally import BURST, BURST_FIRST, COUNT, CROWD, MOST, S
 if TYPE_CHECKING:
     from slurmdoctor.scanning.engine import Engine
 
-_INTERFACE = 1
+_INTERFACE = 2
 native: ModuleType | None = None
 """The compiled loop; None where it was not compiled, or from another version's source."""
 with suppress(ImportError):
@@ -51,10 +51,11 @@ class Walk:
         """All shapes are new again."""
         self._plans.clear()
 
-    def lines(self, data: bytes, base: int, search: Engine) -> Iterator[tuple[int, int, Any]]:
-        """Count the block's lines that hold a word; those that take more are handed out: (start, stop, rest).
+    def lines(self, data: bytes, size: int, base: int, search: Engine) -> Iterator[tuple[int, int, Any]]:
+        """Count the lines that hold a word; those that take more are handed out: (start, stop, rest).
 
-        `rest` is None where the shape is new; it may be learnt before the next one is asked for.
+        `size` bytes of the data count, which begin at the log's offset `base`. `rest` is None where the shape is new; it may be
+        learnt before the next one is asked for.
         """
         plan_of = self._plans.get
         back, ahead = data.rfind, data.find
@@ -62,6 +63,8 @@ class Walk:
         for after in search.ends(data):
             if after <= stop:
                 continue
+            if after > size:
+                return
             start = back(b"\n", 0, after - 1) + 1
             stop = ahead(b"\n", after - 1)
             if stop < 0:

@@ -19,6 +19,7 @@ typedef struct {
     Plan *plans;
     PyObject *data;
     Search *search;
+    Py_ssize_t size; /* bytes of the data that count */
     int64_t base;
     Py_ssize_t at; /* the end of the last line */
     char shape[2 * LONGEST_SHAPE + 1]; /* of the line, and behind it the text of one whose digits matter */
@@ -115,14 +116,19 @@ static PyObject *
 walk_lines(Walk *self, PyObject *args)
 {
     PyObject *data, *search;
+    Py_ssize_t size;
     long long base;
-    if (!PyArg_ParseTuple(args, "SLO!:lines", &data, &base, search_type, &search)) {
+    if (!PyArg_ParseTuple(args, "SnLO!:lines", &data, &size, &base, search_type, &search)) {
         return NULL;
+    }
+    if (size < 0 || size > PyBytes_Size(data)) {
+        return PyErr_Format(PyExc_ValueError, "lines(data, size, base, search): out of range");
     }
     Py_CLEAR(self->data);
     Py_CLEAR(self->search);
     self->data = Py_NewRef(data);
     self->search = (Search *)Py_NewRef(search);
+    self->size = size;
     self->base = base;
     self->at = 0;
     return Py_NewRef(self);
@@ -150,8 +156,7 @@ walk_next(Walk *self)
         return NULL;
     }
     const char *data = PyBytes_AsString(self->data);
-    Py_ssize_t size = PyBytes_Size(self->data);
-    Py_ssize_t at = self->at;
+    Py_ssize_t size = self->size, at = self->at;
     while ((at = search_sift(self->search, data, at, size)) < size) {
         const Gram *gram = search_around(self->search, data, at, size, NULL);
         if (gram == NULL) {
@@ -215,7 +220,7 @@ static PyMethodDef walk_methods[] = {
     {"learn", (PyCFunction)walk_learn, METH_VARARGS, "learn(shape, begin, end, tally, rest, text)"},
     {"known", (PyCFunction)walk_known, METH_O, "known(shape) -> (begin, end, tally, rest) or None"},
     {"forget", (PyCFunction)walk_forget, METH_NOARGS, "forget(): all shapes are new again."},
-    {"lines", (PyCFunction)walk_lines, METH_VARARGS, "lines(data, base, search): the lines that take more"},
+    {"lines", (PyCFunction)walk_lines, METH_VARARGS, "lines(data, size, base, search): the lines that take more"},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot walk_slots[] = {

@@ -1,0 +1,89 @@
+"""A line's neighbours are found among thousands of other ranks' lines, and no farther than it is worth."""
+
+from __future__ import annotations
+
+import pytest
+
+from slurmdoctor.knowledge import folders, load
+from slurmdoctor.lines import Line, Lines
+from slurmdoctor.origins import Traits, may_be_stamped
+from slurmdoctor.scan import Scan
+from slurmdoctor.sources import Text
+
+FORMATS = load(folders()).formats
+LABELLED = Traits(frozenset({"srun-label"}))
+CHATTER = "the loader has read one more shard of its part of the corpus"
+
+
+def _last(text: str, traits: Traits) -> tuple[Lines, Line]:
+    """The lines of a text, and the last one of them."""
+    source = Text.source(text)
+    for _ in source.blocks():
+        pass
+    lines = Lines([source], Scan(wanted=lambda line: []), FORMATS, [traits])
+    return lines, lines.at(0, text.encode().rfind(b"\n", 0, -1) + 1)
+
+
+def _time_of_last(text: str, traits: Traits = LABELLED) -> str | None:
+    lines, last = _last(text, traits)
+    above = lines.stamped_before(last)
+    return None if above is None else above.raw
+
+
+def test_a_writers_time_is_found_among_ranks_whose_labels_end_alike() -> None:
+    stamped = "1: 2026-11-21 09:00:00 step 7"
+    crowd = "".join(f"{10 * k + 1}: 2026-11-21 10:00:00 {CHATTER}\n" for k in range(1, 5000))
+    assert 200_000 < len(crowd) < 1_000_000
+    assert _time_of_last(f"{stamped}\n{crowd}1: KeyError: 'x'\n") == stamped
+
+
+def test_a_writers_time_is_not_looked_for_without_end() -> None:
+    far = "".join(f"{k}: {CHATTER}\n" for k in range(2, 20_000))
+    assert len(far) > 1024 * 1024
+    assert _time_of_last(f"1: 2026-11-21 09:00:00 step 7\n{far}1: KeyError: 'x'\n") is None
+    own = f"1: {CHATTER}\n" * 60
+    assert _time_of_last(f"1: 2026-11-21 09:00:00 step 7\n{own}1: KeyError: 'x'\n") is None
+    assert _time_of_last(f"1: 2026-11-21 09:00:00 step 7\n{own[: len(own) // 60 * 59]}1: KeyError: 'x'\n") is not None
+
+
+def test_another_ranks_time_is_not_a_writers_own() -> None:
+    assert _time_of_last("2: 2026-11-21 09:00:00 step 7\n1: KeyError: 'x'\n") is None
+    assert _time_of_last("2: 2026-11-21 09:00:00 seen by 1: yes\n1: KeyError: 'x'\n") is None
+
+
+def test_a_log_without_labels_has_one_writer() -> None:
+    stamped = "2026-11-21 09:00:00 step 7"
+    assert _time_of_last(f"{stamped}\n{CHATTER}\nKeyError: 'x'\n", Traits()) == stamped
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_the_lines_above_come_nearest_first_and_whole(ends: str) -> None:
+    text = "".join(f"{k % 20}: line {k} {CHATTER}{ends}" for k in range(3000))
+    lines, last = _last(text, LABELLED)
+    assert [int(line.text.split()[1]) for line in lines.before(last, 5)] == [2979, 2959, 2939, 2919, 2899]
+    assert [int(line.text.split()[1]) for line in lines.before(last, 3, same_writer=False)] == [2998, 2997, 2996]
+    assert all(line.raw.endswith(CHATTER) for line in lines.before(last, 5))
+
+
+def test_the_first_line_has_none_above() -> None:
+    lines, last = _last("1: KeyError: 'x'\n", LABELLED)
+    assert list(lines.before(last)) == []
+    assert lines.stamped_before(last) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026-11-21 09:24:45,860 x",
+        "[rank3]:[E321 02:07:08.41 ProcessGroupNCCL.cpp:607] x",
+        "Apr 14 21:02:39 x",
+        "\x1b[32m09:40:\x1b[1m43\x1b[0m x",
+        "09:40:\x0043 x",
+    ],
+)
+def test_what_may_hold_a_time_is_looked_at(line: str) -> None:
+    assert may_be_stamped(line.encode())
+
+
+def test_most_lines_hold_none() -> None:
+    assert not may_be_stamped(b"1: iteration 10:20 of 99 | loss 2.31")
