@@ -275,6 +275,18 @@ def test_the_second_time_the_rules_come_from_the_cache(kept: Path, ours: Path, m
     assert load((ours,)) == first
 
 
+def test_a_diagnosis_is_spared_the_examples(kept: Path, ours: Path) -> None:
+    whole = load((ours,))
+    for known in (load((ours,), examples=False), load((ours,), examples=False, cache=False)):
+        assert [(rule.id, rule.regex) for rule in known.rules] == [(rule.id, rule.regex) for rule in whole.rules]
+        assert not any(rule.match or rule.no_match for rule in known.rules)
+    assert all(rule.match for rule in load((ours,)).rules)
+    _loaded.clear()
+    assert load((ours,), examples=False) == known
+    (full,), (bare,) = kept.glob("*.rules"), kept.glob("*.bare")
+    assert bare.stat().st_size < full.stat().st_size
+
+
 def test_all_that_is_known_survives_the_cache(kept: Path) -> None:
     known = read((builtin(),)).knowledge
     cache.put("a", known)
@@ -362,7 +374,7 @@ def test_old_caches_are_swept_away(kept: Path, ours: Path) -> None:
     known = load((ours,))
     for number in range(20):
         cache.put(f"{number:032}", known)
-    assert len(list(kept.iterdir())) == 8
+    assert len(list(kept.glob("*.rules"))) == len(list(kept.glob("*.bare"))) == 8
 
 
 def test_a_warm_cache_needs_neither_yaml_nor_regex(kept: Path, ours: Path) -> None:

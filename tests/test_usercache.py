@@ -100,3 +100,43 @@ def test_kept_patterns_find_what_new_ones_find(folder: Path, monkeypatch: pytest
     for text in ("12: lost NODE", "x", "12: lost"):
         one, other = new.search(text), kept.search(text)
         assert (one and one.groupdict()) == (other and other.groupdict())
+
+
+HALF = """
+import sys, threading
+{before}
+import slurmdoctor
+from slurmdoctor import patterns
+slurmdoctor.diagnose({demo!r})
+print("regex" in sys.modules)
+kept = patterns.compiled(r"rank (?P<rank>\\d+) (?:said|(?i:DID)) (\\p{{Lu}}\\w+)")
+import regex
+new = regex.compile(kept.pattern)
+assert type(kept) is type(new) is type(patterns.compiled("[a-z]+")), "the same types"
+assert kept.sub(r"<\\g<rank>>", "a rank 3 did Run") == new.sub(r"<\\g<rank>>", "a rank 3 did Run") == "a <3>"
+assert kept.search("rank 3 did run") is None and new.fullmatch("rank 12 said No")["rank"] == "12"
+assert regex._regex.compile is not None and regex.__version__
+print("fine")
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "whole"),
+    [
+        ("", False),
+        ("import regex", True),
+        ("threading.Thread(target=threading.Event().wait, daemon=True).start()", True),
+        (
+            "from importlib.machinery import PathFinder as f; old = f.find_spec; f.find_spec = lambda *of: old(*of) if of[1:] else None",
+            True,
+        ),
+    ],
+    ids=["alone", "imported already", "among threads", "another importer"],
+)
+def test_patterns_that_are_kept_need_but_the_compiled_half_of_regex(before: str, whole: bool, tmp_path: Path) -> None:
+    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    program = HALF.format(before=before, demo=str(DEMO))
+    for start in ("first", "second"):
+        done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
+        assert done.stderr == ""
+        assert done.stdout == f"{whole or start == 'first'}\nfine\n"

@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-
-import regex
+from typing import TYPE_CHECKING
 
 from slurmdoctor.patterns import lazy
 from slurmdoctor.records import dataclass
 from slurmdoctor.rewrap import joined, opened
 from slurmdoctor.sources import Source, Text
+
+if TYPE_CHECKING:
+    import regex
 
 LIMIT = 1024 * 1024
 """Characters; nobody pastes more, and what is longer is taken for a log."""

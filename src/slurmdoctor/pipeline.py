@@ -50,7 +50,7 @@ def diagnose(
     """
     from slurmdoctor.redact import Redactor
 
-    knowledge = load(folders(map(Path, rules)))
+    knowledge = load(folders(map(Path, rules)), examples=False)
     sources, pasted = paste.unwrap(_sources(job))
     try:
         found = examine(sources, knowledge, exit_status, record, script, jobs, progress)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import marshal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ _SETTLED = 2.0
 """Seconds: a file changed within them might change again without its time showing it."""
 _KINDS = (Cause, Rule, Fix, LineFormat, Signal, Knowledge)
 _NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in _KINDS}
+_EXAMPLES = ("match", "no_match", "samples")
 _SHAPE = repr([(kind.__name__, _NAMES[kind]) for kind in _KINDS])
 
 
@@ -44,8 +46,8 @@ def key(folders: Sequence[Path]) -> str | None:
     return usercache.name_for("\n".join(parts).encode("utf-8", "surrogateescape"))
 
 
-def get(key: str) -> Knowledge | None:
-    data = usercache.get(f"{key}.rules")
+def get(key: str, examples: bool = True) -> Knowledge | None:
+    data = usercache.get(_file(key, examples))
     try:
         return None if data is None else _unpack(marshal.loads(data))
     except (ValueError, EOFError, TypeError, KeyError):
@@ -53,21 +55,32 @@ def get(key: str) -> Knowledge | None:
 
 
 def put(key: str, knowledge: Knowledge) -> None:
-    usercache.put(f"{key}.rules", marshal.dumps(_pack(knowledge)))
+    for examples in (True, False):
+        usercache.put(_file(key, examples), marshal.dumps(_pack(knowledge, examples)))
+
+
+def without_examples(knowledge: Knowledge) -> Knowledge:
+    """The same without the lines that prove it."""
+    return _unpack(_pack(knowledge, examples=False))
+
+
+def _file(key: str, examples: bool) -> str:
+    return f"{key}.{'rules' if examples else 'bare'}"
 
 
 # ── plain form ───────────────────────────────────────────────────────────────────────────────
 
 
-def _pack(knowledge: Knowledge) -> dict[str, Any]:
+def _pack(knowledge: Knowledge, examples: bool) -> dict[str, Any]:
+    row = partial(_row, without=("rules", "fixes") if examples else ("rules", "fixes", *_EXAMPLES))
     return {
         "causes": [
-            (_row(cause), [_row(rule) for rule in cause.rules], [_row(fix) for fix in cause.fixes])
+            (row(cause), [row(rule) for rule in cause.rules], [row(fix) for fix in cause.fixes])
             for cause in knowledge.causes.values()
         ],
-        "formats": [_row(entry) for entry in knowledge.formats],
-        "paths": [_row(entry) for entry in knowledge.paths],
-        "signals": [_row(entry) for entry in knowledge.signals],
+        "formats": [row(entry) for entry in knowledge.formats],
+        "paths": [row(entry) for entry in knowledge.paths],
+        "signals": [row(entry) for entry in knowledge.signals],
         "touchy": knowledge.touchy,
     }
 
@@ -89,6 +102,6 @@ def _unpack(kept: dict[str, Any]) -> Knowledge:
     )
 
 
-def _row(entry: Cause | Rule | Fix | LineFormat | Signal) -> tuple[Any, ...]:
-    """The fields of an entry in their order; a cause's rules and fixes are packed beside it."""
-    return tuple(None if name in ("rules", "fixes") else getattr(entry, name) for name in _NAMES[type(entry)])
+def _row(entry: Cause | Rule | Fix | LineFormat | Signal, without: Collection[str]) -> tuple[Any, ...]:
+    """The fields of an entry in their order, but for some; a cause's rules and fixes are packed beside it."""
+    return tuple(() if name in without else getattr(entry, name) for name in _NAMES[type(entry)])

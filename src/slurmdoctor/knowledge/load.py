@@ -10,18 +10,19 @@ from slurmdoctor.knowledge import cache as kept
 from slurmdoctor.model import Knowledge
 from slurmdoctor.scanning.shapes import touchy
 
-_loaded: dict[str, Knowledge] = {}
-"""By what they were read from: rules are loaded once a process. Several threads may load the same at once, to no harm."""
+_loaded: dict[tuple[str, bool], Knowledge] = {}
+"""By what they were read from, and whether with examples: rules are loaded once a process. Several threads may load the same at once, to no harm."""
 
 
-def load(folders: Sequence[Path], *, cache: bool = True) -> Knowledge:
+def load(folders: Sequence[Path], *, cache: bool = True, examples: bool = True) -> Knowledge:
     """Everything the folders' rule files say; a RuleError that tells all mistakes where there are any.
 
-    The first folder is ours; later ones add to it, override it, or silence parts of it.
+    The first folder is ours; later ones add to it, override it, or silence parts of it. A diagnosis does without the
+    `examples`, the lines that prove the rules: they are more than half of what there is to read.
     """
     key = kept.key(folders) if cache else None
-    if key and (known := _loaded.get(key) or kept.get(key)):
-        return _loaded.setdefault(key, known)
+    if key and (known := _loaded.get((key, examples)) or kept.get(key, examples)):
+        return _loaded.setdefault((key, examples), known)
     from slurmdoctor.knowledge.read import read  # imports yaml, which a warm cache spares us
 
     shelf = read(folders)
@@ -30,7 +31,8 @@ def load(folders: Sequence[Path], *, cache: bool = True) -> Knowledge:
 
         raise RuleError(shelf.problems)
     knowledge = replace(shelf.knowledge, touchy=touchy(shelf.knowledge))
+    found = knowledge if examples else kept.without_examples(knowledge)
     if key:
         kept.put(key, knowledge)
-        _loaded[key] = knowledge
-    return knowledge
+        _loaded[key, examples] = found
+    return found
