@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import COMPILES
+from slurmdoctor import sources
 from slurmdoctor.scanning import engine, walk
 from slurmdoctor.scanning.shapes import DIGITS
 from slurmdoctor.scanning.tally import Tally
@@ -48,6 +49,14 @@ def test_a_module_from_another_versions_source_is_left_alone(monkeypatch: pytest
 def test_it_counts_line_ends(text: bytes) -> None:
     for data in (text, text * 50):
         assert native.line_ends(data) == data.count(b"\n")
+
+
+@given(TEXTS)
+def test_python_counts_line_ends_too(text: bytes) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(walk, "native", None)
+        patch.setattr(sources, "_PIECE", 7)
+        assert sources.line_ends(text) == text.count(b"\n")
 
 
 @compiled

@@ -67,9 +67,16 @@ class Death:
         """The cause that the ending alone establishes; `exit-code` where it tells nothing."""
         return _CAUSE_OF_CLASS.get(self.exit_class, "exit-code")
 
+    @property
+    def shell_code(self) -> int:
+        """The code that a shell makes of it: of a signal 128 and its number."""
+        from signal import Signals  # here and below: it is slow to import
+
+        return self.code or 128 + Signals[self.signal or "SIGTERM"].value
+
 
 def signal_name(number: int) -> str | None:
-    from signal import Signals  # here: it is slow to import
+    from signal import Signals
 
     try:
         return Signals(number).name

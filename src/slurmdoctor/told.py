@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from signal import Signals
 from typing import Any
 
 from slurmdoctor.clock import Clock
@@ -55,7 +54,7 @@ def names(finding: Finding, story: Timeline, assembled: Assembled) -> dict[str, 
     """What only the fixes ask for."""
     found: dict[str, Any] = {}
     if finding.death is not None:
-        found["exit_code"] = finding.death.code or 128 + Signals[finding.death.signal or "SIGTERM"].value
+        found["exit_code"] = finding.death.shell_code
     root = finding.root
     if root is None:
         return found
