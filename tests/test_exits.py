@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmdoctor.exits import expand, expand_nodes, from_code, from_sacct, from_words, ranges, sentence
+from slurmdoctor.exits import expand, expand_nodes, from_code, from_handler, from_sacct, from_words, ranges, sentence
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,27 @@ def test_sruns_words(words: str, exit_class: str) -> None:
     death = from_words(words)
     assert death is not None
     assert death.exit_class == exit_class
+
+
+@pytest.mark.parametrize(
+    ("text", "signal"),
+    [
+        ("[node1:6120 :0:6541] Caught signal 7 (Bus error: nonexistent physical address)", "SIGBUS"),
+        ("[cn07:12345] Signal: Segmentation fault (11)", "SIGSEGV"),
+        ("*** SIGFPE received at time=1752060214 on cpu 22 ***", "SIGFPE"),
+        ("*** SIGSEGV (@0x0) received by PID 41877 (TID 0x7f1e933d6dc0) from PID 0; stack trace: ***", "SIGSEGV"),
+        ("Fatal Python error: Aborted", "SIGABRT"),
+    ],
+)
+def test_a_crash_handler_tells_the_signal(text: str, signal: str) -> None:
+    death = from_handler(text)
+    assert death is not None
+    assert (death.code, death.signal) == (None, signal)
+
+
+def test_a_word_about_a_signal_is_no_crash_handler() -> None:
+    for text in ("Signal: strong", "the handler caught signal 7", "Fatal Python error: init_import_site"):
+        assert from_handler(text) is None
 
 
 def test_sacct_shows_out_of_memory_as_signal_125() -> None:

@@ -18,6 +18,8 @@ Span = tuple[int, int]
 _MOST_EARLIER = 8
 _NO_MORE = 200
 """Bytes after a cut in which no attempt can have said anything."""
+_NOT_YET = 4096
+"""Bytes that a new attempt may take to begin: with no step and no success in them, it has shown nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,9 @@ def find(events: Sequence[Event], assembled: Assembled, lines: Lines, progress: 
         return Attempts(spans[-1], (), len(spans))
     last = failed[-1]
     total = sum(source.length for source in lines.sources)
-    if last[1] < END and total - last[1] > _NO_MORE:
+    finished = [m.order for m in assembled.marks if m.signal.kind == "finished"]
+    lives = any(order >= last[1] for order in (*finished, *(p.order for p in progress)))
+    if last[1] < END and total - last[1] > (_NO_MORE if lives else _NOT_YET):
         last = (last[1], END)  # a later attempt ran: the failure before it was survived
     count = len([s for s in lived if s[1] <= last[0]]) + 1
     return Attempts(last, tuple(s for s in failed if s[1] <= last[0])[-_MOST_EARLIER:], count)

@@ -340,6 +340,8 @@ def _add_tracebacks(
         writer = (header.source, header.label)
         trace = tracebacks.assemble(lines, header)
         if trace.exception is None:
+            if trace.cut is not None and not (trace.harmless or trace.in_thread):
+                result.events += _cut_short(trace, trace.cut, lines)
             continue
         where = (trace.exception.source, trace.exception.offset)
         recognise(trace.exception)
@@ -470,6 +472,13 @@ def _launcher_error(line: Line, lines: Lines, group: int) -> Event:
         cause="exit-code", role="cascade", rule="exit-code/launcher", origin=Origin(time=line.origin.time), hit=lines.hit(line), order=order,
         group=group, last_order=order,
     )  # fmt: skip
+
+
+def _cut_short(trace: Traceback, last: Line, lines: Lines) -> list[Event]:
+    """Where the log ends inside of a traceback: it failed, and what was raised is not to be seen."""
+    hint = replace(_python_error(last, lines, "hint"), captures={}, traceback=trace.frames)
+    ending = replace(hint, cause="exit-code", role="cascade", rule="exit-code/cut-traceback")
+    return [ending] if trace.of_launcher else [hint, ending]
 
 
 def _placed(event: Event, maps: RankMaps, lines: Lines) -> Event:

@@ -9,6 +9,7 @@ import re
 from functools import cache, lru_cache
 
 from slurmdoctor.model import ExitClass
+from slurmdoctor.patterns import lazy
 from slurmdoctor.records import dataclass
 
 _CLASS_OF_SIGNAL: dict[str, ExitClass] = {
@@ -34,6 +35,11 @@ _WORDS: tuple[tuple[str, str | None], ...] = (
     ("User defined signal 1", "SIGUSR1"), ("User defined signal 2", "SIGUSR2"), ("Hangup", "SIGHUP"), ("Quit", "SIGQUIT"),
     ("Trace/breakpoint trap", "SIGTRAP"), ("Broken pipe", "SIGPIPE"), ("CPU time limit exceeded", "SIGXCPU"), ("Alarm clock", "SIGALRM"),
 )  # fmt: skip
+
+_HANDLER = lazy(
+    r"Caught signal (?P<number>\d+) \(|Signal: [A-Z][\w ]+ \((?P<number>\d+)\)|^\*\*\* (?P<name>SIG[A-Z]+) (?:\(@0x[0-9a-f]+\) )?received "
+    r"|^Fatal Python error: (?P<words>Segmentation fault|Bus error|Aborted|Floating point exception|Illegal instruction)"
+)
 
 _SENTENCES: dict[ExitClass, str] = {
     "ok": "success",
@@ -104,6 +110,17 @@ def from_words(words: str) -> Death | None:
                 return Death(None, "SIGKILL", "oom-killed")
             return Death(None, name, _CLASS_OF_SIGNAL.get(name, "other"))
     return None
+
+
+def from_handler(text: str) -> Death | None:
+    """The signal that a crash handler caught, which it hands on when it has printed its stack: CPython's, abseil's, glog's, UCX's, Open MPI's."""
+    found = _HANDLER.search(text)
+    if found is None:
+        return None
+    if found["words"]:
+        return from_words(found["words"])
+    name = found["name"] or signal_name(int(found["number"]))
+    return Death(None, name, _CLASS_OF_SIGNAL.get(name or "", "other"))
 
 
 def from_sacct(pair: str) -> Death | None:

@@ -29,12 +29,17 @@ _COLLECTED = lazy(r"\(most recent call last\): \(RANK (\d+)\)")
 _ONE_RANK = lazy(r"ranks:dict_keys\(\[\d+\]\)")
 _THREAD = lazy(r"^\s*(?:Exception in thread|Unhandled exception in thread)")
 _LIBRARY = lazy(r"site-packages|dist-packages|/lib/python\d|<frozen|<string>|torch/|/lib64/python\d")
+_LAUNCHER = lazy(
+    r'File "[^"]*/(?:torch/distributed/(?:elastic|launcher|run\.py|launch\.py)|deepspeed/launcher/|accelerate/commands/)'
+)
 WRAPPERS = frozenset(
     {"ChildFailedError", "CalledProcessError", "ProcessRaisedException", "ProcessExitedException", "SignalException",
      "RayTaskError", "RayActorError", "ActorDiedError", "WorkerCrashedError", "FailedJobError", "UncompletedJobError", "SystemExit",
      "ExceptionGroup", "BaseExceptionGroup", "CheckpointException", "TrainingFailedError"}
 )  # fmt: skip
 _LONGEST = 300
+_AT_THE_END = 4096
+"""Bytes that other writers may add to a log after the line at which it was cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,8 @@ class Traceback:
     in_thread: bool
     process: int | None = None
     """torch.multiprocessing.spawn's index of the process that it speaks of: a local rank."""
+    cut: Line | None = None
+    """The last line of one inside of which the log ends."""
     collected: int | None = None
     """torch.distributed.checkpoint prints what it collected from this rank, on any other one; -1: from others besides."""
 
@@ -62,6 +69,11 @@ class Traceback:
     def wrapper(self) -> bool:
         """A launcher's or executor's error around a child's: never the cause."""
         return self.name in WRAPPERS
+
+    @property
+    def of_launcher(self) -> bool:
+        """Whether it is a launcher that raises: what became of its children, not why."""
+        return any(_LAUNCHER.search(frame) for frame in self.frames)
 
 
 def assemble(lines: Lines, header: Line) -> Traceback:
@@ -79,12 +91,15 @@ def assemble(lines: Lines, header: Line) -> Traceback:
     own: list[str] = []
     code_follows = False
     exception: Line | None = None
+    last: Line | None = header
+    cut: Line | None = None
     skipped = 0
     for line in lines.after(header, _LONGEST):
         text = _DECORATION.sub("", line.text) if decorated else line.text
         if not text.strip() or _MARKS.match(text):
             continue
         if frame := _FRAME.match(text):
+            last = line
             frames.append(text.rstrip())
             code_follows = True
             if not _LIBRARY.search(frame["file"]):
@@ -93,6 +108,7 @@ def assemble(lines: Lines, header: Line) -> Traceback:
         depth = len(text) - len(text.lstrip())
         # a frame's source line, or `[Previous line repeated 900 more times]`
         if code_follows and (indent is None or decorated or depth > indent):
+            last = line
             frames.append(text.rstrip())
             code_follows = False
             continue
@@ -102,9 +118,13 @@ def assemble(lines: Lines, header: Line) -> Traceback:
         if found and (indent is None or decorated or depth <= indent):
             exception = line
             break
+        last = None
         skipped += 1
         if skipped > 40:
             break
+    else:
+        near = last is not None and lines.sources[last.source].length - last.end < _AT_THE_END
+        cut = last if near and frames else None
     name = (exception_of(exception.text, strict=False) or ("", ""))[0] if exception else ""
     return Traceback(
         header,
@@ -116,6 +136,7 @@ def assemble(lines: Lines, header: Line) -> Traceback:
         harmless,
         in_thread,
         int(spawned[1]) if spawned else None,
+        cut,
         None if from_rank is None else int(from_rank[1]) if alone else -1,
     )
 

@@ -1,7 +1,8 @@
-"""Reads who says that a process ended: srun, torchelastic, DeepSpeed, mp.spawn, Lightning, mpirun, Horovod, time and bash.
+"""Reads who says that a process ended: srun, torchelastic, DeepSpeed, mp.spawn, Lightning, Composer, mpirun, Horovod, time and bash.
 
 Formats: Slurm 20 to 25 (srun launch messages), PyTorch >= 1.9 (torch.distributed.elastic.multiprocessing), DeepSpeed launch.py,
-torch.multiprocessing.spawn, Lightning >= 2.2's subprocess launcher, Open MPI's mpirun, horovodrun, GNU time and bash.
+torch.multiprocessing.spawn, Lightning >= 2.2's subprocess launcher, Composer's (composer/cli/launcher.py), Open MPI's mpirun, horovodrun,
+kubectl exec, GNU time and bash.
 """
 
 from __future__ import annotations
@@ -36,11 +37,16 @@ class Report:
 
 
 SRUN = (b"srun: error: ",)
-TABLE = (b"exitcode  : ",)
+TABLE = (b"exitcode  : ", b"Root Cause (first observed failure)")
 AGENT = (b"failed (exitcode: ",)
 DEEPSPEED = (b"exits with return code = ",)
 SPAWN = (b"ProcessExitedException", b"-- Process ", b"terminated with signal ", b"terminated with exit code ")
-PARENT = (b"returned non-zero exit status ", b"' died with <Signals.", b"failed with exit code ")
+PARENT = (
+    b"returned non-zero exit status ",
+    b"' died with <Signals.",
+    b"failed with exit code ",
+    b"command terminated with exit code ",
+)
 MPIRUN = (
     b"exited on signal ",
     b"exited with non-zero",
@@ -49,6 +55,7 @@ MPIRUN = (
     b"Process name: ",
 )
 HYDRA = (b"RUNNING AT ",)
+COMPOSER = (b" crashed with exit code ",)
 HOROVOD = (b" exit with status code ",)
 LIGHTNING = (b"Child process with PID ",)
 TIME = (b"Command exited with non-zero status ", b"Command terminated by signal ")
@@ -61,7 +68,7 @@ _AGENT = lazy(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+) 
 _DEEPSPEED = lazy(r"exits with return code = (?P<code>-?\d+)")
 _SPAWN = lazy(r"process (?P<rank>\d+) terminated with (?:signal (?P<signal>SIG\w+)|exit code (?P<code>-?\d+))")
 _PARENT = lazy(
-    r"returned non-zero exit status (?P<code>\d+)|died with <Signals\.(?P<signal>SIG\w+): \d+>|(?:command|[Jj]ob|[Pp]rocess)[^.]{0,40} failed with exit code (?P<code>\d+)"
+    r"returned non-zero exit status (?P<code>\d+)|died with <Signals\.(?P<signal>SIG\w+): \d+>|(?:command|[Jj]ob|[Pp]rocess)[^.]{0,40} failed with exit code (?P<code>\d+)|^command terminated with exit code (?P<code>\d+)"
 )
 _MPIRUN = lazy(
     r"process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<node>\S+) exited on signal (?P<signal>\d+)"
@@ -72,6 +79,7 @@ _HYDRA_END = lazy(
     r"^=?\s*(?:KILLED BY SIGNAL: (?P<signal>\d+)|.*EXIT STRING: .*\(signal (?P<signal>\d+)\)|EXIT (?:STATUS|CODE): (?P<code>\d+))"
 )
 _MPI_CODE = lazy(r"Exit code:\s+(\d+)")
+_COMPOSER = lazy(r"\bRank (?P<rank>\d+) crashed with exit code (?P<code>-?\d+)\.")
 _HOROVOD = lazy(r"^Process (?P<rank>\d+) exit with status code (?P<code>\d+)\.")
 _LIGHTNING = lazy(
     r"(?:\[rank: (?P<local>\d+)\] )?Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)\. Forcefully"
@@ -81,6 +89,7 @@ _BASH = lazy(
     r"(?:^|[\s/])[^\s:]*: line \d+: +(?P<pid>\d+) (?P<words>Segmentation fault|Killed|Aborted|Bus error|Terminated|Illegal instruction)(?: +\(core dumped\))? "
     r"|^(?P<words>Segmentation fault|Aborted|Bus error|Illegal instruction) +\(core dumped\)\s*$"
 )
+_ROOT = "Root Cause (first observed failure)"
 _TABLE_FIELD = lazy(r"^\s*(?P<name>time|host|rank|exitcode|error_file|traceback)\s+: (?P<value>.*)$")
 _TABLE_RANK = lazy(r"(\d+) \(local_rank: (\d+)\)")
 _TABLE_CODE = lazy(r"(-?\d+) \(pid: (\d+)\)")
@@ -103,13 +112,16 @@ def read_agent(lines: Lines, line: Line) -> Iterator[Report]:
 
 
 def read_table(lines: Lines, line: Line) -> Iterator[Report]:
-    """One entry of torchelastic's failure table, from its `exitcode` line."""
+    """One entry of torchelastic's failure table, from its `exitcode` line; the root's own even where the log ends before that."""
+    if _ROOT in line.text:
+        yield from _cut_root(lines, line)
+        return
     fields: dict[str, str] = {}
     first = False
     for above in lines.before(line, 6):
         if found := _TABLE_FIELD.match(above.text):
             fields.setdefault(found["name"], found["value"].strip())
-        elif "Root Cause (first observed failure)" in above.text:
+        elif _ROOT in above.text:
             first = True
             break
         elif not above.text.strip().startswith("["):
@@ -131,6 +143,19 @@ def read_table(lines: Lines, line: Line) -> Iterator[Report]:
         line, "torchelastic table", from_code(int(code[1])),
         rank=int(rank[1]) if rank else None, local_rank=int(rank[2]) if rank else None,
         node=fields.get("host") or None, pid=int(code[2]), time=stamp[0] if stamp else None, first=first, traceback=tuple(below),
+    )  # fmt: skip
+
+
+def _cut_root(lines: Lines, line: Line) -> Iterator[Report]:
+    below = [found for after in lines.after(line, 8) if (found := _TABLE_FIELD.match(after.text))]
+    fields = {found["name"]: found["value"].strip() for found in below}
+    rank = _TABLE_RANK.search(fields.get("rank", ""))
+    if rank is None or "exitcode" in fields:
+        return
+    stamp = parse_time(fields.get("time", ""))
+    yield Report(
+        line, "torchelastic table", Death(None, None, "unknown"), rank=int(rank[1]), local_rank=int(rank[2]),
+        node=fields.get("host") or None, time=stamp[0] if stamp else None, first=True,
     )  # fmt: skip
 
 
@@ -192,6 +217,11 @@ def read_horovod(lines: Lines, line: Line) -> Iterator[Report]:
         yield Report(line, "horovodrun", from_code(int(found["code"])), rank=int(found["rank"]))
 
 
+def read_composer(lines: Lines, line: Line) -> Iterator[Report]:
+    if found := _COMPOSER.search(line.text):
+        yield Report(line, "composer launcher", from_code(int(found["code"])), rank=int(found["rank"]))
+
+
 def read_lightning(lines: Lines, line: Line) -> Iterator[Report]:
     """Its launcher starts the node's other processes and numbers them by their local rank."""
     if found := _LIGHTNING.search(line.text):
@@ -223,6 +253,6 @@ def from_words_of_signal(name: str) -> Death:
 READERS = {
     "srun": (SRUN, read_srun), "table": (TABLE, read_table), "agent": (AGENT, read_agent), "deepspeed": (DEEPSPEED, read_deepspeed),
     "spawn": (SPAWN, read_spawn), "parent": (PARENT, read_parent), "mpirun": (MPIRUN, read_mpirun), "bash": (BASH, read_bash),
-    "hydra": (HYDRA, read_hydra), "horovod": (HOROVOD, read_horovod), "lightning": (LIGHTNING, read_lightning), "time": (TIME, read_time),
+    "hydra": (HYDRA, read_hydra), "horovod": (HOROVOD, read_horovod), "composer": (COMPOSER, read_composer), "lightning": (LIGHTNING, read_lightning), "time": (TIME, read_time),
 }  # fmt: skip
 """Name -> (the literals that admit a line, the reader of that line)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from slurmdoctor.exits import Death
+from slurmdoctor.exits import Death, from_handler
 from slurmdoctor.inference.finding import SCHEDULER, Finding, Incident
 from slurmdoctor.inference.incidents import ranks_of
 from slurmdoctor.maps import RankMaps
@@ -49,6 +49,10 @@ def _find_exit(finding: Finding, timeline: Timeline, maps: RankMaps) -> None:
         signals = [r for r in timeline.reports if r.death.exit_class not in ("terminated", "killed")]
         if signals:
             finding.death, finding.death_how = signals[0].death, signals[0].witness
+    if finding.death is None and root is not None:
+        told = (from_handler(event.hit.text) for event in root.events)
+        finding.death = next((death for death in told if death is not None), None)
+        finding.death_how = "the process's own crash handler" if finding.death else None
 
 
 def _note_conflicts(finding: Finding, death: Death, own: list[Report]) -> None:

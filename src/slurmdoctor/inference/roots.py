@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from slurmdoctor.inference.endings import ended_first
 from slurmdoctor.inference.finding import GENERIC, SCHEDULER, STRIKES, Finding, Incident
 from slurmdoctor.model import Cause
 from slurmdoctor.timeline import TICK, Timeline
 
 _OF_THE_SYSTEM = SCHEDULER | STRIKES | {"hang"}
 """Causes that a rank may meet while it waits for another one."""
+
+_JUST_ABOVE = 2048
+"""Bytes."""
 
 
 def choose_root(
@@ -93,9 +97,13 @@ def hear_last_words(finding: Finding, timeline: Timeline) -> None:
     """An ending that tells nothing: what else the same rank said, though harmless elsewhere, is the best that there is."""
     silent = finding.root
     rank = silent.main.origin.rank if silent else None
-    hints = [e for e in timeline.events if e.role == "hint" and not e.survived and e.origin.rank in (rank, None)]
+    hints = [e for e in timeline.events if e.role == "hint" and e.origin.rank in (rank, None)]
+    # a last try that nobody went on after was not survived
+    hints = [
+        e for e in hints if not e.survived or (silent is not None and 0 <= silent.main.order - e.order < _JUST_ABOVE)
+    ]
     if hints:
-        last = max(hints, key=lambda e: e.order)
+        last = max(hints, key=lambda e: (e.cause not in GENERIC, e.order))
         origin = replace(last.origin, rank=rank if last.origin.rank is None else last.origin.rank)
         event = replace(last, origin=origin)
         finding.root = Incident(event, (event,), silent.report if silent else None)
@@ -130,10 +138,12 @@ def _unexplained(
     return _printed_before(ordered, timeline)
 
 
-def _rank_of_choice(incident: Incident, timeline: Timeline) -> tuple[float, int]:
+def _rank_of_choice(incident: Incident, timeline: Timeline) -> tuple[float, bool, int]:
     time, order = timeline.key(incident.main)
     generic = incident.cause in GENERIC
-    return (time + (TICK if generic else 0.0) if timeline.order == "timestamps" else 0.0, order)
+    told = incident.report if incident.cause == "exit-code" else None
+    later = told is not None and not (told.first and ended_first(told, timeline))
+    return (time + (TICK if generic else 0.0) if timeline.order == "timestamps" else 0.0, later, order)
 
 
 def _printed_before(ordered: list[Incident], timeline: Timeline) -> list[Incident]:

@@ -11,7 +11,12 @@ Span = tuple[int, int, int, int]
 """Two slices of the head that together are the label; the second is empty for most."""
 
 _RANK_TAG = rb"[^\n]{0,48}?\[(?:rank|RANK|Rank|default|trainer|worker)[ =:]{0,2}\d+(?:\|\d+)?\]"
-_ALWAYS = (_RANK_TAG, rb"\[\d+,\d+\]<", rb"\([\w.:-]{1,40}[ ,][^)\n]{3,80}\)", rb"[\w.-]{2,40}:\d+:\d+ \[")
+_ALWAYS = (
+    _RANK_TAG,
+    rb"\[(?:[\w.@-]{1,80},)?\d+\]<",
+    rb"\([\w.:-]{1,40}[ ,][^)\n]{3,80}\)",
+    rb"[\w.-]{2,40}:\d+:\d+ \[",
+)
 _IF_LOCKED = {
     "srun-label": rb"[ ]{0,4}\d{1,5}: ",
     "bracket-rank": rb"\[\d{1,5}\][: ]",

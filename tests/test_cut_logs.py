@@ -1,0 +1,106 @@
+"""What a log shows counts, though its end is missing: a cut table, a cut traceback, a restart that got no further."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import slurmdoctor
+
+ENTRY = """\
+[{number}]:
+  time      : 2026-11-21_09:{time}
+  host      : node1
+  rank      : {rank} (local_rank: {rank})
+  exitcode  : {code}
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+"""
+RULE = "-" * 60 + "\n"
+ROOT = "Root Cause (first observed failure):\n"
+RAISED = (
+    "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n" + "=" * 60 + "\ntrain.py FAILED\n" + RULE
+)
+
+
+def diagnosed(log: str) -> dict[str, Any]:
+    return slurmdoctor.diagnose(log).to_dict()
+
+
+def test_the_root_of_a_table_counts_though_its_exit_code_is_cut_off() -> None:
+    table = RAISED + "Failures:\n" + ENTRY.format(number=1, time="02:58", rank=3, code="1 (pid: 303)")
+    root = ENTRY.format(number=0, time="02:58", rank=1, code="").split("  exitcode")[0]
+    found = diagnosed(table + RULE + ROOT + root)
+    assert (found["cause"]["id"], found["first_failure"]["rank"], found["first_failure"]["node"]) == (
+        "exit-code",
+        1,
+        "node1",
+    )
+    assert found["exit"]["code"] is None
+
+
+def test_of_two_tables_the_earlier_failure_was_first() -> None:
+    late = ROOT + ENTRY.format(number=0, time="21:34", rank=0, code="1 (pid: 300)")
+    early = ROOT + ENTRY.format(number=0, time="20:43", rank=4, code="1 (pid: 304)")
+    for log in (RAISED + late + RAISED + early, RAISED + early + RAISED + late):
+        assert diagnosed(log)["first_failure"]["rank"] == 4
+
+
+RESTART = """\
+ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) local_rank: 1 (pid: 11277) of binary: /usr/bin/python
+INFO:torch.distributed.elastic.agent.server.api:[default] Worker group FAILED. 3/3 attempts left; will restart worker group
+INFO:torch.distributed.elastic.agent.server.api:[default] Rendezvous complete for workers. Result:
+  restart_count=1
+  group_world_size=1
+  global_ranks=[0, 1]
+
+INFO:torch.distributed.elastic.agent.server.api:[default] Starting worker group
+"""
+
+
+def test_a_restart_that_shows_no_step_does_not_undo_the_failure() -> None:
+    found = diagnosed(RESTART)
+    assert (found["verdict"], found["cause"]["id"], found["exit"]["code"]) == ("failed", "killed", -9)
+
+
+def test_a_restart_that_goes_on_does() -> None:
+    steps = "".join(f"iteration {step}/ 100 | lm loss: 2.{step}\n" for step in range(10, 40))
+    assert diagnosed(RESTART + steps)["verdict"] == "no-failure"
+
+
+CUT = """\
+Traceback (most recent call last):
+  File "/code/train.py", line 60, in main
+    tokenizer = load(name)
+  File "/usr/lib/python3.11/site-packages/transformers/utils/hub.py", line 278, in cached_file
+    file = cached_files(path_or_repo_id=name)
+"""
+RETRIED = (
+    "'[Errno 101] Network is unreachable' thrown while requesting HEAD https://huggingface.co/org/model/resolve/main/vocab.json\n"
+    "Retrying in 1s [Retry 1/5].\n"
+)
+
+
+def test_a_log_that_ends_inside_a_traceback_failed() -> None:
+    found = diagnosed("loading the tokenizer\n" + CUT)
+    assert (found["verdict"], found["cause"]["id"], found["cause"]["confidence"]) == ("failed", "python-error", "low")
+
+
+def test_what_stands_right_above_a_cut_traceback_names_its_cause() -> None:
+    found = diagnosed(RETRIED + CUT)
+    assert (found["cause"]["id"], found["cause"]["confidence"]) == ("offline", "low")
+    assert diagnosed(RETRIED + "tokenizer loaded\n" * 200 + CUT)["cause"]["id"] == "python-error"
+
+
+def test_a_cut_traceback_that_somebody_went_on_after_is_none_of_these() -> None:
+    steps = "".join(f"iteration {step}/ 100 | lm loss: 2.{step}\n" for step in range(10, 200))
+    assert diagnosed(CUT + steps)["verdict"] == "no-failure"
+
+
+def test_a_launchers_cut_traceback_tells_no_cause() -> None:
+    agent = (
+        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 3 (pid: 519) of binary: /usr/bin/python\n"
+        "Traceback (most recent call last):\n"
+        '  File "/usr/lib/python3.11/site-packages/torch/distributed/elastic/agent/server/api.py", line 920, in _exit_barrier\n'
+        "    store_util.barrier(\n"
+    )
+    assert diagnosed(agent)["cause"]["id"] == "exit-code"
