@@ -104,3 +104,53 @@ def test_a_launchers_cut_traceback_tells_no_cause() -> None:
         "    store_util.barrier(\n"
     )
     assert diagnosed(agent)["cause"]["id"] == "exit-code"
+
+
+OLD_RESTART = """\
+[ERROR] 2026-05-21 23:18:16,219 local_elastic_agent: [default] Worker group failed
+Traceback (most recent call last):
+  File "/opt/conda/lib/python3.7/site-packages/torchelastic/agent/server/local_elastic_agent.py", line 190, in _monitor_workers
+    if self._process_context.join(timeout=-1):
+Exception:
+
+[INFO] 2026-05-21 23:18:16,220 api: [default] Worker group FAILED. 3/3 attempts left; will restart worker group
+[INFO] 2026-05-21 23:18:46,502 api: [default] Starting worker group
+"""
+
+
+def test_a_restart_that_trains_on_from_its_checkpoint_is_healthy() -> None:
+    steps = "".join(
+        f"Epoch: [2][{step:>4}/1563]\tTime  0.473 ( 0.692)\tData  0.099 ( 0.110)\tLoss 4.1394e+00\n"
+        for step in (0, 10, 20, 30)
+    )
+    assert diagnosed(OLD_RESTART + steps)["verdict"] == "no-failure"
+
+
+WATCHDOG = (
+    "  what():  [PG ID 1 PG GUID 1 Rank 0] Process group watchdog thread terminated with exception: [Rank 0] Watchdog caught "
+    "collective operation timeout: WorkNCCL(SeqNum=1, OpType=BROADCAST, NumelIn=9, NumelOut=9, Timeout(ms)=600000) ran for "
+    "600081 milliseconds before timing out.\n"
+)
+BROKEN = "run.sh: line 45: --disable_tqdm: command not found\n"
+
+
+def test_what_the_shell_says_afterwards_explains_nothing_before_it() -> None:
+    assert diagnosed("terminate called after throwing an instance of 'c10::DistBackendError'\n" + WATCHDOG + BROKEN)[
+        "cause"
+    ]["id"] == ("collective-timeout")
+    assert diagnosed("training\n" + BROKEN)["cause"]["id"] == "command-not-found"
+
+
+def test_a_line_that_prterun_breaks_is_read_whole() -> None:
+    found = diagnosed(
+        "prterun noticed that process rank 2 with PID 1617008 on node cpu155 exited on\nsignal 4 (Illegal instruction).\n"
+    )
+    assert (found["cause"]["id"], found["exit"]["signal"]) == ("segfault", "SIGILL")
+    assert (found["first_failure"]["rank"], found["first_failure"]["node"]) == (2, "cpu155")
+
+
+def test_a_rank_that_a_signal_ended_comes_before_those_that_waited_for_it() -> None:
+    waited = "[rank0]: RuntimeError: [Rank 0]: Ranks 6 failed to pass monitoredBarrier in 180000 ms\n"
+    agent = "E1112 08:46:19.073000 1397 torch/distributed/elastic/multiprocessing/api.py:833] failed (exitcode: -8) local_rank: 6 (pid: 3694) of binary: /usr/bin/python\n"
+    found = diagnosed("[rank0]: Traceback (most recent call last):\n" + waited + agent)
+    assert (found["cause"]["id"], found["exit"]["signal"], found["first_failure"]["rank"]) == ("segfault", "SIGFPE", 6)

@@ -18,7 +18,7 @@ Span = tuple[int, int]
 _MOST_EARLIER = 8
 _NO_MORE = 200
 """Bytes after a cut in which no attempt can have said anything."""
-_NOT_YET = 4096
+_NOT_YET = 1024
 """Bytes that a new attempt may take to begin: with no step and no success in them, it has shown nothing."""
 
 

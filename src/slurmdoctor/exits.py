@@ -26,6 +26,8 @@ _CAUSE_OF_CLASS: dict[ExitClass, str] = {
     "oom-killed": "host-oom", "killed": "killed", "terminated": "sigterm", "segfault": "segfault", "abort": "abort", "bus-error": "bus-error",
     "interrupted": "cancelled", "not-executable": "command-not-found", "not-found": "command-not-found", "time-limit": "time-limit",
 }  # fmt: skip
+_CRASHES = frozenset({"SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS"})
+"""Signals that native code earns itself, as it does SIGSEGV."""
 _OUT_OF_MEMORY = 253
 """srun's and sacct's exit code for a step that ran out of memory (sacct: 0:125)."""
 
@@ -37,7 +39,7 @@ _WORDS: tuple[tuple[str, str | None], ...] = (
 )  # fmt: skip
 
 _HANDLER = lazy(
-    r"Caught signal (?P<number>\d+) \(|Signal: [A-Z][\w ]+ \((?P<number>\d+)\)|^\*\*\* (?P<name>SIG[A-Z]+) (?:\(@0x[0-9a-f]+\) )?received "
+    r"Caught signal (?P<number>\d+) \(|Caught error: [A-Z][\w ]+ \(signal (?P<number>\d+)\)|Signal: [A-Z][\w ]+ \((?P<number>\d+)\)|^\*\*\* (?P<name>SIG[A-Z]+) (?:\(@0x[0-9a-f]+\) )?received "
     r"|^Fatal Python error: (?P<words>Segmentation fault|Bus error|Aborted|Floating point exception|Illegal instruction)"
 )
 
@@ -71,6 +73,8 @@ class Death:
     @property
     def cause(self) -> str:
         """The cause that the ending alone establishes; `exit-code` where it tells nothing."""
+        if self.signal in _CRASHES:
+            return "segfault"
         return _CAUSE_OF_CLASS.get(self.exit_class, "exit-code")
 
     @property

@@ -49,6 +49,7 @@ PARENT = (
 )
 MPIRUN = (
     b"exited on signal ",
+    b" noticed that process rank ",
     b"exited with non-zero",
     b"exited with exit code",
     b"BAD TERMINATION",
@@ -181,7 +182,10 @@ def read_parent(lines: Lines, line: Line) -> Iterator[Report]:
 
 
 def read_mpirun(lines: Lines, line: Line) -> Iterator[Report]:
-    found = _MPIRUN.search(line.text)
+    text = line.text
+    if " noticed that process rank " in text and " signal " not in text:  # PRRTE breaks the line
+        text = " ".join((text, *(after.text for after in lines.after(line, 1))))
+    found = _MPIRUN.search(text)
     if found and found["signal"]:
         yield Report(
             line,

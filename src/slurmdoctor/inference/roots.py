@@ -13,6 +13,8 @@ from slurmdoctor.timeline import TICK, Timeline
 _OF_THE_SYSTEM = SCHEDULER | STRIKES | {"hang"}
 """Causes that a rank may meet while it waits for another one."""
 
+_SAID_AFTERWARDS = frozenset({"command-not-found/broken-continuation"})
+"""Rules of what a shell says when the command before has ended: it explains nothing that was printed until then."""
 _JUST_ABOVE = 2048
 """Bytes."""
 
@@ -166,6 +168,8 @@ def _explains(one: Incident, other: Incident, timeline: Timeline, causes: Mappin
         return False
     if other.cause not in known.explains and other.cause not in SCHEDULER:
         return False
+    if one.main.rule in _SAID_AFTERWARDS and _printed_above(other, one):
+        return False
     earlier = clearly_earlier(other, one, timeline)
     if (
         one.main.role in ("root", "confirmation")
@@ -194,8 +198,12 @@ def _explains_first(one: Incident, other: Incident, timeline: Timeline, causes: 
 def clearly_earlier(one: Incident, other: Incident, timeline: Timeline) -> bool:
     """Whether stamps (or, for roots without stamps, the file) show that `one` came before `other`."""
     a, b = one.main, other.main
-    printed = a.hit.source == b.hit.source and a.order < b.order
+    printed = _printed_above(one, other)
     if timeline.order == "timestamps":
         # a lower bound alone does not show that it was early
         return timeline.key(a)[0] < timeline.key(b)[0] - TICK and (printed or not a.bound)
     return a.role == "root" and b.role == "root" and printed
+
+
+def _printed_above(one: Incident, other: Incident) -> bool:
+    return one.main.hit.source == other.main.hit.source and one.main.order < other.main.order
