@@ -154,3 +154,37 @@ def test_a_rank_that_a_signal_ended_comes_before_those_that_waited_for_it() -> N
     agent = "E1112 08:46:19.073000 1397 torch/distributed/elastic/multiprocessing/api.py:833] failed (exitcode: -8) local_rank: 6 (pid: 3694) of binary: /usr/bin/python\n"
     found = diagnosed("[rank0]: Traceback (most recent call last):\n" + waited + agent)
     assert (found["cause"]["id"], found["exit"]["signal"], found["first_failure"]["rank"]) == ("segfault", "SIGFPE", 6)
+
+
+REFUSED = """\
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "/code/train.py", line 34, in main
+[rank1]:     dist.barrier()
+[rank1]: torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:77, remote process exited or there was a network error, NCCL version 2.21.5
+[rank1]: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.
+[rank1]: Last error:
+[rank1]: socketPollConnect: connect returned Connection refused, exceeded error retry count (35)
+srun: error: node2: task 1: Exited with exit code 1
+srun: Terminating StepId=4711.0
+slurmstepd: error: *** STEP 4711.0 ON node1 CANCELLED AT 2026-10-20T20:38:36 ***
+srun: error: node1: task 0: Terminated
+"""
+
+
+def test_a_step_that_is_cancelled_after_a_task_failed_was_not_cancelled_by_a_person() -> None:
+    assert diagnosed(REFUSED)["cause"]["id"] == "nccl-transport"
+
+
+ABORTED = """\
+srun: error: node1: task 0: Exited with exit code 1
+/app/run.sh: line 197: 2985003 Aborted                 (core dumped) "${COMMAND[@]}"
+srun: error: node2: task 1: Exited with exit code 134
+node2:2985003:2985024 [0] misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by remote peer node1<45074>
+[rank1]:[E ProcessGroupNCCL.cpp:583] [Rank 1] To avoid data inconsistency, we are taking the entire process down.
+[rank1]:[E ProcessGroupNCCL.cpp:1414] [PG 0 Rank 1] Process group watchdog thread terminated with exception: NCCL error: remote process exited or there was a network error, NCCL version 2.20.5
+"""
+
+
+def test_who_aborted_for_a_lost_peer_was_not_first() -> None:
+    found = diagnosed(ABORTED)
+    assert (found["cause"]["id"], found["first_failure"]["rank"], found["exit"]["code"]) == ("exit-code", 0, 1)

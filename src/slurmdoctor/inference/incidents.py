@@ -94,6 +94,8 @@ def _main(part: Sequence[Event]) -> Event:
 def silent_deaths(timeline: Timeline, incidents: Sequence[Incident], maps: RankMaps, lines: Lines) -> list[Incident]:
     """Ranks of which only srun, torchelastic or the shell says how they ended."""
     spoke = {rank for i in incidents for e in i.events for rank in e.ranks}
+    # who lost a peer or timed out aborts: that somebody did is no news
+    waited = any(i.main.role in ("cascade", "either") and i.cause not in GENERIC for i in incidents)
     unlabelled = any(i.main.origin.rank is None and i.main.role in ("root", "either") for i in incidents)
     late = _stopped_late(timeline.reports)
     found: list[Incident] = []
@@ -106,6 +108,8 @@ def silent_deaths(timeline: Timeline, incidents: Sequence[Incident], maps: RankM
         if cause in ("exit-code", "command-not-found", "abort") and (
             (not silent and ranks) or (unlabelled and incidents)
         ):
+            continue
+        if cause == "abort" and not ranks and waited:
             continue
         rank = silent[0] if len(silent) == 1 else ranks[0] if len(ranks) == 1 else None
         order = lines.order(report.line.source, report.line.offset)

@@ -9,6 +9,7 @@ from slurmdoctor.inference.endings import ended_first
 from slurmdoctor.inference.finding import GENERIC, SCHEDULER, STRIKES, Finding, Incident
 from slurmdoctor.model import Cause
 from slurmdoctor.timeline import TICK, Timeline
+from slurmdoctor.witnesses import Report
 
 _OF_THE_SYSTEM = SCHEDULER | STRIKES | {"hang"}
 """Causes that a rank may meet while it waits for another one."""
@@ -37,7 +38,7 @@ def choose_root(
         [i for i in incidents if i.cause == "exit-code"],
     ]
     # srun ends a step when one of its tasks has failed
-    tiers[2] = [i for i in tiers[2] if i.main.rule != "cancelled/step" or not _told_before(tiers[3], i)]
+    tiers[2] = [i for i in tiers[2] if i.main.rule != "cancelled/step" or not _told_before(timeline.reports, i)]
     if timeline.order != "timestamps":
         # in two files without a clock, what a rank says tells more than that
         ends = [i for i in tiers[2] if i.main.rule == "cancelled/step"]
@@ -69,9 +70,12 @@ def choose_root(
         )
 
 
-def _told_before(endings: Sequence[Incident], other: Incident) -> bool:
-    place = other.main.hit.source
-    return any(i.main.hit.source == place and i.main.order < other.main.order for i in endings)
+def _told_before(reports: Sequence[Report], other: Incident) -> bool:
+    """Whether a process had ended by a code of its own when the step was cancelled."""
+    hit = other.main.hit
+    return any(
+        r.death.cause == "exit-code" and r.line.source == hit.source and r.line.offset < hit.offset for r in reports
+    )
 
 
 def _after_their_own_wait(incidents: Sequence[Incident], timeline: Timeline) -> set[int]:
