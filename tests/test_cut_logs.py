@@ -143,10 +143,10 @@ def test_what_the_shell_says_afterwards_explains_nothing_before_it() -> None:
 
 def test_a_line_that_prterun_breaks_is_read_whole() -> None:
     found = diagnosed(
-        "prterun noticed that process rank 2 with PID 1617008 on node cpu155 exited on\nsignal 4 (Illegal instruction).\n"
+        "prterun noticed that process rank 2 with PID 4711 on node node155 exited on\nsignal 4 (Illegal instruction).\n"
     )
     assert (found["cause"]["id"], found["exit"]["signal"]) == ("segfault", "SIGILL")
-    assert (found["first_failure"]["rank"], found["first_failure"]["node"]) == (2, "cpu155")
+    assert (found["first_failure"]["rank"], found["first_failure"]["node"]) == (2, "node155")
 
 
 def test_a_rank_that_a_signal_ended_comes_before_those_that_waited_for_it() -> None:
