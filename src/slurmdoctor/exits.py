@@ -104,6 +104,11 @@ def from_code(code: int) -> Death:
     return Death(code, None, _CLASS_OF_CODE.get(code, "other"))
 
 
+def _by_signal(name: str | None) -> Death:
+    """Where the signal alone is told, and no code."""
+    return Death(None, name, _CLASS_OF_SIGNAL.get(name or "", "other"))
+
+
 def from_words(words: str) -> Death | None:
     """srun's or bash's words: `Exited with exit code 1`, `Segmentation fault (core dumped)`, `Out Of Memory`."""
     if found := re.search(r"[Ee]xit(?:ed with exit)? code (-?\d+)", words):
@@ -112,7 +117,7 @@ def from_words(words: str) -> Death | None:
         if word in words:
             if name is None:
                 return Death(None, "SIGKILL", "oom-killed")
-            return Death(None, name, _CLASS_OF_SIGNAL.get(name, "other"))
+            return _by_signal(name)
     return None
 
 
@@ -123,8 +128,7 @@ def from_handler(text: str) -> Death | None:
         return None
     if found["words"]:
         return from_words(found["words"])
-    name = found["name"] or signal_name(int(found["number"]))
-    return Death(None, name, _CLASS_OF_SIGNAL.get(name or "", "other"))
+    return _by_signal(found["name"] or signal_name(int(found["number"])))
 
 
 def from_sacct(pair: str) -> Death | None:
@@ -136,8 +140,7 @@ def from_sacct(pair: str) -> Death | None:
     if number == 125:
         return Death(None, "SIGKILL", "oom-killed")
     if number:
-        name = signal_name(number)
-        return Death(None, name, _CLASS_OF_SIGNAL.get(name or "", "other"))
+        return _by_signal(signal_name(number))
     return from_code(code)
 
 

@@ -7,8 +7,8 @@ kubectl exec, GNU time and bash.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import field
+from collections.abc import Iterator, Mapping
+from dataclasses import field, replace
 
 from slurmdoctor.exits import Death, expand, from_code, from_words
 from slurmdoctor.lines import Line, Lines
@@ -136,27 +136,27 @@ def read_table(lines: Lines, line: Line) -> Iterator[Report]:
         else:
             below.append(after.text)
     code = _TABLE_CODE.search(line.text)
-    rank = _TABLE_RANK.search(fields.get("rank", ""))
-    if not code:
-        return
-    stamp = parse_time(fields.get("time", ""))
-    yield Report(
-        line, "torchelastic table", from_code(int(code[1])),
-        rank=int(rank[1]) if rank else None, local_rank=int(rank[2]) if rank else None,
-        node=fields.get("host") or None, pid=int(code[2]), time=stamp[0] if stamp else None, first=first, traceback=tuple(below),
-    )  # fmt: skip
+    if code:
+        entry = _entry(line, fields, from_code(int(code[1])), first)
+        yield replace(entry, pid=int(code[2]), traceback=tuple(below))
 
 
 def _cut_root(lines: Lines, line: Line) -> Iterator[Report]:
     below = [found for after in lines.after(line, 8) if (found := _TABLE_FIELD.match(after.text))]
     fields = {found["name"]: found["value"].strip() for found in below}
-    rank = _TABLE_RANK.search(fields.get("rank", ""))
-    if rank is None or "exitcode" in fields:
+    if "exitcode" in fields:
         return
+    entry = _entry(line, fields, Death(None, None, "unknown"), first=True)
+    if entry.rank is not None:
+        yield entry
+
+
+def _entry(line: Line, fields: Mapping[str, str], death: Death, first: bool) -> Report:
+    rank = _TABLE_RANK.search(fields.get("rank", ""))
     stamp = parse_time(fields.get("time", ""))
-    yield Report(
-        line, "torchelastic table", Death(None, None, "unknown"), rank=int(rank[1]), local_rank=int(rank[2]),
-        node=fields.get("host") or None, time=stamp[0] if stamp else None, first=True,
+    return Report(
+        line, "torchelastic table", death, rank=int(rank[1]) if rank else None, local_rank=int(rank[2]) if rank else None,
+        node=fields.get("host") or None, time=stamp[0] if stamp else None, first=first,
     )  # fmt: skip
 
 
@@ -257,6 +257,7 @@ def from_words_of_signal(name: str) -> Death:
 READERS = {
     "srun": (SRUN, read_srun), "table": (TABLE, read_table), "agent": (AGENT, read_agent), "deepspeed": (DEEPSPEED, read_deepspeed),
     "spawn": (SPAWN, read_spawn), "parent": (PARENT, read_parent), "mpirun": (MPIRUN, read_mpirun), "bash": (BASH, read_bash),
-    "hydra": (HYDRA, read_hydra), "horovod": (HOROVOD, read_horovod), "composer": (COMPOSER, read_composer), "lightning": (LIGHTNING, read_lightning), "time": (TIME, read_time),
+    "hydra": (HYDRA, read_hydra), "horovod": (HOROVOD, read_horovod), "lightning": (LIGHTNING, read_lightning), "time": (TIME, read_time),
+    "composer": (COMPOSER, read_composer),
 }  # fmt: skip
 """Name -> (the literals that admit a line, the reader of that line)."""
