@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 .PHONY: demo test lint types docs bench clean
 
-$(STAMP): pyproject.toml hatch_build.py $(wildcard src/slurmdoctor/scanning/native/*)
+$(STAMP): pyproject.toml hatch_build.py $(wildcard src/slurmdoctor/search/native/*)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
@@ -20,7 +20,7 @@ test: $(STAMP) ## ruff, mypy --strict, pytest
 	$(BIN)/python -m pytest
 
 docs: $(STAMP) ## docs/causes.md and the README's picture, from the rules and a real run
-	$(BIN)/python -m slurmdoctor.knowledge.docs > docs/.causes.md && mv docs/.causes.md docs/causes.md
+	$(BIN)/python -m slurmdoctor.knowledge.workshop.docs > docs/.causes.md && mv docs/.causes.md docs/causes.md
 	$(BIN)/python -m slurmdoctor.report.picture tests/fixtures/demo-cascade docs/demo.svg
 
 bench: $(STAMP) ## speed beside grep, and start-up: minutes at 100 MB; SIZE=1GB RUNS=3 for docs/performance.md

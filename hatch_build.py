@@ -13,8 +13,8 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = "src/slurmdoctor/scanning/native/module.c"
-MODULE = "slurmdoctor.scanning._native"
+SOURCE = "src/slurmdoctor/search/native/module.c"
+MODULE = "slurmdoctor.search._native"
 STABLE = 0x030A0000
 """The oldest Python whose stable interface it uses: one file serves that one and all later ones."""
 
@@ -38,7 +38,7 @@ class Compile(BuildHookInterface):  # type: ignore[type-arg]
         build_data["pure_python"] = False
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["tag"] = f"cp310-abi3-{platform}"
-        target = f"slurmdoctor/scanning/{built.name}"
+        target = f"slurmdoctor/search/{built.name}"
         if version == "editable":
             # an editable install reads the clone itself
             (Path(self.root) / "src" / target).unlink(missing_ok=True)

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from slurmdoctor import events
-from slurmdoctor.knowledge import builtin, patterns, proof
-from slurmdoctor.knowledge.check import check
-from slurmdoctor.knowledge.crosstalk import LAST_RESORT
-from slurmdoctor.knowledge.matching import admits, peeled, takes
+from slurmdoctor.knowledge import builtin
 from slurmdoctor.knowledge.paths import files
-from slurmdoctor.knowledge.problems import shown
 from slurmdoctor.knowledge.read import read
-from slurmdoctor.knowledge.snippet import render
+from slurmdoctor.knowledge.workshop import patterns, proof
+from slurmdoctor.knowledge.workshop.check import check
+from slurmdoctor.knowledge.workshop.crosstalk import LAST_RESORT
+from slurmdoctor.knowledge.workshop.matching import admits, peeled, takes
+from slurmdoctor.knowledge.workshop.problems import shown
+from slurmdoctor.knowledge.workshop.snippet import render
 from slurmdoctor.model import Cause, Rule
+from slurmdoctor.readers import events
 
 # The public contract: causes are added to it; none is renamed or taken away.
 CONTRACT = {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from slurmdoctor import collectives
-from slurmdoctor.collectives import Work, suspect
-from slurmdoctor.scanning.shapes import Shaped, digits_matter
+from slurmdoctor.readers import collectives
+from slurmdoctor.readers.collectives import Work, suspect
+from slurmdoctor.search.shapes import Shaped, digits_matter
 
 
 def waits(rank: int, seq: int = 7, op: str = "ALLREDUCE", size: int = 4, group: str = "0") -> Work:

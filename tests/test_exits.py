@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from slurmdoctor.exits import expand, expand_nodes, from_code, from_handler, from_sacct, from_words, ranges, sentence
+from slurmdoctor.readers.exits import (
+    expand,
+    expand_nodes,
+    from_code,
+    from_handler,
+    from_sacct,
+    from_words,
+    ranges,
+    sentence,
+)
 
 
 @pytest.mark.parametrize(

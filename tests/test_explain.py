@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from slurmdoctor.cli.explain import explain
-from slurmdoctor.explain import find, rows, text
 from slurmdoctor.knowledge import builtin, load
-from slurmdoctor.knowledge.docs import markdown
+from slurmdoctor.knowledge.workshop.docs import markdown
 from slurmdoctor.model import Cause, Fix, Knowledge, Rule, UserError
+from slurmdoctor.report.explain import find, rows, text
 
 ROOT = Path(__file__).parents[1]
 TAPE = Cause(

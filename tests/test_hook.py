@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from slurmdoctor import hook
 from slurmdoctor.cli import cli
+from slurmdoctor.cli import footer as hook
 
 BASH = shutil.which("bash")
 pytestmark = pytest.mark.skipif(BASH is None or shutil.which("timeout") is None, reason="needs bash and coreutils")

@@ -9,7 +9,7 @@ import pytest
 
 from simulate import Job, interleave, speak, written
 from slurmdoctor import Diagnosis, diagnose
-from slurmdoctor.scan import Reader
+from slurmdoctor.search.scan import Reader
 
 GLOO_LOST = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.7.0.3]:4123. This is typically caused by a remote worker crashing."
 

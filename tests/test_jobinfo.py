@@ -374,8 +374,8 @@ def test_a_step_that_was_cancelled() -> None:
     ("ended", "log"), [("0:10", ""), ("138:0", "srun: error: gpu07: tasks 0-15: User defined signal 1\n")]
 )
 def test_the_signal_before_the_limit_that_nobody_handled(ended: str, log: str) -> None:
-    from slurmdoctor.script.parse import parse
     from slurmdoctor.slurm.job import warned
+    from slurmdoctor.slurm.script.parse import parse
 
     script = parse("#!/bin/bash\n#SBATCH --signal=B:USR1@120\nsrun python train.py\n", "job.sbatch")
     steady = STEADY.replace("10:59:30", "10:58:00")
@@ -415,7 +415,7 @@ def test_an_earlier_report_in_the_log_is_no_news() -> None:
 
 
 def test_a_mistake_of_the_script_is_mended_before_the_next_run() -> None:
-    from slurmdoctor.script.parse import parse
+    from slurmdoctor.slurm.script.parse import parse
 
     script = parse("#!/bin/bash\n#SBATCH -N1\nbash -c 'while sleep 9; do date; done' &\nsrun python a.py\nwait\n")
     done = STEADY[: len(STEADY) // 3] + "2026-11-20 10:21:00 Training completed in 21 min\n" + LIMIT

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from slurmdoctor.input.sources import Text
 from slurmdoctor.knowledge import folders, load
-from slurmdoctor.lines import Line, Lines
-from slurmdoctor.origins import Traits, may_be_stamped
-from slurmdoctor.scan import Scan
-from slurmdoctor.sources import Text
+from slurmdoctor.ranks.lines import Line, Lines
+from slurmdoctor.ranks.origins import Traits, may_be_stamped
+from slurmdoctor.search.scan import Scan
 
 FORMATS = load(folders()).formats
 LABELLED = Traits(frozenset({"srun-label"}))

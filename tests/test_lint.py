@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from slurmdoctor import diagnose
 from slurmdoctor.cli import cli
 from slurmdoctor.knowledge import folders, load
-from slurmdoctor.script import checks
-from slurmdoctor.script.lint import lint, wrong
-from slurmdoctor.script.parse import parse
-from slurmdoctor.script.plan import step_outputs
+from slurmdoctor.slurm.script import checks
+from slurmdoctor.slurm.script.lint import lint, wrong
+from slurmdoctor.slurm.script.parse import parse
+from slurmdoctor.slurm.script.plan import step_outputs
 
 HERE = Path(__file__).parent / "scripts"
 RIGHT = sorted((HERE / "right").glob("*.sbatch"))

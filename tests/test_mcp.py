@@ -16,8 +16,9 @@ from mcp import Client, StdioServerParameters
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult
 
-from slurmdoctor import bounded, diagnose
-from slurmdoctor import mcp as server
+from slurmdoctor import diagnose
+from slurmdoctor.cli import sandbox as bounded
+from slurmdoctor.cli import server as server
 from slurmdoctor.model import UserError
 
 OOM = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity\n"
@@ -199,7 +200,7 @@ def test_the_worker_answers_in_one_json_object_whatever_happens() -> None:
     ]
     for question in broken:
         done = subprocess.run(
-            [sys.executable, "-m", "slurmdoctor.bounded"],
+            [sys.executable, "-m", "slurmdoctor.cli.sandbox"],
             input=json.dumps(question).encode(),
             capture_output=True,
             timeout=60,

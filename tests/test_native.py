@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import COMPILES
-from slurmdoctor import sources
-from slurmdoctor.scanning import engine, walk
-from slurmdoctor.scanning.shapes import DIGITS
-from slurmdoctor.scanning.tally import Tally
+from slurmdoctor.input import sources
+from slurmdoctor.search import engine, walk
+from slurmdoctor.search.shapes import DIGITS
+from slurmdoctor.search.tally import Tally
 
 native: Any = walk.native
 compiled = pytest.mark.skipif(native is None, reason="the loop was not compiled here")
@@ -35,8 +35,8 @@ def test_it_is_compiled_where_it_can_be() -> None:
 
 
 def test_a_module_from_another_versions_source_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "slurmdoctor.scanning._native", SimpleNamespace(INTERFACE=0))
-    monkeypatch.setattr("slurmdoctor.scanning._native", SimpleNamespace(INTERFACE=0), raising=False)
+    monkeypatch.setitem(sys.modules, "slurmdoctor.search._native", SimpleNamespace(INTERFACE=0))
+    monkeypatch.setattr("slurmdoctor.search._native", SimpleNamespace(INTERFACE=0), raising=False)
     try:
         assert importlib.reload(walk).native is None
     finally:

@@ -9,7 +9,7 @@ import pytest
 
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import LineFormat
-from slurmdoctor.origins import ASSUMED_YEAR, Traits, _known, format_time, learn, of_path, parse_time, peel
+from slurmdoctor.ranks.origins import ASSUMED_YEAR, Traits, _known, format_time, learn, of_path, parse_time, peel
 
 KNOWLEDGE = load([builtin()])
 FORMATS = KNOWLEDGE.formats

@@ -44,7 +44,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_the_compiled_loop_for_all_pythons_from_3_10_on(wheel: Path) -> None:
     assert "-cp310-abi3-" in wheel.name
     names = zipfile.ZipFile(wheel).namelist()
-    assert sum("scanning/_native." in name and name.endswith((".so", ".pyi")) for name in names) == 2
+    assert sum("search/_native." in name and name.endswith((".so", ".pyi")) for name in names) == 2
     assert not any(name.endswith((".c", ".h")) for name in names)
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import wrap_pastes
 from slurmdoctor import diagnose
-from slurmdoctor.paste import LIMIT, undo
-from slurmdoctor.rewrap import joined
+from slurmdoctor.input.paste import LIMIT, undo
+from slurmdoctor.input.rewrap import joined
 from wrap_pastes import FIXTURES, WAYS, cause, logs, tail
 
 EACH = 10

@@ -19,9 +19,9 @@ from cases import cases, verdict_of
 from report_examples import CUDA_OOM, EXAMPLES, SILENT
 from slurmdoctor import diagnose
 from slurmdoctor.model import Diagnosis, Evidence, FirstFailure, Remedy
-from slurmdoctor.redact import Mode, Redactor, disarm, redact
 from slurmdoctor.report import json as report_json
 from slurmdoctor.report import markdown, slack, text
+from slurmdoctor.report.redact import Mode, Redactor, disarm, redact
 
 LETTERS, ALNUM, HEX = string.ascii_letters, string.ascii_letters + string.digits, "0123456789abcdef"
 UPPER, B64 = string.ascii_uppercase + string.digits, string.ascii_letters + string.digits + "+/"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmdoctor.model import Cause, Fix, Remedy
-from slurmdoctor.remedies import choose, fill, names, verify
+from slurmdoctor.report.remedies import choose, fill, names, verify
 
 
 def cause(*fixes: Fix, verify: tuple[str, ...] = ()) -> Cause:

@@ -10,13 +10,13 @@ import pytest
 import yaml
 
 from slurmdoctor.knowledge import builtin
-from slurmdoctor.knowledge.check import check, check_paths
 from slurmdoctor.knowledge.paths import files
-from slurmdoctor.knowledge.patterns import parse, slowest
-from slurmdoctor.knowledge.problems import Problem, shown
 from slurmdoctor.knowledge.read import read
-from slurmdoctor.knowledge.scaffold import draft
-from slurmdoctor.knowledge.snippet import render
+from slurmdoctor.knowledge.workshop.check import check, check_paths
+from slurmdoctor.knowledge.workshop.patterns import parse, slowest
+from slurmdoctor.knowledge.workshop.problems import Problem, shown
+from slurmdoctor.knowledge.workshop.scaffold import draft
+from slurmdoctor.knowledge.workshop.snippet import render
 
 BAD = Path(__file__).parent / "bad_rules"
 MISTAKES = sorted(BAD.glob("*.yaml"))

@@ -14,17 +14,19 @@ import regex
 import yaml
 from benchmarks.logs import KINDS, STYLES, pieces
 
-from slurmdoctor import events, origins, scan, sources
+from slurmdoctor.input import sources
+from slurmdoctor.input.sources import Source, open_sources
 from slurmdoctor.knowledge import folders, load
-from slurmdoctor.lines import Lines
 from slurmdoctor.model import Knowledge
 from slurmdoctor.pipeline import diagnose, learn
-from slurmdoctor.scan import Scan, Watch
-from slurmdoctor.scanning import many
-from slurmdoctor.scanning.labels import labeller
-from slurmdoctor.scanning.shapes import digits_matter, relaxed
-from slurmdoctor.scanning.tally import Group, Tally, deal
-from slurmdoctor.sources import Source, open_sources
+from slurmdoctor.ranks import origins
+from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.readers import events
+from slurmdoctor.search import many, scan
+from slurmdoctor.search.labels import labeller
+from slurmdoctor.search.scan import Scan, Watch
+from slurmdoctor.search.shapes import digits_matter, relaxed
+from slurmdoctor.search.tally import Group, Tally, deal
 
 FIXTURES = sorted(path for path in (Path(__file__).parent / "fixtures").iterdir() if (path / "truth.yaml").is_file())
 RULES = Path(__file__).parents[1] / "rules"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import slurmdoctor
-from slurmdoctor.scanning.labels import labeller
+from slurmdoctor.search.labels import labeller
 
 JOB = [
     *(f"{rank}: step {step} loss 2.{step} lr 1e-4" for step in range(3) for rank in range(4)),

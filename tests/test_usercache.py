@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmdoctor import patterns, usercache
+from slurmdoctor.search import compiled as patterns
+from slurmdoctor.search import usercache
 
 DEMO = Path(__file__).parent / "fixtures" / "demo-cascade"
 
@@ -106,7 +107,7 @@ HALF = """
 import sys, threading
 {before}
 import slurmdoctor
-from slurmdoctor import patterns
+from slurmdoctor.search import compiled as patterns
 slurmdoctor.diagnose({demo!r})
 print("regex" in sys.modules)
 kept = patterns.compiled(r"rank (?P<rank>\\d+) (?:said|(?i:DID)) (\\p{{Lu}}\\w+)")

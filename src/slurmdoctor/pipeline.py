@@ -8,18 +8,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurmdoctor import events, infer, origins, paste, timeline, told, verdict
-from slurmdoctor.facts import collect
+from slurmdoctor.infer import infer
+from slurmdoctor.infer.facts import collect
+from slurmdoctor.input import paste
+from slurmdoctor.input.sources import Source, Text, open_sources
 from slurmdoctor.knowledge import folders, load
-from slurmdoctor.lines import Lines
 from slurmdoctor.model import Diagnosis, Knowledge
-from slurmdoctor.scan import scan
-from slurmdoctor.scanning.labels import labeller
-from slurmdoctor.sources import Source, Text, open_sources
+from slurmdoctor.ranks import origins
+from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.readers import events
+from slurmdoctor.report import verdict
+from slurmdoctor.search.labels import labeller
+from slurmdoctor.search.scan import scan
+from slurmdoctor.timeline import order as timeline
+from slurmdoctor.timeline import told
 
 if TYPE_CHECKING:
-    from slurmdoctor.script.model import Script
     from slurmdoctor.slurm.record import JobInfo
+    from slurmdoctor.slurm.script.model import Script
 
 Progress = Callable[[int, "int | None"], None]
 """(bytes read since the last call, bytes to read in all where that is known)."""
@@ -48,7 +54,7 @@ def diagnose(
     its batch script. Large logs are read by `jobs` processes at once; `progress` is told the bytes read and their
     number, where that is known. Raises UserError for input that cannot be read and for broken rule files.
     """
-    from slurmdoctor.redact import Redactor
+    from slurmdoctor.report.redact import Redactor
 
     knowledge = load(folders(map(Path, rules)), examples=False)
     sources, pasted = paste.unwrap(_sources(job))
@@ -75,7 +81,7 @@ def examine(
     if record is not None:
         from slurmdoctor.slurm import attest, witness  # only who brings a record or a script waits for them
     if script is not None:
-        from slurmdoctor.script import sharpen
+        from slurmdoctor.slurm.script import sharpen
     traits = learn(sources, knowledge)
     watches, served = events.watches(knowledge)
 

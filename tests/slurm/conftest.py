@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmdoctor import hook
+from slurmdoctor.cli import footer as hook
 
 from . import endings
 from .cluster import PACKAGES, Cluster, missing

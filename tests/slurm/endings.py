@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from slurmdoctor import hook
+from slurmdoctor.cli import footer as hook
 from slurmdoctor.slurm.record import JobInfo
 
 from .cluster import Cluster

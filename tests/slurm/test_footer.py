@@ -46,7 +46,7 @@ def test_the_verdict_is_short(runs: dict[str, Run]) -> None:
 
 
 def test_every_task_of_an_array_speaks_for_itself(cluster: Cluster) -> None:
-    from slurmdoctor import hook
+    from slurmdoctor.cli import footer as hook
 
     body = "srun -n1 python3 -c \"import os; assert os.environ['SLURM_ARRAY_TASK_ID'] != '1', 'task one'\"\n"
     job = cluster.submit(

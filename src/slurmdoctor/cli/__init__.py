@@ -45,7 +45,7 @@ class _Lazy(click.Group):
 
 def _version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from slurmdoctor.scanning.engine import description
+        from slurmdoctor.search.engine import description
 
         click.echo(f"slurmdoctor {__version__} (search: {description()})")
         context.exit()

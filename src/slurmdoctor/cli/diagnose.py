@@ -13,7 +13,7 @@ from slurmdoctor.model import Diagnosis
 from slurmdoctor.report.terminal import look
 
 if TYPE_CHECKING:
-    from slurmdoctor.sources import Source
+    from slurmdoctor.input.sources import Source
 
 FORMATS = ("text", "json", "markdown", "slack")
 _STATUS = {"no-failure": 0, "unknown": 0, "failed": 1}
@@ -81,7 +81,7 @@ def diagnose(
     """  # fmt: skip
     from slurmdoctor.cli.progress import Bar
     from slurmdoctor.pipeline import diagnose as read
-    from slurmdoctor.scanning.many import usual_jobs
+    from slurmdoctor.search.many import usual_jobs
 
     def run(logs: Sequence[str | Source], **more: Any) -> Diagnosis:
         with Bar() as bar:

@@ -27,8 +27,8 @@ def explain(cause: str, extra: tuple[Path, ...]) -> None:
 
     CAUSE is a cause or a rule, as a verdict or `slurmdoctor rules list` names it.
     """
-    from slurmdoctor.explain import find, rows
     from slurmdoctor.knowledge import folders, load
+    from slurmdoctor.report.explain import find, rows
 
     known = load(folders(extra))
     page = rows(find(cause, known), known, shutil.get_terminal_size((100, 24)).columns)

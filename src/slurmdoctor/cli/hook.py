@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from slurmdoctor.hook import KINDS, SECONDS, WHEN
+from slurmdoctor.cli.footer import KINDS, SECONDS, WHEN
 
 
 @click.command()
@@ -32,7 +32,7 @@ def hook(shell: str, kind: str, seconds: int, when: str, command: str | None) ->
     Paste the footer below the #SBATCH lines of your script. It changes nothing of the job: not its exit status, not its
     output but for the verdict, and nothing at all where slurmdoctor is missing, fails or is slow. See docs/hook.md.
     """
-    from slurmdoctor.hook import script
+    from slurmdoctor.cli.footer import script
 
     click.echo(script(kind, seconds=seconds, when=when, command=command), nl=False)
 
@@ -45,7 +45,7 @@ def hook(shell: str, kind: str, seconds: int, when: str, command: str | None) ->
 def footer(status: int, shell_pid: int, script_file: str | None, when: str) -> None:
     """The verdict on the job that this runs in, printed by its footer."""
     from slurmdoctor import __version__
-    from slurmdoctor.hook import ENDED_BY_SLURM, inside
+    from slurmdoctor.cli.footer import ENDED_BY_SLURM, inside
     from slurmdoctor.pipeline import diagnose
     from slurmdoctor.report.text import render
 

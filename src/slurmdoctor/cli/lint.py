@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from slurmdoctor.script.report import FORMATS
+from slurmdoctor.slurm.script.report import FORMATS
 
 
 @click.command()
@@ -18,11 +18,11 @@ def lint(scripts: tuple[str, ...], form: str) -> None:
     SCRIPT is a file, or - for standard input. Exit status: 0 nothing is wrong (notes do not count), 1 something is,
     2 the call was bad.
     """
-    from slurmdoctor.script import report
-    from slurmdoctor.script.lint import lint as check
-    from slurmdoctor.script.lint import wrong
-    from slurmdoctor.script.parse import parse
     from slurmdoctor.slurm.job import read_text
+    from slurmdoctor.slurm.script import report
+    from slurmdoctor.slurm.script.lint import lint as check
+    from slurmdoctor.slurm.script.lint import wrong
+    from slurmdoctor.slurm.script.parse import parse
 
     found = []
     for name in scripts:

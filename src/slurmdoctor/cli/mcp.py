@@ -26,7 +26,7 @@ def mcp(allow: tuple[str, ...], timeout: float, rules: tuple[str, ...], redact: 
     Tools: diagnose_text, diagnose_path, diagnose_job, explain_cause, list_causes. Needs the extra: pip install 'slurmdoctor[mcp]'.
     """
     try:
-        from slurmdoctor.mcp import Settings, checked, serve
+        from slurmdoctor.cli.server import Settings, checked, serve
     except ImportError as error:
         if (error.name or "").partition(".")[0] == "slurmdoctor":
             raise

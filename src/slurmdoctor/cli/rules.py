@@ -14,7 +14,7 @@ import click
 from slurmdoctor.model import Knowledge, UserError
 
 if TYPE_CHECKING:
-    from slurmdoctor.knowledge.trial import Trial
+    from slurmdoctor.knowledge.workshop.trial import Trial
 
 _FOLDERS = click.option(
     "--rules",
@@ -56,9 +56,9 @@ def check(paths: tuple[Path, ...]) -> None:
     PATH is a file or a folder; without any, all rules in use are checked.
     Exit status: 0 all is well, 1 there are problems, 2 the call was bad.
     """
-    from slurmdoctor.knowledge.check import check_paths
     from slurmdoctor.knowledge.paths import folders
-    from slurmdoctor.knowledge.snippet import render
+    from slurmdoctor.knowledge.workshop.check import check_paths
+    from slurmdoctor.knowledge.workshop.snippet import render
 
     start = time.monotonic()
     in_use = folders()
@@ -87,10 +87,10 @@ def new(cause: str, line: str | None, rule: str, folder: Path) -> None:
 
     CAUSE is a name of your own, `site/my-cause`, or one of slurmdoctor's, to which the file then adds a rule.
     """
-    from slurmdoctor.knowledge.check import check_paths
     from slurmdoctor.knowledge.paths import builtin, folders
     from slurmdoctor.knowledge.read import read
-    from slurmdoctor.knowledge.scaffold import draft, file_name
+    from slurmdoctor.knowledge.workshop.check import check_paths
+    from slurmdoctor.knowledge.workshop.scaffold import draft, file_name
 
     known = read(folders()).knowledge  # a mistake in another file must not stop this one
     name = file_name(cause, rule, known.causes, ours=folder.resolve().is_relative_to(builtin()))
@@ -122,7 +122,7 @@ def test(folder: Path, form: str, extra: tuple[Path, ...]) -> None:
     Exit status: 0 every cause was right, 1 some were not, 2 the call was bad.
     """
     from slurmdoctor import diagnose
-    from slurmdoctor.knowledge.trial import cases, run
+    from slurmdoctor.knowledge.workshop.trial import cases, run
 
     labelled = list(cases(folder))
     if not labelled:

@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from slurmdoctor import __version__, usercache
+from slurmdoctor import __version__
 from slurmdoctor.knowledge.paths import files
 from slurmdoctor.model import Cause, Fix, Knowledge, LineFormat, Rule, Signal
-from slurmdoctor.scanning import shapes
+from slurmdoctor.search import shapes, usercache
 
 _SETTLED = 2.0
 """Seconds: a file changed within them might change again without its time showing it."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slurmdoctor.knowledge import cache as kept
 from slurmdoctor.model import Knowledge
-from slurmdoctor.scanning.shapes import touchy
+from slurmdoctor.search.shapes import touchy
 
 _loaded: dict[tuple[str, bool], Knowledge] = {}
 """By what they were read from, and whether with examples: rules are loaded once a process. Several threads may load the same at once, to no harm."""
@@ -27,7 +27,7 @@ def load(folders: Sequence[Path], *, cache: bool = True, examples: bool = True) 
 
     shelf = read(folders)
     if shelf.problems:
-        from slurmdoctor.knowledge.problems import RuleError
+        from slurmdoctor.knowledge.workshop.problems import RuleError
 
         raise RuleError(shelf.problems)
     knowledge = replace(shelf.knowledge, touchy=touchy(shelf.knowledge))

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from slurmdoctor.knowledge.paths import files
-from slurmdoctor.knowledge.problems import READERS, Place, Problems, did_you_mean, shown
-from slurmdoctor.knowledge.rulefile import RuleFile, check_ids, read_file
 from slurmdoctor.knowledge.tree import read as read_tree
+from slurmdoctor.knowledge.workshop.problems import READERS, Place, Problems, did_you_mean, shown
+from slurmdoctor.knowledge.workshop.rulefile import RuleFile, check_ids, read_file
 from slurmdoctor.model import Cause, Knowledge
 
 SITE_FAMILY = "site"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from slurmdoctor.knowledge.fields import Field, flag, line, list_of, one_of, pattern, record, share, text
-from slurmdoctor.knowledge.problems import Problems
 from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
+from slurmdoctor.knowledge.workshop.problems import Problems
 from slurmdoctor.model import ExitClass, Fix, RetryAdvice, Role
 
 ROLES: tuple[str, ...] = get_args(Role)

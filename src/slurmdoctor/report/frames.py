@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slurmdoctor.patterns import lazy
 from slurmdoctor.report.words import one_line
+from slurmdoctor.search.compiled import lazy
 
 _FRAME = lazy(r"""File ["'](?P<path>[^"']+)["'], line (?P<line>\d+)(?:, in (?P<function>.+))?""")
 _FOREIGN = lazy(r"(?:site|dist)-packages/|/lib(?:64)?/python\d|^<|/torch/(?:nn|distributed|autograd|utils|optim)/")

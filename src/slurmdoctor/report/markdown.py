@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from slurmdoctor.model import Diagnosis, FirstFailure
-from slurmdoctor.redact import disarm
 from slurmdoctor.report import words
 from slurmdoctor.report.frames import telling
+from slurmdoctor.report.redact import disarm
 
 LIMIT = 1500
 _GAP = "\u200b"

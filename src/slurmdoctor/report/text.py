@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slurmdoctor.exits import ranges as short
 from slurmdoctor.model import Cascade, Diagnosis, Evidence, FirstFailure
-from slurmdoctor.redact import disarm
+from slurmdoctor.readers.exits import ranges as short
 from slurmdoctor.report import words
 from slurmdoctor.report.frames import Frame, telling
+from slurmdoctor.report.redact import disarm
 from slurmdoctor.report.terminal import Line, cells, clip, cut, cut_path, paint, wrap
 
 LIMIT = 15

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from slurmdoctor.exits import from_code, ranges
 from slurmdoctor.model import Cascade, Diagnosis, Exit, FirstFailure, RetryAdvice
-from slurmdoctor.redact import disarm
+from slurmdoctor.readers.exits import from_code, ranges
+from slurmdoctor.report.redact import disarm
 
 _ENDED: dict[str, str] = {
     "ok": "it ended well",

@@ -9,7 +9,7 @@ from slurmdoctor.model import Diagnosis, Evidence, FirstFailure, Retry
 from slurmdoctor.slurm.limit import by_warning, end_of, last_sign
 from slurmdoctor.slurm.record import FAILED, RUNNING, WAITING, JobInfo, Quote
 from slurmdoctor.slurm.weights import CAUSE_OF_STATE, LINKS, state_of
-from slurmdoctor.timeline import Timeline
+from slurmdoctor.timeline.order import Timeline
 
 _BLAMES_NODE = frozenset(
     {"node-failure", "gpu-fault", *LINKS, "nccl-init", "hang", "storage-io", "exit-code", "killed"}

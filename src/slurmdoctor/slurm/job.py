@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from slurmdoctor.exits import signal_name
+from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.model import UserError
-from slurmdoctor.script.model import Script
+from slurmdoctor.readers.exits import signal_name
 from slurmdoctor.slurm import jobinfo, logs, query
 from slurmdoctor.slurm.record import JobInfo
-from slurmdoctor.sources import Source, Text
+from slurmdoctor.slurm.script.model import Script
 
 LARGEST = 64 * 1024 * 1024
 """No record of Slurm's and no script is larger."""
@@ -45,7 +45,7 @@ def warned(record: JobInfo, script: Script | None) -> JobInfo:
     """The record, with the signal for which the script asks before its time limit."""
     if script is None:
         return record
-    from slurmdoctor.script.plan import plan
+    from slurmdoctor.slurm.script.plan import plan
 
     told = plan(script, {}).facts
     name, ahead = told.get("signal"), told.get("signal_seconds")
@@ -102,7 +102,7 @@ def _step_outputs(script: Script | None) -> list[str]:
     """Files that the script gives its steps."""
     if script is None:
         return []
-    from slurmdoctor.script.plan import step_outputs
+    from slurmdoctor.slurm.script.plan import step_outputs
 
     return step_outputs(script)
 
@@ -123,7 +123,7 @@ def _recorded(files: Sequence[str], job_id: str | None) -> JobInfo:
 
 
 def _script(file: str | None, job_id: str | None, record: JobInfo | None) -> Script | None:
-    from slurmdoctor.script.parse import parse
+    from slurmdoctor.slurm.script.parse import parse
 
     if file is not None:
         return parse(read_text(file), file)

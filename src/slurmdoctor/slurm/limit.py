@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 from statistics import median
 
-from slurmdoctor.exits import Death
-from slurmdoctor.inference.finding import Finding
+from slurmdoctor.infer.finding import Finding
+from slurmdoctor.readers.exits import Death
 from slurmdoctor.slurm.record import JobInfo, Step
 from slurmdoctor.slurm.weights import BARE, only_noise, put, span
-from slurmdoctor.timeline import Timeline
+from slurmdoctor.timeline.order import Timeline
 
 SHORTEST_HANG = 120.0
 """Seconds without a step that are never called a hang, however fast the steps were."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from slurmdoctor.exits import Death, expand_nodes, from_code, from_sacct
+from slurmdoctor.readers.exits import Death, expand_nodes, from_code, from_sacct
 from slurmdoctor.slurm.record import FAILED, RUNNING, WAITING, JobInfo, Quote, Step
 from slurmdoctor.slurm.values import plain, seconds, size, stamp, whole
 

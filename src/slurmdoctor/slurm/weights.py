@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from slurmdoctor.inference.finding import Finding
+from slurmdoctor.infer.finding import Finding
 from slurmdoctor.model import Confidence, Origin
 from slurmdoctor.slurm.record import JobInfo, Step
 

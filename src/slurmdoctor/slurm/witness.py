@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slurmdoctor.exits import Death, from_code
-from slurmdoctor.inference.finding import Finding
+from slurmdoctor.infer.finding import Finding
+from slurmdoctor.readers.exits import Death, from_code
 from slurmdoctor.slurm.limit import out_of_time, warned, warning_killed
 from slurmdoctor.slurm.record import FAILED, RUNNING, WAITING, JobInfo, Step
 from slurmdoctor.slurm.weights import BARE, CAUSE_OF_STATE, LINKS, OF_MEMORY, only_noise, put, state_of
-from slurmdoctor.timeline import Timeline
+from slurmdoctor.timeline.order import Timeline
 
 _ENDINGS = frozenset({"exit-code", "killed", "sigterm", "segfault", "bus-error", "abort", "command-not-found"})
 """Causes that are the exit itself."""

@@ -1,0 +1,128 @@
+"""What a job's script needs to diagnose itself: the footer, and the ways for jobs that die too hard to run one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from slurmdoctor.input.sources import Text
+from slurmdoctor.model import UserError
+from slurmdoctor.slurm import query
+from slurmdoctor.slurm.job import Job, read_text, warned
+from slurmdoctor.slurm.logs import find
+from slurmdoctor.slurm.script.plan import step_outputs
+
+KINDS = ("footer", "dependency", "epilog")
+WHEN = ("failed", "always")
+SECONDS = 30
+PATIENCE = 8.0
+"""Seconds that a footer waits for scontrol and sacct."""
+ENDED_BY_SLURM = frozenset({"cancelled", "time-limit", "hang", "preempted", "node-failure", "sigterm"})
+"""Causes with which the shell's own status, mostly 0, says nothing."""
+_TEMPLATES = Path(__file__).parent / "templates"
+_STEP_PROGRAMS = frozenset({"srun", "mpirun", "mpiexec", "torchrun"})
+"""What would still run in the foreground if a signal ended the script."""
+
+
+def script(kind: str, *, seconds: int = SECONDS, when: str = "failed", command: str | None = None) -> str:
+    """The shell text of one kind of hook, ready to paste."""
+    text = (_TEMPLATES / f"{kind}.sh").read_text(encoding="utf-8")
+    filled = {
+        "TIMEOUT": str(seconds if kind != "epilog" else max(seconds, 120)),
+        "WHEN": when,
+        "PATH": shlex.quote(_search_path()),
+        "COMMAND": shlex.quote(command or _ourselves()),
+        # a job whose script hides its failure ends well in Slurm's eyes: only afterany looks at it
+        "DEPENDENCY": "afterany" if when == "always" else "afternotok",
+        "IFFAILED": "" if when == "always" else " --if-failed",
+    }
+    return re.sub(r"@([A-Z]+)@", lambda found: filled[found[1]], text)
+
+
+def _search_path() -> str:
+    """Where an administrator's script finds Slurm's programs and the system's."""
+    slurm = shutil.which("scontrol")
+    folders = [str(Path(slurm).parent)] if slurm else []
+    return ":".join(
+        dict.fromkeys([*folders, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"])
+    )
+
+
+def _ourselves() -> str:
+    """The program that runs now, by its full path: the job's PATH may be another."""
+    named = Path(sys.argv[0])
+    if named.name.startswith("slurmdoctor") and named.exists():
+        return str(named.absolute())
+    return shutil.which("slurmdoctor") or "slurmdoctor"
+
+
+# ── inside the job ───────────────────────────────────────────────────────────────────────────
+
+
+def job_id() -> str:
+    """The id of the job that we run in."""
+    found = os.environ.get("SLURM_JOB_ID", "")
+    if not found.isdigit():
+        raise UserError(
+            "SLURM_JOB_ID is not set", "`slurmdoctor footer` runs inside a job: `slurmdoctor hook` prints how"
+        )
+    return found
+
+
+def shell_outputs(pid: int) -> list[str]:
+    """The files that a shell writes its output and its errors to: the job's log, also where Slurm does not answer."""
+    found: list[str] = []
+    for number in (1, 2):
+        try:
+            target = str(Path(f"/proc/{pid}/fd/{number}").readlink())
+        except OSError:
+            continue
+        if target.startswith("/") and not target.startswith("/dev/") and Path(target).is_file():
+            found.append(target)
+    return list(dict.fromkeys(found))
+
+
+def running_steps(pid: int, processes: Iterable[Path] | None = None) -> tuple[str, ...]:
+    """Launchers that are still children of the shell: then a signal ended it, not its last command."""
+    found: list[str] = []
+    for process in processes if processes is not None else Path("/proc").glob("[0-9]*"):
+        try:
+            text = (process / "stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        name, _, rest = text.partition("(")[2].rpartition(")")
+        fields = rest.split()
+        if len(fields) > 1 and fields[0] not in "ZX" and fields[1] == str(pid) and name in _STEP_PROGRAMS:
+            found.append(name)
+    return tuple(found)
+
+
+def inside(status: int, shell_pid: int, script_file: str | None) -> tuple[Job, str]:
+    """The job that we run in, with what only a footer can see: the shell's status, its open log, its children."""
+    ident = job_id()
+    record = query.job(ident, PATIENCE)
+    children = running_steps(shell_pid)
+    # a shell that a signal ended shows the status of the command before it, mostly 0
+    record = replace(record, exit_status=status, running_children=children)
+    script = None
+    if script_file:
+        with contextlib.suppress(Exception):
+            from slurmdoctor.slurm.script.parse import parse
+
+            script = parse(read_text(script_file), record.name or Path(script_file).name)
+            record = warned(record, script)
+    found: list[str] = shell_outputs(shell_pid)
+    from_slurm, missing = find(record, step_outputs(script) if script else ())
+    found += [file for file in from_slurm if file not in map(os.path.realpath, found)]
+    if found:
+        return Job(list(found), replace(record, missing=(*record.missing, *missing)), script), ident
+    return Job(
+        [Text.source("", name="no log")], replace(record, missing=(*record.missing, "log (not found)")), script
+    ), ident

@@ -1,0 +1,163 @@
+"""One question, answered in a process of its own, so that what it reads, and for how long, is bounded.
+
+`python -m slurmdoctor.cli.sandbox` reads a question as JSON and writes its answer as JSON. Whoever asks kills the process
+when its time is over; a pattern or a disk that hangs can then hold nobody up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from slurmdoctor.model import Diagnosis, UserError
+
+MOST_TEXT = 10 * 1024 * 1024
+"""Characters of a text that is handed over."""
+MOST_FILES = 10_000
+_MEMORY = 4 << 30
+"""Bytes of address space: far above what a diagnosis needs, far below what hurts a login node."""
+_JOB = re.compile(r"\d{1,12}(?:_\d{1,9})?(?:\+\d{1,4})?")
+
+
+def answer(question: dict[str, Any]) -> dict[str, Any]:
+    """`{"report": ..., "markdown": ...}`, or `{"error": ...}` with one line that says why not."""
+    try:
+        found = _found(question)
+    except UserError as error:
+        return {"error": str(error)}
+    except (MemoryError, RecursionError) as error:
+        return {"error": f"too much for one question ({type(error).__name__}): send less of the log"}
+    except Exception as error:
+        return {"error": f"internal error, {type(error).__name__}: please report it"}
+    return {"report": found.to_dict(), "markdown": found.to_markdown()}
+
+
+def _found(question: dict[str, Any]) -> Diagnosis:
+    from slurmdoctor.input.sources import Text
+    from slurmdoctor.pipeline import diagnose
+
+    how = {"rules": question.get("rules", ()), "redact": question.get("redact", "default")}
+    allowed = [Path(folder) for folder in question.get("allowed", ())]
+    status = question.get("exit_status")
+    if "text" in question:
+        if len(question["text"]) > MOST_TEXT:
+            raise UserError(
+                f"the text is longer than {MOST_TEXT >> 20} MiB", "send the end of the log, or use diagnose_path"
+            )
+        return diagnose([Text.source(question["text"], "paste")], exit_status=status, **how)
+    if "path" in question:
+        files, left_out = files_at(question["path"], allowed)
+        return _noted(diagnose(files, exit_status=status, **how), left_out)
+    return _of_job(question["job_id"], allowed, how)
+
+
+def _of_job(job_id: str, allowed: Sequence[Path], how: dict[str, Any]) -> Diagnosis:
+    from slurmdoctor.input.sources import Source, Text
+    from slurmdoctor.pipeline import diagnose
+    from slurmdoctor.slurm.job import gather
+
+    if not _JOB.fullmatch(job_id):
+        raise UserError(f"{job_id[:40]!r} is no job id", "a job id is a number, with _N for a task of an array")
+    job = gather([], job_id=job_id)
+    logs: list[str | Source] = []
+    outside = 0
+    for log in job.logs:
+        # Slurm tells where any job writes to; what may be read is decided here all the same
+        if isinstance(log, Source) or is_under(log, allowed):
+            logs.append(log)
+        else:
+            outside += 1
+    opened = [log for log in logs if isinstance(log, Source)]
+    paths = [log for log in logs if not isinstance(log, Source)]
+    nothing = [Text.source("", "no log")] if not paths and not opened else opened
+    found = diagnose(paths or nothing, record=job.record, script=job.script, **how)
+    return _noted(found, outside)
+
+
+def files_at(given: str, allowed: Sequence[Path]) -> tuple[list[str], int]:
+    """The log files that a path names, and how many of its folder lead outside of the allowed folders.
+
+    Whether something outside is there or not, the answer is the same.
+    """
+    from slurmdoctor.input.sources import files_of
+
+    if not allowed:
+        raise UserError(
+            "no folder is open to this server", "start it with --allow DIR, or send the text to diagnose_text"
+        )
+    if "\0" in given:
+        raise UserError("the path holds a NUL", "send the path as it is written")
+    tried = [Path(given)] if Path(given).is_absolute() else [folder / given for folder in allowed]
+    inside = [path for path in tried if is_under(path, allowed)]
+    if not inside:
+        shown = ", ".join(map(str, allowed))
+        raise UserError(f"{given} is outside of the folders that this server may read", f"those are {shown}")
+    path = next((path for path in inside if path.exists()), inside[0])
+    if not path.exists():
+        raise UserError(f"no such file: {given}", "name a log file, or a folder of logs")
+    files = files_of(str(path))
+    if len(files) > MOST_FILES:
+        raise UserError(f"{given} holds more than {MOST_FILES} logs", "name the folder of one job")
+    kept = [file for file in files if is_under(file, allowed) and _is_file(file)]
+    if not kept:
+        raise UserError(f"{given} holds no log file that this server may read", "name a log file")
+    return kept, len(files) - len(kept)
+
+
+def is_under(path: str | Path, allowed: Sequence[Path]) -> bool:
+    """Whether what the path leads to, through all links and `..`, lies in an allowed folder."""
+    real = Path(os.path.realpath(path))
+    return any(real.is_relative_to(os.path.realpath(folder)) for folder in allowed)
+
+
+def _is_file(path: str) -> bool:
+    """A pipe would wait for a writer, and a device may never end."""
+    try:
+        return stat.S_ISREG(Path(path).stat().st_mode)
+    except OSError:
+        return False
+
+
+def _noted(found: Diagnosis, outside: int) -> Diagnosis:
+    from dataclasses import replace
+
+    if not outside:
+        return found
+    said = f"{outside} log file{'s' * (outside > 1)} outside of the folders that this server may read"
+    return replace(found, coverage=replace(found.coverage, missing=(*found.coverage.missing, said)))
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Nothing but the answer goes out; what a library might print does not."""
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):  # noqa: PTH123
+        yield
+
+
+def _limit(seconds: float) -> None:
+    import resource
+
+    for kind, most in ((resource.RLIMIT_AS, _MEMORY), (resource.RLIMIT_CPU, max(1, int(seconds) * 8))):
+        with contextlib.suppress(OSError, ValueError):  # macOS refuses some of them
+            hard = resource.getrlimit(kind)[1]
+            resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+def main() -> None:
+    question = json.loads(sys.stdin.buffer.read())
+    _limit(question.get("seconds", 60))
+    with _silent():
+        said = answer(question)
+    sys.stdout.buffer.write(json.dumps(said).encode())
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,267 @@
+"""Puts back the line ends that a paste lost, and takes out those that a narrow terminal put in.
+
+Both know how lines of these logs begin: labels, stamps, tracebacks, launchers' and Slurm's own words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from slurmdoctor.search.compiled import lazy
+
+Row = tuple[int, str]
+
+_NAMED = r"(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Unavailable|StopIteration)"
+_CLASS = rf"(?:[A-Za-z_]\w*\.)*[A-Z]\w*{_NAMED}|(?:[a-z_]\w*\.)+[A-Z]?\w*{_NAMED}|[A-Z]\w*{_NAMED}"
+_STAMP = (
+    r"\[?20\d\d[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?"
+    r"|\[?[IWEF]\d{3,4} \d\d:\d\d:\d\d\.\d+(?: +\d+)?(?: \S+:\d+\])?|\[\d\d:\d\d:\d\d\] "
+    r"|\[(?:NeMo )?[IWED] 20\d\d-|\[[IWEF] [\w./-]+\.(?:cpp|hpp|cc):\d+\]"
+)
+_LABEL = (
+    r"\[(?:rank|default|trainer\d*\|?|worker)\d+\]:|\[\d+,\d+\]<std(?:out|err)>:"
+    r"|\(\w+ (?:rank=\d+ )?pid=\d+[^)\n]{0,80}\)"
+)
+_WORDS = (
+    r"Traceback \(most recent call last\):|During handling of the above exception, another"
+    r"|The above exception was the direct cause|Exception in thread |Exception ignored in|Fatal Python error: "
+    r"|srun: (?:error|warning|Job|job|Force|launch|Terminating|got|sending|step)|slurmstepd(?:-[\w.-]+)?: "
+    r"|sbatch: error|salloc: |bash: line \d|what\(\): |/var/spool/slurm\S*: line \d+: |pyxis: |NVRM: Xid|terminate called "
+    r"|(?<!\): )torchrun: |usage: |[\w-]+\.py: error: |(?:ERROR|WARNING|INFO|CRITICAL|DEBUG):[\w.]+:|wandb: |(?:FATAL|INFO|WARNING|ERROR): |Root Cause \(first observed|Failures:"
+    r"|Sending process \d+ closing signal|failed \(exitcode: |(?:Current t|T)hread 0x[0-9a-f]+ \("
+)
+
+# ── lost line ends ───────────────────────────────────────────────────────────────────────────
+
+_START = lazy(
+    # labels, a stamp and the first words stand together at the head of one line
+    rf"(?:(?<![\w.\]:-])\d{{1,4}}: +)?(?:(?:{_LABEL}) ?)+(?:{_STAMP})?(?: *(?:{_WORDS}))?"
+    rf"|(?:(?<![\w.\]:-])\d{{1,4}}: +)?(?<!AT )(?<!at )(?<!on )(?<!['\"(=,:\w-])(?:{_STAMP})(?: *(?:{_WORDS}))?"
+    rf"|(?<![\w./-])[\w.-]{{2,40}}:\d+:\d+ \[\d+\] (?:\S+:\d+ )?NCCL "
+    rf"|(?:(?<![\w.\]:-])\d{{1,4}}: +)?(?<![\w./'\"-])(?:{_WORDS})"
+    # these stand out even where they stick to the line before
+    rf"|\[?[IWEF]\d{{3,4}} \d\d:\d\d:\d\d\.\d+ +\d+ \S+:\d+\](?: *(?:{_WORDS}))?"
+    r"|srun: error: |slurmstepd(?:-[\w.-]+)?: error: |Traceback \(most recent call last\):"
+    r"|={20,}|-{20,}|(?<=[\s=-])\[\d+\]:(?=\s+time\s+:)"
+)
+_SRUN = lazy(
+    r"(?<!\bline )(?<!\brank )(?<!\bstep )(?<!\bepoch )(?<!\btask )(?<!\btasks )(?<!\bnode )(?<!\bGPU )(?<!\bdevice )"
+    r"(?<!: )(?<![\d.:/,-])"
+    r"(\d{1,4}): (?!tasks?\b|error:)(?=\S| {2,})"
+)
+_FRAME = lazy(r'[ \t]*File "[^"\n]{1,300}", line \d+(?:,? in (?:<\w+>|[\w.<>]+?)(?=\s|$|[^\w.<>]))?')
+_RAISED = lazy(rf"(?<![\w.'\"(:,=])(?:{_CLASS})(?=: |:$|\s*$)")
+_FIELD = lazy(r"\s+(?=(?:host|rank|exitcode|error_file|traceback)\s{0,8}: )")
+_RULE = lazy(r"([=-]{20,})(?![=-])\s*(?=\S)")
+_IN_CODE = lazy(r"\b(?:raise|except|from)\s+$")
+_IN_PROSE = lazy(r"(?:[,:(=]|\b(?:raise|except|by|to|Caught|an?|the|from|of|with|got|and|or))\s+$")
+_LITERAL = lazy(r"\\r\\n|\\n")
+_FIRST_WORDS = lazy(_WORDS)
+_LONG = 120
+_DIGITS = str.maketrans("3456789", "1111111")
+"""Lines that differ in these digits only are split alike: our patterns know a 2 and a 0 (`20\\d\\d`, `0x`)."""
+
+
+def opened(rows: Sequence[Row]) -> list[Row] | None:
+    """Everything on one line: line ends put back where lines of such logs begin."""
+    told = [line for _, line in rows if line.strip()]
+    size = sum(map(len, told))
+    if not told or len(told) > 200 or size < 120:
+        return None
+    shapes: Counter[str] = Counter()
+    for line in told:
+        if len(line) >= _LONG:
+            shapes[line.translate(_DIGITS)] += len(line)
+    whole: set[str] = set()
+    mended = shapes.total()
+    for shape, length in shapes.most_common():
+        # one long line in a log of many is the program's own
+        if mended < 0.6 * size:
+            return None
+        pieces = list(_split(shape))
+        if pieces == [shape]:
+            whole.add(shape)
+        if len(pieces) < 2:
+            mended -= length
+    if mended < 0.6 * size:
+        return None
+    return [
+        (number, piece)
+        for number, line in rows
+        for piece in ([line] if len(line) < _LONG or line.translate(_DIGITS) in whole else _split(line))
+    ]
+
+
+def _split(line: str) -> Iterator[str]:
+    if len(_LITERAL.findall(line)) >= 3:
+        inner = _LITERAL.sub("\n", line).replace("\\t", "\t").replace('\\"', '"')
+        yield from inner.split("\n")
+        return
+    starts = sorted({0, *(found.start() for found in _START.finditer(line)), *_numbered(line)})
+    frames = len(_FRAME.findall(line))
+    words = any(_FIRST_WORDS.match(line[at:]) for at in starts[1:2])
+    if len(starts) + frames < 3 - words:
+        yield line
+        return
+    pieces = [line[begin:end].rstrip() for begin, end in zip(starts, [*starts[1:], len(line)], strict=True)]
+    yield from _indented([part for piece in pieces if piece for part in _parts(piece)])
+
+
+_LABELS = lazy(rf"(?:[ ]*\d{{1,4}}: )?(?:(?:{_LABEL}) ?)*")
+
+
+def _indented(pieces: Sequence[str]) -> Iterator[str]:
+    """A traceback's frames and code behind labels, as deep as they were before blanks were collapsed."""
+    framed: set[str] = set()
+    for piece in pieces:
+        found = _LABELS.match(piece)
+        label = found[0].rstrip() if found else ""
+        text = piece[len(label) :]
+        bare = text.strip()
+        if not label or not bare or text.startswith("   "):
+            framed.discard(label)
+            yield piece
+        elif bare.startswith('File "'):
+            framed.add(label)
+            yield f"{label}   {bare}"
+        elif label in framed and not _RAISED.match(bare):
+            yield f"{label}     {bare}"
+        else:
+            framed.discard(label)
+            yield piece
+
+
+def _numbered(line: str) -> list[int]:
+    """Where srun's labels stand in a text that begins with one."""
+    if not re.match(r" *\d{1,4}: ", line):
+        return []
+    found = [f.start() for f in _SRUN.finditer(line)]
+    apart = [at for at in found if at == 0 or line[at - 1].isspace()]
+    found = apart if len(apart) >= 3 else found  # glued to the line before only where all are
+    return found if len(found) >= 3 else []
+
+
+def _parts(piece: str) -> Iterator[str]:
+    """A traceback's frames, its error, and a table's fields, each on its own line."""
+    if rule := _RULE.match(piece):
+        yield rule[1]
+        piece = piece[rule.end() :]
+    frames = list(_FRAME.finditer(piece))
+    if not frames:
+        yield from _fields(piece)
+        return
+    head = piece[: frames[0].start()].rstrip()
+    labelled = bool(re.match(rf"(?:\d{{1,4}}: )?(?:(?:{_LABEL}) ?)*\s*$", head)) and bool(head)
+    if head and not labelled:
+        yield head
+    for number, frame in enumerate(frames):
+        stop = frames[number + 1].start() if number + 1 < len(frames) else len(piece)
+        rest = piece[frame.end() : stop].strip()
+        yield (head + frame[0] if labelled and not number else "  " + frame[0].strip())
+        last = number + 1 == len(frames)
+        error = next((e for e in _RAISED.finditer(rest) if not _IN_CODE.search(rest[: e.start()])), None)
+        if error is None or not last:
+            if rest:
+                yield "    " + rest
+            continue
+        if code := rest[: error.start()].strip():
+            yield "    " + code
+        yield from _fields(rest[error.start() :])
+
+
+def _fields(piece: str) -> Iterator[str]:
+    if re.match(r"\s*\[\d+\]:\s+time\s+:", piece) or re.search(r"\brank\s{1,8}: \d+ \(local_rank", piece):
+        head, *fields = _FIELD.split(piece)
+        found = re.match(r"(\s*\[\d+\]:)\s+(time\s.*)$", head)
+        yield from (found[1], "  " + found[2]) if found else (head,)
+        yield from ("  " + field for field in fields)
+        return
+    raised = [e.start() for e in _RAISED.finditer(piece) if e.start() and piece[e.start() - 1].isspace()]
+    raised = [at for at in raised if not _IN_PROSE.search(piece[:at])]
+    for begin, end in zip([0, *raised], [*raised, len(piece)], strict=True):
+        if part := piece[begin:end].rstrip():
+            yield part
+
+
+# ── hard wraps ───────────────────────────────────────────────────────────────────────────────
+
+_FRESH = lazy(
+    rf"\s*$|\s{{2,}}\S|\s*(?:{_LABEL}|{_STAMP}|{_WORDS}|[=*#~_-]{{8}}|[IWEF]\d{{4}} "
+    r"|\[\s*\d+\.\d{6}\])"
+    rf'|\s*File "|(?:{_CLASS})(?:: |:?$)|[\w.-]{{2,40}}:\d+:\d+ \[|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b'
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:"
+)
+_PERHAPS = (lazy(r" *\d{1,5}: "), lazy(r"\[\d+\]:? "))
+"""Labels that the middle of a line can look like: believed where many lines carry them."""
+_NARROW, _WIDE = 60, 240
+
+
+_USUAL = frozenset({72, 76, 78, 79, 80, 100, 110, 120, 128, 132, 140, 150, 160, 180, 200, 240})
+"""Widths that terminals and mails have: believed on less evidence."""
+_HALF = lazy(r" ?[a-z0-9_]| [A-Z]|[:.,/=_-]\w")
+_PAIRS = (("(", ")"), ("[", "]"), ("<", ">"))
+_TAIL = lazy(r"[^\s'\"()\[\]<>]*[/._:=-][^\s'\"()\[\]<>]*[A-Za-z0-9_]$")
+
+
+def _torn(before: str, after: str) -> bool:
+    """Whether something that was opened in the one line is closed in the next: a bracket, a quote, a path, a stamp."""
+    if any(before.count(o) > before.count(c) and after.count(c) > after.count(o) for o, c in _PAIRS):
+        return True
+    if any(before.count(quote) % 2 and after.count(quote) % 2 for quote in "\"'"):
+        return True
+    # one blank and a word: no program begins a line so; or a path or a number that goes on
+    return re.match(r" [A-Za-z]", after) is not None or (
+        _TAIL.search(before) is not None and re.match(r"[\w.-]*[/._:=-]", after) is not None
+    )
+
+
+def joined(rows: Sequence[Row]) -> list[Row] | None:
+    """Lines that a terminal cut at its width, inside words."""
+    lengths = Counter(len(line) for _, line in rows if line)
+    if not lengths:
+        return None
+    width = max(lengths)
+    if not _NARROW <= width <= _WIDE:
+        return None
+    full = [n for n in range(len(rows) - 1) if len(rows[n][1]) == width and not rows[n][1].endswith("  ")]
+    told = sum(bool(line.strip()) for _, line in rows)
+    labels = [p for p in _PERHAPS if sum(p.match(line) is not None for _, line in rows) >= 0.3 * told]
+
+    def fresh(line: str) -> bool:
+        return _FRESH.match(line) is not None or any(label.match(line) for label in labels)
+
+    score = halves = torn = runs = 0
+    shapes: set[str] = set()
+    for n in full:
+        before, after = rows[n][1], rows[n + 1][1]
+        if fresh(after):
+            score -= 2
+            continue
+        shape = re.sub(r"\d", "0", before)
+        runs += bool(shapes) and n - 1 in full and shape not in shapes
+        shapes.add(shape)
+        # cut within a word, or behind its blank: a line of its own rarely begins with the second half of one
+        half = _HALF.match(after) is not None and (before[-1].isalnum() or before[-1] in " _," or after[0] == " ")
+        halves += half and fresh(before)
+        torn += _torn(before, after)
+        score += 2 if half else 1
+    around = sum(lengths[width - k] for k in range(2, 8))
+    few = width in _USUAL and halves + runs and torn + runs >= 1 and score >= len(full) + runs
+    if not few and (score < 4 or (len(shapes) < 2 and halves < 2)):
+        return None
+    if len(full) < around / 3:
+        return None
+    stripped = not any(line.endswith(" ") for _, line in rows)
+    changed: list[Row] = []
+    room, last = False, 0
+    for number, line in rows:
+        if room and not fresh(line) and changed:
+            gap = " " * (width - last) if last < width else ""
+            changed[-1] = (changed[-1][0], changed[-1][1] + gap + line)
+        else:
+            changed.append((number, line))
+        last = len(line)
+        room = (last == width and not line.endswith("  ")) or (stripped and last == width - 1)
+    return [(number, line.rstrip()) for number, line in changed]

@@ -1,0 +1,1 @@
+"""The workshop of rule authors: drafts, checks and proves rule files."""

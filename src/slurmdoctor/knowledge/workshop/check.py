@@ -1,0 +1,80 @@
+"""Proves rule files: every example, literal, pattern, name and placeholder. All problems at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from slurmdoctor.knowledge.paths import builtin, files
+from slurmdoctor.knowledge.read import Shelf, read
+from slurmdoctor.knowledge.tree import Rows, Scalar, Tree
+from slurmdoctor.knowledge.workshop import templates
+from slurmdoctor.knowledge.workshop.crosstalk import crosstalk
+from slurmdoctor.knowledge.workshop.labels import check_label, check_path
+from slurmdoctor.knowledge.workshop.problems import Problem, Problems, did_you_mean, shown
+from slurmdoctor.knowledge.workshop.proof import check_watch
+from slurmdoctor.knowledge.workshop.rulefile import RuleFile
+from slurmdoctor.model import Knowledge
+
+
+def check_paths(paths: Sequence[Path], folders: Sequence[Path]) -> tuple[list[RuleFile], list[Problem]]:
+    """These files, and what is wrong with them, read beside the folders that are in use."""
+    ours = builtin()
+    beside = [path for path in paths if not path.resolve().is_relative_to(ours)]
+    shelf = read(tuple(dict.fromkeys([*folders, *beside])))
+    named = {shown(file) for path in paths for file in files(path)}
+    return [file for file in shelf.files if file.tree.place.file in named], check(shelf, named)
+
+
+def check(shelf: Shelf, named: Iterable[str] | None = None) -> list[Problem]:
+    """The problems of the named files (as `shown` shows them), or of all files."""
+    wanted = {file.tree.place.file for file in shelf.files} if named is None else set(named)
+    problems = Problems(problem for problem in shelf.problems)
+    checked = [file for file in shelf.files if file.tree.place.file in wanted]
+    for file in checked:
+        for rule, tree in file.rules:
+            check_watch(rule, tree, shelf.knowledge.formats, problems)
+        for entry, tree in (*file.tables.get("signals", ()), *file.tables.get("facts", ())):
+            check_watch(entry, tree, shelf.knowledge.formats, problems)
+        for entry, tree in file.tables.get("formats", ()):
+            check_label(entry, tree, shelf.knowledge.formats, problems)
+        for entry, tree in file.tables.get("paths", ()):
+            check_path(entry, tree, problems)
+        _todos(file.tree, "it", problems)
+        _explains(file, shelf.knowledge, problems)
+        templates.check(file, shelf.knowledge, problems)
+    crosstalk(shelf, wanted, problems)
+    return [problem for problem in problems.sorted() if named is None or problem.place.file in wanted]
+
+
+def _todos(tree: Tree, name: str, problems: Problems) -> None:
+    """What a draft left open."""
+    if isinstance(tree, Scalar):
+        if tree.text.startswith("TODO"):
+            problems.add(tree.place, f"`{name}` is still to do", _TODO.get(name, "write it"))
+    elif isinstance(tree, Rows):
+        for row in tree.items:
+            _todos(row, name, problems)
+    else:
+        for key, value in tree.items.items():
+            _todos(value, key, problems)
+
+
+_TODO = {
+    "title": 'complete "rank 13 ..." in at most 60 characters',
+    "summary": "say what happens and why, in a few plain sentences",
+    "source": "name the program that prints it, and since which version",
+    "match": "paste the line as the program prints it",
+    "literals": "take rare text that every such line holds",
+    "regex": "write the pattern, searched in the line without its labels",
+    "do": "say what to do, as an imperative sentence",
+    "why": "give the reason in a few words, or remove it",
+}
+
+
+def _explains(file: RuleFile, knowledge: Knowledge, problems: Problems) -> None:
+    known = knowledge.causes.keys()
+    for at, name in enumerate(file.cause["explains"] if file.cause else ()):
+        if name not in known:
+            mend = did_you_mean(name, known, "`slurmdoctor rules list` names all causes")
+            problems.add(file.tree.at("explains", at), f"`explains` names the unknown cause `{name}`", mend)

@@ -1,0 +1,66 @@
+"""No example of one cause may be taken by a rule of another: a line has one meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from slurmdoctor.knowledge.read import Shelf
+from slurmdoctor.knowledge.workshop.matching import admits, peeled, takes
+from slurmdoctor.knowledge.workshop.problems import Place, Problems
+from slurmdoctor.model import Knowledge, LineFormat, Rule
+
+LAST_RESORT = frozenset({"python-error", "exit-code"})
+"""By their definition they take what no other cause fits."""
+
+
+@dataclass(slots=True)
+class Example:
+    rule: Rule
+    line: str
+    place: Place
+    texts: tuple[str, ...] | None = None
+    """The line without its labels, once a rule's literal asked for it."""
+
+    def taken_by(self, rule: Rule, formats: Sequence[LineFormat]) -> bool:
+        if not admits(rule, self.line):
+            return False
+        if self.texts is None:
+            self.texts = peeled(self.line, formats)
+        return takes(rule, self.line, self.texts)
+
+
+def crosstalk(shelf: Shelf, wanted: set[str], problems: Problems) -> None:
+    """Told at the example where its file is among the wanted, else at the rule that takes it."""
+    known = shelf.knowledge
+    in_use = {rule.id for rule in known.rules}
+    rules = [(rule, tree.at("regex")) for file in shelf.files for rule, tree in file.rules if rule.id in in_use]
+    ours = [(rule, place) for rule, place in rules if place.file in wanted]
+    mend = "narrow one of the two, or let the cause that brings the other about name it in `explains`"
+    for example in _examples(shelf):
+        here = example.place.file in wanted
+        for rule, place in rules if here else ours:
+            if _may_share(rule, example.rule, known) or not example.taken_by(rule, known.formats):
+                continue
+            if here:
+                what = f"this example of `{example.rule.cause}` is also taken by the rule `{rule.id}`"
+                problems.add(example.place, what, mend)
+            else:
+                line = example.line[:90].strip()
+                problems.add(place, f"`{rule.id}` also takes an example of `{example.rule.id}`: `{line}`", mend)
+
+
+def _examples(shelf: Shelf) -> Iterator[Example]:
+    for file in shelf.files:
+        for rule, tree in file.rules:
+            for at, line in enumerate(rule.match):
+                yield Example(rule, line, tree.at("examples", "match", at))
+
+
+def _may_share(one: Rule, other: Rule, knowledge: Knowledge) -> bool:
+    if one.cause == other.cause or "hint" in (one.role, other.role):
+        return True
+    if {one.cause, other.cause} & LAST_RESORT:
+        return True
+    first, second = knowledge.causes.get(one.cause), knowledge.causes.get(other.cause)
+    return bool((first and other.cause in first.explains) or (second and one.cause in second.explains))

@@ -1,0 +1,82 @@
+"""docs/causes.md, made from the rules: `python -m slurmdoctor.knowledge.docs > docs/causes.md`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+
+from slurmdoctor.knowledge.load import load
+from slurmdoctor.knowledge.paths import builtin
+from slurmdoctor.model import Cause, Knowledge
+from slurmdoctor.report.explain import Section, heading, sections
+
+_INTRODUCTION = """\
+# The causes
+
+All that slurmdoctor can name as the cause of a failure, and what it knows of each.
+Made from `rules/` by `make docs`: change a cause there.
+`slurmdoctor explain CAUSE` shows the same in the terminal.
+What a log fills in stands in `<angle brackets>`.
+"""
+
+
+_LONGEST = 160
+
+
+def markdown(known: Knowledge) -> str:
+    return "\n".join(_lines(known)).rstrip() + "\n"
+
+
+def _lines(known: Knowledge) -> Iterator[str]:
+    yield _INTRODUCTION
+    yield "| family | cause | a rank ... | rules |"
+    yield "|---|---|---|---|"
+    causes = sorted(known.causes.values(), key=lambda cause: (cause.family, cause.id))
+    for cause in causes:
+        yield f"| {cause.family} | [{cause.id}](#{cause.id}) | {_cell(cause.title)} | {len(cause.rules)} |"
+    for family, members in groupby(causes, key=lambda cause: cause.family):
+        yield f"\n## {family.capitalize()}"
+        for cause in members:
+            yield from _cause(cause, known)
+
+
+def _cause(cause: Cause, known: Knowledge) -> Iterator[str]:
+    yield f"\n### {cause.id}\n"
+    ends = ", ".join(f"`{one}`" for one in cause.exit_classes) or "`unknown`"
+    yield f"**{_plain(heading(cause))}.** Role: {cause.role}. Usually ends as {ends}."
+    for section in sections(cause, known):
+        yield from _section(section)
+
+
+def _section(section: Section) -> Iterator[str]:
+    yield f"\n**{section.title}**\n"
+    prose = section.title == "What happens" or (len(section.entries) == 1 and not section.numbered)
+    for number, entry in enumerate(section.entries, 1):
+        mark = f"{number}. " if section.numbered else "" if prose else "- "
+        name, _, source = entry.text.partition(": ")
+        if entry.line is None:
+            yield mark + _plain(entry.text)
+            yield from (f"{' ' * len(mark)}<br>{_plain(note)}" for note in entry.notes)
+        else:
+            yield f"- `{name}`: {_plain('. '.join((source, *entry.notes)))}"
+        if prose and number < len(section.entries):
+            yield ""
+    lines = [entry.line.strip() for entry in section.entries if entry.line is not None]
+    if lines:
+        cut = (line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…" for line in lines)
+        yield "\n```text\n" + "\n".join(cut) + "\n```"
+
+
+def _plain(text: str) -> str:
+    """Text whose angle brackets are not taken for HTML; what stands in backquotes is left alone."""
+    parts = " ".join(text.split()).split("`")
+    return "`".join(part if at % 2 else part.replace("<", "&lt;").replace("*", r"\*") for at, part in enumerate(parts))
+
+
+def _cell(text: str) -> str:
+    return _plain(text).replace("|", r"\|")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(markdown(load((builtin(),), cache=False)))

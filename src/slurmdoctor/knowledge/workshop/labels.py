@@ -1,0 +1,63 @@
+"""Proves the labels of formats.yaml: each sample, peeled, tells what it says, and leaves its text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import regex
+
+from slurmdoctor.knowledge.schema import LABEL_GROUPS
+from slurmdoctor.knowledge.tree import Table
+from slurmdoctor.knowledge.workshop.problems import Place, Problems
+from slurmdoctor.model import LineFormat
+
+_PEELED = ("rank", "local_rank", "node", "pid")
+
+
+def check_label(label: LineFormat, tree: Table, formats: Sequence[LineFormat], problems: Problems) -> None:
+    from slurmdoctor.ranks.origins import Traits, peel
+
+    _groups(label, tree, problems)
+    compiled = regex.compile(label.pattern)
+    for at, sample in enumerate(label.samples):
+        line = str(sample["line"])
+        origin, text = peel(line, formats, Traits(locked=frozenset({label.id})))
+        said = {name: getattr(origin, name) for name in _PEELED} | {"text": text}
+        if found := compiled.match(line):
+            said |= {name: value for name, value in found.groupdict().items() if name not in _PEELED}
+        _compare(sample, said, tree.at("samples", at), problems)
+    for at, line in enumerate(label.no_match):
+        if compiled.match(line):
+            problems.add(tree.at("no_match", at), f"the label takes `{line}`, which it must not", "narrow its pattern")
+
+
+def check_path(label: LineFormat, tree: Table, problems: Problems) -> None:
+    _groups(label, tree, problems)
+    compiled = regex.compile(label.pattern)
+    for at, sample in enumerate(label.samples):
+        found = compiled.search(str(sample["line"]))
+        _compare(sample, found.groupdict() if found else {}, tree.at("samples", at), problems)
+    for at, line in enumerate(label.no_match):
+        if compiled.search(line):
+            problems.add(tree.at("no_match", at), f"the pattern takes `{line}`, which it must not", "narrow it")
+
+
+def _compare(sample: object, said: dict[str, object], place: Place, problems: Problems) -> None:
+    assert isinstance(sample, dict)
+    for name, want in sample.items():
+        told = said.get(name)
+        if name == "line" or _plain(told) == _plain(want):
+            continue
+        what = f"the sample says {name} `{want}`, and the line tells " + (f"`{told}`" if told is not None else "none")
+        problems.add(place, what, "correct the pattern, or the sample")
+
+
+def _plain(value: object) -> str:
+    """Numbers as numbers: a label's `03` is rank 3."""
+    text = str(value)
+    return str(int(text)) if text.isdecimal() else text
+
+
+def _groups(label: LineFormat, tree: Table, problems: Problems) -> None:
+    for name in sorted(regex.compile(label.pattern).groupindex.keys() - set(LABEL_GROUPS)):
+        problems.add(tree.at("pattern"), f"a label has no group `{name}`", f"groups are {', '.join(LABEL_GROUPS)}")

@@ -1,0 +1,49 @@
+"""Whether a rule takes a line: a literal in the line as printed, then `on` and regex on the peeled line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import regex
+
+from slurmdoctor.model import LineFormat, Rule, Signal
+from slurmdoctor.ranks.origins import Traits, learn, peel
+from slurmdoctor.readers.tracebacks import exception_of
+
+TIMEOUT = 0.25
+"""Seconds that a pattern may take for one line."""
+
+
+def search(pattern: str, text: str) -> regex.Match[str] | None:
+    """The pattern's first place in the text; one that takes too long has none, as in a diagnosis."""
+    try:
+        return regex.search(pattern, text, timeout=TIMEOUT)
+    except TimeoutError:
+        return None
+
+
+def stands(on: str, text: str) -> bool:
+    """Whether the line, without its labels, is of the kind that a rule's `on` asks for."""
+    if on == "exception":
+        return exception_of(text) is not None
+    return on != "frame" or text.lstrip(" |").startswith("File ")
+
+
+def peeled(line: str, formats: Sequence[LineFormat]) -> tuple[str, ...]:
+    """The line without its labels: as a log of its own, and as one among lines of another kind."""
+    views = (peel(line, formats, traits)[1] for traits in (learn([line], formats), Traits()))
+    return tuple(dict.fromkeys(views))
+
+
+def admits(watch: Rule | Signal, line: str) -> bool:
+    return any(literal in line for literal in watch.literals)
+
+
+def takes(rule: Rule | Signal, line: str, texts: Sequence[str]) -> bool:
+    """`line` as printed, `texts` without its labels."""
+    return admits(rule, line) and any(_confirms(rule, text) for text in texts)
+
+
+def _confirms(rule: Rule | Signal, text: str) -> bool:
+    on = rule.on if isinstance(rule, Rule) else "line"
+    return stands(on, text) and search(rule.regex, text) is not None

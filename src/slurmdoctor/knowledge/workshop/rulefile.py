@@ -1,0 +1,116 @@
+"""One rule file: its tree → what it says, with the place of each part."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from slurmdoctor.knowledge.fields import Field, line, list_of, record
+from slurmdoctor.knowledge.schema import ADDITIONS, CAUSE, CAUSE_ID, FACT, FORMAT, RULE_NAME, SIGNAL
+from slurmdoctor.knowledge.schema import rule as read_rule
+from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
+from slurmdoctor.knowledge.workshop.problems import Problems
+from slurmdoctor.model import LineFormat, Role, Rule, Signal
+
+
+@dataclass(slots=True)
+class RuleFile:
+    """What one file says. Where parts of it are wrong, it holds the rest."""
+
+    tree: Table
+    cause: dict[str, Any] | None = None
+    rules: list[tuple[Rule, Table]] = field(default_factory=list)
+    tables: dict[str, list[tuple[Any, Table]]] = field(default_factory=dict)
+    """formats, paths, signals, facts: each entry with its place."""
+    silence: tuple[str, ...] = ()
+
+    def entries(self) -> list[Any]:
+        """Its rules, labels, signals and facts."""
+        rows = [*self.rules, *(row for table in self.tables.values() for row in table)]
+        return [entry for entry, _ in rows]
+
+    @property
+    def cause_id(self) -> str | None:
+        named = self.tree.items.get("cause")
+        return named.text if isinstance(named, Scalar) else None
+
+
+def read_file(tree: Tree, problems: Problems) -> RuleFile | None:
+    """A cause's file, or a file of tables (formats, paths, signals, facts, silence)."""
+    if not isinstance(tree, Table):
+        problems.add(tree.place, "a rule file must be a table of keys", "begin with `cause:`")
+        return None
+    if "cause" not in tree.items and tree.items.keys() & {"formats", "paths", "signals", "facts", "silence"}:
+        return _tables(tree, problems)
+    file = RuleFile(tree)
+    extends = tree.items.get("extends")
+    adds = isinstance(extends, Scalar) and extends.text == "true"
+    file.cause = record(
+        tree, ADDITIONS if adds else CAUSE, "a file that extends a cause" if adds else "a cause", problems
+    )
+    if file.cause is not None:
+        file.silence = file.cause["silence"]
+    rows = tree.items.get("rules")
+    role = tree.items.get("role")
+    for row in rows.items if isinstance(rows, Rows) else ():
+        values = read_rule(row, Problems())  # told above; here what is right is kept
+        if values is not None and isinstance(row, Table):
+            own = values.pop("role")
+            usual = role.text if isinstance(role, Scalar) else ""  # "" with extends: the base cause's
+            file.rules.append((Rule(cause=file.cause_id or "", role=cast(Role, own or usual), **values), row))
+    return file
+
+
+def _tables(tree: Table, problems: Problems) -> RuleFile:
+    makers: dict[str, Callable[[Tree, Problems], Any]] = {
+        "formats": lambda row, found: _label(record(row, FORMAT, "a format", found)),
+        "paths": lambda row, found: _label(record(row, FORMAT, "a path", found)),
+        "signals": lambda row, found: _signal(record(row, SIGNAL, "a signal", found), None),
+        "facts": lambda row, found: _signal(record(row, FACT, "a fact", found), "fact"),
+    }
+    file = RuleFile(tree)
+    readers = {name: Field(_each(make, file.tables.setdefault(name, []))) for name, make in makers.items()}
+    values = record(tree, {**readers, "silence": Field(list_of(line()), default=())}, "this file", problems)
+    file.silence = (values or {}).get("silence", ())
+    return file
+
+
+def _each(make: Callable[[Tree, Problems], Any], into: list[tuple[Any, Table]]) -> Callable[[Tree, str, Problems], Any]:
+    def one(tree: Tree, name: str, problems: Problems) -> Any:
+        made = make(tree, problems)
+        if made is not None and isinstance(tree, Table):
+            into.append((made, tree))
+        return made
+
+    return list_of(one)
+
+
+def _label(values: dict[str, Any] | None) -> LineFormat | None:
+    return LineFormat(**values) if values is not None else None
+
+
+def _signal(values: dict[str, Any] | None, kind: str | None) -> Signal | None:
+    if values is None:
+        return None
+    examples = values.pop("examples")
+    values.setdefault("kind", kind)
+    return Signal(**values, **examples)
+
+
+def check_ids(file: RuleFile, stem: str, problems: Problems) -> None:
+    """The file's name is the cause's id, and each rule's id begins with it."""
+    cause = file.cause_id
+    if cause is None:
+        return
+    if cause.removeprefix("site/") != stem and CAUSE_ID.fullmatch(cause):
+        name = cause.removeprefix("site/")
+        mend = f"rename the file to {name}.yaml, or write cause: {cause.removesuffix(name)}{stem}"
+        problems.add(file.tree.at("cause"), f"the file {stem}.yaml speaks of the cause `{cause}`", mend)
+    for rule, tree in file.rules:
+        name = rule.id.removeprefix(f"{cause}/")
+        if name == rule.id or not RULE_NAME.fullmatch(name):
+            short = re.sub(r"[^a-z0-9]+", "-", rule.id.rsplit("/", 1)[-1].lower()).strip("-")
+            mend = f"write {cause}/{short or 'name'}"
+            problems.add(tree.at("id"), f"the rule's id `{rule.id}` does not begin with its cause `{cause}/`", mend)

@@ -1,0 +1,111 @@
+"""The first draft of a rule file, made from a line of a log: what it cannot know is marked TODO."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import regex
+
+from slurmdoctor.knowledge.schema import CAUSE_ID, RULE_NAME
+from slurmdoctor.knowledge.workshop.matching import peeled
+from slurmdoctor.model import LineFormat, UserError
+from slurmdoctor.readers.tracebacks import exception_of
+
+# What differs from run to run, and the pattern that stands for it. The order is that of preference.
+_VARIABLE = regex.compile(
+    r"(?P<hex>\b0x[0-9a-fA-F]+)|(?P<path>(?<![\w.])/[\w.@+~-]+(?:/[\w.@+~-]*)*)|(?P<quoted>'[^'\n]{1,80}'|\"[^\"\n]{1,80}\")"
+    r"|(?P<size>\d+(?:\.\d+)?(?= ?[KMGT]i?B\b))|(?P<number>(?<![A-Za-z_])\d+(?:\.\d+)*)"
+)
+_STANDS_FOR = {"hex": "0x[0-9a-fA-F]+", "path": r"/\S*", "size": r"[\d.]+", "number": r"[\d.]+"}
+_MOST_LITERAL = 60
+_PLAIN_REGEX = 160
+
+_HEAD = """\
+cause: {cause}
+title: TODO                      # completes "rank 13 ..."; no full stop, at most 60 characters
+role: root                       # root | cascade | either | confirmation | hint (docs/rules.md)
+exit_classes: [{exit_class}]
+explains: [peer-lost, collective-timeout, sigterm]   # what it brings about on other ranks
+retry: after-fix                 # as-is | elsewhere | after-fix | resume
+summary: |
+  TODO What happens and why, in a few plain sentences.
+"""
+_EXTENDS = """\
+cause: {cause}
+extends: true                    # adds to slurmdoctor's own {cause}
+"""
+_RULES = """\
+rules:
+  - id: {cause}/{rule}
+    source: TODO the program that prints it, and since which version
+    literals: [{literal}]   # any one of them admits a line: rare text, at least 6 bytes
+    regex: {regex}
+{on}    examples:
+      match: [{line}]
+      no_match: []               # lines that look alike and are harmless, or have another cause
+"""
+_TAIL = """\
+verify: []                       # how to make sure, where the log alone is not enough
+fixes:
+  - do: TODO What to do, as an imperative sentence.
+    why: TODO
+falsepositives: []               # when the line does not mean what it says
+references: []
+"""
+
+
+def draft(name: str, rule: str, line: str | None, known: Sequence[str], formats: Sequence[LineFormat]) -> str:
+    """The text of a rule file for a cause: a new one, or more rules for one that is there."""
+    text = line or "TODO: paste the line that the program prints"
+    shown = peeled(text, formats)[0].strip() if line else text
+    raised = line is not None and exception_of(shown) is not None
+    pattern, literal = _generalised(shown, text)
+    own = {"cause": name, "rule": rule, "exit_class": "python-error" if raised else "unknown"}
+    rules = _RULES.format(
+        **own,
+        literal=_quoted(literal),
+        regex=_quoted(("^" if raised else "") + pattern),
+        on="    on: exception\n" if raised else "",
+        line=_quoted(text.strip("\n")),
+    )
+    return (_EXTENDS if name in known else _HEAD).format(**own) + rules + ("" if name in known else _TAIL)
+
+
+def file_name(cause: str, rule: str, known: Collection[str], *, ours: bool) -> str:
+    """The id that a draft for this cause gets: a new name in a site's folder begins with `site/`."""
+    if not CAUSE_ID.fullmatch(cause):
+        raise UserError(f"`{cause}` is no cause's id", "write small letters joined by hyphens, such as site/my-cause")
+    if not RULE_NAME.fullmatch(rule):
+        raise UserError(f"`{rule}` is no rule's name", "write small letters and numbers joined by hyphens")
+    return cause if ours or cause in known or cause.startswith("site/") else f"site/{cause}"
+
+
+def _generalised(text: str, line: str) -> tuple[str, str]:
+    """(regex, literal): the line with what varies made variable, and its longest text that does not vary."""
+    text = text[:_PLAIN_REGEX]
+    pattern: list[str] = []
+    fixed: list[str] = []
+    at = 0
+    for found in _VARIABLE.finditer(text):
+        before = text[at : found.start()]
+        kind = found.lastgroup or ""
+        quote = found[0][0]
+        pattern += [_escaped(before), _STANDS_FOR.get(kind, f"{quote}[^{quote}]*{quote}")]
+        fixed.append(before)
+        at = found.end()
+    pattern.append(_escaped(text[at:]))
+    fixed.append(text[at:])
+    usable = [part for part in fixed if part in line]
+    longest = max(usable, key=len).strip(" ])},:;")[:_MOST_LITERAL].strip()
+    if len(longest.encode()) < 6:  # nothing but numbers and names: leave it to the person
+        return regex.escape(text, special_only=True), text[:_MOST_LITERAL]
+    return "".join(pattern), longest
+
+
+def _escaped(text: str) -> str:
+    return regex.escape(text, special_only=True, literal_spaces=True)
+
+
+def _quoted(text: str) -> str:
+    """YAML in single quotes, where nothing is an escape."""
+    return "'" + "".join(char if char.isprintable() else " " for char in text).replace("'", "''") + "'"

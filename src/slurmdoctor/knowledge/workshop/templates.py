@@ -1,0 +1,88 @@
+"""Whether fixes and verify lines ask only for what a log can tell: placeholders and `when` conditions."""
+
+from __future__ import annotations
+
+import regex
+
+from slurmdoctor.knowledge.workshop.problems import Place, Problems, did_you_mean
+from slurmdoctor.knowledge.workshop.rulefile import RuleFile
+from slurmdoctor.model import Fix, Knowledge
+from slurmdoctor.report import remedies
+
+_READ = "rank local_rank node nodes world_size launcher framework last_step attempts silent_ranks odd_ranks all_entered"
+_TOLD = "stands_in exit_code failed_nodes frames stack_function stack_place memory restarts gained stalled_since"
+_WAITED = "rank0_busy far_ranks far_nodes home_node"
+# by Slurm's record (slurm/attest.py) and by the batch script (script/sharpen.py)
+_RECORDED = (
+    "job_id state ended needed_min idle_min time_limit_min elapsed_min cancelled_by req_mem_gib max_rss_gib num_tasks"
+)
+_SCRIPT = "tasks_per_node gpus_per_node nproc mem_gib time_min"
+FACTS = set(f"{_READ} {_TOLD} {_WAITED} {_RECORDED} {_SCRIPT}".split())
+"""Those that slurmdoctor finds without a rule; facts.yaml adds its own."""
+SPECIAL = {"rule", "seen"}
+VALUES = {
+    "launcher": {"srun", "torchrun", "accelerate", "deepspeed", "lightning", "submitit", "ray", "mpi"},
+    "framework": {"megatron", "nemo", "megatron-bridge", "automodel", "deepspeed", "accelerate", "lightning"}
+    | {"torchtitan", "vllm", "jax"},
+}
+_NAMES = "name a group of this cause's regexes, or a fact of docs/rules.md"
+
+
+def check(file: RuleFile, knowledge: Knowledge, problems: Problems) -> None:
+    if file.cause is None:
+        return
+    cause = knowledge.causes.get(file.cause_id or "")
+    rules = cause.rules if cause else ()
+    own = (rule for rule, _ in file.rules)  # also where the file could not be put among the causes
+    captures = {name for rule in (*rules, *own) for name in regex.compile(rule.regex).groupindex}
+    known = captures | FACTS | fact_names(knowledge)
+    for at, text in enumerate(file.cause["verify"]):
+        _template(text, file.tree.at("verify", at), known, problems)
+    for at, fix in enumerate(file.cause["fixes"]):
+        _template(fix.do, file.tree.at("fixes", at, "do"), known, problems)
+        _template(fix.why or "", file.tree.at("fixes", at, "why"), known, problems)
+        _when(fix, at, file, known, {rule.id for rule in rules}, knowledge, problems)
+
+
+def fact_names(knowledge: Knowledge) -> set[str]:
+    """What facts.yaml can find: a group is a fact of its name; the group `value`, or a constant, one of the entry's."""
+    names: set[str] = set()
+    for signal in knowledge.signals:
+        if signal.kind == "fact":
+            groups = set(regex.compile(signal.regex).groupindex)
+            own = {signal.id.partition("/")[0]} if signal.value is not None or "value" in groups else set()
+            names |= own | (groups - {"value"})
+    return names
+
+
+def _template(text: str, place: Place, known: set[str], problems: Problems) -> None:
+    try:
+        needed = remedies.names(text)
+    except ValueError as error:
+        problems.add(place, str(error), "write {name} or {name / other}; {{ and }} stand for single braces")
+        return
+    for name in sorted(needed - known):
+        mend = did_you_mean(name, known, _NAMES)
+        problems.add(place, f"nothing tells `{{{name}}}`", mend)
+
+
+def _when(
+    fix: Fix,
+    at: int,
+    file: RuleFile,
+    known: set[str],
+    rules: set[str],
+    knowledge: Knowledge,
+    problems: Problems,
+) -> None:
+    for name, want in fix.when.items():
+        place = file.tree.at("fixes", at, "when", name)
+        if name not in known | SPECIAL:
+            mend = did_you_mean(name, known | SPECIAL, _NAMES)
+            problems.add(place, f"nothing tells `{name}`: the fix is never offered", mend)
+            continue
+        allowed = {"rule": rules, "seen": set(knowledge.causes), **VALUES}.get(name)
+        for one in want if isinstance(want, tuple) else (want,):
+            if allowed and not isinstance(one, bool) and one not in allowed:
+                mend = did_you_mean(str(one), allowed, f"known: {', '.join(sorted(allowed)[:12])}")
+                problems.add(place, f"`{name}` is never `{one}`: the fix is never offered", mend)

@@ -1,0 +1,207 @@
+"""Random access to a job's lines after the scan: the line at an offset, its neighbours, its number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from slurmdoctor.input.sources import Source
+from slurmdoctor.model import Hit, LineFormat, Origin
+from slurmdoctor.ranks.origins import Traits, may_be_stamped, peel
+from slurmdoctor.records import dataclass
+from slurmdoctor.search.labels import HEAD, labeller
+from slurmdoctor.search.scan import LONG_LINE, Scan
+
+_PAGE = 256 * 1024
+_USUAL_LINE = 1024
+_LOOK_BACK = 16 * 1024
+_PATIENCE = 200_000
+"""Lines that are looked at in search of those before another of the same writer; then it looks no farther than `_NEAR`."""
+_NEAR = 8
+_FEW = 60
+"""Lines of a writer that are looked at in search of a time, and"""
+_FAR_ABOVE = 1024 * 1024
+"""bytes."""
+_FAR = 512 * 1024 * 1024
+"""Bytes that are searched, in all, for what a writer said far above."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line, taken apart."""
+
+    source: int
+    offset: int
+    end: int
+    """Offset of the byte after its line end."""
+    raw: str
+    text: str
+    origin: Origin
+    label: bytes
+
+
+class Lines:
+    """The job's lines, read again where needed; one page of each source is kept."""
+
+    def __init__(
+        self, sources: Sequence[Source], scan: Scan, formats: Sequence[LineFormat], traits: Sequence[Traits]
+    ) -> None:
+        self.sources = sources
+        self._scan = scan
+        self._formats = formats
+        self.traits = traits
+        self._labellers = [labeller(t.locked, t.label_is_node, t.stamped) for t in traits]
+        self._pages: dict[int, tuple[int, bytes]] = {}
+        self._patience = _PATIENCE
+        self._far = _FAR
+        starts, total = [], 0
+        for source in sources:
+            starts.append(total)
+            total += source.length
+        self._starts = starts
+
+    def order(self, source: int, offset: int) -> int:
+        """Position in the whole job's text."""
+        return self._starts[source] + offset
+
+    def at(self, source: int, offset: int) -> Line:
+        """The line that starts here (or the piece of a long line, or of one with carriage returns)."""
+        data = self._near(source, offset)
+        end = data.find(b"\n")
+        back = data.find(b"\r")
+        if end < 0:
+            end = len(data)
+        cut = back if 0 <= back < end and data[back : back + 2] != b"\r\n" else end
+        return self._line(source, offset, data[:cut], offset + cut + 1)
+
+    def after(self, line: Line, limit: int = 400) -> Iterator[Line]:
+        """The following lines of the same writer (same label), nearest first."""
+        offset = line.end
+        for _ in range(limit * 8):
+            if limit <= 0 or offset >= self.sources[line.source].length:
+                return
+            data = self._slice(line.source, offset, LONG_LINE)
+            if not data:
+                return
+            end = data.find(b"\n")
+            end = len(data) if end < 0 else end
+            head = data[: min(end, HEAD)]
+            if self._labellers[line.source](head) == line.label:
+                yield self._line(line.source, offset, data[:end], offset + end + 1)
+                limit -= 1
+            offset += end + 1
+
+    def before(self, line: Line, limit: int = 12, same_writer: bool = True) -> Iterator[Line]:
+        """The preceding lines of the same writer, nearest first."""
+        for offset, raw in self._above(line, _LOOK_BACK, same_writer):
+            if not same_writer or self.label(line.source, raw[:HEAD]) == line.label:
+                yield self._line(line.source, offset, raw.rstrip(b"\r\n"), offset + len(raw))
+                limit -= 1
+                if limit == 0:
+                    return
+
+    def stamped_before(self, line: Line) -> Line | None:
+        """The writer's last line with a time; where thousands of ranks write, it stands far above."""
+        for offset, raw in islice(self._above(line, _FAR_ABOVE), _FEW):
+            if may_be_stamped(raw) and self.label(line.source, raw[:HEAD]) == line.label:
+                above = self._line(line.source, offset, raw.rstrip(b"\r\n"), offset + len(raw))
+                if above.origin.time is not None:
+                    return above
+        return None
+
+    def number(self, source: int, offset: int) -> int:
+        """The 1-based number of the line at this offset."""
+        at, lines = self._scan.lines_before(source, offset)
+        number = lines + 1 + self.sources[source].read(at, offset - at).count(b"\n")
+        numbers = self.sources[source].numbers
+        return numbers[number - 1] if number <= len(numbers) else number
+
+    def hit(self, line: Line) -> Hit:
+        """The line as a Hit; its number is found later, for the few that are shown."""
+        return Hit(line.source, line.offset, 0, line.text, line.raw)
+
+    def text(self, source: int, start: int, size: int) -> bytes:
+        """A stretch of the raw text."""
+        return self.sources[source].read(start, size)
+
+    def peeled(self, source: int, raw: bytes) -> tuple[Origin, str]:
+        return peel(raw.decode("utf-8", "replace"), self._formats, self.traits[source])
+
+    def label(self, source: int, head: bytes) -> bytes:
+        """The words that tell this line's writer apart."""
+        return self._labellers[source](head)
+
+    def writer(self, source: int, label: bytes) -> Origin | None:
+        """Who writes under this label, where the label alone tells: PyTorch's tag, or srun's of tasks that are ranks."""
+        traits = self.traits[source]
+        if traits.label_is_node or traits.outer_rank_is_local:
+            return None
+        if label.startswith(b"[rank"):
+            number = label[5:-1]
+        elif "srun-label" in traits.locked and label.endswith(b": "):
+            number = label[:-2].strip()
+        else:
+            return None
+        return Origin(rank=int(number)) if number.isdigit() else None
+
+    def _above(self, line: Line, reach: int, same_writer: bool = True) -> Iterator[tuple[int, bytes]]:
+        """(offset, bytes) of the preceding lines that may be the same writer's, nearest first.
+
+        A label in one piece stands in each of its writer's lines: those between are passed over. Other labels reach less far.
+        """
+        mark = line.label if same_writer and self._labellers[line.source].whole else b""
+        leads = line.raw.encode().startswith(mark)
+        left = max(self._patience, _NEAR)
+        lowest = line.offset - (reach if mark else _LOOK_BACK)
+        for start, data in self._stretches_above(line.source, line.offset, max(0, lowest)):
+            end = len(data)
+            while end > 0 and (at := data.rfind(mark, 0, end)) >= 0:
+                if left == 0:
+                    return
+                left -= 1
+                self._patience = min(self._patience, left)
+                if mark:
+                    end = data.find(b"\n", at, end) + 1 or end
+                begin = data.rfind(b"\n", 0, end - 1) + 1
+                if begin == 0 and start > 0:
+                    break
+                if not leads or data.startswith(mark, begin):
+                    yield start + begin, data[begin:end]
+                end = begin
+
+    def _stretches_above(self, source: int, stop: int, lowest: int) -> Iterator[tuple[int, bytes]]:
+        """(offset, bytes) of stretches that end at a line's end, nearest first: mostly what is looked for stands near."""
+        size = _LOOK_BACK
+        start = max(lowest, stop - size)
+        data = self._slice(source, start, stop - start)
+        while data:
+            yield start, data
+            if start == lowest:
+                return
+            # the line that this stretch cuts is seen whole in the next one
+            stop = start + data.find(b"\n") + 1
+            size *= 4
+            start = max(lowest, stop - min(size, self._far))
+            self._far -= stop - start
+            data = self.text(source, start, stop - start)
+
+    def _line(self, source: int, offset: int, data: bytes, end: int) -> Line:
+        raw = data.decode("utf-8", "replace")
+        origin, text = peel(raw, self._formats, self.traits[source])
+        return Line(source, offset, end, raw.rstrip("\r"), text, origin, self._labellers[source](data[:HEAD]))
+
+    def _near(self, source: int, offset: int) -> bytes:
+        """The bytes from here, to the line's end at least: of lines far apart no whole page is read."""
+        start, page = self._pages.get(source, (0, b""))
+        if start <= offset and offset + LONG_LINE <= start + len(page):
+            return page[offset - start : offset - start + LONG_LINE]
+        data = self.sources[source].read(offset, _USUAL_LINE)
+        return data if b"\n" in data else self._slice(source, offset, LONG_LINE)
+
+    def _slice(self, source: int, offset: int, size: int) -> bytes:
+        start, page = self._pages.get(source, (0, b""))
+        if offset < start or offset + size > start + len(page):
+            start = max(0, offset - _LOOK_BACK)
+            page = self.sources[source].read(start, max(_PAGE, size + _LOOK_BACK))
+            self._pages[source] = (start, page)
+        return page[offset - start : offset - start + size]

@@ -1,0 +1,56 @@
+"""Reads stack dumps and finds the rank that stands elsewhere than all others.
+
+Formats: CPython's faulthandler (`Thread 0x... (most recent call first):`), as PYTHONFAULTHANDLER and dump_traceback_later
+print it; `py-spy dump` (`Thread 4121 (idle): "MainThread"`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from slurmdoctor.ranks.lines import Line, Lines
+from slurmdoctor.records import dataclass
+from slurmdoctor.search.compiled import lazy
+
+LITERALS = (b"(most recent call first)", b'"MainThread"')
+
+_FRAME = lazy(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>\S+)')
+_PY_SPY = lazy(r"^\s{2,}(?P<function>[\w.<>]+) \((?P<file>[^():]+):(?P<line>\d+)\)")
+_DEPTH = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """Where one rank stood: the innermost frame of the thread that the line opens."""
+
+    rank: int
+    innermost: str
+    """`function (file:line)`."""
+    line: Line
+    where: str = ""
+    """`function (file)`: ranks that wait in one loop stand in one place."""
+
+
+def read(lines: Lines, header: Line) -> Dump | None:
+    """The dump that begins at this header; None where its rank is not to be read or it has no frame."""
+    if header.origin.rank is None:
+        return None
+    pattern = _PY_SPY if '"MainThread"' in header.text else _FRAME
+    for line in lines.after(header, _DEPTH):
+        if frame := pattern.match(line.text):
+            where = f"{frame['function']} ({frame['file']}"
+            return Dump(header.origin.rank, f"{where}:{frame['line']})", header, f"{where})")
+        break
+    return None
+
+
+def odd_ones(dumps: Mapping[int, str]) -> tuple[tuple[int, ...], str] | None:
+    """The few ranks that stand elsewhere than the many, and where the many stand. None where nobody stands out."""
+    if len(dumps) < 3:
+        return None
+    (usual, most), *_ = Counter(dumps.values()).most_common()
+    odd = tuple(sorted(rank for rank, where in dumps.items() if where != usual))
+    if not odd or len(odd) > max(1, len(dumps) // 4) or most < 2:
+        return None
+    return odd, usual

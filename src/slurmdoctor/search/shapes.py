@@ -1,0 +1,113 @@
+"""Lines that differ in their digits only have one shape: what one of them says to a pattern, all of them say."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from slurmdoctor.search.compiled import compiled, lazy
+
+if TYPE_CHECKING:
+    from slurmdoctor.model import Knowledge
+
+DIGITS = bytes.maketrans(b"123456789", b"000000000")
+"""For bytes.translate: makes a line its shape. Runs of digits keep their length, so `\\d{3}` still sees three."""
+
+_NO_DIGITS_MEANT = lazy(
+    r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[dDwWsSbBAZ])"  # escapes that stand for classes or fixed characters
+    r"|(?<!\\)\{\d*,?\d*\}"  # quantifiers
+    r"|\(\?P<\w+>"  # names of groups
+    r"|0-9|0-\?"  # all digits at once
+)
+
+
+_SAME_AGAIN = lazy(r"\(\?P=\w+\)|\\[1-9]")
+_MAY_TAKE_DIGITS = lazy(r"\\[dwS]|(?<!\\)\.|\[\^|0-9")
+
+
+@cache
+def digits_matter(pattern: str) -> bool:
+    """Whether a pattern may take one line and refuse another that differs in its digits only."""
+    if "(?(" in pattern or (_SAME_AGAIN.search(pattern) and _MAY_TAKE_DIGITS.search(pattern)):
+        return True
+    pattern = _SAME_AGAIN.sub("", pattern)
+    return re.search(r"[0-9]", _NO_DIGITS_MEANT.sub("", pattern)) is not None
+
+
+def touchy(knowledge: Knowledge) -> frozenset[str]:
+    """All patterns of lines and labels to which digits matter."""
+    patterns = {rule.regex for rule in knowledge.rules} | {signal.regex for signal in knowledge.signals}
+    patterns |= {form.pattern for form in knowledge.formats}
+    return frozenset(filter(digits_matter, patterns))
+
+
+_TOKEN = lazy(
+    r"(?P<kept>\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|\D)|\{\d*,?\d*\}|\(\?P<\w+>)"
+    r"|(?P<these>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<digit>[0-9])|(?P<not>\(\?<?!)|(?P<open>\()|(?P<close>\))|(?s:.)"
+)
+
+
+@cache
+def relaxed(pattern: str) -> str | None:
+    """A pattern that takes every line which differs in digits only from one that this one takes, and more.
+
+    None where it is not to be made: what holds on to its text may refuse more when its parts take more.
+    """
+    if re.search(r"\(\?>|\(\?\(|\(\?P=|\\[0-9]|[+*?}]\+", pattern):
+        return None
+    made: list[str] = []
+    depth = 0
+    dropped = 0
+    for token in _TOKEN.finditer(pattern):
+        kind, text = token.lastgroup, token[0]
+        if kind in ("not", "open") or text.startswith("(?P<"):
+            depth += 1
+            if kind == "not" and not dropped:
+                dropped = depth
+        if kind == "these" and re.search(r"[0-9]", _NO_DIGITS_MEANT.sub("", text)):
+            if text.startswith("[^"):
+                return None
+            text = text[:-1] + r"\d]"
+        if not dropped:
+            made.append(r"\d" if kind == "digit" else text)
+        if kind == "close":
+            if depth == dropped:
+                dropped = 0  # what must not follow is left out: without it more is taken
+            depth -= 1
+    return "".join(made)
+
+
+class Shaped:
+    """A pattern to which digits are all alike, searched once for all texts that differ in nothing else.
+
+    It remembers where in such a text its groups stand: thousands of ranks print one line with numbers of their own.
+    """
+
+    _MOST = 2000
+    """Texts to remember; then they are learnt anew."""
+    _LONG = 2048
+    """Bytes of a text that is worth remembering."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self._places: dict[bytes, tuple[tuple[str, int, int], ...] | None] = {}
+
+    def groups(self, text: str, shape: bytes) -> dict[str, str] | None:
+        """The named groups that took part in the first match; None where there is none. `shape` is `shape_of(text)`."""
+        try:
+            places = self._places[shape]
+        except KeyError:
+            found = compiled(self.pattern).search(text)
+            named = found.groupdict() if found else {}
+            places = None if found is None else tuple((n, *found.span(n)) for n in named if named[n] is not None)
+            if len(self._places) >= self._MOST:
+                self._places.clear()
+            if len(shape) <= self._LONG:
+                self._places[shape] = places
+        return None if places is None else {name: text[start:end] for name, start, end in places}
+
+
+def shape_of(text: str) -> bytes:
+    """What texts that differ in their digits only have in common."""
+    return text.encode("utf-8", "surrogatepass").translate(DIGITS)

@@ -1,0 +1,1 @@
+"""Events → order: attempts, progress, clocks, and what was survived."""

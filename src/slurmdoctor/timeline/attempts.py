@@ -1,0 +1,114 @@
+"""Cuts a log into attempts: torchrun's restarts, requeues appended to one file, two jobs in one file."""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+
+from slurmdoctor.model import Event
+from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.readers.events import Assembled
+from slurmdoctor.readers.witnesses import Report
+from slurmdoctor.records import dataclass
+from slurmdoctor.timeline.steps import Progress
+
+END = 1 << 62
+Span = tuple[int, int]
+_MOST_EARLIER = 8
+_NO_MORE = 200
+"""Bytes after a cut in which no attempt can have said anything."""
+_NOT_YET = 1024
+"""Bytes that a new attempt may take to begin: with no step and no success in them, it has shown nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """Where the attempts stand in the job's text."""
+
+    last: Span = (0, END)
+    """The last one in which anything happened: the verdict is about it."""
+    earlier: tuple[Span, ...] = ()
+    """Those before it that failed, oldest first."""
+    count: int = 1
+
+
+def find(events: Sequence[Event], assembled: Assembled, lines: Lines, progress: Sequence[Progress]) -> Attempts:
+    """The last attempt that failed, the ones before it, and how many there were."""
+    places = sorted(lines.order(r.line.source, r.line.offset) for r in assembled.reports)
+    failures = sorted({*(e.order for e in events if e.role != "hint"), *places})
+    signs = sorted({*failures, *(p.order for p in progress)})
+    edges = [0, *_cuts(assembled, lines, progress), END]
+    spans = [(a, b) for a, b in itertools.pairwise(edges) if b > a]
+    lived = [s for s in spans if _any(signs, s)] or spans[-1:]
+    failed = [s for s in spans if _any(failures, s)]
+    if not failed:
+        return Attempts(spans[-1], (), len(spans))
+    last = failed[-1]
+    total = sum(source.length for source in lines.sources)
+    finished = [m.order for m in assembled.marks if m.signal.kind == "finished"]
+    lives = any(order >= last[1] for order in (*finished, *(p.order for p in progress)))
+    if last[1] < END and total - last[1] > (_NO_MORE if lives else _NOT_YET):
+        last = (last[1], END)  # a later attempt ran: the failure before it was survived
+    count = len([s for s in lived if s[1] <= last[0]]) + 1
+    return Attempts(last, tuple(s for s in failed if s[1] <= last[0])[-_MOST_EARLIER:], count)
+
+
+def _any(orders: Sequence[int], span: Span) -> bool:
+    return bisect_right(orders, span[0] - 1) < bisect_right(orders, span[1] - 1)
+
+
+def _cuts(assembled: Assembled, lines: Lines, progress: Sequence[Progress]) -> list[int]:
+    """Positions at which a new attempt begins."""
+    # each file by itself: that a job's .out stands behind its .err says nothing of what came later
+    went_on: dict[int, int] = {}
+    for source, order in [
+        *((p.source, p.order) for p in progress),
+        *((m.line.source, m.order) for m in assembled.marks if m.signal.kind == "finished"),
+    ]:
+        went_on[source] = max(order, went_on.get(source, 0))
+    cuts = _announced(assembled) | _by_agents(assembled, lines, went_on)
+    for event in assembled.events:
+        ended = event.hit.text.find("*** JOB ") >= 0 or ("REQUEUE" in event.hit.text and event.cause == "preempted")
+        if ended and event.role != "hint" and went_on.get(event.hit.source, 0) > event.order:
+            cuts.add(event.order + 1)
+    return sorted(cuts)
+
+
+def _announced(assembled: Assembled) -> set[int]:
+    """Where the log itself says that it begins again, or names another job than before."""
+    cuts: set[int] = set()
+    job: dict[int, str] = {}
+    for mark in assembled.marks:
+        if mark.signal.kind != "attempt":
+            continue
+        name = mark.captures.get("job")
+        if name is None:
+            cuts.add(mark.order)
+        elif job.setdefault(mark.line.source, name) != name:
+            cuts.add(mark.order)
+            job[mark.line.source] = name
+    return cuts
+
+
+def _by_agents(assembled: Assembled, lines: Lines, went_on: Mapping[int, int]) -> set[int]:
+    """torchelastic's agent says `failed` once an attempt."""
+    agents: dict[tuple[int, bytes, int | None], list[int]] = {}
+    tables: list[int] = []
+    for report in assembled.reports:
+        place = lines.order(report.line.source, report.line.offset)
+        if report.witness == "torchelastic agent":
+            agents.setdefault(_agent(report), []).append(place)
+        elif report.witness == "torchelastic table":
+            tables.append(place)
+    cuts: set[int] = set()
+    for (source, *_), places in agents.items():
+        # an agent that prints its table has given up: what comes after it is another agent's
+        cuts.update(a + 1 for a, b in itertools.pairwise(places) if not any(a < t < b for t in tables))
+        if len(agents) == 1 and went_on.get(source, 0) > places[-1]:
+            cuts.add(places[-1] + 1)
+    return cuts
+
+
+def _agent(report: Report) -> tuple[int, bytes, int | None]:
+    return report.line.source, report.line.label, report.line.origin.pid

@@ -1,0 +1,140 @@
+"""Events → a timeline: in what order they came, which attempt they belong to, and what was survived."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from typing import Literal
+
+from slurmdoctor.model import Event, Signal
+from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.readers.collectives import Work
+from slurmdoctor.readers.events import Assembled, Mark
+from slurmdoctor.readers.witnesses import Report
+from slurmdoctor.records import dataclass
+from slurmdoctor.timeline import attempts, clock, skew, steps
+from slurmdoctor.timeline.skew import Skew
+from slurmdoctor.timeline.steps import Course, Progress
+
+Order = Literal["timestamps", "file", "unknown"]
+
+NEAR = 6
+"""Lines after an event within which `attempt 2/5 succeeded` or `PASSED` speaks of it."""
+_NEAR_BYTES = 64 * 1024
+TICK = 1.0
+"""Seconds within which two stamps of two clocks do not tell what came first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The last attempt that failed, in order; what came before it is kept apart."""
+
+    events: tuple[Event, ...] = ()
+    reports: tuple[Report, ...] = ()
+    works: tuple[Work, ...] = ()
+    earlier: tuple[Timeline, ...] = ()
+    """The attempts that failed before, oldest first."""
+    attempts: int = 1
+    order: Order = "unknown"
+    finished: Mark | None = None
+    """The last line that says that the program completed."""
+    last_progress: Progress | None = None
+    progress: tuple[Progress, ...] = ()
+    keys: Mapping[int, tuple[float, int]] = field(default_factory=dict)
+    """Event order -> its sorting key."""
+    notes: tuple[str, ...] = ()
+
+    def key(self, event: Event) -> tuple[float, int]:
+        return self.keys.get(event.order, (float("inf"), event.order))
+
+
+def build(assembled: Assembled, lines: Lines, signals: Sequence[Signal]) -> Timeline:
+    """Cut into attempts, mark what was survived, and order what is left."""
+    progress = steps.find(assembled.events, lines, signals)
+    finished = next((m for m in reversed(assembled.marks) if m.signal.kind == "finished"), None)
+    course = Course(progress)
+    marks: dict[int, list[Mark]] = {}
+    for mark in assembled.marks:
+        if mark.signal.kind == "survived":
+            marks.setdefault(mark.line.source, []).append(mark)
+    events = clock.date(assembled.events, lines, clock.Clock(lines))
+    events = [replace(e, survived=_survived(e, marks.get(e.hit.source, ()), lines, course)) for e in events]
+    went_on = sorted([p.order for p in progress] + [m.order for m in assembled.marks if m.signal.kind == "survived"])
+    tries = attempts.find(events, assembled, lines, progress)
+    clocks = skew.learn(progress, assembled.maps, [source.name for source in lines.sources])
+    story = _part(tries.last, events, assembled, lines, clocks)
+    return replace(
+        story,
+        earlier=tuple(_part(span, _within(span, events, went_on), assembled, lines, clocks) for span in tries.earlier),
+        attempts=tries.count,
+        finished=finished,
+        last_progress=progress[-1] if progress else None,
+        progress=tuple(progress),
+        notes=clocks.notes if story.order == "timestamps" else (),
+    )
+
+
+def _within(span: attempts.Span, events: Sequence[Event], went_on: Sequence[int]) -> list[Event]:
+    """An earlier attempt's events: what only another attempt went on after was not survived."""
+    found = []
+    for event in events:
+        if span[0] <= event.order < span[1]:
+            after = bisect_left(went_on, event.order)
+            here = after < len(went_on) and went_on[after] < span[1]
+            found.append(replace(event, survived=event.survived and here))
+    return found
+
+
+def _part(span: attempts.Span, events: Sequence[Event], assembled: Assembled, lines: Lines, clocks: Skew) -> Timeline:
+    """One attempt's events in order, and what the witnesses say of it."""
+    low, high = span
+    here = [e for e in events if low <= e.order < high]
+    order, keys = _ordered(here, clocks)
+    return Timeline(
+        events=tuple(sorted(here, key=lambda e: keys[e.order])),
+        reports=tuple(r for r in assembled.reports if low <= lines.order(r.line.source, r.line.offset) < high),
+        works=tuple(w for w in assembled.works if low <= w.order < high),
+        order=order,
+        keys=keys,
+    )
+
+
+# ── what was survived ────────────────────────────────────────────────────────────────────────
+
+
+def _survived(event: Event, marks: Sequence[Mark], lines: Lines, course: Course) -> bool:
+    """Whether the rank, or the whole job, went on after the event. `marks` are the `survived` ones of its source."""
+    source = event.hit.source
+    after = bisect_left(marks, event.order, key=lambda mark: mark.order)
+    if after == len(marks) and course.last(source) < event.hit.offset:
+        return False
+    line = lines.at(source, event.hit.offset)
+    if after < len(marks) and marks[after].order - event.order < _NEAR_BYTES:
+        near = {event.hit.offset, *(line.offset for line in lines.after(line, NEAR))}
+        if marks[after].line.offset in near:
+            return True
+    return course.went_on(event, line.label)
+
+
+# ── order ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _ordered(events: Sequence[Event], clocks: Skew) -> tuple[Order, dict[int, tuple[float, int]]]:
+    """How events can be ordered, and each one's key. An event without a stamp takes the last one before it in its file."""
+    weighty = [e for e in events if e.role != "hint"]
+    stamped = [e for e in weighty if e.origin.time is not None]
+    dated = {e.origin.dated for e in stamped}
+    if not weighty:
+        return "unknown", {e.order: (0.0, e.order) for e in events}
+    if len(stamped) * 2 < len(weighty) or len(dated) > 1:
+        return "file", {e.order: (0.0, e.order) for e in events}
+    keys: dict[int, tuple[float, int]] = {}
+    last: dict[int, float] = {}
+    begin = min(e.origin.time - clocks.of(e) for e in stamped if e.origin.time is not None)
+    for event in sorted(events, key=lambda e: e.order):
+        seen = event.origin.time
+        time = last.get(event.hit.source, begin) if seen is None else seen - clocks.of(event)
+        last[event.hit.source] = time
+        keys[event.order] = (time, event.order)
+    return "timestamps", keys

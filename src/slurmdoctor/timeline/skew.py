@@ -1,0 +1,89 @@
+"""How far the clocks of nodes (or files) are apart, learnt from the training steps that several of them report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+
+from slurmdoctor.model import Event, Origin
+from slurmdoctor.ranks.maps import RankMaps
+from slurmdoctor.records import dataclass
+from slurmdoctor.timeline.steps import Progress
+
+LEAST = 3.0
+"""Seconds: clocks that are nearer than this, or ranks that are that much slower, are left as they are."""
+_LEAST_STEPS = 3
+_SPREAD = 0.2
+"""A clock's offset stays the same; what varies by more than this share of it is slowness."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skew:
+    """Seconds by which each clock is ahead of the one that most steps were stamped with."""
+
+    ahead: Mapping[str, float] = field(default_factory=dict)
+    steps: Mapping[str, int] = field(default_factory=dict)
+    """How many common steps tell it."""
+    reference: str = ""
+    where: Callable[[int, int | None, str | None], str] = lambda source, rank, node: ""
+
+    def of(self, event: Event) -> float:
+        """What to take from an event's time to compare it with other nodes' events."""
+        if not self.ahead:
+            return 0.0
+        return self.ahead.get(self.where(event.hit.source, event.origin.rank, event.origin.node), 0.0)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(
+            f"clocks differ: {name} is {_span(abs(by))} {'ahead of' if by > 0 else 'behind'} {self.reference}, "
+            f"by {self.steps[name]} steps that both report"
+            for name, by in sorted(self.ahead.items())
+        )
+
+
+def learn(progress: Sequence[Progress], maps: RankMaps, names: Sequence[str]) -> Skew:
+    """Compare the stamps of the same step on different nodes; without nodes, in different files."""
+
+    def where(source: int, rank: int | None, node: str | None) -> str:
+        node = node or maps.place(Origin(rank=rank), source).node
+        return node or (names[source].rpartition("/")[2] if len(set(names)) > 1 else "")
+
+    stamps = _stamps(progress, where)
+    if len(stamps) < 2:
+        return Skew()
+    reference = max(stamps, key=lambda name: (len(stamps[name]), name))
+    ahead: dict[str, float] = {}
+    steps: dict[str, int] = {}
+    from statistics import median  # here: it is slow to import, and few logs have two clocks
+
+    for name, own in stamps.items():
+        common = sorted(own.keys() & stamps[reference].keys())
+        apart = [own[step] - stamps[reference][step] for step in common]
+        if name == reference or len(apart) < _LEAST_STEPS:
+            continue
+        middle = median(apart)
+        spread = median(abs(a - middle) for a in apart)
+        if abs(middle) >= LEAST and spread <= max(1.0, _SPREAD * LEAST) and max(apart) - min(apart) < abs(middle):
+            ahead[name], steps[name] = middle, len(apart)
+    return Skew(ahead, steps, reference, where)
+
+
+def _stamps(
+    progress: Sequence[Progress], where: Callable[[int, int | None, str | None], str]
+) -> dict[str, dict[int, float]]:
+    """For each clock the time of each step: of those that each of its writers reports but once."""
+    once = Counter((p.source, p.label, p.rank, p.step) for p in progress)
+    found: dict[str, dict[int, float]] = {}
+    for p in progress:
+        if p.step is None or p.time is None or once[(p.source, p.label, p.rank, p.step)] > 1:
+            continue
+        name = where(p.source, p.rank, None)
+        if name:
+            found.setdefault(name, {}).setdefault(p.step, p.time)
+    return found
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
