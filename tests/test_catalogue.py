@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import cache, partial
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -17,7 +18,7 @@ from slurmdoctor.knowledge.workshop.crosstalk import LAST_RESORT
 from slurmdoctor.knowledge.workshop.matching import admits, peeled, takes
 from slurmdoctor.knowledge.workshop.problems import shown
 from slurmdoctor.knowledge.workshop.snippet import render
-from slurmdoctor.model import Cause, Rule
+from slurmdoctor.model import Cause, Rule, Trait
 from slurmdoctor.readers import events
 
 # The public contract: causes are added to it; none is renamed or taken away.
@@ -41,6 +42,8 @@ ROLES = {
     "either": "collective-timeout nccl-transport rendezvous-timeout abort data-worker",
 }
 
+ROOT = Path(__file__).parents[1]
+TRAITS: tuple[Trait, ...] = get_args(Trait)
 SHELF = read((builtin(),))
 KNOWN = SHELF.knowledge
 FILES = [shown(file) for file in files(builtin())]
@@ -117,6 +120,19 @@ def test_a_fix_is_a_sentence_in_the_imperative(cause: Cause) -> None:
         )
         assert len(fix.do) <= 420, f"too long to read at night: {fix.do}"
         assert fix.why, f"does not say why: {fix.do}"
+
+
+@pytest.mark.parametrize("trait", TRAITS)
+def test_a_trait_is_documented_and_some_cause_has_it(trait: Trait) -> None:
+    assert f"\n| `{trait}` | " in (ROOT / "docs" / "rules.md").read_text()
+    assert KNOWN.traits[trait]
+
+
+@pytest.mark.parametrize("key", ["slurm_states", "endings"])
+def test_a_state_and_an_ending_belong_to_one_cause(key: str) -> None:
+    claims = Counter(one for cause in CAUSES for one in getattr(cause, key))
+    assert claims
+    assert not [one for one, count in claims.items() if count > 1]
 
 
 def test_titles_tell_causes_apart() -> None:

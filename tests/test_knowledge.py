@@ -180,6 +180,24 @@ def test_a_site_extends_one_of_our_causes(tmp_path: Path, ours: Path) -> None:
     assert cause.title == "lost the tape library"
 
 
+def test_traits_states_and_endings_lead_to_their_causes(tmp_path: Path, ours: Path) -> None:
+    given = "retry: after-fix\ntraits: [link, waited]\nslurm_states: [TIMEOUT]\nendings: [killed]\n"
+    for file, cause in ((ours / "storage" / "tape.yaml", "tape"), (tmp_path / "site" / "raid.yaml", "site/raid")):
+        put(file, CAUSE.format(cause=cause).replace("retry: after-fix\n", given))
+    known = plain(ours)
+    assert known.traits["link"] == known.traits["waited"] == {"tape"}
+    assert known.traits["system"] == frozenset()
+    assert (known.cause_of_state["TIMEOUT"], known.cause_of_ending["killed"]) == ("tape", "tape")
+    both = plain(ours, tmp_path / "site")
+    assert both.traits["link"] == {"tape", "site/raid"}
+    assert (both.cause_of_state["TIMEOUT"], both.cause_of_ending["killed"]) == ("site/raid", "site/raid")
+
+
+def test_a_site_adds_a_trait_to_one_of_our_causes(tmp_path: Path, ours: Path) -> None:
+    put(tmp_path / "site" / "tape.yaml", "cause: tape\nextends: true\ntraits: [link]\n")
+    assert plain(ours, tmp_path / "site").causes["tape"].traits == {"link"}
+
+
 def test_a_site_silences_our_rules(tmp_path: Path, ours: Path) -> None:
     put(tmp_path / "site" / "quiet.yaml", "silence: [tape/loader]\n")
     assert plain(ours, tmp_path / "site").rules == ()
@@ -300,8 +318,9 @@ def test_every_field_of_an_entry_is_kept(kept: Path) -> None:
     rule = Rule("a/b", "a", "hint", "s", ("literal",), "x", "frame", ("m",), ("n",))
     fix = Fix("do", "why", {"a": (1, True, 2.5, "x")}, "https://example.org")
     cause = Cause(
-        "a", "f", "t", "root", ("killed",), frozenset({"b"}), "resume", "s", (rule,), (fix,), ("v",), ("p",), ("r",)
-    )
+        "a", "f", "t", "root", ("killed",), frozenset({"b"}), "resume", "s", (rule,), (fix,), ("v",), ("p",), ("r",),
+        frozenset({"link"}), ("TIMEOUT",), ("killed",),
+    )  # fmt: skip
     label = LineFormat("l", "p", 0.5, ({"line": "x", "rank": 3},), ("n",), "s", True)
     signal = Signal("i", "fact", ("lit",), "r", ("m",), ("n",), "v", "s")
     known = Knowledge({"a": cause}, (label,), (signal,), (replace(label, id="path"),))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any, Literal, get_args
 
 from slurmdoctor.records import dataclass
 
@@ -25,6 +27,33 @@ ExitClass = Literal[
     "ok", "python-error", "usage-error", "oom-killed", "killed", "terminated", "segfault", "abort",
     "bus-error", "interrupted", "time-limit", "not-executable", "not-found", "other", "unknown",
 ]  # fmt: skip
+
+
+Trait = Literal[
+    "generic", "waited", "timed-out", "link", "scheduler", "system", "struck", "hides-hang", "ends-stalled",
+    "summary", "exit-only", "like-oom", "killed-process", "is-ending", "own-signal", "blames-node",
+    "proven-by-script",
+]  # fmt: skip
+"""What a cause is like, as far as inference treats such causes alike (`traits:` of a cause's file).
+
+generic           an exit alone establishes it; a more specific cause beside it is the better answer
+waited            printed by a rank that waited for another one, or lost its connection to it
+timed-out         a wait for other ranks that ended by a timeout
+link              what other ranks print when a process or a node goes away
+scheduler         what Slurm or a person does to a job, often after it failed or hung
+system            reported by the system, often without naming the rank that was hit
+struck            printed by, or about, a process that the system ended or whose hardware failed
+hides-hang        a rank that hung without printing anything may be the reason for it
+ends-stalled      how Slurm or a person ends a job that may have stood still
+summary           its cascade repeats an earlier failure of the same process
+exit-only         established by an exit status alone; Slurm's record knows better what ended the process
+like-oom          how a process may look that the kernel killed for lack of memory
+killed-process    its process ends by SIGKILL
+is-ending         the cause is the exit itself
+own-signal        its process ends by the signal of the same name
+blames-node       a node that Slurm reports as bad confirms it
+proven-by-script  a mistake in the batch script can explain it completely
+"""
 
 
 # ── knowledge: what the rule files say ───────────────────────────────────────────────────────
@@ -86,6 +115,11 @@ class Cause:
     verify: tuple[str, ...] = ()
     falsepositives: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
+    traits: frozenset[Trait] = frozenset()
+    slurm_states: tuple[str, ...] = ()
+    """The job states of Slurm that stand for this cause: TIMEOUT, NODE_FAIL."""
+    endings: tuple[ExitClass, ...] = ()
+    """The exit classes that alone establish it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +153,7 @@ class Signal:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Knowledge:
     """Everything read from the rule files."""
 
@@ -135,6 +169,27 @@ class Knowledge:
     def rules(self) -> tuple[Rule, ...]:
         """All rules of all causes, in the order of their ids."""
         return tuple(rule for cause in self.causes.values() for rule in cause.rules)
+
+    @cached_property
+    def traits(self) -> Mapping[Trait, frozenset[str]]:
+        """Each trait and the ids of the causes that have it; none for a trait that no cause has."""
+        traits: tuple[Trait, ...] = get_args(Trait)
+        return {one: frozenset(cause.id for cause in self.causes.values() if one in cause.traits) for one in traits}
+
+    @cached_property
+    def cause_of_state(self) -> Mapping[str, str]:
+        """Slurm's job state -> the cause that it stands for: TIMEOUT -> time-limit."""
+        return {state: cause.id for cause in self._ours_first for state in cause.slurm_states}
+
+    @cached_property
+    def cause_of_ending(self) -> Mapping[ExitClass, str]:
+        """Exit class -> the cause that it establishes where nothing else is known: segfault -> segfault."""
+        return {ending: cause.id for cause in self._ours_first for ending in cause.endings}
+
+    @property
+    def _ours_first(self) -> list[Cause]:
+        """All causes, a site's own last: what a site claims, it has."""
+        return sorted(self.causes.values(), key=lambda cause: cause.id.startswith("site/"))
 
 
 # ── scan: what the log says ──────────────────────────────────────────────────────────────────

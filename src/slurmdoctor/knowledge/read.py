@@ -104,9 +104,10 @@ def _put_cause(
         causes[name] = _extended(ours, file, problems)
     elif _first_here(f"cause {name}", place, here, problems):
         rules = tuple(rule for rule, _ in file.rules)
-        given = {key: value for key, value in made.items() if key not in ("cause", "silence", "rules", "explains")}
+        given = {key: value for key, value in made.items() if key not in ("cause", "silence", "rules")}
+        given |= {key: frozenset(made[key]) for key in ("explains", "traits")}
         family = SITE_FAMILY if name.startswith("site/") else ours.family if ours else family
-        causes[name] = Cause(id=name, family=family, explains=frozenset(made["explains"]), rules=rules, **given)
+        causes[name] = Cause(id=name, family=family, rules=rules, **given)
     _unique(file, causes[name], problems)
 
 
@@ -121,6 +122,7 @@ def _extended(ours: Cause, file: RuleFile, problems: Problems) -> Cause:
     return replace(
         ours,
         explains=ours.explains | frozenset(added["explains"]),
+        traits=ours.traits | frozenset(added["traits"]),
         rules=(*fresh, *ours.rules),
         fixes=(*added["fixes"], *ours.fixes),
         verify=(*added["verify"], *ours.verify),

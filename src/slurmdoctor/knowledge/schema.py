@@ -9,11 +9,26 @@ from typing import Any, get_args
 from slurmdoctor.knowledge.fields import Field, flag, line, list_of, one_of, pattern, record, share, text
 from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
 from slurmdoctor.knowledge.workshop.problems import Problems
-from slurmdoctor.model import ExitClass, Fix, RetryAdvice, Role
+from slurmdoctor.model import ExitClass, Fix, RetryAdvice, Role, Trait
 
 ROLES: tuple[str, ...] = get_args(Role)
 EXIT_CLASSES: tuple[str, ...] = get_args(ExitClass)
 RETRIES: tuple[str, ...] = get_args(RetryAdvice)
+TRAITS: tuple[str, ...] = get_args(Trait)
+SLURM_STATES = (
+    "BOOT_FAIL",
+    "CANCELLED",
+    "COMPLETED",
+    "DEADLINE",
+    "FAILED",
+    "LAUNCH_FAILED",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "PREEMPTED",
+    "REVOKED",
+    "TIMEOUT",
+)
+"""The job states of Slurm in which a job has ended."""
 LABEL_GROUPS = (
     "rank",
     "local_rank",
@@ -180,6 +195,7 @@ ADDITIONS = {
     "extends": Field(flag, default=False),
     "silence": Field(list_of(line()), default=()),
     "explains": Field(list_of(_cause_id), default=()),
+    "traits": Field(list_of(one_of(*TRAITS)), default=()),
     "rules": Field(_RULES, default=()),
     "verify": Field(_TEXTS, default=()),
     "fixes": Field(_FIXES, default=()),
@@ -196,6 +212,8 @@ CAUSE = {
         required=True,
         hint="add exit_classes: [python-error], or how its process ends",
     ),
+    "slurm_states": Field(list_of(one_of(*SLURM_STATES)), default=()),
+    "endings": Field(list_of(one_of(*EXIT_CLASSES)), default=()),
     "retry": Field(one_of(*RETRIES), required=True, hint=f"add retry: one of {', '.join(RETRIES)}"),
     "summary": Field(text, required=True, hint="add summary: what happens and why, in a few plain sentences"),
     "rules": Field(
