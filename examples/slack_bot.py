@@ -27,7 +27,8 @@ from slack_bolt.adapter.socket_mode import SocketModeHandler
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from slurmdoctor import UserError, diagnose
+from slurmdoctor import diagnose
+from slurmdoctor.model import UserError
 from slurmdoctor.report.slack import escape, to_dict
 
 MOST = 10 * 1024 * 1024

@@ -15,8 +15,9 @@ import jsonschema
 import pytest
 
 import slurmdoctor
-from slurmdoctor import Diagnosis, UserError, diagnose
+from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.knowledge import folders, load
+from slurmdoctor.model import UserError
 
 OOM = "step 1\n[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
 TEXTS = (

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from slurmdoctor.model import CollectiveStatus
 from slurmdoctor.readers import collectives
-from slurmdoctor.readers.collectives import Work, suspect
+from slurmdoctor.readers.collectives import suspect
 from slurmdoctor.search.shapes import Shaped, digits_matter
 
 
-def waits(rank: int, seq: int = 7, op: str = "ALLREDUCE", size: int = 4, group: str = "0") -> Work:
-    return Work(rank, group, rank, seq, op, (size, size), None, None, False, 100.0 + rank / 10, rank, 600000)
+def waits(rank: int, seq: int = 7, op: str = "ALLREDUCE", size: int = 4, group: str = "0") -> CollectiveStatus:
+    return CollectiveStatus(
+        rank, group, rank, seq, op, (size, size), None, None, False, 100.0 + rank / 10, rank, 600000
+    )
 
 
-def status(rank: int, enqueued: int, completed: int, dump: bool = False) -> Work:
-    return Work(rank, "0", rank, None, None, None, enqueued, completed, dump, 101.0, 100 + rank, None)
+def status(rank: int, enqueued: int, completed: int, dump: bool = False) -> CollectiveStatus:
+    return CollectiveStatus(rank, "0", rank, None, None, None, enqueued, completed, dump, 101.0, 100 + rank, None)
 
 
 def test_the_one_that_never_reported_never_entered() -> None:

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from slurmdoctor.readers.exits import (
-    expand,
-    expand_nodes,
-    from_code,
-    from_handler,
-    from_sacct,
-    from_words,
-    ranges,
-    sentence,
-)
+from slurmdoctor.model.exits import from_code, from_sacct, from_words, sentence
+from slurmdoctor.model.ranges import expand, expand_nodes, ranges
+from slurmdoctor.readers.crash_handlers import from_handler
 
 
 @pytest.mark.parametrize(

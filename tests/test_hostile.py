@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 
 import hostile
 import slurmdoctor
-from slurmdoctor import Diagnosis, UserError, diagnose
+from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.knowledge import folders, load
+from slurmdoctor.model import UserError
 from slurmdoctor.report import json as report_json
 from slurmdoctor.report import markdown, slack, text
 from test_report_chat import ALLOWED, LIVE, assert_harmless, outside_of_code, tokens

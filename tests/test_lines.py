@@ -6,16 +6,17 @@ import pytest
 
 from slurmdoctor.input.sources import Text
 from slurmdoctor.knowledge import folders, load
-from slurmdoctor.ranks.lines import Line, Lines
-from slurmdoctor.ranks.origins import Traits, may_be_stamped
+from slurmdoctor.model import Line, SourceFormat
+from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.ranks.origins import may_be_stamped
 from slurmdoctor.search.scan import Scan
 
 FORMATS = load(folders()).formats
-LABELLED = Traits(frozenset({"srun-label"}))
+LABELLED = SourceFormat(frozenset({"srun-label"}))
 CHATTER = "the loader has read one more shard of its part of the corpus"
 
 
-def _last(text: str, traits: Traits) -> tuple[Lines, Line]:
+def _last(text: str, traits: SourceFormat) -> tuple[Lines, Line]:
     """The lines of a text, and the last one of them."""
     source = Text.source(text)
     for _ in source.blocks():
@@ -24,7 +25,7 @@ def _last(text: str, traits: Traits) -> tuple[Lines, Line]:
     return lines, lines.at(0, text.encode().rfind(b"\n", 0, -1) + 1)
 
 
-def _time_of_last(text: str, traits: Traits = LABELLED) -> str | None:
+def _time_of_last(text: str, traits: SourceFormat = LABELLED) -> str | None:
     lines, last = _last(text, traits)
     above = lines.stamped_before(last)
     return None if above is None else above.raw
@@ -53,7 +54,7 @@ def test_another_ranks_time_is_not_a_writers_own() -> None:
 
 def test_a_log_without_labels_has_one_writer() -> None:
     stamped = "2026-11-21 09:00:00 step 7"
-    assert _time_of_last(f"{stamped}\n{CHATTER}\nKeyError: 'x'\n", Traits()) == stamped
+    assert _time_of_last(f"{stamped}\n{CHATTER}\nKeyError: 'x'\n", SourceFormat()) == stamped
 
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from slurmdoctor.knowledge import builtin, load
-from slurmdoctor.model import LineFormat
-from slurmdoctor.ranks.origins import ASSUMED_YEAR, Traits, _known, format_time, learn, of_path, parse_time, peel
+from slurmdoctor.model import ASSUMED_YEAR, LineFormat, SourceFormat
+from slurmdoctor.ranks.origins import _known, format_time, learn, of_path, parse_time, peel
 
 KNOWLEDGE = load([builtin()])
 FORMATS = KNOWLEDGE.formats
@@ -38,7 +38,7 @@ def test_each_format_reads_its_samples(form: LineFormat) -> None:
     ],
 )
 def test_ranks_are_read_through_two_labels(line: str, rank: int) -> None:
-    assert peel(line, FORMATS, Traits(locked=frozenset({"srun-label"})))[0].rank == rank
+    assert peel(line, FORMATS, SourceFormat(locked=frozenset({"srun-label"})))[0].rank == rank
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_ranks_are_read_through_two_labels(line: str, rank: int) -> None:
     ],
 )
 def test_what_is_not_a_global_rank_is_not_taken_for_one(line: str) -> None:
-    assert peel(line, FORMATS, Traits())[0].rank is None
+    assert peel(line, FORMATS, SourceFormat())[0].rank is None
 
 
 def test_a_source_locks_on_to_sruns_label() -> None:
@@ -85,7 +85,7 @@ def test_an_outer_rank_label_of_torchrun_tee_is_a_local_rank() -> None:
 
 
 def test_colour_and_nul_bytes_are_taken_off() -> None:
-    assert peel("\x1b[31mFATAL:  \x1b[0m boom\x00\r", FORMATS, Traits())[1] == "FATAL:   boom"
+    assert peel("\x1b[31mFATAL:  \x1b[0m boom\x00\r", FORMATS, SourceFormat())[1] == "FATAL:   boom"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_lines_alike_but_for_digits_are_peeled_as_if_none_were_known(label: str)
     plain = list(FORMATS)  # of a list of its own nothing is remembered
     _known(plain).shapely = False
     lines = [label + str(sample["line"]) for form in FORMATS for sample in form.samples]
-    for traits in (None, Traits(), Traits(frozenset({"srun-label"}), stamped=True), learn(lines, FORMATS)):
+    for traits in (None, SourceFormat(), SourceFormat(frozenset({"srun-label"}), stamped=True), learn(lines, FORMATS)):
         for line in lines:
             for _ in range(4):
                 assert peel(line, FORMATS, traits) == peel(line, plain, traits)

@@ -17,7 +17,7 @@ from benchmarks.logs import KINDS, STYLES, pieces
 from slurmdoctor.input import sources
 from slurmdoctor.input.sources import Source, open_sources
 from slurmdoctor.knowledge import folders, load
-from slurmdoctor.model import Knowledge
+from slurmdoctor.model import Knowledge, SourceFormat
 from slurmdoctor.pipeline import diagnose, learn
 from slurmdoctor.ranks import origins
 from slurmdoctor.ranks.lines import Lines
@@ -44,7 +44,7 @@ class Job:
     """What the scan is asked, for one job's logs."""
 
     knowledge: Knowledge
-    traits: list[origins.Traits]
+    traits: list[SourceFormat]
     watches: list[Watch]
     served: list[object]
 

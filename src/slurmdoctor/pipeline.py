@@ -13,7 +13,7 @@ from slurmdoctor.infer.facts import collect
 from slurmdoctor.input import paste
 from slurmdoctor.input.sources import Source, Text, open_sources
 from slurmdoctor.knowledge import folders, load
-from slurmdoctor.model import Diagnosis, Knowledge
+from slurmdoctor.model import Diagnosis, Knowledge, SourceFormat
 from slurmdoctor.ranks import origins
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers import events
@@ -130,7 +130,7 @@ def _counter(sources: Sequence[Source], progress: Progress | None) -> Callable[[
     return lambda read: progress(read, total)
 
 
-def learn(sources: Sequence[Source], knowledge: Knowledge) -> list[origins.Traits]:
+def learn(sources: Sequence[Source], knowledge: Knowledge) -> list[SourceFormat]:
     """What each source's lines have in common; the year may come from any of them."""
     traits = [origins.learn(source.sample(SAMPLE), knowledge.formats) for source in sources]
     return [origins.merge(t, traits) for t in traits]

@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from slurmdoctor.infer.endings import shown
 from slurmdoctor.infer.finding import SCHEDULER, Finding
 from slurmdoctor.infer.incidents import ranks_of
-from slurmdoctor.model import Event
-from slurmdoctor.ranks.lines import Line, Lines
+from slurmdoctor.model import Event, Line, Suspicion
+from slurmdoctor.model.ranges import ranges
+from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.maps import RankMaps
 from slurmdoctor.readers import collectives, stacks
-from slurmdoctor.readers.collectives import Suspicion
 from slurmdoctor.readers.events import Assembled
-from slurmdoctor.readers.exits import ranges
 from slurmdoctor.timeline.order import Timeline
 
 _LOOK_AROUND = 256 * 1024
@@ -92,9 +91,9 @@ def _world(assembled: Assembled) -> Iterable[int]:
 def _endings(timeline: Timeline, maps: RankMaps) -> dict[int, str]:
     """How single ranks ended, in words."""
     return {
-        ranks[0]: f"was later ended by {report.death.signal}, says {report.witness}"
-        if report.death.signal
-        else f"ended with {shown(report.death)}, says {report.witness}"
+        ranks[0]: f"was later ended by {report.exit.signal}, says {report.witness}"
+        if report.exit.signal
+        else f"ended with {shown(report.exit)}, says {report.witness}"
         for report in timeline.reports
         if len(ranks := ranks_of(report, maps)) == 1
     }

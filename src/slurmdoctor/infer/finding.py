@@ -6,10 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from slurmdoctor.model import Confidence, Event, Origin, Verdict
-from slurmdoctor.readers.collectives import Suspicion
-from slurmdoctor.readers.exits import Death
-from slurmdoctor.readers.witnesses import Report
+from slurmdoctor.model import Confidence, Incident, Origin, ProcessExit, Suspicion, Verdict
 from slurmdoctor.records import dataclass
 
 GENERIC = frozenset({"python-error", "exit-code", "abort", "killed", "sigterm", "data-worker"})
@@ -20,20 +17,6 @@ STRIKES = frozenset({"host-oom", "node-failure", "gpu-fault"})
 """Causes that the system tells, often without naming the rank that they hit."""
 WAITS = frozenset({"collective-timeout", "rendezvous-timeout", "nccl-id-timeout", "peer-lost"})
 """What a rank says that waited for another one: who says it first is no culprit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Incident:
-    """What happened to one writer at one time: one or more events, and the one that names it."""
-
-    main: Event
-    events: tuple[Event, ...]
-    report: Report | None = None
-    """The witness, where the rank itself said nothing."""
-
-    @property
-    def cause(self) -> str:
-        return self.main.cause
 
 
 @dataclass(slots=True)
@@ -47,8 +30,8 @@ class Finding:
     confidence: Confidence = "low"
     origin: Origin = field(default_factory=Origin)
     how: str | None = None
-    death: Death | None = None
-    death_how: str | None = None
+    exit: ProcessExit | None = None
+    exit_how: str | None = None
     step_code: int | None = None
     alike: tuple[int, ...] = ()
     """Ranks that failed alike at once."""

@@ -7,13 +7,12 @@ from dataclasses import replace
 
 from slurmdoctor.infer.culprits import lines_of_rank
 from slurmdoctor.infer.endings import ended_first, own_death
-from slurmdoctor.infer.finding import GENERIC, SCHEDULER, STRIKES, WAITS, Finding, Incident
+from slurmdoctor.infer.finding import GENERIC, SCHEDULER, STRIKES, WAITS, Finding
 from slurmdoctor.infer.incidents import ranks_of
-from slurmdoctor.model import Origin
+from slurmdoctor.model import Incident, Origin, Suspicion
+from slurmdoctor.model.ranges import expand_nodes, ranges
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.maps import RankMaps
-from slurmdoctor.readers.collectives import Suspicion
-from slurmdoctor.readers.exits import expand_nodes, ranges
 from slurmdoctor.timeline.order import TICK, Timeline
 
 _STRUCK = ("killed", "host-oom", "segfault", "bus-error", "cuda-error", "gpu-fault", "data-worker", "exit-code")
@@ -192,7 +191,7 @@ def _ended_by_itself(
     root: Incident, origin: Origin, timeline: Timeline, maps: RankMaps, incidents: Sequence[Incident]
 ) -> Incident | None:
     """Of ranks that failed alike at once, the one that ended by itself came before those that were stopped meanwhile."""
-    ends = {rank: r.death.exit_class for r in timeline.reports if r.witness != "srun" for rank in ranks_of(r, maps)}
+    ends = {rank: r.exit.exit_class for r in timeline.reports if r.witness != "srun" for rank in ranks_of(r, maps)}
     if ends.get(origin.rank or 0) != "terminated":
         return None
     for other in incidents:

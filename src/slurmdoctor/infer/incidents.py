@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 
-from slurmdoctor.infer.finding import GENERIC, Incident
-from slurmdoctor.model import Event, Origin, Role
+from slurmdoctor.infer.finding import GENERIC
+from slurmdoctor.model import Event, ExitReport, Incident, Origin, Role
+from slurmdoctor.model.ranges import ranges
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.maps import RankMaps
-from slurmdoctor.readers.exits import ranges
-from slurmdoctor.readers.witnesses import Report
 from slurmdoctor.timeline.order import Timeline
 
 _ROLE_OF_ENDING: Mapping[str, Role] = {
@@ -100,8 +99,8 @@ def silent_deaths(timeline: Timeline, incidents: Sequence[Incident], maps: RankM
     late = _stopped_late(timeline.reports)
     found: list[Incident] = []
     for report in timeline.reports:
-        cause = report.death.cause
-        if report.death.code == 0 or report.death.signal in ("SIGUSR1", "SIGUSR2"):
+        cause = report.exit.cause
+        if report.exit.code == 0 or report.exit.signal in ("SIGUSR1", "SIGUSR2"):
             continue
         ranks = ranks_of(report, maps)
         silent = [r for r in ranks if r not in spoke]
@@ -122,19 +121,19 @@ def silent_deaths(timeline: Timeline, incidents: Sequence[Incident], maps: RankM
             role = "cascade"
         event = Event(
             cause=cause, role=role, rule=f"{cause}/{report.witness.split()[0].lower()}", origin=origin, hit=lines.hit(report.line),
-            order=order, last_order=order, exit_code=report.death.code, witness=report.witness,
+            order=order, last_order=order, exit_code=report.exit.code, witness=report.witness,
             captures={"tasks": ranges(ranks)} if ranks else {},
         )  # fmt: skip
         found.append(Incident(event, (event,), report))
     return found
 
 
-def _stopped_late(reports: Sequence[Report]) -> set[int]:
+def _stopped_late(reports: Sequence[ExitReport]) -> set[int]:
     """The reports (their ids) of a SIGKILL that may be how a launcher ends what outlived its first failure."""
     first: dict[str, int] = {}
     """Each witness's first ending that is no SIGKILL."""
     for report in reports:
-        if report.death.exit_class not in ("killed", "ok"):
+        if report.exit.exit_class not in ("killed", "ok"):
             first[report.witness] = min(report.line.offset, first.get(report.witness, report.line.offset))
     return {
         id(report)
@@ -147,7 +146,7 @@ def _stopped_late(reports: Sequence[Report]) -> set[int]:
     }
 
 
-def ranks_of(report: Report, maps: RankMaps) -> tuple[int, ...]:
+def ranks_of(report: ExitReport, maps: RankMaps) -> tuple[int, ...]:
     """The global ranks that a witness speaks of; none where they cannot be read."""
     if report.rank is not None:
         return (report.rank,)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slurmdoctor.infer.finding import Finding, Incident
-from slurmdoctor.model import Event
-from slurmdoctor.readers.witnesses import Report
+from slurmdoctor.infer.finding import Finding
+from slurmdoctor.model import Event, ExitReport, Incident
 from slurmdoctor.timeline.order import Timeline
 
 
@@ -27,10 +26,10 @@ def drop_survived(timeline: Timeline, finding: Finding, exit_status: int | None 
     return list(timeline.events) if ended_badly and not ran_to_the_end else live
 
 
-def standing(timeline: Timeline) -> list[Report]:
+def standing(timeline: Timeline) -> list[ExitReport]:
     """Bad endings that still count: not those of a step that was ended before another one ran to its finish."""
     done = timeline.finished
-    bad = [r for r in timeline.reports if r.death.code not in (0, None) or r.death.signal]
+    bad = [r for r in timeline.reports if r.exit.code not in (0, None) or r.exit.signal]
     if done is None:
         return bad
     stops = [e.hit.offset for e in timeline.events if e.rule == "cancelled/step"]
@@ -38,7 +37,7 @@ def standing(timeline: Timeline) -> list[Report]:
         r
         for r in bad
         if r.line.source == done.line.source
-        and r.death.signal is None
+        and r.exit.signal is None
         and not any(r.line.offset < stop < done.line.offset for stop in stops)
     ]
 

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from slurmdoctor.infer.endings import ended_first
-from slurmdoctor.infer.finding import GENERIC, SCHEDULER, STRIKES, Finding, Incident
-from slurmdoctor.model import Cause
-from slurmdoctor.readers.witnesses import Report
+from slurmdoctor.infer.finding import GENERIC, SCHEDULER, STRIKES, Finding
+from slurmdoctor.model import Cause, ExitReport, Incident
 from slurmdoctor.timeline.order import TICK, Timeline
 
 _OF_THE_SYSTEM = SCHEDULER | STRIKES | {"hang"}
@@ -70,11 +69,11 @@ def choose_root(
         )
 
 
-def _told_before(reports: Sequence[Report], other: Incident) -> bool:
+def _told_before(reports: Sequence[ExitReport], other: Incident) -> bool:
     """Whether a process had ended by a code of its own when the step was cancelled."""
     hit = other.main.hit
     return any(
-        r.death.cause == "exit-code" and r.line.source == hit.source and r.line.offset < hit.offset for r in reports
+        r.exit.cause == "exit-code" and r.line.source == hit.source and r.line.offset < hit.offset for r in reports
     )
 
 

@@ -9,10 +9,9 @@ from slurmdoctor.infer.culprits import last_words
 from slurmdoctor.infer.endings import shown
 from slurmdoctor.infer.finding import Finding
 from slurmdoctor.infer.incidents import ranks_of
-from slurmdoctor.model import Hit, RankGroup
-from slurmdoctor.ranks.lines import Line, Lines
+from slurmdoctor.model import ExitReport, Hit, Line, RankGroup
+from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers.events import Assembled
-from slurmdoctor.readers.witnesses import Report
 from slurmdoctor.timeline.order import Timeline
 
 Standing = Literal["first", "suspect", "collateral", "waiting", "silent", "finished"]
@@ -70,12 +69,12 @@ def _of(line: Hit | Line) -> Place:
     return line.source, line.offset
 
 
-def _endings(story: Timeline) -> dict[tuple[str, str], list[Report]]:
+def _endings(story: Timeline) -> dict[tuple[str, str], list[ExitReport]]:
     """Bad endings by witness and kind."""
-    found: dict[tuple[str, str], list[Report]] = {}
+    found: dict[tuple[str, str], list[ExitReport]] = {}
     for report in story.reports:
-        if report.death.exit_class != "ok":
-            found.setdefault((report.witness, shown(report.death)), []).append(report)
+        if report.exit.exit_class != "ok":
+            found.setdefault((report.witness, shown(report.exit)), []).append(report)
     return found
 
 

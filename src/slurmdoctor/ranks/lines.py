@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from slurmdoctor.input.sources import Source
-from slurmdoctor.model import Hit, LineFormat, Origin
-from slurmdoctor.ranks.origins import Traits, may_be_stamped, peel
-from slurmdoctor.records import dataclass
+from slurmdoctor.model import Hit, Line, LineFormat, Origin, SourceFormat
+from slurmdoctor.ranks.origins import may_be_stamped, peel
 from slurmdoctor.search.labels import HEAD, labeller
 from slurmdoctor.search.scan import LONG_LINE, Scan
 
@@ -26,25 +25,11 @@ _FAR = 512 * 1024 * 1024
 """Bytes that are searched, in all, for what a writer said far above."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line, taken apart."""
-
-    source: int
-    offset: int
-    end: int
-    """Offset of the byte after its line end."""
-    raw: str
-    text: str
-    origin: Origin
-    label: bytes
-
-
 class Lines:
     """The job's lines, read again where needed; one page of each source is kept."""
 
     def __init__(
-        self, sources: Sequence[Source], scan: Scan, formats: Sequence[LineFormat], traits: Sequence[Traits]
+        self, sources: Sequence[Source], scan: Scan, formats: Sequence[LineFormat], traits: Sequence[SourceFormat]
     ) -> None:
         self.sources = sources
         self._scan = scan

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from slurmdoctor.model import Origin
-from slurmdoctor.ranks.lines import Line
+from slurmdoctor.model import Line, Origin
 from slurmdoctor.records import dataclass
 from slurmdoctor.search.compiled import lazy
 
 if TYPE_CHECKING:
-    from slurmdoctor.readers.witnesses import Report
+    from slurmdoctor.model import ExitReport
 
 _NCCL_INIT = lazy(r"\brank (?P<rank>\d+) nranks (?P<world>\d+) cudaDev (?P<local>\d+)")
 _START = lazy(
@@ -76,7 +75,7 @@ class RankMaps:
         elif found := _WORLD.search(line.text):
             self.worlds[int(found["world"])] += 1
 
-    def learn_reports(self, reports: Iterable[Report]) -> None:
+    def learn_reports(self, reports: Iterable[ExitReport]) -> None:
         """Take in what torchelastic's tables and srun's lines say."""
         reports = list(reports)
         tables = [r for r in reports if r.witness == "torchelastic table"]

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Any
 
-from slurmdoctor.model import LineFormat, Origin
+from slurmdoctor.model import ASSUMED_YEAR, LineFormat, Origin, SourceFormat
 from slurmdoctor.records import dataclass
 from slurmdoctor.search.compiled import compiled, lazy
 from slurmdoctor.search.labels import STAMP
@@ -35,26 +35,9 @@ _MOST_BEGINNINGS = 20_000
 _MOST_HEADS = 4_000
 _LONG = 1024
 """Characters of a line that is worth remembering."""
-ASSUMED_YEAR = 2000
-"""Stamps without a year are placed in this one (a leap year) unless the log names its year elsewhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class Traits:
-    """What a source's lines have in common, learnt from a sample of them."""
-
-    locked: frozenset[str] = frozenset()
-    """Ids of the ambiguous formats that this source uses."""
-    outer_rank_is_local: bool = False
-    """`[rank4]:[rank12]:`, torchrun --tee with --role rank: the outer number is a local rank."""
-    label_is_node: bool = False
-    """srun's label counts torchrun agents, one a node: it is no rank."""
-    year: int = ASSUMED_YEAR
-    stamped: bool = False
-    """A collector's time stamp stands before every line and its label."""
-
-
-_NO_TRAITS = Traits()
+_NO_TRAITS = SourceFormat()
 
 
 @dataclass(slots=True)
@@ -69,7 +52,7 @@ class _Head:
     times: list[tuple[int, int, bool]] = field(default_factory=list)
     """With whether it is one: 25:00:00 is not."""
 
-    def take(self, form: str, name: str, start: int, end: int, text: str, traits: Traits) -> None:
+    def take(self, form: str, name: str, start: int, end: int, text: str, traits: SourceFormat) -> None:
         """Note one group of a label. Of several the first counts, of ranks and times all are kept."""
         value = text[start:end]
         if name == "rank" and form == "srun-label" and traits.label_is_node:
@@ -84,7 +67,7 @@ class _Head:
         else:
             self.words.setdefault(name, (start, end))
 
-    def first_on_its_line(self, traits: Traits) -> bool:
+    def first_on_its_line(self, traits: SourceFormat) -> bool:
         """Whether an ambiguous label is believed behind these: at a line's start, or right behind a collector's stamp."""
         if self.ranks:
             return False
@@ -135,7 +118,7 @@ def clean(line: str) -> str:
     return line.rstrip("\r\n")
 
 
-def peel(line: str, formats: Sequence[LineFormat], traits: Traits | None = None) -> tuple[Origin, str]:
+def peel(line: str, formats: Sequence[LineFormat], traits: SourceFormat | None = None) -> tuple[Origin, str]:
     """Split a line into its origin and its text.
 
     Without `traits` every format is believed, which is right for a rule's examples only.
@@ -163,7 +146,7 @@ def peel(line: str, formats: Sequence[LineFormat], traits: Traits | None = None)
     return _origin(found, ranks, traits), text
 
 
-def _labels(text: str, known: _Known, traits: Traits | None) -> _Head:
+def _labels(text: str, known: _Known, traits: SourceFormat | None) -> _Head:
     """What stands at the head of a text, and where."""
     believed = traits or _NO_TRAITS
     head = _Head()
@@ -195,7 +178,7 @@ def _labels(text: str, known: _Known, traits: Traits | None) -> _Head:
     return head
 
 
-def _told(text: str, head: _Head, traits: Traits) -> tuple[dict[str, Any], list[int]] | None:
+def _told(text: str, head: _Head, traits: SourceFormat) -> tuple[dict[str, Any], list[int]] | None:
     """(what the labels of a text hold, its ranks), where a head that differs in digits only tells; None where it does not."""
     found: dict[str, Any] = {name: int(text[start:end]) for name, (start, end) in head.numbers.items()}
     for name, (start, end) in head.words.items():
@@ -210,7 +193,7 @@ def _told(text: str, head: _Head, traits: Traits) -> tuple[dict[str, Any], list[
     return found, [int(text[start:end]) for start, end in head.ranks]
 
 
-def _origin(found: Mapping[str, Any], ranks: Sequence[int], traits: Traits | None) -> Origin:
+def _origin(found: Mapping[str, Any], ranks: Sequence[int], traits: SourceFormat | None) -> Origin:
     rank = ranks[-1] if ranks else None
     local = found.get("local_rank")
     if traits is not None and traits.outer_rank_is_local and ranks:
@@ -226,7 +209,7 @@ def _origin(found: Mapping[str, Any], ranks: Sequence[int], traits: Traits | Non
     )
 
 
-def learn(lines: Iterable[str], formats: Sequence[LineFormat]) -> Traits:
+def learn(lines: Iterable[str], formats: Sequence[LineFormat]) -> SourceFormat:
     """What a sample of a source's lines tells of its labels."""
     sample = [text for line in lines if (text := clean(line)) and not _UNLABELLED.match(text)]
     year = next((y for line in sample if (y := _year(line))), ASSUMED_YEAR)
@@ -244,10 +227,10 @@ def learn(lines: Iterable[str], formats: Sequence[LineFormat]) -> Traits:
         locked.discard("viewer-number")
     if "pdsh" in locked and not _few_hosts(sample, formats):
         locked.discard("pdsh")
-    return Traits(frozenset(locked), _outer_is_local(sample), _label_is_node(sample, locked), year, stamped)
+    return SourceFormat(frozenset(locked), _outer_is_local(sample), _label_is_node(sample, locked), year, stamped)
 
 
-def merge(traits: Traits, job: Iterable[Traits]) -> Traits:
+def merge(traits: SourceFormat, job: Iterable[SourceFormat]) -> SourceFormat:
     """A source's traits, with what only the other sources of the job tell (the year)."""
     years = [t.year for t in (traits, *job) if t.year != ASSUMED_YEAR]
     return replace(traits, year=years[0]) if years else traits

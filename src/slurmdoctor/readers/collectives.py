@@ -1,19 +1,16 @@
 """Finds the rank that held up a collective, from what the watchdogs of the others print.
 
 Formats: ProcessGroupNCCL.cpp of PyTorch 1.8 to 2.13. `[Rank 1]` inside a message is the rank within the process group;
-the global rank stands in the line's label. Dump-signal lines print the default group's numbers, whichever group timed out.
+the global rank stands in the line's label. StackDump-signal lines print the default group's numbers, whichever group timed out.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
 
-from slurmdoctor.model import Confidence
-from slurmdoctor.ranks.lines import Line
-from slurmdoctor.readers.exits import ranges
-from slurmdoctor.records import dataclass
+from slurmdoctor.model import CollectiveStatus, Line, Suspicion
+from slurmdoctor.model.ranges import ranges
 from slurmdoctor.search.shapes import Shaped, shape_of
 
 LITERALS = (b"Watchdog caught collective operation timeout", b"last enqueued ", b"Last enqueued ")
@@ -33,40 +30,7 @@ _STATUS = Shaped(
 _AT = Shaped(r"(?:imeout at NCCL work: |detected by watchdog at work: |at work sequence id: )(?P<seq>\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What one rank's watchdog says of one collective."""
-
-    rank: int
-    group: str | None
-    group_rank: int | None
-    seq: int | None
-    op: str | None
-    size: tuple[int, int] | None
-    enqueued: int | None
-    completed: int | None
-    dump: bool
-    time: float | None
-    order: int
-    timeout_ms: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Suspicion:
-    """Who held up the collective, or why nobody can be named."""
-
-    kind: Literal["mismatch", "behind", "missing", "all-entered", "unclear"]
-    ranks: tuple[int, ...]
-    waiting: tuple[int, ...]
-    how: str
-    confidence: Confidence
-    seq: int | None = None
-    op: str | None = None
-    stands_in: str | None = None
-    """Where stack dumps show the suspect, in words."""
-
-
-def read(line: Line, order: int) -> Work | None:
+def read(line: Line, order: int) -> CollectiveStatus | None:
     """One watchdog line; None where its global rank is not to be read, or it says nothing of a work."""
     rank = line.origin.rank
     if rank is None:
@@ -79,20 +43,20 @@ def read(line: Line, order: int) -> Work | None:
     group_rank = int(group["rank"]) if group else None
     if (found := _TIMEOUT.groups(text, shape)) is not None:
         size = (int(found["numel_in"]), int(found["numel_out"])) if "numel_in" in found else None
-        return Work(
+        return CollectiveStatus(
             rank, name, group_rank, int(found["seq"]) if "seq" in found else None, found["op"], size, None, None, False,
             line.origin.time, order, int(found["timeout"]),
         )  # fmt: skip
     if (found := _STATUS.groups(text, shape)) is not None:
         at = _AT.groups(text, shape)
-        return Work(
+        return CollectiveStatus(
             rank, name, group_rank, int(at["seq"]) if at else None, None, None, int(found["enqueued"]), int(found["completed"]),
             "dump signal" in text, line.origin.time, order, None,
         )  # fmt: skip
     return None
 
 
-def suspect(works: Sequence[Work], world: Iterable[int], busy: Mapping[int, str]) -> Suspicion | None:
+def suspect(works: Sequence[CollectiveStatus], world: Iterable[int], busy: Mapping[int, str]) -> Suspicion | None:
     """Name the rank or ranks that the others waited for.
 
     `world` holds all ranks that are known to exist; `busy` says of ranks what else the log shows of them.
@@ -152,13 +116,15 @@ def suspect(works: Sequence[Work], world: Iterable[int], busy: Mapping[int, str]
     )
 
 
-def _by_group(timed: Sequence[Work], status: Sequence[Work]) -> dict[str, list[Work]]:
+def _by_group(
+    timed: Sequence[CollectiveStatus], status: Sequence[CollectiveStatus]
+) -> dict[str, list[CollectiveStatus]]:
     """Timed-out works by process group. The time-out line may not name its group; the status line of the same work does."""
     named = {(w.rank, w.seq): w.group for w in status if w.group}
     at: dict[int | None, set[str]] = defaultdict(set)
     for (_, seq), group in named.items():
         at[seq].add(group)
-    groups: dict[str, list[Work]] = defaultdict(list)
+    groups: dict[str, list[CollectiveStatus]] = defaultdict(list)
     for work in timed:
         # a log that ends in the middle lacks the last ranks' status lines: they wait where all others of that number do
         alone = next(iter(at[work.seq])) if len(at[work.seq]) == 1 else None
@@ -167,7 +133,7 @@ def _by_group(timed: Sequence[Work], status: Sequence[Work]) -> dict[str, list[W
     return groups
 
 
-def _odd_one_out(here: Mapping[int, Work]) -> tuple[int, ...]:
+def _odd_one_out(here: Mapping[int, CollectiveStatus]) -> tuple[int, ...]:
     kinds = Counter((w.op, w.size) for w in here.values())
     if len(kinds) < 2:
         return ()
@@ -176,7 +142,7 @@ def _odd_one_out(here: Mapping[int, Work]) -> tuple[int, ...]:
     return odd if len(odd) * 2 < most + len(odd) and len(odd) <= max(1, len(here) // 4) else ()
 
 
-def _behind_others(waits: Sequence[Work], status: Sequence[Work]) -> tuple[int, ...]:
+def _behind_others(waits: Sequence[CollectiveStatus], status: Sequence[CollectiveStatus]) -> tuple[int, ...]:
     """Ranks that time out in an earlier collective than the others, or had enqueued no more than they had completed."""
     groups = {w.rank: w.group for w in status if w.group}
     ranks = {w.rank for w in waits}
@@ -195,7 +161,9 @@ def _behind_others(waits: Sequence[Work], status: Sequence[Work]) -> tuple[int, 
     return ()
 
 
-def _members(group: str, works: Sequence[Work], status: Sequence[Work], world: Iterable[int]) -> list[int]:
+def _members(
+    group: str, works: Sequence[CollectiveStatus], status: Sequence[CollectiveStatus], world: Iterable[int]
+) -> list[int]:
     """All global ranks of a group: the whole job for the default one, else worked out from who holds which group rank."""
     placed = {w.group_rank: w.rank for w in works if w.group == group and w.group_rank is not None}
     default = group.startswith("0") or "default" in group or all(k == v for k, v in placed.items())
@@ -212,7 +180,7 @@ def _members(group: str, works: Sequence[Work], status: Sequence[Work], world: I
     return [r for k in range(size) if (r := base + (k - low) * stride) >= 0]
 
 
-def _usual_size(group: str, works: Sequence[Work]) -> int:
+def _usual_size(group: str, works: Sequence[CollectiveStatus]) -> int:
     kind = group.partition("(")[2]
     others: dict[str, int] = defaultdict(int)
     for work in works:
@@ -227,7 +195,7 @@ def _usual_size(group: str, works: Sequence[Work]) -> int:
     return max(others.values(), default=0)
 
 
-def _sized(work: Work) -> str:
+def _sized(work: CollectiveStatus) -> str:
     return f" of {work.size[0]} elements" if work.size else ""
 
 

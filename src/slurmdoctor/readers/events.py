@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
-from slurmdoctor.model import Event, Knowledge, Origin, Role, Rule, Signal
-from slurmdoctor.ranks.lines import Line, Lines
+from slurmdoctor.model import (
+    CollectiveStatus,
+    Event,
+    ExitReport,
+    Knowledge,
+    Line,
+    Origin,
+    Role,
+    Rule,
+    Signal,
+    SignalHit,
+    StackDump,
+)
+from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.maps import RankMaps
 from slurmdoctor.ranks.origins import of_path
 from slurmdoctor.readers import collectives, stacks, tracebacks, witnesses
 from slurmdoctor.readers.tracebacks import Traceback, exception_of
-from slurmdoctor.readers.witnesses import Report
 from slurmdoctor.records import dataclass
 from slurmdoctor.search.compiled import SECONDS, captures, compiled, lazy
 from slurmdoctor.search.labels import HEAD
@@ -40,26 +51,16 @@ _GROUP_RANK = lazy(r"^\[(?:PG (?:ID )?0(?: PG GUID 0(?:\(default_pg\))?)? )?Rank
 """ProcessGroupNCCL's rank within the default group: the global rank, where nothing shows another group."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A signal's line: progress, a finish, a new attempt, a fact."""
-
-    signal: Signal
-    line: Line
-    order: int
-    captures: Mapping[str, str]
-
-
 @dataclass(slots=True)
 class Assembled:
     """Everything that the scan's hits add up to."""
 
     events: list[Event] = field(default_factory=list)
-    reports: list[Report] = field(default_factory=list)
-    works: list[collectives.Work] = field(default_factory=list)
-    dumps: dict[int, stacks.Dump] = field(default_factory=dict)
+    reports: list[ExitReport] = field(default_factory=list)
+    works: list[CollectiveStatus] = field(default_factory=list)
+    dumps: dict[int, StackDump] = field(default_factory=dict)
     """Each rank's last stack dump."""
-    marks: list[Mark] = field(default_factory=list)
+    marks: list[SignalHit] = field(default_factory=list)
     maps: RankMaps = field(default_factory=RankMaps)
     chains: dict[int, list[Traceback]] = field(default_factory=dict)
 
@@ -263,7 +264,7 @@ def assemble(scan: Scan, lines: Lines, served: Sequence[object], knowledge: Know
         elif isinstance(what, Signal):
             found = captures(what.regex, line.text)
             if found is not None:
-                result.marks.append(Mark(what, line, lines.order(source, offset), found))
+                result.marks.append(SignalHit(what, line, lines.order(source, offset), found))
         elif what == "traceback":
             headers.append(line)
         elif what == "exception":

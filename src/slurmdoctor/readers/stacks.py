@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from slurmdoctor.ranks.lines import Line, Lines
-from slurmdoctor.records import dataclass
+from slurmdoctor.model import Line, StackDump
+from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.search.compiled import lazy
 
 LITERALS = (b"(most recent call first)", b'"MainThread"')
@@ -20,19 +20,7 @@ _PY_SPY = lazy(r"^\s{2,}(?P<function>[\w.<>]+) \((?P<file>[^():]+):(?P<line>\d+)
 _DEPTH = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Dump:
-    """Where one rank stood: the innermost frame of the thread that the line opens."""
-
-    rank: int
-    innermost: str
-    """`function (file:line)`."""
-    line: Line
-    where: str = ""
-    """`function (file)`: ranks that wait in one loop stand in one place."""
-
-
-def read(lines: Lines, header: Line) -> Dump | None:
+def read(lines: Lines, header: Line) -> StackDump | None:
     """The dump that begins at this header; None where its rank is not to be read or it has no frame."""
     if header.origin.rank is None:
         return None
@@ -40,7 +28,7 @@ def read(lines: Lines, header: Line) -> Dump | None:
     for line in lines.after(header, _DEPTH):
         if frame := pattern.match(line.text):
             where = f"{frame['function']} ({frame['file']}"
-            return Dump(header.origin.rank, f"{where}:{frame['line']})", header, f"{where})")
+            return StackDump(header.origin.rank, f"{where}:{frame['line']})", header, f"{where})")
         break
     return None
 

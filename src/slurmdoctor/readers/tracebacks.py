@@ -5,7 +5,8 @@ Formats: CPython 3.8 to 3.14 (traceback.py), torch.distributed.checkpoint's `(RA
 
 from __future__ import annotations
 
-from slurmdoctor.ranks.lines import Line, Lines
+from slurmdoctor.model import Line
+from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.records import dataclass
 from slurmdoctor.search.compiled import lazy
 

@@ -8,33 +8,14 @@ kubectl exec, GNU time and bash.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import replace
 
-from slurmdoctor.ranks.lines import Line, Lines
+from slurmdoctor.model import ExitReport, Line, ProcessExit
+from slurmdoctor.model.exits import from_code, from_words
+from slurmdoctor.model.ranges import expand
+from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.origins import parse_time
-from slurmdoctor.readers.exits import Death, expand, from_code, from_words
-from slurmdoctor.records import dataclass
 from slurmdoctor.search.compiled import lazy
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What one witness says of one or several processes."""
-
-    line: Line
-    witness: str
-    death: Death
-    rank: int | None = None
-    local_rank: int | None = None
-    node: str | None = None
-    pid: int | None = None
-    tasks: tuple[int, ...] = ()
-    """srun's task ids: ranks only where a task is a rank."""
-    time: float | None = None
-    first: bool = False
-    """The witness itself calls it the first failure."""
-    traceback: tuple[str, ...] = field(default=())
-
 
 SRUN = (b"srun: error: ",)
 TABLE = (b"exitcode  : ", b"Root Cause (first observed failure)")
@@ -96,23 +77,23 @@ _TABLE_RANK = lazy(r"(\d+) \(local_rank: (\d+)\)")
 _TABLE_CODE = lazy(r"(-?\d+) \(pid: (\d+)\)")
 
 
-def read_srun(lines: Lines, line: Line) -> Iterator[Report]:
+def read_srun(lines: Lines, line: Line) -> Iterator[ExitReport]:
     if not (found := _SRUN.search(line.text)):
         return
     death = from_words(found["words"])
     if death is not None:
-        yield Report(line, "srun", death, node=found["node"], tasks=tuple(expand(found["tasks"].replace(" ", ""))))
+        yield ExitReport(line, "srun", death, node=found["node"], tasks=tuple(expand(found["tasks"].replace(" ", ""))))
 
 
-def read_agent(lines: Lines, line: Line) -> Iterator[Report]:
+def read_agent(lines: Lines, line: Line) -> Iterator[ExitReport]:
     if found := _AGENT.search(line.text):
-        yield Report(
+        yield ExitReport(
             line, "torchelastic agent", from_code(int(found["code"])), local_rank=int(found["local"]), pid=int(found["pid"]),
             node=line.origin.node, time=line.origin.time,
         )  # fmt: skip
 
 
-def read_table(lines: Lines, line: Line) -> Iterator[Report]:
+def read_table(lines: Lines, line: Line) -> Iterator[ExitReport]:
     """One entry of torchelastic's failure table, from its `exitcode` line; the root's own even where the log ends before that."""
     if _ROOT in line.text:
         yield from _cut_root(lines, line)
@@ -141,53 +122,55 @@ def read_table(lines: Lines, line: Line) -> Iterator[Report]:
         yield replace(entry, pid=int(code[2]), traceback=tuple(below))
 
 
-def _cut_root(lines: Lines, line: Line) -> Iterator[Report]:
+def _cut_root(lines: Lines, line: Line) -> Iterator[ExitReport]:
     below = [found for after in lines.after(line, 8) if (found := _TABLE_FIELD.match(after.text))]
     fields = {found["name"]: found["value"].strip() for found in below}
     if "exitcode" in fields:
         return
-    entry = _entry(line, fields, Death(None, None, "unknown"), first=True)
+    entry = _entry(line, fields, ProcessExit(None, None, "unknown"), first=True)
     if entry.rank is not None:
         yield entry
 
 
-def _entry(line: Line, fields: Mapping[str, str], death: Death, first: bool) -> Report:
+def _entry(line: Line, fields: Mapping[str, str], death: ProcessExit, first: bool) -> ExitReport:
     rank = _TABLE_RANK.search(fields.get("rank", ""))
     stamp = parse_time(fields.get("time", ""))
-    return Report(
+    return ExitReport(
         line, "torchelastic table", death, rank=int(rank[1]) if rank else None, local_rank=int(rank[2]) if rank else None,
         node=fields.get("host") or None, time=stamp[0] if stamp else None, first=first,
     )  # fmt: skip
 
 
-def read_deepspeed(lines: Lines, line: Line) -> Iterator[Report]:
+def read_deepspeed(lines: Lines, line: Line) -> Iterator[ExitReport]:
     # its `--local_rank=7` is the last command of the node whichever process died: never a rank
     if found := _DEEPSPEED.search(line.text):
-        yield Report(
+        yield ExitReport(
             line, "deepspeed launcher", from_code(int(found["code"])), node=line.origin.node, time=line.origin.time
         )
 
 
-def read_spawn(lines: Lines, line: Line) -> Iterator[Report]:
+def read_spawn(lines: Lines, line: Line) -> Iterator[ExitReport]:
     if found := _SPAWN.search(line.text):
         death = from_code(int(found["code"])) if found["code"] else from_words_of_signal(found["signal"])
-        yield Report(line, "torch.multiprocessing.spawn", death, local_rank=int(found["rank"]), rank=line.origin.rank)
+        yield ExitReport(
+            line, "torch.multiprocessing.spawn", death, local_rank=int(found["rank"]), rank=line.origin.rank
+        )
 
 
-def read_parent(lines: Lines, line: Line) -> Iterator[Report]:
+def read_parent(lines: Lines, line: Line) -> Iterator[ExitReport]:
     """A parent in Python or Ray that says how its child ended (subprocess.CalledProcessError)."""
     if found := _PARENT.search(line.text):
         death = from_code(int(found["code"])) if found["code"] else from_words_of_signal(found["signal"])
-        yield Report(line, "parent process", death, rank=line.origin.rank, node=line.origin.node)
+        yield ExitReport(line, "parent process", death, rank=line.origin.rank, node=line.origin.node)
 
 
-def read_mpirun(lines: Lines, line: Line) -> Iterator[Report]:
+def read_mpirun(lines: Lines, line: Line) -> Iterator[ExitReport]:
     text = line.text
     if " noticed that process rank " in text and " signal " not in text:  # PRRTE breaks the line
         text = " ".join((text, *(after.text for after in lines.after(line, 1))))
     found = _MPIRUN.search(text)
     if found and found["signal"]:
-        yield Report(
+        yield ExitReport(
             line,
             "mpirun",
             from_code(-int(found["signal"])),
@@ -199,11 +182,11 @@ def read_mpirun(lines: Lines, line: Line) -> Iterator[Report]:
         # the lines of one message come in any order where a collector stamps them all alike
         for near in (line, *lines.after(line, 2), *lines.before(line, 1)):
             if code := _MPI_CODE.search(near.text):
-                yield Report(line, "mpirun", from_code(int(code[1])), rank=int(found["rank"]))
+                yield ExitReport(line, "mpirun", from_code(int(code[1])), rank=int(found["rank"]))
                 return
 
 
-def read_hydra(lines: Lines, line: Line) -> Iterator[Report]:
+def read_hydra(lines: Lines, line: Line) -> Iterator[ExitReport]:
     """Intel MPI and MPICH: a box that names the process, then its end; MPICH gives a signal's number as a code, and spells it out below."""
     if not (found := _HYDRA.search(line.text)):
         return
@@ -213,45 +196,47 @@ def read_hydra(lines: Lines, line: Line) -> Iterator[Report]:
     end = next((e for e in ends if e["signal"]), ends[0])
     death = from_code(-int(end["signal"]) if end["signal"] else int(end["code"]))
     rank = int(found["rank"]) if found["rank"] else None
-    yield Report(line, "mpirun", death, rank=rank, pid=int(found["pid"]), node=found["node"])
+    yield ExitReport(line, "mpirun", death, rank=rank, pid=int(found["pid"]), node=found["node"])
 
 
-def read_horovod(lines: Lines, line: Line) -> Iterator[Report]:
+def read_horovod(lines: Lines, line: Line) -> Iterator[ExitReport]:
     if found := _HOROVOD.search(line.text):
-        yield Report(line, "horovodrun", from_code(int(found["code"])), rank=int(found["rank"]))
+        yield ExitReport(line, "horovodrun", from_code(int(found["code"])), rank=int(found["rank"]))
 
 
-def read_composer(lines: Lines, line: Line) -> Iterator[Report]:
+def read_composer(lines: Lines, line: Line) -> Iterator[ExitReport]:
     if found := _COMPOSER.search(line.text):
-        yield Report(line, "composer launcher", from_code(int(found["code"])), rank=int(found["rank"]))
+        yield ExitReport(line, "composer launcher", from_code(int(found["code"])), rank=int(found["rank"]))
 
 
-def read_lightning(lines: Lines, line: Line) -> Iterator[Report]:
+def read_lightning(lines: Lines, line: Line) -> Iterator[ExitReport]:
     """Its launcher starts the node's other processes and numbers them by their local rank."""
     if found := _LIGHTNING.search(line.text):
         # `[rank: 1] ` before it is its own word for the local rank
         local = int(found["local"]) if found["local"] else line.origin.rank
-        yield Report(line, "Lightning launcher", from_code(int(found["code"])), local_rank=local, pid=int(found["pid"]))
+        yield ExitReport(
+            line, "Lightning launcher", from_code(int(found["code"])), local_rank=local, pid=int(found["pid"])
+        )
 
 
-def read_time(lines: Lines, line: Line) -> Iterator[Report]:
+def read_time(lines: Lines, line: Line) -> Iterator[ExitReport]:
     if found := _TIME.search(line.text):
         code = int(found["code"]) if found["code"] else -int(found["signal"])
-        yield Report(line, "time", from_code(code), rank=line.origin.rank, node=line.origin.node)
+        yield ExitReport(line, "time", from_code(code), rank=line.origin.rank, node=line.origin.node)
 
 
-def read_bash(lines: Lines, line: Line) -> Iterator[Report]:
+def read_bash(lines: Lines, line: Line) -> Iterator[ExitReport]:
     if (found := _BASH.search(line.text)) and (death := from_words(found["words"])):
         pid = int(found["pid"]) if found["pid"] else None
-        yield Report(line, "bash", death, pid=pid, rank=line.origin.rank, node=line.origin.node)
+        yield ExitReport(line, "bash", death, pid=pid, rank=line.origin.rank, node=line.origin.node)
 
 
-def from_words_of_signal(name: str) -> Death:
-    """`SIGKILL` -> its Death."""
+def from_words_of_signal(name: str) -> ProcessExit:
+    """`SIGKILL` -> its ProcessExit."""
     import signal
 
     number = getattr(signal, name, None)
-    return from_code(-int(number)) if number is not None else Death(None, name, "other")
+    return from_code(-int(number)) if number is not None else ProcessExit(None, name, "other")
 
 
 READERS = {

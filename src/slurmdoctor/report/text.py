@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slurmdoctor.model import Cascade, Diagnosis, Evidence, FirstFailure
-from slurmdoctor.readers.exits import ranges as short
+from slurmdoctor.model.ranges import ranges as short
 from slurmdoctor.report import words
 from slurmdoctor.report.frames import Frame, telling
 from slurmdoctor.report.redact import disarm

@@ -7,8 +7,8 @@ from typing import Any
 
 from slurmdoctor.infer import standing
 from slurmdoctor.infer.facts import with_root
-from slurmdoctor.infer.finding import Finding, Incident
-from slurmdoctor.model import (  # fmt: skip
+from slurmdoctor.infer.finding import Finding
+from slurmdoctor.model import (
     Cascade,
     Cause,
     Coverage,
@@ -17,17 +17,19 @@ from slurmdoctor.model import (  # fmt: skip
     Evidence,
     Exit,
     FirstFailure,
+    Incident,
     Knowledge,
     NamedCause,
     Retry,
     RetryAdvice,
     Rival,
+    Suspicion,
 )
+from slurmdoctor.model.exits import sentence
+from slurmdoctor.model.ranges import expand_nodes, ranges
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.origins import format_time
-from slurmdoctor.readers.collectives import Suspicion
 from slurmdoctor.readers.events import Assembled
-from slurmdoctor.readers.exits import expand_nodes, ranges, sentence
 from slurmdoctor.report import remedies
 from slurmdoctor.timeline import told
 from slurmdoctor.timeline.order import Timeline
@@ -137,11 +139,11 @@ def _first(finding: Finding, lines: Lines) -> FirstFailure:
 
 
 def _exit(finding: Finding) -> Exit:
-    death = finding.death
+    death = finding.exit
     if death is None:
         return Exit(step_code=finding.step_code)
     return Exit(
-        death.code, death.signal, death.exit_class, finding.step_code, finding.death_how, sentence(death.exit_class)
+        death.code, death.signal, death.exit_class, finding.step_code, finding.exit_how, sentence(death.exit_class)
     )
 
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 
 from slurmdoctor.model import Cascade, Diagnosis, Exit, FirstFailure, RetryAdvice
-from slurmdoctor.readers.exits import from_code, ranges
+from slurmdoctor.model.exits import from_code
+from slurmdoctor.model.ranges import ranges
 from slurmdoctor.report.redact import disarm
 
 _ENDED: dict[str, str] = {

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.model import UserError
-from slurmdoctor.readers.exits import signal_name
+from slurmdoctor.model.exits import signal_name
 from slurmdoctor.slurm import jobinfo, logs, query
 from slurmdoctor.slurm.record import JobInfo
 from slurmdoctor.slurm.script.model import Script

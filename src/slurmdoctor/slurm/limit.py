@@ -6,7 +6,7 @@ from itertools import pairwise
 from statistics import median
 
 from slurmdoctor.infer.finding import Finding
-from slurmdoctor.readers.exits import Death
+from slurmdoctor.model import ProcessExit
 from slurmdoctor.slurm.record import JobInfo, Step
 from slurmdoctor.slurm.weights import BARE, only_noise, put, span
 from slurmdoctor.timeline.order import Timeline
@@ -96,10 +96,10 @@ def end_of(job: JobInfo) -> float | None:
 def warning_killed(job: JobInfo, finding: Finding) -> bool:
     """Whether the signal that `--signal=USR1@120` asks for ended what did not handle it."""
     bare = finding.verdict != "failed" or only_noise(finding) or finding.cause in BARE
-    return bare and by_warning(job, finding.death)
+    return bare and by_warning(job, finding.exit)
 
 
-def by_warning(job: JobInfo, death: Death | None = None) -> bool:
+def by_warning(job: JobInfo, death: ProcessExit | None = None) -> bool:
     left = job.time_limit - job.elapsed if job.time_limit is not None and job.elapsed is not None else None
     # Slurm sends the signal up to a minute early
     if left is None or job.warned_before is None or left > job.warned_before + 90:

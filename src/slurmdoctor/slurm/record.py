@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from slurmdoctor.readers.exits import Death
+from slurmdoctor.model import ProcessExit
 
 RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "CONFIGURING"})
 
@@ -44,7 +44,7 @@ class Step:
     """`0`, `batch`, `extern`."""
     name: str = ""
     state: str | None = None
-    exit: Death | None = None
+    exit: ProcessExit | None = None
     nodes: tuple[str, ...] = ()
     elapsed: int | None = None
     max_rss: int | None = None
@@ -72,9 +72,9 @@ class JobInfo:
     uid: int | None = None
     """The job's own user."""
     reason: str | None = None
-    exit: Death | None = None
+    exit: ProcessExit | None = None
     """How the batch script ended."""
-    derived: Death | None = None
+    derived: ProcessExit | None = None
     """The highest exit code of the job's steps."""
     nodes: tuple[str, ...] = ()
     bad_nodes: Mapping[str, str] = field(default_factory=dict)

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from slurmdoctor.readers.exits import Death, expand_nodes, from_code, from_sacct
+from slurmdoctor.model import ProcessExit
+from slurmdoctor.model.exits import from_code, from_sacct
+from slurmdoctor.model.ranges import expand_nodes
 from slurmdoctor.slurm.record import FAILED, RUNNING, WAITING, JobInfo, Quote, Step
 from slurmdoctor.slurm.values import plain, seconds, size, stamp, whole
 
@@ -55,7 +57,7 @@ def _state(row: Mapping[str, str]) -> tuple[str | None, int | None]:
     return full, int(by[1]) if by else None
 
 
-def sacct_exit(pair: str) -> Death | None:
+def sacct_exit(pair: str) -> ProcessExit | None:
     """sacct's own `code:signal`: it takes 128 off codes from 128 on."""
     death = from_sacct(pair)
     if death and death.signal is None and death.code in _SIGNALS_OF_SACCT:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from slurmdoctor.readers.exits import expand_nodes, from_sacct
+from slurmdoctor.model.exits import from_sacct
+from slurmdoctor.model.ranges import expand_nodes
 from slurmdoctor.slurm.record import JobInfo, Quote
 from slurmdoctor.slurm.values import NOTHING, seconds, size, stamp, whole
 

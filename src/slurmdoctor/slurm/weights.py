@@ -68,7 +68,7 @@ def put(
         else:
             finding.origin = Origin(node=nodes[0] if len(nodes) == 1 and cause == "host-oom" else None)
         finding.how = "Slurm's record says so; the log does not name the process"
-        finding.death, finding.death_how = None, None
+        finding.exit, finding.exit_how = None, None
     finding.verdict, finding.cause, finding.rule, finding.confidence = "failed", cause, None, confidence
     finding.cascade = tuple(i for i in finding.cascade if i.cause != cause)
     finding.reasons[:] = [

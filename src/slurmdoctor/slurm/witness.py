@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slurmdoctor.infer.finding import Finding
-from slurmdoctor.readers.exits import Death, from_code
+from slurmdoctor.model import ProcessExit
+from slurmdoctor.model.exits import from_code
 from slurmdoctor.slurm.limit import out_of_time, warned, warning_killed
 from slurmdoctor.slurm.record import FAILED, RUNNING, WAITING, JobInfo, Step
 from slurmdoctor.slurm.weights import BARE, CAUSE_OF_STATE, LINKS, OF_MEMORY, only_noise, put, state_of
@@ -183,7 +184,7 @@ def _signalled(finding: Finding, job: JobInfo) -> None:
     put(finding, "sigterm", f"{said}; who sent it is not known", False, "low", job, None)
 
 
-def _worst_death(job: JobInfo) -> Death | None:
+def _worst_death(job: JobInfo) -> ProcessExit | None:
     for step in reversed(job.work_steps):
         if step.failed and step.exit is not None and step.exit.exit_class != "ok":
             return step.exit
@@ -201,7 +202,7 @@ def _name_ending(finding: Finding, job: JobInfo) -> None:
     booked = _worst_death(job)
     if finding.step_code is None and booked is not None and booked.code:
         finding.step_code = booked.code
-    own = finding.death
+    own = finding.exit
     if own is None:
         _take_ending(finding, job, steps, booked)
     elif own.code is not None and booked is not None and booked.signal == "SIGTERM" and own.signal is None and own.code:
@@ -210,7 +211,7 @@ def _name_ending(finding: Finding, job: JobInfo) -> None:
         )
 
 
-def _take_ending(finding: Finding, job: JobInfo, steps: Sequence[Step], booked: Death | None) -> None:
+def _take_ending(finding: Finding, job: JobInfo, steps: Sequence[Step], booked: ProcessExit | None) -> None:
     if booked is None:
         return
     who = f"sacct on step {steps[-1].id}" if steps else "Slurm on the job"
@@ -219,12 +220,12 @@ def _take_ending(finding: Finding, job: JobInfo, steps: Sequence[Step], booked: 
     if finding.cause in ("time-limit", "cancelled", "preempted", "node-failure", "hang"):
         return
     if finding.cause == "host-oom":
-        finding.death, finding.death_how = Death(None, "SIGKILL", "oom-killed"), who
+        finding.exit, finding.exit_how = ProcessExit(None, "SIGKILL", "oom-killed"), who
     elif finding.root is None or finding.cause in _ENDINGS or (finding.root.main.traceback and booked.code == 1):
-        finding.death, finding.death_how = booked, who
+        finding.exit, finding.exit_how = booked, who
 
 
-def _shown(death: Death | None) -> str:
+def _shown(death: ProcessExit | None) -> str:
     if death is None:
         return "exit not told"
     return (

@@ -6,12 +6,10 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
-from slurmdoctor.model import Event
+from slurmdoctor.model import Event, ExitReport, Progress
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers.events import Assembled
-from slurmdoctor.readers.witnesses import Report
 from slurmdoctor.records import dataclass
-from slurmdoctor.timeline.steps import Progress
 
 END = 1 << 62
 Span = tuple[int, int]
@@ -110,5 +108,5 @@ def _by_agents(assembled: Assembled, lines: Lines, went_on: Mapping[int, int]) -
     return cuts
 
 
-def _agent(report: Report) -> tuple[int, bytes, int | None]:
+def _agent(report: ExitReport) -> tuple[int, bytes, int | None]:
     return report.line.source, report.line.label, report.line.origin.pid

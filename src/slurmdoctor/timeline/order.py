@@ -7,15 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Literal
 
-from slurmdoctor.model import Event, Signal
+from slurmdoctor.model import CollectiveStatus, Event, ExitReport, Progress, Signal, SignalHit
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.readers.collectives import Work
-from slurmdoctor.readers.events import Assembled, Mark
-from slurmdoctor.readers.witnesses import Report
+from slurmdoctor.readers.events import Assembled
 from slurmdoctor.records import dataclass
 from slurmdoctor.timeline import attempts, clock, skew, steps
 from slurmdoctor.timeline.skew import Skew
-from slurmdoctor.timeline.steps import Course, Progress
+from slurmdoctor.timeline.steps import ProgressIndex
 
 Order = Literal["timestamps", "file", "unknown"]
 
@@ -31,13 +29,13 @@ class Timeline:
     """The last attempt that failed, in order; what came before it is kept apart."""
 
     events: tuple[Event, ...] = ()
-    reports: tuple[Report, ...] = ()
-    works: tuple[Work, ...] = ()
+    reports: tuple[ExitReport, ...] = ()
+    works: tuple[CollectiveStatus, ...] = ()
     earlier: tuple[Timeline, ...] = ()
     """The attempts that failed before, oldest first."""
     attempts: int = 1
     order: Order = "unknown"
-    finished: Mark | None = None
+    finished: SignalHit | None = None
     """The last line that says that the program completed."""
     last_progress: Progress | None = None
     progress: tuple[Progress, ...] = ()
@@ -53,8 +51,8 @@ def build(assembled: Assembled, lines: Lines, signals: Sequence[Signal]) -> Time
     """Cut into attempts, mark what was survived, and order what is left."""
     progress = steps.find(assembled.events, lines, signals)
     finished = next((m for m in reversed(assembled.marks) if m.signal.kind == "finished"), None)
-    course = Course(progress)
-    marks: dict[int, list[Mark]] = {}
+    course = ProgressIndex(progress)
+    marks: dict[int, list[SignalHit]] = {}
     for mark in assembled.marks:
         if mark.signal.kind == "survived":
             marks.setdefault(mark.line.source, []).append(mark)
@@ -103,7 +101,7 @@ def _part(span: attempts.Span, events: Sequence[Event], assembled: Assembled, li
 # ── what was survived ────────────────────────────────────────────────────────────────────────
 
 
-def _survived(event: Event, marks: Sequence[Mark], lines: Lines, course: Course) -> bool:
+def _survived(event: Event, marks: Sequence[SignalHit], lines: Lines, course: ProgressIndex) -> bool:
     """Whether the rank, or the whole job, went on after the event. `marks` are the `survived` ones of its source."""
     source = event.hit.source
     after = bisect_left(marks, event.order, key=lambda mark: mark.order)

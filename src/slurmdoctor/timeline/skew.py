@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
-from slurmdoctor.model import Event, Origin
+from slurmdoctor.model import Event, Origin, Progress
 from slurmdoctor.ranks.maps import RankMaps
 from slurmdoctor.records import dataclass
-from slurmdoctor.timeline.steps import Progress
 
 LEAST = 3.0
 """Seconds: clocks that are nearer than this, or ranks that are that much slower, are left as they are."""

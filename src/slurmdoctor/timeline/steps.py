@@ -5,9 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
-from slurmdoctor.model import Event, Signal
+from slurmdoctor.model import Event, Progress, Signal
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.records import dataclass
 from slurmdoctor.search.compiled import captures
 from slurmdoctor.search.engine import Engine, engine_for
 from slurmdoctor.search.shapes import DIGITS, digits_matter
@@ -20,20 +19,6 @@ _LAST = 64
 """Of the steps in a stretch of a larger job the last ones are kept, and each writer's last one."""
 _LONGEST = 4096
 _FEW_BYTES = 256 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """One step made by one writer."""
-
-    source: int
-    offset: int
-    order: int
-    rank: int | None
-    label: bytes
-    step: int | None
-    steps: int | None
-    time: float | None
 
 
 def find(events: Sequence[Event], lines: Lines, signals: Sequence[Signal]) -> list[Progress]:
@@ -134,7 +119,7 @@ class _Finder:
         return None
 
 
-class Course:
+class ProgressIndex:
     """The steps of a job, to be asked whether somebody went on after an event."""
 
     def __init__(self, progress: Sequence[Progress]) -> None:

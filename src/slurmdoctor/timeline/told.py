@@ -10,15 +10,15 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from slurmdoctor.infer.finding import Finding, Incident
+from slurmdoctor.infer.finding import Finding
+from slurmdoctor.model import Incident, Progress
+from slurmdoctor.model.ranges import ranges
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.origins import format_time
 from slurmdoctor.readers.events import Assembled
-from slurmdoctor.readers.exits import ranges
 from slurmdoctor.search.compiled import lazy
 from slurmdoctor.timeline.clock import Clock
 from slurmdoctor.timeline.order import Timeline
-from slurmdoctor.timeline.steps import Progress
 
 SHORTEST_STALL = 600.0
 """Seconds without a step below which nobody calls it a stall."""
@@ -53,8 +53,8 @@ def settle(finding: Finding, story: Timeline, assembled: Assembled, lines: Lines
 def names(finding: Finding, story: Timeline, assembled: Assembled) -> dict[str, Any]:
     """What only the fixes ask for."""
     found: dict[str, Any] = {}
-    if finding.death is not None:
-        found["exit_code"] = finding.death.shell_code
+    if finding.exit is not None:
+        found["exit_code"] = finding.exit.shell_code
     root = finding.root
     if root is None:
         return found

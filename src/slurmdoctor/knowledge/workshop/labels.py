@@ -15,13 +15,14 @@ _PEELED = ("rank", "local_rank", "node", "pid")
 
 
 def check_label(label: LineFormat, tree: Table, formats: Sequence[LineFormat], problems: Problems) -> None:
-    from slurmdoctor.ranks.origins import Traits, peel
+    from slurmdoctor.model import SourceFormat
+    from slurmdoctor.ranks.origins import peel
 
     _groups(label, tree, problems)
     compiled = regex.compile(label.pattern)
     for at, sample in enumerate(label.samples):
         line = str(sample["line"])
-        origin, text = peel(line, formats, Traits(locked=frozenset({label.id})))
+        origin, text = peel(line, formats, SourceFormat(locked=frozenset({label.id})))
         said = {name: getattr(origin, name) for name in _PEELED} | {"text": text}
         if found := compiled.match(line):
             said |= {name: value for name, value in found.groupdict().items() if name not in _PEELED}

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import regex
 
-from slurmdoctor.model import LineFormat, Rule, Signal
-from slurmdoctor.ranks.origins import Traits, learn, peel
+from slurmdoctor.model import LineFormat, Rule, Signal, SourceFormat
+from slurmdoctor.ranks.origins import learn, peel
 from slurmdoctor.readers.tracebacks import exception_of
 
 TIMEOUT = 0.25
@@ -31,7 +31,7 @@ def stands(on: str, text: str) -> bool:
 
 def peeled(line: str, formats: Sequence[LineFormat]) -> tuple[str, ...]:
     """The line without its labels: as a log of its own, and as one among lines of another kind."""
-    views = (peel(line, formats, traits)[1] for traits in (learn([line], formats), Traits()))
+    views = (peel(line, formats, traits)[1] for traits in (learn([line], formats), SourceFormat()))
     return tuple(dict.fromkeys(views))
 
 

@@ -6,11 +6,9 @@ Codes as shells and srun print them (128 + signal), as torchrun and DeepSpeed do
 from __future__ import annotations
 
 import re
-from functools import cache, lru_cache
 
-from slurmdoctor.model import ExitClass
+from slurmdoctor.model.words import ExitClass
 from slurmdoctor.records import dataclass
-from slurmdoctor.search.compiled import lazy
 
 _CLASS_OF_SIGNAL: dict[str, ExitClass] = {
     "SIGINT": "interrupted", "SIGABRT": "abort", "SIGBUS": "bus-error", "SIGKILL": "killed", "SIGSEGV": "segfault", "SIGTERM": "terminated",
@@ -38,11 +36,6 @@ _WORDS: tuple[tuple[str, str | None], ...] = (
     ("Trace/breakpoint trap", "SIGTRAP"), ("Broken pipe", "SIGPIPE"), ("CPU time limit exceeded", "SIGXCPU"), ("Alarm clock", "SIGALRM"),
 )  # fmt: skip
 
-_HANDLER = lazy(
-    r"Caught signal (?P<number>\d+) \(|Caught error: [A-Z][\w ]+ \(signal (?P<number>\d+)\)|Signal: [A-Z][\w ]+ \((?P<number>\d+)\)|^\*\*\* (?P<name>SIG[A-Z]+) (?:\(@0x[0-9a-f]+\) )?received "
-    r"|^Fatal Python error: (?P<words>Segmentation fault|Bus error|Aborted|Floating point exception|Illegal instruction)"
-)
-
 _SENTENCES: dict[ExitClass, str] = {
     "ok": "success",
     "python-error": "an uncaught Python exception, or sys.exit(1)",
@@ -63,7 +56,7 @@ _SENTENCES: dict[ExitClass, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Death:
+class ProcessExit:
     """How a process ended: its own code, or the signal that killed it, and what that means."""
 
     code: int | None
@@ -94,104 +87,46 @@ def signal_name(number: int) -> str | None:
         return None
 
 
-def from_code(code: int) -> Death:
+def from_code(code: int) -> ProcessExit:
     """A code as printed: 1, 137, -9. Plain codes that merely equal a signal's number (9, 15) are no signals."""
     number = -code if code < 0 else code - 128 if 128 < code <= 128 + 64 else None
     if code == _OUT_OF_MEMORY:
-        return Death(code, None, "oom-killed")
+        return ProcessExit(code, None, "oom-killed")
     if number is not None and (name := signal_name(number)):
-        return Death(code, name, _CLASS_OF_SIGNAL.get(name, "other"))
-    return Death(code, None, _CLASS_OF_CODE.get(code, "other"))
+        return ProcessExit(code, name, _CLASS_OF_SIGNAL.get(name, "other"))
+    return ProcessExit(code, None, _CLASS_OF_CODE.get(code, "other"))
 
 
-def _by_signal(name: str | None) -> Death:
+def from_signal(name: str | None) -> ProcessExit:
     """Where the signal alone is told, and no code."""
-    return Death(None, name, _CLASS_OF_SIGNAL.get(name or "", "other"))
+    return ProcessExit(None, name, _CLASS_OF_SIGNAL.get(name or "", "other"))
 
 
-def from_words(words: str) -> Death | None:
+def from_words(words: str) -> ProcessExit | None:
     """srun's or bash's words: `Exited with exit code 1`, `Segmentation fault (core dumped)`, `Out Of Memory`."""
     if found := re.search(r"[Ee]xit(?:ed with exit)? code (-?\d+)", words):
         return from_code(int(found[1]))
     for word, name in _WORDS:
         if word in words:
             if name is None:
-                return Death(None, "SIGKILL", "oom-killed")
-            return _by_signal(name)
+                return ProcessExit(None, "SIGKILL", "oom-killed")
+            return from_signal(name)
     return None
 
 
-def from_handler(text: str) -> Death | None:
-    """The signal that a crash handler caught, which it hands on when it has printed its stack: CPython's, abseil's, glog's, UCX's, Open MPI's."""
-    found = _HANDLER.search(text)
-    if found is None:
-        return None
-    if found["words"]:
-        return from_words(found["words"])
-    return _by_signal(found["name"] or signal_name(int(found["number"])))
-
-
-def from_sacct(pair: str) -> Death | None:
+def from_sacct(pair: str) -> ProcessExit | None:
     """sacct's and scontrol's `code:signal`, such as 1:0, 0:9, 0:125 (out of memory)."""
     found = re.fullmatch(r"(\d+):(\d+)", pair.strip())
     if not found:
         return None
     code, number = int(found[1]), int(found[2])
     if number == 125:
-        return Death(None, "SIGKILL", "oom-killed")
+        return ProcessExit(None, "SIGKILL", "oom-killed")
     if number:
-        return _by_signal(signal_name(number))
+        return from_signal(signal_name(number))
     return from_code(code)
 
 
 def sentence(exit_class: ExitClass) -> str:
     """What an ending means, in plain words."""
     return _SENTENCES[exit_class]
-
-
-MOST_TASKS = 65_536
-"""No job of GPUs has more; a task with a higher number is a slip of the pen or of somebody's hand."""
-
-
-@cache
-def _numbers() -> tuple[int, ...]:
-    return tuple(range(MOST_TASKS))
-
-
-@lru_cache(maxsize=8)  # the same few lists again and again; each may be long
-def expand(tasks: str) -> tuple[int, ...]:
-    """Slurm's task list: `0-3,7` -> 0 1 2 3 7. Unreadable pieces are left out."""
-    found: list[int] = []
-    for piece in tasks.split(","):
-        low, _, high = piece.strip().partition("-")
-        if low.isdigit() and (not high or high.isdigit()) and max(len(low), len(high)) <= 6:
-            found += _numbers()[int(low) : int(high or low) + 1]
-    return tuple(found)
-
-
-def ranges(numbers: list[int] | tuple[int, ...]) -> str:
-    """The reverse of `expand`: 0 1 2 3 7 -> `0-3,7`."""
-    ordered = sorted(set(numbers))
-    pieces: list[str] = []
-    start = 0
-    for i, number in enumerate(ordered):
-        if i + 1 == len(ordered) or ordered[i + 1] != number + 1:
-            pieces.append(str(number) if start == i else f"{ordered[start]}-{number}")
-            start = i + 1
-    return ",".join(pieces)
-
-
-def expand_nodes(names: str) -> list[str]:
-    """Slurm's host list: `cn[01-03],gpu7` -> cn01 cn02 cn03 gpu7."""
-    found: list[str] = []
-    for name in re.findall(r"[^,\[\]]+(?:\[[^\]]*\][^,\[\]]*)?", names):
-        bracket = re.fullmatch(r"([^\[]*)\[([^\]]*)\](.*)", name)
-        if not bracket:
-            found.append(name)
-            continue
-        for piece in bracket[2].split(","):
-            low, _, high = piece.partition("-")
-            if low.isdigit() and (not high or high.isdigit()):
-                for number in range(int(low), min(int(high or low), int(low) + 10_000) + 1):
-                    found.append(f"{bracket[1]}{number:0{len(low)}d}{bracket[3]}")
-    return found

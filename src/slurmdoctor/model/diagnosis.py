@@ -1,0 +1,153 @@
+"""The verdict on a job as it is reported: the types behind the JSON contract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any, Literal
+
+from slurmdoctor.model.words import Confidence, ExitClass, RetryAdvice, Role, Verdict
+from slurmdoctor.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class NamedCause:
+    id: str
+    family: str
+    title: str
+    rule: str | None
+    confidence: Confidence
+
+
+@dataclass(frozen=True, slots=True)
+class FirstFailure:
+    rank: int | None = None
+    local_rank: int | None = None
+    node: str | None = None
+    time: str | None = None
+    file: str | None = None
+    line: int | None = None
+    text: str | None = None
+    traceback: tuple[str, ...] = ()
+    how: str | None = None
+    ranks: tuple[int, ...] = ()
+    """All ranks that failed alike at once, where `rank` is only the one first seen (or None)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How the first failing process ended; `code` is null where only the signal is shown."""
+
+    code: int | None = None
+    signal: str | None = None
+    exit_class: ExitClass = "unknown"
+    step_code: int | None = None
+    how: str | None = None
+    """The witness that shows it."""
+    meaning: str | None = None
+    """What such an ending means, in plain words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    file: str
+    line: int
+    text: str
+    rank: int | None
+    node: str | None
+    time: str | None
+    rule: str
+    cause: str
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Cascade:
+    cause: str
+    ranks: int
+    count: int
+    file: str
+    line: int
+    time: str | None
+    delay: float | None = None
+    """Seconds after the first failure, where both times are known."""
+    title: str = ""
+    """The cause's title, which completes "63 ranks ..."; the reports fall back on the id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    id: str
+    confidence: Confidence
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    do: str
+    why: str | None = None
+    reference: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    advice: RetryAdvice
+    why: str
+    exclude_nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RankGroup:
+    """Ranks that stand alike in the failure (`diagnose --ranks`)."""
+
+    standing: Literal["first", "suspect", "collateral", "waiting", "silent", "finished"]
+    ranks: tuple[int, ...]
+    why: str
+    file: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What was read, and what was not there to read."""
+
+    bytes: int = 0
+    lines: int = 0
+    files: int = 0
+    ranks_seen: int = 0
+    silent_ranks: tuple[int, ...] = ()
+    order: Literal["timestamps", "file", "unknown"] = "unknown"
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The verdict on a job, with everything that proves it."""
+
+    verdict: Verdict
+    cause: NamedCause | None = None
+    first_failure: FirstFailure | None = None
+    exit: Exit = field(default_factory=Exit)
+    evidence: tuple[Evidence, ...] = ()
+    cascade: tuple[Cascade, ...] = ()
+    others: tuple[Rival, ...] = ()
+    reasons: tuple[str, ...] = ()
+    fixes: tuple[Remedy, ...] = ()
+    verify: tuple[str, ...] = ()
+    retry: Retry | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    coverage: Coverage = field(default_factory=Coverage)
+    ranks: tuple[RankGroup, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON contract, schema_version 1 (`slurmdoctor/report/schema.json`)."""
+        from slurmdoctor.report.json import to_dict
+
+        return to_dict(self)
+
+    def to_markdown(self) -> str:
+        """A short answer for a chat: at most 1,500 characters, safe to post once redacted."""
+        from slurmdoctor.report.markdown import render
+
+        return render(self)

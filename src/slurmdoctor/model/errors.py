@@ -1,0 +1,15 @@
+"""The error that a person can mend: a bad call or bad input."""
+
+from __future__ import annotations
+
+
+class UserError(Exception):
+    """A bad call or bad input: one line that says what is wrong, and one that says how to mend it."""
+
+    def __init__(self, message: str, mend: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.mend = mend
+
+    def __str__(self) -> str:
+        return f"{self.message}: {self.mend}" if self.mend else self.message

@@ -1,0 +1,161 @@
+"""What the log says: lines, who wrote them, and the events that they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from slurmdoctor.model.exits import ProcessExit
+from slurmdoctor.model.knowledge import Signal
+from slurmdoctor.model.words import Role
+from slurmdoctor.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who said a line, and when. Each field is read from the log, or None: never guessed."""
+
+    rank: int | None = None
+    local_rank: int | None = None
+    node: str | None = None
+    time: float | None = None
+    """Seconds since the epoch as if the stamp were UTC; the year may be assumed (see `dated`)."""
+    dated: bool = False
+    """Whether the stamp held a year."""
+    pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line, taken apart."""
+
+    source: int
+    offset: int
+    end: int
+    """Offset of the byte after its line end."""
+    raw: str
+    text: str
+    origin: Origin
+    label: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One line of one source that a rule or a reader took."""
+
+    source: int
+    offset: int
+    line: int
+    """1-based."""
+    text: str
+    """The line without labels, colour and line end."""
+    raw: str
+    """The line as printed, without its line end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to a rank: the unit that inference reasons about."""
+
+    cause: str
+    role: Role
+    rule: str
+    origin: Origin
+    hit: Hit
+    order: int
+    """Position in the whole job's text, over all sources; comparable between events."""
+    captures: Mapping[str, str] = field(default_factory=dict)
+    traceback: tuple[str, ...] = ()
+    """The frames and the exception's line, outermost first, where the event is a traceback."""
+    group: int = 0
+    """Events of one chained traceback, or of one rank's burst, share a group."""
+    count: int = 1
+    survived: bool = False
+    """The same rank, or the job as a whole, went on after it."""
+    last_order: int = 0
+    exit_code: int | None = None
+    """For witnesses of a death: the code as printed, negative for a signal."""
+    witness: str = ""
+    """Who says so, where it is not the rank itself: `torchelastic table`, `srun`, `slurmstepd`, `kernel`..."""
+    bound: bool = False
+    """The line itself has no time: the origin's is that of a line before it, so it came then or later."""
+    others: frozenset[int] = frozenset()
+    """The ranks that said the same and have no event of their own: of a crowd only the first ones have."""
+
+    @property
+    def ranks(self) -> frozenset[int]:
+        """All ranks that the event stands for."""
+        return self.others if self.origin.rank is None else self.others | {self.origin.rank}
+
+
+@dataclass(frozen=True, slots=True)
+class SignalHit:
+    """A signal's line: progress, a finish, a new attempt, a fact."""
+
+    signal: Signal
+    line: Line
+    order: int
+    captures: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ExitReport:
+    """What one witness says of one or several processes."""
+
+    line: Line
+    witness: str
+    exit: ProcessExit
+    rank: int | None = None
+    local_rank: int | None = None
+    node: str | None = None
+    pid: int | None = None
+    tasks: tuple[int, ...] = ()
+    """srun's task ids: ranks only where a task is a rank."""
+    time: float | None = None
+    first: bool = False
+    """The witness itself calls it the first failure."""
+    traceback: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveStatus:
+    """What one rank's watchdog says of one collective."""
+
+    rank: int
+    group: str | None
+    group_rank: int | None
+    seq: int | None
+    op: str | None
+    size: tuple[int, int] | None
+    enqueued: int | None
+    completed: int | None
+    dump: bool
+    time: float | None
+    order: int
+    timeout_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StackDump:
+    """Where one rank stood: the innermost frame of the thread that the line opens."""
+
+    rank: int
+    innermost: str
+    """`function (file:line)`."""
+    line: Line
+    where: str = ""
+    """`function (file)`: ranks that wait in one loop stand in one place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One step made by one writer."""
+
+    source: int
+    offset: int
+    order: int
+    rank: int | None
+    label: bytes
+    step: int | None
+    steps: int | None
+    time: float | None

@@ -1,0 +1,145 @@
+"""What the rule files say: causes, their rules and fixes, labels of lines, signals."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import field
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+from slurmdoctor.model.words import ExitClass, RetryAdvice, Role, Trait
+from slurmdoctor.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One way in which a known program prints a cause."""
+
+    id: str
+    """Stable, `<cause>/<name>`; shown in the verdict."""
+    cause: str
+    role: Role
+    """The rule's own role, or its cause's."""
+    source: str
+    """The program that prints it, and since which version."""
+    literals: tuple[str, ...]
+    """Any one of these, present in a line, admits the line to the regex."""
+    regex: str
+    """Searched (third-party `regex` syntax) in the line without its labels and colours.
+
+    Named groups become captures. `rank`, `local_rank`, `node`, `nodes`, `tasks`, `pid` name who failed.
+    """
+    on: Literal["line", "exception", "frame"] = "line"
+    """What the line must be: any line, an exception's own line (`pkg.SomeError: text`), or a traceback frame."""
+    match: tuple[str, ...] = ()
+    no_match: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """What to do about a cause; `{placeholders}` are filled from captures and facts."""
+
+    do: str
+    why: str | None = None
+    when: Mapping[str, Any] = field(default_factory=dict)
+    """Names (captures, facts, `rule`, `seen`) and the values they must have; `true` means present."""
+    reference: str | None = None
+    retry: RetryAdvice | None = None
+    """What to do with the job where this fix comes first; without it, what its cause says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """All that slurmdoctor knows of one cause: one file of the rules folder."""
+
+    id: str
+    family: str
+    title: str
+    """Completes "rank 13: ..."."""
+    role: Role
+    exit_classes: tuple[ExitClass, ...]
+    explains: frozenset[str]
+    """The causes that this one brings about."""
+    retry: RetryAdvice
+    summary: str
+    rules: tuple[Rule, ...]
+    fixes: tuple[Fix, ...]
+    verify: tuple[str, ...] = ()
+    falsepositives: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    traits: frozenset[Trait] = frozenset()
+    slurm_states: tuple[str, ...] = ()
+    """The job states of Slurm that stand for this cause: TIMEOUT, NODE_FAIL."""
+    endings: tuple[ExitClass, ...] = ()
+    """The exit classes that alone establish it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineFormat:
+    """A label at the head of a line, as a launcher or logger prints it (`rules/formats.yaml`)."""
+
+    id: str
+    pattern: str
+    """Anchored at the start of what is left of the line; groups: rank, local_rank, node, time, pid, level."""
+    lock: float = 0.0
+    """Share of a source's lines that must carry it before it is believed; 0: always believed."""
+    samples: tuple[Mapping[str, Any], ...] = ()
+    no_match: tuple[str, ...] = ()
+    source: str = ""
+    after_time: bool = False
+    """Only believed directly after a label that held a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A line that tells the state of the job rather than a cause (`rules/signals.yaml`, `rules/facts.yaml`)."""
+
+    id: str
+    kind: Literal["progress", "finished", "survived", "attempt", "fact"]
+    literals: tuple[str, ...]
+    regex: str
+    match: tuple[str, ...] = ()
+    no_match: tuple[str, ...] = ()
+    value: str | None = None
+    """What a fact is where its line says it by being there (`framework: megatron`), not by a group."""
+    source: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Knowledge:
+    """Everything read from the rule files."""
+
+    causes: Mapping[str, Cause]
+    formats: tuple[LineFormat, ...]
+    signals: tuple[Signal, ...]
+    paths: tuple[LineFormat, ...] = ()
+    """What a file's path says of the process that wrote it (`paths:` of formats.yaml)."""
+    touchy: frozenset[str] | None = None
+    """The patterns to which digits matter (`shapes.digits_matter`); None where nobody looked: to look takes longer than a scan."""
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """All rules of all causes, in the order of their ids."""
+        return tuple(rule for cause in self.causes.values() for rule in cause.rules)
+
+    @cached_property
+    def traits(self) -> Mapping[Trait, frozenset[str]]:
+        """Each trait and the ids of the causes that have it; none for a trait that no cause has."""
+        traits: tuple[Trait, ...] = get_args(Trait)
+        return {one: frozenset(cause.id for cause in self.causes.values() if one in cause.traits) for one in traits}
+
+    @cached_property
+    def cause_of_state(self) -> Mapping[str, str]:
+        """Slurm's job state -> the cause that it stands for: TIMEOUT -> time-limit."""
+        return {state: cause.id for cause in self._ours_first for state in cause.slurm_states}
+
+    @cached_property
+    def cause_of_ending(self) -> Mapping[ExitClass, str]:
+        """Exit class -> the cause that it establishes where nothing else is known: segfault -> segfault."""
+        return {ending: cause.id for cause in self._ours_first for ending in cause.endings}
+
+    @property
+    def _ours_first(self) -> list[Cause]:
+        """All causes, a site's own last: what a site claims, it has."""
+        return sorted(self.causes.values(), key=lambda cause: cause.id.startswith("site/"))

@@ -1,0 +1,49 @@
+"""The closed sets of words that verdicts, rules and readers share."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Role = Literal["root", "cascade", "either", "confirmation", "hint"]
+"""How a line stands in the chain of events.
+
+root          may start a failure
+cascade       follows another failure; the answer only where no root is found
+either        the order of events decides
+confirmation  a later witness (slurmstepd's oom_kill, NODE FAIL) of what killed a silent rank
+hint          noise unless the job failed and nothing better explains it
+"""
+
+Confidence = Literal["high", "medium", "low"]
+Verdict = Literal["failed", "no-failure", "unknown"]
+RetryAdvice = Literal["as-is", "elsewhere", "after-fix", "resume"]
+ExitClass = Literal[
+    "ok", "python-error", "usage-error", "oom-killed", "killed", "terminated", "segfault", "abort",
+    "bus-error", "interrupted", "time-limit", "not-executable", "not-found", "other", "unknown",
+]  # fmt: skip
+
+Trait = Literal[
+    "generic", "waited", "timed-out", "link", "scheduler", "system", "struck", "hides-hang", "ends-stalled",
+    "summary", "exit-only", "like-oom", "killed-process", "is-ending", "own-signal", "blames-node",
+    "proven-by-script",
+]  # fmt: skip
+"""What a cause is like, as far as inference treats such causes alike (`traits:` of a cause's file).
+
+generic           an exit alone establishes it; a more specific cause beside it is the better answer
+waited            printed by a rank that waited for another one, or lost its connection to it
+timed-out         a wait for other ranks that ended by a timeout
+link              what other ranks print when a process or a node goes away
+scheduler         what Slurm or a person does to a job, often after it failed or hung
+system            reported by the system, often without naming the rank that was hit
+struck            printed by, or about, a process that the system ended or whose hardware failed
+hides-hang        a rank that hung without printing anything may be the reason for it
+ends-stalled      how Slurm or a person ends a job that may have stood still
+summary           its cascade repeats an earlier failure of the same process
+exit-only         established by an exit status alone; Slurm's record knows better what ended the process
+like-oom          how a process may look that the kernel killed for lack of memory
+killed-process    its process ends by SIGKILL
+is-ending         the cause is the exit itself
+own-signal        its process ends by the signal of the same name
+blames-node       a node that Slurm reports as bad confirms it
+proven-by-script  a mistake in the batch script can explain it completely
+"""
