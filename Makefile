@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+GOLDENS := tests/test_goldens.py tests/test_report_goldens.py
 
-.PHONY: demo test lint types docs bench clean
+.PHONY: demo test bless docs bench clean
 
 $(STAMP): pyproject.toml hatch_build.py $(wildcard src/slurmdoctor/search/native/*)
 	$(PYTHON) -m venv $(VENV)
@@ -18,6 +19,9 @@ test: $(STAMP) ## ruff, mypy --strict, pytest
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
+
+bless: $(STAMP) ## write the golden verdicts and reports anew; read `git diff` before you commit them
+	$(BIN)/python -m pytest --snapshot-update $(GOLDENS)
 
 docs: $(STAMP) ## docs/causes.md and the README's picture, from the rules and a real run
 	$(BIN)/python -m slurmdoctor.knowledge.workshop.docs > docs/.causes.md && mv docs/.causes.md docs/causes.md

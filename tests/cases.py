@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import sysconfig
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import yaml
+from click.testing import CliRunner
 
 from slurmdoctor import Diagnosis, diagnose
+from slurmdoctor.cli import cli
 
 COMPILES = shutil.which("cc") is not None and Path(sysconfig.get_paths()["include"], "Python.h").is_file()
 """Whether the scan's inner loop can be compiled here."""
 FIXTURES = Path(__file__).parent / "fixtures"
-SIDE_FILES = {"truth.yaml", "README.md", "notes.md", "job.sbatch", "scontrol.txt", "sacct.txt"}
+SIDE_OPTIONS = {"job.sbatch": "--script", "scontrol.txt": "--slurm-info", "sacct.txt": "--slurm-info"}
+SIDE_FILES = {"truth.yaml", "README.md", "notes.md", *SIDE_OPTIONS}
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,15 @@ class Case:
     @property
     def logs(self) -> list[Path]:
         return sorted(p for p in self.folder.rglob("*") if p.is_file() and p.name not in SIDE_FILES)
+
+    @property
+    def arguments(self) -> list[str]:
+        """What `slurmdoctor diagnose` is given in the case's folder: its logs, its side files, its options."""
+        given = [str(log.relative_to(self.folder)) for log in self.logs]
+        for name, option in SIDE_OPTIONS.items():
+            if (self.folder / name).exists() and name in self.truth.get("with", SIDE_OPTIONS):
+                given += [option, name]
+        return given + [str(one) for one in self.truth.get("options") or []]
 
     @property
     def accepted(self) -> list[str]:
@@ -45,6 +59,19 @@ def cases() -> tuple[Case, ...]:
 def verdict_of(name: str) -> Diagnosis:
     case = next(c for c in cases() if c.name == name)
     return diagnose(case.logs)
+
+
+def printed(folder: Path, arguments: Sequence[str], form: str) -> str:
+    """What `slurmdoctor diagnose` prints in the folder of the logs, in this process: no path leads out of the folder."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        called = ["diagnose", "--format", form, *arguments]
+        result = CliRunner().invoke(cli, called, catch_exceptions=False, env={"COLUMNS": "80"})
+    finally:
+        os.chdir(before)
+    assert result.exit_code == 0, result.output
+    return result.stdout
 
 
 def same_ending(want: int, code: int | None, name: str | None) -> bool:
