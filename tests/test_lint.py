@@ -18,13 +18,13 @@ from slurmdoctor.knowledge import folders, load
 from slurmdoctor.slurm.script import checks
 from slurmdoctor.slurm.script.lint import lint, wrong
 from slurmdoctor.slurm.script.parse import parse
-from slurmdoctor.slurm.script.plan import step_outputs
+from slurmdoctor.slurm.script.steps import step_outputs
 
 HERE = Path(__file__).parent / "scripts"
 RIGHT = sorted((HERE / "right").glob("*.sbatch"))
 WRONG = sorted((HERE / "wrong").glob("*.sbatch"))
 EXPECTED: dict[str, str] = yaml.safe_load((HERE / "expected.yaml").read_text())
-CHECKS = checks.load()[0]
+CHECKS = checks.load()
 
 
 @pytest.mark.parametrize("path", RIGHT, ids=lambda p: p.stem)
@@ -148,6 +148,7 @@ def test_no_text_breaks_it(text: str) -> None:
         "#SBATCH -N ² --ntasks-per-node=٣\nexport MASTER_PORT=²\nsrun python a.py --tp ² --master-port ²",
         "#SBATCH -N " + "9" * 5000 + "\nsrun python a.py --tp " + "9" * 5000,
         "srun python a.py\n" * 3000,
+        "X=${Y:-None}\nsrun python a.py\n",
     ],
     ids=lambda t: repr(t[:24]),
 )

@@ -17,7 +17,7 @@ from slurmdoctor.model import UserError
 from slurmdoctor.slurm import query
 from slurmdoctor.slurm.job import Job, read_text, warned
 from slurmdoctor.slurm.logs import find
-from slurmdoctor.slurm.script.plan import step_outputs
+from slurmdoctor.slurm.script.steps import step_outputs
 
 KINDS = ("footer", "dependency", "epilog")
 WHEN = ("failed", "always")

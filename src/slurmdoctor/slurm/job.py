@@ -13,6 +13,7 @@ from slurmdoctor.model import UserError
 from slurmdoctor.model.exits import signal_name
 from slurmdoctor.slurm import jobinfo, logs, query
 from slurmdoctor.slurm.record import JobInfo
+from slurmdoctor.slurm.script.directives import signal_request
 from slurmdoctor.slurm.script.model import Script
 
 LARGEST = 64 * 1024 * 1024
@@ -43,16 +44,11 @@ class Job:
 
 def warned(record: JobInfo, script: Script | None) -> JobInfo:
     """The record, with the signal for which the script asks before its time limit."""
-    if script is None:
+    asked = signal_request(script.directives) if script is not None else None
+    if asked is None or asked.seconds is None:
         return record
-    from slurmdoctor.slurm.script.plan import plan
-
-    told = plan(script, {}).facts
-    name, ahead = told.get("signal"), told.get("signal_seconds")
-    if not isinstance(name, str) or not isinstance(ahead, int):
-        return record
-    signal = signal_name(int(name)) if name.isdigit() else f"SIG{name}"
-    return replace(record, warned_by=signal, warned_before=ahead)
+    signal = signal_name(int(asked.signal)) if asked.signal.isdigit() else f"SIG{asked.signal}"
+    return replace(record, warned_by=signal, warned_before=asked.seconds)
 
 
 def gather(
@@ -102,7 +98,7 @@ def _step_outputs(script: Script | None) -> list[str]:
     """Files that the script gives its steps."""
     if script is None:
         return []
-    from slurmdoctor.slurm.script.plan import step_outputs
+    from slurmdoctor.slurm.script.steps import step_outputs
 
     return step_outputs(script)
 

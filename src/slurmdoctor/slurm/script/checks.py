@@ -7,7 +7,6 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from slurmdoctor.knowledge.paths import LINT, builtin
@@ -50,14 +49,12 @@ class Check:
 
 
 @cache
-def load(folder: Path | None = None) -> tuple[tuple[Check, ...], Mapping[str, Any]]:
-    """The checks and the table of arguments. A mistake in them is told with its check."""
-    import yaml
+def load() -> tuple[Check, ...]:
+    """The checks. A UserError names the check in which something is wrong."""
+    import yaml  # here: hardly any diagnosis has a script
 
-    home = folder or builtin() / LINT
-    table = yaml.safe_load((home / "arguments.yaml").read_text(encoding="utf-8"))
-    rows = yaml.safe_load((home / "checks.yaml").read_text(encoding="utf-8"))["checks"]
-    return tuple(_check(row) for row in rows), table
+    rows = yaml.safe_load((builtin() / LINT / "checks.yaml").read_text(encoding="utf-8"))["checks"]
+    return tuple(_check(row) for row in rows)
 
 
 def _check(row: Mapping[str, Any]) -> Check:

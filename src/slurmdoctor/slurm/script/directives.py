@@ -1,99 +1,39 @@
-"""#SBATCH lines → directives; and the variables that Slurm will set from them."""
+"""#SBATCH lines → directives, and the variables that Slurm will set from them."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from slurmdoctor.slurm.script.model import Directive
-
-_SHORT = {
-    "A": "account",
-    "a": "array",
-    "b": "begin",
-    "c": "cpus-per-task",
-    "C": "constraint",
-    "D": "chdir",
-    "d": "dependency",
-    "e": "error",
-    "G": "gpus",
-    "i": "input",
-    "J": "job-name",
-    "k": "no-kill",
-    "L": "licenses",
-    "m": "distribution",
-    "M": "clusters",
-    "N": "nodes",
-    "n": "ntasks",
-    "o": "output",
-    "O": "overcommit",
-    "p": "partition",
-    "q": "qos",
-    "s": "oversubscribe",
-    "t": "time",
-    "w": "nodelist",
-    "x": "exclude",
-}
-"""sbatch's and srun's short options and their long names."""
-_FLAGS = frozenset(
-    {
-        "exclusive",
-        "requeue",
-        "no-requeue",
-        "overcommit",
-        "oversubscribe",
-        "no-kill",
-        "hold",
-        "contiguous",
-        "spread-job",
-        "use-min-nodes",
-        "no-container-mount-home",
-        "container-mount-home",
-        "container-remap-root",
-        "no-container-remap-root",
-        "container-writable",
-        "label",
-        "unbuffered",
-        "overlap",
-        "exact",
-        "parsable",
-        "wait",
-        "pty",
-        "no-allocate",
-        "reboot",
-        "kill-on-invalid-dep",
-        "propagate",
-        "get-user-env",
-        "container-readonly",
-        "no-container-entrypoint",
-        "container-entrypoint",
-        "kill-on-bad-exit",
-        "verbose",
-        "quiet",
-        "ignore-pbs",
-        "l",
-        "u",
-        "K",
-        "k",
-    }
-)
-"""Options that take no value, or take it only behind `=`."""
+from slurmdoctor.slurm.script.programs import programs
 
 
-def read(text: str) -> tuple[list[Directive], list[Directive], str | None]:
-    """The directives that count, those below the first command that do not, and the shell of the first line."""
-    lines = text.splitlines()
-    shell = lines[0][2:].strip() if lines and lines[0].startswith("#!") else None
+class SignalRequest(NamedTuple):
+    """`--signal=B:USR1@120`."""
+
+    signal: str
+    """`USR1`, or a number."""
+    seconds: int | None
+    """How long before the time limit."""
+    batch_shell: bool
+    """Whether the batch shell gets it, not the steps."""
+    line: int
+
+
+def read(text: str) -> tuple[list[Directive], list[Directive]]:
+    """The directives that count, and those below the first command, which do not."""
     good: list[Directive] = []
     late: list[Directive] = []
     begun = False
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("#SBATCH"):
             (late if begun else good).extend(options(_words(line[7:]), number))
         elif line.strip() and not line.lstrip().startswith("#"):
             begun = True
-    return good, late, shell
+    return good, late
 
 
 def _words(text: str) -> list[str]:
@@ -113,8 +53,12 @@ def options(words: Sequence[str], line: int) -> list[Directive]:
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
         else:
-            name, equals, value = _SHORT.get(word[1], word[1]), "=" if len(word) > 2 else "", word[2:].removeprefix("=")
-        if not equals and name not in _FLAGS and at < len(words) and not words[at].startswith("--"):
+            name, equals, value = (
+                programs().short_options.get(word[1], word[1]),
+                "=" if len(word) > 2 else "",
+                word[2:].removeprefix("="),
+            )
+        if not equals and name not in programs().flags and at < len(words) and not words[at].startswith("--"):
             value, equals = words[at], "="
             at += 1
         found.append(Directive(name, value if equals else None, line))
@@ -127,8 +71,8 @@ def program_at(words: Sequence[str]) -> int:
     while at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--"):
         word = words[at]
         at += 1
-        name = word[2:] if word.startswith("--") else _SHORT.get(word[1:2], word[1:2])
-        takes = "=" not in word and (word.startswith("--") or len(word) == 2) and name not in _FLAGS
+        name = word[2:] if word.startswith("--") else programs().short_options.get(word[1:2], word[1:2])
+        takes = "=" not in word and (word.startswith("--") or len(word) == 2) and name not in programs().flags
         if takes and at < len(words) and not words[at].startswith("--"):
             at += 1
     return at
@@ -164,6 +108,17 @@ def gpus(directives: Sequence[Directive]) -> tuple[int | None, Directive | None]
             return (count // nodes, found) if nodes and count % nodes == 0 else (None, found)
         return count, found
     return None, None
+
+
+def signal_request(directives: Sequence[Directive]) -> SignalRequest | None:
+    """The signal that the script asks for before its time limit."""
+    given = next((d for d in reversed(directives) if d.name == "signal"), None)
+    if given is None:
+        return None
+    parts = re.fullmatch(r"(?:([BR]+):)?(?:SIG)?([A-Za-z]+\d?|\d+)(?:@(\d+))?", given.value or "")
+    if parts is None:
+        return None
+    return SignalRequest(parts[2].upper(), whole(parts[3] or "60"), "B" in (parts[1] or ""), given.line)
 
 
 def slurm_variables(directives: Sequence[Directive]) -> dict[str, str]:

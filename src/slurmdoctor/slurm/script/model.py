@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """One option of one #SBATCH line."""
+    """One option of one #SBATCH line, or of one srun command."""
 
     name: str
     """The long name, without dashes: `ntasks-per-node`."""
@@ -18,17 +18,16 @@ class Directive:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word of a command: its text with known variables filled in, and whether all of it is known."""
+    """One word of a command: its text with the known variables filled in, and whether all of it is known."""
 
     text: str
     known: bool = True
-    raw: str = ""
     line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One simple command, wherever it stands."""
+    """One simple command: a program with its arguments."""
 
     words: tuple[Word, ...]
     line: int
@@ -40,18 +39,27 @@ class Command:
     env: Mapping[str, str] = field(default_factory=dict)
     """Assignments before it: `NCCL_DEBUG=INFO python ...`."""
     depth: int = 0
-    """0: runs in the script itself; more: in a string that another shell runs."""
+    """0: it runs in the script itself; more: in a string that another shell runs."""
     function: str | None = None
+    """The function of the script in whose body it stands."""
     parent: Command | None = None
-    """The command whose string this stands in."""
+    """The command in whose string it stands: `srun` of `srun bash -c "python train.py"`."""
 
     @property
     def name(self) -> str:
+        """The program without its folder."""
         return self.words[0].text.rpartition("/")[2] if self.words else ""
 
     @property
     def args(self) -> tuple[str, ...]:
         return tuple(w.text for w in self.words[1:])
+
+    def runs_in(self, outer: Command) -> bool:
+        """Whether this command stands in a string of the other one."""
+        parent = self.parent
+        while parent is not None and parent is not outer:
+            parent = parent.parent
+        return parent is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,35 +69,38 @@ class Assignment:
     name: str
     value: str | None
     """None where it is computed."""
-    raw: str
     line: int
     exported: bool = False
-    depth: int = 0
-    double_quoted: bool = False
     likely: str = ""
-    """The value, or the default that counts where the job's environment does not say otherwise."""
+    """The value, or the default that counts where the job's environment does not set another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trap:
+    """`trap 'kill $PID' EXIT TERM`."""
+
+    signals: frozenset[str]
+    """Without `SIG`; `EXIT` is one too."""
+    line: int
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A batch script, taken apart."""
+    """A batch script: its directives, commands and assignments."""
 
     name: str
     text: str
-    shell: str | None
     directives: tuple[Directive, ...] = ()
     ignored: tuple[Directive, ...] = ()
     """#SBATCH lines below the first command: Slurm does not read them."""
     commands: tuple[Command, ...] = ()
-    """All commands, those inside strings too, in order."""
+    """All commands in order. Those of a command's string follow directly after it."""
     assignments: tuple[Assignment, ...] = ()
-    exports: Mapping[str, Assignment] = field(default_factory=dict)
-    traps: tuple[tuple[str, frozenset[str], int], ...] = ()
-    """(command, signals, line)."""
+    traps: tuple[Trap, ...] = ()
     options: frozenset[str] = frozenset()
     """`errexit`, `pipefail`, `nounset`, as `set` turns them on."""
     broken: tuple[int, ...] = ()
-    """Lines that the parser could not take."""
+    """Lines that are no bash."""
     early: tuple[tuple[str, int], ...] = ()
     """Per-task variables that the batch shell fills in before a step could: (name, line)."""
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from slurmdoctor.model import Diagnosis, Remedy
-from slurmdoctor.slurm.script.checks import load
-from slurmdoctor.slurm.script.lint import Mistake, complete, lint
+from slurmdoctor.slurm.script.lint import Mistake, lint
 from slurmdoctor.slurm.script.model import Script
 from slurmdoctor.slurm.script.plan import plan
 
@@ -42,7 +41,7 @@ MOST = 2
 
 def facts(script: Script, known: Mapping[str, Any]) -> dict[str, Any]:
     """Facts of the script that the log does not tell."""
-    told = complete(plan(script, load()[1]), script).facts
+    told = plan(script).facts
     found = {name: told[name] for name in _FACTS if isinstance(told.get(name), (int, float, str))}
     if told.get("fixed_port"):
         found["master_port"] = told["fixed_port"]

@@ -1,0 +1,200 @@
+"""What a script is going to do, in names and numbers: nodes, tasks, the launcher, sizes of the model's parallelism. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from slurmdoctor.slurm.script.directives import gpus, number, signal_request, whole
+from slurmdoctor.slurm.script.model import Command, Directive, Script
+from slurmdoctor.slurm.script.programs import Programs
+from slurmdoctor.slurm.script.steps import Step, arguments, argv, line_of
+from slurmdoctor.slurm.values import seconds, size
+
+Fact = int | float | str
+_COUNTS = {"nodes": "nodes", "ntasks-per-node": "tasks_per_node", "ntasks": "tasks"}
+"""Option of sbatch and srun -> fact."""
+_SIZES = ("tp", "pp", "cp", "ep")
+_PORTS = frozenset({"master-port", "main-process-port"})
+
+
+@dataclass(slots=True)
+class Facts:
+    """Facts by name, each with the line that gives it. Of several values the first one counts."""
+
+    values: dict[str, Fact] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+
+    def add(self, name: str, value: Fact | None, line: int | None = None) -> None:
+        if value is not None and name not in self.values:
+            self.values[name] = value
+            if line is not None:
+                self.lines[name] = line
+
+    def add_mark(self, name: str, holds: bool, line: int) -> None:
+        """A fact that is true or absent."""
+        self.add(name, holds or None, line)
+
+    def whole(self, name: str) -> int | None:
+        """A fact that is a whole number."""
+        value = self.values.get(name)
+        return value if isinstance(value, int) else None
+
+
+def read_facts(script: Script, main: Step | None, programs: Programs) -> Facts:
+    """The facts of a script, of which `main` is the step that trains."""
+    facts = Facts()
+    if main is not None:
+        _srun_counts(facts, main)
+    _directives(facts, script)
+    _environment(facts, script, programs)
+    if main is not None:
+        _step(facts, script, main, programs)
+    _script_marks(facts, script, programs)
+    if str(facts.values.get("fixed_port")) in {a.likely for a in script.assignments if a.value is None}:
+        facts.values.pop("fixed_port", None)  # only a default: the job's environment may set another
+    _world(facts)
+    _model_ranks(facts)
+    return facts
+
+
+def _srun_counts(facts: Facts, main: Step) -> None:
+    """What srun is told wins over what sbatch is told."""
+    for name, fact in _COUNTS.items():
+        if found := main.option(name):
+            facts.add(fact, number(found.value), found.line)
+
+
+def _directives(facts: Facts, script: Script) -> None:
+    for name, fact in _COUNTS.items():
+        if found := script.directive(name):
+            facts.add(fact, number(found.value), found.line)
+    _gpus_per_node(facts, script.directives)
+    for name in ("exclusive", "requeue"):
+        if found := script.directive(name):
+            facts.add(name, True, found.line)
+    if found := script.directive("open-mode"):
+        facts.add("open_mode", found.value, found.line)
+    if found := script.directive("time"):
+        limit = seconds(found.value)
+        facts.add("time_min", round(limit / 60) if limit else None, found.line)
+    if found := script.directive("mem"):
+        amount = size(found.value)
+        facts.add("mem_gib", round(amount / 2**30, 1) if amount else None, found.line)
+    if asked := signal_request(script.directives):
+        facts.add("signal", asked.signal, asked.line)
+        facts.add("signal_seconds", asked.seconds, asked.line)
+        facts.add("signal_batch", asked.batch_shell, asked.line)
+        facts.add("signal_handled", handles_signal(script, asked.signal))
+
+
+def _gpus_per_node(facts: Facts, options: tuple[Directive, ...]) -> None:
+    count, found = gpus(options)
+    facts.add("gpus_per_node", count, found.line if found else None)
+
+
+def handles_signal(script: Script, name: str) -> bool:
+    """Whether the script handles a signal, or hands its process over to one that may."""
+    handled = any(name in trap.signals for trap in script.traps)
+    return handled or any(c.name == "exec" and c.depth == 0 and len(c.words) > 1 for c in script.commands)
+
+
+def _environment(facts: Facts, script: Script, programs: Programs) -> None:
+    for command in script.commands:
+        for name, value in command.env.items():
+            facts.add(f"set_{name}", value, command.line)
+    for name, one in {a.name: a for a in script.assignments if a.exported}.items():
+        facts.add(f"set_{name}", one.likely, one.line)
+        if name in programs.caches and programs.is_local(one.likely):
+            facts.add(f"local_{name}", one.likely, one.line)
+    for one in script.assignments:
+        if one.name == "MASTER_PORT":
+            facts.add("fixed_port", whole(one.value), one.line)
+    connections = facts.values.get("set_CUDA_DEVICE_MAX_CONNECTIONS")
+    if isinstance(connections, str):
+        facts.add("max_connections", whole(connections), facts.lines["set_CUDA_DEVICE_MAX_CONNECTIONS"])
+    uv = next((c for c in script.commands if c.words and "uv" in (c.words[0].text, *c.args[:6])), None)
+    if uv is not None:
+        facts.add("uses_uv", True, uv.line)
+
+
+def _step(facts: Facts, script: Script, main: Step, programs: Programs) -> None:
+    """What the step that trains tells."""
+    line = main.command.line
+    facts.add("main", True, line)
+    _gpus_per_node(facts, main.options)
+    for command in main.runs:
+        _arguments(facts, command, programs)
+    for launcher in main.launchers:
+        facts.add("launcher", launcher.name, launcher.line)
+        facts.add_mark("bare_torchrun", launcher.bare and launcher.name == "torchrun", launcher.line)
+    if main.command.name != "python":
+        facts.add("launcher", "srun" if argv(main.command)[0].endswith("srun") else None, line)
+    image = main.option("container-image") or script.directive("container-image")
+    if image:
+        facts.add("container", True, image.line)
+    words = [word for command in main.runs for word in argv(command)]
+    for name, pattern in programs.step_marks.items():
+        if found := pattern.search(" ".join(words)):
+            holder = next((c for c in main.runs if found[0] in argv(c)), None)
+            facts.add(name, found[0], line_of(holder, found[0]) if holder else line)
+
+
+def _arguments(facts: Facts, command: Command, programs: Programs) -> None:
+    """Sizes and switches on the command line of a program, whatever it calls them."""
+    for name, value, line, known in arguments(command):
+        if name in programs.sizes and value is not None:
+            count = whole(value)
+            facts.add(programs.sizes[name], value if count is None else count, line)
+        if name in programs.switches and (value or "true").lower() not in ("false", "0", "none"):
+            facts.add(programs.switches[name], True, line)
+        if name in _PORTS and known:
+            facts.add("fixed_port", whole(value), line)
+        if name == "rdzv-endpoint" and value:
+            facts.add("fixed_port", whole(value.rpartition(":")[2]) or None, line)
+
+
+def _script_marks(facts: Facts, script: Script, programs: Programs) -> None:
+    for name, pattern in programs.script_marks.items():
+        if found := pattern.search(script.text):
+            facts.add(name, found[0])
+
+
+# ── what follows ──
+
+
+def _world(facts: Facts) -> None:
+    """Nodes, tasks and GPUs from each other; the world is the GPUs of all nodes."""
+    tasks, per_node, line = facts.whole("tasks"), facts.whole("tasks_per_node"), facts.lines.get("tasks")
+    if tasks is not None and per_node:
+        facts.add("nodes", max(1, tasks // per_node), line)
+    nodes = facts.whole("nodes")
+    if tasks is not None and nodes:
+        facts.add("tasks_per_node", -(-tasks // nodes), line)
+    facts.add("tasks_told", "tasks_per_node" in facts.values or None)
+    gpus_per_node = facts.whole("gpus_per_node")
+    if gpus_per_node is None and facts.values.get("launcher") == "torchrun":
+        gpus_per_node = facts.whole("nproc")
+    if nodes is not None and gpus_per_node is not None:
+        facts.add("world", nodes * gpus_per_node)
+        facts.add("world_gpus", gpus_per_node)
+
+
+def _model_ranks(facts: Facts) -> None:
+    """How many ranks one copy of the model takes, and how many copies the job holds."""
+    if all(facts.whole(name) is None for name in _SIZES):
+        return
+    line = next((facts.lines[name] for name in _SIZES if name in facts.lines), None)
+    if line is not None:
+        facts.lines.setdefault("tp", line)
+    for name in _SIZES:
+        facts.add(name, 1)
+    tensor, pipeline, context, expert = (max(facts.whole(name) or 1, 1) for name in _SIZES)
+    facts.add("etp", tensor)
+    ranks = tensor * pipeline * context
+    facts.add("model_ranks", ranks)
+    expert_tensor = facts.whole("etp")
+    if expert_tensor is not None and expert_tensor > 0:
+        facts.add("expert_ranks", expert_tensor * expert * pipeline)
+    world = facts.whole("world")
+    if world is not None and world % ranks == 0:
+        facts.add("data_parallel", world // ranks)

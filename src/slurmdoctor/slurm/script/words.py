@@ -1,0 +1,152 @@
+"""A word of bash → its text, with the variables filled in that the script itself sets.
+
+`NODES=4`, `$((NODES * 8))` and `TRAIN_CMD="..."` are known; so is what Slurm sets from the directives. `$(hostname)` and
+`$HOME` are not: they stay as they are written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from slurmdoctor.report.remedies import fill
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+PER_TASK = frozenset(
+    {
+        "SLURM_PROCID",
+        "SLURM_LOCALID",
+        "SLURM_NODEID",
+        "SLURM_STEP_ID",
+        "SLURM_STEPID",
+        "SLURM_TASK_PID",
+        "SLURMD_NODENAME",
+        "SLURM_GTIDS",
+    }
+)
+"""Variables that have another value in every task; the batch shell sees only its own."""
+_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+_WITH_DEFAULT = re.compile(r"\$\{(\w+):?([-=?+])(.*)\}", re.S)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The text of a word, and whether all of it is known."""
+
+    text: str
+    known: bool
+    line: int = 0
+    early: tuple[tuple[str, int], ...] = ()
+    """Per-task variables in it: (name, line)."""
+
+
+@dataclass(slots=True)
+class Words:
+    """Reads the words of one piece of shell text, whose first line is line `first` of the script."""
+
+    values: dict[str, Value]
+    """What each variable holds at this place of the script."""
+    substitute: Callable[[Node], None]
+    """Called with each command in `$(...)`."""
+    data: bytes = b""
+    first: int = 1
+
+    def line(self, node: Node) -> int:
+        return self.first + int(node.start_point[0])
+
+    def text(self, node: Node) -> str:
+        """The node as it is written."""
+        return self.data[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+    def word(self, node: Node) -> Value:
+        """The node's value."""
+        line, kind = self.line(node), node.type
+        if kind == "raw_string":
+            return Value(self.text(node)[1:-1], True, line)
+        if kind == "ansi_c_string":
+            return Value(self.text(node)[2:-1], True, line)
+        if kind in ("string", "translated_string"):
+            return self._joined(node, node.start_byte + 1, node.end_byte - 1, _unescape_quoted)
+        if kind in ("simple_expansion", "expansion"):
+            return self._variable(node)
+        if kind == "arithmetic_expansion":
+            return self._arithmetic(node)
+        if kind in ("command_substitution", "process_substitution"):
+            for child in node.named_children:
+                self.substitute(child)
+            return Value(self.text(node), False, line)
+        plain = kind in ("word", "number", "array", "test_operator")
+        if kind in ("concatenation", "command_name") or (node.named_child_count and not plain):
+            return self._joined(node, node.start_byte, node.end_byte, _unescape)
+        return Value(_unescape(self.text(node)), True, line)
+
+    def split(self, node: Node) -> list[Value]:
+        """The words that a node makes: an unquoted variable's value is split at its blanks."""
+        value = self.word(node)
+        if node.type in ("simple_expansion", "expansion") and value.known and " " in value.text:
+            return [replace(value, text=piece) for piece in value.text.split()]
+        return [value]
+
+    def _joined(self, node: Node, start: int, end: int, literal: Callable[[str], str]) -> Value:
+        """A word of several pieces: `"logs/$NAME.log"`."""
+        text, known, early, at = "", True, list[tuple[str, int]](), start
+        for child in node.children:
+            if child.type in ('"', "string_content") or not child.is_named:
+                continue
+            text += literal(self.data[at : max(at, child.start_byte)].decode("utf-8", "replace"))
+            value = self.word(child)
+            if child.start_byte == start and child.end_byte == end:
+                return value  # "$TRAIN_CMD": its lines are those of its assignment
+            text, known, at = text + value.text, known and value.known, child.end_byte
+            early += value.early
+        text += literal(self.data[at : max(at, end)].decode("utf-8", "replace"))
+        return Value(text, known, self.line(node), tuple(early))
+
+    def _variable(self, node: Node) -> Value:
+        line, written = self.line(node), self.text(node).strip()
+        if found := _VARIABLE.fullmatch(written):
+            early = _early(found[1], line)
+            value = self.values.get(found[1])
+            if value is None:
+                return Value(written, False, line, early)
+            return Value(value.text, value.known, value.line or line, (*value.early, *early))
+        default = _WITH_DEFAULT.fullmatch(written)
+        if default and default[1] in self.values:
+            return replace(self.values[default[1]], line=line)
+        if default and default[2] in "-=":
+            # the job's environment may set another: a likely value, not a known one
+            return Value(_VARIABLE.sub(self._likely, default[3].strip("\"'")), False, line)
+        name = re.match(r"\$\{[#!]?(\w+)", written)
+        return Value(written, False, line, _early(name[1], line) if name else ())
+
+    def _likely(self, variable: re.Match[str]) -> str:
+        value = self.values.get(variable[1])
+        return value.text if value else variable[0]
+
+    def _arithmetic(self, node: Node) -> Value:
+        """`$((NODES * 8))`."""
+        line, written = self.line(node), self.text(node)
+        inner = written.removeprefix("$((").removesuffix("))")
+        numbers = {k: v.text for k, v in self.values.items() if v.known and re.fullmatch(r"\d+", v.text)}
+        plain = _VARIABLE.sub(r"\1", inner).replace("/", "//")
+        result = fill("{" + plain + "}", numbers) if re.fullmatch(r"[\w\s+*/%()-]+", plain) else None
+        early = tuple(pair for name in re.findall(r"\w+", inner) for pair in _early(name, line))
+        return Value(written if result is None else result, result is not None, line, early)
+
+
+def _early(name: str, line: int) -> tuple[tuple[str, int], ...]:
+    return ((name, line),) if name in PER_TASK else ()
+
+
+def _unescape(text: str) -> str:
+    """Outside of quotes a backslash goes, and so does a line end behind it."""
+    return re.sub(r"\\(\n|.)", lambda m: "" if m[1] == "\n" else m[1], text)
+
+
+def _unescape_quoted(text: str) -> str:
+    """In double quotes a backslash before $ ` " and itself goes; before a line end it stays, for the lines' numbers."""
+    return re.sub(r'\\([$`"\\])', r"\1", text)
