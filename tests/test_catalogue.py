@@ -19,7 +19,7 @@ from slurmdoctor.knowledge.workshop.matching import admits, peeled, takes
 from slurmdoctor.knowledge.workshop.problems import shown
 from slurmdoctor.knowledge.workshop.snippet import render
 from slurmdoctor.model import Cause, Rule, Trait
-from slurmdoctor.readers import events
+from slurmdoctor.readers import matches
 
 # The public contract: causes are added to it; none is renamed or taken away.
 CONTRACT = {
@@ -74,14 +74,14 @@ def test_rules_check_finds_nothing(file: str) -> None:
 def test_an_example_is_taken_by_its_rule_as_a_diagnosis_takes_it(rule: Rule, line: str) -> None:
     texts = peeled(line, KNOWN.formats)
     assert takes(rule, line, texts)
-    assert any(events.captures_of(rule, text) is not None for text in texts)
+    assert any(matches.captures_of(rule, text) is not None for text in texts)
 
 
 @pytest.mark.parametrize(("rule", "line"), NO_MATCH)
 def test_a_line_that_only_looks_alike_is_not_taken(rule: Rule, line: str) -> None:
     texts = peeled(line, KNOWN.formats)
     assert not takes(rule, line, texts)
-    assert not (admits(rule, line) and any(events.captures_of(rule, text) is not None for text in texts))
+    assert not (admits(rule, line) and any(matches.captures_of(rule, text) is not None for text in texts))
 
 
 @pytest.mark.parametrize(("family", "cause"), [(f, one) for f, many in CONTRACT.items() for one in many.split()])

@@ -21,7 +21,8 @@ from slurmdoctor.model import Knowledge, SourceFormat
 from slurmdoctor.pipeline import diagnose, learn
 from slurmdoctor.ranks import origins
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.readers import events
+from slurmdoctor.readers import targets
+from slurmdoctor.readers.assemble import assemble
 from slurmdoctor.search import many, scan
 from slurmdoctor.search.labels import labeller
 from slurmdoctor.search.scan import Scan, Watch
@@ -53,12 +54,12 @@ class Job:
 
     def scan(self, logs: Sequence[Source], block: int | None = None, engine: str | None = None, jobs: int = 1) -> Scan:
         labellers = [labeller(t.locked, t.label_is_node) for t in self.traits]
-        confirm, may = events.confirmer(self.served), events.possible(self.served)
+        confirm, may = targets.confirmer(self.served), targets.possible(self.served)
         return scan.scan(logs, self.watches, self.peel, confirm, labellers, block, engine, jobs, may=may)
 
     def slow_scan(self, logs: Sequence[Path]) -> Scan:
         """Every watch on every line, in the plainest way."""
-        confirm = events.confirmer(self.served)
+        confirm = targets.confirmer(self.served)
         groups: list[tuple[int, Group]] = []
         once = []
         for number, path in enumerate(logs):
@@ -100,7 +101,7 @@ def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
 def _job(logs: Sequence[Path]) -> tuple[Job, list[Source]]:
     knowledge = load(folders())
     opened = open_sources([str(log) for log in logs])
-    return Job(knowledge, learn(opened, knowledge), *events.watches(knowledge)), opened
+    return Job(knowledge, learn(opened, knowledge), *targets.watches(knowledge)), opened
 
 
 def _told(found: Scan) -> list[object]:
@@ -114,7 +115,7 @@ def _told(found: Scan) -> list[object]:
 
 def _events(job: Job, opened: Sequence[Source], found: Scan) -> object:
     lines = Lines(opened, found, job.knowledge.formats, job.traits)
-    result = events.assemble(found, lines, job.served, job.knowledge)
+    result = assemble(found, lines, job.served, job.knowledge)
     return [(e.cause, e.rule, e.role, e.origin, e.order, e.count, e.captures, e.others) for e in result.events]
 
 

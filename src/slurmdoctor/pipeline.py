@@ -16,7 +16,8 @@ from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import Diagnosis, Knowledge, SourceFormat
 from slurmdoctor.ranks import origins
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.readers import events
+from slurmdoctor.readers import targets as readers
+from slurmdoctor.readers.assemble import assemble
 from slurmdoctor.report import verdict
 from slurmdoctor.search.labels import labeller
 from slurmdoctor.search.scan import scan
@@ -83,12 +84,12 @@ def examine(
     if script is not None:
         from slurmdoctor.slurm.script import sharpen
     traits = learn(sources, knowledge)
-    watches, served = events.watches(knowledge)
+    watches, targets = readers.watches(knowledge)
 
     def text_of(number: int, line: bytes) -> str:
         return origins.peel(line.decode("utf-8", "replace"), knowledge.formats, traits[number])[1]
 
-    confirm = events.confirmer(served)
+    confirm = readers.confirmer(targets)
 
     def say(watch: int, line: bytes, text: str) -> str | None:
         return None if line.startswith(_QUOTED) else confirm(watch, line, text)
@@ -102,10 +103,10 @@ def examine(
         labellers,
         jobs=jobs,
         progress=_counter(sources, progress),
-        may=events.possible(served),
+        may=readers.possible(targets),
     )
     lines = Lines(sources, seen, knowledge.formats, traits)
-    assembled = events.assemble(seen, lines, served, knowledge)
+    assembled = assemble(seen, lines, targets, knowledge)
     story = timeline.build(assembled, lines, knowledge.signals)
     facts = collect(assembled, story, lines, knowledge)
     if exit_status is None and record is not None:

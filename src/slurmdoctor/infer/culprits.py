@@ -6,13 +6,11 @@ from collections.abc import Iterable
 
 from slurmdoctor.infer.endings import shown
 from slurmdoctor.infer.finding import SCHEDULER, Finding
-from slurmdoctor.infer.incidents import ranks_of
-from slurmdoctor.model import Event, Line, Suspicion
+from slurmdoctor.model import Event, Line, Observations, Suspicion
 from slurmdoctor.model.ranges import ranges
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.maps import RankMaps
 from slurmdoctor.readers import collectives, stacks
-from slurmdoctor.readers.events import Assembled
 from slurmdoctor.timeline.order import Timeline
 
 _LOOK_AROUND = 256 * 1024
@@ -22,7 +20,7 @@ _LATE = 3.0
 """Seconds after the first time-outs in which those who lose their peers by them have said so."""
 
 
-def find_silent_culprit(finding: Finding, assembled: Assembled, timeline: Timeline, lines: Lines) -> None:
+def find_silent_culprit(finding: Finding, assembled: Observations, timeline: Timeline, lines: Lines) -> None:
     """Only time-outs: stack dumps, or the collective's sequence numbers, tell who never came."""
     assert finding.root is not None
     suspicion = _from_stacks(assembled)
@@ -52,7 +50,7 @@ def find_silent_culprit(finding: Finding, assembled: Assembled, timeline: Timeli
         finding.root = told[0]
 
 
-def _from_stacks(assembled: Assembled) -> Suspicion | None:
+def _from_stacks(assembled: Observations) -> Suspicion | None:
     odd = stacks.odd_ones({rank: dump.where for rank, dump in assembled.dumps.items()})
     if odd is None:
         return None
@@ -80,7 +78,7 @@ def _named_by_others(finding: Finding) -> Suspicion | None:
     return Suspicion("missing", ranks, (), f"{words} names {who} as missing", "medium" if len(ranks) == 1 else "low")
 
 
-def _world(assembled: Assembled) -> Iterable[int]:
+def _world(assembled: Observations) -> Iterable[int]:
     maps = assembled.maps
     if maps.world_size:
         return range(maps.world_size)
@@ -95,7 +93,7 @@ def _endings(timeline: Timeline, maps: RankMaps) -> dict[int, str]:
         if report.exit.signal
         else f"ended with {shown(report.exit)}, says {report.witness}"
         for report in timeline.reports
-        if len(ranks := ranks_of(report, maps)) == 1
+        if len(ranks := report.ranks) == 1
     }
 
 

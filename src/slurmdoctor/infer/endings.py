@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from slurmdoctor.infer.finding import SCHEDULER, Finding
-from slurmdoctor.infer.incidents import ranks_of
 from slurmdoctor.model import ExitClass, ExitReport, Incident, ProcessExit
 from slurmdoctor.ranks.maps import RankMaps
 from slurmdoctor.readers.crash_handlers import from_handler
@@ -29,7 +28,7 @@ def _find_exit(finding: Finding, timeline: Timeline, maps: RankMaps) -> None:
     codes = [r.exit.code for r in timeline.reports if r.witness == "srun" and r.exit.code]
     finding.step_code = max(codes) if codes else None
     rank = finding.origin.rank
-    own = [r for r in timeline.reports if rank is not None and rank in ranks_of(r, maps)]
+    own = [r for r in timeline.reports if rank is not None and rank in r.ranks]
     if root is not None and root.report is not None:
         finding.exit, finding.exit_how = root.report.exit, root.report.witness
     elif own:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slurmdoctor.model import Knowledge
+from slurmdoctor.model import Knowledge, Observations
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.readers.events import Assembled
 from slurmdoctor.search.compiled import lazy
 from slurmdoctor.timeline.order import Timeline
 
@@ -16,7 +15,7 @@ _JOB_IN_NAME = lazy(r"(?:^|/)(?:slurm-(\d+(?:_\d+)?)\.(?:out|err|log)|(\d+)(?:_\
 """Slurm's default file name, also an array task's; submitit's `JOB_TASK_log.out`."""
 
 
-def collect(assembled: Assembled, story: Timeline, lines: Lines, knowledge: Knowledge) -> dict[str, Any]:
+def collect(assembled: Observations, story: Timeline, lines: Lines, knowledge: Knowledge) -> dict[str, Any]:
     """Facts by name. The first line that tells a fact counts: what is printed later may be a child's or a default."""
     facts: dict[str, Any] = {}
     for mark in assembled.marks:
@@ -44,7 +43,7 @@ def collect(assembled: Assembled, story: Timeline, lines: Lines, knowledge: Know
     return facts
 
 
-def _launcher(assembled: Assembled) -> str | None:
+def _launcher(assembled: Observations) -> str | None:
     witnesses = {r.witness for r in assembled.reports}
     for witness, name in (
         ("torchelastic table", "torchrun"), ("torchelastic agent", "torchrun"), ("deepspeed launcher", "deepspeed"),

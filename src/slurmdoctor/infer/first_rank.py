@@ -8,7 +8,6 @@ from dataclasses import replace
 from slurmdoctor.infer.culprits import lines_of_rank
 from slurmdoctor.infer.endings import ended_first, own_death
 from slurmdoctor.infer.finding import GENERIC, SCHEDULER, STRIKES, WAITS, Finding
-from slurmdoctor.infer.incidents import ranks_of
 from slurmdoctor.model import Incident, Origin, Suspicion
 from slurmdoctor.model.ranges import expand_nodes, ranges
 from slurmdoctor.ranks.lines import Lines
@@ -65,8 +64,8 @@ def name_first(
 
 def _where_it_ended(origin: Origin, root: Incident, timeline: Timeline, maps: RankMaps, lines: Lines) -> Origin:
     """The node by the witness of the rank's end: what an earlier job in the same file said of this rank is not its place."""
-    after = (r for r in timeline.reports if lines.order(r.line.source, r.line.offset) > root.main.order and r.node)
-    report = next((r for r in after if origin.rank is not None and origin.rank in ranks_of(r, maps)), None)
+    after = (r for r in timeline.reports if r.order > root.main.order and r.node)
+    report = next((r for r in after if origin.rank is not None and origin.rank in r.ranks), None)
     if report is None or report.node is None or origin.node is None:
         return origin
     same = report.node.partition(".")[0] == origin.node.partition(".")[0]
@@ -191,7 +190,7 @@ def _ended_by_itself(
     root: Incident, origin: Origin, timeline: Timeline, maps: RankMaps, incidents: Sequence[Incident]
 ) -> Incident | None:
     """Of ranks that failed alike at once, the one that ended by itself came before those that were stopped meanwhile."""
-    ends = {rank: r.exit.exit_class for r in timeline.reports if r.witness != "srun" for rank in ranks_of(r, maps)}
+    ends = {rank: r.exit.exit_class for r in timeline.reports if r.witness != "srun" for rank in r.ranks}
     if ends.get(origin.rank or 0) != "terminated":
         return None
     for other in incidents:
@@ -207,16 +206,16 @@ def _from_witnesses(finding: Finding, root: Incident, origin: Origin, timeline: 
     own = [r for r in timeline.reports if own_death(r, root)]
     if origin.node:
         own = [r for r in own if r.node in (None, origin.node)] or own
-    named = {ranks[0]: r for r in own if len(ranks := ranks_of(r, maps)) == 1}
+    named = {ranks[0]: r for r in own if len(ranks := r.ranks) == 1}
     first = [rank for rank, r in named.items() if r.first and ended_first(r, timeline)]
-    several = any(len(ranks_of(r, maps)) > 1 for r in own)
+    several = any(len(r.ranks) > 1 for r in own)
     if len(named) == 1 and not several:
         rank, report = next(iter(named.items()))
     elif first:
         # agents that noticed in the same second: the one that speaks first is next to the error
         rank, report = first[0], named[first[0]]
     else:
-        everyone = sorted({rank for r in own for rank in ranks_of(r, maps)})
+        everyone = sorted({rank for r in own for rank in r.ranks})
         if len(everyone) > 1:
             finding.alike = tuple(everyone) if len(everyone) >= (maps.world_size or 0) else ()
             finding.how = f"ranks {ranges(everyone)} ended alike, and the error's line names none of them"

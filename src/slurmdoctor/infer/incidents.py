@@ -102,7 +102,7 @@ def silent_deaths(timeline: Timeline, incidents: Sequence[Incident], maps: RankM
         cause = report.exit.cause
         if report.exit.code == 0 or report.exit.signal in ("SIGUSR1", "SIGUSR2"):
             continue
-        ranks = ranks_of(report, maps)
+        ranks = report.ranks
         silent = [r for r in ranks if r not in spoke]
         if cause in ("exit-code", "command-not-found", "abort") and (
             (not silent and ranks) or (unlabelled and incidents)
@@ -111,7 +111,7 @@ def silent_deaths(timeline: Timeline, incidents: Sequence[Incident], maps: RankM
         if cause == "abort" and not ranks and waited:
             continue
         rank = silent[0] if len(silent) == 1 else ranks[0] if len(ranks) == 1 else None
-        order = lines.order(report.line.source, report.line.offset)
+        order = report.order
         origin = maps.place(
             Origin(rank=rank, local_rank=report.local_rank, node=report.node, pid=report.pid, time=report.time),
             -1,
@@ -144,15 +144,3 @@ def _stopped_late(reports: Sequence[ExitReport]) -> set[int]:
             else first.get(report.witness, report.line.offset) < report.line.offset
         )
     }
-
-
-def ranks_of(report: ExitReport, maps: RankMaps) -> tuple[int, ...]:
-    """The global ranks that a witness speaks of; none where they cannot be read."""
-    if report.rank is not None:
-        return (report.rank,)
-    if report.tasks and maps.tasks_are_ranks:
-        return report.tasks
-    if report.local_rank is not None:
-        placed = maps.place(Origin(local_rank=report.local_rank, node=report.node, pid=report.pid), -1)
-        return (placed.rank,) if placed.rank is not None else ()
-    return ()

@@ -15,9 +15,8 @@ from slurmdoctor.infer.first_rank import name_first
 from slurmdoctor.infer.incidents import gather, silent_deaths
 from slurmdoctor.infer.outcome import decide_whether_failed, drop_survived
 from slurmdoctor.infer.roots import choose_root
-from slurmdoctor.model import Cause
+from slurmdoctor.model import Cause, Observations
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.readers.events import Assembled
 from slurmdoctor.timeline.order import Timeline
 
 HANGS = frozenset({"collective-timeout", "abort", "hang", "time-limit", "cancelled"})
@@ -26,7 +25,7 @@ HANGS = frozenset({"collective-timeout", "abort", "hang", "time-limit", "cancell
 
 def infer(
     timeline: Timeline,
-    assembled: Assembled,
+    assembled: Observations,
     causes: Mapping[str, Cause],
     lines: Lines,
     exit_status: int | None = None,
@@ -43,7 +42,7 @@ def infer(
 
 def _attempt(
     timeline: Timeline,
-    assembled: Assembled,
+    assembled: Observations,
     causes: Mapping[str, Cause],
     lines: Lines,
     exit_status: int | None,

@@ -8,10 +8,8 @@ from typing import Literal
 from slurmdoctor.infer.culprits import last_words
 from slurmdoctor.infer.endings import shown
 from slurmdoctor.infer.finding import Finding
-from slurmdoctor.infer.incidents import ranks_of
-from slurmdoctor.model import ExitReport, Hit, Line, RankGroup
+from slurmdoctor.model import ExitReport, Hit, Line, Observations, RankGroup
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.readers.events import Assembled
 from slurmdoctor.timeline.order import Timeline
 
 Standing = Literal["first", "suspect", "collateral", "waiting", "silent", "finished"]
@@ -21,7 +19,7 @@ Place = tuple[int, int]
 _WAITING = frozenset({"collective-timeout", "nccl-id-timeout", "rendezvous-timeout"})
 
 
-def groups(finding: Finding, story: Timeline, assembled: Assembled, lines: Lines) -> tuple[RankGroup, ...]:
+def groups(finding: Finding, story: Timeline, assembled: Observations, lines: Lines) -> tuple[RankGroup, ...]:
     """One group for each way to stand; a rank belongs to the first that fits it."""
     if finding.verdict != "failed" or finding.root is None:
         return ()
@@ -55,7 +53,7 @@ def groups(finding: Finding, story: Timeline, assembled: Assembled, lines: Lines
         add("waiting" if waited else "collateral", (r for i in told for r in i.main.ranks), why, _of(told[0].main.hit))
     for (witness, ending), reports in _endings(story).items():
         why = f"{ending}, says {witness}; no error of their own"
-        add("collateral", (r for one in reports for r in ranks_of(one, assembled.maps)), why, _of(reports[0].line))
+        add("collateral", (r for one in reports for r in one.ranks), why, _of(reports[0].line))
     done = [m.line for m in assembled.marks if m.signal.kind == "finished" and m.line.origin.rank is not None]
     add("finished", (line.origin.rank for line in done), "said that they completed", _of(done[0]) if done else None)
     known = {p.rank for p in story.progress} | assembled.maps.seen
@@ -78,7 +76,7 @@ def _endings(story: Timeline) -> dict[tuple[str, str], list[ExitReport]]:
     return found
 
 
-def _trace_of(finding: Finding, story: Timeline, assembled: Assembled, lines: Lines) -> Place | None:
+def _trace_of(finding: Finding, story: Timeline, assembled: Observations, lines: Lines) -> Place | None:
     """A line that shows a suspect: its error, or what it said last, or what a witness says of its end."""
     assert finding.root is not None
     assert finding.suspicion is not None
@@ -90,5 +88,5 @@ def _trace_of(finding: Finding, story: Timeline, assembled: Assembled, lines: Li
     if finding.suspicion.stands_in and min(suspects) in assembled.dumps:
         return _of(assembled.dumps[min(suspects)].line)
     said = last_words(min(suspects), finding.root.main, lines)
-    line = said or next((r.line for r in story.reports if suspects & set(ranks_of(r, assembled.maps))), None)
+    line = said or next((r.line for r in story.reports if suspects & set(r.ranks)), None)
     return _of(line) if line is not None else None

@@ -29,6 +29,7 @@ from slurmdoctor.model.exits import ProcessExit
 from slurmdoctor.model.finding import Incident, Suspicion
 from slurmdoctor.model.formats import ASSUMED_YEAR, SourceFormat
 from slurmdoctor.model.knowledge import Cause, Fix, Knowledge, LineFormat, Rule, Signal
+from slurmdoctor.model.observations import LogFile, Observations
 from slurmdoctor.model.words import Confidence, ExitClass, RetryAdvice, Role, Trait, Verdict
 
 __all__ = [
@@ -51,7 +52,9 @@ __all__ = [
     "Knowledge",
     "Line",
     "LineFormat",
+    "LogFile",
     "NamedCause",
+    "Observations",
     "Origin",
     "ProcessExit",
     "Progress",

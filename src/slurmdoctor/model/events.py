@@ -115,6 +115,10 @@ class ExitReport:
     first: bool = False
     """The witness itself calls it the first failure."""
     traceback: tuple[str, ...] = field(default=())
+    order: int = 0
+    """Position of its line in the whole job's text."""
+    ranks: tuple[int, ...] = ()
+    """The global ranks that it is about; none where they cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +149,8 @@ class StackDump:
     line: Line
     where: str = ""
     """`function (file)`: ranks that wait in one loop stand in one place."""
+    order: int = 0
+    """Position of its first line in the whole job's text."""
 
 
 @dataclass(frozen=True, slots=True)

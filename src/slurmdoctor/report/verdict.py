@@ -20,6 +20,7 @@ from slurmdoctor.model import (
     Incident,
     Knowledge,
     NamedCause,
+    Observations,
     Retry,
     RetryAdvice,
     Rival,
@@ -29,7 +30,6 @@ from slurmdoctor.model.exits import sentence
 from slurmdoctor.model.ranges import expand_nodes, ranges
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.origins import format_time
-from slurmdoctor.readers.events import Assembled
 from slurmdoctor.report import remedies
 from slurmdoctor.timeline import told
 from slurmdoctor.timeline.order import Timeline
@@ -52,7 +52,7 @@ _RETRY_WHY: Mapping[RetryAdvice, str] = {
 def compose(
     finding: Finding,
     story: Timeline,
-    assembled: Assembled,
+    assembled: Observations,
     facts: Mapping[str, Any],
     lines: Lines,
     knowledge: Knowledge,
@@ -249,7 +249,7 @@ def _retry(finding: Finding, cause: Cause | None, names: Mapping[str, Any]) -> R
     return Retry(advice, _RETRY_WHY[advice], nodes)
 
 
-def _coverage(finding: Finding, story: Timeline, assembled: Assembled, lines: Lines) -> Coverage:
+def _coverage(finding: Finding, story: Timeline, assembled: Observations, lines: Lines) -> Coverage:
     ranks = _ranks_seen(assembled)
     suspected: Sequence[int] = (
         finding.suspicion.ranks if finding.suspicion and finding.suspicion.kind == "missing" else ()
@@ -266,7 +266,7 @@ def _coverage(finding: Finding, story: Timeline, assembled: Assembled, lines: Li
     )
 
 
-def _ranks_seen(assembled: Assembled) -> set[int]:
+def _ranks_seen(assembled: Observations) -> set[int]:
     seen = {rank for e in assembled.events for rank in e.ranks}
     seen |= {w.rank for w in assembled.works} | assembled.maps.seen
     if assembled.maps.tasks_are_ranks:

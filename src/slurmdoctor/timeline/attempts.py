@@ -6,9 +6,8 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
-from slurmdoctor.model import Event, ExitReport, Progress
+from slurmdoctor.model import Event, ExitReport, Observations, Progress
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.readers.events import Assembled
 from slurmdoctor.records import dataclass
 
 END = 1 << 62
@@ -31,9 +30,9 @@ class Attempts:
     count: int = 1
 
 
-def find(events: Sequence[Event], assembled: Assembled, lines: Lines, progress: Sequence[Progress]) -> Attempts:
+def find(events: Sequence[Event], assembled: Observations, lines: Lines, progress: Sequence[Progress]) -> Attempts:
     """The last attempt that failed, the ones before it, and how many there were."""
-    places = sorted(lines.order(r.line.source, r.line.offset) for r in assembled.reports)
+    places = sorted(r.order for r in assembled.reports)
     failures = sorted({*(e.order for e in events if e.role != "hint"), *places})
     signs = sorted({*failures, *(p.order for p in progress)})
     edges = [0, *_cuts(assembled, lines, progress), END]
@@ -56,7 +55,7 @@ def _any(orders: Sequence[int], span: Span) -> bool:
     return bisect_right(orders, span[0] - 1) < bisect_right(orders, span[1] - 1)
 
 
-def _cuts(assembled: Assembled, lines: Lines, progress: Sequence[Progress]) -> list[int]:
+def _cuts(assembled: Observations, lines: Lines, progress: Sequence[Progress]) -> list[int]:
     """Positions at which a new attempt begins."""
     # each file by itself: that a job's .out stands behind its .err says nothing of what came later
     went_on: dict[int, int] = {}
@@ -73,7 +72,7 @@ def _cuts(assembled: Assembled, lines: Lines, progress: Sequence[Progress]) -> l
     return sorted(cuts)
 
 
-def _announced(assembled: Assembled) -> set[int]:
+def _announced(assembled: Observations) -> set[int]:
     """Where the log itself says that it begins again, or names another job than before."""
     cuts: set[int] = set()
     job: dict[int, str] = {}
@@ -89,12 +88,12 @@ def _announced(assembled: Assembled) -> set[int]:
     return cuts
 
 
-def _by_agents(assembled: Assembled, lines: Lines, went_on: Mapping[int, int]) -> set[int]:
+def _by_agents(assembled: Observations, lines: Lines, went_on: Mapping[int, int]) -> set[int]:
     """torchelastic's agent says `failed` once an attempt."""
     agents: dict[tuple[int, bytes, int | None], list[int]] = {}
     tables: list[int] = []
     for report in assembled.reports:
-        place = lines.order(report.line.source, report.line.offset)
+        place = report.order
         if report.witness == "torchelastic agent":
             agents.setdefault(_agent(report), []).append(place)
         elif report.witness == "torchelastic table":

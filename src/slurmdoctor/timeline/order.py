@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Literal
 
-from slurmdoctor.model import CollectiveStatus, Event, ExitReport, Progress, Signal, SignalHit
+from slurmdoctor.model import CollectiveStatus, Event, ExitReport, Observations, Progress, Signal, SignalHit
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.readers.events import Assembled
 from slurmdoctor.records import dataclass
 from slurmdoctor.timeline import attempts, clock, skew, steps
 from slurmdoctor.timeline.skew import Skew
@@ -47,7 +46,7 @@ class Timeline:
         return self.keys.get(event.order, (float("inf"), event.order))
 
 
-def build(assembled: Assembled, lines: Lines, signals: Sequence[Signal]) -> Timeline:
+def build(assembled: Observations, lines: Lines, signals: Sequence[Signal]) -> Timeline:
     """Cut into attempts, mark what was survived, and order what is left."""
     progress = steps.find(assembled.events, lines, signals)
     finished = next((m for m in reversed(assembled.marks) if m.signal.kind == "finished"), None)
@@ -84,14 +83,16 @@ def _within(span: attempts.Span, events: Sequence[Event], went_on: Sequence[int]
     return found
 
 
-def _part(span: attempts.Span, events: Sequence[Event], assembled: Assembled, lines: Lines, clocks: Skew) -> Timeline:
+def _part(
+    span: attempts.Span, events: Sequence[Event], assembled: Observations, lines: Lines, clocks: Skew
+) -> Timeline:
     """One attempt's events in order, and what the witnesses say of it."""
     low, high = span
     here = [e for e in events if low <= e.order < high]
     order, keys = _ordered(here, clocks)
     return Timeline(
         events=tuple(sorted(here, key=lambda e: keys[e.order])),
-        reports=tuple(r for r in assembled.reports if low <= lines.order(r.line.source, r.line.offset) < high),
+        reports=tuple(r for r in assembled.reports if low <= r.order < high),
         works=tuple(w for w in assembled.works if low <= w.order < high),
         order=order,
         keys=keys,

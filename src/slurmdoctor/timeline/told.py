@@ -11,11 +11,10 @@ from itertools import pairwise
 from typing import Any
 
 from slurmdoctor.infer.finding import Finding
-from slurmdoctor.model import Incident, Progress
+from slurmdoctor.model import Incident, Observations, Progress
 from slurmdoctor.model.ranges import ranges
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.origins import format_time
-from slurmdoctor.readers.events import Assembled
 from slurmdoctor.search.compiled import lazy
 from slurmdoctor.timeline.clock import Clock
 from slurmdoctor.timeline.order import Timeline
@@ -29,7 +28,7 @@ _DEPTH = 160
 _ENDED_BY_SLURM = ("time-limit", "cancelled")
 
 
-def settle(finding: Finding, story: Timeline, assembled: Assembled, lines: Lines) -> dict[str, Any]:
+def settle(finding: Finding, story: Timeline, assembled: Observations, lines: Lines) -> dict[str, Any]:
     """Sharpen the finding by how the job stood when it ended, and return what that adds to the facts."""
     told = {**_attempts(story, assembled), **_memory(story, lines)}
     if finding.earlier:
@@ -50,7 +49,7 @@ def settle(finding: Finding, story: Timeline, assembled: Assembled, lines: Lines
     return told
 
 
-def names(finding: Finding, story: Timeline, assembled: Assembled) -> dict[str, Any]:
+def names(finding: Finding, story: Timeline, assembled: Observations) -> dict[str, Any]:
     """What only the fixes ask for."""
     found: dict[str, Any] = {}
     if finding.exit is not None:
@@ -75,7 +74,7 @@ def names(finding: Finding, story: Timeline, assembled: Assembled) -> dict[str, 
 # ── ncclUniqueId: slow, dead, or not to be reached? ──────────────────────────────────────────
 
 
-def _waiting(finding: Finding, root: Incident, assembled: Assembled) -> dict[str, Any]:
+def _waiting(finding: Finding, root: Incident, assembled: Observations) -> dict[str, Any]:
     """What rank 0 did while the others waited; or that those who waited are all on other nodes, and rank 0 said nothing."""
     busy = finding.origin.rank == 0 and finding.how and finding.how.partition("waited for it: ")[2]
     if busy:
@@ -126,7 +125,7 @@ def _times(steps: Sequence[Progress], clock: Clock) -> list[float]:
     return sorted(time for time in found if time is not None)
 
 
-def _attempts(story: Timeline, assembled: Assembled) -> dict[str, Any]:
+def _attempts(story: Timeline, assembled: Observations) -> dict[str, Any]:
     """How often the job was started anew, and how many steps it gained since the first time."""
     begins = [m for m in assembled.marks if m.signal.kind == "attempt" and m.captures.get("restart")]
     restarts = max((int(m.captures["restart"]) for m in begins), default=0)

@@ -1,0 +1,36 @@
+"""What the readers found in the log: the one input of the stages after them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from slurmdoctor.model.events import CollectiveStatus, Event, ExitReport, SignalHit, StackDump
+from slurmdoctor.records import dataclass
+
+if TYPE_CHECKING:
+    from slurmdoctor.ranks.maps import RankMaps
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One file of the job."""
+
+    name: str
+    bytes: int
+    lines: int
+
+
+@dataclass(frozen=True, slots=True)
+class Observations:
+    """Everything that was read, in the order of the job's text."""
+
+    events: tuple[Event, ...]
+    reports: tuple[ExitReport, ...]
+    works: tuple[CollectiveStatus, ...]
+    marks: tuple[SignalHit, ...]
+    maps: RankMaps
+    dumps: Mapping[int, StackDump] = field(default_factory=dict)
+    """Each rank's last stack dump."""
+    files: tuple[LogFile, ...] = ()

@@ -1,0 +1,110 @@
+"""Reads every line that the search kept once more, whole, and puts together what belongs together: Observations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from slurmdoctor.model import (
+    CollectiveStatus,
+    ExitReport,
+    Knowledge,
+    Line,
+    LogFile,
+    Observations,
+    Origin,
+    Rule,
+    Signal,
+    SignalHit,
+    StackDump,
+)
+from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.ranks.maps import RankMaps
+from slurmdoctor.ranks.origins import of_path
+from slurmdoctor.readers import budget, collectives, crowds, placing, stacks, traceback_events, witnesses
+from slurmdoctor.readers.matches import Place, RuleEvents
+from slurmdoctor.readers.tracebacks import exception_of
+from slurmdoctor.search.compiled import captures
+from slurmdoctor.search.scan import Scan
+
+
+def assemble(scan: Scan, lines: Lines, targets: Sequence[object], knowledge: Knowledge) -> Observations:
+    """All that the kept lines show."""
+    plan = budget.plan(scan, targets)
+    found = _Readings(lines)
+    found.maps.of_source = {n: of_path(s.path, knowledge.paths) for n, s in enumerate(lines.sources) if s.path}
+    for place in plan.places:
+        found.read(place)
+    found.maps.learn_reports(found.reports)
+    crowds.join(plan.crowds, found.events, found.maps, lines, found.origins)
+
+    def recognise(line: Line) -> None:
+        wanted = (targets[watch] for watch in scan.wanted(line.raw.encode()))
+        found.events.add_uncounted((target for target in wanted if isinstance(target, Rule)), line)
+
+    every = traceback_events.join(found.headers, found.loose, found.events, lines, recognise)
+    events = placing.place(every, found.maps, lines)
+    reports = [replace(report, ranks=placing.ranks_of(report, found.maps)) for report in found.reports]
+    return Observations(
+        events=tuple(events),
+        reports=tuple(sorted(reports, key=lambda report: report.order)),
+        works=tuple(found.collectives),
+        marks=tuple(sorted(found.signals, key=lambda signal: signal.order)),
+        maps=found.maps,
+        dumps=found.dumps,
+        files=tuple(LogFile(source.name, source.length, source.lines) for source in lines.sources),
+    )
+
+
+class _Readings:
+    """What the readers made of the lines so far."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self._line: Line | None = None
+        self.maps = RankMaps()
+        self.origins: dict[Place, Origin] = {}
+        self.events = RuleEvents(lines)
+        self.headers: list[Line] = []
+        """First lines of tracebacks."""
+        self.loose: list[Line] = []
+        """Lines of exceptions."""
+        self.signals: list[SignalHit] = []
+        self.reports: list[ExitReport] = []
+        self.collectives: list[CollectiveStatus] = []
+        self.dumps: dict[int, StackDump] = {}
+
+    def read(self, place: budget.Place) -> None:
+        """Read one line for one target."""
+        line, target = self._at(place.source, place.offset), place.target
+        order = self._lines.order(place.source, place.offset)
+        if isinstance(target, Rule):
+            self.events.add(target, line, place.count)
+        elif isinstance(target, Signal):
+            found = captures(target.regex, line.text)
+            if found is not None:
+                self.signals.append(SignalHit(target, line, order, found))
+        elif target == "traceback":
+            self.headers.append(line)
+        elif target == "exception":
+            if exception_of(line.text):
+                self.loose.append(line)
+        elif target == "collective":
+            if status := collectives.read(line, order):
+                self.collectives.append(status)
+        elif target == "stack":
+            if dump := stacks.read(self._lines, line):
+                self.dumps[dump.rank] = replace(dump, order=order)
+        elif target == "map":
+            self.maps.learn(line)
+        else:
+            reports = witnesses.READERS[str(target)][1](self._lines, line)
+            self.reports += (replace(report, order=order) for report in reports)
+
+    def _at(self, source: int, offset: int) -> Line:
+        """The line at a place; several targets in turn may want the same one."""
+        line = self._line
+        if line is None or (line.source, line.offset) != (source, offset):
+            line = self._line = self._lines.at(source, offset)
+            self.origins[source, offset] = line.origin
+        return line

@@ -1,0 +1,104 @@
+"""Chooses which of the lines that the search found are read again.
+
+No job breaks in hundreds of ways at once. Where thousands of ranks print the same, the first ones become events of their
+own; of the others the ranks and the number of lines are kept (`Crowd`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slurmdoctor.model import Rule, Signal
+from slurmdoctor.records import dataclass
+from slurmdoctor.search.scan import Scan
+from slurmdoctor.search.tally import Said, Sighting, Writer
+
+FEW = 32
+"""Writers of one rule that become events of their own."""
+_FEWEST = 4
+_MOST_READ = 6000
+"""Places of rules, signals and exceptions that are read again; where more were kept, it is fewer writers of each."""
+_PYTHON = ("exception", "traceback")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One line to read again, and what to read it for."""
+
+    source: int
+    offset: int
+    target: object
+    count: int
+    """The lines that its event stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """A rule and the writers of it that get no event of their own."""
+
+    rule: Rule
+    said: Said
+    kept: frozenset[Writer]
+    """The writers that do get one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The lines to read again, in the log's order, and the crowds by the line whose event stands for them."""
+
+    places: tuple[Place, ...]
+    crowds: dict[tuple[int, int], list[Crowd]]
+
+
+def plan(scan: Scan, targets: Sequence[object]) -> Plan:
+    """Choose the lines to read again."""
+    places: list[Place] = []
+    crowds: dict[tuple[int, int], list[Crowd]] = {}
+    raised: set[Writer] = set()
+    most = _affordable(scan, targets)
+    # tracebacks last: of a crowd of them, those of the writers whose exceptions are read
+    for said in sorted(scan.said, key=lambda said: targets[said.watch] == "traceback"):
+        target = targets[said.watch]
+        chosen = _chosen(said, target, most)
+        if target == "exception" or (isinstance(target, Rule) and target.on == "exception"):
+            raised |= {(seen.source, seen.label) for seen in chosen}
+        elif target == "traceback" and said.crowded:
+            chosen = [said.sighting(writer) for writer in sorted(raised & said.writers.keys(), key=said.first_of)]
+        for seen in chosen:
+            for number, offset in enumerate(seen.places):
+                # each event stands for its line; the first one also for those whose places were not kept
+                count = seen.count - len(seen.places) + 1 if number == 0 else 1
+                places.append(Place(seen.source, offset, target, count))
+        if isinstance(target, Rule) and len(chosen) < len(said.writers):
+            kept = frozenset((seen.source, seen.label) for seen in chosen)
+            crowds.setdefault((chosen[0].source, chosen[0].places[0]), []).append(Crowd(target, said, kept))
+    places.sort(key=lambda place: (place.source, place.offset))
+    return Plan(tuple(places), crowds)
+
+
+def _affordable(scan: Scan, targets: Sequence[object]) -> int:
+    """Writers of one rule that are read again: fewer of each where very many rules match."""
+    most = FEW
+    while most > _FEWEST:
+        chosen = ((said, _few(targets[said.watch], most)) for said in scan.said)
+        if sum(min(few, len(said.writers)) * (1 if said.crowded else said.keep) for said, few in chosen) <= _MOST_READ:
+            break
+        most //= 2
+    return most
+
+
+def _few(target: object, most: int) -> int:
+    """Writers of this target that are read again; 0 for all of them."""
+    if isinstance(target, Rule):
+        return most
+    return most // 4 if isinstance(target, Signal) or target in _PYTHON else 0
+
+
+def _chosen(said: Said, target: object, most: int) -> list[Sighting]:
+    """The writers that are read again: all, or of a crowd the first ones and the first ones of its last burst."""
+    few = _few(target, most)
+    if not few or len(said.writers) <= few:
+        writers = said.by_first()
+    else:
+        writers = list(dict.fromkeys([*said.by_first(few), *said.by_last_burst(max(1, few // 4))]))
+    return [said.sighting(writer) for writer in writers]

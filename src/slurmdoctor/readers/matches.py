@@ -1,0 +1,82 @@
+"""Turns lines that satisfy a rule into events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from slurmdoctor.model import Event, Line, Rule
+from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.readers.tracebacks import exception_of, undecorated
+from slurmdoctor.search.compiled import captures, lazy
+
+Place = tuple[int, int]
+"""Source and offset of a line."""
+
+_GROUP_RANK = lazy(r"^\[(?:PG (?:ID )?0(?: PG GUID 0(?:\(default_pg\))?)? )?Rank (\d+)\] ")
+"""ProcessGroupNCCL's rank within the default group: the global rank, where nothing shows another group."""
+
+
+def captures_of(rule: Rule, text: str) -> Mapping[str, str] | None:
+    """The rule's captures where it matches this line, else None."""
+    if rule.on == "exception" and exception_of(text) is None:
+        return None
+    if rule.on == "exception":
+        text = undecorated(text)
+        # an executor's error around the child's: `InductorError: FileNotFoundError: ...`
+        inner = (exception_of(text) or ("", ""))[1]
+        found = captures(rule.regex, text)
+        return found if found is not None or exception_of(inner) is None else captures(rule.regex, inner)
+    if rule.on == "frame" and not text.lstrip(" |").startswith("File "):
+        return None
+    return captures(rule.regex, text)
+
+
+def rule_event(rule: Rule, line: Line, lines: Lines, count: int = 1) -> Event | None:
+    """The event that a rule makes of a line, or None where the rule does not match it."""
+    captures = captures_of(rule, line.text)
+    if captures is None:
+        return None
+    if group := _GROUP_RANK.search(line.text):
+        captures = {"group_rank": group[1], **captures}
+    origin = line.origin
+    if (rank := captures.get("rank", "")).isdigit():
+        origin = replace(origin, rank=int(rank))
+    if (local := captures.get("local_rank", "")).isdigit():
+        origin = replace(origin, local_rank=int(local))
+    if captures.get("node"):
+        origin = replace(origin, node=captures["node"])
+    if (pid := captures.get("pid", "")).isdigit():
+        origin = replace(origin, pid=int(pid))
+    order = lines.order(line.source, line.offset)
+    return Event(
+        cause=rule.cause, role=rule.role, rule=rule.id, origin=origin, hit=lines.hit(line), order=order, captures=captures,
+        count=count, last_order=order,
+    )  # fmt: skip
+
+
+class RuleEvents:
+    """The events that rules made, by the line that they stand on."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self.at: dict[Place, list[Event]] = {}
+
+    def add(self, rule: Rule, line: Line, count: int) -> None:
+        """Add the event that the rule makes of this line, if it makes one."""
+        if event := rule_event(rule, line, self._lines, count):
+            self.at.setdefault((line.source, line.offset), []).append(event)
+
+    def add_uncounted(self, rules: Iterable[Rule], line: Line) -> None:
+        """Try the rules on a line that was kept for its traceback or its class alone. The search has counted it already."""
+        if (line.source, line.offset) not in self.at:
+            for rule in rules:
+                self.add(rule, line, 0)
+
+    def between(self, source: int, start: int, end: int) -> list[Place]:
+        """The lines with events that stand between two offsets of a source."""
+        return [place for place in self.at if place[0] == source and start < place[1] < end]
+
+    def all(self) -> list[Event]:
+        """All events."""
+        return [event for events in self.at.values() for event in events]

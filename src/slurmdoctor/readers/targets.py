@@ -1,0 +1,102 @@
+"""Lists what the search looks for, and confirms that a line holds it.
+
+A target is a rule, a signal, or the name of a reader in this folder: `traceback`, `exception`, `collective`, `stack`,
+`map`, or one of the readers of exit reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from slurmdoctor.model import Knowledge, Rule, Signal
+from slurmdoctor.ranks.maps import RankMaps
+from slurmdoctor.readers import collectives, stacks, witnesses
+from slurmdoctor.readers.matches import captures_of
+from slurmdoctor.readers.tracebacks import exception_of
+from slurmdoctor.search.compiled import SECONDS, captures, compiled, lazy
+from slurmdoctor.search.scan import Confirm, Watch
+from slurmdoctor.search.shapes import relaxed, touchy
+
+KEEP = 4
+KEEP_LIST = 3000
+"""Places kept of lines that come once a node or task, whatever label they carry: so many first and so many last ones."""
+_KEEP_ATTEMPTS = 64
+_KEEP_STATUS = 12
+
+TRACEBACK = (b"Traceback (most recent call last)",)
+EXCEPTION = (b"Error: ", b"Exception: ", b"Error\n", b"Interrupt\n", b"AssertionError", b"Error:\n")
+_VARIABLE = lazy(r"\d+|'[^']*'?|\"[^\"]*\"?|/\S*|0x\w+")
+
+
+def watches(knowledge: Knowledge) -> tuple[list[Watch], list[object]]:
+    """What to search for, and beside each entry the rule, signal or reader's name that it is searched for."""
+    found: list[Watch] = []
+    targets: list[object] = []
+
+    # labels of one shape must be peeled alike, or no two lines with different digits can be taken for one
+    touched = touchy(knowledge) if knowledge.touchy is None else knowledge.touchy
+    any_digits = any(form.pattern in touched for form in knowledge.formats)
+
+    def add(
+        target: object, name: str, literals: Iterable[bytes], keep: int, pattern: str = "", once: bool = False
+    ) -> None:
+        found.append(Watch(name, tuple(literals), keep, any_digits or pattern in touched, once))
+        targets.append(target)
+
+    for rule in knowledge.rules:
+        add(rule, rule.id, (x.encode() for x in rule.literals), 1 if rule.role == "cascade" else KEEP, rule.regex)
+    for signal in knowledge.signals:
+        if signal.kind != "progress":  # in every iteration's line: looked for around the failure only
+            keep = _KEEP_ATTEMPTS if signal.kind == "attempt" else KEEP
+            once = signal.kind == "fact" and signal.regex.count("(?P<") < 2
+            add(signal, signal.id, (x.encode() for x in signal.literals), keep, signal.regex, once)
+    for name, (literals, _) in witnesses.READERS.items():
+        add(name, name, literals, KEEP_LIST)
+    add("traceback", "traceback", TRACEBACK, KEEP)
+    add("exception", "exception", EXCEPTION, KEEP)
+    add("collective", "collective", collectives.LITERALS, _KEEP_STATUS)
+    add("stack", "stack", stacks.LITERALS, KEEP)
+    add("map", "map", RankMaps.LITERALS, KEEP)
+    return found, targets
+
+
+def confirmer(targets: Sequence[object]) -> Confirm:
+    """Answers the search: does this line hold the target? None for no, else a word by which such lines are grouped."""
+
+    def confirm(watch: int, line: bytes, text: str) -> str | None:
+        target = targets[watch]
+        if isinstance(target, Rule):
+            return None if captures_of(target, text) is None else ""
+        if isinstance(target, Signal):
+            return None if captures(target.regex, text) is None else ""
+        if target == "exception":
+            found = exception_of(text)
+            return None if found is None else f"{found[0]}: {_first_words(found[1])}"
+        if target == "collective":
+            return "timeout" if collectives.LITERALS[0] in line else "status"
+        if target == "stack":
+            return None if b"Exception raised from " in line else ""  # C++ frames do not show where a rank stood
+        return ""
+
+    return confirm
+
+
+def possible(targets: Sequence[object]) -> Callable[[int, str], bool]:
+    """Answers the search: might a line that differs from this one in digits only hold the target?"""
+
+    def may(watch: int, text: str) -> bool:
+        target = targets[watch]
+        if isinstance(target, Rule) and target.on != "line":
+            return exception_of(text) is not None if target.on == "exception" else text.lstrip(" |").startswith("File ")
+        pattern = relaxed(target.regex) if isinstance(target, (Rule, Signal)) else None
+        try:
+            return pattern is None or compiled(pattern).search(text, timeout=SECONDS) is not None
+        except TimeoutError:
+            return True
+
+    return may
+
+
+def _first_words(message: str) -> str:
+    """The first words of an exception's message without names and numbers: alike for all ranks that fail alike."""
+    return _VARIABLE.sub("", message[:40])[:24]

@@ -1,0 +1,185 @@
+"""Turns tracebacks into events, and joins the events of rules with the tracebacks that they stand in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from slurmdoctor.model import Event, Line, Origin, Role
+from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.readers import tracebacks
+from slurmdoctor.readers.matches import Place, RuleEvents
+from slurmdoctor.readers.tracebacks import Traceback, exception_of
+from slurmdoctor.search.tally import Writer
+
+_PYTHON_ERROR = "python-error"
+_MAX_TRACEBACKS = 4000
+_MESSAGE_LINES = 12
+"""Lines below an exception's own that may belong to its message."""
+_FAR = 64 * 1024
+"""Bytes: without a label, what stands farther apart than this is not one traceback."""
+
+Recognise = Callable[[Line], None]
+"""Lets the rules see a line that was not kept for them."""
+
+
+def join(
+    headers: Sequence[Line], loose: Sequence[Line], events: RuleEvents, lines: Lines, recognise: Recognise
+) -> list[Event]:
+    """All events: those of the rules, and a python-error of each traceback or exception that no rule knows.
+
+    `headers` are the first lines of tracebacks, `loose` the lines of exceptions, with or without a traceback.
+    """
+    for line in loose:
+        recognise(line)
+    joiner = _Joiner(events, lines, recognise)
+    for header in headers[:_MAX_TRACEBACKS]:
+        joiner.add(header)
+    found = [*joiner.found, *events.all()]
+    for line in loose:
+        where = (line.source, line.offset)
+        if where not in joiner.exceptions and where not in events.at:
+            found += _without_traceback(line, lines)
+    return found
+
+
+class _Joiner:
+    """Takes one traceback after another, in the log's order."""
+
+    def __init__(self, events: RuleEvents, lines: Lines, recognise: Recognise) -> None:
+        self._events = events
+        self._lines = lines
+        self._recognise = recognise
+        self._groups = 0
+        self._leads_to: dict[Writer, int] = {}
+        """Writer -> the group that its next traceback continues."""
+        self.found: list[Event] = []
+        """The events of tracebacks that no rule knows."""
+        self.exceptions: set[Place] = set()
+        """The lines of exceptions that belong to a traceback."""
+
+    def add(self, header: Line) -> None:
+        trace = tracebacks.assemble(self._lines, header)
+        if trace.exception is None:
+            if trace.cut is not None and not (trace.harmless or trace.in_thread):
+                self.found += _cut_short(trace, trace.cut, self._lines)
+            return
+        where = (trace.exception.source, trace.exception.offset)
+        self._recognise(trace.exception)
+        group = self._group_of(trace)
+        if trace.harmless or (trace.in_thread and where in self.exceptions):
+            self.exceptions.add(where)
+            self._events.at.pop(where, None)
+            return
+        self._groups = max(self._groups, group)
+        known = self._join_rules(trace, trace.exception, group)
+        if where in self.exceptions:
+            return
+        self.exceptions.add(where)
+        if known:
+            return
+        if trace.wrapper:
+            self.found.append(_launcher_error(trace.exception, self._lines, group))
+            return
+        error = _python_error(trace.exception, self._lines, "hint" if trace.in_thread else "root")
+        self.found.append(replace(error, group=group, traceback=_shown(trace), origin=_spawned(error.origin, trace)))
+
+    def _group_of(self, trace: Traceback) -> int:
+        """The number that all tracebacks of one chain share."""
+        writer = (trace.header.source, trace.header.label)
+        group = self._leads_to.pop(writer, 0) or self._groups + 1
+        if trace.leads_to:
+            self._leads_to[writer] = group
+        return group
+
+    def _join_rules(self, trace: Traceback, exception: Line, group: int) -> bool:
+        """Give the rules' events inside of a traceback its frames; whether any of them names a cause."""
+        where = (exception.source, exception.offset)
+        at = self._events.at
+        inside = _events_inside(trace, exception, self._events, self._lines)
+        matched = {event.rule for event in at.get(where, ())}
+        for place in inside:
+            # where the exception itself matches, the source line that raises it (`f"missing {key}"`) adds nothing
+            kept = [event for event in at[place] if place >= where or event.rule not in matched]
+            at[place] = [_in_traceback(event, trace, exception, group, self._lines) for event in kept]
+        return any(event.role != "hint" for place in inside for event in at[place])
+
+
+def _events_inside(trace: Traceback, exception: Line, events: RuleEvents, lines: Lines) -> list[Place]:
+    """The lines with events in a traceback's frames, on its exception's line, and in the message's following lines."""
+    where = (exception.source, exception.offset)
+    found = [where] if where in events.at else []
+    start, end = trace.header.offset, exception.offset
+    if exception.label or end - start < _FAR:
+        found += [
+            place
+            for place in events.between(exception.source, start, end)
+            if any(event.rule for event in events.at[place]) and lines.at(*place).label == trace.header.label
+        ]
+    for line in lines.after(exception, _MESSAGE_LINES):
+        if tracebacks.HEADER in line.text or not line.text.strip() or exception_of(line.text) or _of_its_own(line):
+            break
+        if (line.source, line.offset) in events.at:
+            found.append((line.source, line.offset))
+    return found
+
+
+def _of_its_own(line: Line) -> bool:
+    """Whether a line after an exception is no part of its message: it has a stamp, or a launcher prints it."""
+    return line.origin.time is not None or line.text.startswith(("srun:", "slurmstepd", "WARNING:", "ERROR:", "INFO:"))
+
+
+def _in_traceback(event: Event, trace: Traceback, exception: Line, group: int, lines: Lines) -> Event:
+    """The event as its traceback's: a match in a frame is shown by the exception's own line."""
+    if event.hit.offset < exception.offset:
+        event = replace(event, hit=lines.hit(exception))
+    return replace(event, group=group, traceback=_shown(trace), origin=_spawned(event.origin, trace))
+
+
+def _spawned(origin: Origin, trace: Traceback) -> Origin:
+    """Who failed, where the traceback names another process than the one that prints it."""
+    if trace.collected is not None:
+        rank = trace.collected if trace.collected >= 0 else None
+        return replace(origin, rank=rank, local_rank=None, node=None, pid=None)
+    known = trace.process is None or origin.rank is not None or origin.local_rank is not None
+    return origin if known else replace(origin, local_rank=trace.process)
+
+
+def _shown(trace: Traceback) -> tuple[str, ...]:
+    assert trace.exception is not None
+    return (*trace.frames, trace.exception.text)
+
+
+def _without_traceback(line: Line, lines: Lines) -> list[Event]:
+    """The event of an exception's line that belongs to no traceback that was read."""
+    name = (exception_of(line.text) or ("", ""))[0]
+    if name.endswith("Warning") or name in tracebacks.WRAPPERS:
+        return []
+    above = next(lines.before(line), None)
+    framed = above is not None and (above.text.lstrip(" |").startswith("File ") or above.text.startswith("    "))
+    framed = framed or '"message": "' in line.raw  # torchelastic's error file
+    return [_python_error(line, lines, "root" if framed else "hint")]
+
+
+def _python_error(line: Line, lines: Lines, role: Role) -> Event:
+    order = lines.order(line.source, line.offset)
+    name, message = exception_of(line.text, strict=False) or ("", "")
+    return Event(
+        cause=_PYTHON_ERROR, role=role, rule=f"{_PYTHON_ERROR}/traceback", origin=line.origin, hit=lines.hit(line), order=order,
+        captures={"exception": name, "message": message}, last_order=order,
+    )  # fmt: skip
+
+
+def _launcher_error(line: Line, lines: Lines, group: int) -> Event:
+    order = lines.order(line.source, line.offset)
+    return Event(
+        cause="exit-code", role="cascade", rule="exit-code/launcher", origin=Origin(time=line.origin.time), hit=lines.hit(line), order=order,
+        group=group, last_order=order,
+    )  # fmt: skip
+
+
+def _cut_short(trace: Traceback, last: Line, lines: Lines) -> list[Event]:
+    """Where the log ends inside of a traceback: the process failed, and what was raised is not shown."""
+    hint = replace(_python_error(last, lines, "hint"), captures={}, traceback=trace.frames)
+    ending = replace(hint, cause="exit-code", role="cascade", rule="exit-code/cut-traceback")
+    return [ending] if trace.of_launcher else [hint, ending]
