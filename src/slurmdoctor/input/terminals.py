@@ -1,0 +1,81 @@
+"""Takes off shell prompts and the line numbers that viewers print: `cat -n`, `less -N`, `grep -n`, vim, bat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from slurmdoctor.input.rows import Row, each
+from slurmdoctor.search.compiled import lazy
+
+_PROMPT = lazy(
+    r"^(?:\([\w.-]{1,40}\) ?){0,2}"
+    r"(?:[\w.-]{1,40}@[\w.-]{1,60}(?:[: ][~/\w.+-]{0,120})? ?[$#%>]|\[[\w.-]{1,40}@[\w.-]{1,60} [^\]\n]{1,80}\] ?[$#%]"
+    r"|(?:ba|z|)sh-\d\.\d+[$#]|(?:~|/[\w./-]{1,80}) ?[$❯➜]|[$❯➜]|>>>(?= (?:import |from |[\w.]+(?:\(| ?=))))"
+    r"(?: (?P<command>.*)|\s*)$"
+)
+_LOOKS = frozenset(
+    {"ack", "awk", "bat", "cat", "cd", "cut", "egrep", "fgrep", "find", "git", "grep", "head", "jq", "journalctl",
+     "kubectl", "less", "ll", "ls", "more", "nl", "nano", "sacct", "scontrol", "sed", "sort", "squeue", "tac", "tail",
+     "vi", "view", "vim", "wc", "zcat", "zgrep", "zless"}
+)  # fmt: skip
+"""Commands that show: their words, the log's own words among them, are no part of the log."""
+
+
+def prompts(rows: Sequence[Row]) -> list[Row] | None:
+    """Shell and Python prompts, and the commands that only show a file."""
+
+    def bare(line: str) -> str:
+        found = _PROMPT.match(line)
+        if found is None:
+            return line
+        command = (found["command"] or "").strip()
+        words = command.removeprefix("sudo ").split()
+        return "" if not words or words[0].rpartition("/")[2] in _LOOKS else command
+
+    return each(rows, bare)
+
+
+_NUMBERS = {
+    name: lazy(rf"^{before}(\d{{1,8}})(?:{after}|[ \t]*$)")
+    for name, before, after in (
+        ("tab", "[ ]{0,8}", r"\t"),
+        ("bar", "[ ]{0,8}", r" ?│ ?"),
+        ("pipe", "[ ]{0,8}", r" ?\| ?"),
+        ("padded", r"(?=[ ]{2,6}\d{1,5} |[ ]?\d{6,7} )[ ]{0,6}", " "),  # less -N: seven wide
+        ("grep", "", ":"),
+        ("colon", "[ ]{0,8}", ": ?"),
+        ("dot", "[ ]{0,8}", r"[.)] "),
+        ("blanks", "[ ]{0,8}", "  ?"),
+        ("dash", "", "-"),
+    )
+}
+
+
+def numbers(rows: Sequence[Row]) -> list[Row] | None:
+    """Line numbers, as cat -n, less -N, vim, bat and grep -n print them: they count up, mostly by one."""
+    filled = [line for _, line in rows if line.strip()]
+    for name, pattern in _NUMBERS.items():
+        found = [pattern.match(line) for line in filled]
+        hits = [int(f[1]) for f in found if f]
+        if not hits or len(hits) < 0.9 * len(filled):
+            continue
+        steps = [b - a for a, b in pairwise(hits)]
+        by_one = sum(step == 1 for step in steps) / max(len(steps), 1)
+        up = sum(step > 0 for step in steps) / max(len(steps), 1)
+        if len(filled) < 3:
+            # cat -n, bat and less -N have forms of their own, which no log begins its only lines with
+            believed = name in ("tab", "bar", "padded") and by_one == len(steps)
+        elif name == "colon":  # `6: ` is srun's label too
+            believed = len(filled) >= 20 and up >= 0.97 and by_one >= 0.97
+        elif name == "grep":  # all lines or those that matched; after srun's labels a blank comes first
+            bare = sum(
+                f is not None and not line[f.end() : f.end() + 1].isspace()
+                for f, line in zip(found, filled, strict=True)
+            )
+            believed = up >= 0.97 and bare >= 0.2 * len(filled)
+        else:
+            believed = up >= 0.97 and by_one >= 0.9
+        if believed:
+            return each(rows, lambda line: pattern.sub("", line, count=1))  # noqa: B023 - called at once
+    return None
