@@ -6,10 +6,9 @@ from collections.abc import Iterable
 
 from slurmdoctor.infer.endings import shown
 from slurmdoctor.infer.finding import SCHEDULER, Finding
-from slurmdoctor.model import Event, Line, Observations, Suspicion
+from slurmdoctor.model import Event, Line, Observations, RankMap, Suspicion
 from slurmdoctor.model.ranges import ranges
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.ranks.maps import RankMaps
 from slurmdoctor.readers import collectives, stacks
 from slurmdoctor.timeline.order import Timeline
 
@@ -86,7 +85,7 @@ def _world(assembled: Observations) -> Iterable[int]:
     return range(max(seen) + 1) if seen else ()
 
 
-def _endings(timeline: Timeline, maps: RankMaps) -> dict[int, str]:
+def _endings(timeline: Timeline, maps: RankMap) -> dict[int, str]:
     """How single ranks ended, in words."""
     return {
         ranks[0]: f"was later ended by {report.exit.signal}, says {report.witness}"

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from slurmdoctor.infer.finding import SCHEDULER, Finding
-from slurmdoctor.model import ExitClass, ExitReport, Incident, ProcessExit
-from slurmdoctor.ranks.maps import RankMaps
+from slurmdoctor.model import ExitClass, ExitReport, Incident, ProcessExit, RankMap
 from slurmdoctor.readers.crash_handlers import from_handler
 from slurmdoctor.timeline.order import Timeline
 
@@ -15,7 +14,7 @@ _REFUSED: Mapping[int | None, ExitClass] = {2: "not-found", 13: "not-executable"
 """srun hands on the errno of a program that could not be started."""
 
 
-def name_exit(finding: Finding, timeline: Timeline, maps: RankMaps) -> None:
+def name_exit(finding: Finding, timeline: Timeline, maps: RankMap) -> None:
     """The first failing process's own ending, apart from the step's."""
     _find_exit(finding, timeline, maps)
     death = finding.exit
@@ -23,7 +22,7 @@ def name_exit(finding: Finding, timeline: Timeline, maps: RankMaps) -> None:
         finding.exit = replace(death, exit_class=_REFUSED[death.code])
 
 
-def _find_exit(finding: Finding, timeline: Timeline, maps: RankMaps) -> None:
+def _find_exit(finding: Finding, timeline: Timeline, maps: RankMap) -> None:
     root = finding.root
     codes = [r.exit.code for r in timeline.reports if r.witness == "srun" and r.exit.code]
     finding.step_code = max(codes) if codes else None

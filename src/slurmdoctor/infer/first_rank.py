@@ -8,10 +8,9 @@ from dataclasses import replace
 from slurmdoctor.infer.culprits import lines_of_rank
 from slurmdoctor.infer.endings import ended_first, own_death
 from slurmdoctor.infer.finding import GENERIC, SCHEDULER, STRIKES, WAITS, Finding
-from slurmdoctor.model import Incident, Origin, Suspicion
+from slurmdoctor.model import Incident, Origin, RankMap, Suspicion
 from slurmdoctor.model.ranges import expand_nodes, ranges
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.ranks.maps import RankMaps
 from slurmdoctor.timeline.order import TICK, Timeline
 
 _STRUCK = ("killed", "host-oom", "segfault", "bus-error", "cuda-error", "gpu-fault", "data-worker", "exit-code")
@@ -22,7 +21,7 @@ _MOST_MISSING = 0.5
 
 
 def name_first(
-    finding: Finding, timeline: Timeline, maps: RankMaps, incidents: Sequence[Incident], lines: Lines
+    finding: Finding, timeline: Timeline, maps: RankMap, incidents: Sequence[Incident], lines: Lines
 ) -> None:
     """The rank and node of the root: read, or worked out with the reason told, or left open."""
     root = finding.root
@@ -44,25 +43,25 @@ def name_first(
         origin = _struck(finding, root, origin, maps)
     if origin.rank is not None and (better := _ended_by_itself(root, origin, timeline, maps, incidents)) is not None:
         finding.root = root = better
-        origin = maps.place(root.main.origin, root.main.hit.source)
+        origin = maps.resolve(root.main.origin, root.main.hit.source)[0]
     if origin.rank is None:
         ranks = {i.main.origin.rank for i in finding.same if i.main.origin.rank is not None and _alike(i, root)}
         if len(ranks) == 1:
-            origin = replace(maps.place(Origin(rank=ranks.pop()), -1), time=origin.time, dated=origin.dated)
+            origin = replace(maps.resolve(Origin(rank=ranks.pop()))[0], time=origin.time, dated=origin.dated)
             finding.how = "the error is told again with its rank"
     if origin.rank is not None:
         _tell_how(finding, root, origin, timeline, maps, incidents)
     else:
         origin = _from_witnesses(finding, root, origin, timeline, maps)
         if origin.rank is None and (rank := _group_rank(root, finding.same)) is not None:
-            origin = maps.place(replace(origin, rank=rank), -1)
+            origin = maps.resolve(replace(origin, rank=rank))[0]
             finding.how = (
                 f"the watchdog that quotes the error says [Rank {rank}], and no other process group is to be seen"
             )
     finding.origin = _where_it_ended(origin, root, timeline, maps, lines)
 
 
-def _where_it_ended(origin: Origin, root: Incident, timeline: Timeline, maps: RankMaps, lines: Lines) -> Origin:
+def _where_it_ended(origin: Origin, root: Incident, timeline: Timeline, maps: RankMap, lines: Lines) -> Origin:
     """The node by the witness of the rank's end: what an earlier job in the same file said of this rank is not its place."""
     after = (r for r in timeline.reports if r.order > root.main.order and r.node)
     report = next((r for r in after if origin.rank is not None and origin.rank in r.ranks), None)
@@ -73,7 +72,7 @@ def _where_it_ended(origin: Origin, root: Incident, timeline: Timeline, maps: Ra
 
 
 def _tell_how(
-    finding: Finding, root: Incident, origin: Origin, timeline: Timeline, maps: RankMaps, incidents: Sequence[Incident]
+    finding: Finding, root: Incident, origin: Origin, timeline: Timeline, maps: RankMap, incidents: Sequence[Incident]
 ) -> None:
     assert origin.rank is not None
     alike = sorted(
@@ -92,7 +91,8 @@ def _tell_how(
         finding.how = f"{root.report.witness} reports it; the rank itself said nothing"
     else:
         finding.how = f"{_order_words(timeline)} that nothing else explains"
-    if origin.rank in maps.assumed:
+    here = [i.main for i in (root, *finding.same) if i.main.origin.rank == origin.rank]
+    if any(event.rank_basis == "lone-launcher" for event in here):
         finding.how += "; its rank is its local rank: one launcher speaks, and nothing shows a second node"
 
 
@@ -109,7 +109,7 @@ def _order_words(timeline: Timeline) -> str:
     return "first error by time, the nodes' clocks aligned," if timeline.notes else "first error by time"
 
 
-def _name_suspect(finding: Finding, suspicion: Suspicion, maps: RankMaps) -> None:
+def _name_suspect(finding: Finding, suspicion: Suspicion, maps: RankMap) -> None:
     finding.how = suspicion.how
     if len(suspicion.ranks) == 1:
         rank = suspicion.ranks[0]
@@ -122,7 +122,7 @@ def _name_suspect(finding: Finding, suspicion: Suspicion, maps: RankMaps) -> Non
 # ── only victims spoke ───────────────────────────────────────────────────────────────────────
 
 
-def _name_missing_peer(finding: Finding, root: Incident, timeline: Timeline, maps: RankMaps, lines: Lines) -> None:
+def _name_missing_peer(finding: Finding, root: Incident, timeline: Timeline, maps: RankMap, lines: Lines) -> None:
     """Only who waited or lost a peer spoke: never its rank. The log may show who did not come, or what rank 0 did meanwhile."""
     spoke = {rank for i in (root, *finding.same) for e in i.events for rank in e.ranks}
     ranks = sorted(spoke)
@@ -150,7 +150,7 @@ def _name_missing_peer(finding: Finding, root: Incident, timeline: Timeline, map
         finding.reasons.append(finding.how)
 
 
-def _who_did_not_come(root: Incident, spoke: set[int], maps: RankMaps) -> tuple[int, ...]:
+def _who_did_not_come(root: Incident, spoke: set[int], maps: RankMap) -> tuple[int, ...]:
     """The ranks that no line names, where a count of those who came agrees with it."""
     captures = root.main.captures
     joined, expected = captures.get("joined", ""), captures.get("expected", "")
@@ -171,7 +171,7 @@ def _group_rank(root: Incident, same: Sequence[Incident]) -> int | None:
     return int(ranks.pop()) if len(ranks) == 1 else None
 
 
-def _struck(finding: Finding, root: Incident, origin: Origin, maps: RankMaps) -> Origin:
+def _struck(finding: Finding, root: Incident, origin: Origin, maps: RankMap) -> Origin:
     """The rank that a witness's event hit: the one that died by itself there, not those that lost their peer."""
     named = root.main.captures.get("nodes") or root.main.captures.get("node") or origin.node or ""
     nodes = set(expand_nodes(named))
@@ -187,7 +187,7 @@ def _struck(finding: Finding, root: Incident, origin: Origin, maps: RankMaps) ->
 
 
 def _ended_by_itself(
-    root: Incident, origin: Origin, timeline: Timeline, maps: RankMaps, incidents: Sequence[Incident]
+    root: Incident, origin: Origin, timeline: Timeline, maps: RankMap, incidents: Sequence[Incident]
 ) -> Incident | None:
     """Of ranks that failed alike at once, the one that ended by itself came before those that were stopped meanwhile."""
     ends = {rank: r.exit.exit_class for r in timeline.reports if r.witness != "srun" for rank in r.ranks}
@@ -201,7 +201,7 @@ def _ended_by_itself(
     return None
 
 
-def _from_witnesses(finding: Finding, root: Incident, origin: Origin, timeline: Timeline, maps: RankMaps) -> Origin:
+def _from_witnesses(finding: Finding, root: Incident, origin: Origin, timeline: Timeline, maps: RankMap) -> Origin:
     """The root's line names no rank: a witness may, if only one process ended as the root would end it."""
     own = [r for r in timeline.reports if own_death(r, root)]
     if origin.node:
@@ -226,7 +226,7 @@ def _from_witnesses(finding: Finding, root: Incident, origin: Origin, timeline: 
         nodes = {r.node for r in own if r.node}
         return replace(origin, node=origin.node or (nodes.pop() if len(nodes) == 1 else None))
     finding.how = f"the error's line names no rank; {report.witness} says that rank {rank} ended so"
-    placed = maps.place(Origin(rank=rank, node=report.node, local_rank=report.local_rank), -1)
+    placed, _ = maps.resolve(Origin(rank=rank, node=report.node, local_rank=report.local_rank))
     return replace(
         placed,
         time=origin.time if origin.time is not None else report.time,

@@ -6,10 +6,9 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 
 from slurmdoctor.infer.finding import GENERIC
-from slurmdoctor.model import Event, ExitReport, Incident, Origin, Role
+from slurmdoctor.model import Event, ExitReport, Incident, Origin, RankMap, Role
 from slurmdoctor.model.ranges import ranges
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.ranks.maps import RankMaps
 from slurmdoctor.timeline.order import Timeline
 
 _ROLE_OF_ENDING: Mapping[str, Role] = {
@@ -90,7 +89,7 @@ def _main(part: Sequence[Event]) -> Event:
 # ── deaths without words ─────────────────────────────────────────────────────────────────────
 
 
-def silent_deaths(timeline: Timeline, incidents: Sequence[Incident], maps: RankMaps, lines: Lines) -> list[Incident]:
+def silent_deaths(timeline: Timeline, incidents: Sequence[Incident], maps: RankMap, lines: Lines) -> list[Incident]:
     """Ranks of which only srun, torchelastic or the shell says how they ended."""
     spoke = {rank for i in incidents for e in i.events for rank in e.ranks}
     # who lost a peer or timed out aborts: that somebody did is no news
@@ -112,16 +111,14 @@ def silent_deaths(timeline: Timeline, incidents: Sequence[Incident], maps: RankM
             continue
         rank = silent[0] if len(silent) == 1 else ranks[0] if len(ranks) == 1 else None
         order = report.order
-        origin = maps.place(
-            Origin(rank=rank, local_rank=report.local_rank, node=report.node, pid=report.pid, time=report.time),
-            -1,
-        )
+        written = Origin(rank=rank, local_rank=report.local_rank, node=report.node, pid=report.pid, time=report.time)
+        origin, basis = maps.resolve(written)
         role = _ROLE_OF_ENDING.get(cause, "root")
         if cause == "killed" and id(report) in late:
             role = "cascade"
         event = Event(
-            cause=cause, role=role, rule=f"{cause}/{report.witness.split()[0].lower()}", origin=origin, hit=lines.hit(report.line),
-            order=order, last_order=order, exit_code=report.exit.code, witness=report.witness,
+            cause=cause, role=role, rule=f"{cause}/{report.witness.split()[0].lower()}", origin=origin, rank_basis=report.rank_basis or basis,
+            hit=lines.hit(report.line), order=order, last_order=order, exit_code=report.exit.code, witness=report.witness,
             captures={"tasks": ranges(ranks)} if ranks else {},
         )  # fmt: skip
         found.append(Incident(event, (event,), report))

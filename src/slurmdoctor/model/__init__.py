@@ -30,7 +30,8 @@ from slurmdoctor.model.finding import Incident, Suspicion
 from slurmdoctor.model.formats import ASSUMED_YEAR, SourceFormat
 from slurmdoctor.model.knowledge import Cause, Fix, Knowledge, LineFormat, Rule, Signal
 from slurmdoctor.model.observations import LogFile, Observations
-from slurmdoctor.model.words import Confidence, ExitClass, RetryAdvice, Role, Trait, Verdict
+from slurmdoctor.model.ranks import RankMap
+from slurmdoctor.model.words import Confidence, ExitClass, RankBasis, RetryAdvice, Role, Trait, Verdict
 
 __all__ = [
     "ASSUMED_YEAR",
@@ -58,7 +59,9 @@ __all__ = [
     "Origin",
     "ProcessExit",
     "Progress",
+    "RankBasis",
     "RankGroup",
+    "RankMap",
     "Remedy",
     "Retry",
     "RetryAdvice",

@@ -7,7 +7,7 @@ from dataclasses import field
 
 from slurmdoctor.model.exits import ProcessExit
 from slurmdoctor.model.knowledge import Signal
-from slurmdoctor.model.words import Role
+from slurmdoctor.model.words import RankBasis, Role
 from slurmdoctor.records import dataclass
 
 
@@ -64,6 +64,8 @@ class Event:
     hit: Hit
     order: int
     """Position in the whole job's text, over all sources; comparable between events."""
+    rank_basis: RankBasis | None = None
+    """How the origin's rank is known."""
     captures: Mapping[str, str] = field(default_factory=dict)
     traceback: tuple[str, ...] = ()
     """The frames and the exception's line, outermost first, where the event is a traceback."""
@@ -118,7 +120,9 @@ class ExitReport:
     order: int = 0
     """Position of its line in the whole job's text."""
     ranks: tuple[int, ...] = ()
-    """The global ranks that it is about; none where they cannot be read."""
+    """The global ranks that it is about; none where they are not known."""
+    rank_basis: RankBasis | None = None
+    """How they are known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING
 
 from slurmdoctor.model.events import CollectiveStatus, Event, ExitReport, SignalHit, StackDump
+from slurmdoctor.model.ranks import RankMap
 from slurmdoctor.records import dataclass
-
-if TYPE_CHECKING:
-    from slurmdoctor.ranks.maps import RankMaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +27,7 @@ class Observations:
     reports: tuple[ExitReport, ...]
     works: tuple[CollectiveStatus, ...]
     marks: tuple[SignalHit, ...]
-    maps: RankMaps
+    maps: RankMap
     dumps: Mapping[int, StackDump] = field(default_factory=dict)
     """Each rank's last stack dump."""
     files: tuple[LogFile, ...] = ()

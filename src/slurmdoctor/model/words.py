@@ -47,3 +47,15 @@ own-signal        its process ends by the signal of the same name
 blames-node       a node that Slurm reports as bad confirms it
 proven-by-script  a mistake in the batch script can explain it completely
 """
+
+RankBasis = Literal["as-written", "path", "task", "pid", "node-and-local-rank", "one-node", "lone-launcher"]
+"""How a rank is known.
+
+as-written           the line names it
+path                 the file's name does: `rank-3.log`
+task                 a Slurm task is a rank, and srun's line or the file's name (`job-3.out`) names the task
+pid                  another line names the rank of this process id
+node-and-local-rank  another line names the rank of this local rank on this node
+one-node             the log shows that the job ran on one node, where a local rank is the rank
+lone-launcher        one launcher prints, and nothing shows a second node: the local rank is taken for the rank
+"""

@@ -19,7 +19,7 @@ from slurmdoctor.model import (
     StackDump,
 )
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.ranks.maps import RankMaps
+from slurmdoctor.ranks.maps import RankMapBuilder
 from slurmdoctor.ranks.origins import of_path
 from slurmdoctor.readers import budget, collectives, crowds, placing, stacks, traceback_events, witnesses
 from slurmdoctor.readers.matches import Place, RuleEvents
@@ -31,26 +31,26 @@ from slurmdoctor.search.scan import Scan
 def assemble(scan: Scan, lines: Lines, targets: Sequence[object], knowledge: Knowledge) -> Observations:
     """All that the kept lines show."""
     plan = budget.plan(scan, targets)
-    found = _Readings(lines)
-    found.maps.of_source = {n: of_path(s.path, knowledge.paths) for n, s in enumerate(lines.sources) if s.path}
+    paths = {n: of_path(s.path, knowledge.paths) for n, s in enumerate(lines.sources) if s.path}
+    found = _Readings(lines, RankMapBuilder(paths))
     for place in plan.places:
         found.read(place)
-    found.maps.learn_reports(found.reports)
-    crowds.join(plan.crowds, found.events, found.maps, lines, found.origins)
+    rank_map = found.ranks.finish(found.reports)
+    crowds.join(plan.crowds, found.events, rank_map, lines, found.origins)
 
     def recognise(line: Line) -> None:
         wanted = (targets[watch] for watch in scan.wanted(line.raw.encode()))
         found.events.add_uncounted((target for target in wanted if isinstance(target, Rule)), line)
 
     every = traceback_events.join(found.headers, found.loose, found.events, lines, recognise)
-    events = placing.place(every, found.maps, lines)
-    reports = [replace(report, ranks=placing.ranks_of(report, found.maps)) for report in found.reports]
+    events, rank_map = placing.place(every, rank_map, lines)
+    reports = [placing.place_report(report, rank_map) for report in found.reports]
     return Observations(
         events=tuple(events),
         reports=tuple(sorted(reports, key=lambda report: report.order)),
         works=tuple(found.collectives),
         marks=tuple(sorted(found.signals, key=lambda signal: signal.order)),
-        maps=found.maps,
+        maps=rank_map,
         dumps=found.dumps,
         files=tuple(LogFile(source.name, source.length, source.lines) for source in lines.sources),
     )
@@ -59,10 +59,10 @@ def assemble(scan: Scan, lines: Lines, targets: Sequence[object], knowledge: Kno
 class _Readings:
     """What the readers made of the lines so far."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: Lines, ranks: RankMapBuilder) -> None:
         self._lines = lines
+        self.ranks = ranks
         self._line: Line | None = None
-        self.maps = RankMaps()
         self.origins: dict[Place, Origin] = {}
         self.events = RuleEvents(lines)
         self.headers: list[Line] = []
@@ -96,7 +96,7 @@ class _Readings:
             if dump := stacks.read(self._lines, line):
                 self.dumps[dump.rank] = replace(dump, order=order)
         elif target == "map":
-            self.maps.learn(line)
+            self.ranks.learn(line)
         else:
             reports = witnesses.READERS[str(target)][1](self._lines, line)
             self.reports += (replace(report, order=order) for report in reports)

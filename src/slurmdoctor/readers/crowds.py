@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from slurmdoctor.model import Origin
+from slurmdoctor.model import Origin, RankMap
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.ranks.maps import RankMaps
 from slurmdoctor.readers.budget import Crowd
 from slurmdoctor.readers.matches import Place, RuleEvents
 from slurmdoctor.search.labels import HEAD
@@ -17,7 +16,7 @@ from slurmdoctor.search.tally import MOST, Writer
 def join(
     crowds: Mapping[Place, list[Crowd]],
     events: RuleEvents,
-    maps: RankMaps,
+    maps: RankMap,
     lines: Lines,
     origins: Mapping[Place, Origin],
 ) -> None:
@@ -31,7 +30,7 @@ def join(
             for writer in rest:
                 if writer not in ranks and len(ranks) < MOST:
                     origin = _origin(writer, crowd, lines, origins, of_slurm)
-                    ranks[writer] = maps.place(origin, writer[0]).rank
+                    ranks[writer] = maps.resolve(origin, writer[0])[0].rank
             others = frozenset(rank for writer in rest if (rank := ranks.get(writer)) is not None)
             more = sum(crowd.said.count_of(writer) for writer in rest)
             events.at[place] = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from slurmdoctor.model import Knowledge, Rule, Signal
-from slurmdoctor.ranks.maps import RankMaps
+from slurmdoctor.ranks.maps import LITERALS as RANK_LITERALS
 from slurmdoctor.readers import collectives, stacks, witnesses
 from slurmdoctor.readers.matches import captures_of
 from slurmdoctor.readers.tracebacks import exception_of
@@ -56,7 +56,7 @@ def watches(knowledge: Knowledge) -> tuple[list[Watch], list[object]]:
     add("exception", "exception", EXCEPTION, KEEP)
     add("collective", "collective", collectives.LITERALS, _KEEP_STATUS)
     add("stack", "stack", stacks.LITERALS, KEEP)
-    add("map", "map", RankMaps.LITERALS, KEEP)
+    add("map", "map", RANK_LITERALS, KEEP)
     return found, targets
 
 

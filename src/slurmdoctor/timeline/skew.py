@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
-from slurmdoctor.model import Event, Origin, Progress
-from slurmdoctor.ranks.maps import RankMaps
+from slurmdoctor.model import Event, Origin, Progress, RankMap
 from slurmdoctor.records import dataclass
 
 LEAST = 3.0
@@ -42,11 +41,11 @@ class Skew:
         )
 
 
-def learn(progress: Sequence[Progress], maps: RankMaps, names: Sequence[str]) -> Skew:
+def learn(progress: Sequence[Progress], maps: RankMap, names: Sequence[str]) -> Skew:
     """Compare the stamps of the same step on different nodes; without nodes, in different files."""
 
     def where(source: int, rank: int | None, node: str | None) -> str:
-        node = node or maps.place(Origin(rank=rank), source).node
+        node = node or maps.resolve(Origin(rank=rank), source)[0].node
         return node or (names[source].rpartition("/")[2] if len(set(names)) > 1 else "")
 
     stamps = _stamps(progress, where)

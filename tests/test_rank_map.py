@@ -1,0 +1,101 @@
+"""Which rank an origin is: each way in which a log shows it, and that asking changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from slurmdoctor.model import ExitReport, Line, Origin, RankMap
+from slurmdoctor.model.exits import from_code
+from slurmdoctor.ranks.maps import RankMapBuilder
+
+LOCAL = Origin(local_rank=2, node="gpu-2")
+
+
+def line(text: str, origin: Origin | None = None) -> Line:
+    return Line(0, 0, len(text) + 1, text, text, origin or Origin(), b"")
+
+
+def report(witness: str, **known: object) -> ExitReport:
+    return ExitReport(line("exited"), witness, from_code(1), **known)  # type: ignore[arg-type]
+
+
+def learnt(*lines: Line, reports: tuple[ExitReport, ...] = ()) -> RankMap:
+    builder = RankMapBuilder({})
+    for one in lines:
+        builder.learn(one)
+    return builder.finish(reports)
+
+
+@pytest.mark.parametrize(
+    ("known", "origin", "rank", "basis"),
+    [
+        (RankMap(), Origin(rank=7), 7, "as-written"),
+        (RankMap(of_path={0: {"rank": "3"}}), Origin(), 3, "path"),
+        (RankMap(of_path={0: {"task": "4"}}), Origin(), 4, "task"),
+        (RankMap(of_path={0: {"task": "4"}}, tasks_are_ranks=False), Origin(), None, None),
+        (RankMap(rank_of_pid={(None, 71): 5}), Origin(pid=71), 5, "pid"),
+        (RankMap(rank_of_pid={("gpu-1", 71): 5}), Origin(pid=71, node="gpu-2"), None, None),
+        (RankMap(rank_of_local={("gpu-2", 2): 10}), LOCAL, 10, "node-and-local-rank"),
+        (RankMap(rank_of_local={("gpu-1", 2): 10}), LOCAL, None, None),
+        (RankMap({0: "gpu-2"}, rank_of_local={("gpu-2", 0): 0}), Origin(local_rank=2), 2, "one-node"),
+        (RankMap(lone_launcher=True), Origin(local_rank=2), 2, "lone-launcher"),
+        (RankMap(), Origin(local_rank=2), None, None),
+    ],
+)
+def test_a_rank_is_known_in_one_of_these_ways(known: RankMap, origin: Origin, rank: int | None, basis: str) -> None:
+    found, how = known.resolve(origin, 0)
+    assert (found.rank, how) == (rank, basis)
+
+
+def test_the_path_of_a_file_names_its_process_only() -> None:
+    known = RankMap(of_path={0: {"rank": "3", "node": "gpu-1"}})
+    assert known.resolve(Origin(), 0)[0] == Origin(rank=3, node="gpu-1")
+    assert known.resolve(Origin()) == (Origin(), None)
+    assert known.resolve(Origin(), 1) == (Origin(), None)
+
+
+def test_a_ranks_node_is_filled_in() -> None:
+    known = RankMap({3: "gpu-1"})
+    assert known.resolve(Origin(rank=3))[0].node == "gpu-1"
+    assert known.resolve(Origin(rank=3, node="gpu-9"))[0].node == "gpu-9"
+
+
+def test_a_sub_groups_ranks_are_not_the_jobs() -> None:
+    def init(rank: int, world: int, local: int, pid: int) -> Line:
+        return line(f"comm 0x1 rank {rank} nranks {world} cudaDev {local} busId 1", Origin(node="gpu-1", pid=pid))
+
+    known = learnt(init(5, 16, 5, 71), init(1, 2, 5, 71), init(0, 2, 4, 70))
+    assert known.world_size == 16
+    assert known.seen == {5}
+    assert known.resolve(Origin(pid=71, node="gpu-1"))[0].rank == 5
+
+
+def test_tasks_are_ranks_unless_each_is_a_launcher() -> None:
+    srun = report("srun", node="gpu-1", tasks=(6, 7))
+    assert learnt(reports=(srun,)).ranks_of(srun) == ((6, 7), "task")
+    assert learnt(reports=(srun,)).node_of == {6: "gpu-1", 7: "gpu-1"}
+    launched = learnt(reports=(srun, report("torchelastic agent", local_rank=2)))
+    assert launched.ranks_of(srun) == ((), None)
+    assert launched.node_of == {}
+
+
+def test_a_lone_launchers_local_ranks_are_ranks_until_a_second_node_shows() -> None:
+    agent = report("torchelastic agent", local_rank=2)
+    assert learnt(reports=(agent,)).ranks_of(agent) == ((2,), "lone-launcher")
+    other = replace(agent, line=replace(agent.line, label=b"1: "))
+    for reports in (
+        (agent, other),
+        (agent, report("srun", node="gpu-1", tasks=(0,)), report("srun", node="gpu-2", tasks=(1,))),
+    ):
+        assert learnt(reports=reports).ranks_of(agent) == ((), None)
+    assert learnt(line("world size: 16"), reports=(agent,)).ranks_of(agent) == ((), None)
+    assert learnt(line("on gpu-2: rank 11 of 16"), reports=(agent,)).ranks_of(agent) == ((), None)
+
+
+def test_asking_changes_nothing() -> None:
+    known = learnt(reports=(report("torchelastic agent", local_rank=2),))
+    before = repr(known)
+    known.resolve(Origin(local_rank=3), 0)
+    assert repr(known) == before
