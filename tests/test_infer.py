@@ -9,7 +9,7 @@ import pytest
 
 from simulate import Job, interleave, speak, written
 from slurmdoctor import Diagnosis, diagnose
-from slurmdoctor.search.scan import Reader
+from slurmdoctor.search.reader import Reader
 
 GLOO_LOST = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.7.0.3]:4123. This is typically caused by a remote worker crashing."
 
@@ -189,10 +189,10 @@ def test_a_quarter_million_lines_are_confirmed_a_few_times(
     asked = 0
     confirmed = Reader._confirmed
 
-    def counted(self: Reader, watches: Iterable[int], line: bytes, text: str) -> list[tuple[int, str]]:
+    def counted(self: Reader, matchers: Iterable[int], line: bytes, text: str) -> list[tuple[int, str]]:
         nonlocal asked
         asked += 1
-        return confirmed(self, watches, line, text)
+        return confirmed(self, matchers, line, text)
 
     small = diagnose(written(speak(Job(ranks=8, root=5, cause="cuda-oom", victim=victim)), label))
     text = written(

@@ -6,10 +6,9 @@ import pytest
 
 from slurmdoctor.input.sources import Text
 from slurmdoctor.knowledge import folders, load
-from slurmdoctor.model import Line, SourceFormat
+from slurmdoctor.model import Line, SearchResult, SourceFormat
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.origins import may_be_stamped
-from slurmdoctor.search.scan import Scan
 
 FORMATS = load(folders()).formats
 LABELLED = SourceFormat(frozenset({"srun-label"}))
@@ -21,7 +20,7 @@ def _last(text: str, traits: SourceFormat) -> tuple[Lines, Line]:
     source = Text.source(text)
     for _ in source.blocks():
         pass
-    lines = Lines([source], Scan(wanted=lambda line: []), FORMATS, [traits])
+    lines = Lines([source], SearchResult((), (), lambda line: []), FORMATS, [traits])
     return lines, lines.at(0, text.encode().rfind(b"\n", 0, -1) + 1)
 
 

@@ -17,17 +17,16 @@ from benchmarks.logs import KINDS, STYLES, pieces
 from slurmdoctor.input import sources
 from slurmdoctor.input.sources import Source, open_sources
 from slurmdoctor.knowledge import folders, load
-from slurmdoctor.model import Knowledge, SourceFormat
+from slurmdoctor.model import Knowledge, Matcher, SearchResult, SourceFormat
 from slurmdoctor.pipeline import diagnose, learn
 from slurmdoctor.ranks import origins
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers import targets
 from slurmdoctor.readers.assemble import assemble
-from slurmdoctor.search import many, scan
+from slurmdoctor.search import many, reader, scan
 from slurmdoctor.search.labels import labeller
-from slurmdoctor.search.scan import Scan, Watch
 from slurmdoctor.search.shapes import digits_matter, relaxed
-from slurmdoctor.search.tally import Group, Tally, deal
+from slurmdoctor.search.tally import LineGroup, Tally, group_by_matcher
 
 FIXTURES = sorted(path for path in (Path(__file__).parent / "fixtures").iterdir() if (path / "truth.yaml").is_file())
 RULES = Path(__file__).parents[1] / "rules"
@@ -46,21 +45,23 @@ class Job:
 
     knowledge: Knowledge
     traits: list[SourceFormat]
-    watches: list[Watch]
-    served: list[object]
+    matchers: list[Matcher]
 
-    def peel(self, source: int, line: bytes) -> str:
+    def strip_labels(self, source: int, line: bytes) -> str:
         return origins.peel(line.decode("utf-8", "replace"), self.knowledge.formats, self.traits[source])[1]
 
-    def scan(self, logs: Sequence[Source], block: int | None = None, engine: str | None = None, jobs: int = 1) -> Scan:
+    def scan(
+        self, logs: Sequence[Source], block: int | None = None, engine: str | None = None, jobs: int = 1
+    ) -> SearchResult:
         labellers = [labeller(t.locked, t.label_is_node) for t in self.traits]
-        confirm, may = targets.confirmer(self.served), targets.possible(self.served)
-        return scan.scan(logs, self.watches, self.peel, confirm, labellers, block, engine, jobs, may=may)
+        return scan.scan(
+            logs, self.matchers, self.strip_labels, targets.confirm_line, labellers, block, engine, jobs,
+            could_match=targets.could_match,
+        )  # fmt: skip
 
-    def slow_scan(self, logs: Sequence[Path]) -> Scan:
-        """Every watch on every line, in the plainest way."""
-        confirm = targets.confirmer(self.served)
-        groups: list[tuple[int, Group]] = []
+    def slow_scan(self, logs: Sequence[Path]) -> SearchResult:
+        """Every matcher on every line, in the plainest way."""
+        groups: list[tuple[int, LineGroup]] = []
         once = []
         for number, path in enumerate(logs):
             label = labeller(self.traits[number].locked, self.traits[number].label_is_node)
@@ -70,21 +71,26 @@ class Job:
                 wanted = self.wanted(line + b"\n")
                 if not wanted:
                     continue
-                text = self.peel(number, line)
-                pairs = [(w, kind) for w in wanted if (kind := confirm(w, line, text)) is not None]
-                for pair in pairs:
-                    if self.watches[pair[0]].once and pair not in seen:
-                        seen.add(pair)
-                        once.append((number, pair, (label(line), place)))
-                key = tuple(pair for pair in pairs if not self.watches[pair[0]].once)
+                text = self.strip_labels(number, line)
+                matched = [
+                    (n, kind)
+                    for n in wanted
+                    if (kind := targets.confirm_line(self.matchers[n], line, text)) is not None
+                ]
+                for match in matched:
+                    if self.matchers[match[0]].once and match not in seen:
+                        seen.add(match)
+                        once.append((number, match, (label(line), place)))
+                key = tuple(match for match in matched if not self.matchers[match[0]].once)
                 if key:
-                    keep = max(self.watches[w].keep for w, _ in key)
+                    keep = max(self.matchers[n].keep for n, _ in key)
                     here.setdefault(key, Tally(keep)).add(label(line), place)
-            groups += [(number, Group(key, tally.keep, *tally.packed())) for key, tally in here.items()]
-        return Scan(deal(groups, once, [watch.keep for watch in self.watches]), wanted=self.wanted)
+            groups += [(number, LineGroup(key, tally.keep, *tally.packed())) for key, tally in here.items()]
+        merged = group_by_matcher(groups, once, self.matchers)
+        return SearchResult(merged, (), lambda line: [self.matchers[n] for n in self.wanted(line)])
 
     def wanted(self, line: bytes) -> list[int]:
-        return [w for w, watch in enumerate(self.watches) if any(literal in line for literal in watch.literals)]
+        return [n for n, matcher in enumerate(self.matchers) if any(literal in line for literal in matcher.literals)]
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -101,28 +107,28 @@ def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
 def _job(logs: Sequence[Path]) -> tuple[Job, list[Source]]:
     knowledge = load(folders())
     opened = open_sources([str(log) for log in logs])
-    return Job(knowledge, learn(opened, knowledge), *targets.watches(knowledge)), opened
+    return Job(knowledge, learn(opened, knowledge), targets.matchers(knowledge)), opened
 
 
-def _told(found: Scan) -> list[object]:
+def _told(found: SearchResult) -> list[object]:
     """All that a scan's user may ask."""
     return [
-        (said.watch, said.kind, said.count, [said.sighting(writer) for writer in said.by_first()],
-         said.by_first(5), said.by_last_burst(5))
-        for said in found.said
+        (group.matcher.id, group.kind, group.count, [group.sample(writer) for writer in group.by_first()],
+         group.by_first(5), group.by_last_burst(5))
+        for group in found.groups
     ]  # fmt: skip
 
 
-def _events(job: Job, opened: Sequence[Source], found: Scan) -> object:
+def _events(job: Job, opened: Sequence[Source], found: SearchResult) -> object:
     lines = Lines(opened, found, job.knowledge.formats, job.traits)
-    result = assemble(found, lines, job.served, job.knowledge)
+    result = assemble(found, lines, job.knowledge)
     return [(e.cause, e.rule, e.role, e.origin, e.order, e.count, e.captures, e.others) for e in result.events]
 
 
 def _plain(path: Path) -> bool:
     """Text whose lines are not so long that only their words' surroundings are read."""
     data = path.read_bytes()
-    return b"\0" not in data[:4096] and max(map(len, data.split(b"\n"))) < scan.LONG_LINE
+    return b"\0" not in data[:4096] and max(map(len, data.split(b"\n"))) < reader.LONG_LINE
 
 
 @pytest.mark.parametrize("case", FIXTURES, ids=lambda path: path.name)
@@ -137,8 +143,8 @@ def test_it_finds_in_a_fixture_what_the_slow_scan_finds(case: Path) -> None:
     for block in (1, 64, 1000, 65536):
         fast = job.scan(opened, block, random.Random(f"{case.name} {block}").choice(ENGINES))
         assert _told(fast) == _told(slow)
-        slow.line_index = fast.line_index
-        assert _events(job, opened, fast) == (known := known or _events(job, opened, slow))
+        indexed = SearchResult(slow.groups, fast.line_index, slow.matchers_for)
+        assert _events(job, opened, fast) == (known := known or _events(job, opened, indexed))
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -213,7 +219,7 @@ def test_long_lines_are_read_around_their_words_however_they_are_cut(tmp_path: P
     told = None
     for block in (10_000, 300_001, 524_288, 8_000_000):
         found = job.scan(opened, block)
-        oom = [s for s in found.said if job.watches[s.watch].id == "cuda-oom/torch"]
+        oom = [s for s in found.groups if s.matcher.id == "cuda-oom/torch"]
         assert [s.count for s in oom] == [2]
         assert _told(found) == (told := told or _told(found))
 

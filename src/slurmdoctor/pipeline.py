@@ -13,7 +13,7 @@ from slurmdoctor.infer.facts import collect
 from slurmdoctor.input import paste
 from slurmdoctor.input.sources import Source, Text, open_sources
 from slurmdoctor.knowledge import folders, load
-from slurmdoctor.model import Diagnosis, Knowledge, SourceFormat
+from slurmdoctor.model import Diagnosis, Knowledge, Matcher, SourceFormat
 from slurmdoctor.ranks import origins
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers import targets as readers
@@ -84,29 +84,26 @@ def examine(
     if script is not None:
         from slurmdoctor.slurm.script import sharpen
     traits = learn(sources, knowledge)
-    watches, targets = readers.watches(knowledge)
 
-    def text_of(number: int, line: bytes) -> str:
+    def strip_labels(number: int, line: bytes) -> str:
         return origins.peel(line.decode("utf-8", "replace"), knowledge.formats, traits[number])[1]
 
-    confirm = readers.confirmer(targets)
-
-    def say(watch: int, line: bytes, text: str) -> str | None:
-        return None if line.startswith(_QUOTED) else confirm(watch, line, text)
+    def confirm_line(matcher: Matcher, line: bytes, text: str) -> str | None:
+        return None if line.startswith(_QUOTED) else readers.confirm_line(matcher, line, text)
 
     labellers = [labeller(t.locked, t.label_is_node, t.stamped) for t in traits]
     seen = scan(
         sources,
-        watches,
-        text_of,
-        say,
+        readers.matchers(knowledge),
+        strip_labels,
+        confirm_line,
         labellers,
         jobs=jobs,
         progress=_counter(sources, progress),
-        may=readers.possible(targets),
+        could_match=readers.could_match,
     )
     lines = Lines(sources, seen, knowledge.formats, traits)
-    assembled = assemble(seen, lines, targets, knowledge)
+    assembled = assemble(seen, lines, knowledge)
     story = timeline.build(assembled, lines, knowledge.signals)
     facts = collect(assembled, story, lines, knowledge)
     if exit_status is None and record is not None:

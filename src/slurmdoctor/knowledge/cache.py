@@ -81,7 +81,7 @@ def _pack(knowledge: Knowledge, examples: bool) -> dict[str, Any]:
         "formats": [row(entry) for entry in knowledge.formats],
         "paths": [row(entry) for entry in knowledge.paths],
         "signals": [row(entry) for entry in knowledge.signals],
-        "touchy": knowledge.touchy,
+        "digit_sensitive": knowledge.digit_sensitive,
     }
 
 
@@ -98,7 +98,7 @@ def _unpack(kept: dict[str, Any]) -> Knowledge:
         formats=tuple(LineFormat(*row) for row in kept["formats"]),
         signals=tuple(Signal(*row) for row in kept["signals"]),
         paths=tuple(LineFormat(*row) for row in kept["paths"]),
-        touchy=kept["touchy"],
+        digit_sensitive=kept["digit_sensitive"],
     )
 
 

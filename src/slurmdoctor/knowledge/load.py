@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slurmdoctor.knowledge import cache as kept
 from slurmdoctor.model import Knowledge
-from slurmdoctor.search.shapes import touchy
+from slurmdoctor.search.shapes import digit_sensitive
 
 _loaded: dict[tuple[str, bool], Knowledge] = {}
 """By what they were read from, and whether with examples: rules are loaded once a process. Several threads may load the same at once, to no harm."""
@@ -30,7 +30,7 @@ def load(folders: Sequence[Path], *, cache: bool = True, examples: bool = True) 
         from slurmdoctor.knowledge.workshop.problems import RuleError
 
         raise RuleError(shelf.problems)
-    knowledge = replace(shelf.knowledge, touchy=touchy(shelf.knowledge))
+    knowledge = replace(shelf.knowledge, digit_sensitive=digit_sensitive(shelf.knowledge))
     found = knowledge if examples else kept.without_examples(knowledge)
     if key:
         kept.put(key, knowledge)

@@ -29,6 +29,7 @@ from slurmdoctor.model.exits import ProcessExit
 from slurmdoctor.model.finding import Incident, Suspicion
 from slurmdoctor.model.formats import ASSUMED_YEAR, SourceFormat
 from slurmdoctor.model.knowledge import Cause, Fix, Knowledge, LineFormat, Rule, Signal
+from slurmdoctor.model.matches import Matcher, MatchGroup, MatchSample, SearchResult, Target, Writer
 from slurmdoctor.model.observations import LogFile, Observations
 from slurmdoctor.model.ranks import RankMap
 from slurmdoctor.model.words import Confidence, ExitClass, RankBasis, RetryAdvice, Role, Trait, Verdict
@@ -54,6 +55,9 @@ __all__ = [
     "Line",
     "LineFormat",
     "LogFile",
+    "MatchGroup",
+    "MatchSample",
+    "Matcher",
     "NamedCause",
     "Observations",
     "Origin",
@@ -68,12 +72,15 @@ __all__ = [
     "Rival",
     "Role",
     "Rule",
+    "SearchResult",
     "Signal",
     "SignalHit",
     "SourceFormat",
     "StackDump",
     "Suspicion",
+    "Target",
     "Trait",
     "UserError",
     "Verdict",
+    "Writer",
 ]

@@ -115,7 +115,7 @@ class Knowledge:
     signals: tuple[Signal, ...]
     paths: tuple[LineFormat, ...] = ()
     """What a file's path says of the process that wrote it (`paths:` of formats.yaml)."""
-    touchy: frozenset[str] | None = None
+    digit_sensitive: frozenset[str] | None = None
     """The patterns to which digits matter (`shapes.digits_matter`); None where nobody looked: to look takes longer than a scan."""
 
     @property

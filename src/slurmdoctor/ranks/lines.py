@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from slurmdoctor.input.sources import Source
-from slurmdoctor.model import Hit, Line, LineFormat, Origin, SourceFormat
+from slurmdoctor.model import Hit, Line, LineFormat, Origin, SearchResult, SourceFormat
 from slurmdoctor.ranks.origins import may_be_stamped, peel
 from slurmdoctor.search.labels import HEAD, labeller
-from slurmdoctor.search.scan import LONG_LINE, Scan
+from slurmdoctor.search.scan import LONG_LINE
 
 _PAGE = 256 * 1024
 _USUAL_LINE = 1024
@@ -29,10 +29,14 @@ class Lines:
     """The job's lines, read again where needed; one page of each source is kept."""
 
     def __init__(
-        self, sources: Sequence[Source], scan: Scan, formats: Sequence[LineFormat], traits: Sequence[SourceFormat]
+        self,
+        sources: Sequence[Source],
+        found: SearchResult,
+        formats: Sequence[LineFormat],
+        traits: Sequence[SourceFormat],
     ) -> None:
         self.sources = sources
-        self._scan = scan
+        self._found = found
         self._formats = formats
         self.traits = traits
         self._labellers = [labeller(t.locked, t.label_is_node, t.stamped) for t in traits]
@@ -96,7 +100,7 @@ class Lines:
 
     def number(self, source: int, offset: int) -> int:
         """The 1-based number of the line at this offset."""
-        at, lines = self._scan.lines_before(source, offset)
+        at, lines = self._found.lines_before(source, offset)
         number = lines + 1 + self.sources[source].read(at, offset - at).count(b"\n")
         numbers = self.sources[source].numbers
         return numbers[number - 1] if number <= len(numbers) else number

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from slurmdoctor.model import (
@@ -14,6 +13,7 @@ from slurmdoctor.model import (
     Observations,
     Origin,
     Rule,
+    SearchResult,
     Signal,
     SignalHit,
     StackDump,
@@ -25,12 +25,11 @@ from slurmdoctor.readers import budget, collectives, crowds, placing, stacks, tr
 from slurmdoctor.readers.matches import Place, RuleEvents
 from slurmdoctor.readers.tracebacks import exception_of
 from slurmdoctor.search.compiled import captures
-from slurmdoctor.search.scan import Scan
 
 
-def assemble(scan: Scan, lines: Lines, targets: Sequence[object], knowledge: Knowledge) -> Observations:
+def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Observations:
     """All that the kept lines show."""
-    plan = budget.plan(scan, targets)
+    plan = budget.plan(matches.groups)
     paths = {n: of_path(s.path, knowledge.paths) for n, s in enumerate(lines.sources) if s.path}
     found = _Readings(lines, RankMapBuilder(paths))
     for place in plan.places:
@@ -39,7 +38,7 @@ def assemble(scan: Scan, lines: Lines, targets: Sequence[object], knowledge: Kno
     crowds.join(plan.crowds, found.events, rank_map, lines, found.origins)
 
     def recognise(line: Line) -> None:
-        wanted = (targets[watch] for watch in scan.wanted(line.raw.encode()))
+        wanted = (matcher.target for matcher in matches.matchers_for(line.raw.encode()))
         found.events.add_uncounted((target for target in wanted if isinstance(target, Rule)), line)
 
     every = traceback_events.join(found.headers, found.loose, found.events, lines, recognise)
@@ -98,7 +97,7 @@ class _Readings:
         elif target == "map":
             self.ranks.learn(line)
         else:
-            reports = witnesses.READERS[str(target)][1](self._lines, line)
+            reports = witnesses.READERS[target][1](self._lines, line)
             self.reports += (replace(report, order=order) for report in reports)
 
     def _at(self, source: int, offset: int) -> Line:

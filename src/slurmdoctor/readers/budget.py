@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slurmdoctor.model import Rule, Signal
+from slurmdoctor.model import MatchGroup, MatchSample, Rule, Signal, Target, Writer
 from slurmdoctor.records import dataclass
-from slurmdoctor.search.scan import Scan
-from slurmdoctor.search.tally import Said, Sighting, Writer
 
 FEW = 32
 """Writers of one rule that become events of their own."""
@@ -27,7 +25,7 @@ class Place:
 
     source: int
     offset: int
-    target: object
+    target: Target
     count: int
     """The lines that its event stands for."""
 
@@ -37,7 +35,7 @@ class Crowd:
     """A rule and the writers of it that get no event of their own."""
 
     rule: Rule
-    said: Said
+    group: MatchGroup
     kept: frozenset[Writer]
     """The writers that do get one."""
 
@@ -50,55 +48,55 @@ class Plan:
     crowds: dict[tuple[int, int], list[Crowd]]
 
 
-def plan(scan: Scan, targets: Sequence[object]) -> Plan:
+def plan(groups: Sequence[MatchGroup]) -> Plan:
     """Choose the lines to read again."""
     places: list[Place] = []
     crowds: dict[tuple[int, int], list[Crowd]] = {}
     raised: set[Writer] = set()
-    most = _affordable(scan, targets)
+    most = _affordable(groups)
     # tracebacks last: of a crowd of them, those of the writers whose exceptions are read
-    for said in sorted(scan.said, key=lambda said: targets[said.watch] == "traceback"):
-        target = targets[said.watch]
-        chosen = _chosen(said, target, most)
+    for group in sorted(groups, key=lambda group: group.matcher.target == "traceback"):
+        target = group.matcher.target
+        chosen = _chosen(group, most)
         if target == "exception" or (isinstance(target, Rule) and target.on == "exception"):
             raised |= {(seen.source, seen.label) for seen in chosen}
-        elif target == "traceback" and said.crowded:
-            chosen = [said.sighting(writer) for writer in sorted(raised & said.writers.keys(), key=said.first_of)]
+        elif target == "traceback" and group.crowded:
+            chosen = [group.sample(writer) for writer in sorted(raised & group.writers.keys(), key=group.first_of)]
         for seen in chosen:
             for number, offset in enumerate(seen.places):
                 # each event stands for its line; the first one also for those whose places were not kept
                 count = seen.count - len(seen.places) + 1 if number == 0 else 1
                 places.append(Place(seen.source, offset, target, count))
-        if isinstance(target, Rule) and len(chosen) < len(said.writers):
+        if isinstance(target, Rule) and len(chosen) < len(group.writers):
             kept = frozenset((seen.source, seen.label) for seen in chosen)
-            crowds.setdefault((chosen[0].source, chosen[0].places[0]), []).append(Crowd(target, said, kept))
+            crowds.setdefault((chosen[0].source, chosen[0].places[0]), []).append(Crowd(target, group, kept))
     places.sort(key=lambda place: (place.source, place.offset))
     return Plan(tuple(places), crowds)
 
 
-def _affordable(scan: Scan, targets: Sequence[object]) -> int:
+def _affordable(groups: Sequence[MatchGroup]) -> int:
     """Writers of one rule that are read again: fewer of each where very many rules match."""
     most = FEW
     while most > _FEWEST:
-        chosen = ((said, _few(targets[said.watch], most)) for said in scan.said)
-        if sum(min(few, len(said.writers)) * (1 if said.crowded else said.keep) for said, few in chosen) <= _MOST_READ:
+        chosen = ((group, _few(group.matcher.target, most)) for group in groups)
+        if sum(min(few, len(g.writers)) * (1 if g.crowded else g.matcher.keep) for g, few in chosen) <= _MOST_READ:
             break
         most //= 2
     return most
 
 
-def _few(target: object, most: int) -> int:
+def _few(target: Target, most: int) -> int:
     """Writers of this target that are read again; 0 for all of them."""
     if isinstance(target, Rule):
         return most
     return most // 4 if isinstance(target, Signal) or target in _PYTHON else 0
 
 
-def _chosen(said: Said, target: object, most: int) -> list[Sighting]:
+def _chosen(group: MatchGroup, most: int) -> list[MatchSample]:
     """The writers that are read again: all, or of a crowd the first ones and the first ones of its last burst."""
-    few = _few(target, most)
-    if not few or len(said.writers) <= few:
-        writers = said.by_first()
+    few = _few(group.matcher.target, most)
+    if not few or len(group.writers) <= few:
+        writers = group.by_first()
     else:
-        writers = list(dict.fromkeys([*said.by_first(few), *said.by_last_burst(max(1, few // 4))]))
-    return [said.sighting(writer) for writer in writers]
+        writers = list(dict.fromkeys([*group.by_first(few), *group.by_last_burst(max(1, few // 4))]))
+    return [group.sample(writer) for writer in writers]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from slurmdoctor.model import Origin, RankMap
+from slurmdoctor.model import Origin, RankMap, Writer
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers.budget import Crowd
 from slurmdoctor.readers.matches import Place, RuleEvents
 from slurmdoctor.search.labels import HEAD
-from slurmdoctor.search.tally import MOST, Writer
+from slurmdoctor.search.tally import MOST
 
 
 def join(
@@ -26,13 +26,13 @@ def join(
         # the label of a line of slurmstepd is not the rank that the line is about
         of_slurm = any(event.hit.text.startswith("slurmstepd") for event in events.at.get(place, ()))
         for crowd in here:
-            rest = [writer for writer in crowd.said.writers if writer not in crowd.kept]
+            rest = [writer for writer in crowd.group.writers if writer not in crowd.kept]
             for writer in rest:
                 if writer not in ranks and len(ranks) < MOST:
                     origin = _origin(writer, crowd, lines, origins, of_slurm)
                     ranks[writer] = maps.resolve(origin, writer[0])[0].rank
             others = frozenset(rank for writer in rest if (rank := ranks.get(writer)) is not None)
-            more = sum(crowd.said.count_of(writer) for writer in rest)
+            more = sum(crowd.group.count_of(writer) for writer in rest)
             events.at[place] = [
                 replace(event, others=others, count=event.count + more) if event.rule == crowd.rule.id else event
                 for event in events.at.get(place, ())
@@ -41,7 +41,7 @@ def join(
 
 def _origin(writer: Writer, crowd: Crowd, lines: Lines, origins: Mapping[Place, Origin], of_slurm: bool) -> Origin:
     """Who a writer is: from a line that was read already, from its label, or from its first line."""
-    first = (writer[0], crowd.said.first_of(writer))
+    first = (writer[0], crowd.group.first_of(writer))
     origin = origins.get(first)
     if origin is None and not of_slurm:
         origin = lines.writer(*writer)

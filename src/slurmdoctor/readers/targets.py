@@ -6,16 +6,15 @@ A target is a rule, a signal, or the name of a reader in this folder: `traceback
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 
-from slurmdoctor.model import Knowledge, Rule, Signal
+from slurmdoctor.model import Knowledge, Matcher, Rule, Signal, Target
 from slurmdoctor.ranks.maps import LITERALS as RANK_LITERALS
 from slurmdoctor.readers import collectives, stacks, witnesses
 from slurmdoctor.readers.matches import captures_of
 from slurmdoctor.readers.tracebacks import exception_of
 from slurmdoctor.search.compiled import SECONDS, captures, compiled, lazy
-from slurmdoctor.search.scan import Confirm, Watch
-from slurmdoctor.search.shapes import relaxed, touchy
+from slurmdoctor.search.shapes import digit_sensitive, relaxed
 
 KEEP = 4
 KEEP_LIST = 3000
@@ -28,20 +27,18 @@ EXCEPTION = (b"Error: ", b"Exception: ", b"Error\n", b"Interrupt\n", b"Assertion
 _VARIABLE = lazy(r"\d+|'[^']*'?|\"[^\"]*\"?|/\S*|0x\w+")
 
 
-def watches(knowledge: Knowledge) -> tuple[list[Watch], list[object]]:
-    """What to search for, and beside each entry the rule, signal or reader's name that it is searched for."""
-    found: list[Watch] = []
-    targets: list[object] = []
+def matchers(knowledge: Knowledge) -> list[Matcher]:
+    """What to search for: all rules, all signals, and what the readers start from."""
+    found: list[Matcher] = []
 
-    # labels of one shape must be peeled alike, or no two lines with different digits can be taken for one
-    touched = touchy(knowledge) if knowledge.touchy is None else knowledge.touchy
-    any_digits = any(form.pattern in touched for form in knowledge.formats)
+    # labels of one shape must be stripped alike, or no two lines with different digits can be taken for one
+    sensitive = digit_sensitive(knowledge) if knowledge.digit_sensitive is None else knowledge.digit_sensitive
+    any_digits = any(form.pattern in sensitive for form in knowledge.formats)
 
     def add(
-        target: object, name: str, literals: Iterable[bytes], keep: int, pattern: str = "", once: bool = False
+        target: Target, name: str, literals: Iterable[bytes], keep: int, pattern: str = "", once: bool = False
     ) -> None:
-        found.append(Watch(name, tuple(literals), keep, any_digits or pattern in touched, once))
-        targets.append(target)
+        found.append(Matcher(target, name, tuple(literals), keep, any_digits or pattern in sensitive, once))
 
     for rule in knowledge.rules:
         add(rule, rule.id, (x.encode() for x in rule.literals), 1 if rule.role == "cascade" else KEEP, rule.regex)
@@ -57,44 +54,39 @@ def watches(knowledge: Knowledge) -> tuple[list[Watch], list[object]]:
     add("collective", "collective", collectives.LITERALS, _KEEP_STATUS)
     add("stack", "stack", stacks.LITERALS, KEEP)
     add("map", "map", RANK_LITERALS, KEEP)
-    return found, targets
+    return found
 
 
-def confirmer(targets: Sequence[object]) -> Confirm:
-    """Answers the search: does this line hold the target? None for no, else a word by which such lines are grouped."""
+def confirm_line(matcher: Matcher, line: bytes, text: str) -> str | None:
+    """Answers the search: does this line hold the target? None for no, else a word by which such lines are grouped.
 
-    def confirm(watch: int, line: bytes, text: str) -> str | None:
-        target = targets[watch]
-        if isinstance(target, Rule):
-            return None if captures_of(target, text) is None else ""
-        if isinstance(target, Signal):
-            return None if captures(target.regex, text) is None else ""
-        if target == "exception":
-            found = exception_of(text)
-            return None if found is None else f"{found[0]}: {_first_words(found[1])}"
-        if target == "collective":
-            return "timeout" if collectives.LITERALS[0] in line else "status"
-        if target == "stack":
-            return None if b"Exception raised from " in line else ""  # C++ frames do not show where a rank stood
-        return ""
+    `text` is the line without its labels.
+    """
+    target = matcher.target
+    if isinstance(target, Rule):
+        return None if captures_of(target, text) is None else ""
+    if isinstance(target, Signal):
+        return None if captures(target.regex, text) is None else ""
+    if target == "exception":
+        found = exception_of(text)
+        return None if found is None else f"{found[0]}: {_first_words(found[1])}"
+    if target == "collective":
+        return "timeout" if collectives.LITERALS[0] in line else "status"
+    if target == "stack":
+        return None if b"Exception raised from " in line else ""  # C++ frames do not show where a rank stood
+    return ""
 
-    return confirm
 
-
-def possible(targets: Sequence[object]) -> Callable[[int, str], bool]:
+def could_match(matcher: Matcher, text: str) -> bool:
     """Answers the search: might a line that differs from this one in digits only hold the target?"""
-
-    def may(watch: int, text: str) -> bool:
-        target = targets[watch]
-        if isinstance(target, Rule) and target.on != "line":
-            return exception_of(text) is not None if target.on == "exception" else text.lstrip(" |").startswith("File ")
-        pattern = relaxed(target.regex) if isinstance(target, (Rule, Signal)) else None
-        try:
-            return pattern is None or compiled(pattern).search(text, timeout=SECONDS) is not None
-        except TimeoutError:
-            return True
-
-    return may
+    target = matcher.target
+    if isinstance(target, Rule) and target.on != "line":
+        return exception_of(text) is not None if target.on == "exception" else text.lstrip(" |").startswith("File ")
+    pattern = relaxed(target.regex) if isinstance(target, (Rule, Signal)) else None
+    try:
+        return pattern is None or compiled(pattern).search(text, timeout=SECONDS) is not None
+    except TimeoutError:
+        return True
 
 
 def _first_words(message: str) -> str:

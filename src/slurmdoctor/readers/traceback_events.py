@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from slurmdoctor.model import Event, Line, Origin, Role
+from slurmdoctor.model import Event, Line, Origin, Role, Writer
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers import tracebacks
 from slurmdoctor.readers.matches import Place, RuleEvents
 from slurmdoctor.readers.tracebacks import Traceback, exception_of
-from slurmdoctor.search.tally import Writer
 
 _PYTHON_ERROR = "python-error"
 _MAX_TRACEBACKS = 4000

@@ -35,7 +35,7 @@ def digits_matter(pattern: str) -> bool:
     return re.search(r"[0-9]", _NO_DIGITS_MEANT.sub("", pattern)) is not None
 
 
-def touchy(knowledge: Knowledge) -> frozenset[str]:
+def digit_sensitive(knowledge: Knowledge) -> frozenset[str]:
     """All patterns of lines and labels to which digits matter."""
     patterns = {rule.regex for rule in knowledge.rules} | {signal.regex for signal in knowledge.signals}
     patterns |= {form.pattern for form in knowledge.formats}

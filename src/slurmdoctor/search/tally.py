@@ -1,35 +1,41 @@
-"""Counts who said what, and where: bounded for each writer, exact in number, the same in whatever pieces a log is read.
+"""Counts lines by writer, exactly, and keeps a bounded number of their places, in whatever pieces a log is read.
 
-Lines that satisfy the same watches are counted together, as one `Group`; only at the end are groups dealt out to their watches.
+Lines that satisfy the same matchers are counted together, as one `LineGroup`: of `[rank3]: NCCL timeout ... Timeout(ms)=600000`
+four rules may take each line, and it is still counted once. Only at the end does each matcher get its groups.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field
-from heapq import nsmallest
-from itertools import islice
 from operator import itemgetter
 from typing import Any
 
+from slurmdoctor.model.matches import (
+    BURST,
+    BURST_FIRST,
+    BURSTS,
+    COUNT,
+    CROWD,
+    FIRSTS,
+    RECENTS,
+    STRETCH,
+    Entry,
+    Matcher,
+    MatchGroup,
+    Writer,
+)
 from slurmdoctor.records import dataclass
 
-STRETCH = 18
-"""Binary digits of a stretch's length. After a stretch of 256 KiB in which nobody said it, the same words are a new burst."""
-CROWD = 64
-"""Where more labels than this say the same, of each only its first place and the first of its last burst are kept."""
 MOST = 32_768
 """Labels that are told apart; no job has more writers, and what prints more is no label."""
 
-Pair = tuple[int, str]
-"""(watch, kind): what a line satisfied. Kinds set apart what one watch sees: an exception's class and first words."""
-Entry = list[Any]
-"""[count, burst's number, burst's first place, first places, burst's places, last places]; see `Group.add`."""
-COUNT, BURST, BURST_FIRST, FIRSTS, BURSTS, RECENTS = range(6)
+Match = tuple[int, str]
+"""(number of the matcher, kind): what a line satisfies."""
 
 
 class Tally:
-    """Counts the lines of one source that satisfy the same watches, as they come. `native/tally.h` says the same in C."""
+    """Counts the lines of one source that satisfy the same matchers, as they come. `native/tally.h` is the same in C."""
 
     def __init__(self, keep: int, crowd: int = CROWD, most: int = MOST, shift: int = STRETCH) -> None:
         self.keep = keep
@@ -94,17 +100,17 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Group:
-    """What lines that satisfy the same pairs add up to, in one source."""
+class LineGroup:
+    """What lines that satisfy the same matchers add up to, in one source."""
 
-    pairs: tuple[Pair, ...]
+    matches: tuple[Match, ...]
     keep: int
     labels: dict[bytes, Entry] = field(default_factory=dict)
     first: int = -1
     stretch: int = -2
     burst: int = -1
 
-    def join(self, later: Group) -> None:
+    def join(self, later: LineGroup) -> None:
         """Take in what the same source's next part added up to."""
         joined = later.first <= self.stretch + 1
         base = self.burst if joined else self.burst + 1
@@ -128,118 +134,36 @@ class Group:
 
     def packed(self) -> tuple[Any, ...]:
         """Plain values, for marshal."""
-        return self.pairs, self.keep, self.labels, self.first, self.stretch, self.burst
+        return self.matches, self.keep, self.labels, self.first, self.stretch, self.burst
 
 
-Writer = tuple[int, bytes]
-"""(source, label)."""
+def group_by_matcher(
+    groups: Iterable[tuple[int, LineGroup]],
+    once: Iterable[tuple[int, Match, tuple[bytes, int]]],
+    matchers: Sequence[Matcher],
+) -> tuple[MatchGroup, ...]:
+    """Give each matcher its lines, in the order of matchers and kinds.
 
-
-@dataclass(frozen=True, slots=True)
-class Sighting:
-    """What one writer's lines said to one watch."""
-
-    source: int
-    label: bytes
-    count: int
-    """The number of this writer's lines that the watch takes."""
-    places: tuple[int, ...]
-    """Some of these lines: the first ones, the first ones of the last burst, and the last ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """All that satisfied one watch in one way."""
-
-    watch: int
-    kind: str
-    keep: int
-    writers: dict[Writer, list[Entry]]
-    """A writer has several entries where its lines satisfied different other watches besides."""
-    in_order: bool = False
-    """Whether the writers stand in the order in which they first said it, as those of one group do."""
-
-    @property
-    def count(self) -> int:
-        return sum(map(self.count_of, self.writers))
-
-    @property
-    def crowded(self) -> bool:
-        return len(self.writers) > CROWD
-
-    def first_of(self, writer: Writer) -> int:
-        """Where this writer said it first."""
-        entries = self.writers[writer]
-        return int(entries[0][FIRSTS][0] if len(entries) == 1 else min(entry[FIRSTS][0] for entry in entries))
-
-    def again_of(self, writer: Writer) -> int:
-        """Where this writer began to say it in the last burst in which it did."""
-        entries = self.writers[writer]
-        return int(entries[0][BURST_FIRST] if len(entries) == 1 else max(entry[BURST_FIRST] for entry in entries))
-
-    def count_of(self, writer: Writer) -> int:
-        return sum(entry[COUNT] for entry in self.writers[writer])
-
-    def by_first(self, most: int | None = None) -> list[Writer]:
-        """The writers in the order in which they first said it, or the first few of them."""
-        if self.in_order:
-            return list(islice(self.writers, most))
-        order = [
-            (source, es[0][FIRSTS][0] if len(es) == 1 else self.first_of((source, label)), label)
-            for (source, label), es in self.writers.items()
-        ]
-        chosen = sorted(order) if most is None else nsmallest(most, order)
-        return [(source, label) for source, _, label in chosen]
-
-    def by_last_burst(self, most: int) -> list[Writer]:
-        """The first few writers of the latest burst."""
-        latest = [
-            (source, -es[0][BURST], es[0][BURST_FIRST], label)
-            if len(es) == 1
-            else (source, -max(e[BURST] for e in es), self.again_of((source, label)), label)
-            for (source, label), es in self.writers.items()
-        ]
-        return [(source, label) for source, _, _, label in nsmallest(most, latest)]
-
-    def sighting(self, writer: Writer) -> Sighting:
-        entries = self.writers[writer]
-        return Sighting(*writer, self.count_of(writer), self._places(entries))
-
-    def _places(self, entries: list[Entry]) -> tuple[int, ...]:
-        keep = self.keep
-        firsts = sorted(place for e in entries for place in e[FIRSTS])[:keep]
-        if keep == 1:
-            return (firsts[0],)
-        if self.crowded:
-            again = max(e[BURST_FIRST] for e in entries)
-            near = (again >> STRETCH) <= (firsts[0] >> STRETCH) + 1  # the same again, in other words
-            return (firsts[0],) if near else (firsts[0], again)
-        bursts = [place for e in entries for place in e[BURSTS][:keep]]
-        recents = sorted(place for e in entries for place in e[RECENTS])[-keep:]
-        return tuple(sorted({*firsts, *bursts, *recents}))
-
-
-def deal(
-    groups: Iterable[tuple[int, Group]], once: Iterable[tuple[int, Pair, tuple[bytes, int]]], keep: Sequence[int]
-) -> list[Said]:
-    """Deal (source, group)s out to their watches, in the order of watch and kind. `keep` is each watch's own.
-
-    `once` are (source, pair, (label, place)) of what counts once in a source.
+    `groups` are (source, group); `once` are (source, match, (label, place)) of what counts once in a source.
     """
-    found: dict[Pair, list[dict[Writer, list[Entry]]]] = {}
+    found: dict[Match, list[dict[Writer, list[Entry]]]] = {}
     for source, group in groups:
         writers = {(source, label): [entry] for label, entry in group.labels.items()}
-        for pair in group.pairs:
-            found.setdefault(pair, []).append(writers)
-    for source, pair, (label, place) in once:
-        found.setdefault(pair, []).append({(source, label): [[1, 0, place, [place], [place], [place]]]})
-    result = []
-    for (watch, kind), parts in sorted(found.items(), key=itemgetter(0)):
-        writers = parts[0]
-        if len(parts) > 1:
-            writers = {}
-            for part in parts:
-                for writer, entries in part.items():
-                    writers[writer] = writers[writer] + entries if writer in writers else entries
-        result.append(Said(watch, kind, keep[watch], writers, len(parts) == 1))
-    return result
+        for match in group.matches:
+            found.setdefault(match, []).append(writers)
+    for source, match, (label, place) in once:
+        found.setdefault(match, []).append({(source, label): [[1, 0, place, [place], [place], [place]]]})
+    return tuple(
+        MatchGroup(matchers[number], kind, _merged(parts), in_order=len(parts) == 1)
+        for (number, kind), parts in sorted(found.items(), key=itemgetter(0))
+    )
+
+
+def _merged(parts: Sequence[dict[Writer, list[Entry]]]) -> dict[Writer, list[Entry]]:
+    if len(parts) == 1:
+        return parts[0]
+    writers: dict[Writer, list[Entry]] = {}
+    for part in parts:
+        for writer, entries in part.items():
+            writers[writer] = writers[writer] + entries if writer in writers else entries
+    return writers

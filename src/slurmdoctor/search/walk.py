@@ -10,8 +10,9 @@ from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from slurmdoctor.model.matches import BURST, BURST_FIRST, COUNT, CROWD, STRETCH
 from slurmdoctor.search.shapes import DIGITS
-from slurmdoctor.search.tally import BURST, BURST_FIRST, COUNT, CROWD, MOST, STRETCH, Tally
+from slurmdoctor.search.tally import MOST, Tally
 
 if TYPE_CHECKING:
     from slurmdoctor.search.engine import Engine

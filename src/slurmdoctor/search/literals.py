@@ -1,0 +1,88 @@
+"""Tells which matchers a line may satisfy: those one of whose literals stands in it.
+
+Why: some 1,600 literals are found in one pass over a block, at half a second a gigabyte; the regexes of 600 rules are
+not. So a rule's regex sees a line only if the line holds one of the rule's literals, the way ripgrep takes the literals out of a
+regex before it runs it.
+
+Example: the rules `cuda-oom/torch` and `cuda-oom/jax` ask for `CUDA out of memory` and `RESOURCE_EXHAUSTED`. Of
+`[rank3]: torch.OutOfMemoryError: CUDA out of memory.` `wanted` gives the number of the first alone.
+
+Limits:
+- A line's *shape* has every digit as 0 (`shapes`). A literal that holds a digit (`code 137`) cannot be told from the shape: `hidden` says
+  whether a shape might hold one, and then every line of that shape is searched again.
+- `wanted` may name a matcher whose regex then refuses the line; it never leaves out one whose regex would take it, for each rule's
+  regex holds one of its literals (`slurmdoctor rules check` proves it).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from copy import copy
+
+from slurmdoctor.model.matches import Matcher
+from slurmdoctor.search.engine import Engine, engine_for, engine_of, engine_of_some
+from slurmdoctor.search.shapes import DIGITS
+
+_WASTED = 50
+"""So many needless hits in one block are worth a new search."""
+_WORTH_A_SEARCH = 512
+"""Bytes of a line from which on an engine finds some dozen literals sooner than one `in` for each."""
+
+
+class Literals:
+    """The literals of all matchers, the matchers of each literal, and the search for them."""
+
+    def __init__(self, matchers: Sequence[Matcher], engine: str | None = None) -> None:
+        self._users: dict[bytes, list[int]] = {}
+        for number, matcher in enumerate(matchers):
+            for literal in matcher.literals:
+                self._users.setdefault(literal, []).append(number)
+        self._once = {number for number, matcher in enumerate(matchers) if matcher.once}
+        self._name = engine
+        with_digits = (x for x in self._users if x.translate(DIGITS) != x or b"0" in x)
+        self._with_digits = sorted({x.translate(DIGITS) for x in with_digits})
+        """The shapes of those literals that a line's shape may seem to hold."""
+        self._search_with_digits: list[Engine] = []
+        self._literals = list(self._users)
+        self.engine, self._words, self._meant = engine_for(self._literals, engine)
+
+    def wanted(self, line: bytes) -> list[int]:
+        """The numbers of the matchers one of whose literals stands in the line."""
+        found: set[int] = set()
+        for word in set(self.engine.which(line)):
+            for number in self._meant[word]:
+                literal = self._literals[number]
+                if literal in line:
+                    found.update(self._users[literal])
+        return sorted(found)
+
+    def hidden(self, shape: bytes) -> bool:
+        """Whether lines of this shape may differ in the literals that they hold."""
+        if len(shape) < _WORTH_A_SEARCH:
+            return any(literal in shape for literal in self._with_digits)
+        if not self._search_with_digits:
+            self._search_with_digits.append(engine_of(self._with_digits, self._name))
+        return bool(self._search_with_digits[0].which(shape))
+
+    def without_idle(self, matched: set[int], block: bytes) -> Literals | None:
+        """The same without the literals of those matchers alone that look for one line, and have it (`matched`).
+
+        Example: `torch version 2.5` is a fact to be read once, and may stand in every other line. None where too few of such
+        literals stand in this block to be worth a new search.
+        """
+        found = Counter(self.engine.which(block))
+        if found.total() < _WASTED:
+            return None
+        done = matched & self._once
+
+        def idle(word: int) -> bool:
+            return all(done.issuperset(self._users[self._literals[number]]) for number in self._meant[word])
+
+        if sum(count for word, count in found.items() if idle(word)) < _WASTED:
+            return None
+        rest = copy(self)
+        kept = [word for word in range(len(self._words)) if not idle(word)]
+        rest.engine = engine_of_some(self.engine, self._words, kept, self._name)
+        rest._words, rest._meant = [self._words[w] for w in kept], [self._meant[w] for w in kept]
+        return rest

@@ -1,0 +1,298 @@
+"""Reads one source's blocks: confirms the first line of each shape, counts all others, and learns what lines of a shape mean.
+
+A shape is a line with every digit as 0. What its lines mean is told in one of three ways:
+
+- nothing depends on digits: lines are counted by the walk, and never come here again;
+- `ShapePlan` without `exact`: the same, but the label is in two pieces, which the walk does not put together;
+- `ShapePlan` with `exact`: some matcher is digit-sensitive (`exit code 137`), so each different text behind the labels is confirmed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field
+
+from slurmdoctor.input.sources import Block
+from slurmdoctor.model.matches import Matcher
+from slurmdoctor.records import dataclass
+from slurmdoctor.search import walk
+from slurmdoctor.search.labels import Labeller, Span
+from slurmdoctor.search.literals import Literals
+from slurmdoctor.search.shapes import DIGITS
+from slurmdoctor.search.tally import LineGroup, Match, Tally
+
+LONG_LINE = 16 * 1024
+"""In a line longer than this only the text around the literal is looked at."""
+_AROUND = 4 * 1024
+"""Bytes before and behind the literal, then."""
+_MOST_SHAPES = 16 * 1024 * 1024
+"""Bytes of shapes to remember; then they are learnt anew."""
+_REVIEW = 128
+_FIRST_REVIEW = 4
+"""After so many blocks, and then again and again, the search is reviewed for literals that need not be found any longer."""
+_MOST_TEXTS = 64
+"""Texts of a shape to remember where digits matter."""
+
+Place = tuple[bytes, int]
+"""(label, offset)."""
+StripLabels = Callable[[int, bytes], str]
+"""(source, line) -> the line without its labels."""
+ConfirmLine = Callable[[Matcher, bytes, str], "str | None"]
+"""(matcher, line, line without labels) -> None where the matcher does not take it, else its kind: mostly empty."""
+CouldMatch = Callable[[Matcher, str], bool]
+"""(matcher, line without labels) -> whether it might take a line that differs from this one in digits only."""
+
+
+@dataclass(slots=True)
+class Part:
+    """What was read from one source, or from a stretch of it."""
+
+    source: int
+    start: int = 0
+    groups: dict[tuple[Match, ...], LineGroup] = field(default_factory=dict)
+    once: dict[Match, Place] = field(default_factory=dict)
+    offsets: list[int] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    lines: int = 0
+    end: int = 0
+    """Offset of the last byte read."""
+
+    def join(self, later: Part) -> None:
+        """Take in the same source's next stretch."""
+        for key, group in later.groups.items():
+            if key in self.groups:
+                self.groups[key].join(group)
+            else:
+                self.groups[key] = group
+        self.once = {**later.once, **self.once}
+        self.offsets += later.offsets
+        self.counts += [count + self.lines for count in later.counts]
+        self.lines += later.lines
+        self.end = max(self.end, later.end)
+
+
+@dataclass(slots=True)
+class ShapePlan:
+    """How lines of one shape are counted, where it takes more than the walk."""
+
+    tally: Tally | None
+    """Where they are counted for what follows from their shape; None where that is nothing."""
+    matches: Sequence[Match]
+    """What follows from their shape."""
+    label: Span
+    text: int
+    """Where the text behind all labels begins; -1 where that does not follow from the shape."""
+    exact: dict[bytes, Tally | None] | None = None
+    """Where digits matter: the tally of each text."""
+    digit_sensitive: Sequence[int] | None = None
+    """The matchers to which the digits matter, where the shape shows them."""
+
+
+class Reader:
+    """Reads one source, or a part of it."""
+
+    def __init__(
+        self,
+        literals: Literals,
+        matchers: Sequence[Matcher],
+        strip_labels: StripLabels,
+        confirm_line: ConfirmLine,
+        label: Labeller,
+        source: int,
+        could_match: CouldMatch | None = None,
+    ) -> None:
+        self._literals = literals
+        self._matchers = matchers
+        self._strip_labels = strip_labels
+        self._confirm_line = confirm_line
+        self._could_match = could_match
+        self._some_take_any_digits = not all(matcher.digit_sensitive for matcher in matchers)
+        self._label = label
+        self._source = source
+        self._walk, self._new_tally = walk.new(literals.engine)
+        self._remembered = 0
+        self._done = 0
+        self._tallies: dict[tuple[Match, ...], Tally] = {}
+        self.once: dict[Match, Place] = {}
+
+    def read(self, blocks: Iterable[Block], start: int = 0) -> Part:
+        """Count the matches of all blocks."""
+        part = Part(self._source, start, {}, self.once)
+        block = Block(start, b"\n", 1, 1)
+        for block in blocks:
+            part.offsets.append(block.offset)
+            part.counts.append(part.lines)
+            part.lines += block.lines
+            if block.open_start or block.open_end:
+                self._read_pieces(block, self._literals.engine.ends(block.data[: block.size]))
+            else:
+                self._read_lines(block)
+            part.end = block.offset + block.size
+            if len(part.offsets) % _REVIEW == _FIRST_REVIEW:
+                self._drop_idle_literals(block)
+        part.lines += not block.data.endswith(b"\n")
+        part.groups = {key: LineGroup(key, self._keep(key), *t.packed()) for key, t in self._tallies.items()}
+        return part
+
+    def _read_lines(self, block: Block) -> None:
+        """Read a block of whole lines."""
+        data, base, search = block.data, block.offset, self._literals.engine
+        for start, stop, plan in self._walk.lines(data, block.size, base, search):
+            line = data[start:stop]
+            if plan is not None:
+                self._count(plan, line, base + start)
+            elif b"\r" in line or len(line) > LONG_LINE:
+                # a literal may end with its line's end
+                self._read_pieces(block, [start + end for end in search.ends(data[start : stop + 1])])
+            else:
+                self._learn(line, base + start)
+
+    def _read_pieces(self, block: Block, ends: Sequence[int]) -> None:
+        """Read lines that are long, cut by the block's edge, or hold carriage returns. `ends` are the places behind words."""
+        data, base = block.data, block.offset
+        # what stands too near to an open end is seen whole in the next block, which begins a stretch before it
+        limit = len(data) - LONG_LINE if block.open_end else len(data) + 1
+        until = self._done - base if block.open_start else -1
+        for after in ends:
+            if after <= until:
+                continue
+            start, end, whole = piece(block, after - 1)
+            if after > limit and not (whole and end < len(data)):
+                continue
+            until = end + 1 if whole else end
+            if whole:
+                self._read_line(data[start:end], base + start)
+            else:
+                self._read_fragment(data[start:end], base + start)
+        if block.open_end:
+            self._done = base + max(limit, until)
+
+    def _read_line(self, line: bytes, place: int) -> None:
+        """Count a line that the walk did not see."""
+        known = self._walk.known(line.translate(DIGITS))
+        if known is None:
+            self._learn(line, place)
+            return
+        label_start, label_end, tally, plan = known
+        if plan is not None:
+            self._count(plan, line, place)
+        elif tally is not None:
+            tally.add(line[label_start:label_end], place)
+
+    def _read_fragment(self, text: bytes, place: int) -> None:
+        """Count what surrounds a literal in a long line: it has no label, and its shape will not come again."""
+        stripped = self._strip_labels(self._source, text)
+        tally = self._tally(self._confirmed(self._literals.wanted(text), text, stripped), b"", place)
+        if tally is not None:
+            tally.add(b"", place)
+
+    def _learn(self, line: bytes, place: int) -> None:
+        """Confirm the first line of a shape, count it, and remember what follows for all lines of the shape."""
+        shape = line.translate(DIGITS)
+        wanted = self._literals.wanted(line + b"\n")
+        digit_sensitive = [m for m in wanted if self._matchers[m].digit_sensitive]
+        text = self._strip_labels(self._source, line)
+        if self._could_match is not None:
+            digit_sensitive = [m for m in digit_sensitive if self._could_match(self._matchers[m], text)]
+        start, end, start2, end2 = span = self._label.span(line)
+        label = line[start:end] + line[start2:end2]
+        matches = self._confirmed([m for m in wanted if not self._matchers[m].digit_sensitive], line, text)
+        tally = self._tally(matches, label, place)
+        unclear = self._literals.hidden(shape)
+        plan = None
+        if digit_sensitive or unclear:
+            tail = text.encode()
+            begin = len(line) - len(tail) if self._some_take_any_digits and line.endswith(tail) else -1
+            plan = ShapePlan(tally, matches, span, begin, {}, None if unclear else digit_sensitive)
+            self._count(plan, line, place)
+        elif tally is not None:
+            plan = ShapePlan(tally, matches, span, -1) if end2 else None
+            tally.add(label, place)
+        self._remember(shape)
+        self._walk.learn(shape, start, end, tally, plan, plan.text if plan else -1)
+
+    def _count(self, plan: ShapePlan, line: bytes, place: int) -> None:
+        """Count a line whose shape has a plan."""
+        tally = plan.tally if plan.exact is None else self._tally_of_text(plan, plan.exact, line, place)
+        if tally is not None:
+            start, end, start2, end2 = plan.label
+            tally.add(line[start:end] + line[start2:end2], place)
+
+    def _tally_of_text(
+        self, plan: ShapePlan, exact: dict[bytes, Tally | None], line: bytes, place: int
+    ) -> Tally | None:
+        """Where a line is counted in which digits matter: by its text, digits and all."""
+        tail = line[plan.text :] if plan.text >= 0 else line
+        if tail in exact:
+            return exact[tail]
+        sensitive = plan.digit_sensitive
+        if sensitive is None:
+            sensitive = [m for m in self._literals.wanted(line + b"\n") if self._matchers[m].digit_sensitive]
+        text = tail.decode("utf-8", "replace") if plan.text >= 0 else self._strip_labels(self._source, line)
+        matches = self._confirmed(sensitive, line, text)
+        start, end, start2, end2 = plan.label
+        label = line[start:end] + line[start2:end2]
+        tally = self._tally(sorted({*matches, *plan.matches}), label, place)
+        if len(exact) < _MOST_TEXTS:
+            exact[tail] = tally
+            if plan.text >= 0 and end2 == 0:
+                self._walk.learn(line.translate(DIGITS) + b"\n" + tail, start, end, tally, None, -1)
+        return tally
+
+    def _remember(self, shape: bytes) -> None:
+        self._remembered += len(shape)
+        if self._remembered > _MOST_SHAPES:
+            self._walk.forget()
+            self._remembered = len(shape)
+
+    def _drop_idle_literals(self, block: Block) -> None:
+        """Stop looking for what was found and stands in every other line: version lines, paths in stack traces."""
+        rest = self._literals.without_idle({number for number, _ in self.once}, block.data)
+        if rest is not None:
+            self._literals = rest
+            self._walk.forget()
+
+    def _confirmed(self, numbers: Iterable[int], line: bytes, text: str) -> list[Match]:
+        confirm = self._confirm_line
+        return [(m, kind) for m in numbers if (kind := confirm(self._matchers[m], line, text)) is not None]
+
+    def _tally(self, matches: Sequence[Match], label: bytes, place: int) -> Tally | None:
+        """Where lines of these matches are counted. What counts once in a source is noted, and makes no difference."""
+        for match in matches:
+            if self._matchers[match[0]].once:
+                self.once.setdefault(match, (label, place))
+        key = tuple(match for match in matches if not self._matchers[match[0]].once)
+        if not key:
+            return None
+        tally = self._tallies.get(key)
+        if tally is None:
+            tally = self._tallies[key] = self._new_tally(self._keep(key))
+        return tally
+
+    def _keep(self, matches: Iterable[Match]) -> int:
+        return max(self._matchers[number].keep for number, _ in matches)
+
+
+def piece(block: Block, at: int) -> tuple[int, int, bool]:
+    """(start, end, whole) of the line that holds this byte, or of its piece between carriage returns.
+
+    In a long line it is the surroundings of the byte, and `whole` is false.
+    """
+    data = block.data
+    # what is farther away is farther than a line is looked at
+    low, high = max(0, at - LONG_LINE - 1), min(len(data), at + LONG_LINE + 1)
+    start = max(low, data.rfind(b"\n", low, at) + 1)
+    start = max(start, data.rfind(b"\r", start, at) + 1)
+    end = data.find(b"\n", at, high)
+    cut = end < 0
+    end = high if cut else end
+    back = data.find(b"\r", at, end)
+    if back >= 0:
+        cut, end = False, back
+    cut = cut and block.open_end
+    if end - start > LONG_LINE or cut or (start == 0 and block.open_start):
+        # a file cut to nothing while it was written to begins with a hole of NUL bytes
+        start = max(start, data.rfind(b"\0", start, at) + 1)
+        if end - start > LONG_LINE or cut or (start == 0 and block.open_start):
+            return max(start, at - _AROUND), min(end, at + _AROUND), False
+    return start, end, True
