@@ -33,7 +33,7 @@ rules:
     source: our loader >= 3
     literals: ['tape library is gone']
     regex: 'tape library is gone(?: after (?P<seconds>\\d+) s)?'
-    on: line
+    applies_to: line
     examples: {{match: ['tape library is gone after 30 s'], no_match: ['tape library is back']}}
 fixes:
   - when: {{framework: [megatron, nemo], ep: true, tp: 8}}
@@ -71,9 +71,45 @@ def test_a_cause_is_read_whole(ours: Path) -> None:
     assert (cause.family, cause.title, cause.role) == ("storage", "lost the tape library", "root")
     assert cause.explains == {"sigterm"}
     rule = cause.rules[0]
-    assert (rule.cause, rule.role, rule.on) == ("tape", "root", "line")
+    assert (rule.cause, rule.role, rule.applies_to) == ("tape", "root", "line")
     assert rule.match == ("tape library is gone after 30 s",)
     assert cause.fixes[0].when == {"framework": ("megatron", "nemo"), "ep": True, "tp": 8}
+
+
+def test_a_list_of_alternatives_is_one_pattern(ours: Path, tmp_path: Path) -> None:
+    file = ours / "storage" / "tape.yaml"
+    text = file.read_text()
+    before, after = text[: text.index("    regex:")], text[text.index("    applies_to:") :]
+    pieces = "      - - 'tape library is gone'\n        - ' after (?P<seconds>\\d+) s'\n"
+    put(file, f"{before}    regex:\n      - 'robot is gone'\n{pieces}{after}")
+    (rule,) = plain(ours).rules
+    assert rule.regex == r"robot is gone|tape library is gone after (?P<seconds>\d+) s"
+
+
+def test_a_fragment_stands_for_its_pattern(ours: Path, tmp_path: Path) -> None:
+    fragments = "fragments:\n  - {id: device, regex: [tape, disk], examples: {match: [tape]}}\n"
+    more = "  - {id: library, regex: '{device} library', examples: {match: [tape library]}}\n"
+    put(ours / "fragments.yaml", fragments + more)
+    put(ours / "storage" / "tape.yaml", CAUSE.format(cause="tape").replace("'tape library is", "'{library} is"))
+    put(tmp_path / "site" / "raid.yaml", CAUSE.format(cause="site/raid").replace("'tape library is", "'{device}{1} is"))
+    put(tmp_path / "site" / "own.yaml", fragments.replace("disk", "raid"))
+    rules = {rule.cause: rule.regex for rule in plain(ours, tmp_path / "site").rules}
+    assert rules["tape"].startswith("(?:(?:tape|disk) library) is gone")
+    assert rules["site/raid"].startswith("(?:tape|raid){1} is gone")
+
+
+def test_the_old_name_of_a_key_is_still_read(ours: Path) -> None:
+    put(ours / "storage" / "tape.yaml", CAUSE.format(cause="tape").replace("applies_to: line", "on: exception"))
+    assert [rule.applies_to for rule in plain(ours).rules] == ["exception"]
+
+
+def test_a_rule_has_its_causes_status_or_its_own(ours: Path, tmp_path: Path) -> None:
+    file = ours / "storage" / "tape.yaml"
+    assert [rule.status for rule in plain(ours).rules] == ["stable"]
+    put(file, file.read_text().replace("retry:", "status: test\nretry:"))
+    assert [rule.status for rule in plain(ours).rules] == ["test"]
+    put(file, file.read_text().replace("    applies_to:", "    status: stable\n    applies_to:"))
+    assert [rule.status for rule in plain(ours).rules] == ["stable"]
 
 
 def test_our_own_rules_are_read() -> None:
@@ -315,11 +351,11 @@ def test_all_that_is_known_survives_the_cache(kept: Path) -> None:
 
 
 def test_every_field_of_an_entry_is_kept(kept: Path) -> None:
-    rule = Rule("a/b", "a", "hint", "s", ("literal",), "x", "frame", ("m",), ("n",))
+    rule = Rule("a/b", "a", "hint", "s", ("literal",), "x", "frame", ("m",), ("n",), "test")
     fix = Fix("do", "why", {"a": (1, True, 2.5, "x")}, "https://example.org")
     cause = Cause(
         "a", "f", "t", "root", ("killed",), frozenset({"b"}), "resume", "s", (rule,), (fix,), ("v",), ("p",), ("r",),
-        frozenset({"link"}), ("TIMEOUT",), ("killed",),
+        frozenset({"link"}), ("TIMEOUT",), ("killed",), "test",
     )  # fmt: skip
     label = LineFormat("l", "p", 0.5, ({"line": "x", "rank": 3},), ("n",), "s", True)
     signal = Signal("i", "fact", ("lit",), "r", ("m",), ("n",), "v", "s")

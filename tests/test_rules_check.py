@@ -41,6 +41,17 @@ fixes:
 """
 
 
+FRAGMENTS = """\
+fragments:
+  - id: robot_arm
+    regex: ['arm', 'gripper']
+    examples: {match: [arm, gripper]}
+  - id: robot
+    regex: 'robot(?: {robot_arm})?'
+    examples: {match: [robot, robot gripper], no_match: [robot leg]}
+"""
+
+
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small part of our catalogue: reading all of it for each mistake would take a minute."""
@@ -90,9 +101,36 @@ def test_all_mistakes_are_told_at_once(ours: Path, tmp_path: Path) -> None:
 
 
 def test_a_good_file_has_no_problems(tmp_path: Path) -> None:
-    files, problems = check_paths([site(tmp_path, "tape")], (builtin(),))
+    files, problems, notes = check_paths([site(tmp_path, "tape")], (builtin(),))
     assert [rule.id for file in files for rule, _ in file.rules] == ["site/tape/loader"]
-    assert problems == []
+    assert problems == notes == []
+
+
+def test_the_old_name_of_a_key_is_a_note(tmp_path: Path) -> None:
+    file = site(tmp_path, "tape")
+    file.write_text(file.read_text().replace("    regex:", "    on: line\n    regex:"))
+    checked = check_paths([file], (builtin(),))
+    assert checked.problems == []
+    (note,) = checked.notes
+    assert note.place.line == 12
+    assert note.mend == "write applies_to:"
+
+
+def test_both_names_of_a_key_are_one_too_many(ours: Path, tmp_path: Path) -> None:
+    file = site(tmp_path, "tape")
+    file.write_text(file.read_text().replace("    regex:", "    on: line\n    applies_to: line\n    regex:"))
+    (told,) = problems_of(ours, file)
+    assert (told.place.line, "old name" in told.what) == (12, True)
+
+
+def test_braces_that_name_no_fragment_are_a_note(tmp_path: Path) -> None:
+    (tmp_path / "fragments.yaml").write_text(FRAGMENTS)
+    pattern = r"{robot_am}|\{robot_arm}|\p{letter}{2,3}|tape library is gone"
+    site(tmp_path, "tape", regex=pattern)
+    checked = check_paths([tmp_path], (builtin(),))
+    (note,) = checked.notes
+    assert note.mend == "did you mean `robot_arm`?"
+    assert [rule.regex for file in checked.files for rule, _ in file.rules] == [pattern]
 
 
 def test_crosstalk_between_two_causes_is_told_at_the_example(ours: Path, tmp_path: Path) -> None:

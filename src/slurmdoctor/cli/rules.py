@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,8 @@ def list_(form: str, extra: tuple[Path, ...]) -> None:
     for family, members in groupby(causes, key=lambda cause: cause.family):
         click.echo(click.style(family, bold=True))
         for cause in members:
-            click.echo(f"  {cause.id:<22} {cause.role:<12} {_count(len(cause.rules), 'rule'):>8}  {cause.title}")
+            title = cause.title if cause.status == "stable" else f"{cause.title} ({cause.status})"
+            click.echo(f"  {cause.id:<22} {cause.role:<12} {_count(len(cause.rules), 'rule'):>8}  {title}")
     click.echo(f"\n{_count(len(causes), 'cause')}, {_count(len(known.rules), 'rule')}")
 
 
@@ -62,11 +64,13 @@ def check(paths: tuple[Path, ...]) -> None:
 
     start = time.monotonic()
     in_use = folders()
-    files, problems = check_paths(paths or in_use, in_use)
+    files, problems, notes = check_paths(paths or in_use, in_use)
     if not files and not problems:
         raise UserError(f"no rule file lies in {', '.join(map(str, paths))}", "name a .yaml file, or their folder")
     for problem in problems:
         click.echo(render(problem) + "\n")
+    for note in notes:
+        click.echo(render(replace(note, what=f"note: {note.what}")) + "\n")
     if problems:
         wrong = len({problem.place.file for problem in problems})
         click.echo(f"{_count(len(problems), 'problem')} in {_count(wrong, 'file')}")
@@ -104,7 +108,7 @@ def new(cause: str, line: str | None, rule: str, folder: Path) -> None:
         raise UserError(f"{file} is there already", "edit it, or choose another name or --folder") from None
     except OSError as error:
         raise UserError(f"{file} cannot be written: {error.strerror}", "choose another --folder") from None
-    left = check_paths([file], folders())[1]
+    left = check_paths([file], folders()).problems
     click.echo(f"{file} is written. {_count(len(left), 'thing')} to do:")
     for problem in left:
         click.echo(f"  line {problem.place.line}: {problem.what}; {problem.mend}")
@@ -142,8 +146,8 @@ def _load(extra: Sequence[Path]) -> Knowledge:
 
 def _row(known: Knowledge, name: str) -> dict[str, Any]:
     cause = known.causes[name]
-    patterns = [{"id": rule.id, "role": rule.role, "source": rule.source} for rule in cause.rules]
-    return {"id": name, "family": cause.family, "title": cause.title, "role": cause.role, "rules": patterns}
+    patterns = [{key: getattr(rule, key) for key in ("id", "role", "status", "source")} for rule in cause.rules]
+    return {**{key: getattr(cause, key) for key in ("id", "family", "title", "role", "status")}, "rules": patterns}
 
 
 def _scores(trial: Trial) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import marshal
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,9 @@ from slurmdoctor.search import shapes, usercache
 
 _SETTLED = 2.0
 """Seconds: a file changed within them might change again without its time showing it."""
-_KINDS = (Cause, Rule, Fix, LineFormat, Signal, Knowledge)
+_TABLES: Mapping[str, type] = {"formats": LineFormat, "paths": LineFormat, "signals": Signal}
+"""The fields of Knowledge that hold entries of a table, and what an entry is."""
+_KINDS = (Cause, Rule, Fix, *dict.fromkeys(_TABLES.values()), Knowledge)
 _NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in _KINDS}
 _EXAMPLES = ("match", "no_match", "samples")
 _SHAPE = repr([(kind.__name__, _NAMES[kind]) for kind in _KINDS])
@@ -78,9 +80,7 @@ def _pack(knowledge: Knowledge, examples: bool) -> dict[str, Any]:
             (row(cause), [row(rule) for rule in cause.rules], [row(fix) for fix in cause.fixes])
             for cause in knowledge.causes.values()
         ],
-        "formats": [row(entry) for entry in knowledge.formats],
-        "paths": [row(entry) for entry in knowledge.paths],
-        "signals": [row(entry) for entry in knowledge.signals],
+        "tables": {name: [row(entry) for entry in getattr(knowledge, name)] for name in _TABLES},
         "digit_sensitive": knowledge.digit_sensitive,
     }
 
@@ -93,15 +93,10 @@ def _unpack(kept: dict[str, Any]) -> Knowledge:
         values["fixes"] = tuple(Fix(*fix) for fix in fixes)
         cause = Cause(**values)
         causes[cause.id] = cause
-    return Knowledge(
-        causes=causes,
-        formats=tuple(LineFormat(*row) for row in kept["formats"]),
-        signals=tuple(Signal(*row) for row in kept["signals"]),
-        paths=tuple(LineFormat(*row) for row in kept["paths"]),
-        digit_sensitive=kept["digit_sensitive"],
-    )
+    tables = {name: tuple(_TABLES[name](*row) for row in rows) for name, rows in kept["tables"].items()}
+    return Knowledge(causes=causes, digit_sensitive=kept["digit_sensitive"], **tables)
 
 
-def _row(entry: Cause | Rule | Fix | LineFormat | Signal, without: Collection[str]) -> tuple[Any, ...]:
+def _row(entry: Any, without: Collection[str]) -> tuple[Any, ...]:
     """The fields of an entry in their order, but for some; a cause's rules and fixes are packed beside it."""
     return tuple(() if name in without else getattr(entry, name) for name in _NAMES[type(entry)])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
-
-import regex
 
 from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
 from slurmdoctor.knowledge.workshop.problems import Problems, did_you_mean, nearest
@@ -89,27 +87,6 @@ def share(tree: Tree, name: str, problems: Problems) -> float | None:
     return None
 
 
-def pattern(tree: Tree, name: str, problems: Problems) -> str | None:
-    value = text(tree, name, problems)
-    if value is None:
-        return None
-    assert isinstance(tree, Scalar)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            regex.compile(value)
-    except (regex.error, FutureWarning, DeprecationWarning) as error:
-        at = getattr(error, "pos", None)
-        where = f", after `{value[max(0, at - 24) : at]}`" if at else ""
-        reason = getattr(error, "msg", str(error))
-        problems.add(tree.place, f"the regex does not compile: {reason}{where}", _regex_mend(reason))
-        return None
-    except Exception as error:  # `regex` lets an internal error through for some broken patterns
-        problems.add(tree.place, f"the regex does not compile: {error}", "simplify it")
-        return None
-    return value
-
-
 def list_of(item: Reader, *, least: int = 0) -> Reader:
     def read(tree: Tree, name: str, problems: Problems) -> tuple[Any, ...] | None:
         if not isinstance(tree, Rows):
@@ -125,8 +102,14 @@ def list_of(item: Reader, *, least: int = 0) -> Reader:
     return read
 
 
-def record(tree: Tree, fields: Mapping[str, Field], name: str, problems: Problems) -> dict[str, Any] | None:
-    """A table read by its fields; None where anything in it is wrong."""
+def record(
+    tree: Tree,
+    fields: Mapping[str, Field],
+    name: str,
+    problems: Problems,
+    renamed: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any] | None:
+    """A table read by its fields; None where anything in it is wrong. `renamed`: keys of older files and their names now."""
     before = len(problems)
     if not isinstance(tree, Table):
         problems.add(
@@ -136,16 +119,22 @@ def record(tree: Tree, fields: Mapping[str, Field], name: str, problems: Problem
         )
         return None
     values: dict[str, Any] = {key: field.default for key, field in fields.items()}
-    for key, value in tree.items.items():
+    for written, value in tree.items.items():
+        key = renamed.get(written, written)
+        if key != written and key not in tree.items:
+            problems.note(tree.keys[written], f"`{written}` is called `{key}` now", f"write {key}:")
+        elif key != written:
+            problems.add(tree.keys[written], f"`{written}` is the old name of `{key}`", "keep the new one")
         if key in fields:
             values[key] = fields[key].read(value, key, problems)
         else:
             mend = did_you_mean(key, set(fields) - set(tree.items), f"known here: {', '.join(fields)}")
             problems.add(tree.keys[key], f"{name} has no key `{key}`", mend)
-    unknown = [key for key in tree.items if key not in fields]
+    given = {renamed.get(key, key) for key in tree.items}
+    unknown = given - fields.keys()
     for key, field in fields.items():
         # A misspelt key is told once, as unknown; not again as missing.
-        if field.required and key not in tree.items and not any(nearest(word, [key]) for word in unknown):
+        if field.required and key not in given and not any(nearest(word, [key]) for word in unknown):
             problems.add(tree.place, f"{name} lacks `{key}`", field.hint or f"add `{key}:`")
     return values if len(problems) == before else None
 
@@ -154,17 +143,3 @@ def _kind(tree: Tree) -> str:
     if isinstance(tree, Rows):
         return "a list"
     return "a table of keys" if isinstance(tree, Table) else "one value"
-
-
-def _regex_mend(reason: str) -> str:
-    for words, mend in (
-        ("missing )", "close the group, or escape a bracket that is meant as text: \\("),
-        ("unbalanced", "open the group, or escape a bracket that is meant as text: \\)"),
-        ("unterminated character set", "close the set, or escape a bracket that is meant as text: \\["),
-        ("nothing to repeat", "put something before the * + ? or {, or escape it"),
-        ("multiple repeat", "group what is repeated, or escape the second sign"),
-        ("nested set", "escape the inner bracket: \\["),
-    ):
-        if words in reason.lower():
-            return mend
-    return "escape the signs that are meant as text (. * + ? ( ) [ ] { } | ^ $ \\)"

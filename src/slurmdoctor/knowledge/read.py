@@ -7,7 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from slurmdoctor.knowledge.fragments import define, expand
 from slurmdoctor.knowledge.paths import files
+from slurmdoctor.knowledge.schema import TABLES
+from slurmdoctor.knowledge.tree import Tree
 from slurmdoctor.knowledge.tree import read as read_tree
 from slurmdoctor.knowledge.workshop.problems import READERS, Place, Problems, did_you_mean, shown
 from slurmdoctor.knowledge.workshop.rulefile import RuleFile, check_ids, read_file
@@ -29,11 +32,15 @@ def read(folders: Sequence[Path]) -> Shelf:
     """The first folder is ours; each later one may add to, override or silence what came before it."""
     shelf = Shelf()
     causes: dict[str, Cause] = {}
-    tables: dict[str, dict[str, Any]] = {name: {} for name in ("formats", "paths", "signals", "facts")}
+    tables: dict[str, dict[str, Any]] = {name: {} for name in TABLES}
+    fragments: dict[str, str] = {}
     silenced: list[tuple[str, Place]] = []
     for number, folder in enumerate(folders):
         here: dict[str, Place] = {}  # what this folder has described so far: a second time is a mistake
-        batch = [(path, file) for path in files(folder) if (file := _read_file(path, shelf.problems))]
+        trees = [(path, tree) for path in files(folder) if (tree := _read_tree(path, shelf.problems))]
+        define((tree for _, tree in trees), fragments)
+        written_out = ((path, expand(tree, fragments, shelf.problems)) for path, tree in trees)
+        batch = [(path, file) for path, tree in written_out if (file := read_file(tree, shelf.problems))]
         # Whole causes before those that extend them, whatever the files are called.
         for path, file in sorted(batch, key=lambda pair: bool(pair[1].cause and pair[1].cause["extends"])):
             shelf.files.append(file)
@@ -47,23 +54,21 @@ def read(folders: Sequence[Path]) -> Shelf:
             silence = file.tree.items.get("silence")
             silenced += [(one, file.tree.at("silence", at)) for at, one in enumerate(file.silence) if silence]
     _silence(silenced, causes, tables, shelf.problems)
-    shelf.knowledge = Knowledge(
-        causes=dict(sorted(causes.items())),
-        formats=tuple(tables["formats"].values()),
-        signals=(*tables["signals"].values(), *tables["facts"].values()),
-        paths=tuple(tables["paths"].values()),
-    )
+    del tables["fragments"]  # written out by now
+    facts = tables.pop("facts").values()
+    entries: dict[str, Any] = {name: tuple(table.values()) for name, table in tables.items()}
+    entries["signals"] += tuple(facts)
+    shelf.knowledge = Knowledge(causes=dict(sorted(causes.items())), **entries)
     return shelf
 
 
-def _read_file(path: Path, problems: Problems) -> RuleFile | None:
+def _read_tree(path: Path, problems: Problems) -> Tree | None:
     try:
         data = path.read_bytes()
     except OSError as error:
         problems.add(Place(shown(path)), f"cannot be read: {error.strerror}", "mend its permissions, or remove it")
         return None
-    tree = read_tree(data, shown(path), problems)
-    return read_file(tree, problems) if tree is not None else None
+    return read_tree(data, shown(path), problems)
 
 
 def _family(path: Path, folder: Path) -> str:
@@ -118,7 +123,11 @@ def _extended(ours: Cause, file: RuleFile, problems: Problems) -> Cause:
         if rule.id in known:
             mend = "give it a name of its own, or silence ours: silence: [" + rule.id + "]"
             problems.add(tree.at("id"), f"the rule `{rule.id}` is there already", mend)
-    fresh = (replace(rule, role=rule.role or ours.role) for rule, _ in file.rules if rule.id not in known)
+    fresh = (
+        replace(rule, role=rule.role or ours.role, status=rule.status or ours.status)
+        for rule, _ in file.rules
+        if rule.id not in known
+    )
     return replace(
         ours,
         explains=ours.explains | frozenset(added["explains"]),

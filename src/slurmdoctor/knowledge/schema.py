@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, get_args
 
-from slurmdoctor.knowledge.fields import Field, flag, line, list_of, one_of, pattern, record, share, text
+from slurmdoctor.knowledge.fields import Field, flag, line, list_of, one_of, record, share, text
+from slurmdoctor.knowledge.fragments import NAME, Fragment
+from slurmdoctor.knowledge.regexes import pattern
 from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
 from slurmdoctor.knowledge.workshop.problems import Problems
-from slurmdoctor.model import ExitClass, Fix, RetryAdvice, Role, Trait
+from slurmdoctor.model import ExitClass, Fix, LineFormat, RetryAdvice, Role, Signal, Status, Trait
 
 ROLES: tuple[str, ...] = get_args(Role)
 EXIT_CLASSES: tuple[str, ...] = get_args(ExitClass)
 RETRIES: tuple[str, ...] = get_args(RetryAdvice)
 TRAITS: tuple[str, ...] = get_args(Trait)
+STATUSES: tuple[str, ...] = get_args(Status)
 SLURM_STATES = (
     "BOOT_FAIL",
     "CANCELLED",
@@ -56,6 +61,14 @@ def _cause_id(tree: Tree, name: str, problems: Problems) -> str | None:
             f"`{value}` is no cause's id",
             "write small letters joined by hyphens, such as cuda-oom, or site/my-cause",
         )
+        return None
+    return value
+
+
+def _fragment_name(tree: Tree, name: str, problems: Problems) -> str | None:
+    value: str | None = line()(tree, name, problems)
+    if value is not None and not NAME.fullmatch(value):
+        problems.add(tree.place, f"`{value}` is no fragment's name", "write small letters joined by `_`: slurm_client")
         return None
     return value
 
@@ -176,10 +189,13 @@ RULE = {
         hint="add literals: ['text that every such line holds']",
     ),
     "regex": Field(pattern, required=True, hint="add regex: 'pattern', searched in the line without its labels"),
-    "on": Field(one_of("line", "exception", "frame"), default="line"),
+    "applies_to": Field(one_of("line", "exception", "frame"), default="line"),
     "role": Field(one_of(*ROLES)),
+    "status": Field(one_of(*STATUSES)),
     "examples": Field(_examples, required=True, hint="add examples: {match: ['...'], no_match: ['...']}"),
 }
+OLD_NAMES = {"on": "applies_to"}
+"""Keys of a rule that files written for 0.1 call otherwise."""
 FIX = {
     "do": Field(text, required=True, hint="add do: what to do, as an imperative sentence"),
     "why": Field(text),
@@ -213,6 +229,7 @@ CAUSE = {
         hint="add exit_classes: [python-error], or how its process ends",
     ),
     "slurm_states": Field(list_of(one_of(*SLURM_STATES)), default=()),
+    "status": Field(one_of(*STATUSES), default="stable"),
     "endings": Field(list_of(one_of(*EXIT_CLASSES)), default=()),
     "retry": Field(one_of(*RETRIES), required=True, hint=f"add retry: one of {', '.join(RETRIES)}"),
     "summary": Field(text, required=True, hint="add summary: what happens and why, in a few plain sentences"),
@@ -249,8 +266,48 @@ SIGNAL = {
 FACT = {**{key: part for key, part in SIGNAL.items() if key != "kind"}, "value": Field(line())}
 
 
+FRAGMENT = {
+    "id": Field(_fragment_name, required=True),
+    "source": Field(line(), default=""),
+    "regex": Field(pattern, required=True),
+    "examples": Field(_examples, required=True, hint="add examples: {match: ['a text that the whole fragment takes']}"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TableKind:
+    """One kind of table that a rule file may hold: a list of entries below a key of its own."""
+
+    noun: str
+    """What one entry is called in messages: `a signal`."""
+    fields: Mapping[str, Field]
+    make: Callable[..., Any]
+    """Makes the entry of the values of its fields; examples are given as `match` and `no_match`."""
+
+    def read(self, tree: Tree, problems: Problems) -> Any:
+        values = record(tree, self.fields, self.noun, problems)
+        if values is None:
+            return None
+        examples = values.pop("examples", {})
+        return self.make(**values, **examples)
+
+
+TABLES: Mapping[str, TableKind] = {
+    "formats": TableKind("a format", FORMAT, LineFormat),
+    "paths": TableKind("a path", FORMAT, LineFormat),
+    "signals": TableKind("a signal", SIGNAL, Signal),
+    "facts": TableKind("a fact", FACT, partial(Signal, kind="fact")),
+    "fragments": TableKind("a fragment", FRAGMENT, Fragment),
+}
+"""The tables by their keys.
+
+A new table takes five lines: a frozen type for its entry and a field of `Knowledge` (slurmdoctor/model/knowledge.py),
+an entry here, one in `knowledge/cache.py`, and one in `workshop/check.py`, which proves its samples.
+"""
+
+
 def rule(tree: Tree, problems: Problems) -> dict[str, Any] | None:
-    values = record(tree, RULE, "a rule", problems)
+    values = record(tree, RULE, "a rule", problems, OLD_NAMES)
     if values is None:
         return None
     examples = values.pop("examples")

@@ -32,7 +32,7 @@ from slurmdoctor.model.knowledge import Cause, Fix, Knowledge, LineFormat, Rule,
 from slurmdoctor.model.matches import Matcher, MatchGroup, MatchSample, SearchResult, Target, Writer
 from slurmdoctor.model.observations import LogFile, Observations
 from slurmdoctor.model.ranks import RankMap
-from slurmdoctor.model.words import Confidence, ExitClass, RankBasis, RetryAdvice, Role, Trait, Verdict
+from slurmdoctor.model.words import Confidence, ExitClass, RankBasis, RetryAdvice, Role, Status, Trait, Verdict
 
 __all__ = [
     "ASSUMED_YEAR",
@@ -77,6 +77,7 @@ __all__ = [
     "SignalHit",
     "SourceFormat",
     "StackDump",
+    "Status",
     "Suspicion",
     "Target",
     "Trait",

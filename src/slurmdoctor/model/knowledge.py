@@ -8,7 +8,7 @@ from dataclasses import field
 from functools import cached_property
 from typing import Any, Literal, get_args
 
-from slurmdoctor.model.words import ExitClass, RetryAdvice, Role, Trait
+from slurmdoctor.model.words import ExitClass, RetryAdvice, Role, Status, Trait
 from slurmdoctor.records import dataclass
 
 
@@ -30,10 +30,12 @@ class Rule:
 
     Named groups become captures. `rank`, `local_rank`, `node`, `nodes`, `tasks`, `pid` name who failed.
     """
-    on: Literal["line", "exception", "frame"] = "line"
+    applies_to: Literal["line", "exception", "frame"] = "line"
     """What the line must be: any line, an exception's own line (`pkg.SomeError: text`), or a traceback frame."""
     match: tuple[str, ...] = ()
     no_match: tuple[str, ...] = ()
+    status: Status = "stable"
+    """The rule's own status, or its cause's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class Cause:
     """The job states of Slurm that stand for this cause: TIMEOUT, NODE_FAIL."""
     endings: tuple[ExitClass, ...] = ()
     """The exit classes that alone establish it."""
+    status: Status = "stable"
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ def plan(groups: Sequence[MatchGroup]) -> Plan:
     for group in sorted(groups, key=lambda group: group.matcher.target == "traceback"):
         target = group.matcher.target
         chosen = _chosen(group, most)
-        if target == "exception" or (isinstance(target, Rule) and target.on == "exception"):
+        if target == "exception" or (isinstance(target, Rule) and target.applies_to == "exception"):
             raised |= {(seen.source, seen.label) for seen in chosen}
         elif target == "traceback" and group.crowded:
             chosen = [group.sample(writer) for writer in sorted(raised & group.writers.keys(), key=group.first_of)]

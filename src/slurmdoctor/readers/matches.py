@@ -19,15 +19,15 @@ _GROUP_RANK = lazy(r"^\[(?:PG (?:ID )?0(?: PG GUID 0(?:\(default_pg\))?)? )?Rank
 
 def captures_of(rule: Rule, text: str) -> Mapping[str, str] | None:
     """The rule's captures where it matches this line, else None."""
-    if rule.on == "exception" and exception_of(text) is None:
+    if rule.applies_to == "exception" and exception_of(text) is None:
         return None
-    if rule.on == "exception":
+    if rule.applies_to == "exception":
         text = undecorated(text)
         # an executor's error around the child's: `InductorError: FileNotFoundError: ...`
         inner = (exception_of(text) or ("", ""))[1]
         found = captures(rule.regex, text)
         return found if found is not None or exception_of(inner) is None else captures(rule.regex, inner)
-    if rule.on == "frame" and not text.lstrip(" |").startswith("File "):
+    if rule.applies_to == "frame" and not text.lstrip(" |").startswith("File "):
         return None
     return captures(rule.regex, text)
 

@@ -80,8 +80,12 @@ def confirm_line(matcher: Matcher, line: bytes, text: str) -> str | None:
 def could_match(matcher: Matcher, text: str) -> bool:
     """Answers the search: might a line that differs from this one in digits only hold the target?"""
     target = matcher.target
-    if isinstance(target, Rule) and target.on != "line":
-        return exception_of(text) is not None if target.on == "exception" else text.lstrip(" |").startswith("File ")
+    if isinstance(target, Rule) and target.applies_to != "line":
+        return (
+            exception_of(text) is not None
+            if target.applies_to == "exception"
+            else text.lstrip(" |").startswith("File ")
+        )
     pattern = relaxed(target.regex) if isinstance(target, (Rule, Signal)) else None
     try:
         return pattern is None or compiled(pattern).search(text, timeout=SECONDS) is not None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slurmdoctor.knowledge.workshop.problems import READERS, nearest
-from slurmdoctor.model import Cause, Fix, Knowledge, UserError
+from slurmdoctor.model import Cause, Fix, Knowledge, Rule, UserError
 from slurmdoctor.report import remedies
 from slurmdoctor.report.remedies import COMPARISON
 
@@ -82,11 +82,7 @@ def sections(cause: Cause, known: Knowledge) -> Iterator[Section]:
     yield Section(
         "How it shows",
         tuple(
-            Entry(
-                f"{rule.id}: {rule.source}",
-                (ROLES[rule.role],) if rule.role != cause.role else (),
-                rule.match[0],
-            )
+            Entry(f"{rule.id}: {rule.source}", _rule_notes(rule, cause), rule.match[0])
             for rule in cause.rules
             if rule.match
         ),
@@ -108,6 +104,7 @@ def rows(cause: Cause, known: Knowledge, width: int = 100) -> Iterator[tuple[str
     width = max(40, min(width, 100))
     yield "title", heading(cause)
     about = f"{cause.id} · {cause.family} · usually ends as {', '.join(cause.exit_classes) or 'unknown'}"
+    about += "" if cause.status == "stable" else f" · {cause.status}"
     yield from (("faint", line) for line in _wrapped(about, width, ""))
     for section in sections(cause, known):
         yield "text", ""
@@ -123,6 +120,12 @@ def rows(cause: Cause, known: Knowledge, width: int = 100) -> Iterator[tuple[str
 
 def text(cause: Cause, known: Knowledge, width: int = 100) -> str:
     return "".join(f"{line}\n" for _, line in rows(cause, known, width))
+
+
+def _rule_notes(rule: Rule, cause: Cause) -> tuple[str, ...]:
+    """In what a rule is unlike its cause."""
+    notes = (ROLES[rule.role],) if rule.role != cause.role else ()
+    return notes if rule.status == cause.status else (*notes, f"Its status is {rule.status}.")
 
 
 def _fix(fix: Fix) -> Entry:

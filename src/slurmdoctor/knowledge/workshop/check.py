@@ -2,28 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from slurmdoctor.knowledge.paths import builtin, files
 from slurmdoctor.knowledge.read import Shelf, read
-from slurmdoctor.knowledge.tree import Rows, Scalar, Tree
+from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
 from slurmdoctor.knowledge.workshop import templates
 from slurmdoctor.knowledge.workshop.crosstalk import crosstalk
-from slurmdoctor.knowledge.workshop.labels import check_label, check_path
+from slurmdoctor.knowledge.workshop.labels import check_label, check_samples
 from slurmdoctor.knowledge.workshop.problems import Problem, Problems, did_you_mean, shown
-from slurmdoctor.knowledge.workshop.proof import check_watch
+from slurmdoctor.knowledge.workshop.proof import check_fragment, check_matcher
 from slurmdoctor.knowledge.workshop.rulefile import RuleFile
-from slurmdoctor.model import Knowledge
+from slurmdoctor.model import Knowledge, LineFormat
+
+Proof = Callable[[Any, Table, Sequence[LineFormat], Problems], None]
+
+_PROOFS: Mapping[str, Proof] = {
+    "formats": check_label,
+    "signals": check_matcher,
+    "facts": check_matcher,
+    "fragments": check_fragment,
+}
+"""How the entries of a table are proven; those of other tables by their `samples` (`check_samples`)."""
 
 
-def check_paths(paths: Sequence[Path], folders: Sequence[Path]) -> tuple[list[RuleFile], list[Problem]]:
+class Checked(NamedTuple):
+    files: list[RuleFile]
+    problems: list[Problem]
+    notes: list[Problem]
+    """What works and should still be changed."""
+
+
+def check_paths(paths: Sequence[Path], folders: Sequence[Path]) -> Checked:
     """These files, and what is wrong with them, read beside the folders that are in use."""
     ours = builtin()
     beside = [path for path in paths if not path.resolve().is_relative_to(ours)]
     shelf = read(tuple(dict.fromkeys([*folders, *beside])))
     named = {shown(file) for path in paths for file in files(path)}
-    return [file for file in shelf.files if file.tree.place.file in named], check(shelf, named)
+    checked = [file for file in shelf.files if file.tree.place.file in named]
+    notes = sorted({note for note in shelf.problems.notes if note.place.file in named})
+    return Checked(checked, check(shelf, named), notes)
 
 
 def check(shelf: Shelf, named: Iterable[str] | None = None) -> list[Problem]:
@@ -33,13 +53,11 @@ def check(shelf: Shelf, named: Iterable[str] | None = None) -> list[Problem]:
     checked = [file for file in shelf.files if file.tree.place.file in wanted]
     for file in checked:
         for rule, tree in file.rules:
-            check_watch(rule, tree, shelf.knowledge.formats, problems)
-        for entry, tree in (*file.tables.get("signals", ()), *file.tables.get("facts", ())):
-            check_watch(entry, tree, shelf.knowledge.formats, problems)
-        for entry, tree in file.tables.get("formats", ()):
-            check_label(entry, tree, shelf.knowledge.formats, problems)
-        for entry, tree in file.tables.get("paths", ()):
-            check_path(entry, tree, problems)
+            check_matcher(rule, tree, shelf.knowledge.formats, problems)
+        for name, entries in file.tables.items():
+            prove = _PROOFS.get(name, check_samples)
+            for entry, tree in entries:
+                prove(entry, tree, shelf.knowledge.formats, problems)
         _todos(file.tree, "it", problems)
         _explains(file, shelf.knowledge, problems)
         templates.check(file, shelf.knowledge, problems)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import regex
 
@@ -32,13 +33,26 @@ def check_label(label: LineFormat, tree: Table, formats: Sequence[LineFormat], p
             problems.add(tree.at("no_match", at), f"the label takes `{line}`, which it must not", "narrow its pattern")
 
 
-def check_path(label: LineFormat, tree: Table, problems: Problems) -> None:
-    _groups(label, tree, problems)
-    compiled = regex.compile(label.pattern)
-    for at, sample in enumerate(label.samples):
+class Sampled(Protocol):
+    """An entry of a table with a pattern, lines that show its groups, and lines that it must not match."""
+
+    @property
+    def pattern(self) -> str: ...
+    @property
+    def samples(self) -> Sequence[Mapping[str, Any]]: ...
+    @property
+    def no_match(self) -> Sequence[str]: ...
+
+
+def check_samples(entry: Sampled, tree: Table, formats: Sequence[LineFormat], problems: Problems) -> None:
+    """The pattern, searched in each sample's `line`, has the groups that the sample names."""
+    if isinstance(entry, LineFormat):
+        _groups(entry, tree, problems)
+    compiled = regex.compile(entry.pattern)
+    for at, sample in enumerate(entry.samples):
         found = compiled.search(str(sample["line"]))
         _compare(sample, found.groupdict() if found else {}, tree.at("samples", at), problems)
-    for at, line in enumerate(label.no_match):
+    for at, line in enumerate(entry.no_match):
         if compiled.search(line):
             problems.add(tree.at("no_match", at), f"the pattern takes `{line}`, which it must not", "narrow it")
 

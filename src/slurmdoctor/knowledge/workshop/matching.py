@@ -1,4 +1,4 @@
-"""Whether a rule takes a line: a literal in the line as printed, then `on` and regex on the peeled line."""
+"""Whether a rule matches a line: a literal in the line as printed, then `applies_to` and the regex on its text."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def search(pattern: str, text: str) -> regex.Match[str] | None:
         return None
 
 
-def stands(on: str, text: str) -> bool:
-    """Whether the line, without its labels, is of the kind that a rule's `on` asks for."""
-    if on == "exception":
+def is_kind(kind: str, text: str) -> bool:
+    """Whether the line, without its labels, is of the kind that a rule's `applies_to` asks for."""
+    if kind == "exception":
         return exception_of(text) is not None
-    return on != "frame" or text.lstrip(" |").startswith("File ")
+    return kind != "frame" or text.lstrip(" |").startswith("File ")
 
 
 def peeled(line: str, formats: Sequence[LineFormat]) -> tuple[str, ...]:
@@ -35,8 +35,8 @@ def peeled(line: str, formats: Sequence[LineFormat]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(views))
 
 
-def admits(watch: Rule | Signal, line: str) -> bool:
-    return any(literal in line for literal in watch.literals)
+def admits(rule: Rule | Signal, line: str) -> bool:
+    return any(literal in line for literal in rule.literals)
 
 
 def takes(rule: Rule | Signal, line: str, texts: Sequence[str]) -> bool:
@@ -45,5 +45,5 @@ def takes(rule: Rule | Signal, line: str, texts: Sequence[str]) -> bool:
 
 
 def _confirms(rule: Rule | Signal, text: str) -> bool:
-    on = rule.on if isinstance(rule, Rule) else "line"
-    return stands(on, text) and search(rule.regex, text) is not None
+    kind = rule.applies_to if isinstance(rule, Rule) else "line"
+    return is_kind(kind, text) and search(rule.regex, text) is not None

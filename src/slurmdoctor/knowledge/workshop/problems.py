@@ -36,8 +36,16 @@ class Problem:
 class Problems(list[Problem]):
     """Everything found so far: reading goes on after a mistake, so that all are told at once."""
 
+    def __init__(self, found: Iterable[Problem] = ()) -> None:
+        super().__init__(found)
+        self.notes: list[Problem] = []
+        """What works and should still be changed: told by `rules check` alone."""
+
     def add(self, place: Place, what: str, mend: str) -> None:
         self.append(Problem(place, what, mend))
+
+    def note(self, place: Place, what: str, mend: str) -> None:
+        self.notes.append(Problem(place, what, mend))
 
     def sorted(self) -> list[Problem]:
         return sorted(set(self))

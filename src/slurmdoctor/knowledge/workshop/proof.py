@@ -7,100 +7,118 @@ from string import ascii_letters
 
 import regex
 
+from slurmdoctor.knowledge.fragments import Fragment
+from slurmdoctor.knowledge.regexes import alternatives
 from slurmdoctor.knowledge.tree import Table
-from slurmdoctor.knowledge.workshop.matching import TIMEOUT, admits, peeled, search, stands, takes
-from slurmdoctor.knowledge.workshop.patterns import LIMIT, parse, slowest
+from slurmdoctor.knowledge.workshop.matching import TIMEOUT, admits, is_kind, peeled, search, takes
+from slurmdoctor.knowledge.workshop.patterns import LIMIT, Part, parse, slowest
 from slurmdoctor.knowledge.workshop.problems import Problems
 from slurmdoctor.model import LineFormat, Rule, Signal
 
-Watch = Rule | Signal
+Matcher = Rule | Signal
 
 
-def check_watch(watch: Watch, tree: Table, formats: Sequence[LineFormat], problems: Problems) -> None:
+def check_matcher(matcher: Matcher, tree: Table, formats: Sequence[LineFormat], problems: Problems) -> None:
     before = len(problems)
-    _speed(watch, tree, problems)
+    _speed(matcher, tree, problems)
     if len(problems) > before:
         return  # its examples are not worth the wait
-    views = [peeled(line, formats) for line in watch.match]
-    for at, (line, texts) in enumerate(zip(watch.match, views, strict=True)):
-        _must_match(watch, tree, at, line, texts, problems)
-    for at, line in enumerate(watch.no_match):
-        if takes(watch, line, peeled(line, formats)):
+    views = [peeled(line, formats) for line in matcher.match]
+    for at, (line, texts) in enumerate(zip(matcher.match, views, strict=True)):
+        _must_match(matcher, tree, at, line, texts, problems)
+    for at, line in enumerate(matcher.no_match):
+        if takes(matcher, line, peeled(line, formats)):
             place = tree.at("examples", "no_match", at)
             mend = "narrow the regex, or move the line to `match`"
             problems.add(place, f"the regex takes `{_short(line)}`, which it must not", mend)
     if len(problems) == before:
-        _literals(watch, tree, [text for texts in views for text in texts], problems)
+        _literals(matcher, tree, [text for texts in views for text in texts], problems)
 
 
-def _must_match(watch: Watch, tree: Table, at: int, line: str, texts: Sequence[str], problems: Problems) -> None:
-    if takes(watch, line, texts):
+def check_fragment(fragment: Fragment, tree: Table, formats: Sequence[LineFormat], problems: Problems) -> None:
+    """The whole fragment takes each text of `match`, and none of `no_match`."""
+    compiled = regex.compile(fragment.regex)
+    for at, text in enumerate(fragment.match):
+        if not compiled.fullmatch(text):
+            place = tree.at("examples", "match", at)
+            problems.add(place, f"the fragment does not take the whole of `{_short(text)}`", "correct one of the two")
+    for at, text in enumerate(fragment.no_match):
+        if compiled.fullmatch(text):
+            place = tree.at("examples", "no_match", at)
+            problems.add(place, f"the fragment takes `{_short(text)}`, which it must not", "narrow the regex")
+
+
+def _must_match(matcher: Matcher, tree: Table, at: int, line: str, texts: Sequence[str], problems: Problems) -> None:
+    if takes(matcher, line, texts):
         return
     place = tree.at("examples", "match", at)
-    if not admits(watch, line):
+    if not admits(matcher, line):
         mend = "correct the literals, or add one that this line holds"
         problems.add(place, f"no literal stands in the example `{_short(line)}`", mend)
-    on = watch.on if isinstance(watch, Rule) else "line"
-    standing = [text for text in texts if stands(on, text)]
+    kind = matcher.applies_to if isinstance(matcher, Rule) else "line"
+    standing = [text for text in texts if is_kind(kind, text)]
     if not standing:
-        looks = "SomeError: text" if on == "exception" else 'File "x.py", line 3, in f'
-        mend = f"remove `on: {on}`, or give the line as it is printed: `{looks}`"
-        problems.add(place, f"without its labels, `{_short(texts[0])}` does not begin as {_kind(on)} does", mend)
-    elif all(search(watch.regex, text) is None for text in standing):
-        fits, wants = _how_far(watch.regex, standing[0])
+        looks = "SomeError: text" if kind == "exception" else 'File "x.py", line 3, in f'
+        mend = f"remove `applies_to: {kind}`, or give the line as it is printed: `{looks}`"
+        what = "an exception's own line" if kind == "exception" else "a traceback's frame"
+        problems.add(place, f"without its labels, `{_short(texts[0])}` does not begin as {what} does", mend)
+    elif all(search(matcher.regex, text) is None for text in standing):
+        fits, wants = _how_far(matcher.regex, standing[0])
         told = f"it fits up to `{_short(fits, tail=True)}`, then wants `{wants}`" if fits else f"it wants `{wants}`"
         mend = f"{told}; the line without its labels is `{_short(standing[0])}`"
         problems.add(place, "the regex does not match this example", mend)
 
 
-def _kind(on: str) -> str:
-    return "an exception's own line" if on == "exception" else "a traceback's frame"
-
-
 def _how_far(pattern: str, text: str) -> tuple[str, str]:
-    """The text that the pattern's beginning takes, and the first piece that stops it."""
-    inside = parse(pattern)
-    if len(inside.branches) != 1:
-        return "", _short(pattern)
-    pieces = inside.branches[0]
+    """The most text that the beginning of an alternative takes, and the first piece that stops it."""
+    branches = parse(pattern).branches
+    if len(branches) == 1:
+        return _one_branch(pattern, branches[0], text)
+    tries = [_one_branch(pattern, branch, text) for branch in branches if branch]
+    fits, wants = max(tries, key=lambda found: len(found[0]))
+    return (fits, wants) if fits else ("", _short(pattern))
+
+
+def _one_branch(pattern: str, pieces: Sequence[Part], text: str) -> tuple[str, str]:
     taken = ""
+    start, end = pieces[0].start, pieces[-1].end
     for piece in pieces:
         try:
-            found = search(pattern[: piece.end], text)
+            found = search(pattern[start : piece.end], text)
         except regex.error:
             break
         if found is None:
             # a run of plain characters is one piece to a person
-            return taken, _short(pattern[piece.start : max(piece.end, piece.start + 30)])
+            return taken, _short(pattern[piece.start : min(end, max(piece.end, piece.start + 30))])
         taken = found[0]
-    return taken, _short(pattern)
+    return taken, _short(pattern[start:end])
 
 
-def _literals(watch: Watch, tree: Table, texts: Sequence[str], problems: Problems) -> None:
+def _literals(matcher: Matcher, tree: Table, texts: Sequence[str], problems: Problems) -> None:
     """Each literal is proven by an example, and the regex takes no line without one."""
-    for at, literal in enumerate(watch.literals):
+    for at, literal in enumerate(matcher.literals):
         place = tree.at("literals", at)
-        if literal in watch.literals[:at]:
+        if literal in matcher.literals[:at]:
             problems.add(place, f"the literal `{literal}` stands here twice", "remove one")
-        elif not any(literal in line for line in watch.match) and not _possible(watch, literal, texts):
+        elif not any(literal in line for line in matcher.match) and not _possible(matcher, literal, texts):
             mend = "correct it, or add a line that holds it to `match`"
             problems.add(place, f"no example proves the literal `{literal}`", mend)
             continue
         for text in texts:
-            changed = _without(watch, literal, text)
+            changed = _without(matcher, literal, text)
             if changed is not None:
                 mend = "shorten the literal to what the regex requires, or make the regex require it"
                 problems.add(place, f"the regex also takes `{changed}`, which no literal admits", mend)
                 break
 
 
-def _possible(watch: Watch, literal: str, texts: Sequence[str]) -> bool:
+def _possible(matcher: Matcher, literal: str, texts: Sequence[str]) -> bool:
     """Whether the regex can take a line with this literal: if not, it might be a slip of the pen."""
-    compiled = regex.compile(watch.regex)
+    compiled = regex.compile(matcher.regex)
     tries = [(literal, 0)]
     for text in texts:
-        found = search(watch.regex, text)
-        at = min((text.find(other) for other in watch.literals if other in text), default=0)
+        found = search(matcher.regex, text)
+        at = min((text.find(other) for other in matcher.literals if other in text), default=0)
         if found:
             tries.append((text[:at] + literal, min(found.start(), at)))
     tries += [(letter + literal, 0) for letter in ascii_letters]  # `inished`, for `finished` and `Finished`
@@ -116,27 +134,30 @@ def _begins(compiled: regex.Pattern[str], text: str, start: int) -> bool:
     return part is not None and part.end() == len(text)
 
 
-def _without(watch: Watch, literal: str, text: str) -> str | None:
+def _without(matcher: Matcher, literal: str, text: str) -> str | None:
     """The part of a line that the regex still takes where this literal is spoilt at an end."""
     if literal not in text:
         return None
     for spoilt in ("\x7f" + literal[1:], literal[:-1] + "\x7f"):
         changed = text.replace(literal, spoilt)
-        if not admits(watch, changed) and search(watch.regex, changed):
+        if not admits(matcher, changed) and search(matcher.regex, changed):
             at = changed.index("\x7f")
             cut = changed[max(0, at - 40) : at + 50].replace("\x7f", "?")
             return f"{'...' if at > 40 else ''}{cut}{'...' if len(changed) > at + 50 else ''}"
     return None
 
 
-def _speed(watch: Watch, tree: Table, problems: Problems) -> None:
-    place = tree.at("regex")
-    inside = parse(watch.regex)
-    for part, char in inside.shared_loops():
-        what = f"`{part.source}` repeats within a repeated group, and `{char}` may belong to either"
-        problems.add(place, f"{what}: on a line that nearly matches, the search takes forever", _unloop(part.source))
-        return
-    if line := slowest(watch.regex):
+def _speed(matcher: Matcher, tree: Table, problems: Problems) -> None:
+    parts = alternatives(tree.items["regex"])
+    for one in parts:
+        for part, char in parse(one.text).shared_loops():
+            what = f"`{part.source}` repeats within a repeated group, and `{char}` may belong to either"
+            problems.add(
+                one.place, f"{what}: on a line that nearly matches, the search takes forever", _unloop(part.source)
+            )
+            return
+    if line := slowest(matcher.regex):
+        place = next((one.place for one in parts if slowest(one.text)), tree.at("regex"))
         what = f"the regex takes more than {LIMIT:g} s on the line `{line}`"
         problems.add(place, what, "begin with ^ or fixed text, and use [^x]* in place of .* where you can")
 

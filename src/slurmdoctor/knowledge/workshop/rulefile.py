@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from slurmdoctor.knowledge.fields import Field, line, list_of, record
-from slurmdoctor.knowledge.schema import ADDITIONS, CAUSE, CAUSE_ID, FACT, FORMAT, RULE_NAME, SIGNAL
+from slurmdoctor.knowledge.fields import Field, Reader, line, list_of, record
+from slurmdoctor.knowledge.schema import ADDITIONS, CAUSE, CAUSE_ID, RULE_NAME, TABLES, TableKind
 from slurmdoctor.knowledge.schema import rule as read_rule
 from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
 from slurmdoctor.knowledge.workshop.problems import Problems
-from slurmdoctor.model import LineFormat, Role, Rule, Signal
+from slurmdoctor.model import Role, Rule, Status
 
 
 @dataclass(slots=True)
@@ -23,7 +22,7 @@ class RuleFile:
     cause: dict[str, Any] | None = None
     rules: list[tuple[Rule, Table]] = field(default_factory=list)
     tables: dict[str, list[tuple[Any, Table]]] = field(default_factory=dict)
-    """formats, paths, signals, facts: each entry with its place."""
+    """Each entry of the tables with its place, by the table's key: formats, paths, signals, ..."""
     silence: tuple[str, ...] = ()
 
     def entries(self) -> list[Any]:
@@ -38,11 +37,11 @@ class RuleFile:
 
 
 def read_file(tree: Tree, problems: Problems) -> RuleFile | None:
-    """A cause's file, or a file of tables (formats, paths, signals, facts, silence)."""
+    """A cause's file, or a file of tables (formats, signals, ..., silence)."""
     if not isinstance(tree, Table):
         problems.add(tree.place, "a rule file must be a table of keys", "begin with `cause:`")
         return None
-    if "cause" not in tree.items and tree.items.keys() & {"formats", "paths", "signals", "facts", "silence"}:
+    if "cause" not in tree.items and tree.items.keys() & {*TABLES, "silence"}:
         return _tables(tree, problems)
     file = RuleFile(tree)
     extends = tree.items.get("extends")
@@ -53,50 +52,41 @@ def read_file(tree: Tree, problems: Problems) -> RuleFile | None:
     if file.cause is not None:
         file.silence = file.cause["silence"]
     rows = tree.items.get("rules")
-    role = tree.items.get("role")
+    # with `extends`, the role "" and the status "" are replaced by those of the cause that is extended
+    role, status = (
+        _word(tree.items.get(key), usual) for key, usual in (("role", ""), ("status", "" if adds else "stable"))
+    )
     for row in rows.items if isinstance(rows, Rows) else ():
         values = read_rule(row, Problems())  # told above; here what is right is kept
         if values is not None and isinstance(row, Table):
-            own = values.pop("role")
-            usual = role.text if isinstance(role, Scalar) else ""  # "" with extends: the base cause's
-            file.rules.append((Rule(cause=file.cause_id or "", role=cast(Role, own or usual), **values), row))
+            values["role"] = cast(Role, values["role"] or role)
+            values["status"] = cast(Status, values["status"] or status)
+            file.rules.append((Rule(cause=file.cause_id or "", **values), row))
     return file
 
 
+def _word(tree: Tree | None, otherwise: str) -> str:
+    return tree.text if isinstance(tree, Scalar) else otherwise
+
+
 def _tables(tree: Table, problems: Problems) -> RuleFile:
-    makers: dict[str, Callable[[Tree, Problems], Any]] = {
-        "formats": lambda row, found: _label(record(row, FORMAT, "a format", found)),
-        "paths": lambda row, found: _label(record(row, FORMAT, "a path", found)),
-        "signals": lambda row, found: _signal(record(row, SIGNAL, "a signal", found), None),
-        "facts": lambda row, found: _signal(record(row, FACT, "a fact", found), "fact"),
-    }
     file = RuleFile(tree)
-    readers = {name: Field(_each(make, file.tables.setdefault(name, []))) for name, make in makers.items()}
+    readers = {name: Field(_each(kind, file.tables.setdefault(name, []))) for name, kind in TABLES.items()}
     values = record(tree, {**readers, "silence": Field(list_of(line()), default=())}, "this file", problems)
     file.silence = (values or {}).get("silence", ())
     return file
 
 
-def _each(make: Callable[[Tree, Problems], Any], into: list[tuple[Any, Table]]) -> Callable[[Tree, str, Problems], Any]:
+def _each(kind: TableKind, into: list[tuple[Any, Table]]) -> Reader:
+    """Reads a list of such entries, and keeps each one with its place."""
+
     def one(tree: Tree, name: str, problems: Problems) -> Any:
-        made = make(tree, problems)
+        made = kind.read(tree, problems)
         if made is not None and isinstance(tree, Table):
             into.append((made, tree))
         return made
 
     return list_of(one)
-
-
-def _label(values: dict[str, Any] | None) -> LineFormat | None:
-    return LineFormat(**values) if values is not None else None
-
-
-def _signal(values: dict[str, Any] | None, kind: str | None) -> Signal | None:
-    if values is None:
-        return None
-    examples = values.pop("examples")
-    values.setdefault("kind", kind)
-    return Signal(**values, **examples)
 
 
 def check_ids(file: RuleFile, stem: str, problems: Problems) -> None:

@@ -40,7 +40,7 @@ rules:
     source: TODO the program that prints it, and since which version
     literals: [{literal}]   # any one of them admits a line: rare text, at least 6 bytes
     regex: {regex}
-{on}    examples:
+{applies_to}    examples:
       match: [{line}]
       no_match: []               # lines that look alike and are harmless, or have another cause
 """
@@ -65,7 +65,7 @@ def draft(name: str, rule: str, line: str | None, known: Sequence[str], formats:
         **own,
         literal=_quoted(literal),
         regex=_quoted(("^" if raised else "") + pattern),
-        on="    on: exception\n" if raised else "",
+        applies_to="    applies_to: exception\n" if raised else "",
         line=_quoted(text.strip("\n")),
     )
     return (_EXTENDS if name in known else _HEAD).format(**own) + rules + ("" if name in known else _TAIL)

@@ -1,0 +1,80 @@
+"""Named parts of patterns: where a pattern holds `{slurm_client}`, the fragment of that name stands.
+
+    fragments:
+      - id: slurm_client
+        regex: '(?:sbatch|srun|salloc)'
+        examples: {match: [srun], no_match: [sinfo]}
+
+    regex: '{slurm_client}: error: Batch job submission failed'
+
+Ours are in rules/fragments.yaml; a site may define its own, for its own files. A fragment may use those defined before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from slurmdoctor.knowledge.regexes import alternatives
+from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
+from slurmdoctor.knowledge.workshop.problems import Problems, did_you_mean
+
+NAME = re.compile(r"[a-z]+(?:_[a-z]+)*")
+KEYS = frozenset({"regex", "pattern"})
+"""The keys whose text is a pattern."""
+_TOKEN = re.compile(rf"\\[pPN]\{{[^}}]*\}}|\\.|\{{(?P<name>{NAME.pattern})\}}", re.S)
+
+
+@dataclass(frozen=True)
+class Fragment:
+    id: str
+    regex: str
+    match: tuple[str, ...]
+    """Texts that the whole fragment takes."""
+    no_match: tuple[str, ...] = ()
+    source: str = ""
+
+
+def define(trees: Iterable[Tree], known: dict[str, str]) -> None:
+    """Add the fragments of these files to the known ones. What is wrong in them is told where they are read as tables."""
+    for tree in trees:
+        rows = tree.items.get("fragments") if isinstance(tree, Table) else None
+        for row in rows.items if isinstance(rows, Rows) else ():
+            name = row.items.get("id") if isinstance(row, Table) else None
+            written = row.items.get("regex") if isinstance(row, Table) else None
+            if isinstance(name, Scalar) and written is not None:
+                whole = "|".join(one.text for one in alternatives(_filled(written, known, Problems())) if one.pieces)
+                known[name.text] = whole
+
+
+def expand(tree: Tree, known: dict[str, str], problems: Problems) -> Tree:
+    """The tree with the fragments of its patterns written out. All places stay."""
+    if isinstance(tree, Rows):
+        return replace(tree, items=tuple(expand(row, known, problems) for row in tree.items))
+    if isinstance(tree, Scalar):
+        return tree
+    items = {
+        key: _filled(value, known, problems) if key in KEYS else expand(value, known, problems)
+        for key, value in tree.items.items()
+    }
+    return replace(tree, items=items)
+
+
+def _filled(tree: Tree, known: dict[str, str], problems: Problems) -> Tree:
+    if isinstance(tree, Rows):
+        return replace(tree, items=tuple(_filled(row, known, problems) for row in tree.items))
+    if isinstance(tree, Table) or "{" not in tree.text:
+        return tree
+
+    def put(found: re.Match[str]) -> str:
+        name = found["name"]
+        if name is None:
+            return found[0]
+        if name not in known:
+            mend = did_you_mean(name, known, f"write \\{{{name}}} for the text; rules/fragments.yaml names them all")
+            problems.note(tree.place, f"`{{{name}}}` is no fragment, and stands for its own text", mend)
+            return found[0]
+        return f"(?:{known[name]})"
+
+    return replace(tree, text=_TOKEN.sub(put, tree.text))
