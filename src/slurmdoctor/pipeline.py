@@ -104,12 +104,12 @@ def examine(
     )
     lines = Lines(sources, seen, knowledge.formats, traits)
     assembled = assemble(seen, lines, knowledge)
-    story = timeline.build(assembled, lines, knowledge.signals)
-    facts = collect(assembled, story, lines, knowledge)
+    story = timeline.build(assembled)
+    facts = collect(assembled, story)
     if exit_status is None and record is not None:
         exit_status = witness.exit_status(record)
     finding = infer.infer(story, assembled, knowledge.causes, lines, exit_status)
-    facts |= told.settle(finding, story, assembled, lines)
+    facts |= told.settle(finding, story, assembled)
     if record is not None:
         witness.weigh(finding, story, record)
         facts |= attest.facts(record, story)

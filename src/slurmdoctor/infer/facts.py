@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slurmdoctor.model import Knowledge, Observations
-from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.model import Observations
 from slurmdoctor.search.compiled import lazy
 from slurmdoctor.timeline.order import Timeline
 
@@ -15,7 +14,7 @@ _JOB_IN_NAME = lazy(r"(?:^|/)(?:slurm-(\d+(?:_\d+)?)\.(?:out|err|log)|(\d+)(?:_\
 """Slurm's default file name, also an array task's; submitit's `JOB_TASK_log.out`."""
 
 
-def collect(assembled: Observations, story: Timeline, lines: Lines, knowledge: Knowledge) -> dict[str, Any]:
+def collect(assembled: Observations, story: Timeline) -> dict[str, Any]:
     """Facts by name. The first line that tells a fact counts: what is printed later may be a child's or a default."""
     facts: dict[str, Any] = {}
     for mark in assembled.marks:
@@ -36,7 +35,7 @@ def collect(assembled: Observations, story: Timeline, lines: Lines, knowledge: K
         facts["nodes"] = len(named) or None
     facts["launcher"] = facts.get("launcher") or _launcher(assembled)
     facts.setdefault("framework", None)
-    if "job_id" not in facts and (job_id := _job_id([source.name for source in lines.sources])):
+    if "job_id" not in facts and (job_id := _job_id([file.name for file in assembled.files])):
         facts["job_id"] = _plain(job_id)
     facts["attempts"] = story.attempts
     facts["last_step"] = next((p.step for p in reversed(story.progress) if p.step is not None), None)

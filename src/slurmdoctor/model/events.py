@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from typing import Literal
 
 from slurmdoctor.model.exits import ProcessExit
 from slurmdoctor.model.knowledge import Signal
@@ -82,7 +83,13 @@ class Event:
     bound: bool = False
     """The line itself has no time: the origin's is that of a line before it, so it came then or later."""
     others: frozenset[int] = frozenset()
-    """The ranks that said the same and have no event of their own: of a crowd only the first ones have."""
+    """The ranks that printed the same and have no event of their own: of a crowd only the first ones have."""
+    label: bytes = b""
+    """The label of its line, which tells its writer from the others (`WriterKey`)."""
+    retried: bool = False
+    """A line just after it shows that the error was caught and dealt with: `attempt 2/5 succeeded`."""
+    stack_of: Literal["", "current", "main"] = ""
+    """Whose frames a crash dump's `traceback` holds: those of the thread that crashed, or of the main thread."""
 
     @property
     def ranks(self) -> frozenset[int]:
@@ -121,6 +128,8 @@ class ExitReport:
     """Position of its line in the whole job's text."""
     ranks: tuple[int, ...] = ()
     """The global ranks that it is about; none where they are not known."""
+    above: tuple[Line, ...] = ()
+    """Lines above an exit that has no known reason, nearest first: where a person would look. Read for a few reports only."""
     rank_basis: RankBasis | None = None
     """How they are known."""
 
@@ -169,3 +178,5 @@ class Progress:
     step: int | None
     steps: int | None
     time: float | None
+    clock_time: float | None = None
+    """Where the line has no time of its own: what the log's bare clock showed before it (`readers/clock.py`)."""

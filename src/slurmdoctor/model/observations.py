@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from slurmdoctor.model.events import CollectiveStatus, Event, ExitReport, SignalHit, StackDump
+from slurmdoctor.model.events import CollectiveStatus, Event, ExitReport, Progress, SignalHit, StackDump
 from slurmdoctor.model.ranks import RankMap
 from slurmdoctor.records import dataclass
 
@@ -30,4 +30,8 @@ class Observations:
     maps: RankMap
     dumps: Mapping[int, StackDump] = field(default_factory=dict)
     """Each rank's last stack dump."""
+    progress: tuple[Progress, ...] = ()
+    """Training steps: all of a small job, else those around the events and at each file's end."""
+    memory: str | None = None
+    """The memory that the last step's line shows: `61.2GB`, `7.7G/80G`."""
     files: tuple[LogFile, ...] = ()

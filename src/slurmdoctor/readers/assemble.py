@@ -21,7 +21,18 @@ from slurmdoctor.model import (
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.maps import RankMapBuilder
 from slurmdoctor.ranks.origins import of_path
-from slurmdoctor.readers import budget, collectives, crowds, placing, stacks, traceback_events, witnesses
+from slurmdoctor.readers import (
+    budget,
+    collectives,
+    context,
+    crowds,
+    placing,
+    progress,
+    stacks,
+    traceback_events,
+    witnesses,
+)
+from slurmdoctor.readers.clock import Clock, date
 from slurmdoctor.readers.matches import Place, RuleEvents
 from slurmdoctor.readers.tracebacks import exception_of
 from slurmdoctor.search.compiled import captures
@@ -43,14 +54,21 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
 
     every = traceback_events.join(found.headers, found.loose, found.events, lines, recognise)
     events, rank_map = placing.place(every, rank_map, lines)
+    clock = Clock(lines)
+    steps = progress.find(events, lines, knowledge.signals, clock)
+    signals = sorted(found.signals, key=lambda signal: signal.order)
+    events = context.add_stacks(context.add_retries(date(events, clock), signals, lines), lines)
     reports = [placing.place_report(report, rank_map) for report in found.reports]
+    reports.sort(key=lambda report: report.order)
     return Observations(
         events=tuple(events),
-        reports=tuple(sorted(reports, key=lambda report: report.order)),
+        reports=tuple(context.add_lines_above(reports, lines)),
         works=tuple(found.collectives),
-        marks=tuple(sorted(found.signals, key=lambda signal: signal.order)),
+        marks=tuple(signals),
         maps=rank_map,
         dumps=found.dumps,
+        progress=tuple(steps),
+        memory=context.memory_of(steps, lines),
         files=tuple(LogFile(source.name, source.length, source.lines) for source in lines.sources),
     )
 

@@ -51,7 +51,7 @@ def rule_event(rule: Rule, line: Line, lines: Lines, count: int = 1) -> Event | 
     order = lines.order(line.source, line.offset)
     return Event(
         cause=rule.cause, role=rule.role, rule=rule.id, origin=origin, hit=lines.hit(line), order=order, captures=captures,
-        count=count, last_order=order,
+        count=count, last_order=order, label=line.label,
     )  # fmt: skip
 
 

@@ -179,13 +179,10 @@ def _last_words(finding: Finding, lines: Lines) -> list[Event]:
     root = finding.root
     if finding.cause != "exit-code" or root is None or root.report is None:
         return []
-    for line in lines.before(root.report.line, 40, same_writer=False):
-        said = line.text.strip()
-        own = line.origin.rank in (None, finding.origin.rank)
-        if own and said and not line.origin.dated and not said.startswith(("srun:", "slurmstepd", "File ", "^", "~")):
-            hit = lines.hit(line)
+    for line in root.report.above:
+        if line.origin.rank in (None, finding.origin.rank):
             order = lines.order(line.source, line.offset)
-            return [Event("exit-code", "hint", "exit-code/last-words", line.origin, hit, order)]
+            return [Event("exit-code", "hint", "exit-code/last-words", line.origin, lines.hit(line), order)]
     return []
 
 

@@ -6,8 +6,7 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
-from slurmdoctor.model import Event, ExitReport, Observations, Progress
-from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.model import Event, ExitReport, Observations
 from slurmdoctor.records import dataclass
 
 END = 1 << 62
@@ -30,19 +29,20 @@ class Attempts:
     count: int = 1
 
 
-def find(events: Sequence[Event], assembled: Observations, lines: Lines, progress: Sequence[Progress]) -> Attempts:
+def find(events: Sequence[Event], assembled: Observations) -> Attempts:
     """The last attempt that failed, the ones before it, and how many there were."""
+    progress = assembled.progress
     places = sorted(r.order for r in assembled.reports)
     failures = sorted({*(e.order for e in events if e.role != "hint"), *places})
     signs = sorted({*failures, *(p.order for p in progress)})
-    edges = [0, *_cuts(assembled, lines, progress), END]
+    edges = [0, *_cuts(assembled), END]
     spans = [(a, b) for a, b in itertools.pairwise(edges) if b > a]
     lived = [s for s in spans if _any(signs, s)] or spans[-1:]
     failed = [s for s in spans if _any(failures, s)]
     if not failed:
         return Attempts(spans[-1], (), len(spans))
     last = failed[-1]
-    total = sum(source.length for source in lines.sources)
+    total = sum(file.bytes for file in assembled.files)
     finished = [m.order for m in assembled.marks if m.signal.kind == "finished"]
     lives = any(order >= last[1] for order in (*finished, *(p.order for p in progress)))
     if last[1] < END and total - last[1] > (_NO_MORE if lives else _NOT_YET):
@@ -55,16 +55,16 @@ def _any(orders: Sequence[int], span: Span) -> bool:
     return bisect_right(orders, span[0] - 1) < bisect_right(orders, span[1] - 1)
 
 
-def _cuts(assembled: Observations, lines: Lines, progress: Sequence[Progress]) -> list[int]:
+def _cuts(assembled: Observations) -> list[int]:
     """Positions at which a new attempt begins."""
     # each file by itself: that a job's .out stands behind its .err says nothing of what came later
     went_on: dict[int, int] = {}
     for source, order in [
-        *((p.source, p.order) for p in progress),
+        *((p.source, p.order) for p in assembled.progress),
         *((m.line.source, m.order) for m in assembled.marks if m.signal.kind == "finished"),
     ]:
         went_on[source] = max(order, went_on.get(source, 0))
-    cuts = _announced(assembled) | _by_agents(assembled, lines, went_on)
+    cuts = _announced(assembled) | _by_agents(assembled, went_on)
     for event in assembled.events:
         ended = event.hit.text.find("*** JOB ") >= 0 or ("REQUEUE" in event.hit.text and event.cause == "preempted")
         if ended and event.role != "hint" and went_on.get(event.hit.source, 0) > event.order:
@@ -88,7 +88,7 @@ def _announced(assembled: Observations) -> set[int]:
     return cuts
 
 
-def _by_agents(assembled: Observations, lines: Lines, went_on: Mapping[int, int]) -> set[int]:
+def _by_agents(assembled: Observations, went_on: Mapping[int, int]) -> set[int]:
     """torchelastic's agent says `failed` once an attempt."""
     agents: dict[tuple[int, bytes, int | None], list[int]] = {}
     tables: list[int] = []

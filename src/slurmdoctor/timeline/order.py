@@ -7,18 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Literal
 
-from slurmdoctor.model import CollectiveStatus, Event, ExitReport, Observations, Progress, Signal, SignalHit
-from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.model import CollectiveStatus, Event, ExitReport, Observations, Progress, SignalHit
 from slurmdoctor.records import dataclass
-from slurmdoctor.timeline import attempts, clock, skew, steps
+from slurmdoctor.timeline import attempts, skew
 from slurmdoctor.timeline.skew import Skew
 from slurmdoctor.timeline.steps import ProgressIndex
 
 Order = Literal["timestamps", "file", "unknown"]
 
-NEAR = 6
-"""Lines after an event within which `attempt 2/5 succeeded` or `PASSED` speaks of it."""
-_NEAR_BYTES = 64 * 1024
 TICK = 1.0
 """Seconds within which two stamps of two clocks do not tell what came first."""
 
@@ -46,28 +42,23 @@ class Timeline:
         return self.keys.get(event.order, (float("inf"), event.order))
 
 
-def build(assembled: Observations, lines: Lines, signals: Sequence[Signal]) -> Timeline:
+def build(assembled: Observations) -> Timeline:
     """Cut into attempts, mark what was survived, and order what is left."""
-    progress = steps.find(assembled.events, lines, signals)
+    progress = assembled.progress
     finished = next((m for m in reversed(assembled.marks) if m.signal.kind == "finished"), None)
     course = ProgressIndex(progress)
-    marks: dict[int, list[SignalHit]] = {}
-    for mark in assembled.marks:
-        if mark.signal.kind == "survived":
-            marks.setdefault(mark.line.source, []).append(mark)
-    events = clock.date(assembled.events, lines, clock.Clock(lines))
-    events = [replace(e, survived=_survived(e, marks.get(e.hit.source, ()), lines, course)) for e in events]
+    events = [replace(e, survived=e.retried or course.went_on(e)) for e in assembled.events]
     went_on = sorted([p.order for p in progress] + [m.order for m in assembled.marks if m.signal.kind == "survived"])
-    tries = attempts.find(events, assembled, lines, progress)
-    clocks = skew.learn(progress, assembled.maps, [source.name for source in lines.sources])
-    story = _part(tries.last, events, assembled, lines, clocks)
+    tries = attempts.find(events, assembled)
+    clocks = skew.learn(progress, assembled.maps, [file.name for file in assembled.files])
+    story = _part(tries.last, events, assembled, clocks)
     return replace(
         story,
-        earlier=tuple(_part(span, _within(span, events, went_on), assembled, lines, clocks) for span in tries.earlier),
+        earlier=tuple(_part(span, _within(span, events, went_on), assembled, clocks) for span in tries.earlier),
         attempts=tries.count,
         finished=finished,
         last_progress=progress[-1] if progress else None,
-        progress=tuple(progress),
+        progress=progress,
         notes=clocks.notes if story.order == "timestamps" else (),
     )
 
@@ -83,9 +74,7 @@ def _within(span: attempts.Span, events: Sequence[Event], went_on: Sequence[int]
     return found
 
 
-def _part(
-    span: attempts.Span, events: Sequence[Event], assembled: Observations, lines: Lines, clocks: Skew
-) -> Timeline:
+def _part(span: attempts.Span, events: Sequence[Event], assembled: Observations, clocks: Skew) -> Timeline:
     """One attempt's events in order, and what the witnesses say of it."""
     low, high = span
     here = [e for e in events if low <= e.order < high]
@@ -97,23 +86,6 @@ def _part(
         order=order,
         keys=keys,
     )
-
-
-# ── what was survived ────────────────────────────────────────────────────────────────────────
-
-
-def _survived(event: Event, marks: Sequence[SignalHit], lines: Lines, course: ProgressIndex) -> bool:
-    """Whether the rank, or the whole job, went on after the event. `marks` are the `survived` ones of its source."""
-    source = event.hit.source
-    after = bisect_left(marks, event.order, key=lambda mark: mark.order)
-    if after == len(marks) and course.last(source) < event.hit.offset:
-        return False
-    line = lines.at(source, event.hit.offset)
-    if after < len(marks) and marks[after].order - event.order < _NEAR_BYTES:
-        near = {event.hit.offset, *(line.offset for line in lines.after(line, NEAR))}
-        if marks[after].line.offset in near:
-            return True
-    return course.went_on(event, line.label)
 
 
 # ── order ────────────────────────────────────────────────────────────────────────────────────

@@ -5,38 +5,34 @@ The fixes ask for it by name (docs/rules.md), and a time limit on a job that sto
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 from slurmdoctor.infer.finding import Finding
 from slurmdoctor.model import Incident, Observations, Progress
 from slurmdoctor.model.ranges import ranges
-from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.origins import format_time
 from slurmdoctor.search.compiled import lazy
-from slurmdoctor.timeline.clock import Clock
 from slurmdoctor.timeline.order import Timeline
 
 SHORTEST_STALL = 600.0
 """Seconds without a step below which nobody calls it a stall."""
 _FRAME = lazy(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<function>\S+)')
-_MEMORY = lazy(r"(?i)\bmem(?:ory)?(?:[ _]\w+)?\s*[=:]\s*(\d[\d.]*\s?[GM]i?B(?:\s?/\s?\d[\d.]*\s?[GM]i?B)?)")
-_DUMPS = ("Fatal Python error", "Timeout (", "*** SIG")
-_DEPTH = 160
 _ENDED_BY_SLURM = ("time-limit", "cancelled")
 
 
-def settle(finding: Finding, story: Timeline, assembled: Observations, lines: Lines) -> dict[str, Any]:
+def settle(finding: Finding, story: Timeline, assembled: Observations) -> dict[str, Any]:
     """Sharpen the finding by how the job stood when it ended, and return what that adds to the facts."""
-    told = {**_attempts(story, assembled), **_memory(story, lines)}
+    told = _attempts(story, assembled)
+    if assembled.memory is not None:
+        told["memory"] = assembled.memory
     if finding.earlier:
         told["earlier"] = [dict(one) for one in finding.earlier]
-    if finding.root is not None and finding.root.main.hit.text.strip().startswith(_DUMPS):
-        _show_stack(finding, finding.root, lines)
+    if finding.root is not None:
+        _show_stack(finding, finding.root)
     if finding.cause in _ENDED_BY_SLURM:
-        told |= _stood(finding, story, lines)
+        told |= _stood(finding, story)
         if told.get("ended") == "hung" and finding.cause == "time-limit":
             finding.cause, finding.rule, finding.confidence = "hang", None, "medium"
             finding.reasons.append(
@@ -62,7 +58,7 @@ def names(finding: Finding, story: Timeline, assembled: Observations) -> dict[st
     frames = [m for entry in root.main.traceback if (m := _FRAME.match(entry))]
     if frames:
         found["frames"] = tuple(m["function"] for m in frames)
-        if root.main.hit.text.strip().startswith(_DUMPS):
+        if root.main.stack_of:
             innermost = frames[-1]
             place = f"{innermost['file'].rpartition('/')[2]}:{innermost['line']}"
             found |= {"stack_function": innermost["function"], "stack_place": place}
@@ -94,7 +90,7 @@ def _waiting(finding: Finding, root: Incident, assembled: Observations) -> dict[
 # ── how it stood at its end ──────────────────────────────────────────────────────────────────
 
 
-def _stood(finding: Finding, story: Timeline, lines: Lines) -> dict[str, Any]:
+def _stood(finding: Finding, story: Timeline) -> dict[str, Any]:
     """Whether the job had finished, stood still, or made steps to its end, by the clock of its own log."""
     done, last = story.finished, story.last_progress
     if done is not None and (last is None or done.order > last.order):
@@ -104,8 +100,7 @@ def _stood(finding: Finding, story: Timeline, lines: Lines) -> dict[str, Any]:
     if last.step is not None and last.step == last.steps:
         return {"ended": "finished"}
     end = finding.root.main.origin.time
-    clock = Clock(lines)
-    times = _times(story.progress, clock)
+    times = _times(story.progress)
     if end is None or len(times) < 4:
         return {}
     from statistics import median  # here: it is slow to import, and a job that hung can wait for it
@@ -120,8 +115,8 @@ def _stood(finding: Finding, story: Timeline, lines: Lines) -> dict[str, Any]:
     return {"ended": "progressing"}
 
 
-def _times(steps: Sequence[Progress], clock: Clock) -> list[float]:
-    found = {step.time if step.time is not None else clock.at(step.source, step.offset) for step in steps}
+def _times(steps: Sequence[Progress]) -> list[float]:
+    found = {step.time if step.time is not None else step.clock_time for step in steps}
     return sorted(time for time in found if time is not None)
 
 
@@ -138,36 +133,15 @@ def _attempts(story: Timeline, assembled: Observations) -> dict[str, Any]:
     return {"restarts": restarts, **gained}
 
 
-def _memory(story: Timeline, lines: Lines) -> dict[str, Any]:
-    """The memory that the last step's line tells of."""
-    for step in story.progress[-1:]:
-        if found := _MEMORY.search(lines.at(step.source, step.offset).text):
-            return {"memory": found[1]}
-    return {}
-
-
 # ── faulthandler ─────────────────────────────────────────────────────────────────────────────
 
 
-def _show_stack(finding: Finding, root: Incident, lines: Lines) -> None:
-    """Give a crash the frames of the thread that crashed; of a dump without one, those of the main thread, which is last."""
-    start = lines.at(root.main.hit.source, root.main.hit.offset)
-    threads: list[tuple[str, list[Mapping[str, str]]]] = []
-    for line in lines.after(start, _DEPTH):
-        text = line.text.strip()
-        if text.endswith("(most recent call first):"):
-            threads.append((text, []))
-        elif threads and (frame := _FRAME.match(line.text)):
-            threads[-1][1].append(frame.groupdict())
-        elif text and threads and not text.startswith("..."):
-            break
-    told = [thread for thread in threads if thread[1]]
-    if not told or root.main.traceback:
+def _show_stack(finding: Finding, root: Incident) -> None:
+    """Say whose frames a crash dump shows."""
+    if not root.main.stack_of:
         return
-    head, frames = next((thread for thread in told if thread[0].startswith("Current thread")), told[-1])
-    shown = [f'  File "{f["file"]}", line {f["line"]}, in {f["function"]}' for f in reversed(frames)]
-    event = replace(root.main, traceback=(*shown, root.main.hit.text.strip()))
-    finding.root = replace(root, main=event, events=tuple(event if e is root.main else e for e in root.events))
-    who = "the thread that crashed" if head.startswith("Current") else "the main thread"
-    place = f"{frames[0]['file'].rpartition('/')[2]}:{frames[0]['line']}"
-    finding.reasons.append(f"faulthandler shows {who} in {frames[0]['function']} ({place})")
+    who = "the thread that crashed" if root.main.stack_of == "current" else "the main thread"
+    frame = _FRAME.match(root.main.traceback[-2])
+    if frame is not None:
+        place = f"{frame['file'].rpartition('/')[2]}:{frame['line']}"
+        finding.reasons.append(f"faulthandler shows {who} in {frame['function']} ({place})")

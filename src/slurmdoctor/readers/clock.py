@@ -1,4 +1,4 @@
-"""Lines that hold a time and nothing else, as `while sleep 120; do date; done` prints them: the clock of a log without stamps."""
+"""Reads lines that hold a time and nothing else, as `while sleep 120; do date; done` prints them: the clock of a log without stamps."""
 
 from __future__ import annotations
 
@@ -36,11 +36,6 @@ class Clock:
         after = bisect_right(stamps, (offset, float("inf")))
         return stamps[after - 1][1] if after else None
 
-    def last(self, source: int) -> float | None:
-        """The last time that the clock showed at all."""
-        stamps = self._stamps(source)
-        return stamps[-1][1] if stamps else None
-
     def _stamps(self, source: int) -> list[tuple[int, float]]:
         if source not in self._known:
             self._known[source] = self._read(source)
@@ -56,7 +51,7 @@ class Clock:
         return [(offset, time) for offset, time in found if time is not None]
 
 
-def date(events: Sequence[Event], lines: Lines, clock: Clock) -> list[Event]:
+def date(events: Sequence[Event], clock: Clock) -> list[Event]:
     """The events in order; one without a stamp of its own gets the clock's, but none before what stands above it."""
     latest: dict[int, float] = {}
     dated = []
