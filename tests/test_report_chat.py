@@ -152,7 +152,7 @@ def test_no_text_leaves_its_block(said: str) -> None:
 @given(MARKUP)
 def test_code_and_prose_say_what_they_were_given(said: str) -> None:
     """Escaped or broken, never lost: without the zero-width spaces the words are the same."""
-    from slurmdoctor.report.words import one_line
+    from slurmdoctor.report.redact import one_line
 
     want = one_line(said).replace("\u200b", "")
     if not want.strip() or "\ufffd" in want:

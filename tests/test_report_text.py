@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from report_examples import ALL_ALIKE, CUDA_OOM, EXAMPLES, EXIT_CODE, NO_FAILURE, OOM_LINE, SILENT, UNKNOWN
 from slurmdoctor.model import Diagnosis, Evidence, Exit, FirstFailure, Remedy
 from slurmdoctor.report import text
+from slurmdoctor.report.exits import ending
+from slurmdoctor.report.quantities import delay, size
 from slurmdoctor.report.terminal import cells, cut, cut_path, look, wrap
-from slurmdoctor.report.words import delay, ending, headline, size
+from slurmdoctor.report.words import headline
 
 GOLDEN = {
     "cuda-oom": """\

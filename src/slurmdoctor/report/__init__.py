@@ -1,1 +1,1 @@
-"""One module a format; `words` holds what they say alike."""
+"""Diagnosis → text, JSON, Markdown, Slack: a module a format; `words`, `exits` and `quantities` hold what they share."""

@@ -1,4 +1,4 @@
-"""The frames of a traceback that tell most: the innermost in the user's own code."""
+"""Chooses the frames of a traceback that a report shows: the innermost in the user's own code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slurmdoctor.report.words import one_line
+from slurmdoctor.report.redact import one_line
 from slurmdoctor.search.compiled import lazy
 
 _FRAME = lazy(r"""File ["'](?P<path>[^"']+)["'], line (?P<line>\d+)(?:, in (?P<function>.+))?""")
@@ -16,6 +16,8 @@ _WRAPPERS = frozenset({"wrapper", "inner", "_wrapped_call_impl", "_call_impl", "
 
 @dataclass(frozen=True, slots=True)
 class Frame:
+    """`File "train.py", line 41, in main`, and the code below it."""
+
     path: str
     line: str
     function: str
@@ -46,7 +48,7 @@ def frames(traceback: Sequence[str]) -> list[Frame]:
     return found
 
 
-def telling(traceback: Sequence[str], count: int = 2) -> list[Frame]:
+def best_frames(traceback: Sequence[str], count: int = 2) -> list[Frame]:
     """The innermost own frame and its own caller; the innermost of all where none is own."""
     every = frames(traceback)
     own = [frame for frame in every if frame.own]

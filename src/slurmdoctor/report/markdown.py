@@ -1,6 +1,6 @@
-"""A short answer for a chat: readable on a phone, and nothing in it that a log could use.
+"""The Markdown report for a chat: short, and harmless whatever the log holds.
 
-What a log says is quoted in a code block or escaped. GitHub, GitLab, Discord and Mattermost read Markdown in
+Text of a log is quoted in a code block or escaped. GitHub, GitLab, Discord and Mattermost read Markdown in
 different ways; what escapes cannot reach in one of them (mentions, bare links, a fence of more than three
 backticks in Discord) is broken with a zero-width space.
 """
@@ -13,16 +13,17 @@ from dataclasses import dataclass
 
 from slurmdoctor.model import Diagnosis, FirstFailure
 from slurmdoctor.report import words
-from slurmdoctor.report.frames import telling
-from slurmdoctor.report.redact import disarm
+from slurmdoctor.report.exits import ending
+from slurmdoctor.report.frames import best_frames
+from slurmdoctor.report.redact import disarm, one_line
 
 LIMIT = 1500
 _GAP = "\u200b"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a chat is told, before any markup: short texts, each cut to its measure."""
+class Parts:
+    """The parts of the report before any markup, each cut to its length."""
 
     head: str
     tag: str
@@ -34,36 +35,33 @@ class Answer:
     """(command, what it shows)."""
 
 
-def answer(diagnosis: Diagnosis, scale: float = 1.0) -> Answer:
-    """The same short answer for every chat."""
+def parts_of(diagnosis: Diagnosis, scale: float = 1.0) -> Parts:
+    """The parts, the same for every chat; `scale` shortens them."""
 
     def fit(text: str, most: int) -> str:
         most = int(most * scale)
         return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
     first = diagnosis.first_failure or FirstFailure()
-    shown = diagnosis.evidence[0] if diagnosis.evidence else None
-    file, line, text, time = first.file, first.line, first.text, first.time
-    if text is None and shown:
-        file, line, text, time = shown.file, shown.line, shown.text, shown.time
-    quote = fit(words.one_line(text or ""), 360)
-    for frame in telling(first.traceback, 1) if quote else []:
+    file, line, text, time = words.shown_line(diagnosis)
+    quote = fit(one_line(text or ""), 360)
+    for frame in best_frames(first.traceback, 1) if quote else []:
         quote += "\n" + fit(f"  {frame.place} in {frame.function or '?'}", 110)
-    place = f"{words.one_line(file)[-int(70 * scale) :]}:{line}" if file and text else ""
+    place = f"{one_line(file)[-int(70 * scale) :]}:{line}" if file and text else ""
     fix = diagnosis.fixes[0] if diagnosis.fixes else None
-    rivals = ", ".join(f"{words.one_line(o.id)} ({o.confidence})" for o in diagnosis.others[:3])
+    rivals = ", ".join(f"{one_line(o.id)} ({o.confidence})" for o in diagnosis.others[:3])
     last = diagnosis.facts.get("last_step")
     parts = (
         ("Fix", fit(words.remedy(fix.do, fix.why), 300) if fix else ""),
-        ("Exit", fit(words.ending(diagnosis), 140) if diagnosis.verdict == "failed" else ""),
+        ("Exit", fit(ending(diagnosis), 140) if diagnosis.verdict == "failed" else ""),
         ("Retry", fit(words.retry(diagnosis), 120)),
         ("Why", fit(words.why(diagnosis), 220)),
         ("Or", fit(rivals, 120)),
         ("Read", words.read(diagnosis) if diagnosis.verdict != "failed" else ""),
-        ("Last step", fit(words.one_line(str(last)), 30) if last is not None and not text else ""),
+        ("Last step", fit(one_line(str(last)), 30) if last is not None and not text else ""),
     )
     asks = tuple((fit(command, 110), fit(shows, 60)) for command, shows in words.requests(diagnosis)[:3])
-    return Answer(
+    return Parts(
         f"{words.mark(diagnosis)} {fit(words.headline(diagnosis), 160)}",
         fit(words.tag(diagnosis), 80),
         f"{place}  {fit(words.clock(time), 16)}" if place and time else place,
@@ -76,24 +74,24 @@ def answer(diagnosis: Diagnosis, scale: float = 1.0) -> Answer:
 def render(diagnosis: Diagnosis) -> str:
     """At most 1,500 characters of Markdown."""
     for scale in (1.0, 0.7, 0.5, 0.35):
-        whole = answer(diagnosis, scale)
+        whole = parts_of(diagnosis, scale)
         for dropped in range(len(whole.parts)):
             text = _markdown(whole, len(whole.parts) - dropped)
             if len(text) <= LIMIT:
                 return text
-    return _markdown(answer(diagnosis, 0.25), 1)
+    return _markdown(parts_of(diagnosis, 0.25), 1)
 
 
-def _markdown(told: Answer, parts: int) -> str:
-    lines = [f"**{prose(told.head)}**" + (f" ({prose(told.tag)})" if told.tag else ""), ""]
-    if told.place:
-        lines.append(code(told.place))
-    if told.quote:
-        lines += [fence(told.quote), ""]
-    lines += [f"**{label}:** {prose(text)}  " for label, text in told.parts[:parts]]
-    if told.asks:
+def _markdown(whole: Parts, count: int) -> str:
+    lines = [f"**{prose(whole.head)}**" + (f" ({prose(whole.tag)})" if whole.tag else ""), ""]
+    if whole.place:
+        lines.append(code(whole.place))
+    if whole.quote:
+        lines += [fence(whole.quote), ""]
+    lines += [f"**{label}:** {prose(text)}  " for label, text in whole.parts[:count]]
+    if whole.asks:
         lines += ["", "Not enough? Send also:"]
-        for command, shows in told.asks:
+        for command, shows in whole.asks:
             lines.append(f"- {_item(prose(shows))}" + (f": {code(command)}" if command else ""))
     return "\n".join(lines).replace("\n\n\n", "\n\n").rstrip() + "\n"
 
@@ -105,14 +103,14 @@ def _item(text: str) -> str:
 
 def prose(text: str) -> str:
     """Text of any origin as plain words: no markup, no mention, no link, no reference."""
-    text = _unreachable(words.one_line(text))
+    text = _unreachable(one_line(text))
     text = re.sub(r"[\\`*\[\]<>|~&$]", r"\\\g<0>", text)
     return re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", text)  # inside a word an underscore is no markup
 
 
 def code(text: str) -> str:
     """Text of any origin as code in a line."""
-    text = re.sub(r"`{2,}", lambda run: _GAP.join(run[0]), _unreachable(words.one_line(text)))
+    text = re.sub(r"`{2,}", lambda run: _GAP.join(run[0]), _unreachable(one_line(text)))
     ticks, pad = ("``", " ") if "`" in text else ("`", "")
     return f"{ticks}{pad}{text}{pad}{ticks}"
 

@@ -1,4 +1,4 @@
-"""Masks secrets and disarms control characters in everything that leaves.
+"""Masks secrets and removes control characters in everything that is printed.
 
 Redaction works on the finished `Diagnosis`, not on the log: a few kilobytes, whatever the log's size.
 """
@@ -19,7 +19,7 @@ from slurmdoctor.search.compiled import compiled as kept
 Mode = Literal["off", "default", "strict"]
 T = TypeVar("T")
 
-# Fields that hold our own ids and words, never a log's text.
+# Fields that hold ids and words of slurmdoctor, never a log's text.
 _OWN = frozenset(
     {
         "id",
@@ -35,7 +35,7 @@ _OWN = frozenset(
         "order",
     }
 )
-# Colour, cursor and title sequences go without a trace: they are no part of what the program said.
+# Colour, cursor and title sequences: removed.
 _SEQUENCE = (
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]"  # CSI
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"  # OSC, DCS
@@ -50,11 +50,16 @@ _CONTROL = (
 
 
 def disarm(text: str) -> str:
-    """The text without anything that could steer a terminal, or reorder or hide what is read."""
+    """The text without anything that could control a terminal, or reorder or hide what is read."""
     if text.isprintable():  # at the speed of C, and true of nearly every line
         return text
     text = compiled(_SEQUENCE).sub("", text.replace("\r\n", "\n"))
     return compiled(_CONTROL).sub("\ufffd", text)
+
+
+def one_line(text: str) -> str:
+    """A text of any origin as one harmless line."""
+    return re.sub(r"[\s\ufffd]+", lambda gap: "\ufffd" if "\ufffd" in gap[0] else " ", disarm(text)).strip()
 
 
 def redact(text: str, mode: Mode = "default") -> str:
@@ -63,7 +68,7 @@ def redact(text: str, mode: Mode = "default") -> str:
 
 
 class Redactor:
-    """Masks the same name in the same way, wherever it appears in one answer."""
+    """Masks a name in the same way wherever it appears in one diagnosis."""
 
     def __init__(self, mode: Mode = "default") -> None:
         self.mode = mode
@@ -120,12 +125,12 @@ def _mask_one(kind: Kind, match: re.Match[str]) -> str:
     return f"{match.string[match.start() : start]}[redacted {kind.name}]{match.string[end : match.end()]}"
 
 
-# ── walking the answer ───────────────────────────────────────────────────────────────────────
+# ── every string of a diagnosis ───────────────────────────────────────────────────────────────────────
 
 
 @cache
 def _fields(kind: type) -> tuple[tuple[str, bool], ...]:
-    """A type's fields, and whether each holds our own words."""
+    """A type's fields, and whether each holds words of slurmdoctor."""
     return tuple((item.name, item.name in _OWN) for item in dataclasses.fields(kind))
 
 
@@ -169,7 +174,7 @@ def _rebuilt(value: Any, changed: Mapping[str, str]) -> Any:
 
 
 def _key_blocks(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """A private key may stand on many lines of its own: the base64 after its head line goes with it."""
+    """Removes the base64 lines of a private key below its masked first line."""
     if not any("[redacted private key]" in line for line in lines):
         return lines
     kept: list[str] = []

@@ -1,6 +1,6 @@
-"""A Slack message in Block Kit: as short as the Markdown answer, and as harmless.
+"""The Slack report in Block Kit: the same parts as the Markdown report.
 
-All that a log had a part in goes out as `rich_text`, whose text elements Slack shows as they are: there is
+Text of a log goes out as `rich_text`, whose text elements Slack shows as they are: there is
 no markup to break out of, and only elements of their own kind can mention, link or ping. The notification's
 `text` is mrkdwn, so there it is escaped.
 """
@@ -12,18 +12,18 @@ import re
 from typing import Any
 
 from slurmdoctor.model import Diagnosis
-from slurmdoctor.report import words
-from slurmdoctor.report.markdown import Answer, answer
+from slurmdoctor.report.markdown import Parts, parts_of
+from slurmdoctor.report.redact import one_line
 
 _GAP = "\u200b"
 
 
 def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
     """What `chat.postMessage` or an incoming webhook takes, but for the channel."""
-    told = answer(diagnosis)
+    parts = parts_of(diagnosis)
     return {
-        "text": escape(f"{told.head} ({told.tag})" if told.tag else told.head),
-        "blocks": [{"type": "rich_text", "elements": _elements(told)}],
+        "text": escape(f"{parts.head} ({parts.tag})" if parts.tag else parts.head),
+        "blocks": [{"type": "rich_text", "elements": _elements(parts)}],
         "unfurl_links": False,
         "unfurl_media": False,
     }
@@ -35,33 +35,33 @@ def render(diagnosis: Diagnosis) -> str:
 
 
 def escape(text: str) -> str:
-    """Text of any origin as mrkdwn that says nothing but itself."""
-    text = words.one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """Text of any origin as mrkdwn without any markup of its own."""
+    text = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = re.sub(r"@(?=\w)", "@" + _GAP, text)
     text = re.sub(r"(?<=\w):(?=//)", ":" + _GAP, text)
     # Slack knows no escape for these; look-alikes cannot open bold, code or struck text
     return text.translate({ord("*"): "∗", ord("`"): "ˋ", ord("~"): "∼"})
 
 
-def _elements(told: Answer) -> list[dict[str, Any]]:
-    head = [_text(told.head, bold=True)]
-    if told.tag:
-        head.append(_text(f"  {told.tag}"))
-    if told.place:
-        head += [_text("\n"), _text(told.place, code=True)]
+def _elements(parts: Parts) -> list[dict[str, Any]]:
+    head = [_text(parts.head, bold=True)]
+    if parts.tag:
+        head.append(_text(f"  {parts.tag}"))
+    if parts.place:
+        head += [_text("\n"), _text(parts.place, code=True)]
     elements: list[dict[str, Any]] = [_section(head)]
-    if told.quote:
-        elements.append({"type": "rich_text_preformatted", "elements": [_text(told.quote)]})
+    if parts.quote:
+        elements.append({"type": "rich_text_preformatted", "elements": [_text(parts.quote)]})
     pieces: list[dict[str, Any]] = []
-    for label, text in told.parts:
+    for label, text in parts.parts:
         pieces += [_text(("\n" if pieces else "") + f"{label}: ", bold=True), _text(text)]
     if pieces:
         elements.append(_section(pieces))
-    if told.asks:
+    if parts.asks:
         elements.append(_section([_text("Not enough? Send also:")]))
         rows = [
             _section([_text(f"{shows}: "), _text(command, code=True)] if command else [_text(shows)])
-            for command, shows in told.asks
+            for command, shows in parts.asks
         ]
         elements.append({"type": "rich_text_list", "style": "bullet", "elements": rows})
     return elements

@@ -89,7 +89,7 @@ def clip(line: Line, width: int) -> Line:
 
 
 def cut_path(path: str, width: int) -> str:
-    """A path, shortened at its beginning, where it tells least."""
+    """A path, shortened at its beginning."""
     if cells(path) <= width:
         return path
     tail = path[-max(width - 1, 1) :]

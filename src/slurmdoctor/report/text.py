@@ -1,14 +1,16 @@
-"""The terminal report: the verdict in a second, its proof and its mend in at most fifteen lines."""
+"""The terminal report: the verdict, the lines that prove it, and the fixes, in at most 15 lines."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from slurmdoctor.model import Cascade, Diagnosis, Evidence, FirstFailure
-from slurmdoctor.model.ranges import ranges as short
+from slurmdoctor.model.ranges import ranges as folded
 from slurmdoctor.report import words
-from slurmdoctor.report.frames import Frame, telling
-from slurmdoctor.report.redact import disarm
+from slurmdoctor.report.exits import ending
+from slurmdoctor.report.frames import Frame, best_frames
+from slurmdoctor.report.quantities import delay, plural
+from slurmdoctor.report.redact import disarm, one_line
 from slurmdoctor.report.terminal import Line, cells, clip, cut, cut_path, paint, wrap
 
 LIMIT = 15
@@ -21,7 +23,7 @@ _STANDING = {"first": "bad", "suspect": "doubt", "finished": "good"}
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Lines that belong together. After the `least` of each, room is granted in the order of `rank`."""
+    """Lines that belong together. Each block gets `least` of them, then the rest of the room goes by `rank`."""
 
     lines: list[Line]
     least: int
@@ -39,7 +41,7 @@ def render(
     ranks: bool = False,
     encoding: str = "utf-8",
 ) -> str:
-    """The report; with `context`, the traceback's last so many lines; with `ranks`, how every rank stands."""
+    """The report; with `context`, that many lines of the traceback's end; with `ranks`, what happened to every rank."""
     lines = report(diagnosis, width=width, context=context, ranks=ranks)
     return paint(lines, colour=colour, encoding=encoding)
 
@@ -64,9 +66,9 @@ def _head(diagnosis: Diagnosis, width: int) -> list[Line]:
     if diagnosis.verdict == "no-failure":
         tag = "read " + words.read(diagnosis)
     gap = width - 2 - cells(text) - cells(tag)
-    said = [("bold", part) for part in wrap(text, width - 2, 2)]
-    lines: list[Line] = [[(_COLOURS[mark], mark), ("", " "), said[0]]]
-    lines += [[("", _INDENT), part] for part in said[1:]]
+    wrapped = [("bold", part) for part in wrap(text, width - 2, 2)]
+    lines: list[Line] = [[(_COLOURS[mark], mark), ("", " "), wrapped[0]]]
+    lines += [[("", _INDENT), part] for part in wrapped[1:]]
     if tag and gap >= 2:
         lines[0] += [("", " " * gap), ("dim", tag)]
     elif tag:
@@ -78,14 +80,14 @@ def _failed(diagnosis: Diagnosis, width: int, context: int) -> list[_Block]:
     fixes = [words.remedy(fix.do, fix.why) for fix in diagnosis.fixes[:2]]
     sure = diagnosis.cause is not None and diagnosis.cause.confidence == "high"
     blocks = [
-        *_proof(diagnosis, width, context),
-        _Block(_labelled("exit", [words.ending(diagnosis)], width), 1, 2),
+        *_quote(diagnosis, width, context),
+        _Block(_labelled("exit", [ending(diagnosis)], width), 1, 2),
         _Block(_then(diagnosis.cascade, width), 1, 4),
         _Block(_labelled("fix", fixes[:1], width), 1, 2),
         _Block(_labelled("", fixes[1:], width), 0, 8, whole=True),
         _Block(_labelled("retry", [words.retry(diagnosis)], width), 1, 5),
         _Block(_labelled("why", [words.why(diagnosis)], width), 1, 3),
-        _Block(_labelled("check", [] if sure else [words.one_line(v) for v in diagnosis.verify[:1]], width), 0, 9),
+        _Block(_labelled("check", [] if sure else [one_line(v) for v in diagnosis.verify[:1]], width), 0, 9),
         _Block(_labelled("also", [_rivals(diagnosis)], width), 1, 7),
         *_asks(diagnosis, width),
         _Block(_labelled("note", [_notes(diagnosis)], width), 0, 7),
@@ -98,9 +100,9 @@ def _not_failed(diagnosis: Diagnosis, width: int) -> list[_Block]:
     if diagnosis.verdict == "unknown":
         blocks.append(_Block(_labelled("read", [words.read(diagnosis)], width), 1, 1))
     if facts.get("last_step") is not None:
-        blocks.append(_Block(_labelled("last", [f"step {words.one_line(str(facts['last_step']))}"], width), 1, 1))
+        blocks.append(_Block(_labelled("last", [f"step {one_line(str(facts['last_step']))}"], width), 1, 1))
     if diagnosis.verdict == "unknown":
-        blocks += _proof(diagnosis, width, 0)
+        blocks += _quote(diagnosis, width, 0)
     blocks += [
         _Block(_labelled("why", [words.why(diagnosis)], width), 1, 2),
         _Block(_labelled("also", [_rivals(diagnosis)], width), 1, 3),
@@ -110,38 +112,35 @@ def _not_failed(diagnosis: Diagnosis, width: int) -> list[_Block]:
     return [block for block in blocks if block.lines]
 
 
-def _proof(diagnosis: Diagnosis, width: int, context: int) -> list[_Block]:
-    """The line that decides, where it stands, and the frames that lead to it."""
+def _quote(diagnosis: Diagnosis, width: int, context: int) -> list[_Block]:
+    """The line that proves the verdict, its place, and the frames that lead to it."""
     first = diagnosis.first_failure or FirstFailure()
-    shown = diagnosis.evidence[0] if diagnosis.evidence else None
-    file, line, text, time = first.file, first.line, first.text, first.time
-    if text is None and shown:  # a silent culprit: what others say of it
-        file, line, text, time = shown.file, shown.line, shown.text, shown.time
+    file, line, text, time = words.shown_line(diagnosis)
     if text is None:
         return []
     where: Line = [("", _INDENT), ("key", _place(file, line, width - 16))]
     where += [("dim", "  " + words.clock(time))] if time else []
     if len(first.ranks) > 1 and first.rank is not None:
         where.append(("dim", f"  first seen on rank {first.rank}"))
-    blocks = [_Block([where], 1, 0), _Block(_quoted(wrap(words.one_line(text), width - 4, 3), "bold"), 1, 1)]
+    blocks = [_Block([where], 1, 0), _Block(_quoted(wrap(one_line(text), width - 4, 3), "bold"), 1, 1)]
     if context:
         lines = [row.rstrip().expandtabs(4) for entry in first.traceback for row in disarm(entry).split("\n")]
         kept = [part for row in lines[-context:] for part in wrap(row, width - 4)]
         blocks.append(_Block(_quoted(kept, "dim"), len(kept), -1))
     else:
-        frames = [_frame(frame, width - 6) for frame in telling(first.traceback)]
+        frames = [_frame(frame, width - 6) for frame in best_frames(first.traceback)]
         blocks.append(_Block(_quoted([f"  {frame}" for frame in frames], "dim"), 1, 6))
-    if witness := _witness(diagnosis, file, line):
-        place = _place(witness.file, witness.line, width // 3)
-        said = cut(words.one_line(witness.text), width - 6 - cells(place))
+    if second := _second_line(diagnosis, file, line):
+        place = _place(second.file, second.line, width // 3)
+        quoted = cut(one_line(second.text), width - 6 - cells(place))
         blocks.append(
-            _Block([[("", _INDENT), ("key", place)], [("dim", _INDENT + "│ "), ("", said)]], 0, 4, whole=True)
+            _Block([[("", _INDENT), ("key", place)], [("dim", _INDENT + "│ "), ("", quoted)]], 0, 4, whole=True)
         )
     return blocks
 
 
-def _witness(diagnosis: Diagnosis, file: str | None, line: int | None) -> Evidence | None:
-    """A second line that proves the verdict: another program's word for it, or the same cause elsewhere."""
+def _second_line(diagnosis: Diagnosis, file: str | None, line: int | None) -> Evidence | None:
+    """A second line that proves the verdict: a confirmation by another program, or the same cause elsewhere."""
     others = [item for item in diagnosis.evidence if (item.file, item.line) != (file, line)]
     return next((item for item in others if item.role == "confirmation"), others[0] if others else None)
 
@@ -156,9 +155,9 @@ def _frame(frame: Frame, width: int) -> str:
 def _then(cascade: tuple[Cascade, ...], width: int) -> list[Line]:
     items = []
     for item in cascade:
-        when = words.delay(item.delay) + "  " if item.delay is not None else ""
+        when = delay(item.delay) + "  " if item.delay is not None else ""
         what = words.agreeing(item.title or item.cause, item.ranks or 2)
-        who = words.plural(item.ranks, "rank") if item.ranks else "others"
+        who = plural(item.ranks, "rank") if item.ranks else "others"
         items.append(f"{when}{who}  {what}")
     room, rows = width - _LABEL - 2, [""]
     for number, entry in enumerate(items):
@@ -176,8 +175,7 @@ def _then(cascade: tuple[Cascade, ...], width: int) -> list[Line]:
 
 def _rivals(diagnosis: Diagnosis) -> str:
     return "; ".join(
-        f"{words.one_line(o.id)} ({o.confidence})" + (f": {words.one_line(o.why)}" if o.why else "")
-        for o in diagnosis.others[:3]
+        f"{one_line(o.id)} ({o.confidence})" + (f": {one_line(o.why)}" if o.why else "") for o in diagnosis.others[:3]
     )
 
 
@@ -189,27 +187,27 @@ def _asks(diagnosis: Diagnosis, width: int) -> list[_Block]:
 
 def _notes(diagnosis: Diagnosis) -> str:
     seen = diagnosis.coverage
-    notes = [words.one_line(note).rstrip(".") for note in seen.notes]
+    notes = [one_line(note).rstrip(".") for note in seen.notes]
     if seen.silent_ranks:
-        notes.append(f"ranks {short(seen.silent_ranks)} said nothing" if len(seen.silent_ranks) > 1
+        notes.append(f"ranks {folded(seen.silent_ranks)} said nothing" if len(seen.silent_ranks) > 1
                      else f"rank {seen.silent_ranks[0]} said nothing")  # fmt: skip
     # to a verdict that is sure, Slurm's records would add nothing
     sure = diagnosis.verdict == "failed"
     missing = [item for item in seen.missing if not (sure and item in ("sacct", "scontrol"))]
     if missing and not words.requests(diagnosis):
-        notes.append("not seen: " + ", ".join(map(words.one_line, missing)))
+        notes.append("not seen: " + ", ".join(map(one_line, missing)))
     return "; ".join(notes)
 
 
 def _groups(diagnosis: Diagnosis, width: int) -> list[Line]:
-    """How every rank stands, one line a group."""
+    """What happened to every rank, one line a group."""
     rows: list[Line] = [[]]
-    listed = [cut(short(group.ranks), 24) for group in diagnosis.ranks]
+    listed = [cut(folded(group.ranks), 24) for group in diagnosis.ranks]
     column = max(map(len, listed))
     for group, numbers in zip(diagnosis.ranks, listed, strict=True):
         place = _place(group.file, group.line, width // 3) if group.file else ""
         room = width - 2 - 12 - column - 2 - (cells(place) + 2 if place else 0)
-        why = cut(words.one_line(group.why), max(room, 8))
+        why = cut(one_line(group.why), max(room, 8))
         row: Line = [("", _INDENT), (_STANDING.get(group.standing, ""), f"{group.standing:12}")]
         row += [("", f"{numbers:{column}}  {why}")]
         row += [("", " " * (max(room, 8) - cells(why) + 2)), ("key", place)] if place else []
@@ -222,7 +220,7 @@ def _groups(diagnosis: Diagnosis, width: int) -> list[Line]:
 
 def _place(file: str | None, line: int | None, width: int) -> str:
     number = f":{line}" if line is not None else ""
-    return cut_path(words.one_line(file or "the log"), max(width - len(number), 12)) + number
+    return cut_path(one_line(file or "the log"), max(width - len(number), 12)) + number
 
 
 def _quoted(rows: list[str], style: str) -> list[Line]:
@@ -239,7 +237,7 @@ def _rows(label: str, rows: list[str]) -> list[Line]:
 
 
 def _fit(blocks: list[_Block], limit: int, width: int) -> list[Line]:
-    """At most `limit` lines: first what each block needs, then more for the most telling."""
+    """At most `limit` lines: first what each block needs, then more for the most important ones."""
     granted = [min(block.least, len(block.lines)) for block in blocks]
     order = sorted(range(len(blocks)), key=lambda number: blocks[number].rank)
     for number in reversed(order):
