@@ -94,6 +94,12 @@ def test_a_fragment_stands_for_its_pattern(ours: Path, tmp_path: Path) -> None:
     put(tmp_path / "site" / "raid.yaml", CAUSE.format(cause="site/raid").replace("'tape library is", "'{device}{1} is"))
     put(tmp_path / "site" / "own.yaml", fragments.replace("disk", "raid"))
     rules = {rule.cause: rule.regex for rule in plain(ours, tmp_path / "site").rules}
+    put(
+        tmp_path / "site" / "raid.yaml",
+        (tmp_path / "site" / "raid.yaml").read_text() + fragments.replace("disk", "jukebox"),
+    )
+    rules |= {"own": plain(ours, tmp_path / "site").causes["site/raid"].rules[0].regex}
+    assert rules["own"].startswith("(?:tape|jukebox){1} is gone")
     assert rules["tape"].startswith("(?:(?:tape|disk) library) is gone")
     assert rules["site/raid"].startswith("(?:tape|raid){1} is gone")
 

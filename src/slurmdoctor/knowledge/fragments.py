@@ -7,13 +7,14 @@
 
     regex: '{slurm_client}: error: Batch job submission failed'
 
-Ours are in rules/fragments.yaml; a site may define its own, for its own files. A fragment may use those defined before it.
+Ours are in rules/fragments.yaml; a site may define its own, for its own files, and a cause's file some for itself alone.
+A fragment may use those defined before it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from slurmdoctor.knowledge.regexes import alternatives
@@ -36,19 +37,29 @@ class Fragment:
     source: str = ""
 
 
-def define(trees: Iterable[Tree], known: dict[str, str]) -> None:
-    """Add the fragments of these files to the known ones. What is wrong in them is told where they are read as tables."""
+def expand_all(trees: Iterable[Tree], known: dict[str, str], problems: Problems) -> list[Tree]:
+    """The files of a folder with the fragments of their patterns written out. Those that they share are added to the known."""
+    trees = list(trees)
     for tree in trees:
-        rows = tree.items.get("fragments") if isinstance(tree, Table) else None
-        for row in rows.items if isinstance(rows, Rows) else ():
-            name = row.items.get("id") if isinstance(row, Table) else None
-            written = row.items.get("regex") if isinstance(row, Table) else None
-            if isinstance(name, Scalar) and written is not None:
-                whole = "|".join(one.text for one in alternatives(_filled(written, known, Problems())) if one.pieces)
-                known[name.text] = whole
+        if isinstance(tree, Table) and "cause" not in tree.items:
+            known |= _defined(tree, known)
+    return [expand(tree, known | _defined(tree, known), problems) for tree in trees]
 
 
-def expand(tree: Tree, known: dict[str, str], problems: Problems) -> Tree:
+def _defined(tree: Tree, known: Mapping[str, str]) -> dict[str, str]:
+    """The fragments of a file, by name. What is wrong in them is told where they are read as a table."""
+    found: dict[str, str] = {}
+    rows = tree.items.get("fragments") if isinstance(tree, Table) else None
+    for row in rows.items if isinstance(rows, Rows) else ():
+        name = row.items.get("id") if isinstance(row, Table) else None
+        written = row.items.get("regex") if isinstance(row, Table) else None
+        if isinstance(name, Scalar) and written is not None:
+            filled = _filled(written, {**known, **found}, Problems())
+            found[name.text] = "|".join(one.text for one in alternatives(filled))
+    return found
+
+
+def expand(tree: Tree, known: Mapping[str, str], problems: Problems) -> Tree:
     """The tree with the fragments of its patterns written out. All places stay."""
     if isinstance(tree, Rows):
         return replace(tree, items=tuple(expand(row, known, problems) for row in tree.items))
@@ -61,7 +72,7 @@ def expand(tree: Tree, known: dict[str, str], problems: Problems) -> Tree:
     return replace(tree, items=items)
 
 
-def _filled(tree: Tree, known: dict[str, str], problems: Problems) -> Tree:
+def _filled(tree: Tree, known: Mapping[str, str], problems: Problems) -> Tree:
     if isinstance(tree, Rows):
         return replace(tree, items=tuple(_filled(row, known, problems) for row in tree.items))
     if isinstance(tree, Table) or "{" not in tree.text:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from slurmdoctor.knowledge.fragments import define, expand
+from slurmdoctor.knowledge.fragments import expand_all
 from slurmdoctor.knowledge.paths import files
 from slurmdoctor.knowledge.schema import TABLES
 from slurmdoctor.knowledge.tree import Tree
@@ -37,17 +37,17 @@ def read(folders: Sequence[Path]) -> Shelf:
     silenced: list[tuple[str, Place]] = []
     for number, folder in enumerate(folders):
         here: dict[str, Place] = {}  # what this folder has described so far: a second time is a mistake
-        trees = [(path, tree) for path in files(folder) if (tree := _read_tree(path, shelf.problems))]
-        define((tree for _, tree in trees), fragments)
-        written_out = ((path, expand(tree, fragments, shelf.problems)) for path, tree in trees)
-        batch = [(path, file) for path, tree in written_out if (file := read_file(tree, shelf.problems))]
+        trees = {path: tree for path in files(folder) if (tree := _read_tree(path, shelf.problems))}
+        expanded = zip(trees, expand_all(trees.values(), fragments, shelf.problems), strict=True)
+        batch = [(path, file) for path, tree in expanded if (file := read_file(tree, shelf.problems))]
         # Whole causes before those that extend them, whatever the files are called.
         for path, file in sorted(batch, key=lambda pair: bool(pair[1].cause and pair[1].cause["extends"])):
             shelf.files.append(file)
             if file.cause_id is not None:
                 check_ids(file, path.stem, shelf.problems)
                 _put_cause(file, _family(path, folder), number > 0, causes, here, shelf.problems)
-            for name, rows in file.tables.items():
+            shared = file.tables if file.cause_id is None else {}  # a cause's fragments are its own
+            for name, rows in shared.items():
                 for entry, tree in rows:
                     if _first_here(f"{name} {entry.id}", tree.at("id"), here, shelf.problems):
                         tables[name][entry.id] = entry
@@ -109,7 +109,7 @@ def _put_cause(
         causes[name] = _extended(ours, file, problems)
     elif _first_here(f"cause {name}", place, here, problems):
         rules = tuple(rule for rule, _ in file.rules)
-        given = {key: value for key, value in made.items() if key not in ("cause", "silence", "rules")}
+        given = {key: value for key, value in made.items() if key not in ("cause", "silence", "fragments", "rules")}
         given |= {key: frozenset(made[key]) for key in ("explains", "traits")}
         family = SITE_FAMILY if name.startswith("site/") else ours.family if ours else family
         causes[name] = Cause(id=name, family=family, rules=rules, **given)

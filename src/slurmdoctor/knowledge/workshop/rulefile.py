@@ -46,9 +46,8 @@ def read_file(tree: Tree, problems: Problems) -> RuleFile | None:
     file = RuleFile(tree)
     extends = tree.items.get("extends")
     adds = isinstance(extends, Scalar) and extends.text == "true"
-    file.cause = record(
-        tree, ADDITIONS if adds else CAUSE, "a file that extends a cause" if adds else "a cause", problems
-    )
+    noun = "a file that extends a cause" if adds else "a cause"
+    file.cause = record(tree, {**(ADDITIONS if adds else CAUSE), **_readers(file, "fragments")}, noun, problems)
     if file.cause is not None:
         file.silence = file.cause["silence"]
     rows = tree.items.get("rules")
@@ -71,10 +70,15 @@ def _word(tree: Tree | None, otherwise: str) -> str:
 
 def _tables(tree: Table, problems: Problems) -> RuleFile:
     file = RuleFile(tree)
-    readers = {name: Field(_each(kind, file.tables.setdefault(name, []))) for name, kind in TABLES.items()}
-    values = record(tree, {**readers, "silence": Field(list_of(line()), default=())}, "this file", problems)
+    fields = {**_readers(file, *TABLES), "silence": Field(list_of(line()), default=())}
+    values = record(tree, fields, "this file", problems)
     file.silence = (values or {}).get("silence", ())
     return file
+
+
+def _readers(file: RuleFile, *names: str) -> dict[str, Field]:
+    """Fields that read the tables of these names into the file."""
+    return {name: Field(_each(TABLES[name], file.tables.setdefault(name, [])), default=()) for name in names}
 
 
 def _each(kind: TableKind, into: list[tuple[Any, Table]]) -> Reader:
