@@ -87,7 +87,7 @@ def test_scontrol() -> None:
 
 def test_both_are_joined() -> None:
     job = record(scontrol(exit="143:0"), STEPS.format(job="FAILED", exit="15:0", step="FAILED", code="1:0"))
-    assert job.told_by == {"scontrol", "sacct"}
+    assert job.sources == {"scontrol", "sacct"}
     assert [s.id for s in job.steps] == ["batch", "0"]
     assert [s.id for s in job.work_steps] == ["0"]
     assert job.max_rss == 1992294 * 1024

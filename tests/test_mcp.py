@@ -187,7 +187,7 @@ def test_strict_redaction_at_the_server() -> None:
 
 def test_time_is_bounded() -> None:
     with pytest.raises(ToolError, match=r"no answer within 0.01 s"):
-        anyio.run(server._answered, {"text": OOM}, 0.01)
+        anyio.run(server._run_sandbox, {"text": OOM}, 0.01)
 
 
 def test_the_worker_answers_in_one_json_object_whatever_happens() -> None:

@@ -18,8 +18,8 @@ from slurmdoctor.cli import progress
 FIXTURE = Path(__file__).parent / "fixtures" / "demo-cascade"
 
 
-def test_nothing_is_told_where_nobody_sees_it() -> None:
-    assert progress.Bar().told is None
+def test_no_bar_without_a_terminal() -> None:
+    assert progress.Bar().callback is None
 
 
 def _on_a_terminal(*args: str) -> tuple[int, bytes]:

@@ -15,7 +15,7 @@ import click
 from slurmdoctor import __version__
 
 gc.set_threshold(200_000, 20, 20)
-"""What is made at the start stays: to look through it again and again for garbage would take a twentieth of a paste's time."""
+"""Garbage collection: what is made at the start stays, and looking through it takes a twentieth of a paste's time."""
 
 _COMMANDS = {
     "diagnose": "diagnose:diagnose",
@@ -59,11 +59,11 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the program, and do not take apart at its end what the system frees at once: that takes a tenth of a paste's time."""
+    """Run the program, and exit without freeing every object: that takes a tenth of a paste's time."""
     status = _run()
     if threading.active_count() == 1:
         atexit._run_exitfuncs()
-        with suppress(OSError):  # then Python itself ends, and tells of it
+        with suppress(OSError):  # then Python exits in its own way, and reports the error
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(status)

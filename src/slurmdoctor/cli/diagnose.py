@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from slurmdoctor.model import Diagnosis
 from slurmdoctor.report.terminal import look
-
-if TYPE_CHECKING:
-    from slurmdoctor.input.sources import Source
 
 FORMATS = ("text", "json", "markdown", "slack")
 _STATUS = {"no-failure": 0, "unknown": 0, "failed": 1}
@@ -83,23 +78,27 @@ def diagnose(
     from slurmdoctor.pipeline import diagnose as read
     from slurmdoctor.search.many import usual_jobs
 
-    def run(logs: Sequence[str | Source], **more: Any) -> Diagnosis:
-        with Bar() as bar:
-            how = {"rules": rules, "exit_status": exit_status, "redact": mode, "jobs": jobs or usual_jobs()}
-            return read(logs, **how, **more, progress=bar.told)  # type: ignore[arg-type]
-
-    mode = "off" if no_redact else redact
+    job = None
     if job_id or slurm_info or script:
-        from slurmdoctor.slurm.job import gather
+        from slurmdoctor.slurm.job import gather  # a log alone does not wait for what reads Slurm
 
         job = gather(list(paths), job_id=job_id, slurm_info=slurm_info, script=script, exit_status=exit_status)
-        found = run(job.logs, record=job.record, script=job.script)
-        if beside_log and not (if_failed and found.verdict != "failed"):
-            job.write_beside_log(_render(found, form, context, ranks, plain=True))
-            return
-    else:
-        found = run(list(paths) or ["-"])
-    if not (if_failed and found.verdict != "failed"):
+    with Bar() as bar:
+        found = read(
+            job.logs if job else list(paths) or ["-"],
+            rules=rules,
+            exit_status=exit_status,
+            redact="off" if no_redact else redact,
+            record=job.record if job else None,
+            script=job.script if job else None,
+            jobs=jobs or usual_jobs(),
+            progress=bar.callback,
+        )
+    wanted = found.verdict == "failed" or not if_failed
+    if wanted and job and beside_log:
+        job.write_beside_log(_render(found, form, context, ranks, plain=True))
+        return
+    if wanted:
         click.echo(_render(found, form, context, ranks), nl=False)
         sys.stdout.flush()
     if exit_code:

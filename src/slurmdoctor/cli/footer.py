@@ -1,4 +1,4 @@
-"""What a job's script needs to diagnose itself: the footer, and the ways for jobs that die too hard to run one."""
+"""The footer of a batch script: its shell text, and what only it can see of the job that it runs in."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECONDS = 30
 PATIENCE = 8.0
 """Seconds that a footer waits for scontrol and sacct."""
 ENDED_BY_SLURM = frozenset({"cancelled", "time-limit", "hang", "preempted", "node-failure", "sigterm"})
-"""Causes with which the shell's own status, mostly 0, says nothing."""
+"""Causes with which the shell's own exit status, mostly 0, means nothing."""
 _TEMPLATES = Path(__file__).parent / "templates"
 _STEP_PROGRAMS = frozenset({"srun", "mpirun", "mpiexec", "torchrun"})
 """What would still run in the foreground if a signal ended the script."""
@@ -38,7 +38,7 @@ def script(kind: str, *, seconds: int = SECONDS, when: str = "failed", command: 
         "TIMEOUT": str(seconds if kind != "epilog" else max(seconds, 120)),
         "WHEN": when,
         "PATH": shlex.quote(_search_path()),
-        "COMMAND": shlex.quote(command or _ourselves()),
+        "COMMAND": shlex.quote(command or _program()),
         # a job whose script hides its failure ends well in Slurm's eyes: only afterany looks at it
         "DEPENDENCY": "afterany" if when == "always" else "afternotok",
         "IFFAILED": "" if when == "always" else " --if-failed",
@@ -47,7 +47,7 @@ def script(kind: str, *, seconds: int = SECONDS, when: str = "failed", command: 
 
 
 def _search_path() -> str:
-    """Where an administrator's script finds Slurm's programs and the system's."""
+    """A PATH with Slurm's programs and the system's, for an administrator's script."""
     slurm = shutil.which("scontrol")
     folders = [str(Path(slurm).parent)] if slurm else []
     return ":".join(
@@ -55,7 +55,7 @@ def _search_path() -> str:
     )
 
 
-def _ourselves() -> str:
+def _program() -> str:
     """The program that runs now, by its full path: the job's PATH may be another."""
     named = Path(sys.argv[0])
     if named.name.startswith("slurmdoctor") and named.exists():
@@ -77,7 +77,7 @@ def job_id() -> str:
 
 
 def shell_outputs(pid: int) -> list[str]:
-    """The files that a shell writes its output and its errors to: the job's log, also where Slurm does not answer."""
+    """The files that a shell writes its output and errors to: the job's log, also where scontrol does not answer."""
     found: list[str] = []
     for number in (1, 2):
         try:

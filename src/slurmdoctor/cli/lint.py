@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from slurmdoctor.slurm.script.report import FORMATS
+from slurmdoctor.report.lint import FORMATS
 
 
 @click.command()
@@ -18,8 +18,8 @@ def lint(scripts: tuple[str, ...], form: str) -> None:
     SCRIPT is a file, or - for standard input. Exit status: 0 nothing is wrong (notes do not count), 1 something is,
     2 the call was bad.
     """
+    from slurmdoctor.report.lint import render
     from slurmdoctor.slurm.job import read_text
-    from slurmdoctor.slurm.script import report
     from slurmdoctor.slurm.script.lint import lint as check
     from slurmdoctor.slurm.script.lint import wrong
     from slurmdoctor.slurm.script.parse import parse
@@ -29,6 +29,6 @@ def lint(scripts: tuple[str, ...], form: str) -> None:
         text = sys.stdin.buffer.read().decode("utf-8", "replace") if name == "-" else read_text(name)
         shown = "<stdin>" if name == "-" else name
         found.append((shown, check(parse(text, shown))))
-    click.echo(report.render(found, form), nl=False)
-    if any(wrong(mistakes) for _, mistakes in found):
+    click.echo(render(found, form), nl=False)
+    if any(wrong(findings) for _, findings in found):
         raise click.exceptions.Exit(1)

@@ -1,13 +1,16 @@
-"""A progress bar on a terminal, for what takes longer than a second."""
+"""A progress bar on a terminal, shown after a second."""
 
 from __future__ import annotations
 
 import sys
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
     from slurmdoctor.pipeline import Progress
 
 PATIENCE = 1.0
@@ -15,14 +18,13 @@ PATIENCE = 1.0
 
 
 class Bar:
-    """Shows how much of the logs was read. `told` is what to hand to `diagnose`: None where nobody would see it."""
+    """Shows how much of the logs was read. `callback` is `diagnose`'s `progress`: None where there is no terminal."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
         self._read = 0
-        self._bar: Any = None
-        self._task: Any = None
-        self.told: Progress | None = self._tell if sys.stderr is not None and sys.stderr.isatty() else None
+        self._shown: tuple[Bars, TaskID] | None = None
+        self.callback: Progress | None = self._update if sys.stderr is not None and sys.stderr.isatty() else None
 
     def __enter__(self) -> Bar:
         return self
@@ -30,24 +32,26 @@ class Bar:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        if self._shown is not None:
+            self._shown[0].stop()
 
-    def _tell(self, read: int, total: int | None) -> None:
+    def _update(self, read: int, total: int | None) -> None:
         self._read += read
-        if self._bar is None:
+        if self._shown is None:
             if time.monotonic() - self._started < PATIENCE:
                 return
-            self._show(total)
-        self._bar.update(self._task, completed=self._read)
+            self._shown = self._start(total)
+        bar, task = self._shown
+        bar.update(task, completed=self._read)
 
-    def _show(self, total: int | None) -> None:
+    def _start(self, total: int | None) -> tuple[Bars, TaskID]:
         from rich.console import Console  # slow to import, and needed on a terminal only
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self._bar = Progress(
+        bar = Progress(
             TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
             console=Console(stderr=True), transient=True,
         )  # fmt: skip
-        self._task = self._bar.add_task("reading", total=total)
-        self._bar.start()
+        task = bar.add_task("reading", total=total)
+        bar.start()
+        return bar, task

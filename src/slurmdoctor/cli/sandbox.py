@@ -1,7 +1,7 @@
-"""One question, answered in a process of its own, so that what it reads, and for how long, is bounded.
+"""Runs one diagnosis in a process of its own, with limits on its time, its memory and the files that it may read.
 
-`python -m slurmdoctor.cli.sandbox` reads a question as JSON and writes its answer as JSON. Whoever asks kills the process
-when its time is over; a pattern or a disk that hangs can then hold nobody up.
+`python -m slurmdoctor.cli.sandbox` reads a question as JSON on standard input and writes the answer as JSON. The server
+kills the process when its time is over, so a slow pattern or disk cannot block it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from slurmdoctor.model import Diagnosis, UserError
 
 MOST_TEXT = 10 * 1024 * 1024
-"""Characters of a text that is handed over."""
+"""Characters of a pasted text."""
 MOST_FILES = 10_000
 _MEMORY = 4 << 30
 """Bytes of address space: far above what a diagnosis needs, far below what hurts a login node."""
@@ -69,7 +69,7 @@ def _of_job(job_id: str, allowed: Sequence[Path], how: dict[str, Any]) -> Diagno
     logs: list[str | Source] = []
     outside = 0
     for log in job.logs:
-        # Slurm tells where any job writes to; what may be read is decided here all the same
+        # the paths come from Slurm, which knows those of every user's jobs
         if isinstance(log, Source) or is_under(log, allowed):
             logs.append(log)
         else:
@@ -84,7 +84,7 @@ def _of_job(job_id: str, allowed: Sequence[Path], how: dict[str, Any]) -> Diagno
 def files_at(given: str, allowed: Sequence[Path]) -> tuple[list[str], int]:
     """The log files that a path names, and how many of its folder lead outside of the allowed folders.
 
-    Whether something outside is there or not, the answer is the same.
+    A path outside gives the same error whether it exists or not.
     """
     from slurmdoctor.input.sources import files_of
 
@@ -118,7 +118,7 @@ def is_under(path: str | Path, allowed: Sequence[Path]) -> bool:
 
 
 def _is_file(path: str) -> bool:
-    """A pipe would wait for a writer, and a device may never end."""
+    """Whether a path is an ordinary file: a pipe waits for a writer, and a device may never end."""
     try:
         return stat.S_ISREG(Path(path).stat().st_mode)
     except OSError:
@@ -130,13 +130,13 @@ def _noted(found: Diagnosis, outside: int) -> Diagnosis:
 
     if not outside:
         return found
-    said = f"{outside} log file{'s' * (outside > 1)} outside of the folders that this server may read"
-    return replace(found, coverage=replace(found.coverage, missing=(*found.coverage.missing, said)))
+    note = f"{outside} log file{'s' * (outside > 1)} outside of the folders that this server may read"
+    return replace(found, coverage=replace(found.coverage, missing=(*found.coverage.missing, note)))
 
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Nothing but the answer goes out; what a library might print does not."""
+    """Keeps what a library prints out of the answer."""
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):  # noqa: PTH123
         yield
 
@@ -154,8 +154,8 @@ def main() -> None:
     question = json.loads(sys.stdin.buffer.read())
     _limit(question.get("seconds", 60))
     with _silent():
-        said = answer(question)
-    sys.stdout.buffer.write(json.dumps(said).encode())
+        answered = answer(question)
+    sys.stdout.buffer.write(json.dumps(answered).encode())
     sys.stdout.buffer.flush()
 
 

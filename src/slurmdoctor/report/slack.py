@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 from slurmdoctor.model import Diagnosis
 from slurmdoctor.report.markdown import Parts, parts_of
 from slurmdoctor.report.redact import one_line
 
 _GAP = "\u200b"
+Element = dict[str, object]
+"""A piece of a message, as Slack's API names its keys."""
 
 
-def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
+def to_dict(diagnosis: Diagnosis) -> Element:
     """What `chat.postMessage` or an incoming webhook takes, but for the channel."""
     parts = parts_of(diagnosis)
     return {
@@ -43,16 +44,16 @@ def escape(text: str) -> str:
     return text.translate({ord("*"): "∗", ord("`"): "ˋ", ord("~"): "∼"})
 
 
-def _elements(parts: Parts) -> list[dict[str, Any]]:
+def _elements(parts: Parts) -> list[Element]:
     head = [_text(parts.head, bold=True)]
     if parts.tag:
         head.append(_text(f"  {parts.tag}"))
     if parts.place:
         head += [_text("\n"), _text(parts.place, code=True)]
-    elements: list[dict[str, Any]] = [_section(head)]
+    elements: list[Element] = [_section(head)]
     if parts.quote:
         elements.append({"type": "rich_text_preformatted", "elements": [_text(parts.quote)]})
-    pieces: list[dict[str, Any]] = []
+    pieces: list[Element] = []
     for label, text in parts.parts:
         pieces += [_text(("\n" if pieces else "") + f"{label}: ", bold=True), _text(text)]
     if pieces:
@@ -67,10 +68,10 @@ def _elements(parts: Parts) -> list[dict[str, Any]]:
     return elements
 
 
-def _section(elements: list[dict[str, Any]]) -> dict[str, Any]:
+def _section(elements: list[Element]) -> Element:
     return {"type": "rich_text_section", "elements": elements}
 
 
-def _text(text: str, **style: bool) -> dict[str, Any]:
-    element: dict[str, Any] = {"type": "text", "text": text or " "}
+def _text(text: str, **style: bool) -> Element:
+    element: Element = {"type": "text", "text": text or " "}
     return {**element, "style": style} if style else element

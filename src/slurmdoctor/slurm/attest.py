@@ -62,7 +62,7 @@ def attest(diagnosis: Diagnosis, job: JobInfo) -> Diagnosis:
     untold = [
         who
         for who in ("sacct", "scontrol")
-        if who not in job.told_by and not any(m.startswith(who) for m in job.missing)
+        if who not in job.sources and not any(m.startswith(who) for m in job.missing)
     ]
     coverage = replace(diagnosis.coverage, missing=tuple(dict.fromkeys([*missing, *job.missing, *untold])))
     if job.siblings:

@@ -1,4 +1,4 @@
-"""A job, gathered from all who know of it: Slurm, files with Slurm's words, its script, its logs. At the edge."""
+"""Gathers what there is of a job: its record from Slurm or from saved files, its script, its logs. Reads files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slurmdoctor.slurm.script.directives import signal_request
 from slurmdoctor.slurm.script.model import Script
 
 LARGEST = 64 * 1024 * 1024
-"""No record of Slurm's and no script is larger."""
+"""Bytes; no record of Slurm and no script is larger."""
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class Job:
     script: Script | None = None
 
     def write_beside_log(self, text: str) -> None:
-        """Leave the verdict where the user looks: in the folder of the job's own log."""
+        """Write the verdict into the folder of the job's own log."""
         record = self.record
         if record is None:
             raise UserError("--beside-log needs --job", "give the job's id")
@@ -37,7 +37,7 @@ class Job:
         if not record.work_dir or not folder.is_dir():
             raise UserError(f"the folder of job {record.id}'s log is not known here", "leave --beside-log out")
         place = folder / f"slurmdoctor-{record.id}.txt"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW  # a link there is somebody's trap
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW  # a link there could lead to any file of the user
         with os.fdopen(os.open(place, flags, 0o640), "w", encoding="utf-8") as file:
             file.write(text)
 
@@ -59,7 +59,7 @@ def gather(
     script: str | None = None,
     exit_status: int | None = None,
 ) -> Job:
-    """All that can be had. With a job id but no paths, the logs are those that the job's record names."""
+    """The job. With an id but no paths, the logs are those that its record names."""
     job = Job(logs=list(paths))
     if slurm_info:
         job.record = _recorded(slurm_info, job_id)
@@ -71,7 +71,7 @@ def gather(
         return job
     if exit_status is not None:
         job.record = replace(job.record, exit_status=exit_status)
-    with contextlib.suppress(Exception):  # a script that nobody can read must not cost the verdict
+    with contextlib.suppress(Exception):  # a script that cannot be read must not cost the verdict
         job.record = warned(job.record, job.script)
     if not paths and job_id:
         job.logs, missing = _logs(job.record, job.script)
@@ -85,10 +85,10 @@ def _logs(record: JobInfo, script: Script | None) -> tuple[list[str] | list[Sour
     found, missing = logs.find(record, _step_outputs(script))
     if found:
         return found, missing
-    if not record.told_by:
-        said = "; ".join(record.missing) or "no answer"
+    if not record.sources:
+        why = "; ".join(record.missing) or "no answer"
         raise UserError(
-            f"Slurm tells nothing of job {record.id} ({said})",
+            f"Slurm tells nothing of job {record.id} ({why})",
             "name the log files, or run this where Slurm's commands work",
         )
     return [Text.source("", name="no log")], missing or ["log (Slurm does not say where it is)"]
@@ -126,7 +126,7 @@ def _script(file: str | None, job_id: str | None, record: JobInfo | None) -> Scr
     text = query.script(job_id) if job_id else None
     if text is None:
         return None
-    with contextlib.suppress(Exception):  # nobody asked for it: a script that we cannot read must not cost the verdict
+    with contextlib.suppress(Exception):  # nobody named it: a script that cannot be read must not cost the verdict
         known = record.command.split()[0] if record and record.command else ""
         return parse(text, Path(known).name or f"batch script of job {job_id}")
     return None

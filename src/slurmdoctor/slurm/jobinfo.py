@@ -18,7 +18,7 @@ _WORST = ("NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY", "FAILED", "TIMEOUT", "DEADL
 
 
 def read(texts: Iterable[tuple[str, str]], job_id: str | None = None) -> JobInfo | None:
-    """The job that the texts (each with its name) tell of: the one asked for, or the worst of those that are there."""
+    """The job in the texts, each of which comes with its name: the one asked for, or the one that failed worst."""
     records: list[JobInfo] = []
     tables: list[JobInfo] = []
     bad: dict[str, str] = {}
@@ -46,7 +46,7 @@ def looks_like_slurm(text: str) -> bool:
 
 
 def _joined(records: Sequence[JobInfo], tables: Sequence[JobInfo]) -> list[JobInfo]:
-    """scontrol and sacct on the same job as one; sacct knows steps and who cancelled, scontrol the plain codes."""
+    """The records of scontrol and sacct on the same job as one: sacct has the steps and who cancelled, scontrol the exact codes."""
     left = list(tables)
     found: list[JobInfo] = []
     for record in records:
@@ -58,17 +58,17 @@ def _joined(records: Sequence[JobInfo], tables: Sequence[JobInfo]) -> list[JobIn
 
 
 def _merged(record: JobInfo, row: JobInfo) -> JobInfo:
-    filled: Any = {
+    filled: dict[str, Any] = {
         name: getattr(row, name)
         for name in _FROM_EITHER
         if getattr(record, name) is None and getattr(row, name) is not None
     }
     if row.state in FAILED and record.state not in FAILED | RUNNING:
         filled["state"] = row.state
-    if len(row.nodes) > len(record.nodes):  # scontrol forgets the nodes that a job lost
+    if len(row.nodes) > len(record.nodes):  # scontrol leaves out the nodes that a job lost
         filled["nodes"] = row.nodes
     quotes = {**row.quotes, **record.quotes}
-    return replace(record, **filled, steps=row.steps, quotes=quotes, told_by=record.told_by | row.told_by)
+    return replace(record, **filled, steps=row.steps, quotes=quotes, sources=record.sources | row.sources)
 
 
 _FROM_EITHER = (

@@ -19,7 +19,7 @@ _SPECIAL = re.compile(r"%(\d*)([%AabJjNnstux])")
 
 
 def expand(pattern: str, job: JobInfo, ident: str | None = None) -> str:
-    """The pattern as a glob: what this job's record tells is filled in, the rest (`%t`, `%N`) is `*`."""
+    """The pattern as a glob: `%j` and others from the job's record are filled in, the rest (`%t`, `%N`) is `*`."""
     own = ident or _number(job.id)
     known = {
         "A": job.array_job or own, "j": own, "J": own, "x": job.name,
@@ -47,7 +47,7 @@ def expand(pattern: str, job: JobInfo, ident: str | None = None) -> str:
 
 
 def find(job: JobInfo, more: Iterable[str] = ()) -> tuple[list[str], list[str]]:
-    """The job's log files that are there, and what was looked for in vain.
+    """The job's log files, and the patterns for which there is none.
 
     `more` are patterns that the script gives its steps (`srun --output=log-%t`).
     """

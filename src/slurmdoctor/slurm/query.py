@@ -1,4 +1,4 @@
-"""Asks Slurm about a job. The only room that runs scontrol and sacct; no question must be answered."""
+"""Runs scontrol and sacct on a job. The only module that does; the program works without their output too."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slurmdoctor.slurm.record import FAILED, JobInfo
 from slurmdoctor.slurm.scontrol import bad_nodes
 
 PATIENCE = 10.0
-"""Seconds for all questions of one round together."""
+"""Seconds that all programs of one call may take together."""
 _FIELDS = (
     "JobID,JobName,Partition,State,ExitCode,DerivedExitCode,Elapsed,Timelimit,Start,End,NodeList,NNodes,NTasks,"
     "ReqMem,MaxRSS,UID,Reason,WorkDir"
@@ -29,7 +29,7 @@ _MOST_NODES = 512
 
 @dataclass(slots=True)
 class Answers:
-    """What Slurm said, and what it did not."""
+    """The output of the programs that ran, and the others with the reason."""
 
     texts: list[tuple[str, str]] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -45,7 +45,7 @@ def check_id(job_id: str) -> str:
 
 
 def job(job_id: str, patience: float = PATIENCE) -> JobInfo:
-    """All that Slurm tells of a job. Without Slurm, a record that holds its id and says what is missing."""
+    """The record of a job. Without Slurm it holds only the id and what is missing."""
     wanted = check_id(job_id)
     bare = wanted.partition(".")[0]
     answers = ask(
@@ -104,14 +104,14 @@ def ask(questions: dict[str, Sequence[str]], patience: float) -> Answers:
     deadline = time.monotonic() + patience
     for name, program, child in running:
         try:
-            said, complaint = child.communicate(timeout=max(0.1, deadline - time.monotonic()))
+            output, errors = child.communicate(timeout=max(0.1, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             _kill(child)
             answers.missing.append(f"{program} (no answer within {patience:.0f} s)")
             continue
-        text = said.decode("utf-8", "replace")
+        text = output.decode("utf-8", "replace")
         if child.returncode or not text.strip():
-            answers.missing.append(f"{program} ({_reason(complaint.decode('utf-8', 'replace') or text)})")
+            answers.missing.append(f"{program} ({_reason(errors.decode('utf-8', 'replace') or text)})")
         elif program == "sacct" and len(text.strip().splitlines()) < 2:
             answers.missing.append("sacct (no record of this job)")
         else:
@@ -130,7 +130,7 @@ _FORMATS = frozenset(
         "SLURM_YAML",
     }
 )
-"""What would change the programs' words."""
+"""Variables that change the programs' output."""
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
@@ -143,12 +143,12 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
             pipe.close()
 
 
-def _reason(complaint: str) -> str:
-    words = " ".join(complaint.split()).removeprefix("slurm_load_jobs error: ").removeprefix("sacct: error: ")
-    if "accounting storage is disabled" in words:
+def _reason(errors: str) -> str:
+    text = " ".join(errors.split()).removeprefix("slurm_load_jobs error: ").removeprefix("sacct: error: ")
+    if "accounting storage is disabled" in text:
         return "accounting is off"
-    if "failed to open persistent connection" in words or "Connection refused" in words:
+    if "failed to open persistent connection" in text or "Connection refused" in text:
         return "the accounting database does not answer"
-    if "Invalid job id" in words:
+    if "Invalid job id" in text:
         return "Slurm no longer knows this job"
-    return words[:120].rstrip(".") or "no answer"
+    return text[:120].rstrip(".") or "no answer"

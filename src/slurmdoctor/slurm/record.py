@@ -1,4 +1,4 @@
-"""What Slurm can tell of a job: the types."""
+"""The types of a job's record: what scontrol, sacct and a footer know of it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FAILED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A line of Slurm's own words."""
+    """A line that Slurm printed."""
 
     source: str
     line: int
@@ -38,7 +38,7 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of the job, as sacct tells it."""
+    """One step of the job: a row of sacct."""
 
     id: str
     """`0`, `batch`, `extern`."""
@@ -62,7 +62,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class JobInfo:
-    """One job (an array task, a component of a het job). What Slurm did not tell is None."""
+    """One job (an array task, a component of a het job). What Slurm did not print is None."""
 
     id: str
     name: str | None = None
@@ -78,7 +78,7 @@ class JobInfo:
     """The highest exit code of the job's steps."""
     nodes: tuple[str, ...] = ()
     bad_nodes: Mapping[str, str] = field(default_factory=dict)
-    """Nodes of this job that Slurm itself calls down, drained or failed, and its words."""
+    """Nodes of this job that Slurm reports as down, drained or failed, and its reason."""
     num_nodes: int | None = None
     num_tasks: int | None = None
     tasks_per_node: int | None = None
@@ -116,10 +116,10 @@ class JobInfo:
     siblings: tuple[str, ...] = ()
     """Other failed tasks of the array, or other components."""
     quotes: Mapping[str, Quote] = field(default_factory=dict)
-    told_by: frozenset[str] = frozenset()
-    """`scontrol`, `sacct`: who told."""
+    sources: frozenset[str] = frozenset()
+    """The programs whose output is in it: `scontrol`, `sacct`."""
     missing: tuple[str, ...] = ()
-    """What was asked and not told, each with its reason."""
+    """What could not be read, each with its reason."""
 
     @property
     def work_steps(self) -> tuple[Step, ...]:

@@ -17,7 +17,7 @@ _SIGNALS_OF_SACCT = frozenset({4, 6, 7, 8, 9, 11, 15})
 
 
 def read_sacct(text: str, name: str = "sacct") -> list[JobInfo]:
-    """All jobs of a sacct table; a job that stands there twice (resized, requeued) counts as it stands last."""
+    """All jobs of a sacct table. Of a job with several rows (resized, requeued) the last one counts."""
     jobs: dict[str, JobInfo] = {}
     steps: dict[str, dict[str, Step]] = {}
     for row, quote in _rows(text, name):
@@ -58,11 +58,11 @@ def _state(row: Mapping[str, str]) -> tuple[str | None, int | None]:
 
 
 def sacct_exit(pair: str) -> ProcessExit | None:
-    """sacct's own `code:signal`: it takes 128 off codes from 128 on."""
-    death = from_sacct(pair)
-    if death and death.signal is None and death.code in _SIGNALS_OF_SACCT:
-        return from_code(128 + death.code)
-    return death
+    """sacct's `code:signal`: `9:0` is 137, for it takes 128 off codes from 128 on."""
+    found = from_sacct(pair)
+    if found and found.signal is None and found.code in _SIGNALS_OF_SACCT:
+        return from_code(128 + found.code)
+    return found
 
 
 def _step(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
@@ -112,12 +112,12 @@ def _of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobInfo:
         array_task=int(array[2]) if array else None,
         het_offset=int(het[2]) if het else None,
         quotes={"sacct": quote, "state": quote, "exit": quote},
-        told_by=frozenset({"sacct"}),
+        sources=frozenset({"sacct"}),
     )
 
 
 def _requested(text: str | None, nodes: int | None) -> int | None:
-    """ReqMem a node: `4Gn` is, `400Mc` is a core and tells nothing here, `800M` is the whole job's."""
+    """ReqMem a node: `4Gn` is, `400Mc` is a core and not used here, `800M` is the whole job's."""
     if not text or text.endswith("c"):
         return None
     if text.endswith("n"):

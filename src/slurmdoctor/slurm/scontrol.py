@@ -82,7 +82,7 @@ def _of_scontrol(pairs: Mapping[str, str], places: Mapping[str, Quote]) -> JobIn
         het_offset=whole(get("HetJobOffset") or get("PackJobOffset")),
         het_ids=_ids(get("HetJobIdSet") or get("PackJobIdSet")),
         quotes=quotes,
-        told_by=frozenset({"scontrol"}),
+        sources=frozenset({"scontrol"}),
     )
 
 
@@ -109,7 +109,7 @@ def _mem_per_node(get: Callable[[str], str | None]) -> int | None:
 
 
 def bad_nodes(text: str) -> dict[str, str]:
-    """Nodes that `scontrol show node` calls down, drained or failed, each with Slurm's words."""
+    """Nodes that `scontrol show node` reports as down, drained or failed, each with the reason."""
     found: dict[str, str] = {}
     for block in re.split(r"\n(?=NodeName=)", text):
         name = re.search(r"NodeName=(\S+)", block)

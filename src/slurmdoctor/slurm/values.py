@@ -1,4 +1,4 @@
-"""Slurm's ways to write numbers, sizes and times. Pure."""
+"""Numbers, sizes and times as Slurm prints them. Pure."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a batch script tells: its directives, its commands, and what is wrong with them."""
+"""A batch script → its directives and commands, its plan (steps, sizes), and the findings of `lint`."""

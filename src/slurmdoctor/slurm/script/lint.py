@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from slurmdoctor.report.remedies import fill
 from slurmdoctor.slurm.script.checks import Check, Level, holds, load
+from slurmdoctor.slurm.script.facts import Fact
 from slurmdoctor.slurm.script.model import Script
 from slurmdoctor.slurm.script.plan import plan
 
@@ -17,8 +17,8 @@ MOST = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Mistake:
-    """One finding, with the line, the reason and the mend."""
+class Finding:
+    """One mistake in a script: its line, why it is one, and how to correct it."""
 
     check: str
     level: Level
@@ -30,29 +30,29 @@ class Mistake:
     causes: frozenset[str] = frozenset()
 
 
-def lint(script: Script, checks: Sequence[Check] | None = None) -> list[Mistake]:
-    """What is wrong with a script, in the order of its lines."""
+def lint(script: Script, checks: Sequence[Check] | None = None) -> list[Finding]:
+    """The findings on a script, in the order of its lines."""
     seen = plan(script)
     lines = script.text.splitlines()
-    found: list[Mistake] = []
+    found: list[Finding] = []
     for check in checks if checks is not None else load():
         if check.each is not None:
             for item in seen.lists.get(check.each, ())[:MOST]:
-                found += _mistake(check, item.line, {**seen.facts, **item.names}, lines)
+                found += _finding(check, item.line, {**seen.facts, **item.names}, lines)
         elif check.when is not None and holds(check.when, seen.facts):
-            found += _mistake(check, seen.lines.get(check.at or "", seen.lines.get("main", 1)), seen.facts, lines)
+            found += _finding(check, seen.lines.get(check.at or "", seen.lines.get("main", 1)), seen.facts, lines)
     return sorted(dict.fromkeys(found), key=lambda m: (m.line, _ORDER[m.level]))
 
 
-def _mistake(check: Check, line: int, names: Mapping[str, Any], lines: Sequence[str]) -> list[Mistake]:
+def _finding(check: Check, line: int, names: Mapping[str, Fact | None], lines: Sequence[str]) -> list[Finding]:
     filled = [fill(text, names) for text in (check.says, check.why, check.mend)]
     if filled[0] is None:
         return []
     says, why, mend = (text or "" for text in filled)
     text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
-    return [Mistake(check.id, check.level, line, says, why, mend, text, check.causes)]
+    return [Finding(check.id, check.level, line, says, why, mend, text, check.causes)]
 
 
-def wrong(found: Sequence[Mistake]) -> bool:
+def wrong(found: Sequence[Finding]) -> bool:
     """Whether something is wrong: a note alone is not."""
-    return any(mistake.level != "note" for mistake in found)
+    return any(finding.level != "note" for finding in found)

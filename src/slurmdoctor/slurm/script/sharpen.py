@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from slurmdoctor.model import Diagnosis, Remedy
-from slurmdoctor.slurm.script.lint import Mistake, lint
+from slurmdoctor.slurm.script.lint import Finding, lint
 from slurmdoctor.slurm.script.model import Script
 from slurmdoctor.slurm.script.plan import plan
 
@@ -77,7 +77,7 @@ def sharpen(diagnosis: Diagnosis, script: Script) -> Diagnosis:
     )
 
 
-def _applies(mistake: Mistake, diagnosis: Diagnosis) -> bool:
+def _applies(mistake: Finding, diagnosis: Diagnosis) -> bool:
     signalled = bool(diagnosis.facts.get("signalled"))
     if mistake.check == "signal-not-handled":
         return signalled
