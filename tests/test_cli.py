@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
 import lzma
@@ -10,6 +11,7 @@ import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import jsonschema
@@ -17,6 +19,11 @@ import pytest
 
 from cases import FIXTURES
 from slurmdoctor import __version__
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 DEMO = FIXTURES / "demo-cascade"
 LOG = next(p for p in DEMO.iterdir() if p.suffix == ".out")
@@ -50,11 +57,18 @@ def test_a_folder_a_file_stdin_and_a_pipe_say_the_same() -> None:
     assert without_file(by_file) == without_file(by_folder) == without_file(by_pipe) == without_file(said(redirected))
 
 
-@pytest.mark.parametrize("ending", ["gz", "xz"])
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "xz": lzma.compress,
+    "bz2": bz2.compress,
+    "zst": zstd.compress,
+}
+
+
+@pytest.mark.parametrize("ending", COMPRESS)
 def test_compressed_logs_say_the_same(tmp_path: Path, ending: str) -> None:
-    packed = gzip.compress(LOG.read_bytes()) if ending == "gz" else lzma.compress(LOG.read_bytes())
     path = tmp_path / f"job.log.{ending}"
-    path.write_bytes(packed)
+    path.write_bytes(COMPRESS[ending](LOG.read_bytes()))
     assert (
         said(run("diagnose", "--format", "json", path))["cause"]
         == said(run("diagnose", "--format", "json", LOG))["cause"]

@@ -34,6 +34,15 @@ def test_it_is_compiled_where_it_can_be() -> None:
     assert engine.available() == "native"
 
 
+def test_without_a_compiler_the_version_names_the_way_to_be_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk, "native", None)
+    monkeypatch.setattr(engine, "find_spec", lambda name: None)
+    assert engine.available() == "python"
+    assert "pip install 'slurmdoctor[hyperscan]'" in engine.description()
+    monkeypatch.setattr(engine, "find_spec", lambda name: object())
+    assert engine.available() == "hyperscan"
+
+
 def test_a_module_from_another_versions_source_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "slurmdoctor.search._native", SimpleNamespace(INTERFACE=0))
     monkeypatch.setattr("slurmdoctor.search._native", SimpleNamespace(INTERFACE=0), raising=False)
@@ -63,15 +72,15 @@ def test_python_counts_line_ends_too(text: bytes) -> None:
 @given(TEXTS, st.sets(st.sampled_from(WORDS), min_size=1))
 def test_it_finds_the_words_that_plain_python_finds(text: bytes, words: set[bytes]) -> None:
     chosen = sorted(words)
-    plain, fast = engine.engine_of(chosen, ""), engine.engine_of(chosen, "native")
+    plain, fast = engine.engine_of(chosen, "python"), engine.engine_of(chosen, "native")
     assert isinstance(fast, native.Search)
     for data in (text, text * 9):
         assert fast.ends(data) == list(plain.ends(data))
         assert set(fast.which(data)) == set(plain.which(data))
     some = range(0, len(chosen), 2)
-    assert engine.engine_of_some(fast, chosen, some).ends(text) == engine.engine_of_some(plain, chosen, some, "").ends(
-        text
-    )
+    assert engine.engine_of_some(fast, chosen, some).ends(text) == engine.engine_of_some(
+        plain, chosen, some, "python"
+    ).ends(text)
 
 
 @compiled
@@ -95,7 +104,7 @@ def test_it_tallies_as_python_does(said: list[tuple[bytes, int]], keep: int, cro
 
 def _gone_through(text: bytes, size: int, is_native: bool) -> tuple[list[tuple[int, int, Any]], Any]:
     """What a walk hands out and counts, whose user learns each shape as it comes: silent, counted or to be handed out."""
-    search = engine.engine_of(WORDS, "native" if is_native else "")
+    search = engine.engine_of(WORDS, "native" if is_native else "python")
     way, new_tally = walk.new(search)
     tally, handed = new_tally(3), []
     for start, stop, rest in way.lines(text, size, 1000, search):

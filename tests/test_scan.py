@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers import targets
 from slurmdoctor.readers.assemble import assemble
 from slurmdoctor.search import many, reader, scan
+from slurmdoctor.search.engine import Name
 from slurmdoctor.search.labels import labeller
 from slurmdoctor.search.shapes import digits_matter, relaxed
 from slurmdoctor.search.tally import LineGroup, Tally, group_by_matcher
@@ -36,7 +38,7 @@ _EXAMPLES = {
     for rule in (yaml.safe_load(file.read_text()) or {}).get("rules", [])
     if "match" in rule.get("examples", {})
 }
-ENGINES = ("native", "hyperscan", "")
+ENGINES: tuple[Name, ...] = ("native", *(("hyperscan",) if find_spec("hyperscan") else ()), "python")
 
 
 @dataclass
@@ -51,7 +53,7 @@ class Job:
         return origins.peel(line.decode("utf-8", "replace"), self.knowledge.formats, self.traits[source])[1]
 
     def scan(
-        self, logs: Sequence[Source], block: int | None = None, engine: str | None = None, jobs: int = 1
+        self, logs: Sequence[Source], block: int | None = None, engine: Name | None = None, jobs: int = 1
     ) -> SearchResult:
         labellers = [labeller(t.locked, t.label_is_node) for t in self.traits]
         return scan.scan(

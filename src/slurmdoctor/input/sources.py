@@ -205,6 +205,10 @@ class _Readable(Protocol):
     def read(self, size: int = ..., /) -> bytes: ...
 
 
+class _Decompressor(Protocol):
+    def read1(self, size: int = ..., /) -> bytes: ...
+
+
 class _Recoded:
     """A UTF-16 or UTF-32 stream, read as UTF-8."""
 
@@ -429,40 +433,44 @@ def _decoded(kind: str, stream: IO[bytes], name: str) -> _Readable:
     return _Recoded(stream, kind)
 
 
-def _zstd(stream: IO[bytes], name: str) -> _Readable:
+def _zstd(stream: IO[bytes], name: str) -> _Decompressor:
     try:
         if sys.version_info >= (3, 14):
-            from compression import zstd
-
-            return zstd.ZstdFile(stream)  # type: ignore[no-any-return,unused-ignore]
-        import zstandard
-
-        return zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)  # type: ignore[no-any-return,unused-ignore]
+            from compression.zstd import ZstdFile
+        else:
+            from backports.zstd import ZstdFile
     except ImportError:
         raise UserError(
             f"{name} is zstd-compressed, and no decoder is installed",
-            "pip install zstandard, or: zstd -dc LOG | slurmdoctor diagnose -",
+            "pip install backports.zstd, or: zstd -dc LOG | slurmdoctor diagnose -",
         ) from None
+    return ZstdFile(stream)
 
 
 class _Checked:
     """A decompressor whose truncated or damaged end counts as the end: what came before it is kept."""
 
-    def __init__(self, stream: _Readable, name: str) -> None:
+    def __init__(self, stream: _Decompressor, name: str) -> None:
         self._stream, self._name = stream, name
-        self._started = False
+        self._started = self._ended = False
 
     def read(self, size: int = BLOCK, /) -> bytes:
-        try:
-            data = self._stream.read(size)
-        except Exception as error:  # each decompressor has its own error types
-            if not self._started:
-                raise UserError(
-                    f"cannot decompress {self._name}: {error}", "is the file whole? decompress it by hand to see"
-                ) from None
-            return b""
-        self._started = True
-        return data
+        found = bytearray()
+        while len(found) < size and not self._ended:
+            try:
+                data = self._stream.read1(
+                    size - len(found)
+                )  # `read` would drop what it has when it comes to the damage
+            except Exception as error:  # each decompressor has its own error types
+                if not self._started:
+                    raise UserError(
+                        f"cannot decompress {self._name}: {error}", "is the file whole? decompress it by hand to see"
+                    ) from None
+                data = b""
+            self._started = True
+            self._ended = not data
+            found += data
+        return bytes(found)
 
     def close(self) -> None:
         pass

@@ -110,7 +110,7 @@ class _Finder:
     def _finder(self, size: int) -> Engine:
         many = size > _FEW_BYTES  # for a few bytes a native engine takes longer to start than to search
         if many not in self._searches:
-            self._searches[many] = engine_for(self._literals, None if many else "")[0]
+            self._searches[many] = engine_for(self._literals, None if many else "python")[0]
         return self._searches[many]
 
     def _read(self, source: int, offset: int, line: bytes) -> Progress | None:

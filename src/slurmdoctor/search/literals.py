@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from copy import copy
 
 from slurmdoctor.model.matches import Matcher
-from slurmdoctor.search.engine import Engine, engine_for, engine_of, engine_of_some
+from slurmdoctor.search.engine import Engine, Name, engine_for, engine_of, engine_of_some
 from slurmdoctor.search.shapes import DIGITS
 
 _WASTED = 50
@@ -33,7 +33,7 @@ _WORTH_A_SEARCH = 512
 class Literals:
     """The literals of all matchers, the matchers of each literal, and the search for them."""
 
-    def __init__(self, matchers: Sequence[Matcher], engine: str | None = None) -> None:
+    def __init__(self, matchers: Sequence[Matcher], engine: Name | None = None) -> None:
         self._users: dict[bytes, list[int]] = {}
         for number, matcher in enumerate(matchers):
             for literal in matcher.literals:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from slurmdoctor.input.sources import BLOCK, Block, Source
 from slurmdoctor.model.matches import Matcher, SearchResult
 from slurmdoctor.search import many
+from slurmdoctor.search.engine import Name
 from slurmdoctor.search.labels import Labeller
 from slurmdoctor.search.literals import Literals
 from slurmdoctor.search.reader import LONG_LINE as LONG_LINE
@@ -34,7 +35,7 @@ def scan(
     confirm_line: ConfirmLine,
     labellers: Sequence[Labeller],
     block_size: int | None = None,
-    engine: str | None = None,
+    engine: Name | None = None,
     jobs: int = 1,
     progress: Callable[[int], None] | None = None,
     could_match: CouldMatch | None = None,

@@ -1,4 +1,4 @@
-/* Search: finds words by four bytes of each, looked for at every `stride` places only; engine.py chooses them. */
+/* Search: finds words by four bytes of each, looked for at every `stride` places only; words.py chooses them. */
 #pragma once
 #include "table.h"
 
