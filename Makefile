@@ -25,7 +25,7 @@ bless: $(STAMP) ## write the golden verdicts and reports anew; read `git diff` b
 
 docs: $(STAMP) ## docs/causes.md and the README's picture, from the rules and a real run
 	$(BIN)/python -m slurmdoctor.knowledge.workshop.docs > docs/.causes.md && mv docs/.causes.md docs/causes.md
-	$(BIN)/python -m slurmdoctor.report.picture tests/fixtures/demo-cascade docs/demo.svg
+	$(BIN)/python -m slurmdoctor.cli.picture tests/fixtures/demo-cascade docs/demo.svg
 
 bench: $(STAMP) ## speed beside grep, and start-up: minutes at 100 MB; SIZE=1GB RUNS=3 for docs/performance.md
 	$(BIN)/python -m benchmarks.run

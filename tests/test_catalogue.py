@@ -11,12 +11,12 @@ import pytest
 
 from slurmdoctor.knowledge import builtin
 from slurmdoctor.knowledge.paths import files
+from slurmdoctor.knowledge.problems import shown
 from slurmdoctor.knowledge.read import read
 from slurmdoctor.knowledge.workshop import patterns, proof
 from slurmdoctor.knowledge.workshop.check import check
 from slurmdoctor.knowledge.workshop.crosstalk import LAST_RESORT
 from slurmdoctor.knowledge.workshop.matching import admits, peeled, takes
-from slurmdoctor.knowledge.workshop.problems import shown
 from slurmdoctor.knowledge.workshop.snippet import render
 from slurmdoctor.model import Cause, Rule, Trait
 from slurmdoctor.readers import matches

@@ -11,10 +11,10 @@ import yaml
 
 from slurmdoctor.knowledge import builtin
 from slurmdoctor.knowledge.paths import files
+from slurmdoctor.knowledge.problems import Problem, shown
 from slurmdoctor.knowledge.read import read
 from slurmdoctor.knowledge.workshop.check import check, check_paths
 from slurmdoctor.knowledge.workshop.patterns import parse, slowest
-from slurmdoctor.knowledge.workshop.problems import Problem, shown
 from slurmdoctor.knowledge.workshop.scaffold import draft
 from slurmdoctor.knowledge.workshop.snippet import render
 

@@ -125,7 +125,7 @@ def test(folder: Path, form: str, extra: tuple[Path, ...]) -> None:
     FOLDER holds cases: folders with a job's logs and a truth.yaml (failed, cause, also, rank).
     Exit status: 0 every cause was right, 1 some were not, 2 the call was bad.
     """
-    from slurmdoctor import diagnose
+    from slurmdoctor.pipeline import diagnose
     from slurmdoctor.knowledge.workshop.trial import cases, run
 
     labelled = list(cases(folder))

@@ -8,7 +8,7 @@ from slurmdoctor.knowledge.load import load
 from slurmdoctor.knowledge.paths import builtin, folders
 
 if TYPE_CHECKING:
-    from slurmdoctor.knowledge.workshop.problems import RuleError
+    from slurmdoctor.knowledge.problems import RuleError
 
 __all__ = ["RuleError", "builtin", "folders", "load"]
 
@@ -16,7 +16,7 @@ __all__ = ["RuleError", "builtin", "folders", "load"]
 def __getattr__(name: str) -> Any:
     """Import what tells of mistakes in rule files on first use: mostly there are none."""
     if name == "RuleError":
-        from slurmdoctor.knowledge.workshop.problems import RuleError
+        from slurmdoctor.knowledge.problems import RuleError
 
         return RuleError
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

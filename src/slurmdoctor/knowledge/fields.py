@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from slurmdoctor.knowledge.problems import Problems, did_you_mean, nearest
 from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
-from slurmdoctor.knowledge.workshop.problems import Problems, did_you_mean, nearest
 
 Reader = Callable[[Tree, str, Problems], Any]
 """(tree, the field's name, problems) → the value, or None after adding a problem."""

@@ -17,9 +17,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from slurmdoctor.knowledge.problems import Problems, did_you_mean
 from slurmdoctor.knowledge.regexes import alternatives
 from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
-from slurmdoctor.knowledge.workshop.problems import Problems, did_you_mean
 
 NAME = re.compile(r"[a-z]+(?:_[a-z]+)*")
 KEYS = frozenset({"regex", "pattern"})

@@ -27,7 +27,7 @@ def load(folders: Sequence[Path], *, cache: bool = True, examples: bool = True) 
 
     shelf = read(folders)
     if shelf.problems:
-        from slurmdoctor.knowledge.workshop.problems import RuleError
+        from slurmdoctor.knowledge.problems import RuleError
 
         raise RuleError(shelf.problems)
     knowledge = replace(shelf.knowledge, digit_sensitive=digit_sensitive(shelf.knowledge))

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import regex
 
 from slurmdoctor.knowledge.fields import text
+from slurmdoctor.knowledge.problems import Place, Problems
 from slurmdoctor.knowledge.tree import Rows, Scalar, Tree
-from slurmdoctor.knowledge.workshop.problems import Place, Problems
 
 _FLAGS = re.compile(r"\(\?[a-zA-Z]+\)")
 _NUMBERED_GROUP = re.compile(r"(?<!\\)(?:\\\\)*\\[1-9]")

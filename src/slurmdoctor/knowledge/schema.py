@@ -10,9 +10,9 @@ from typing import Any, get_args
 
 from slurmdoctor.knowledge.fields import Field, flag, line, list_of, one_of, record, share, text
 from slurmdoctor.knowledge.fragments import NAME, Fragment
+from slurmdoctor.knowledge.problems import Problems
 from slurmdoctor.knowledge.regexes import pattern
 from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
-from slurmdoctor.knowledge.workshop.problems import Problems
 from slurmdoctor.model import ExitClass, Fix, LineFormat, RetryAdvice, Role, Signal, Status, Trait
 
 ROLES: tuple[str, ...] = get_args(Role)

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from slurmdoctor.knowledge.workshop.problems import Place, Problems
+from slurmdoctor.knowledge.problems import Place, Problems
 
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slurmdoctor.knowledge.workshop.problems import READERS, nearest
+from slurmdoctor.knowledge.problems import READERS, nearest
 from slurmdoctor.model import Cause, Fix, Knowledge, Rule, UserError
 from slurmdoctor.report import remedies
 from slurmdoctor.report.remedies import COMPARISON

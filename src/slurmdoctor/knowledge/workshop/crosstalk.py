@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from slurmdoctor.knowledge.problems import Place, Problems
 from slurmdoctor.knowledge.read import Shelf
 from slurmdoctor.knowledge.workshop.matching import admits, peeled, takes
-from slurmdoctor.knowledge.workshop.problems import Place, Problems
 from slurmdoctor.model import Knowledge, LineFormat, Rule
 
 LAST_RESORT = frozenset({"python-error", "exit-code"})

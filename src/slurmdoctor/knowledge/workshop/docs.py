@@ -1,4 +1,4 @@
-"""docs/causes.md, made from the rules: `python -m slurmdoctor.knowledge.docs > docs/causes.md`."""
+"""docs/causes.md, made from the rules: `python -m slurmdoctor.knowledge.workshop.docs > docs/causes.md`."""
 
 from __future__ import annotations
 

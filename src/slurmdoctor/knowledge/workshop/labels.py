@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import regex
 
+from slurmdoctor.knowledge.problems import Place, Problems
 from slurmdoctor.knowledge.schema import LABEL_GROUPS
 from slurmdoctor.knowledge.tree import Table
-from slurmdoctor.knowledge.workshop.problems import Place, Problems
 from slurmdoctor.model import LineFormat
 
 _PEELED = ("rank", "local_rank", "node", "pid")

@@ -8,11 +8,11 @@ from string import ascii_letters
 import regex
 
 from slurmdoctor.knowledge.fragments import Fragment
+from slurmdoctor.knowledge.problems import Problems
 from slurmdoctor.knowledge.regexes import alternatives
 from slurmdoctor.knowledge.tree import Table
 from slurmdoctor.knowledge.workshop.matching import TIMEOUT, admits, is_kind, peeled, search, takes
 from slurmdoctor.knowledge.workshop.patterns import LIMIT, Part, parse, slowest
-from slurmdoctor.knowledge.workshop.problems import Problems
 from slurmdoctor.model import LineFormat, Rule, Signal
 
 Matcher = Rule | Signal

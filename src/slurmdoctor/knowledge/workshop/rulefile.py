@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from slurmdoctor.knowledge.fields import Field, Reader, line, list_of, record
+from slurmdoctor.knowledge.problems import Problems
 from slurmdoctor.knowledge.schema import ADDITIONS, CAUSE, CAUSE_ID, RULE_NAME, TABLES, TableKind
 from slurmdoctor.knowledge.schema import rule as read_rule
 from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
-from slurmdoctor.knowledge.workshop.problems import Problems
 from slurmdoctor.model import Role, Rule, Status
 
 

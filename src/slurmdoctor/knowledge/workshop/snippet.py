@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slurmdoctor.knowledge.workshop.problems import Problem
+from slurmdoctor.knowledge.problems import Problem
 
 WIDTH = 100
 

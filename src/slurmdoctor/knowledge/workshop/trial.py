@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from slurmdoctor.knowledge.workshop.problems import shown
+from slurmdoctor.knowledge.problems import shown
 from slurmdoctor.model import Diagnosis, UserError
 
 TRUTH = "truth.yaml"
