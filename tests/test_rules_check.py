@@ -57,7 +57,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small part of our catalogue: reading all of it for each mistake would take a minute."""
     folder = tmp_path_factory.mktemp("ours")
     part = ["memory/cuda-oom", "communication/peer-lost", "communication/collective-timeout", "scheduler/sigterm"]
-    for name in ("formats", *part):
+    for name in ("formats", "fragments", *part):
         file = folder / f"{name}.yaml"
         file.parent.mkdir(exist_ok=True)
         shutil.copy(builtin() / f"{name}.yaml", file)
