@@ -47,7 +47,7 @@ _ALL_ALONG = (
     lazy(r"^<[@+ ]?(?!stdin|string|frozen|module|std(?:out|err))[\w|\[\]-]{1,24}> "),
     lazy(rf"^\[{_HOUR}\] (?!(?:INFO|DEBUG|WARN|WARNING|ERROR|CRITICAL|FATAL|[\w.]+:\d+)\b)(?P<who>{_NAME}): ?"),
 )
-"""Prefixes that a log might have too: believed where most lines begin so, and where few people speak."""
+"""Prefixes that a log might have too: taken for a chat's where most lines begin so, with few names."""
 _EDITED = lazy(r" ?\((?:edited|bearbeitet|modifié|editado)\)\s*$")
 
 

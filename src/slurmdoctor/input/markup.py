@@ -99,7 +99,7 @@ _BREAK = lazy(r"(?i)<br ?/?>\n?|</?(?:pre|code|p|div|span)(?: [^<>]{0,80})?>")
 
 
 def entities(rows: Sequence[Row]) -> list[Row] | None:
-    """`&gt;` and its kin, where no bare bracket shows that nothing was encoded; Slack's links, `<address|words>`."""
+    """`&gt;` and other entities, where there are hardly any bare brackets; Slack's links, `<address|words>`."""
     whole = "\n".join(line for _, line in rows)
     if "&" not in whole and "|" not in whole:
         return None

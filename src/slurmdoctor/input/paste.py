@@ -1,8 +1,8 @@
-"""Undoes what a chat, a mail, a viewer or a terminal did to a log before somebody pasted it.
+"""Restores a pasted log: undoes what a chat, a mail, a viewer or a terminal did to it.
 
-Pure functions over numbered rows. Each step looks for one thing and returns the rows without it, or None where the
-text does not show it evidently: an ordinary log must pass through untouched. The outermost damage is undone first, and
-the steps are tried again until none applies, for pastes are quoted, fenced and numbered at once.
+Each step works on numbered rows. It looks for one thing (`> ` before each line, line numbers, a chat's names) and returns
+the rows without it, or None where the text does not clearly show it: an ordinary log must stay as it is. The outermost
+damage is undone first, and the steps run again until none applies, for a paste may be quoted, fenced and numbered at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _GAP = lazy(r"(?i)^\s*(?:\[?(?:\.{3,}|…)\]?|<snip>|\[snip\]|\(snip\)|-{2,} ?(?
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """A paste, as the log that it was."""
+    """The log behind a paste."""
 
     text: str
     done: tuple[str, ...] = ()

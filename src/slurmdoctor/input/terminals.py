@@ -19,7 +19,7 @@ _LOOKS = frozenset(
      "kubectl", "less", "ll", "ls", "more", "nl", "nano", "sacct", "scontrol", "sed", "sort", "squeue", "tac", "tail",
      "vi", "view", "vim", "wc", "zcat", "zgrep", "zless"}
 )  # fmt: skip
-"""Commands that show: their words, the log's own words among them, are no part of the log."""
+"""Commands that show a file: what was typed is no part of the log."""
 
 
 def prompts(rows: Sequence[Row]) -> list[Row] | None:

@@ -30,6 +30,8 @@ RETRIES = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
+    """One point of a section."""
+
     text: str
     notes: tuple[str, ...] = ()
     line: str | None = None
@@ -38,6 +40,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Section:
+    """One heading with its points."""
+
     title: str
     entries: tuple[Entry, ...]
     numbered: bool = False
@@ -57,8 +61,8 @@ def find(name: str, known: Knowledge) -> Cause:
     if guess := nearest(name, [*known.causes, *(rule.id for rule in known.rules)]):
         raise UserError(f"there is no cause `{name}`", f"did you mean `{guess}`?")
     words = name.lower().replace("-", " ")
-    speaking = [cause.id for cause in known.causes.values() if words in f"{cause.title} {cause.summary}".lower()]
-    mend = f"{', '.join(speaking[:5])} speak of it" if speaking else "`slurmdoctor rules list` names them all"
+    related = [cause.id for cause in known.causes.values() if words in f"{cause.title} {cause.summary}".lower()]
+    mend = f"{', '.join(related[:5])} speak of it" if related else "`slurmdoctor rules list` names them all"
     raise UserError(f"there is no cause `{name}`", mend)
 
 
@@ -68,7 +72,7 @@ def heading(cause: Cause) -> str:
 
 
 def sections(cause: Cause, known: Knowledge) -> Iterator[Section]:
-    """What the page says, in the order of a reader's questions."""
+    """The page's sections, in the order of a reader's questions."""
     yield Section("What happens", tuple(Entry(part) for part in _paragraphs(cause.summary)))
     if cause.fixes:
         always = [fix for fix in cause.fixes if not fix.when]
@@ -119,6 +123,7 @@ def rows(cause: Cause, known: Knowledge, width: int = 100) -> Iterator[tuple[str
 
 
 def text(cause: Cause, known: Knowledge, width: int = 100) -> str:
+    """The page as plain text."""
     return "".join(f"{line}\n" for _, line in rows(cause, known, width))
 
 
@@ -138,9 +143,9 @@ def _fix(fix: Fix) -> Entry:
 
 
 def _conditions(when: Mapping[str, Any], shown: Collection[str] = ()) -> str:
-    """In words; that the log must tell what stands in the sentence goes without saying."""
-    told = [name for name, want in when.items() if want is True and name not in shown and name != "rule"]
-    parts = [f"the log tells {_and(told)}"] if told else []
+    """The conditions of a fix in words. Names in `shown` are left out: its text holds them."""
+    present = [name for name, want in when.items() if want is True and name not in shown and name != "rule"]
+    parts = [f"the log tells {_and(present)}"] if present else []
     for name, want in when.items():
         wanted = _or(want if isinstance(want, tuple) else (want,))
         if want is True:
@@ -167,7 +172,7 @@ def _or(values: tuple[Any, ...]) -> str:
 
 
 def _open(template: str) -> str:
-    """A template for a reader: what a log will fill in stands in angle brackets."""
+    """A template as text: `{num_experts}` becomes `<num_experts>`."""
     filled = re.sub(
         r"(?<!\$)(?<!\{)\{([^{}]+)\}", lambda hole: f"<{hole[1]}>" if len(hole[1]) < 48 else "<...>", template
     )

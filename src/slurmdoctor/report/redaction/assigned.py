@@ -1,4 +1,4 @@
-"""Secrets without a shape of their own: what stands behind `X_TOKEN=`, `"api_key": ` or `--password`."""
+"""Recognises secrets by the name in front of them: `X_TOKEN=...`, `"api_key": ...`, `--password ...`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    """A pattern, compiled when it is first needed: most answers need none."""
+    """A pattern, compiled when it is first needed: most diagnoses need none."""
     return re.compile(pattern)
 
 

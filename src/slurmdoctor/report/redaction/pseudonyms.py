@@ -1,4 +1,4 @@
-"""`--redact strict`: users, home paths, addresses and hosts under false names, the same ones throughout."""
+"""`--redact strict`: replaces users, home paths, addresses and hosts by `user-1`, `ip-2`, `host-3`, the same ones throughout."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Pseudonyms:
                 self._host(match[0])
 
     def mask(self, text: str) -> str:
-        """The text with all that was learnt, and every address, under its false name."""
+        """The text with every learnt name and every address replaced."""
         text = compiled(_HOME).sub(lambda match: "/home/" + self._name("user", match["user"]), text)
         text = compiled(_V4).sub(self._address, text)
         text = compiled(_V6).sub(self._address, text)

@@ -1,8 +1,8 @@
-"""The kinds of secrets that training logs hold: what each looks like, and what only looks like one.
+"""The kinds of secrets that training logs hold: the pattern of each, and a check that keeps harmless text.
 
-Written for this package rather than taken from a scanner's rule set: detect-secrets and gitleaks hunt in
-source code, where a false find costs a review; here it would blank a line of evidence. Both also cost more
-start-up time than a whole diagnosis. The shapes of the tokens are public facts.
+Written for this package rather than taken from a scanner's rule set: detect-secrets and gitleaks search
+source code, where a false match costs a review; here it would mask a line of evidence. Both also take longer
+to import than a whole diagnosis takes. The shapes of the tokens are public facts.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ KINDS: tuple[Kind, ...] = (
 
 
 def value_span(match: re.Match[str]) -> tuple[int, int]:
-    """Where the secret itself stands in a match."""
+    """Begin and end of the secret in a match."""
     for group in ("secret", "quoted", "bare"):
         if group in match.re.groupindex and match[group] is not None:
             return match.span(group)

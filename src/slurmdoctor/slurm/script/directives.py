@@ -66,7 +66,7 @@ def options(words: Sequence[str], line: int) -> list[Directive]:
 
 
 def program_at(words: Sequence[str]) -> int:
-    """Where, behind srun's own options, its program stands."""
+    """The index of srun's program, behind its own options."""
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--"):
         word = words[at]

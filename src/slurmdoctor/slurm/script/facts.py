@@ -58,7 +58,7 @@ def read_facts(script: Script, main: Step | None, programs: Programs) -> Facts:
 
 
 def _srun_counts(facts: Facts, main: Step) -> None:
-    """What srun is told wins over what sbatch is told."""
+    """srun's own options win over those of sbatch."""
     for name, fact in _COUNTS.items():
         if found := main.option(name):
             facts.add(fact, number(found.value), found.line)
@@ -118,7 +118,7 @@ def _environment(facts: Facts, script: Script, programs: Programs) -> None:
 
 
 def _step(facts: Facts, script: Script, main: Step, programs: Programs) -> None:
-    """What the step that trains tells."""
+    """Facts of the step that trains."""
     line = main.command.line
     facts.add("main", True, line)
     _gpus_per_node(facts, main.options)

@@ -41,9 +41,9 @@ class Command:
     depth: int = 0
     """0: it runs in the script itself; more: in a string that another shell runs."""
     function: str | None = None
-    """The function of the script in whose body it stands."""
+    """The function of the script that it is part of."""
     parent: Command | None = None
-    """The command in whose string it stands: `srun` of `srun bash -c "python train.py"`."""
+    """The command whose string it is part of: `srun` of `srun bash -c "python train.py"`."""
 
     @property
     def name(self) -> str:
@@ -55,7 +55,7 @@ class Command:
         return tuple(w.text for w in self.words[1:])
 
     def runs_in(self, outer: Command) -> bool:
-        """Whether this command stands in a string of the other one."""
+        """Whether this command is part of a string of the other one."""
         parent = self.parent
         while parent is not None and parent is not outer:
             parent = parent.parent

@@ -43,7 +43,7 @@ class Argument(NamedTuple):
     value: str | None
     line: int
     known: bool
-    """Whether the script alone says the value."""
+    """Whether the value depends on the script alone."""
 
 
 @dataclass(frozen=True, slots=True)
