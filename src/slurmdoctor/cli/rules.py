@@ -82,6 +82,44 @@ def check(paths: tuple[Path, ...]) -> None:
 
 
 @rules.command()
+@click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="[PATH]...")
+@click.option("--check", is_flag=True, help="Write nothing; name the files that would change.")
+def fmt(paths: tuple[Path, ...], check: bool) -> None:
+    """Put the keys of rule files into one order.
+
+    PATH is a file or a folder; without any, the rule folders of your site are meant. Comments move with what stands
+    below them. A pattern that is too wide is told, and yours to split.
+    Exit status: 0 all is in order, 1 files would change, or something is left to do by hand, 2 the call was bad.
+    """
+    from slurmdoctor.knowledge.paths import builtin, files, folders
+    from slurmdoctor.knowledge.problems import shown
+    from slurmdoctor.knowledge.workshop.layout import arrange
+    from slurmdoctor.knowledge.workshop.snippet import render
+
+    named = paths or [folder for folder in folders() if folder != builtin()]
+    found = [file for path in named for file in files(path)]
+    if not found:
+        raise UserError("there is no rule file to format", "name a .yaml file, or their folder")
+    changed, left = 0, 0
+    for file in found:
+        data = file.read_bytes()
+        layout = arrange(data, shown(file))
+        left += len(layout.problems)
+        if layout.text.encode() != data:
+            changed += 1
+            click.echo(f"{shown(file)} {'would change' if check else 'is written anew'}")
+            if not check:
+                file.write_bytes(layout.text.encode())
+        for problem in layout.problems:
+            click.echo(render(problem) + "\n")
+    click.echo(
+        f"{_count(len(found), 'file')}, {changed} {'to change' if check else 'changed'}, {_count(left, 'problem')}"
+    )
+    if left or (check and changed):
+        raise click.exceptions.Exit(1)
+
+
+@rules.command()
 @click.argument("cause")
 @click.option("--line", help="A line of a log that shows the failure; the draft's pattern is made from it.")
 @click.option("--rule", default="first", show_default=True, help="The rule's short name, such as the program's.")
@@ -125,8 +163,8 @@ def test(folder: Path, form: str, extra: tuple[Path, ...]) -> None:
     FOLDER holds cases: folders with a job's logs and a truth.yaml (failed, cause, also, rank).
     Exit status: 0 every cause was right, 1 some were not, 2 the call was bad.
     """
-    from slurmdoctor.pipeline import diagnose
     from slurmdoctor.knowledge.workshop.trial import cases, run
+    from slurmdoctor.pipeline import diagnose
 
     labelled = list(cases(folder))
     if not labelled:

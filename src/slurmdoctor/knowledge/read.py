@@ -10,10 +10,10 @@ from typing import Any
 from slurmdoctor.knowledge.fragments import expand_all
 from slurmdoctor.knowledge.paths import files
 from slurmdoctor.knowledge.problems import READERS, Place, Problems, did_you_mean, shown
+from slurmdoctor.knowledge.rulefile import RuleFile, check_ids, read_file
 from slurmdoctor.knowledge.schema import TABLES
 from slurmdoctor.knowledge.tree import Tree
 from slurmdoctor.knowledge.tree import read as read_tree
-from slurmdoctor.knowledge.workshop.rulefile import RuleFile, check_ids, read_file
 from slurmdoctor.model import Cause, Knowledge
 
 SITE_FAMILY = "site"

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from slurmdoctor.knowledge.paths import builtin, files
 from slurmdoctor.knowledge.problems import Problem, Problems, did_you_mean, shown
 from slurmdoctor.knowledge.read import Shelf, read
+from slurmdoctor.knowledge.rulefile import RuleFile
 from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
 from slurmdoctor.knowledge.workshop import templates
 from slurmdoctor.knowledge.workshop.crosstalk import crosstalk
 from slurmdoctor.knowledge.workshop.labels import check_label, check_samples
 from slurmdoctor.knowledge.workshop.proof import check_fragment, check_matcher
-from slurmdoctor.knowledge.workshop.rulefile import RuleFile
 from slurmdoctor.model import Knowledge, LineFormat
 
 Proof = Callable[[Any, Table, Sequence[LineFormat], Problems], None]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import regex
 
-from slurmdoctor.knowledge.schema import CAUSE_ID, RULE_NAME
+from slurmdoctor.knowledge.values import CAUSE_ID, RULE_NAME
 from slurmdoctor.knowledge.workshop.matching import peeled
 from slurmdoctor.model import LineFormat, UserError
 from slurmdoctor.readers.tracebacks import exception_of
@@ -38,9 +38,9 @@ _RULES = """\
 rules:
   - id: {cause}/{rule}
     source: TODO the program that prints it, and since which version
-    literals: [{literal}]   # any one of them admits a line: rare text, at least 6 bytes
+{applies_to}    literals: [{literal}]   # any one of them admits a line: rare text, at least 6 bytes
     regex: {regex}
-{applies_to}    examples:
+    examples:
       match: [{line}]
       no_match: []               # lines that look alike and are harmless, or have another cause
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import regex
 
 from slurmdoctor.knowledge.problems import Place, Problems, did_you_mean
-from slurmdoctor.knowledge.workshop.rulefile import RuleFile
+from slurmdoctor.knowledge.rulefile import RuleFile
 from slurmdoctor.model import Fix, Knowledge
 from slurmdoctor.report import remedies
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import Any, cast
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from slurmdoctor.knowledge.fields import Field, Reader, line, list_of, record
 from slurmdoctor.knowledge.problems import Problems
-from slurmdoctor.knowledge.schema import ADDITIONS, CAUSE, CAUSE_ID, RULE_NAME, TABLES, TableKind
+from slurmdoctor.knowledge.schema import ADDITIONS, CAUSE, TABLES
 from slurmdoctor.knowledge.schema import rule as read_rule
-from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
-from slurmdoctor.model import Role, Rule, Status
+from slurmdoctor.knowledge.tree import Scalar, Table, Tree
+from slurmdoctor.knowledge.values import CAUSE_ID, RULE_NAME
+from slurmdoctor.model import Rule
 
 
 @dataclass(slots=True)
@@ -46,21 +47,18 @@ def read_file(tree: Tree, problems: Problems) -> RuleFile | None:
     file = RuleFile(tree)
     extends = tree.items.get("extends")
     adds = isinstance(extends, Scalar) and extends.text == "true"
-    noun = "a file that extends a cause" if adds else "a cause"
-    file.cause = record(tree, {**(ADDITIONS if adds else CAUSE), **_readers(file, "fragments")}, noun, problems)
+    fields, noun = (ADDITIONS, "a file that extends a cause") if adds else (CAUSE, "a cause")
+    rows: list[tuple[Any, Table]] = []
+    rules = replace(fields["rules"], read=_each(read_rule, rows, least=0 if adds else 1))
+    file.cause = record(tree, {**fields, **_readers(file, "fragments"), "rules": rules}, noun, problems)
     if file.cause is not None:
         file.silence = file.cause["silence"]
-    rows = tree.items.get("rules")
     # with `extends`, the role "" and the status "" are replaced by those of the cause that is extended
-    role, status = (
-        _word(tree.items.get(key), usual) for key, usual in (("role", ""), ("status", "" if adds else "stable"))
-    )
-    for row in rows.items if isinstance(rows, Rows) else ():
-        values = read_rule(row, Problems())  # told above; here what is right is kept
-        if values is not None and isinstance(row, Table):
-            values["role"] = cast(Role, values["role"] or role)
-            values["status"] = cast(Status, values["status"] or status)
-            file.rules.append((Rule(cause=file.cause_id or "", **values), row))
+    role = _word(tree.items.get("role"), "")
+    status = _word(tree.items.get("status"), "" if adds else "stable")
+    for values, row in rows:
+        own = {"role": values["role"] or role, "status": values["status"] or status}
+        file.rules.append((Rule(cause=file.cause_id or "", **{**values, **own}), row))
     return file
 
 
@@ -78,19 +76,19 @@ def _tables(tree: Table, problems: Problems) -> RuleFile:
 
 def _readers(file: RuleFile, *names: str) -> dict[str, Field]:
     """Fields that read the tables of these names into the file."""
-    return {name: Field(_each(TABLES[name], file.tables.setdefault(name, [])), default=()) for name in names}
+    return {name: Field(_each(TABLES[name].read, file.tables.setdefault(name, [])), default=()) for name in names}
 
 
-def _each(kind: TableKind, into: list[tuple[Any, Table]]) -> Reader:
+def _each(read: Reader, into: list[tuple[Any, Table]], least: int = 0) -> Reader:
     """Reads a list of such entries, and keeps each one with its place."""
 
     def one(tree: Tree, name: str, problems: Problems) -> Any:
-        made = kind.read(tree, problems)
+        made = read(tree, name, problems)
         if made is not None and isinstance(tree, Table):
             into.append((made, tree))
         return made
 
-    return list_of(one)
+    return list_of(one, least=least)
 
 
 def check_ids(file: RuleFile, stem: str, problems: Problems) -> None:
