@@ -1,27 +1,53 @@
-# make demo: diagnose an example log. make test: prove the project. Both set everything up first.
+# make demo: diagnose an example log. make test: prove the project. Each sets up what it needs first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SOURCES := pyproject.toml hatch_build.py $(wildcard src/slurmdoctor/search/native/*)
+RUNS := $(VENV)/.runs
 STAMP := $(VENV)/.installed
+MUTATES := $(VENV)/.mutates
+INSTALL = $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup
 GOLDENS := tests/test_goldens.py tests/test_report_goldens.py
 
-.PHONY: demo test bless docs bench clean
+.PHONY: demo lint test test-slow test-all bless mutate docs bench clean
 
-$(STAMP): pyproject.toml hatch_build.py $(wildcard src/slurmdoctor/search/native/*)
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+$(RUNS): $(SOURCES)
+	@echo "setting up $(VENV), once: slurmdoctor, and its search compiled"
+	@$(INSTALL) .
 	@touch $@
 
-demo: $(STAMP) ## diagnose a real eight-rank log in which the loudest error is not the root
+$(STAMP): $(SOURCES)
+	@echo "setting up $(VENV), once: slurmdoctor, its search compiled, and what the tests need (a minute)"
+	@$(INSTALL) '.[dev]'
+	@touch $@ $(RUNS)
+
+$(MUTATES): $(STAMP)
+	@echo "adding mutmut to $(VENV), once"
+	@$(INSTALL) '.[dev,mutate]'
+	@touch $@
+
+demo: $(RUNS) ## diagnose a real eight-rank log in which the loudest error is not the root
 	@$(BIN)/slurmdoctor diagnose tests/fixtures/demo-cascade
 
-test: $(STAMP) ## ruff, mypy --strict, pytest
+lint: $(STAMP) ## ruff, mypy --strict
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+
+test: lint ## lint, and all tests but those that are slow by nature
+	$(PYTEST) -m "not slow"
+
+test-slow: $(STAMP) ## the tests that are slow by nature
+	$(PYTEST) -m slow
+
+test-all: test test-slow
 
 bless: $(STAMP) ## write the golden verdicts and reports anew; read `git diff` before you commit them
 	$(BIN)/python -m pytest --snapshot-update $(GOLDENS)
+
+mutate: $(MUTATES) ## how many mutants of inference the tests notice: SAMPLE=300 (0: all) SEED=1; docs/mutation.md
+	$(BIN)/python tests/mutate.py
 
 docs: $(STAMP) ## docs/causes.md and the README's picture, from the rules and a real run
 	$(BIN)/python -m slurmdoctor.knowledge.workshop.docs > docs/.causes.md && mv docs/.causes.md docs/causes.md
@@ -31,4 +57,4 @@ bench: $(STAMP) ## speed beside grep, and start-up: minutes at 100 MB; SIZE=1GB 
 	$(BIN)/python -m benchmarks.run
 
 clean:
-	rm -rf $(VENV) .bench build dist
+	rm -rf $(VENV) .bench build dist mutants

@@ -168,6 +168,7 @@ def test_every_rank_stands_somewhere_and_only_once() -> None:
     assert all(group.line for group in found.ranks)
 
 
+@pytest.mark.slow
 def test_4096_ranks_say_the_same_as_8() -> None:
     small = diagnose(written(interleave(speak(Job(ranks=8, root=5, cause="cuda-oom")), 7)))
     text = written(speak(Job(ranks=4096, per_node=8, root=5, cause="cuda-oom", steps=2)))
@@ -181,6 +182,7 @@ def test_4096_ranks_say_the_same_as_8() -> None:
     assert took < 120, "far more than it takes: the inference must not grow with the square of the ranks"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("victim", "label"), [("gloo", "srun"), ("program", "mpi")])
 def test_a_quarter_million_lines_are_confirmed_a_few_times(
     victim: str, label: str, monkeypatch: pytest.MonkeyPatch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import regex
 import yaml
+from _pytest.mark import ParameterSet
 from benchmarks.logs import KINDS, STYLES, pieces
 
 from slurmdoctor.input import sources
@@ -133,7 +134,12 @@ def _plain(path: Path) -> bool:
     return b"\0" not in data[:4096] and max(map(len, data.split(b"\n"))) < reader.LONG_LINE
 
 
-@pytest.mark.parametrize("case", FIXTURES, ids=lambda path: path.name)
+def _mostly_slow(values: Iterable[object], every: int) -> list[ParameterSet]:
+    """Every so-manieth is always tried, the others by `make test-all`."""
+    return [pytest.param(value, marks=[pytest.mark.slow] * bool(n % every)) for n, value in enumerate(values)]
+
+
+@pytest.mark.parametrize("case", _mostly_slow(FIXTURES, 16), ids=lambda path: path.name)
 def test_it_finds_in_a_fixture_what_the_slow_scan_finds(case: Path) -> None:
     logs = [Path(name) for name in sources.files_of(str(case))]
     logs = [log for log in logs if log.suffix not in (".gz", ".xz", ".zst", ".bz2") and _plain(log)]
@@ -149,7 +155,7 @@ def test_it_finds_in_a_fixture_what_the_slow_scan_finds(case: Path) -> None:
         assert _events(job, opened, fast) == (known := known or _events(job, opened, indexed))
 
 
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("style", _mostly_slow(STYLES, len(STYLES)))
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_finds_in_generated_logs_what_the_slow_scan_finds(kind: str, style: str, tmp_path: Path) -> None:
     log = tmp_path / "job.log"
@@ -183,7 +189,7 @@ def test_many_processes_find_what_one_finds(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", _mostly_slow(KINDS, len(KINDS)))
 def test_many_processes_come_to_the_same_verdict(kind: str, tmp_path: Path) -> None:
     log = tmp_path / "job.log"
     log.write_bytes(b"".join(pieces(kind, 1_000_000, ranks=100)))

@@ -71,6 +71,7 @@ def _start(cache: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
 
 
+@pytest.mark.slow
 def test_starts_at_once_and_broken_caches_say_the_same(tmp_path: Path) -> None:
     starts = [_start(str(tmp_path)) for _ in range(3)]
     said = {(start.communicate()[0], start.returncode) for start in starts}
@@ -121,6 +122,7 @@ print("fine")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "whole"),
     [

@@ -7,7 +7,7 @@ import pytest
 from .cluster import Cluster
 from .endings import ENDINGS, MARK, TOOL, Run
 
-NAMES = sorted((e.name for e in ENDINGS), key=lambda name: next(e.slow for e in ENDINGS if e.name == name))
+NAMES = [pytest.param(e.name, marks=[pytest.mark.slow] * e.slow) for e in sorted(ENDINGS, key=lambda e: e.slow)]
 
 
 @pytest.mark.parametrize("name", NAMES)
