@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from slurmdoctor.infer.collectives import suspect
 from slurmdoctor.model import CollectiveStatus
 from slurmdoctor.readers import collectives
-from slurmdoctor.readers.collectives import suspect
 from slurmdoctor.search.shapes import Shaped, digits_matter
 
 

@@ -20,9 +20,10 @@ from slurmdoctor.input import sources
 from slurmdoctor.input.sources import Source, open_sources
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import Knowledge, Matcher, SearchResult, SourceFormat
-from slurmdoctor.pipeline import diagnose, learn
+from slurmdoctor.pipeline import diagnose
 from slurmdoctor.ranks import origins
 from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.ranks.origins import learn_formats as learn
 from slurmdoctor.readers import targets
 from slurmdoctor.readers.assemble import assemble
 from slurmdoctor.search import many, reader, scan

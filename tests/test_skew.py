@@ -34,7 +34,7 @@ def test_the_first_failure_is_first_by_aligned_clocks() -> None:
 
 def test_the_offset_is_said() -> None:
     notes = diagnose(job(ahead=300.0)).coverage.notes
-    assert any("cn02 is 5 min ahead of cn01" in note or "cn01 is 5 min behind cn02" in note for note in notes), notes
+    assert any("cn02 is 5 m ahead of cn01" in note or "cn01 is 5 m behind cn02" in note for note in notes), notes
 
 
 def test_the_moment_is_shown_as_it_was_printed() -> None:

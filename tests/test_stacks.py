@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slurmdoctor import diagnose
-from slurmdoctor.readers.stacks import odd_ones
+from slurmdoctor.infer.stacks import odd_ones
 
 LIMIT = "slurmstepd: error: *** JOB 99 ON n1 CANCELLED AT 2026-05-01T12:00:00 DUE TO TIME LIMIT ***\n"
 

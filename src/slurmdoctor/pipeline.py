@@ -8,32 +8,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurmdoctor.infer import infer
-from slurmdoctor.infer.facts import collect
+from slurmdoctor.infer.infer import infer
 from slurmdoctor.input import paste
 from slurmdoctor.input.sources import Source, Text, open_sources
 from slurmdoctor.knowledge import folders, load
-from slurmdoctor.model import Diagnosis, Knowledge, Matcher, SourceFormat
-from slurmdoctor.ranks import origins
+from slurmdoctor.model import Diagnosis, JobRecord, Knowledge, ScriptEvidence
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.readers import targets as readers
+from slurmdoctor.ranks.origins import learn_formats
 from slurmdoctor.readers.assemble import assemble
-from slurmdoctor.report import verdict
-from slurmdoctor.search.labels import labeller
-from slurmdoctor.search.scan import scan
-from slurmdoctor.timeline import order as timeline
-from slurmdoctor.timeline import told
+from slurmdoctor.readers.find import find_lines
+from slurmdoctor.report.compose import compose
+from slurmdoctor.timeline.order import order
 
 if TYPE_CHECKING:
-    from slurmdoctor.slurm.record import JobInfo
     from slurmdoctor.slurm.script.model import Script
 
 Progress = Callable[[int, "int | None"], None]
 """(bytes read since the last call, bytes to read in all where that is known)."""
-SAMPLE = 96 * 1024
-"""Bytes at a log's head, and as many spread over it, from which its labels are learnt."""
-_QUOTED = "  │ ".encode()
-"""How our own report quotes a log: what a job's footer wrote into it is no news."""
 
 
 def diagnose(
@@ -42,7 +33,7 @@ def diagnose(
     rules: Iterable[str | os.PathLike[str]] = (),
     exit_status: int | None = None,
     redact: str = "default",
-    record: JobInfo | None = None,
+    record: JobRecord | None = None,
     script: Script | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
@@ -60,7 +51,7 @@ def diagnose(
     knowledge = load(folders(map(Path, rules)), examples=False)
     sources, pasted = paste.unwrap(_sources(job))
     try:
-        found = examine(sources, knowledge, exit_status, record, script, jobs, progress)
+        found = examine(sources, knowledge, exit_status, record, _evidence_of(script), jobs, progress)
     finally:
         for source in sources:
             source.close()
@@ -73,51 +64,27 @@ def examine(
     sources: Sequence[Source],
     knowledge: Knowledge,
     exit_status: int | None = None,
-    record: JobInfo | None = None,
-    script: Script | None = None,
+    record: JobRecord | None = None,
+    script: ScriptEvidence | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> Diagnosis:
-    """The verdict on opened sources."""
-    if record is not None:
-        from slurmdoctor.slurm import attest, witness  # only who brings a record or a script waits for them
-    if script is not None:
-        from slurmdoctor.slurm.script import sharpen
-    traits = learn(sources, knowledge)
+    """The verdict on opened sources: read → search → attribute → assemble → order → infer → report."""
+    formats = learn_formats(sources, knowledge)
+    matches = find_lines(sources, knowledge, formats, jobs, _counter(sources, progress))
+    lines = Lines(sources, matches, knowledge.formats, formats)
+    observed = assemble(matches, lines, knowledge)
+    timeline = order(observed)
+    finding = infer(timeline, observed, knowledge, exit_status, record, script)
+    return compose(finding, timeline, observed, knowledge, lines.numbers(finding.places))
 
-    def strip_labels(number: int, line: bytes) -> str:
-        return origins.peel(line.decode("utf-8", "replace"), knowledge.formats, traits[number])[1]
 
-    def confirm_line(matcher: Matcher, line: bytes, text: str) -> str | None:
-        return None if line.startswith(_QUOTED) else readers.confirm_line(matcher, line, text)
+def _evidence_of(script: Script | None) -> ScriptEvidence | None:
+    if script is None:
+        return None
+    from slurmdoctor.slurm.script.evidence import evidence_of  # only who brings a script waits for its checks
 
-    labellers = [labeller(t.locked, t.label_is_node, t.stamped) for t in traits]
-    seen = scan(
-        sources,
-        readers.matchers(knowledge),
-        strip_labels,
-        confirm_line,
-        labellers,
-        jobs=jobs,
-        progress=_counter(sources, progress),
-        could_match=readers.could_match,
-    )
-    lines = Lines(sources, seen, knowledge.formats, traits)
-    assembled = assemble(seen, lines, knowledge)
-    story = timeline.build(assembled)
-    facts = collect(assembled, story)
-    if exit_status is None and record is not None:
-        exit_status = witness.exit_status(record)
-    finding = infer.infer(story, assembled, knowledge.causes, lines, exit_status)
-    facts |= told.settle(finding, story, assembled)
-    if record is not None:
-        witness.weigh(finding, story, record)
-        facts |= attest.facts(record, story)
-    if script is not None:
-        facts |= sharpen.facts(script, facts)
-    found = verdict.compose(finding, story, assembled, facts, lines, knowledge)
-    found = attest.attest(found, record) if record is not None else found
-    return sharpen.sharpen(found, script) if script is not None else found
+    return evidence_of(script)
 
 
 def _counter(sources: Sequence[Source], progress: Progress | None) -> Callable[[int], None] | None:
@@ -126,12 +93,6 @@ def _counter(sources: Sequence[Source], progress: Progress | None) -> Callable[[
     sizes = [source.size for source in sources]
     total = None if None in sizes else sum(size or 0 for size in sizes)
     return lambda read: progress(read, total)
-
-
-def learn(sources: Sequence[Source], knowledge: Knowledge) -> list[SourceFormat]:
-    """What each source's lines have in common; the year may come from any of them."""
-    traits = [origins.learn(source.sample(SAMPLE), knowledge.formats) for source in sources]
-    return [origins.merge(t, traits) for t in traits]
 
 
 def _sources(job: str | bytes | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Sequence[Source]) -> list[Source]:

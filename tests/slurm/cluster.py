@@ -14,8 +14,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from slurmdoctor.model.record import JobRecord
 from slurmdoctor.slurm import jobinfo
-from slurmdoctor.slurm.record import JobInfo
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue", "sinfo", "scancel")
 PACKAGES = "slurmctld slurmd slurm-client slurm-wlm-basic-plugins"
@@ -112,7 +112,7 @@ class Cluster:
         script.write_text(text)
         return self.run("sbatch", "--parsable", *options, str(script)).strip().partition(";")[0]
 
-    def wait(self, job: str, patience: float = 60.0) -> JobInfo:
+    def wait(self, job: str, patience: float = 60.0) -> JobRecord:
         """The job's record once it has ended."""
         end = time.monotonic() + patience
         while True:
@@ -124,7 +124,7 @@ class Cluster:
             )
             time.sleep(0.3)
 
-    def record(self, job: str) -> JobInfo:
+    def record(self, job: str) -> JobRecord:
         found = jobinfo.read([("scontrol", self.run("scontrol", "show", "job", "-d", job))], job)
         assert found is not None
         return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurmdoctor.cli import footer as hook
-from slurmdoctor.slurm.record import JobInfo
+from slurmdoctor.model.record import JobRecord
 
 from .cluster import Cluster
 
@@ -41,7 +41,7 @@ class Run:
     with_footer: str
     without: str
 
-    def ended(self) -> tuple[JobInfo, JobInfo, str]:
+    def ended(self) -> tuple[JobRecord, JobRecord, str]:
         """Both records, and the output of the job with the footer."""
         patience = 150.0 if self.ending.slow else 90.0
         first, second = self.cluster.wait(self.with_footer, patience), self.cluster.wait(self.without, patience)

@@ -2,39 +2,45 @@
 
 from __future__ import annotations
 
-from slurmdoctor.infer.finding import Finding
-from slurmdoctor.timeline.order import Timeline
+from dataclasses import replace
+
+from slurmdoctor.model import Confidence, Finding, Timeline
+from slurmdoctor.model.causes import EXIT_CODE, KILLED, PEER_LOST, SIGTERM
+from slurmdoctor.model.finding import Reason, reason
 
 
-def weigh(finding: Finding, timeline: Timeline) -> None:
-    """Confidence by the table in docs/confidence.md."""
+def rate_confidence(finding: Finding, timeline: Timeline) -> Finding:
+    """The finding with its confidence, unless Slurm's record or the time limit settled it, and with the reasons of order."""
     root = finding.root
     if finding.suspicion is not None:
-        finding.confidence = finding.suspicion.confidence
-        return
-    if root is None or root.cause == "exit-code" or root.main.role == "hint":
-        finding.confidence = "medium" if root and root.main.role == "hint" and root.report else "low"
-        return
-    agrees = [
-        r for r in timeline.reports if r.first and finding.origin.rank is not None and r.rank == finding.origin.rank
-    ]
-    if agrees:
-        finding.reasons.append("torchelastic's table names the same rank")
-    several = len({i.main.origin.rank for i in finding.rivals}) > 0
-    if root.main.role == "cascade" or root.cause in ("killed", "sigterm"):
-        finding.confidence = "low" if root.cause in ("peer-lost", "sigterm") else "medium"
-    elif (
-        (several and timeline.order != "timestamps" and not agrees) or root.main.survived or root.main.role == "either"
-    ):
-        finding.confidence = "medium"
-    else:
-        finding.confidence = "high"
-    words = {
-        "timestamps": "first error by time",
-        "file": "first in the file; the log has no usable stamps",
-    }.get(timeline.order)
-    if words and (finding.cascade or finding.rivals):
-        finding.reasons.append(words)
+        return _rated(finding, finding.suspicion.confidence)
+    if root is None or root.cause == EXIT_CODE or root.main.role == "hint":
+        known = root is not None and root.main.role == "hint" and root.report is not None
+        return _rated(finding, "medium" if known else "low")
+    rank = finding.origin.rank
+    agrees = rank is not None and any(r.first and r.rank == rank for r in timeline.reports)
+    reasons = (*([reason("table-agrees")] if agrees else ()), *_reasons_of_order(finding, timeline))
+    found = replace(finding, reasons=(*finding.reasons, *reasons))
+    return _rated(found, _of_root(finding, timeline, agrees))
+
+
+def _rated(finding: Finding, confidence: Confidence) -> Finding:
+    return finding if finding.confidence is not None else replace(finding, confidence=confidence)
+
+
+def _of_root(finding: Finding, timeline: Timeline, agrees: bool) -> Confidence:
+    root = finding.root
+    assert root is not None
+    if root.main.role == "cascade" or root.cause in (KILLED, SIGTERM):
+        return "low" if root.cause in (PEER_LOST, SIGTERM) else "medium"
+    unordered_rivals = bool(finding.rivals) and timeline.order != "timestamps" and not agrees
+    return "medium" if unordered_rivals or root.main.survived or root.main.role == "either" else "high"
+
+
+def _reasons_of_order(finding: Finding, timeline: Timeline) -> list[Reason]:
+    found = []
+    if timeline.order != "unknown" and (finding.cascade or finding.rivals):
+        found.append(reason("first-in-order", order=timeline.order))
     if finding.cascade:
-        kinds = sorted({i.cause for i in finding.cascade})
-        finding.reasons.append(f"{', '.join(kinds[:4])} follow{'s' * (len(kinds) == 1)} from it")
+        found.append(reason("follows", causes=tuple(sorted({i.cause for i in finding.cascade}))[:4]))
+    return found

@@ -1,149 +1,129 @@
-"""A culprit that said nothing: from the others' sequence numbers, their stack dumps, or what a barrier counted."""
+"""A culprit that printed nothing: from the others' sequence numbers, their stack dumps, or what a barrier counted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import replace
 
-from slurmdoctor.infer.endings import shown
-from slurmdoctor.infer.finding import SCHEDULER, Finding
-from slurmdoctor.model import Event, Line, Observations, RankMap, Suspicion
-from slurmdoctor.model.ranges import ranges
-from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.readers import collectives, stacks
-from slurmdoctor.timeline.order import Timeline
+from slurmdoctor.infer import collectives
+from slurmdoctor.infer.stacks import odd_ones
+from slurmdoctor.model import ExitReport, Finding, Knowledge, Observations, Suspicion, Timeline
+from slurmdoctor.model.causes import COLLECTIVE_TIMEOUT, HANG, PEER_LOST
+from slurmdoctor.model.finding import reason
 
-_LOOK_AROUND = 256 * 1024
-_NOISE = ("rror", "[c10d]", "ProcessGroup", "[PG ", "Traceback", "  File ", "call first)", "Timeout (")
-"""What a rank prints of its end, or of the others' silence, does not tell what it did meanwhile."""
+_NEAR = 256 * 1024
+"""Bytes after the first time-out, in a log without a clock, in which who loses a peer by it has printed so."""
 _LATE = 3.0
-"""Seconds after the first time-outs in which those who lose their peers by them have said so."""
+"""Seconds after the first time-outs in which those who lose their peers by them have printed so."""
+_MOST_MISSING = 4
+"""At most one in so many ranks may be missing: where more are, the log is cut rather than the ranks silent."""
 
 
-def find_silent_culprit(finding: Finding, assembled: Observations, timeline: Timeline, lines: Lines) -> None:
+def find_silent_culprit(finding: Finding, timeline: Timeline, observed: Observations, knowledge: Knowledge) -> Finding:
     """Only time-outs: stack dumps, or the collective's sequence numbers, tell who never came."""
-    assert finding.root is not None
-    suspicion = _from_stacks(assembled)
-    if finding.root.cause in SCHEDULER:
+    root = finding.root
+    if root is None or root.cause not in knowledge.traits["hides-hang"]:
+        return finding
+    suspicion = _from_stacks(observed)
+    if root.cause in knowledge.traits["scheduler"]:
         if suspicion is None:
-            return  # who was ended from outside need not have hung
-        finding.cause, finding.rule = "hang", None
-    if suspicion is None and finding.root.cause != "hang":
+            return finding  # a job that was ended from outside need not have hung
+        finding = replace(finding, cause=HANG, rule=None)
+    if suspicion is None and root.cause != HANG:
+        world = _world(observed)
         suspicion = (
             _named_by_others(finding)
-            or collectives.suspect(timeline.works, _world(assembled), _endings(timeline, assembled.maps))
-            or _never_timed_out(finding, timeline, _world(assembled))
+            or collectives.suspect(timeline.collectives, world, _exits_of_ranks(timeline))
+            or _never_timed_out(finding, timeline, world)
         )
         if suspicion is not None:
-            finding.cause = "collective-timeout"
-    if suspicion is None:
-        return
-    finding.suspicion = suspicion
-    finding.reasons.append(suspicion.how)
+            finding = replace(finding, cause=COLLECTIVE_TIMEOUT)
+    return finding if suspicion is None else _with_suspicion(finding, suspicion, observed)
+
+
+def _with_suspicion(finding: Finding, suspicion: Suspicion, observed: Observations) -> Finding:
+    """The finding with its suspect, what that rank printed meanwhile, and the suspect's own incident as the root."""
+    root = finding.root
+    assert root is not None
+    reasons = [*finding.reasons, suspicion.how]
     if len(suspicion.ranks) == 1 and suspicion.kind in ("missing", "behind") and not suspicion.stands_in:
-        said = last_words(suspicion.ranks[0], finding.root.main, lines)
-        if said is not None:
-            finding.reasons.append(f"rank {suspicion.ranks[0]} meanwhile: {said.text.strip()[:100]}")
-    told = [i for i in finding.same if i.main.origin.rank in suspicion.ranks and i.report is None]
-    if told:
-        finding.same = (finding.root, *(i for i in finding.same if i is not told[0]))
-        finding.root = told[0]
+        words = observed.last_words.get(suspicion.ranks[0])
+        if words is not None:
+            reasons.append(reason("meanwhile", rank=suspicion.ranks[0], text=words.text.strip()[:100]))
+    finding = replace(finding, suspicion=suspicion, reasons=tuple(reasons))
+    own = next((i for i in finding.same if i.main.origin.rank in suspicion.ranks and i.report is None), None)
+    if own is None:
+        return finding
+    return replace(finding, root=own, same=(root, *(i for i in finding.same if i is not own)))
 
 
-def _from_stacks(assembled: Observations) -> Suspicion | None:
-    odd = stacks.odd_ones({rank: dump.where for rank, dump in assembled.dumps.items()})
+def _from_stacks(observed: Observations) -> Suspicion | None:
+    odd = odd_ones({rank: dump.where for rank, dump in observed.dumps.items()})
     if odd is None:
         return None
     ranks, usual = odd
-    here = assembled.dumps[ranks[0]].innermost
-    how = f"rank {ranges(ranks)} stands in {here} while the others stand in {usual}"
-    return Suspicion("behind", ranks, tuple(assembled.dumps), how, "medium", stands_in=here)
+    here = observed.dumps[ranks[0]].innermost
+    how = reason("stands-elsewhere", ranks=ranks, here=here, usual=usual)
+    return Suspicion("behind", ranks, tuple(observed.dumps), how, "medium", stands_in=here)
 
 
 def _named_by_others(finding: Finding) -> Suspicion | None:
     """monitored_barrier and PyTorch's desync report name the ranks that did not come."""
     assert finding.root is not None
     missing: set[int] = set()
-    words = ""
+    report = ""
     for incident in (finding.root, *finding.same, *finding.cascade):
         for event in incident.events:
             named = event.captures.get("missing_ranks") or event.captures.get("lagging_ranks")
-            if named and event.cause == "collective-timeout":
+            if named and event.cause == COLLECTIVE_TIMEOUT:
                 missing |= {int(n) for n in named.replace(",", " ").split() if n.isdigit()}
-                words = "monitored_barrier" if event.captures.get("missing_ranks") else "PyTorch's desync report"
+                report = "barrier" if event.captures.get("missing_ranks") else "desync"
     if not missing:
         return None
     ranks = tuple(sorted(missing))
-    who = f"rank{'s' * (len(ranks) > 1)} {ranges(ranks)}"
-    return Suspicion("missing", ranks, (), f"{words} names {who} as missing", "medium" if len(ranks) == 1 else "low")
+    how = reason("named-missing", report=report, ranks=ranks)
+    return Suspicion("missing", ranks, (), how, "medium" if len(ranks) == 1 else "low")
 
 
-def _world(assembled: Observations) -> Iterable[int]:
-    maps = assembled.maps
-    if maps.world_size:
-        return range(maps.world_size)
-    seen = {w.rank for w in assembled.works if w.rank is not None} | maps.seen | set(maps.node_of)
-    return range(max(seen) + 1) if seen else ()
+def _world(observed: Observations) -> Sequence[int]:
+    rank_map = observed.rank_map
+    if rank_map.world_size:
+        return range(rank_map.world_size)
+    seen = {w.rank for w in observed.collectives if w.rank is not None} | rank_map.seen | set(rank_map.node_of)
+    return range(max(seen, default=-1) + 1)
 
 
-def _endings(timeline: Timeline, maps: RankMap) -> dict[int, str]:
-    """How single ranks ended, in words."""
-    return {
-        ranks[0]: f"was later ended by {report.exit.signal}, says {report.witness}"
-        if report.exit.signal
-        else f"ended with {shown(report.exit)}, says {report.witness}"
-        for report in timeline.reports
-        if len(ranks := report.ranks) == 1
-    }
+def _exits_of_ranks(timeline: Timeline) -> dict[int, ExitReport]:
+    """The exit reports that speak of one rank alone."""
+    return {report.ranks[0]: report for report in timeline.reports if len(report.ranks) == 1}
 
 
-def _never_timed_out(finding: Finding, timeline: Timeline, world: Iterable[int]) -> Suspicion | None:
-    """Gloo names no collective: who neither timed out nor lost a peer when the others did was the one that they waited for."""
-    assert finding.root is not None
-    if finding.root.cause != "collective-timeout":
+def _never_timed_out(finding: Finding, timeline: Timeline, world: Sequence[int]) -> Suspicion | None:
+    """Gloo names no collective: a rank that neither timed out nor lost a peer then was the one that the others waited for."""
+    root = finding.root
+    assert root is not None
+    if root.cause != COLLECTIVE_TIMEOUT:
         return None
-    waits = [i for i in (finding.root, *finding.same) if i.main.role == "either"]
+    waits = [i for i in (root, *finding.same) if i.main.role == "either"]
     waiting = {rank for i in waits for e in i.events for rank in e.ranks}
-    members = set(world)
-    if len(waiting) < 2 or not members:
+    if len(waiting) < 2 or not world:
         return None
+    missing = tuple(sorted(set(world) - waiting - _lost_a_peer_then(finding, timeline)))
+    if not missing or len(missing) > max(1, len(world) // _MOST_MISSING):
+        return None
+    how = reason("did-not-wait", waiting=len(waiting), of=len(world), ranks=missing)
+    return Suspicion("missing", missing, tuple(sorted(waiting)), how, "medium" if len(missing) == 1 else "low")
+
+
+def _lost_a_peer_then(finding: Finding, timeline: Timeline) -> set[int]:
+    """The ranks that lost a peer when the others timed out: no culprits."""
+    assert finding.root is not None
     start, low = timeline.key(finding.root.main)
     timed = timeline.order == "timestamps"
-    others = {
+    return {
         rank
         for i in finding.cascade
-        if i.cause == "peer-lost"
-        and (timeline.key(i.main)[0] <= start + _LATE if timed else i.main.order - low < _LOOK_AROUND)
+        if i.cause == PEER_LOST and (timeline.key(i.main)[0] <= start + _LATE if timed else i.main.order - low < _NEAR)
         for e in i.events
         for rank in e.ranks
     }
-    missing = tuple(sorted(members - waiting - others))
-    if not missing or len(missing) > max(1, len(members) // 4):
-        return None
-    who = f"rank{'s' * (len(missing) > 1)} {ranges(missing)}"
-    return Suspicion(
-        "missing", missing, tuple(sorted(waiting)), f"{len(waiting)} of {len(members)} ranks timed out; {who} did not wait with them",
-        "medium" if len(missing) == 1 else "low",
-    )  # fmt: skip
-
-
-def last_words(rank: int, event: Event, lines: Lines) -> Line | None:
-    """What a rank printed last around an event, errors left out."""
-    said = lines_of_rank(rank, event, lines)
-    return said[-1] if said else None
-
-
-def lines_of_rank(rank: int, event: Event, lines: Lines) -> list[Line]:
-    """What one rank printed around an event, errors of its own left out."""
-    source, offset = event.hit.source, event.hit.offset
-    start = max(0, offset - _LOOK_AROUND)
-    found: list[Line] = []
-    data = lines.text(source, start, 2 * _LOOK_AROUND)
-    at = data.find(b"\n") + 1 if start else 0
-    while at < len(data):
-        end = data.find(b"\n", at)
-        end = len(data) if end < 0 else end
-        line = lines.at(source, start + at) if end - at < 2000 else None
-        if line is not None and line.origin.rank == rank and not any(noise in line.raw for noise in _NOISE):
-            found.append(line)
-        at = end + 1
-    return found

@@ -1,23 +1,62 @@
-"""What the log tells of the job beside its failure: sizes, launcher, framework, steps."""
+"""Facts of the job by name: what the log, Slurm's record and the script tell beside the failure, for fixes and JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from typing import Any
 
-from slurmdoctor.model import Observations
-from slurmdoctor.search.compiled import lazy
-from slurmdoctor.timeline.order import Timeline
+from slurmdoctor.infer.slurm_evidence import state_of
+from slurmdoctor.infer.time_limit import warning_came
+from slurmdoctor.model import (
+    Finding,
+    Incident,
+    JobRecord,
+    Knowledge,
+    Observations,
+    RunState,
+    ScriptEvidence,
+    Timeline,
+)
+from slurmdoctor.ranks.origins import format_time
 
-_NUMBER = lazy(r"-?\d{1,18}")
-_JOB_IN_NAME = lazy(r"(?:^|/)(?:slurm-(\d+(?:_\d+)?)\.(?:out|err|log)|(\d+)(?:_\d+){1,2}_log\.(?:out|err))(?:\.\w+)?$")
+_JOB_IN_NAME = r"(?:^|/)(?:slurm-(\d+(?:_\d+)?)\.(?:out|err|log)|(\d+)(?:_\d+){1,2}_log\.(?:out|err))(?:\.\w+)?$"
 """Slurm's default file name, also an array task's; submitit's `JOB_TASK_log.out`."""
+_SAMPLED = 4
+"""Slurm samples memory: a peak below the n-th part of what was asked for missed how the process grew."""
+_MARGIN = 1.1
+"""Share of the needed time that a new limit should have."""
 
 
-def collect(assembled: Observations, story: Timeline) -> dict[str, Any]:
-    """Facts by name. The first line that tells a fact counts: what is printed later may be a child's or a default."""
+def collect_facts(
+    finding: Finding,
+    timeline: Timeline,
+    observed: Observations,
+    knowledge: Knowledge,
+    state: RunState,
+    script: ScriptEvidence | None,
+) -> dict[str, Any]:
+    """All facts of the job by name."""
+    facts = _of_the_log(timeline, observed)
+    if finding.earlier:
+        facts["earlier"] = [{"cause": one.cause, "rank": one.rank} for one in finding.earlier]
+    root = finding.root
+    if root is not None and root.cause in knowledge.traits["ends-stalled"]:
+        facts |= _stood(root, state)
+    if finding.record is not None:
+        facts |= _of_the_record(finding.record, timeline, state)
+    if script is not None:
+        facts |= {name: value for name, value in script.facts.items() if facts.get(name) is None}
+    return facts
+
+
+# ── what the log tells ───────────────────────────────────────────────────────────────────────
+
+
+def _of_the_log(timeline: Timeline, observed: Observations) -> dict[str, Any]:
+    """The first line that tells a fact counts: what is printed later may be a child's or a default."""
     facts: dict[str, Any] = {}
-    for mark in assembled.marks:
+    for mark in observed.signals:
         if mark.signal.kind != "fact":
             continue
         name = mark.signal.id.partition("/")[0]
@@ -25,44 +64,106 @@ def collect(assembled: Observations, story: Timeline) -> dict[str, Any]:
             facts.setdefault(name, mark.signal.value)
         for key, value in mark.captures.items():
             facts.setdefault(name if key == "value" else key, _plain(value))
-    maps = assembled.maps
-    world = maps.world_size or facts.get("world_size")
-    world = world if isinstance(world, int) else None
-    facts["world_size"] = world
+    rank_map = observed.rank_map
+    world = rank_map.world_size or facts.get("world_size")
+    facts["world_size"] = world = world if isinstance(world, int) else None
     if not isinstance(facts.get("nodes"), int):
         # where some ranks' nodes are not known, there may be more
-        named = set(maps.node_of.values()) if world is None or len(maps.node_of) >= world else ()
-        facts["nodes"] = len(named) or None
-    facts["launcher"] = facts.get("launcher") or _launcher(assembled)
+        nodes = set(rank_map.node_of.values()) if world is None or len(rank_map.node_of) >= world else ()
+        facts["nodes"] = len(nodes) or None
+    facts["launcher"] = facts.get("launcher") or _launcher(observed)
     facts.setdefault("framework", None)
-    if "job_id" not in facts and (job_id := _job_id([file.name for file in assembled.files])):
+    if "job_id" not in facts and (job_id := _job_id([file.name for file in observed.files])):
         facts["job_id"] = _plain(job_id)
-    facts["attempts"] = story.attempts
-    facts["last_step"] = next((p.step for p in reversed(story.progress) if p.step is not None), None)
-    return facts
+    facts["attempts"] = timeline.attempts
+    facts["last_step"] = next((p.step for p in reversed(timeline.progress) if p.step is not None), None)
+    if observed.memory is not None:
+        facts["memory"] = observed.memory
+    return facts | _restarts(timeline, observed)
 
 
-def _launcher(assembled: Observations) -> str | None:
-    witnesses = {r.witness for r in assembled.reports}
-    for witness, name in (
-        ("torchelastic table", "torchrun"), ("torchelastic agent", "torchrun"), ("deepspeed launcher", "deepspeed"),
-        ("mpirun", "mpi"), ("srun", "srun"),
-    ):  # fmt: skip
-        if witness in witnesses:
-            return name
-    return None
+def _launcher(observed: Observations) -> str | None:
+    """The launcher that reports exits: of several, srun started the other one."""
+    launchers = [r.launcher for r in observed.reports if r.launcher is not None]
+    return min(launchers, key=lambda name: name == "srun", default=None)
 
 
 def _job_id(names: Sequence[str]) -> str | None:
     """The job whose name the files bear, where they agree on one."""
-    found = {m[1] or m[2] for name in names if (m := _JOB_IN_NAME.search(name))}
+    found = {m[1] or m[2] for name in names if (m := re.search(_JOB_IN_NAME, name))}
     return found.pop() if len(found) == 1 else None
 
 
+def _restarts(timeline: Timeline, observed: Observations) -> dict[str, Any]:
+    """How often the job was started anew, and how many steps it gained since the first time."""
+    begins = [m for m in observed.signals if m.signal.kind == "attempt" and m.captures.get("restart")]
+    restarts = max((int(m.captures["restart"]) for m in begins), default=0)
+    if not restarts:
+        return {}
+    first = min(m.order for m in begins)
+    before = [p.step for p in timeline.progress if p.step is not None and p.order < first]
+    after = [p.step for p in timeline.progress if p.step is not None and p.order > first]
+    gained = {"gained": max(0, max(after) - max(before))} if before and after else {}
+    return {"restarts": restarts, **gained}
+
+
+def _stood(root: Incident, state: RunState) -> dict[str, Any]:
+    """How a job stood that Slurm or a person ended."""
+    if state.kind is None:
+        return {}
+    facts: dict[str, Any] = {"ended": state.kind}
+    if state.kind == "hung" and state.idle is not None:
+        facts["stalled_since"] = format_time(state.since, root.main.origin.dated)
+        facts["idle_min"] = round(state.idle / 60)
+    return facts
+
+
 def _plain(value: str) -> Any:
-    return int(value) if _NUMBER.fullmatch(value) else value
+    return int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else value
 
 
-def with_root(facts: Mapping[str, Any], captures: Mapping[str, str]) -> dict[str, Any]:
-    """The names that a fix may use: the job's facts, then the root's own captures."""
-    return {**{k: v for k, v in facts.items() if v is not None}, **{k: _plain(v) for k, v in captures.items()}}
+# ── what Slurm's record tells ────────────────────────────────────────────────────────────────
+
+
+def _of_the_record(job: JobRecord, timeline: Timeline, state: RunState) -> dict[str, Any]:
+    """Sizes, limits, and how the job stood when it ended."""
+    by_warning = warning_came(job)
+    ended_by_slurm = job.state in ("TIMEOUT", "DEADLINE") or bool(job.running_children) or by_warning
+    found: dict[str, Any] = {
+        "job_id": job.id,
+        "state": job.state,
+        "nodes": job.num_nodes or len(job.nodes) or None,
+        "num_tasks": job.num_tasks,
+        "tasks_per_node": job.tasks_per_node,
+        "time_limit_min": round(job.time_limit / 60) if job.time_limit else None,
+        "elapsed_min": round(job.elapsed / 60, 1) if job.elapsed is not None else None,
+        "needed_min": _needed_minutes(job, timeline, state),
+        "ended": state.kind if ended_by_slurm else None,
+        "idle_min": round(state.idle / 60) if state.kind == "hung" and state.idle is not None else None,
+        "req_mem_gib": round(job.req_mem / 2**30, 1) if job.req_mem else None,
+        "max_rss_gib": _measured_memory(job),
+        "restarts": job.restarts or None,
+        "script": job.command.split()[0].rpartition("/")[2] if job.command else None,
+        "signalled": True if by_warning else None,
+        "script_ended": 0 if state_of(job) == "COMPLETED" else None,
+        "cancelled_by": job.cancelled_by,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _needed_minutes(job: JobRecord, timeline: Timeline, state: RunState) -> int | None:
+    """The time that all steps would take at their pace so far, where that is more than the limit."""
+    last = timeline.last_progress
+    if state.kind != "progressing" or last is None or not last.step or not last.steps:
+        return None
+    if last.time is None or job.start is None:
+        return None
+    needed = round((last.time - job.start) * last.steps / last.step / 60 * _MARGIN)
+    return needed if needed and job.time_limit and needed * 60 > job.time_limit else None
+
+
+def _measured_memory(job: JobRecord) -> float | None:
+    """MaxRSS in GiB, where it tells of the end."""
+    if not job.max_rss or (job.req_mem and job.max_rss < job.req_mem / _SAMPLED):
+        return None
+    return round(job.max_rss / 2**30, 1) or None

@@ -1,68 +1,81 @@
-"""Who was first: the root's rank and node, from its own line, its message, a witness, or a map learnt from the log."""
+"""Who was first: the root's rank and node, from its own line, its message, a witness, or the map of ranks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from slurmdoctor.infer.culprits import lines_of_rank
-from slurmdoctor.infer.endings import ended_first, own_death
-from slurmdoctor.infer.finding import GENERIC, SCHEDULER, STRIKES, WAITS, Finding
-from slurmdoctor.model import Incident, Origin, RankMap, Suspicion
-from slurmdoctor.model.ranges import expand_nodes, ranges
-from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.timeline.order import TICK, Timeline
-
-_STRUCK = ("killed", "host-oom", "segfault", "bus-error", "cuda-error", "gpu-fault", "data-worker", "exit-code")
-"""What the process says, or is said of it, that the system struck."""
-_SUMMED_UP = frozenset({"container", "slurm-step"})
-"""Their cascades sum up the same process's failure: no other process is behind them."""
-_MOST_MISSING = 0.5
+from slurmdoctor.infer.exits import could_be_own, reported_first
+from slurmdoctor.infer.missing_peer import name_missing_peer, name_suspect
+from slurmdoctor.model import ExitReport, Finding, Incident, Knowledge, Observations, Origin, RankMap, Timeline
+from slurmdoctor.model.causes import NODE_FAILURE
+from slurmdoctor.model.finding import Reason, reason
+from slurmdoctor.model.ranges import expand_nodes
+from slurmdoctor.model.timeline import TICK
 
 
-def name_first(
-    finding: Finding, timeline: Timeline, maps: RankMap, incidents: Sequence[Incident], lines: Lines
-) -> None:
-    """The rank and node of the root: read, or worked out with the reason told, or left open."""
+def name_first_rank(
+    finding: Finding, timeline: Timeline, observed: Observations, incidents: Sequence[Incident], knowledge: Knowledge
+) -> Finding:
+    """The rank and node of the root: read, or worked out with its reason, or left open."""
     root = finding.root
     if root is None:
-        return
+        return _by_the_record(finding)
     if finding.suspicion is not None:
-        _name_suspect(finding, finding.suspicion, maps)
-        return
-    if root.cause in SCHEDULER:
-        finding.how = "Slurm or a person ended the whole job, not one rank"
-        finding.origin = Origin(node=root.main.origin.node, time=root.main.origin.time, dated=root.main.origin.dated)
-        return
-    victim = root.main.role == "cascade" and root.cause not in _SUMMED_UP
-    if root.report is None and (victim or root.cause in WAITS):
-        _name_missing_peer(finding, root, timeline, maps, lines)
-        return
+        return name_suspect(finding, finding.suspicion, observed.rank_map)
+    if root.cause in knowledge.traits["scheduler"]:
+        at = root.main.origin
+        return replace(finding, how=(reason("whole-job"),), origin=Origin(node=at.node, time=at.time, dated=at.dated))
+    victim = root.main.role == "cascade" and root.cause not in knowledge.traits["summary"]
+    if root.report is None and (victim or root.cause in knowledge.traits["waited"]):
+        return name_missing_peer(finding, root, observed)
+    finding = _by_the_log(finding, root, timeline, observed.rank_map, incidents, knowledge)
+    return replace(finding, origin=_where_it_ended(finding, timeline))
+
+
+def _by_the_record(finding: Finding) -> Finding:
+    """Slurm's record names no process: a node where it names one."""
+    record = finding.record
+    if record is None or finding.origin.node is not None:
+        return finding
+    nodes = tuple(record.bad_nodes) if finding.cause == NODE_FAILURE else ()
+    return replace(finding, origin=Origin(node=nodes[0] if len(nodes) == 1 else None))
+
+
+def _by_the_log(
+    finding: Finding,
+    root: Incident,
+    timeline: Timeline,
+    rank_map: RankMap,
+    incidents: Sequence[Incident],
+    knowledge: Knowledge,
+) -> Finding:
     origin = root.main.origin
-    if origin.rank is None and root.cause in STRIKES:
-        origin = _struck(finding, root, origin, maps)
-    if origin.rank is not None and (better := _ended_by_itself(root, origin, timeline, maps, incidents)) is not None:
-        finding.root = root = better
-        origin = maps.resolve(root.main.origin, root.main.hit.source)[0]
-    if origin.rank is None:
-        ranks = {i.main.origin.rank for i in finding.same if i.main.origin.rank is not None and _alike(i, root)}
-        if len(ranks) == 1:
-            origin = replace(maps.resolve(Origin(rank=ranks.pop()))[0], time=origin.time, dated=origin.dated)
-            finding.how = "the error is told again with its rank"
+    how: tuple[Reason, ...] = ()
+    if origin.rank is None and root.cause in knowledge.traits["system"]:
+        origin, how = _struck(finding, root, knowledge)
+    if origin.rank is not None and (better := _ended_by_itself(root, origin, timeline, incidents)) is not None:
+        finding = replace(finding, root=better)
+        root, origin = better, rank_map.resolve(better.main.origin, better.main.hit.source)[0]
+    if origin.rank is None and (rank := _rank_of_same(finding, root, knowledge)) is not None:
+        origin = replace(rank_map.resolve(Origin(rank=rank))[0], time=origin.time, dated=origin.dated)
+        how = (reason("printed-again"),)
     if origin.rank is not None:
-        _tell_how(finding, root, origin, timeline, maps, incidents)
-    else:
-        origin = _from_witnesses(finding, root, origin, timeline, maps)
-        if origin.rank is None and (rank := _group_rank(root, finding.same)) is not None:
-            origin = maps.resolve(replace(origin, rank=rank))[0]
-            finding.how = (
-                f"the watchdog that quotes the error says [Rank {rank}], and no other process group is to be seen"
-            )
-    finding.origin = _where_it_ended(origin, root, timeline, maps, lines)
+        alike = _alike_ranks(root, incidents, knowledge)
+        everyone = len(alike) > 1 and len(alike) >= max(2, _size(alike, rank_map))
+        how = _how_known(finding, origin.rank, alike, everyone, how, timeline)
+        return replace(finding, origin=origin, how=how, alike=tuple(alike) if everyone else ())
+    finding = _from_witnesses(finding, root, origin, timeline, rank_map, knowledge)
+    if finding.origin.rank is None and (rank := _group_rank(root, finding.same)) is not None:
+        placed = rank_map.resolve(replace(finding.origin, rank=rank))[0]
+        return replace(finding, origin=placed, how=(reason("group-rank", rank=rank),))
+    return finding
 
 
-def _where_it_ended(origin: Origin, root: Incident, timeline: Timeline, maps: RankMap, lines: Lines) -> Origin:
-    """The node by the witness of the rank's end: what an earlier job in the same file said of this rank is not its place."""
+def _where_it_ended(finding: Finding, timeline: Timeline) -> Origin:
+    """The origin, its node by the report of the rank's exit: what an earlier job in the same file printed is not its place."""
+    origin, root = finding.origin, finding.root
+    assert root is not None
     after = (r for r in timeline.reports if r.order > root.main.order and r.node)
     report = next((r for r in after if origin.rank is not None and origin.rank in r.ranks), None)
     if report is None or report.node is None or origin.node is None:
@@ -71,94 +84,60 @@ def _where_it_ended(origin: Origin, root: Incident, timeline: Timeline, maps: Ra
     return origin if same else replace(origin, node=report.node)
 
 
-def _tell_how(
-    finding: Finding, root: Incident, origin: Origin, timeline: Timeline, maps: RankMap, incidents: Sequence[Incident]
-) -> None:
-    assert origin.rank is not None
-    alike = sorted(
-        {rank for i in incidents if _alike(i, root) for e in i.events if e.cause == root.cause for rank in e.ranks}
-    )
-    # ranks count from 0: where the size is not told, ranks 10 and 11 alone are not all of them
-    everyone = maps.world_size or max((*alike, *maps.seen), default=0) + 1
-    if len(alike) > 1 and len(alike) >= max(2, everyone):
-        finding.alike = tuple(alike)
-        finding.how = f"all {len(alike)} ranks failed alike; first seen on rank {origin.rank}"
+# ── how a rank is known ──────────────────────────────────────────────────────────────────────
+
+
+def _how_known(
+    finding: Finding,
+    rank: int,
+    alike: Sequence[int],
+    everyone: bool,
+    known: tuple[Reason, ...],
+    timeline: Timeline,
+) -> tuple[Reason, ...]:
+    root = finding.root
+    assert root is not None
+    order, aligned = timeline.order, bool(timeline.notes)
+    how: tuple[Reason, ...]
+    if everyone:
+        how = (reason("all-alike", count=len(alike), rank=rank),)
     elif len(alike) > 1:
-        finding.how = f"{_order_words(timeline)} of {len(alike)} ranks that failed alike ({ranges(alike)})"
-    elif finding.how:
-        pass
+        how = (reason("first-of-alike", order=order, aligned=aligned, ranks=tuple(alike)),)
+    elif known:
+        how = known
     elif root.report is not None:
-        finding.how = f"{root.report.witness} reports it; the rank itself said nothing"
+        how = (reason("witness-alone", witness=root.report.witness),)
     else:
-        finding.how = f"{_order_words(timeline)} that nothing else explains"
-    here = [i.main for i in (root, *finding.same) if i.main.origin.rank == origin.rank]
-    if any(event.rank_basis == "lone-launcher" for event in here):
-        finding.how += "; its rank is its local rank: one launcher speaks, and nothing shows a second node"
+        how = (reason("first-unexplained", order=order, aligned=aligned),)
+    here = (i.main for i in (root, *finding.same) if i.main.origin.rank == rank)
+    assumed = any(event.rank_basis == "lone-launcher" for event in here)
+    return (*how, reason("local-rank-assumed")) if assumed else how
 
 
-def _alike(one: Incident, root: Incident) -> bool:
+def _alike_ranks(root: Incident, incidents: Sequence[Incident], knowledge: Knowledge) -> list[int]:
+    alike = (i for i in incidents if _same_failure(i, root, knowledge))
+    return sorted({rank for i in alike for e in i.events if e.cause == root.cause for rank in e.ranks})
+
+
+def _same_failure(one: Incident, root: Incident, knowledge: Knowledge) -> bool:
     """Whether two incidents are the same failure: uncaught exceptions of different kinds are not."""
     if one.cause != root.cause:
         return False
-    return one.cause not in GENERIC or one.main.captures.get("exception") == root.main.captures.get("exception")
+    if one.cause not in knowledge.traits["generic"]:
+        return True
+    return one.main.captures.get("exception") == root.main.captures.get("exception")
 
 
-def _order_words(timeline: Timeline) -> str:
-    if timeline.order != "timestamps":
-        return "first error in the file"
-    return "first error by time, the nodes' clocks aligned," if timeline.notes else "first error by time"
+def _size(alike: Sequence[int], rank_map: RankMap) -> int:
+    """The job's number of ranks. Ranks count from 0: where the size is not known, ranks 10 and 11 alone are not all."""
+    return rank_map.world_size or max((*alike, *rank_map.seen), default=0) + 1
 
 
-def _name_suspect(finding: Finding, suspicion: Suspicion, maps: RankMap) -> None:
-    finding.how = suspicion.how
-    if len(suspicion.ranks) == 1:
-        rank = suspicion.ranks[0]
-        finding.origin = Origin(rank=rank, node=maps.node_of.get(rank))
-    elif suspicion.ranks:
-        nodes = {maps.node_of.get(r) for r in suspicion.ranks}
-        finding.origin = Origin(node=nodes.pop() if len(nodes) == 1 else None)
-
-
-# ── only victims spoke ───────────────────────────────────────────────────────────────────────
-
-
-def _name_missing_peer(finding: Finding, root: Incident, timeline: Timeline, maps: RankMap, lines: Lines) -> None:
-    """Only who waited or lost a peer spoke: never its rank. The log may show who did not come, or what rank 0 did meanwhile."""
-    spoke = {rank for i in (root, *finding.same) for e in i.events for rank in e.ranks}
-    ranks = sorted(spoke)
-    who = f"rank{'s' * (len(ranks) > 1)} {ranges(ranks)}" if ranks else "the writers of these lines"
-    finding.how = f"{who} lost or waited for another process, which the log does not name"
-    finding.origin = Origin(time=root.main.origin.time, dated=root.main.origin.dated)
-    missing = _who_did_not_come(root, spoke, maps)
-    if missing:
-        finding.suspicion = Suspicion(
-            "missing", missing, tuple(ranks), f"{who} waited; rank{'s' * (len(missing) > 1)} {ranges(missing)} never said a word",
-            "medium" if len(missing) == 1 else "low",
-        )  # fmt: skip
-        finding.reasons.append(finding.suspicion.how)
-        _name_suspect(finding, finding.suspicion, maps)
-        return
-    if root.cause != "nccl-id-timeout" or 0 in ranks:
-        return
-    busy = lines_of_rank(0, root.main, lines)
-    since = root.main.origin.time
-    # what it said at the wait's beginning does not show that it was still there
-    during = [b for b in busy if since is not None and b.origin.time is not None and b.origin.time > since + 60]
-    if during:
-        finding.origin = replace(finding.origin, rank=0, node=during[0].origin.node)
-        finding.how = f"rank 0 was busy while the others waited for it: {during[-1].text.strip()[:100]}"
-        finding.reasons.append(finding.how)
-
-
-def _who_did_not_come(root: Incident, spoke: set[int], maps: RankMap) -> tuple[int, ...]:
-    """The ranks that no line names, where a count of those who came agrees with it."""
-    captures = root.main.captures
-    joined, expected = captures.get("joined", ""), captures.get("expected", "")
-    if not (joined.isdigit() and expected.isdigit()) or maps.world_size not in (None, int(expected)):
-        return ()
-    missing = set(range(int(expected))) - spoke - maps.seen - set(maps.node_of)
-    agrees = len(missing) == int(expected) - int(joined) and len(missing) <= _MOST_MISSING * int(expected)
-    return tuple(sorted(missing)) if agrees and spoke else ()
+def _rank_of_same(finding: Finding, root: Incident, knowledge: Knowledge) -> int | None:
+    """The rank that the same error names where it is printed again."""
+    same = (i for i in finding.same if _same_failure(i, root, knowledge))
+    ranks = {i.main.origin.rank for i in same if i.main.origin.rank is not None}
+    return ranks.pop() if len(ranks) == 1 else None
 
 
 # ── what witnesses tell ──────────────────────────────────────────────────────────────────────
@@ -171,23 +150,24 @@ def _group_rank(root: Incident, same: Sequence[Incident]) -> int | None:
     return int(ranks.pop()) if len(ranks) == 1 else None
 
 
-def _struck(finding: Finding, root: Incident, origin: Origin, maps: RankMap) -> Origin:
-    """The rank that a witness's event hit: the one that died by itself there, not those that lost their peer."""
-    named = root.main.captures.get("nodes") or root.main.captures.get("node") or origin.node or ""
-    nodes = set(expand_nodes(named))
+def _struck(finding: Finding, root: Incident, knowledge: Knowledge) -> tuple[Origin, tuple[Reason, ...]]:
+    """The rank that the system hit: the one that died by itself there, not those that lost their peer."""
+    origin = root.main.origin
+    captures = root.main.captures
+    nodes = set(expand_nodes(captures.get("nodes") or captures.get("node") or origin.node or ""))
     for incident in (root, *finding.same, *finding.cascade):
         struck = incident.main.origin
-        if struck.rank is None or incident.cause not in _STRUCK:
+        if struck.rank is None or incident.cause not in knowledge.traits["struck"]:
             continue
         if nodes and struck.node is not None and struck.node not in nodes:
             continue
-        finding.how = f"{root.cause} is told by the system; rank {struck.rank} is the one that died of it"
-        return replace(struck, time=struck.time if struck.time is not None else origin.time)
-    return origin
+        time = struck.time if struck.time is not None else origin.time
+        return replace(struck, time=time), (reason("struck", cause=root.cause, rank=struck.rank),)
+    return origin, ()
 
 
 def _ended_by_itself(
-    root: Incident, origin: Origin, timeline: Timeline, maps: RankMap, incidents: Sequence[Incident]
+    root: Incident, origin: Origin, timeline: Timeline, incidents: Sequence[Incident]
 ) -> Incident | None:
     """Of ranks that failed alike at once, the one that ended by itself came before those that were stopped meanwhile."""
     ends = {rank: r.exit.exit_class for r in timeline.reports if r.witness != "srun" for rank in r.ranks}
@@ -201,34 +181,41 @@ def _ended_by_itself(
     return None
 
 
-def _from_witnesses(finding: Finding, root: Incident, origin: Origin, timeline: Timeline, maps: RankMap) -> Origin:
+def _from_witnesses(
+    finding: Finding, root: Incident, origin: Origin, timeline: Timeline, rank_map: RankMap, knowledge: Knowledge
+) -> Finding:
     """The root's line names no rank: a witness may, if only one process ended as the root would end it."""
-    own = [r for r in timeline.reports if own_death(r, root)]
+    own = [r for r in timeline.reports if could_be_own(r, root, knowledge)]
     if origin.node:
         own = [r for r in own if r.node in (None, origin.node)] or own
-    named = {ranks[0]: r for r in own if len(ranks := r.ranks) == 1}
-    first = [rank for rank, r in named.items() if r.first and ended_first(r, timeline)]
+    named = {r.ranks[0]: r for r in own if len(r.ranks) == 1}
     several = any(len(r.ranks) > 1 for r in own)
-    if len(named) == 1 and not several:
-        rank, report = next(iter(named.items()))
-    elif first:
-        # agents that noticed in the same second: the one that speaks first is next to the error
-        rank, report = first[0], named[first[0]]
-    else:
-        everyone = sorted({rank for r in own for rank in r.ranks})
-        if len(everyone) > 1:
-            finding.alike = tuple(everyone) if len(everyone) >= (maps.world_size or 0) else ()
-            finding.how = f"ranks {ranges(everyone)} ended alike, and the error's line names none of them"
-        else:
-            finding.how = "the error's line names no rank"
-            if origin.local_rank is not None:
-                finding.how = f"the line tells only a local rank ({origin.local_rank}), and nothing tells of which node"
-        nodes = {r.node for r in own if r.node}
-        return replace(origin, node=origin.node or (nodes.pop() if len(nodes) == 1 else None))
-    finding.how = f"the error's line names no rank; {report.witness} says that rank {rank} ended so"
-    placed, _ = maps.resolve(Origin(rank=rank, node=report.node, local_rank=report.local_rank))
-    return replace(
-        placed,
+    first = [rank for rank, r in named.items() if r.first and reported_first(r, timeline)]
+    # agents that noticed in the same second: the one that speaks first is next to the error
+    chosen = next(iter(named)) if len(named) == 1 and not several else first[0] if first else None
+    if chosen is None:
+        return _unnamed(finding, origin, own, rank_map)
+    report = named[chosen]
+    at = Origin(rank=chosen, node=report.node, local_rank=report.local_rank)
+    placed = replace(
+        rank_map.resolve(at)[0],
         time=origin.time if origin.time is not None else report.time,
         dated=origin.dated or report.time is not None,
     )
+    return replace(finding, origin=placed, how=(reason("witness-names", witness=report.witness, rank=chosen),))
+
+
+def _unnamed(finding: Finding, origin: Origin, own: Sequence[ExitReport], rank_map: RankMap) -> Finding:
+    """Neither the line nor a witness names one rank."""
+    everyone = tuple(sorted({rank for r in own for rank in r.ranks}))
+    nodes = {r.node for r in own if r.node}
+    node = origin.node or (nodes.pop() if len(nodes) == 1 else None)
+    alike: tuple[int, ...] = ()
+    if len(everyone) > 1:
+        alike = everyone if len(everyone) >= (rank_map.world_size or 0) else ()
+        how = reason("ended-alike", ranks=everyone)
+    elif origin.local_rank is not None:
+        how = reason("local-rank-only", local_rank=origin.local_rank)
+    else:
+        how = reason("no-rank")
+    return replace(finding, origin=replace(origin, node=node), how=(how,), alike=alike)

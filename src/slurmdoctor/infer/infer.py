@@ -1,64 +1,96 @@
-"""Timeline → verdict: the root, told apart from its cascade, and the first failing rank. Pure, in named steps.
+"""Timeline → finding: the root, told apart from its cascade, and the first failing rank. Pure, in named steps.
 
-Each step is a module; each leaves its reason in the finding.
+Each step is a module, takes what the steps before concluded, and returns it with its own conclusion and reasons.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 
-from slurmdoctor.infer.confidence import weigh
+from slurmdoctor.infer.confidence import rate_confidence
 from slurmdoctor.infer.culprits import find_silent_culprit
-from slurmdoctor.infer.endings import name_exit
-from slurmdoctor.infer.finding import Finding
-from slurmdoctor.infer.first_rank import name_first
-from slurmdoctor.infer.incidents import gather, silent_deaths
-from slurmdoctor.infer.outcome import decide_whether_failed, drop_survived
+from slurmdoctor.infer.evidence import choose_evidence
+from slurmdoctor.infer.exits import find_exit
+from slurmdoctor.infer.facts import collect_facts
+from slurmdoctor.infer.first_rank import name_first_rank
+from slurmdoctor.infer.incidents import gather_incidents
+from slurmdoctor.infer.outcome import decide_whether_failed, live_events, with_survived
+from slurmdoctor.infer.rank_standings import stand_ranks
 from slurmdoctor.infer.roots import choose_root
-from slurmdoctor.model import Cause, Observations
-from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.timeline.order import Timeline
-
-HANGS = frozenset({"collective-timeout", "abort", "hang", "time-limit", "cancelled"})
-"""Causes behind which a rank may stand that said nothing."""
+from slurmdoctor.infer.script_evidence import apply_script
+from slurmdoctor.infer.silent_exits import silent_exits
+from slurmdoctor.infer.slurm_evidence import apply_record, script_status
+from slurmdoctor.infer.time_limit import apply_run_state
+from slurmdoctor.model import (
+    EarlierAttempt,
+    Finding,
+    JobRecord,
+    Knowledge,
+    Observations,
+    RunState,
+    ScriptEvidence,
+    Timeline,
+)
+from slurmdoctor.model.finding import reason
+from slurmdoctor.timeline.run_state import end_of, run_state
 
 
 def infer(
     timeline: Timeline,
-    assembled: Observations,
-    causes: Mapping[str, Cause],
-    lines: Lines,
+    observed: Observations,
+    knowledge: Knowledge,
     exit_status: int | None = None,
+    record: JobRecord | None = None,
+    script: ScriptEvidence | None = None,
 ) -> Finding:
-    """Find the root cause and who was first, and the same in a few words of the attempts before."""
-    finding = _attempt(timeline, assembled, causes, lines, exit_status)
-    before = [_attempt(one, assembled, causes, lines, None) for one in timeline.earlier]
-    finding.earlier = tuple({"cause": f.cause, "rank": f.origin.rank} for f in before if f.verdict == "failed")
-    if finding.earlier and finding.verdict == "failed":
-        told = [f"{e['cause']}" + (f" on rank {e['rank']}" if e["rank"] is not None else "") for e in finding.earlier]
-        finding.reasons.append(f"attempt {timeline.attempts}; before it failed: {', then '.join(told)}")
-    return finding
+    """Find the root cause and who was first, and the same in a few words of the attempts before.
+
+    `exit_status` is the job's own, `record` is what Slurm knows of the job, and `script` what its batch script says.
+    """
+    if exit_status is None and record is not None:
+        exit_status = script_status(record)
+    finding, state = _attempt(timeline, observed, knowledge, exit_status, record)
+    before = [_attempt(one, observed, knowledge, None, None)[0] for one in timeline.earlier]
+    earlier = tuple(EarlierAttempt(f.cause, f.origin.rank) for f in before if f.verdict == "failed")
+    finding = replace(finding, earlier=earlier)
+    if earlier and finding.verdict == "failed":
+        again = reason("earlier-attempts", attempt=timeline.attempts, earlier=earlier)
+        finding = replace(finding, reasons=(*finding.reasons, again))
+    root = finding.root
+    if root is not None and root.main.stack_of:
+        crash = reason("crash-stack", thread=root.main.stack_of, traceback=root.main.traceback)
+        finding = replace(finding, reasons=(*finding.reasons, crash))
+    facts = collect_facts(finding, timeline, observed, knowledge, state, script)
+    finding = replace(finding, facts=facts)
+    if script is not None:
+        finding = apply_script(finding, script, knowledge)
+    finding = replace(finding, standings=stand_ranks(finding, timeline, observed, knowledge))
+    return choose_evidence(finding, timeline)
 
 
 def _attempt(
     timeline: Timeline,
-    assembled: Observations,
-    causes: Mapping[str, Cause],
-    lines: Lines,
+    observed: Observations,
+    knowledge: Knowledge,
     exit_status: int | None,
-) -> Finding:
-    finding = Finding()
-    maps = assembled.maps
-    live = drop_survived(timeline, finding, exit_status)
-    incidents = gather(live, timeline)
-    deaths = silent_deaths(timeline, incidents, maps, lines)
-    decide_whether_failed(finding, timeline, incidents, deaths, exit_status)
+    record: JobRecord | None,
+) -> tuple[Finding, RunState]:
+    """The finding on one attempt, and how the job stood when it ended."""
+    live, survived = live_events(timeline, exit_status)
+    incidents = gather_incidents(live, timeline, knowledge)
+    silent = silent_exits(timeline, incidents, observed.rank_map, knowledge)
+    finding = with_survived(decide_whether_failed(timeline, incidents, silent, exit_status), survived)
+    if finding.verdict == "failed":
+        finding = choose_root(finding, timeline, [*incidents, *silent], knowledge)
+        finding = find_silent_culprit(finding, timeline, observed, knowledge)
+    last = finding.root.main.origin if finding.root is not None else None
+    state = run_state(timeline, end_of(record, last), record)
+    if record is not None:
+        finding = apply_record(finding, timeline, record, state, knowledge)
+    elif finding.cause in knowledge.traits["ends-stalled"]:
+        finding = apply_run_state(finding, state)
     if finding.verdict != "failed":
-        return finding
-    choose_root(finding, timeline, [*incidents, *deaths], causes)
-    if finding.root is not None and finding.root.cause in HANGS:
-        find_silent_culprit(finding, assembled, timeline, lines)
-    name_first(finding, timeline, maps, incidents, lines)
-    name_exit(finding, timeline, maps)
-    weigh(finding, timeline)
-    return finding
+        return finding, state
+    finding = name_first_rank(finding, timeline, observed, incidents, knowledge)
+    finding = find_exit(finding, timeline, knowledge, record)
+    return rate_confidence(finding, timeline), state

@@ -1,38 +1,41 @@
-"""Did it fail? What was survived does not count, and a log that ends in success has no failure."""
+"""Did the job fail? What was survived does not count, and a log that ends in success has no failure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from slurmdoctor.infer.finding import Finding
-from slurmdoctor.model import Event, ExitReport, Incident
-from slurmdoctor.timeline.order import Timeline
+from slurmdoctor.model import Event, ExitReport, Finding, Incident, Timeline
+from slurmdoctor.model.causes import STEP_CANCELLED
+from slurmdoctor.model.finding import reason
+
+TELLING = ("root", "either", "confirmation")
+"""Roles of events that may start a failure."""
 
 
-def drop_survived(timeline: Timeline, finding: Finding, exit_status: int | None = None) -> list[Event]:
-    """A rank that went on was not killed by it. Where nothing else is left, what was survived is looked at after all."""
+def live_events(timeline: Timeline, exit_status: int | None = None) -> tuple[list[Event], int]:
+    """The events that count, and how many were left aside because the job went on after them.
+
+    Where nothing but survived events is left of a job that ended badly, they count after all.
+    """
     live = [e for e in timeline.events if not e.survived]
-    survived = len(timeline.events) - len(live)
-    if any(e.role in ("root", "either", "confirmation") for e in live):
-        if survived:
-            finding.reasons.append(
-                f"{survived} earlier error line{'s' * (survived > 1)} left aside: the job went on after"
-            )
-        return live
-    ended_badly = standing(timeline) or any(e.role == "cascade" for e in live)
-    if exit_status:  # it did fail: others may have gone on to the end
-        return list(timeline.events)
-    ran_to_the_end = timeline.finished is not None and not standing(timeline)
-    return list(timeline.events) if ended_badly and not ran_to_the_end else live
+    if any(e.role in TELLING for e in live):
+        return live, len(timeline.events) - len(live)
+    if exit_status:  # it did fail: other ranks may have gone on to the end
+        return list(timeline.events), 0
+    unresolved = unresolved_exits(timeline)
+    ended_badly = unresolved or any(e.role == "cascade" for e in live)
+    ran_to_the_end = timeline.finished is not None and not unresolved
+    return (list(timeline.events) if ended_badly and not ran_to_the_end else live), 0
 
 
-def standing(timeline: Timeline) -> list[ExitReport]:
-    """Bad endings that still count: not those of a step that was ended before another one ran to its finish."""
+def unresolved_exits(timeline: Timeline) -> list[ExitReport]:
+    """Reports of bad exits that still count: not those of a step that was cancelled before another one finished."""
     done = timeline.finished
     bad = [r for r in timeline.reports if r.exit.code not in (0, None) or r.exit.signal]
     if done is None:
         return bad
-    stops = [e.hit.offset for e in timeline.events if e.rule == "cancelled/step"]
+    stops = [e.hit.offset for e in timeline.events if e.rule == STEP_CANCELLED]
     return [
         r
         for r in bad
@@ -43,41 +46,43 @@ def standing(timeline: Timeline) -> list[ExitReport]:
 
 
 def decide_whether_failed(
-    finding: Finding,
     timeline: Timeline,
     incidents: Sequence[Incident],
-    deaths: Sequence[Incident],
+    silent: Sequence[Incident],
     exit_status: int | None,
-) -> None:
-    """A log that ends in success has no failure, whatever it printed on the way."""
+) -> Finding:
+    """The verdict, before anything is known of the cause. `silent` are incidents that only exit reports tell of."""
     if exit_status == 0 and not any(i.main.role in ("root", "confirmation") for i in incidents):
-        finding.verdict = "no-failure"
-        finding.reasons.append("the job's exit status is 0")
-        return
+        return Finding("no-failure", reasons=(reason("exit-status-zero"),))
     done = timeline.finished
-    after = [
-        i
-        for i in (*incidents, *deaths)
-        if done is None or _after(i.main, done.order, done.line.origin.time, done.line.source)
-    ]
-    telling = [i for i in after if i.main.role in ("root", "either", "confirmation") or i.report is not None]
+    after = [i for i in (*incidents, *silent) if _stands_after_finish(i.main, timeline)]
+    telling = [i for i in after if i.main.role in TELLING or i.report is not None]
+    unresolved = unresolved_exits(timeline)
     if exit_status:
-        finding.verdict = "failed"
-    elif done is not None and not telling and not standing(timeline):
-        finding.verdict = "no-failure"
-        finding.reasons.append(f"the program says that it completed: {done.line.text.strip()[:80]}")
-    elif telling or standing(timeline) or any(i.main.role == "cascade" for i in after):
-        finding.verdict = "failed"
-    elif timeline.last_progress is not None:
-        finding.verdict = "no-failure"
-        finding.reasons.append("steps to the end of the log, and no error that was not survived")
-    else:
-        finding.verdict = "unknown"
+        return Finding("failed")
+    if done is not None and not telling and not unresolved:
+        return Finding("no-failure", reasons=(reason("program-completed", text=done.line.text.strip()[:80]),))
+    if telling or unresolved or any(i.main.role == "cascade" for i in after):
+        return Finding("failed")
+    if timeline.last_progress is not None:
+        return Finding("no-failure", reasons=(reason("steps-to-the-end"),))
+    return Finding("unknown")
 
 
-def _after(event: Event, order: int, time: float | None, source: int) -> bool:
-    if event.hit.source == source:
-        return event.order >= order
-    if event.origin.time is not None and time is not None:
-        return event.origin.time >= time
+def with_survived(finding: Finding, survived: int) -> Finding:
+    """The finding, with a first reason that says how many events were left aside."""
+    if not survived:
+        return finding
+    return replace(finding, reasons=(reason("survived", count=survived), *finding.reasons))
+
+
+def _stands_after_finish(event: Event, timeline: Timeline) -> bool:
+    """Whether an event came after the line that says that the program completed."""
+    done = timeline.finished
+    if done is None:
+        return True
+    if event.hit.source == done.line.source:
+        return event.order >= done.order
+    if event.origin.time is not None and done.line.origin.time is not None:
+        return event.origin.time >= done.line.origin.time
     return True

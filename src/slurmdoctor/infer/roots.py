@@ -2,211 +2,164 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from slurmdoctor.infer.endings import ended_first
-from slurmdoctor.infer.finding import GENERIC, SCHEDULER, STRIKES, Finding
-from slurmdoctor.model import Cause, ExitReport, Incident
-from slurmdoctor.timeline.order import TICK, Timeline
+from slurmdoctor.infer.exits import cause_of, reported_first
+from slurmdoctor.infer.explain import Explainer, printed_above
+from slurmdoctor.model import Finding, Incident, Knowledge, Timeline
+from slurmdoctor.model.causes import COLLECTIVE_TIMEOUT, EXIT_CODE, HANG, SIGTERM, STEP_CANCELLED
+from slurmdoctor.model.finding import reason
+from slurmdoctor.model.timeline import TICK
 
-_OF_THE_SYSTEM = SCHEDULER | STRIKES | {"hang"}
-"""Causes that a rank may meet while it waits for another one."""
-
-_SAID_AFTERWARDS = frozenset({"command-not-found/broken-continuation"})
-"""Rules of what a shell says when the command before has ended: it explains nothing that was printed until then."""
 _JUST_ABOVE = 2048
-"""Bytes."""
+"""Bytes above an exit within which a survived hint may still be why it failed: nobody went on after the last try."""
 
 
-def choose_root(
-    finding: Finding, timeline: Timeline, incidents: Sequence[Incident], causes: Mapping[str, Cause]
-) -> None:
-    """The earliest incident that no other explains: roots first, then what may be either, then the cascade itself."""
-    late = _after_their_own_wait(incidents, timeline)
-    tiers = [
-        [i for i in incidents if i.main.role in ("root", "confirmation") and id(i) not in late],
-        [i for i in incidents if i.main.role == "either"],
-        [
-            i
-            for i in incidents
-            if i.main.role == "cascade" and i.cause not in ("exit-code", "sigterm") and i.report is None
-        ],
-        [i for i in incidents if i.cause == "exit-code" and i.report is not None],
-        [i for i in incidents if i.cause == "sigterm"],
-        [i for i in incidents if i.cause == "exit-code"],
-    ]
-    # srun ends a step when one of its tasks has failed
-    tiers[2] = [i for i in tiers[2] if i.main.rule != "cancelled/step" or not _told_before(timeline.reports, i)]
-    if timeline.order != "timestamps":
-        # in two files without a clock, what a rank says tells more than that
-        ends = [i for i in tiers[2] if i.main.rule == "cancelled/step"]
-        said = [i for i in tiers[2] if i.main.rule != "cancelled/step"]
-        tiers[2] = said + [i for i in ends if all(i.main.hit.source == other.main.hit.source for other in said)]
-    roots, eithers, victims, *_ = tiers
-    silent = [i for i in tiers[3] if i.main.origin.rank is not None]
-    if not roots and victims and silent and not eithers and any(v.main.origin.rank is not None for v in victims):
-        # everyone who spoke is a victim: the one who ended with a code of its own and said nothing was first
-        tiers.insert(0, silent)
-    explainers = _earliest([i for i in incidents if id(i) not in late], timeline)
-    for tier in tiers:
-        left = _unexplained(tier, explainers, timeline, causes)
-        if left:
-            finding.root = left[0]
-            finding.rivals = tuple(i for i in left[1:] if i.cause != left[0].cause)
+def choose_root(finding: Finding, timeline: Timeline, incidents: Sequence[Incident], knowledge: Knowledge) -> Finding:
+    """The finding with the earliest incident that no other explains, its rivals, and its cascade."""
+    in_time, late = _by_their_own_wait(incidents, timeline, knowledge)
+    explainer = Explainer(timeline, knowledge)
+    root: Incident | None = None
+    for tier in _tiers(incidents, in_time, timeline, knowledge):
+        ordered = _in_order_of_choice(explainer.unexplained(tier, in_time), timeline, knowledge)
+        if ordered:
+            root = ordered[0]
+            finding = replace(finding, rivals=tuple(i for i in ordered[1:] if i.cause != root.cause))
             break
-    if finding.root is None or finding.root.cause == "exit-code":
-        hear_last_words(finding, timeline)
-    root = finding.root
-    finding.cause = root.cause if root else "exit-code"
-    finding.rule = root.main.rule if root else None
-    finding.same = tuple(i for i in incidents if root is not None and i is not root and i.cause == root.cause)
-    finding.cascade = tuple(i for i in incidents if root is not None and i is not root and i.cause != root.cause)
-    if root is not None and any(id(i) in late for i in finding.cascade):
-        told = sorted({i.cause for i in finding.cascade if id(i) in late})
-        finding.reasons.append(
-            f"{', '.join(told)} only on ranks that had waited in vain for another one before: a consequence"
-        )
-
-
-def _told_before(reports: Sequence[ExitReport], other: Incident) -> bool:
-    """Whether a process had ended by a code of its own when the step was cancelled."""
-    hit = other.main.hit
-    return any(
-        r.exit.cause == "exit-code" and r.line.source == hit.source and r.line.offset < hit.offset for r in reports
+    if root is None or root.cause == EXIT_CODE:
+        hinted = _last_hint(root, timeline, knowledge)
+        if hinted is not None:
+            root = hinted
+            finding = replace(finding, reasons=(*finding.reasons, reason("last-telling-line")))
+    others = [i for i in incidents if root is not None and i is not root]
+    cascade = tuple(i for i in others if root is not None and i.cause != root.cause)
+    consequences = tuple(sorted({i.cause for i in late if root is not None and i.cause != root.cause}))
+    if consequences:
+        finding = replace(finding, reasons=(*finding.reasons, reason("after-own-wait", causes=consequences)))
+    return replace(
+        finding,
+        root=root,
+        cause=root.cause if root else EXIT_CODE,
+        rule=root.main.rule if root else None,
+        same=tuple(i for i in others if root is not None and i.cause == root.cause),
+        cascade=cascade,
     )
 
 
-def _after_their_own_wait(incidents: Sequence[Incident], timeline: Timeline) -> set[int]:
-    """Errors (their ids) of ranks that had timed out in a collective before: who waited is not whom the others waited for."""
-    waited: dict[int, Incident] = {}
+# ── tiers: a later one answers only where the earlier ones are empty ─────────────────────────
+
+
+def _tiers(
+    incidents: Sequence[Incident], in_time: Sequence[Incident], timeline: Timeline, knowledge: Knowledge
+) -> list[list[Incident]]:
+    roots = [i for i in in_time if _is_root(i)]
+    eithers = [i for i in incidents if i.main.role == "either"]
+    victims = _victims([i for i in incidents if _is_victim(i)], timeline, knowledge)
+    exits = [i for i in incidents if i.cause == EXIT_CODE and i.report is not None]
+    tiers = [roots, eithers, victims, exits]
+    tiers.append([i for i in incidents if i.cause == SIGTERM])
+    tiers.append([i for i in incidents if i.cause == EXIT_CODE])
+    silent = [i for i in exits if i.main.origin.rank is not None]
+    if not roots and not eithers and silent and any(v.main.origin.rank is not None for v in victims):
+        # everyone who spoke is a victim: the one who ended with a code of its own and said nothing was first
+        tiers.insert(0, silent)
+    return tiers
+
+
+def _is_root(incident: Incident) -> bool:
+    return incident.main.role in ("root", "confirmation")
+
+
+def _is_victim(incident: Incident) -> bool:
+    own_words = incident.report is None and incident.cause not in (EXIT_CODE, SIGTERM)
+    return incident.main.role == "cascade" and own_words
+
+
+def _victims(victims: Sequence[Incident], timeline: Timeline, knowledge: Knowledge) -> list[Incident]:
+    """Without a step's cancellation where it only follows: srun ends a step when one of its tasks has failed."""
+    found = [i for i in victims if i.main.rule != STEP_CANCELLED]
+    ends = [i for i in victims if i.main.rule == STEP_CANCELLED and not _exit_reported_before(timeline, i, knowledge)]
+    if timeline.order != "timestamps":
+        # in two files without a clock, what a rank prints tells more than the step's end
+        return found + [i for i in ends if all(i.main.hit.source == other.main.hit.source for other in found)]
+    return [*found, *ends]
+
+
+def _exit_reported_before(timeline: Timeline, other: Incident, knowledge: Knowledge) -> bool:
+    """Whether a process had ended by a code of its own when the step was cancelled."""
+    hit = other.main.hit
+    return any(
+        cause_of(r.exit, knowledge) == EXIT_CODE and r.line.source == hit.source and r.line.offset < hit.offset
+        for r in timeline.reports
+    )
+
+
+def _by_their_own_wait(
+    incidents: Sequence[Incident], timeline: Timeline, knowledge: Knowledge
+) -> tuple[list[Incident], list[Incident]]:
+    """The incidents, parted from errors of ranks that had timed out before: nobody waited for such a rank."""
+    waits: dict[int | None, Incident] = {}
     for incident in incidents:
         rank = incident.main.origin.rank
-        if rank is None or incident.cause != "collective-timeout" or incident.main.role != "either":
+        if rank is None or incident.cause != COLLECTIVE_TIMEOUT or incident.main.role != "either":
             continue
-        if rank not in waited or timeline.key(incident.main) < timeline.key(waited[rank].main):
-            waited[rank] = incident
-    late = set()
+        if rank not in waits or timeline.key(incident.main) < timeline.key(waits[rank].main):
+            waits[rank] = incident
+    may_come_late = knowledge.traits["scheduler"] | knowledge.traits["system"] | {HANG}
+    in_time: list[Incident] = []
+    late: list[Incident] = []
     for incident in incidents:
-        wait = waited.get(incident.main.origin.rank) if incident.main.origin.rank is not None else None
-        if wait is None or incident.main.role != "root" or incident.cause in _OF_THE_SYSTEM:
-            continue
-        one, other = wait.main, incident.main
-        same_file = one.hit.source == other.hit.source
-        if one.order < other.order if same_file else timeline.key(one)[0] < timeline.key(other)[0] - TICK:
-            late.add(id(incident))
-    return late
+        wait = waits.get(incident.main.origin.rank)
+        error = incident.main.role == "root" and incident.cause not in may_come_late
+        is_late = error and wait is not None and _came_before(wait, incident, timeline)
+        (late if is_late else in_time).append(incident)
+    return in_time, late
 
 
-def hear_last_words(finding: Finding, timeline: Timeline) -> None:
-    """An ending that tells nothing: what else the same rank said, though harmless elsewhere, is the best that there is."""
-    silent = finding.root
+def _came_before(wait: Incident, error: Incident, timeline: Timeline) -> bool:
+    if wait.main.hit.source == error.main.hit.source:
+        return wait.main.order < error.main.order
+    return timeline.key(wait.main)[0] < timeline.key(error.main)[0] - TICK
+
+
+def _last_hint(silent: Incident | None, timeline: Timeline, knowledge: Knowledge) -> Incident | None:
+    """For an exit that tells nothing: the last line of the same rank that is harmless elsewhere, as an incident."""
     rank = silent.main.origin.rank if silent else None
     hints = [e for e in timeline.events if e.role == "hint" and e.origin.rank in (rank, None)]
-    # a last try that nobody went on after was not survived
-    hints = [
-        e for e in hints if not e.survived or (silent is not None and 0 <= silent.main.order - e.order < _JUST_ABOVE)
-    ]
-    if hints:
-        last = max(hints, key=lambda e: (e.cause not in GENERIC, e.order))
-        origin = replace(last.origin, rank=rank if last.origin.rank is None else last.origin.rank)
-        event = replace(last, origin=origin)
-        finding.root = Incident(event, (event,), silent.report if silent else None)
-        finding.reasons.append("no error of its own: the last telling line before its end names the cause")
+    ended = silent.main.order if silent else -1
+    hints = [e for e in hints if not e.survived or 0 <= ended - e.order < _JUST_ABOVE]
+    if not hints:
+        return None
+    last = max(hints, key=lambda e: (e.cause not in knowledge.traits["generic"], e.order))
+    origin = replace(last.origin, rank=rank if last.origin.rank is None else last.origin.rank)
+    event = replace(last, origin=origin)
+    return Incident(event, (event,), silent.report if silent else None)
 
 
-# ── what explains what ───────────────────────────────────────────────────────────────────────
+# ── of several that nothing explains, the first ──────────────────────────────────────────────
 
 
-def _earliest(incidents: Iterable[Incident], timeline: Timeline) -> list[Incident]:
-    """Of incidents that explain the same, the earliest by time and the first in each file: the others add nothing."""
-    by_time: dict[object, Incident] = {}
-    in_file: dict[object, Incident] = {}
-    for incident in incidents:
-        main = incident.main
-        kind = (incident.cause, main.role, main.hit.source)
-        if kind not in by_time or timeline.key(main) < timeline.key(by_time[kind].main):
-            by_time[kind] = incident
-        if kind not in in_file or main.order < in_file[kind].main.order:
-            in_file[kind] = incident
-    return list({id(i): i for i in (*by_time.values(), *in_file.values())}.values())
+def _in_order_of_choice(tier: Sequence[Incident], timeline: Timeline, knowledge: Knowledge) -> list[Incident]:
+    generic = knowledge.traits["generic"]
+
+    def key(incident: Incident) -> tuple[float, bool, int]:
+        time, order = timeline.key(incident.main)
+        report = incident.report if incident.cause == EXIT_CODE else None
+        later = report is not None and not (report.first and reported_first(report, timeline))
+        late = TICK if incident.cause in generic else 0.0
+        return (time + late if timeline.order == "timestamps" else 0.0, later, order)
+
+    return _printed_first(sorted(tier, key=key), timeline)
 
 
-def _unexplained(
-    tier: Sequence[Incident], explainers: Sequence[Incident], timeline: Timeline, causes: Mapping[str, Cause]
-) -> list[Incident]:
-    left = [
-        i for i in tier
-        if not any(o is not i and _explains(o, i, timeline, causes) and not _explains_first(i, o, timeline, causes) for o in explainers)
-    ]  # fmt: skip
-    ordered = sorted(left or tier, key=lambda i: _rank_of_choice(i, timeline))
-    return _printed_before(ordered, timeline)
-
-
-def _rank_of_choice(incident: Incident, timeline: Timeline) -> tuple[float, bool, int]:
-    time, order = timeline.key(incident.main)
-    generic = incident.cause in GENERIC
-    told = incident.report if incident.cause == "exit-code" else None
-    later = told is not None and not (told.first and ended_first(told, timeline))
-    return (time + (TICK if generic else 0.0) if timeline.order == "timestamps" else 0.0, later, order)
-
-
-def _printed_before(ordered: list[Incident], timeline: Timeline) -> list[Incident]:
-    """Where the first one's time is only a lower bound, what the same file shows before it was first."""
+def _printed_first(ordered: list[Incident], timeline: Timeline) -> list[Incident]:
+    """Where the first one's time is only a lower bound, what the same file shows above it was first."""
     if not ordered or timeline.order != "timestamps" or not ordered[0].main.bound:
         return ordered
-    first = ordered[0].main
-    above = [i for i in ordered[1:] if i.main.hit.source == first.hit.source and i.main.order < first.order]
+    above = [i for i in ordered[1:] if printed_above(i, ordered[0])]
     if not above:
         return ordered
     timed = [i for i in above if not i.main.bound]
     best = timed[0] if timed else min(above, key=lambda i: i.main.order)
     return [best, *(i for i in ordered if i is not best)]
-
-
-def _explains(one: Incident, other: Incident, timeline: Timeline, causes: Mapping[str, Cause]) -> bool:
-    """Whether `one` brings `other` about, as far as causes and order tell."""
-    known = causes.get(one.cause)
-    if known is None or one.cause == other.cause:
-        return False
-    if other.cause not in known.explains and other.cause not in SCHEDULER:
-        return False
-    if one.main.rule in _SAID_AFTERWARDS and _printed_above(other, one):
-        return False
-    earlier = clearly_earlier(other, one, timeline)
-    if (
-        one.main.role in ("root", "confirmation")
-        and other.cause in SCHEDULER
-        and other.cause != one.cause
-        and not earlier
-    ):
-        if one.report is None and one.main.hit.source != other.main.hit.source and timeline.order != "timestamps":
-            return True  # in two files without a clock: who died of an error of its own was not ended by Slurm
-        return one.main.order < other.main.order
-    if other.cause not in known.explains:
-        return False
-    if one.main.role == "cascade" and other.main.role != "cascade":
-        return False
-    if one.main.role == "either" and other.main.role == "root":
-        return False
-    # a witness may speak late of what came first
-    return one.main.role == "confirmation" or not earlier
-
-
-def _explains_first(one: Incident, other: Incident, timeline: Timeline, causes: Mapping[str, Cause]) -> bool:
-    """Where two explain each other, the earlier one does."""
-    return _explains(one, other, timeline, causes) and timeline.key(one.main) < timeline.key(other.main)
-
-
-def clearly_earlier(one: Incident, other: Incident, timeline: Timeline) -> bool:
-    """Whether stamps (or, for roots without stamps, the file) show that `one` came before `other`."""
-    a, b = one.main, other.main
-    printed = _printed_above(one, other)
-    if timeline.order == "timestamps":
-        # a lower bound alone does not show that it was early
-        return timeline.key(a)[0] < timeline.key(b)[0] - TICK and (printed or not a.bound)
-    return a.role == "root" and b.role == "root" and printed
-
-
-def _printed_above(one: Incident, other: Incident) -> bool:
-    return one.main.hit.source == other.main.hit.source and one.main.order < other.main.order

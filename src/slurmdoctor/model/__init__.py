@@ -26,13 +26,36 @@ from slurmdoctor.model.events import (
     StackDump,
 )
 from slurmdoctor.model.exits import ProcessExit
-from slurmdoctor.model.finding import Incident, Suspicion
+from slurmdoctor.model.finding import (
+    EarlierAttempt,
+    Finding,
+    Incident,
+    RankStanding,
+    Reason,
+    RunState,
+    ScriptEvidence,
+    ScriptMistake,
+    Suspicion,
+)
 from slurmdoctor.model.formats import ASSUMED_YEAR, SourceFormat
 from slurmdoctor.model.knowledge import Cause, Fix, Knowledge, LineFormat, Rule, Signal
 from slurmdoctor.model.matches import Matcher, MatchGroup, MatchSample, SearchResult, Target, Writer
 from slurmdoctor.model.observations import LogFile, Observations
 from slurmdoctor.model.ranks import RankMap
-from slurmdoctor.model.words import Confidence, ExitClass, RankBasis, RetryAdvice, Role, Status, Trait, Verdict
+from slurmdoctor.model.record import JobRecord
+from slurmdoctor.model.timeline import Order, Timeline
+from slurmdoctor.model.words import (
+    Confidence,
+    ExitClass,
+    RankBasis,
+    RetryAdvice,
+    Role,
+    RunStateKind,
+    Standing,
+    Status,
+    Trait,
+    Verdict,
+)
 
 __all__ = [
     "ASSUMED_YEAR",
@@ -42,15 +65,18 @@ __all__ = [
     "Confidence",
     "Coverage",
     "Diagnosis",
+    "EarlierAttempt",
     "Event",
     "Evidence",
     "Exit",
     "ExitClass",
     "ExitReport",
+    "Finding",
     "FirstFailure",
     "Fix",
     "Hit",
     "Incident",
+    "JobRecord",
     "Knowledge",
     "Line",
     "LineFormat",
@@ -60,26 +86,35 @@ __all__ = [
     "Matcher",
     "NamedCause",
     "Observations",
+    "Order",
     "Origin",
     "ProcessExit",
     "Progress",
     "RankBasis",
     "RankGroup",
     "RankMap",
+    "RankStanding",
+    "Reason",
     "Remedy",
     "Retry",
     "RetryAdvice",
     "Rival",
     "Role",
     "Rule",
+    "RunState",
+    "RunStateKind",
+    "ScriptEvidence",
+    "ScriptMistake",
     "SearchResult",
     "Signal",
     "SignalHit",
     "SourceFormat",
     "StackDump",
+    "Standing",
     "Status",
     "Suspicion",
     "Target",
+    "Timeline",
     "Trait",
     "UserError",
     "Verdict",

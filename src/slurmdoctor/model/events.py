@@ -46,12 +46,15 @@ class Hit:
 
     source: int
     offset: int
-    line: int
-    """1-based."""
     text: str
     """The line without labels, colour and line end."""
     raw: str
     """The line as printed, without its line end."""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where the line stands; its number is looked up for the few lines that are shown."""
+        return self.source, self.offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +78,6 @@ class Event:
     count: int = 1
     survived: bool = False
     """The same rank, or the job as a whole, went on after it."""
-    last_order: int = 0
-    exit_code: int | None = None
-    """For witnesses of a death: the code as printed, negative for a signal."""
-    witness: str = ""
-    """Who says so, where it is not the rank itself: `torchelastic table`, `srun`, `slurmstepd`, `kernel`..."""
     bound: bool = False
     """The line itself has no time: the origin's is that of a line before it, so it came then or later."""
     others: frozenset[int] = frozenset()
@@ -90,6 +88,9 @@ class Event:
     """A line just after it shows that the error was caught and dealt with: `attempt 2/5 succeeded`."""
     stack_of: Literal["", "current", "main"] = ""
     """Whose frames a crash dump's `traceback` holds: those of the thread that crashed, or of the main thread."""
+
+    caught: ProcessExit | None = None
+    """The signal that a crash handler caught, where its line says so."""
 
     @property
     def ranks(self) -> frozenset[int]:
@@ -132,6 +133,26 @@ class ExitReport:
     """Lines above an exit that has no known reason, nearest first: where a person would look. Read for a few reports only."""
     rank_basis: RankBasis | None = None
     """How they are known."""
+
+    @property
+    def first_hand(self) -> bool:
+        """Whether the witness started the process and saw it end itself."""
+        return self.witness == "torchelastic table"
+
+    @property
+    def marks_first(self) -> bool:
+        """Whether the witness says of each of its processes whether it failed first."""
+        return self.witness == "torchelastic table"
+
+    @property
+    def launcher(self) -> str | None:
+        return {
+            "torchelastic table": "torchrun",
+            "torchelastic agent": "torchrun",
+            "deepspeed launcher": "deepspeed",
+            "mpirun": "mpi",
+            "srun": "srun",
+        }.get(self.witness)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,3 +201,8 @@ class Progress:
     time: float | None
     clock_time: float | None = None
     """Where the line has no time of its own: what the log's bare clock showed before it (`readers/clock.py`)."""
+
+    @property
+    def shown_time(self) -> float | None:
+        """The time of the step, by its own stamp or by the log's clock."""
+        return self.time if self.time is not None else self.clock_time

@@ -24,7 +24,7 @@ _CAUSE_OF_CLASS: dict[ExitClass, str] = {
     "oom-killed": "host-oom", "killed": "killed", "terminated": "sigterm", "segfault": "segfault", "abort": "abort", "bus-error": "bus-error",
     "interrupted": "cancelled", "not-executable": "command-not-found", "not-found": "command-not-found", "time-limit": "time-limit",
 }  # fmt: skip
-_CRASHES = frozenset({"SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS"})
+NATIVE_CRASHES = frozenset({"SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS"})
 """Signals that native code earns itself, as it does SIGSEGV."""
 _OUT_OF_MEMORY = 253
 """srun's and sacct's exit code for a step that ran out of memory (sacct: 0:125)."""
@@ -66,7 +66,7 @@ class ProcessExit:
     @property
     def cause(self) -> str:
         """The cause that the ending alone establishes; `exit-code` where it tells nothing."""
-        if self.signal in _CRASHES:
+        if self.signal in NATIVE_CRASHES:
             return "segfault"
         return _CAUSE_OF_CLASS.get(self.exit_class, "exit-code")
 

@@ -1,12 +1,29 @@
-"""What inference concludes: incidents, suspects, and the finding on the job."""
+"""What inference concludes: incidents, suspects, reasons, and the finding on the job."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any, Literal
 
-from slurmdoctor.model.events import Event, ExitReport
-from slurmdoctor.model.words import Confidence
+from slurmdoctor.model.events import Event, ExitReport, Origin
+from slurmdoctor.model.exits import ProcessExit
+from slurmdoctor.model.record import JobRecord
+from slurmdoctor.model.words import Confidence, RunStateKind, Standing, Verdict
 from slurmdoctor.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why inference decided as it did: a code, and the values that its sentence needs (`report/reasons.py`)."""
+
+    code: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+def reason(code: str, **values: Any) -> Reason:
+    """A reason with its values by name."""
+    return Reason(code, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +33,12 @@ class Suspicion:
     kind: Literal["mismatch", "behind", "missing", "all-entered", "unclear"]
     ranks: tuple[int, ...]
     waiting: tuple[int, ...]
-    how: str
+    how: Reason
     confidence: Confidence
     seq: int | None = None
     op: str | None = None
     stands_in: str | None = None
-    """Where stack dumps show the suspect, in words."""
+    """The suspect's innermost frame, where stack dumps show it: `function (file:line)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +48,121 @@ class Incident:
     main: Event
     events: tuple[Event, ...]
     report: ExitReport | None = None
-    """The witness, where the rank itself said nothing."""
+    """The exit report, where the rank itself printed nothing."""
 
     @property
     def cause(self) -> str:
         return self.main.cause
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """Whether the job had finished, stood still, or made steps when it ended."""
+
+    kind: RunStateKind | None = None
+    """None where neither steps nor a finish tell."""
+    idle: float | None = None
+    """Seconds from the last step, or from the finish, to the end."""
+    since: float | None = None
+    """Time of the last step."""
+    pause: float | None = None
+    """Usual seconds between two steps."""
+    step: int | None = None
+    """The last step's number."""
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierAttempt:
+    """An attempt that failed before the one that the verdict is about."""
+
+    cause: str | None
+    rank: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptMistake:
+    """What a check of the batch script found."""
+
+    check: str
+    """The check's id: `exit-status-in-pipe`."""
+    level: str
+    line: int
+    says: str
+    why: str
+    mend: str
+    causes: frozenset[str]
+    """The causes that it can bring about."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptEvidence:
+    """What the batch script says of the job."""
+
+    name: str
+    """The script's file name."""
+    facts: Mapping[str, Any]
+    mistakes: tuple[ScriptMistake, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RankStanding:
+    """Ranks that stand alike in the failure, why, and a line that shows it."""
+
+    standing: Standing
+    ranks: tuple[int, ...]
+    why: tuple[Reason, ...]
+    place: tuple[int, int] | None = None
+    """(source, offset) of the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is concluded of a job, with the reasons; the report only words it."""
+
+    verdict: Verdict = "unknown"
+    root: Incident | None = None
+    cause: str | None = None
+    rule: str | None = None
+    confidence: Confidence | None = None
+    """None until it is rated."""
+    origin: Origin = field(default_factory=Origin)
+    """The first failing rank and node, and when."""
+    how: tuple[Reason, ...] = ()
+    """How the first rank is known, or why it is not."""
+    exit: ProcessExit | None = None
+    """How the first failing process ended."""
+    exit_how: tuple[Reason, ...] = ()
+    step_code: int | None = None
+    alike: tuple[int, ...] = ()
+    """Ranks that failed alike at once."""
+    suspicion: Suspicion | None = None
+    same: tuple[Incident, ...] = ()
+    """Other incidents of the root's cause."""
+    rivals: tuple[Incident, ...] = ()
+    """Incidents that nothing explains, of other causes than the root's."""
+    cascade: tuple[Incident, ...] = ()
+    """Incidents that follow from the root."""
+    reasons: tuple[Reason, ...] = ()
+    earlier: tuple[EarlierAttempt, ...] = ()
+    """The attempts that failed before this one, oldest first."""
+    evidence: tuple[Event, ...] = ()
+    """The lines that prove it, the best first."""
+    standings: tuple[RankStanding, ...] = ()
+    script: str | None = None
+    """The batch script's file name, where a mistake in it bears on the failure."""
+    mistakes: tuple[ScriptMistake, ...] = ()
+    """Mistakes of the script that bring this failure about."""
+    hiding: tuple[ScriptMistake, ...] = ()
+    """Mistakes of the script that hid the exit status."""
+    record: JobRecord | None = None
+    """Slurm's record of the job, which the report quotes."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Facts of the job, by name."""
+
+    @property
+    def places(self) -> set[tuple[int, int]]:
+        """(source, offset) of all lines that a report shows."""
+        shown = [*self.evidence, *(i.main for i in self.cascade)]
+        if self.root is not None:
+            shown.append(self.root.main)
+        return {e.hit.place for e in shown} | {s.place for s in self.standings if s.place is not None}

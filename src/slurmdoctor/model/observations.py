@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from slurmdoctor.model.events import CollectiveStatus, Event, ExitReport, Progress, SignalHit, StackDump
+from slurmdoctor.model.events import CollectiveStatus, Event, ExitReport, Line, Progress, SignalHit, StackDump
 from slurmdoctor.model.ranks import RankMap
 from slurmdoctor.records import dataclass
 
@@ -25,13 +25,15 @@ class Observations:
 
     events: tuple[Event, ...]
     reports: tuple[ExitReport, ...]
-    works: tuple[CollectiveStatus, ...]
-    marks: tuple[SignalHit, ...]
-    maps: RankMap
+    collectives: tuple[CollectiveStatus, ...]
+    signals: tuple[SignalHit, ...]
+    rank_map: RankMap
     dumps: Mapping[int, StackDump] = field(default_factory=dict)
     """Each rank's last stack dump."""
     progress: tuple[Progress, ...] = ()
     """Training steps: all of a small job, else those around the events and at each file's end."""
     memory: str | None = None
     """The memory that the last step's line shows: `61.2GB`, `7.7G/80G`."""
+    last_words: Mapping[int, Line] = field(default_factory=dict)
+    """What each rank printed last around the first wait for another rank, its own errors left out."""
     files: tuple[LogFile, ...] = ()

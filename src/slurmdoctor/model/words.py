@@ -28,7 +28,7 @@ Status = Literal["stable", "test"]
 Trait = Literal[
     "generic", "waited", "timed-out", "link", "scheduler", "system", "struck", "hides-hang", "ends-stalled",
     "summary", "exit-only", "like-oom", "killed-process", "is-ending", "own-signal", "blames-node",
-    "proven-by-script",
+    "proven-by-script", "whole-job",
 ]  # fmt: skip
 """What a cause is like, as far as inference treats such causes alike (`traits:` of a cause's file).
 
@@ -49,6 +49,7 @@ is-ending         the cause is the exit itself
 own-signal        its process ends by the signal of the same name
 blames-node       a node that Slurm reports as bad confirms it
 proven-by-script  a mistake in the batch script can explain it completely
+whole-job         it ends the job as a whole: the exit that Slurm recorded is no process's own
 """
 
 RankBasis = Literal["as-written", "path", "task", "pid", "node-and-local-rank", "one-node", "lone-launcher"]
@@ -62,3 +63,15 @@ node-and-local-rank  another line names the rank of this local rank on this node
 one-node             the log shows that the job ran on one node, where a local rank is the rank
 lone-launcher        one launcher prints, and nothing shows a second node: the local rank is taken for the rank
 """
+
+Standing = Literal["first", "suspect", "collateral", "waiting", "silent", "finished"]
+"""Where a rank stands in the failure.
+
+first       failed first, or alike at once
+suspect     did not come to the collective that the others waited in
+collateral  failed or was stopped because of another rank
+waiting     waited for another rank
+silent      no error and no exit of it is in the log
+finished    printed that it completed
+"""
+RunStateKind = Literal["finished", "hung", "progressing"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from slurmdoctor.input.sources import Source
@@ -105,9 +105,13 @@ class Lines:
         numbers = self.sources[source].numbers
         return numbers[number - 1] if number <= len(numbers) else number
 
+    def numbers(self, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
+        """The numbers of the lines at these places, (source, offset): of the few that are shown."""
+        return {place: self.number(*place) for place in places}
+
     def hit(self, line: Line) -> Hit:
-        """The line as a Hit; its number is found later, for the few that are shown."""
-        return Hit(line.source, line.offset, 0, line.text, line.raw)
+        """The line as a Hit."""
+        return Hit(line.source, line.offset, line.text, line.raw)
 
     def text(self, source: int, start: int, size: int) -> bytes:
         """A stretch of the raw text."""

@@ -12,7 +12,8 @@ from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Any
 
-from slurmdoctor.model import ASSUMED_YEAR, LineFormat, Origin, SourceFormat
+from slurmdoctor.input.sources import Source
+from slurmdoctor.model import ASSUMED_YEAR, Knowledge, LineFormat, Origin, SourceFormat
 from slurmdoctor.records import dataclass
 from slurmdoctor.search.compiled import compiled, lazy
 from slurmdoctor.search.labels import STAMP
@@ -30,6 +31,8 @@ _NUMBERS = frozenset({"local_rank", "pid", "node_rank"})
 _OF_A_STAMP = frozenset({"level"})
 """Words that a collector writes beside its time."""
 _STAMP = lazy(rf"^(?:{STAMP.decode()})")
+SAMPLE = 96 * 1024
+"""Bytes at a log's head, and as many spread over it, from which its labels are learnt."""
 _MAX_LABELS = 8
 _MOST_BEGINNINGS = 20_000
 _MOST_HEADS = 4_000
@@ -228,6 +231,12 @@ def learn(lines: Iterable[str], formats: Sequence[LineFormat]) -> SourceFormat:
     if "pdsh" in locked and not _few_hosts(sample, formats):
         locked.discard("pdsh")
     return SourceFormat(frozenset(locked), _outer_is_local(sample), _label_is_node(sample, locked), year, stamped)
+
+
+def learn_formats(sources: Sequence[Source], knowledge: Knowledge) -> list[SourceFormat]:
+    """What each source's lines have in common; the year may come from any of them."""
+    formats = [learn(source.sample(SAMPLE), knowledge.formats) for source in sources]
+    return [merge(one, formats) for one in formats]
 
 
 def merge(traits: SourceFormat, job: Iterable[SourceFormat]) -> SourceFormat:

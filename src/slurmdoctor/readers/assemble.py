@@ -33,6 +33,7 @@ from slurmdoctor.readers import (
     witnesses,
 )
 from slurmdoctor.readers.clock import Clock, date
+from slurmdoctor.readers.last_words import collect_last_words
 from slurmdoctor.readers.matches import Place, RuleEvents
 from slurmdoctor.readers.tracebacks import exception_of
 from slurmdoctor.search.compiled import captures
@@ -63,10 +64,11 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
     return Observations(
         events=tuple(events),
         reports=tuple(context.add_lines_above(reports, lines)),
-        works=tuple(found.collectives),
-        marks=tuple(signals),
-        maps=rank_map,
+        collectives=tuple(found.collectives),
+        signals=tuple(signals),
+        rank_map=rank_map,
         dumps=found.dumps,
+        last_words=collect_last_words(events, knowledge, lines),
         progress=tuple(steps),
         memory=context.memory_of(steps, lines),
         files=tuple(LogFile(source.name, source.length, source.lines) for source in lines.sources),

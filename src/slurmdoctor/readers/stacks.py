@@ -6,9 +6,6 @@ print it; `py-spy dump` (`Thread 4121 (idle): "MainThread"`).
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-
 from slurmdoctor.model import Line, StackDump
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.search.compiled import lazy
@@ -31,14 +28,3 @@ def read(lines: Lines, header: Line) -> StackDump | None:
             return StackDump(header.origin.rank, f"{where}:{frame['line']})", header, f"{where})")
         break
     return None
-
-
-def odd_ones(dumps: Mapping[int, str]) -> tuple[tuple[int, ...], str] | None:
-    """The few ranks that stand elsewhere than the many, and where the many stand. None where nobody stands out."""
-    if len(dumps) < 3:
-        return None
-    (usual, most), *_ = Counter(dumps.values()).most_common()
-    odd = tuple(sorted(rank for rank, where in dumps.items() if where != usual))
-    if not odd or len(odd) > max(1, len(dumps) // 4) or most < 2:
-        return None
-    return odd, usual

@@ -165,7 +165,7 @@ def _python_error(line: Line, lines: Lines, role: Role) -> Event:
     name, message = exception_of(line.text, strict=False) or ("", "")
     return Event(
         cause=_PYTHON_ERROR, role=role, rule=f"{_PYTHON_ERROR}/traceback", origin=line.origin, hit=lines.hit(line), order=order,
-        captures={"exception": name, "message": message}, last_order=order, label=line.label,
+        captures={"exception": name, "message": message}, label=line.label,
     )  # fmt: skip
 
 
@@ -173,7 +173,7 @@ def _launcher_error(line: Line, lines: Lines, group: int) -> Event:
     order = lines.order(line.source, line.offset)
     return Event(
         cause="exit-code", role="cascade", rule="exit-code/launcher", origin=Origin(time=line.origin.time), hit=lines.hit(line), order=order,
-        group=group, last_order=order, label=line.label,
+        group=group, label=line.label,
     )  # fmt: skip
 
 

@@ -34,6 +34,11 @@ class Frame:
         path = re.split(r"(?:site|dist)-packages/", self.path)[-1]
         return f"{one_line(path)}:{self.line}"
 
+    @property
+    def short_place(self) -> str:
+        """The file's name and the line."""
+        return f"{self.path.rpartition('/')[2]}:{self.line}"
+
 
 def frames(traceback: Sequence[str]) -> list[Frame]:
     """All frames, outermost first; their code may stand in the same string, in the next, or nowhere."""

@@ -11,8 +11,8 @@ from pathlib import Path
 from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.model import UserError
 from slurmdoctor.model.exits import signal_name
+from slurmdoctor.model.record import JobRecord
 from slurmdoctor.slurm import jobinfo, logs, query
-from slurmdoctor.slurm.record import JobInfo
 from slurmdoctor.slurm.script.directives import signal_request
 from slurmdoctor.slurm.script.model import Script
 
@@ -25,7 +25,7 @@ class Job:
     """What `diagnose` needs of a job."""
 
     logs: list[str] | list[Source] = field(default_factory=list)
-    record: JobInfo | None = None
+    record: JobRecord | None = None
     script: Script | None = None
 
     def write_beside_log(self, text: str) -> None:
@@ -42,7 +42,7 @@ class Job:
             file.write(text)
 
 
-def warned(record: JobInfo, script: Script | None) -> JobInfo:
+def warned(record: JobRecord, script: Script | None) -> JobRecord:
     """The record, with the signal for which the script asks before its time limit."""
     asked = signal_request(script.directives) if script is not None else None
     if asked is None or asked.seconds is None:
@@ -81,7 +81,7 @@ def gather(
     return job
 
 
-def _logs(record: JobInfo, script: Script | None) -> tuple[list[str] | list[Source], list[str]]:
+def _logs(record: JobRecord, script: Script | None) -> tuple[list[str] | list[Source], list[str]]:
     found, missing = logs.find(record, _step_outputs(script))
     if found:
         return found, missing
@@ -103,7 +103,7 @@ def _step_outputs(script: Script | None) -> list[str]:
     return step_outputs(script)
 
 
-def _recorded(files: Sequence[str], job_id: str | None) -> JobInfo:
+def _recorded(files: Sequence[str], job_id: str | None) -> JobRecord:
     texts = [(name, read_text(name)) for name in files]
     for name, text in texts:
         if not jobinfo.looks_like_slurm(text):
@@ -118,7 +118,7 @@ def _recorded(files: Sequence[str], job_id: str | None) -> JobInfo:
     return record
 
 
-def _script(file: str | None, job_id: str | None, record: JobInfo | None) -> Script | None:
+def _script(file: str | None, job_id: str | None, record: JobRecord | None) -> Script | None:
     from slurmdoctor.slurm.script.parse import parse
 
     if file is not None:

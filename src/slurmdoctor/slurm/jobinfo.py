@@ -10,17 +10,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from slurmdoctor.slurm.record import FAILED, RUNNING, WAITING, JobInfo
+from slurmdoctor.model.record import FAILED, RUNNING, WAITING, JobRecord
 from slurmdoctor.slurm.sacct import read_sacct
 from slurmdoctor.slurm.scontrol import bad_nodes, read_scontrol
 
 _WORST = ("NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY", "FAILED", "TIMEOUT", "DEADLINE", "PREEMPTED", "CANCELLED")
 
 
-def read(texts: Iterable[tuple[str, str]], job_id: str | None = None) -> JobInfo | None:
+def read(texts: Iterable[tuple[str, str]], job_id: str | None = None) -> JobRecord | None:
     """The job in the texts, each of which comes with its name: the one asked for, or the one that failed worst."""
-    records: list[JobInfo] = []
-    tables: list[JobInfo] = []
+    records: list[JobRecord] = []
+    tables: list[JobRecord] = []
     bad: dict[str, str] = {}
     for name, text in texts:
         if "JobId=" in text:
@@ -45,10 +45,10 @@ def looks_like_slurm(text: str) -> bool:
     return "JobId=" in head or "NodeName=" in head or re.search(r"^\s*JobID(?:Raw)?[\s|]", head, re.M) is not None
 
 
-def _joined(records: Sequence[JobInfo], tables: Sequence[JobInfo]) -> list[JobInfo]:
+def _joined(records: Sequence[JobRecord], tables: Sequence[JobRecord]) -> list[JobRecord]:
     """The records of scontrol and sacct on the same job as one: sacct has the steps and who cancelled, scontrol the exact codes."""
     left = list(tables)
-    found: list[JobInfo] = []
+    found: list[JobRecord] = []
     for record in records:
         row = next((r for r in left if r.id in _names(record)), None)
         if row is not None:
@@ -57,7 +57,7 @@ def _joined(records: Sequence[JobInfo], tables: Sequence[JobInfo]) -> list[JobIn
     return [*found, *left]
 
 
-def _merged(record: JobInfo, row: JobInfo) -> JobInfo:
+def _merged(record: JobRecord, row: JobRecord) -> JobRecord:
     filled: dict[str, Any] = {
         name: getattr(row, name)
         for name in _FROM_EITHER
@@ -93,7 +93,7 @@ _FROM_EITHER = (
 )
 
 
-def _names(job: JobInfo) -> set[str]:
+def _names(job: JobRecord) -> set[str]:
     names = {job.id}
     if job.array_job and job.array_task is not None:
         names.add(f"{job.array_job}_{job.array_task}")
@@ -105,7 +105,7 @@ def _names(job: JobInfo) -> set[str]:
     return names
 
 
-def _matching(jobs: list[JobInfo], wanted: str) -> list[JobInfo]:
+def _matching(jobs: list[JobRecord], wanted: str) -> list[JobRecord]:
     if not wanted:
         return jobs
     exact = [job for job in jobs if wanted in _names(job)]
@@ -117,7 +117,7 @@ def _matching(jobs: list[JobInfo], wanted: str) -> list[JobInfo]:
     return family if len(family) > 1 else exact or family
 
 
-def _badness(job: JobInfo) -> tuple[int, int, str]:
+def _badness(job: JobRecord) -> tuple[int, int, str]:
     """Failed jobs first, then running ones; the lowest array task among equals."""
     rank = 0 if job.state in FAILED else 1 if job.state in RUNNING else 3 if job.state in WAITING else 2
     if rank == 0 and job.state in _WORST:
@@ -125,11 +125,11 @@ def _badness(job: JobInfo) -> tuple[int, int, str]:
     return (rank, job.array_task or 0, job.id)
 
 
-def _label(job: JobInfo) -> str:
+def _label(job: JobRecord) -> str:
     return f"{job.array_job}_{job.array_task}" if job.array_job and job.array_task is not None else job.id
 
 
-def _narrowed(job: JobInfo, step: str) -> JobInfo:
+def _narrowed(job: JobRecord, step: str) -> JobRecord:
     """The job as seen from one of its steps."""
     own = next((s for s in job.steps if s.id == step), None)
     if own is None:

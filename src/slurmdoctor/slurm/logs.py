@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from slurmdoctor.slurm.record import JobInfo
+from slurmdoctor.model.record import JobRecord
 
 MOST_FILES = 20_000
 """A log a task, on the largest jobs there are."""
 _SPECIAL = re.compile(r"%(\d*)([%AabJjNnstux])")
 
 
-def expand(pattern: str, job: JobInfo, ident: str | None = None) -> str:
+def expand(pattern: str, job: JobRecord, ident: str | None = None) -> str:
     """The pattern as a glob: `%j` and others from the job's record are filled in, the rest (`%t`, `%N`) is `*`."""
     own = ident or _number(job.id)
     known = {
@@ -46,7 +46,7 @@ def expand(pattern: str, job: JobInfo, ident: str | None = None) -> str:
     return "".join([*pieces, glob.escape(pattern[at:])])
 
 
-def find(job: JobInfo, more: Iterable[str] = ()) -> tuple[list[str], list[str]]:
+def find(job: JobRecord, more: Iterable[str] = ()) -> tuple[list[str], list[str]]:
     """The job's log files, and the patterns for which there is none.
 
     `more` are patterns that the script gives its steps (`srun --output=log-%t`).
@@ -67,7 +67,7 @@ def find(job: JobInfo, more: Iterable[str] = ()) -> tuple[list[str], list[str]]:
     return list(unique)[:MOST_FILES], missing
 
 
-def _default(job: JobInfo) -> list[str]:
+def _default(job: JobRecord) -> list[str]:
     return ["slurm-%A_%a.out" if job.array_task is not None else "slurm-%j.out"] if job.work_dir else []
 
 
@@ -78,7 +78,7 @@ def _there(pattern: str) -> list[str]:
         return []
 
 
-def _why(pattern: str, job: JobInfo) -> str:
+def _why(pattern: str, job: JobRecord) -> str:
     folder = Path(os.path.join(job.work_dir or "", pattern)).parent  # noqa: PTH118
     try:
         if "%" not in str(folder) and not folder.is_dir():

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from slurmdoctor.model import UserError
+from slurmdoctor.model.record import FAILED, JobRecord
 from slurmdoctor.slurm import jobinfo
-from slurmdoctor.slurm.record import FAILED, JobInfo
 from slurmdoctor.slurm.scontrol import bad_nodes
 
 PATIENCE = 10.0
@@ -44,7 +44,7 @@ def check_id(job_id: str) -> str:
     return job_id.strip()
 
 
-def job(job_id: str, patience: float = PATIENCE) -> JobInfo:
+def job(job_id: str, patience: float = PATIENCE) -> JobRecord:
     """The record of a job. Without Slurm it holds only the id and what is missing."""
     wanted = check_id(job_id)
     bare = wanted.partition(".")[0]
@@ -55,7 +55,7 @@ def job(job_id: str, patience: float = PATIENCE) -> JobInfo:
         },
         patience,
     )
-    info = jobinfo.read(answers.texts, wanted) or JobInfo(wanted)
+    info = jobinfo.read(answers.texts, wanted) or JobRecord(wanted)
     if info.state in FAILED and 0 < len(info.nodes) <= _MOST_NODES:
         nodes = ask({"scontrol show node": ["scontrol", "show", "node", ",".join(info.nodes)]}, patience / 2)
         for _, text in nodes.texts:

@@ -9,16 +9,16 @@ from dataclasses import replace
 from slurmdoctor.model import ProcessExit
 from slurmdoctor.model.exits import from_code, from_sacct
 from slurmdoctor.model.ranges import expand_nodes
-from slurmdoctor.slurm.record import FAILED, RUNNING, WAITING, JobInfo, Quote, Step
+from slurmdoctor.model.record import FAILED, RUNNING, WAITING, JobRecord, Quote, Step
 from slurmdoctor.slurm.values import plain, seconds, size, stamp, whole
 
 _SIGNALS_OF_SACCT = frozenset({4, 6, 7, 8, 9, 11, 15})
 """sacct prints codes from 128 on less 128, so 137 as 9. These plain codes are, as good as always, signals."""
 
 
-def read_sacct(text: str, name: str = "sacct") -> list[JobInfo]:
+def read_sacct(text: str, name: str = "sacct") -> list[JobRecord]:
     """All jobs of a sacct table. Of a job with several rows (resized, requeued) the last one counts."""
-    jobs: dict[str, JobInfo] = {}
+    jobs: dict[str, JobRecord] = {}
     steps: dict[str, dict[str, Step]] = {}
     for row, quote in _rows(text, name):
         ident = row.get("JobID") or row.get("JobIDRaw") or ""
@@ -80,13 +80,13 @@ def _step(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
     )
 
 
-def _of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobInfo:
+def _of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobRecord:
     state, by = _state(row)
     array = re.fullmatch(r"(\d+)_(\d+)", job)
     het = re.fullmatch(r"(\d+)\+(\d+)", job)
     nodes = tuple(expand_nodes(plain(row.get("NodeList")) or ""))
     count = whole(row.get("NNodes") or row.get("AllocNodes")) or len(nodes) or None
-    return JobInfo(
+    return JobRecord(
         id=job,
         name=row.get("JobName") or None,
         state=state,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from slurmdoctor.model.exits import from_sacct
 from slurmdoctor.model.ranges import expand_nodes
-from slurmdoctor.slurm.record import JobInfo, Quote
+from slurmdoctor.model.record import JobRecord, Quote
 from slurmdoctor.slurm.values import NOTHING, seconds, size, stamp, whole
 
 _KEY = re.compile(r"(?:^|\s)([A-Za-z][\w:/()-]*)=")
@@ -17,9 +17,9 @@ _WHOLE_LINE = frozenset(
 )
 
 
-def read_scontrol(text: str, name: str = "scontrol show job") -> list[JobInfo]:
+def read_scontrol(text: str, name: str = "scontrol show job") -> list[JobRecord]:
     """All records of `scontrol show job [-d]`."""
-    found: list[JobInfo] = []
+    found: list[JobRecord] = []
     pairs: dict[str, str] = {}
     places: dict[str, Quote] = {}
     for number, line in enumerate([*text.splitlines(), "JobId="], 1):
@@ -47,13 +47,13 @@ def _pairs(line: str) -> Iterable[tuple[str, str]]:
 _QUOTED = {"JobState": "state", "ExitCode": "exit", "DerivedExitCode": "derived", "PreemptTime": "preempt"}
 
 
-def _of_scontrol(pairs: Mapping[str, str], places: Mapping[str, Quote]) -> JobInfo:
+def _of_scontrol(pairs: Mapping[str, str], places: Mapping[str, Quote]) -> JobRecord:
     get = {k: v for k, v in pairs.items() if v not in NOTHING}.get
     user = re.search(r"\((\d+)\)", get("UserId") or "")
     quotes = {to: places[key] for key, to in _QUOTED.items() if key in places}
     per_node = re.match(r"(\d+):", get("NtasksPerN:B:S:C") or "")
     nodes = tuple(expand_nodes(get("NodeList") or ""))
-    return JobInfo(
+    return JobRecord(
         id=pairs.get("JobId", "").strip(),
         name=get("JobName") or get("Name"),
         state=(get("JobState") or "").partition(" ")[0] or None,

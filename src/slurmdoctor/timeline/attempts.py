@@ -43,7 +43,7 @@ def find(events: Sequence[Event], assembled: Observations) -> Attempts:
         return Attempts(spans[-1], (), len(spans))
     last = failed[-1]
     total = sum(file.bytes for file in assembled.files)
-    finished = [m.order for m in assembled.marks if m.signal.kind == "finished"]
+    finished = [m.order for m in assembled.signals if m.signal.kind == "finished"]
     lives = any(order >= last[1] for order in (*finished, *(p.order for p in progress)))
     if last[1] < END and total - last[1] > (_NO_MORE if lives else _NOT_YET):
         last = (last[1], END)  # a later attempt ran: the failure before it was survived
@@ -61,7 +61,7 @@ def _cuts(assembled: Observations) -> list[int]:
     went_on: dict[int, int] = {}
     for source, order in [
         *((p.source, p.order) for p in assembled.progress),
-        *((m.line.source, m.order) for m in assembled.marks if m.signal.kind == "finished"),
+        *((m.line.source, m.order) for m in assembled.signals if m.signal.kind == "finished"),
     ]:
         went_on[source] = max(order, went_on.get(source, 0))
     cuts = _announced(assembled) | _by_agents(assembled, went_on)
@@ -76,7 +76,7 @@ def _announced(assembled: Observations) -> set[int]:
     """Where the log itself says that it begins again, or names another job than before."""
     cuts: set[int] = set()
     job: dict[int, str] = {}
-    for mark in assembled.marks:
+    for mark in assembled.signals:
         if mark.signal.kind != "attempt":
             continue
         name = mark.captures.get("job")

@@ -3,63 +3,33 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import replace
 
-from slurmdoctor.model import CollectiveStatus, Event, ExitReport, Observations, Progress, SignalHit
-from slurmdoctor.records import dataclass
+from slurmdoctor.model import Event, Observations, Order, Timeline
 from slurmdoctor.timeline import attempts, skew
 from slurmdoctor.timeline.skew import Skew
 from slurmdoctor.timeline.steps import ProgressIndex
 
-Order = Literal["timestamps", "file", "unknown"]
 
-TICK = 1.0
-"""Seconds within which two stamps of two clocks do not tell what came first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Timeline:
-    """The last attempt that failed, in order; what came before it is kept apart."""
-
-    events: tuple[Event, ...] = ()
-    reports: tuple[ExitReport, ...] = ()
-    works: tuple[CollectiveStatus, ...] = ()
-    earlier: tuple[Timeline, ...] = ()
-    """The attempts that failed before, oldest first."""
-    attempts: int = 1
-    order: Order = "unknown"
-    finished: SignalHit | None = None
-    """The last line that says that the program completed."""
-    last_progress: Progress | None = None
-    progress: tuple[Progress, ...] = ()
-    keys: Mapping[int, tuple[float, int]] = field(default_factory=dict)
-    """Event order -> its sorting key."""
-    notes: tuple[str, ...] = ()
-
-    def key(self, event: Event) -> tuple[float, int]:
-        return self.keys.get(event.order, (float("inf"), event.order))
-
-
-def build(assembled: Observations) -> Timeline:
+def order(observed: Observations) -> Timeline:
     """Cut into attempts, mark what was survived, and order what is left."""
-    progress = assembled.progress
-    finished = next((m for m in reversed(assembled.marks) if m.signal.kind == "finished"), None)
-    course = ProgressIndex(progress)
-    events = [replace(e, survived=e.retried or course.went_on(e)) for e in assembled.events]
-    went_on = sorted([p.order for p in progress] + [m.order for m in assembled.marks if m.signal.kind == "survived"])
-    tries = attempts.find(events, assembled)
-    clocks = skew.learn(progress, assembled.maps, [file.name for file in assembled.files])
-    story = _part(tries.last, events, assembled, clocks)
+    progress = observed.progress
+    finished = next((m for m in reversed(observed.signals) if m.signal.kind == "finished"), None)
+    index = ProgressIndex(progress)
+    events = [replace(e, survived=e.retried or index.went_on(e)) for e in observed.events]
+    went_on = sorted([p.order for p in progress] + [m.order for m in observed.signals if m.signal.kind == "survived"])
+    attempt_spans = attempts.find(events, observed)
+    clocks = skew.learn(progress, observed.rank_map, [file.name for file in observed.files])
+    timeline = _part(attempt_spans.last, events, observed, clocks)
     return replace(
-        story,
-        earlier=tuple(_part(span, _within(span, events, went_on), assembled, clocks) for span in tries.earlier),
-        attempts=tries.count,
+        timeline,
+        earlier=tuple(_part(span, _within(span, events, went_on), observed, clocks) for span in attempt_spans.earlier),
+        attempts=attempt_spans.count,
         finished=finished,
         last_progress=progress[-1] if progress else None,
         progress=progress,
-        notes=clocks.notes if story.order == "timestamps" else (),
+        notes=clocks.notes if timeline.order == "timestamps" else (),
     )
 
 
@@ -74,15 +44,15 @@ def _within(span: attempts.Span, events: Sequence[Event], went_on: Sequence[int]
     return found
 
 
-def _part(span: attempts.Span, events: Sequence[Event], assembled: Observations, clocks: Skew) -> Timeline:
+def _part(span: attempts.Span, events: Sequence[Event], observed: Observations, clocks: Skew) -> Timeline:
     """One attempt's events in order, and what the witnesses say of it."""
     low, high = span
     here = [e for e in events if low <= e.order < high]
     order, keys = _ordered(here, clocks)
     return Timeline(
         events=tuple(sorted(here, key=lambda e: keys[e.order])),
-        reports=tuple(r for r in assembled.reports if low <= r.order < high),
-        works=tuple(w for w in assembled.works if low <= w.order < high),
+        reports=tuple(r for r in observed.reports if low <= r.order < high),
+        collectives=tuple(w for w in observed.collectives if low <= w.order < high),
         order=order,
         keys=keys,
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
 from slurmdoctor.model import Event, Origin, Progress, RankMap
+from slurmdoctor.model.finding import Reason, reason
 from slurmdoctor.records import dataclass
 
 LEAST = 3.0
@@ -33,10 +34,10 @@ class Skew:
         return self.ahead.get(self.where(event.hit.source, event.origin.rank, event.origin.node), 0.0)
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[Reason, ...]:
+        """What a reader should know of clocks that differ."""
         return tuple(
-            f"clocks differ: {name} is {_span(abs(by))} {'ahead of' if by > 0 else 'behind'} {self.reference}, "
-            f"by {self.steps[name]} steps that both report"
+            reason("clocks-differ", name=name, seconds=by, reference=self.reference, steps=self.steps[name])
             for name, by in sorted(self.ahead.items())
         )
 
@@ -81,7 +82,3 @@ def _stamps(
         if name:
             found.setdefault(name, {}).setdefault(p.step, p.time)
     return found
-
-
-def _span(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

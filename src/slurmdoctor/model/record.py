@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from slurmdoctor.model import ProcessExit
+from slurmdoctor.model.exits import ProcessExit
+from slurmdoctor.records import dataclass
 
 RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "CONFIGURING"})
 
@@ -61,7 +62,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class JobInfo:
+class JobRecord:
     """One job (an array task, a component of a het job). What Slurm did not print is None."""
 
     id: str

@@ -1,0 +1,53 @@
+"""Chooses the lines that prove a finding, and names all lines that a report of it shows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slurmdoctor.model import Event, Finding, Hit, Timeline
+from slurmdoctor.model.causes import EXIT_CODE
+
+_MOST = 8
+"""Lines of evidence: a reader wants few."""
+
+
+def choose_evidence(finding: Finding, timeline: Timeline) -> Finding:
+    """The finding with its evidence: the root's own lines first, then witnesses, then the cascade's first lines."""
+    root = finding.root
+    chosen: list[Event] = [i.main for i in finding.cascade[:3]]
+    if root is not None:
+        own = [root.main]
+        if (
+            finding.suspicion is not None
+        ):  # what the suspect prints of itself, then what a rank prints that waits for it
+            waits = {status.order for status in timeline.collectives if status.op is not None}
+            own += [i.main for i in finding.same if i.main.order in waits][:1]
+        own += [e for e in root.events if e is not root.main]
+        own += [i.main for i in finding.same if i.main.origin.rank == finding.origin.rank or i.report is not None][:1]
+        proofs = (e for e in timeline.events if e.cause == root.cause and e.role in ("confirmation", "hint", "root"))
+        own += list(proofs)[:2]
+        own[1:1] = _last_words(finding)
+        chosen = own + chosen
+    by_place: dict[tuple[int, int], Event] = {}
+    for event in chosen:
+        by_place.setdefault(event.hit.place, event)
+    return replace(finding, evidence=tuple(by_place.values())[:_MOST])
+
+
+def _last_words(finding: Finding) -> list[Event]:
+    """What a process printed last before an exit that tells nothing: no cause, but where to look."""
+    root = finding.root
+    if finding.cause != EXIT_CODE or root is None or root.report is None:
+        return []
+    own = (line for line in root.report.above if line.origin.rank in (None, finding.origin.rank))
+    return [
+        Event(
+            EXIT_CODE,
+            "hint",
+            f"{EXIT_CODE}/last-words",
+            x.origin,
+            Hit(x.source, x.offset, x.text, x.raw),
+            root.main.order,
+        )
+        for x in own
+    ][:1]

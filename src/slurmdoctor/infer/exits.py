@@ -1,0 +1,131 @@
+"""How the first failing process ended: its own exit, apart from the step's and the job's, by the best witness."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from slurmdoctor.model import ExitClass, ExitReport, Finding, Incident, JobRecord, Knowledge, ProcessExit, Timeline
+from slurmdoctor.model.causes import COMMAND_NOT_FOUND, EXIT_CODE, HOST_OOM
+from slurmdoctor.model.exits import NATIVE_CRASHES, from_code
+from slurmdoctor.model.finding import Reason, reason
+
+_REFUSED: Mapping[int | None, ExitClass] = {2: "not-found", 13: "not-executable"}
+"""srun hands on the errno of a program that could not be started."""
+
+
+def cause_of(exit: ProcessExit, knowledge: Knowledge) -> str:
+    """The cause that an exit alone establishes; `exit-code` where it tells nothing."""
+    ending: ExitClass = "segfault" if exit.signal in NATIVE_CRASHES else exit.exit_class
+    return knowledge.cause_of_ending.get(ending, EXIT_CODE)
+
+
+def find_exit(finding: Finding, timeline: Timeline, knowledge: Knowledge, record: JobRecord | None) -> Finding:
+    """The exit of the first failing process by the log; where the log tells none, by Slurm's record."""
+    codes = [r.exit.code for r in timeline.reports if r.witness == "srun" and r.exit.code]
+    finding = replace(finding, step_code=max(codes, default=None))
+    if finding.root is not None or record is None:
+        finding = _by_the_log(finding, timeline, knowledge)
+    if finding.root is not None and finding.root.cause == COMMAND_NOT_FOUND and finding.exit is not None:
+        exit_class = _REFUSED.get(finding.exit.code, finding.exit.exit_class)
+        finding = replace(finding, exit=replace(finding.exit, exit_class=exit_class))
+    return finding if record is None else _by_the_record(finding, record, knowledge)
+
+
+def _by_the_log(finding: Finding, timeline: Timeline, knowledge: Knowledge) -> Finding:
+    root = finding.root
+    rank = finding.origin.rank
+    own = [r for r in timeline.reports if rank is not None and rank in r.ranks]
+    best: ExitReport | None = root.report if root is not None else None
+    if best is None and own:
+        # the agent saw the process itself; an exit that nobody else caused tells more than one by the launcher's SIGTERM
+        best = min(own, key=lambda r: (r.exit.exit_class == "terminated", not r.first_hand))
+    if best is not None:
+        found = replace(finding, exit=best.exit, exit_how=(reason("witness", witness=best.witness),))
+        return replace(found, reasons=(*found.reasons, *_conflicts(found, best, own)))
+    fitting = [r for r in timeline.reports if root is None or could_be_own(r, root, knowledge)]
+    if fitting:
+        alike = len({(r.exit.code, r.exit.signal) for r in fitting}) == 1
+        code = "witness" if alike else "witness-of-several"
+        return replace(finding, exit=fitting[0].exit, exit_how=(reason(code, witness=fitting[0].witness),))
+    if root is not None and root.cause not in knowledge.traits["scheduler"]:
+        stopped = ("terminated", "killed")
+        own_end = next((r for r in timeline.reports if r.exit.exit_class not in stopped), None)
+        if own_end is not None:
+            return replace(finding, exit=own_end.exit, exit_how=(reason("witness", witness=own_end.witness),))
+    caught = next((e.caught for e in root.events if e.caught is not None), None) if root is not None else None
+    return finding if caught is None else replace(finding, exit=caught, exit_how=(reason("crash-handler"),))
+
+
+def _conflicts(finding: Finding, best: ExitReport, own: Sequence[ExitReport]) -> tuple[Reason, ...]:
+    """Witnesses of one process that do not agree are shown, not hidden."""
+    others = {r.witness: r.exit for r in own if _differ(r.exit, best.exit)}
+    if not others:
+        return ()
+    found = reason("witnesses-differ", rank=finding.origin.rank, witness=best.witness, exit=best.exit, others=others)
+    return (found,)
+
+
+def _differ(one: ProcessExit, other: ProcessExit) -> bool:
+    if one.signal is not None and one.signal == other.signal:
+        return False
+    return (one.code, one.signal) != (other.code, other.signal)
+
+
+def could_be_own(report: ExitReport, root: Incident, knowledge: Knowledge) -> bool:
+    """Whether a process that ended so could be the one that the root is about."""
+    exit_, traits = report.exit, knowledge.traits
+    if root.main.cause in traits["killed-process"] and exit_.exit_class in ("oom-killed", "killed"):
+        return True
+    if root.main.cause in traits["own-signal"]:
+        return cause_of(exit_, knowledge) == root.main.cause
+    return exit_.signal is None and exit_.code not in (0, None)
+
+
+def reported_first(report: ExitReport, timeline: Timeline) -> bool:
+    """Whether no other witness's own first failure came before."""
+    times = [r.time for r in timeline.reports if r.first and r.time is not None]
+    return report.time is None or not times or report.time <= min(times)
+
+
+# ── what Slurm's record knows ────────────────────────────────────────────────────────────────
+
+
+def _by_the_record(finding: Finding, job: JobRecord, knowledge: Knowledge) -> Finding:
+    """Fill in the exit where the log tells none, and say where Slurm's hides the first one."""
+    recorded = worst_exit(job)
+    if finding.step_code is None and recorded is not None and recorded.code:
+        finding = replace(finding, step_code=recorded.code)
+    own = finding.exit
+    if own is None:
+        return finding if recorded is None else _taken_from_record(finding, job, recorded, knowledge)
+    hidden = own.code and own.signal is None and recorded is not None and recorded.signal == "SIGTERM"
+    if not hidden:
+        return finding
+    hides = reason("record-hides-exit", recorded=recorded, own=own.code)
+    return replace(finding, reasons=(*finding.reasons, hides))
+
+
+def _taken_from_record(finding: Finding, job: JobRecord, recorded: ProcessExit, knowledge: Knowledge) -> Finding:
+    steps = [s for s in job.work_steps if s.failed and s.exit is not None]
+    who = reason("recorded-step", step=steps[-1].id) if steps else reason("recorded-job")
+    if not steps and job.exit_status is not None and not job.ended:
+        who = reason("script-status")
+    if finding.cause in knowledge.traits["whole-job"]:
+        return finding
+    if finding.cause == HOST_OOM:
+        return replace(finding, exit=ProcessExit(None, "SIGKILL", "oom-killed"), exit_how=(who,))
+    of_python = finding.root is not None and bool(finding.root.main.traceback) and recorded.code == 1
+    if finding.root is None or finding.cause in knowledge.traits["is-ending"] or of_python:
+        return replace(finding, exit=recorded, exit_how=(who,))
+    return finding
+
+
+def worst_exit(job: JobRecord) -> ProcessExit | None:
+    """The bad exit that Slurm recorded: of the last step that failed, else of the script, else of the job."""
+    for step in reversed(job.work_steps):
+        if step.failed and step.exit is not None and step.exit.exit_class != "ok":
+            return step.exit
+    if job.exit_status:
+        return from_code(job.exit_status)
+    return next((e for e in (job.exit, job.derived) if e is not None and e.exit_class != "ok"), None)

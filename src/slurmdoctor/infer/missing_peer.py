@@ -1,0 +1,63 @@
+"""Only ranks that waited or lost a peer spoke: never their rank. Who did not come, or what rank 0 did meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slurmdoctor.model import Finding, Incident, Observations, Origin, RankMap, Suspicion
+from slurmdoctor.model.causes import ID_TIMEOUT
+from slurmdoctor.model.finding import reason
+
+_MOST_MISSING = 0.5
+"""Share of the ranks that may be missing; of more the log does not hold what they printed."""
+_STILL_BUSY = 60.0
+"""Seconds after the wait's end from which what rank 0 prints shows that it was still there."""
+
+
+def name_suspect(finding: Finding, suspicion: Suspicion, rank_map: RankMap) -> Finding:
+    """The suspect as the first rank, where there is one."""
+    origin = finding.origin
+    if len(suspicion.ranks) == 1:
+        rank = suspicion.ranks[0]
+        origin = Origin(rank=rank, node=rank_map.node_of.get(rank))
+    elif suspicion.ranks:
+        nodes = {rank_map.node_of.get(r) for r in suspicion.ranks}
+        origin = Origin(node=nodes.pop() if len(nodes) == 1 else None)
+    return replace(finding, how=(suspicion.how,), origin=origin)
+
+
+def name_missing_peer(finding: Finding, root: Incident, observed: Observations) -> Finding:
+    """The process that the others waited for, where the log shows who did not come, or that rank 0 was busy."""
+    spoke = {rank for i in (root, *finding.same) for e in i.events for rank in e.ranks}
+    ranks = tuple(sorted(spoke))
+    origin = root.main.origin
+    finding = replace(
+        finding,
+        how=(reason("waited-for-unknown", ranks=ranks),),
+        origin=Origin(time=origin.time, dated=origin.dated),
+    )
+    missing = _who_did_not_come(root, spoke, observed.rank_map)
+    if missing:
+        how = reason("never-a-word", waiting=ranks, ranks=missing)
+        suspicion = Suspicion("missing", missing, ranks, how, "medium" if len(missing) == 1 else "low")
+        finding = replace(finding, suspicion=suspicion, reasons=(*finding.reasons, how))
+        return name_suspect(finding, suspicion, observed.rank_map)
+    if root.cause != ID_TIMEOUT or 0 in spoke:
+        return finding
+    words = observed.last_words.get(0)
+    if words is None or origin.time is None or (words.origin.time or 0.0) <= origin.time + _STILL_BUSY:
+        return finding
+    busy = reason("rank-0-busy", text=words.text.strip()[:100])
+    at = replace(finding.origin, rank=0, node=words.origin.node)
+    return replace(finding, origin=at, how=(busy,), reasons=(*finding.reasons, busy))
+
+
+def _who_did_not_come(root: Incident, spoke: set[int], rank_map: RankMap) -> tuple[int, ...]:
+    """The ranks that no line names, where a count of those who came agrees with it."""
+    captures = root.main.captures
+    joined, expected = captures.get("joined", ""), captures.get("expected", "")
+    if not (joined.isdigit() and expected.isdigit()) or rank_map.world_size not in (None, int(expected)):
+        return ()
+    missing = set(range(int(expected))) - spoke - rank_map.seen - set(rank_map.node_of)
+    agrees = len(missing) == int(expected) - int(joined) and len(missing) <= _MOST_MISSING * int(expected)
+    return tuple(sorted(missing)) if agrees and spoke else ()

@@ -1,0 +1,36 @@
+"""The causes and rules that the reasoning itself names; what causes have in common are traits in their files."""
+
+from __future__ import annotations
+
+from typing import Final
+
+EXIT_CODE: Final = "exit-code"
+"""The answer where a process failed and nothing says why."""
+PYTHON_ERROR: Final = "python-error"
+"""A traceback that no rule knows."""
+COLLECTIVE_TIMEOUT: Final = "collective-timeout"
+"""The sequence numbers that name a silent culprit are those of collectives."""
+ID_TIMEOUT: Final = "nccl-id-timeout"
+"""Its ranks wait for rank 0, and for no other one."""
+PEER_LOST: Final = "peer-lost"
+"""Who lost a peer did not hold up the others."""
+HANG: Final = "hang"
+"""What a time limit is that ended a job without progress."""
+TIME_LIMIT: Final = "time-limit"
+PREEMPTED: Final = "preempted"
+CANCELLED: Final = "cancelled"
+SIGTERM: Final = "sigterm"
+"""How Slurm, or a person, ends a job: each leaves other traces in Slurm's record."""
+HOST_OOM: Final = "host-oom"
+"""Slurm's accounting knows of it where the log shows a SIGKILL only."""
+NODE_FAILURE: Final = "node-failure"
+"""Slurm names the node."""
+KILLED: Final = "killed"
+ABORT: Final = "abort"
+COMMAND_NOT_FOUND: Final = "command-not-found"
+"""Exits of launchers that stop what outlives a failure, and of programs that never started, are read with care."""
+
+STEP_CANCELLED: Final = "cancelled/step"
+"""The rule of srun's word that a step ends: it says so too when one of the step's tasks has failed."""
+BROKEN_CONTINUATION: Final = "command-not-found/broken-continuation"
+"""The rule of what a shell prints when the command above it has ended: it explains nothing printed until then."""

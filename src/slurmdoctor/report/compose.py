@@ -1,0 +1,238 @@
+"""Words the finding: a Diagnosis with its evidence, cascade, fixes, retry advice and coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from slurmdoctor.model import (
+    Cascade,
+    Cause,
+    Coverage,
+    Diagnosis,
+    Event,
+    Evidence,
+    Exit,
+    Finding,
+    FirstFailure,
+    Incident,
+    Knowledge,
+    NamedCause,
+    Observations,
+    RankGroup,
+    RankStanding,
+    Remedy,
+    Retry,
+    RetryAdvice,
+    Rival,
+    Timeline,
+)
+from slurmdoctor.model.causes import EXIT_CODE, ID_TIMEOUT
+from slurmdoctor.model.exits import sentence as meaning_of
+from slurmdoctor.model.ranges import expand_nodes
+from slurmdoctor.ranks.origins import format_time
+from slurmdoctor.report import remedies
+from slurmdoctor.report.names import names_for_fixes
+from slurmdoctor.report.reasons import sentence, sentences
+from slurmdoctor.report.recorded import coverage_with_record, with_record
+
+_MOST_RIVALS = 3
+Numbers = Mapping[tuple[int, int], int]
+"""(source, offset) of a line -> its number."""
+_TITLE_OF_SUSPECT = {
+    "mismatch": "called another collective than the other ranks",
+    "behind": "never came to the collective that the others waited in",
+    "missing": "never came to the collective that the others waited in",
+    "all-entered": "hung in a collective that every rank had entered",
+}
+_RETRY_WHY: Mapping[RetryAdvice, str] = {
+    "as-is": "nothing in the job needs to change",
+    "elsewhere": "the evidence is against the node, not against the job",
+    "after-fix": "it would fail the same way again",
+    "resume": "the work up to it is not lost",
+}
+_SCRIPT_FIRST = "the script first: as it is, the same happens again"
+
+
+def compose(
+    finding: Finding,
+    timeline: Timeline,
+    observed: Observations,
+    knowledge: Knowledge,
+    numbers: Numbers,
+) -> Diagnosis:
+    """Everything that the report formats show. `numbers` are those of the lines in `finding.places`."""
+    coverage = _coverage(finding, timeline, observed)
+    if finding.record is not None:
+        coverage = coverage_with_record(coverage, finding.record)
+    facts = dict(finding.facts)
+    reasons = tuple(dict.fromkeys(map(sentence, finding.reasons)))
+    if finding.verdict != "failed" or finding.cause is None:
+        return Diagnosis(finding.verdict, reasons=reasons, facts=facts, coverage=coverage)
+    cause = knowledge.causes.get(finding.cause)
+    names = names_for_fixes(finding, timeline, observed)
+    lines = _Lines(observed, numbers)
+    diagnosis = Diagnosis(
+        verdict="failed",
+        cause=_named(finding, cause),
+        first_failure=_first(finding, lines),
+        exit=_exit(finding),
+        evidence=tuple(lines.proof(event) for event in finding.evidence),
+        cascade=_cascade(finding, lines, knowledge),
+        others=_rivals(finding),
+        reasons=reasons,
+        fixes=(*_script_fixes(finding), *(remedies.choose(cause, names) if cause else ()), *_status_fixes(finding)),
+        verify=remedies.verify(cause, names) if cause else (),
+        retry=_retry(finding, cause, names),
+        facts=facts,
+        coverage=coverage,
+        ranks=tuple(lines.rank_group(standing) for standing in finding.standings),
+    )
+    return diagnosis if finding.record is None else with_record(diagnosis, finding.record, knowledge)
+
+
+class _Lines:
+    """Names and numbers of the lines that are shown."""
+
+    def __init__(self, observed: Observations, numbers: Numbers) -> None:
+        self._files = observed.files
+        self._numbers = numbers
+
+    def place(self, place: tuple[int, int]) -> tuple[str, int]:
+        """A line's file and number."""
+        return self._files[place[0]].name, self._numbers[place]
+
+    def proof(self, event: Event) -> Evidence:
+        """An event's line as evidence."""
+        file, line = self.place(event.hit.place)
+        origin = event.origin
+        time = format_time(origin.time, origin.dated)
+        text = event.hit.raw.strip()
+        return Evidence(file, line, text, origin.rank, origin.node, time, event.rule, event.cause, event.role)
+
+    def rank_group(self, standing: RankStanding) -> RankGroup:
+        """Ranks that stand alike, with the line that shows it."""
+        file, line = self.place(standing.place) if standing.place is not None else (None, None)
+        return RankGroup(standing.standing, standing.ranks, sentences(standing.why) or "", file, line)
+
+
+def _named(finding: Finding, cause: Cause | None) -> NamedCause:
+    assert finding.cause is not None
+    confidence = finding.confidence or "low"
+    if cause is None:
+        return NamedCause(finding.cause, "process", finding.cause, finding.rule, confidence)
+    title = _TITLE_OF_SUSPECT.get(finding.suspicion.kind, cause.title) if finding.suspicion else cause.title
+    if cause.id == ID_TIMEOUT and finding.origin.rank == 0:
+        title = "kept the others waiting for its ncclUniqueId"
+    return NamedCause(cause.id, cause.family, title, finding.rule, confidence)
+
+
+def _first(finding: Finding, lines: _Lines) -> FirstFailure:
+    root, origin = finding.root, finding.origin
+    how = sentences(finding.how)
+    if root is None:
+        return FirstFailure(node=origin.node, how=how)
+    file, line = lines.place(root.main.hit.place)
+    return FirstFailure(
+        rank=origin.rank,
+        local_rank=origin.local_rank,
+        node=origin.node,
+        time=format_time(origin.time, origin.dated),
+        file=file,
+        line=line,
+        text=root.main.hit.text.strip() or root.main.hit.raw.strip(),
+        traceback=root.main.traceback,
+        ranks=finding.alike,
+        how=how,
+    )
+
+
+def _exit(finding: Finding) -> Exit:
+    end = finding.exit
+    if end is None:
+        return Exit(step_code=finding.step_code)
+    how = sentences(finding.exit_how)
+    return Exit(end.code, end.signal, end.exit_class, finding.step_code, how, meaning_of(end.exit_class))
+
+
+def _cascade(finding: Finding, lines: _Lines, knowledge: Knowledge) -> tuple[Cascade, ...]:
+    by_cause: dict[str, list[Incident]] = {}
+    for incident in finding.cascade:
+        if incident.cause != EXIT_CODE:
+            by_cause.setdefault(incident.cause, []).append(incident)
+    start = finding.root.main.origin.time if finding.root else None
+    found = []
+    for cause, incidents in by_cause.items():
+        first = incidents[0].main
+        file, line = lines.place(first.hit.place)
+        time = first.origin.time
+        delay = time - start if start is not None and time is not None and time >= start else None
+        ranks = {rank for i in incidents for e in i.events for rank in e.ranks}
+        count = sum(e.count for i in incidents for e in i.events)
+        known = knowledge.causes.get(cause)
+        stamp = format_time(time, first.origin.dated)
+        found.append(Cascade(cause, len(ranks), count, file, line, stamp, delay, known.title if known else ""))
+    return tuple(found)
+
+
+def _rivals(finding: Finding) -> tuple[Rival, ...]:
+    found: dict[str, Rival] = {}
+    for incident in finding.rivals:
+        rank = incident.main.origin.rank
+        where = f"on rank {rank}" if rank is not None else "in the log"
+        text = incident.main.hit.text.strip()[:120]
+        why = f"also {where}, later, and not explained by the root: {text}"
+        found.setdefault(incident.cause, Rival(incident.cause, "low", why))
+    return tuple(found.values())[:_MOST_RIVALS]
+
+
+# ── what to do ───────────────────────────────────────────────────────────────────────────────
+
+
+def _script_fixes(finding: Finding) -> tuple[Remedy, ...]:
+    """The script's lines to change first: mistakes that bring this failure about."""
+    return tuple(Remedy(f"{finding.script}:{m.line}: {m.mend}", f"{m.says}. {m.why}") for m in finding.mistakes)
+
+
+def _status_fixes(finding: Finding) -> tuple[Remedy, ...]:
+    """The script's lines to change last: those that hid the exit status."""
+    return tuple(Remedy(f"{finding.script}:{m.line}: {m.mend}", m.why) for m in finding.hiding)
+
+
+def _retry(finding: Finding, cause: Cause | None, names: Mapping[str, Any]) -> Retry | None:
+    if cause is None:
+        return None
+    advice = remedies.advice(cause, names)
+    if finding.mistakes and advice == "as-is":
+        return Retry("after-fix", _SCRIPT_FIRST)
+    nodes: tuple[str, ...] = ()
+    if advice == "elsewhere":
+        far = names.get("far_nodes", ())
+        named = finding.origin.node or names.get("failed_nodes") or (far[0] if len(far) == 1 else "")
+        nodes = tuple(expand_nodes(named))
+    return Retry(advice, _RETRY_WHY[advice], nodes)
+
+
+# ── what was read ────────────────────────────────────────────────────────────────────────────
+
+
+def _coverage(finding: Finding, timeline: Timeline, observed: Observations) -> Coverage:
+    missing = finding.suspicion is not None and finding.suspicion.kind == "missing"
+    return Coverage(
+        bytes=sum(file.bytes for file in observed.files),
+        lines=sum(file.lines for file in observed.files),
+        files=len(observed.files),
+        ranks_seen=len(_ranks_seen(observed)),
+        silent_ranks=finding.suspicion.ranks if missing and finding.suspicion is not None else (),
+        order=timeline.order,
+        missing=("sacct", "scontrol"),
+        notes=tuple(map(sentence, timeline.notes)),
+    )
+
+
+def _ranks_seen(observed: Observations) -> set[int]:
+    seen = {rank for e in observed.events for rank in e.ranks}
+    seen |= {w.rank for w in observed.collectives} | observed.rank_map.seen
+    if observed.rank_map.tasks_are_ranks:
+        seen |= {task for report in observed.reports for task in report.tasks}
+    return seen

@@ -1,0 +1,77 @@
+"""The names that a fix may use: facts of the job, captures of the root, and what is known of the failure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from slurmdoctor.model import Finding, Incident, Observations, Suspicion, Timeline
+from slurmdoctor.model.causes import ID_TIMEOUT
+from slurmdoctor.model.ranges import ranges
+from slurmdoctor.report.frames import frames
+
+
+def names_for_fixes(finding: Finding, timeline: Timeline, observed: Observations) -> dict[str, Any]:
+    """Names and their values; a later kind overrides an earlier one."""
+    root, origin = finding.root, finding.origin
+    names = {name: value for name, value in finding.facts.items() if value is not None}
+    if root is not None:
+        names |= {name: _plain(value) for name, value in root.main.captures.items()}
+    known = {"rank": origin.rank, "local_rank": origin.local_rank, "node": origin.node}
+    names |= {name: value for name, value in known.items() if value is not None}
+    names["rule"] = finding.rule
+    names["seen"] = sorted({e.cause for e in timeline.events})
+    if finding.suspicion is not None:
+        names |= _of_the_suspect(finding.suspicion)
+    if finding.exit is not None:
+        names["exit_code"] = finding.exit.shell_code
+    if root is not None:
+        names |= _of_the_root(finding, root, observed)
+    return names
+
+
+def _plain(value: str) -> Any:
+    return int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else value
+
+
+def _of_the_suspect(suspicion: Suspicion) -> dict[str, Any]:
+    names: dict[str, Any] = {"seq": suspicion.seq, "op": suspicion.op, "stands_in": suspicion.stands_in}
+    if suspicion.kind == "mismatch":
+        names["odd_ranks"] = ranges(suspicion.ranks)
+    elif suspicion.ranks:
+        names["silent_ranks"] = ranges(suspicion.ranks)
+    elif suspicion.kind == "all-entered":
+        names["all_entered"] = len(suspicion.waiting)
+    return {name: value for name, value in names.items() if value is not None}
+
+
+def _of_the_root(finding: Finding, root: Incident, observed: Observations) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    if "nodes" in root.main.captures:
+        names["failed_nodes"] = root.main.captures["nodes"]  # `nodes` is also how many there are
+    stack = frames(root.main.traceback)
+    if stack:
+        names["frames"] = tuple(frame.function for frame in stack)
+        if root.main.stack_of:
+            names |= {"stack_function": stack[-1].function, "stack_place": stack[-1].short_place}
+    if finding.cause == ID_TIMEOUT:
+        names |= _of_the_wait(finding, root, observed)
+    return names
+
+
+def _of_the_wait(finding: Finding, root: Incident, observed: Observations) -> dict[str, Any]:
+    """What rank 0 did while the others waited; or that those who waited are all on other nodes than rank 0."""
+    busy = next((r for r in finding.how if r.code == "rank-0-busy"), None)
+    if busy is not None and finding.origin.rank == 0:
+        return {"rank0_busy": busy.values["text"]}
+    node_of = observed.rank_map.node_of
+    incidents = [i for i in (root, *finding.same) if i.cause == ID_TIMEOUT]
+    waiting = {rank for i in incidents for e in i.events for rank in e.ranks}
+    home = node_of.get(0)
+    nodes = {node_of.get(rank) for rank in waiting}
+    if not waiting or home is None or None in nodes or home in nodes:
+        return {}
+    if not any(node == home for rank, node in node_of.items() if rank not in waiting and rank > 0):
+        return {}
+    far_nodes = tuple(sorted(node for node in nodes if node))
+    return {"far_ranks": ranges(tuple(waiting)), "far_nodes": far_nodes, "home_node": home}

@@ -1,0 +1,53 @@
+"""Whether the job stood still, had finished, or made steps to its end: the one judge of it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from slurmdoctor.model import JobRecord, Origin, RunState, RunStateKind, Timeline
+
+SHORTEST_STALL = 300.0
+"""Seconds without a step below which nobody calls it a stall, however fast the steps were."""
+_LONGEST_UNKNOWN = 900.0
+"""The same where only one step is known, and so no usual pause."""
+_OTHER_CLOCK = 60.0
+"""Seconds by which a step may come after the end, or before the start, before its clock is taken for another one."""
+_LONGEST_JOB = 30 * 86400.0
+
+
+def end_of(record: JobRecord | None, last: Origin | None) -> float | None:
+    """When the job ended: by Slurm's record, else by the line of Slurm's that ended it."""
+    if record is not None and record.start is not None and record.elapsed is not None:
+        return record.start + record.elapsed  # EndTime is a forecast while the job runs
+    if record is not None and record.end is not None:
+        return record.end
+    return last.time if last is not None else None
+
+
+def run_state(timeline: Timeline, end: float | None, record: JobRecord | None = None) -> RunState:
+    """How the job stood at its end, by the times of its steps."""
+    done, last = timeline.finished, timeline.last_progress
+    if done is not None and (last is None or done.order > last.order):
+        finished = done.line.origin.time
+        idle = end - finished if end is not None and finished is not None else -1.0
+        return RunState("finished", idle=idle if 0 <= idle < _LONGEST_JOB else None)
+    if last is None:
+        return RunState()
+    if last.step is not None and last.step == last.steps:
+        return RunState("finished", step=last.step)
+    times = sorted({t for p in timeline.progress if (t := p.shown_time) is not None})
+    started = record.start if record is not None else None
+    elapsed = record.elapsed if record is not None else None
+    if end is None or len(times) < (4 if elapsed is None else 1):
+        return RunState()
+    idle = end - times[-1]
+    if idle < -_OTHER_CLOCK or (started is not None and times[-1] < started - _OTHER_CLOCK):
+        return RunState()
+    from statistics import median  # here: it is slow to import, and a job that hung can wait for it
+
+    pauses = [b - a for a, b in pairwise(times)]
+    usual = max(_LONGEST_UNKNOWN, 0.25 * (elapsed or 0.0))
+    if pauses:
+        usual = max(SHORTEST_STALL, 3 * max(pauses), 10 * median(pauses))
+    kind: RunStateKind = "hung" if idle > usual else "progressing"
+    return RunState(kind, max(0.0, idle), times[-1], median(pauses) if pauses else None, last.step)
