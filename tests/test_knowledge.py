@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slurmdoctor.knowledge.rulefile import read_file
 
 from slurmdoctor.knowledge import RuleError, builtin, cache, folders, load, paths
 from slurmdoctor.knowledge.load import _loaded
 from slurmdoctor.knowledge.problems import Place, Problems
 from slurmdoctor.knowledge.read import read
+from slurmdoctor.knowledge.rulefile import read_file
 from slurmdoctor.knowledge.tree import read as read_tree
 from slurmdoctor.model import Cause, Fix, Knowledge, LineFormat, Rule, Signal, UserError
 
