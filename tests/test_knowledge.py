@@ -76,6 +76,15 @@ def test_a_cause_is_read_whole(ours: Path) -> None:
     assert cause.fixes[0].when == {"framework": ("megatron", "nemo"), "ep": True, "tp": 8}
 
 
+def test_a_fix_may_have_a_condition_in_place_of_a_table(ours: Path) -> None:
+    file = ours / "storage" / "tape.yaml"
+    table = "{framework: [megatron, nemo], ep: true, tp: 8}"
+    file.write_text(file.read_text().replace(table, "ep % tp != 0 or not world"))
+    assert plain(ours).causes["tape"].fixes[0].when == {"ep % tp != 0 or not world": True}
+    file.write_text(file.read_text().replace("ep % tp != 0 or not world", "ep.bit_length() > 2"))
+    assert any("no part of a condition" in problem for problem in wrong(ours))
+
+
 def test_a_list_of_alternatives_is_one_pattern(ours: Path, tmp_path: Path) -> None:
     file = ours / "storage" / "tape.yaml"
     text = file.read_text()

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slurmdoctor.knowledge.expressions import fill, holds, names_of, placeholders
 from slurmdoctor.model import Cause, Fix, Remedy
-from slurmdoctor.report.remedies import choose, fill, names, verify
+from slurmdoctor.report.remedies import choose, verify
 
 
 def cause(*fixes: Fix, verify: tuple[str, ...] = ()) -> Cause:
@@ -59,6 +60,44 @@ def test_a_fix_is_offered_where_all_its_conditions_hold(
     when: dict[str, Any], facts: dict[str, Any], offered: bool
 ) -> None:
     assert bool(chosen(facts, Fix("Mend it.", when=when))) is offered
+
+
+@pytest.mark.parametrize(
+    ("condition", "facts", "held"),
+    [
+        ("a > 1", {}, False),
+        ("a != 1", {}, False),
+        ("not a and b % 3 == 1", {"b": 7}, True),
+        ("b % a == 0", {"b": 7, "a": 0}, False),
+        ("num_experts % ep != 0", {"num_experts": "64", "ep": "6"}, True),
+        ("tp * pp * max(cp, 1) > world", {"tp": 8, "pp": 4, "cp": 1, "world": "16"}, True),
+        ("launcher in ['srun', 'mpi']", {"launcher": "mpi"}, True),
+        ("launcher not in ('srun', 'mpi')", {"launcher": "torchrun"}, True),
+        ("launcher not in ('srun', 'mpi')", {}, False),
+        ("'hang' in seen", {"seen": frozenset({"hang", "sigterm"})}, True),
+        ("seen == 'hang'", {"seen": ["sigterm"]}, False),
+        ("1 < ep <= 8", {"ep": 8}, True),
+        ("rank", {"rank": 0}, True),
+        ("rank or node", {"node": ""}, False),
+        ("a and (b or not c)", {"a": 1, "c": True}, False),
+    ],
+)
+def test_a_condition_holds_of_what_is_known(condition: str, facts: dict[str, Any], held: bool) -> None:
+    assert holds(condition, facts) is held
+    assert bool(chosen(facts, Fix("Mend it.", when={condition: True}))) is held
+
+
+def test_a_table_may_ask_for_the_value_of_an_expression() -> None:
+    assert holds({"num_experts % ep": 0, "world // 8": "> 1"}, {"num_experts": 64, "ep": 8, "world": 16})
+    assert not holds({"num_experts % ep": (1, 2)}, {"num_experts": 64, "ep": 8})
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a.b", "a[0]", "import os", "f(a)", "a if b else c", "a is b", "a := 1", "-" * 9999]
+)
+def test_conditions_are_no_python(text: str) -> None:
+    with pytest.raises(ValueError, match=r"condition|is not known"):
+        names_of(text)
 
 
 def test_the_most_specific_comes_first_then_the_order_of_the_file() -> None:
@@ -171,12 +210,12 @@ def test_what_the_log_does_not_tell_cannot_be_filled(template: str) -> None:
 )
 def test_anything_but_names_and_arithmetic_is_refused(template: str, wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
-        names(template)
+        placeholders(template)
     assert fill(template, {"a": 3, "b": 1, "c": 1}) is None
 
 
 def test_the_names_that_a_template_needs() -> None:
-    assert names("{num_experts / max(ep, 2)} on {node}, ${HOME}") == {"num_experts", "ep", "node"}
+    assert placeholders("{num_experts / max(ep, 2)} on {node}, ${HOME}") == {"num_experts", "ep", "node"}
 
 
 @given(st.text(alphabet="{}$abc+-*/% 0123456789.()'\"", max_size=40))

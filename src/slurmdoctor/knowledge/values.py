@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from slurmdoctor.knowledge.expressions import names_of
 from slurmdoctor.knowledge.fields import line, text
 from slurmdoctor.knowledge.fragments import NAME
 from slurmdoctor.knowledge.problems import Problems
@@ -67,7 +68,9 @@ def literal(shortest: int) -> Callable[[Tree, str, Problems], str | None]:
 
 
 def condition(tree: Tree, name: str, problems: Problems) -> dict[str, Any] | None:
-    """`when`: names and the value that each must have, or a list of which one must hold."""
+    """`when`: a condition, or a table of names and the value that each must have, or a list of which one must hold."""
+    if isinstance(tree, Scalar) and tree.kind == "str":
+        return {tree.text: True} if _is_condition(tree.text, tree, problems) else None
     if not isinstance(tree, Table):
         problems.add(
             tree.place,
@@ -77,10 +80,21 @@ def condition(tree: Tree, name: str, problems: Problems) -> dict[str, Any] | Non
         return None
     wanted: dict[str, Any] = {}
     for key, value in tree.items.items():
+        if not _is_condition(key, value, problems):
+            return None
         options = value.items if isinstance(value, Rows) else (value,)
         words = [_plain(option, key, problems) for option in options]
         wanted[key] = tuple(words) if isinstance(value, Rows) else words[0]
     return wanted
+
+
+def _is_condition(text: str, tree: Tree, problems: Problems) -> bool:
+    try:
+        names_of(text)
+    except ValueError as error:
+        problems.add(tree.place, str(error), "write a name, or a condition such as: num_experts % ep != 0")
+        return False
+    return True
 
 
 def _plain(tree: Tree, name: str, problems: Problems) -> bool | int | float | str | None:

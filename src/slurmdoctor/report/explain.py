@@ -8,10 +8,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from slurmdoctor.knowledge.expressions import COMPARISON, placeholders
 from slurmdoctor.knowledge.problems import READERS, nearest
 from slurmdoctor.model import Cause, Fix, Knowledge, Rule, UserError
-from slurmdoctor.report import remedies
-from slurmdoctor.report.remedies import COMPARISON
 
 ROLES = {
     "root": "May start a failure.",
@@ -135,7 +134,7 @@ def _rule_notes(rule: Rule, cause: Cause) -> tuple[str, ...]:
 
 def _fix(fix: Fix) -> Entry:
     notes = [_open(fix.why)] if fix.why else []
-    conditions = _conditions(fix.when, remedies.names(fix.do))
+    conditions = _conditions(fix.when, placeholders(fix.do))
     notes += [f"Offered where {conditions}."] if conditions else []
     notes += [f"Then submit again: {RETRIES[fix.retry][0].lower()}{RETRIES[fix.retry][1:]}"] if fix.retry else []
     notes += [fix.reference] if fix.reference else []

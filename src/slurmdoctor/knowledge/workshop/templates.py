@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import regex
 
+from slurmdoctor.knowledge.expressions import names_of, placeholders
 from slurmdoctor.knowledge.problems import Place, Problems, did_you_mean
 from slurmdoctor.knowledge.rulefile import RuleFile
 from slurmdoctor.model import Fix, Knowledge
-from slurmdoctor.report import remedies
 
 _READ = "rank local_rank node nodes world_size launcher framework last_step attempts silent_ranks odd_ranks all_entered"
 _TOLD = "stands_in exit_code failed_nodes frames stack_function stack_place memory restarts gained stalled_since"
@@ -57,7 +57,7 @@ def fact_names(knowledge: Knowledge) -> set[str]:
 
 def _template(text: str, place: Place, known: set[str], problems: Problems) -> None:
     try:
-        needed = remedies.names(text)
+        needed = placeholders(text)
     except ValueError as error:
         problems.add(place, str(error), "write {name} or {name / other}; {{ and }} stand for single braces")
         return
@@ -77,9 +77,11 @@ def _when(
 ) -> None:
     for name, want in fix.when.items():
         place = file.tree.at("fixes", at, "when", name)
-        if name not in known | SPECIAL:
-            mend = did_you_mean(name, known | SPECIAL, _NAMES)
-            problems.add(place, f"nothing tells `{name}`: the fix is never offered", mend)
+        unknown = sorted(names_of(name) - known - SPECIAL)
+        for word in unknown:
+            mend = did_you_mean(word, known | SPECIAL, _NAMES)
+            problems.add(place, f"nothing tells `{word}`: the fix is never offered", mend)
+        if unknown:
             continue
         allowed = {"rule": rules, "seen": set(knowledge.causes), **VALUES}.get(name)
         for one in want if isinstance(want, tuple) else (want,):

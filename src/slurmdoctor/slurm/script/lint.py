@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from slurmdoctor.report.remedies import fill
-from slurmdoctor.slurm.script.checks import Check, Level, holds, load
+from slurmdoctor.knowledge.expressions import fill, holds
+from slurmdoctor.slurm.script.checks import Check, Level, load
 from slurmdoctor.slurm.script.facts import Fact
 from slurmdoctor.slurm.script.model import Script
 from slurmdoctor.slurm.script.plan import plan

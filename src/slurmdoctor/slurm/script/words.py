@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from slurmdoctor.report.remedies import fill
+from slurmdoctor.knowledge.expressions import fill
 
 if TYPE_CHECKING:
     from tree_sitter import Node

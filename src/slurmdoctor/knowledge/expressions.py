@@ -1,0 +1,262 @@
+"""The one language of rules: conditions (`when`) and placeholders (`{...}`), of fixes and of the checks of batch scripts. Pure.
+
+    ep > 1 and num_experts % ep != 0                    a condition
+    {framework: [megatron, nemo], ep: '> 1'}            a table of conditions, all of which must hold
+    {num_experts / ep} experts a GPU on {node}          a template
+
+Names are facts of the log or of the script. What depends on a fact that is not known is not known itself: such a condition
+does not hold, and such a template cannot be filled. docs/rules.md is the reference.
+
+Python's own parser reads the expressions; what is allowed of Python is listed here, and nothing is executed.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from slurmdoctor.model.ranges import ranges
+from slurmdoctor.search.compiled import lazy
+
+Facts = Mapping[str, Any]
+"""What is known, by name: text, a number, true, or several of them."""
+
+COMPARISON = lazy(r"(<=|>=|<|>)\s*(-?\d+(?:\.\d+)?|[a-z_][a-z0-9_]*)")
+"""A wanted value such as `> 1`, or `> ep`."""
+_HOLES = lazy(r"(?P<brace>\{\{|\}\})|(?P<shell>\$\{[^{}]*\})|\{(?P<hole>[^{}]*)\}|(?P<stray>[{}])")
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_ORDER: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {"min": min, "max": max, "ceil": math.ceil, "floor": math.floor}
+
+
+# ── conditions ───────────────────────────────────────────────────────────────────────────────
+
+
+def holds(when: str | Mapping[str, Any], facts: Facts) -> bool:
+    """Whether a condition, or every one of a table, holds of these facts."""
+    if isinstance(when, str):
+        return _is_there(value(when, facts))
+    return all(_is(condition, wanted, facts) for condition, wanted in when.items())
+
+
+def names_of(condition: str) -> frozenset[str]:
+    """The names in a condition. A ValueError says what is wrong with it."""
+    return _names(_parsed(condition))
+
+
+def value(expression: str, facts: Facts) -> Any:
+    """What an expression comes to; None where that is not known."""
+    return facts.get(expression) if expression.isidentifier() else _value(_parsed(expression), facts)
+
+
+def _is(condition: str, wanted: Any, facts: Facts) -> bool:
+    """Whether what stands left in a table is as it wants it: there, absent, `> 1`, a value, or any of a list."""
+    if isinstance(wanted, (tuple, list)):
+        return any(_is(condition, one, facts) for one in wanted)
+    if isinstance(wanted, str) and COMPARISON.fullmatch(wanted):
+        return holds(f"({condition}) {wanted}", facts)
+    found = value(condition, facts)
+    if isinstance(wanted, bool):
+        return _is_there(found) is wanted
+    return _is_there(found) and _same(found, wanted)
+
+
+def _is_there(found: Any) -> bool:
+    """Whether a fact is known, and neither false nor empty. The number 0 is known."""
+    return found is not None and found is not False and found != "" and not (_several(found) and len(found) == 0)
+
+
+def _value(node: ast.expr, facts: Facts) -> Any:
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name):
+        return facts.get(node.id)
+    if isinstance(node, ast.BoolOp):
+        results = (_is_there(_value(part, facts)) for part in node.values)
+        return all(results) if isinstance(node.op, ast.And) else any(results)
+    if isinstance(node, ast.Compare):
+        sides = [_value(side, facts) for side in (node.left, *node.comparators)]
+        return all(map(_compares, node.ops, sides, sides[1:]))
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return tuple(_value(part, facts) for part in node.elts)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return not _is_there(_value(node.operand, facts))
+    try:
+        result = _number(_computed(node, facts))
+        return result if result is not None and math.isfinite(result) else None
+    except (ArithmeticError, TypeError, ValueError):
+        return None
+
+
+def _computed(node: ast.expr, facts: Facts) -> Any:
+    """Arithmetic. A TypeError says that a part of it is no number."""
+    if isinstance(node, ast.BinOp):
+        left, right = _number(_value(node.left, facts)), _number(_value(node.right, facts))
+        return _ARITHMETIC[type(node.op)](left, right)
+    if isinstance(node, ast.UnaryOp):
+        return operator.neg(_number(_value(node.operand, facts)))  # type: ignore[arg-type]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        numbers = [_number(_value(part, facts)) for part in node.args]
+        # min and max of a single number are that number
+        return _FUNCTIONS[node.func.id](*numbers, *numbers[:1] if node.func.id in ("min", "max") else ())
+    return None
+
+
+def _compares(how: ast.cmpop, left: Any, right: Any) -> bool:
+    """Whether two values compare so. A fact that has several values does where one of them does."""
+    if left is None or right is None:
+        return False
+    if isinstance(how, (ast.In, ast.NotIn)):
+        among = any(_same(left, one) for one in (right if _several(right) else (right,)))
+        return among is isinstance(how, ast.In)
+    if isinstance(how, (ast.Eq, ast.NotEq)):
+        return _same(left, right) is isinstance(how, ast.Eq)
+    than = _number(right)
+    numbers = map(_number, left if _several(left) else (left,))
+    return than is not None and any(_ORDER[type(how)](number, than) for number in numbers if number is not None)
+
+
+def _same(left: Any, right: Any) -> bool:
+    """Whether two values are one: 16, "16" and 16.0 are, for a captured number is text."""
+    if _several(left):
+        return any(_same(one, right) for one in left)
+    number, other = _number(left), _number(right)
+    return number == other if number is not None and other is not None else str(left) == str(right)
+
+
+def _several(found: Any) -> bool:
+    return isinstance(found, Collection) and not isinstance(found, (str, bytes))
+
+
+def _number(found: Any) -> int | float | None:
+    if isinstance(found, bool):
+        return None
+    if isinstance(found, (int, float)):
+        return found
+    if isinstance(found, str) and len(found) < 40:
+        if re.fullmatch(r"[+-]?(?:\d+|\d{1,3}(?:,\d{3})+)", found):
+            return int(found.replace(",", ""))
+        if re.fullmatch(r"[+-]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d{1,3})?", found):
+            return float(found)
+    return None
+
+
+# ── templates ────────────────────────────────────────────────────────────────────────────────
+
+
+def fill(template: str, facts: Facts) -> str | None:
+    """The text with its placeholders filled; None where one of them is not known."""
+    filled: list[str] = []
+    try:
+        for part in _parts(template):
+            text = part if isinstance(part, str) else _printed(_value(part, facts))
+            if text is None:
+                return None
+            filled.append(text)
+    except ValueError:
+        return None
+    return "".join(filled)
+
+
+def placeholders(template: str) -> frozenset[str]:
+    """The names that a template needs. A ValueError says what is wrong with it."""
+    return frozenset[str]().union(*(_names(part) for part in _parts(template) if not isinstance(part, str)))
+
+
+def _parts(template: str) -> Iterator[str | ast.expr]:
+    """The template's plain text and its expressions, in order. `{{` and `}}` are braces, and `${NAME}` is the shell's."""
+    at = 0
+    for found in _HOLES.finditer(template):
+        yield template[at : found.start()]
+        at = found.end()
+        if found["stray"]:
+            raise ValueError(f"the brace `{found['stray']}` has no partner")
+        if found["hole"] is None:
+            yield found[0][0] if found["brace"] else found[0]
+            continue
+        yield _parsed(found["hole"], arithmetic=True)
+    yield template[at:]
+
+
+def _printed(found: Any) -> str | None:
+    """As a person writes it: 64, not 64.0; 10.7, not 10.666666666666666; `0-3, 7` for ranks. None for what is no answer."""
+    if isinstance(found, bool) or not _is_there(found):
+        return None
+    if isinstance(found, float):
+        if not math.isfinite(found):
+            return None
+        if found == int(found):
+            return str(int(found))
+        short = f"{found:.1f}" if abs(found) >= 10 else f"{found:.2f}" if abs(found) >= 0.1 else f"{found:.3g}"
+        return short.rstrip("0").rstrip(".") if "." in short and "e" not in short else short
+    if _several(found):
+        numbers = all(isinstance(one, int) for one in found)
+        return ranges(tuple(found)).replace(",", ", ") if numbers else ", ".join(map(str, found))
+    return str(found)
+
+
+# ── syntax ───────────────────────────────────────────────────────────────────────────────────
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str, arithmetic: bool = False) -> ast.expr:
+    """The expression. A ValueError names the part that is none; `arithmetic` allows names, numbers and sums alone."""
+    kind = "neither a name nor arithmetic" if arithmetic else "no part of a condition"
+    try:
+        found = ast.parse(text.strip(), mode="eval").body
+        _check(found, arithmetic, kind)
+    except (SyntaxError, RecursionError, MemoryError):
+        raise ValueError(f"`{{{text}}}` is {kind}" if arithmetic else f"`{text}` is {kind}") from None
+    return found
+
+
+def _check(node: ast.expr, arithmetic: bool, kind: str) -> None:
+    for part in _allowed(node, arithmetic, kind):
+        _check(part, arithmetic, kind)
+
+
+def _allowed(node: ast.expr, arithmetic: bool, kind: str) -> list[ast.expr]:
+    """The parts of an expression whose outermost form is allowed."""
+    if isinstance(node, ast.Name) or (isinstance(node, ast.Constant) and type(node.value) in (int, float)):
+        return []
+    if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+        return [node.left, node.right]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return [node.operand]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        if node.func.id not in _FUNCTIONS:
+            raise ValueError(f"`{node.func.id}()` is not known; there are {', '.join(_FUNCTIONS)}")
+        return node.args
+    if not arithmetic:
+        if isinstance(node, ast.Constant) and type(node.value) in (str, bool):
+            return []
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return [node.operand]
+        if isinstance(node, ast.BoolOp):
+            return node.values
+        if isinstance(node, (ast.List, ast.Tuple)):
+            return node.elts
+        if isinstance(node, ast.Compare) and not any(isinstance(how, (ast.Is, ast.IsNot)) for how in node.ops):
+            return [node.left, *node.comparators]
+    raise ValueError(f"`{ast.unparse(node)}` is {kind}")
+
+
+def _names(node: ast.expr) -> frozenset[str]:
+    return frozenset(part.id for part in ast.walk(node) if isinstance(part, ast.Name)) - _FUNCTIONS.keys()
