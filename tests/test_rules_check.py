@@ -66,8 +66,8 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def problems_of(ours: Path, *paths: Path) -> list[Problem]:
-    shelf = read((ours, *paths))
-    return check(shelf, {shown(file) for path in paths for file in files(path)})
+    loaded = read((ours, *paths))
+    return check(loaded, {shown(file) for path in paths for file in files(path)})
 
 
 def site(
@@ -144,8 +144,8 @@ def test_crosstalk_between_two_causes_is_told_at_the_example(ours: Path, tmp_pat
 
 
 def test_crosstalk_with_a_file_that_is_not_checked_is_told_at_the_rule(ours: Path, tmp_path: Path) -> None:
-    shelf = read((ours, site(tmp_path, "tape"), robot := site(tmp_path, "robot")))
-    (told,) = [p for p in check(shelf, {str(robot)}) if "also takes" in p.what]
+    loaded = read((ours, site(tmp_path, "tape"), robot := site(tmp_path, "robot")))
+    (told,) = [p for p in check(loaded, {str(robot)}) if "also takes" in p.what]
     assert told.place.file == str(robot)
 
 

@@ -37,7 +37,7 @@ def key(folders: Sequence[Path]) -> str | None:
     try:
         for folder in folders:
             parts.append(f"\n{folder.absolute()}")
-            for file in (*files(folder), Path(shapes.__file__)):  # which tells of a pattern what is kept with it
+            for file in (*files(folder), Path(shapes.__file__)):  # it computes what is kept beside a pattern
                 seen = file.stat()
                 newest = max(newest, seen.st_mtime, seen.st_ctime)
                 parts.append(f"{file}\0{seen.st_size}\0{seen.st_mtime_ns}\0{seen.st_ctime_ns}\0{seen.st_ino}")

@@ -133,7 +133,7 @@ def record(
     given = {renamed.get(key, key) for key in tree.items}
     unknown = given - fields.keys()
     for key, field in fields.items():
-        # A misspelt key is told once, as unknown; not again as missing.
+        # A misspelt key is reported once, as unknown; not again as missing.
         if field.required and key not in given and not any(nearest(word, [key]) for word in unknown):
             problems.add(tree.place, f"{name} lacks `{key}`", field.hint or f"add `{key}:`")
     return values if len(problems) == before else None

@@ -1,4 +1,4 @@
-"""Named parts of patterns: where a pattern holds `{slurm_client}`, the fragment of that name stands.
+"""Replaces `{slurm_client}` in a pattern by the fragment of that name, a pattern that several rules share.
 
     fragments:
       - id: slurm_client
@@ -47,7 +47,7 @@ def expand_all(trees: Iterable[Tree], known: dict[str, str], problems: Problems)
 
 
 def _defined(tree: Tree, known: Mapping[str, str]) -> dict[str, str]:
-    """The fragments of a file, by name. What is wrong in them is told where they are read as a table."""
+    """The fragments of a file, by name. Mistakes in them are reported where they are read as a table."""
     found: dict[str, str] = {}
     rows = tree.items.get("fragments") if isinstance(tree, Table) else None
     for row in rows.items if isinstance(rows, Rows) else ():

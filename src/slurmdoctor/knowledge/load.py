@@ -15,7 +15,7 @@ _loaded: dict[tuple[str, bool], Knowledge] = {}
 
 
 def load(folders: Sequence[Path], *, cache: bool = True, examples: bool = True) -> Knowledge:
-    """Everything the folders' rule files say; a RuleError that tells all mistakes where there are any.
+    """The knowledge in these folders. Raises a RuleError that lists all mistakes, where there are any.
 
     The first folder is ours; later ones add to it, override it, or silence parts of it. A diagnosis does without the
     `examples`, the lines that prove the rules: they are more than half of what there is to read.
@@ -25,12 +25,12 @@ def load(folders: Sequence[Path], *, cache: bool = True, examples: bool = True) 
         return _loaded.setdefault((key, examples), known)
     from slurmdoctor.knowledge.read import read  # imports yaml, which a warm cache spares us
 
-    shelf = read(folders)
-    if shelf.problems:
+    loaded = read(folders)
+    if loaded.problems:
         from slurmdoctor.knowledge.problems import RuleError
 
-        raise RuleError(shelf.problems)
-    knowledge = replace(shelf.knowledge, digit_sensitive=digit_sensitive(shelf.knowledge))
+        raise RuleError(loaded.problems)
+    knowledge = replace(loaded.knowledge, digit_sensitive=digit_sensitive(loaded.knowledge))
     found = knowledge if examples else kept.without_examples(knowledge)
     if key:
         kept.put(key, knowledge)

@@ -36,7 +36,7 @@ def folders(extra: Iterable[Path] = ()) -> tuple[Path, ...]:
 
 
 def files(folder: Path) -> list[Path]:
-    """The rule files of a folder, in a fixed order; a file stands for itself."""
+    """The rule files of a folder, in a fixed order. A path to a file gives that file."""
     if folder.is_file():
         return [folder]
     found = []

@@ -34,12 +34,12 @@ class Problem:
 
 
 class Problems(list[Problem]):
-    """Everything found so far: reading goes on after a mistake, so that all are told at once."""
+    """All mistakes found so far: reading goes on after each, so that all are reported at once."""
 
     def __init__(self, found: Iterable[Problem] = ()) -> None:
         super().__init__(found)
         self.notes: list[Problem] = []
-        """What works and should still be changed: told by `rules check` alone."""
+        """What works and should still be changed: only `rules check` prints it."""
 
     def add(self, place: Place, what: str, mend: str) -> None:
         self.append(Problem(place, what, mend))

@@ -1,4 +1,4 @@
-"""Folders of rule files → one Knowledge. Every file is read, and every mistake kept, before any is told."""
+"""Reads folders of rule files into one Knowledge. All files are read, and all mistakes collected, before any is reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SITE_FAMILY = "site"
 
 
 @dataclass(slots=True)
-class Shelf:
+class LoadedRules:
     """All that was read: the knowledge, the files behind it, and what is wrong with them."""
 
     knowledge: Knowledge = field(default_factory=lambda: Knowledge({}, (), ()))
@@ -28,38 +28,38 @@ class Shelf:
     problems: Problems = field(default_factory=Problems)
 
 
-def read(folders: Sequence[Path]) -> Shelf:
+def read(folders: Sequence[Path]) -> LoadedRules:
     """The first folder is ours; each later one may add to, override or silence what came before it."""
-    shelf = Shelf()
+    loaded = LoadedRules()
     causes: dict[str, Cause] = {}
     tables: dict[str, dict[str, Any]] = {name: {} for name in TABLES}
     fragments: dict[str, str] = {}
     silenced: list[tuple[str, Place]] = []
     for number, folder in enumerate(folders):
         here: dict[str, Place] = {}  # what this folder has described so far: a second time is a mistake
-        trees = {path: tree for path in files(folder) if (tree := _read_tree(path, shelf.problems))}
-        expanded = zip(trees, expand_all(trees.values(), fragments, shelf.problems), strict=True)
-        batch = [(path, file) for path, tree in expanded if (file := read_file(tree, shelf.problems))]
+        trees = {path: tree for path in files(folder) if (tree := _read_tree(path, loaded.problems))}
+        expanded = zip(trees, expand_all(trees.values(), fragments, loaded.problems), strict=True)
+        batch = [(path, file) for path, tree in expanded if (file := read_file(tree, loaded.problems))]
         # Whole causes before those that extend them, whatever the files are called.
         for path, file in sorted(batch, key=lambda pair: bool(pair[1].cause and pair[1].cause["extends"])):
-            shelf.files.append(file)
+            loaded.files.append(file)
             if file.cause_id is not None:
-                check_ids(file, path.stem, shelf.problems)
-                _put_cause(file, _family(path, folder), number > 0, causes, here, shelf.problems)
+                check_ids(file, path.stem, loaded.problems)
+                _put_cause(file, _family(path, folder), number > 0, causes, here, loaded.problems)
             shared = file.tables if file.cause_id is None else {}  # a cause's fragments are its own
             for name, rows in shared.items():
                 for entry, tree in rows:
-                    if _first_here(f"{name} {entry.id}", tree.at("id"), here, shelf.problems):
+                    if _first_here(f"{name} {entry.id}", tree.at("id"), here, loaded.problems):
                         tables[name][entry.id] = entry
             silence = file.tree.items.get("silence")
             silenced += [(one, file.tree.at("silence", at)) for at, one in enumerate(file.silence) if silence]
-    _silence(silenced, causes, tables, shelf.problems)
+    _silence(silenced, causes, tables, loaded.problems)
     del tables["fragments"]  # written out by now
     facts = tables.pop("facts").values()
     entries: dict[str, Any] = {name: tuple(table.values()) for name, table in tables.items()}
     entries["signals"] += tuple(facts)
-    shelf.knowledge = Knowledge(causes=dict(sorted(causes.items())), **entries)
-    return shelf
+    loaded.knowledge = Knowledge(causes=dict(sorted(causes.items())), **entries)
+    return loaded
 
 
 def _read_tree(path: Path, problems: Problems) -> Tree | None:

@@ -1,4 +1,4 @@
-"""One rule file: its tree → what it says, with the place of each part."""
+"""Reads one rule file: its tree → its cause, rules and tables, each with its place in the file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slurmdoctor.model import Rule
 
 @dataclass(slots=True)
 class RuleFile:
-    """What one file says. Where parts of it are wrong, it holds the rest."""
+    """The content of one file. Where parts of it are wrong, it holds the rest."""
 
     tree: Table
     cause: dict[str, Any] | None = None

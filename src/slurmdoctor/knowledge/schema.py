@@ -1,4 +1,4 @@
-"""What may stand in a rule file: the keys of each part, in the order in which `rules fmt` writes them."""
+"""The keys of each part of a rule file, in the order in which `rules fmt` writes them."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def _composed(text: str, file: str, problems: Problems) -> Any:
 
 
 def _depth(text: str) -> int:
-    """How deep the text could nest at most; what stands in quotes counts too."""
+    """An upper bound of how deep the text nests: brackets in quotes count too."""
     depth = deepest = 0
     for char in text:
         if char in "[{":

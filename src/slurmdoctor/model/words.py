@@ -28,7 +28,7 @@ Status = Literal["stable", "test"]
 Trait = Literal[
     "generic", "waited", "timed-out", "link", "scheduler", "system", "struck", "hides-hang", "ends-stalled",
     "summary", "exit-only", "like-oom", "killed-process", "is-ending", "own-signal", "blames-node",
-    "proven-by-script", "whole-job",
+    "proven-by-script", "whole-job", "catch-all",
 ]  # fmt: skip
 """What a cause is like, as far as inference treats such causes alike (`traits:` of a cause's file).
 
@@ -49,6 +49,7 @@ is-ending         the cause is the exit itself
 own-signal        its process ends by the signal of the same name
 blames-node       a node that Slurm reports as bad confirms it
 proven-by-script  a mistake in the batch script can explain it completely
+catch-all         its rules match what no other cause's rules match
 whole-job         it ends the job as a whole: the exit that Slurm recorded is no process's own
 """
 

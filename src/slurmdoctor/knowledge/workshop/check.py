@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from slurmdoctor.knowledge.paths import builtin, files
 from slurmdoctor.knowledge.problems import Problem, Problems, did_you_mean, shown
-from slurmdoctor.knowledge.read import Shelf, read
+from slurmdoctor.knowledge.read import LoadedRules, read
 from slurmdoctor.knowledge.rulefile import RuleFile
 from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
 from slurmdoctor.knowledge.workshop import templates
@@ -39,29 +39,29 @@ def check_paths(paths: Sequence[Path], folders: Sequence[Path]) -> Checked:
     """These files, and what is wrong with them, read beside the folders that are in use."""
     ours = builtin()
     beside = [path for path in paths if not path.resolve().is_relative_to(ours)]
-    shelf = read(tuple(dict.fromkeys([*folders, *beside])))
+    loaded = read(tuple(dict.fromkeys([*folders, *beside])))
     named = {shown(file) for path in paths for file in files(path)}
-    checked = [file for file in shelf.files if file.tree.place.file in named]
-    notes = sorted({note for note in shelf.problems.notes if note.place.file in named})
-    return Checked(checked, check(shelf, named), notes)
+    checked = [file for file in loaded.files if file.tree.place.file in named]
+    notes = sorted({note for note in loaded.problems.notes if note.place.file in named})
+    return Checked(checked, check(loaded, named), notes)
 
 
-def check(shelf: Shelf, named: Iterable[str] | None = None) -> list[Problem]:
+def check(loaded: LoadedRules, named: Iterable[str] | None = None) -> list[Problem]:
     """The problems of the named files (as `shown` shows them), or of all files."""
-    wanted = {file.tree.place.file for file in shelf.files} if named is None else set(named)
-    problems = Problems(problem for problem in shelf.problems)
-    checked = [file for file in shelf.files if file.tree.place.file in wanted]
+    wanted = {file.tree.place.file for file in loaded.files} if named is None else set(named)
+    problems = Problems(problem for problem in loaded.problems)
+    checked = [file for file in loaded.files if file.tree.place.file in wanted]
     for file in checked:
         for rule, tree in file.rules:
-            check_matcher(rule, tree, shelf.knowledge.formats, problems)
+            check_matcher(rule, tree, loaded.knowledge.formats, problems)
         for name, entries in file.tables.items():
             prove = _PROOFS.get(name, check_samples)
             for entry, tree in entries:
-                prove(entry, tree, shelf.knowledge.formats, problems)
+                prove(entry, tree, loaded.knowledge.formats, problems)
         _todos(file.tree, "it", problems)
-        _explains(file, shelf.knowledge, problems)
-        templates.check(file, shelf.knowledge, problems)
-    crosstalk(shelf, wanted, problems)
+        _explains(file, loaded.knowledge, problems)
+        templates.check(file, loaded.knowledge, problems)
+    crosstalk(loaded, wanted, problems)
     return [problem for problem in problems.sorted() if named is None or problem.place.file in wanted]
 
 

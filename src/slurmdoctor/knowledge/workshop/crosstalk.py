@@ -6,12 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from slurmdoctor.knowledge.problems import Place, Problems
-from slurmdoctor.knowledge.read import Shelf
+from slurmdoctor.knowledge.read import LoadedRules
 from slurmdoctor.knowledge.workshop.matching import admits, peeled, takes
 from slurmdoctor.model import Knowledge, LineFormat, Rule
-
-LAST_RESORT = frozenset({"python-error", "exit-code"})
-"""By their definition they take what no other cause fits."""
 
 
 @dataclass(slots=True)
@@ -30,14 +27,14 @@ class Example:
         return takes(rule, self.line, self.texts)
 
 
-def crosstalk(shelf: Shelf, wanted: set[str], problems: Problems) -> None:
+def crosstalk(loaded: LoadedRules, wanted: set[str], problems: Problems) -> None:
     """Told at the example where its file is among the wanted, else at the rule that takes it."""
-    known = shelf.knowledge
+    known = loaded.knowledge
     in_use = {rule.id for rule in known.rules}
-    rules = [(rule, tree.at("regex")) for file in shelf.files for rule, tree in file.rules if rule.id in in_use]
+    rules = [(rule, tree.at("regex")) for file in loaded.files for rule, tree in file.rules if rule.id in in_use]
     ours = [(rule, place) for rule, place in rules if place.file in wanted]
     mend = "narrow one of the two, or let the cause that brings the other about name it in `explains`"
-    for example in _examples(shelf):
+    for example in _examples(loaded):
         here = example.place.file in wanted
         for rule, place in rules if here else ours:
             if _may_share(rule, example.rule, known) or not example.taken_by(rule, known.formats):
@@ -50,8 +47,8 @@ def crosstalk(shelf: Shelf, wanted: set[str], problems: Problems) -> None:
                 problems.add(place, f"`{rule.id}` also takes an example of `{example.rule.id}`: `{line}`", mend)
 
 
-def _examples(shelf: Shelf) -> Iterator[Example]:
-    for file in shelf.files:
+def _examples(loaded: LoadedRules) -> Iterator[Example]:
+    for file in loaded.files:
         for rule, tree in file.rules:
             for at, line in enumerate(rule.match):
                 yield Example(rule, line, tree.at("examples", "match", at))
@@ -60,7 +57,7 @@ def _examples(shelf: Shelf) -> Iterator[Example]:
 def _may_share(one: Rule, other: Rule, knowledge: Knowledge) -> bool:
     if one.cause == other.cause or "hint" in (one.role, other.role):
         return True
-    if {one.cause, other.cause} & LAST_RESORT:
+    if {one.cause, other.cause} & knowledge.traits["catch-all"]:
         return True
     first, second = knowledge.causes.get(one.cause), knowledge.causes.get(other.cause)
     return bool((first and other.cause in first.explains) or (second and one.cause in second.explains))

@@ -17,7 +17,7 @@ _INTRODUCTION = """\
 All that slurmdoctor can name as the cause of a failure, and what it knows of each.
 Made from `rules/` by `make docs`: change a cause there.
 `slurmdoctor explain CAUSE` shows the same in the terminal.
-What a log fills in stands in `<angle brackets>`.
+What is filled in from a log is in `<angle brackets>`.
 """
 
 
@@ -69,7 +69,7 @@ def _section(section: Section) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Text whose angle brackets are not taken for HTML; what stands in backquotes is left alone."""
+    """Text whose angle brackets are not taken for HTML; what stands in backquotes is unchanged."""
     parts = " ".join(text.split()).split("`")
     return "`".join(part if at % 2 else part.replace("<", "&lt;").replace("*", r"\*") for at, part in enumerate(parts))
 

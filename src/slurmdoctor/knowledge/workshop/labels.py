@@ -1,4 +1,4 @@
-"""Proves the labels of formats.yaml: each sample, peeled, tells what it says, and leaves its text."""
+"""Proves entries of tables by their samples: `{line: '[rank3]: x', rank: 3, text: x}` names the groups and the rest of a line."""
 
 from __future__ import annotations
 
@@ -10,24 +10,22 @@ import regex
 from slurmdoctor.knowledge.problems import Place, Problems
 from slurmdoctor.knowledge.schema import LABEL_GROUPS
 from slurmdoctor.knowledge.tree import Table
-from slurmdoctor.model import LineFormat
+from slurmdoctor.model import LineFormat, SourceFormat
+from slurmdoctor.ranks.origins import peel
 
 _PEELED = ("rank", "local_rank", "node", "pid")
 
 
 def check_label(label: LineFormat, tree: Table, formats: Sequence[LineFormat], problems: Problems) -> None:
-    from slurmdoctor.model import SourceFormat
-    from slurmdoctor.ranks.origins import peel
-
     _groups(label, tree, problems)
     compiled = regex.compile(label.pattern)
     for at, sample in enumerate(label.samples):
         line = str(sample["line"])
         origin, text = peel(line, formats, SourceFormat(locked=frozenset({label.id})))
-        said = {name: getattr(origin, name) for name in _PEELED} | {"text": text}
+        found_values = {name: getattr(origin, name) for name in _PEELED} | {"text": text}
         if found := compiled.match(line):
-            said |= {name: value for name, value in found.groupdict().items() if name not in _PEELED}
-        _compare(sample, said, tree.at("samples", at), problems)
+            found_values |= {name: value for name, value in found.groupdict().items() if name not in _PEELED}
+        _compare(sample, found_values, tree.at("samples", at), problems)
     for at, line in enumerate(label.no_match):
         if compiled.match(line):
             problems.add(tree.at("no_match", at), f"the label takes `{line}`, which it must not", "narrow its pattern")
@@ -57,13 +55,13 @@ def check_samples(entry: Sampled, tree: Table, formats: Sequence[LineFormat], pr
             problems.add(tree.at("no_match", at), f"the pattern takes `{line}`, which it must not", "narrow it")
 
 
-def _compare(sample: object, said: dict[str, object], place: Place, problems: Problems) -> None:
+def _compare(sample: object, found: dict[str, object], place: Place, problems: Problems) -> None:
     assert isinstance(sample, dict)
     for name, want in sample.items():
-        told = said.get(name)
-        if name == "line" or _plain(told) == _plain(want):
+        value = found.get(name)
+        if name == "line" or _plain(value) == _plain(want):
             continue
-        what = f"the sample says {name} `{want}`, and the line tells " + (f"`{told}`" if told is not None else "none")
+        what = f"the sample says {name} `{want}`, and the line tells " + (f"`{value}`" if value is not None else "none")
         problems.add(place, what, "correct the pattern, or the sample")
 
 

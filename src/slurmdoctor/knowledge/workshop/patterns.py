@@ -1,6 +1,6 @@
-"""A look inside a rule's regex: do loops within a loop share characters, how slow can the pattern be made?
+"""Finds patterns that can be slow: loops within a loop over the same characters, and lines that take too long.
 
-Reads just enough of the syntax for that; what it does not know it takes for a plain character.
+It parses only as much of the syntax as that needs; what it does not know counts as a plain character.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def _repeated(part: Part, quantifier: re.Match[str]) -> Part:
 
 
 def slowest(pattern: str, limit: float = LIMIT) -> str | None:
-    """A line that the pattern cannot deal with in time, shortened for people; None where there is none."""
+    """A line on which the pattern exceeds the limit, shortened for people; None where no such line was found."""
     compiled = regex.compile(pattern)
     inside = parse(pattern)
     whole = inside.sample(inside.branches[0])

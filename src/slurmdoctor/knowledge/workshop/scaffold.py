@@ -11,7 +11,7 @@ from slurmdoctor.knowledge.workshop.matching import peeled
 from slurmdoctor.model import LineFormat, UserError
 from slurmdoctor.readers.tracebacks import exception_of
 
-# What differs from run to run, and the pattern that stands for it. The order is that of preference.
+# What differs from run to run. The order is that of preference.
 _VARIABLE = regex.compile(
     r"(?P<hex>\b0x[0-9a-fA-F]+)|(?P<path>(?<![\w.])/[\w.@+~-]+(?:/[\w.@+~-]*)*)|(?P<quoted>'[^'\n]{1,80}'|\"[^\"\n]{1,80}\")"
     r"|(?P<size>\d+(?:\.\d+)?(?= ?[KMGT]i?B\b))|(?P<number>(?<![A-Za-z_])\d+(?:\.\d+)*)"

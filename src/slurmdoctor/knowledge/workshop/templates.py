@@ -1,4 +1,4 @@
-"""Whether fixes and verify lines ask only for what a log can tell: placeholders and `when` conditions."""
+"""Checks that the placeholders and conditions of fixes and verify lines name captures or facts that exist."""
 
 from __future__ import annotations
 
