@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from slurmdoctor import Diagnosis
 from slurmdoctor.model import (
     Cascade,
     Coverage,
-    Diagnosis,
     Evidence,
     Exit,
     FirstFailure,

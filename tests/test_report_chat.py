@@ -15,7 +15,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from report_examples import CUDA_OOM, EXAMPLES, EXIT_CODE, NO_FAILURE, SILENT, UNKNOWN
-from slurmdoctor.model import Coverage, Diagnosis, Evidence, Exit, FirstFailure, NamedCause, Remedy, Retry, Rival
+from slurmdoctor import Diagnosis
+from slurmdoctor.model import Coverage, Evidence, Exit, FirstFailure, NamedCause, Remedy, Retry, Rival
 from slurmdoctor.report import markdown, slack
 
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])

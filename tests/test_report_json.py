@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report_examples import CUDA_OOM, EXAMPLES, NO_FAILURE
-from slurmdoctor.model import Diagnosis, FirstFailure
+from slurmdoctor import Diagnosis
+from slurmdoctor.model import FirstFailure
 from slurmdoctor.report import json as report
 
 SCHEMA: dict[str, Any] = json.loads((resources.files("slurmdoctor.report") / "schema.json").read_text())

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from slurmdoctor.model import Diagnosis, UserError
+    from slurmdoctor.model import UserError
     from slurmdoctor.pipeline import diagnose
+    from slurmdoctor.report.result import Diagnosis
 
 __all__ = ["Diagnosis", "UserError", "__version__", "diagnose"]
 
@@ -19,8 +20,12 @@ def __getattr__(name: str) -> Any:
         from slurmdoctor.pipeline import diagnose
 
         return diagnose
-    if name in ("Diagnosis", "UserError"):
-        from slurmdoctor import model
+    if name == "Diagnosis":
+        from slurmdoctor.report.result import Diagnosis
 
-        return getattr(model, name)
+        return Diagnosis
+    if name == "UserError":
+        from slurmdoctor.model import UserError
+
+        return UserError
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

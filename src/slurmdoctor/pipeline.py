@@ -8,16 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slurmdoctor import model
 from slurmdoctor.infer.infer import infer
 from slurmdoctor.input import paste
 from slurmdoctor.input.sources import Source, Text, open_sources
 from slurmdoctor.knowledge import folders, load
-from slurmdoctor.model import Diagnosis, JobRecord, Knowledge, ScriptEvidence
+from slurmdoctor.model import JobRecord, Knowledge, ScriptEvidence
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.origins import learn_formats
 from slurmdoctor.readers.assemble import assemble
 from slurmdoctor.readers.find import find_lines
 from slurmdoctor.report.compose import compose
+from slurmdoctor.report.result import Diagnosis
 from slurmdoctor.timeline.order import order
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ def diagnose(
             source.close()
     if pasted:
         found = replace(found, coverage=replace(found.coverage, notes=(pasted, *found.coverage.notes)))
-    return Redactor(redact).apply(found)  # type: ignore[arg-type]
+    return Diagnosis.of(Redactor(redact).apply(found))  # type: ignore[arg-type]
 
 
 def examine(
@@ -68,7 +70,7 @@ def examine(
     script: ScriptEvidence | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
-) -> Diagnosis:
+) -> model.Diagnosis:
     """The verdict on opened sources: read → search → attribute → assemble → order → infer → report."""
     formats = learn_formats(sources, knowledge)
     matches = find_lines(sources, knowledge, formats, jobs, _counter(sources, progress))

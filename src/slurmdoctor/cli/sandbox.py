@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from slurmdoctor.model import Diagnosis, UserError
+from slurmdoctor.model import UserError
+from slurmdoctor.report.result import Diagnosis
 
 MOST_TEXT = 10 * 1024 * 1024
 """Characters of a pasted text."""

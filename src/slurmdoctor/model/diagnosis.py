@@ -139,15 +139,3 @@ class Diagnosis:
     facts: Mapping[str, Any] = field(default_factory=dict)
     coverage: Coverage = field(default_factory=Coverage)
     ranks: tuple[RankGroup, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON contract, schema_version 1 (`slurmdoctor/report/schema.json`)."""
-        from slurmdoctor.report.json import to_dict
-
-        return to_dict(self)
-
-    def to_markdown(self) -> str:
-        """A short answer for a chat: at most 1,500 characters, safe to post once redacted."""
-        from slurmdoctor.report.markdown import render
-
-        return render(self)
