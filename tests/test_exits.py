@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from slurmdoctor.model.exits import from_code, from_sacct, from_words, sentence
+from slurmdoctor.model.exits import from_code, from_sacct, from_words
 from slurmdoctor.model.ranges import expand, expand_nodes, ranges
 from slurmdoctor.readers.crash_handlers import from_handler
+from slurmdoctor.report.exits import meaning_of as sentence
 
 
 @pytest.mark.parametrize(

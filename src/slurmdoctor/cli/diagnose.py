@@ -8,6 +8,7 @@ import sys
 import click
 
 from slurmdoctor.model import Diagnosis
+from slurmdoctor.model.causes import EXIT_CODE
 from slurmdoctor.report.terminal import look
 
 FORMATS = ("text", "json", "markdown", "slack")
@@ -102,7 +103,7 @@ def diagnose(
         click.echo(_render(found, form, context, ranks), nl=False)
         sys.stdout.flush()
     if exit_code:
-        unknown = found.cause is not None and found.cause.id == "exit-code"
+        unknown = found.cause is not None and found.cause.id == EXIT_CODE
         raise click.exceptions.Exit(3 if unknown else _STATUS[found.verdict])
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from slurmdoctor.input.sources import Text
 from slurmdoctor.model import UserError
+from slurmdoctor.model.causes import CANCELLED, HANG, NODE_FAILURE, PREEMPTED, SIGTERM, TIME_LIMIT
 from slurmdoctor.slurm import query
 from slurmdoctor.slurm.job import Job, read_text, warned
 from slurmdoctor.slurm.logs import find
@@ -24,7 +25,7 @@ WHEN = ("failed", "always")
 SECONDS = 30
 PATIENCE = 8.0
 """Seconds that a footer waits for scontrol and sacct."""
-ENDED_BY_SLURM = frozenset({"cancelled", "time-limit", "hang", "preempted", "node-failure", "sigterm"})
+ENDED_BY_SLURM = frozenset({CANCELLED, TIME_LIMIT, HANG, PREEMPTED, NODE_FAILURE, SIGTERM})
 """Causes with which the shell's own exit status, mostly 0, means nothing."""
 _TEMPLATES = Path(__file__).parent / "templates"
 _STEP_PROGRAMS = frozenset({"srun", "mpirun", "mpiexec", "torchrun"})

@@ -20,12 +20,10 @@ _CLASS_OF_CODE: dict[int, ExitClass] = {
     126: "not-executable",
     127: "not-found",
 }
-_CAUSE_OF_CLASS: dict[ExitClass, str] = {
-    "oom-killed": "host-oom", "killed": "killed", "terminated": "sigterm", "segfault": "segfault", "abort": "abort", "bus-error": "bus-error",
-    "interrupted": "cancelled", "not-executable": "command-not-found", "not-found": "command-not-found", "time-limit": "time-limit",
-}  # fmt: skip
 NATIVE_CRASHES = frozenset({"SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS"})
 """Signals that native code earns itself, as it does SIGSEGV."""
+_PLAIN: tuple[ExitClass, ...] = ("ok", "python-error", "usage-error", "other", "unknown")
+"""Classes of exits that may have any cause."""
 _OUT_OF_MEMORY = 253
 """srun's and sacct's exit code for a step that ran out of memory (sacct: 0:125)."""
 
@@ -35,24 +33,6 @@ _WORDS: tuple[tuple[str, str | None], ...] = (
     ("User defined signal 1", "SIGUSR1"), ("User defined signal 2", "SIGUSR2"), ("Hangup", "SIGHUP"), ("Quit", "SIGQUIT"),
     ("Trace/breakpoint trap", "SIGTRAP"), ("Broken pipe", "SIGPIPE"), ("CPU time limit exceeded", "SIGXCPU"), ("Alarm clock", "SIGALRM"),
 )  # fmt: skip
-
-_SENTENCES: dict[ExitClass, str] = {
-    "ok": "success",
-    "python-error": "an uncaught Python exception, or sys.exit(1)",
-    "usage-error": "the program refused its arguments or its configuration",
-    "oom-killed": "the kernel killed it because the job's memory ran out",
-    "killed": "SIGKILL: by the out-of-memory killer, by Slurm after a first failure, or by hand",
-    "terminated": "SIGTERM: stopped by Slurm or the launcher, so not the first failure",
-    "segfault": "SIGSEGV: a crash in native code",
-    "abort": "SIGABRT: native code gave up (an assertion, an uncaught C++ exception, the NCCL watchdog)",
-    "bus-error": "SIGBUS: memory that is mapped but not there (shared memory full, a file cut short)",
-    "interrupted": "SIGINT: interrupted by a person or by scancel",
-    "time-limit": "Slurm's time limit",
-    "not-executable": "the program could not be executed",
-    "not-found": "the shell found no such program",
-    "other": "a code of the program's own",
-    "unknown": "the log does not show it",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +44,9 @@ class ProcessExit:
     exit_class: ExitClass
 
     @property
-    def cause(self) -> str:
-        """The cause that the ending alone establishes; `exit-code` where it tells nothing."""
-        if self.signal in NATIVE_CRASHES:
-            return "segfault"
-        return _CAUSE_OF_CLASS.get(self.exit_class, "exit-code")
+    def tells_nothing(self) -> bool:
+        """Whether it is a plain code, of which no cause can be told."""
+        return self.signal not in NATIVE_CRASHES and self.exit_class in _PLAIN
 
     @property
     def shell_code(self) -> int:
@@ -125,8 +103,3 @@ def from_sacct(pair: str) -> ProcessExit | None:
     if number:
         return from_signal(signal_name(number))
     return from_code(code)
-
-
-def sentence(exit_class: ExitClass) -> str:
-    """What an ending means, in plain words."""
-    return _SENTENCES[exit_class]

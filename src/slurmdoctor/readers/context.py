@@ -82,7 +82,7 @@ def _retried(event: Event, survived: Sequence[SignalHit], lines: Lines) -> bool:
 
 def add_lines_above(reports: Sequence[ExitReport], lines: Lines) -> list[ExitReport]:
     """The exit reports in the log's order, with the lines above those that show no more than an exit code."""
-    bare = [report for report in reports if report.exit.cause == "exit-code" and report.exit.code != 0]
+    bare = [report for report in reports if report.exit.tells_nothing and report.exit.code != 0]
     half = _MOST_REPORTS // 2
     chosen = {report.order for report in (*bare[:half], *bare[-half:])}
     return [

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from slurmdoctor.model import Event, Line, Origin, Role, Writer
+from slurmdoctor.model.causes import EXIT_CODE, PYTHON_ERROR
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers import tracebacks
 from slurmdoctor.readers.matches import Place, RuleEvents
 from slurmdoctor.readers.tracebacks import Traceback, exception_of
 
-_PYTHON_ERROR = "python-error"
 _MAX_TRACEBACKS = 4000
 _MESSAGE_LINES = 12
 """Lines below an exception's own that may belong to its message."""
@@ -164,7 +164,7 @@ def _python_error(line: Line, lines: Lines, role: Role) -> Event:
     order = lines.order(line.source, line.offset)
     name, message = exception_of(line.text, strict=False) or ("", "")
     return Event(
-        cause=_PYTHON_ERROR, role=role, rule=f"{_PYTHON_ERROR}/traceback", origin=line.origin, hit=lines.hit(line), order=order,
+        cause=PYTHON_ERROR, role=role, rule=f"{PYTHON_ERROR}/traceback", origin=line.origin, hit=lines.hit(line), order=order,
         captures={"exception": name, "message": message}, label=line.label,
     )  # fmt: skip
 
@@ -172,7 +172,7 @@ def _python_error(line: Line, lines: Lines, role: Role) -> Event:
 def _launcher_error(line: Line, lines: Lines, group: int) -> Event:
     order = lines.order(line.source, line.offset)
     return Event(
-        cause="exit-code", role="cascade", rule="exit-code/launcher", origin=Origin(time=line.origin.time), hit=lines.hit(line), order=order,
+        cause=EXIT_CODE, role="cascade", rule=f"{EXIT_CODE}/launcher", origin=Origin(time=line.origin.time), hit=lines.hit(line), order=order,
         group=group, label=line.label,
     )  # fmt: skip
 
@@ -180,5 +180,5 @@ def _launcher_error(line: Line, lines: Lines, group: int) -> Event:
 def _cut_short(trace: Traceback, last: Line, lines: Lines) -> list[Event]:
     """Where the log ends inside of a traceback: the process failed, and what was raised is not shown."""
     hint = replace(_python_error(last, lines, "hint"), captures={}, traceback=trace.frames)
-    ending = replace(hint, cause="exit-code", role="cascade", rule="exit-code/cut-traceback")
+    ending = replace(hint, cause=EXIT_CODE, role="cascade", rule=f"{EXIT_CODE}/cut-traceback")
     return [ending] if trace.of_launcher else [hint, ending]

@@ -28,10 +28,10 @@ from slurmdoctor.model import (
     Timeline,
 )
 from slurmdoctor.model.causes import EXIT_CODE, ID_TIMEOUT
-from slurmdoctor.model.exits import sentence as meaning_of
 from slurmdoctor.model.ranges import expand_nodes
 from slurmdoctor.ranks.origins import format_time
 from slurmdoctor.report import remedies
+from slurmdoctor.report.exits import meaning_of
 from slurmdoctor.report.names import names_for_fixes
 from slurmdoctor.report.reasons import sentence, sentences
 from slurmdoctor.report.recorded import coverage_with_record, with_record

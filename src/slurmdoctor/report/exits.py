@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slurmdoctor.model import Cascade, Diagnosis, Exit, ExitClass
+from slurmdoctor.model.causes import SIGTERM
 from slurmdoctor.model.exits import from_code
 from slurmdoctor.report.redact import one_line
 
@@ -24,6 +25,30 @@ _MEANING: dict[ExitClass, str] = {
     "not-found": "program not found",
     "other": "a code of the program's own",
 }
+
+
+_SENTENCES: dict[ExitClass, str] = {
+    "ok": "success",
+    "python-error": "an uncaught Python exception, or sys.exit(1)",
+    "usage-error": "the program refused its arguments or its configuration",
+    "oom-killed": "the kernel killed it because the job's memory ran out",
+    "killed": "SIGKILL: by the out-of-memory killer, by Slurm after a first failure, or by hand",
+    "terminated": "SIGTERM: stopped by Slurm or the launcher, so not the first failure",
+    "segfault": "SIGSEGV: a crash in native code",
+    "abort": "SIGABRT: native code gave up (an assertion, an uncaught C++ exception, the NCCL watchdog)",
+    "bus-error": "SIGBUS: memory that is mapped but not there (shared memory full, a file cut short)",
+    "interrupted": "SIGINT: interrupted by a person or by scancel",
+    "time-limit": "Slurm's time limit",
+    "not-executable": "the program could not be executed",
+    "not-found": "the shell found no such program",
+    "other": "a code of the program's own",
+    "unknown": "the log does not show it",
+}
+
+
+def meaning_of(exit_class: ExitClass) -> str:
+    """What an exit means, in plain words."""
+    return _SENTENCES[exit_class]
 
 
 def died(end: Exit) -> str:
@@ -64,7 +89,7 @@ def _step_end(code: int, cascade: Sequence[Cascade]) -> str:
     name = from_code(code).signal
     if name is None:
         return "the launcher's own" if code == 1 else "the highest code of all tasks"
-    stopped = max((item.ranks for item in cascade if item.cause == "sigterm"), default=0)
+    stopped = max((item.ranks for item in cascade if item.cause == SIGTERM), default=0)
     if name == "SIGTERM":
         return (
             f"SIGTERM to {stopped} other {'rank' if stopped == 1 else 'ranks'}" if stopped else "SIGTERM to the others"

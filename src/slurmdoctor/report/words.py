@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from slurmdoctor.model import Diagnosis, FirstFailure, RetryAdvice
+from slurmdoctor.model.causes import EXIT_CODE, KILLED
 from slurmdoctor.model.ranges import ranges
 from slurmdoctor.report.exits import died
 from slurmdoctor.report.quantities import plural, size
@@ -29,7 +30,7 @@ def headline(diagnosis: Diagnosis) -> str:
             return "the log is empty"
         return "the log does not tell whether, or why, the job failed"
     cause, who = diagnosis.cause, _who(diagnosis)
-    if cause is None or cause.id == "exit-code":
+    if cause is None or cause.id == EXIT_CODE:
         return f"{who} {died(diagnosis.exit)}, and the log does not tell why"
     title = agreeing(cause.title, len(diagnosis.first_failure.ranks) if diagnosis.first_failure else 1)
     likely = "probably " if cause.confidence == "low" else ""
@@ -150,7 +151,7 @@ def requests(diagnosis: Diagnosis) -> list[tuple[str, str]]:
         where = "" if diagnosis.coverage.bytes else ", and where its StdOut and StdErr went"
         asks.append((f"scontrol show job {job}", f"why Slurm ended it{where}"))
     asks += [("", item) for item in missing if item not in ("sacct", "scontrol")]
-    weak = diagnosis.cause is None or diagnosis.cause.id in ("exit-code", "killed")
+    weak = diagnosis.cause is None or diagnosis.cause.id in (EXIT_CODE, KILLED)
     if weak and diagnosis.coverage.bytes:
         asks.append((f"grep -nm40 -iE 'error|traceback|fatal|killed' {_log(diagnosis)}", "the first errors"))
     return asks

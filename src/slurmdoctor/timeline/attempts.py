@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
 from slurmdoctor.model import Event, ExitReport, Observations
+from slurmdoctor.model.causes import PREEMPTED
 from slurmdoctor.records import dataclass
 
 END = 1 << 62
@@ -66,7 +67,7 @@ def _cuts(assembled: Observations) -> list[int]:
         went_on[source] = max(order, went_on.get(source, 0))
     cuts = _announced(assembled) | _by_agents(assembled, went_on)
     for event in assembled.events:
-        ended = event.hit.text.find("*** JOB ") >= 0 or ("REQUEUE" in event.hit.text and event.cause == "preempted")
+        ended = event.hit.text.find("*** JOB ") >= 0 or ("REQUEUE" in event.hit.text and event.cause == PREEMPTED)
         if ended and event.role != "hint" and went_on.get(event.hit.source, 0) > event.order:
             cuts.add(event.order + 1)
     return sorted(cuts)
