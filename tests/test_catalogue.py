@@ -18,6 +18,7 @@ from slurmdoctor.knowledge.workshop.check import check
 from slurmdoctor.knowledge.workshop.matching import admits, peeled, takes
 from slurmdoctor.knowledge.workshop.snippet import render
 from slurmdoctor.model import Cause, Rule, Trait
+from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.readers import matches
 
 # The public contract: causes are added to it; none is renamed or taken away.
@@ -45,6 +46,7 @@ ROOT = Path(__file__).parents[1]
 TRAITS: tuple[Trait, ...] = get_args(Trait)
 LOADED = read((builtin(),))
 KNOWN = LOADED.knowledge
+LABELS = LabelReader(KNOWN.formats)
 FILES = [shown(file) for file in files(builtin())]
 RULES = KNOWN.rules
 CAUSES = list(KNOWN.causes.values())
@@ -72,14 +74,14 @@ def test_rules_check_finds_nothing(file: str) -> None:
 
 @pytest.mark.parametrize(("rule", "line"), MATCH)
 def test_an_example_is_taken_by_its_rule_as_a_diagnosis_takes_it(rule: Rule, line: str) -> None:
-    texts = peeled(line, KNOWN.formats)
+    texts = peeled(line, LABELS)
     assert takes(rule, line, texts)
     assert any(matches.captures_of(rule, text) is not None for text in texts)
 
 
 @pytest.mark.parametrize(("rule", "line"), NO_MATCH)
 def test_a_line_that_only_looks_alike_is_not_taken(rule: Rule, line: str) -> None:
-    texts = peeled(line, KNOWN.formats)
+    texts = peeled(line, LABELS)
     assert not takes(rule, line, texts)
     assert not (admits(rule, line) and any(matches.captures_of(rule, text) is not None for text in texts))
 

@@ -7,10 +7,11 @@ import pytest
 from slurmdoctor.input.sources import Text
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import Line, SearchResult, SourceFormat
+from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.ranks.origins import may_be_stamped
+from slurmdoctor.ranks.timestamps import may_be_stamped
 
-FORMATS = load(folders()).formats
+READER = LabelReader(load(folders()).formats)
 LABELLED = SourceFormat(frozenset({"srun-label"}))
 CHATTER = "the loader has read one more shard of its part of the corpus"
 
@@ -20,7 +21,7 @@ def _last(text: str, traits: SourceFormat) -> tuple[Lines, Line]:
     source = Text.source(text)
     for _ in source.blocks():
         pass
-    lines = Lines([source], SearchResult((), (), lambda line: []), FORMATS, [traits])
+    lines = Lines([source], SearchResult((), (), lambda line: []), READER, [traits])
     return lines, lines.at(0, text.encode().rfind(b"\n", 0, -1) + 1)
 
 

@@ -21,14 +21,13 @@ from slurmdoctor.input.sources import Source, open_sources
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import Knowledge, Matcher, SearchResult, SourceFormat
 from slurmdoctor.pipeline import diagnose
-from slurmdoctor.ranks import origins
+from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.ranks.origins import learn_formats as learn
+from slurmdoctor.ranks.source_format import learn_formats
 from slurmdoctor.readers import targets
 from slurmdoctor.readers.assemble import assemble
 from slurmdoctor.search import many, reader, scan
 from slurmdoctor.search.engine import Name
-from slurmdoctor.search.labels import labeller
 from slurmdoctor.search.shapes import digits_matter, relaxed
 from slurmdoctor.search.tally import LineGroup, Tally, group_by_matcher
 
@@ -48,18 +47,19 @@ class Job:
     """What the scan is asked, for one job's logs."""
 
     knowledge: Knowledge
-    traits: list[SourceFormat]
+    labels: LabelReader
+    formats: list[SourceFormat]
     matchers: list[Matcher]
 
     def strip_labels(self, source: int, line: bytes) -> str:
-        return origins.peel(line.decode("utf-8", "replace"), self.knowledge.formats, self.traits[source])[1]
+        return self.labels.strip_labels(line.decode("utf-8", "replace"), self.formats[source])[1]
 
     def scan(
         self, logs: Sequence[Source], block: int | None = None, engine: Name | None = None, jobs: int = 1
     ) -> SearchResult:
-        labellers = [labeller(t.locked, t.label_is_node) for t in self.traits]
+        writer_keys = [self.labels.writer_key(form) for form in self.formats]
         return scan.scan(
-            logs, self.matchers, self.strip_labels, targets.confirm_line, labellers, block, engine, jobs,
+            logs, self.matchers, self.strip_labels, targets.confirm_line, writer_keys, block, engine, jobs,
             could_match=targets.could_match,
         )  # fmt: skip
 
@@ -68,7 +68,7 @@ class Job:
         groups: list[tuple[int, LineGroup]] = []
         once = []
         for number, path in enumerate(logs):
-            label = labeller(self.traits[number].locked, self.traits[number].label_is_node)
+            label = self.labels.writer_key(self.formats[number])
             here: dict[tuple[tuple[int, str], ...], Tally] = {}
             seen: set[tuple[int, str]] = set()
             for place, line in _lines(path.read_bytes()):
@@ -111,7 +111,8 @@ def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
 def _job(logs: Sequence[Path]) -> tuple[Job, list[Source]]:
     knowledge = load(folders())
     opened = open_sources([str(log) for log in logs])
-    return Job(knowledge, learn(opened, knowledge), targets.matchers(knowledge)), opened
+    labels = LabelReader(knowledge.formats)
+    return Job(knowledge, labels, learn_formats(opened, labels), targets.matchers(knowledge)), opened
 
 
 def _told(found: SearchResult) -> list[object]:
@@ -124,7 +125,7 @@ def _told(found: SearchResult) -> list[object]:
 
 
 def _events(job: Job, opened: Sequence[Source], found: SearchResult) -> object:
-    lines = Lines(opened, found, job.knowledge.formats, job.traits)
+    lines = Lines(opened, found, job.labels, job.formats)
     result = assemble(found, lines, job.knowledge)
     return [(e.cause, e.rule, e.role, e.origin, e.order, e.count, e.captures, e.others) for e in result.events]
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 import slurmdoctor
-from slurmdoctor.search.labels import labeller
+from slurmdoctor.knowledge import builtin, load
+from slurmdoctor.model import SourceFormat
+from slurmdoctor.search.writer_key import WriterKey
 
 JOB = [
     *(f"{rank}: step {step} loss 2.{step} lr 1e-4" for step in range(3) for rank in range(4)),
@@ -38,6 +40,6 @@ def test_a_number_behind_a_programs_own_stamp_is_no_label() -> None:
 
 
 def test_two_writers_behind_stamps_are_told_apart() -> None:
-    label = labeller(frozenset({"srun-label"}), False, True)
-    assert label(b"2026-05-04T10:00:01Z  3: KeyError") == b"3: "
-    assert label(b"2026-05-04T10:00:02Z [1,12]<stderr>:KeyError") == b"[1,12]<"
+    key = WriterKey(load([builtin()]).formats, SourceFormat(frozenset({"srun-label"}), stamped=True))
+    assert key(b"2026-05-04T10:00:01Z  3: KeyError") == key(b"2026-05-04T10:00:02Z  3: x") == b"3:"
+    assert key(b"2026-05-04T10:00:02Z [1,12]<stderr>:KeyError") == key(b"[1,12]<stdout>:x") == b"[1,12]"

@@ -14,8 +14,9 @@ from slurmdoctor.input import paste
 from slurmdoctor.input.sources import Source, Text, open_sources
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import JobRecord, Knowledge, ScriptEvidence
+from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.ranks.origins import learn_formats
+from slurmdoctor.ranks.source_format import learn_formats
 from slurmdoctor.readers.assemble import assemble
 from slurmdoctor.readers.find import find_lines
 from slurmdoctor.report.compose import compose
@@ -72,9 +73,10 @@ def examine(
     progress: Progress | None = None,
 ) -> model.Diagnosis:
     """The verdict on opened sources: read → search → attribute → assemble → order → infer → report."""
-    formats = learn_formats(sources, knowledge)
-    matches = find_lines(sources, knowledge, formats, jobs, _counter(sources, progress))
-    lines = Lines(sources, matches, knowledge.formats, formats)
+    labels = LabelReader(knowledge.formats)
+    formats = learn_formats(sources, labels)
+    matches = find_lines(sources, knowledge, labels, formats, jobs, _counter(sources, progress))
+    lines = Lines(sources, matches, labels, formats)
     observed = assemble(matches, lines, knowledge)
     timeline = order(observed)
     finding = infer(timeline, observed, knowledge, exit_status, record, script)

@@ -45,6 +45,7 @@ LABEL_GROUPS = (
     "time",
     "pid",
     "level",
+    "writer",
     "text",
 )
 
@@ -112,6 +113,10 @@ FORMAT = {
     "source": Field(line(), default=""),
     "lock": Field(share, default=0.0),
     "after_time": Field(flag, default=False),
+    "stamp": Field(flag, default=False),
+    "writer": Field(pattern, default=""),
+    "outer_is_local": Field(flag, default=False),
+    "launcher": Field(pattern, default=""),
     "pattern": Field(pattern, required=True),
     "samples": Field(
         list_of(sample, least=1),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal, get_args
 
 from slurmdoctor.model.words import ExitClass, RetryAdvice, Role, Status, Trait
@@ -78,13 +79,18 @@ class Cause:
     status: Status = "stable"
 
 
+@cache
+def _groups(pattern: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\(\?P<(\w+)>", pattern))
+
+
 @dataclass(frozen=True, slots=True)
 class LineFormat:
     """A label at the head of a line, as a launcher or logger prints it (`rules/formats.yaml`)."""
 
     id: str
     pattern: str
-    """Anchored at the start of what is left of the line; groups: rank, local_rank, node, time, pid, level."""
+    """Matched at the start of what is left of the line; groups: rank, local_rank, node, writer, time, pid, level."""
     lock: float = 0.0
     """Share of a source's lines that must carry it before it is believed; 0: always believed."""
     samples: tuple[Mapping[str, Any], ...] = ()
@@ -92,6 +98,20 @@ class LineFormat:
     source: str = ""
     after_time: bool = False
     """Only believed directly after a label that held a time."""
+    stamp: bool = False
+    """The time stamp of a collector (kubectl, ts): behind it stands the line as its writer printed it."""
+    writer: str = ""
+    """A logger's tag that tells its writer apart, searched behind what the logger prints before it. A format without one tells
+    its writers apart by its groups, unless it has a time or a level."""
+    outer_is_local: bool = False
+    """Where it stands twice with two ranks, the outer one is a local rank: `[rank4]:[rank12]:`."""
+    launcher: str = ""
+    """What a launcher of several ranks prints under this label: then the label counts launchers, not ranks."""
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """The names of the groups of its pattern."""
+        return _groups(self.pattern)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from slurmdoctor.input.sources import Source
-from slurmdoctor.model import Hit, Line, LineFormat, Origin, SearchResult, SourceFormat
-from slurmdoctor.ranks.origins import may_be_stamped, peel
-from slurmdoctor.search.labels import HEAD, labeller
+from slurmdoctor.model import Hit, Line, Origin, SearchResult, SourceFormat
+from slurmdoctor.ranks.labels import LabelReader
+from slurmdoctor.ranks.timestamps import may_be_stamped
 from slurmdoctor.search.scan import LONG_LINE
+from slurmdoctor.search.writer_key import HEAD
 
 _PAGE = 256 * 1024
 _USUAL_LINE = 1024
@@ -32,14 +33,14 @@ class Lines:
         self,
         sources: Sequence[Source],
         found: SearchResult,
-        formats: Sequence[LineFormat],
-        traits: Sequence[SourceFormat],
+        labels: LabelReader,
+        formats: Sequence[SourceFormat],
     ) -> None:
         self.sources = sources
         self._found = found
+        self._labels = labels
         self._formats = formats
-        self.traits = traits
-        self._labellers = [labeller(t.locked, t.label_is_node, t.stamped) for t in traits]
+        self._writer_keys = [labels.writer_key(form) for form in formats]
         self._pages: dict[int, tuple[int, bytes]] = {}
         self._patience = _PATIENCE
         self._far = _FAR
@@ -75,7 +76,7 @@ class Lines:
             end = data.find(b"\n")
             end = len(data) if end < 0 else end
             head = data[: min(end, HEAD)]
-            if self._labellers[line.source](head) == line.label:
+            if self._writer_keys[line.source](head) == line.label:
                 yield self._line(line.source, offset, data[:end], offset + end + 1)
                 limit -= 1
             offset += end + 1
@@ -118,32 +119,29 @@ class Lines:
         return self.sources[source].read(start, size)
 
     def peeled(self, source: int, raw: bytes) -> tuple[Origin, str]:
-        return peel(raw.decode("utf-8", "replace"), self._formats, self.traits[source])
+        return self._labels.strip_labels(raw.decode("utf-8", "replace"), self._formats[source])
 
     def label(self, source: int, head: bytes) -> bytes:
         """The words that tell this line's writer apart."""
-        return self._labellers[source](head)
+        return self._writer_keys[source](head)
 
     def writer(self, source: int, label: bytes) -> Origin | None:
-        """Who writes under this label, where the label alone tells: PyTorch's tag, or srun's of tasks that are ranks."""
-        traits = self.traits[source]
-        if traits.label_is_node or traits.outer_rank_is_local:
+        """Who writes under this label; None where its lines must be read for it."""
+        if self._formats[source].outer_rank_is_local:
             return None
-        if label.startswith(b"[rank"):
-            number = label[5:-1]
-        elif "srun-label" in traits.locked and label.endswith(b": "):
-            number = label[:-2].strip()
-        else:
-            return None
-        return Origin(rank=int(number)) if number.isdigit() else None
+        rank = self._writer_keys[source].rank(label)
+        return None if rank is None else Origin(rank=rank)
 
     def _above(self, line: Line, reach: int, same_writer: bool = True) -> Iterator[tuple[int, bytes]]:
         """(offset, bytes) of the preceding lines that may be the same writer's, nearest first.
 
-        A label in one piece stands in each of its writer's lines: those between are passed over. Other labels reach less far.
+        The first piece of a label stands in each of its writer's lines: those between are passed over. Without one the search
+        reaches less far.
         """
-        mark = line.label if same_writer and self._labellers[line.source].whole else b""
-        leads = line.raw.encode().startswith(mark)
+        raw = line.raw.encode()
+        start, stop, *_ = self._writer_keys[line.source].span(raw) if same_writer else (0, 0)
+        mark = raw[start:stop]
+        leads = raw.startswith(mark)
         left = max(self._patience, _NEAR)
         lowest = line.offset - (reach if mark else _LOOK_BACK)
         for start, data in self._stretches_above(line.source, line.offset, max(0, lowest)):
@@ -180,8 +178,8 @@ class Lines:
 
     def _line(self, source: int, offset: int, data: bytes, end: int) -> Line:
         raw = data.decode("utf-8", "replace")
-        origin, text = peel(raw, self._formats, self.traits[source])
-        return Line(source, offset, end, raw.rstrip("\r"), text, origin, self._labellers[source](data[:HEAD]))
+        origin, text = self._labels.strip_labels(raw, self._formats[source])
+        return Line(source, offset, end, raw.rstrip("\r"), text, origin, self._writer_keys[source](data[:HEAD]))
 
     def _near(self, source: int, offset: int) -> bytes:
         """The bytes from here, to the line's end at least: of lines far apart no whole page is read."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from slurmdoctor.model import ExitReport, Line, RankMap
-from slurmdoctor.search.compiled import lazy
+from slurmdoctor.model import ExitReport, Line, LineFormat, RankMap
+from slurmdoctor.search.compiled import compiled, lazy
 
 _NCCL_INIT = lazy(r"\brank (?P<rank>\d+) nranks (?P<world>\d+) cudaDev (?P<local>\d+)")
 _START = lazy(
@@ -96,3 +96,12 @@ class RankMapBuilder:
         if pid is not None:
             self._rank_of_pid.setdefault((node, pid), rank)
             self._rank_of_pid.setdefault((None, pid), rank)
+
+
+def of_path(path: str, patterns: Sequence[LineFormat]) -> Mapping[str, str]:
+    """What a file's path names of the process that wrote it: rank, local_rank, task, node, attempt."""
+    for form in patterns:
+        found = compiled(form.pattern).search(path)
+        if found is not None:
+            return {name: value for name, value in found.groupdict().items() if value is not None}
+    return {}

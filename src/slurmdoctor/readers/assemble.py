@@ -19,8 +19,7 @@ from slurmdoctor.model import (
     StackDump,
 )
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.ranks.maps import RankMapBuilder
-from slurmdoctor.ranks.origins import of_path
+from slurmdoctor.ranks.maps import RankMapBuilder, of_path
 from slurmdoctor.readers import (
     budget,
     collectives,

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from slurmdoctor.model import Event
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.ranks.origins import parse_time
+from slurmdoctor.ranks.timestamps import parse_time
 from slurmdoctor.search.compiled import lazy
 
 _BARE = (

@@ -9,8 +9,8 @@ from slurmdoctor.model import Origin, RankMap, Writer
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers.budget import Crowd
 from slurmdoctor.readers.matches import Place, RuleEvents
-from slurmdoctor.search.labels import HEAD
 from slurmdoctor.search.tally import MOST
+from slurmdoctor.search.writer_key import HEAD
 
 
 def join(

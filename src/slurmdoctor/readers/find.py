@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 
 from slurmdoctor.input.sources import Source
 from slurmdoctor.model import Knowledge, Matcher, SearchResult, SourceFormat
-from slurmdoctor.ranks import origins
+from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.readers import targets
-from slurmdoctor.search.labels import labeller
 from slurmdoctor.search.scan import scan
 
 _QUOTED = "  │ ".encode()
@@ -18,6 +17,7 @@ _QUOTED = "  │ ".encode()
 def find_lines(
     sources: Sequence[Source],
     knowledge: Knowledge,
+    labels: LabelReader,
     formats: Sequence[SourceFormat],
     jobs: int,
     progress: Callable[[int], None] | None,
@@ -25,7 +25,7 @@ def find_lines(
     """All lines worth reading, by what wants them. Large logs are read by `jobs` processes at once."""
 
     def strip_labels(number: int, line: bytes) -> str:
-        return origins.peel(line.decode("utf-8", "replace"), knowledge.formats, formats[number])[1]
+        return labels.strip_labels(line.decode("utf-8", "replace"), formats[number])[1]
 
     def confirm_line(matcher: Matcher, line: bytes, text: str) -> str | None:
         return None if line.startswith(_QUOTED) else targets.confirm_line(matcher, line, text)
@@ -35,7 +35,7 @@ def find_lines(
         targets.matchers(knowledge),
         strip_labels,
         confirm_line,
-        [labeller(f.locked, f.label_is_node, f.stamped) for f in formats],
+        [labels.writer_key(form) for form in formats],
         jobs=jobs,
         progress=progress,
         could_match=targets.could_match,

@@ -14,7 +14,7 @@ from slurmdoctor.model import ExitReport, Line, ProcessExit
 from slurmdoctor.model.exits import from_code, from_words
 from slurmdoctor.model.ranges import expand
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.ranks.origins import parse_time
+from slurmdoctor.ranks.timestamps import parse_time
 from slurmdoctor.search.compiled import lazy
 
 SRUN = (b"srun: error: ",)

@@ -16,10 +16,10 @@ from slurmdoctor.input.sources import Block
 from slurmdoctor.model.matches import Matcher
 from slurmdoctor.records import dataclass
 from slurmdoctor.search import walk
-from slurmdoctor.search.labels import Labeller, Span
 from slurmdoctor.search.literals import Literals
 from slurmdoctor.search.shapes import DIGITS
 from slurmdoctor.search.tally import LineGroup, Match, Tally
+from slurmdoctor.search.writer_key import Span, WriterKey
 
 LONG_LINE = 16 * 1024
 """In a line longer than this only the text around the literal is looked at."""
@@ -97,7 +97,7 @@ class Reader:
         matchers: Sequence[Matcher],
         strip_labels: StripLabels,
         confirm_line: ConfirmLine,
-        label: Labeller,
+        writer_key: WriterKey,
         source: int,
         could_match: CouldMatch | None = None,
     ) -> None:
@@ -107,7 +107,7 @@ class Reader:
         self._confirm_line = confirm_line
         self._could_match = could_match
         self._some_take_any_digits = not all(matcher.digit_sensitive for matcher in matchers)
-        self._label = label
+        self._writer_key = writer_key
         self._source = source
         self._walk, self._new_tally = walk.new(literals.engine)
         self._remembered = 0
@@ -194,7 +194,7 @@ class Reader:
         text = self._strip_labels(self._source, line)
         if self._could_match is not None:
             digit_sensitive = [m for m in digit_sensitive if self._could_match(self._matchers[m], text)]
-        start, end, start2, end2 = span = self._label.span(line)
+        start, end, start2, end2 = span = self._writer_key.span(line)
         label = line[start:end] + line[start2:end2]
         matches = self._confirmed([m for m in wanted if not self._matchers[m].digit_sensitive], line, text)
         tally = self._tally(matches, label, place)

@@ -21,11 +21,11 @@ from slurmdoctor.input.sources import BLOCK, Block, Source
 from slurmdoctor.model.matches import Matcher, SearchResult
 from slurmdoctor.search import many
 from slurmdoctor.search.engine import Name
-from slurmdoctor.search.labels import Labeller
 from slurmdoctor.search.literals import Literals
 from slurmdoctor.search.reader import LONG_LINE as LONG_LINE
 from slurmdoctor.search.reader import ConfirmLine, CouldMatch, Part, Reader, StripLabels
 from slurmdoctor.search.tally import group_by_matcher
+from slurmdoctor.search.writer_key import WriterKey
 
 
 def scan(
@@ -33,7 +33,7 @@ def scan(
     matchers: Sequence[Matcher],
     strip_labels: StripLabels,
     confirm_line: ConfirmLine,
-    labellers: Sequence[Labeller],
+    writer_keys: Sequence[WriterKey],
     block_size: int | None = None,
     engine: Name | None = None,
     jobs: int = 1,
@@ -48,7 +48,7 @@ def scan(
     processes = many.processes(sources, jobs)
 
     def read(number: int, start: int, stop: int | None) -> Part:
-        reader = Reader(literals, matchers, strip_labels, confirm_line, labellers[number], number, could_match)
+        reader = Reader(literals, matchers, strip_labels, confirm_line, writer_keys[number], number, could_match)
         blocks = sources[number].blocks(block_size or BLOCK, start, stop)
         return reader.read(blocks if progress is None else _reported(blocks, progress, processes), start)
 

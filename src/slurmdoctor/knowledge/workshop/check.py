@@ -15,9 +15,10 @@ from slurmdoctor.knowledge.workshop import templates
 from slurmdoctor.knowledge.workshop.crosstalk import crosstalk
 from slurmdoctor.knowledge.workshop.labels import check_label, check_samples
 from slurmdoctor.knowledge.workshop.proof import check_fragment, check_matcher
-from slurmdoctor.model import Knowledge, LineFormat
+from slurmdoctor.model import Knowledge
+from slurmdoctor.ranks.labels import LabelReader
 
-Proof = Callable[[Any, Table, Sequence[LineFormat], Problems], None]
+Proof = Callable[[Any, Table, LabelReader, Problems], None]
 
 _PROOFS: Mapping[str, Proof] = {
     "formats": check_label,
@@ -50,18 +51,19 @@ def check(loaded: LoadedRules, named: Iterable[str] | None = None) -> list[Probl
     """The problems of the named files (as `shown` shows them), or of all files."""
     wanted = {file.tree.place.file for file in loaded.files} if named is None else set(named)
     problems = Problems(problem for problem in loaded.problems)
+    labels = LabelReader(loaded.knowledge.formats)
     checked = [file for file in loaded.files if file.tree.place.file in wanted]
     for file in checked:
         for rule, tree in file.rules:
-            check_matcher(rule, tree, loaded.knowledge.formats, problems)
+            check_matcher(rule, tree, labels, problems)
         for name, entries in file.tables.items():
             prove = _PROOFS.get(name, check_samples)
             for entry, tree in entries:
-                prove(entry, tree, loaded.knowledge.formats, problems)
+                prove(entry, tree, labels, problems)
         _todos(file.tree, "it", problems)
         _explains(file, loaded.knowledge, problems)
         templates.check(file, loaded.knowledge, problems)
-    crosstalk(loaded, wanted, problems)
+    crosstalk(loaded, wanted, labels, problems)
     return [problem for problem in problems.sorted() if named is None or problem.place.file in wanted]
 
 

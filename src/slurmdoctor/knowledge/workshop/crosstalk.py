@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slurmdoctor.knowledge.problems import Place, Problems
 from slurmdoctor.knowledge.read import LoadedRules
 from slurmdoctor.knowledge.workshop.matching import admits, peeled, takes
-from slurmdoctor.model import Knowledge, LineFormat, Rule
+from slurmdoctor.model import Knowledge, Rule
+from slurmdoctor.ranks.labels import LabelReader
 
 
 @dataclass(slots=True)
@@ -19,15 +20,15 @@ class Example:
     texts: tuple[str, ...] | None = None
     """The line without its labels, once a rule's literal asked for it."""
 
-    def taken_by(self, rule: Rule, formats: Sequence[LineFormat]) -> bool:
+    def taken_by(self, rule: Rule, labels: LabelReader) -> bool:
         if not admits(rule, self.line):
             return False
         if self.texts is None:
-            self.texts = peeled(self.line, formats)
+            self.texts = peeled(self.line, labels)
         return takes(rule, self.line, self.texts)
 
 
-def crosstalk(loaded: LoadedRules, wanted: set[str], problems: Problems) -> None:
+def crosstalk(loaded: LoadedRules, wanted: set[str], labels: LabelReader, problems: Problems) -> None:
     """Told at the example where its file is among the wanted, else at the rule that takes it."""
     known = loaded.knowledge
     in_use = {rule.id for rule in known.rules}
@@ -37,7 +38,7 @@ def crosstalk(loaded: LoadedRules, wanted: set[str], problems: Problems) -> None
     for example in _examples(loaded):
         here = example.place.file in wanted
         for rule, place in rules if here else ours:
-            if _may_share(rule, example.rule, known) or not example.taken_by(rule, known.formats):
+            if _may_share(rule, example.rule, known) or not example.taken_by(rule, labels):
                 continue
             if here:
                 what = f"this example of `{example.rule.cause}` is also taken by the rule `{rule.id}`"

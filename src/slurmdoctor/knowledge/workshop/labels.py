@@ -11,20 +11,22 @@ from slurmdoctor.knowledge.problems import Place, Problems
 from slurmdoctor.knowledge.schema import LABEL_GROUPS
 from slurmdoctor.knowledge.tree import Table
 from slurmdoctor.model import LineFormat, SourceFormat
-from slurmdoctor.ranks.origins import peel
+from slurmdoctor.ranks.labels import LabelReader
 
 _PEELED = ("rank", "local_rank", "node", "pid")
 
 
-def check_label(label: LineFormat, tree: Table, formats: Sequence[LineFormat], problems: Problems) -> None:
+def check_label(label: LineFormat, tree: Table, labels: LabelReader, problems: Problems) -> None:
     _groups(label, tree, problems)
     compiled = regex.compile(label.pattern)
     for at, sample in enumerate(label.samples):
         line = str(sample["line"])
-        origin, text = peel(line, formats, SourceFormat(locked=frozenset({label.id})))
+        source = SourceFormat(locked=frozenset({label.id}))
+        origin, text = labels.strip_labels(line, source)
         found_values = {name: getattr(origin, name) for name in _PEELED} | {"text": text}
         if found := compiled.match(line):
             found_values |= {name: value for name, value in found.groupdict().items() if name not in _PEELED}
+        found_values["writer"] = labels.writer_key(source)(line.encode()).decode()
         _compare(sample, found_values, tree.at("samples", at), problems)
     for at, line in enumerate(label.no_match):
         if compiled.match(line):
@@ -42,7 +44,7 @@ class Sampled(Protocol):
     def no_match(self) -> Sequence[str]: ...
 
 
-def check_samples(entry: Sampled, tree: Table, formats: Sequence[LineFormat], problems: Problems) -> None:
+def check_samples(entry: Sampled, tree: Table, labels: LabelReader, problems: Problems) -> None:
     """The pattern, searched in each sample's `line`, has the groups that the sample names."""
     if isinstance(entry, LineFormat):
         _groups(entry, tree, problems)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import regex
 
-from slurmdoctor.model import LineFormat, Rule, Signal, SourceFormat
-from slurmdoctor.ranks.origins import learn, peel
+from slurmdoctor.model import Rule, Signal, SourceFormat
+from slurmdoctor.ranks.labels import LabelReader
+from slurmdoctor.ranks.source_format import learn
 from slurmdoctor.readers.tracebacks import exception_of
 
 TIMEOUT = 0.25
@@ -29,9 +30,9 @@ def is_kind(kind: str, text: str) -> bool:
     return kind != "frame" or text.lstrip(" |").startswith("File ")
 
 
-def peeled(line: str, formats: Sequence[LineFormat]) -> tuple[str, ...]:
+def peeled(line: str, labels: LabelReader) -> tuple[str, ...]:
     """The line without its labels: as a log of its own, and as one among lines of another kind."""
-    views = (peel(line, formats, traits)[1] for traits in (learn([line], formats), SourceFormat()))
+    views = (labels.strip_labels(line, form)[1] for form in (learn([line], labels), SourceFormat()))
     return tuple(dict.fromkeys(views))
 
 

@@ -13,21 +13,22 @@ from slurmdoctor.knowledge.regexes import alternatives
 from slurmdoctor.knowledge.tree import Table
 from slurmdoctor.knowledge.workshop.matching import TIMEOUT, admits, is_kind, peeled, search, takes
 from slurmdoctor.knowledge.workshop.patterns import LIMIT, Part, parse, slowest
-from slurmdoctor.model import LineFormat, Rule, Signal
+from slurmdoctor.model import Rule, Signal
+from slurmdoctor.ranks.labels import LabelReader
 
 Matcher = Rule | Signal
 
 
-def check_matcher(matcher: Matcher, tree: Table, formats: Sequence[LineFormat], problems: Problems) -> None:
+def check_matcher(matcher: Matcher, tree: Table, labels: LabelReader, problems: Problems) -> None:
     before = len(problems)
     _speed(matcher, tree, problems)
     if len(problems) > before:
         return  # its examples are not worth the wait
-    views = [peeled(line, formats) for line in matcher.match]
+    views = [peeled(line, labels) for line in matcher.match]
     for at, (line, texts) in enumerate(zip(matcher.match, views, strict=True)):
         _must_match(matcher, tree, at, line, texts, problems)
     for at, line in enumerate(matcher.no_match):
-        if takes(matcher, line, peeled(line, formats)):
+        if takes(matcher, line, peeled(line, labels)):
             place = tree.at("examples", "no_match", at)
             mend = "narrow the regex, or move the line to `match`"
             problems.add(place, f"the regex takes `{_short(line)}`, which it must not", mend)
@@ -35,7 +36,7 @@ def check_matcher(matcher: Matcher, tree: Table, formats: Sequence[LineFormat], 
         _literals(matcher, tree, [text for texts in views for text in texts], problems)
 
 
-def check_fragment(fragment: Fragment, tree: Table, formats: Sequence[LineFormat], problems: Problems) -> None:
+def check_fragment(fragment: Fragment, tree: Table, labels: LabelReader, problems: Problems) -> None:
     """The whole fragment takes each text of `match`, and none of `no_match`."""
     compiled = regex.compile(fragment.regex)
     for at, text in enumerate(fragment.match):

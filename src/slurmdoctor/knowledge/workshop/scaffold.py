@@ -9,6 +9,7 @@ import regex
 from slurmdoctor.knowledge.values import CAUSE_ID, RULE_NAME
 from slurmdoctor.knowledge.workshop.matching import peeled
 from slurmdoctor.model import LineFormat, UserError
+from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.readers.tracebacks import exception_of
 
 # What differs from run to run. The order is that of preference.
@@ -57,7 +58,7 @@ references: []
 def draft(name: str, rule: str, line: str | None, known: Sequence[str], formats: Sequence[LineFormat]) -> str:
     """The text of a rule file for a cause: a new one, or more rules for one that is there."""
     text = line or "TODO: paste the line that the program prints"
-    shown = peeled(text, formats)[0].strip() if line else text
+    shown = peeled(text, LabelReader(formats))[0].strip() if line else text
     raised = line is not None and exception_of(shown) is not None
     pattern, literal = _generalised(shown, text)
     own = {"cause": name, "rule": rule, "exit_class": "python-error" if raised else "unknown"}

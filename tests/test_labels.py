@@ -9,21 +9,25 @@ import pytest
 
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import ASSUMED_YEAR, LineFormat, SourceFormat
-from slurmdoctor.ranks.origins import _known, format_time, learn, of_path, parse_time, peel
+from slurmdoctor.ranks.labels import LabelReader
+from slurmdoctor.ranks.maps import of_path
+from slurmdoctor.ranks.source_format import learn
+from slurmdoctor.ranks.timestamps import format_time, parse_time
 
 KNOWLEDGE = load([builtin()])
 FORMATS = KNOWLEDGE.formats
+LABELS = LabelReader(FORMATS)
 
 
 @pytest.mark.parametrize("form", FORMATS, ids=lambda f: f.id)
 def test_each_format_reads_its_samples(form: LineFormat) -> None:
     assert form.samples
     for sample in form.samples:
-        origin, text = peel(str(sample["line"]), FORMATS)
+        origin, text = LABELS.strip_labels(str(sample["line"]))
         for key, value in sample.items():
             if key == "text":
                 assert text == value
-            elif key not in ("line", "time", "node_rank"):
+            elif key not in ("line", "time", "node_rank", "writer"):
                 assert getattr(origin, key) == value, key
 
 
@@ -38,7 +42,7 @@ def test_each_format_reads_its_samples(form: LineFormat) -> None:
     ],
 )
 def test_ranks_are_read_through_two_labels(line: str, rank: int) -> None:
-    assert peel(line, FORMATS, SourceFormat(locked=frozenset({"srun-label"})))[0].rank == rank
+    assert LABELS.strip_labels(line, SourceFormat(locked=frozenset({"srun-label"})))[0].rank == rank
 
 
 @pytest.mark.parametrize(
@@ -53,39 +57,39 @@ def test_ranks_are_read_through_two_labels(line: str, rank: int) -> None:
     ],
 )
 def test_what_is_not_a_global_rank_is_not_taken_for_one(line: str) -> None:
-    assert peel(line, FORMATS, SourceFormat())[0].rank is None
+    assert LABELS.strip_labels(line, SourceFormat())[0].rank is None
 
 
 def test_a_source_locks_on_to_sruns_label() -> None:
     lines = [f"{rank:>2}: step {step}" for step in range(5) for rank in range(4)] + [
         "srun: error: node1: task 2: Killed"
     ]
-    assert "srun-label" in learn(lines, FORMATS).locked
+    assert "srun-label" in learn(lines, LABELS).locked
 
 
 def test_ordinary_numbered_text_is_no_label() -> None:
     lines = ["epoch 1", "12: is a number", "loss 0.1", "loss 0.2", "loss 0.3"]
-    assert "srun-label" not in learn(lines, FORMATS).locked
+    assert "srun-label" not in learn(lines, LABELS).locked
 
 
 def test_a_label_that_counts_torchrun_agents_is_no_rank() -> None:
     lines = [f"{node}: [rank{node * 4 + local}]: x" for node in range(2) for local in range(4)]
-    traits = learn(lines, FORMATS)
+    traits = learn(lines, LABELS)
     assert traits.label_is_node
-    assert peel("1: W1121 10:00:00.000000 7 torch/distributed/run.py:1] x", FORMATS, traits)[0].rank is None
-    assert peel("1: [rank5]: boom", FORMATS, traits)[0].rank == 5
+    assert LABELS.strip_labels("1: W1121 10:00:00.000000 7 torch/distributed/run.py:1] x", traits)[0].rank is None
+    assert LABELS.strip_labels("1: [rank5]: boom", traits)[0].rank == 5
 
 
 def test_an_outer_rank_label_of_torchrun_tee_is_a_local_rank() -> None:
     lines = ["[rank4]:[rank12]:[E321 02:07:08.41 ProcessGroupNCCL.cpp:607] x"] * 3
-    traits = learn(lines, FORMATS)
-    origin, _ = peel("[rank4]:step 5", FORMATS, traits)
+    traits = learn(lines, LABELS)
+    origin, _ = LABELS.strip_labels("[rank4]:step 5", traits)
     assert (origin.rank, origin.local_rank) == (None, 4)
-    assert peel(lines[0], FORMATS, traits)[0].rank == 12
+    assert LABELS.strip_labels(lines[0], traits)[0].rank == 12
 
 
 def test_colour_and_nul_bytes_are_taken_off() -> None:
-    assert peel("\x1b[31mFATAL:  \x1b[0m boom\x00\r", FORMATS, SourceFormat())[1] == "FATAL:   boom"
+    assert LABELS.strip_labels("\x1b[31mFATAL:  \x1b[0m boom\x00\r", SourceFormat())[1] == "FATAL:   boom"
 
 
 @pytest.mark.parametrize(
@@ -113,9 +117,9 @@ def test_what_is_no_stamp_is_none(stamp: str) -> None:
 
 
 def test_a_missing_year_is_taken_from_the_log() -> None:
-    traits = learn(["2025-03-21 02:00:00 hello", "[E321 02:07:08.41 a.cpp:1] x"], FORMATS)
+    traits = learn(["2025-03-21 02:00:00 hello", "[E321 02:07:08.41 a.cpp:1] x"], LABELS)
     assert traits.year == 2025
-    assert learn(["[E321 02:07:08.41 a.cpp:1] x"], FORMATS).year == ASSUMED_YEAR
+    assert learn(["[E321 02:07:08.41 a.cpp:1] x"], LABELS).year == ASSUMED_YEAR
 
 
 @pytest.mark.parametrize(
@@ -133,14 +137,14 @@ def test_file_names_tell_who_wrote_them(path: str, found: dict[str, str]) -> Non
 
 
 @pytest.mark.parametrize("label", ["1: ", "", "[rank3]: ", "2026-13-41 09:24:45 ", "[2026-11-21 09:24:45] 7: "])
-def test_lines_alike_but_for_digits_are_peeled_as_if_none_were_known(label: str) -> None:
+def test_lines_alike_but_for_digits_are_read_as_if_none_were_known(label: str) -> None:
     """What is remembered of one line must not decide over another: an impossible date is no time, -0 is a rank."""
     dice = random.Random(1)
-    plain = list(FORMATS)  # of a list of its own nothing is remembered
-    _known(plain).shapely = False
+    forgetful = LabelReader(FORMATS)
+    forgetful.remembers = False
     lines = [label + str(sample["line"]) for form in FORMATS for sample in form.samples]
-    for traits in (None, SourceFormat(), SourceFormat(frozenset({"srun-label"}), stamped=True), learn(lines, FORMATS)):
+    for source in (None, SourceFormat(), SourceFormat(frozenset({"srun-label"}), stamped=True), learn(lines, LABELS)):
         for line in lines:
             for _ in range(4):
-                assert peel(line, FORMATS, traits) == peel(line, plain, traits)
+                assert LABELS.strip_labels(line, source) == forgetful.strip_labels(line, source)
                 line = re.sub(r"\d", lambda _: str(dice.randrange(10)), line)

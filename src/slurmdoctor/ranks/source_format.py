@@ -1,0 +1,89 @@
+"""Learns from a sample of a source's lines which ambiguous labels it uses, and what they count.
+
+Labels that ordinary text can look like (`6: `, `host: `) are believed only in sources where most lines carry them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from slurmdoctor.input.sources import Source
+from slurmdoctor.model import ASSUMED_YEAR, LineFormat, SourceFormat
+from slurmdoctor.ranks.labels import LabelReader, clean
+from slurmdoctor.search.compiled import compiled, lazy
+from slurmdoctor.search.writer_key import stamp_pattern, tag_pattern
+
+_SAMPLE = 96 * 1024
+"""Bytes at a log's head, and as many spread over it, from which its labels are learnt."""
+_UNLABELLED = lazy(
+    r"\s*$|srun: |slurmstepd|\s*(?:\^|~)+\s*$|={10,}|-{10,}|```|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,:+Z-]*\s*$"
+)
+_YEAR = lazy(r"(?<!\d)(20[12]\d)[-/][01]\d[-/][0-3]\d[T _]\d\d:\d\d")
+_STAMPED = 0.9
+"""Share of the lines that carry a stamp where a collector prints it."""
+
+
+def learn_formats(sources: Sequence[Source], labels: LabelReader) -> list[SourceFormat]:
+    """What each source's lines have in common; the year may come from any of them."""
+    formats = [learn(source.sample(_SAMPLE), labels) for source in sources]
+    years = [form.year for form in formats if form.year != ASSUMED_YEAR]
+    return [form if form.year in years else replace(form, year=years[0]) for form in formats] if years else formats
+
+
+def learn(lines: Iterable[str], labels: LabelReader) -> SourceFormat:
+    """What the lines of a sample have in common."""
+    sample = [text for line in lines if (text := clean(line)) and not _UNLABELLED.match(text)]
+    year = next((int(found[1]) for line in sample if (found := _YEAR.search(line))), ASSUMED_YEAR)
+    stamp = compiled(stamp_pattern(labels.formats))
+    behind = [line[found.end() :] if (found := stamp.match(line)) else None for line in sample]
+    stamped = sum(rest is not None for rest in behind) >= max(3, _STAMPED * len(sample))
+    if stamped:
+        sample = [rest for rest in behind if rest and not _UNLABELLED.match(rest)]
+    locked = [form for form in labels.formats if form.lock and _is_used(form, sample)]
+    return SourceFormat(
+        locked=frozenset(form.id for form in locked),
+        outer_rank_is_local=any(_differs_in_twos(form, sample) for form in labels.formats if form.outer_is_local),
+        label_is_node=any(_counts_launchers(form, sample, labels.formats) for form in locked if form.launcher),
+        year=year,
+        stamped=stamped,
+    )
+
+
+def _is_used(form: LineFormat, sample: Sequence[str]) -> bool:
+    """Whether enough lines carry a label."""
+    match = compiled(form.pattern).match
+    matched = [found for line in sample if (found := match(line))]
+    few = len(sample) <= 2 and len(matched) == len(sample)
+    if not matched or (len(matched) < max(2, form.lock * len(sample)) and not few):
+        return False
+    if form.groups != {"node"}:
+        return True
+    # `error: ` at the head of many lines is no host: hosts are few, and have numbers
+    hosts = {found["node"] for found in matched}
+    return len(hosts) <= max(2, len(sample) // 3) and all(any(c.isdigit() for c in host) for host in hosts)
+
+
+def _differs_in_twos(form: LineFormat, sample: Sequence[str]) -> bool:
+    """Whether a label stands twice on a line, with two ranks: `[rank4]:[rank12]:`."""
+    twice = compiled(f"(?:{form.writer or form.pattern}:?){{2}}")
+    return any(len(set(found.captures("rank"))) > 1 for line in sample if (found := twice.search(line)))
+
+
+def _counts_launchers(form: LineFormat, sample: Sequence[str], formats: Sequence[LineFormat]) -> bool:
+    """Whether a label's number is no rank: the tags behind it name other ranks, or a launcher of several ranks prints."""
+    label, tag = compiled(form.pattern), compiled(tag_pattern(formats))
+    differs = agrees = 0
+    for line in sample:
+        if not (outer := label.match(line)) or not (inner := tag.match(line, outer.end())):
+            continue
+        groups = inner.groupdict()
+        if groups["rank"] is not None:
+            same = int(outer["rank"]) == int(groups["rank"])
+            agrees, differs = agrees + same, differs + (not same)
+        elif groups["local_rank"] is not None:
+            return True
+    if differs or agrees:
+        return differs > agrees
+    prints = compiled(form.launcher)
+    return any(label.match(line) and prints.search(line) for line in sample)

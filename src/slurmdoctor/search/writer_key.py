@@ -1,0 +1,96 @@
+"""Finds the label at a line's head that tells its writer apart from others: `[rank3]`, `  12:`, `(Worker pid=71`.
+
+It is compiled from the formats and much faster than to read all labels of a line. Digits decide nothing in it but the
+label's own: lines of one shape (`shapes`) have their labels at one place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from slurmdoctor.model import LineFormat, SourceFormat
+from slurmdoctor.search.compiled import lazy
+
+HEAD = 160
+"""Bytes of a line in which its label stands."""
+_REACH = 48
+"""Characters that a logger prints before the tag that tells its writer."""
+Span = tuple[int, int, int, int]
+"""Two slices of the head that together are the label; the second is empty for most."""
+
+_PROCESS = frozenset({"rank", "local_rank", "pid"})
+"""Groups that name one process."""
+_PLACE = frozenset({"node", "writer"})
+"""Groups that name what may hold several ranks."""
+_NAMING = _PROCESS | _PLACE
+_NUMBERED = re.compile(r"\\[1-9]")
+
+
+def stamp_pattern(formats: Iterable[LineFormat]) -> str:
+    """What a collector (kubectl, docker, moreutils' ts, a script) prints before each line, its label too."""
+    return _any(form.pattern for form in formats if form.stamp)
+
+
+def tag_pattern(formats: Iterable[LineFormat]) -> str:
+    """A logger's tag, behind what the logger prints before it."""
+    return rf"[^\n]{{0,{_REACH}}}?(?P<tag>{_any(form.writer for form in formats if form.writer)})"
+
+
+class WriterKey:
+    """Finds the labels in the heads of one source's lines.
+
+    A label ends with the character behind its last group: `[1,3]<stderr>:` and `[1,3]<stdout>:` are of one writer. Under a
+    label of a node or a container several ranks may print: a tag behind it is part of the label.
+    """
+
+    def __init__(self, formats: Sequence[LineFormat], source: SourceFormat) -> None:
+        usable = [form for form in formats if not form.lock or form.id in source.locked]
+        labels = [form for form in usable if not form.writer and _is_label(form)]
+        shared = [f for f in labels if not f.groups & _PROCESS or (f.launcher and source.label_is_node)]
+        tag = tag_pattern(usable)
+        own = [form for form in labels if form not in shared]
+        self._groups = sorted({name for form in own for name in form.groups & _NAMING})
+        self._find = lazy(_any([*(f.pattern for f in own), f"(?P<shared>{_any(f.pattern for f in shared)})", tag]))
+        self._tag = lazy(tag)
+        self._stamp = lazy(stamp_pattern(formats)) if source.stamped else None
+
+    def __call__(self, head: bytes) -> bytes:
+        """The label at the head of a line; empty where there is none."""
+        start, end, start2, end2 = self.span(head)
+        return head[start:end] + head[start2:end2]
+
+    def span(self, head: bytes) -> Span:
+        """Where the label stands."""
+        text = head[:HEAD].decode("latin-1")  # a character a byte
+        stamp = self._stamp.match(text) if self._stamp else None
+        at = stamp.end() if stamp else 0
+        found = self._find.match(text, at)
+        if found is None:
+            return 0, 0, 0, 0
+        start, end = found.span("tag")
+        if end >= 0:
+            return start, end, 0, 0
+        if found.end("shared") >= 0:
+            # loggers tag some lines of a writer and not others; only here does the tag tell writers apart
+            tag = self._tag.match(text, found.end())
+            return (at, found.end(), *tag.span("tag")) if tag else (at, found.end(), 0, 0)
+        return at, min(found.end(), max(map(found.end, self._groups)) + 1), 0, 0
+
+    def rank(self, label: bytes) -> int | None:
+        """The rank that a label names by itself; None where its lines must be read for it."""
+        found = self._find.match(label.decode("latin-1"))
+        if found is None or found.end("shared") >= 0:
+            return None
+        rank = found.groupdict().get("rank")
+        return None if rank is None else int(rank)
+
+
+def _is_label(form: LineFormat) -> bool:
+    """Whether each line of a writer carries it. What holds a time or a level is a logger's, which tags some lines only."""
+    loggers = form.groups & {"time", "level"}
+    return bool(form.groups & _NAMING) and not loggers and not _NUMBERED.search(form.pattern)
+
+
+def _any(patterns: Iterable[str]) -> str:
+    return "|".join(f"(?:{pattern})" for pattern in patterns) or "(?!)"
