@@ -287,7 +287,7 @@ def test_completed_with_a_dead_python_inside() -> None:
     table = STEPS.format(job="COMPLETED", exit="0:0", step="FAILED", code="1:0")
     found = said(STEADY[:200] + TRACEBACK, scontrol("COMPLETED", "None", "0:0"), table)
     assert cause(found) == "python-error"
-    assert any("COMPLETED, but step 0 FAILED (exit 1)" in r for r in found.reasons)
+    assert any("COMPLETED, but step 0 FAILED (exit code 1)" in r for r in found.reasons)
 
 
 def test_completed_after_a_failed_step() -> None:

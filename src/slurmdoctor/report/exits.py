@@ -4,51 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slurmdoctor.model import Cascade, Diagnosis, Exit, ExitClass
+from slurmdoctor.model import Cascade, Diagnosis, Exit, ExitClass, ProcessExit
 from slurmdoctor.model.causes import SIGTERM
 from slurmdoctor.model.exits import from_code
 from slurmdoctor.report.redact import one_line
 
-_MEANING: dict[ExitClass, str] = {
-    "ok": "it ended well",
-    "python-error": "Python error",
-    "usage-error": "refused its arguments",
-    "oom-killed": "killed because host memory ran out",
-    "killed": "SIGKILL, sender unknown",
-    "terminated": "SIGTERM, stopped from outside",
-    "segfault": "SIGSEGV, a crash in native code",
-    "abort": "SIGABRT, the program aborted itself",
-    "bus-error": "SIGBUS, a bus error",
-    "interrupted": "SIGINT, interrupted",
-    "time-limit": "stopped at the time limit",
-    "not-executable": "found, but could not be executed",
-    "not-found": "program not found",
-    "other": "a code of the program's own",
+_MEANING: dict[ExitClass, tuple[str, str]] = {
+    "ok": ("it ended well", "success"),
+    "python-error": ("Python error", "an uncaught Python exception, or sys.exit(1)"),
+    "usage-error": ("refused its arguments", "the program refused its arguments or its configuration"),
+    "oom-killed": ("killed because host memory ran out", "the kernel killed it because the job's memory ran out"),
+    "killed": (
+        "SIGKILL, sender unknown",
+        "SIGKILL: by the out-of-memory killer, by Slurm after a first failure, or by hand",
+    ),
+    "terminated": (
+        "SIGTERM, stopped from outside",
+        "SIGTERM: stopped by Slurm or the launcher, so not the first failure",
+    ),
+    "segfault": ("SIGSEGV, a crash in native code", "SIGSEGV: a crash in native code"),
+    "abort": (
+        "SIGABRT, the program aborted itself",
+        "SIGABRT: native code gave up (an assertion, an uncaught C++ exception, the NCCL watchdog)",
+    ),
+    "bus-error": (
+        "SIGBUS, a bus error",
+        "SIGBUS: memory that is mapped but not there (shared memory full, a file cut short)",
+    ),
+    "interrupted": ("SIGINT, interrupted", "SIGINT: interrupted by a person or by scancel"),
+    "time-limit": ("stopped at the time limit", "Slurm's time limit"),
+    "not-executable": ("found, but could not be executed", "the program could not be executed"),
+    "not-found": ("program not found", "the shell found no such program"),
+    "other": ("a code of the program's own", "a code of the program's own"),
+    "unknown": ("", "the log does not show it"),
 }
-
-
-_SENTENCES: dict[ExitClass, str] = {
-    "ok": "success",
-    "python-error": "an uncaught Python exception, or sys.exit(1)",
-    "usage-error": "the program refused its arguments or its configuration",
-    "oom-killed": "the kernel killed it because the job's memory ran out",
-    "killed": "SIGKILL: by the out-of-memory killer, by Slurm after a first failure, or by hand",
-    "terminated": "SIGTERM: stopped by Slurm or the launcher, so not the first failure",
-    "segfault": "SIGSEGV: a crash in native code",
-    "abort": "SIGABRT: native code gave up (an assertion, an uncaught C++ exception, the NCCL watchdog)",
-    "bus-error": "SIGBUS: memory that is mapped but not there (shared memory full, a file cut short)",
-    "interrupted": "SIGINT: interrupted by a person or by scancel",
-    "time-limit": "Slurm's time limit",
-    "not-executable": "the program could not be executed",
-    "not-found": "the shell found no such program",
-    "other": "a code of the program's own",
-    "unknown": "the log does not show it",
-}
+"""Exit class -> a few words, for the report's line of the exit, and a sentence, for the JSON."""
 
 
 def meaning_of(exit_class: ExitClass) -> str:
     """What an exit means, in plain words."""
-    return _SENTENCES[exit_class]
+    return _MEANING[exit_class][1]
+
+
+def exit_words(end: ProcessExit | None) -> str:
+    """As a noun: `exit code 1`, `SIGKILL`."""
+    if end is None:
+        return "exit not told"
+    return end.signal or f"exit code {end.code}"
 
 
 def died(end: Exit) -> str:
@@ -64,7 +66,7 @@ def ending(diagnosis: Diagnosis) -> str:
     shown = str(end.code) if end.code is not None else one_line(end.signal or "")
     text = ""
     if shown:
-        meaning = _MEANING.get(end.exit_class) or (one_line(end.signal) if end.signal else "")
+        meaning = _MEANING[end.exit_class][0] or (one_line(end.signal) if end.signal else "")
         if end.signal and end.code is None and meaning.startswith(shown):
             meaning = meaning[len(shown) :].lstrip(", ")
         first = diagnosis.first_failure

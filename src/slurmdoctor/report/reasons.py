@@ -8,8 +8,9 @@ from typing import Any
 from slurmdoctor.model import ProcessExit
 from slurmdoctor.model.finding import Reason
 from slurmdoctor.model.ranges import ranges
+from slurmdoctor.report.exits import exit_words
 from slurmdoctor.report.frames import frames
-from slurmdoctor.report.quantities import duration as span
+from slurmdoctor.report.quantities import duration
 
 Values = Mapping[str, Any]
 
@@ -25,11 +26,6 @@ def sentences(reasons: Iterable[Reason]) -> str | None:
     return "; ".join(map(sentence, reasons)) or None
 
 
-def exit_words(exit: ProcessExit) -> str:
-    """An exit in a few words: `SIGKILL`, `exit code 1`."""
-    return exit.signal or f"exit code {exit.code}"
-
-
 # ── words that several sentences share ───────────────────────────────────────────────────────
 
 
@@ -42,14 +38,6 @@ def _first_by(order: str, aligned: bool) -> str:
     if order != "timestamps":
         return "first error in the file"
     return "first error by time, the nodes' clocks aligned," if aligned else "first error by time"
-
-
-def _recorded_exit(exit: ProcessExit | None) -> str:
-    if exit is None:
-        return "exit not told"
-    if exit.signal is None:
-        return f"exit {exit.code}"
-    return f"{exit.signal}, {exit.code}" if exit.code else exit.signal
 
 
 def _collective(seq: int | None, op: str | None) -> str:
@@ -164,9 +152,9 @@ def _step(step: int | None) -> str:
 
 def _had_hung(v: Values) -> str:
     state = v["state"]
-    every = "while" if state.pause is None else span(state.pause)
+    every = "while" if state.pause is None else duration(state.pause)
     return (
-        f"no step for the last {span(state.idle)}{_step(state.step)}, where steps had come every {every}: "
+        f"no step for the last {duration(state.idle)}{_step(state.step)}, where steps had come every {every}: "
         "it stood still, and a longer limit would not have helped"
     )
 
@@ -175,13 +163,13 @@ def _had_finished(v: Values) -> str:
     state = v["state"]
     if state.step is not None:
         return f"the last of {state.step} steps was made; what ran on was the script, or a process in its background"
-    before = "" if state.idle is None else f", {span(state.idle)} before the end"
+    before = "" if state.idle is None else f", {duration(state.idle)} before the end"
     return f"the program had finished{before}; what ran on was the script, or a process in its background"
 
 
 def _made_progress(v: Values) -> str:
     state = v["state"]
-    return f"the last step{_step(state.step)} came {span(state.idle)} before the end: it made progress, and only ran out of time"
+    return f"the last step{_step(state.step)} came {duration(state.idle)} before the end: it made progress, and only ran out of time"
 
 
 # ── what Slurm's record says ─────────────────────────────────────────────────────────────────
@@ -208,9 +196,9 @@ def _completed(v: Values, then: str) -> str:
     well = "the script ended with 0" if v["by_script"] else "Slurm calls the job COMPLETED"
     if v["step"]:
         name, state, exit = v["step"]
-        well += f", but step {name} {state} ({_recorded_exit(exit)})"
+        well += f", but step {name} {state} ({exit_words(exit)})"
     elif v["derived"]:
-        well += f", but a step ended with {_recorded_exit(v['derived'])}"
+        well += f", but a step ended with {exit_words(v['derived'])}"
     return well + then
 
 
@@ -220,7 +208,7 @@ def _idled_into_limit(v: Values) -> str:
 
 
 def _warning_ended_it(v: Values) -> str:
-    left = span(v["left"])
+    left = duration(v["left"])
     if v["program"]:
         running = (
             f"the script was ended by a signal while its {v['program']} was still running, {left} before its time limit"
@@ -279,7 +267,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "script-status": "the script's own status",
     "witnesses-differ": _witnesses_differ,
     "record-hides-exit": lambda v: (
-        f"Slurm's {_recorded_exit(v['recorded'])} hides the first exit, {v['own']}: it is the highest of all tasks"
+        f"Slurm's {exit_words(v['recorded'])} hides the first exit, {v['own']}: it is the highest of all tasks"
     ),
     "table-agrees": "torchelastic's table names the same rank",
     "first-in-order": _first_in_order,
@@ -301,8 +289,8 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "completed-status-hides": lambda v: _completed(v, ": the script's own exit status hides it"),
     "completed-untold": lambda v: _completed(v, ", and the log does not say why"),
     "completed-no-step-failed": lambda v: _completed({**v, "step": None, "derived": None}, ", and no step failed"),
-    "script-ended-with": lambda v: f"the script ended with {v['status']} ({_recorded_exit(v['exit'])})",
-    "recorded-state": lambda v: f"Slurm calls the job {v['state']} ({_recorded_exit(v['exit'])})",
+    "script-ended-with": lambda v: f"the script ended with {v['status']} ({exit_words(v['exit'])})",
+    "recorded-state": lambda v: f"Slurm calls the job {v['state']} ({exit_words(v['exit'])})",
     "log-shows-no-error": "the log shows no error: its end, or another log, is missing",
     "script-signalled": "the script was ended by a signal: its {program} was still running",
     "script-signalled-by-unknown": (
@@ -312,7 +300,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "warning-ended-it": _warning_ended_it,
     "script-says": "{script}:{line}: {says}",
     "clocks-differ": lambda v: (
-        f"clocks differ: {v['name']} is {span(abs(v['seconds']))} {'ahead of' if v['seconds'] > 0 else 'behind'} "
+        f"clocks differ: {v['name']} is {duration(abs(v['seconds']))} {'ahead of' if v['seconds'] > 0 else 'behind'} "
         f"{v['reference']}, by {v['steps']} steps that both report"
     ),
     "cause": "{cause}",
