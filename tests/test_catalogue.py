@@ -79,6 +79,19 @@ def test_an_example_is_taken_by_its_rule_as_a_diagnosis_takes_it(rule: Rule, lin
     assert any(matches.captures_of(rule, text) is not None for text in texts)
 
 
+@pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)
+def test_no_rule_stands_above_one_whose_lines_it_takes(cause: Cause) -> None:
+    certain = [rule for rule in cause.rules if rule.role != "hint"]
+    hidden = {
+        (rule.id, above.id)
+        for at, rule in enumerate(certain)
+        for line in rule.match
+        for above in certain[:at]
+        if takes(above, line, peeled(line, LABELS))
+    }
+    assert not hidden
+
+
 @pytest.mark.parametrize(("rule", "line"), NO_MATCH)
 def test_a_line_that_only_looks_alike_is_not_taken(rule: Rule, line: str) -> None:
     texts = peeled(line, LABELS)

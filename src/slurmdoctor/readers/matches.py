@@ -64,9 +64,19 @@ class RuleEvents:
         self.at: dict[Place, list[Event]] = {}
 
     def add(self, rule: Rule, line: Line, count: int) -> None:
-        """Add the event that the rule makes of this line, if it makes one."""
-        if event := rule_event(rule, line, self._lines, count):
-            self.at.setdefault((line.source, line.offset), []).append(event)
+        """Add the event that the rule makes of this line, if it makes one.
+
+        Of the rules of one cause that match a line the first in the cause's file counts, and a hint only where no other matches.
+        """
+        event = rule_event(rule, line, self._lines, count)
+        if event is None:
+            return
+        here = self.at.setdefault((line.source, line.offset), [])
+        earlier = next((at for at, other in enumerate(here) if other.cause == event.cause), None)
+        if earlier is None:
+            here.append(event)
+        elif here[earlier].role == "hint" and event.role != "hint":
+            here[earlier] = event
 
     def add_uncounted(self, rules: Iterable[Rule], line: Line) -> None:
         """Try the rules on a line that was kept for its traceback or its class alone. The search has counted it already."""
