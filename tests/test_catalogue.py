@@ -60,8 +60,8 @@ def problems() -> dict[str, list[str]]:
     told: dict[str, list[str]] = {}
     with pytest.MonkeyPatch.context() as patch:  # a slow test machine must not make a pattern slow
         patch.setattr(proof, "slowest", partial(patterns.slowest, limit=4 * patterns.LIMIT))
-        found = check(LOADED)
-    for problem in found:
+        checked = check(LOADED)
+    for problem in (*checked.problems, *checked.notes):
         told.setdefault(problem.place.file, []).append(render(problem))
     return told
 

@@ -37,6 +37,7 @@ rules:
     regex: '{regex}'
     examples:
       match: ['tape library is gone after 30 s']
+      no_match: ['the tape library is open']
 fixes:
   - do: Ask the operators to restart the tape library.
 """
@@ -67,7 +68,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def problems_of(ours: Path, *paths: Path) -> list[Problem]:
     loaded = read((ours, *paths))
-    return check(loaded, {shown(file) for path in paths for file in files(path)})
+    return check(loaded, {shown(file) for path in paths for file in files(path)}).problems
 
 
 def site(
@@ -124,6 +125,14 @@ def test_both_names_of_a_key_are_one_too_many(ours: Path, tmp_path: Path) -> Non
     assert (told.place.line, "old name" in told.what) == (12, True)
 
 
+@pytest.mark.parametrize(("no_match", "noted"), [("", True), ("'step 4'", True), ("'TapeRobot: open'", False)])
+def test_a_rule_without_a_line_that_looks_alike_is_a_note(tmp_path: Path, no_match: str, noted: bool) -> None:
+    file = site(tmp_path, "tape")
+    file.write_text(file.read_text().replace("'the tape library is open'", no_match))
+    checked = check_paths([file], (builtin(),))
+    assert (checked.problems, [note.place.line for note in checked.notes]) == ([], [15] if noted else [])
+
+
 def test_braces_that_name_no_fragment_are_a_note(tmp_path: Path) -> None:
     (tmp_path / "fragments.yaml").write_text(FRAGMENTS)
     pattern = r"{robot_am}|\{robot_arm}|\p{letter}{2,3}|tape library is gone"
@@ -145,7 +154,7 @@ def test_crosstalk_between_two_causes_is_told_at_the_example(ours: Path, tmp_pat
 
 def test_crosstalk_with_a_file_that_is_not_checked_is_told_at_the_rule(ours: Path, tmp_path: Path) -> None:
     loaded = read((ours, site(tmp_path, "tape"), robot := site(tmp_path, "robot")))
-    (told,) = [p for p in check(loaded, {str(robot)}) if "also takes" in p.what]
+    (told,) = [p for p in check(loaded, {str(robot)}).problems if "also takes" in p.what]
     assert told.place.file == str(robot)
 
 

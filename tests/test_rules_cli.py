@@ -70,13 +70,14 @@ def test_a_newcomers_way_from_a_line_to_a_rule_that_works(tmp_path: Path) -> Non
         ("TODO the program that prints it, and since which version", "our raid driver >= 2"),
         ("TODO What to do, as an imperative sentence.", "Ask the operators to look at the array."),
         ("why: TODO", "why: Its disks are not the job's."),
+        ("no_match: []", "no_match: ['raid controller is back after 3 s']"),
     ):
         assert draft in text
         text = text.replace(draft, written)
     file.write_text(text)
     checked = typed("check", file)
     assert checked.exit_code == 0, checked.output
-    assert checked.output.startswith("1 file, 1 pattern, 1 example: all proven in ")
+    assert checked.output.startswith("1 file, 1 pattern, 2 examples: all proven in ")
     log = tmp_path / "job.log"
     log.write_text(f"3: Traceback (most recent call last):\n{LINE}\n")
     command = [sys.executable, "-m", "slurmdoctor", "diagnose", str(log), "--rules", str(tmp_path), "--format", "json"]

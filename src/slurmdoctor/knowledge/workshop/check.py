@@ -42,15 +42,14 @@ def check_paths(paths: Sequence[Path], folders: Sequence[Path]) -> Checked:
     beside = [path for path in paths if not path.resolve().is_relative_to(ours)]
     loaded = read(tuple(dict.fromkeys([*folders, *beside])))
     named = {shown(file) for path in paths for file in files(path)}
-    checked = [file for file in loaded.files if file.tree.place.file in named]
-    notes = sorted({note for note in loaded.problems.notes if note.place.file in named})
-    return Checked(checked, check(loaded, named), notes)
+    return check(loaded, named)
 
 
-def check(loaded: LoadedRules, named: Iterable[str] | None = None) -> list[Problem]:
-    """The problems of the named files (as `shown` shows them), or of all files."""
+def check(loaded: LoadedRules, named: Iterable[str] | None = None) -> Checked:
+    """The named files (as `shown` shows them), or all files, and what is wrong with them."""
     wanted = {file.tree.place.file for file in loaded.files} if named is None else set(named)
-    problems = Problems(problem for problem in loaded.problems)
+    problems = Problems(loaded.problems)
+    problems.notes += loaded.problems.notes
     labels = LabelReader(loaded.knowledge.formats)
     checked = [file for file in loaded.files if file.tree.place.file in wanted]
     for file in checked:
@@ -64,7 +63,11 @@ def check(loaded: LoadedRules, named: Iterable[str] | None = None) -> list[Probl
         _explains(file, loaded.knowledge, problems)
         templates.check(file, loaded.knowledge, problems)
     crosstalk(loaded, wanted, labels, problems)
-    return [problem for problem in problems.sorted() if named is None or problem.place.file in wanted]
+    of_these, notes = (
+        [problem for problem in sorted(set(found)) if named is None or problem.place.file in wanted]
+        for found in (problems, problems.notes)
+    )
+    return Checked(checked, of_these, notes)
 
 
 def _todos(tree: Tree, name: str, problems: Problems) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from string import ascii_letters
 
@@ -17,6 +18,7 @@ from slurmdoctor.model import Rule, Signal
 from slurmdoctor.ranks.labels import LabelReader
 
 Matcher = Rule | Signal
+_WHOLE_WORD, _PART_OF_WORD = re.compile(r"[A-Za-z]+"), re.compile(r"[A-Z]?[a-z]+")
 
 
 def check_matcher(matcher: Matcher, tree: Table, labels: LabelReader, problems: Problems) -> None:
@@ -34,6 +36,26 @@ def check_matcher(matcher: Matcher, tree: Table, labels: LabelReader, problems: 
             problems.add(place, f"the regex takes `{_short(line)}`, which it must not", mend)
     if len(problems) == before:
         _literals(matcher, tree, [text for texts in views for text in texts], problems)
+    if isinstance(matcher, Rule):
+        _has_a_twin(matcher, tree, problems)
+
+
+def _has_a_twin(rule: Rule, tree: Table, problems: Problems) -> None:
+    """Notes a rule none of whose `no_match` lines shares a literal or a word with what the rule matches."""
+    known = set().union(*map(_words, rule.match))
+    if any(admits(rule, line) or not known.isdisjoint(_words(line)) for line in rule.no_match):
+        return
+    what = (
+        "no line of `no_match` looks like one that the rule matches" if rule.no_match else "the rule has no `no_match`"
+    )
+    mend = "add a line that almost matches: of a healthy job, of another failure, or with a quoted error"
+    problems.note(tree.at("examples", "no_match"), what, mend)
+
+
+def _words(line: str) -> set[str]:
+    """The beginnings of a line's words, also of those in `CamelCase`, in small letters."""
+    words = (*_WHOLE_WORD.findall(line), *_PART_OF_WORD.findall(line))
+    return {word[:5].lower() for word in words if len(word) > 2}
 
 
 def check_fragment(fragment: Fragment, tree: Table, labels: LabelReader, problems: Problems) -> None:
