@@ -16,8 +16,9 @@ import yaml
 from _pytest.mark import ParameterSet
 from benchmarks.logs import KINDS, STYLES, pieces
 
-from slurmdoctor.input import sources
-from slurmdoctor.input.sources import Source, open_sources
+from slurmdoctor.input import files as log_files
+from slurmdoctor.input.opening import open_sources
+from slurmdoctor.input.sources import Source
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import Knowledge, Matcher, SearchResult, SourceFormat
 from slurmdoctor.pipeline import diagnose
@@ -143,7 +144,7 @@ def _mostly_slow(values: Iterable[object], every: int) -> list[ParameterSet]:
 
 @pytest.mark.parametrize("case", _mostly_slow(FIXTURES, 16), ids=lambda path: path.name)
 def test_it_finds_in_a_fixture_what_the_slow_scan_finds(case: Path) -> None:
-    logs = [Path(name) for name in sources.files_of(str(case))]
+    logs = [Path(name) for name in log_files.files_of(str(case))]
     logs = [log for log in logs if log.suffix not in (".gz", ".xz", ".zst", ".bz2") and _plain(log)]
     if not logs:
         pytest.skip("compressed, or of long lines")

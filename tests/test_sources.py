@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmdoctor.input.sources import open_sources
+from slurmdoctor.input.opening import open_sources
 from slurmdoctor.model import UserError
 
 if sys.version_info >= (3, 14):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from slurmdoctor import model
 from slurmdoctor.infer.infer import infer
 from slurmdoctor.input import paste
-from slurmdoctor.input.sources import Source, Text, open_sources
+from slurmdoctor.input.opening import open_sources
+from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import JobRecord, Knowledge, ScriptEvidence
 from slurmdoctor.ranks.labels import LabelReader

@@ -87,7 +87,7 @@ def files_at(given: str, allowed: Sequence[Path]) -> tuple[list[str], int]:
 
     A path outside gives the same error whether it exists or not.
     """
-    from slurmdoctor.input.sources import files_of
+    from slurmdoctor.input.files import files_of
 
     if not allowed:
         raise UserError(

@@ -1,41 +1,27 @@
-"""Opens what the job left: files, folders, globs, pipes and compressed logs, as blocks of bytes cut at line ends.
+"""Reads a log twice: front to back in blocks of bytes that end at line ends, then again at any offset.
 
-The only room that opens logs. Blocks are read, not mapped: a log that shrinks while we read it must not kill us.
+Blocks are read, not mapped: a log that shrinks while it is read must not end the program.
 """
 
 from __future__ import annotations
 
-import codecs
 import os
-import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
-from slurmdoctor.model import UserError
 from slurmdoctor.records import dataclass
 from slurmdoctor.search import walk
 
 BLOCK = 512 * 1024
 """Bytes a read. Larger blocks miss the second-level cache, smaller ones cost calls."""
 LONGEST_LINE = 4 * 1024 * 1024
-"""A line longer than this is handed on in pieces."""
+"""A line longer than this is read in pieces."""
 _PIECE = 64 * 1024
 """Bytes for which `malloc` need not ask the kernel each time."""
 OVERLAP = 40 * 1024
 """Bytes that such pieces have in common: the surroundings of a word that stands at the edge."""
 _SPOOL_IN_MEMORY = 32 * 1024 * 1024
-_LOG_ENDINGS = (".log", ".out", ".err", ".txt", ".stdout", ".stderr", ".o", ".e")
-_COMPRESSED = (".gz", ".xz", ".zst", ".bz2")
-_NOT_LOGS = (
-    ".py", ".sh", ".sbatch", ".slurm", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".md", ".rst", ".ipynb", ".pt", ".pth",
-    ".ckpt", ".bin", ".safetensors", ".npy", ".npz", ".csv", ".tsv", ".parquet", ".pyc", ".so", ".png", ".jpg", ".svg",
-    ".html", ".zip", ".tar", ".h5", ".pkl", ".lock", ".pid",
-)  # fmt: skip
-_SIDE_FILES = frozenset({"scontrol.txt", "sacct.txt", "requirements.txt"})
-_MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
-_BINARY_MAGIC = (b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"\x80\x02}q", b"\x93NUMPY", b"%PDF-", b"SQLite format 3\x00")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +56,14 @@ class Source:
 
     def __init__(self, name: str, path: str | None, stream: IO[bytes], size: int | None, spool: bool) -> None:
         self.name = name
-        """As the user would write it."""
+        """The path as the user wrote it."""
         self.path = path
         self._stream = stream
         self._size = size
         self._spool = _new_spool() if spool else None
         self._head = b""
         self.numbers: Sequence[int] = ()
-        """Each line's number where the user sees another: in a paste that was undone."""
+        """Each line's number in the text as the user has it, where a paste was undone."""
         self.length = 0
         """Bytes read so far."""
         self.lines = 0
@@ -167,7 +153,7 @@ class Source:
         for number, piece in enumerate(pieces):
             whole = piece.split(b"\n")
             if number or len(piece) >= size:
-                whole = whole[bool(number) : -1]  # cut lines say nothing
+                whole = whole[bool(number) : -1]  # a cut line may have lost its label
             lines += [line[:400].decode("utf-8", "replace") for line in whole]
         return lines
 
@@ -201,49 +187,6 @@ class Source:
             self._spool.close()
 
 
-class _Readable(Protocol):
-    def read(self, size: int = ..., /) -> bytes: ...
-
-
-class _Decompressor(Protocol):
-    def read1(self, size: int = ..., /) -> bytes: ...
-
-
-class _Recoded:
-    """A UTF-16 or UTF-32 stream, read as UTF-8."""
-
-    def __init__(self, stream: _Readable, encoding: str) -> None:
-        self._stream = stream
-        self._decode = codecs.getincrementaldecoder(encoding)(errors="replace").decode
-
-    def read(self, size: int = BLOCK, /) -> bytes:
-        while data := self._stream.read(size):
-            text = self._decode(data)
-            if text:
-                return text.encode()
-        return self._decode(b"", True).encode()
-
-    def close(self) -> None:
-        pass
-
-
-class _Prefixed:
-    """A pipe whose first bytes were looked at already."""
-
-    def __init__(self, head: bytes, stream: _Readable) -> None:
-        self._head, self._stream = head, stream
-
-    def read(self, size: int = BLOCK, /) -> bytes:
-        if self._head:
-            data, self._head = self._head[:size], self._head[size:]
-            return data
-        reader = getattr(self._stream, "read1", self._stream.read)
-        return bytes(reader(size))
-
-    def close(self) -> None:
-        pass
-
-
 class Text:
     """A string handed over in Python, as a source."""
 
@@ -255,238 +198,7 @@ class Text:
         return Source(name, None, io.BytesIO(data), len(data), spool=True)
 
 
-def open_sources(paths: Sequence[str | os.PathLike[str]]) -> list[Source]:
-    """Open everything that the paths name: files, folders, globs, `-` for standard input.
-
-    Binary files are left out where a folder or a glob brought them. Raises UserError, with what to do, where nothing
-    readable is there.
-    """
-    named = {os.fspath(path) for path in paths}
-    sources: list[Source] = []
-    binary: list[BinaryFileError] = []
-    for path in _expand(paths):
-        try:
-            sources.append(_open_stdin() if path == "-" else _open_file(path))
-        except BinaryFileError as error:
-            if path in named:
-                raise
-            binary.append(error)
-    if not sources:
-        raise binary[0]
-    return sources
-
-
-class BinaryFileError(UserError):
-    """A file that holds no text."""
-
-
-def files_of(path: str) -> list[str]:
-    """The logs that a file's or folder's path names; `*` and `-` are letters like any other here."""
-    return _logs_in(path) if Path(path).is_dir() else [path]
-
-
-def _expand(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
-    found: list[str] = []
-    for given in (os.fspath(path) for path in paths):
-        if given == "-":
-            found.append(given)
-        elif Path(given).is_dir():
-            found += _logs_in(given)
-        elif not Path(given).exists() and any(c in given for c in "*?["):
-            import glob
-
-            matched = sorted(glob.glob(given, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
-            if not matched:
-                raise UserError(f"no file matches {given}", "check the pattern, or quote it less")
-            found += _expand(matched) if any(Path(m).is_dir() for m in matched) else matched
-        else:
-            found.append(given)
-    unique = list(dict.fromkeys(found))
-    if not unique:
-        raise UserError("nothing to read", "name the job's log, its folder, or - for standard input")
-    return unique
-
-
-def _logs_in(folder: str) -> list[str]:
-    logs, maybe = [], []
-    try:
-        for parent, folders, files in os.walk(folder, onerror=_refused):
-            folders[:] = sorted(f for f in folders if not f.startswith(".") and f != "__pycache__")
-            for name in sorted(files):
-                if name.startswith(".") or name in _SIDE_FILES:
-                    continue
-                path = os.path.join(parent, name)  # noqa: PTH118 - keeps the path as the user wrote it
-                stem = name
-                for ending in _COMPRESSED:
-                    stem = stem.removesuffix(ending)
-                if stem.endswith(_LOG_ENDINGS):
-                    logs.append(path)
-                elif "." not in stem or not stem.endswith((*_NOT_LOGS, ".json", *_COMPRESSED)):
-                    maybe.append(path)
-    except PermissionError as error:
-        raise UserError(
-            f"cannot read {error.filename}: permission denied", "run as the job's owner, or copy it"
-        ) from None
-    found = logs or maybe
-    if not found:
-        raise UserError(
-            f"{folder} holds no log files",
-            f"name the log itself; looked for {', '.join(_LOG_ENDINGS[:4])} and the like",
-        )
-    return found
-
-
-def _refused(error: OSError) -> None:
-    if isinstance(error, PermissionError):
-        raise error
-
-
-def _open_file(path: str) -> Source:
-    try:
-        stream: IO[bytes] = open(path, "rb", buffering=0)  # noqa: SIM115, PTH123 - closed by Source.close
-    except FileNotFoundError:
-        raise UserError(f"no such file: {path}", _did_you_mean(path)) from None
-    except PermissionError:
-        raise UserError(f"cannot read {path}: permission denied", "run as the job's owner, or ask for a copy") from None
-    except OSError as error:
-        raise UserError(
-            f"cannot read {path}: {error.strerror or error}", "copy the log to a disk that answers"
-        ) from None
-    status = os.fstat(stream.fileno())
-    if stat.S_ISDIR(status.st_mode):
-        raise UserError(f"{path} is a folder", "name it without a trailing component")
-    regular = stat.S_ISREG(status.st_mode)
-    head = stream.read(4096) if regular else b""
-    if regular:
-        stream.seek(0)
-    kind = _kind(head)
-    if kind == "binary":
-        stream.close()
-        raise BinaryFileError(f"{path} is not a text log (binary data)", "name the job's .out, .err or .log file")
-    if kind is None:
-        return Source(path, path, stream, status.st_size if regular else None, spool=not regular)
-    return Source(path, path, _decoded(kind, stream, path), None, spool=True)  # type: ignore[arg-type]
-
-
-def _open_stdin() -> Source:
-    stream = sys.stdin.buffer
-    if stream.isatty():
-        raise UserError(
-            "standard input is a terminal", "name the job's log, or pipe it in: slurmdoctor diagnose < job.log"
-        )
-    head = stream.peek(4096)[:4096] if hasattr(stream, "peek") else b""
-    kind = _kind(head)
-    if kind == "binary":
-        raise UserError("standard input is not a text log (binary data)", "pipe the log's text in")
-    wrapped: object = _Prefixed(b"", stream)
-    if kind is not None:
-        wrapped = _decoded(kind, stream, "standard input")
-    return Source("-", None, wrapped, None, spool=True)  # type: ignore[arg-type]
-
-
 def _new_spool() -> IO[bytes]:
     import tempfile  # slow to import, and a plain file needs none
 
     return tempfile.SpooledTemporaryFile(_SPOOL_IN_MEMORY)  # Source.close closes it
-
-
-def _kind(head: bytes) -> str | None:
-    """What stands in the way of reading the bytes as text: a compression, an encoding, `binary`, or nothing."""
-    for magic, name in _MAGIC.items():
-        if head.startswith(magic):
-            return name
-    for bom, name in (
-        (codecs.BOM_UTF32_LE, "utf-32"),
-        (codecs.BOM_UTF16_LE, "utf-16"),
-        (codecs.BOM_UTF16_BE, "utf-16"),
-    ):
-        if head.startswith(bom):
-            return name
-    if head.startswith(_BINARY_MAGIC):
-        return "binary"
-    if head:
-        odd, even = head[1::2].count(0), head[::2].count(0)
-        if odd > len(head) * 0.35 and even < len(head) * 0.05:
-            return "utf-16-le"
-        controls = sum(head.count(bytes([c])) for c in (*range(1, 8), *range(14, 27), *range(28, 32)))
-        if controls > len(head) * 0.05 or odd + even > len(head) * 0.5:
-            return "binary"
-    return None
-
-
-def _decoded(kind: str, stream: IO[bytes], name: str) -> _Readable:
-    # imported here: most logs are not compressed
-    if kind == "gzip":
-        import gzip
-
-        return _Checked(gzip.GzipFile(fileobj=stream, mode="rb"), name)
-    if kind == "xz":
-        import lzma
-
-        return _Checked(lzma.LZMAFile(stream), name)
-    if kind == "bzip2":
-        import bz2
-
-        return _Checked(bz2.BZ2File(stream), name)
-    if kind == "zstd":
-        return _Checked(_zstd(stream, name), name)
-    return _Recoded(stream, kind)
-
-
-def _zstd(stream: IO[bytes], name: str) -> _Decompressor:
-    try:
-        if sys.version_info >= (3, 14):
-            from compression.zstd import ZstdFile
-        else:
-            from backports.zstd import ZstdFile
-    except ImportError:
-        raise UserError(
-            f"{name} is zstd-compressed, and no decoder is installed",
-            "pip install backports.zstd, or: zstd -dc LOG | slurmdoctor diagnose -",
-        ) from None
-    return ZstdFile(stream)
-
-
-class _Checked:
-    """A decompressor whose truncated or damaged end counts as the end: what came before it is kept."""
-
-    def __init__(self, stream: _Decompressor, name: str) -> None:
-        self._stream, self._name = stream, name
-        self._started = self._ended = False
-
-    def read(self, size: int = BLOCK, /) -> bytes:
-        found = bytearray()
-        while len(found) < size and not self._ended:
-            try:
-                data = self._stream.read1(
-                    size - len(found)
-                )  # `read` would drop what it has when it comes to the damage
-            except Exception as error:  # each decompressor has its own error types
-                if not self._started:
-                    raise UserError(
-                        f"cannot decompress {self._name}: {error}", "is the file whole? decompress it by hand to see"
-                    ) from None
-                data = b""
-            self._started = True
-            self._ended = not data
-            found += data
-        return bytes(found)
-
-    def close(self) -> None:
-        pass
-
-
-def _did_you_mean(path: str) -> str:
-    import difflib
-
-    parent = Path(path).parent
-    try:
-        names = [p.name for p in parent.iterdir()]
-    except OSError:
-        return f"the folder {parent} is not there either"
-    near = difflib.get_close_matches(Path(path).name, names, 1)
-    return (
-        f"did you mean {parent / near[0]}?"
-        if near
-        else "check the path; Slurm's default is slurm-<job id>.out where the job was submitted"
-    )
