@@ -9,10 +9,11 @@ import pytest
 
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import ASSUMED_YEAR, LineFormat, SourceFormat
+from slurmdoctor.model.times import format_time
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.ranks.maps import of_path
 from slurmdoctor.ranks.source_format import learn
-from slurmdoctor.ranks.timestamps import format_time, parse_time
+from slurmdoctor.ranks.timestamps import parse_time
 
 KNOWLEDGE = load([builtin()])
 FORMATS = KNOWLEDGE.formats

@@ -18,7 +18,7 @@ from slurmdoctor.model import (
     ScriptEvidence,
     Timeline,
 )
-from slurmdoctor.ranks.timestamps import format_time
+from slurmdoctor.model.times import format_time
 
 _JOB_IN_NAME = r"(?:^|/)(?:slurm-(\d+(?:_\d+)?)\.(?:out|err|log)|(\d+)(?:_\d+){1,2}_log\.(?:out|err))(?:\.\w+)?$"
 """Slurm's default file name, also an array task's; submitit's `JOB_TASK_log.out`."""

@@ -1,4 +1,4 @@
-"""Reads time stamps as logs print them, and formats times."""
+"""Reads time stamps as logs print them."""
 
 from __future__ import annotations
 
@@ -63,15 +63,3 @@ def _whole_seconds(year: int, month: int, day: int, hour: int, minute: int, seco
     except ValueError:
         return None
     return (moment - _EPOCH).total_seconds()
-
-
-def format_time(time: float | None, dated: bool = True) -> str | None:
-    """ISO 8601 to the second; without a year as `--11-21T09:24:45`; a bare clock as `09:24:45`."""
-    if time is None:
-        return None
-    moment = _EPOCH + timedelta(seconds=time)
-    if dated:
-        return moment.strftime("%Y-%m-%dT%H:%M:%S")
-    if (moment.month, moment.day) == (1, 1):
-        return moment.strftime("%H:%M:%S")
-    return moment.strftime("--%m-%dT%H:%M:%S")

@@ -29,7 +29,7 @@ from slurmdoctor.model import (
 )
 from slurmdoctor.model.causes import EXIT_CODE, ID_TIMEOUT
 from slurmdoctor.model.ranges import expand_nodes
-from slurmdoctor.ranks.timestamps import format_time
+from slurmdoctor.model.times import format_time
 from slurmdoctor.report import remedies
 from slurmdoctor.report.exits import meaning_of
 from slurmdoctor.report.names import names_for_fixes
