@@ -79,6 +79,6 @@ def test_no_time_out_no_suspicion() -> None:
 
 
 def test_what_is_searched_once_for_a_shape_minds_no_digits() -> None:
-    shaped = [value for value in vars(collectives).values() if isinstance(value, Shaped)]
-    assert len(shaped) == 4
+    shaped = collectives._patterns()
+    assert all(isinstance(one, Shaped) for one in shaped)
     assert [one.pattern for one in shaped if digits_matter(one.pattern)] == []

@@ -76,13 +76,13 @@ def test_tasks_are_ranks_unless_each_is_a_launcher() -> None:
     srun = report("srun", node="gpu-1", tasks=(6, 7))
     assert learnt(reports=(srun,)).ranks_of(srun) == ((6, 7), "task")
     assert learnt(reports=(srun,)).node_of == {6: "gpu-1", 7: "gpu-1"}
-    launched = learnt(reports=(srun, report("torchelastic agent", local_rank=2)))
+    launched = learnt(reports=(srun, report("torchelastic agent", local_rank=2, kind="agent")))
     assert launched.ranks_of(srun) == ((), None)
     assert launched.node_of == {}
 
 
 def test_a_lone_launchers_local_ranks_are_ranks_until_a_second_node_shows() -> None:
-    agent = report("torchelastic agent", local_rank=2)
+    agent = report("torchelastic agent", local_rank=2, kind="agent")
     assert learnt(reports=(agent,)).ranks_of(agent) == ((2,), "lone-launcher")
     other = replace(agent, line=replace(agent.line, label=b"1: "))
     for reports in (
@@ -95,7 +95,7 @@ def test_a_lone_launchers_local_ranks_are_ranks_until_a_second_node_shows() -> N
 
 
 def test_asking_changes_nothing() -> None:
-    known = learnt(reports=(report("torchelastic agent", local_rank=2),))
+    known = learnt(reports=(report("torchelastic agent", local_rank=2, kind="agent"),))
     before = repr(known)
     known.resolve(Origin(local_rank=3), 0)
     assert repr(known) == before

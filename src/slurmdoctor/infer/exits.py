@@ -22,7 +22,7 @@ def cause_of(exit: ProcessExit, knowledge: Knowledge) -> str:
 
 def find_exit(finding: Finding, timeline: Timeline, knowledge: Knowledge, record: JobRecord | None) -> Finding:
     """The exit of the first failing process by the log; where the log tells none, by Slurm's record."""
-    codes = [r.exit.code for r in timeline.reports if r.witness == "srun" and r.exit.code]
+    codes = [r.exit.code for r in timeline.reports if r.kind == "step" and r.exit.code]
     finding = replace(finding, step_code=max(codes, default=None))
     if finding.root is not None or record is None:
         finding = _by_the_log(finding, timeline, knowledge)

@@ -71,7 +71,7 @@ def _of_the_log(timeline: Timeline, observed: Observations) -> dict[str, Any]:
         # where some ranks' nodes are not known, there may be more
         nodes = set(rank_map.node_of.values()) if world is None or len(rank_map.node_of) >= world else ()
         facts["nodes"] = len(nodes) or None
-    facts["launcher"] = facts.get("launcher") or _launcher(observed)
+    facts["launcher"] = facts.get("launcher") or observed.launcher
     facts.setdefault("framework", None)
     if "job_id" not in facts and (job_id := _job_id([file.name for file in observed.files])):
         facts["job_id"] = _plain(job_id)
@@ -80,12 +80,6 @@ def _of_the_log(timeline: Timeline, observed: Observations) -> dict[str, Any]:
     if observed.memory is not None:
         facts["memory"] = observed.memory
     return facts | _restarts(timeline, observed)
-
-
-def _launcher(observed: Observations) -> str | None:
-    """The launcher that reports exits: of several, srun started the other one."""
-    launchers = [r.launcher for r in observed.reports if r.launcher is not None]
-    return min(launchers, key=lambda name: name == "srun", default=None)
 
 
 def _job_id(names: Sequence[str]) -> str | None:

@@ -170,7 +170,7 @@ def _ended_by_itself(
     root: Incident, origin: Origin, timeline: Timeline, incidents: Sequence[Incident]
 ) -> Incident | None:
     """Of ranks that failed alike at once, the one that ended by itself came before those that were stopped meanwhile."""
-    ends = {rank: r.exit.exit_class for r in timeline.reports if r.witness != "srun" for rank in r.ranks}
+    ends = {rank: r.exit.exit_class for r in timeline.reports if r.kind != "step" for rank in r.ranks}
     if ends.get(origin.rank or 0) != "terminated":
         return None
     for other in incidents:

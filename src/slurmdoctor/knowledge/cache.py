@@ -17,12 +17,18 @@ from typing import Any
 
 from slurmdoctor import __version__
 from slurmdoctor.knowledge.paths import files
-from slurmdoctor.model import Cause, Fix, Knowledge, LineFormat, Rule, Signal
+from slurmdoctor.model import Cause, ExitFormat, Fix, Knowledge, LineFormat, Rule, Signal, Text
 from slurmdoctor.search import shapes, usercache
 
 _SETTLED = 2.0
 """Seconds: a file changed within them might change again without its time showing it."""
-_TABLES: Mapping[str, type] = {"formats": LineFormat, "paths": LineFormat, "signals": Signal}
+_TABLES: Mapping[str, type] = {
+    "formats": LineFormat,
+    "paths": LineFormat,
+    "signals": Signal,
+    "exit_reports": ExitFormat,
+    "texts": Text,
+}
 """The fields of Knowledge that hold entries of a table, and what an entry is."""
 _KINDS = (Cause, Rule, Fix, *dict.fromkeys(_TABLES.values()), Knowledge)
 _NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in _KINDS}

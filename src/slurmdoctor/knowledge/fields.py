@@ -14,6 +14,9 @@ Reader = Callable[[Tree, str, Problems], Any]
 """(tree, the field's name, problems) → the value, or None after adding a problem."""
 
 
+_MANY = 40
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     read: Reader
@@ -84,6 +87,13 @@ def share(tree: Tree, name: str, problems: Problems) -> float | None:
     if isinstance(tree, Scalar) and tree.kind in ("int", "float") and 0 <= float(tree.text) <= 1:
         return float(tree.text)
     problems.add(tree.place, f"`{name}` must be a share between 0 and 1", "write a number such as 0.6")
+    return None
+
+
+def few(tree: Tree, name: str, problems: Problems) -> int | None:
+    if isinstance(tree, Scalar) and tree.kind == "int" and tree.text.isdecimal() and int(tree.text) <= _MANY:
+        return int(tree.text)
+    problems.add(tree.place, f"`{name}` must be a number of lines, at most {_MANY}", "write a number such as 3")
     return None
 
 

@@ -7,13 +7,25 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_args
 
-from slurmdoctor.knowledge.fields import Field, flag, line, list_of, one_of, record, share, text
+from slurmdoctor.knowledge.fields import Field, few, flag, line, list_of, one_of, record, share, text
 from slurmdoctor.knowledge.fragments import Fragment
 from slurmdoctor.knowledge.problems import Problems
 from slurmdoctor.knowledge.regexes import pattern
 from slurmdoctor.knowledge.tree import Tree
 from slurmdoctor.knowledge.values import cause_id, condition, fragment_name, literal, sample, title
-from slurmdoctor.model import ExitClass, Fix, LineFormat, RetryAdvice, Role, Signal, Status, Trait
+from slurmdoctor.model import (
+    ExitClass,
+    ExitFormat,
+    ExitReporter,
+    Fix,
+    LineFormat,
+    RetryAdvice,
+    Role,
+    Signal,
+    Status,
+    Text,
+    Trait,
+)
 
 ROLES: tuple[str, ...] = get_args(Role)
 EXIT_CLASSES: tuple[str, ...] = get_args(ExitClass)
@@ -108,6 +120,15 @@ FRAGMENT = {
     "regex": Field(pattern, required=True),
     "examples": Field(_examples, required=True, hint="add examples: {match: ['a text that the whole fragment takes']}"),
 }
+_SAMPLES = {
+    "samples": Field(
+        list_of(sample, least=1),
+        required=True,
+        default=(),
+        hint="add samples: [{line: '...', rank: 3, text: '...'}]",
+    ),
+    "no_match": Field(list_of(text), default=()),
+}
 FORMAT = {
     "id": Field(line(), required=True),
     "source": Field(line(), default=""),
@@ -118,13 +139,7 @@ FORMAT = {
     "outer_is_local": Field(flag, default=False),
     "launcher": Field(pattern, default=""),
     "pattern": Field(pattern, required=True),
-    "samples": Field(
-        list_of(sample, least=1),
-        required=True,
-        default=(),
-        hint="add samples: [{line: '...', rank: 3, text: '...'}]",
-    ),
-    "no_match": Field(list_of(line()), default=()),
+    **_SAMPLES,
 }
 SIGNAL = {
     "id": Field(line(), required=True),
@@ -141,6 +156,28 @@ FACT = {
     "literals": Field(list_of(literal(shortest=4), least=1), required=True),
     "regex": Field(pattern, required=True),
     "examples": _EXAMPLES,
+}
+EXIT_REPORT = {
+    "id": Field(line(), required=True),
+    "witness": Field(line(), required=True, hint="add witness: the program's name as the verdict shall show it"),
+    "launcher": Field(line()),
+    "kind": Field(one_of(*get_args(ExitReporter)), default="launcher"),
+    "source": Field(line(), default=""),
+    "from_label": Field(list_of(one_of("rank", "local_rank", "node", "time")), default=()),
+    "joins_next_line": Field(flag, default=False),
+    "literals": Field(list_of(literal(shortest=4), least=1), required=True),
+    "pattern": Field(pattern, required=True),
+    "near": Field(pattern, default=""),
+    "below": Field(few, default=0),
+    "above": Field(few, default=0),
+    **_SAMPLES,
+}
+TEXT = {
+    "id": Field(line(), required=True),
+    "source": Field(line(), default=""),
+    "literals": Field(list_of(literal(shortest=4)), default=()),
+    "pattern": Field(pattern, required=True),
+    **_SAMPLES,
 }
 
 
@@ -167,6 +204,8 @@ TABLES: Mapping[str, TableKind] = {
     "paths": TableKind("a path", FORMAT, LineFormat),
     "signals": TableKind("a signal", SIGNAL, Signal),
     "facts": TableKind("a fact", FACT, partial(Signal, kind="fact")),
+    "exit_reports": TableKind("an exit report", EXIT_REPORT, ExitFormat),
+    "texts": TableKind("a text", TEXT, Text),
     "fragments": TableKind("a fragment", FRAGMENT, Fragment),
 }
 """The tables by their keys.

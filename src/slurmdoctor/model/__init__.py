@@ -38,7 +38,7 @@ from slurmdoctor.model.finding import (
     Suspicion,
 )
 from slurmdoctor.model.formats import ASSUMED_YEAR, SourceFormat
-from slurmdoctor.model.knowledge import Cause, Fix, Knowledge, LineFormat, Rule, Signal
+from slurmdoctor.model.knowledge import Cause, ExitFormat, Fix, Knowledge, LineFormat, Rule, Signal, Text
 from slurmdoctor.model.matches import Matcher, MatchGroup, MatchSample, SearchResult, Target, Writer
 from slurmdoctor.model.observations import LogFile, Observations
 from slurmdoctor.model.ranks import RankMap
@@ -47,6 +47,7 @@ from slurmdoctor.model.timeline import Order, Timeline
 from slurmdoctor.model.words import (
     Confidence,
     ExitClass,
+    ExitReporter,
     RankBasis,
     RetryAdvice,
     Role,
@@ -70,7 +71,9 @@ __all__ = [
     "Evidence",
     "Exit",
     "ExitClass",
+    "ExitFormat",
     "ExitReport",
+    "ExitReporter",
     "Finding",
     "FirstFailure",
     "Fix",
@@ -114,6 +117,7 @@ __all__ = [
     "Status",
     "Suspicion",
     "Target",
+    "Text",
     "Timeline",
     "Trait",
     "UserError",

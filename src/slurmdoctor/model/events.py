@@ -8,7 +8,7 @@ from typing import Literal
 
 from slurmdoctor.model.exits import ProcessExit
 from slurmdoctor.model.knowledge import Signal
-from slurmdoctor.model.words import RankBasis, Role
+from slurmdoctor.model.words import ExitReporter, RankBasis, Role
 from slurmdoctor.records import dataclass
 
 
@@ -86,11 +86,12 @@ class Event:
     """The label of its line, which tells its writer from the others (`WriterKey`)."""
     retried: bool = False
     """A line just after it shows that the error was caught and dealt with: `attempt 2/5 succeeded`."""
+    caught: ProcessExit | None = None
+    """The signal that a crash handler caught, where its line names one: the process ends by it."""
+    ends_job: bool = False
+    """On its line Slurm ends or requeues the whole job."""
     stack_of: Literal["", "current", "main"] = ""
     """Whose frames a crash dump's `traceback` holds: those of the thread that crashed, or of the main thread."""
-
-    caught: ProcessExit | None = None
-    """The signal that a crash handler caught, where its line says so."""
 
     @property
     def ranks(self) -> frozenset[int]:
@@ -110,10 +111,11 @@ class SignalHit:
 
 @dataclass(frozen=True, slots=True)
 class ExitReport:
-    """What one witness says of one or several processes."""
+    """A program's report that one or several processes have ended."""
 
     line: Line
     witness: str
+    """The program that reports it, as the verdict shows it: `mpirun`."""
     exit: ProcessExit
     rank: int | None = None
     local_rank: int | None = None
@@ -133,26 +135,19 @@ class ExitReport:
     """Lines above an exit that has no known reason, nearest first: where a person would look. Read for a few reports only."""
     rank_basis: RankBasis | None = None
     """How they are known."""
+    kind: ExitReporter = "launcher"
+    launcher: str | None = None
+    """What the fact `launcher` is where this report is seen: `torchrun`."""
 
     @property
     def first_hand(self) -> bool:
         """Whether the witness started the process and saw it end itself."""
-        return self.witness == "torchelastic table"
+        return self.kind == "table"
 
     @property
     def marks_first(self) -> bool:
         """Whether the witness says of each of its processes whether it failed first."""
-        return self.witness == "torchelastic table"
-
-    @property
-    def launcher(self) -> str | None:
-        return {
-            "torchelastic table": "torchrun",
-            "torchelastic agent": "torchrun",
-            "deepspeed launcher": "deepspeed",
-            "mpirun": "mpi",
-            "srun": "srun",
-        }.get(self.witness)
+        return self.kind == "table"
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,14 @@ def from_signal(name: str | None) -> ProcessExit:
     return ProcessExit(None, name, _CLASS_OF_SIGNAL.get(name or "", "other"))
 
 
+def from_name(name: str) -> ProcessExit:
+    """Where the name of a signal stands for the code: `SIGKILL` is -9."""
+    import signal
+
+    number = getattr(signal, name, None)
+    return from_code(-int(number)) if number is not None else ProcessExit(None, name, "other")
+
+
 def from_words(words: str) -> ProcessExit | None:
     """srun's or bash's words: `Exited with exit code 1`, `Segmentation fault (core dumped)`, `Out Of Memory`."""
     if found := re.search(r"[Ee]xit(?:ed with exit)? code (-?\d+)", words):

@@ -9,7 +9,7 @@ from dataclasses import field
 from functools import cache, cached_property
 from typing import Any, Literal, get_args
 
-from slurmdoctor.model.words import ExitClass, RetryAdvice, Role, Status, Trait
+from slurmdoctor.model.words import ExitClass, ExitReporter, RetryAdvice, Role, Status, Trait
 from slurmdoctor.records import dataclass
 
 
@@ -129,6 +129,48 @@ class Signal:
     source: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ExitFormat:
+    """A message of a launcher, of Slurm or of a parent that a process has ended (`rules/launchers.yaml`)."""
+
+    id: str
+    witness: str
+    """The program's name as the verdict shows it: `mpirun`."""
+    literals: tuple[str, ...]
+    """Any one of these, present in a line, admits the line to the pattern."""
+    pattern: str
+    """Groups: rank, local_rank, node, pid, tasks (who ended); code, signal, words (how)."""
+    kind: ExitReporter = "launcher"
+    launcher: str | None = None
+    """What the fact `launcher` is where this message is seen: `torchrun`."""
+    from_label: tuple[str, ...] = ()
+    """What the line's label says of the process, where the pattern does not: `rank`, `node`, `time`; `local_rank` where
+    the rank of the label is a local one."""
+    joins_next_line: bool = False
+    """The program may break the message: the next line is read as its rest."""
+    near: str = ""
+    """Searched in the lines around for how it ended: groups code, signal, words. One with a signal comes first."""
+    below: int = 0
+    above: int = 0
+    """How many lines `near` is searched in."""
+    samples: tuple[Mapping[str, Any], ...] = ()
+    no_match: tuple[str, ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text of a program that a reader looks for by name (`rules/texts.yaml`)."""
+
+    id: str
+    pattern: str
+    literals: tuple[str, ...] = ()
+    """What the search looks for, where the text begins something that is read: any one admits a line."""
+    samples: tuple[Mapping[str, Any], ...] = ()
+    no_match: tuple[str, ...] = ()
+    source: str = ""
+
+
 @dataclasses.dataclass(frozen=True)
 class Knowledge:
     """Everything read from the rule files."""
@@ -138,6 +180,8 @@ class Knowledge:
     signals: tuple[Signal, ...]
     paths: tuple[LineFormat, ...] = ()
     """What a file's path says of the process that wrote it (`paths:` of formats.yaml)."""
+    exit_reports: tuple[ExitFormat, ...] = ()
+    texts: tuple[Text, ...] = ()
     digit_sensitive: frozenset[str] | None = None
     """The patterns to which digits matter (`shapes.digits_matter`); None where nobody looked: to look takes longer than a scan."""
 

@@ -8,11 +8,11 @@ from heapq import nsmallest
 from itertools import islice
 from typing import Any
 
-from slurmdoctor.model.knowledge import Rule, Signal
+from slurmdoctor.model.knowledge import ExitFormat, Rule, Signal
 from slurmdoctor.records import dataclass
 
-Target = Rule | Signal | str
-"""What a matcher works for: a rule, a signal, or a structural reader, by its name (`traceback`)."""
+Target = Rule | Signal | ExitFormat | str
+"""What a matcher works for: a rule, a signal, an exit report, or a structural reader, by its name (`traceback`)."""
 
 Writer = tuple[int, bytes]
 """(source, label): who printed a line, as far as the head of the line shows it: `(0, b"[rank3]:")`."""

@@ -32,6 +32,8 @@ class Observations:
     """Each rank's last stack dump."""
     progress: tuple[Progress, ...] = ()
     """Training steps: all of a small job, else those around the events and at each file's end."""
+    launcher: str | None = None
+    """The job's launcher, where one reported an exit: `torchrun`, `srun`."""
     memory: str | None = None
     """The memory that the last step's line shows: `61.2GB`, `7.7G/80G`."""
     last_words: Mapping[int, Line] = field(default_factory=dict)

@@ -76,3 +76,13 @@ silent      no error and no exit of it is in the log
 finished    printed that it completed
 """
 RunStateKind = Literal["finished", "hung", "progressing"]
+
+ExitReporter = Literal["step", "agent", "table", "launcher", "parent"]
+"""Who reports the end of a process.
+
+step      Slurm, of the tasks of a step
+agent     torchelastic's agent, of its own children
+table     torchelastic's table of failures, which names the first one
+launcher  another launcher, of the processes that it started
+parent    a shell or a program, of a child that need not be a rank
+"""

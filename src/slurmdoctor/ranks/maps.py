@@ -57,9 +57,9 @@ class RankMapBuilder:
 
     def finish(self, reports: Sequence[ExitReport]) -> RankMap:
         """The map, with what torchelastic's tables and srun's exit reports name besides."""
-        tasks_are_ranks = not any(r.witness.startswith("torchelastic") for r in reports)
+        tasks_are_ranks = not any(r.kind in ("agent", "table") for r in reports)
         for report in reports:
-            if report.witness == "torchelastic table" and report.rank is not None:
+            if report.kind == "table" and report.rank is not None:
                 self._add(report.rank, report.node, report.local_rank, report.pid)
         lone = self._is_lone(reports)
         for report in reports if tasks_are_ranks else ():
@@ -79,9 +79,7 @@ class RankMapBuilder:
 
     def _is_lone(self, reports: Sequence[ExitReport]) -> bool:
         """Whether one launcher speaks in the log, and nothing shows a second node or more ranks than one node has."""
-        agents = {
-            (r.line.source, r.line.label, r.line.origin.pid) for r in reports if r.witness == "torchelastic agent"
-        }
+        agents = {(r.line.source, r.line.label, r.line.origin.pid) for r in reports if r.kind == "agent"}
         nodes = {r.node for r in reports if r.node} | set(self._node_of.values())
         last_local = max((r.local_rank for r in reports if r.local_rank is not None), default=_ON_ONE_NODE - 1)
         more = max(self._worlds, default=0) > _ON_ONE_NODE or max(self._seen, default=0) > last_local

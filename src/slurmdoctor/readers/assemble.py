@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from slurmdoctor.model import (
     CollectiveStatus,
+    ExitFormat,
     ExitReport,
     Knowledge,
     Line,
@@ -25,16 +27,16 @@ from slurmdoctor.readers import (
     collectives,
     context,
     crowds,
+    exits,
     placing,
     progress,
     stacks,
     traceback_events,
-    witnesses,
 )
 from slurmdoctor.readers.clock import Clock, date
+from slurmdoctor.readers.exceptions import exception_of
 from slurmdoctor.readers.last_words import collect_last_words
 from slurmdoctor.readers.matches import Place, RuleEvents
-from slurmdoctor.readers.tracebacks import exception_of
 from slurmdoctor.search.compiled import captures
 
 
@@ -57,11 +59,12 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
     clock = Clock(lines)
     steps = progress.find(events, lines, knowledge.signals, clock)
     signals = sorted(found.signals, key=lambda signal: signal.order)
-    events = context.add_stacks(context.add_retries(date(events, clock), signals, lines), lines)
+    events = context.add_stacks(context.add_endings(context.add_retries(date(events, clock), signals, lines)), lines)
     reports = [placing.place_report(report, rank_map) for report in found.reports]
     reports.sort(key=lambda report: report.order)
     return Observations(
         events=tuple(events),
+        launcher=_launcher(found.reports, knowledge.exit_reports),
         reports=tuple(context.add_lines_above(reports, lines)),
         collectives=tuple(found.collectives),
         signals=tuple(signals),
@@ -72,6 +75,12 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
         memory=context.memory_of(steps, lines),
         files=tuple(LogFile(source.name, source.length, source.lines) for source in lines.sources),
     )
+
+
+def _launcher(reports: Sequence[ExitReport], forms: Sequence[ExitFormat]) -> str | None:
+    """The launcher that reported an exit; of several the one whose entry stands first in the table."""
+    seen = {report.launcher for report in reports}
+    return next((form.launcher for form in forms if form.launcher in seen and form.launcher is not None), None)
 
 
 class _Readings:
@@ -102,6 +111,8 @@ class _Readings:
             found = captures(target.regex, line.text)
             if found is not None:
                 self.signals.append(SignalHit(target, line, order, found))
+        elif isinstance(target, ExitFormat):
+            self.reports += (replace(report, order=order) for report in exits.read(target, self._lines, line))
         elif target == "traceback":
             self.headers.append(line)
         elif target == "exception":
@@ -115,9 +126,6 @@ class _Readings:
                 self.dumps[dump.rank] = replace(dump, order=order)
         elif target == "map":
             self.ranks.learn(line)
-        else:
-            reports = witnesses.READERS[target][1](self._lines, line)
-            self.reports += (replace(report, order=order) for report in reports)
 
     def _at(self, source: int, offset: int) -> Line:
         """The line at a place; several targets in turn may want the same one."""

@@ -6,18 +6,15 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
+from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Event
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.timestamps import parse_time
-from slurmdoctor.search.compiled import lazy
 
-_BARE = (
-    rb"(?m)^(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
-    rb"|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?:[AP]M )?[A-Z]{2,5} \d{4}"
-    rb"|[A-Z][a-z]{2} \d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d (?:[AP]M )?[A-Z]{2,5})[ \r]*$"
-)
-_WORDS = lazy(r"(\w{3}) (?:(\w{3}) +(\d+)|(\d+) (\w{3}) (\d{4})) (\d\d:\d\d:\d\d) (?:([AP])M )?[A-Z]+(?: (\d{4}))?")
+_BARE = text("bare-time")
+_WORDS = text("date-words")
 _ENDS = 256 * 1024
 """A log with a clock shows it near its beginning or its end."""
 _MOST = 32 * 1024 * 1024
@@ -44,10 +41,10 @@ class Clock:
     def _read(self, source: int) -> list[tuple[int, float]]:
         length = self._lines.sources[source].length
         ends = self._lines.text(source, 0, _ENDS) + b"\n" + self._lines.text(source, max(0, length - _ENDS), _ENDS)
-        if length > _MOST or len(re.findall(_BARE, ends)) < 2:
+        if length > _MOST or len(_bare_lines().findall(ends)) < 2:
             return []
         data = self._lines.text(source, 0, length)
-        found = ((m.start(), _time(m[0].decode("ascii", "replace").strip())) for m in re.finditer(_BARE, data))
+        found = ((m.start(), _time(m[0].decode("ascii", "replace").strip())) for m in _bare_lines().finditer(data))
         return [(offset, time) for offset, time in found if time is not None]
 
 
@@ -66,14 +63,20 @@ def date(events: Sequence[Event], clock: Clock) -> list[Event]:
     return dated
 
 
-def _time(text: str) -> float | None:
-    if words := _WORDS.fullmatch(text):
-        month, day = (words[2], words[3]) if words[2] else (words[5], words[4])
-        seen = parse_time(f"{month} {int(day):2d} {words[7]} {words[6] or words[9]}")
+@cache
+def _bare_lines() -> re.Pattern[bytes]:
+    """The pattern of a bare time, for a whole text."""
+    return re.compile(_BARE.pattern.encode(), re.MULTILINE)
+
+
+def _time(shown: str) -> float | None:
+    if words := _WORDS.match(shown):
+        seen = parse_time(f"{words['month']} {int(words['day']):2d} {words['clock']} {words['year']}")
         if seen is None:
             return None
-        hour = int(words[7][:2])
-        shift = 12 if words[8] == "P" and hour < 12 else -12 if words[8] == "A" and hour == 12 else 0
+        hour = int(words["clock"][:2])
+        half = words["half"]
+        shift = 12 if half == "P" and hour < 12 else -12 if half == "A" and hour == 12 else 0
         return seen[0] + shift * 3600
-    seen = parse_time(text)
+    seen = parse_time(shown)
     return seen[0] if seen else None

@@ -6,13 +6,17 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Event, ExitReport, Line, Progress, SignalHit
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.search.compiled import lazy
+from slurmdoctor.readers.crash_handlers import from_handler
 
-_FRAME = lazy(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<function>\S+)')
-_MEMORY = lazy(r"(?i)\bmem(?:ory)?(?:[ _]\w+)?\s*[=:]\s*(\d[\d.]*\s?[GM]i?B(?:\s?/\s?\d[\d.]*\s?[GM]i?B)?)")
-_DUMPS = ("Fatal Python error", "Timeout (", "*** SIG")
+_FRAME = text("python-frame")
+_MEMORY = text("memory")
+_DUMP = text("crash-dump")
+_THREAD = text("dump-thread")
+_JOB_END = text("job-end")
+_SLURM = text("slurm-line")
 _DEPTH = 160
 """Lines of a crash dump that are read."""
 _MOST_DUMPS = 200
@@ -29,7 +33,7 @@ def add_stacks(events: Sequence[Event], lines: Lines) -> list[Event]:
     found: list[Event] = []
     left = _MOST_DUMPS
     for event in events:
-        if left and not event.traceback and event.hit.text.strip().startswith(_DUMPS):
+        if left and not event.traceback and _DUMP.match(event.hit.text):
             event = _with_stack(event, lines)
             left -= 1
         found.append(event)
@@ -38,25 +42,31 @@ def add_stacks(events: Sequence[Event], lines: Lines) -> list[Event]:
 
 def _with_stack(event: Event, lines: Lines) -> Event:
     """The event with the frames of the thread that crashed; of a dump without one, those of the main thread, which is last."""
-    threads: list[tuple[str, list[Mapping[str, str]]]] = []
+    threads: list[tuple[bool, list[Mapping[str, str]]]] = []
     for line in lines.after(lines.at(event.hit.source, event.hit.offset), _DEPTH):
-        text = line.text.strip()
-        if text.endswith("(most recent call first):"):
-            threads.append((text, []))
-        elif threads and (frame := _FRAME.match(line.text)):
+        shown = line.text.strip()
+        if thread := _THREAD.match(line.text):
+            threads.append((thread["current"] is not None, []))
+        elif threads and (frame := _FRAME.match(shown)):
             threads[-1][1].append(frame.groupdict())
-        elif text and threads and not text.startswith("..."):
+        elif shown and threads and not shown.startswith("..."):
             break
-    told = [thread for thread in threads if thread[1]]
-    if not told:
+    threads = [thread for thread in threads if thread[1]]
+    if not threads:
         return event
-    head, frames = next((thread for thread in told if thread[0].startswith("Current thread")), told[-1])
-    shown = [f'  File "{f["file"]}", line {f["line"]}, in {f["function"]}' for f in reversed(frames)]
-    return replace(
-        event,
-        traceback=(*shown, event.hit.text.strip()),
-        stack_of="current" if head.startswith("Current") else "main",
-    )
+    crashed, frames = next((thread for thread in threads if thread[0]), threads[-1])
+    rows = [f'  File "{f["file"]}", line {f["lineno"]}, in {f["function"]}' for f in reversed(frames)]
+    return replace(event, traceback=(*rows, event.hit.text.strip()), stack_of="current" if crashed else "main")
+
+
+def add_endings(events: Sequence[Event]) -> list[Event]:
+    """The events, and of each what its own line shows of an end: the signal that was caught, or that Slurm ends the job."""
+    found = []
+    for event in events:
+        ends_job = _JOB_END.search(event.hit.text) is not None
+        caught = from_handler(event.hit.text)
+        found.append(replace(event, ends_job=ends_job, caught=caught) if ends_job or caught else event)
+    return found
 
 
 def add_retries(events: Sequence[Event], signals: Sequence[SignalHit], lines: Lines) -> list[Event]:
@@ -94,8 +104,9 @@ def _above(report: ExitReport, lines: Lines) -> list[Line]:
     """The lines above that a program printed, but for stamped ones, Slurm's and the frames of tracebacks."""
     found = []
     for line in lines.before(report.line, _ABOVE, same_writer=False):
-        text = line.text.strip()
-        if text and not line.origin.dated and not text.startswith(("srun:", "slurmstepd", "File ", "^", "~")):
+        shown = line.text.strip()
+        passed = line.origin.dated or _SLURM.match(shown) or shown.startswith(("File ", "^", "~"))
+        if shown and not passed:
             found.append(line)
     return found
 
@@ -104,5 +115,5 @@ def memory_of(progress: Sequence[Progress], lines: Lines) -> str | None:
     """The memory that the last step's line shows."""
     for step in progress[-1:]:
         if found := _MEMORY.search(lines.at(step.source, step.offset).text):
-            return str(found[1])
+            return str(found["memory"])
     return None

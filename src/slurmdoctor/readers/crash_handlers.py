@@ -1,21 +1,19 @@
-"""Reads the signal that a crash handler caught before it printed its stack."""
+"""Reads the signal that a crash handler caught before it printed its stack: `Caught signal 11 (`, `Fatal Python error: Aborted`."""
 
 from __future__ import annotations
 
+from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model.exits import ProcessExit, from_signal, from_words, signal_name
-from slurmdoctor.search.compiled import lazy
 
-_HANDLER = lazy(
-    r"Caught signal (?P<number>\d+) \(|Caught error: [A-Z][\w ]+ \(signal (?P<number>\d+)\)|Signal: [A-Z][\w ]+ \((?P<number>\d+)\)|^\*\*\* (?P<name>SIG[A-Z]+) (?:\(@0x[0-9a-f]+\) )?received "
-    r"|^Fatal Python error: (?P<words>Segmentation fault|Bus error|Aborted|Floating point exception|Illegal instruction)"
-)
+_HANDLER = text("crash-handler")
 
 
-def from_handler(text: str) -> ProcessExit | None:
-    """The signal that a crash handler caught, which it hands on when it has printed its stack: CPython's, abseil's, glog's, UCX's, Open MPI's."""
-    found = _HANDLER.search(text)
+def from_handler(line: str) -> ProcessExit | None:
+    """How the process ends: its handler hands the signal on when it has printed the stack."""
+    found = _HANDLER.search(line)
     if found is None:
         return None
     if found["words"]:
         return from_words(found["words"])
-    return from_signal(found["name"] or signal_name(int(found["number"])))
+    signal = found["signal"]
+    return from_signal(signal_name(int(signal)) if signal.isdecimal() else signal)

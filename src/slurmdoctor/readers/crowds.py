@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Origin, RankMap, Writer
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers.budget import Crowd
 from slurmdoctor.readers.matches import Place, RuleEvents
 from slurmdoctor.search.tally import MOST
 from slurmdoctor.search.writer_key import HEAD
+
+_SLURM = text("slurm-line")
 
 
 def join(
@@ -24,7 +27,7 @@ def join(
     ranks: dict[Writer, int | None] = {}
     for place, here in crowds.items():
         # the label of a line of slurmstepd is not the rank that the line is about
-        of_slurm = any(event.hit.text.startswith("slurmstepd") for event in events.at.get(place, ()))
+        of_slurm = any(_SLURM.match(event.hit.text) for event in events.at.get(place, ()))
         for crowd in here:
             rest = [writer for writer in crowd.group.writers if writer not in crowd.kept]
             for writer in rest:

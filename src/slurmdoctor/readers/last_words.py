@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Event, Knowledge, Line
 from slurmdoctor.ranks.lines import Lines
 
@@ -11,8 +12,8 @@ _AROUND = 256 * 1024
 """Bytes before and after the wait that are read."""
 _LONGEST = 2000
 """Bytes of a line that is worth showing."""
-_NOISE = ("rror", "[c10d]", "ProcessGroup", "[PG ", "Traceback", "  File ", "call first)", "Timeout (")
-"""What a rank prints of its end, or of the others' silence, does not tell what it did meanwhile."""
+_OF_THE_END = text("of-the-end")
+"""What a rank prints of its end, or of the others' silence, does not show what it did meanwhile."""
 
 
 def collect_last_words(events: Sequence[Event], knowledge: Knowledge, lines: Lines) -> Mapping[int, Line]:
@@ -38,7 +39,7 @@ def _last_lines(source: int, offset: int, lines: Lines) -> dict[int, Line]:
         if end - at < _LONGEST:
             line = lines.at(source, start + at)
             rank = line.origin.rank
-            if rank is not None and not any(noise in line.raw for noise in _NOISE):
+            if rank is not None and _OF_THE_END.search(line.raw) is None:
                 found[rank] = line
         at = end + 1
     return found

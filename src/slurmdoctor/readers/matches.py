@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from slurmdoctor.model import Event, Line, Rule
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.readers.crash_handlers import from_handler
-from slurmdoctor.readers.tracebacks import exception_of, undecorated
+from slurmdoctor.readers.exceptions import exception_of, undecorated
 from slurmdoctor.search.compiled import captures, lazy
 
 Place = tuple[int, int]
@@ -52,7 +51,7 @@ def rule_event(rule: Rule, line: Line, lines: Lines, count: int = 1) -> Event | 
     order = lines.order(line.source, line.offset)
     return Event(
         cause=rule.cause, role=rule.role, rule=rule.id, origin=origin, hit=lines.hit(line), order=order, captures=captures,
-        count=count, label=line.label, caught=from_handler(line.text),
+        count=count, label=line.label,
     )  # fmt: skip
 
 

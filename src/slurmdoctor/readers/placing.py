@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Event, ExitReport, RankMap
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.search.compiled import lazy
 
-_LOGGED_ERROR = lazy(r"\b(?:ERROR|CRITICAL|FATAL)\b|\[E\d{3,4} ")
+_SLURM = text("slurm-line")
+_LOGGED_ERROR = text("logged-error")
 """A logged error right above a traceback has its time; a step above it may be an hour older."""
 
 
@@ -34,7 +35,7 @@ def place_report(report: ExitReport, maps: RankMap) -> ExitReport:
 
 def _placed(event: Event, maps: RankMap, lines: Lines) -> Event:
     # a line of Slurm in the file of some task need not be about that task
-    of_slurm = event.hit.text.lstrip(" *").startswith(("slurmstepd", "srun:"))
+    of_slurm = _SLURM.match(event.hit.text) is not None
     origin, basis = maps.resolve(event.origin, None if of_slurm else event.hit.source)
     bound = event.bound
     if origin.time is None:

@@ -6,14 +6,13 @@ print it; `py-spy dump` (`Thread 4121 (idle): "MainThread"`).
 
 from __future__ import annotations
 
+from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Line, StackDump
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.search.compiled import lazy
 
-LITERALS = (b"(most recent call first)", b'"MainThread"')
-
-_FRAME = lazy(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>\S+)')
-_PY_SPY = lazy(r"^\s{2,}(?P<function>[\w.<>]+) \((?P<file>[^():]+):(?P<line>\d+)\)")
+_FRAME = text("python-frame")
+_PY_SPY_THREAD = text("py-spy-thread")
+_PY_SPY_FRAME = text("py-spy-frame")
 _DEPTH = 60
 
 
@@ -21,10 +20,10 @@ def read(lines: Lines, header: Line) -> StackDump | None:
     """The dump that begins at this header; None where its rank is not to be read or it has no frame."""
     if header.origin.rank is None:
         return None
-    pattern = _PY_SPY if '"MainThread"' in header.text else _FRAME
+    pattern = _PY_SPY_FRAME if _PY_SPY_THREAD.search(header.text) else _FRAME
     for line in lines.after(header, _DEPTH):
-        if frame := pattern.match(line.text):
+        if (frame := pattern.search(line.text)) and frame["function"]:
             where = f"{frame['function']} ({frame['file']}"
-            return StackDump(header.origin.rank, f"{where}:{frame['line']})", header, f"{where})")
+            return StackDump(header.origin.rank, f"{where}:{frame['lineno']})", header, f"{where})")
         break
     return None

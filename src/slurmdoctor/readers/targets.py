@@ -1,18 +1,19 @@
 """Lists what the search looks for, and confirms that a line holds it.
 
-A target is a rule, a signal, or the name of a reader in this folder: `traceback`, `exception`, `collective`, `stack`,
-`map`, or one of the readers of exit reports.
+A target is a rule, a signal, or an exit report, or the name of a reader in this folder: `traceback`, `exception`,
+`collective`, `stack`, `map`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from slurmdoctor.knowledge.texts import literals
+from slurmdoctor.knowledge.texts import text as text_of
 from slurmdoctor.model import Knowledge, Matcher, Rule, Signal, Target
 from slurmdoctor.ranks.maps import LITERALS as RANK_LITERALS
-from slurmdoctor.readers import collectives, stacks, witnesses
+from slurmdoctor.readers.exceptions import exception_of
 from slurmdoctor.readers.matches import captures_of
-from slurmdoctor.readers.tracebacks import exception_of
 from slurmdoctor.search.compiled import SECONDS, captures, compiled, lazy
 from slurmdoctor.search.shapes import digit_sensitive, relaxed
 
@@ -24,6 +25,7 @@ _KEEP_STATUS = 12
 
 TRACEBACK = (b"Traceback (most recent call last)",)
 EXCEPTION = (b"Error: ", b"Exception: ", b"Error\n", b"Interrupt\n", b"AssertionError", b"Error:\n")
+_CPP_FRAMES = text_of("cpp-frames")
 _VARIABLE = lazy(r"\d+|'[^']*'?|\"[^\"]*\"?|/\S*|0x\w+")
 
 
@@ -47,12 +49,12 @@ def matchers(knowledge: Knowledge) -> list[Matcher]:
             keep = _KEEP_ATTEMPTS if signal.kind == "attempt" else KEEP
             once = signal.kind == "fact" and signal.regex.count("(?P<") < 2
             add(signal, signal.id, (x.encode() for x in signal.literals), keep, signal.regex, once)
-    for name, (literals, _) in witnesses.READERS.items():
-        add(name, name, literals, KEEP_LIST)
+    for form in knowledge.exit_reports:
+        add(form, form.id, (x.encode() for x in form.literals), KEEP_LIST, form.pattern)
     add("traceback", "traceback", TRACEBACK, KEEP)
     add("exception", "exception", EXCEPTION, KEEP)
-    add("collective", "collective", collectives.LITERALS, _KEEP_STATUS)
-    add("stack", "stack", stacks.LITERALS, KEEP)
+    add("collective", "collective", literals("nccl-timeout") + literals("nccl-status"), _KEEP_STATUS)
+    add("stack", "stack", literals("dump-thread"), KEEP)
     add("map", "map", RANK_LITERALS, KEEP)
     return found
 
@@ -71,9 +73,9 @@ def confirm_line(matcher: Matcher, line: bytes, text: str) -> str | None:
         found = exception_of(text)
         return None if found is None else f"{found[0]}: {_first_words(found[1])}"
     if target == "collective":
-        return "timeout" if collectives.LITERALS[0] in line else "status"
+        return "timeout" if any(literal in line for literal in literals("nccl-timeout")) else "status"
     if target == "stack":
-        return None if b"Exception raised from " in line else ""  # C++ frames do not show where a rank stood
+        return None if _CPP_FRAMES.search(text) else ""
     return ""
 
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Event, Line, Origin, Role, Writer
 from slurmdoctor.model.causes import EXIT_CODE, PYTHON_ERROR
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers import tracebacks
+from slurmdoctor.readers.exceptions import exception_of
 from slurmdoctor.readers.matches import Place, RuleEvents
-from slurmdoctor.readers.tracebacks import Traceback, exception_of
+from slurmdoctor.readers.tracebacks import Traceback
 
+_SLURM = text("slurm-line")
+_LEVEL = text("level-line")
+_ERROR_FILE = text("torchelastic-error-file")
 _MAX_TRACEBACKS = 4000
 _MESSAGE_LINES = 12
 """Lines below an exception's own that may belong to its message."""
@@ -87,7 +92,7 @@ class _Joiner:
         """The number that all tracebacks of one chain share."""
         writer = (trace.header.source, trace.header.label)
         group = self._leads_to.pop(writer, 0) or self._groups + 1
-        if trace.leads_to:
+        if trace.chained:
             self._leads_to[writer] = group
         return group
 
@@ -125,7 +130,7 @@ def _events_inside(trace: Traceback, exception: Line, events: RuleEvents, lines:
 
 def _of_its_own(line: Line) -> bool:
     """Whether a line after an exception is no part of its message: it has a stamp, or a launcher prints it."""
-    return line.origin.time is not None or line.text.startswith(("srun:", "slurmstepd", "WARNING:", "ERROR:", "INFO:"))
+    return line.origin.time is not None or _SLURM.match(line.text) is not None or _LEVEL.match(line.text) is not None
 
 
 def _in_traceback(event: Event, trace: Traceback, exception: Line, group: int, lines: Lines) -> Event:
@@ -152,11 +157,11 @@ def _shown(trace: Traceback) -> tuple[str, ...]:
 def _without_traceback(line: Line, lines: Lines) -> list[Event]:
     """The event of an exception's line that belongs to no traceback that was read."""
     name = (exception_of(line.text) or ("", ""))[0]
-    if name.endswith("Warning") or name in tracebacks.WRAPPERS:
+    if name.endswith("Warning") or tracebacks.is_wrapper(name):
         return []
     above = next(lines.before(line), None)
     framed = above is not None and (above.text.lstrip(" |").startswith("File ") or above.text.startswith("    "))
-    framed = framed or '"message": "' in line.raw  # torchelastic's error file
+    framed = framed or _ERROR_FILE.search(line.raw) is not None
     return [_python_error(line, lines, "root" if framed else "hint")]
 
 

@@ -1,44 +1,36 @@
-"""Puts Python tracebacks together: per writer, chained ones and exception groups too.
+"""Reads one Python traceback of one writer, from its header to its exception's line.
 
-Formats: CPython 3.8 to 3.14 (traceback.py), torch.distributed.checkpoint's `(RANK 9)`, torchelastic's `traceback :` field.
+    Traceback (most recent call last):
+      File "/opt/demo/train.py", line 213, in forward
+        return self.experts(x)
+    torch.OutOfMemoryError: CUDA out of memory.
+
+Formats: CPython 3.8 to 3.14 (traceback.py), exception groups, torch.distributed.checkpoint's `(RANK 9)`.
 """
 
 from __future__ import annotations
 
+from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Line
 from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.readers.exceptions import TREE, exception_of
 from slurmdoctor.records import dataclass
 from slurmdoctor.search.compiled import lazy
 
 HEADER = "Traceback (most recent call last)"
-_DECORATION = lazy(r"^[ ]*(?:[|+](?:-[-+]*)?[ ]?)+")
-_FRAME = lazy(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?')
-_EXCEPTION = lazy(
-    r"^[ `>|]{0,8}(?P<class>(?:[A-Za-z_]\w*\.)*(?P<name>[A-Za-z_]\w*))(?:\([\w.]+\))?(?::\s?(?P<text>.*)|\s*)$"
-)
-_NAMED_LIKE_ONE = lazy(
-    r"(?:Error|Exception|Interrupt|Exit|Iteration|Failure|Timeout|Warning|Unavailable|Refused|Group|Invalid\w*|NotFound|Corrupt\w*)$"
-)
+_FRAME = text("python-frame")
 _MARKS = lazy(r"^\s*[\^~ ]+$")
-_CONNECTORS = {
-    "During handling of the above exception, another exception occurred": "during",
-    "The above exception was the direct cause of the following exception": "cause",
-}
-_HARMLESS = lazy(r"Exception ignored in|--- Logging error ---|Error in atexit|Exception ignored on")
-_SPAWNED = lazy(r"-- Process (\d+) terminated with the following error")
-_COLLECTED = lazy(r"\(most recent call last\): \(RANK (\d+)\)")
-_ONE_RANK = lazy(r"ranks:dict_keys\(\[\d+\]\)")
-_THREAD = lazy(r"^\s*(?:Exception in thread|Unhandled exception in thread)")
-_LIBRARY = lazy(r"site-packages|dist-packages|/lib/python\d|<frozen|<string>|torch/|/lib64/python\d")
-_LAUNCHER = lazy(
-    r'File "[^"]*/(?:torch/distributed/(?:elastic|launcher|run\.py|launch\.py)|deepspeed/launcher/|accelerate/commands/)'
-)
-WRAPPERS = frozenset(
-    {"ChildFailedError", "CalledProcessError", "ProcessRaisedException", "ProcessExitedException", "SignalException",
-     "RayTaskError", "RayActorError", "ActorDiedError", "WorkerCrashedError", "FailedJobError", "UncompletedJobError", "SystemExit",
-     "ExceptionGroup", "BaseExceptionGroup", "CheckpointException", "TrainingFailedError"}
-)  # fmt: skip
+_CHAINED = text("chained-traceback")
+_HARMLESS = text("harmless-traceback")
+_IN_THREAD = text("thread-traceback")
+_SPAWNED = text("spawned-traceback")
+_COLLECTED = text("collected-traceback")
+_FROM_ONE = text("collected-from-one")
+_LAUNCHER = text("launcher-frame")
+_WRAPPING = text("wrapping-exception")
 _LONGEST = 300
+_MOST_SKIPPED = 40
+_CHAIN_LINES = 12
 _AT_THE_END = 4096
 """Bytes that other writers may add to a log after the line at which it was cut."""
 
@@ -53,125 +45,112 @@ class Traceback:
     name: str
     """The class without its module."""
     frames: tuple[str, ...]
-    own_frames: tuple[str, ...]
-    """The frames outside of libraries, as `file:line in function`."""
-    leads_to: str | None
-    """`during` or `cause` where the next traceback of the writer belongs to the same chain."""
+    chained: bool
+    """Whether the next traceback of the writer belongs to the same chain."""
     harmless: bool
     in_thread: bool
     process: int | None = None
-    """torch.multiprocessing.spawn's index of the process that it speaks of: a local rank."""
+    """torch.multiprocessing.spawn's index of the process that raised it: a local rank."""
     cut: Line | None = None
-    """The last line of one inside of which the log ends."""
+    """The last line of a traceback inside of which the log ends."""
     collected: int | None = None
     """torch.distributed.checkpoint prints what it collected from this rank, on any other one; -1: from others besides."""
 
     @property
     def wrapper(self) -> bool:
         """A launcher's or executor's error around a child's: never the cause."""
-        return self.name in WRAPPERS
+        return is_wrapper(self.name)
 
     @property
     def of_launcher(self) -> bool:
-        """Whether it is a launcher that raises: what became of its children, not why."""
+        """Whether a launcher raises it: it shows that a child failed, not why."""
         return any(_LAUNCHER.search(frame) for frame in self.frames)
+
+
+def is_wrapper(name: str) -> bool:
+    """Whether an exception of this class wraps that of a child."""
+    return _WRAPPING.match(name) is not None
 
 
 def assemble(lines: Lines, header: Line) -> Traceback:
     """Read the traceback that begins at this header."""
-    prefix = header.text.find(HEADER)
-    decorated = bool(_DECORATION.match(header.text))
-    indent = None if header.text[:prefix].strip(" |+") else prefix
     above = list(lines.before(header, 2))
-    harmless = any(_HARMLESS.search(line.text) for line in above)
-    in_thread = any(_THREAD.match(line.text) for line in above[:1])
-    spawned = next((m for line in above if (m := _SPAWNED.search(line.text))), None)
-    from_rank = _COLLECTED.search(header.text)
-    alone = any(_ONE_RANK.search(line.text) for line in above)
-    frames: list[str] = []
-    own: list[str] = []
-    code_follows = False
-    exception: Line | None = None
-    last: Line | None = header
-    cut: Line | None = None
-    skipped = 0
-    for line in lines.after(header, _LONGEST):
-        text = _DECORATION.sub("", line.text) if decorated else line.text
-        if not text.strip() or _MARKS.match(text):
-            continue
-        if frame := _FRAME.match(text):
-            last = line
-            frames.append(text.rstrip())
-            code_follows = True
-            if not _LIBRARY.search(frame["file"]):
-                own.append(f"{frame['file']}:{frame['line']} in {frame['function'] or '?'}")
-            continue
-        depth = len(text) - len(text.lstrip())
-        # a frame's source line, or `[Previous line repeated 900 more times]`
-        if code_follows and (indent is None or decorated or depth > indent):
-            last = line
-            frames.append(text.rstrip())
-            code_follows = False
-            continue
-        if HEADER in text:
-            break
-        found = exception_of(text, strict=indent is None or decorated or skipped > 0)
-        if found and (indent is None or decorated or depth <= indent):
-            exception = line
-            break
-        last = None
-        skipped += 1
-        if skipped > 40:
-            break
-    else:
-        near = last is not None and lines.sources[last.source].length - last.end < _AT_THE_END
-        cut = last if near and frames else None
+    body = _Body(lines, header)
+    exception = body.exception
     name = (exception_of(exception.text, strict=False) or ("", ""))[0] if exception else ""
+    spawned = next((m for line in above if (m := _SPAWNED.search(line.text))), None)
+    collected = _COLLECTED.search(header.text)
+    alone = any(_FROM_ONE.search(line.text) for line in above)
     return Traceback(
         header,
         exception,
         name,
-        tuple(frames),
-        tuple(own),
-        _connector(lines, exception),
-        harmless,
-        in_thread,
-        int(spawned[1]) if spawned else None,
-        cut,
-        None if from_rank is None else int(from_rank[1]) if alone else -1,
+        tuple(body.frames),
+        exception is not None and _is_chained(lines, exception),
+        harmless=any(_HARMLESS.search(line.text) for line in above),
+        in_thread=any(_IN_THREAD.match(line.text) for line in above[:1]),
+        process=int(spawned["local_rank"]) if spawned else None,
+        cut=body.cut,
+        collected=None if collected is None else int(collected["rank"]) if alone else -1,
     )
 
 
-def undecorated(text: str) -> str:
-    """The line without an exception group's tree, a quote mark or a paste's backtick before it."""
-    return _DECORATION.sub("", text).lstrip(" `>")
+class _Body:
+    """The frames below a header, and the line of the exception or the line at which the log ends."""
+
+    def __init__(self, lines: Lines, header: Line) -> None:
+        self.frames: list[str] = []
+        self.exception: Line | None = None
+        self.cut: Line | None = None
+        self._decorated = TREE.match(header.text) is not None
+        before = header.text.find(HEADER)
+        self._indent = before
+        self._loose = self._decorated or header.text[:before].strip(" |+") != ""
+        """Whether the header's indent does not show which lines belong to the frames."""
+        self._code_follows = False
+        self._skipped = 0
+        self._last: Line | None = header
+        """The line before, while no other line than the traceback's came between."""
+        self._read(lines, header)
+
+    def _read(self, lines: Lines, header: Line) -> None:
+        for line in lines.after(header, _LONGEST):
+            if self._ends_with(line):
+                return
+        near = self._last is not None and lines.sources[self._last.source].length - self._last.end < _AT_THE_END
+        self.cut = self._last if near and self.frames else None
+
+    def _ends_with(self, line: Line) -> bool:
+        """Take in one line; whether the traceback ends with it, or ended before."""
+        shown = TREE.sub("", line.text) if self._decorated else line.text
+        if not shown.strip() or _MARKS.match(shown) or self._is_frame(line, shown):
+            return False
+        if HEADER in shown:
+            return True
+        inside = len(shown) - len(shown.lstrip()) > self._indent
+        if (self._loose or not inside) and exception_of(shown, strict=self._loose or self._skipped > 0):
+            self.exception = line
+            return True
+        self._last = None
+        self._skipped += 1
+        return self._skipped > _MOST_SKIPPED
+
+    def _is_frame(self, line: Line, shown: str) -> bool:
+        """Keep a frame, or the line after it: its source, or `[Previous line repeated 900 more times]`."""
+        begins = _FRAME.match(shown.lstrip()) is not None
+        inside = self._loose or len(shown) - len(shown.lstrip()) > self._indent
+        if not begins and not (self._code_follows and inside):
+            return False
+        self._last = line
+        self.frames.append(shown.rstrip())
+        self._code_follows = begins
+        return True
 
 
-def exception_of(text: str, strict: bool = True) -> tuple[str, str] | None:
-    """(class name, message) where a line begins as an exception's own line does.
-
-    With `strict`, the class must be named like an exception, or be a class of a module; without, any name will do.
-    """
-    if text.startswith("\\"):
-        return None
-    found = _EXCEPTION.match(_DECORATION.sub("", text))
-    if found is None:
-        return None
-    named = _NAMED_LIKE_ONE.search(found["name"]) or (
-        "." in found["class"] and (found["name"][0].isupper() or found["name"].endswith("error"))
-    )
-    if not named and (strict or (found["text"] is None and "." not in found["class"])):
-        return None
-    return found["name"], found["text"] or ""
-
-
-def _connector(lines: Lines, exception: Line | None) -> str | None:
-    if exception is None:
-        return None
-    for line in lines.after(exception, 12):
+def _is_chained(lines: Lines, exception: Line) -> bool:
+    for line in lines.after(exception, _CHAIN_LINES):
         if HEADER in line.text:
-            return None
-        for words, link in _CONNECTORS.items():
-            if words in line.text:
-                return link
-    return None
+            return False
+        if _CHAINED.search(line.text):
+            return True
+    return False

@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from slurmdoctor.knowledge.texts import text
 from slurmdoctor.report.redact import one_line
 from slurmdoctor.search.compiled import lazy
 
-_FRAME = lazy(r"""File ["'](?P<path>[^"']+)["'], line (?P<line>\d+)(?:, in (?P<function>.+))?""")
+_FRAME = text("python-frame")
 _FOREIGN = lazy(r"(?:site|dist)-packages/|/lib(?:64)?/python\d|^<|/torch/(?:nn|distributed|autograd|utils|optim)/")
 _WRAPPERS = frozenset({"wrapper", "inner", "_wrapped_call_impl", "_call_impl", "__call__", "decorate_context"})
 
@@ -49,7 +50,7 @@ def frames(traceback: Sequence[str]) -> list[Frame]:
             after = lines[number + 1] if number + 1 < len(lines) else ""
             code = after.strip() if after.startswith((" ", "\t")) and not _FRAME.search(after) else ""
             function = one_line(match["function"] or "")
-            found.append(Frame(match["path"], match["line"], function, one_line(code) if code.strip("^~ ") else ""))
+            found.append(Frame(match["file"], match["lineno"], function, one_line(code) if code.strip("^~ ") else ""))
     return found
 
 

@@ -7,7 +7,6 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
 from slurmdoctor.model import Event, ExitReport, Observations
-from slurmdoctor.model.causes import PREEMPTED
 from slurmdoctor.records import dataclass
 
 END = 1 << 62
@@ -67,8 +66,7 @@ def _cuts(assembled: Observations) -> list[int]:
         went_on[source] = max(order, went_on.get(source, 0))
     cuts = _announced(assembled) | _by_agents(assembled, went_on)
     for event in assembled.events:
-        ended = event.hit.text.find("*** JOB ") >= 0 or ("REQUEUE" in event.hit.text and event.cause == PREEMPTED)
-        if ended and event.role != "hint" and went_on.get(event.hit.source, 0) > event.order:
+        if event.ends_job and event.role != "hint" and went_on.get(event.hit.source, 0) > event.order:
             cuts.add(event.order + 1)
     return sorted(cuts)
 
@@ -95,9 +93,9 @@ def _by_agents(assembled: Observations, went_on: Mapping[int, int]) -> set[int]:
     tables: list[int] = []
     for report in assembled.reports:
         place = report.order
-        if report.witness == "torchelastic agent":
+        if report.kind == "agent":
             agents.setdefault(_agent(report), []).append(place)
-        elif report.witness == "torchelastic table":
+        elif report.kind == "table":
             tables.append(place)
     cuts: set[int] = set()
     for (source, *_), places in agents.items():

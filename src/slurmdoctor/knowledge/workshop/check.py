@@ -13,7 +13,7 @@ from slurmdoctor.knowledge.rulefile import RuleFile
 from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
 from slurmdoctor.knowledge.workshop import templates
 from slurmdoctor.knowledge.workshop.crosstalk import crosstalk
-from slurmdoctor.knowledge.workshop.labels import check_label, check_samples
+from slurmdoctor.knowledge.workshop.labels import check_exit_report, check_label, check_samples
 from slurmdoctor.knowledge.workshop.proof import check_fragment, check_matcher
 from slurmdoctor.model import Knowledge
 from slurmdoctor.ranks.labels import LabelReader
@@ -24,6 +24,7 @@ _PROOFS: Mapping[str, Proof] = {
     "formats": check_label,
     "signals": check_matcher,
     "facts": check_matcher,
+    "exit_reports": check_exit_report,
     "fragments": check_fragment,
 }
 """How the entries of a table are proven; those of other tables by their `samples` (`check_samples`)."""

@@ -10,9 +10,12 @@ import regex
 from slurmdoctor.knowledge.problems import Place, Problems
 from slurmdoctor.knowledge.schema import LABEL_GROUPS
 from slurmdoctor.knowledge.tree import Table
-from slurmdoctor.model import LineFormat, SourceFormat
+from slurmdoctor.knowledge.workshop.patterns import slowest
+from slurmdoctor.model import ExitFormat, LineFormat, SourceFormat
 from slurmdoctor.ranks.labels import LabelReader
+from slurmdoctor.readers.exits import read_lines
 
+_EXIT_GROUPS = ("rank", "local_rank", "node", "pid", "tasks", "code", "signal", "words")
 _PEELED = ("rank", "local_rank", "node", "pid")
 
 
@@ -51,10 +54,38 @@ def check_samples(entry: Sampled, tree: Table, labels: LabelReader, problems: Pr
     compiled = regex.compile(entry.pattern)
     for at, sample in enumerate(entry.samples):
         found = compiled.search(str(sample["line"]))
-        _compare(sample, found.groupdict() if found else {}, tree.at("samples", at), problems)
+        if found is None:
+            problems.add(tree.at("samples", at), "the pattern does not match this sample", "correct one of them")
+        else:
+            _compare(sample, found.groupdict(), tree.at("samples", at), problems)
     for at, line in enumerate(entry.no_match):
         if compiled.search(line):
             problems.add(tree.at("no_match", at), f"the pattern takes `{line}`, which it must not", "narrow it")
+
+
+def check_exit_report(form: ExitFormat, tree: Table, labels: LabelReader, problems: Problems) -> None:
+    """Each sample, of one or several lines, is read as the reader would read it; each literal stands in a sample."""
+    for at, sample in enumerate(form.samples):
+        found = read_lines(form, str(sample["line"]).split("\n"))
+        if found is None:
+            problems.add(tree.at("samples", at), "no exit is read from this sample", "correct its pattern or literals")
+        else:
+            _compare(sample, dict(found), tree.at("samples", at), problems)
+    for at, literal in enumerate(form.literals):
+        if not any(literal in str(sample["line"]) for sample in form.samples):
+            mend = "correct it, or add a sample that holds it"
+            problems.add(tree.at("literals", at), f"no sample proves the literal `{literal}`", mend)
+    for at, text in enumerate(form.no_match):
+        if read_lines(form, text.split("\n")) is not None:
+            problems.add(
+                tree.at("no_match", at), f"an exit is read from `{text}`, which it must not", "narrow the pattern"
+            )
+    for key, pattern in (("pattern", form.pattern), ("near", form.near)):
+        for name in sorted(regex.compile(pattern).groupindex.keys() - set(_EXIT_GROUPS)):
+            what = f"an exit report has no group `{name}`"
+            problems.add(tree.at(key), what, f"groups are {', '.join(_EXIT_GROUPS)}")
+        if pattern and (slow := slowest(pattern)):
+            problems.add(tree.at(key), f"the {key} takes too long on the line `{slow}`", "begin with fixed text")
 
 
 def _compare(sample: object, found: dict[str, object], place: Place, problems: Problems) -> None:

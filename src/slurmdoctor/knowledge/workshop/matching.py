@@ -9,7 +9,7 @@ import regex
 from slurmdoctor.model import Rule, Signal, SourceFormat
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.ranks.source_format import learn
-from slurmdoctor.readers.tracebacks import exception_of
+from slurmdoctor.readers.exceptions import exception_of
 
 TIMEOUT = 0.25
 """Seconds that a pattern may take for one line."""

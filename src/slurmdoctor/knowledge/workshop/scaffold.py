@@ -10,7 +10,7 @@ from slurmdoctor.knowledge.values import CAUSE_ID, RULE_NAME
 from slurmdoctor.knowledge.workshop.matching import peeled
 from slurmdoctor.model import LineFormat, UserError
 from slurmdoctor.ranks.labels import LabelReader
-from slurmdoctor.readers.tracebacks import exception_of
+from slurmdoctor.readers.exceptions import exception_of
 
 # What differs from run to run. The order is that of preference.
 _VARIABLE = regex.compile(

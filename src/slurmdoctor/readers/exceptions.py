@@ -1,0 +1,42 @@
+"""Tells the line of a Python exception, `pkg.SomeError: text`, from other lines.
+
+The syntax is CPython's own (traceback.py, 3.8 to 3.14), with the tree that an exception group draws before it:
+
+    | torch.OutOfMemoryError: CUDA out of memory.
+"""
+
+from __future__ import annotations
+
+from slurmdoctor.search.compiled import lazy
+
+_EXCEPTION = lazy(
+    r"^[ `>|]{0,8}(?P<class>(?:[A-Za-z_]\w*\.)*(?P<name>[A-Za-z_]\w*))(?:\([\w.]+\))?(?::\s?(?P<text>.*)|\s*)$"
+)
+_NAMED_LIKE_ONE = lazy(
+    r"(?:Error|Exception|Interrupt|Exit|Iteration|Failure|Timeout|Warning|Unavailable|Refused|Group|Invalid\w*|NotFound|Corrupt\w*)$"
+)
+TREE = lazy(r"^[ ]*(?:[|+](?:-[-+]*)?[ ]?)+")
+"""What an exception group draws before its lines."""
+
+
+def undecorated(text: str) -> str:
+    """The line without an exception group's tree, a quote mark or a paste's backtick before it."""
+    return TREE.sub("", text).lstrip(" `>")
+
+
+def exception_of(text: str, strict: bool = True) -> tuple[str, str] | None:
+    """(class name, message) where a line begins as an exception's own line does.
+
+    With `strict`, the class must be named like an exception, or be a class of a module; without, any name will do.
+    """
+    if text.startswith("\\"):
+        return None
+    found = _EXCEPTION.match(TREE.sub("", text))
+    if found is None:
+        return None
+    named = _NAMED_LIKE_ONE.search(found["name"]) or (
+        "." in found["class"] and (found["name"][0].isupper() or found["name"].endswith("error"))
+    )
+    if not named and (strict or (found["text"] is None and "." not in found["class"])):
+        return None
+    return found["name"], found["text"] or ""

@@ -1,0 +1,90 @@
+"""Reads exit reports: lines in which a launcher, Slurm or a parent says how a process ended (rules/launchers.yaml).
+
+srun: error: cn01: task 13: Killed
+mpirun noticed that process rank 3 with PID 5120 on node cn07 exited on signal 9 (Killed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from slurmdoctor.model import ExitFormat, ExitReport, Line, ProcessExit
+from slurmdoctor.model.exits import from_code, from_name, from_words
+from slurmdoctor.model.ranges import expand
+from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.readers import torchelastic
+from slurmdoctor.search.compiled import captures
+
+Groups = Mapping[str, str]
+
+
+def read(form: ExitFormat, lines: Lines, line: Line) -> Iterator[ExitReport]:
+    """The report that this line begins, if it begins one."""
+    if form.kind == "table":
+        yield from torchelastic.read(form, lines, line)
+        return
+    below = (after.text for after in lines.after(line, max(form.below, int(form.joins_next_line))))
+    above = (before.text for before in lines.before(line, form.above)) if form.above else ()
+    found = _groups(form, line.text, below, above)
+    ended = _exit(found) if found is not None else None
+    if found is not None and ended is not None:
+        yield _report(form, line, found, ended)
+
+
+def read_lines(form: ExitFormat, texts: Sequence[str]) -> Groups | None:
+    """What the first of these lines says that is taken; for the proof of the table."""
+    for at, text in enumerate(texts):
+        if any(literal in text for literal in form.literals):
+            found = _groups(form, text, texts[at + 1 :], reversed(texts[:at]))
+            if found is not None and (form.kind == "table" or _exit(found) is not None):
+                return found
+    return None
+
+
+def _groups(form: ExitFormat, text: str, below: Iterable[str], above: Iterable[str]) -> Groups | None:
+    """The groups of a report, those of a line near it among them; None where it is none."""
+    found = captures(form.pattern, text)
+    if found is None and form.joins_next_line:
+        rest = next(iter(below), None)
+        found = captures(form.pattern, f"{text} {rest}") if rest is not None else None
+    if found is None or not form.near:
+        return found
+    around = [text, *_first(below, form.below), *_first(above, form.above)]
+    ends = [end for one in around if (end := captures(form.near, one)) is not None]
+    end = next((end for end in ends if "signal" in end), ends[0] if ends else None)
+    return None if end is None else {**found, **end}
+
+
+def _first(texts: Iterable[str], count: int) -> list[str]:
+    return [text for text, _ in zip(texts, range(count), strict=False)]
+
+
+def _exit(found: Groups) -> ProcessExit | None:
+    """How the process ended; None where the words name no ending."""
+    if "code" in found:
+        return from_code(int(found["code"]))
+    if signal := found.get("signal"):
+        return from_code(-int(signal)) if signal.isdecimal() else from_name(signal)
+    return from_words(found.get("words", ""))
+
+
+def _report(form: ExitFormat, line: Line, found: Groups, ended: ProcessExit) -> ExitReport:
+    def number(group: str, otherwise: int | None) -> int | None:
+        if group in found:
+            return int(found[group])
+        return otherwise if group in form.from_label else None
+
+    return ExitReport(
+        line,
+        form.witness,
+        ended,
+        rank=number("rank", line.origin.rank),
+        # where `local_rank` is to come from the label, the rank that the label names is a local one
+        local_rank=number("local_rank", line.origin.rank),
+        node=found.get("node") or (line.origin.node if "node" in form.from_label else None),
+        pid=number("pid", None),
+        tasks=tuple(expand(found.get("tasks", "").replace(" ", ""))),
+        time=line.origin.time if "time" in form.from_label else None,
+        kind=form.kind,
+        launcher=form.launcher,
+    )

@@ -1,0 +1,132 @@
+"""A launcher is an entry of a rule file: its label and its exit report, and no Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slurmdoctor import UserError, diagnose
+from slurmdoctor.knowledge import builtin, load
+from slurmdoctor.knowledge.workshop.check import check_paths
+from slurmdoctor.model import ExitFormat
+from slurmdoctor.readers.exits import read_lines
+
+LAUNCHER = r"""
+formats:
+  - id: skiff-label
+    source: skiff >= 2, our launcher
+    pattern: '^<r(?P<rank>\d+)@(?P<node>[\w-]+)> '
+    samples: [{line: '<r3@boat-2> hello', rank: 3, node: boat-2, text: hello}]
+    no_match: ['<rank 3> hello']
+exit_reports:
+  - id: skiff/ended
+    witness: skiff
+    launcher: skiff
+    source: skiff >= 2, our launcher
+    literals: ['skiff: process ']
+    pattern: '^skiff: process (?P<rank>\d+) \(pid (?P<pid>\d+)\) went down'
+    near: '^skiff: (?:status (?P<code>\d+)|by (?P<signal>SIG[A-Z]+))'
+    below: 2
+    samples:
+      - {line: "skiff: process 3 (pid 77) went down\nskiff: status 41", rank: 3, pid: 77, code: 41}
+      - {line: "skiff: process 3 (pid 77) went down\nskiff: log kept\nskiff: by SIGSEGV", rank: 3, signal: SIGSEGV}
+    no_match: ['skiff: process 3 went to sleep', 'skiff: process 3 (pid 77) went down']
+"""
+STEPS = "".join(f"<r{rank}@boat-{rank // 2}> step {step} loss 3.1\n" for step in range(3) for rank in range(4))
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "skiff.yaml").write_text(LAUNCHER)
+    return folder
+
+
+def test_a_made_up_launcher_names_rank_node_and_code(site: Path) -> None:
+    log = STEPS + "skiff: process 2 (pid 4121) went down\nskiff: status 41\nskiff: stopping the others\n"
+    found = diagnose(log, rules=[site])
+    assert found.verdict == "failed"
+    assert found.first_failure is not None
+    assert found.first_failure.rank == 2
+    assert (found.exit.code, found.exit.signal, found.exit.how) == (41, None, "skiff")
+    assert found.facts["launcher"] == "skiff"
+
+
+def test_its_signal_is_the_cause_where_the_rank_printed_nothing(site: Path) -> None:
+    log = STEPS + "skiff: process 1 (pid 4120) went down\nskiff: log kept\nskiff: by SIGSEGV\n"
+    found = diagnose(log, rules=[site])
+    assert found.cause is not None
+    assert found.first_failure is not None
+    assert (found.cause.id, found.first_failure.rank, found.exit.signal) == ("segfault", 1, "SIGSEGV")
+
+
+def test_its_label_names_the_rank_and_node_of_a_traceback(site: Path) -> None:
+    log = STEPS + (
+        "<r3@boat-1> Traceback (most recent call last):\n"
+        '<r3@boat-1>   File "/opt/demo/train.py", line 7, in step\n'
+        "<r3@boat-1> KeyError: 'tokens'\n"
+        "skiff: process 3 (pid 4122) went down\nskiff: status 1\n"
+    )
+    found = diagnose(log, rules=[site])
+    assert found.first_failure is not None
+    assert (found.first_failure.rank, found.first_failure.node) == (3, "boat-1")
+    assert (found.exit.code, found.exit.how) == (1, "skiff")
+
+
+def test_without_its_entry_the_launchers_words_are_no_exit() -> None:
+    found = diagnose(STEPS + "skiff: process 2 (pid 4121) went down\nskiff: status 41\n")
+    assert found.exit.code is None
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("rank: 3, pid: 77, code: 41}", "rank: 3, pid: 77, code: 42}"),
+        ("^skiff: (?:status", "^skiff: (?:state"),
+        ("(?P<code>", "(?P<kode>"),
+        ("literals: ['skiff: process ']", "literals: ['skiff: process ', 'skiff: never']"),
+        ("'skiff: process 3 went to sleep'", '"skiff: process 3 (pid 77) went down\\nskiff: status 1"'),
+        ("below: 2", "below: many"),
+        ("below: 2", "from_lable: [node]"),
+    ],
+)
+def test_a_slip_in_the_entry_is_found(tmp_path: Path, right: str, wrong: str) -> None:
+    file = tmp_path / "skiff.yaml"
+    file.write_text(LAUNCHER)
+    assert check_paths([file], [builtin()]).problems == []
+    assert right in LAUNCHER
+    file.write_text(LAUNCHER.replace(right, wrong))
+    assert check_paths([file], [builtin()]).problems
+
+
+def test_a_broken_entry_is_told_when_a_job_is_diagnosed(tmp_path: Path) -> None:
+    (tmp_path / "skiff.yaml").write_text(LAUNCHER.replace("literals:", "litterals:"))
+    with pytest.raises(UserError):
+        diagnose("step 3\n", rules=[tmp_path])
+
+
+def form(ident: str) -> ExitFormat:
+    return next(one for one in load([builtin()]).exit_reports if one.id == ident)
+
+
+def test_hydras_signal_counts_before_the_code_that_repeats_it() -> None:
+    box = [
+        "=   RANK 2 PID 991 RUNNING AT cn04",
+        "=   EXIT CODE: 9",
+        "APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)",
+    ]
+    found = read_lines(form("mpirun/hydra"), box)
+    assert found is not None
+    assert (found["rank"], found["signal"]) == ("2", "9")
+
+
+def test_a_message_that_the_program_breaks_is_read_whole() -> None:
+    broken = [
+        "prterun noticed that process rank 1 with PID 77 on node cn02 exited",
+        "on signal 11 (Segmentation fault).",
+    ]
+    found = read_lines(form("mpirun/signal"), broken)
+    assert found is not None
+    assert (found["rank"], found["node"], found["signal"]) == ("1", "cn02", "11")
