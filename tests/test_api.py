@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import json
 import re
@@ -90,7 +89,7 @@ def test_what_comes_back_is_frozen_and_goes_out_as_json_and_markdown() -> None:
     schema = json.loads((Path(slurmdoctor.__file__).parent / "report" / "schema.json").read_text())
     for text in TEXTS:
         found = diagnose(text)
-        with pytest.raises(dataclasses.FrozenInstanceError):
+        with pytest.raises(AttributeError):
             found.verdict = "failed"  # type: ignore[misc]
         jsonschema.validate(json.loads(json.dumps(found.to_dict())), schema)
         assert 0 < len(found.to_markdown()) <= 1500

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from slurmdoctor.knowledge import RuleError, builtin, cache, folders, load, paths
 from slurmdoctor.knowledge.load import _loaded

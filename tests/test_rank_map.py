@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from slurmdoctor.model import ExitReport, Line, Origin, RankMap
 from slurmdoctor.model.exits import from_code

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import json
 import random
 import string
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cases import cases, verdict_of
 from report_examples import CUDA_OOM, EXAMPLES, SILENT
@@ -160,7 +160,7 @@ def test_no_secret_leaves_in_any_format(kind: str) -> None:
     rng = random.Random("formats " + kind)
     for _ in range(50):
         secret, line = PLANTS[kind](rng)
-        planted = dataclasses.replace(
+        planted = replace(
             CUDA_OOM,
             first_failure=FirstFailure(rank=1, file="job.log", line=1, text=line, traceback=tuple(line.split("\n"))),
             evidence=(Evidence("job.log", 1, line, 1, None, None, "r", "cuda-oom", "root"),),
@@ -277,7 +277,7 @@ def test_a_key_over_several_lines_of_a_traceback() -> None:
         "-----END PRIVATE KEY-----",
         "after",
     )
-    safe = Redactor().apply(dataclasses.replace(CUDA_OOM, first_failure=FirstFailure(traceback=lines)))
+    safe = Redactor().apply(replace(CUDA_OOM, first_failure=FirstFailure(traceback=lines)))
     assert safe.first_failure is not None
     assert safe.first_failure.traceback == ("before", "[redacted private key]", "after")
 
@@ -304,7 +304,7 @@ def test_strict_gives_false_names_throughout() -> None:
 
 
 def test_strict_is_consistent_over_a_diagnosis() -> None:
-    diagnosis = dataclasses.replace(
+    diagnosis = replace(
         CUDA_OOM,
         first_failure=FirstFailure(rank=1, node="tucana", file="/home/jdoe/job.log", line=3, text="jdoe on tucana"),
         reasons=("tucana (10.1.2.3) said so",),

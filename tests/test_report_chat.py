@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from msgspec.structs import replace
 
 from report_examples import CUDA_OOM, EXAMPLES, EXIT_CODE, NO_FAILURE, SILENT, UNKNOWN
 from slurmdoctor import Diagnosis
@@ -227,6 +227,6 @@ def test_slack_shows_any_text_as_text(said: str) -> None:
 
 def test_bare_answers() -> None:
     for verdict in ("failed", "no-failure", "unknown"):
-        diagnosis = dataclasses.replace(Diagnosis("unknown"), verdict=verdict)
+        diagnosis = replace(Diagnosis("unknown"), verdict=verdict)
         assert_slack(diagnosis)
         assert_harmless(markdown.render(diagnosis), quotes=False)

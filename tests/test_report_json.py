@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from importlib import resources
 from typing import Any
@@ -11,6 +10,7 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from report_examples import CUDA_OOM, EXAMPLES, NO_FAILURE
 from slurmdoctor import Diagnosis
@@ -93,9 +93,7 @@ def test_the_schema_refuses_what_the_contract_does_not_name() -> None:
     st.one_of(st.floats(), st.tuples(st.integers()), st.sets(st.integers()), st.dictionaries(st.text(), st.floats())),
 )
 def test_any_text_and_any_fact_is_json(text: str, fact: object) -> None:
-    diagnosis = dataclasses.replace(
-        CUDA_OOM, first_failure=FirstFailure(text=text, traceback=(text,)), facts={"x": fact, text: 1}
-    )
+    diagnosis = replace(CUDA_OOM, first_failure=FirstFailure(text=text, traceback=(text,)), facts={"x": fact, text: 1})
     shown = report.render(diagnosis)
     assert shown.isascii()
     CHECK.validate(json.loads(shown, parse_constant=pytest.fail))

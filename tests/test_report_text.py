@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from report_examples import ALL_ALIKE, CUDA_OOM, EXAMPLES, EXIT_CODE, NO_FAILURE, OOM_LINE, SILENT, UNKNOWN
 from slurmdoctor.model import Diagnosis, Evidence, Exit, FirstFailure, Remedy
@@ -198,7 +198,7 @@ def test_width_is_the_users_to_say(columns: str, width: int) -> None:
 
 def test_headlines() -> None:
     def told(**changes: object) -> str:
-        return headline(dataclasses.replace(ALL_ALIKE, **changes))  # type: ignore[arg-type]
+        return headline(replace(ALL_ALIKE, **changes))
 
     assert told(first_failure=FirstFailure()) == "the job could not find a file"
     assert told(first_failure=FirstFailure(node="n1")) == "a process on n1 could not find a file"
@@ -213,7 +213,7 @@ def test_headlines() -> None:
     assert told(cause=cause, first_failure=FirstFailure(rank=1), exit=Exit(-9, "SIGKILL", "killed")) == (
         "rank 1 died of SIGKILL, and the log does not tell why"
     )
-    heading = dataclasses.replace(cause, id="cuda-oom", title="GPU out of memory")
+    heading = replace(cause, id="cuda-oom", title="GPU out of memory")
     assert told(cause=heading, first_failure=FirstFailure(rank=1)) == "rank 1: probably GPU out of memory"
     assert headline(NO_FAILURE) == "no failure found"
     assert headline(UNKNOWN).endswith("the job failed")
@@ -258,7 +258,7 @@ hostile = st.text(st.one_of(st.sampled_from("\x1b[31m\x9b\x00\r\n\t\u202e\u2066â
 
 @given(hostile, st.integers(1, 160))
 def test_nothing_in_a_log_can_break_the_report(said: str, width: int) -> None:
-    diagnosis = dataclasses.replace(
+    diagnosis = replace(
         CUDA_OOM,
         first_failure=FirstFailure(rank=1, node=said, file=said, line=3, text=said, traceback=(said,), time=said),
         evidence=(Evidence(said, 9, said, 1, said, said, said, said, "root"),),

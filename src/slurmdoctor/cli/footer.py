@@ -9,8 +9,9 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from slurmdoctor.input.sources import Text
 from slurmdoctor.model import UserError

@@ -127,7 +127,7 @@ def _is_file(path: str) -> bool:
 
 
 def _noted(found: Diagnosis, outside: int) -> Diagnosis:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     if not outside:
         return found

@@ -12,7 +12,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -20,6 +19,7 @@ import anyio
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from slurmdoctor import __version__
@@ -93,8 +93,7 @@ CauseId = Annotated[str, Field(min_length=1, max_length=80, description="a cause
 Status = Annotated[int | None, Field(ge=-64, le=255, description="the job's own exit status, where it is known")]
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """The options of `slurmdoctor mcp`."""
 
     allowed: tuple[Path, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from slurmdoctor.model import Event, Finding, Hit, Timeline
 from slurmdoctor.model.causes import EXIT_CODE

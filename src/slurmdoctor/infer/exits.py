@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from slurmdoctor.model import ExitClass, ExitReport, Finding, Incident, JobRecord, Knowledge, ProcessExit, Timeline
 from slurmdoctor.model.causes import COMMAND_NOT_FOUND, EXIT_CODE, HOST_OOM

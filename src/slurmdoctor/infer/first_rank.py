@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from slurmdoctor.infer.exits import could_be_own, reported_first
 from slurmdoctor.infer.missing_peer import name_missing_peer, name_suspect

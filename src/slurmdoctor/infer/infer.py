@@ -5,7 +5,7 @@ Each step is a module, takes what the steps before concluded, and returns it wit
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from slurmdoctor.infer.confidence import rate_confidence
 from slurmdoctor.infer.culprits import find_silent_culprit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from slurmdoctor.model import Finding, Incident, Observations, Origin, RankMap, Suspicion
 from slurmdoctor.model.causes import ID_TIMEOUT

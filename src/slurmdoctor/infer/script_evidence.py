@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from slurmdoctor.model import Finding, Knowledge, ScriptEvidence, ScriptMistake
 from slurmdoctor.model.finding import reason

@@ -6,7 +6,7 @@ line or a bare exit code; and where the two do not agree, the reasons say so.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from slurmdoctor.infer.exits import cause_of, worst_exit
 from slurmdoctor.infer.slurm_view import SlurmView, because

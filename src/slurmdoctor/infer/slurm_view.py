@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slurmdoctor.model import Confidence, Finding, JobRecord, Knowledge, Origin, RunState, Timeline
 from slurmdoctor.model.causes import EXIT_CODE, HOST_OOM, SIGTERM
 from slurmdoctor.model.finding import Reason
 from slurmdoctor.model.record import Step
-from slurmdoctor.records import dataclass
 
 _OF_THE_LOG_ALONE = frozenset({"steps-to-the-end", "program-completed"})
 """Codes of reasons for a verdict that Slurm's word has replaced."""
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmView:
+class SlurmView(Struct, frozen=True):
     """Slurm's record of a job, and what it is compared with."""
 
     job: JobRecord

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from slurmdoctor.infer.slurm_view import SlurmView, because
 from slurmdoctor.model import Finding, JobRecord, RunState, Timeline

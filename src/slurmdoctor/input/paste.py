@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from slurmdoctor.input.chats import people
 from slurmdoctor.input.markup import characters, entities, fences, indents, quotes
 from slurmdoctor.input.rewrap import joined, opened
 from slurmdoctor.input.rows import Row, Step
 from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.input.terminals import numbers, prompts
-from slurmdoctor.records import dataclass
 from slurmdoctor.search.compiled import lazy
 
 if TYPE_CHECKING:
@@ -30,8 +31,7 @@ _GAP = lazy(r"(?i)^\s*(?:\[?(?:\.{3,}|…)\]?|<snip>|\[snip\]|\(snip\)|-{2,} ?(?
 """`[...]`, `<snip>`: text was left out here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Undone:
+class Undone(Struct, frozen=True):
     """The log behind a paste."""
 
     text: str

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
-from slurmdoctor.records import dataclass
+from msgspec import Struct
+
 from slurmdoctor.search import walk
 
 BLOCK = 512 * 1024
@@ -24,8 +25,7 @@ OVERLAP = 40 * 1024
 _SPOOL_IN_MEMORY = 32 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """Bytes of a source, cut at line ends wherever that can be."""
 
     offset: int

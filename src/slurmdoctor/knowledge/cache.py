@@ -10,7 +10,6 @@ import marshal
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from slurmdoctor.search import shapes, usercache
 
 _SETTLED = 2.0
 """Seconds: a file changed within them might change again without its time showing it."""
-_TABLES: Mapping[str, type] = {
+_TABLES: Mapping[str, type[Any]] = {
     "formats": LineFormat,
     "paths": LineFormat,
     "signals": Signal,
@@ -30,8 +29,8 @@ _TABLES: Mapping[str, type] = {
     "texts": Text,
 }
 """The fields of Knowledge that hold entries of a table, and what an entry is."""
-_KINDS = (Cause, Rule, Fix, *dict.fromkeys(_TABLES.values()), Knowledge)
-_NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in _KINDS}
+_KINDS: tuple[type[Any], ...] = (Cause, Rule, Fix, *dict.fromkeys(_TABLES.values()), Knowledge)
+_NAMES = {kind: kind.__struct_fields__ for kind in _KINDS}
 _EXAMPLES = ("match", "no_match", "samples")
 _SHAPE = repr([(kind.__name__, _NAMES[kind]) for kind in _KINDS])
 

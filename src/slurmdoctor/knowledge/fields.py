@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
 
 from slurmdoctor.knowledge.problems import Problems, did_you_mean, nearest
 from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
@@ -17,8 +18,7 @@ Reader = Callable[[Tree, str, Problems], Any]
 _MANY = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     read: Reader
     required: bool = False
     default: Any = None

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slurmdoctor.knowledge.problems import Problems, did_you_mean
 from slurmdoctor.knowledge.regexes import alternatives
@@ -27,8 +29,7 @@ KEYS = frozenset({"regex", "pattern"})
 _TOKEN = re.compile(rf"\\[pPN]\{{[^}}]*\}}|\\.|\{{(?P<name>{NAME.pattern})\}}", re.S)
 
 
-@dataclass(frozen=True)
-class Fragment:
+class Fragment(Struct, frozen=True):
     id: str
     regex: str
     match: tuple[str, ...]

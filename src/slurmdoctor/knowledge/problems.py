@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from slurmdoctor.model import UserError
 
@@ -13,8 +14,7 @@ READERS = frozenset(("traceback", "last-words", "launcher", "srun", "slurm", "sl
 """What a verdict names as a rule where the program itself read the line."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Place:
+class Place(Struct, frozen=True, order=True):
     file: str
     line: int = 1
     column: int = 1
@@ -23,8 +23,7 @@ class Place:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Problem:
+class Problem(Struct, frozen=True, order=True):
     place: Place
     what: str
     mend: str

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slurmdoctor.knowledge.fragments import expand_all
 from slurmdoctor.knowledge.paths import files
@@ -19,8 +21,7 @@ from slurmdoctor.model import Cause, Knowledge
 SITE_FAMILY = "site"
 
 
-@dataclass(slots=True)
-class LoadedRules:
+class LoadedRules(Struct):
     """All that was read: the knowledge, the files behind it, and what is wrong with them."""
 
     knowledge: Knowledge = field(default_factory=lambda: Knowledge({}, (), ()))

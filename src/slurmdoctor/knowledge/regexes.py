@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import regex
+from msgspec import Struct
 
 from slurmdoctor.knowledge.fields import text
 from slurmdoctor.knowledge.problems import Place, Problems
@@ -25,8 +25,7 @@ _FLAGS = re.compile(r"\(\?[a-zA-Z]+\)")
 _NUMBERED_GROUP = re.compile(r"(?<!\\)(?:\\\\)*\\[1-9]")
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
+class Alternative(Struct, frozen=True):
     """One alternative of a pattern, and the place of each of its pieces."""
 
     pieces: tuple[tuple[Place, str], ...]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slurmdoctor.knowledge.fields import Field, Reader, line, list_of, record
 from slurmdoctor.knowledge.problems import Problems
@@ -15,8 +17,7 @@ from slurmdoctor.knowledge.values import CAUSE_ID, RULE_NAME
 from slurmdoctor.model import Rule
 
 
-@dataclass(slots=True)
-class RuleFile:
+class RuleFile(Struct):
     """The content of one file. Where parts of it are wrong, it holds the rest."""
 
     tree: Table

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_args
+
+from msgspec import Struct
 
 from slurmdoctor.knowledge.fields import Field, few, flag, line, list_of, one_of, record, share, text
 from slurmdoctor.knowledge.fragments import Fragment
@@ -181,8 +182,7 @@ TEXT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TableKind:
+class TableKind(Struct, frozen=True):
     """One kind of table that a rule file may hold: a list of entries below a key of its own."""
 
     noun: str

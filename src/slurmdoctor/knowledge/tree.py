@@ -6,10 +6,10 @@ PyYAML composes and does not construct: nothing is guessed (the key `on` stays `
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from slurmdoctor.knowledge.problems import Place, Problems
 
@@ -33,8 +33,7 @@ _MENDS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(Struct, frozen=True):
     place: Place
     text: str
     kind: str
@@ -42,14 +41,12 @@ class Scalar:
     quoted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(Struct, frozen=True):
     place: Place
     items: tuple[Tree, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     place: Place
     items: dict[str, Tree]
     keys: dict[str, Place]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any, Literal
 
+from msgspec import Struct, field
+
 from slurmdoctor.model.words import Confidence, ExitClass, RetryAdvice, Role, Verdict
-from slurmdoctor.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class NamedCause:
+class NamedCause(Struct, frozen=True):
     id: str
     family: str
     title: str
@@ -19,8 +18,7 @@ class NamedCause:
     confidence: Confidence
 
 
-@dataclass(frozen=True, slots=True)
-class FirstFailure:
+class FirstFailure(Struct, frozen=True):
     rank: int | None = None
     local_rank: int | None = None
     node: str | None = None
@@ -34,8 +32,7 @@ class FirstFailure:
     """All ranks that failed alike at once, where `rank` is only the one first seen (or None)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(Struct, frozen=True):
     """How the first failing process ended; `code` is null where only the signal is shown."""
 
     code: int | None = None
@@ -48,8 +45,7 @@ class Exit:
     """What such an ending means, in plain words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     file: str
     line: int
     text: str
@@ -61,8 +57,7 @@ class Evidence:
     role: Role
 
 
-@dataclass(frozen=True, slots=True)
-class Cascade:
+class Cascade(Struct, frozen=True):
     cause: str
     ranks: int
     count: int
@@ -75,29 +70,25 @@ class Cascade:
     """The cause's title, which completes "63 ranks ..."; the reports fall back on the id."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rival:
+class Rival(Struct, frozen=True):
     id: str
     confidence: Confidence
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy:
+class Remedy(Struct, frozen=True):
     do: str
     why: str | None = None
     reference: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(Struct, frozen=True):
     advice: RetryAdvice
     why: str
     exclude_nodes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RankGroup:
+class RankGroup(Struct, frozen=True):
     """Ranks that stand alike in the failure (`diagnose --ranks`)."""
 
     standing: Literal["first", "suspect", "collateral", "waiting", "silent", "finished"]
@@ -107,8 +98,7 @@ class RankGroup:
     line: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(Struct, frozen=True):
     """What was read, and what was not there to read."""
 
     bytes: int = 0
@@ -121,8 +111,7 @@ class Coverage:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """The verdict on a job, with everything that proves it."""
 
     verdict: Verdict

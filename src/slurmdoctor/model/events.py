@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from slurmdoctor.model.exits import ProcessExit
 from slurmdoctor.model.knowledge import Signal
 from slurmdoctor.model.words import ExitReporter, RankBasis, Role
-from slurmdoctor.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Who said a line, and when. Each field is read from the log, or None: never guessed."""
 
     rank: int | None = None
@@ -26,8 +25,7 @@ class Origin:
     pid: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """One line, taken apart."""
 
     source: int
@@ -40,8 +38,7 @@ class Line:
     label: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     """One line of one source that a rule or a reader took."""
 
     source: int
@@ -57,8 +54,7 @@ class Hit:
         return self.source, self.offset
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """Something that happened to a rank: the unit that inference reasons about."""
 
     cause: str
@@ -99,8 +95,7 @@ class Event:
         return self.others if self.origin.rank is None else self.others | {self.origin.rank}
 
 
-@dataclass(frozen=True, slots=True)
-class SignalHit:
+class SignalHit(Struct, frozen=True):
     """A signal's line: progress, a finish, a new attempt, a fact."""
 
     signal: Signal
@@ -109,8 +104,7 @@ class SignalHit:
     captures: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class ExitReport:
+class ExitReport(Struct, frozen=True):
     """A program's report that one or several processes have ended."""
 
     line: Line
@@ -150,8 +144,7 @@ class ExitReport:
         return self.kind == "table"
 
 
-@dataclass(frozen=True, slots=True)
-class CollectiveStatus:
+class CollectiveStatus(Struct, frozen=True):
     """What one rank's watchdog says of one collective."""
 
     rank: int
@@ -168,8 +161,7 @@ class CollectiveStatus:
     timeout_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class StackDump:
+class StackDump(Struct, frozen=True):
     """Where one rank stood: the innermost frame of the thread that the line opens."""
 
     rank: int
@@ -182,8 +174,7 @@ class StackDump:
     """Position of its first line in the whole job's text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """One step made by one writer."""
 
     source: int

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 
+from msgspec import Struct
+
 from slurmdoctor.model.words import ExitClass
-from slurmdoctor.records import dataclass
 
 _CLASS_OF_SIGNAL: dict[str, ExitClass] = {
     "SIGINT": "interrupted", "SIGABRT": "abort", "SIGBUS": "bus-error", "SIGKILL": "killed", "SIGSEGV": "segfault", "SIGTERM": "terminated",
@@ -35,8 +36,7 @@ _WORDS: tuple[tuple[str, str | None], ...] = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessExit:
+class ProcessExit(Struct, frozen=True):
     """How a process ended: its own code, or the signal that killed it, and what that means."""
 
     code: int | None

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from slurmdoctor.model.events import Event, ExitReport, Origin
 from slurmdoctor.model.exits import ProcessExit
 from slurmdoctor.model.record import JobRecord
 from slurmdoctor.model.words import Confidence, RunStateKind, Standing, Verdict
-from slurmdoctor.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """Why inference decided as it did: a code, and the values that its sentence needs (`report/reasons.py`)."""
 
     code: str
@@ -26,8 +25,7 @@ def reason(code: str, **values: Any) -> Reason:
     return Reason(code, values)
 
 
-@dataclass(frozen=True, slots=True)
-class Suspicion:
+class Suspicion(Struct, frozen=True):
     """Who held up the collective, or why nobody can be named."""
 
     kind: Literal["mismatch", "behind", "missing", "all-entered", "unclear"]
@@ -41,8 +39,7 @@ class Suspicion:
     """The suspect's innermost frame, where stack dumps show it: `function (file:line)`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Incident:
+class Incident(Struct, frozen=True):
     """What happened to one writer at one time: one or more events, and the one that names it."""
 
     main: Event
@@ -55,8 +52,7 @@ class Incident:
         return self.main.cause
 
 
-@dataclass(frozen=True, slots=True)
-class RunState:
+class RunState(Struct, frozen=True):
     """Whether the job had finished, stood still, or made steps when it ended."""
 
     kind: RunStateKind | None = None
@@ -71,16 +67,14 @@ class RunState:
     """The last step's number."""
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierAttempt:
+class EarlierAttempt(Struct, frozen=True):
     """An attempt that failed before the one that the verdict is about."""
 
     cause: str | None
     rank: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptMistake:
+class ScriptMistake(Struct, frozen=True):
     """What a check of the batch script found."""
 
     check: str
@@ -94,8 +88,7 @@ class ScriptMistake:
     """The causes that it can bring about."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptEvidence:
+class ScriptEvidence(Struct, frozen=True):
     """What the batch script says of the job."""
 
     name: str
@@ -104,8 +97,7 @@ class ScriptEvidence:
     mistakes: tuple[ScriptMistake, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RankStanding:
+class RankStanding(Struct, frozen=True):
     """Ranks that stand alike in the failure, why, and a line that shows it."""
 
     standing: Standing
@@ -115,8 +107,7 @@ class RankStanding:
     """(source, offset) of the line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """What is concluded of a job, with the reasons; the report only words it."""
 
     verdict: Verdict = "unknown"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from slurmdoctor.records import dataclass
+from msgspec import Struct
 
 ASSUMED_YEAR = 2000
 """Stamps without a year are placed in this one (a leap year) unless the log names its year elsewhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFormat:
+class SourceFormat(Struct, frozen=True):
     """What a source's lines have in common, learnt from a sample of them."""
 
     locked: frozenset[str] = frozenset()

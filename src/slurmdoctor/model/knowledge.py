@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping
-from dataclasses import field
 from functools import cache, cached_property
 from typing import Any, Literal, get_args
 
+from msgspec import Struct, field
+
 from slurmdoctor.model.words import ExitClass, ExitReporter, RetryAdvice, Role, Status, Trait
-from slurmdoctor.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One way in which a known program prints a cause."""
 
     id: str
@@ -39,8 +37,7 @@ class Rule:
     """The rule's own status, or its cause's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
+class Fix(Struct, frozen=True):
     """What to do about a cause; `{placeholders}` are filled from captures and facts."""
 
     do: str
@@ -52,8 +49,7 @@ class Fix:
     """What to do with the job where this fix comes first; without it, what its cause says."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """All that slurmdoctor knows of one cause: one file of the rules folder."""
 
     id: str
@@ -84,8 +80,7 @@ def _groups(pattern: str) -> frozenset[str]:
     return frozenset(re.findall(r"\(\?P<(\w+)>", pattern))
 
 
-@dataclass(frozen=True, slots=True)
-class LineFormat:
+class LineFormat(Struct, frozen=True):
     """A label at the head of a line, as a launcher or logger prints it (`rules/formats.yaml`)."""
 
     id: str
@@ -114,8 +109,7 @@ class LineFormat:
         return _groups(self.pattern)
 
 
-@dataclass(frozen=True, slots=True)
-class Signal:
+class Signal(Struct, frozen=True):
     """A line that tells the state of the job rather than a cause (`rules/signals.yaml`, `rules/facts.yaml`)."""
 
     id: str
@@ -129,8 +123,7 @@ class Signal:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ExitFormat:
+class ExitFormat(Struct, frozen=True):
     """A message of a launcher, of Slurm or of a parent that a process has ended (`rules/launchers.yaml`)."""
 
     id: str
@@ -158,8 +151,7 @@ class ExitFormat:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """A text of a program that a reader looks for by name (`rules/texts.yaml`)."""
 
     id: str
@@ -171,8 +163,7 @@ class Text:
     source: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
-class Knowledge:
+class Knowledge(Struct, frozen=True, dict=True):
     """Everything read from the rule files."""
 
     causes: Mapping[str, Cause]

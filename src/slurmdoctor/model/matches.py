@@ -8,8 +8,9 @@ from heapq import nsmallest
 from itertools import islice
 from typing import Any
 
+from msgspec import Struct
+
 from slurmdoctor.model.knowledge import ExitFormat, Rule, Signal
-from slurmdoctor.records import dataclass
 
 Target = Rule | Signal | ExitFormat | str
 """What a matcher works for: a rule, a signal, an exit report, or a structural reader, by its name (`traceback`)."""
@@ -27,8 +28,7 @@ CROWD = 64
 """Where more writers than this print the same, of each only its first place and the first of its last burst are kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class Matcher:
+class Matcher(Struct, frozen=True):
     """Something to look for in every line."""
 
     target: Target
@@ -43,8 +43,7 @@ class Matcher:
     """Only the first such line of a source counts: it need not be looked for any longer."""
 
 
-@dataclass(frozen=True, slots=True)
-class MatchSample:
+class MatchSample(Struct, frozen=True):
     """Some of one writer's lines that a matcher takes."""
 
     source: int
@@ -55,8 +54,7 @@ class MatchSample:
     """Offsets of the first lines, of the first ones of the last burst, and of the last lines."""
 
 
-@dataclass(frozen=True, slots=True)
-class MatchGroup:
+class MatchGroup(Struct, frozen=True):
     """All lines that one matcher takes for one reason, by writer."""
 
     matcher: Matcher
@@ -126,8 +124,7 @@ class MatchGroup:
         return tuple(sorted({*firsts, *bursts, *recents}))
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
+class SearchResult(Struct, frozen=True):
     """All matches in a job's logs."""
 
     groups: tuple[MatchGroup, ...]

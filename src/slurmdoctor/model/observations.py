@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from slurmdoctor.model.events import CollectiveStatus, Event, ExitReport, Line, Progress, SignalHit, StackDump
 from slurmdoctor.model.ranks import RankMap
-from slurmdoctor.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class LogFile:
+class LogFile(Struct, frozen=True):
     """One file of the job."""
 
     name: str
@@ -19,8 +18,7 @@ class LogFile:
     lines: int
 
 
-@dataclass(frozen=True, slots=True)
-class Observations:
+class Observations(Struct, frozen=True):
     """Everything that was read, in the order of the job's text."""
 
     events: tuple[Event, ...]

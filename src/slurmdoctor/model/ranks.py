@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slurmdoctor.model.events import ExitReport, Origin
 from slurmdoctor.model.words import RankBasis
-from slurmdoctor.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class RankMap:
+class RankMap(Struct, frozen=True):
     """Which rank runs where. A sub-group's rank and a local rank are never taken for global ranks."""
 
     node_of: Mapping[int, str] = field(default_factory=dict)

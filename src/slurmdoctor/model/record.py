@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from slurmdoctor.model.exits import ProcessExit
-from slurmdoctor.records import dataclass
 
 RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "CONFIGURING"})
 
@@ -28,8 +28,7 @@ FAILED = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Quote:
+class Quote(Struct, frozen=True):
     """A line that Slurm printed."""
 
     source: str
@@ -37,8 +36,7 @@ class Quote:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One step of the job: a row of sacct."""
 
     id: str
@@ -61,8 +59,7 @@ class Step:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class JobRecord:
+class JobRecord(Struct, frozen=True):
     """One job (an array task, a component of a het job). What Slurm did not print is None."""
 
     id: str

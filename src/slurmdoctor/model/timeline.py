@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from slurmdoctor.model.events import CollectiveStatus, Event, ExitReport, Progress, SignalHit
 from slurmdoctor.model.finding import Reason
-from slurmdoctor.records import dataclass
 
 Order = Literal["timestamps", "file", "unknown"]
 TICK = 1.0
 """Seconds within which two stamps of two clocks do not tell what came first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(Struct, frozen=True):
     """The last attempt that failed, in order; what came before it is kept apart."""
 
     events: tuple[Event, ...] = ()

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from functools import cached_property
 from typing import Any
 
+from msgspec import Struct, field
+
 from slurmdoctor.model import LineFormat, Origin, SourceFormat
 from slurmdoctor.ranks.timestamps import parse_time
-from slurmdoctor.records import dataclass
 from slurmdoctor.search.compiled import compiled, lazy
 from slurmdoctor.search.shapes import digits_matter, shape_of
 from slurmdoctor.search.writer_key import WriterKey
@@ -43,8 +43,7 @@ def clean(line: str) -> str:
     return line.rstrip("\r\n")
 
 
-@dataclass(slots=True)
-class _Head:
+class _Head(Struct):
     """What the labels at a text's head hold, and where it stands in the text."""
 
     end: int = 0

@@ -6,7 +6,8 @@ Labels that ordinary text can look like (`6: `, `host: `) are believed only in s
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from slurmdoctor.input.sources import Source
 from slurmdoctor.model import ASSUMED_YEAR, LineFormat, SourceFormat

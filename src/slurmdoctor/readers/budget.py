@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from slurmdoctor.model import MatchGroup, MatchSample, Rule, Signal, Target, Writer
-from slurmdoctor.records import dataclass
 
 FEW = 32
 """Writers of one rule that become events of their own."""
@@ -19,8 +20,7 @@ _MOST_READ = 6000
 _PYTHON = ("exception", "traceback")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """One line to read again, and what to read it for."""
 
     source: int
@@ -30,8 +30,7 @@ class Place:
     """The lines that its event stands for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Crowd:
+class Crowd(Struct, frozen=True):
     """A rule and the writers of it that get no event of their own."""
 
     rule: Rule
@@ -40,8 +39,7 @@ class Crowd:
     """The writers that do get one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """The lines to read again, in the log's order, and the crowds by the line whose event stands for them."""
 
     places: tuple[Place, ...]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Event, ExitReport, Line, Progress, SignalHit

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Origin, RankMap, Writer

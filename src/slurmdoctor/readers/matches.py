@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from slurmdoctor.model import Event, Line, Rule
 from slurmdoctor.ranks.lines import Lines

@@ -13,7 +13,8 @@ Root Cause (first observed failure):
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import ExitFormat, ExitReport, Line, ProcessExit

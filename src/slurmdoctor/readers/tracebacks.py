@@ -10,11 +10,12 @@ Formats: CPython 3.8 to 3.14 (traceback.py), exception groups, torch.distributed
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Line
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers.exceptions import TREE, exception_of
-from slurmdoctor.records import dataclass
 from slurmdoctor.search.compiled import lazy
 
 HEADER = "Traceback (most recent call last)"
@@ -35,8 +36,7 @@ _AT_THE_END = 4096
 """Bytes that other writers may add to a log after the line at which it was cut."""
 
 
-@dataclass(frozen=True, slots=True)
-class Traceback:
+class Traceback(Struct, frozen=True):
     """One traceback of one writer; a chain is several that share their writer and follow each other."""
 
     header: Line

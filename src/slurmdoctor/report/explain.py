@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from slurmdoctor.knowledge.expressions import COMPARISON, placeholders
 from slurmdoctor.knowledge.problems import READERS, nearest
@@ -27,8 +28,7 @@ RETRIES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One point of a section."""
 
     text: str
@@ -37,8 +37,7 @@ class Entry:
     """A line of a log, shown as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """One heading with its points."""
 
     title: str

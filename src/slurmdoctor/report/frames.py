@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.report.redact import one_line
@@ -15,8 +16,7 @@ _FOREIGN = lazy(r"(?:site|dist)-packages/|/lib(?:64)?/python\d|^<|/torch/(?:nn|d
 _WRAPPERS = frozenset({"wrapper", "inner", "_wrapped_call_impl", "_call_impl", "__call__", "decorate_context"})
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """`File "train.py", line 41, in main`, and the code below it."""
 
     path: str

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slurmdoctor.model import Diagnosis, FirstFailure
 from slurmdoctor.report import words
@@ -21,8 +22,7 @@ LIMIT = 1500
 _GAP = "\u200b"
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """The parts of the report before any markup, each cut to its length."""
 
     head: str

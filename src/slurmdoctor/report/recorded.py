@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from slurmdoctor.model import Coverage, Diagnosis, Evidence, FirstFailure, JobRecord, Knowledge, Retry
 from slurmdoctor.model.record import FAILED, RUNNING, WAITING, Quote

@@ -5,11 +5,13 @@ Redaction works on the finished `Diagnosis`, not on the log: a few kilobytes, wh
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from typing import Any, Literal, TypeVar, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slurmdoctor.model import Diagnosis
 from slurmdoctor.report.redaction.assigned import compiled
@@ -129,15 +131,15 @@ def _mask_one(kind: Kind, match: re.Match[str]) -> str:
 
 
 @cache
-def _fields(kind: type) -> tuple[tuple[str, bool], ...]:
+def _fields(kind: type[Struct]) -> tuple[tuple[str, bool], ...]:
     """A type's fields, and whether each holds words of slurmdoctor."""
-    return tuple((item.name, item.name in _OWN) for item in dataclasses.fields(kind))
+    return tuple((name, name in _OWN) for name in kind.__struct_fields__)
 
 
 def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+    elif isinstance(value, Struct):
         for name, own in _fields(type(value)):
             item = getattr(value, name)
             if isinstance(item, str):
@@ -157,7 +159,7 @@ def _strings(value: Any) -> Iterator[str]:
 def _rebuilt(value: Any, changed: Mapping[str, str]) -> Any:
     if isinstance(value, str):
         return changed.get(value, value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, Struct):
         new = {
             name: _rebuilt(old, changed)
             for name, own in _fields(type(value))
@@ -165,7 +167,7 @@ def _rebuilt(value: Any, changed: Mapping[str, str]) -> Any:
         }
         if isinstance(new.get("traceback"), tuple):
             new["traceback"] = _key_blocks(new["traceback"])
-        return dataclasses.replace(value, **new)
+        return replace(value, **new)
     if isinstance(value, Mapping):
         return {_rebuilt(key, changed): _rebuilt(item, changed) for key, item in value.items()}
     if isinstance(value, tuple | list | set | frozenset):

@@ -7,13 +7,13 @@ from typing import Any
 from slurmdoctor import model
 
 
-class Diagnosis(model.Diagnosis):
+class Diagnosis(model.Diagnosis, frozen=True):
     """The verdict on a job, with everything that proves it."""
 
     @classmethod
     def of(cls, found: model.Diagnosis) -> Diagnosis:
         """The same with its methods."""
-        return cls(*(getattr(found, name) for name in model.Diagnosis.__match_args__))
+        return cls(*(getattr(found, name) for name in model.Diagnosis.__struct_fields__))
 
     # the forms are imported where they are asked for: the terminal's report needs none of them
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from slurmdoctor.records import dataclass
+from msgspec import Struct
 
 Line = list[tuple[str, str]]
 """One line as (style, text) pieces; the styles are the keys of `STYLES`."""
@@ -25,8 +25,7 @@ _ASCII = {"✗": "x", "✓": "+", "│": "|", "·": "-", "…": "~", "�": "?"}
 _NARROWEST, _PIPED = 40, 100
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """How a report should look on a stream."""
 
     width: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slurmdoctor.model import Cascade, Diagnosis, Evidence, FirstFailure
 from slurmdoctor.model.ranges import ranges as folded
@@ -21,8 +21,7 @@ _COLOURS = {"✗": "bad", "✓": "good", "?": "doubt"}
 _STANDING = {"first": "bad", "suspect": "doubt", "finished": "good"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
+class _Block(Struct, frozen=True):
     """Lines that belong together. Each block gets `least` of them, then the rest of the room goes by `rank`."""
 
     lines: list[Line]

@@ -10,11 +10,11 @@ A shape is a line with every digit as 0. What its lines mean is told in one of t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from slurmdoctor.input.sources import Block
 from slurmdoctor.model.matches import Matcher
-from slurmdoctor.records import dataclass
 from slurmdoctor.search import walk
 from slurmdoctor.search.literals import Literals
 from slurmdoctor.search.shapes import DIGITS
@@ -43,8 +43,7 @@ CouldMatch = Callable[[Matcher, str], bool]
 """(matcher, line without labels) -> whether it might take a line that differs from this one in digits only."""
 
 
-@dataclass(slots=True)
-class Part:
+class Part(Struct):
     """What was read from one source, or from a stretch of it."""
 
     source: int
@@ -71,8 +70,7 @@ class Part:
         self.end = max(self.end, later.end)
 
 
-@dataclass(slots=True)
-class ShapePlan:
+class ShapePlan(Struct):
     """How lines of one shape are counted, where it takes more than the walk."""
 
     tally: Tally | None

@@ -7,9 +7,10 @@ four rules may take each line, and it is still counted once. Only at the end doe
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
 from operator import itemgetter
 from typing import Any
+
+from msgspec import Struct, field
 
 from slurmdoctor.model.matches import (
     BURST,
@@ -25,7 +26,6 @@ from slurmdoctor.model.matches import (
     MatchGroup,
     Writer,
 )
-from slurmdoctor.records import dataclass
 
 MOST = 32_768
 """Labels that are told apart; no job has more writers, and what prints more is no label."""
@@ -99,8 +99,7 @@ class Tally:
         return self.labels, self.first, self.stretch, self.burst
 
 
-@dataclass(slots=True)
-class LineGroup:
+class LineGroup(Struct):
     """What lines that satisfy the same matchers add up to, in one source."""
 
     matches: tuple[Match, ...]

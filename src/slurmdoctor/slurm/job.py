@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.model import UserError
@@ -20,8 +22,7 @@ LARGEST = 64 * 1024 * 1024
 """Bytes; no record of Slurm and no script is larger."""
 
 
-@dataclass(slots=True)
-class Job:
+class Job(Struct):
     """What `diagnose` needs of a job."""
 
     logs: list[str] | list[Source] = field(default_factory=list)

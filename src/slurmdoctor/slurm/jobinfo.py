@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from slurmdoctor.model.record import FAILED, RUNNING, WAITING, JobRecord
 from slurmdoctor.slurm.sacct import read_sacct

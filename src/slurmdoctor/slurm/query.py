@@ -10,7 +10,9 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slurmdoctor.model import UserError
 from slurmdoctor.model.record import FAILED, JobRecord
@@ -27,8 +29,7 @@ _ID = re.compile(r"\d+(?:_\d+|\+\d+)?(?:\.(?:\d+|batch|extern|interactive))?")
 _MOST_NODES = 512
 
 
-@dataclass(slots=True)
-class Answers:
+class Answers(Struct):
     """The output of the programs that ran, and the others with the reason."""
 
     texts: list[tuple[str, str]] = field(default_factory=list)

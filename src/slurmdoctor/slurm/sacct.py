@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from slurmdoctor.model import ProcessExit
 from slurmdoctor.model.exits import from_code, from_sacct

@@ -6,8 +6,9 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
+
 from slurmdoctor.model import Event, ExitReport, Observations
-from slurmdoctor.records import dataclass
 
 END = 1 << 62
 Span = tuple[int, int]
@@ -18,8 +19,7 @@ _NOT_YET = 1024
 """Bytes that a new attempt may take to begin: with no step and no success in them, it has shown nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attempts:
+class Attempts(Struct, frozen=True):
     """Where the attempts stand in the job's text."""
 
     last: Span = (0, END)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from slurmdoctor.model import Event, Observations, Order, Timeline
 from slurmdoctor.timeline import attempts, skew

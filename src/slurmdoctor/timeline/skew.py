@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from slurmdoctor.model import Event, Origin, Progress, RankMap
 from slurmdoctor.model.finding import Reason, reason
-from slurmdoctor.records import dataclass
 
 LEAST = 3.0
 """Seconds: clocks that are nearer than this, or ranks that are that much slower, are left as they are."""
@@ -17,8 +17,7 @@ _SPREAD = 0.2
 """A clock's offset stays the same; what varies by more than this share of it is slowness."""
 
 
-@dataclass(frozen=True, slots=True)
-class Skew:
+class Skew(Struct, frozen=True):
     """Seconds by which each clock is ahead of the one that most steps were stamped with."""
 
     ahead: Mapping[str, float] = field(default_factory=dict)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slurmdoctor.knowledge.problems import Place, Problems
 from slurmdoctor.knowledge.read import LoadedRules
@@ -12,8 +13,7 @@ from slurmdoctor.model import Knowledge, Rule
 from slurmdoctor.ranks.labels import LabelReader
 
 
-@dataclass(slots=True)
-class Example:
+class Example(Struct):
     rule: Rule
     line: str
     place: Place

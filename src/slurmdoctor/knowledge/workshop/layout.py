@@ -13,10 +13,10 @@ Limits: indentation, quotes and long prose stay as they are. What can only be me
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from slurmdoctor.knowledge.fragments import KEYS as PATTERNS
 from slurmdoctor.knowledge.problems import Place, Problem, Problems
@@ -34,8 +34,7 @@ _ORDERS: Mapping[str, Collection[str]] = {
 """The order of keys in the tables below a key of this name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     text: str
     """The file as it should be; as it is, where it cannot be read."""
     problems: list[Problem]

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import regex
+from msgspec import Struct
+from msgspec.structs import replace
 
 LONG = 2048
 """Length of the lines that a pattern is tried on. What is merely quadratic passes, what is worse does not."""
@@ -27,8 +28,7 @@ _OPEN = re.compile(r"\((?:\?(?:P?<\w+>|P=\w+|P>\w+|<?[=!]|[:>|]|#|\(\w+\)|[a-zA-
 _FLAGS = re.compile(r"\(\?([aiLmsux]+)\)")
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One repeatable piece of a pattern."""
 
     source: str
@@ -49,8 +49,7 @@ class Part:
         return self.most >= _MANY
 
 
-@dataclass(slots=True)
-class Pattern:
+class Pattern(Struct):
     branches: tuple[tuple[Part, ...], ...]
     flags: str
 

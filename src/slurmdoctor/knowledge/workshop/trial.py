@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct, field
 
 from slurmdoctor.knowledge.problems import shown
 from slurmdoctor.model import Diagnosis, UserError
@@ -25,8 +25,7 @@ UNKNOWN = "(unknown)"
 Diagnose = Callable[[Sequence[Path]], Diagnosis]
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     folder: Path
     cause: str
     """HEALTHY where nothing failed."""
@@ -38,15 +37,13 @@ class Case:
         return sorted(file for file in self.folder.rglob("*") if file.is_file() and file.name not in BESIDE)
 
 
-@dataclass(frozen=True, slots=True)
-class Miss:
+class Miss(Struct, frozen=True):
     case: Case
     said: str
     rank: int | None
 
 
-@dataclass(slots=True)
-class Trial:
+class Trial(Struct):
     right: Counter[str] = field(default_factory=Counter)
     wanted: Counter[str] = field(default_factory=Counter)
     wrongly: Counter[str] = field(default_factory=Counter)

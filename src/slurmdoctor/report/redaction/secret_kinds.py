@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from slurmdoctor.records import dataclass
+from msgspec import Struct
+
 from slurmdoctor.report.redaction.assigned import PATTERN as ASSIGNED
 from slurmdoctor.report.redaction.assigned import VALUE, WORDS, is_assigned
 
@@ -19,8 +20,7 @@ _B = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
 _E = r"(?![A-Za-z0-9_-])"
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """One kind of secret. The group `secret` is masked, or the whole match where there is none."""
 
     name: str

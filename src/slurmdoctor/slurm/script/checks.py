@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, get_args
+
+from msgspec import Struct
 
 from slurmdoctor.knowledge.expressions import names_of, placeholders
 from slurmdoctor.knowledge.paths import LINT, builtin
@@ -15,8 +16,7 @@ Level = Literal["error", "warning", "note"]
 _FIELDS = frozenset({"id", "level", "when", "each", "at", "says", "why", "mend", "causes", "reference", "bad", "good"})
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """One mistake that a script can hold."""
 
     id: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from slurmdoctor.slurm.script.directives import gpus, number, signal_request, whole
 from slurmdoctor.slurm.script.model import Command, Directive, Script
@@ -17,8 +17,7 @@ _SIZES = ("tp", "pp", "cp", "ep")
 _PORTS = frozenset({"master-port", "main-process-port"})
 
 
-@dataclass(slots=True)
-class Facts:
+class Facts(Struct):
     """Facts by name, each with the line that gives it. Of several values the first one counts."""
 
     values: dict[str, Fact] = field(default_factory=dict)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slurmdoctor.knowledge.expressions import fill, holds
 from slurmdoctor.slurm.script.checks import Check, Level, load
@@ -16,8 +17,7 @@ MOST = 5
 """Findings of one check that are shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One mistake in a script: its line, why it is one, and how to correct it."""
 
     check: str

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 
-@dataclass(frozen=True, slots=True)
-class Directive:
+class Directive(Struct, frozen=True):
     """One option of one #SBATCH line, or of one srun command."""
 
     name: str
@@ -16,8 +16,7 @@ class Directive:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """One word of a command: its text with the known variables filled in, and whether all of it is known."""
 
     text: str
@@ -25,8 +24,7 @@ class Word:
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """One simple command: a program with its arguments."""
 
     words: tuple[Word, ...]
@@ -62,8 +60,7 @@ class Command:
         return parent is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(Struct, frozen=True):
     """`NAME=value`, exported or not."""
 
     name: str
@@ -75,8 +72,7 @@ class Assignment:
     """The value, or the default that counts where the job's environment does not set another."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trap:
+class Trap(Struct, frozen=True):
     """`trap 'kill $PID' EXIT TERM`."""
 
     signals: frozenset[str]
@@ -84,8 +80,7 @@ class Trap:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(Struct, frozen=True):
     """A batch script: its directives, commands and assignments."""
 
     name: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slurmdoctor.slurm.script.directives import number
 from slurmdoctor.slurm.script.model import Command, Script
@@ -16,16 +17,14 @@ _KILLS = frozenset({"kill", "pkill", "killall"})
 _NO_WORK = frozenset({"exit", "wait", "kill", "true", ":", "tee"})
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrence:
+class Occurrence(Struct, frozen=True):
     """One occurrence: its line, and the names that the check's sentences use."""
 
     line: int
     names: Mapping[str, int | str | None] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """A script with its steps."""
 
     script: Script

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slurmdoctor.slurm.script.directives import read as read_directives
 from slurmdoctor.slurm.script.directives import slurm_variables
@@ -58,8 +60,7 @@ def _parser() -> Parser:
     return Parser(Language(tree_sitter_bash.language()))
 
 
-@dataclass(frozen=True, slots=True)
-class _Around:
+class _Around(Struct, frozen=True):
     """What surrounds a statement."""
 
     background: bool = False
@@ -67,23 +68,24 @@ class _Around:
     outputs: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
+_TOP = _Around()
+"""A statement of the script itself."""
+
+
 class _Walk:
     """Walks the syntax tree and collects commands, assignments, traps and shell options."""
 
-    values: dict[str, Value]
-    commands: list[Command] = field(default_factory=list)
-    assignments: list[Assignment] = field(default_factory=list)
-    traps: list[Trap] = field(default_factory=list)
-    options: set[str] = field(default_factory=set)
-    early: list[tuple[str, int]] = field(default_factory=list)
-    words: Words = field(init=False)
-    depth: int = 0
-    function: str | None = None
-    parent: Command | None = None
-
-    def __post_init__(self) -> None:
-        self.words = Words(self.values, self.statement)
+    def __init__(self, values: dict[str, Value]) -> None:
+        self.values = values
+        self.commands: list[Command] = []
+        self.assignments: list[Assignment] = []
+        self.traps: list[Trap] = []
+        self.options: set[str] = set()
+        self.early: list[tuple[str, int]] = []
+        self.words = Words(values, self.statement)
+        self.depth = 0
+        self.function: str | None = None
+        self.parent: Command | None = None
 
     def source(self, text: str, first: int, depth: int) -> list[int]:
         """Walk shell text whose first line is line `first` of the script. Returns the lines that are no bash."""
@@ -99,7 +101,7 @@ class _Walk:
 
     # ── statements ──
 
-    def statement(self, node: Node, around: _Around = _Around()) -> None:
+    def statement(self, node: Node, around: _Around = _TOP) -> None:
         if node.type in ("command", "pipeline", "redirected_statement", *_GROUPS) and _in_background(node):
             around = replace(around, background=True)
         if node.type == "command":

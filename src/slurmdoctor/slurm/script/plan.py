@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slurmdoctor.slurm.script.facts import Fact, read_facts
 from slurmdoctor.slurm.script.model import Script
@@ -12,8 +13,7 @@ from slurmdoctor.slurm.script.programs import programs
 from slurmdoctor.slurm.script.steps import main_step, steps
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What a script is going to do."""
 
     facts: Mapping[str, Fact]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from slurmdoctor.slurm.script.directives import options, program_at
 from slurmdoctor.slurm.script.model import Command, Directive, Script
@@ -46,8 +47,7 @@ class Argument(NamedTuple):
     """Whether the value depends on the script alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One srun, or a launcher without one, with all commands that it runs."""
 
     command: Command

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slurmdoctor.knowledge.expressions import fill
 
@@ -33,8 +35,7 @@ _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 _WITH_DEFAULT = re.compile(r"\$\{(\w+):?([-=?+])(.*)\}", re.S)
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(Struct, frozen=True):
     """The text of a word, and whether all of it is known."""
 
     text: str
@@ -44,8 +45,7 @@ class Value:
     """Per-task variables in it: (name, line)."""
 
 
-@dataclass(slots=True)
-class Words:
+class Words(Struct):
     """Reads the words of one piece of shell text, whose first line is line `first` of the script."""
 
     values: dict[str, Value]
