@@ -24,8 +24,10 @@ from slurmdoctor.knowledge.regexes import alternatives
 from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
 
 NAME = re.compile(r"[a-z]+(?:_[a-z]+)*")
-KEYS = frozenset({"regex", "pattern"})
+PATTERNS = frozenset({"regex", "pattern", "writer"})
 """The keys whose text is a pattern."""
+LINES = frozenset({"examples", "samples", "no_match"})
+"""The keys of lines of a log."""
 _TOKEN = re.compile(rf"\\[pPN]\{{[^}}]*\}}|\\.|\{{(?P<name>{NAME.pattern})\}}", re.S)
 
 
@@ -66,10 +68,12 @@ def expand(tree: Tree, known: Mapping[str, str], problems: Problems) -> Tree:
         return replace(tree, items=tuple(expand(row, known, problems) for row in tree.items))
     if isinstance(tree, Scalar):
         return tree
-    items = {
-        key: _filled(value, known, problems) if key in KEYS else expand(value, known, problems)
-        for key, value in tree.items.items()
-    }
+    items = dict(tree.items)
+    for key, value in items.items():
+        if key in PATTERNS:
+            items[key] = _filled(value, known, problems)
+        elif key not in LINES:
+            items[key] = expand(value, known, problems)
     return replace(tree, items=items)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
-from slurmdoctor.knowledge.fragments import KEYS as PATTERNS
+from slurmdoctor.knowledge.fragments import LINES, PATTERNS
 from slurmdoctor.knowledge.problems import Place, Problem, Problems
 from slurmdoctor.knowledge.schema import CAUSE, EXAMPLES, FIX, OLD_NAMES, RULE, TABLES
 from slurmdoctor.knowledge.tree import Loader, Rows, Scalar, Tree, read
@@ -178,7 +178,8 @@ def _patterns(node: Any, here: bool = False) -> Iterator[Any]:
             yield from _patterns(row, here)
     else:
         for key, value in node.value:
-            yield from _patterns(value, key.value in PATTERNS)
+            if key.value not in LINES:
+                yield from _patterns(value, key.value in PATTERNS)
 
 
 def _scalars(node: Any) -> Iterator[Any]:
