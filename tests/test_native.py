@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from cases import COMPILES
 from slurmdoctor.input import sources
-from slurmdoctor.search import engine, walk
+from slurmdoctor.search import engine, extension, walk
 from slurmdoctor.search.shapes import DIGITS
 from slurmdoctor.search.tally import Tally
 
-native: Any = walk.native
+native: Any = extension.native
 compiled = pytest.mark.skipif(native is None, reason="the loop was not compiled here")
 WORDS = [b"Error", b"Error: ", b"errno 12", b"rror\n", b"out of memory", b"rank 0 died", b"aaaa", b"aaaab"]
 TEXTS = st.lists(
@@ -35,7 +35,7 @@ def test_it_is_compiled_where_it_can_be() -> None:
 
 
 def test_without_a_compiler_the_version_names_the_way_to_be_fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walk, "native", None)
+    monkeypatch.setattr(extension, "native", None)
     monkeypatch.setattr(engine, "find_spec", lambda name: None)
     assert engine.available() == "python"
     assert "pip install 'slurmdoctor[hyperscan]'" in engine.description()
@@ -47,10 +47,10 @@ def test_a_module_from_another_versions_source_is_left_alone(monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "slurmdoctor.search._native", SimpleNamespace(INTERFACE=0))
     monkeypatch.setattr("slurmdoctor.search._native", SimpleNamespace(INTERFACE=0), raising=False)
     try:
-        assert importlib.reload(walk).native is None
+        assert importlib.reload(extension).native is None
     finally:
         monkeypatch.undo()
-        importlib.reload(walk)
+        importlib.reload(extension)
 
 
 @compiled
@@ -63,7 +63,7 @@ def test_it_counts_line_ends(text: bytes) -> None:
 @given(TEXTS)
 def test_python_counts_line_ends_too(text: bytes) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(walk, "native", None)
+        patch.setattr(extension, "native", None)
         patch.setattr(sources, "_PIECE", 7)
         assert sources.line_ends(text) == text.count(b"\n")
 

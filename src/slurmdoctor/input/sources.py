@@ -12,7 +12,7 @@ from typing import IO
 
 from msgspec import Struct
 
-from slurmdoctor.search import walk
+from slurmdoctor.search import extension
 
 BLOCK = 512 * 1024
 """Bytes a read. Larger blocks miss the second-level cache, smaller ones cost calls."""
@@ -42,8 +42,8 @@ class Block(Struct, frozen=True):
 
 def line_ends(data: bytes) -> int:
     """How many line ends there are."""
-    if walk.native is not None:
-        return int(walk.native.line_ends(data))
+    if extension.native is not None:
+        return int(extension.native.line_ends(data))
     if sys.version_info >= (3, 13):
         return data.count(b"\n")
     # before Python 3.13 `count` looks at byte after byte; this jumps from one to the next, and takes half the time

@@ -10,7 +10,8 @@ from slurmdoctor.model import Event, Progress, Signal
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers.clock import Clock
 from slurmdoctor.search.compiled import captures
-from slurmdoctor.search.engine import Engine, engine_for
+from slurmdoctor.search.engine import engine_for
+from slurmdoctor.search.extension import Engine
 from slurmdoctor.search.shapes import DIGITS, digits_matter
 
 SMALL = 8 * 1024 * 1024

@@ -10,10 +10,11 @@ import marshal
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
-from slurmdoctor.search import usercache, walk
+from slurmdoctor.search import extension, usercache
 from slurmdoctor.search import words as choice
+from slurmdoctor.search.extension import Engine
 
 Name = Literal["native", "hyperscan", "python"]
 
@@ -29,19 +30,9 @@ _DESCRIPTIONS: dict[Name, str] = {
 }
 
 
-class Engine(Protocol):
-    """A search for words: where they end, or which they are."""
-
-    def ends(self, data: bytes, /) -> Sequence[int]:
-        """The offsets after all words in the data, rising; the same one twice where two words end together."""
-
-    def which(self, data: bytes, /) -> Sequence[int]:
-        """The numbers of the words in the data."""
-
-
 def available() -> Name:
     """What searches here."""
-    return "native" if walk.native is not None else _without_native()
+    return "native" if extension.native is not None else _without_native()
 
 
 def _without_native() -> Name:
@@ -81,7 +72,7 @@ def engine_of(words: Sequence[bytes], name: Name | None = None) -> Engine:
 def engine_of_some(engine: Engine, words: Sequence[bytes], some: Sequence[int], name: Name | None = None) -> Engine:
     """The same search for some of its words alone, by their numbers."""
     kept = [words[number] for number in some]
-    if kept and walk.native is not None and isinstance(engine, walk.native.Search):
+    if kept and extension.native is not None and isinstance(engine, extension.native.Search):
         # the stride may be too short for what is left, and is right for all
         return _native(kept, [engine.offset(number) for number in some], choice.stride(words))
     return engine_of(kept, name)
@@ -92,7 +83,7 @@ def _able(words: Sequence[bytes], name: Name | None) -> Name:
     if not words:
         return "python"
     name = available() if name is None else name
-    if name == "native" and (walk.native is None or min(map(len, words)) < choice.WINDOW):
+    if name == "native" and (extension.native is None or min(map(len, words)) < choice.WINDOW):
         return _without_native()
     return name
 
@@ -111,8 +102,8 @@ def _engine(words: Sequence[bytes], name: Name, kept: Any = None) -> tuple[Engin
 
 
 def _native(words: Sequence[bytes], offsets: Sequence[int], stride: int) -> Engine:
-    assert walk.native is not None
-    found: Engine = walk.native.Search(list(words), list(offsets), stride)
+    assert extension.native is not None
+    found: Engine = extension.native.Search(list(words), list(offsets), stride)
     return found
 
 

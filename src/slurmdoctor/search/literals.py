@@ -21,7 +21,8 @@ from collections.abc import Sequence
 from copy import copy
 
 from slurmdoctor.model.matches import Matcher
-from slurmdoctor.search.engine import Engine, Name, engine_for, engine_of, engine_of_some
+from slurmdoctor.search.engine import Name, engine_for, engine_of, engine_of_some
+from slurmdoctor.search.extension import Engine
 from slurmdoctor.search.shapes import DIGITS
 
 _WASTED = 50

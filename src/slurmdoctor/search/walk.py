@@ -6,25 +6,13 @@ In Python, and in C (`native/`) where that was compiled: the same to the last co
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slurmdoctor.model.matches import BURST, BURST_FIRST, COUNT, CROWD, STRETCH
+from slurmdoctor.search import extension
+from slurmdoctor.search.extension import Engine
 from slurmdoctor.search.shapes import DIGITS
 from slurmdoctor.search.tally import MOST, Tally
-
-if TYPE_CHECKING:
-    from slurmdoctor.search.engine import Engine
-
-_INTERFACE = 2
-native: ModuleType | None = None
-"""The compiled loop; None where it was not compiled, or from another version's source."""
-with suppress(ImportError):
-    from slurmdoctor.search import _native
-
-    if getattr(_native, "INTERFACE", 0) == _INTERFACE:
-        native = _native
 
 Known = tuple[int, int, "Tally | None", Any]
 """(begin, end, tally, rest) of a shape: its label's place in the line, and where it is counted. With a `rest` it takes more than counting."""
@@ -94,7 +82,7 @@ class Walk:
 
 def new(search: Engine) -> tuple[Any, Any]:
     """(a walk, what makes a tally of so many places): compiled ones where the search is."""
-    if native is not None and isinstance(search, native.Search):
-        made = native
+    if extension.native is not None and isinstance(search, extension.native.Search):
+        made = extension.native
         return made.Walk(), lambda keep: made.Tally(keep, CROWD, MOST, STRETCH)
     return Walk(), Tally
