@@ -6,17 +6,21 @@ import os
 import shutil
 import signal
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import yaml
 from click.testing import CliRunner
 
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.cli import cli
+from slurmdoctor.model import Finding
+from slurmdoctor.model.finding import Reason
+from slurmdoctor.report.compose import compose
 
 COMPILES = shutil.which("cc") is not None and Path(sysconfig.get_paths()["include"], "Python.h").is_file()
 """Whether the scan's inner loop can be compiled here."""
@@ -72,6 +76,25 @@ def printed(folder: Path, arguments: Sequence[str], form: str) -> str:
         os.chdir(before)
     assert result.exit_code == 0, result.output
     return result.stdout
+
+
+def finding_of(job: str, **known: Any) -> Finding:
+    """What inference concludes of a log, before the report puts it in words; `known` as for `diagnose`."""
+    with patch("slurmdoctor.pipeline.compose", wraps=compose) as called:
+        diagnose(job, **known)
+    finding = called.call_args[0][0]
+    assert isinstance(finding, Finding)
+    return finding
+
+
+def codes(reasons: Iterable[Reason]) -> set[str]:
+    return {reason.code for reason in reasons}
+
+
+def values(reasons: Iterable[Reason], code: str) -> Mapping[str, Any]:
+    """The values of the one reason with this code."""
+    (found,) = (reason.values for reason in reasons if reason.code == code)
+    return found
 
 
 def same_ending(want: int, code: int | None, name: str | None) -> bool:

@@ -69,6 +69,7 @@ def made(kind: str) -> bytes:
     return hostile.KINDS[kind]()[: 64 * 1024]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*hostile.KINDS, "literals", "examples"])
 def test_a_paste_of_each_kind(kind: str) -> None:
     """As much as a message of a chat holds, and some more, as text and as a log in a file."""
@@ -79,6 +80,7 @@ def test_a_paste_of_each_kind(kind: str) -> None:
     assert time.process_time() - began < 2 * BUSY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["brackets-one-line", "tracebacks", "one-word", "zeros", "controls", "escapes", "srun-ranges"]
 )

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 
 import pytest
 
+from cases import codes, finding_of, values
 from simulate import Job, interleave, speak, written
 from slurmdoctor import Diagnosis, diagnose
+from slurmdoctor.model import Finding
 from slurmdoctor.search.reader import Reader
 
 GLOO_LOST = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.7.0.3]:4123. This is typically caused by a remote worker crashing."
@@ -29,18 +31,21 @@ def raised(rank: int, error: str, at: str | None = "10:00:05") -> list[str]:
     ]
 
 
+def text_of(*parts: list[str]) -> str:
+    return "\n".join(line for part in parts for line in part) + "\n"
+
+
 def verdict(*parts: list[str]) -> Diagnosis:
-    return diagnose("\n".join(line for part in parts for line in part) + "\n")
+    return diagnose(text_of(*parts))
+
+
+def finding(*parts: list[str]) -> Finding:
+    return finding_of(text_of(*parts))
 
 
 def first(found: Diagnosis) -> int | None:
     assert found.first_failure is not None
     return found.first_failure.rank
-
-
-def how(found: Diagnosis) -> str:
-    assert found.first_failure is not None
-    return found.first_failure.how or ""
 
 
 def cause(found: Diagnosis) -> str | None:
@@ -52,19 +57,21 @@ def test_a_segfault_that_only_srun_saw_wins_over_loud_victims() -> None:
     ends = ["srun: error: n1: tasks 0-1,3: Exited with exit code 1", "srun: error: n1: task 2: Segmentation fault"]
     found = verdict(started(4), victims, ends)
     assert (cause(found), first(found), found.exit.signal) == ("segfault", 2, "SIGSEGV")
-    assert "srun reports it" in how(found)
+    assert values(finding(started(4), victims, ends).how, "witness-alone")["witness"] == "srun"
 
 
 def test_witnesses_that_differ_are_shown() -> None:
     ends = ["srun: error: n1: task 2: Exited with exit code 1", "srun: error: n1: task 2: Segmentation fault"]
-    found = verdict(started(4), raised(2, "KeyError: 'a'"), ends)
+    found = finding(started(4), raised(2, "KeyError: 'a'"), ends)
+    assert found.exit is not None
     assert found.exit.code == 1
-    assert any("differ" in reason and "SIGSEGV" in reason for reason in found.reasons)
+    differing = values(found.reasons, "witnesses-differ")
+    assert (differing["rank"], [exit.signal for exit in differing["others"].values()]) == (2, ["SIGSEGV"])
 
 
 def test_witnesses_that_agree_are_not_spoken_of() -> None:
-    found = verdict(started(4), raised(2, "KeyError: 'a'"), ["srun: error: n1: task 2: Exited with exit code 1"])
-    assert not any("differ" in reason for reason in found.reasons)
+    found = finding(started(4), raised(2, "KeyError: 'a'"), ["srun: error: n1: task 2: Exited with exit code 1"])
+    assert "witnesses-differ" not in codes(found.reasons)
 
 
 def test_the_steps_code_is_kept_apart_from_the_first_failures_own() -> None:
@@ -77,22 +84,20 @@ def test_the_steps_code_is_kept_apart_from_the_first_failures_own() -> None:
 
 
 def test_where_all_fail_alike_it_is_said_so() -> None:
-    found = verdict(
+    found = finding(
         [f"{r}: 2026-05-01 10:00:00,00{r} INFO world_size=4" for r in range(4)],
         *(raised(r, "FileNotFoundError: [Errno 2] No such file or directory: '/data/a.json'") for r in range(4)),
     )
-    assert found.first_failure is not None
-    assert found.first_failure.ranks == (0, 1, 2, 3)
-    assert how(found).startswith("all 4 ranks failed alike; first seen on rank 0")
+    assert found.alike == (0, 1, 2, 3)
+    assert values(found.how, "all-alike") == {"count": 4, "rank": 0}
 
 
 def test_where_no_rank_can_be_read_there_is_none() -> None:
-    found = diagnose(
+    found = finding_of(
         "Traceback (most recent call last):\n  File \"/opt/demo/fit.py\", line 20, in <module>\n    main()\nKeyError: 'a'\n"
     )
-    assert cause(found) == "python-error"
-    assert first(found) is None
-    assert "names no rank" in how(found)
+    assert (found.cause, found.origin.rank) == ("python-error", None)
+    assert codes(found.how) == {"no-rank"}
 
 
 def test_two_local_ranks_of_one_number_are_no_rank() -> None:
@@ -102,7 +107,7 @@ def test_two_local_ranks_of_one_number_are_no_rank() -> None:
     log += f"[default3]:2026-05-01 10:01:09,000 ERROR stopped\n{trace}[default3]:{GLOO_LOST}\n"
     found = diagnose(log)
     assert first(found) is None
-    assert "local rank" in how(found)
+    assert codes(finding_of(log).how) == {"local-rank-only"}
     assert all(one.rank is None for one in found.evidence)
 
 
@@ -128,13 +133,13 @@ def test_an_out_of_memory_after_a_vain_wait_is_a_consequence() -> None:
     waits = [
         f"{r}: [rank{r}]:[E501 10:20:00.{r}00000000 ProcessGroupNCCL.cpp:632] [Rank {r}] {watchdog}" for r in (0, 1, 3)
     ]
-    found = verdict(
+    found = finding(
         started(4),
         waits,
         raised(1, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", "10:20:03"),
     )
-    assert (cause(found), first(found)) == ("collective-timeout", 2)
-    assert any("consequence" in reason for reason in found.reasons)
+    assert (found.cause, found.origin.rank) == ("collective-timeout", 2)
+    assert values(found.reasons, "after-own-wait") == {"causes": ("cuda-oom",)}
 
 
 def test_who_only_waited_is_not_named() -> None:

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import finding_of
 from slurmdoctor import diagnose
 from slurmdoctor.cli import cli
 from slurmdoctor.knowledge import folders, load
@@ -166,8 +167,9 @@ def test_the_script_proves_the_cause() -> None:
     found = diagnose(TAKEN, script=script)
     assert found.cause is not None
     assert (found.cause.id, found.cause.confidence) == ("address-in-use", "high")
-    assert found.fixes[0].do.startswith("train.sbatch:5: Set --ntasks-per-node=1")
-    assert any("8 tasks a node each start a torchrun with 8 processes" in r for r in found.reasons)
+    assert found.fixes[0].do.startswith("train.sbatch:5: ")
+    mistake = finding_of(TAKEN, script=script).mistakes[0]
+    assert (mistake.check, mistake.line) == ("launcher-per-task", 5)
 
 
 def test_sizes_come_from_the_script() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cases import finding_of, values
 from slurmdoctor import diagnose
 from slurmdoctor.infer.stacks import odd_ones
 
@@ -56,7 +57,7 @@ def test_py_spy_shows_who_hung_behind_a_time_limit() -> None:
     assert found.cause is not None
     assert found.first_failure is not None
     assert (found.cause.id, found.first_failure.rank) == ("hang", 2)
-    assert "stands in read (fsspec/spec.py:1941)" in (found.first_failure.how or "")
+    assert values(finding_of(py_spy(odd=2)).how, "stands-elsewhere")["here"] == "read (fsspec/spec.py:1941)"
     assert [g.standing for g in found.ranks] == ["suspect", "waiting"]
 
 
