@@ -29,21 +29,21 @@ class Attempts(Struct, frozen=True):
     count: int = 1
 
 
-def find(events: Sequence[Event], assembled: Observations) -> Attempts:
+def find(events: Sequence[Event], observed: Observations) -> Attempts:
     """The last attempt that failed, the ones before it, and how many there were."""
-    progress = assembled.progress
-    places = sorted(r.order for r in assembled.reports)
+    progress = observed.progress
+    places = sorted(r.order for r in observed.reports)
     failures = sorted({*(e.order for e in events if e.role != "hint"), *places})
     signs = sorted({*failures, *(p.order for p in progress)})
-    edges = [0, *_cuts(assembled), END]
+    edges = [0, *_cuts(observed), END]
     spans = [(a, b) for a, b in itertools.pairwise(edges) if b > a]
     lived = [s for s in spans if _any(signs, s)] or spans[-1:]
     failed = [s for s in spans if _any(failures, s)]
     if not failed:
         return Attempts(spans[-1], (), len(spans))
     last = failed[-1]
-    total = sum(file.bytes for file in assembled.files)
-    finished = [m.order for m in assembled.signals if m.signal.kind == "finished"]
+    total = sum(file.bytes for file in observed.files)
+    finished = [m.order for m in observed.signals if m.signal.kind == "finished"]
     lives = any(order >= last[1] for order in (*finished, *(p.order for p in progress)))
     if last[1] < END and total - last[1] > (_NO_MORE if lives else _NOT_YET):
         last = (last[1], END)  # a later attempt ran: the failure before it was survived
@@ -55,27 +55,27 @@ def _any(orders: Sequence[int], span: Span) -> bool:
     return bisect_right(orders, span[0] - 1) < bisect_right(orders, span[1] - 1)
 
 
-def _cuts(assembled: Observations) -> list[int]:
+def _cuts(observed: Observations) -> list[int]:
     """Positions at which a new attempt begins."""
     # each file by itself: that a job's .out stands behind its .err says nothing of what came later
     went_on: dict[int, int] = {}
     for source, order in [
-        *((p.source, p.order) for p in assembled.progress),
-        *((m.line.source, m.order) for m in assembled.signals if m.signal.kind == "finished"),
+        *((p.source, p.order) for p in observed.progress),
+        *((m.line.source, m.order) for m in observed.signals if m.signal.kind == "finished"),
     ]:
         went_on[source] = max(order, went_on.get(source, 0))
-    cuts = _announced(assembled) | _by_agents(assembled, went_on)
-    for event in assembled.events:
+    cuts = _announced(observed) | _by_agents(observed, went_on)
+    for event in observed.events:
         if event.ends_job and event.role != "hint" and went_on.get(event.hit.source, 0) > event.order:
             cuts.add(event.order + 1)
     return sorted(cuts)
 
 
-def _announced(assembled: Observations) -> set[int]:
+def _announced(observed: Observations) -> set[int]:
     """Where the log itself says that it begins again, or names another job than before."""
     cuts: set[int] = set()
     job: dict[int, str] = {}
-    for mark in assembled.signals:
+    for mark in observed.signals:
         if mark.signal.kind != "attempt":
             continue
         name = mark.captures.get("job")
@@ -87,11 +87,11 @@ def _announced(assembled: Observations) -> set[int]:
     return cuts
 
 
-def _by_agents(assembled: Observations, went_on: Mapping[int, int]) -> set[int]:
+def _by_agents(observed: Observations, went_on: Mapping[int, int]) -> set[int]:
     """torchelastic's agent says `failed` once an attempt."""
     agents: dict[tuple[int, bytes, int | None], list[int]] = {}
     tables: list[int] = []
-    for report in assembled.reports:
+    for report in observed.reports:
         place = report.order
         if report.kind == "agent":
             agents.setdefault(_agent(report), []).append(place)
