@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 MUTATES := $(VENV)/.mutates
 INSTALL = $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup
-GOLDENS := tests/test_goldens.py tests/test_report_goldens.py
+GOLDENS := tests/test_goldens.py tests/test_record_goldens.py tests/test_report_goldens.py
 
 .PHONY: demo lint test test-slow test-all bless mutate docs bench clean
 
