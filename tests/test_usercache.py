@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slurmdoctor.search import compiled as patterns
-from slurmdoctor.search import usercache
+from slurmdoctor.search import regex_internals, usercache
 
 DEMO = Path(__file__).parent / "fixtures" / "demo-cascade"
 
@@ -89,14 +89,14 @@ def test_starts_at_once_and_broken_caches_say_the_same(tmp_path: Path) -> None:
 
 def test_kept_patterns_find_what_new_ones_find(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pattern = r"(?P<rank>\d+): (?:lost|found) (?i:node)"
-    monkeypatch.setattr(patterns, "_kept", None)
-    monkeypatch.setattr(patterns, "_fresh", {})
+    monkeypatch.setattr(regex_internals, "_stored", None)
+    monkeypatch.setattr(regex_internals, "_fresh", {})
     patterns.compiled.cache_clear()
     new = patterns.compiled(pattern)
-    patterns._write(os.getpid())
-    monkeypatch.setattr(patterns, "_kept", None)
+    regex_internals._write(os.getpid())
+    monkeypatch.setattr(regex_internals, "_stored", None)
     patterns.compiled.cache_clear()
-    assert pattern in patterns._read()
+    assert pattern in regex_internals._read()
     kept = patterns.compiled(pattern)
     assert kept is not new
     for text in ("12: lost NODE", "x", "12: lost"):

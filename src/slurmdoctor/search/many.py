@@ -1,7 +1,7 @@
-"""Reads large logs in several processes, each a stretch of them: the parts come back in the order of the text.
+"""Reads large logs in several processes, a stretch in each, and returns the parts in the order of the text.
 
-The processes are forked, and hand back plain values in marshal's form through a pipe. What one of them does not bring
-back, for whatever reason, is read again here.
+The processes are forked, and hand back plain values in marshal's form through a pipe. What one of them does
+not return, for whatever reason, is read again here.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def parts(sources: Sequence[Source], read: Callable[[int, int, int | None], Part
         for stretch in shares[0]:
             yield read(*stretch)
         for helper, share in zip(helpers, shares[1:], strict=True):
-            brought = helper.parts()
-            if brought is None:
-                brought = [read(*stretch) for stretch in share]
-            yield from brought
+            found = helper.parts()
+            if found is None:
+                found = [read(*stretch) for stretch in share]
+            yield from found
     finally:
         for helper in helpers:
             helper.end()
@@ -110,7 +110,7 @@ class _Helper:
             os._exit(status)
 
     def parts(self) -> list[Part] | None:
-        """What it read; None where it came to grief."""
+        """What it read; None where it failed."""
         with os.fdopen(self._pipe, "rb") as pipe:
             self._pipe = -1
             data = pipe.read()
@@ -119,7 +119,7 @@ class _Helper:
         return [_unpacked(part) for part in marshal.loads(data)] if status == 0 else None
 
     def end(self) -> None:
-        """Let nothing run on that nobody waits for."""
+        """Stop it, where it still runs."""
         if self._pipe >= 0:
             os.close(self._pipe)
         if self._pid:

@@ -1,4 +1,8 @@
-"""Lines that differ in their digits only have one shape: what one of them says to a pattern, all of them say."""
+"""Tells whether a pattern treats all lines alike that differ in their digits only: those have one shape.
+
+Example: `rank (?P<rank>\\d+) failed` takes `rank 3 failed` and `rank 7 failed` alike, so a line of that shape is confirmed once;
+`exit code 137` does not, and is confirmed for every text (`reader.ShapePlan`). Limits: `digits_matter` says yes when in doubt.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,7 @@ def digits_matter(pattern: str) -> bool:
 
 
 def digit_sensitive(knowledge: Knowledge) -> frozenset[str]:
-    """All patterns of lines and labels to which digits matter."""
+    """All patterns of rules, signals and labels to which digits matter."""
     patterns = {rule.regex for rule in knowledge.rules} | {signal.regex for signal in knowledge.signals}
     patterns |= {form.pattern for form in knowledge.formats}
     return frozenset(filter(digits_matter, patterns))

@@ -55,13 +55,8 @@ class Tally:
 
     def add(self, label: bytes, place: int) -> None:
         """Count one line. Places come in rising order."""
-        stretch = place >> self._shift
-        if stretch != self.stretch:
-            if stretch > self.stretch + 1:
-                self.burst += 1
-            if self.first < 0:
-                self.first = stretch
-            self.stretch = stretch
+        if place >> self._shift != self.stretch:
+            self._enter(place >> self._shift)
         few = len(self.labels) <= self._crowd
         entry = self.labels.get(label)
         if entry is None and len(self.labels) >= self._most:
@@ -93,6 +88,14 @@ class Tally:
         recents.append(place)
         if len(recents) > keep:
             del recents[0]
+
+    def _enter(self, stretch: int) -> None:
+        """Note that the lines from here on stand in this stretch; behind an empty one a burst begins."""
+        if stretch > self.stretch + 1:
+            self.burst += 1
+        if self.first < 0:
+            self.first = stretch
+        self.stretch = stretch
 
     def packed(self) -> tuple[dict[bytes, Entry], int, int, int]:
         """(entries by label, stretch of the first line, stretch of the last line, number of the last burst)."""

@@ -1,7 +1,7 @@
-"""Small files in the user's cache folder. Whatever is wrong with them, the program works as if they were not there.
+"""Reads and writes small files in the user's cache folder. Whatever is wrong with one, the program works as if it were not there.
 
 Each file begins with a digest of what follows. The folder and the files must be the user's own, and nobody else may
-write to them. Files are written aside and renamed, so that programs that start at once do not see half of one.
+write to them. Files are written aside and renamed, so that a program that starts meanwhile does not see half of one.
 """
 
 from __future__ import annotations

@@ -25,10 +25,10 @@ class Walk:
         self._plans: dict[bytes, tuple[int, int, dict[bytes, list[Any]], Tally | None, Any]] = {}
 
     def learn(self, shape: bytes, begin: int, end: int, tally: Tally | None, rest: object, text: int) -> None:
-        """From now on count such lines, or hand them out with their `rest`. With neither, they say nothing.
+        """From now on count lines of this shape, or yield them with their `rest`. With neither, they match nothing.
 
         Of those with a `rest` and a `text` of 0 or more, lines are counted that were learnt under their shape, a line end,
-        and what they say from there on, digits and all: the compiled walk does, this one leaves them to its user.
+        and their text from there on, digits and all: the compiled walk does that; this one yields them.
         """
         self._plans[shape] = begin, end, tally.crowd if tally else {}, tally, rest
 
@@ -41,7 +41,7 @@ class Walk:
         self._plans.clear()
 
     def lines(self, data: bytes, size: int, base: int, search: Engine) -> Iterator[tuple[int, int, Any]]:
-        """Count the lines that hold a word; those that take more are handed out: (start, stop, rest).
+        """Count the lines that hold a word; those that take more are yielded: (start, stop, rest).
 
         `size` bytes of the data count, which begin at the log's offset `base`. `rest` is None where the shape is new; it may be
         learnt before the next one is asked for.
