@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import ExitReport, Line, Origin, RankMap
 from slurmdoctor.model.exits import from_code
 from slurmdoctor.ranks.maps import RankMapBuilder
 
+FORMS = load([builtin()]).rank_lines
 LOCAL = Origin(local_rank=2, node="gpu-2")
 
 
@@ -21,7 +23,7 @@ def report(witness: str, **known: object) -> ExitReport:
 
 
 def learnt(*lines: Line, reports: tuple[ExitReport, ...] = ()) -> RankMap:
-    builder = RankMapBuilder({})
+    builder = RankMapBuilder(FORMS, {})
     for one in lines:
         builder.learn(one)
     return builder.finish(reports)

@@ -16,7 +16,7 @@ from typing import Any
 
 from slurmdoctor import __version__
 from slurmdoctor.knowledge.paths import files
-from slurmdoctor.model import Cause, ExitFormat, Fix, Knowledge, LineFormat, Rule, Signal, Text
+from slurmdoctor.model import Cause, ExitFormat, Fix, Knowledge, LineFormat, RankLine, Rule, Signal, Text
 from slurmdoctor.search import shapes, usercache
 
 _SETTLED = 2.0
@@ -24,6 +24,7 @@ _SETTLED = 2.0
 _TABLES: Mapping[str, type[Any]] = {
     "formats": LineFormat,
     "paths": LineFormat,
+    "rank_lines": RankLine,
     "signals": Signal,
     "exit_reports": ExitFormat,
     "texts": Text,

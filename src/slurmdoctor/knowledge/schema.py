@@ -20,6 +20,7 @@ from slurmdoctor.model import (
     ExitReporter,
     Fix,
     LineFormat,
+    RankLine,
     RetryAdvice,
     Role,
     Signal,
@@ -142,6 +143,14 @@ FORMAT = {
     "pattern": Field(pattern, required=True),
     **_SAMPLES,
 }
+RANK_LINE = {
+    "id": Field(line(), required=True),
+    "source": Field(line(), default=""),
+    "literals": Field(list_of(literal(shortest=6), least=1), required=True),
+    "communicator": Field(flag, default=False),
+    "pattern": Field(pattern, required=True),
+    **_SAMPLES,
+}
 SIGNAL = {
     "id": Field(line(), required=True),
     "kind": Field(one_of("progress", "finished", "survived", "attempt"), required=True),
@@ -202,6 +211,7 @@ class TableKind(Struct, frozen=True):
 TABLES: Mapping[str, TableKind] = {
     "formats": TableKind("a format", FORMAT, LineFormat),
     "paths": TableKind("a path", FORMAT, LineFormat),
+    "rank_lines": TableKind("a line that names ranks", RANK_LINE, RankLine),
     "signals": TableKind("a signal", SIGNAL, Signal),
     "facts": TableKind("a fact", FACT, partial(Signal, kind="fact")),
     "exit_reports": TableKind("an exit report", EXIT_REPORT, ExitFormat),

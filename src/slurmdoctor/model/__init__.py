@@ -38,7 +38,7 @@ from slurmdoctor.model.finding import (
     Suspicion,
 )
 from slurmdoctor.model.formats import ASSUMED_YEAR, SourceFormat
-from slurmdoctor.model.knowledge import Cause, ExitFormat, Fix, Knowledge, LineFormat, Rule, Signal, Text
+from slurmdoctor.model.knowledge import Cause, ExitFormat, Fix, Knowledge, LineFormat, RankLine, Rule, Signal, Text
 from slurmdoctor.model.matches import Matcher, MatchGroup, MatchSample, SearchResult, Target, Writer
 from slurmdoctor.model.observations import LogFile, Observations
 from slurmdoctor.model.ranks import RankMap
@@ -95,6 +95,7 @@ __all__ = [
     "Progress",
     "RankBasis",
     "RankGroup",
+    "RankLine",
     "RankMap",
     "RankStanding",
     "Reason",

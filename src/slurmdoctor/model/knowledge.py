@@ -109,6 +109,21 @@ class LineFormat(Struct, frozen=True):
         return _groups(self.pattern)
 
 
+class RankLine(Struct, frozen=True):
+    """A line that names where a rank runs, or how many ranks the job has (`rules/ranks.yaml`)."""
+
+    id: str
+    literals: tuple[str, ...]
+    """Any one of these, present in a line, admits the line."""
+    pattern: str
+    """Searched in the line without its labels; groups: rank, node, local, pid, world."""
+    communicator: bool = False
+    """Its numbers count in a communicator, which may be smaller than the job."""
+    samples: tuple[Mapping[str, Any], ...] = ()
+    no_match: tuple[str, ...] = ()
+    source: str = ""
+
+
 class Signal(Struct, frozen=True):
     """A line that tells the state of the job rather than a cause (`rules/signals.yaml`, `rules/facts.yaml`)."""
 
@@ -171,6 +186,7 @@ class Knowledge(Struct, frozen=True, dict=True):
     signals: tuple[Signal, ...]
     paths: tuple[LineFormat, ...] = ()
     """What a file's path says of the process that wrote it (`paths:` of formats.yaml)."""
+    rank_lines: tuple[RankLine, ...] = ()
     exit_reports: tuple[ExitFormat, ...] = ()
     texts: tuple[Text, ...] = ()
     digit_sensitive: frozenset[str] | None = None

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from slurmdoctor.model import ExitReport, Line, LineFormat, RankMap
-from slurmdoctor.search.compiled import compiled, lazy
+from slurmdoctor.model import ExitReport, Line, LineFormat, Origin, RankLine, RankMap
+from slurmdoctor.search.compiled import captures, compiled
 
-_NCCL_INIT = lazy(r"\brank (?P<rank>\d+) nranks (?P<world>\d+) cudaDev (?P<local>\d+)")
-_START = lazy(
-    r"(?i)\b(?:on|host(?:name)?|node)[ =:]+(?P<node>[a-z][\w.-]*)\b[^\n]{0,24}?\brank[ =:]+(?P<rank>\d+)(?:\s*(?:of|/)\s*(?P<world>\d+))?"
-    r"(?:[^\n]{0,12}\blocal(?:[ _]rank)?[ =:]+(?P<local>\d+))?(?:[^\n]{0,12}\bpid[ =:]+(?P<pid>\d+))?"
-)
-_INIT = lazy(
-    r"(?i)\[?(?:GLOBAL_RANK|global rank)[ =:]+(?P<rank>\d+),? *(?:MEMBER|local[_ ]rank)[ =:]+(?P<local>\d+)(?:/(?P<world>\d+))?"
-)
-_WORLD = lazy(r"(?i)\bworld[ _]?size[\"' ]*[=:,]? *(?P<world>\d+)\b")
-
-
-LITERALS = (b" nranks ", b": rank ", b"GLOBAL_RANK: ", b"world_size=", b"world size: ", b"WORLD_SIZE=")
+_NUMBERS = ("rank", "world", "local", "pid")
 _ON_ONE_NODE = 8
 """The most ranks that a node usually has."""
 
@@ -27,33 +15,35 @@ _ON_ONE_NODE = 8
 class RankMapBuilder:
     """Collects what lines and exit reports name; `finish` makes the map of it. What is read first counts."""
 
-    def __init__(self, of_path: Mapping[int, Mapping[str, str]]) -> None:
+    def __init__(self, forms: Sequence[RankLine], of_path: Mapping[int, Mapping[str, str]]) -> None:
+        self._forms = forms
         self._of_path = of_path
         self._node_of: dict[int, str] = {}
         self._rank_of_pid: dict[tuple[str | None, int], int] = {}
         self._rank_of_local: dict[tuple[str, int], int] = {}
-        self._worlds: Counter[int] = Counter()
+        self._world: int | None = None
         self._seen: set[int] = set()
 
     def learn(self, line: Line) -> None:
         """Take in a line that names a rank and where it runs."""
-        if found := _NCCL_INIT.search(line.text):
-            rank, world = int(found["rank"]), int(found["world"])
-            # the largest communicator is the job's; ranks in smaller ones are sub-group ranks
-            if world < max(self._worlds, default=0):
+        for form in self._forms:
+            if (found := captures(form.pattern, line.text)) is not None:
+                self._take(form, found, line.origin)
                 return
-            self._worlds[world] += 1
-            known = line.origin.rank if line.origin.rank is not None else rank
-            self._add(known, line.origin.node, int(found["local"]), line.origin.pid)
-        elif (found := _START.search(line.text)) or (found := _INIT.search(line.text)):
-            groups = found.groupdict()
-            pid = int(groups["pid"]) if groups.get("pid") else line.origin.pid
-            local = int(groups["local"]) if groups.get("local") else None
-            self._add(int(groups["rank"]), groups.get("node"), local, pid)
-            if groups.get("world"):
-                self._worlds[int(groups["world"])] += 1
-        elif found := _WORLD.search(line.text):
-            self._worlds[int(found["world"])] += 1
+
+    def _take(self, form: RankLine, found: Mapping[str, str], origin: Origin) -> None:
+        rank, world, local, pid = (int(found[name]) if name in found else None for name in _NUMBERS)
+        node = found.get("node")
+        if form.communicator:
+            # the largest communicator is the job's; ranks in smaller ones are sub-group ranks
+            if world is not None and world < (self._world or 0):
+                return
+            rank = rank if origin.rank is None else origin.rank
+            node = node or origin.node
+        if world is not None:
+            self._world = max(world, self._world or 0)
+        if rank is not None:
+            self._add(rank, node, local, pid if pid is not None else origin.pid)
 
     def finish(self, reports: Sequence[ExitReport]) -> RankMap:
         """The map, with what torchelastic's tables and srun's exit reports name besides."""
@@ -71,7 +61,7 @@ class RankMapBuilder:
             rank_of_pid=self._rank_of_pid,
             rank_of_local=self._rank_of_local,
             of_path=self._of_path,
-            world_size=max(self._worlds, default=None),
+            world_size=self._world,
             seen=frozenset(self._seen),
             tasks_are_ranks=tasks_are_ranks,
             lone_launcher=lone,
@@ -82,7 +72,7 @@ class RankMapBuilder:
         agents = {(r.line.source, r.line.label, r.line.origin.pid) for r in reports if r.kind == "agent"}
         nodes = {r.node for r in reports if r.node} | set(self._node_of.values())
         last_local = max((r.local_rank for r in reports if r.local_rank is not None), default=_ON_ONE_NODE - 1)
-        more = max(self._worlds, default=0) > _ON_ONE_NODE or max(self._seen, default=0) > last_local
+        more = (self._world or 0) > _ON_ONE_NODE or max(self._seen, default=0) > last_local
         return len(agents) <= 1 and len(nodes) <= 1 and not more
 
     def _add(self, rank: int, node: str | None, local: int | None, pid: int | None) -> None:

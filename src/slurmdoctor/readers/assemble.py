@@ -45,7 +45,7 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
     """All that the kept lines show."""
     plan = budget.plan(matches.groups)
     paths = {n: of_path(s.path, knowledge.paths) for n, s in enumerate(lines.sources) if s.path}
-    found = _Readings(lines, RankMapBuilder(paths))
+    found = _Readings(lines, RankMapBuilder(knowledge.rank_lines, paths))
     for place in plan.places:
         found.read(place)
     rank_map = found.ranks.finish(found.reports)

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from slurmdoctor.knowledge.texts import literals
 from slurmdoctor.knowledge.texts import text as text_of
 from slurmdoctor.model import Knowledge, Matcher, Rule, Signal, Target
-from slurmdoctor.ranks.maps import LITERALS as RANK_LITERALS
 from slurmdoctor.readers.exceptions import exception_of
 from slurmdoctor.readers.matches import captures_of
 from slurmdoctor.search.compiled import SECONDS, captures, compiled, lazy
@@ -55,7 +54,7 @@ def matchers(knowledge: Knowledge) -> list[Matcher]:
     add("exception", "exception", EXCEPTION, KEEP)
     add("collective", "collective", literals("nccl-timeout") + literals("nccl-status"), _KEEP_STATUS)
     add("stack", "stack", literals("dump-thread"), KEEP)
-    add("map", "map", RANK_LITERALS, KEEP)
+    add("map", "map", (x.encode() for form in knowledge.rank_lines for x in form.literals), KEEP)
     return found
 
 
