@@ -171,7 +171,7 @@ def test(folder: Path, form: str, extra: tuple[Path, ...]) -> None:
         raise UserError(f"no truth.yaml lies below {folder}", "put one beside each log; docs/rules.md shows it")
     named = [str(one) for one in extra]
     trial = run(labelled, lambda logs: diagnose([str(log) for log in logs], rules=named))
-    click.echo(json.dumps(_scores(trial), indent=1) if form == "json" else "\n".join(_told(trial, folder)))
+    click.echo(json.dumps(_scores(trial), indent=1) if form == "json" else "\n".join(_trial_lines(trial, folder)))
     if trial.right.total() < trial.wanted.total():
         raise click.exceptions.Exit(1)
 
@@ -205,7 +205,7 @@ def _scores(trial: Trial) -> dict[str, Any]:
             {
                 "case": str(miss.case.folder),
                 "want": miss.case.cause,
-                "said": miss.said,
+                "said": miss.named,
                 "want_rank": miss.case.rank,
                 "said_rank": miss.rank,
             }
@@ -214,10 +214,10 @@ def _scores(trial: Trial) -> dict[str, Any]:
     }
 
 
-def _told(trial: Trial, folder: Path) -> Iterable[str]:
+def _trial_lines(trial: Trial, folder: Path) -> Iterable[str]:
     for miss in trial.misses:
-        wrong = f"said {miss.said}, truth {miss.case.cause}"
-        if miss.said in {miss.case.cause, *miss.case.also}:
+        wrong = f"said {miss.named}, truth {miss.case.cause}"
+        if miss.named in {miss.case.cause, *miss.case.also}:
             wrong = f"said rank {'none' if miss.rank is None else miss.rank}, truth rank {miss.case.rank}"
         yield f"  {miss.case.folder.relative_to(folder)}: {wrong}"
     if trial.misses:

@@ -1,4 +1,4 @@
-"""Reading one field of a rule file: each reader takes a tree, returns its value, and names what is wrong."""
+"""Readers of single fields of a rule file: each takes a tree, returns its value, and adds a problem where it is wrong."""
 
 from __future__ import annotations
 

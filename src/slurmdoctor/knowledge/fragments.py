@@ -14,7 +14,7 @@ A fragment may use those defined before it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,10 +24,8 @@ from slurmdoctor.knowledge.regexes import alternatives
 from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
 
 NAME = re.compile(r"[a-z]+(?:_[a-z]+)*")
-PATTERNS = frozenset({"regex", "pattern", "writer"})
-"""The keys whose text is a pattern."""
 LINES = frozenset({"examples", "samples", "no_match"})
-"""The keys of lines of a log."""
+"""Keys below which lines of a log are kept: what is in braces there is text."""
 _TOKEN = re.compile(rf"\\[pPN]\{{[^}}]*\}}|\\.|\{{(?P<name>{NAME.pattern})\}}", re.S)
 
 
@@ -40,13 +38,15 @@ class Fragment(Struct, frozen=True):
     source: str = ""
 
 
-def expand_all(trees: Iterable[Tree], known: dict[str, str], problems: Problems) -> list[Tree]:
-    """The files of a folder with the fragments of their patterns written out. Those that they share are added to the known."""
-    trees = list(trees)
+def expand_all(trees: Sequence[Tree], keys: Collection[str], known: dict[str, str], problems: Problems) -> list[Tree]:
+    """The files of a folder with the fragments written out in all patterns, the values of these keys.
+
+    The fragments that the files share are added to the known ones.
+    """
     for tree in trees:
         if isinstance(tree, Table) and "cause" not in tree.items:
             known |= _defined(tree, known)
-    return [expand(tree, known | _defined(tree, known), problems) for tree in trees]
+    return [_expanded(tree, keys, known | _defined(tree, known), problems) for tree in trees]
 
 
 def _defined(tree: Tree, known: Mapping[str, str]) -> dict[str, str]:
@@ -62,18 +62,17 @@ def _defined(tree: Tree, known: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def expand(tree: Tree, known: Mapping[str, str], problems: Problems) -> Tree:
-    """The tree with the fragments of its patterns written out. All places stay."""
+def _expanded(tree: Tree, keys: Collection[str], known: Mapping[str, str], problems: Problems) -> Tree:
     if isinstance(tree, Rows):
-        return replace(tree, items=tuple(expand(row, known, problems) for row in tree.items))
+        return replace(tree, items=tuple(_expanded(row, keys, known, problems) for row in tree.items))
     if isinstance(tree, Scalar):
         return tree
     items = dict(tree.items)
     for key, value in items.items():
-        if key in PATTERNS:
+        if key in keys:
             items[key] = _filled(value, known, problems)
         elif key not in LINES:
-            items[key] = expand(value, known, problems)
+            items[key] = _expanded(value, keys, known, problems)
     return replace(tree, items=items)
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a rule file, where, and how to mend it."""
+"""A problem of a rule file: its place, what is wrong there, and the mend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 from slurmdoctor.model import UserError
 
 READERS = frozenset(("traceback", "last-words", "launcher", "srun", "slurm", "slurmstepd", "torchelastic", "mpirun"))
-"""What a verdict names as a rule where the program itself read the line."""
+"""The second part of a rule's id where a reader of the program, not a rule file, read the line: `cuda-oom/traceback`."""
 
 
 class Place(Struct, frozen=True, order=True):

@@ -13,7 +13,7 @@ from slurmdoctor.knowledge.fragments import expand_all
 from slurmdoctor.knowledge.paths import files
 from slurmdoctor.knowledge.problems import READERS, Place, Problems, did_you_mean, shown
 from slurmdoctor.knowledge.rulefile import RuleFile, check_ids, read_file
-from slurmdoctor.knowledge.schema import TABLES
+from slurmdoctor.knowledge.schema import PATTERNS, TABLES
 from slurmdoctor.knowledge.tree import Tree
 from slurmdoctor.knowledge.tree import read as read_tree
 from slurmdoctor.model import Cause, Knowledge
@@ -39,8 +39,9 @@ def read(folders: Sequence[Path]) -> LoadedRules:
     for number, folder in enumerate(folders):
         here: dict[str, Place] = {}  # what this folder has described so far: a second time is a mistake
         trees = {path: tree for path in files(folder) if (tree := _read_tree(path, loaded.problems))}
-        expanded = zip(trees, expand_all(trees.values(), fragments, loaded.problems), strict=True)
-        batch = [(path, file) for path, tree in expanded if (file := read_file(tree, loaded.problems))]
+        expanded = expand_all(list(trees.values()), PATTERNS, fragments, loaded.problems)
+        read_files = ((path, read_file(tree, loaded.problems)) for path, tree in zip(trees, expanded, strict=True))
+        batch = [(path, file) for path, file in read_files if file]
         # Whole causes before those that extend them, whatever the files are called.
         for path, file in sorted(batch, key=lambda pair: bool(pair[1].cause and pair[1].cause["extends"])):
             loaded.files.append(file)

@@ -223,6 +223,13 @@ TABLES: Mapping[str, TableKind] = {
 A new table takes five lines: a frozen type for its entry and a field of `Knowledge` (slurmdoctor/model/knowledge.py),
 an entry here, one in `knowledge/cache.py`, and one in `workshop/check.py`, which proves its samples.
 """
+PATTERNS = frozenset(
+    key
+    for fields in (RULE, *(kind.fields for kind in TABLES.values()))
+    for key, field in fields.items()
+    if field.read is pattern
+)
+"""The keys whose value is a pattern."""
 
 _RULES = list_of(rule, least=1)
 _FIXES = list_of(_fix, least=1)

@@ -1,4 +1,4 @@
-"""YAML text → a tree in which every key and value knows its line and column.
+"""Parses YAML text into a tree in which every key and value has its line and column.
 
 PyYAML composes and does not construct: nothing is guessed (the key `on` stays `on`), nothing is run.
 """
@@ -17,7 +17,7 @@ Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _TAG = "tag:yaml.org,2002:"
 _DEEPEST = 5000
-"""libyaml composes ten times as deep before it breaks the stack, and with it the process."""
+"""Brackets and dashes. libyaml overflows the stack, and ends the process, at about ten times as many."""
 _KINDS = {"str", "int", "float", "bool", "null", "timestamp", "merge", "value"}
 _MENDS = (
     ("unknown escape character", "put a regex in single quotes: there a backslash is a backslash"),

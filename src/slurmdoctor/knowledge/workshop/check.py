@@ -72,7 +72,7 @@ def check(loaded: LoadedRules, named: Iterable[str] | None = None) -> Checked:
 
 
 def _todos(tree: Tree, name: str, problems: Problems) -> None:
-    """What a draft left open."""
+    """Reports what a draft left open."""
     if isinstance(tree, Scalar):
         if tree.text.startswith("TODO"):
             problems.add(tree.place, f"`{name}` is still to do", _TODO.get(name, "write it"))

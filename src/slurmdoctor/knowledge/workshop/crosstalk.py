@@ -1,4 +1,4 @@
-"""No example of one cause may be taken by a rule of another: a line has one meaning."""
+"""Finds cross-talk: an example line of one cause that a rule of another cause also matches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Example(Struct):
     line: str
     place: Place
     texts: tuple[str, ...] | None = None
-    """The line without its labels, once a rule's literal asked for it."""
+    """The line without its labels; None until a rule whose literal is in the line needs it."""
 
     def taken_by(self, rule: Rule, labels: LabelReader) -> bool:
         if not admits(rule, self.line):
@@ -29,7 +29,7 @@ class Example(Struct):
 
 
 def crosstalk(loaded: LoadedRules, wanted: set[str], labels: LabelReader, problems: Problems) -> None:
-    """Told at the example where its file is among the wanted, else at the rule that takes it."""
+    """Reports each at the example, or at the rule that also matches it where the example's file is not checked."""
     known = loaded.knowledge
     in_use = {rule.id for rule in known.rules}
     rules = [(rule, tree.at("regex")) for file in loaded.files for rule, tree in file.rules if rule.id in in_use]

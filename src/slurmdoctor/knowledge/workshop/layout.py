@@ -18,9 +18,9 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
-from slurmdoctor.knowledge.fragments import LINES, PATTERNS
+from slurmdoctor.knowledge.fragments import LINES
 from slurmdoctor.knowledge.problems import Place, Problem, Problems
-from slurmdoctor.knowledge.schema import CAUSE, EXAMPLES, FIX, OLD_NAMES, RULE, TABLES
+from slurmdoctor.knowledge.schema import CAUSE, EXAMPLES, FIX, OLD_NAMES, PATTERNS, RULE, TABLES
 from slurmdoctor.knowledge.tree import Loader, Rows, Scalar, Tree, read
 
 WIDTH = 160

@@ -16,7 +16,7 @@ TIMEOUT = 0.25
 
 
 def search(pattern: str, text: str) -> regex.Match[str] | None:
-    """The pattern's first place in the text; one that takes too long has none, as in a diagnosis."""
+    """The first match in the text; None also where the search takes too long, as in a diagnosis."""
     try:
         return regex.search(pattern, text, timeout=TIMEOUT)
     except TimeoutError:

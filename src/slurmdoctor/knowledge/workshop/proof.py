@@ -1,4 +1,4 @@
-"""Proves one rule or signal by its own examples."""
+"""Proves a rule, a signal or a fragment by its own examples: literals, regex, speed."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _one_branch(pattern: str, pieces: Sequence[Part], text: str) -> tuple[str, s
 
 
 def _literals(matcher: Matcher, tree: Table, texts: Sequence[str], problems: Problems) -> None:
-    """Each literal is proven by an example, and the regex takes no line without one."""
+    """Checks that some example needs each literal, and that the regex matches no line without any of them."""
     for at, literal in enumerate(matcher.literals):
         place = tree.at("literals", at)
         if literal in matcher.literals[:at]:
@@ -136,7 +136,7 @@ def _literals(matcher: Matcher, tree: Table, texts: Sequence[str], problems: Pro
 
 
 def _possible(matcher: Matcher, literal: str, texts: Sequence[str]) -> bool:
-    """Whether the regex can take a line with this literal: if not, it might be a slip of the pen."""
+    """Whether the regex can take a line with this literal: if not, the literal may be misspelt."""
     compiled = regex.compile(matcher.regex)
     tries = [(literal, 0)]
     for text in texts:
@@ -149,7 +149,7 @@ def _possible(matcher: Matcher, literal: str, texts: Sequence[str]) -> bool:
 
 
 def _begins(compiled: regex.Pattern[str], text: str, start: int) -> bool:
-    """Whether a line that the pattern takes from `start` on may begin like this text."""
+    """Whether some line that the pattern matches from `start` on begins with this text."""
     try:
         part = compiled.match(text, start, partial=True, timeout=TIMEOUT)
     except TimeoutError:
@@ -158,7 +158,7 @@ def _begins(compiled: regex.Pattern[str], text: str, start: int) -> bool:
 
 
 def _without(matcher: Matcher, literal: str, text: str) -> str | None:
-    """The part of a line that the regex still takes where this literal is spoilt at an end."""
+    """The part of a line that the regex still matches after one end of this literal was changed; None where it does not."""
     if literal not in text:
         return None
     for spoilt in ("\x7f" + literal[1:], literal[:-1] + "\x7f"):

@@ -1,4 +1,4 @@
-"""The first draft of a rule file, made from a line of a log: what it cannot know is marked TODO."""
+"""Drafts a rule file from a line of a log, with TODO where a person has to write."""
 
 from __future__ import annotations
 

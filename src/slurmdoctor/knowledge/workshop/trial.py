@@ -1,4 +1,4 @@
-"""Rules against labelled logs: precision and recall of each cause.
+"""Measures rules on labelled logs: precision and recall of each cause.
 
 A case is a folder with a `truth.yaml` (`failed`, `cause`, `also`, `rank`, `rank_certain`) beside the files
 that a job left.
@@ -39,7 +39,8 @@ class Case(Struct, frozen=True):
 
 class Miss(Struct, frozen=True):
     case: Case
-    said: str
+    named: str
+    """The cause that the diagnosis named."""
     rank: int | None
 
 
@@ -81,16 +82,16 @@ def run(labelled: Sequence[Case], diagnose: Diagnose) -> Trial:
     trial = Trial()
     for case in labelled:
         found = diagnose(case.logs())
-        said = HEALTHY if found.verdict == "no-failure" else found.cause.id if found.cause else UNKNOWN
+        named = HEALTHY if found.verdict == "no-failure" else found.cause.id if found.cause else UNKNOWN
         rank = found.first_failure.rank if found.first_failure else None
         trial.wanted[case.cause] += 1
         # to leave a healthy log in peace is enough
-        good = said in {case.cause, *case.also} or (case.cause == HEALTHY and found.verdict != "failed")
+        good = named in {case.cause, *case.also} or (case.cause == HEALTHY and found.verdict != "failed")
         trial.right[case.cause] += good
-        trial.wrongly[said] += not good
+        trial.wrongly[named] += not good
         if case.rank is not None:
             trial.ranks += 1
             trial.ranks_right += rank == case.rank
         if not good or case.rank not in (None, rank):
-            trial.misses.append(Miss(case, said, rank))
+            trial.misses.append(Miss(case, named, rank))
     return trial
