@@ -28,7 +28,7 @@ class RankMap(Struct, frozen=True):
     tasks_are_ranks: bool = True
     """False where each of Slurm's tasks is a launcher of several ranks."""
     lone_launcher: bool = False
-    """One launcher speaks in the log, and nothing in it shows a second node."""
+    """One launcher prints in the log, and nothing in it shows a second node."""
 
     @property
     def one_node(self) -> bool:
@@ -39,7 +39,7 @@ class RankMap(Struct, frozen=True):
     def resolve(self, origin: Origin, source: int | None = None) -> tuple[Origin, RankBasis | None]:
         """The origin with its rank and node filled in, and how the rank is known; None where it is not.
 
-        `source` is the file that its process wrote; None where another program speaks of the process.
+        `source` is the file that its process wrote; None where another program prints about the process.
         """
         path = {} if source is None else self.of_path.get(source, {})
         rank, basis = self._rank_of(origin, path)
@@ -56,7 +56,7 @@ class RankMap(Struct, frozen=True):
         return replace(origin, rank=rank, local_rank=local, node=node), basis
 
     def ranks_of(self, report: ExitReport) -> tuple[tuple[int, ...], RankBasis | None]:
-        """The ranks that an exit report speaks of, and how they are known; none where they are not."""
+        """The ranks that an exit report is about, and how they are known; none where they are not."""
         if report.rank is not None:
             return (report.rank,), "as-written"
         if report.tasks and self.tasks_are_ranks:

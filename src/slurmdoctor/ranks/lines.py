@@ -23,7 +23,7 @@ _FEW = 60
 _FAR_ABOVE = 1024 * 1024
 """bytes."""
 _FAR = 512 * 1024 * 1024
-"""Bytes that are searched, in all, for what a writer said far above."""
+"""Bytes that are searched, in all, for what a writer printed far above."""
 
 
 class Lines:

@@ -68,7 +68,7 @@ class RankMapBuilder:
         )
 
     def _is_lone(self, reports: Sequence[ExitReport]) -> bool:
-        """Whether one launcher speaks in the log, and nothing shows a second node or more ranks than one node has."""
+        """Whether one launcher prints in the log, and nothing shows a second node or more ranks than one node has."""
         agents = {(r.line.source, r.line.label, r.line.origin.pid) for r in reports if r.kind == "agent"}
         nodes = {r.node for r in reports if r.node} | set(self._node_of.values())
         last_local = max((r.local_rank for r in reports if r.local_rank is not None), default=_ON_ONE_NODE - 1)

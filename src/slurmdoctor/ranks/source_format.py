@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from slurmdoctor.input.sources import Source
+from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import ASSUMED_YEAR, LineFormat, SourceFormat
 from slurmdoctor.ranks.labels import LabelReader, clean
 from slurmdoctor.search.compiled import compiled, lazy
@@ -17,9 +18,7 @@ from slurmdoctor.search.writer_key import stamp_pattern, tag_pattern
 
 _SAMPLE = 96 * 1024
 """Bytes at a log's head, and as many spread over it, from which its labels are learnt."""
-_UNLABELLED = lazy(
-    r"\s*$|srun: |slurmstepd|\s*(?:\^|~)+\s*$|={10,}|-{10,}|```|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,:+Z-]*\s*$"
-)
+_UNLABELLED = text("unlabelled-line")
 _YEAR = lazy(r"(?<!\d)(20[12]\d)[-/][01]\d[-/][0-3]\d[T _]\d\d:\d\d")
 _STAMPED = 0.9
 """Share of the lines that carry a stamp where a collector prints it."""
@@ -34,7 +33,7 @@ def learn_formats(sources: Sequence[Source], labels: LabelReader) -> list[Source
 
 def learn(lines: Iterable[str], labels: LabelReader) -> SourceFormat:
     """What the lines of a sample have in common."""
-    sample = [text for line in lines if (text := clean(line)) and not _UNLABELLED.match(text)]
+    sample = [cleaned for line in lines if (cleaned := clean(line)) and not _UNLABELLED.match(cleaned)]
     year = next((int(found[1]) for line in sample if (found := _YEAR.search(line))), ASSUMED_YEAR)
     stamp = compiled(stamp_pattern(labels.formats))
     behind = [line[found.end() :] if (found := stamp.match(line)) else None for line in sample]

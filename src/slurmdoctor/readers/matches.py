@@ -6,15 +6,16 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
+from slurmdoctor.knowledge.texts import text as text_of
 from slurmdoctor.model import Event, Line, Rule
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers.exceptions import exception_of, undecorated
-from slurmdoctor.search.compiled import captures, lazy
+from slurmdoctor.search.compiled import captures
 
 Place = tuple[int, int]
 """Source and offset of a line."""
 
-_GROUP_RANK = lazy(r"^\[(?:PG (?:ID )?0(?: PG GUID 0(?:\(default_pg\))?)? )?Rank (\d+)\] ")
+_GROUP_RANK = text_of("default-group-rank")
 """ProcessGroupNCCL's rank within the default group: the global rank, where nothing shows another group."""
 
 
@@ -39,7 +40,7 @@ def rule_event(rule: Rule, line: Line, lines: Lines, count: int = 1) -> Event | 
     if captures is None:
         return None
     if group := _GROUP_RANK.search(line.text):
-        captures = {"group_rank": group[1], **captures}
+        captures = {"group_rank": group["group_rank"], **captures}
     origin = line.origin
     if (rank := captures.get("rank", "")).isdigit():
         origin = replace(origin, rank=int(rank))
