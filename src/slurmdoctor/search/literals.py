@@ -27,6 +27,8 @@ from slurmdoctor.search.shapes import DIGITS
 
 _WASTED = 50
 """So many needless hits in one block are worth a new search."""
+_WORTH_AN_ENGINE = 200
+"""Long lines after which an engine for them is worth the time that it takes to make: a paste has fewer."""
 _WORTH_A_SEARCH = 512
 """Bytes of a line from which on an engine finds some dozen literals sooner than one `in` for each."""
 
@@ -45,6 +47,7 @@ class Literals:
         self._with_digits = sorted({x.translate(DIGITS) for x in with_digits})
         """The shapes of those literals that a line's shape may seem to hold."""
         self._search_with_digits: list[Engine] = []
+        self._asked = 0
         self._literals = list(self._users)
         self.engine, self._words, self._meant = engine_for(self._literals, engine)
 
@@ -60,7 +63,8 @@ class Literals:
 
     def hidden(self, shape: bytes) -> bool:
         """Whether lines of this shape may differ in the literals that they hold."""
-        if len(shape) < _WORTH_A_SEARCH:
+        self._asked += len(shape) >= _WORTH_A_SEARCH
+        if len(shape) < _WORTH_A_SEARCH or self._asked < _WORTH_AN_ENGINE:
             return any(literal in shape for literal in self._with_digits)
         if not self._search_with_digits:
             self._search_with_digits.append(engine_of(self._with_digits, self._name))
