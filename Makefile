@@ -8,7 +8,6 @@ STAMP := $(VENV)/.installed
 MUTATES := $(VENV)/.mutates
 INSTALL = $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup
-GOLDENS := tests/test_goldens.py tests/test_record_goldens.py tests/test_report_goldens.py
 
 .PHONY: demo lint test test-slow test-all bless mutate docs bench clean
 
@@ -44,7 +43,7 @@ test-slow: $(STAMP) ## the tests that are slow by nature
 test-all: test test-slow
 
 bless: $(STAMP) ## write the golden verdicts and reports anew; read `git diff` before you commit them
-	$(BIN)/python -m pytest --snapshot-update $(GOLDENS)
+	$(BIN)/python -m pytest --snapshot-update -m "not slow" $$(grep -lE "golden_verdicts|SnapshotAssertion" tests/test_*.py)
 
 mutate: $(MUTATES) ## how many mutants of inference the tests notice: SAMPLE=300 (0: all) SEED=1; docs/mutation.md
 	$(BIN)/python tests/mutate.py

@@ -18,9 +18,9 @@ from click.testing import CliRunner
 
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.cli import cli
+from slurmdoctor.infer.infer import infer
 from slurmdoctor.model import Finding
 from slurmdoctor.model.finding import Reason
-from slurmdoctor.report.compose import compose
 
 COMPILES = shutil.which("cc") is not None and Path(sysconfig.get_paths()["include"], "Python.h").is_file()
 """Whether the scan's inner loop can be compiled here."""
@@ -80,11 +80,15 @@ def printed(folder: Path, arguments: Sequence[str], form: str) -> str:
 
 def finding_of(job: str, **known: Any) -> Finding:
     """What inference concludes of a log, before the report puts it in words; `known` as for `diagnose`."""
-    with patch("slurmdoctor.pipeline.compose", wraps=compose) as called:
+    found: list[Finding] = []
+
+    def inferred(*stages: Any) -> Finding:
+        found.append(infer(*stages))
+        return found[-1]
+
+    with patch("slurmdoctor.pipeline.infer", inferred):
         diagnose(job, **known)
-    finding = called.call_args[0][0]
-    assert isinstance(finding, Finding)
-    return finding
+    return found[-1]
 
 
 def codes(reasons: Iterable[Reason]) -> set[str]:

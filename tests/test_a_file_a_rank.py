@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import slurmdoctor
+
+pytestmark = pytest.mark.usefixtures("golden_verdicts")
 
 STEPS = "".join(f"step {n} loss 2.{n} lr 1e-4\n" for n in range(5))
 LOST = (

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 import slurmdoctor
+
+pytestmark = pytest.mark.usefixtures("golden_verdicts")
 
 ENTRY = """\
 [{number}]:

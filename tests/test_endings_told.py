@@ -6,6 +6,8 @@ import pytest
 
 import slurmdoctor
 
+pytestmark = pytest.mark.usefixtures("golden_verdicts")
+
 WITNESSES = {
     "Process 3 exit with status code 137.": (3, 137),
     "RuntimeError: Horovod detected\nProcess name: 2\nExit code: 3\n": (2, 3),

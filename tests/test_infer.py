@@ -13,6 +13,8 @@ from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.model import Finding
 from slurmdoctor.search.reader import Reader
 
+pytestmark = pytest.mark.usefixtures("golden_verdicts")
+
 GLOO_LOST = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.7.0.3]:4123. This is typically caused by a remote worker crashing."
 
 

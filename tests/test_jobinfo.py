@@ -16,6 +16,8 @@ from slurmdoctor.slurm import jobinfo, logs
 from slurmdoctor.slurm.sacct import sacct_exit
 from slurmdoctor.slurm.values import seconds, size
 
+pytestmark = pytest.mark.usefixtures("golden_verdicts")
+
 SCONTROL = """JobId={id} JobName=train run
    UserId=kim(4001) GroupId=kim(4001) MCS_label=N/A
    JobState={state} Reason={reason} Dependency=(null)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cases import finding_of, values
 from slurmdoctor import diagnose
+
+pytestmark = pytest.mark.usefixtures("golden_verdicts")
 
 FRAMES = 'Traceback (most recent call last):\n{0}: [rank{0}]:   File "/opt/demo/fit.py", line 9, in <module>\n{0}: [rank{0}]:     main()'
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cases import finding_of, values
 from slurmdoctor import diagnose
 from slurmdoctor.infer.stacks import odd_ones
+
+pytestmark = pytest.mark.usefixtures("golden_verdicts")
 
 LIMIT = "slurmstepd: error: *** JOB 99 ON n1 CANCELLED AT 2026-05-01T12:00:00 DUE TO TIME LIMIT ***\n"
 

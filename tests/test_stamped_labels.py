@@ -9,6 +9,8 @@ from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import SourceFormat
 from slurmdoctor.search.writer_key import WriterKey
 
+pytestmark = pytest.mark.usefixtures("golden_verdicts")
+
 JOB = [
     *(f"{rank}: step {step} loss 2.{step} lr 1e-4" for step in range(3) for rank in range(4)),
     "3: Traceback (most recent call last):",

@@ -7,6 +7,8 @@ import pytest
 from cases import finding_of, values
 from slurmdoctor import Diagnosis, diagnose
 
+pytestmark = pytest.mark.usefixtures("golden_verdicts")
+
 TRACE = 'Traceback (most recent call last):\n{0}  File "/opt/demo/fit.py", line 9, in <module>\n{0}    main()'
 AGENT = "torch/distributed/elastic/multiprocessing/api.py:874]"
 
