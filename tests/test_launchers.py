@@ -65,6 +65,7 @@ def test_its_signal_is_the_cause_where_the_rank_printed_nothing(site: Path) -> N
 def test_its_label_names_the_rank_and_node_of_a_traceback(site: Path) -> None:
     log = STEPS + (
         "<r3@boat-1> Traceback (most recent call last):\n"
+        '<r2@boat-1>   File "/opt/demo/other.py", line 3, in idle\n'
         '<r3@boat-1>   File "/opt/demo/train.py", line 7, in step\n'
         "<r3@boat-1> KeyError: 'tokens'\n"
         "skiff: process 3 (pid 4122) went down\nskiff: status 1\n"
@@ -72,6 +73,7 @@ def test_its_label_names_the_rank_and_node_of_a_traceback(site: Path) -> None:
     found = diagnose(log, rules=[site])
     assert found.first_failure is not None
     assert (found.first_failure.rank, found.first_failure.node) == (3, "boat-1")
+    assert not any("other.py" in row for row in found.first_failure.traceback)
     assert (found.exit.code, found.exit.how) == (1, "skiff")
 
 

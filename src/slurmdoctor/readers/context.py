@@ -11,6 +11,7 @@ from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Event, ExitReport, Line, Progress, SignalHit
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers.crash_handlers import from_handler
+from slurmdoctor.readers.exceptions import begins_frame
 
 _FRAME = text("python-frame")
 _MEMORY = text("memory")
@@ -106,7 +107,7 @@ def _above(report: ExitReport, lines: Lines) -> list[Line]:
     found = []
     for line in lines.before(report.line, _ABOVE, same_writer=False):
         shown = line.text.strip()
-        passed = line.origin.dated or _SLURM.match(shown) or shown.startswith(("File ", "^", "~"))
+        passed = line.origin.dated or _SLURM.match(shown) or begins_frame(shown) or shown.startswith(("^", "~"))
         if shown and not passed:
             found.append(line)
     return found

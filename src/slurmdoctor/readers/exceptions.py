@@ -1,4 +1,4 @@
-"""Tells the line of a Python exception, `pkg.SomeError: text`, from other lines.
+"""Tells the lines of Python tracebacks from other lines: an exception's own, `pkg.SomeError: text`, and a frame.
 
 The syntax is CPython's own (traceback.py, 3.8 to 3.14), with the tree that an exception group draws before it:
 
@@ -22,6 +22,11 @@ TREE = lazy(r"^[ ]*(?:[|+](?:-[-+]*)?[ ]?)+")
 def undecorated(text: str) -> str:
     """The line without an exception group's tree, a quote mark or a paste's backtick before it."""
     return TREE.sub("", text).lstrip(" `>")
+
+
+def begins_frame(text: str) -> bool:
+    """Whether a line begins as a traceback's frame does: `File "train.py", line 3, in main`."""
+    return text.lstrip(" |").startswith("File ")
 
 
 def exception_of(text: str, strict: bool = True) -> tuple[str, str] | None:

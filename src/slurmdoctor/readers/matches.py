@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from slurmdoctor.knowledge.texts import text as text_of
 from slurmdoctor.model import Event, Line, Rule
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.readers.exceptions import exception_of, undecorated
+from slurmdoctor.readers.exceptions import begins_frame, exception_of, undecorated
 from slurmdoctor.search.compiled import captures
 
 Place = tuple[int, int]
@@ -29,7 +29,7 @@ def captures_of(rule: Rule, text: str) -> Mapping[str, str] | None:
         inner = (exception_of(text) or ("", ""))[1]
         found = captures(rule.regex, text)
         return found if found is not None or exception_of(inner) is None else captures(rule.regex, inner)
-    if rule.applies_to == "frame" and not text.lstrip(" |").startswith("File "):
+    if rule.applies_to == "frame" and not begins_frame(text):
         return None
     return captures(rule.regex, text)
 

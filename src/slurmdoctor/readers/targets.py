@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from slurmdoctor.knowledge.texts import literals
 from slurmdoctor.knowledge.texts import text as text_of
 from slurmdoctor.model import Knowledge, Matcher, Rule, Signal, Target
-from slurmdoctor.readers.exceptions import exception_of
+from slurmdoctor.readers.exceptions import begins_frame, exception_of
 from slurmdoctor.readers.matches import captures_of
 from slurmdoctor.search.compiled import SECONDS, captures, compiled, lazy
 from slurmdoctor.search.shapes import digit_sensitive, relaxed
@@ -82,11 +82,7 @@ def could_match(matcher: Matcher, text: str) -> bool:
     """Answers the search: might a line that differs from this one in digits only hold the target?"""
     target = matcher.target
     if isinstance(target, Rule) and target.applies_to != "line":
-        return (
-            exception_of(text) is not None
-            if target.applies_to == "exception"
-            else text.lstrip(" |").startswith("File ")
-        )
+        return exception_of(text) is not None if target.applies_to == "exception" else begins_frame(text)
     pattern = relaxed(target.regex) if isinstance(target, (Rule, Signal)) else None
     try:
         return pattern is None or compiled(pattern).search(text, timeout=SECONDS) is not None

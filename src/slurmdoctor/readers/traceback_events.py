@@ -11,7 +11,7 @@ from slurmdoctor.model import Event, Line, Origin, Role, Writer
 from slurmdoctor.model.causes import EXIT_CODE, PYTHON_ERROR
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers import tracebacks
-from slurmdoctor.readers.exceptions import exception_of
+from slurmdoctor.readers.exceptions import begins_frame, exception_of
 from slurmdoctor.readers.matches import Place, RuleEvents
 from slurmdoctor.readers.tracebacks import Traceback
 
@@ -161,7 +161,7 @@ def _without_traceback(line: Line, lines: Lines) -> list[Event]:
     if name.endswith("Warning") or tracebacks.is_wrapper(name):
         return []
     above = next(lines.before(line), None)
-    framed = above is not None and (above.text.lstrip(" |").startswith("File ") or above.text.startswith("    "))
+    framed = above is not None and (begins_frame(above.text) or above.text.startswith("    "))
     framed = framed or _ERROR_FILE.search(line.raw) is not None
     return [_python_error(line, lines, "root" if framed else "hint")]
 

@@ -9,11 +9,10 @@ from msgspec import Struct
 
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.report.redact import one_line
-from slurmdoctor.search.compiled import lazy
 
 _FRAME = text("python-frame")
-_FOREIGN = lazy(r"(?:site|dist)-packages/|/lib(?:64)?/python\d|^<|/torch/(?:nn|distributed|autograd|utils|optim)/")
-_WRAPPERS = frozenset({"wrapper", "inner", "_wrapped_call_impl", "_call_impl", "__call__", "decorate_context"})
+_FOREIGN = text("library-path")
+_WRAPPER = text("wrapping-function")
 
 
 class Frame(Struct, frozen=True):
@@ -58,6 +57,6 @@ def best_frames(traceback: Sequence[str], count: int = 2) -> list[Frame]:
     """The innermost own frame and its own caller; the innermost of all where none is own."""
     every = frames(traceback)
     own = [frame for frame in every if frame.own]
-    plain = [frame for frame in own if frame.function not in _WRAPPERS] or own
+    plain = [frame for frame in own if not _WRAPPER.match(frame.function)] or own
     chosen = list(dict.fromkeys(reversed(plain)))[:count]
     return chosen or every[-1:]
