@@ -151,9 +151,14 @@ class Finding(Struct, frozen=True):
     """Facts of the job, by name."""
 
     @property
+    def first_of_cascade(self) -> Mapping[str, Incident]:
+        """Each cause of the cascade, and its first incident."""
+        return {i.cause: i for i in reversed(self.cascade)}
+
+    @property
     def places(self) -> set[tuple[int, int]]:
         """(source, offset) of all lines that a report shows."""
-        shown = [*self.evidence, *(i.main for i in self.cascade)]
+        shown = [*self.evidence, *(i.main for i in self.first_of_cascade.values())]
         if self.root is not None:
             shown.append(self.root.main)
         return {e.hit.place for e in shown} | {s.place for s in self.standings if s.place is not None}
