@@ -220,8 +220,8 @@ TABLES: Mapping[str, TableKind] = {
 }
 """The tables by their keys.
 
-A new table takes five lines: a frozen type for its entry and a field of `Knowledge` (slurmdoctor/model/knowledge.py),
-an entry here, one in `knowledge/cache.py`, and one in `workshop/check.py`, which proves its samples.
+A new table takes a frozen type for its entries and a field of `Knowledge` (slurmdoctor/model/knowledge.py), an entry here and
+one in `knowledge/cache.py`. Its `samples` are run by `check_samples`, unless `workshop/check.py` names another proof.
 """
 PATTERNS = frozenset(
     key
