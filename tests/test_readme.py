@@ -46,3 +46,14 @@ def test_every_option_named_is_there(option: str) -> None:
         for words in (["diagnose"], ["hook"], ["lint"])
     )
     assert option in helps or option in ("--label",)
+
+
+def test_make_mutate_names_tests_that_are_there() -> None:
+    selected = re.findall(r'^  "(tests/test_\w+\.py)",$', (ROOT / "pyproject.toml").read_text(), re.M)
+    assert len(selected) > 10
+    assert not [path for path in selected if not (ROOT / path).exists()]
+
+
+def test_ci_runs_the_test_command_and_the_slow_tests() -> None:
+    commands = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert {"make test", "make test-slow"} <= set(commands)
