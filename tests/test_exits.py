@@ -6,7 +6,7 @@ import pytest
 
 from slurmdoctor.model.exits import from_code, from_sacct, from_words
 from slurmdoctor.model.ranges import expand, expand_nodes, ranges
-from slurmdoctor.readers.crash_handlers import from_handler
+from slurmdoctor.readers.context import from_handler
 from slurmdoctor.report.exits import meaning_of as sentence
 
 

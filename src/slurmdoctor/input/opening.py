@@ -10,7 +10,7 @@ from typing import IO
 
 from slurmdoctor.input.decode import Readable, decoded, kind_of
 from slurmdoctor.input.files import did_you_mean, expand
-from slurmdoctor.input.sources import BLOCK, Source
+from slurmdoctor.input.sources import Source
 from slurmdoctor.model import UserError
 
 
@@ -76,24 +76,15 @@ def _open_stdin() -> Source:
     kind = kind_of(head)
     if kind == "binary":
         raise UserError("standard input is not a text log (binary data)", "pipe the log's text in")
-    wrapped: object = _Prefixed(b"", stream)
-    if kind is not None:
-        wrapped = decoded(kind, stream, "standard input")
+    wrapped = _Pipe(stream) if kind is None else decoded(kind, stream, "standard input")
     return Source("-", None, wrapped, None, spool=True)  # type: ignore[arg-type]
 
 
-class _Prefixed:
-    """A pipe, with the first bytes that were read from it already."""
+class _Pipe:
+    """A pipe that gives what there is, and stays open when the source is closed."""
 
-    def __init__(self, head: bytes, stream: Readable) -> None:
-        self._head, self._stream = head, stream
-
-    def read(self, size: int = BLOCK, /) -> bytes:
-        if self._head:
-            data, self._head = self._head[:size], self._head[size:]
-            return data
-        reader = getattr(self._stream, "read1", self._stream.read)
-        return bytes(reader(size))
+    def __init__(self, stream: Readable) -> None:
+        self.read = getattr(stream, "read1", stream.read)
 
     def close(self) -> None:
         pass

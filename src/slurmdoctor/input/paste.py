@@ -8,7 +8,6 @@ damage is undone first, and the steps run again until none applies, for a paste 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -19,9 +18,6 @@ from slurmdoctor.input.rows import Row, Step
 from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.input.terminals import numbers, prompts
 from slurmdoctor.search.compiled import lazy
-
-if TYPE_CHECKING:
-    pass
 
 LIMIT = 1024 * 1024
 """Characters; nobody pastes more, and what is longer is taken for a log."""

@@ -9,9 +9,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from slurmdoctor.input.rows import Row
 from slurmdoctor.search.compiled import lazy
-
-Row = tuple[int, str]
 
 _NAMED = r"(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Unavailable|StopIteration)"
 _CLASS = rf"(?:[A-Za-z_]\w*\.)*[A-Z]\w*{_NAMED}|(?:[a-z_]\w*\.)+[A-Z]?\w*{_NAMED}|[A-Z]\w*{_NAMED}"

@@ -59,7 +59,8 @@ class Source:
         """The path as the user wrote it."""
         self.path = path
         self._stream = stream
-        self._size = size
+        self.size = size
+        """Bytes, where that is known before they are read."""
         self._spool = _new_spool() if spool else None
         self._head = b""
         self.numbers: Sequence[int] = ()
@@ -69,14 +70,9 @@ class Source:
         self.lines = 0
 
     @property
-    def size(self) -> int | None:
-        """Bytes, where that is known before they are read."""
-        return self._size
-
-    @property
     def divisible(self) -> bool:
         """Whether it can be read at any place: a file, as it is."""
-        return self._size is not None and self._spool is None
+        return self.size is not None and self._spool is None
 
     def blocks(self, size: int = BLOCK, start: int = 0, stop: int | None = None) -> Iterator[Block]:
         """All of the source, or a part of a file, in blocks that end at line ends, unless one line outgrows them.
@@ -84,7 +80,7 @@ class Source:
         Where such a line is cut depends on where it begins alone.
         """
         fetch = self._fetch if self.divisible else self._stream_fetch()
-        end = (self._size if stop is None else stop) if self.divisible else None
+        end = (self.size if stop is None else stop) if self.divisible else None
         at, begun, want = start, False, size
         while True:
             data = fetch(at, want if end is None else min(want, end - at))
@@ -129,16 +125,13 @@ class Source:
 
     def line_start(self, at: int) -> int:
         """The first offset from here on at which a line begins, in a file; its end where none does."""
-        size = self._size or 0
+        size = self.size or 0
         at = max(at - 1, 0)
-        while at < size and (data := self._pread(at, BLOCK)):
+        while at < size and (data := self._fetch(at, BLOCK)):
             if (found := data.find(b"\n")) >= 0:
                 return at + found + 1
             at += len(data)
         return size
-
-    def _pread(self, offset: int, size: int) -> bytes:
-        return os.pread(self._stream.fileno(), size, offset)
 
     def sample(self, size: int) -> list[str]:
         """Some of the lines, from the head and, where the file can be read at will, from places all over it."""
@@ -147,8 +140,8 @@ class Source:
             len(pieces[0]) == size and pieces[0].count(b"\n") < 50
         ):  # a printed configuration may fill the head with one line
             pieces = [self.peek(16 * size)]
-        if self._size is not None and self._size > 4 * size and self._spool is None:
-            pieces += [os.pread(self._stream.fileno(), size // 8, self._size * k // 8) for k in range(1, 8)]
+        if self.size is not None and self.size > 4 * size and self._spool is None:
+            pieces += [self._fetch(self.size * k // 8, size // 8) for k in range(1, 8)]
         lines = []
         for number, piece in enumerate(pieces):
             whole = piece.split(b"\n")
@@ -160,7 +153,7 @@ class Source:
     def peek(self, size: int) -> bytes:
         """The first bytes, or all where there are fewer; for use before `blocks`."""
         if self._spool is None:
-            return os.pread(self._stream.fileno(), size, 0)
+            return self._fetch(0, size)
         head = self._head
         while len(head) < size and (data := self._stream.read(size - len(head))):
             head += data
@@ -178,7 +171,7 @@ class Source:
             data = self._spool.read(size)
             self._spool.seek(0, os.SEEK_END)
             return data
-        return os.pread(self._stream.fileno(), size, offset)
+        return self._fetch(offset, size)
 
     def close(self) -> None:
         if self._stream is not sys.stdin.buffer:

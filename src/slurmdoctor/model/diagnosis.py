@@ -32,7 +32,7 @@ class FirstFailure(Struct, frozen=True):
     """All ranks that failed alike at once, where `rank` is only the one first seen (or None)."""
 
 
-class Exit(Struct, frozen=True):
+class Exit(Struct, frozen=True, rename={"exit_class": "class"}):
     """How the first failing process ended; `code` is null where only the signal is shown."""
 
     code: int | None = None

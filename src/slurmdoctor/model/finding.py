@@ -84,7 +84,9 @@ class ScriptMistake(Struct, frozen=True):
     says: str
     why: str
     mend: str
-    causes: frozenset[str]
+    text: str = ""
+    """The line of the script."""
+    causes: frozenset[str] = frozenset()
     """The causes that it can bring about."""
 
 

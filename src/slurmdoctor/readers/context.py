@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import Event, ExitReport, Line, Progress, SignalHit
+from slurmdoctor.model import Event, ExitReport, Line, ProcessExit, Progress, SignalHit
+from slurmdoctor.model.exits import from_signal, from_words, signal_name
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.readers.crash_handlers import from_handler
 from slurmdoctor.readers.exceptions import begins_frame
 
 _FRAME = text("python-frame")
+_HANDLER = text("crash-handler")
 _MEMORY = text("memory")
 _DUMP = text("crash-dump")
 _THREAD = text("dump-thread")
@@ -69,6 +70,17 @@ def add_endings(events: Sequence[Event]) -> list[Event]:
         caught = from_handler(event.hit.text)
         found.append(replace(event, ends_job=ends_job, caught=caught) if ends_job or caught else event)
     return found
+
+
+def from_handler(line: str) -> ProcessExit | None:
+    """How a process ends whose crash handler prints this, for it hands the signal on: `Caught signal 11 (`."""
+    found = _HANDLER.search(line)
+    if found is None:
+        return None
+    if found["words"]:
+        return from_words(found["words"])
+    signal = found["signal"]
+    return from_signal(signal_name(int(signal)) if signal.isdecimal() else signal)
 
 
 def add_retries(events: Sequence[Event], signals: Sequence[SignalHit], lines: Lines) -> list[Event]:

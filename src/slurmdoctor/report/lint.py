@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from msgspec import to_builtins
+
+from slurmdoctor.model import ScriptMistake
 from slurmdoctor.report.redact import one_line
-from slurmdoctor.slurm.script.lint import Finding, wrong
+from slurmdoctor.slurm.script.lint import wrong
 
 FORMATS = ("text", "json", "github")
 _GITHUB = {"error": "error", "warning": "warning", "note": "notice"}
 
-Findings = Sequence[tuple[str, Sequence[Finding]]]
+Findings = Sequence[tuple[str, Sequence[ScriptMistake]]]
 
 
 def render(found: Findings, form: str) -> str:
@@ -38,19 +41,7 @@ def _json(found: Findings) -> str:
         {
             "file": name,
             "wrong": wrong(findings),
-            "findings": [
-                {
-                    "check": m.check,
-                    "level": m.level,
-                    "line": m.line,
-                    "says": m.says,
-                    "why": m.why,
-                    "mend": m.mend,
-                    "text": m.text,
-                    "causes": sorted(m.causes),
-                }
-                for m in findings
-            ],
+            "findings": [{**to_builtins(m), "causes": sorted(m.causes)} for m in findings],
         }
         for name, findings in found
     ]

@@ -61,7 +61,7 @@ def _joined(records: Sequence[JobRecord], tables: Sequence[JobRecord]) -> list[J
 def _merged(record: JobRecord, row: JobRecord) -> JobRecord:
     filled: dict[str, Any] = {
         name: getattr(row, name)
-        for name in _FROM_EITHER
+        for name in JobRecord.__struct_fields__
         if getattr(record, name) is None and getattr(row, name) is not None
     }
     if row.state in FAILED and record.state not in FAILED | RUNNING:
@@ -70,28 +70,6 @@ def _merged(record: JobRecord, row: JobRecord) -> JobRecord:
         filled["nodes"] = row.nodes
     quotes = {**row.quotes, **record.quotes}
     return replace(record, **filled, steps=row.steps, quotes=quotes, sources=record.sources | row.sources)
-
-
-_FROM_EITHER = (
-    "cancelled_by",
-    "uid",
-    "derived",
-    "num_tasks",
-    "time_limit",
-    "elapsed",
-    "start",
-    "end",
-    "restarts",
-    "req_mem",
-    "work_dir",
-    "std_out",
-    "std_err",
-    "exit",
-    "state",
-    "reason",
-    "num_nodes",
-    "partition",
-)
 
 
 def _names(job: JobRecord) -> set[str]:

@@ -30,7 +30,7 @@ def read(text: str) -> tuple[list[Directive], list[Directive]]:
     begun = False
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("#SBATCH"):
-            (late if begun else good).extend(options(_words(line[7:]), number))
+            (late if begun else good).extend(options(_words(line[7:]), number)[0])
         elif line.strip() and not line.lstrip().startswith("#"):
             begun = True
     return good, late
@@ -43,8 +43,8 @@ def _words(text: str) -> list[str]:
         return text.split("#")[0].split()
 
 
-def options(words: Sequence[str], line: int) -> list[Directive]:
-    """sbatch's or srun's options up to the first word that is none."""
+def options(words: Sequence[str], line: int) -> tuple[list[Directive], int]:
+    """sbatch's or srun's options, and the index of the first word that is none: srun's program."""
     found: list[Directive] = []
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--"):
@@ -62,20 +62,7 @@ def options(words: Sequence[str], line: int) -> list[Directive]:
             value, equals = words[at], "="
             at += 1
         found.append(Directive(name, value if equals else None, line))
-    return found
-
-
-def program_at(words: Sequence[str]) -> int:
-    """The index of srun's program, behind its own options."""
-    at = 0
-    while at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--"):
-        word = words[at]
-        at += 1
-        name = word[2:] if word.startswith("--") else programs().short_options.get(word[1:2], word[1:2])
-        takes = "=" not in word and (word.startswith("--") or len(word) == 2) and name not in programs().flags
-        if takes and at < len(words) and not words[at].startswith("--"):
-            at += 1
-    return at
+    return found, at
 
 
 def number(value: str | None) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slurmdoctor.model import ScriptEvidence, ScriptMistake
+from slurmdoctor.model import ScriptEvidence
 from slurmdoctor.slurm.script.lint import lint
 from slurmdoctor.slurm.script.model import Script
 from slurmdoctor.slurm.script.plan import plan
@@ -36,5 +36,4 @@ def evidence_of(script: Script) -> ScriptEvidence:
     facts = {name: planned[name] for name in _FACTS if isinstance(planned.get(name), (int, float, str))}
     if planned.get("fixed_port"):
         facts["master_port"] = planned["fixed_port"]
-    mistakes = tuple(ScriptMistake(m.check, m.level, m.line, m.says, m.why, m.mend, m.causes) for m in lint(script))
-    return ScriptEvidence(script.name.rpartition("/")[2], facts, mistakes)
+    return ScriptEvidence(script.name.rpartition("/")[2], facts, tuple(lint(script)))

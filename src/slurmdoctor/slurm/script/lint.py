@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
-
 from slurmdoctor.knowledge.expressions import fill, holds
-from slurmdoctor.slurm.script.checks import Check, Level, load
+from slurmdoctor.model import ScriptMistake
+from slurmdoctor.slurm.script.checks import Check, load
 from slurmdoctor.slurm.script.facts import Fact
 from slurmdoctor.slurm.script.model import Script
 from slurmdoctor.slurm.script.plan import plan
@@ -17,24 +16,11 @@ MOST = 5
 """Findings of one check that are shown."""
 
 
-class Finding(Struct, frozen=True):
-    """One mistake in a script: its line, why it is one, and how to correct it."""
-
-    check: str
-    level: Level
-    line: int
-    says: str
-    why: str
-    mend: str
-    text: str
-    causes: frozenset[str] = frozenset()
-
-
-def lint(script: Script, checks: Sequence[Check] | None = None) -> list[Finding]:
+def lint(script: Script, checks: Sequence[Check] | None = None) -> list[ScriptMistake]:
     """The findings on a script, in the order of its lines."""
     seen = plan(script)
     lines = script.text.splitlines()
-    found: list[Finding] = []
+    found: list[ScriptMistake] = []
     for check in checks if checks is not None else load():
         if check.each is not None:
             for item in seen.lists.get(check.each, ())[:MOST]:
@@ -44,15 +30,15 @@ def lint(script: Script, checks: Sequence[Check] | None = None) -> list[Finding]
     return sorted(dict.fromkeys(found), key=lambda m: (m.line, _ORDER[m.level]))
 
 
-def _finding(check: Check, line: int, names: Mapping[str, Fact | None], lines: Sequence[str]) -> list[Finding]:
+def _finding(check: Check, line: int, names: Mapping[str, Fact | None], lines: Sequence[str]) -> list[ScriptMistake]:
     filled = [fill(text, names) for text in (check.says, check.why, check.mend)]
     if filled[0] is None:
         return []
     says, why, mend = (text or "" for text in filled)
     text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
-    return [Finding(check.id, check.level, line, says, why, mend, text, check.causes)]
+    return [ScriptMistake(check.id, check.level, line, says, why, mend, text, check.causes)]
 
 
-def wrong(found: Sequence[Finding]) -> bool:
+def wrong(found: Sequence[ScriptMistake]) -> bool:
     """Whether something is wrong: a note alone is not."""
     return any(finding.level != "note" for finding in found)

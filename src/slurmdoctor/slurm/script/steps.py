@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from slurmdoctor.slurm.script.directives import options, program_at
+from slurmdoctor.slurm.script.directives import options
 from slurmdoctor.slurm.script.model import Command, Directive, Script
 from slurmdoctor.slurm.script.programs import programs
 
@@ -73,9 +73,10 @@ def steps(script: Script) -> list[Step]:
             end = at + 1
             while end < len(script.commands) and script.commands[end].runs_in(command):
                 end += 1
-            program = len(command.words) - len(words) + 1 + program_at(words[1:])
+            own_options, behind = options(words[1:], command.line)
+            program = len(command.words) - len(words) + 1 + behind
             own = Command(command.words[program:], command.line, depth=command.depth, parent=command)
-            found.append(Step(command, tuple(options(words[1:], command.line)), (own, *script.commands[at + 1 : end])))
+            found.append(Step(command, tuple(own_options), (own, *script.commands[at + 1 : end])))
         elif command.depth == 0 and launcher(command) and "srun" not in map(_base, words):
             found.append(Step(command, (), (command,)))
     return found
