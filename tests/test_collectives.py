@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+from msgspec.structs import replace
+
+from made import report
 from slurmdoctor.infer.collectives import suspect
-from slurmdoctor.model import CollectiveStatus
+from slurmdoctor.model import CollectiveStatus, ExitReport, Suspicion
+from slurmdoctor.model.finding import reason
 from slurmdoctor.readers import collectives
 from slurmdoctor.search.shapes import Shaped, digits_matter
 
@@ -76,6 +81,169 @@ def test_half_of_the_ranks_silent_is_no_suspicion() -> None:
 
 def test_no_time_out_no_suspicion() -> None:
     assert suspect([status(0, 3, 3)], range(8), {}) is None
+
+
+def found_in(*works: CollectiveStatus, world: int = 8, exits: dict[int, ExitReport] | None = None) -> Suspicion:
+    found = suspect(works, range(world), exits or {})
+    assert found is not None
+    return found
+
+
+def outcome(*works: CollectiveStatus, world: int = 8) -> tuple[str, tuple[int, ...]]:
+    found = found_in(*works, world=world)
+    return found.kind, found.ranks
+
+
+def test_a_missing_rank_is_named_with_the_count_of_those_who_waited() -> None:
+    assert found_in(*(waits(r) for r in range(8) if r != 5)) == Suspicion(
+        "missing", (5,), (0, 1, 2, 3, 4, 6, 7),
+        reason("never-reported", waiting=7, of=8, seq=7, op="ALLREDUCE", ranks=(5,), ended=()),
+        "medium", 7, "ALLREDUCE",
+    )  # fmt: skip
+
+
+def test_how_the_first_two_missing_ranks_ended_is_kept() -> None:
+    exits = {rank: report(-9, rank) for rank in (5, 9, 12)}
+    found = found_in(*(waits(r) for r in range(16) if r not in (5, 9, 12)), world=16, exits=exits)
+    assert (found.ranks, found.confidence) == ((5, 9, 12), "low")
+    assert found.how.values["ended"] == ((5, exits[5].exit, "srun"), (9, exits[9].exit, "srun"))
+
+
+@pytest.mark.parametrize(
+    ("world", "missing", "kind"), [(16, 4, "missing"), (16, 5, "unclear"), (3, 1, "missing"), (3, 2, "unclear")]
+)
+def test_at_most_a_quarter_may_be_missing_or_one(world: int, missing: int, kind: str) -> None:
+    assert found_in(*(waits(r) for r in range(world - missing)), world=world).kind == kind
+
+
+def test_what_is_left_open_keeps_who_waited_where() -> None:
+    everyone = found_in(*(waits(r) for r in range(8)))
+    assert everyone == Suspicion(
+        "all-entered", (), tuple(range(8)), reason("all-entered", count=8, seq=7, op="ALLREDUCE"), "low", 7, "ALLREDUCE"
+    )
+    half = found_in(*(waits(r) for r in range(4)))
+    assert half == Suspicion(
+        "unclear", (), (0, 1, 2, 3), reason("waits-unclear", waiting=4, seq=7, op="ALLREDUCE"), "low", 7, "ALLREDUCE"
+    )
+
+
+def test_a_mismatch_shows_both_kinds_and_who_waited_in_the_usual_one() -> None:
+    found = found_in(*(waits(r) for r in range(6)), waits(6, op="BROADCAST"), waits(7, size=12))
+    kinds = (("ALLREDUCE", 12), ("BROADCAST", 4))
+    assert found == Suspicion(
+        "mismatch", (6, 7), tuple(range(6)),
+        reason("other-collective", seq=7, ranks=(6, 7), kinds=kinds, others=6, usual=("ALLREDUCE", 4)),
+        "medium", 7, "ALLREDUCE",
+    )  # fmt: skip
+
+
+def test_a_barrier_has_no_size() -> None:
+    found = found_in(*(waits(r) for r in range(7)), replace(waits(7, op="BARRIER"), size=None))
+    assert found.how.values["kinds"] == (("BARRIER", None),)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "odd", "kind"),
+    [(3, 1, "mismatch"), (2, 1, "all-entered"), (8, 2, "mismatch"), (8, 3, "all-entered"), (12, 3, "mismatch")],
+)
+def test_the_odd_ones_are_few(ranks: int, odd: int, kind: str) -> None:
+    works = [waits(r, op="BROADCAST" if r >= ranks - odd else "ALLREDUCE") for r in range(ranks)]
+    assert found_in(*works, world=ranks).kind == kind
+
+
+def test_the_usual_number_and_operation_are_named() -> None:
+    found = found_in(*(waits(r, seq=9, op="ALLGATHER") for r in range(4)), *(waits(r) for r in range(4, 7)))
+    assert (found.seq, found.op, found.waiting) == (9, "ALLGATHER", (0, 1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "late", "found"),
+    [(3, 1, ("behind", (2,))), (6, 2, ("behind", (4, 5))), (5, 2, ("unclear", ())), (8, 3, ("unclear", ()))],
+)
+def test_at_most_a_third_is_behind(ranks: int, late: int, found: tuple[str, tuple[int, ...]]) -> None:
+    works = [waits(r, seq=6 if r >= ranks - late else 7) for r in range(ranks)]
+    assert outcome(*works, world=ranks) == found
+
+
+def test_who_is_behind_is_named_with_the_count_of_those_who_waited() -> None:
+    assert found_in(*(waits(r) for r in range(7)), waits(7, seq=6)) == Suspicion(
+        "behind", (7,), tuple(range(7)), reason("behind", ranks=(7,), waiting=7, seq=7, op="ALLREDUCE"), "medium", 7,
+        "ALLREDUCE",
+    )  # fmt: skip
+
+
+def test_a_ranks_lowest_number_counts() -> None:
+    assert outcome(*(waits(r) for r in range(8)), waits(7, seq=6)) == ("behind", (7,))
+    assert outcome(*(waits(r) for r in range(8)), replace(waits(7), seq=None)) == ("all-entered", ())
+
+
+@pytest.mark.parametrize(("idle", "found"), [((5,), "behind"), ((4, 5), "behind"), ((3, 4, 5), "all-entered")])
+def test_few_idle_ranks_are_behind(idle: tuple[int, ...], found: str) -> None:
+    works = [waits(r) for r in range(6)]
+    assert found_in(*works, *(status(r, 6, 6) for r in idle), world=6).kind == found
+
+
+def test_an_idle_rank_of_no_known_group_is_not_the_groups() -> None:
+    works = [waits(r) for r in range(7)]
+    assert outcome(*works, replace(status(9, 6, 6), group=None)) == ("missing", (7,))
+    assert outcome(*works, status(9, 6, 6)) == ("behind", (9,))
+
+
+def test_the_group_that_timed_out_first_decides() -> None:
+    early = [replace(waits(r, seq=3, group="1(tp)"), time=50.0) for r in (0, 1)]
+    late = [waits(r) for r in range(8)]
+    assert found_in(*late, *early).waiting == (0, 1)
+    assert found_in(*late, *(replace(w, time=None) for w in early)).waiting == tuple(range(8))
+    unstamped = [replace(w, time=None, order=w.order + 20) for w in late]
+    assert found_in(*unstamped, *(replace(w, time=None) for w in early)).waiting == (0, 1)
+
+
+def test_a_time_out_that_names_no_group_is_of_its_status_lines() -> None:
+    def named(rank: int, seq: int) -> CollectiveStatus:
+        return replace(status(rank, 9, 6), group="2(dp)", seq=seq)
+
+    unnamed = [replace(waits(r, seq=4), group=None) for r in (0, 1)]
+    other = [replace(waits(r, seq=5), time=50.0) for r in (2, 3, 4)]
+    # rank 1 has no status line: all others of that number wait in one group
+    assert found_in(*other, *(replace(w, time=40.0) for w in unnamed), named(0, 4)).waiting == (0, 1)
+    two_groups = [named(0, 4), replace(named(3, 4), group="3(dp)")]
+    assert found_in(*other, *(replace(w, time=40.0) for w in unnamed), *two_groups).waiting == (0,)
+    # without any, it is of the default group, as those that name it
+    assert found_in(*other, replace(unnamed[0], time=60.0, seq=5)).waiting == (0, 2, 3, 4)
+
+
+def in_group(name: str, *placed: tuple[int, int]) -> list[CollectiveStatus]:
+    """Waits of one group: (rank in the group, global rank)."""
+    return [replace(waits(rank, group=name), group_rank=k) for k, rank in placed]
+
+
+@pytest.mark.parametrize(
+    ("works", "found"),
+    [
+        # neighbours: the size is that of the largest other group of the same kind
+        ([*in_group("1(tp)", (0, 4), (1, 5), (2, 6)), *in_group("2(tp)", (0, 8), (3, 11))], ("missing", (7,))),
+        ([*in_group("1(tp)", (0, 4), (1, 5), (3, 7))], ("missing", (6,))),
+        # every fourth rank
+        ([*in_group("1(dp)", (1, 5), (2, 9), (3, 13))], ("missing", (1,))),
+        # groups of another kind tell no size
+        ([*in_group("1(tp)", (0, 4), (1, 5)), *in_group("2(dp)", (0, 8), (3, 11))], ("all-entered", ())),
+        # the places show no pattern: nothing is made up
+        ([*in_group("1(tp)", (0, 4), (1, 5), (3, 9))], ("all-entered", ())),
+        ([*in_group("1(tp)", (0, 9), (1, 5))], ("all-entered", ())),
+        ([*in_group("1(tp)", (0, 4), (2, 7))], ("all-entered", ())),
+        ([*in_group("1(tp)", (1, 4))], ("all-entered", ())),
+        # rank -3 is none
+        ([*in_group("1(dp)", (1, 1), (2, 5), (3, 9))], ("all-entered", ())),
+        # ranks of the group that are the global ones: the whole job
+        ([*in_group("1(tp)", *((r, r) for r in range(15)))], ("missing", (15,))),
+        ([*in_group("default_pg", *((r, r + 1) for r in range(15)))], ("missing", (0,))),
+        ([*in_group("0(dp)", *((r, r + 1) for r in range(15)))], ("missing", (0,))),
+    ],
+)
+def test_who_is_missing_in_a_group_follows_from_who_holds_which_place(
+    works: list[CollectiveStatus], found: tuple[str, tuple[int, ...]]
+) -> None:
+    assert outcome(*(replace(w, time=100.0 if w.group == works[0].group else 200.0) for w in works), world=16) == found
 
 
 def test_what_is_searched_once_for_a_shape_minds_no_digits() -> None:

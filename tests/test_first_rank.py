@@ -1,0 +1,271 @@
+"""Who was first: by the root's line, by a witness, by what is printed again; and how the rank is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from made import KNOWLEDGE, event, failed, incident, observed, report, timeline
+from slurmdoctor.infer.first_rank import name_first_rank
+from slurmdoctor.model import ExitReport, Finding, Incident, JobRecord, Order, Origin, RankMap, Suspicion
+from slurmdoctor.model.finding import Reason, reason
+
+ALONE = reason("first-unexplained", order="timestamps", aligned=False)
+
+
+def named(
+    root: Incident | None,
+    *others: Incident,
+    reports: tuple[ExitReport, ...] = (),
+    known: RankMap | None = None,
+    order: Order = "timestamps",
+    notes: tuple[Reason, ...] = (),
+    **more: Any,
+) -> Finding:
+    """The finding with its first rank; of the others those of the root's cause are `same`, the rest its cascade."""
+    incidents = [i for i in (root, *others) if i is not None]
+    same = tuple(i for i in others if root is not None and i.cause == root.cause)
+    finding = failed(root, same=same, cascade=tuple(i for i in others if i not in same), **more)
+    line_up = timeline(incidents, reports, order, notes=notes)
+    return name_first_rank(finding, line_up, observed(known), incidents, KNOWLEDGE)
+
+
+# ── the root's own line ──────────────────────────────────────────────────────────────────────
+
+
+def test_the_roots_own_line_names_its_rank() -> None:
+    found = named(incident("cuda-oom", 3, 10.0, 1, node="n1"))
+    assert (found.origin, found.how, found.alike) == (Origin(rank=3, node="n1", time=10.0, dated=True), (ALONE,), ())
+
+
+def test_how_a_rank_is_known_shows_the_order_and_aligned_clocks() -> None:
+    found = named(incident("cuda-oom", 3, 10.0, 1), order="file", notes=(reason("clocks-differ"),))
+    assert found.how == (reason("first-unexplained", order="file", aligned=True),)
+
+
+def test_a_silent_rank_is_known_from_its_witness() -> None:
+    root = incident("exit-code", 3, 10.0, 1, report=report(3, 3, witness="mpirun"))
+    assert named(root).how == (reason("witness-alone", witness="mpirun"),)
+
+
+def test_a_local_rank_that_is_taken_for_the_rank_is_shown_as_assumed() -> None:
+    assumed = reason("local-rank-assumed")
+    root = incident("cuda-oom", 3, 10.0, 1, rank_basis="lone-launcher")
+    assert named(root).how == (ALONE, assumed)
+    plain = incident("cuda-oom", 3, 10.0, 1)
+    assert named(plain, incident("cuda-oom", 3, 11.0, 2, rank_basis="lone-launcher")).how == (ALONE, assumed)
+    alike = named(plain, incident("cuda-oom", 4, 11.0, 2, rank_basis="lone-launcher"), known=RankMap(world_size=8))
+    assert assumed not in alike.how
+
+
+def test_all_ranks_that_failed_alike() -> None:
+    two = incident("cuda-oom", 0, 10.0, 1), incident("cuda-oom", 1, 10.5, 2)
+    found = named(*two, known=RankMap(world_size=2))
+    assert (found.how, found.alike) == ((reason("all-alike", count=2, rank=0),), (0, 1))
+    assert named(*two).alike == (0, 1), "ranks count from 0"
+    some = named(*two, known=RankMap(world_size=3))
+    assert (some.how, some.alike) == (
+        (reason("first-of-alike", order="timestamps", aligned=False, ranks=(0, 1)),),
+        (),
+    )
+    assert named(*two, known=RankMap(seen=frozenset({2}))).alike == ()
+    assert named(incident("cuda-oom", 1, 10.0, 1), incident("cuda-oom", 2, 10.0, 2)).alike == ()
+    assert named(incident("cuda-oom", 0, 10.0, 1), known=RankMap(world_size=1)).how == (ALONE,)
+
+
+def test_other_events_of_an_incident_do_not_count_as_alike() -> None:
+    main, beside = event("cuda-oom", 0, 10.0, 1, others=frozenset({2})), event("peer-lost", 1, 10.0, 2)
+    found = named(Incident(main, (main, beside)), known=RankMap(world_size=3))
+    assert found.how == (reason("first-of-alike", order="timestamps", aligned=False, ranks=(0, 2)),)
+
+
+def test_uncaught_exceptions_of_different_kinds_are_not_alike() -> None:
+    one = incident("python-error", 0, 10.0, 1, captures={"exception": "KeyError"})
+    other = incident("python-error", 1, 10.0, 2, captures={"exception": "ValueError"})
+    assert named(one, other).how == (ALONE,)
+    assert named(one, replace(one, main=other.main, events=other.events)).how == (ALONE,)
+    twin = incident("python-error", 1, 10.0, 2, captures={"exception": "KeyError"})
+    assert named(one, twin).alike == (0, 1)
+
+
+def test_the_node_is_the_one_that_the_exit_report_names() -> None:
+    root = incident("cuda-oom", 3, 10.0, 10, node="old")
+
+    def node(*reports: ExitReport) -> str | None:
+        return named(root, reports=reports).origin.node
+
+    assert node(report(1, 3, order=20, node="new.cluster")) == "new.cluster"
+    assert node(report(1, 3, order=20, node="old.cluster")) == "old"
+    assert node(report(1, 3, order=10, node="new")) == "old"
+    assert node(report(1, 4, order=20, node="new")) == "old"
+    assert node(report(1, 3, order=20), report(1, 3, order=30, node="new")) == "new"
+    assert named(incident("cuda-oom", 3, 10.0, 10), reports=(report(1, 3, order=20, node="n"),)).origin.node is None
+
+
+# ── ended by itself ──────────────────────────────────────────────────────────────────────────
+
+
+def test_of_ranks_alike_the_one_that_was_not_stopped_is_first() -> None:
+    root, other = incident("cuda-oom", 3, 10.0, 1), incident("cuda-oom", 5, 11.0, 2)
+    stopped = report(-15, 3, order=50)
+
+    def first(*ends: ExitReport, second: Incident = other, order: Order = "timestamps") -> int | None:
+        return named(root, second, reports=ends, order=order).origin.rank
+
+    assert first(stopped, report(1, 5, order=60)) == 5
+    assert first(report(1, 3, order=50), report(1, 5, order=60)) == 3
+    assert first(stopped, report(-15, 5, order=60)) == 3
+    assert first(stopped) == 3
+    assert first(report(-15, 3, order=50, kind="step"), report(1, 5, order=60)) == 3
+    assert first(stopped, report(1, 5, order=60), second=incident("cuda-oom", 5, 11.1, 2)) == 3
+    assert first(stopped, report(1, 5, order=60), second=incident("cuda-oom", 5, 99.0, 2), order="file") == 5
+    assert first(stopped, report(1, 5, order=60), second=incident("peer-lost", 5, 10.0, 2)) == 3
+    found = named(root, other, reports=(stopped, report(1, 5, order=60)), known=RankMap({5: "n2"}))
+    assert (found.root, found.origin.node) == (other, "n2")
+
+
+# ── printed again ────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_rank_may_stand_where_the_same_error_is_printed_again() -> None:
+    root = incident("cuda-oom", None, 10.0, 1)
+    again = incident("cuda-oom", 3, 12.0, 2)
+    found = named(root, again, known=RankMap({3: "n1"}))
+    assert (found.origin, found.how) == (Origin(rank=3, node="n1", time=10.0, dated=True), (reason("printed-again"),))
+    both = named(root, again, incident("cuda-oom", 4, 12.0, 3))
+    assert (both.origin.rank, both.how) == (None, (reason("no-rank"),))
+    generic = incident("python-error", None, 10.0, 1, captures={"exception": "KeyError"})
+    assert named(generic, incident("python-error", 3, 12.0, 2)).origin.rank is None
+
+
+# ── witnesses ────────────────────────────────────────────────────────────────────────────────
+
+
+def witnessed(*reports: ExitReport, known: RankMap | None = None, cause: str = "cuda-oom", **more: Any) -> Finding:
+    return named(incident(cause, None, more.pop("at", 10.0), 1, **more), reports=reports, known=known)
+
+
+def test_the_only_process_that_ended_so_is_the_roots() -> None:
+    found = witnessed(report(1, 3, witness="mpirun", node="n1", local_rank=1))
+    assert found.origin == Origin(rank=3, node="n1", local_rank=1, time=10.0, dated=True)
+    assert found.how == (reason("witness-names", witness="mpirun", rank=3),)
+    assert witnessed(report(1, 3), known=RankMap({3: "n9"})).origin.node == "n9"
+    assert witnessed(report(1, 3, at=12.0), at=None).origin == Origin(rank=3, time=12.0, dated=True)
+    assert witnessed(report(1, 3), at=None).origin == Origin(rank=3)
+
+
+def test_a_process_that_was_stopped_is_not_the_roots() -> None:
+    assert witnessed(report(1, 3), report(-15, 4)).origin.rank == 3
+    assert witnessed(report(-15, 4)).origin.rank is None
+    assert witnessed(report(-11, 4), report(1, 3), cause="segfault").origin.rank == 4
+
+
+def test_of_several_witnesses_the_one_that_calls_it_first_is_taken() -> None:
+    first = report(1, 4, at=11.0, first=True)
+    assert witnessed(report(1, 3), first).origin.rank == 4
+    assert witnessed(report(1, 3), report(1, 4)).origin.rank is None
+    earlier = report(1, 5, at=10.0, first=True)
+    assert witnessed(report(1, 3), first, earlier).origin.rank == 5
+    assert witnessed(report(1, 3), report(1, 4, 5)).origin.rank is None
+    assert witnessed(report(1, 3), report(1, 4, 5), first).origin.rank == 4
+
+
+def test_a_witness_of_another_node_is_not_asked_where_one_speaks_of_the_roots() -> None:
+    assert witnessed(report(1, 3, node="n1"), report(1, 9, node="n2"), node="n2").origin.rank == 9
+    assert witnessed(report(1, 3, node="n1"), report(1, 9), node="n2").origin.rank == 9
+    assert witnessed(report(1, 3, node="n1"), node="n2").origin.rank == 3
+
+
+def test_where_no_rank_can_be_named_the_reason_says_why() -> None:
+    found = witnessed(report(1, 3, 5, node="n1"), report(1, 4, node="n1"))
+    assert (found.origin.node, found.how) == ("n1", (reason("ended-alike", ranks=(3, 4, 5)),))
+    assert found.alike == (3, 4, 5)
+    assert witnessed(report(1, 3, 5), known=RankMap(world_size=3)).alike == ()
+    assert witnessed(report(1, 3, 5), known=RankMap(world_size=2)).alike == (3, 5)
+    assert witnessed(report(1, 3, 5, node="n1"), report(1, 4, node="n2")).origin.node is None
+    assert witnessed(report(1, 3, 5, node="n1"), node="n2").origin.node == "n2"
+    local = witnessed(local_rank=2)
+    assert (local.how, local.alike) == ((reason("local-rank-only", local_rank=2),), ())
+    assert witnessed().how == (reason("no-rank"),)
+
+
+def test_the_rank_in_the_default_group_is_better_than_none() -> None:
+    root = incident("nccl-transport", None, 10.0, 1, role="root", captures={"group_rank": "5"})
+    found = named(root, known=RankMap({5: "n2"}))
+    assert (found.origin, found.how) == (
+        Origin(rank=5, node="n2", time=10.0, dated=True),
+        (reason("group-rank", rank=5),),
+    )
+    other = incident("nccl-transport", None, 10.0, 2, role="root", captures={"group_rank": "6"})
+    assert named(root, other).origin.rank is None
+    assert named(root, incident("nccl-transport", None, 10.0, 2, role="root")).origin.rank == 5
+
+
+# ── what the system hit ──────────────────────────────────────────────────────────────────────
+
+
+def struck(*others: Incident, **more: Any) -> Finding:
+    return named(incident("gpu-fault", None, more.pop("at", 10.0), 1, **more), *others)
+
+
+def test_the_rank_that_died_where_the_system_hit() -> None:
+    victim = incident("segfault", 7, 12.0, 2, node="n2")
+    how = (reason("struck", cause="gpu-fault", rank=7),)
+    found = struck(victim)
+    assert (found.origin, found.how) == (Origin(rank=7, node="n2", time=12.0, dated=True), how)
+    assert struck(incident("segfault", 7, None, 2)).origin.time == 10.0
+    assert struck(incident("peer-lost", 7, 12.0, 2)).origin.rank is None
+    assert struck(incident("segfault", None, 12.0, 2), victim).origin.rank == 7
+    assert struck(victim, node="n1").origin.rank is None
+    assert struck(incident("segfault", 7, 12.0, 2), node="n1").origin.rank == 7
+    assert struck(incident("segfault", 6, 12.0, 3, node="n3"), victim, node="n2").origin.rank == 7
+    assert struck(victim, captures={"nodes": "n[2-3]"}, node="n1").origin.rank == 7
+    assert struck(victim, captures={"node": "n2"}, node="n1").origin.rank == 7
+    assert struck(victim, captures={"nodes": "n[5-6]"}, node="n2").origin.rank is None
+    assert named(incident("storage-io", None, 10.0, 1, role="root"), victim).origin.rank is None
+
+
+def test_a_rank_in_the_line_itself_needs_no_victim() -> None:
+    found = named(incident("gpu-fault", 3, 10.0, 1), incident("segfault", 7, 12.0, 2))
+    assert (found.origin.rank, found.how) == (3, (ALONE,))
+
+
+# ── no process ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_ends_the_whole_job_has_no_rank() -> None:
+    found = named(incident("time-limit", 3, 10.0, 1, node="n1"))
+    assert (found.origin, found.how) == (Origin(node="n1", time=10.0, dated=True), (reason("whole-job"),))
+
+
+def test_a_victims_rank_is_not_the_first() -> None:
+    unknown = (reason("waited-for-unknown", ranks=(3,)),)
+    assert named(incident("peer-lost", 3, 10.0, 1)).how == unknown
+    assert named(incident("rendezvous-timeout", 3, 10.0, 1)).how == unknown
+    assert named(incident("peer-lost", 3, 10.0, 1, report=report(1, 3))).origin.rank == 3
+    assert named(incident("slurm-step", 3, 10.0, 1, role="cascade")).origin.rank == 3
+    assert named(incident("abort", 3, 10.0, 1, role="cascade")).how == unknown
+
+
+def test_a_suspect_is_first() -> None:
+    suspicion = Suspicion("missing", (6,), (3,), reason("made"), "low")
+    found = named(incident("collective-timeout", 3, 10.0, 1), suspicion=suspicion, known=RankMap({6: "n2"}))
+    assert (found.origin, found.how) == (Origin(rank=6, node="n2"), (reason("made"),))
+
+
+@pytest.mark.parametrize(
+    ("cause", "bad", "node"),
+    [
+        ("node-failure", ("n4",), "n4"),
+        ("node-failure", ("n4", "n5"), None),
+        ("time-limit", ("n4",), None),
+    ],
+)
+def test_by_the_record_alone_a_failed_node_is_named(cause: str, bad: tuple[str, ...], node: str | None) -> None:
+    record = JobRecord("42", bad_nodes=dict.fromkeys(bad, "down"))
+    assert named(None, cause=cause, record=record, origin=Origin(time=1.0)).origin == Origin(node=node)
+    kept = named(None, cause=cause, record=record, origin=Origin(node="n1", time=1.0))
+    assert kept.origin == Origin(node="n1", time=1.0)
+    assert named(None, cause=cause, origin=Origin(time=1.0)).origin == Origin(time=1.0)

@@ -1,0 +1,291 @@
+"""The root is the earliest incident that no other one explains; what follows from it, and what stays a rival."""
+
+from __future__ import annotations
+
+import pytest
+
+from cases import codes, values
+from made import KNOWLEDGE, event, failed, incident, report, timeline
+from slurmdoctor.infer.explain import Explainer
+from slurmdoctor.infer.roots import choose_root
+from slurmdoctor.model import ExitReport, Finding, Incident, Order
+from slurmdoctor.model.causes import BROKEN_CONTINUATION, STEP_CANCELLED
+
+
+def chosen(*incidents: Incident, order: Order = "timestamps", reports: tuple[ExitReport, ...] = ()) -> Finding:
+    return choose_root(failed(None), timeline(incidents, reports, order), incidents, KNOWLEDGE)
+
+
+def left(*incidents: Incident, order: Order = "timestamps") -> list[str]:
+    """The causes of these incidents that no other one of them explains."""
+    explainer = Explainer(timeline(incidents, (), order), KNOWLEDGE)
+    return [i.cause for i in explainer.unexplained(incidents, incidents)]
+
+
+def test_the_finding_holds_the_root_and_all_others_apart() -> None:
+    root = incident("cuda-oom", 3, 10.0, 300)
+    twin = incident("cuda-oom", 5, 11.0, 400)
+    rival = incident("file-not-found", 1, 12.0, 500)
+    victim = incident("peer-lost", 2, 15.0, 600)
+    found = chosen(root, twin, rival, victim)
+    assert found == failed(
+        root, rule="cuda-oom/made", same=(twin,), rivals=(rival,), cascade=(rival, victim), reasons=()
+    )
+
+
+def test_without_incidents_the_exit_is_all_there_is() -> None:
+    assert chosen() == failed(None, cause="exit-code")
+
+
+def test_a_root_explains_what_comes_after_it() -> None:
+    assert left(incident("cuda-oom", 3, 10.0, 1), incident("peer-lost", 2, 12.0, 2)) == ["cuda-oom"]
+
+
+def test_a_root_explains_nothing_that_was_clearly_earlier() -> None:
+    assert left(incident("cuda-oom", 3, 12.0, 1), incident("peer-lost", 2, 10.0, 2)) == ["cuda-oom", "peer-lost"]
+    assert left(incident("cuda-oom", 3, 11.0, 1), incident("peer-lost", 2, 10.0, 2)) == ["cuda-oom"]
+
+
+def test_a_confirmation_may_come_late() -> None:
+    late = incident("host-oom", 3, 99.0, 9, role="confirmation")
+    assert left(late, incident("peer-lost", 2, 10.0, 2)) == ["host-oom"]
+
+
+def test_a_cause_explains_only_what_its_file_lists() -> None:
+    two = incident("cuda-oom", 3, 10.0, 1), incident("file-not-found", 2, 12.0, 2)
+    assert left(*two) == ["cuda-oom", "file-not-found"]
+
+
+def test_incidents_of_one_cause_do_not_explain_each_other() -> None:
+    assert left(incident("time-limit", 3, 10.0, 1), incident("time-limit", 2, 12.0, 2)) == ["time-limit"] * 2
+
+
+def test_a_symptom_explains_no_root_and_what_may_be_either_none_too() -> None:
+    assert left(incident("peer-lost", 3, 10.0, 1), incident("abort", 2, 12.0, 2, role="root")) == ["peer-lost", "abort"]
+    assert left(incident("peer-lost", 3, 10.0, 1), incident("abort", 2, 12.0, 2, role="cascade")) == ["peer-lost"]
+    wait = incident("collective-timeout", 3, 10.0, 1)
+    assert left(wait, incident("abort", 2, 12.0, 2, role="root")) == ["collective-timeout", "abort"]
+    assert left(wait, incident("abort", 2, 12.0, 2, role="either")) == ["collective-timeout"]
+
+
+def test_of_two_that_explain_each_other_the_earlier_one_does() -> None:
+    early, late = incident("sigterm", 3, 10.0, 1, role="root"), incident("exit-code", 2, 10.5, 2, role="root")
+    assert left(early, late) == ["sigterm"]
+    assert left(late, early) == ["sigterm"]
+
+
+def test_without_stamps_the_file_orders_roots() -> None:
+    oom, above = incident("cuda-oom", 3, None, 10), incident("killed", 2, None, 5, role="root")
+    assert left(oom, above, order="file") == ["cuda-oom", "killed"]
+    assert left(oom, incident("killed", 2, None, 15, role="root"), order="file") == ["cuda-oom"]
+    assert left(oom, incident("killed", 2, None, 5, role="root", source=1), order="file") == ["cuda-oom"]
+    assert left(oom, incident("killed", 2, None, 5, role="cascade"), order="file") == ["cuda-oom"]
+
+
+@pytest.mark.parametrize("role", ["root", "confirmation"])
+def test_what_failed_before_slurm_ended_the_job_explains_the_end(role: str) -> None:
+    def error(order: int, **more: object) -> Incident:
+        return incident("file-not-found", 3, None, order, role=role, **more)
+
+    end = incident("time-limit", None, None, 10, role="cascade")
+    assert left(error(5), end, order="file") == ["file-not-found"]
+    assert left(error(15), end, order="file") == ["file-not-found", "time-limit"]
+    assert left(error(15, source=1), end, order="file") == ["file-not-found"]
+    assert left(error(15, source=1, report=report(1)), end, order="file") == ["file-not-found", "time-limit"]
+
+
+def test_a_hint_or_a_symptom_does_not_explain_slurms_end() -> None:
+    end = incident("time-limit", None, None, 10, role="cascade")
+    assert left(incident("file-not-found", 3, None, 5, role="either"), end, order="file") == [
+        "file-not-found",
+        "time-limit",
+    ]
+
+
+def test_an_error_clearly_after_slurms_end_does_not_explain_it() -> None:
+    assert left(incident("file-not-found", 3, 15.0, 20), incident("time-limit", None, 10.0, 10)) == [
+        "file-not-found",
+        "time-limit",
+    ]
+
+
+def test_a_lower_bound_shows_no_early_time() -> None:
+    bound = incident("peer-lost", 2, 5.0, 2, bound=True)
+    assert left(incident("cuda-oom", 3, 10.0, 1), bound) == ["cuda-oom"]
+    assert left(incident("cuda-oom", 3, 10.0, 3), bound) == ["cuda-oom", "peer-lost"]
+
+
+def test_a_line_that_a_shell_prints_afterwards_explains_nothing_above_it() -> None:
+    broken = incident("command-not-found", None, None, 20, rule=BROKEN_CONTINUATION)
+    explained = next(c for c in sorted(KNOWLEDGE.causes["command-not-found"].explains))
+    above, below = incident(explained, 1, None, 10, role="cascade"), incident(explained, 1, None, 30, role="cascade")
+    assert left(broken, above, order="file") == ["command-not-found", explained]
+    assert left(broken, below, order="file") == ["command-not-found"]
+
+
+def test_where_each_is_explained_none_is_left_out() -> None:
+    first, second = incident("cuda-oom", 3, 10.0, 1), incident("peer-lost", 2, 12.0, 2)
+    explainer = Explainer(timeline([first, second]), KNOWLEDGE)
+    assert explainer.unexplained([second], [first]) == [second]
+
+
+# ── tiers ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_root_stands_before_what_may_be_either_and_before_symptoms() -> None:
+    symptom = incident("peer-lost", 1, 5.0, 1)
+    wait = incident("collective-timeout", 2, 6.0, 2)
+    root = incident("file-not-found", 3, 9.0, 3)
+    assert chosen(symptom, wait, root).root == root
+    assert chosen(symptom, wait).root == wait
+    assert chosen(symptom, incident("sigterm", 2, 1.0, 0)).root == symptom
+
+
+def test_a_silent_exit_comes_before_symptoms_of_ranks_that_printed() -> None:
+    symptom = incident("peer-lost", 1, 5.0, 1)
+    silent = incident("exit-code", 4, 8.0, 2, report=report(3, 4))
+    assert chosen(symptom, silent).root == silent
+    assert chosen(incident("peer-lost", None, 5.0, 1), silent).root != silent
+    assert chosen(symptom, incident("exit-code", None, 8.0, 2, report=report(3))).root == symptom
+    wait = incident("collective-timeout", 2, 6.0, 3)
+    assert chosen(symptom, silent, wait).root == wait
+
+
+def test_an_exit_of_its_own_comes_before_sigterm_and_that_before_other_exits() -> None:
+    term = incident("sigterm", 1, 5.0, 1)
+    told = incident("exit-code", None, 8.0, 2, report=report(3))
+    assert chosen(term, told).root == told
+    assert chosen(term, incident("exit-code", None, 8.0, 2)).root == term
+
+
+def test_a_cancelled_step_after_an_exit_only_follows() -> None:
+    def cancelled(source: int = 0) -> Incident:
+        return incident("slurm-step", None, None, 50, role="cascade", rule=STEP_CANCELLED, source=source)
+
+    victim = incident("peer-lost", 1, None, 60)
+    assert chosen(cancelled(), victim, order="file").root == cancelled()
+    assert chosen(cancelled(), victim, order="file", reports=(report(3, order=40),)).root == victim
+    assert chosen(cancelled(), victim, order="file", reports=(report(3, order=55),)).root == cancelled()
+    assert chosen(cancelled(), victim, order="file", reports=(report(3, order=40, source=1),)).root == cancelled()
+    assert chosen(cancelled(), victim, order="file", reports=(report(-15, order=40),)).root == cancelled()
+    # in two files without a clock, a rank's own words tell more
+    assert chosen(cancelled(1), victim, order="file").root == victim
+
+
+# ── errors of ranks that had given up waiting ────────────────────────────────────────────────
+
+
+def test_an_error_after_the_ranks_own_timeout_is_a_consequence() -> None:
+    wait = incident("collective-timeout", 3, 10.0, 1)
+    late, other = incident("cuda-oom", 3, 15.0, 2), incident("cuda-oom", 4, 15.0, 3)
+    found = chosen(wait, late)
+    assert (found.root, values(found.reasons, "after-own-wait")) == (wait, {"causes": ("cuda-oom",)})
+    assert chosen(wait, other).root == other
+    assert (
+        chosen(incident("collective-timeout", None, 10.0, 1), incident("cuda-oom", None, 15.0, 2)).cause == "cuda-oom"
+    )
+
+
+def test_an_error_before_the_ranks_own_timeout_is_a_root() -> None:
+    error = incident("cuda-oom", 3, 15.0, 1)
+    assert chosen(error, incident("collective-timeout", 3, 20.0, 2)).root == error
+    in_time = chosen(incident("cuda-oom", 3, 15.0, 5, source=1), incident("collective-timeout", 3, 14.0, 2))
+    assert in_time.cause == "cuda-oom"
+    late = chosen(incident("cuda-oom", 3, 15.5, 5, source=1), incident("collective-timeout", 3, 14.0, 2))
+    assert late.cause == "collective-timeout"
+
+
+def test_a_ranks_first_timeout_counts() -> None:
+    first, second = incident("collective-timeout", 3, 10.0, 1), incident("collective-timeout", 3, 30.0, 9)
+    error = incident("cuda-oom", 3, 20.0, 5)
+    assert chosen(first, second, error).root == first
+    assert chosen(second, first, error).root == first
+
+
+@pytest.mark.parametrize("cause", ["time-limit", "node-failure", "hang"])
+def test_what_the_system_does_may_come_late(cause: str) -> None:
+    assert chosen(incident("collective-timeout", 3, 10.0, 1), incident(cause, 3, 15.0, 2, role="root")).cause == cause
+
+
+def test_consequences_of_the_roots_own_cause_are_not_told() -> None:
+    wait, error = incident("collective-timeout", 3, 10.0, 1), incident("collective-timeout", 3, 15.0, 2, role="root")
+    assert chosen(wait, error).reasons == ()
+
+
+# ── the last hint ────────────────────────────────────────────────────────────────────────────
+
+
+def hinted(*hints: object, root: Incident | None) -> Finding:
+    incidents = [root] if root is not None else []
+    return choose_root(failed(None), timeline(incidents, events=hints), incidents, KNOWLEDGE)
+
+
+def test_an_exit_that_tells_nothing_takes_the_last_hint_of_its_rank() -> None:
+    exit = incident("exit-code", 4, 8.0, 900, report=report(3, 4))
+    early = event("storage-io", 4, 5.0, 100, role="hint")
+    late = event("nccl-init", None, 6.0, 200, role="hint")
+    other = event("cuda-oom", 2, 7.0, 300, role="hint")
+    found = hinted(early, late, other, root=exit)
+    assert found.root is not None
+    assert (found.cause, found.rule, found.root.report) == ("nccl-init", "nccl-init/made", exit.report)
+    assert found.root.main.origin.rank == 4
+    assert codes(found.reasons) == {"last-telling-line"}
+    assert found.root.events == (found.root.main,)
+    generic = event("python-error", 4, 7.0, 400, role="hint")
+    assert hinted(early, generic, root=exit).cause == "storage-io"
+
+
+def test_a_hint_that_was_survived_counts_only_just_above_the_exit() -> None:
+    exit = incident("exit-code", 4, 8.0, 4000)
+
+    def survived(order: int) -> Finding:
+        return hinted(event("storage-io", 4, 5.0, order, role="hint", survived=True), root=exit)
+
+    assert survived(1952).cause == "exit-code"
+    assert survived(1953).cause == "storage-io"
+    assert survived(4001).cause == "exit-code"
+
+
+def test_without_any_incident_a_hint_names_the_root() -> None:
+    found = hinted(event("storage-io", None, 5.0, 100, role="hint"), root=None)
+    assert found.root is not None
+    assert (found.cause, found.root.report) == ("storage-io", None)
+    assert hinted(event("storage-io", 4, 5.0, 100, role="hint"), root=None).root is None
+    assert (
+        hinted(event("storage-io", 4, 5.0, 100, role="hint"), root=incident("peer-lost", 4, 6.0, 9)).cause
+        == "peer-lost"
+    )
+
+
+# ── of several, the first ────────────────────────────────────────────────────────────────────
+
+
+def test_a_generic_cause_gives_way_within_a_tick() -> None:
+    generic = incident("python-error", 1, 10.0, 1)
+    assert chosen(generic, incident("file-not-found", 2, 10.9, 2)).cause == "file-not-found"
+    assert chosen(generic, incident("file-not-found", 2, 11.1, 2)).cause == "python-error"
+
+
+def test_without_stamps_the_first_in_the_file_is_the_root() -> None:
+    found = chosen(incident("python-error", 1, None, 1), incident("file-not-found", 2, None, 2), order="file")
+    assert found.cause == "python-error"
+
+
+def test_an_exit_that_its_witness_calls_first_is_first() -> None:
+    one = incident("exit-code", 1, 8.0, 1, report=report(1, 1, at=8.0))
+    first = incident("exit-code", 2, 8.0, 2, report=report(1, 2, at=8.0, first=True))
+    assert chosen(one, first).root == first
+    assert chosen(one, first, reports=(report(1, 7, at=7.0, first=True),)).root == one
+
+
+def test_what_the_file_shows_above_a_lower_bound_was_first() -> None:
+    bound = incident("file-not-found", 1, 5.0, 300, bound=True)
+    timed = incident("cuda-oom", 2, 9.0, 200)
+    timed_later = incident("address-in-use", 2, 10.0, 100)
+    also_bound = incident("storage-io", 4, 8.0, 50, bound=True, role="root")
+    assert chosen(bound, timed, timed_later).root == timed
+    assert chosen(bound, timed, also_bound).root == timed
+    assert chosen(bound, also_bound).root == also_bound
+    assert chosen(bound, incident("cuda-oom", 2, 9.0, 400)).root == bound
+    assert chosen(bound, incident("cuda-oom", 2, 9.0, 200, source=1)).root == bound
+    assert [i.cause for i in chosen(bound, timed, also_bound).rivals] == ["file-not-found", "storage-io"]
