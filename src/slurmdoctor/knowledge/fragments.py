@@ -22,11 +22,11 @@ from msgspec.structs import replace
 from slurmdoctor.knowledge.problems import Problems, did_you_mean
 from slurmdoctor.knowledge.regexes import alternatives
 from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
+from slurmdoctor.knowledge.values import FRAGMENT_NAME
 
-NAME = re.compile(r"[a-z]+(?:_[a-z]+)*")
 LINES = frozenset({"examples", "samples", "no_match"})
 """Keys below which lines of a log are kept: what is in braces there is text."""
-_TOKEN = re.compile(rf"\\[pPN]\{{[^}}]*\}}|\\.|\{{(?P<name>{NAME.pattern})\}}", re.S)
+_TOKEN = re.compile(rf"\\[pPN]\{{[^}}]*\}}|\\.|\{{(?P<name>{FRAGMENT_NAME.pattern})\}}", re.S)
 
 
 class Fragment(Struct, frozen=True):

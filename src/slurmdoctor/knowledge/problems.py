@@ -50,6 +50,14 @@ class Problems(list[Problem]):
         return sorted(set(self))
 
 
+class FieldError(Exception):
+    """A value of a rule file that cannot be read."""
+
+    def __init__(self, place: Place, what: str, mend: str) -> None:
+        super().__init__(what)
+        self.problem = Problem(place, what, mend)
+
+
 class RuleError(UserError):
     """The rule files hold mistakes: one line each, `file:line:column: what is wrong; the mend`."""
 

@@ -17,9 +17,10 @@ from collections.abc import Iterator
 import regex
 from msgspec import Struct
 
-from slurmdoctor.knowledge.fields import text
+from slurmdoctor.knowledge.fields import attempt
 from slurmdoctor.knowledge.problems import Place, Problems
 from slurmdoctor.knowledge.tree import Rows, Scalar, Tree
+from slurmdoctor.knowledge.values import text
 
 _FLAGS = re.compile(r"\(\?[a-zA-Z]+\)")
 _NUMBERED_GROUP = re.compile(r"(?<!\\)(?:\\\\)*\\[1-9]")
@@ -74,7 +75,7 @@ def _pieces(tree: Tree) -> Iterator[tuple[Place, str]]:
 def _only_texts(tree: Tree, name: str, problems: Problems, depth: int = 0) -> bool:
     """Whether the tree is a text, a list of texts, or a list with lists of texts in it."""
     if not isinstance(tree, Rows) or depth == 2:
-        return text(tree, name, problems) is not None
+        return attempt(text, tree, name, problems) is not None
     if not tree.items:
         problems.add(tree.place, f"`{name}` is empty", "give at least one")
         return False

@@ -8,12 +8,12 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from slurmdoctor.knowledge.fields import Field, Reader, line, list_of, record
+from slurmdoctor.knowledge.fields import Field, Reader, list_of, record
 from slurmdoctor.knowledge.problems import Problems
 from slurmdoctor.knowledge.schema import ADDITIONS, CAUSE, TABLES
 from slurmdoctor.knowledge.schema import rule as read_rule
 from slurmdoctor.knowledge.tree import Scalar, Table, Tree
-from slurmdoctor.knowledge.values import CAUSE_ID, RULE_NAME
+from slurmdoctor.knowledge.values import CAUSE_ID, RULE_NAME, line
 from slurmdoctor.model import Rule
 
 
@@ -69,7 +69,7 @@ def _word(tree: Tree | None, otherwise: str) -> str:
 
 def _tables(tree: Table, problems: Problems) -> RuleFile:
     file = RuleFile(tree)
-    fields = {**_readers(file, *TABLES), "silence": Field(list_of(line()), default=())}
+    fields = {**_readers(file, *TABLES), "silence": Field(list_of(line), default=())}
     values = record(tree, fields, "this file", problems)
     file.silence = (values or {}).get("silence", ())
     return file

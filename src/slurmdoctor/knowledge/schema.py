@@ -8,12 +8,25 @@ from typing import Any, get_args
 
 from msgspec import Struct
 
-from slurmdoctor.knowledge.fields import Field, few, flag, line, list_of, one_of, record, share, text
+from slurmdoctor.knowledge.fields import Field, list_of, record
 from slurmdoctor.knowledge.fragments import Fragment
 from slurmdoctor.knowledge.problems import Problems
 from slurmdoctor.knowledge.regexes import pattern
 from slurmdoctor.knowledge.tree import Tree
-from slurmdoctor.knowledge.values import cause_id, condition, fragment_name, literal, sample, title
+from slurmdoctor.knowledge.values import (
+    cause_id,
+    condition,
+    few,
+    flag,
+    fragment_name,
+    line,
+    literal,
+    one_of,
+    sample,
+    share,
+    text,
+    title,
+)
 from slurmdoctor.model import (
     ExitClass,
     ExitFormat,
@@ -28,25 +41,14 @@ from slurmdoctor.model import (
     Text,
     Trait,
 )
+from slurmdoctor.model.record import FAILED
 
 ROLES: tuple[str, ...] = get_args(Role)
 EXIT_CLASSES: tuple[str, ...] = get_args(ExitClass)
 RETRIES: tuple[str, ...] = get_args(RetryAdvice)
 TRAITS: tuple[str, ...] = get_args(Trait)
 STATUSES: tuple[str, ...] = get_args(Status)
-SLURM_STATES = (
-    "BOOT_FAIL",
-    "CANCELLED",
-    "COMPLETED",
-    "DEADLINE",
-    "FAILED",
-    "LAUNCH_FAILED",
-    "NODE_FAIL",
-    "OUT_OF_MEMORY",
-    "PREEMPTED",
-    "REVOKED",
-    "TIMEOUT",
-)
+SLURM_STATES = sorted(FAILED | {"COMPLETED"})
 """The job states of Slurm in which a job has ended."""
 LABEL_GROUPS = (
     "rank",
@@ -66,9 +68,9 @@ LABEL_GROUPS = (
 
 EXAMPLES = {
     "match": Field(
-        list_of(line(), least=1), required=True, default=(), hint="add match: ['a line as the program prints it']"
+        list_of(line, least=1), required=True, default=(), hint="add match: ['a line as the program prints it']"
     ),
-    "no_match": Field(list_of(line()), default=()),
+    "no_match": Field(list_of(line), default=()),
 }
 
 
@@ -79,8 +81,8 @@ def _examples(tree: Tree, name: str, problems: Problems) -> dict[str, Any] | Non
 _EXAMPLES = Field(_examples, required=True, hint="add examples: {match: ['...'], no_match: ['...']}")
 _SOURCE = "add source: the program that prints it, since which version, which file"
 RULE = {
-    "id": Field(line(), required=True, hint="add id: <cause>/<short name>"),
-    "source": Field(line(), required=True, hint=_SOURCE),
+    "id": Field(line, required=True, hint="add id: <cause>/<short name>"),
+    "source": Field(line, required=True, hint=_SOURCE),
     "status": Field(one_of(*STATUSES)),
     "role": Field(one_of(*ROLES)),
     "applies_to": Field(one_of("line", "exception", "frame"), default="line"),
@@ -107,7 +109,7 @@ FIX = {
     "do": Field(text, required=True, hint="add do: what to do, as an imperative sentence"),
     "why": Field(text),
     "retry": Field(one_of(*RETRIES)),
-    "reference": Field(line()),
+    "reference": Field(line),
 }
 
 
@@ -118,7 +120,7 @@ def _fix(tree: Tree, name: str, problems: Problems) -> Fix | None:
 
 FRAGMENT = {
     "id": Field(fragment_name, required=True),
-    "source": Field(line(), default=""),
+    "source": Field(line, default=""),
     "regex": Field(pattern, required=True),
     "examples": Field(_examples, required=True, hint="add examples: {match: ['a text that the whole fragment takes']}"),
 }
@@ -132,8 +134,8 @@ _SAMPLES = {
     "no_match": Field(list_of(text), default=()),
 }
 FORMAT = {
-    "id": Field(line(), required=True),
-    "source": Field(line(), default=""),
+    "id": Field(line, required=True),
+    "source": Field(line, default=""),
     "lock": Field(share, default=0.0),
     "after_time": Field(flag, default=False),
     "stamp": Field(flag, default=False),
@@ -144,35 +146,35 @@ FORMAT = {
     **_SAMPLES,
 }
 RANK_LINE = {
-    "id": Field(line(), required=True),
-    "source": Field(line(), default=""),
+    "id": Field(line, required=True),
+    "source": Field(line, default=""),
     "literals": Field(list_of(literal(shortest=6), least=1), required=True),
     "communicator": Field(flag, default=False),
     "pattern": Field(pattern, required=True),
     **_SAMPLES,
 }
 SIGNAL = {
-    "id": Field(line(), required=True),
+    "id": Field(line, required=True),
     "kind": Field(one_of("progress", "finished", "survived", "attempt"), required=True),
-    "source": Field(line(), default=""),
+    "source": Field(line, default=""),
     "literals": Field(list_of(literal(shortest=4), least=1), required=True),
     "regex": Field(pattern, required=True),
     "examples": _EXAMPLES,
 }
 FACT = {
-    "id": Field(line(), required=True),
-    "source": Field(line(), default=""),
-    "value": Field(line()),
+    "id": Field(line, required=True),
+    "source": Field(line, default=""),
+    "value": Field(line),
     "literals": Field(list_of(literal(shortest=4), least=1), required=True),
     "regex": Field(pattern, required=True),
     "examples": _EXAMPLES,
 }
 EXIT_REPORT = {
-    "id": Field(line(), required=True),
-    "witness": Field(line(), required=True, hint="add witness: the program's name as the verdict shall show it"),
-    "launcher": Field(line()),
+    "id": Field(line, required=True),
+    "witness": Field(line, required=True, hint="add witness: the program's name as the verdict shall show it"),
+    "launcher": Field(line),
     "kind": Field(one_of(*get_args(ExitReporter)), default="launcher"),
-    "source": Field(line(), default=""),
+    "source": Field(line, default=""),
     "from_label": Field(list_of(one_of("rank", "local_rank", "node", "time")), default=()),
     "joins_next_line": Field(flag, default=False),
     "literals": Field(list_of(literal(shortest=4), least=1), required=True),
@@ -183,8 +185,8 @@ EXIT_REPORT = {
     **_SAMPLES,
 }
 TEXT = {
-    "id": Field(line(), required=True),
-    "source": Field(line(), default=""),
+    "id": Field(line, required=True),
+    "source": Field(line, default=""),
     "literals": Field(list_of(literal(shortest=4)), default=()),
     "pattern": Field(pattern, required=True),
     **_SAMPLES,
@@ -238,7 +240,7 @@ _EXIT_CLASSES = list_of(one_of(*EXIT_CLASSES))
 CAUSE = {
     "cause": Field(cause_id, required=True, hint="begin with cause: <the file's name>"),
     "extends": Field(flag, default=False),
-    "silence": Field(list_of(line()), default=()),
+    "silence": Field(list_of(line), default=()),
     "title": Field(title, required=True, hint='add title: what completes "rank 13 ..."'),
     "role": Field(one_of(*ROLES), required=True, hint=f"add role: one of {', '.join(ROLES)}"),
     "status": Field(one_of(*STATUSES), default="stable"),
@@ -256,7 +258,7 @@ CAUSE = {
     "verify": Field(_TEXTS, default=()),
     "fixes": Field(_FIXES, required=True, default=(), hint="add fixes: with at least one `do`"),
     "falsepositives": Field(_TEXTS, default=()),
-    "references": Field(list_of(line()), default=()),
+    "references": Field(list_of(line), default=()),
 }
 ADDITIONS = {
     **{key: CAUSE[key] for key in ("cause", "extends", "silence", "explains", "traits", "fragments")},

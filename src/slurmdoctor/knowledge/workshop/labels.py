@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import regex
 
@@ -11,85 +11,84 @@ from slurmdoctor.knowledge.problems import Place, Problems
 from slurmdoctor.knowledge.schema import LABEL_GROUPS
 from slurmdoctor.knowledge.tree import Table
 from slurmdoctor.knowledge.workshop.patterns import slowest
-from slurmdoctor.model import ExitFormat, LineFormat, SourceFormat
+from slurmdoctor.model import ExitFormat, LineFormat, RankLine, SourceFormat, Text
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.readers.exits import read_lines
 
 _EXIT_GROUPS = ("rank", "local_rank", "node", "pid", "tasks", "code", "signal", "words")
 _PEELED = ("rank", "local_rank", "node", "pid")
 
+Entry = LineFormat | RankLine | ExitFormat | Text
+"""What is proven by samples: it has a pattern, lines that show its groups, and lines that it must not match."""
+
 
 def check_label(label: LineFormat, tree: Table, labels: LabelReader, problems: Problems) -> None:
-    _groups(label, tree, problems)
+    """Each sample is read as a line of a log whose lines all carry this label."""
+    _groups(label.pattern, LABEL_GROUPS, "a label", tree.at("pattern"), problems)
     compiled = regex.compile(label.pattern)
-    for at, sample in enumerate(label.samples):
-        line = str(sample["line"])
-        source = SourceFormat(locked=frozenset({label.id}))
+    source = SourceFormat(locked=frozenset({label.id}))
+    writer_key = labels.writer_key(source)
+
+    def read(line: str) -> dict[str, Any]:
         origin, text = labels.strip_labels(line, source)
-        found_values = {name: getattr(origin, name) for name in _PEELED} | {"text": text}
-        if found := compiled.match(line):
-            found_values |= {name: value for name, value in found.groupdict().items() if name not in _PEELED}
-        found_values["writer"] = labels.writer_key(source)(line.encode()).decode()
-        _compare(sample, found_values, tree.at("samples", at), problems)
-    for at, line in enumerate(label.no_match):
-        if compiled.match(line):
-            problems.add(tree.at("no_match", at), f"the label takes `{line}`, which it must not", "narrow its pattern")
+        found = compiled.match(line)
+        values = found.groupdict() if found else {}
+        values |= {name: getattr(origin, name) for name in _PEELED}
+        return {"text": text, **values, "writer": writer_key(line.encode()).decode()}
+
+    _samples(label, tree, read, compiled.match, problems)
 
 
-class Sampled(Protocol):
-    """An entry of a table with a pattern, lines that show its groups, and lines that it must not match."""
-
-    @property
-    def pattern(self) -> str: ...
-    @property
-    def samples(self) -> Sequence[Mapping[str, Any]]: ...
-    @property
-    def no_match(self) -> Sequence[str]: ...
-
-
-def check_samples(entry: Sampled, tree: Table, labels: LabelReader, problems: Problems) -> None:
+def check_samples(entry: Entry, tree: Table, labels: LabelReader, problems: Problems) -> None:
     """The pattern, searched in each sample's `line`, has the groups that the sample names."""
     if isinstance(entry, LineFormat):
-        _groups(entry, tree, problems)
+        _groups(entry.pattern, LABEL_GROUPS, "a label", tree.at("pattern"), problems)
     compiled = regex.compile(entry.pattern)
-    for at, sample in enumerate(entry.samples):
-        found = compiled.search(str(sample["line"]))
-        if found is None:
-            problems.add(tree.at("samples", at), "the pattern does not match this sample", "correct one of them")
-        else:
-            _compare(sample, found.groupdict(), tree.at("samples", at), problems)
-    for at, line in enumerate(entry.no_match):
-        if compiled.search(line):
-            problems.add(tree.at("no_match", at), f"the pattern takes `{line}`, which it must not", "narrow it")
+
+    def read(line: str) -> dict[str, Any] | None:
+        found = compiled.search(line)
+        return found.groupdict() if found else None
+
+    _samples(entry, tree, read, read, problems)
 
 
 def check_exit_report(form: ExitFormat, tree: Table, labels: LabelReader, problems: Problems) -> None:
     """Each sample, of one or several lines, is read as the reader would read it; each literal stands in a sample."""
-    for at, sample in enumerate(form.samples):
-        found = read_lines(form, str(sample["line"]).split("\n"))
-        if found is None:
-            problems.add(tree.at("samples", at), "no exit is read from this sample", "correct its pattern or literals")
-        else:
-            _compare(sample, dict(found), tree.at("samples", at), problems)
+
+    def read(text: str) -> Mapping[str, Any] | None:
+        return read_lines(form, text.split("\n"))
+
+    _samples(form, tree, read, read, problems)
     for at, literal in enumerate(form.literals):
         if not any(literal in str(sample["line"]) for sample in form.samples):
             mend = "correct it, or add a sample that holds it"
             problems.add(tree.at("literals", at), f"no sample proves the literal `{literal}`", mend)
-    for at, text in enumerate(form.no_match):
-        if read_lines(form, text.split("\n")) is not None:
-            problems.add(
-                tree.at("no_match", at), f"an exit is read from `{text}`, which it must not", "narrow the pattern"
-            )
     for key, pattern in (("pattern", form.pattern), ("near", form.near)):
-        for name in sorted(regex.compile(pattern).groupindex.keys() - set(_EXIT_GROUPS)):
-            what = f"an exit report has no group `{name}`"
-            problems.add(tree.at(key), what, f"groups are {', '.join(_EXIT_GROUPS)}")
+        _groups(pattern, _EXIT_GROUPS, "an exit report", tree.at(key), problems)
         if pattern and (slow := slowest(pattern)):
             problems.add(tree.at(key), f"the {key} takes too long on the line `{slow}`", "begin with fixed text")
 
 
-def _compare(sample: object, found: dict[str, object], place: Place, problems: Problems) -> None:
-    assert isinstance(sample, dict)
+def _samples(
+    entry: Entry,
+    tree: Table,
+    read: Callable[[str], Mapping[str, Any] | None],
+    takes: Callable[[str], object],
+    problems: Problems,
+) -> None:
+    """What is read from each sample's `line` is what the sample says; nothing is taken of `no_match`."""
+    for at, sample in enumerate(entry.samples):
+        found = read(str(sample["line"]))
+        if found is None:
+            problems.add(tree.at("samples", at), "the pattern does not match this sample", "correct one of them")
+        else:
+            _compare(sample, found, tree.at("samples", at), problems)
+    for at, line in enumerate(entry.no_match):
+        if takes(line) is not None:
+            problems.add(tree.at("no_match", at), f"the pattern takes `{line}`, which it must not", "narrow it")
+
+
+def _compare(sample: Mapping[str, Any], found: Mapping[str, Any], place: Place, problems: Problems) -> None:
     for name, want in sample.items():
         value = found.get(name)
         if name == "line" or _plain(value) == _plain(want):
@@ -104,6 +103,6 @@ def _plain(value: object) -> str:
     return str(int(text)) if text.isdecimal() else text
 
 
-def _groups(label: LineFormat, tree: Table, problems: Problems) -> None:
-    for name in sorted(regex.compile(label.pattern).groupindex.keys() - set(LABEL_GROUPS)):
-        problems.add(tree.at("pattern"), f"a label has no group `{name}`", f"groups are {', '.join(LABEL_GROUPS)}")
+def _groups(pattern: str, known: Sequence[str], entry: str, place: Place, problems: Problems) -> None:
+    for name in sorted(regex.compile(pattern).groupindex.keys() - set(known)):
+        problems.add(place, f"{entry} has no group `{name}`", f"groups are {', '.join(known)}")
