@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge.fragments import expand_all
@@ -24,167 +24,149 @@ SITE_FAMILY = "site"
 class LoadedRules(Struct):
     """All that was read: the knowledge, the files behind it, and what is wrong with them."""
 
-    knowledge: Knowledge = field(default_factory=lambda: Knowledge({}, (), ()))
-    files: list[RuleFile] = field(default_factory=list)
-    problems: Problems = field(default_factory=Problems)
+    knowledge: Knowledge
+    files: list[RuleFile]
+    problems: Problems
 
 
 def read(folders: Sequence[Path]) -> LoadedRules:
     """The first folder is ours; each later one may add to, override or silence what came before it."""
-    loaded = LoadedRules()
-    causes: dict[str, Cause] = {}
-    tables: dict[str, dict[str, Any]] = {name: {} for name in TABLES}
-    fragments: dict[str, str] = {}
-    silenced: list[tuple[str, Place]] = []
+    reading = _Reading()
     for number, folder in enumerate(folders):
+        reading.add(folder, site=number > 0)
+    reading.silence()
+    return LoadedRules(reading.knowledge(), reading.files, reading.problems)
+
+
+class _Reading:
+    """What the folders that were read so far say."""
+
+    def __init__(self) -> None:
+        self.files: list[RuleFile] = []
+        self.problems = Problems()
+        self._causes: dict[str, Cause] = {}
+        self._tables: dict[str, dict[str, Any]] = {name: {} for name in TABLES}
+        self._fragments: dict[str, str] = {}
+        self._silenced: list[tuple[str, Place]] = []
+
+    def add(self, folder: Path, site: bool) -> None:
         here: dict[str, Place] = {}  # what this folder has described so far: a second time is a mistake
-        trees = {path: tree for path in files(folder) if (tree := _read_tree(path, loaded.problems))}
-        expanded = expand_all(list(trees.values()), PATTERNS, fragments, loaded.problems)
-        read_files = ((path, read_file(tree, loaded.problems)) for path, tree in zip(trees, expanded, strict=True))
+        trees = {path: tree for path in files(folder) if (tree := self._tree(path))}
+        expanded = expand_all(list(trees.values()), PATTERNS, self._fragments, self.problems)
+        read_files = ((path, read_file(tree, self.problems)) for path, tree in zip(trees, expanded, strict=True))
         batch = [(path, file) for path, file in read_files if file]
         # Whole causes before those that extend them, whatever the files are called.
         for path, file in sorted(batch, key=lambda pair: bool(pair[1].cause and pair[1].cause["extends"])):
-            loaded.files.append(file)
-            if file.cause_id is not None:
-                check_ids(file, path.stem, loaded.problems)
-                _put_cause(file, _family(path, folder), number > 0, causes, here, loaded.problems)
-            shared = file.tables if file.cause_id is None else {}  # a cause's fragments are its own
-            for name, rows in shared.items():
-                for entry, tree in rows:
-                    if _first_here(f"{name} {entry.id}", tree.at("id"), here, loaded.problems):
-                        tables[name][entry.id] = entry
-            silence = file.tree.items.get("silence")
-            silenced += [(one, file.tree.at("silence", at)) for at, one in enumerate(file.silence) if silence]
-    _silence(silenced, causes, tables, loaded.problems)
-    del tables["fragments"]  # written out by now
-    facts = tables.pop("facts").values()
-    entries: dict[str, Any] = {name: tuple(table.values()) for name, table in tables.items()}
-    entries["signals"] += tuple(facts)
-    loaded.knowledge = Knowledge(causes=dict(sorted(causes.items())), **entries)
-    return loaded
+            self.files.append(file)
+            self._silenced += [(name, file.tree.at("silence", at)) for at, name in enumerate(file.silence)]
+            if file.cause_id is None:
+                self._put_tables(file, here)
+            else:  # its fragments are its own
+                check_ids(file, path.stem, self.problems)
+                family = path.parent.name if path.parent != folder and folder.is_dir() else SITE_FAMILY
+                self._put_cause(file, family, site, here)
 
+    def knowledge(self) -> Knowledge:
+        tables: dict[str, Any] = {name: tuple(entries.values()) for name, entries in self._tables.items()}
+        del tables["fragments"]  # written out by now
+        tables["signals"] += tables.pop("facts")
+        return Knowledge(causes=dict(sorted(self._causes.items())), **tables)
 
-def _read_tree(path: Path, problems: Problems) -> Tree | None:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        problems.add(Place(shown(path)), f"cannot be read: {error.strerror}", "mend its permissions, or remove it")
-        return None
-    return read_tree(data, shown(path), problems)
+    def silence(self) -> None:
+        """Takes out the rules and entries of tables that a file silences."""
+        rules = {rule.id: cause.id for cause in self._causes.values() for rule in cause.rules}
+        known = {*rules, *(name for table in self._tables.values() for name in table)}
+        for name, place in self._silenced:
+            cause_id, _, reader = name.rpartition("/")
+            if name in rules:
+                cause = self._causes[rules[name]]
+                left = tuple(rule for rule in cause.rules if rule.id != name)
+                self._causes[cause.id] = replace(cause, rules=left)
+            elif reader in READERS and cause_id in self._causes:
+                what = f"`{name}` is read by the program itself, and cannot be silenced"
+                self.problems.add(place, what, f"replace or extend the cause `{cause_id}` instead")
+            elif name not in known:
+                mend = did_you_mean(name, known, "`slurmdoctor rules list` names them all")
+                self.problems.add(place, f"there is no rule `{name}` to silence", mend)
+            for table in self._tables.values():
+                table.pop(name, None)
 
+    def _tree(self, path: Path) -> Tree | None:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            place = Place(shown(path))
+            self.problems.add(place, f"cannot be read: {error.strerror}", "mend its permissions, or remove it")
+            return None
+        return read_tree(data, shown(path), self.problems)
 
-def _family(path: Path, folder: Path) -> str:
-    return path.parent.name if path.parent != folder and folder.is_dir() else SITE_FAMILY
+    def _put_tables(self, file: RuleFile, here: dict[str, Place]) -> None:
+        for name, rows in file.tables.items():
+            for entry, tree in rows:
+                if self._first_here(f"{name} {entry.id}", tree.at("id"), here):
+                    self._tables[name][entry.id] = entry
 
-
-def _put_cause(
-    file: RuleFile,
-    family: str,
-    site: bool,
-    causes: dict[str, Cause],
-    here: dict[str, Place],
-    problems: Problems,
-) -> None:
-    made, place = file.cause, file.tree.at("cause")
-    name = file.cause_id or ""
-    ours = causes.get(name)
-    if site and ours is None and not name.startswith("site/"):
-        mend = did_you_mean(name, causes, f"write cause: site/{name}")
-        problems.add(place, f"`{name}` is none of slurmdoctor's causes, and a site's own begins with `site/`", mend)
-        return
-    if not site and name.startswith("site/"):
-        problems.add(
-            place,
-            f"`{name}` stands among slurmdoctor's own rules",
-            f"write cause: {name.removeprefix('site/')}",
-        )
-    if made is None:
-        return
-    if made.pop("extends"):
-        if ours is None:
-            problems.add(
-                place,
-                f"this file extends `{name}`, which is not there",
-                did_you_mean(name, causes, "remove `extends`"),
-            )
+    def _put_cause(self, file: RuleFile, family: str, site: bool, here: dict[str, Place]) -> None:
+        made, place = file.cause, file.tree.at("cause")
+        name = file.cause_id or ""
+        ours = self._causes.get(name)
+        if site and ours is None and not name.startswith("site/"):
+            mend = did_you_mean(name, self._causes, f"write cause: site/{name}")
+            what = f"`{name}` is none of slurmdoctor's causes, and a site's own begins with `site/`"
+            self.problems.add(place, what, mend)
             return
-        causes[name] = _extended(ours, file, problems)
-    elif _first_here(f"cause {name}", place, here, problems):
-        rules = tuple(rule for rule, _ in file.rules)
-        given = {key: value for key, value in made.items() if key not in ("cause", "silence", "fragments", "rules")}
-        given |= {key: frozenset(made[key]) for key in ("explains", "traits")}
-        family = SITE_FAMILY if name.startswith("site/") else ours.family if ours else family
-        causes[name] = Cause(id=name, family=family, rules=rules, **given)
-    _unique(file, causes[name], problems)
+        if not site and name.startswith("site/"):
+            mend = f"write cause: {name.removeprefix('site/')}"
+            self.problems.add(place, f"`{name}` stands among slurmdoctor's own rules", mend)
+        if made is None:
+            return
+        if made["extends"]:
+            if ours is None:
+                mend = did_you_mean(name, self._causes, "remove `extends`")
+                self.problems.add(place, f"this file extends `{name}`, which is not there", mend)
+                return
+            self._causes[name] = self._extended(ours, file)
+        elif self._first_here(f"cause {name}", place, here):
+            given = {key: made[key] for key in Cause.__struct_fields__ if key in made}
+            given |= {key: frozenset(made[key]) for key in ("explains", "traits")}
+            given["rules"] = tuple(rule for rule, _ in file.rules)
+            family = SITE_FAMILY if name.startswith("site/") else ours.family if ours else family
+            self._causes[name] = Cause(id=name, family=family, **given)
+        self._check_cause(file, self._causes[name])
 
-
-def _extended(ours: Cause, file: RuleFile, problems: Problems) -> Cause:
-    added = file.cause or {}
-    known = {rule.id for rule in ours.rules}
-    for rule, tree in file.rules:
-        if rule.id in known:
-            mend = "give it a name of its own, or silence ours: silence: [" + rule.id + "]"
-            problems.add(tree.at("id"), f"the rule `{rule.id}` is there already", mend)
-    fresh = (
-        replace(rule, role=rule.role or ours.role, status=rule.status or ours.status)
-        for rule, _ in file.rules
-        if rule.id not in known
-    )
-    return replace(
-        ours,
-        explains=ours.explains | frozenset(added["explains"]),
-        traits=ours.traits | frozenset(added["traits"]),
-        rules=(*fresh, *ours.rules),
-        fixes=(*added["fixes"], *ours.fixes),
-        verify=(*added["verify"], *ours.verify),
-        falsepositives=(*ours.falsepositives, *added["falsepositives"]),
-        references=(*ours.references, *added["references"]),
-    )
-
-
-def _unique(file: RuleFile, cause: Cause, problems: Problems) -> None:
-    seen: dict[str, Place] = {}
-    for rule, tree in file.rules:
-        _first_here(f"rule {rule.id}", tree.at("id"), seen, problems)
-    if cause.id in cause.explains:
-        problems.add(file.tree.at("explains"), f"`{cause.id}` explains itself", "remove it from the list")
-
-
-def _first_here(name: str, place: Place, here: dict[str, Place], problems: Problems) -> bool:
-    first = here.setdefault(name, place)
-    if first is not place:
-        kind, _, ident = name.partition(" ")
-        problems.add(
-            place,
-            f"the {kind.removesuffix('s')} `{ident}` is described a second time (first in {first})",
-            "keep one of them, or rename it",
+    def _extended(self, ours: Cause, file: RuleFile) -> Cause:
+        added = file.cause or {}
+        known = {rule.id for rule in ours.rules}
+        fresh = []
+        for rule, tree in file.rules:
+            if rule.id in known:
+                mend = f"give it a name of its own, or silence ours: silence: [{rule.id}]"
+                self.problems.add(tree.at("id"), f"the rule `{rule.id}` is there already", mend)
+            else:
+                fresh.append(replace(rule, role=rule.role or ours.role, status=rule.status or ours.status))
+        return replace(
+            ours,
+            explains=ours.explains | frozenset(added["explains"]),
+            traits=ours.traits | frozenset(added["traits"]),
+            rules=(*fresh, *ours.rules),
+            fixes=(*added["fixes"], *ours.fixes),
+            verify=(*added["verify"], *ours.verify),
+            falsepositives=(*ours.falsepositives, *added["falsepositives"]),
+            references=(*ours.references, *added["references"]),
         )
-    return first is place
 
+    def _check_cause(self, file: RuleFile, cause: Cause) -> None:
+        seen: dict[str, Place] = {}
+        for rule, tree in file.rules:
+            self._first_here(f"rule {rule.id}", tree.at("id"), seen)
+        if cause.id in cause.explains:
+            what = f"`{cause.id}` explains itself"
+            self.problems.add(file.tree.at("explains"), what, "remove it from the list")
 
-def _silence(
-    wanted: Iterable[tuple[str, Place]],
-    causes: dict[str, Cause],
-    tables: dict[str, dict[str, Any]],
-    problems: Problems,
-) -> None:
-    rules = {rule.id: cause for cause in causes.values() for rule in cause.rules}
-    known = {*rules, *(name for table in tables.values() for name in table)}
-    for name, place in wanted:
-        if name in rules:
-            cause = causes[rules[name].id]
-            causes[cause.id] = replace(cause, rules=tuple(rule for rule in cause.rules if rule.id != name))
-        elif name.rpartition("/")[2] in READERS and (cause_id := name.rpartition("/")[0]) in causes:
-            problems.add(
-                place,
-                f"`{name}` is read by the program itself, and cannot be silenced",
-                f"replace or extend the cause `{cause_id}` instead",
-            )
-        elif name not in known:
-            problems.add(
-                place,
-                f"there is no rule `{name}` to silence",
-                did_you_mean(name, known, "`slurmdoctor rules list` names them all"),
-            )
-        for table in tables.values():
-            table.pop(name, None)
+    def _first_here(self, name: str, place: Place, here: dict[str, Place]) -> bool:
+        first = here.setdefault(name, place)
+        if first is not place:
+            kind, _, ident = name.partition(" ")
+            what = f"the {kind.removesuffix('s')} `{ident}` is described a second time (first in {first})"
+            self.problems.add(place, what, "keep one of them, or rename it")
+        return first is place

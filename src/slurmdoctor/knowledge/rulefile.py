@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.knowledge.fields import Field, Reader, list_of, record
 from slurmdoctor.knowledge.problems import Problems
-from slurmdoctor.knowledge.schema import ADDITIONS, CAUSE, TABLES
-from slurmdoctor.knowledge.schema import rule as read_rule
+from slurmdoctor.knowledge.schema import ADDITIONS, CAUSE, RULES, TABLES
 from slurmdoctor.knowledge.tree import Scalar, Table, Tree
 from slurmdoctor.knowledge.values import CAUSE_ID, RULE_NAME, line
 from slurmdoctor.model import Rule
@@ -50,7 +49,7 @@ def read_file(tree: Tree, problems: Problems) -> RuleFile | None:
     adds = isinstance(extends, Scalar) and extends.text == "true"
     fields, noun = (ADDITIONS, "a file that extends a cause") if adds else (CAUSE, "a cause")
     rows: list[tuple[Any, Table]] = []
-    rules = replace(fields["rules"], read=_each(read_rule, rows, least=0 if adds else 1))
+    rules = replace(fields["rules"], read=_each(RULES.read, rows, least=0 if adds else 1))
     file.cause = record(tree, {**fields, **_readers(file, "fragments"), "rules": rules}, noun, problems)
     if file.cause is not None:
         file.silence = file.cause["silence"]

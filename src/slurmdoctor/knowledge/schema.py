@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, get_args
 
 from msgspec import Struct
@@ -96,14 +97,6 @@ OLD_NAMES = {"on": "applies_to"}
 """Keys of a rule that files written for 0.1 call otherwise."""
 
 
-def rule(tree: Tree, name: str, problems: Problems) -> dict[str, Any] | None:
-    values = record(tree, RULE, "a rule", problems, OLD_NAMES)
-    if values is None:
-        return None
-    examples = values.pop("examples")
-    return {**values, **examples}
-
-
 FIX = {
     "when": Field(condition, default={}),
     "do": Field(text, required=True, hint="add do: what to do, as an imperative sentence"),
@@ -111,13 +104,6 @@ FIX = {
     "retry": Field(one_of(*RETRIES)),
     "reference": Field(line),
 }
-
-
-def _fix(tree: Tree, name: str, problems: Problems) -> Fix | None:
-    values = record(tree, FIX, "a fix", problems)
-    return Fix(**values) if values is not None else None
-
-
 FRAGMENT = {
     "id": Field(fragment_name, required=True),
     "source": Field(line, default=""),
@@ -193,32 +179,36 @@ TEXT = {
 }
 
 
-class TableKind(Struct, frozen=True):
-    """One kind of table that a rule file may hold: a list of entries below a key of its own."""
+class EntryKind(Struct, frozen=True):
+    """One kind of entry that a rule file may hold, in a list below a key of its own."""
 
     noun: str
     """What one entry is called in messages: `a signal`."""
     fields: Mapping[str, Field]
     make: Callable[..., Any]
     """Makes the entry of the values of its fields; examples are given as `match` and `no_match`."""
+    renamed: Mapping[str, str] = MappingProxyType({})
 
     def read(self, tree: Tree, name: str, problems: Problems) -> Any:
-        values = record(tree, self.fields, self.noun, problems)
+        values = record(tree, self.fields, self.noun, problems, self.renamed)
         if values is None:
             return None
         examples = values.pop("examples", {})
         return self.make(**values, **examples)
 
 
-TABLES: Mapping[str, TableKind] = {
-    "formats": TableKind("a format", FORMAT, LineFormat),
-    "paths": TableKind("a path", FORMAT, LineFormat),
-    "rank_lines": TableKind("a line that names ranks", RANK_LINE, RankLine),
-    "signals": TableKind("a signal", SIGNAL, Signal),
-    "facts": TableKind("a fact", FACT, partial(Signal, kind="fact")),
-    "exit_reports": TableKind("an exit report", EXIT_REPORT, ExitFormat),
-    "texts": TableKind("a text", TEXT, Text),
-    "fragments": TableKind("a fragment", FRAGMENT, Fragment),
+RULES = EntryKind("a rule", RULE, dict, OLD_NAMES)
+"""Its values are kept as they are: what a rule does not say is then taken from its cause."""
+FIXES = EntryKind("a fix", FIX, Fix)
+TABLES: Mapping[str, EntryKind] = {
+    "formats": EntryKind("a format", FORMAT, LineFormat),
+    "paths": EntryKind("a path", FORMAT, LineFormat),
+    "rank_lines": EntryKind("a line that names ranks", RANK_LINE, RankLine),
+    "signals": EntryKind("a signal", SIGNAL, Signal),
+    "facts": EntryKind("a fact", FACT, partial(Signal, kind="fact")),
+    "exit_reports": EntryKind("an exit report", EXIT_REPORT, ExitFormat),
+    "texts": EntryKind("a text", TEXT, Text),
+    "fragments": EntryKind("a fragment", FRAGMENT, Fragment),
 }
 """The tables by their keys.
 
@@ -233,8 +223,7 @@ PATTERNS = frozenset(
 )
 """The keys whose value is a pattern."""
 
-_RULES = list_of(rule, least=1)
-_FIXES = list_of(_fix, least=1)
+_FIXES = list_of(FIXES.read, least=1)
 _TEXTS = list_of(text)
 _EXIT_CLASSES = list_of(one_of(*EXIT_CLASSES))
 CAUSE = {
@@ -254,7 +243,7 @@ CAUSE = {
     "endings": Field(_EXIT_CLASSES, default=()),
     "summary": Field(text, required=True, hint="add summary: what happens and why, in a few plain sentences"),
     "fragments": Field(list_of(TABLES["fragments"].read), default=()),
-    "rules": Field(_RULES, required=True, default=(), hint="add rules: with at least one"),
+    "rules": Field(list_of(RULES.read, least=1), required=True, default=(), hint="add rules: with at least one"),
     "verify": Field(_TEXTS, default=()),
     "fixes": Field(_FIXES, required=True, default=(), hint="add fixes: with at least one `do`"),
     "falsepositives": Field(_TEXTS, default=()),
@@ -262,7 +251,7 @@ CAUSE = {
 }
 ADDITIONS = {
     **{key: CAUSE[key] for key in ("cause", "extends", "silence", "explains", "traits", "fragments")},
-    "rules": Field(list_of(rule), default=()),
+    "rules": Field(list_of(RULES.read), default=()),
     "verify": CAUSE["verify"],
     "fixes": Field(_FIXES, default=()),
     "falsepositives": CAUSE["falsepositives"],

@@ -75,22 +75,14 @@ def read(data: bytes, file: str, problems: Problems) -> Tree | None:
         line = data.count(b"\n", 0, error.start) + 1
         problems.add(Place(file, line), "not UTF-8 text", "save the file as UTF-8")
         return None
-    if _depth(text) > _DEEPEST:
-        problems.add(Place(file), "lists are nested too deep", "a rule file needs no more than six levels")
-        return None
-    node = _composed(text, file, problems)
-    if node is None:
-        return None
     try:
-        return _grow(node, file, problems, set())
-    except RecursionError:
-        problems.add(Place(file), "lists are nested too deep", "a rule file needs no more than six levels")
-        return None
-
-
-def _composed(text: str, file: str, problems: Problems) -> Any:
-    try:
+        if _depth(text) > _DEEPEST:
+            raise RecursionError
         node = yaml.compose(text, Loader=Loader)
+        if node is not None:
+            return _grow(node, file, problems, set())
+        mend = "begin with `cause:`; `slurmdoctor rules new NAME` writes a whole file"
+        problems.add(Place(file), "the file is empty", mend)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file)
@@ -102,11 +94,6 @@ def _composed(text: str, file: str, problems: Problems) -> Any:
         problems.add(place, "a control character stands in the text", "write it as an escape, such as \\x1b")
     except RecursionError:
         problems.add(Place(file), "lists are nested too deep", "a rule file needs no more than six levels")
-    else:
-        if node is None:
-            mend = "begin with `cause:`; `slurmdoctor rules new NAME` writes a whole file"
-            problems.add(Place(file), "the file is empty", mend)
-        return node
     return None
 
 
@@ -131,11 +118,8 @@ def _grow(node: Any, file: str, problems: Problems, seen: set[int]) -> Tree | No
     if isinstance(node, yaml.ScalarNode):
         kind = node.tag.removeprefix(_TAG)
         if kind not in _KINDS:
-            problems.add(
-                place,
-                f"the tag `{node.tag}` means nothing here",
-                "remove it, or quote a text that begins with !",
-            )
+            mend = "remove it, or quote a text that begins with !"
+            problems.add(place, f"the tag `{node.tag}` means nothing here", mend)
             return None
         return Scalar(place, node.value, kind, node.style in ("'", '"', "|", ">"))
     if isinstance(node, yaml.SequenceNode):
@@ -150,12 +134,8 @@ def _grow(node: Any, file: str, problems: Problems, seen: set[int]) -> Tree | No
             continue
         tree = _grow(value, file, problems, seen)
         if key.value in keys:
-            first = keys[key.value].line
-            problems.add(
-                at,
-                f"`{key.value}` stands here a second time (first in line {first})",
-                "keep one of them, or join their values",
-            )
+            what = f"`{key.value}` stands here a second time (first in line {keys[key.value].line})"
+            problems.add(at, what, "keep one of them, or join their values")
         elif tree is not None:
             items[key.value], keys[key.value] = tree, at
     return Table(place, items, keys)
