@@ -1,0 +1,78 @@
+"""The lines that prove a finding, the best first, each once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from builders import event, incident, line, report, timeline
+from slurmdoctor.infer.evidence import choose_evidence
+from slurmdoctor.model import CollectiveStatus, Event, Finding, Hit, Incident, Origin, Suspicion
+from slurmdoctor.model.finding import reason
+
+
+def chosen(root: Incident | None, events: tuple[Event, ...] = (), **more: Any) -> list[Event]:
+    rank, collectives = more.pop("rank", None), more.pop("collectives", ())
+    cause = more.pop("cause", root.cause if root else None)
+    finding = Finding("failed", root, cause, origin=Origin(rank=rank), **more)
+    return list(choose_evidence(finding, timeline(events=events, collectives=collectives)).evidence)
+
+
+def places(found: list[Event]) -> list[int]:
+    return [one.hit.offset for one in found]
+
+
+def test_the_roots_lines_come_first_then_its_proofs_then_three_victims() -> None:
+    main, more = event("gpu-fault", at=10, rank=3), event("gpu-fault", at=11, rank=3)
+    proofs = tuple(event("gpu-fault", role, at=at) for at, role in ((20, "confirmation"), (21, "hint"), (22, "root")))  # type: ignore[arg-type]
+    others = (event("gpu-fault", "cascade", at=18), event("gpu-fault", "either", at=19), event("cuda-error", at=17))
+    victims = tuple(incident("peer-lost", "cascade", at=at) for at in (30, 31, 32, 33))
+    root = Incident(main, (more, main))
+    assert places(chosen(root, (*others, *proofs), cascade=victims)) == [10, 11, 20, 21, 30, 31, 32]
+    assert places(chosen(None, proofs, cascade=victims)) == [30, 31, 32]
+    assert places(chosen(root, (*others, proofs[2]))) == [10, 11, 22]
+
+
+def test_one_more_incident_of_the_cause_is_shown_where_it_is_the_same_ranks_or_a_report() -> None:
+    root = incident("gpu-fault", at=10, rank=3)
+    own, other = incident("gpu-fault", at=20, rank=3), incident("gpu-fault", at=15, rank=4)
+    reported = incident("gpu-fault", at=25, rank=5, report=report("Killed", 5))
+    assert places(chosen(root, same=(other, own, reported), rank=3)) == [10, 20]
+    assert places(chosen(root, same=(other, reported, own), rank=3)) == [10, 25]
+    assert places(chosen(root, same=(other,), rank=3)) == [10]
+
+
+def test_a_line_is_shown_once_and_eight_are_enough() -> None:
+    main = event("gpu-fault", at=10)
+    root = Incident(main, (main, *(event("gpu-fault", at=at) for at in (10, 11, 11, 12, 13, 14, 15, 16, 17, 18))))
+    assert places(chosen(root)) == [10, 11, 12, 13, 14, 15, 16, 17]
+    assert chosen(root)[0] is main
+    files = Incident(main, (main, event("gpu-fault", at=10, source=1)))
+    assert len(chosen(files)) == 2
+
+
+def test_beside_a_suspect_a_rank_is_shown_that_waits_for_it() -> None:
+    def wait(order: int, op: str | None) -> CollectiveStatus:
+        return CollectiveStatus(1, "0", 1, 7, op, None, None, None, False, None, order, None)
+
+    root = incident("python-error", at=10, rank=3)
+    waits = tuple(incident("collective-timeout", "either", at=at, rank=at) for at in (20, 21, 22))
+    collectives = (wait(20, None), wait(21, "ALLREDUCE"), wait(22, "ALLREDUCE"))
+    suspicion = Suspicion("missing", (3,), (), reason("did-not-wait"), "medium")
+    assert places(chosen(root, same=waits, collectives=collectives, suspicion=suspicion)) == [10, 21]
+    assert places(chosen(root, same=waits, collectives=collectives)) == [10]
+
+
+def test_an_exit_that_tells_nothing_has_the_last_line_of_its_rank_beside_it() -> None:
+    above = (line("of rank 4", 7, rank=4), line("saving failed", 6, rank=3), line("earlier", 5))
+    root = incident("exit-code", "cascade", at=10, rank=3, report=report(1, 3, at=10, above=above))
+    found = chosen(root, rank=3, cascade=(incident("peer-lost", "cascade", at=30),))
+    assert places(found) == [10, 6, 30]
+    hit = Hit(0, 6, "saving failed", "saving failed")
+    assert found[1] == Event("exit-code", "hint", "exit-code/last-words", above[1].origin, hit, 10)
+    two = Incident(root.main, (root.main, event("exit-code", at=11)), root.report)
+    assert places(chosen(two, rank=3)) == [10, 6, 11]
+    nobody = incident("exit-code", at=10, report=report(1, at=10, above=above))
+    assert places(chosen(nobody)) == [10, 5]
+    assert places(chosen(nobody, cause="killed")) == [10]
+    assert places(chosen(incident("exit-code", at=10))) == [10]
+    assert chosen(None, cause="exit-code") == []

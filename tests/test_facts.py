@@ -1,0 +1,233 @@
+"""Facts of the job by name: the first line that tells one counts, and Slurm's record knows best."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from builders import KNOWLEDGE, finish, incident, line, report, step, timeline
+from slurmdoctor.infer.facts import collect_facts
+from slurmdoctor.model import (
+    EarlierAttempt,
+    Finding,
+    JobRecord,
+    Observations,
+    Origin,
+    RunState,
+    ScriptEvidence,
+    Signal,
+    SignalHit,
+    Timeline,
+)
+from slurmdoctor.model.exits import from_signal
+from slurmdoctor.model.observations import LogFile
+from slurmdoctor.model.ranks import RankMap
+from slurmdoctor.model.record import Step
+
+GIB = 2**30
+
+
+def hit(id: str, kind: str = "fact", says: str | None = None, order: int = 0, **captures: str) -> SignalHit:
+    return SignalHit(Signal(id, kind, (), "", value=says), line("", order), order, captures)  # type: ignore[arg-type]
+
+
+def facts(
+    *signals: SignalHit,
+    log: Timeline | None = None,
+    finding: Finding | None = None,
+    state: RunState | None = None,
+    script: ScriptEvidence | None = None,
+    **seen: Any,
+) -> dict[str, Any]:
+    observed = Observations((), (), (), signals, seen.pop("rank_map", RankMap()), **seen)
+    return collect_facts(finding or Finding(), log or timeline(), observed, KNOWLEDGE, state or RunState(), script)
+
+
+def recorded(**fields: Any) -> dict[str, Any]:
+    return facts(finding=Finding(record=JobRecord("42", **fields)))
+
+
+# ── the log ──
+
+
+def test_a_log_that_tells_nothing_has_the_names_that_every_verdict_has() -> None:
+    assert facts() == {
+        "world_size": None, "nodes": None, "launcher": None, "framework": None, "attempts": 1, "last_step": None,
+    }  # fmt: skip
+
+
+def test_the_first_line_that_tells_a_fact_counts() -> None:
+    found = facts(
+        hit("torch/version", says="2.4"), hit("torch/other", says="2.5"), hit("job_id/env", says="9"),
+        hit("batch/size", says="32", micro="4", note="-7x"), hit("batch/size", micro="5"), hit("run/x", "attempt", "no"),
+        hit("depth/y", value="-12"), hit("big/y", value="1234567890123456789"),
+    )  # fmt: skip
+    assert {name: found[name] for name in ("torch", "micro", "note", "depth", "big")} == {
+        "torch": "2.4", "micro": 4, "note": "-7x", "depth": -12, "big": "1234567890123456789",
+    }  # fmt: skip
+    assert "run" not in found
+
+
+def test_ranks_and_nodes_are_the_rank_maps_where_it_knows_all() -> None:
+    two = {0: "gpu01", 1: "gpu01", 2: "gpu02"}
+    named = hit("world_size/x", says="x", world_size="16")
+    assert facts(rank_map=RankMap(node_of=two))["nodes"] == 2
+    assert facts(rank_map=RankMap(node_of=two, world_size=3))["nodes"] == 2
+    cut = facts(rank_map=RankMap(node_of=two, world_size=4))
+    assert (cut["nodes"], cut["world_size"]) == (None, 4)
+    assert facts(named, rank_map=RankMap(world_size=4))["world_size"] == 4
+    assert facts(hit("w/x", world_size="16"))["world_size"] == 16
+    assert facts(hit("w/x", world_size="many"))["world_size"] is None
+    assert facts(hit("n/x", nodes="8"), rank_map=RankMap(node_of=two))["nodes"] == 8
+    assert facts(hit("n/x", nodes="gpu[01-02]"), rank_map=RankMap(node_of=two))["nodes"] == 2
+
+
+def test_the_launcher_and_the_framework_are_the_lines_own_first() -> None:
+    assert facts(launcher="srun")["launcher"] == "srun"
+    said = facts(hit("launcher/x", says="torchrun"), hit("framework/x", says="megatron"), launcher="srun", memory="7G")
+    assert (said["launcher"], said["framework"], said["memory"]) == ("torchrun", "megatron", "7G")
+
+
+@pytest.mark.parametrize(
+    ("names", "job_id"),
+    [
+        (["slurm-4711.out"], 4711), (["logs/slurm-4711_3.err"], "4711_3"), (["slurm-4711.log.gz"], 4711),
+        (["77_0_log.out", "a/77_1_log.err"], 77), (["77_0_1_log.out"], 77), (["slurm-1.out", "slurm-2.out"], None),
+        (["slurm-1.out", "train.log"], 1), (["myslurm-1.out"], None), (["train.log"], None),
+    ],
+)  # fmt: skip
+def test_the_job_id_is_what_the_files_names_agree_on(names: list[str], job_id: int | str | None) -> None:
+    files = tuple(LogFile(name, 1, 1) for name in names)
+    assert facts(files=files).get("job_id") == job_id
+    assert facts(hit("job_id/env", says="9"), files=files)["job_id"] == "9"
+
+
+def test_attempts_and_the_last_numbered_step() -> None:
+    found = facts(log=timeline(attempts=3, progress=[step(4), step(5), step(None, at=9)]))
+    assert (found["attempts"], found["last_step"]) == (3, 5)
+
+
+def test_restarts_and_the_steps_gained_since_the_first() -> None:
+    begins = (
+        hit("a/x", "attempt", order=20, restart="1"),
+        hit("a/x", "attempt", order=40, restart="2"),
+        hit("a/x", "attempt", order=5),
+    )
+    steps = [step(n, at=at) for n, at in ((90, 10), (100, 15), (None, 16), (130, 50), (120, 60))]
+    found = facts(*begins, log=timeline(progress=steps))
+    assert (found["restarts"], found["gained"]) == (2, 30)
+    assert facts(*begins, log=timeline(progress=[step(100, at=15), step(90, at=50)]))["gained"] == 0
+    for one_side in ([step(100, at=15)], [step(100, at=50)]):
+        found = facts(*begins, log=timeline(progress=one_side))
+        assert (found["restarts"], "gained" in found) == (2, False)
+    assert "restarts" not in facts(hit("a/x", "attempt", restart="0"), hit("f/x", "finished", restart="4"))
+
+
+def test_earlier_attempts_are_listed() -> None:
+    found = facts(finding=Finding("failed", earlier=(EarlierAttempt("gpu-oom", 3), EarlierAttempt(None, None))))
+    assert found["earlier"] == [{"cause": "gpu-oom", "rank": 3}, {"cause": None, "rank": None}]
+
+
+def test_how_a_job_stood_that_slurm_ended() -> None:
+    root = incident("time-limit", time=1795168800.0)
+    hung = RunState("hung", idle=6029.0, since=1795168800.0)
+    found = facts(finding=Finding("failed", root), state=hung)
+    assert (found["ended"], found["stalled_since"], found["idle_min"]) == ("hung", "--11-20T10:00:00", 100)
+    dated = replace(root, main=replace(root.main, origin=Origin(time=1.0, dated=True)))
+    assert facts(finding=Finding("failed", dated), state=hung)["stalled_since"] == "2026-11-20T10:00:00"
+    moving = facts(finding=Finding("failed", root), state=RunState("progressing", idle=5.0))
+    assert (moving["ended"], "idle_min" in moving) == ("progressing", False)
+    assert facts(finding=Finding("failed", root), state=RunState("hung")).get("idle_min", "none") == "none"
+    assert "ended" not in facts(finding=Finding("failed", root))
+    assert "ended" not in facts(finding=Finding("failed", incident("gpu-oom")), state=hung)
+
+
+def test_the_script_fills_in_what_nothing_else_tells() -> None:
+    script = ScriptEvidence("job.sbatch", {"nodes": 4, "launcher": "torchrun", "port": 29500}, ())
+    found = facts(script=script, launcher="srun")
+    assert (found["nodes"], found["launcher"], found["port"]) == (4, "srun", 29500)
+
+
+# ── Slurm's record ──
+
+
+def test_a_records_sizes_and_limits_are_facts() -> None:
+    found = recorded(
+        state="FAILED", nodes=("a", "b"), num_nodes=3, num_tasks=24, tasks_per_node=8, time_limit=3630, elapsed=125,
+        req_mem=200 * GIB, restarts=2, command="/work/job.sbatch a/b", cancelled_by=7,
+    )  # fmt: skip
+    own = {
+        "job_id": "42", "state": "FAILED", "nodes": 3, "num_tasks": 24, "tasks_per_node": 8, "time_limit_min": 60,
+        "elapsed_min": 2.1, "req_mem_gib": 200.0, "restarts": 2, "script": "job.sbatch", "cancelled_by": 7,
+    }  # fmt: skip
+    assert {name: found[name] for name in own} == own
+    assert set(found) - set(own) == {"world_size", "launcher", "framework", "attempts", "last_step"}
+
+
+def test_an_empty_record_adds_its_id_only() -> None:
+    assert recorded() == {**facts(), "job_id": "42"}
+    assert recorded(restarts=0, elapsed=0, time_limit=0, req_mem=0, nodes=("a", "b"))["nodes"] == 2
+    assert recorded(elapsed=0)["elapsed_min"] == 0
+    assert recorded(command="train.sh")["script"] == "train.sh"
+
+
+@pytest.mark.parametrize("fields", [{"state": "TIMEOUT"}, {"state": "DEADLINE"}, {"running_children": ("srun",)}])
+def test_how_it_stood_is_told_where_slurm_ended_it(fields: dict[str, Any]) -> None:
+    hung = RunState("hung", idle=6029.0)
+    found = facts(finding=Finding(record=JobRecord("42", **fields)), state=hung)
+    assert (found["ended"], found["idle_min"]) == ("hung", 100)
+    ended = facts(finding=Finding(record=JobRecord("42", state="FAILED")), state=hung)
+    assert (ended.get("ended"), ended["idle_min"]) == (None, 100)
+    done = facts(finding=Finding(record=JobRecord("42", state="TIMEOUT")), state=RunState("finished", idle=60.0))
+    assert (done["ended"], "idle_min" in done) == ("finished", False)
+
+
+def test_a_warning_and_a_script_that_ended_well() -> None:
+    warned = JobRecord(
+        "42", state="FAILED", exit=from_signal("SIGUSR1"), time_limit=600, elapsed=500, warned_by="SIGUSR1", warned_before=120,
+    )  # fmt: skip
+    found = facts(finding=Finding(record=warned), state=RunState("progressing"))
+    assert (found["signalled"], found["ended"], "script_ended" in found) == (True, "progressing", False)
+    in_log = timeline(reports=[report("User defined signal 1", 1)])
+    other = JobRecord("42", state="FAILED", time_limit=600, elapsed=500, warned_by="SIGUSR1", warned_before=120)
+    assert "signalled" not in facts(finding=Finding(record=other), log=in_log)
+    assert facts(finding=Finding(record=JobRecord("42", state="COMPLETED")))["script_ended"] == 0
+
+
+@pytest.mark.parametrize(
+    ("rss", "asked", "shown"),
+    [
+        (50 * GIB, 200 * GIB, 50.0),
+        (49 * GIB, 200 * GIB, None),
+        (3 * GIB // 2, None, 1.5),
+        (0, None, None),
+        (9, None, None),
+    ],
+)
+def test_a_peak_far_below_what_was_asked_for_missed_the_growth(
+    rss: int, asked: int | None, shown: float | None
+) -> None:
+    found = facts(finding=Finding(record=JobRecord("42", req_mem=asked, steps=(Step("0", max_rss=rss),))))
+    assert found.get("max_rss_gib") == shown
+
+
+def test_the_time_that_all_steps_need() -> None:
+    moving = RunState("progressing")
+
+    def needed(done: Timeline, state: RunState = moving, **fields: Any) -> int | None:
+        record = JobRecord("42", **{"start": 1000.0, "time_limit": 3600, **fields})
+        found: int | None = facts(finding=Finding(record=record), log=done, state=state).get("needed_min")
+        return found
+
+    half = timeline(progress=[step(50, 4600.0, 100)])
+    assert needed(half) == 132
+    assert needed(half, time_limit=7919) == 132
+    assert needed(half, time_limit=7920) is None
+    assert needed(half, start=None) is None
+    assert needed(half, time_limit=None) is None
+    for other in (step(50, None, 100), step(0, 4600.0, 100), step(50, 4600.0), step(None, 4600.0, 100)):
+        assert needed(timeline(progress=[other])) is None
+    assert needed(timeline(finished=finish(at=1))) is None
+    assert needed(half, RunState("hung")) is None

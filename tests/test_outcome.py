@@ -1,0 +1,122 @@
+"""Whether a job failed: events that it survived, exits that count, and what came after its finish."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import event, finish, incident, report, step, timeline
+from slurmdoctor.infer.outcome import decide_whether_failed, live_events, unresolved_exits, with_survived
+from slurmdoctor.model import Finding, Incident
+from slurmdoctor.model.finding import reason
+
+DEAD, GONE_ON = event("python-error", at=30), event("storage-io", at=10, survived=True)
+VICTIM = event("peer-lost", "cascade", at=40)
+HINT = event("gpu-fault", "hint", at=5)
+
+
+# ── events that count ──
+
+
+@pytest.mark.parametrize("role", ["root", "either", "confirmation"])
+def test_what_was_survived_is_left_aside_where_something_else_may_start_a_failure(role: str) -> None:
+    starts = event("python-error", role, at=30)  # type: ignore[arg-type]
+    assert live_events(timeline(events=[GONE_ON, starts, VICTIM])) == ([starts, VICTIM], 1)
+
+
+def test_what_was_survived_counts_where_nothing_else_is_left_of_a_job_that_ended_badly() -> None:
+    assert live_events(timeline(events=[GONE_ON, HINT]), exit_status=1) == ([GONE_ON, HINT], 0)
+    assert live_events(timeline(events=[GONE_ON, HINT])) == ([HINT], 0)
+    assert live_events(timeline(events=[GONE_ON, HINT]), exit_status=0) == ([HINT], 0)
+    assert live_events(timeline(events=[GONE_ON, VICTIM])) == ([GONE_ON, VICTIM], 0)
+    assert live_events(timeline(events=[GONE_ON], reports=[report(1)])) == ([GONE_ON], 0)
+
+
+def test_a_finish_outweighs_victims_but_no_bad_exit_after_it() -> None:
+    done = finish(at=50)
+    assert live_events(timeline(events=[GONE_ON, VICTIM], finished=done)) == ([VICTIM], 0)
+    bad = report(1, at=60)
+    assert live_events(timeline(events=[GONE_ON, VICTIM], finished=done, reports=[bad])) == ([GONE_ON, VICTIM], 0)
+
+
+def test_exits_that_still_count() -> None:
+    good, bad, killed = report(0), report(1), report("Killed")
+    assert unresolved_exits(timeline(reports=[good, bad, killed])) == [bad, killed]
+    other_file = report(1, source=1)
+    done = finish(at=50)
+    assert unresolved_exits(timeline(reports=[good, bad, killed, other_file], finished=done)) == [bad]
+
+
+def test_the_exit_of_a_step_that_was_cancelled_before_another_finished_does_not_count() -> None:
+    def after(at: int, rule: str = "cancelled/step") -> list[int]:
+        stop = event("cancelled", at=at, rule=rule)
+        reports = [report(1, at=place) for place in (10, 20, 30)]
+        return [r.order for r in unresolved_exits(timeline(events=[stop], reports=reports, finished=finish(at=40)))]
+
+    assert after(20) == [20, 30]
+    assert after(40) == [10, 20, 30]
+    assert after(20, "cancelled/job") == [10, 20, 30]
+
+
+# ── the verdict ──
+
+
+def verdict(
+    *incidents: Incident, silent: tuple[Incident, ...] = (), exit_status: int | None = None, **log: object
+) -> str:
+    return decide_whether_failed(timeline(**log), incidents, silent, exit_status).verdict
+
+
+def test_nothing_at_all_is_unknown() -> None:
+    assert decide_whether_failed(timeline(), (), (), None) == Finding("unknown")
+    hint = incident("gpu-fault", "hint")
+    assert verdict(hint) == "unknown"
+
+
+def test_steps_to_the_end_are_no_failure() -> None:
+    found = decide_whether_failed(timeline(progress=[step(4)]), (), (), None)
+    assert found == Finding("no-failure", reasons=(reason("steps-to-the-end"),))
+
+
+@pytest.mark.parametrize("role", ["root", "either", "confirmation", "cascade"])
+def test_what_starts_or_follows_a_failure_is_one(role: str) -> None:
+    assert verdict(incident("x", role), progress=[step(4)]) == "failed"  # type: ignore[arg-type]
+
+
+def test_exits_are_failures() -> None:
+    assert verdict(reports=[report(1)], progress=[step(4)]) == "failed"
+    assert verdict(reports=[report(0)], progress=[step(4)]) == "no-failure"
+    silent = incident("killed", "hint", report=report("Killed"))
+    assert verdict(silent=(silent,), progress=[step(4)]) == "failed"
+
+
+def test_the_jobs_own_exit_status_decides() -> None:
+    zero = decide_whether_failed(timeline(reports=[report(1)]), [incident("x", "either")], (), 0)
+    assert zero == Finding("no-failure", reasons=(reason("exit-status-zero"),))
+    assert verdict(incident("x", "root"), exit_status=0) == "failed"
+    assert verdict(incident("x", "confirmation"), exit_status=0) == "failed"
+    assert verdict(exit_status=1, finished=finish(at=9)) == "failed"
+
+
+def test_a_finish_is_no_failure_but_for_what_came_after_it() -> None:
+    text = "  Training completed " + "x" * 90
+    found = decide_whether_failed(timeline(finished=finish(at=50, text=text)), (), (), None)
+    assert found == Finding("no-failure", reasons=(reason("program-completed", text=text.strip()[:80]),))
+    done = finish(at=50)
+    assert verdict(incident("x", at=49), finished=done) == "no-failure"
+    assert verdict(incident("x", at=50), finished=done) == "failed"
+    assert verdict(incident("x", "cascade", at=60), finished=done) == "no-failure"
+    assert verdict(finished=done, reports=[report(1, at=10)]) == "failed"
+
+
+def test_in_another_file_the_clock_tells_what_came_after_a_finish() -> None:
+    done = finish(at=50, time=100.0)
+    assert verdict(incident("x", at=60, source=1, time=99.0), finished=done) == "no-failure"
+    assert verdict(incident("x", at=40, source=1, time=100.0), finished=done) == "failed"
+    assert verdict(incident("x", at=40, source=1), finished=done) == "failed"
+    assert verdict(incident("x", at=40, source=1, time=9.0), finished=finish(at=50)) == "failed"
+
+
+def test_survived_events_are_counted_first() -> None:
+    finding = Finding("failed", reasons=(reason("other"),))
+    assert with_survived(finding, 0) == finding
+    assert with_survived(finding, 3).reasons == (reason("survived", count=3), reason("other"))

@@ -1,0 +1,104 @@
+"""Whether a job stood still at its end, had finished, or made steps: limits on either side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from builders import finish, step, timeline
+from slurmdoctor.model import JobRecord, Origin, RunState, Timeline
+from slurmdoctor.timeline.run_state import end_of, run_state
+
+
+def steps(*times: float, of: int | None = None, **more: Any) -> Timeline:
+    return timeline(progress=[step(n, time, of) for n, time in enumerate(times, 1)], **more)
+
+
+def record(**fields: Any) -> JobRecord:
+    return JobRecord("42", **fields)
+
+
+def test_the_end_is_start_and_elapsed_then_end_then_the_last_line() -> None:
+    last = Origin(time=70.0)
+    assert end_of(record(start=100.0, elapsed=50, end=900.0), last) == 150.0
+    assert end_of(record(start=100.0, end=900.0), last) == 900.0
+    assert end_of(record(elapsed=50, end=900.0), last) == 900.0
+    assert end_of(record(start=100.0), last) == 70.0
+    assert end_of(None, last) == 70.0
+    assert end_of(None, None) is None
+
+
+def test_a_finish_after_the_last_step_is_a_finish_with_its_idle_time() -> None:
+    done = steps(10.0, 20.0, finished=finish(at=9, time=30.0))
+    assert run_state(done, 90.0) == RunState("finished", idle=60.0)
+    assert run_state(done, 30.0) == RunState("finished", idle=0.0)
+    assert run_state(timeline(finished=finish(at=9, time=30.0)), 31.0) == RunState("finished", idle=1.0)
+
+
+def test_idle_time_after_a_finish_is_unknown_where_the_clocks_cannot_be_one() -> None:
+    done = steps(10.0, finished=finish(at=9, time=30.0))
+    month = 30 * 86400.0
+    assert run_state(done, 29.5) == RunState("finished")
+    assert run_state(done, None) == RunState("finished")
+    assert run_state(done, 30.0 + month) == RunState("finished")
+    assert run_state(done, 29.0 + month) == RunState("finished", idle=month - 1)
+    assert run_state(steps(10.0, finished=finish(at=9)), 90.0) == RunState("finished")
+
+
+def test_steps_after_a_finish_take_it_back() -> None:
+    later = timeline(progress=[step(n, n * 10.0) for n in range(1, 6)], finished=finish(at=3, time=30.0))
+    assert run_state(later, 60.0).kind == "progressing"
+    same_place = timeline(progress=[step(5, 50.0, at=5)], finished=finish(at=5, time=50.0))
+    assert run_state(same_place, 60.0).kind is None
+
+
+def test_the_last_of_all_steps_is_a_finish() -> None:
+    assert run_state(steps(10.0, 20.0, of=2), None) == RunState("finished", step=2)
+    assert run_state(timeline(progress=[step(None, 10.0)]), 20.0) == RunState()
+    assert run_state(timeline(), 20.0) == RunState()
+
+
+def test_without_a_record_three_steps_are_too_few() -> None:
+    assert run_state(steps(10.0, 20.0, 30.0), 9000.0) == RunState()
+    assert run_state(steps(10.0, 20.0, 30.0, 30.0), 9000.0) == RunState()
+    assert run_state(steps(10.0, 20.0, 30.0, 40.0), 9000.0).kind == "hung"
+    assert run_state(steps(10.0), 9000.0, record(elapsed=900)).kind == "hung"
+    assert run_state(steps(10.0), 9000.0, record(start=0.0)) == RunState()
+    assert run_state(timeline(progress=[step(1)]), 9000.0, record(elapsed=900)) == RunState()
+    assert run_state(steps(10.0, 20.0, 30.0, 40.0), None) == RunState()
+
+
+@pytest.mark.parametrize(
+    ("times", "longest"),
+    [
+        ((10.0, 20.0, 30.0, 40.0), 300.0),  # however fast the steps were
+        ((0.0, 10.0, 20.0, 220.0), 600.0),  # three times the longest pause
+        ((0.0, 50.0, 100.0, 150.0), 500.0),  # ten times the usual one
+    ],
+)
+def test_a_pause_is_a_stall_by_the_pauses_before(times: tuple[float, ...], longest: float) -> None:
+    assert run_state(steps(*times), times[-1] + longest).kind == "progressing"
+    assert run_state(steps(*times), times[-1] + longest + 1).kind == "hung"
+
+
+def test_after_one_step_the_jobs_own_length_is_the_measure() -> None:
+    short, long = record(elapsed=1000), record(elapsed=8000)
+    assert run_state(steps(100.0), 1000.0, short).kind == "progressing"
+    assert run_state(steps(100.0), 1001.0, short).kind == "hung"
+    assert run_state(steps(100.0), 2100.0, long).kind == "progressing"
+    assert run_state(steps(100.0), 2101.0, long).kind == "hung"
+
+
+def test_a_state_has_its_times_and_the_last_step() -> None:
+    found = run_state(steps(0.0, 10.0, 20.0, 40.0), 1040.0)
+    assert found == RunState("hung", idle=1000.0, since=40.0, pause=10.0, step=4)
+    assert run_state(steps(40.0), 50.0, record(elapsed=50)) == RunState("progressing", 10.0, 40.0, None, 1)
+
+
+def test_steps_of_another_clock_prove_nothing() -> None:
+    times = (1000.0, 1010.0, 1020.0, 1030.0)
+    assert run_state(steps(*times), 970.0) == RunState("progressing", 0.0, 1030.0, 10.0, 4)
+    assert run_state(steps(*times), 969.0) == RunState()
+    assert run_state(steps(*times), 1040.0, record(start=1090.0)).kind == "progressing"
+    assert run_state(steps(*times), 1040.0, record(start=1091.0)) == RunState()

@@ -1,0 +1,110 @@
+"""The time limit: what it ended, what had failed before it, and the signal that warns of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from builders import BEFORE, beside, failed, incident, job, report, timeline, work
+from slurmdoctor.infer.time_limit import apply_run_state, warning_came
+from slurmdoctor.model import Finding, JobRecord, RunState
+from slurmdoctor.model.exits import from_code, from_signal
+from slurmdoctor.model.finding import reason
+
+RAISED = incident("cuda-error", at=5, rank=3)
+VICTIM = incident("peer-lost", "cascade", at=9, rank=1)
+
+
+def codes(finding: Finding) -> list[str]:
+    return [why.code for why in finding.reasons]
+
+
+LIMIT = reason("recorded", step=None, state="TIMEOUT")
+
+
+def test_a_timeout_is_the_limit_as_the_job_stood() -> None:
+    states = {None: ("time-limit", []), "finished": ("time-limit", ["had-finished"])}
+    states |= {"progressing": ("time-limit", ["made-progress"]), "hung": ("hang", ["had-hung"])}
+    for kind, (cause, more) in states.items():
+        run = RunState(kind)  # type: ignore[arg-type]
+        got = beside(failed(VICTIM), job("TIMEOUT"), state=run)
+        assert (got.cause, codes(got), got.rule) == (cause, ["recorded", "before", *more], None)
+        assert got.confidence == ("medium" if kind == "hung" else "high")
+        assert not more or got.reasons[-1].values == {"state": run}
+
+
+def test_a_timeout_confirms_the_limits_own_line() -> None:
+    got = beside(failed(incident("time-limit"), confidence="low"), job("TIMEOUT"))
+    assert (got.reasons, got.rule, got.root is not None) == ((BEFORE, LIMIT), "some/rule", True)
+    hung = beside(failed(incident("time-limit")), job("TIMEOUT"), state=RunState("hung"))
+    assert (hung.cause, hung.rule, codes(hung)) == ("hang", None, ["before", "recorded", "had-hung"])
+
+
+@pytest.mark.parametrize("role", ["root", "either", "confirmation"])
+def test_a_job_that_failed_before_idled_into_its_limit(role: str) -> None:
+    got = beside(failed(incident("cuda-error", role)), job("TIMEOUT"), state=RunState("hung"))  # type: ignore[arg-type]
+    assert (got.cause, got.reasons) == ("cuda-error", (BEFORE, reason("idled-into-limit", recorded=LIMIT)))
+
+
+@pytest.mark.parametrize(
+    "finding",
+    [
+        failed(None), failed(incident("cuda-error", "hint")), failed(incident("cuda-error", "cascade")),
+        failed(incident("killed")), failed(RAISED, "hang"), Finding("no-failure", RAISED, "cuda-error"),
+    ],
+)  # fmt: skip
+def test_what_the_limit_looks_like_is_no_failure_before_it(finding: Finding) -> None:
+    got = beside(finding, job("TIMEOUT"))
+    assert (got.verdict, got.cause, got.confidence) == ("failed", "time-limit", "high")
+
+
+def test_without_a_record_a_stall_makes_a_limit_a_hang() -> None:
+    limit, cancelled = failed(incident("time-limit")), failed(incident("cancelled"))
+    hung = apply_run_state(limit, RunState("hung"))
+    assert (hung.cause, hung.rule, hung.confidence) == ("hang", None, "medium")
+    assert hung.reasons == (BEFORE, reason("had-hung", state=RunState("hung")))
+    finished = apply_run_state(limit, RunState("finished"))
+    assert (finished.cause, codes(finished)) == ("time-limit", ["before", "had-finished"])
+    assert apply_run_state(limit, RunState("progressing")) == limit
+    assert apply_run_state(cancelled, RunState("hung")) == cancelled
+
+
+# ── the warning before the limit ──
+
+
+def warned(**more: Any) -> JobRecord:
+    fields = {"time_limit": 3600, "elapsed": 3490, "warned_by": "SIGUSR1", "warned_before": 120}
+    return job("FAILED", **{**fields, "exit": from_signal("SIGUSR1"), **more})
+
+
+def test_the_warning_may_come_a_minute_and_a_half_early() -> None:
+    assert warning_came(warned(elapsed=3390))
+    assert not warning_came(warned(elapsed=3389))
+    for unknown in ("time_limit", "elapsed", "warned_before"):
+        assert not warning_came(warned(**{unknown: None}))
+
+
+def test_the_warning_shows_in_any_exit_or_in_a_script_that_left_srun_behind() -> None:
+    assert not warning_came(warned(exit=None))
+    assert not warning_came(warned(exit=from_signal("SIGTERM")))
+    assert warning_came(warned(exit=from_code(1), derived=from_signal("SIGUSR1")))
+    assert warning_came(warned(exit=None, steps=(work("FAILED", "0:15"), work("FAILED", "0:10", "1"))))
+    assert not warning_came(warned(exit=None), timeline())
+    assert warning_came(warned(exit=None), timeline(reports=(report(1, 0), report("User defined signal 1", 1))))
+    assert warning_came(warned(exit=None, exit_status=0, running_children=("srun",)))
+    assert not warning_came(warned(exit=None, exit_status=0))
+    assert not warning_came(warned(exit=None, running_children=("srun",)))
+
+
+def test_a_warning_that_nobody_handled_is_the_limit() -> None:
+    got = beside(failed(VICTIM), warned(), state=RunState("finished"))
+    came = reason("warning-ended-it", program=None, left=110, signal="SIGUSR1", before=120)
+    assert (got.cause, got.confidence, got.rule) == ("time-limit", "medium", None)
+    assert got.reasons == (came, BEFORE, reason("had-finished", state=RunState("finished")))
+    behind = beside(Finding(), warned(elapsed=3700, exit_status=0, running_children=("srun", "tee")))
+    assert (behind.reasons[0].values["left"], behind.reasons[0].values["program"]) == (0, "srun")
+    assert beside(failed(RAISED), warned()).cause == "cuda-error"
+    assert beside(failed(incident("abort")), warned()).cause == "time-limit"
+    reported = timeline(reports=(report("User defined signal 1", 1),))
+    assert beside(Finding(), warned(exit=from_code(138)), reported).cause == "time-limit"
