@@ -16,7 +16,8 @@ from cases import finding_of
 from slurmdoctor import diagnose
 from slurmdoctor.cli import cli
 from slurmdoctor.knowledge import folders, load
-from slurmdoctor.slurm.script import checks
+from slurmdoctor.knowledge.expressions import names_of, placeholders
+from slurmdoctor.slurm.script import checks, occurrences
 from slurmdoctor.slurm.script.lint import lint, wrong
 from slurmdoctor.slurm.script.parse import parse
 from slurmdoctor.slurm.script.steps import step_outputs
@@ -62,10 +63,20 @@ def test_checks_name_known_causes() -> None:
     assert {cause for check in CHECKS for cause in check.causes} <= known
 
 
-@pytest.mark.parametrize("what", ["when: import os", "when: __import__('os')", "when: a.b == 1", "when: a[0]"])
-def test_conditions_are_no_python(what: str) -> None:
-    with pytest.raises(Exception, match=r"the check `x`"):
-        checks._check({"id": "x", "level": "error", "says": "", "why": "", "mend": "", "when": what.partition(": ")[2]})
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.id)
+def test_every_check_asks_either_a_condition_or_a_list(check: checks.Check) -> None:
+    assert (check.when is None) != (check.each is None)
+    assert check.each is None or check.each in occurrences.LISTS
+    for text in (check.says, check.why, check.mend):
+        placeholders(text)
+    if check.when is not None:
+        names_of(check.when)
+
+
+@pytest.mark.parametrize("condition", ["import os", "__import__('os')", "a.b == 1", "a[0]"])
+def test_conditions_are_no_python(condition: str) -> None:
+    with pytest.raises(ValueError, match=r"is no part of a condition|is not known"):
+        names_of(condition)
 
 
 # ── the command ──────────────────────────────────────────────────────────────────────────────

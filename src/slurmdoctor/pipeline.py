@@ -88,7 +88,7 @@ def examine(
 def _evidence_of(script: Script | None) -> ScriptEvidence | None:
     if script is None:
         return None
-    from slurmdoctor.slurm.script.evidence import evidence_of  # only who brings a script waits for its checks
+    from slurmdoctor.slurm.script.lint import evidence_of  # only who brings a script waits for its checks
 
     return evidence_of(script)
 

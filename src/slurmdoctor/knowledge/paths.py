@@ -11,7 +11,7 @@ from slurmdoctor.model import UserError
 SITE = Path("/etc/slurmdoctor/rules.d")
 VARIABLE = "SLURMDOCTOR_RULES"
 LINT = "lint"
-"""The folder of checks of batch scripts: another format (`slurmdoctor.script.checks`)."""
+"""The folder of checks of batch scripts: another format (`slurmdoctor.slurm.script.checks`)."""
 
 
 def builtin() -> Path:

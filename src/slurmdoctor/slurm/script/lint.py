@@ -1,19 +1,49 @@
-"""Script → findings: every check of `rules/lint` on the plan of the script. Pure."""
+"""Script → its mistakes, by every check of `rules/lint`, and what else it shows of a job that failed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
+
 from slurmdoctor.knowledge.expressions import fill, holds
-from slurmdoctor.model import ScriptMistake
+from slurmdoctor.model import ScriptEvidence, ScriptMistake
 from slurmdoctor.slurm.script.checks import Check, load
-from slurmdoctor.slurm.script.facts import Fact
+from slurmdoctor.slurm.script.facts import Fact, read_facts
 from slurmdoctor.slurm.script.model import Script
-from slurmdoctor.slurm.script.plan import plan
+from slurmdoctor.slurm.script.occurrences import Occurrence, Subject, read_occurrences
+from slurmdoctor.slurm.script.programs import programs
+from slurmdoctor.slurm.script.steps import main_step, steps
 
 _ORDER: Mapping[str, int] = {"error": 0, "warning": 1, "note": 2}
 MOST = 5
 """Findings of one check that are shown."""
+
+
+class Plan(Struct, frozen=True):
+    """What a script is going to do: all that the checks may ask for."""
+
+    facts: Mapping[str, Fact]
+    lines: Mapping[str, int]
+    """Fact -> the line that gives it."""
+    lists: Mapping[str, Sequence[Occurrence]]
+
+
+def plan(script: Script) -> Plan:
+    """The plan of a script."""
+    found, known = steps(script), programs()
+    main = main_step(found)
+    facts = read_facts(script, main, known)
+    return Plan(facts.values, facts.lines, read_occurrences(Subject(script, found, main, known)))
+
+
+def evidence_of(script: Script) -> ScriptEvidence:
+    """The script's facts and mistakes, as far as a failure may have to do with them."""
+    planned = plan(script).facts
+    facts = {name: planned[name] for name in programs().facts_for_fixes if name in planned}
+    if planned.get("fixed_port"):
+        facts["master_port"] = planned["fixed_port"]
+    return ScriptEvidence(script.name.rpartition("/")[2], facts, tuple(lint(script)))
 
 
 def lint(script: Script, checks: Sequence[Check] | None = None) -> list[ScriptMistake]:

@@ -41,7 +41,7 @@ class Subject(Struct, frozen=True):
 
 def read_occurrences(subject: Subject) -> dict[str, list[Occurrence]]:
     """Every list with what it holds."""
-    return {name: list(find(subject)) for name, find in _LISTS.items()}
+    return {name: list(find(subject)) for name, find in LISTS.items()}
 
 
 # ── directives ──
@@ -207,7 +207,7 @@ def _after(subject: Subject, command: Command) -> list[Command]:
     return [c for c in subject.own if c.line > command.line and c.function is None]
 
 
-_LISTS: Mapping[str, Callable[[Subject], Iterator[Occurrence]]] = {
+LISTS: Mapping[str, Callable[[Subject], Iterator[Occurrence]]] = {
     "srun_only": _srun_only,
     "unexpanded": _unexpanded,
     "ignored": _ignored,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from slurmdoctor.knowledge.paths import LINT, builtin
 
@@ -38,6 +38,12 @@ class Programs(Struct, frozen=True):
     """Fact -> what the commands of the step hold where it is so."""
     script_marks: Mapping[str, re.Pattern[str]]
     """The same for the whole script."""
+    per_task: frozenset[str]
+    """Variables that have another value in every task; the batch shell sees only its own."""
+    file_patterns: Mapping[str, str]
+    """Variables of a task, and srun's patterns of file names for the same: `SLURM_PROCID` -> `%t`."""
+    facts_for_fixes: tuple[str, ...]
+    """Facts that fixes may use."""
 
     def is_local(self, path: str | None) -> bool:
         return self.node_local.search(path or "") is not None
@@ -49,21 +55,6 @@ def programs() -> Programs:
     import yaml  # here: hardly any diagnosis has a script
 
     table = yaml.safe_load((builtin() / LINT / "arguments.yaml").read_text(encoding="utf-8"))
-    return Programs(
-        launchers=_by_alias(table["launchers"]),
-        sizes=_by_alias(table["sizes"]),
-        switches=_by_alias(table["switches"]),
-        kept=frozenset(table["kept"]),
-        kept_variables=re.compile(table["kept_variables"]),
-        caches=frozenset(table["caches"]),
-        short_options=table["short_options"],
-        flags=frozenset(table["flags"]),
-        srun_only=frozenset(table["srun_only"]),
-        node_local=re.compile(table["node_local"]),
-        step_marks={name: re.compile(regex) for name, regex in table["step_marks"].items()},
-        script_marks={name: re.compile(regex) for name, regex in table["script_marks"].items()},
-    )
-
-
-def _by_alias(table: Mapping[str, list[str]]) -> dict[str, str]:
-    return {alias: fact for fact, aliases in table.items() for alias in aliases}
+    for name in ("launchers", "sizes", "switches"):
+        table[name] = {alias: fact for fact, aliases in table[name].items() for alias in aliases}
+    return convert(table, Programs, dec_hook=lambda _, text: re.compile(text))

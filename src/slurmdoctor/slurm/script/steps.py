@@ -14,17 +14,6 @@ from slurmdoctor.slurm.script.programs import programs
 
 _BEFORE_PROGRAMS = frozenset({"exec", "time", "env", "nohup", "command", "stdbuf"})
 _PYTHON = re.compile(r"python[\d.]*$|\.py$")
-_PATTERN_OF = {
-    "SLURM_JOB_ID": "%j",
-    "SLURM_JOBID": "%j",
-    "SLURM_ARRAY_JOB_ID": "%A",
-    "SLURM_ARRAY_TASK_ID": "%a",
-    "SLURM_PROCID": "%t",
-    "SLURM_JOB_NAME": "%x",
-    "SLURMD_NODENAME": "%N",
-    "SLURM_NODEID": "%n",
-}
-"""Variables of a task, and srun's patterns of file names for the same."""
 
 
 class Launcher(NamedTuple):
@@ -97,7 +86,7 @@ def step_outputs(script: Script) -> list[str]:
             if given and given.value and given.value not in ("none", "all") and not given.value.isdigit():
                 found.append(given.value)
         found += [file for file in step.command.outputs if not file.startswith("/dev/")]
-    filled = [re.sub(r"\$\{?(\w+)\}?", lambda m: _PATTERN_OF.get(m[1], "%t"), file) for file in found]
+    filled = [re.sub(r"\$\{?(\w+)\}?", lambda m: programs().file_patterns.get(m[1], "%t"), file) for file in found]
     return list(dict.fromkeys(file for file in filled if "$" not in file))
 
 

@@ -14,23 +14,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge.expressions import fill
+from slurmdoctor.slurm.script.programs import programs
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-PER_TASK = frozenset(
-    {
-        "SLURM_PROCID",
-        "SLURM_LOCALID",
-        "SLURM_NODEID",
-        "SLURM_STEP_ID",
-        "SLURM_STEPID",
-        "SLURM_TASK_PID",
-        "SLURMD_NODENAME",
-        "SLURM_GTIDS",
-    }
-)
-"""Variables that have another value in every task; the batch shell sees only its own."""
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 _WITH_DEFAULT = re.compile(r"\$\{(\w+):?([-=?+])(.*)\}", re.S)
 
@@ -139,7 +127,7 @@ class Words(Struct):
 
 
 def _early(name: str, line: int) -> tuple[tuple[str, int], ...]:
-    return ((name, line),) if name in PER_TASK else ()
+    return ((name, line),) if name in programs().per_task else ()
 
 
 def _unescape(text: str) -> str:
