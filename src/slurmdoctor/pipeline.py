@@ -20,7 +20,7 @@ from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.source_format import learn_formats
 from slurmdoctor.readers.assemble import assemble
-from slurmdoctor.readers.find import find_lines
+from slurmdoctor.readers.targets import find_lines
 from slurmdoctor.report.compose import compose
 from slurmdoctor.report.result import Diagnosis
 from slurmdoctor.timeline.order import order

@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 
 import click
 
@@ -17,6 +18,15 @@ from slurmdoctor import __version__
 gc.set_threshold(200_000, 20, 20)
 """Garbage collection: what is made at the start stays, and looking through it takes a twentieth of a paste's time."""
 
+rules_option = click.option(
+    "--rules",
+    "extra",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="A folder of your site's rules; may be given again.",
+)
+"""The option of all commands that read rules."""
 _COMMANDS = {
     "diagnose": "diagnose:diagnose",
     "explain": "explain:explain",

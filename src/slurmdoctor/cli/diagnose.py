@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import sys
+from pathlib import Path
 
 import click
 
+from slurmdoctor.cli import rules_option
 from slurmdoctor.model import Diagnosis
 from slurmdoctor.model.causes import EXIT_CODE
 from slurmdoctor.report.terminal import look
@@ -29,9 +31,7 @@ _STATUS = {"no-failure": 0, "unknown": 0, "failed": 1}
     help="Saved text of `scontrol show job` or `sacct`; may be given again.",
 )
 @click.option("--script", metavar="FILE", help="The job's batch script.")
-@click.option(
-    "--rules", "rules", multiple=True, metavar="DIR", help="A folder of your site's rules; may be given again."
-)
+@rules_option
 @click.option(
     "--context", type=click.IntRange(0, 500), default=0, metavar="N", help="Show N more lines of the traceback."
 )
@@ -61,7 +61,7 @@ def diagnose(
     job_id: str | None,
     slurm_info: tuple[str, ...],
     script: str | None,
-    rules: tuple[str, ...],
+    extra: tuple[Path, ...],
     context: int,
     ranks: bool,
     redact: str,
@@ -87,7 +87,7 @@ def diagnose(
     with Bar() as bar:
         found = read(
             job.logs if job else list(paths) or ["-"],
-            rules=rules,
+            rules=extra,
             exit_status=exit_status,
             redact="off" if no_redact else redact,
             record=job.record if job else None,

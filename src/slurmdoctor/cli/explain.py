@@ -9,19 +9,14 @@ from pathlib import Path
 
 import click
 
+from slurmdoctor.cli import rules_option
+
 _STYLES = {"title": "bold", "head": "bold cyan", "faint": "dim", "code": "yellow", "text": ""}
 
 
 @click.command()
 @click.argument("cause")
-@click.option(
-    "--rules",
-    "extra",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="A folder of your site's rules; may be given again.",
-)
+@rules_option
 def explain(cause: str, extra: tuple[Path, ...]) -> None:
     """Explain a cause: what happens, how it shows, how to make sure, what to do.
 

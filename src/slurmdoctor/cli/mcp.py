@@ -7,6 +7,7 @@ from typing import Literal
 
 import click
 
+from slurmdoctor.cli import rules_option
 from slurmdoctor.model import UserError
 
 
@@ -18,9 +19,9 @@ from slurmdoctor.model import UserError
     help="A folder whose logs may be read; may be given again. None by default.",
 )
 @click.option("--timeout", type=click.FloatRange(1, 3600), default=60, show_default=True, help="Seconds a question.")
-@click.option("--rules", multiple=True, metavar="DIR", help="A folder of your site's rules; may be given again.")
+@rules_option
 @click.option("--redact", type=click.Choice(["default", "strict"]), default="default", help="What to mask in answers.")
-def mcp(allow: tuple[str, ...], timeout: float, rules: tuple[str, ...], redact: Literal["default", "strict"]) -> None:
+def mcp(allow: tuple[str, ...], timeout: float, extra: tuple[Path, ...], redact: Literal["default", "strict"]) -> None:
     """Serve agents over the Model Context Protocol, on standard input and output.
 
     Tools: diagnose_text, diagnose_path, diagnose_job, explain_cause, list_causes. Needs the extra: pip install 'slurmdoctor[mcp]'.
@@ -31,5 +32,5 @@ def mcp(allow: tuple[str, ...], timeout: float, rules: tuple[str, ...], redact: 
         if (error.name or "").partition(".")[0] == "slurmdoctor":
             raise
         raise UserError("`slurmdoctor mcp` needs the MCP SDK, version 2", "pip install 'slurmdoctor[mcp]'") from None
-    settings = Settings(checked(allow), tuple(map(Path, rules)), redact, timeout)
+    settings = Settings(checked(allow), extra, redact, timeout)
     serve(settings).run("stdio")

@@ -12,19 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
+from slurmdoctor.cli import rules_option
 from slurmdoctor.model import Knowledge, UserError
 
 if TYPE_CHECKING:
     from slurmdoctor.knowledge.workshop.trial import Trial
-
-_FOLDERS = click.option(
-    "--rules",
-    "extra",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="A folder of your site's rules; may be given again.",
-)
 
 
 @click.group()
@@ -34,7 +26,7 @@ def rules() -> None:
 
 @rules.command("list")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print them.")
-@_FOLDERS
+@rules_option
 def list_(form: str, extra: tuple[Path, ...]) -> None:
     """All causes that the rules in use know, with their rules."""
     known = _load(extra)
@@ -156,7 +148,7 @@ def new(cause: str, line: str | None, rule: str, folder: Path) -> None:
 @rules.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the result.")
-@_FOLDERS
+@rules_option
 def test(folder: Path, form: str, extra: tuple[Path, ...]) -> None:
     """Try the rules on labelled logs: precision and recall of each cause.
 
@@ -169,8 +161,7 @@ def test(folder: Path, form: str, extra: tuple[Path, ...]) -> None:
     labelled = list(cases(folder))
     if not labelled:
         raise UserError(f"no truth.yaml lies below {folder}", "put one beside each log; docs/rules.md shows it")
-    named = [str(one) for one in extra]
-    trial = run(labelled, lambda logs: diagnose([str(log) for log in logs], rules=named))
+    trial = run(labelled, lambda logs: diagnose([str(log) for log in logs], rules=extra))
     click.echo(json.dumps(_scores(trial), indent=1) if form == "json" else "\n".join(_trial_lines(trial, folder)))
     if trial.right.total() < trial.wanted.total():
         raise click.exceptions.Exit(1)

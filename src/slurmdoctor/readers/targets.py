@@ -1,4 +1,4 @@
-"""Lists what the search looks for, and confirms that a line holds it.
+"""Searches the log for the lines that rules, signals and readers want to see whole: the targets.
 
 A target is a rule, a signal, or an exit report, or the name of a reader in this folder: `traceback`, `exception`,
 `collective`, `stack`, `map`.
@@ -6,14 +6,17 @@ A target is a rule, a signal, or an exit report, or the name of a reader in this
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+from slurmdoctor.input.sources import Source
 from slurmdoctor.knowledge.texts import literals
 from slurmdoctor.knowledge.texts import text as text_of
-from slurmdoctor.model import Knowledge, Matcher, Rule, Signal, Target
+from slurmdoctor.model import Knowledge, Matcher, Rule, SearchResult, Signal, SourceFormat, Target
+from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.readers.exceptions import begins_frame, exception_of
 from slurmdoctor.readers.matches import captures_of
 from slurmdoctor.search.compiled import SECONDS, captures, compiled, lazy
+from slurmdoctor.search.scan import scan
 from slurmdoctor.search.shapes import digit_sensitive, relaxed
 
 KEEP = 4
@@ -26,6 +29,33 @@ TRACEBACK = (b"Traceback (most recent call last)",)
 EXCEPTION = (b"Error: ", b"Exception: ", b"Error\n", b"Interrupt\n", b"AssertionError", b"Error:\n")
 _CPP_FRAMES = text_of("cpp-frames")
 _VARIABLE = lazy(r"\d+|'[^']*'?|\"[^\"]*\"?|/\S*|0x\w+")
+_QUOTED = "  │ ".encode()
+"""How our own report quotes a log: what a job's footer printed into it is no event of the job."""
+
+
+def find_lines(
+    sources: Sequence[Source],
+    knowledge: Knowledge,
+    labels: LabelReader,
+    formats: Sequence[SourceFormat],
+    jobs: int,
+    progress: Callable[[int], None] | None,
+) -> SearchResult:
+    """All lines worth reading, by what wants them. Large logs are read by `jobs` processes at once."""
+
+    def strip_labels(number: int, line: bytes) -> str:
+        return labels.strip_labels(line.decode("utf-8", "replace"), formats[number])[1]
+
+    return scan(
+        sources,
+        matchers(knowledge),
+        strip_labels,
+        confirm_line,
+        [labels.writer_key(form) for form in formats],
+        jobs=jobs,
+        progress=progress,
+        could_match=could_match,
+    )
 
 
 def matchers(knowledge: Knowledge) -> list[Matcher]:
@@ -63,6 +93,8 @@ def confirm_line(matcher: Matcher, line: bytes, text: str) -> str | None:
 
     `text` is the line without its labels.
     """
+    if line.startswith(_QUOTED):
+        return None
     target = matcher.target
     if isinstance(target, Rule):
         return None if captures_of(target, text) is None else ""

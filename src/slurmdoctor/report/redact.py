@@ -6,9 +6,9 @@ Redaction works on the finished `Diagnosis`, not on the log: a few kilobytes, wh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from functools import cache, partial
-from typing import Any, Literal, TypeVar, cast
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, Literal, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,23 +19,10 @@ from slurmdoctor.report.redaction.secret_kinds import KINDS, Kind, value_span
 from slurmdoctor.search.compiled import compiled as kept
 
 Mode = Literal["off", "default", "strict"]
-T = TypeVar("T")
 
 # Fields that hold ids and words of slurmdoctor, never a log's text.
 _OWN = frozenset(
-    {
-        "id",
-        "family",
-        "rule",
-        "cause",
-        "role",
-        "confidence",
-        "verdict",
-        "exit_class",
-        "advice",
-        "standing",
-        "order",
-    }
+    {"id", "family", "rule", "cause", "role", "confidence", "verdict", "exit_class", "advice", "standing", "order"}
 )
 # Colour, cursor and title sequences: removed.
 _SEQUENCE = (
@@ -85,14 +72,22 @@ class Redactor:
 
     def apply(self, diagnosis: Diagnosis) -> Diagnosis:
         """The same diagnosis, safe to print and to post. Nothing is rebuilt where nothing is to be masked."""
-        strings = list(_strings(diagnosis))
+        strings: list[str] = []
+
+        def collect(text: str) -> str:
+            strings.append(text)
+            return text
+
+        _rebuilt(diagnosis, collect)
         kinds = _kinds_for("\n".join(strings)) if self.mode != "off" else ()
         if self.mode == "strict":
             self._names.know(_hosts_of(diagnosis))
             changed = dict(zip(strings, self._strict(strings), strict=True))
         else:
             changed = {text: new for text in strings if (new := self._mask(text, kinds)) != text}
-        return cast(Diagnosis, _rebuilt(diagnosis, changed)) if changed else diagnosis
+        if not changed:
+            return diagnosis
+        return cast(Diagnosis, _rebuilt(diagnosis, lambda text: changed.get(text, text)))
 
     def _mask(self, text: str, kinds: tuple[Kind, ...]) -> str:
         text = disarm(text)
@@ -130,48 +125,23 @@ def _mask_one(kind: Kind, match: re.Match[str]) -> str:
 # ── every string of a diagnosis ───────────────────────────────────────────────────────────────────────
 
 
-@cache
-def _fields(kind: type[Struct]) -> tuple[tuple[str, bool], ...]:
-    """A type's fields, and whether each holds words of slurmdoctor."""
-    return tuple((name, name in _OWN) for name in kind.__struct_fields__)
-
-
-def _strings(value: Any) -> Iterator[str]:
+def _rebuilt(value: Any, change: Callable[[str], str]) -> Any:
+    """The value with every string changed that holds a log's text."""
     if isinstance(value, str):
-        yield value
-    elif isinstance(value, Struct):
-        for name, own in _fields(type(value)):
-            item = getattr(value, name)
-            if isinstance(item, str):
-                if not own:
-                    yield item
-            elif item is not None and not isinstance(item, int | float):
-                yield from _strings(item)
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _strings(key)
-            yield from _strings(item)
-    elif isinstance(value, tuple | list | set | frozenset):
-        for item in value:
-            yield from _strings(item)
-
-
-def _rebuilt(value: Any, changed: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        return changed.get(value, value)
+        return change(value)
     if isinstance(value, Struct):
         new = {
-            name: _rebuilt(old, changed)
-            for name, own in _fields(type(value))
-            if not (isinstance(old := getattr(value, name), str) and own)
+            name: _rebuilt(old, change)
+            for name in value.__struct_fields__
+            if not (isinstance(old := getattr(value, name), str) and name in _OWN)
         }
         if isinstance(new.get("traceback"), tuple):
             new["traceback"] = _key_blocks(new["traceback"])
         return replace(value, **new)
     if isinstance(value, Mapping):
-        return {_rebuilt(key, changed): _rebuilt(item, changed) for key, item in value.items()}
+        return {_rebuilt(key, change): _rebuilt(item, change) for key, item in value.items()}
     if isinstance(value, tuple | list | set | frozenset):
-        return type(value)(_rebuilt(item, changed) for item in value)
+        return type(value)(_rebuilt(item, change) for item in value)
     return value
 
 
