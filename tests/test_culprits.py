@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from made import KNOWLEDGE, event, failed, incident, line, observed, report, timeline
 from slurmdoctor.infer.culprits import find_silent_culprit
 from slurmdoctor.infer.missing_peer import name_missing_peer, name_suspect
+from slurmdoctor.infer.stacks import odd_ones
 from slurmdoctor.model import (
     CollectiveStatus,
     Finding,
@@ -210,6 +211,12 @@ def test_a_cause_that_hides_no_hang_has_no_suspect() -> None:
     seen = observed(dumps=dumps("wait", "wait", "read", "wait"))
     for finding in (failed(incident("cuda-oom", 0, 1.0, 1)), failed(None)):
         assert find_silent_culprit(finding, timeline(), seen, KNOWLEDGE) == finding
+
+
+@pytest.mark.parametrize(("ranks", "odd", "found"), [(8, 2, (6, 7)), (8, 3, None), (3, 1, (2,)), (12, 3, (9, 10, 11))])
+def test_at_most_a_quarter_stands_out_or_one(ranks: int, odd: int, found: tuple[int, ...] | None) -> None:
+    named = odd_ones({rank: "read" if rank >= ranks - odd else "wait" for rank in range(ranks)})
+    assert named == (found and (found, "wait"))
 
 
 # ── the place of the suspect ─────────────────────────────────────────────────────────────────

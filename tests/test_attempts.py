@@ -1,0 +1,252 @@
+"""Where a log is cut into attempts, whether a rank went on, and in what order events came: in plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from made import event, line, observed, report
+from slurmdoctor.model import Event, ExitReport, Observations, Origin, Progress, Signal, SignalHit
+from slurmdoctor.model.finding import reason
+from slurmdoctor.model.observations import LogFile
+from slurmdoctor.timeline.attempts import END, Attempts, find
+from slurmdoctor.timeline.order import order
+from slurmdoctor.timeline.steps import ProgressIndex
+
+
+def step(
+    order: int, rank: int | None = None, number: int | None = 1, time: float | None = None, **more: Any
+) -> Progress:
+    source = more.pop("source", 0)
+    return Progress(source, order, order, rank, more.pop("label", b""), number, None, time)
+
+
+def mark(kind: Any, order: int, source: int = 0, **captures: str) -> SignalHit:
+    return SignalHit(Signal(kind, kind, ("made",), "made"), line("made", source, order), order, captures)
+
+
+def seen(
+    *events: Event,
+    reports: tuple[ExitReport, ...] = (),
+    marks: tuple[SignalHit, ...] = (),
+    steps: tuple[Progress, ...] = (),
+    size: int = 10_000,
+) -> Observations:
+    files = (LogFile("a.log", size, 100),)
+    return replace(observed(reports=reports, signals=marks, progress=steps, files=files), events=events)
+
+
+def cut(*events: Event, **more: Any) -> Attempts:
+    return find(events, seen(*events, **more))
+
+
+def error(order: int, **more: Any) -> Event:
+    return event("cuda-oom", 1, 10.0, order, **more)
+
+
+# ── attempts ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_log_without_a_cut_is_one_attempt() -> None:
+    assert cut(error(100)) == Attempts((0, END), (), 1)
+    assert cut() == Attempts((0, END), (), 1)
+
+
+def test_the_last_attempt_that_failed_is_the_verdicts() -> None:
+    marks = (mark("attempt", 1000), mark("attempt", 5000))
+    assert cut(error(100), error(9000), marks=marks) == Attempts((5000, END), ((0, 1000),), 2)
+    assert cut(error(100), error(2000), error(9000), marks=marks) == Attempts((5000, END), ((0, 1000), (1000, 5000)), 3)
+    assert cut(error(9000), reports=(report(1, 1, order=500),), marks=marks) == Attempts((5000, END), ((0, 1000),), 2)
+    hint = event("storage-io", 1, 1.0, 500, role="hint")
+    assert cut(hint, error(9000), marks=marks) == Attempts((5000, END), (), 1)
+    assert cut(marks=marks) == Attempts((5000, END), (), 3)
+
+
+def test_an_attempt_that_only_made_steps_counts_and_did_not_fail() -> None:
+    marks = (mark("attempt", 1000),)
+    assert cut(error(9000), marks=marks, steps=(step(500),)) == Attempts((1000, END), (), 2)
+
+
+def test_what_stands_at_a_cut_belongs_to_the_attempt_that_begins_there() -> None:
+    marks = (mark("attempt", 1000), mark("attempt", 0))
+    assert cut(error(1000), marks=marks) == Attempts((1000, END), (), 1)
+    assert cut(error(999), error(1000), marks=marks) == Attempts((1000, END), ((0, 1000),), 2)
+
+
+def test_at_most_eight_earlier_attempts_are_kept() -> None:
+    marks = tuple(mark("attempt", 1000 * n) for n in range(1, 10))
+    found = cut(*(error(1000 * n + 1) for n in range(10)), marks=marks, size=9_500)
+    assert (found.count, len(found.earlier), found.earlier[0]) == (10, 8, (1000, 2000))
+
+
+@pytest.mark.parametrize(
+    ("rest", "steps", "last"),
+    [
+        (1024, (), (0, 1000)),
+        (1025, (), (1000, END)),
+        (200, (step(1100),), (0, 1000)),
+        (201, (step(1100),), (1000, END)),
+        (201, (step(1000),), (1000, END)),
+        (201, (step(999),), (0, 1000)),
+    ],
+)
+def test_an_attempt_that_has_begun_survives_the_failure_before_it(rest: int, steps: Any, last: Any) -> None:
+    assert cut(error(100), marks=(mark("attempt", 1000),), steps=steps, size=1000 + rest).last == last
+
+
+def test_an_attempt_that_finished_has_survived_too() -> None:
+    marks = (mark("attempt", 1000), mark("finished", 1100))
+    assert cut(error(100), marks=marks, size=1201).last == (1000, END)
+
+
+def test_another_jobs_id_in_one_file_is_another_attempt() -> None:
+    def ids(*places: tuple[int, str, int]) -> tuple[SignalHit, ...]:
+        return tuple(mark("attempt", order, source, job=job) for order, job, source in places)
+
+    assert cut(error(100), error(9000), marks=ids((0, "7", 0), (1000, "7", 0), (5000, "8", 0))).last == (5000, END)
+    assert cut(error(100), error(9000), marks=ids((0, "7", 0), (5000, "8", 1))).last == (0, END)
+    marks = ids((0, "7", 0), (1000, "8", 0), (2000, "8", 0), (3000, "7", 0))
+    assert cut(error(100), error(1500), error(9000), marks=marks) == Attempts((3000, END), ((0, 1000), (1000, 3000)), 3)
+
+
+def test_what_ends_the_job_cuts_where_the_log_goes_on() -> None:
+    end = event("node-failure", None, 1.0, 1000, ends_job=True)
+    assert cut(end, error(9000), steps=(step(2000),)) == Attempts((1001, END), ((0, 1001),), 2)
+    assert cut(end, error(9000), marks=(mark("finished", 2000),)).last == (1001, END)
+    assert cut(end, error(9000), steps=(step(500),)).last == (0, END)
+    assert cut(end, error(9000), steps=(step(2000, source=1),)).last == (0, END)
+    assert cut(replace(end, role="hint"), error(9000), steps=(step(2000),)).last == (0, END)
+
+
+def agent(order: int, label: bytes = b"", kind: Any = "agent", source: int = 0) -> ExitReport:
+    return report(1, 1, order=order, kind=kind, line=line("made", source, order, label=label))
+
+
+def test_torchruns_agent_fails_once_an_attempt() -> None:
+    assert cut(reports=(agent(1000), agent(5000))) == Attempts((1001, END), ((0, 1001),), 2)
+    assert cut(reports=(agent(1000, b"0:"), agent(5000, b"1:"))).last == (0, END)
+    assert cut(reports=(agent(1000), agent(5000, source=1))).last == (0, END)
+    assert cut(reports=(agent(1000), agent(3000, kind="table"), agent(5000))).last == (0, END)
+    assert cut(reports=(agent(1000), agent(3000, kind="launcher"), agent(5000))).last == (1001, END)
+
+
+def test_steps_after_a_lone_agents_last_failure_are_another_attempt() -> None:
+    assert cut(reports=(agent(1000),), steps=(step(2000),)).last == (1001, END)
+    assert cut(reports=(agent(1000),), steps=(step(500),)).last == (0, END)
+    assert cut(reports=(agent(1000, b"0:"), agent(1001, b"1:")), steps=(step(2000),)).last == (0, END)
+
+
+# ── who went on ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("failed", "steps", "went_on"),
+    [
+        (error(100), [step(200, 1)], True),
+        (error(100), [step(50, 1)], False),
+        (error(100), [step(100, 1)], False),
+        (error(100), [step(200, 1, time=10.0)], False),
+        (error(100), [step(200, 1, time=10.1)], True),
+        (error(100), [step(200, 1, source=1)], False),
+        (error(100), [step(200, 2)], False),
+        (error(100), [step(200 + n, 2, n) for n in range(3)], False),
+        (error(100), [step(200 + n, 2, n) for n in range(4)], True),
+        (error(100), [step(200 + n, 2, 7) for n in range(4)], False),
+        (error(100), [step(200 + n, n + 2, 7) for n in range(4)], True),
+        (error(100, label=b"a:"), [step(200, label=b"a:")], True),
+        (error(100, label=b"a:"), [step(200, label=b"b:")], False),
+        (event("cuda-oom", None, None, 100), [step(200)], False),
+        (event("cuda-oom", None, None, 100), [step(200, number=n) for n in range(2)], True),
+        (event("cuda-oom", None, None, 100), [step(200), step(201)], False),
+        (event("cuda-oom", None, None, 100, label=b"a:"), [step(200 + n, number=n) for n in range(3)], False),
+        (event("cuda-oom", 0, None, 100), [step(200, 0)], True),
+    ],
+)
+def test_a_later_step_shows_that_a_rank_went_on(failed: Event, steps: list[Progress], went_on: bool) -> None:
+    assert ProgressIndex(steps).went_on(failed) is went_on
+
+
+# ── order ────────────────────────────────────────────────────────────────────────────────────
+
+
+def at(time: float | None, order: int, dated: bool = True, **more: Any) -> Event:
+    made = event("cuda-oom", 1, time, order, **more)
+    return replace(made, origin=replace(made.origin, dated=dated and time is not None))
+
+
+def test_stamps_order_events_and_those_without_take_the_last_one_of_their_file() -> None:
+    found = order(seen(at(50.0, 100), at(None, 200), at(20.0, 300), at(None, 50, source=1)))
+    assert found.order == "timestamps"
+    assert found.keys == {50: (20.0, 50), 100: (50.0, 100), 200: (50.0, 200), 300: (20.0, 300)}
+    assert [e.order for e in found.events] == [50, 300, 100, 200]
+
+
+def test_few_stamps_or_two_kinds_do_not_order() -> None:
+    few = order(seen(at(50.0, 300), at(None, 200), at(None, 100)))
+    assert (few.order, few.keys) == ("file", {100: (0.0, 100), 200: (0.0, 200), 300: (0.0, 300)})
+    assert order(seen(at(50.0, 300), at(None, 200))).order == "timestamps"
+    assert order(seen(at(50.0, 300), at(20.0, 200, dated=False))).order == "file"
+    assert order(seen(at(50.0, 300, dated=False), at(20.0, 200, dated=False))).order == "timestamps"
+    only_hints = order(seen(at(50.0, 300, role="hint")))
+    assert (only_hints.order, only_hints.keys) == ("unknown", {300: (0.0, 300)})
+
+
+def test_the_timeline_holds_the_last_attempt_and_the_earlier_ones_apart() -> None:
+    marks = (mark("attempt", 1000), mark("survived", 120), mark("finished", 50), mark("finished", 60))
+    early = [at(1.0, 100, retried=True), at(2.0, 500, retried=True)]
+    reports = (report(1, 1, order=600), report(1, 1, order=6000))
+    steps = (step(40), step(45))
+    found = order(seen(*early, at(3.0, 5000), reports=reports, marks=marks, steps=steps))
+    assert ([e.order for e in found.events], found.reports, found.attempts) == ([5000], reports[1:], 2)
+    (before,) = found.earlier
+    assert [(e.order, e.survived) for e in before.events] == [(100, True), (500, False)]
+    assert before.reports == reports[:1]
+    assert found.finished == marks[3]
+    assert (found.last_progress, found.progress, found.notes) == (steps[1], steps, ())
+
+
+def test_what_was_retried_or_gone_on_after_is_survived() -> None:
+    found = order(seen(at(1.0, 100, retried=True), at(2.0, 200), at(3.0, 900), steps=(step(300, 1),)))
+    assert [e.survived for e in found.events] == [True, True, False]
+
+
+def clocks(ahead: float, count: int = 3, jitter: float = 0.0) -> Observations:
+    """Rank 1 on node b prints the same steps as rank 0 on node a, its clock `ahead`."""
+    steps = [
+        step(100 * n + rank, rank, n, 10.0 * n + (ahead + jitter * n if rank else 0.0))
+        for n in range(1, count + 1)
+        for rank in (0, 1)
+    ]
+    steps.append(step(9000, 0, 99, 990.0))
+    events = (event("cuda-oom", 0, 50.0, 9500, node="a"), event("cuda-oom", 1, 48.0 + ahead, 9600, node="b"))
+    known = replace(observed().rank_map, node_of={0: "a", 1: "b"})
+    return replace(seen(*events, steps=tuple(steps)), rank_map=known)
+
+
+@pytest.mark.parametrize("ahead", [300.0, -300.0, 3.0])
+def test_a_clock_is_aligned_where_three_steps_agree(ahead: float) -> None:
+    found = order(clocks(ahead))
+    assert found.notes == (reason("clocks-differ", name="b", seconds=ahead, reference="a", steps=3),)
+    assert (found.keys[9500][0], found.keys[9600][0]) == (50.0, 48.0)
+
+
+@pytest.mark.parametrize(("ahead", "count", "jitter"), [(2.9, 3, 0.0), (300.0, 2, 0.0), (300.0, 3, 1.1)])
+def test_clocks_that_are_near_or_hardly_compared_or_slow_stay_as_they_are(
+    ahead: float, count: int, jitter: float
+) -> None:
+    found = order(clocks(ahead, count, jitter))
+    assert (found.notes, found.keys[9600][0]) == ((), 48.0 + ahead)
+
+
+def test_a_step_that_a_writer_printed_twice_tells_no_time() -> None:
+    made = clocks(300.0)
+    twice = replace(made, progress=(*made.progress, step(9001, 1, 2, 999.0)))
+    assert order(twice).notes == ()
+
+
+def test_without_stamps_no_clock_is_noted() -> None:
+    made = clocks(300.0)
+    unstamped = tuple(replace(e, origin=Origin(rank=e.origin.rank, node=e.origin.node)) for e in made.events)
+    assert order(replace(made, events=unstamped)).notes == ()

@@ -1,0 +1,157 @@
+"""Where each rank stands in a failure: a rank stands in one group, with the reason and a line that shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from made import KNOWLEDGE, event, failed, incident, line, observed, report, timeline
+from slurmdoctor.infer.rank_standings import stand_ranks
+from slurmdoctor.model import (
+    ExitReport,
+    Finding,
+    Incident,
+    Observations,
+    Origin,
+    ProcessExit,
+    Progress,
+    RankMap,
+    RankStanding,
+    Signal,
+    SignalHit,
+    StackDump,
+    Suspicion,
+)
+from slurmdoctor.model.finding import reason
+
+OOM = reason("failed-alike", cause="cuda-oom")
+
+
+def stood(
+    finding: Finding, seen: Observations | None = None, reports: tuple[ExitReport, ...] = (), **more: Any
+) -> tuple[RankStanding, ...]:
+    return stand_ranks(finding, timeline((), reports, **more), seen or observed(), KNOWLEDGE)
+
+
+def first(*others: Incident, **more: Any) -> Finding:
+    """Rank 3 ran out of memory first."""
+    root = incident("cuda-oom", 3, 10.0, 30)
+    same = tuple(i for i in others if i.cause == "cuda-oom")
+    more.setdefault("how", (reason("made"),))
+    return failed(root, same=same, cascade=tuple(i for i in others if i not in same), origin=root.main.origin, **more)
+
+
+THIRD = RankStanding("first", (3,), (reason("made"),), (0, 30))
+
+
+def test_the_first_rank_stands_with_how_it_is_known() -> None:
+    assert stood(first()) == (THIRD,)
+    assert stood(first(how=()))[0].why == (reason("cause", cause="cuda-oom"),)
+
+
+def test_ranks_that_failed_alike_are_first_too() -> None:
+    alike = incident("cuda-oom", 5, 11.0, 50, source=1, others=frozenset({7, 3}))
+    unknown = incident("cuda-oom", None, 10.5, 40, others=frozenset({9}))
+    assert stood(first(unknown, alike)) == (THIRD, RankStanding("first", (5, 7), (OOM,), (1, 50)))
+
+
+def test_followers_are_collateral_or_waited() -> None:
+    lost, again = incident("peer-lost", 1, 12.0, 60), incident("peer-lost", 2, 12.0, 70)
+    wait = incident("collective-timeout", 4, 13.0, 80)
+    nobody = incident("nccl-transport", None, 13.0, 90)
+    assert stood(first(lost, nobody, wait, again)) == (
+        THIRD,
+        RankStanding("collateral", (1, 2), (reason("follows-from-first", cause="peer-lost"),), (0, 60)),
+        RankStanding("waiting", (4,), (reason("waited-for-others", cause="collective-timeout"),), (0, 80)),
+    )
+
+
+def test_a_bad_exit_shows_that_a_rank_ended_and_a_good_one_nothing() -> None:
+    reports = (
+        report(1, 5, order=90),
+        report(-15, 6, 7, order=91, source=1),
+        report(-15, 8, order=92),
+        report(1, 9, order=93, witness="mpirun"),
+        report(0, 2, order=94),
+    )
+    one, term = ProcessExit(1, None, "unknown"), ProcessExit(None, "SIGTERM", "unknown")
+    assert stood(first(), reports=reports) == (
+        THIRD,
+        RankStanding("collateral", (5,), (reason("ended-without-error", exit=one, witness="srun"),), (0, 90)),
+        RankStanding("collateral", (6, 7, 8), (reason("ended-without-error", exit=term, witness="srun"),), (1, 91)),
+        RankStanding("collateral", (9,), (reason("ended-without-error", exit=one, witness="mpirun"),), (0, 93)),
+    )
+
+
+def finish(kind: Any, rank: int | None, offset: int) -> SignalHit:
+    signal = Signal(kind, kind, ("made",), "made")
+    return SignalHit(signal, line("made", offset=offset, origin=Origin(rank=rank)), offset, {})
+
+
+def test_who_finished_and_who_printed_nothing() -> None:
+    marks = (
+        finish("attempt", 0, 5),
+        finish("finished", None, 10),
+        finish("finished", 1, 15),
+        finish("finished", 2, 20),
+    )
+    step = Progress(0, 0, 0, 5, b"", 1, None, None)
+    found = stood(first(), observed(RankMap(seen=frozenset({4})), signals=marks), progress=(step,))
+    assert found == (
+        THIRD,
+        RankStanding("finished", (1, 2), (reason("completed"),), (0, 15)),
+        RankStanding("silent", (4, 5), (reason("nothing-told"),), None),
+    )
+    whole = stood(first(), observed(RankMap(world_size=5)))
+    assert whole[1:] == (RankStanding("silent", (0, 1, 2, 4), (reason("nothing-told"),), None),)
+
+
+def suspected(kind: Any, ranks: tuple[int, ...], root: Incident | None = None, **more: Any) -> Finding:
+    suspicion = Suspicion(kind, ranks, (0, 1), reason("made"), "low", **more)
+    return failed(root or incident("collective-timeout", 0, 10.0, 5), suspicion=suspicion)
+
+
+def test_a_suspect_stands_with_the_line_that_shows_it() -> None:
+    def place(finding: Finding, seen: Observations | None = None, *reports: ExitReport) -> tuple[int, int] | None:
+        suspect, *_ = stood(finding, seen, reports)
+        assert (suspect.standing, suspect.ranks, suspect.why) == ("suspect", (6, 7), (reason("made"),))
+        return suspect.place
+
+    two = suspected("missing", (6, 7))
+    assert place(two) is None
+    words = observed(last_words={6: line("loading", 2, 70)})
+    assert place(two, words) == (2, 70)
+    assert place(two, observed(last_words={7: line("loading", 2, 70)})) is None
+    assert place(two, None, report(1, 5, order=80), report(1, 7, order=90)) == (0, 90)
+    assert place(two, words, report(1, 7, order=90)) == (2, 70)
+    own = suspected("behind", (6, 7), incident("collective-timeout", 7, 10.0, 5))
+    assert place(own, words) == (0, 5)
+
+
+def test_where_stacks_show_it_the_others_wait() -> None:
+    dumps = {r: StackDump(r, "wait (a.py:1)", line("dump", 1, 100 + r), "wait (a.py)") for r in (0, 1, 6)}
+    seen = observed(dumps=dumps, last_words={6: line("loading", 2, 70)})
+    found = stood(suspected("behind", (6,), stands_in="read (a.py:9)"), seen)
+    assert found == (
+        RankStanding("suspect", (6,), (reason("made"),), (1, 106)),
+        RankStanding("waiting", (0, 1), (reason("stacks-show-waiting"),), (1, 100)),
+    )
+    by_numbers = stood(suspected("behind", (6,)), seen)
+    assert by_numbers[0].place == (2, 70)
+    assert by_numbers[1].why == (reason("waited-for-others", cause="collective-timeout"),)
+    assert stood(suspected("behind", (9,), stands_in="read (a.py:9)"), seen)[0].place is None
+
+
+def test_where_nobody_is_suspected_there_is_no_such_group() -> None:
+    found = stood(suspected("unclear", ()))
+    assert found == (RankStanding("waiting", (0,), (reason("waited-for-others", cause="collective-timeout"),), (0, 5)),)
+
+
+def test_without_a_failure_or_a_root_nobody_stands_anywhere() -> None:
+    marks = observed(RankMap(world_size=4))
+    assert stood(failed(None), marks) == ()
+    assert stood(Finding("no-failure", incident("cuda-oom", 3, 10.0, 30)), marks) == ()
+
+
+def test_an_event_stands_for_all_its_ranks() -> None:
+    crowd = event("peer-lost", 1, 12.0, 60, others=frozenset({8, 9}))
+    assert stood(first(Incident(crowd, (crowd,))))[1].ranks == (1, 8, 9)
