@@ -100,3 +100,47 @@ def test_asking_changes_nothing() -> None:
     before = repr(known)
     known.resolve(Origin(local_rank=3), 0)
     assert repr(known) == before
+
+
+def test_a_line_is_learnt_whole() -> None:
+    known = learnt(line("start on gpu-2: rank 11 of 16, local rank 3, pid 4711"), line("on gpu-3: rank 11 of 8"))
+    assert known == RankMap(
+        node_of={11: "gpu-2"},
+        rank_of_pid={("gpu-2", 4711): 11, (None, 4711): 11},
+        rank_of_local={("gpu-2", 3): 11},
+        world_size=16,
+        seen=frozenset({11}),
+        lone_launcher=False,
+    )
+
+
+def test_a_communicator_counts_where_none_larger_was_seen() -> None:
+    def init(rank: int, world: int, origin: Origin) -> Line:
+        return line(f"comm 0x1 rank {rank} nranks {world} cudaDev 1 busId 1", origin)
+
+    known = learnt(init(3, 4, Origin(rank=7, node="n1", pid=70)), init(2, 4, Origin(node="n2", pid=71)))
+    assert known.rank_of_local == {("n1", 1): 7, ("n2", 1): 2}
+    assert known.rank_of_pid == {("n1", 70): 7, (None, 70): 7, ("n2", 71): 2, (None, 71): 2}
+    assert (known.world_size, known.seen) == (4, frozenset({2, 7}))
+
+
+def test_a_table_of_failures_places_its_ranks() -> None:
+    table = report("torchelastic", rank=5, node="n1", local_rank=1, pid=77, kind="table")
+    known = learnt(reports=(table, report("torchelastic", node="n1", local_rank=2, kind="table")))
+    assert (known.node_of, known.rank_of_local, known.seen) == ({5: "n1"}, {("n1", 1): 5}, frozenset({5}))
+    assert known.rank_of_pid == {("n1", 77): 5, (None, 77): 5}
+    assert not known.tasks_are_ranks
+
+
+def test_a_lone_launcher_has_no_more_ranks_than_one_node() -> None:
+    def lone(*texts: str, local_rank: int | None = None) -> bool:
+        agent = report("torchelastic agent", local_rank=local_rank, kind="agent")
+        return learnt(*(line(text) for text in texts), reports=(agent,)).lone_launcher
+
+    assert lone("world size: 8")
+    assert not lone("world size: 9")
+    assert lone("GLOBAL_RANK: 7, MEMBER: 8/8")
+    assert not lone("GLOBAL_RANK: 8, MEMBER: 8/8")
+    assert lone("GLOBAL_RANK: 2, MEMBER: 3/8", local_rank=2)
+    assert not lone("GLOBAL_RANK: 3, MEMBER: 4/8", local_rank=2)
+    assert not lone("on n1: rank 0", "on n2: rank 1")
