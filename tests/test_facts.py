@@ -155,12 +155,12 @@ def test_the_script_fills_in_what_nothing_else_tells() -> None:
 
 def test_a_records_sizes_and_limits_are_facts() -> None:
     found = recorded(
-        state="FAILED", nodes=("a", "b"), num_nodes=3, num_tasks=24, tasks_per_node=8, time_limit=3630, elapsed=125,
-        req_mem=200 * GIB, restarts=2, command="/work/job.sbatch a/b", cancelled_by=7,
+        state="FAILED", nodes=("a", "b"), num_nodes=3, num_tasks=24, tasks_per_node=8, time_limit=86430, elapsed=125,
+        req_mem=200 * GIB + GIB // 4 * 3, restarts=2, command="/work/job.sbatch a/b", cancelled_by=7,
     )  # fmt: skip
     own = {
-        "job_id": "42", "state": "FAILED", "nodes": 3, "num_tasks": 24, "tasks_per_node": 8, "time_limit_min": 60,
-        "elapsed_min": 2.1, "req_mem_gib": 200.0, "restarts": 2, "script": "job.sbatch", "cancelled_by": 7,
+        "job_id": "42", "state": "FAILED", "nodes": 3, "num_tasks": 24, "tasks_per_node": 8, "time_limit_min": 1440,
+        "elapsed_min": 2.1, "req_mem_gib": 200.8, "restarts": 2, "script": "job.sbatch", "cancelled_by": 7,
     }  # fmt: skip
     assert {name: found[name] for name in own} == own
     assert set(found) - set(own) == {"world_size", "launcher", "framework", "attempts", "last_step"}
@@ -201,7 +201,7 @@ def test_a_warning_and_a_script_that_ended_well() -> None:
     [
         (50 * GIB, 200 * GIB, 50.0),
         (49 * GIB, 200 * GIB, None),
-        (3 * GIB // 2, None, 1.5),
+        (5 * GIB // 4, None, 1.2),
         (0, None, None),
         (9, None, None),
     ],
