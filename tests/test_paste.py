@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 
 import wrap_pastes
 from slurmdoctor import diagnose
-from slurmdoctor.input.paste import LIMIT, undo
-from slurmdoctor.input.rewrap import joined
+from slurmdoctor.input import paste, rewrap
+from slurmdoctor.input.line_starts import LineStarts
+from slurmdoctor.input.paste import LIMIT
+from slurmdoctor.input.rows import Row
+from slurmdoctor.knowledge import folders, load
 from wrap_pastes import FIXTURES, WAYS, cause, logs, tail
 
 EACH = 10
@@ -22,6 +25,17 @@ EACH = 10
 SHARE = 0.97
 HARSH = {"one-line-glued"}
 """Not even a blank is left where a line ended: then nobody can tell everything."""
+
+
+KNOWLEDGE = load(folders(()), examples=False)
+
+
+def undo(text: str) -> paste.Undone:
+    return paste.undo(text, KNOWLEDGE)
+
+
+def joined(rows: list[Row]) -> list[Row] | None:
+    return rewrap.joined(rows, LineStarts(KNOWLEDGE))
 
 
 @cache

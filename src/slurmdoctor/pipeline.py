@@ -54,7 +54,7 @@ def diagnose(
     from slurmdoctor.report.redact import Redactor
 
     knowledge = load(folders(map(Path, rules)), examples=False)
-    sources, pasted = paste.unwrap(_sources(job))
+    sources, pasted = paste.unwrap(_sources(job), knowledge)
     try:
         found = examine(sources, knowledge, exit_status, record, _evidence_of(script), jobs, progress)
     finally:

@@ -8,15 +8,18 @@ damage is undone first, and the steps run again until none applies, for a paste 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from msgspec import Struct
 
 from slurmdoctor.input.chats import people
+from slurmdoctor.input.line_starts import LineStarts
 from slurmdoctor.input.markup import characters, entities, fences, indents, quotes
 from slurmdoctor.input.rewrap import joined, opened
 from slurmdoctor.input.rows import Row, Step
 from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.input.terminals import numbers, prompts
+from slurmdoctor.model import Knowledge
 from slurmdoctor.search.compiled import lazy
 
 LIMIT = 1024 * 1024
@@ -42,15 +45,16 @@ class Undone(Struct, frozen=True):
         return f"read as a paste: {', '.join(self.done)}" if self.done else ""
 
 
-def undo(text: str) -> Undone:
+def undo(text: str, knowledge: Knowledge) -> Undone:
     """The log behind a paste. Text that shows no sign of pasting comes back as it is."""
     if not text or len(text) > LIMIT or "\0" in text or text.count("\n") > _MOST_LINES:
         return Undone(text)
     rows: list[Row] = list(enumerate(text.replace("\r\n", "\n").split("\n"), 1))
     done: list[str] = []
+    steps = _steps(LineStarts(knowledge))
     for _ in range(_ROUNDS):
         before = len(done)
-        for words, step in STEPS:
+        for words, step in steps:
             if (better := step(rows)) is not None and better != rows:
                 rows = better
                 done.append(words)
@@ -62,13 +66,13 @@ def undo(text: str) -> Undone:
     return Undone("\n".join(line for _, line in rows), tuple(dict.fromkeys(done)), tuple(n for n, _ in rows))
 
 
-def unwrap(sources: Sequence[Source]) -> tuple[list[Source], str]:
+def unwrap(sources: Sequence[Source], knowledge: Knowledge) -> tuple[list[Source], str]:
     """The sources as they are; or, where there is but one and it is a paste, the log behind it, and a note about it."""
     if len(sources) != 1 or (sources[0].size is not None and sources[0].size > LIMIT):
         return list(sources), ""
     source = sources[0]
     data = source.peek(LIMIT + 1)
-    undone = undo(data.decode("utf-8", "replace")) if len(data) <= LIMIT else Undone("")
+    undone = undo(data.decode("utf-8", "replace"), knowledge) if len(data) <= LIMIT else Undone("")
     if not undone.done:
         return [source], ""
     source.close()
@@ -77,18 +81,21 @@ def unwrap(sources: Sequence[Source]) -> tuple[list[Source], str]:
     return [unwrapped], undone.note
 
 
-STEPS: tuple[tuple[str, Step], ...] = (
-    ("odd blanks and quotes made plain", characters),
-    ("chat names and times taken off", people),
-    ("quotation marks taken off", quotes),
-    ("Markdown fences taken off", fences),
-    ("HTML entities decoded", entities),
-    ("line numbers taken off", numbers),  # before the indentation, which may be theirs
-    ("indentation taken off", indents),
-    ("lost line ends put back", opened),
-    ("hard-wrapped lines joined", joined),  # before the prompts, which had their room in the line
-    ("shell prompts taken off", prompts),
-)
+def _steps(starts: LineStarts) -> tuple[tuple[str, Step], ...]:
+    """What was done to a paste, and what undoes it, the outermost first."""
+    return (
+        ("odd blanks and quotes made plain", characters),
+        ("chat names and times taken off", people),
+        ("quotation marks taken off", quotes),
+        ("Markdown fences taken off", fences),
+        ("HTML entities decoded", entities),
+        ("line numbers taken off", numbers),  # before the indentation, which may be theirs
+        ("indentation taken off", indents),
+        ("lost line ends put back", partial(opened, starts=starts)),
+        # before the prompts, which had their room in the line
+        ("hard-wrapped lines joined", partial(joined, starts=starts)),
+        ("shell prompts taken off", prompts),
+    )
 
 
 def _fragments(rows: Sequence[Row]) -> list[str]:

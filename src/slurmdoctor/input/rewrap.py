@@ -1,7 +1,4 @@
-"""Puts back the line ends that a paste lost, and takes out those that a narrow terminal put in.
-
-Both know how lines of these logs begin: labels, stamps, tracebacks, launchers' and Slurm's own words.
-"""
+"""Puts back the line ends that a paste lost, and takes out those that a narrow terminal put in."""
 
 from __future__ import annotations
 
@@ -9,61 +6,30 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from slurmdoctor.input.line_starts import EXCEPTION, LineStarts
 from slurmdoctor.input.rows import Row
 from slurmdoctor.search.compiled import lazy
 
-_NAMED = r"(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Unavailable|StopIteration)"
-_CLASS = rf"(?:[A-Za-z_]\w*\.)*[A-Z]\w*{_NAMED}|(?:[a-z_]\w*\.)+[A-Z]?\w*{_NAMED}|[A-Z]\w*{_NAMED}"
-_STAMP = (
-    r"\[?20\d\d[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?"
-    r"|\[?[IWEF]\d{3,4} \d\d:\d\d:\d\d\.\d+(?: +\d+)?(?: \S+:\d+\])?|\[\d\d:\d\d:\d\d\] "
-    r"|\[(?:NeMo )?[IWED] 20\d\d-|\[[IWEF] [\w./-]+\.(?:cpp|hpp|cc):\d+\]"
-)
-_LABEL = (
-    r"\[(?:rank|default|trainer\d*\|?|worker)\d+\]:|\[\d+,\d+\]<std(?:out|err)>:"
-    r"|\(\w+ (?:rank=\d+ )?pid=\d+[^)\n]{0,80}\)"
-)
-_WORDS = (
-    r"Traceback \(most recent call last\):|During handling of the above exception, another"
-    r"|The above exception was the direct cause|Exception in thread |Exception ignored in|Fatal Python error: "
-    r"|srun: (?:error|warning|Job|job|Force|launch|Terminating|got|sending|step)|slurmstepd(?:-[\w.-]+)?: "
-    r"|sbatch: error|salloc: |bash: line \d|what\(\): |/var/spool/slurm\S*: line \d+: |pyxis: |NVRM: Xid|terminate called "
-    r"|(?<!\): )torchrun: |usage: |[\w-]+\.py: error: |(?:ERROR|WARNING|INFO|CRITICAL|DEBUG):[\w.]+:|wandb: |(?:FATAL|INFO|WARNING|ERROR): |Root Cause \(first observed|Failures:"
-    r"|Sending process \d+ closing signal|failed \(exitcode: |(?:Current t|T)hread 0x[0-9a-f]+ \("
-)
-
 # ── lost line ends ───────────────────────────────────────────────────────────────────────────
 
-_START = lazy(
-    # labels, a stamp and the first words stand together at the head of one line
-    rf"(?:(?<![\w.\]:-])\d{{1,4}}: +)?(?:(?:{_LABEL}) ?)+(?:{_STAMP})?(?: *(?:{_WORDS}))?"
-    rf"|(?:(?<![\w.\]:-])\d{{1,4}}: +)?(?<!AT )(?<!at )(?<!on )(?<!['\"(=,:\w-])(?:{_STAMP})(?: *(?:{_WORDS}))?"
-    rf"|(?<![\w./-])[\w.-]{{2,40}}:\d+:\d+ \[\d+\] (?:\S+:\d+ )?NCCL "
-    rf"|(?:(?<![\w.\]:-])\d{{1,4}}: +)?(?<![\w./'\"-])(?:{_WORDS})"
-    # these stand out even where they stick to the line before
-    rf"|\[?[IWEF]\d{{3,4}} \d\d:\d\d:\d\d\.\d+ +\d+ \S+:\d+\](?: *(?:{_WORDS}))?"
-    r"|srun: error: |slurmstepd(?:-[\w.-]+)?: error: |Traceback \(most recent call last\):"
-    r"|={20,}|-{20,}|(?<=[\s=-])\[\d+\]:(?=\s+time\s+:)"
-)
 _SRUN = lazy(
     r"(?<!\bline )(?<!\brank )(?<!\bstep )(?<!\bepoch )(?<!\btask )(?<!\btasks )(?<!\bnode )(?<!\bGPU )(?<!\bdevice )"
     r"(?<!: )(?<![\d.:/,-])"
     r"(\d{1,4}): (?!tasks?\b|error:)(?=\S| {2,})"
 )
 _FRAME = lazy(r'[ \t]*File "[^"\n]{1,300}", line \d+(?:,? in (?:<\w+>|[\w.<>]+?)(?=\s|$|[^\w.<>]))?')
-_RAISED = lazy(rf"(?<![\w.'\"(:,=])(?:{_CLASS})(?=: |:$|\s*$)")
+_RAISED = lazy(rf"(?<![\w.'\"(:,=])(?:{EXCEPTION})(?=: |:$|\s*$)")
 _FIELD = lazy(r"\s+(?=(?:host|rank|exitcode|error_file|traceback)\s{0,8}: )")
 _RULE = lazy(r"([=-]{20,})(?![=-])\s*(?=\S)")
 _IN_CODE = lazy(r"\b(?:raise|except|from)\s+$")
 _IN_PROSE = lazy(r"(?:[,:(=]|\b(?:raise|except|by|to|Caught|an?|the|from|of|with|got|and|or))\s+$")
 _LITERAL = lazy(r"\\r\\n|\\n")
-_FIRST_WORDS = lazy(_WORDS)
 _LONG = 120
 _DIGITS = str.maketrans("3456789", "1111111")
 """Lines that differ in these digits only are split alike: our patterns know a 2 and a 0 (`20\\d\\d`, `0x`)."""
 
 
-def opened(rows: Sequence[Row]) -> list[Row] | None:
+def opened(rows: Sequence[Row], starts: LineStarts) -> list[Row] | None:
     """Everything on one line: line ends put back where lines of such logs begin."""
     told = [line for _, line in rows if line.strip()]
     size = sum(map(len, told))
@@ -79,7 +45,7 @@ def opened(rows: Sequence[Row]) -> list[Row] | None:
         # one long line in a log of many is the program's own
         if mended < 0.6 * size:
             return None
-        pieces = list(_split(shape))
+        pieces = list(_split(shape, starts))
         if pieces == [shape]:
             whole.add(shape)
         if len(pieces) < 2:
@@ -89,34 +55,30 @@ def opened(rows: Sequence[Row]) -> list[Row] | None:
     return [
         (number, piece)
         for number, line in rows
-        for piece in ([line] if len(line) < _LONG or line.translate(_DIGITS) in whole else _split(line))
+        for piece in ([line] if len(line) < _LONG or line.translate(_DIGITS) in whole else _split(line, starts))
     ]
 
 
-def _split(line: str) -> Iterator[str]:
+def _split(line: str, starts: LineStarts) -> Iterator[str]:
     if len(_LITERAL.findall(line)) >= 3:
         inner = _LITERAL.sub("\n", line).replace("\\t", "\t").replace('\\"', '"')
         yield from inner.split("\n")
         return
-    starts = sorted({0, *(found.start() for found in _START.finditer(line)), *_numbered(line)})
+    begins = sorted({0, *starts.within(line), *_numbered(line)})
     frames = len(_FRAME.findall(line))
-    words = any(_FIRST_WORDS.match(line[at:]) for at in starts[1:2])
-    if len(starts) + frames < 3 - words:
+    words = len(begins) > 1 and starts.text("line-start").match(line, begins[1]) is not None
+    if len(begins) + frames < 3 - words:
         yield line
         return
-    pieces = [line[begin:end].rstrip() for begin, end in zip(starts, [*starts[1:], len(line)], strict=True)]
-    yield from _indented([part for piece in pieces if piece for part in _parts(piece)])
+    pieces = [line[begin:end].rstrip() for begin, end in zip(begins, [*begins[1:], len(line)], strict=True)]
+    yield from _indented([part for piece in pieces if piece for part in _parts(piece, starts)], starts)
 
 
-_LABELS = lazy(rf"(?:[ ]*\d{{1,4}}: )?(?:(?:{_LABEL}) ?)*")
-
-
-def _indented(pieces: Sequence[str]) -> Iterator[str]:
+def _indented(pieces: Sequence[str], starts: LineStarts) -> Iterator[str]:
     """A traceback's frames and code behind labels, as deep as they were before blanks were collapsed."""
     framed: set[str] = set()
     for piece in pieces:
-        found = _LABELS.match(piece)
-        label = found[0].rstrip() if found else ""
+        label = piece[: starts.label_end(piece)].rstrip()
         text = piece[len(label) :]
         bare = text.strip()
         if not label or not bare or text.startswith("   "):
@@ -142,17 +104,17 @@ def _numbered(line: str) -> list[int]:
     return found if len(found) >= 3 else []
 
 
-def _parts(piece: str) -> Iterator[str]:
+def _parts(piece: str, starts: LineStarts) -> Iterator[str]:
     """A traceback's frames, its error, and a table's fields, each on its own line."""
     if rule := _RULE.match(piece):
         yield rule[1]
         piece = piece[rule.end() :]
     frames = list(_FRAME.finditer(piece))
     if not frames:
-        yield from _fields(piece)
+        yield from _fields(piece, starts)
         return
     head = piece[: frames[0].start()].rstrip()
-    labelled = bool(re.match(rf"(?:\d{{1,4}}: )?(?:(?:{_LABEL}) ?)*\s*$", head)) and bool(head)
+    labelled = bool(head) and starts.label_end(head) == len(head)
     if head and not labelled:
         yield head
     for number, frame in enumerate(frames):
@@ -167,11 +129,11 @@ def _parts(piece: str) -> Iterator[str]:
             continue
         if code := rest[: error.start()].strip():
             yield "    " + code
-        yield from _fields(rest[error.start() :])
+        yield from _fields(rest[error.start() :], starts)
 
 
-def _fields(piece: str) -> Iterator[str]:
-    if re.match(r"\s*\[\d+\]:\s+time\s+:", piece) or re.search(r"\brank\s{1,8}: \d+ \(local_rank", piece):
+def _fields(piece: str, starts: LineStarts) -> Iterator[str]:
+    if re.match(r"\s*\[\d+\]:\s+time\s+:", piece) or starts.text("torchelastic-rank").search(piece):
         head, *fields = _FIELD.split(piece)
         found = re.match(r"(\s*\[\d+\]:)\s+(time\s.*)$", head)
         yield from (found[1], "  " + found[2]) if found else (head,)
@@ -186,17 +148,7 @@ def _fields(piece: str) -> Iterator[str]:
 
 # ── hard wraps ───────────────────────────────────────────────────────────────────────────────
 
-_FRESH = lazy(
-    rf"\s*$|\s{{2,}}\S|\s*(?:{_LABEL}|{_STAMP}|{_WORDS}|[=*#~_-]{{8}}|[IWEF]\d{{4}} "
-    r"|\[\s*\d+\.\d{6}\])"
-    rf'|\s*File "|(?:{_CLASS})(?:: |:?$)|[\w.-]{{2,40}}:\d+:\d+ \[|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b'
-    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:"
-)
-_PERHAPS = (lazy(r" *\d{1,5}: "), lazy(r"\[\d+\]:? "))
-"""Labels that the middle of a line can look like: believed where many lines carry them."""
 _NARROW, _WIDE = 60, 240
-
-
 _USUAL = frozenset({72, 76, 78, 79, 80, 100, 110, 120, 128, 132, 140, 150, 160, 180, 200, 240})
 """Widths that terminals and mails have: believed on less evidence."""
 _HALF = lazy(r" ?[a-z0-9_]| [A-Z]|[:.,/=_-]\w")
@@ -216,7 +168,7 @@ def _torn(before: str, after: str) -> bool:
     )
 
 
-def joined(rows: Sequence[Row]) -> list[Row] | None:
+def joined(rows: Sequence[Row], starts: LineStarts) -> list[Row] | None:
     """Lines that a terminal cut at its width, inside words."""
     lengths = Counter(len(line) for _, line in rows if line)
     if not lengths:
@@ -225,12 +177,7 @@ def joined(rows: Sequence[Row]) -> list[Row] | None:
     if not _NARROW <= width <= _WIDE:
         return None
     full = [n for n in range(len(rows) - 1) if len(rows[n][1]) == width and not rows[n][1].endswith("  ")]
-    told = sum(bool(line.strip()) for _, line in rows)
-    labels = [p for p in _PERHAPS if sum(p.match(line) is not None for _, line in rows) >= 0.3 * told]
-
-    def fresh(line: str) -> bool:
-        return _FRESH.match(line) is not None or any(label.match(line) for label in labels)
-
+    fresh = starts.believed_by([line for _, line in rows])
     score = halves = torn = runs = 0
     shapes: set[str] = set()
     for n in full:

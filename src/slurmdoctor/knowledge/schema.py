@@ -126,6 +126,7 @@ FORMAT = {
     "after_time": Field(flag, default=False),
     "stamp": Field(flag, default=False),
     "writer": Field(pattern, default=""),
+    "midline": Field(one_of("apart", "glued"), default=""),
     "outer_is_local": Field(flag, default=False),
     "launcher": Field(pattern, default=""),
     "pattern": Field(pattern, required=True),
