@@ -7,7 +7,7 @@ RUNS := $(VENV)/.runs
 STAMP := $(VENV)/.installed
 MUTATES := $(VENV)/.mutates
 INSTALL = $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
-PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
 
 .PHONY: demo lint test test-slow test-all bless mutate docs bench clean
 

@@ -66,7 +66,6 @@ def problems() -> dict[str, list[str]]:
     return told
 
 
-@pytest.mark.xdist_group("rules check")
 @pytest.mark.parametrize("file", FILES, ids=lambda file: Path(file).stem)
 def test_rules_check_finds_nothing(file: str) -> None:
     assert not problems().get(file, []), "\n\n".join(problems()[file])

@@ -13,7 +13,7 @@ import pytest
 from cases import COMPILES
 
 ROOT = Path(__file__).parents[1]
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]
+pytestmark = pytest.mark.slow
 
 
 def built(folder: Path, **env: str) -> Path:

@@ -24,13 +24,6 @@ def absent(reason: str) -> None:
     pytest.skip(reason)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker runs all tests of this folder: the daemons start once."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("slurm"))
-
-
 @pytest.fixture(scope="session")
 def stub() -> Iterator[Path]:
     """A program in slurmdoctor's place that any user may run: it writes down who called it, and how."""
@@ -67,6 +60,13 @@ def runs(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory, request: py
     selected = [item for item in request.session.items if "runs" in getattr(item, "fixturenames", ())]
     kinds = {item.get_closest_marker("slow") is not None for item in selected}
     wanted = [ending for ending in endings.ENDINGS if ending.slow in kinds]
+    return endings.submit_all(cluster, tmp_path_factory.mktemp("tools"), wanted)
+
+
+@pytest.fixture(scope="session")
+def failed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """Two of the endings, for the tests of `--job`, which may run in another worker than those of the footer."""
+    wanted = [ending for ending in endings.ENDINGS if ending.name in ("python-error", "tee-hides-it")]
     return endings.submit_all(cluster, tmp_path_factory.mktemp("tools"), wanted)
 
 

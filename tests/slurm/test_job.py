@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -29,9 +30,9 @@ def diagnose(cluster: Cluster, *arguments: str) -> dict[str, Any]:
     return found
 
 
-def test_by_its_id(cluster: Cluster, runs: dict[str, Run]) -> None:
-    runs["python-error"].ended()
-    found = diagnose(cluster, "--job", runs["python-error"].without)
+def test_by_its_id(cluster: Cluster, failed: dict[str, Run]) -> None:
+    failed["python-error"].ended()
+    found = diagnose(cluster, "--job", failed["python-error"].without)
     assert found["cause"]["id"] == "python-error"
     assert found["first_failure"]["rank"] == 5
     assert found["facts"]["state"] == "FAILED"
@@ -40,12 +41,12 @@ def test_by_its_id(cluster: Cluster, runs: dict[str, Run]) -> None:
     assert "scontrol" not in found["coverage"]["missing"]
 
 
-def test_hidden_by_a_pipe(cluster: Cluster, runs: dict[str, Run]) -> None:
-    runs["tee-hides-it"].ended()
-    found = diagnose(cluster, "--job", runs["tee-hides-it"].without)
+def test_hidden_by_a_pipe(cluster: Cluster, failed: dict[str, Run]) -> None:
+    failed["tee-hides-it"].ended()
+    found = diagnose(cluster, "--job", failed["tee-hides-it"].without)
     assert found["verdict"] == "failed"
     assert found["facts"]["state"] == "COMPLETED"
-    assert any(reason.startswith("script:") for reason in found["reasons"]), "the script is the one that Slurm keeps"
+    assert any(re.match(r"\S+:\d+: ", reason) for reason in found["reasons"]), "the script is the one that Slurm keeps"
 
 
 def test_array_task(cluster: Cluster) -> None:
