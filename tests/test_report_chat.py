@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -220,6 +220,7 @@ def test_slack_shows_attacks_as_text(said: str) -> None:
     assert_slack(hostile(said))
 
 
+@example(said="@`")
 @given(MARKUP)
 def test_slack_shows_any_text_as_text(said: str) -> None:
     assert_slack(hostile(said))

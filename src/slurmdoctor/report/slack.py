@@ -38,10 +38,10 @@ def render(diagnosis: Diagnosis) -> str:
 def escape(text: str) -> str:
     """Text of any origin as mrkdwn without any markup of its own."""
     text = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    text = re.sub(r"@(?=\w)", "@" + _GAP, text)
-    text = re.sub(r"(?<=\w):(?=//)", ":" + _GAP, text)
     # Slack knows no escape for these; look-alikes cannot open bold, code or struck text
-    return text.translate({ord("*"): "∗", ord("`"): "ˋ", ord("~"): "∼"})
+    text = text.translate({ord("*"): "∗", ord("`"): "ˋ", ord("~"): "∼"})
+    text = re.sub(r"@(?=\w)", "@" + _GAP, text)
+    return re.sub(r"(?<=\w):(?=//)", ":" + _GAP, text)
 
 
 def _elements(parts: Parts) -> list[Element]:
