@@ -1,4 +1,4 @@
-"""The whole program, top to bottom: sources → scan → events → timeline → verdict."""
+"""The whole program, top to bottom: read → search → attribute → assemble → order → infer → report."""
 
 from __future__ import annotations
 
