@@ -156,7 +156,7 @@ def test_the_script_fills_in_what_nothing_else_tells() -> None:
 def test_a_records_sizes_and_limits_are_facts() -> None:
     found = recorded(
         state="FAILED", nodes=("a", "b"), num_nodes=3, num_tasks=24, tasks_per_node=8, time_limit=86430, elapsed=125,
-        req_mem=200 * GIB + GIB // 4 * 3, restarts=2, command="/work/job.sbatch a/b", cancelled_by=7,
+        req_mem=200 * GIB + GIB // 4 * 3, restarts=2, command="/scratch/demo/job.sbatch a/b", cancelled_by=7,
     )  # fmt: skip
     own = {
         "job_id": "42", "state": "FAILED", "nodes": 3, "num_tasks": 24, "tasks_per_node": 8, "time_limit_min": 1440,

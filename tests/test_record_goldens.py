@@ -17,7 +17,7 @@ from slurmdoctor.slurm.script.parse import parse
 STEADY = "".join(f"2026-11-20 10:{m:02d}:30 step {m}/90 loss 1.5\n" for m in range(1, 60))
 HUNG = "".join(STEADY.splitlines(keepends=True)[:11])
 RAISED = """[rank3]: Traceback (most recent call last):
-[rank3]:   File "/work/train.py", line 41, in main
+[rank3]:   File "/scratch/demo/train.py", line 41, in main
 [rank3]:     raise ValueError("no rows in shard 7")
 [rank3]: ValueError: no rows in shard 7
 srun: error: gpu07: task 3: Exited with exit code 1
@@ -46,7 +46,7 @@ LOGS = {
 }
 BASE = JobRecord(
     "42", uid=4001, nodes=("gpu07", "gpu08"), num_nodes=2, num_tasks=16, tasks_per_node=8, time_limit=3600, elapsed=3600,
-    start=1795168800.0, end=1795172400.0, req_mem=200 << 30, command="/work/job.sbatch a", sources=frozenset({"sacct"}),
+    start=1795168800.0, end=1795172400.0, req_mem=200 << 30, command="/scratch/demo/job.sbatch a", sources=frozenset({"sacct"}),
 )  # fmt: skip
 BATCH = Step("batch", "batch", "FAILED", from_sacct("1:0"), ("gpu07",))
 
