@@ -15,10 +15,8 @@ _EARLY = 90
 
 def apply_run_state(finding: Finding, state: RunState) -> Finding:
     """The finding of a job that ended by Slurm or a person, with how it stood then: a time limit may have ended a hang."""
-    if state.kind == "hung" and finding.cause == TIME_LIMIT:
-        finding = replace(finding, cause=HANG, rule=None, confidence="medium")
-        return because(finding, _how_it_stood(state))
-    return because(finding, _how_it_stood(state)) if state.kind == "finished" else finding
+    ended_a_hang = state.kind == "hung" and finding.cause == TIME_LIMIT
+    return _as_it_stood(finding, state) if ended_a_hang or state.kind == "finished" else finding
 
 
 def out_of_time(finding: Finding, recorded: Reason, view: SlurmView) -> Finding:
