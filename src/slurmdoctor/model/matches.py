@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from slurmdoctor.model.finding import Reason
 from slurmdoctor.model.knowledge import ExitFormat, Rule, Signal
 
 Target = Rule | Signal | ExitFormat | str
@@ -132,6 +133,8 @@ class SearchResult(Struct, frozen=True):
     """For each source: offsets of blocks, and the number of lines before each."""
     matchers_for: Callable[[bytes], Sequence[Matcher]]
     """A line -> the matchers one of whose literals stands in it."""
+    notes: tuple[Reason, ...] = ()
+    """The limits that the search met: what it did not read, or did not confirm."""
 
     def lines_before(self, source: int, offset: int) -> tuple[int, int]:
         """The nearest indexed offset at or before this one, and the number of lines before that."""

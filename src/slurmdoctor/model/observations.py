@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from slurmdoctor.model.events import CollectiveStatus, Event, ExitReport, Line, Progress, SignalHit, StackDump
+from slurmdoctor.model.finding import Reason
 from slurmdoctor.model.ranks import RankMap
 
 
@@ -37,3 +38,5 @@ class Observations(Struct, frozen=True):
     last_words: Mapping[int, Line] = field(default_factory=dict)
     """What each rank printed last around the first wait for another rank, its own errors left out."""
     files: tuple[LogFile, ...] = ()
+    notes: tuple[Reason, ...] = ()
+    """What was not read, and why: the limits that the search and the readers met."""

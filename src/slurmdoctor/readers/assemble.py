@@ -75,6 +75,7 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
         progress=tuple(steps),
         memory=context.memory_of(steps, lines),
         files=tuple(LogFile(source.name, source.length, source.lines) for source in lines.sources),
+        notes=matches.notes,
     )
 
 

@@ -226,7 +226,7 @@ def _coverage(finding: Finding, timeline: Timeline, observed: Observations) -> C
         silent_ranks=finding.suspicion.ranks if missing and finding.suspicion is not None else (),
         order=timeline.order,
         missing=("sacct", "scontrol"),
-        notes=tuple(map(sentence, timeline.notes)),
+        notes=tuple(map(sentence, (*observed.notes, *timeline.notes))),
     )
 
 
