@@ -16,6 +16,7 @@ from slurmdoctor.input.opening import open_sources
 from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import JobRecord, Knowledge, ScriptEvidence
+from slurmdoctor.model.deadline import NEVER, Deadline
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.source_format import learn_formats
@@ -42,6 +43,7 @@ def diagnose(
     script: Script | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
+    time_limit: float | None = None,
 ) -> Diagnosis:
     """Say what broke a job, from what it left.
 
@@ -49,14 +51,17 @@ def diagnose(
     (files, folders, globs, `-`), or opened sources. `rules` are folders of site rules, `exit_status` is the job's own
     where it is known, and `redact` is `default`, `strict` or `off`. `record` is what Slurm knows of the job, `script`
     its batch script. Large logs are read by `jobs` processes at once; `progress` is told the bytes read and their
-    number, where that is known. Raises UserError for input that cannot be read and for broken rule files.
+    number, where that is known. After `time_limit` seconds the verdict is on what was read until then, and its coverage says how
+    much that was; a disk that does not answer is still waited for. Raises UserError for input that cannot be read and for broken
+    rule files.
     """
     from slurmdoctor.report.redact import Redactor
 
+    deadline = Deadline.after(time_limit)
     knowledge = load(folders(map(Path, rules)), examples=False)
     sources, pasted = paste.unwrap(_sources(job), knowledge)
     try:
-        found = examine(sources, knowledge, exit_status, record, _evidence_of(script), jobs, progress)
+        found = examine(sources, knowledge, exit_status, record, _evidence_of(script), jobs, progress, deadline)
     finally:
         for source in sources:
             source.close()
@@ -73,12 +78,13 @@ def examine(
     script: ScriptEvidence | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
+    deadline: Deadline = NEVER,
 ) -> model.Diagnosis:
     """The verdict on opened sources: read → search → attribute → assemble → order → infer → report."""
     labels = LabelReader(knowledge.formats)
     formats = learn_formats(sources, labels)
-    matches = find_lines(sources, knowledge, labels, formats, jobs, _counter(sources, progress))
-    lines = Lines(sources, matches, labels, formats)
+    matches = find_lines(sources, knowledge, labels, formats, jobs, _counter(sources, progress), deadline)
+    lines = Lines(sources, matches, labels, formats, deadline)
     observed = assemble(matches, lines, knowledge)
     timeline = order(observed)
     finding = infer(timeline, observed, knowledge, exit_status, record, script)

@@ -52,6 +52,12 @@ _STATUS = {"no-failure": 0, "unknown": 0, "failed": 1}
     help="Read large logs in N processes; otherwise in one a core, and in four at most.",
 )
 @click.option(
+    "--time-limit",
+    type=click.IntRange(1, 86_400),
+    metavar="SECONDS",
+    help="Say what is known after so long; in large logs the head and the end are read first.",
+)
+@click.option(
     "--exit-code", is_flag=True, help="Exit 1 for a failure with its cause, 3 for one whose cause is not known."
 )
 def diagnose(
@@ -69,6 +75,7 @@ def diagnose(
     if_failed: bool,
     beside_log: bool,
     jobs: int | None,
+    time_limit: int | None,
     exit_code: bool,
 ) -> None:
     """Say which rank failed first, why, what the exit code means, and what to do.
@@ -94,6 +101,7 @@ def diagnose(
             script=job.script if job else None,
             jobs=jobs or usual_jobs(),
             progress=bar.callback,
+            time_limit=time_limit,
         )
     wanted = found.verdict == "failed" or not if_failed
     if wanted and job and beside_log:

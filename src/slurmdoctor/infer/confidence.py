@@ -24,6 +24,14 @@ def rate_confidence(finding: Finding, timeline: Timeline) -> Finding:
     return _rated(found, _of_root(finding, timeline, agrees))
 
 
+def of_a_part(finding: Finding) -> Finding:
+    """The finding on a log of which not all was read: it may hold a failure, or an earlier one."""
+    if finding.verdict == "failed":
+        return replace(finding, confidence="medium") if finding.confidence == "high" else finding
+    told = (told for told in finding.reasons if told.code != "steps-to-the-end")
+    return replace(finding, verdict="unknown", reasons=(reason("part-read"), *told))
+
+
 def _rated(finding: Finding, confidence: Confidence) -> Finding:
     return finding if finding.confidence is not None else replace(finding, confidence=confidence)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from slurmdoctor.infer.confidence import rate_confidence
+from slurmdoctor.infer.confidence import of_a_part, rate_confidence
 from slurmdoctor.infer.culprits import find_silent_culprit
 from slurmdoctor.infer.evidence import choose_evidence
 from slurmdoctor.infer.exits import find_exit
@@ -50,6 +50,7 @@ def infer(
     if exit_status is None and record is not None:
         exit_status = script_status(record)
     finding, state = _attempt(timeline, observed, knowledge, exit_status, record)
+    finding = finding if observed.complete else of_a_part(finding)
     before = [_attempt(one, observed, knowledge, None, None)[0] for one in timeline.earlier]
     earlier = tuple(EarlierAttempt(f.cause, f.origin.rank) for f in before if f.verdict == "failed")
     finding = replace(finding, earlier=earlier)

@@ -68,6 +68,8 @@ class Source:
         self.length = 0
         """Bytes read so far."""
         self.lines = 0
+        self.searched = 0
+        """Bytes that were searched: all, but for a time limit."""
 
     @property
     def divisible(self) -> bool:

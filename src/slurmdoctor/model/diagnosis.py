@@ -47,7 +47,8 @@ class Exit(Struct, frozen=True, rename={"exit_class": "class"}):
 
 class Evidence(Struct, frozen=True):
     file: str
-    line: int
+    line: int | None
+    """None behind text that was not read."""
     text: str
     rank: int | None
     node: str | None
@@ -62,7 +63,7 @@ class Cascade(Struct, frozen=True):
     ranks: int
     count: int
     file: str
-    line: int
+    line: int | None
     time: str | None
     delay: float | None = None
     """Seconds after the first failure, where both times are known."""

@@ -130,14 +130,19 @@ class SearchResult(Struct, frozen=True):
 
     groups: tuple[MatchGroup, ...]
     line_index: tuple[tuple[list[int], list[int]], ...]
-    """For each source: offsets of blocks, and the number of lines before each."""
+    """For each source: offsets of blocks, and the number of lines before each; -1 behind text that was not read."""
     matchers_for: Callable[[bytes], Sequence[Matcher]]
     """A line -> the matchers one of whose literals stands in it."""
     notes: tuple[Reason, ...] = ()
     """The limits that the search met: what it did not read, or did not confirm."""
+    complete: bool = True
+    """Whether all bytes were read."""
 
     def lines_before(self, source: int, offset: int) -> tuple[int, int]:
-        """The nearest indexed offset at or before this one, and the number of lines before that."""
+        """The nearest indexed offset at or before this one, and the number of lines before that.
+
+        The number is -1 where some text before it was not read.
+        """
         offsets, lines = self.line_index[source]
         at = max(0, bisect_right(offsets, offset) - 1)
         return (offsets[at], lines[at]) if offsets else (0, 0)

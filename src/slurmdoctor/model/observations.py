@@ -40,3 +40,5 @@ class Observations(Struct, frozen=True):
     files: tuple[LogFile, ...] = ()
     notes: tuple[Reason, ...] = ()
     """What was not read, and why: the limits that the search and the readers met."""
+    complete: bool = True
+    """Whether all of the log was looked at; what was not may hold a failure, or an earlier one."""

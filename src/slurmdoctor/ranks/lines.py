@@ -7,6 +7,7 @@ from itertools import islice
 
 from slurmdoctor.input.sources import Source
 from slurmdoctor.model import Hit, Line, Origin, SearchResult, SourceFormat
+from slurmdoctor.model.deadline import NEVER, Deadline
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.ranks.timestamps import may_be_stamped
 from slurmdoctor.search.scan import LONG_LINE
@@ -35,8 +36,12 @@ class Lines:
         found: SearchResult,
         labels: LabelReader,
         formats: Sequence[SourceFormat],
+        deadline: Deadline = NEVER,
     ) -> None:
         self.sources = sources
+        self._deadline = deadline
+        self.complete = True
+        """False once somebody asked whether the time is over, and it was."""
         self._found = found
         self._labels = labels
         self._formats = formats
@@ -49,6 +54,11 @@ class Lines:
             starts.append(total)
             total += source.length
         self._starts = starts
+
+    def out_of_time(self) -> bool:
+        """Whether to read no more lines."""
+        self.complete = self.complete and not self._deadline.passed()
+        return not self.complete
 
     def order(self, source: int, offset: int) -> int:
         """Position in the whole job's text."""
@@ -99,14 +109,16 @@ class Lines:
                     return above
         return None
 
-    def number(self, source: int, offset: int) -> int:
-        """The 1-based number of the line at this offset."""
+    def number(self, source: int, offset: int) -> int | None:
+        """The 1-based number of the line at this offset; None behind text that was not read."""
         at, lines = self._found.lines_before(source, offset)
+        if lines < 0:
+            return None
         number = lines + 1 + self.sources[source].read(at, offset - at).count(b"\n")
         numbers = self.sources[source].numbers
         return numbers[number - 1] if number <= len(numbers) else number
 
-    def numbers(self, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    def numbers(self, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int | None]:
         """The numbers of the lines at these places, (source, offset): of the few that are shown."""
         return {place: self.number(*place) for place in places}
 

@@ -21,6 +21,7 @@ from slurmdoctor.model import (
     SignalHit,
     StackDump,
 )
+from slurmdoctor.model.finding import reason
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.maps import RankMapBuilder, of_path
 from slurmdoctor.readers import (
@@ -40,13 +41,18 @@ from slurmdoctor.readers.last_words import collect_last_words
 from slurmdoctor.readers.matches import Place, RuleEvents
 from slurmdoctor.search.compiled import captures
 
+_AT_LEAST = 64
+"""Lines that are read again even where the search took all the time."""
+
 
 def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Observations:
     """All that the kept lines show."""
     plan = budget.plan(matches.groups)
     paths = {n: of_path(s.path, knowledge.paths) for n, s in enumerate(lines.sources) if s.path}
     found = _Readings(lines, RankMapBuilder(knowledge.rank_lines, paths))
-    for place in plan.places:
+    for number, place in enumerate(plan.places):
+        if number >= _AT_LEAST and lines.out_of_time():
+            break
         found.read(place)
     rank_map = found.ranks.finish(found.reports)
     crowds.join(plan.crowds, found.events, rank_map, lines, found.origins)
@@ -74,8 +80,9 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
         last_words=collect_last_words(events, knowledge, lines),
         progress=tuple(steps),
         memory=context.memory_of(steps, lines),
-        files=tuple(LogFile(source.name, source.length, source.lines) for source in lines.sources),
-        notes=matches.notes,
+        files=tuple(LogFile(source.name, source.searched, source.lines) for source in lines.sources),
+        notes=matches.notes if lines.complete else (*matches.notes, reason("out-of-time-again")),
+        complete=matches.complete and lines.complete,
     )
 
 

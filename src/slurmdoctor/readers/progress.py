@@ -30,12 +30,16 @@ def find(events: Sequence[Event], lines: Lines, signals: Sequence[Signal], clock
     total = sum(source.length for source in lines.sources)
     found: list[Progress] = []
     for number, source in enumerate(lines.sources):
+        if lines.out_of_time():
+            break
         if total <= SMALL:
             found += finder.steps(number, 0, source.length)
             continue
         starts = sorted({e.hit.offset for e in _beginners(events, number)})
         around = [(s - LOOK_AHEAD // 4, s + LOOK_AHEAD) for s in starts]
         for start, end in _joined([*around, (source.length - LOOK_AHEAD, source.length)]):
+            if lines.out_of_time():
+                break
             found += finder.steps(number, max(0, start), min(end, source.length), _LAST)
     found.sort(key=lambda p: p.order)
     return [step if step.time is not None else _clocked(step, clock) for step in found]

@@ -12,6 +12,7 @@ from slurmdoctor.input.sources import Source
 from slurmdoctor.knowledge.texts import literals
 from slurmdoctor.knowledge.texts import text as text_of
 from slurmdoctor.model import Knowledge, Matcher, Rule, SearchResult, Signal, SourceFormat, Target
+from slurmdoctor.model.deadline import NEVER, Deadline
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.readers.exceptions import begins_frame, exception_of
 from slurmdoctor.readers.matches import captures_of
@@ -40,6 +41,7 @@ def find_lines(
     formats: Sequence[SourceFormat],
     jobs: int,
     progress: Callable[[int], None] | None,
+    deadline: Deadline = NEVER,
 ) -> SearchResult:
     """All lines worth reading, by what wants them. Large logs are read by `jobs` processes at once."""
 
@@ -55,6 +57,7 @@ def find_lines(
         jobs=jobs,
         progress=progress,
         could_match=could_match,
+        deadline=deadline,
     )
 
 

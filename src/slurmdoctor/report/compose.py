@@ -37,8 +37,8 @@ from slurmdoctor.report.reasons import sentence, sentences
 from slurmdoctor.report.recorded import coverage_with_record, with_record
 
 _MOST_RIVALS = 3
-Numbers = Mapping[tuple[int, int], int]
-"""(source, offset) of a line -> its number."""
+Numbers = Mapping[tuple[int, int], "int | None"]
+"""(source, offset) of a line -> its number; None behind text that was not read."""
 _TITLE_OF_SUSPECT = {
     "mismatch": "called another collective than the other ranks",
     "behind": "never came to the collective that the others waited in",
@@ -98,7 +98,7 @@ class _Lines:
         self._files = observed.files
         self._numbers = numbers
 
-    def place(self, place: tuple[int, int]) -> tuple[str, int]:
+    def place(self, place: tuple[int, int]) -> tuple[str, int | None]:
         """A line's file and number."""
         return self._files[place[0]].name, self._numbers[place]
 

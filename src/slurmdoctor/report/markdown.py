@@ -47,7 +47,8 @@ def parts_of(diagnosis: Diagnosis, scale: float = 1.0) -> Parts:
     quote = fit(one_line(text or ""), 360)
     for frame in best_frames(first.traceback, 1) if quote else []:
         quote += "\n" + fit(f"  {frame.place} in {frame.function or '?'}", 110)
-    place = f"{one_line(file)[-int(70 * scale) :]}:{line}" if file and text else ""
+    number = "" if line is None else f":{line}"
+    place = f"{one_line(file)[-int(70 * scale) :]}{number}" if file and text else ""
     fix = diagnosis.fixes[0] if diagnosis.fixes else None
     rivals = ", ".join(f"{one_line(o.id)} ({o.confidence})" for o in diagnosis.others[:3])
     last = diagnosis.facts.get("last_step")

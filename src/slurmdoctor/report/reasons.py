@@ -10,7 +10,7 @@ from slurmdoctor.model.finding import Reason
 from slurmdoctor.model.ranges import ranges
 from slurmdoctor.report.exits import exit_words
 from slurmdoctor.report.frames import frames
-from slurmdoctor.report.quantities import duration
+from slurmdoctor.report.quantities import duration, size
 
 Values = Mapping[str, Any]
 
@@ -217,6 +217,14 @@ def _warning_ended_it(v: Values) -> str:
     return f"{v['signal']} came {left} before the time limit, as --signal asks, and nothing handled it"
 
 
+# ── what was not read ────────────────────────────────────────────────────────────────────────
+
+
+def _out_of_time(v: Values) -> str:
+    of = "" if v["total"] is None else f" of {size(v['total'])}"
+    return f"the time limit of {v['seconds']:g} s was met: {size(v['searched'])}{of} were read"
+
+
 _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "survived": _survived,
     "exit-status-zero": "the job's exit status is 0",
@@ -299,6 +307,9 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "idled-into-limit": _idled_into_limit,
     "warning-ended-it": _warning_ended_it,
     "script-says": "{script}:{line}: {says}",
+    "out-of-time": _out_of_time,
+    "out-of-time-again": "the time limit was met before all lines that tell something were looked at",
+    "part-read": "only a part of the log was looked at, and the rest may hold a failure",
     "clocks-differ": lambda v: (
         f"clocks differ: {v['name']} is {duration(abs(v['seconds']))} {'ahead of' if v['seconds'] > 0 else 'behind'} "
         f"{v['reference']}, by {v['steps']} steps that both report"

@@ -132,7 +132,7 @@ class _Helper:
 
 def _packed(part: Part) -> tuple[Any, ...]:
     groups = [group.packed() for group in part.groups.values()]
-    return part.source, part.start, groups, part.once, part.offsets, part.counts, part.lines, part.end
+    return part.source, part.start, groups, part.once, part.offsets, part.counts, part.lines, part.end, part.cut
 
 
 def _unpacked(packed: tuple[Any, ...]) -> Part:

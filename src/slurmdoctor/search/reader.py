@@ -55,17 +55,25 @@ class Part(Struct):
     lines: int = 0
     end: int = 0
     """Offset of the last byte read."""
+    cut: bool = False
+    """Whether the time was over before all of it was read."""
+
+    @property
+    def searched(self) -> int:
+        """Bytes read."""
+        return self.end - self.start if self.offsets else 0
 
     def join(self, later: Part) -> None:
-        """Take in the same source's next stretch."""
+        """Take in the same source's next stretch. Behind text that was not read the lines have no numbers."""
         for key, group in later.groups.items():
             if key in self.groups:
                 self.groups[key].join(group)
             else:
                 self.groups[key] = group
         self.once = {**later.once, **self.once}
+        numbered = later.start <= self.end and self.counts[-1:] != [-1]
         self.offsets += later.offsets
-        self.counts += [count + self.lines for count in later.counts]
+        self.counts += [count + self.lines if numbered and count >= 0 else -1 for count in later.counts]
         self.lines += later.lines
         self.end = max(self.end, later.end)
 
@@ -128,7 +136,7 @@ class Reader:
             part.end = block.offset + block.size
             if len(part.offsets) % _REVIEW == _FIRST_REVIEW:
                 self._drop_idle_literals(block)
-        part.lines += not block.data.endswith(b"\n")
+        part.lines += not block.data[: block.size].endswith(b"\n")
         part.groups = {key: LineGroup(key, self._keep(key), *t.packed()) for key, t in self._tallies.items()}
         return part
 

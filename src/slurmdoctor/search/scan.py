@@ -10,14 +10,17 @@ Why it is fast: three questions are asked of a line, and each only where the one
 The counts are those that every regex on every line would give; `tests/test_scan.py` has that slow search, and compares. Of each writer
 a bounded number of places is kept (`tally`), so memory grows with the ranks and not with the log.
 
-Limits: of a line longer than `LONG_LINE` only the text around the literal is looked at.
+Limits: of a line longer than `LONG_LINE` only the text around the literal is looked at. Where a time limit is met, `HEADS` of it
+have gone into reading from the front; then the last bytes of each file are read, since jobs tell there how they ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from slurmdoctor.input.sources import BLOCK, Block, Source
+from slurmdoctor.model.deadline import NEVER, Deadline
+from slurmdoctor.model.finding import reason
 from slurmdoctor.model.matches import Matcher, SearchResult
 from slurmdoctor.search import many
 from slurmdoctor.search.engine import Name
@@ -26,6 +29,15 @@ from slurmdoctor.search.reader import LONG_LINE as LONG_LINE
 from slurmdoctor.search.reader import ConfirmLine, CouldMatch, Part, Reader, StripLabels
 from slurmdoctor.search.tally import group_by_matcher
 from slurmdoctor.search.writer_key import WriterKey
+
+HEADS, TAILS = 0.6, 0.8
+"""Shares of a time limit after which the reading from the front ends, and that of the files' ends; the rest is for what they show."""
+_TAIL = 8 * 1024 * 1024
+"""Bytes of a file's end that are read, then, and"""
+_ALL_TAILS = 64 * 1024 * 1024
+"""of all files' ends; less of each where they are many, yet"""
+_LEAST_TAIL = 64 * 1024
+"""each as much as this."""
 
 
 def scan(
@@ -39,38 +51,103 @@ def scan(
     jobs: int = 1,
     progress: Callable[[int], None] | None = None,
     could_match: CouldMatch | None = None,
+    deadline: Deadline = NEVER,
 ) -> SearchResult:
-    """Read every source once, in so many processes where there is enough to read.
+    """Read every source once, in so many processes where there is enough to read, until the deadline.
 
     `progress` is called again and again with the bytes read since; what other processes read is estimated.
     """
     literals = Literals(matchers, engine)
     processes = many.processes(sources, jobs)
 
-    def read(number: int, start: int, stop: int | None) -> Part:
+    def read(number: int, start: int, stop: int | None, share: float = HEADS) -> Part:
         reader = Reader(literals, matchers, strip_labels, confirm_line, writer_keys[number], number, could_match)
-        blocks = sources[number].blocks(block_size or BLOCK, start, stop)
-        return reader.read(blocks if progress is None else _reported(blocks, progress, processes), start)
+        blocks = _Timed(sources[number].blocks(block_size or BLOCK, start, stop), deadline, share)
+        part = reader.read(blocks if progress is None else _reported(blocks, progress, processes), start)
+        part.cut = blocks.cut
+        return part
 
     parts: dict[int, Part] = {}
+    cut = False
     for part in many.parts(sources, read, jobs):
-        if part.source in parts:
-            parts[part.source].join(part)
-        else:
-            parts[part.source] = part
+        _join(part, parts, sources)
+        cut |= part.cut
+    if cut:
+        for part in _tails(sources, parts, read):
+            _join(part, parts, sources)
     index = []
     for number, source in enumerate(sources):
         part = parts[number]
         source.lines = part.lines
         source.length = max(source.length, part.end)
         index.append((part.offsets, part.counts))
+    total = (
+        None if any(part.cut and not sources[number].divisible for number, part in parts.items()) else _size(sources)
+    )
+    searched = sum(source.searched for source in sources)
+    complete = not cut or searched == total
     groups = [(part.source, group) for part in parts.values() for group in part.groups.values()]
     once = [(part.source, match, place) for part in parts.values() for match, place in part.once.items()]
     return SearchResult(
         groups=group_by_matcher(groups, once, matchers),
         line_index=tuple(index),
         matchers_for=lambda line: [matchers[number] for number in literals.wanted(line)],
+        notes=(reason("out-of-time", seconds=deadline.seconds, searched=searched, total=total),)
+        if not complete
+        else (),
+        complete=complete,
     )
+
+
+def _join(part: Part, parts: dict[int, Part], sources: Sequence[Source]) -> None:
+    """Add a part to those before it of its source."""
+    sources[part.source].searched += part.searched
+    if part.source in parts:
+        parts[part.source].join(part)
+    else:
+        parts[part.source] = part
+
+
+def _size(sources: Sequence[Source]) -> int:
+    """Bytes of all that was to be read; of pipes and compressed logs, which are known as they are read, those read."""
+    return sum((source.size or 0) if source.divisible else source.searched for source in sources)
+
+
+def _tails(
+    sources: Sequence[Source], parts: Mapping[int, Part], read: Callable[[int, int, int | None, float], Part]
+) -> Iterator[Part]:
+    """The ends of the files that were not read to their end. They begin at a line, or at a line that outgrows them."""
+    unread = [(number, source) for number, source in enumerate(sources) if parts[number].end < _readable(source)]
+    share = max(_LEAST_TAIL, min(_TAIL, _ALL_TAILS // max(1, len(unread))))
+    for number, source in unread:
+        size = _readable(source)
+        start = max(parts[number].end, size - share)
+        yield read(number, source.line_start(start) if start else 0, size, TAILS)
+
+
+def _readable(source: Source) -> int:
+    """Where a file ends that can be read at any place; 0 for others."""
+    return (source.size or 0) if source.divisible else 0
+
+
+class _Timed:
+    """Blocks, until a share of the time is over; then `cut` is true."""
+
+    def __init__(self, blocks: Iterable[Block], deadline: Deadline, share: float) -> None:
+        self._blocks = blocks
+        self._deadline = deadline
+        self._share = share
+        self.cut = False
+
+    def __iter__(self) -> Iterator[Block]:
+        if self._deadline.passed(self._share):  # not even the first block is read: there may be thousands of files
+            self.cut = True
+            return
+        for block in self._blocks:
+            if self._deadline.passed(self._share):
+                self.cut = True
+                return
+            yield block
 
 
 def _reported(blocks: Iterable[Block], progress: Callable[[int], None], processes: int) -> Iterator[Block]:

@@ -1,0 +1,197 @@
+"""What `--time-limit` promises, by a clock that goes forward each time it is asked."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from slurmdoctor import diagnose
+from slurmdoctor.cli import cli
+from slurmdoctor.input.opening import open_sources
+from slurmdoctor.input.sources import BLOCK, Source
+from slurmdoctor.knowledge import folders, load
+from slurmdoctor.model import Diagnosis
+from slurmdoctor.model.deadline import Deadline
+from slurmdoctor.pipeline import examine
+from slurmdoctor.readers import assemble
+from slurmdoctor.report import json, markdown, slack, text
+from slurmdoctor.search import many
+
+KNOWLEDGE = load(folders(()), examples=False)
+OOM = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity\n"
+KEY = "[rank1]: KeyError: 'weight'\n"
+QUIET = "2026-11-20 12:00:01 loader opened a shard of the data set without any trouble\n"
+STEP = "iteration 100/ 5000 | elapsed time per iteration (ms): 812.4 | lm loss: 2.31E+00 |\n"
+LIMIT = 100.0
+HEADS, TAILS, AGAIN = 0.65 * LIMIT, 0.85 * LIMIT, LIMIT
+"""Moments at which the reading from the front is over, that of the ends too, and all."""
+
+
+def clock(*moments: tuple[int, float]) -> Callable[[], float]:
+    """(asks, moment): so many askings are told the moment; the last one stays."""
+
+    def told() -> Iterator[float]:
+        for asks, moment in moments[:-1]:
+            for _ in range(asks):
+                yield moment
+        while True:
+            yield moments[-1][1]
+
+    asked = told()
+    return lambda: next(asked)
+
+
+def read(sources: list[Source], *moments: tuple[int, float], jobs: int = 1) -> Diagnosis:
+    try:
+        return examine(sources, KNOWLEDGE, jobs=jobs, deadline=Deadline(LIMIT, 0.0, clock(*moments)))
+    finally:
+        for source in sources:
+            source.close()
+
+
+def quiet(megabytes: int) -> str:
+    return QUIET * (megabytes * 1024 * 1024 // len(QUIET))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """20 MB: steps, an error that nobody may see in the midst of it, and the failure at the end."""
+    path = tmp_path / "job.log"
+    path.write_text(STEP + quiet(8) + KEY + quiet(12) + OOM)
+    return path
+
+
+FOUR_BLOCKS = ((5, 0.0), (1, HEADS))
+"""One asking before the first block, and one before each."""
+
+
+def test_the_head_and_the_end_are_read_and_the_midst_is_not(log: Path) -> None:
+    found = read(open_sources([log]), *FOUR_BLOCKS)
+    assert found.cause is not None
+    assert (found.cause.id, found.cause.confidence) == ("cuda-oom", "medium")
+    assert "KeyError" not in str(found)
+    (note,) = found.coverage.notes
+    assert note == "the time limit of 100 s was met: 10.5 MB of 21.0 MB were read"
+    assert found.coverage.bytes == pytest.approx(4 * BLOCK + 8 * 1024 * 1024, abs=1000)
+
+
+def test_behind_what_was_not_read_no_line_has_a_number(log: Path) -> None:
+    found = read(open_sources([log]), *FOUR_BLOCKS)
+    assert found.first_failure is not None
+    assert found.first_failure.line is None
+    assert {item.line for item in found.evidence} == {None}
+    name = str(log)
+    for shown in (
+        text.render(found, width=200, colour=False),
+        json.render(found),
+        markdown.render(found),
+        slack.render(found),
+    ):
+        assert "job.log" in shown
+        assert "None" not in shown
+        assert f"{name}:" not in shown
+
+
+def test_in_front_of_it_they_have_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(STEP + OOM + quiet(20))
+    found = read(open_sources([path]), *FOUR_BLOCKS)
+    assert found.first_failure is not None
+    assert found.first_failure.line == 2
+
+
+def test_what_was_not_read_is_not_called_healthy(tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(STEP + quiet(20) + STEP)
+    assert read(open_sources([path]), (1, 0.0)).verdict == "no-failure"
+    found = read(open_sources([path]), *FOUR_BLOCKS)
+    assert found.verdict == "unknown"
+    assert "only a part of the log was looked at" in found.reasons[0]
+
+
+def test_a_limit_that_is_not_met_changes_nothing(log: Path) -> None:
+    assert diagnose([log], time_limit=3600) == diagnose([log])
+
+
+def test_a_limit_that_is_met_behind_the_last_byte_was_not_met(tmp_path: Path) -> None:
+    """The rest is shorter than the end that is read in any case: it is read, and its lines have their numbers."""
+    path = tmp_path / "job.log"
+    path.write_text(STEP + quiet(4) + OOM)
+    found = read(open_sources([path]), *FOUR_BLOCKS)
+    assert found == read(open_sources([path]), (1, 0.0))
+    assert found.coverage.notes == ()
+
+
+def test_each_process_stops(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(many, "WORTH", 1024 * 1024)
+    found = read(open_sources([log]), *FOUR_BLOCKS, jobs=2)
+    assert found.cause is not None
+    assert found.cause.id == "cuda-oom"
+    assert found.first_failure is not None
+    assert found.first_failure.line is None
+    assert found.coverage.bytes < 13 * 1024 * 1024
+
+
+def test_of_thousands_of_files_no_more_is_read_than_their_ends(tmp_path: Path) -> None:
+    for number in range(200):
+        (tmp_path / f"rank_{number}.log").write_text(QUIET * 10 + (OOM if number == 150 else ""))
+    sources = open_sources([tmp_path])
+    found = read(sources, (3, 0.0), (1, TAILS))
+    assert found.verdict == "unknown"
+    assert sum(source.length > 0 for source in sources) == 2
+    found = read(open_sources([tmp_path]), (3, 0.0), (1, HEADS))
+    assert found.cause is not None  # small files are read whole
+    assert found.coverage.notes == ()
+
+
+class Endless(io.RawIOBase):
+    """A pipe whose writer never stops."""
+
+    def __init__(self) -> None:
+        self.given = 0
+
+    def read(self, size: int = -1) -> bytes:
+        self.given += size
+        return (QUIET * (size // len(QUIET) + 1)).encode()[: size - 1] + b"\n"
+
+
+def test_a_pipe_without_end_is_left(capfd: pytest.CaptureFixture[str]) -> None:
+    pipe = Endless()
+    found = read([Source("-", None, pipe, None, spool=True)], *FOUR_BLOCKS)  # type: ignore[arg-type]
+    assert found.verdict == "unknown"
+    assert found.coverage.notes == ("the time limit of 100 s was met: 2.1 MB were read",)
+    assert pipe.given <= 8 * BLOCK
+
+
+def test_no_line_is_read_again_once_the_time_is_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of what the search found the first lines are read in any case; the verdict is on them."""
+    monkeypatch.setattr(assemble, "_AT_LEAST", 8)
+    path = tmp_path / "job.log"
+    path.write_text(STEP + OOM + "".join(f"[rank{n}]: ValueError: no such key\n" for n in range(40)))
+    found = read(open_sources([path]), (1, 0.0), (3, 0.0), (1, AGAIN))
+    assert found.cause is not None
+    assert (found.cause.id, found.cause.confidence) == ("cuda-oom", "medium")
+    assert found.coverage.notes == ("the time limit was met before all lines that tell something were looked at",)
+    assert found.coverage.ranks_seen < 40
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "1.5", "soon"])
+def test_a_limit_that_is_none_is_refused(seconds: str, log: Path) -> None:
+    assert CliRunner().invoke(cli, ["diagnose", "--time-limit", seconds, str(log)]).exit_code == 2
+
+
+def test_the_command_line_has_it(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float | None] = []
+
+    def noted(*_: object, time_limit: float | None, **__: object) -> object:
+        asked.append(time_limit)
+        return diagnose("a\n")
+
+    monkeypatch.setattr("slurmdoctor.pipeline.diagnose", noted)
+    assert CliRunner().invoke(cli, ["diagnose", "--time-limit", "30", str(log)]).exit_code == 0
+    assert CliRunner().invoke(cli, ["diagnose", str(log)]).exit_code == 0
+    assert asked == [30, None]
