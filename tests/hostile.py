@@ -43,6 +43,24 @@ def _trace(label: str = "", error: str = "KeyError") -> str:
     return TRACE.format(label=label, error=error)
 
 
+def word(n: int) -> str:
+    """Letters alone, another word for every number: lines that hold them are no two of one shape."""
+    letters = "".join(chr(97 + n // 26**at % 26) for at in range(4))
+    return letters if n < 26**4 else word(n // 26**4) + letters
+
+
+def _worded(line: str, size: int = SIZE) -> bytes:
+    """The line again and again with words of its own each time: {w}, {x}, {W} with a capital; {n} is its number, {m} one of 64."""
+    parts, total, n = [], 0, 0
+    while total < size:
+        w = word(n * 7919 % 26**4)
+        part = line.format(n=n, m=n % 64, w=w, x=word(n), W=w.capitalize()).encode()
+        parts.append(part)
+        total += len(part)
+        n += 1
+    return b"".join(parts)[:size]
+
+
 def _noise(kind: Callable[[random.Random], int]) -> bytes:
     dice = random.Random(7)
     block = bytes(kind(dice) for _ in range(64 * 1024))
@@ -106,6 +124,41 @@ KINDS: dict[str, Callable[[], bytes]] = {
     "secrets": lambda: _counted("export HF_TOKEN=hf_{n:034d}\n"),
     "facts": lambda: _counted("tensor_model_parallel_size: {n} world_size: {n} num_layers: {n}\n"),
     "nccl": lambda: _counted("host{n}:{n}:{n} [0] NCCL INFO comm 0x1 rank {n} nranks 99999999 cudaDev 0\n"),
+    "exception-classes": lambda: _worded("{W}Error: {x}\n"),
+    "exception-messages": lambda: _worded("RuntimeError: {w} {x} {w}\n"),
+    "exceptions-stamped": lambda: _worded("2026-11-20 12:01:03,114 ERROR {w}: {w}Error: {n}\n"),
+    "exceptions-vocabulary": lambda: _worded("ValueError: {w} {x} is not in the vocabulary\n"),
+    "exceptions-worded-ranks": lambda: _worded("[rank{m}]: {W}Error: {x}\n"),
+    "exceptions-worded-writers": lambda: _worded("{n}: {W}Error: {x}\n"),
+    "tracebacks-worded-ranks": lambda: _worded(
+        '[rank{m}]: Traceback (most recent call last):\n[rank{m}]:   File "/srv/a.py", line 3, in main\n'
+        "[rank{m}]:     step()\n[rank{m}]: RuntimeError: {w} {x}\n"
+    ),
+    "tracebacks-worded": lambda: _worded(
+        'Traceback (most recent call last):\n  File "/srv/{w}.py", line {n}, in {w}\n    {w}({x})\n{W}Error: {x} {w}\n'
+    ),
+    "tracebacks-worded-chained": lambda: _worded(
+        'Traceback (most recent call last):\n  File "/srv/{w}.py", line {n}, in {w}\n    {w}({x})\n{W}Error: {x} {w}\n\n'
+        "During handling of the above exception, another exception occurred:\n\n"
+    ),
+    "tracebacks-worded-deep": lambda: (
+        b"Traceback (most recent call last):\n" + _worded('  File "/srv/{w}.py", line {n}, in {w}\n    raise {W}Error: {x}\n')
+    ),
+    "hosts-slurmstepd": lambda: _worded("slurmstepd-{w}: error: Detected 1 oom_kill event in StepId={n}.0. Some of the step tasks have been OOM Killed.\n"),
+    "hosts-cancelled": lambda: _worded("slurmstepd: error: *** STEP {n}.0 ON {w} CANCELLED AT 2026-11-20T12:01:09 DUE TO TIME LIMIT ***\n"),
+    "hosts-srun": lambda: _worded("srun: error: {w}: task {n}: Exited with exit code 1\n"),
+    "hosts-nccl": lambda: _worded("{w}:{n}:{n} [0] misc/socket.cc:484 NCCL WARN Call to connect returned Connection refused, {x}\n"),
+    "hosts-peers": lambda: _worded("[rank{m}]: RuntimeError: [{w}] Connection closed by peer [10.0.0.1]:{n}\n"),
+    "warnings-data-loader": lambda: _worded(
+        "/opt/{w}/torch/utils/data/dataloader.py:557: UserWarning: This DataLoader will create {n} worker processes in total. {x}\n"
+    ),
+    "attempts-worded": lambda: _worded("Submitted batch job {n}\n{W}Error: {x}\nslurmstepd: error: *** JOB {n} ON {w} CANCELLED AT 2026-11-20T12:01:03 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n"),
+    "dumps-worded": lambda: _worded('[rank{n}]: Current thread 0x{n} (most recent call first):\n[rank{n}]:   File "/srv/{w}.py", line 1 in {x}\n'),
+    "crashes-worded": lambda: _worded('Fatal Python error: Segmentation fault\n\nThread 0x{n} (most recent call first):\n  File "/srv/{w}.py", line 1 in {x}\n'),
+    "survived-worded": lambda: _worded("{W}Error: {x}\nattempt 2/5 succeeded after {W}Error\n"),
+    "facts-worded": lambda: _worded("{w}: tensor_model_parallel_size: {n} world_size: {n} num_layers: {n} {x}\n"),
+    "maps-worded": lambda: _worded("{w}:{n}:{n} [0] NCCL INFO comm 0x{w} rank {n} nranks 9999 cudaDev 0 busId {n} commId 0x{x} - Init COMPLETE\n"),
+    "wandb-worded": lambda: _worded("wandb: ERROR {w} {x} CommError: {W}\n"),
     "pids": lambda: _counted("(Worker pid={n}, ip=10.0.0.1) KeyError: 'x'\n"),
 }  # fmt: skip
 """What kills a diagnosis, or makes it slow, if anything does."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from msgspec.structs import replace
+
 from slurmdoctor.input.sources import Source
 from slurmdoctor.knowledge.texts import literals
 from slurmdoctor.knowledge.texts import text as text_of
@@ -15,6 +17,7 @@ from slurmdoctor.model import Knowledge, Matcher, Rule, SearchResult, Signal, So
 from slurmdoctor.model.deadline import NEVER, Deadline
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.readers.exceptions import begins_frame, exception_of
+from slurmdoctor.readers.kinds import Kinds, notes
 from slurmdoctor.readers.matches import captures_of
 from slurmdoctor.search.compiled import SECONDS, captures, compiled, lazy
 from slurmdoctor.search.scan import scan
@@ -48,17 +51,23 @@ def find_lines(
     def strip_labels(number: int, line: bytes) -> str:
         return labels.strip_labels(line.decode("utf-8", "replace"), formats[number])[1]
 
-    return scan(
+    kinds = Kinds()
+
+    def confirm(matcher: Matcher, line: bytes, text: str) -> str | None:
+        return confirm_line(matcher, line, text, kinds)
+
+    found = scan(
         sources,
         matchers(knowledge),
         strip_labels,
-        confirm_line,
+        confirm,
         [labels.writer_key(form) for form in formats],
         jobs=jobs,
         progress=progress,
         could_match=could_match,
         deadline=deadline,
     )
+    return replace(found, notes=(*found.notes, *notes(found)))
 
 
 def matchers(knowledge: Knowledge) -> list[Matcher]:
@@ -91,10 +100,10 @@ def matchers(knowledge: Knowledge) -> list[Matcher]:
     return found
 
 
-def confirm_line(matcher: Matcher, line: bytes, text: str) -> str | None:
+def confirm_line(matcher: Matcher, line: bytes, text: str, kinds: Kinds | None = None) -> str | None:
     """Answers the search: does this line hold the target? None for no, else a word by which such lines are grouped.
 
-    `text` is the line without its labels.
+    `text` is the line without its labels; `kinds` are those that exceptions had so far.
     """
     if line.startswith(_QUOTED):
         return None
@@ -105,7 +114,7 @@ def confirm_line(matcher: Matcher, line: bytes, text: str) -> str | None:
         return None if captures(target.regex, text) is None else ""
     if target == "exception":
         found = exception_of(text)
-        return None if found is None else f"{found[0]}: {_first_words(found[1])}"
+        return None if found is None else (kinds or Kinds()).name(found[0], _first_words(found[1]))
     if target == "collective":
         return "timeout" if any(literal in line for literal in literals("nccl-timeout")) else "status"
     if target == "stack":

@@ -310,6 +310,9 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "out-of-time": _out_of_time,
     "out-of-time-again": "the time limit was met before all lines that tell something were looked at",
     "part-read": "only a part of the log was looked at, and the rest may hold a failure",
+    "exceptions-alike": (
+        "after {most} kinds of exceptions, {count} lines of others were told apart by their class, or not at all"
+    ),
     "clocks-differ": lambda v: (
         f"clocks differ: {v['name']} is {duration(abs(v['seconds']))} {'ahead of' if v['seconds'] > 0 else 'behind'} "
         f"{v['reference']}, by {v['steps']} steps that both report"
