@@ -1,0 +1,46 @@
+"""The benchmark's logs are what docs/performance.md says of them."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from benchmarks import logs
+from benchmarks.logs import KINDS, pieces
+
+from slurmdoctor import diagnose
+
+
+@pytest.mark.parametrize("kind", ["bars", "cascade"])
+def test_a_seed_gives_the_same_bytes_whoever_makes_them(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = b"".join(pieces(kind, 300_000, seed=7))
+    assert alone != b"".join(pieces(kind, 300_000, seed=8))
+    monkeypatch.setattr(logs, "_LARGE", 0)
+    assert b"".join(pieces(kind, 300_000, seed=7)) == alone
+    assert 290_000 < len(alone) < 420_000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_surrounds_it_the_rank_that_ran_out_of_memory_is_found(kind: str, tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_bytes(b"".join(pieces(kind, 300_000, ranks=60)))
+    found = diagnose(log)
+    assert found.cause is not None
+    assert found.first_failure is not None
+    assert (found.cause.id, found.first_failure.rank) == ("cuda-oom", 20)
+
+
+@pytest.mark.parametrize(("kind", "share"), [("quiet", 0.3), ("nccl", 0.3), ("varied", 0.7), ("bars", 0.2)])
+def test_what_is_new_in_a_log_stays_new_to_its_end(kind: str, share: float) -> None:
+    """Lines that differ from all before in more than digits."""
+    seen: set[bytes] = set()
+    fresh = lines = 0
+    for number, piece in enumerate(islice(pieces(kind, 40_000_000), 50)):
+        shapes = re.sub(rb"\d+", b"0", piece.replace(b"\r", b"\n")).split(b"\n")
+        if number >= 40:
+            fresh += len(set(shapes) - seen)
+            lines += len(shapes)
+        seen.update(shapes)
+    assert fresh / lines > share
