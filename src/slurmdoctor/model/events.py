@@ -187,6 +187,8 @@ class Progress(Struct, frozen=True):
     time: float | None
     clock_time: float | None = None
     """Where the line has no time of its own: what the log's bare clock showed before it (`readers/clock.py`)."""
+    skipped: bool = False
+    """Whether steps may stand between the one before in its source and this one that were not read."""
 
     @property
     def shown_time(self) -> float | None:

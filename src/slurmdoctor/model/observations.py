@@ -30,7 +30,7 @@ class Observations(Struct, frozen=True):
     dumps: Mapping[int, StackDump] = field(default_factory=dict)
     """Each rank's last stack dump."""
     progress: tuple[Progress, ...] = ()
-    """Training steps: all of a small job, else those around the events and at each file's end."""
+    """Training steps: where they are few all, else those at each file's ends, around the events, and around long pauses."""
     launcher: str | None = None
     """The job's launcher, where one reported an exit: `torchrun`, `srun`."""
     memory: str | None = None

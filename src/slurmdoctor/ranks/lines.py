@@ -11,7 +11,7 @@ from slurmdoctor.model.deadline import NEVER, Deadline
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.ranks.timestamps import may_be_stamped
 from slurmdoctor.search.scan import LONG_LINE
-from slurmdoctor.search.writer_key import HEAD
+from slurmdoctor.search.writer_key import HEAD, WriterKey
 
 _PAGE = 256 * 1024
 _USUAL_LINE = 1024
@@ -136,6 +136,10 @@ class Lines:
     def label(self, source: int, head: bytes) -> bytes:
         """The words that tell this line's writer apart."""
         return self._writer_keys[source](head)
+
+    def writer_key(self, source: int) -> WriterKey:
+        """What finds these words: one for all sources whose lines are labelled alike."""
+        return self._writer_keys[source]
 
     def writer(self, source: int, label: bytes) -> Origin | None:
         """Who writes under this label; None where its lines must be read for it."""

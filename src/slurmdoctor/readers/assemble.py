@@ -64,8 +64,11 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
     every = traceback_events.join(found.headers, found.loose, found.events, lines, recognise)
     events, rank_map = placing.place(every, rank_map, lines)
     clock = Clock(lines)
-    steps = progress.find(events, lines, knowledge.signals, clock)
     signals = sorted(found.signals, key=lambda signal: signal.order)
+    marks = [*(report.line for report in found.reports), *(s.line for s in signals if s.signal.kind == "attempt")]
+    steps, unread = progress.find(
+        events, [(line.source, line.offset) for line in marks], lines, knowledge.signals, clock
+    )
     events = context.add_stacks(context.add_endings(context.add_retries(date(events, clock), signals, lines)), lines)
     reports = [placing.place_report(report, rank_map) for report in found.reports]
     reports.sort(key=lambda report: report.order)
@@ -81,7 +84,7 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
         progress=tuple(steps),
         memory=context.memory_of(steps, lines),
         files=tuple(LogFile(source.name, source.searched, source.lines) for source in lines.sources),
-        notes=matches.notes if lines.complete else (*matches.notes, reason("out-of-time-again")),
+        notes=(*matches.notes, *unread, *([] if lines.complete else [reason("out-of-time-again")])),
         complete=matches.complete and lines.complete,
     )
 

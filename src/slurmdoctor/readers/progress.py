@@ -1,131 +1,121 @@
-"""Finds the lines of training steps: `iteration 100/2000 | loss 3.1`. Signals of kind `progress` say how they look."""
+"""Chooses the training steps that later stages ask about: each log's last ones, each writer's last one, those around what broke."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
 from slurmdoctor.model import Event, Progress, Signal
+from slurmdoctor.model.finding import Reason, reason
 from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.readers import pauses
 from slurmdoctor.readers.clock import Clock
-from slurmdoctor.search.compiled import captures
-from slurmdoctor.search.engine import engine_for
-from slurmdoctor.search.extension import Engine
-from slurmdoctor.search.shapes import DIGITS, digits_matter
+from slurmdoctor.readers.step_lines import StepLines, Stretch, joined
 
 SMALL = 8 * 1024 * 1024
 """A job whose logs are smaller than this is searched for steps from end to end."""
-LOOK_AHEAD = 1024 * 1024
-"""In a larger job steps are looked for so far after an event, and at each log's end."""
-_LAST = 64
-"""Of the steps in a stretch of a larger job the last ones are kept, and each writer's last one."""
-_LONGEST = 4096
-_FEW_BYTES = 256 * 1024
+_LOOK_AHEAD = 1024 * 1024
+"""In a larger job steps are looked for so far after an event and at each log's end,"""
+_HEAD = 64 * 1024
+"""and so far at its beginning,"""
+_MOST_BYTES = 32 * 1024 * 1024
+"""but in no more than so many bytes in all."""
+WORK = 48_000
+"""Lines that are looked at, in all; to read one costs more (`step_lines`). Each log gets its share,"""
+_LEAST_WORK = 40
+"""and so much at least."""
+_WORK_ON_PAUSES = 8_000
+"""The same for the search for long pauses among the steps that were not read."""
+_LAST, _FIRST = 1000, 32
+"""Steps that are read at a log's end, and at its beginning,"""
+_BEFORE, _AFTER = 2, 4
+"""and before and after what broke."""
+_FAR, _NEAR = 10_000, 100
+"""Lines that may be looked at for those at the end, and for the others."""
+_MARKS = 32
+"""Of the places at which something broke the first and the last ones."""
+
+Places = dict[int, list[int]]
+"""Source -> offsets in it."""
 
 
-def find(events: Sequence[Event], lines: Lines, signals: Sequence[Signal], clock: Clock) -> list[Progress]:
-    """Steps made: everywhere in a small job, else around the events and at each log's end."""
-    finder = _Finder(lines, [s for s in signals if s.kind == "progress"])
-    total = sum(source.length for source in lines.sources)
+def find(
+    events: Sequence[Event],
+    marks: Iterable[tuple[int, int]],
+    lines: Lines,
+    signals: Sequence[Signal],
+    clock: Clock,
+) -> tuple[list[Progress], tuple[Reason, ...]]:
+    """The steps at each log's end and beginning, and around the events and the marks, (source, offset); of few steps all.
+
+    With what is to be said where too many lines of steps differed to be read.
+    """
+    reader = StepLines(lines, [s for s in signals if s.kind == "progress"])
+    begun = _by_source((e.hit.source, e.hit.offset) for e in events if e.role in ("root", "either", "confirmation"))
+    broke = _by_source([*((source, at) for source, places in begun.items() for at in places), *marks])
+    spans = _spans(lines, begun)
     found: list[Progress] = []
-    for number, source in enumerate(lines.sources):
-        if lines.out_of_time():
-            break
-        if total <= SMALL:
-            found += finder.steps(number, 0, source.length)
-            continue
-        starts = sorted({e.hit.offset for e in _beginners(events, number)})
-        around = [(s - LOOK_AHEAD // 4, s + LOOK_AHEAD) for s in starts]
-        for start, end in _joined([*around, (source.length - LOOK_AHEAD, source.length)]):
-            if lines.out_of_time():
-                break
-            found += finder.steps(number, max(0, start), min(end, source.length), _LAST)
-    found.sort(key=lambda p: p.order)
-    return [step if step.time is not None else _clocked(step, clock) for step in found]
+    unread = 0
+    left = WORK
+    logs = sorted(spans, key=lambda number: lines.sources[number].length)
+    for at, number in enumerate(logs):  # what short logs leave of their share is for long ones
+        share = reader.work = max(_LEAST_WORK, left // (len(logs) - at))
+        for start, end in reversed(spans[number]):  # the end first: where work runs out it counts most
+            if not lines.out_of_time():
+                stretch = reader.stretch(number, start, end)
+                _take(stretch, broke.get(number, ()), reader.work)
+                found += stretch.steps()
+        unread += reader.work <= 0
+        left = max(0, left - share + reader.work)
+    found = [_clocked(step, clock) for step in sorted(found, key=lambda step: step.order)]
+    notes = (reason("steps-unread", logs=unread),) if unread else ()
+    return _with_pauses(found, reader, lines, clock), notes
+
+
+def _with_pauses(found: Sequence[Progress], reader: StepLines, lines: Lines, clock: Clock) -> list[Progress]:
+    """The steps, and those around the longest pauses."""
+    reader.work = _WORK_ON_PAUSES
+
+    def first_step(source: int, start: int, end: int) -> Progress | None:
+        step = reader.first(source, start, end)
+        return None if step is None else _clocked(step, clock)
+
+    return pauses.search(found, first_step, lambda: reader.work > 0 and not lines.out_of_time())
+
+
+def _take(stretch: Stretch, broke: Sequence[int], work: int) -> None:
+    """Take the steps of one stretch that matter."""
+    last = stretch.take(len(stretch.hits) - 1, -1, max(_AFTER, min(_LAST, work // 20)), _FAR)
+    around = sorted({stretch.after(offset) for offset in broke})
+    for hit in {*around[:_MARKS], *around[-_MARKS:]}:
+        stretch.take(hit, 1, _AFTER, _NEAR)
+        stretch.take(hit - 1, -1, _BEFORE, _NEAR)
+    stretch.take(0, 1, _FIRST, _NEAR)
+    stretch.take_last_of_writers(last, _FAR)
 
 
 def _clocked(step: Progress, clock: Clock) -> Progress:
-    time = clock.at(step.source, step.offset)
+    time = clock.at(step.source, step.offset) if step.time is None else None
     return step if time is None else replace(step, clock_time=time)
 
 
-def _beginners(events: Sequence[Event], source: int) -> list[Event]:
-    """The few events that could be a root: the places where it matters what came after."""
-    chosen = [e for e in events if e.hit.source == source and e.role in ("root", "either", "confirmation")]
-    return chosen[:12] + chosen[-12:]
+def _by_source(places: Iterable[tuple[int, int]]) -> Places:
+    found: dict[int, set[int]] = {}
+    for source, offset in places:
+        found.setdefault(source, set()).add(offset)
+    return {source: sorted(offsets) for source, offsets in found.items()}
 
 
-def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    result: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if result and start <= result[-1][1]:
-            result[-1] = (result[-1][0], max(end, result[-1][1]))
-        else:
-            result.append((start, end))
-    return result
-
-
-class _Finder:
-    """Reads stretches of a log for steps; lines that differ in digits only are recognised by the first of them."""
-
-    def __init__(self, lines: Lines, patterns: Sequence[Signal]) -> None:
-        self._lines = lines
-        self._patterns = patterns
-        self._literals = list(dict.fromkeys(x.encode() for s in patterns for x in s.literals))
-        self._shapely = not any(digits_matter(s.regex) for s in patterns)
-        self._known: dict[bytes, bool] = {}
-        self._searches: dict[bool, Engine] = {}
-
-    def steps(self, source: int, start: int, end: int, last: int | None = None) -> list[Progress]:
-        """The steps in this stretch; of many only the `last` ones, and each writer's last one."""
-        places = self._candidates(source, start, end)
-        if last is None:
-            chosen: Iterable[tuple[int, bytes]] = places
-        else:
-            every = list(places)
-            of_writer = {self._lines.label(source, line): (at, line) for at, line in every}
-            chosen = sorted({*every[-last:], *of_writer.values()})
-        return [step for at, line in chosen if (step := self._read(source, at, line))]
-
-    def _candidates(self, source: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """(offset, line) of what looks like a step."""
-        data = self._lines.text(source, start, end - start)
-        stop = -1
-        for after in self._finder(len(data)).ends(data):
-            if after <= stop:
-                continue
-            begin = data.rfind(b"\n", 0, after) + 1
-            begin = max(begin, data.rfind(b"\r", begin, after) + 1)
-            stop = data.find(b"\n", after)
-            stop = len(data) if stop < 0 else stop
-            back = data.find(b"\r", after, stop)
-            stop = back if back >= 0 else stop
-            line = data[begin:stop]
-            if len(line) > _LONGEST:
-                continue
-            if self._shapely:
-                shape = line.translate(DIGITS)
-                known = self._known.get(shape)
-                if known is None:
-                    known = self._known[shape] = self._read(source, start + begin, line) is not None
-                if not known:
-                    continue
-            yield start + begin, line
-
-    def _finder(self, size: int) -> Engine:
-        many = size > _FEW_BYTES  # for a few bytes a native engine takes longer to start than to search
-        if many not in self._searches:
-            self._searches[many] = engine_for(self._literals, None if many else "python")[0]
-        return self._searches[many]
-
-    def _read(self, source: int, offset: int, line: bytes) -> Progress | None:
-        origin, text = self._lines.peeled(source, line)
-        for signal in self._patterns:
-            if (found := captures(signal.regex, text)) is not None:
-                step, steps = found.get("step"), found.get("steps")
-                return Progress(
-                    source, offset, self._lines.order(source, offset), origin.rank, self._lines.label(source, line),
-                    int(step) if step else None, int(steps) if steps else None, origin.time,
-                )  # fmt: skip
-        return None
+def _spans(lines: Lines, begun: Places) -> dict[int, list[tuple[int, int]]]:
+    """Where steps are looked for in each source."""
+    lengths = [source.length for source in lines.sources]
+    if sum(lengths) <= SMALL:
+        return {number: [(0, length)] for number, length in enumerate(lengths)}
+    few = {number: [*places[:12], *places[-12:]] for number, places in begun.items()}
+    reach = min(_LOOK_AHEAD, _MOST_BYTES // (len(lengths) + sum(map(len, few.values()))))
+    found: dict[int, list[tuple[int, int]]] = {}
+    for number, length in enumerate(lengths):
+        around = [(max(0, at - reach // 4), min(at + reach, length)) for at in few.get(number, ())]
+        found[number] = joined([(0, min(_HEAD, reach, length)), *around, (max(0, length - reach), length)])
+    return found

@@ -317,6 +317,9 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
         f"clocks differ: {v['name']} is {duration(abs(v['seconds']))} {'ahead of' if v['seconds'] > 0 else 'behind'} "
         f"{v['reference']}, by {v['steps']} steps that both report"
     ),
+    "steps-unread": lambda v: (
+        f"of {v['logs']:,} {'log' if v['logs'] == 1 else 'logs'} only the last training steps were read: there are too many that differ"
+    ),
     "cause": "{cause}",
     "failed-alike": "failed alike: {cause}",
     "waited-for-others": "{cause}: waited for others",

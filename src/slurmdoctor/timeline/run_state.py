@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
-from slurmdoctor.model import JobRecord, Origin, RunState, RunStateKind, Timeline
+from slurmdoctor.model import JobRecord, Origin, Progress, RunState, RunStateKind, Timeline
 
 SHORTEST_STALL = 300.0
 """Seconds without a step below which nobody calls it a stall, however fast the steps were."""
@@ -45,9 +48,26 @@ def run_state(timeline: Timeline, end: float | None, record: JobRecord | None = 
         return RunState()
     from statistics import median  # here: it is slow to import, and a job that hung can wait for it
 
-    pauses = [b - a for a, b in pairwise(times)]
+    pauses = _pauses(timeline.progress, times)
     usual = max(_LONGEST_UNKNOWN, 0.25 * (elapsed or 0.0))
     if pauses:
         usual = max(SHORTEST_STALL, 3 * max(pauses), 10 * median(pauses))
     kind: RunStateKind = "hung" if idle > usual else "progressing"
     return RunState(kind, max(0.0, idle), times[-1], median(pauses) if pauses else None, last.step)
+
+
+def _pauses(progress: Sequence[Progress], times: Sequence[float]) -> list[float]:
+    """Seconds from each of the times to the next, but for those between which steps were not read."""
+    unread: list[tuple[float, float]] = []
+    for before, step in pairwise(progress):
+        a, b = before.shown_time, step.shown_time
+        if step.skipped and before.source == step.source and a is not None and b is not None:
+            unread.append((a, b))
+    unread.sort()
+    ends = list(accumulate((end for _, end in unread), max))
+
+    def known(a: float, b: float) -> bool:
+        last = bisect_right(unread, (a, math.inf))
+        return not last or ends[last - 1] < b
+
+    return [b - a for a, b in pairwise(times) if known(a, b)]

@@ -1,0 +1,152 @@
+"""Training steps: of millions the few are read that say who went on and whether the job stood still; of few all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+import hostile
+from builders import step as made_step
+from slurmdoctor import diagnose
+from slurmdoctor.model import JobRecord, Progress
+from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.readers import pauses, progress, step_lines
+
+MB = 1024 * 1024
+BARS = (
+    "steps",
+    "iterations",
+    "bars",
+    "bars-rates",
+    "bars-of-ranks",
+    "bars-worded",
+    "bar-again",
+    "rates",
+    "loss-dicts",
+    "loss-dicts-worded",
+    "steps-of-ranks",
+)
+FAILURE = b"\n[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+
+
+WORK: Counter[str] = Counter()
+
+
+class _Walked(bytes):
+    """Bytes that count how many of them are walked."""
+
+    def rfind(self, *what: Any) -> int:
+        found = super().rfind(*what)
+        WORK["walked"] += (what[2] if len(what) > 2 else len(self)) - max(found, what[1] if len(what) > 1 else 0)
+        return found
+
+    def find(self, *what: Any) -> int:
+        found = super().find(*what)
+        end = what[2] if len(what) > 2 else len(self)
+        WORK["walked"] += (end if found < 0 else found) - (what[1] if len(what) > 1 else 0)
+        return found
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Lines that were looked at and read for steps, and the bytes that were walked for it."""
+    WORK.clear()
+    counted: list[tuple[type, str]] = [(step_lines.StepLines, "form"), (Lines, "peeled")]
+    for owner, name in counted:
+        plain = getattr(owner, name)
+
+        def call(*given: Any, plain: Any = plain, name: str = name) -> Any:
+            WORK[name] += 1
+            return plain(*given)
+
+        monkeypatch.setattr(owner, name, call)
+    monkeypatch.setattr(Lines, "text", lambda self, *what: _Walked(self.sources[what[0]].read(*what[1:])))
+    return WORK
+
+
+@pytest.mark.parametrize("kind", BARS)
+def test_steps_of_any_kind_cost_little_and_never_more_than_their_bytes(kind: str, work: Counter[str]) -> None:
+    data = hostile.KINDS[kind]()
+    spent = []
+    for size in (MB, 4 * MB):
+        work.clear()
+        diagnose(data[:size] + FAILURE)
+        spent.append(Counter(work))
+    assert spent[0]["form"] > 0
+    assert spent[1]["form"] <= progress.WORK // 2
+    assert spent[1]["peeled"] <= progress.WORK // 4
+    assert spent[1]["walked"] <= 32 * MB
+    assert all(spent[1][name] <= 5 * spent[0][name] + 1000 for name in spent[1])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r"])
+def test_a_failure_behind_megabytes_of_bars_is_found_with_the_last_step(end: str) -> None:
+    bars = end.join(f"{n % 100:3}%|####      | {n}/30000 [00:01<00:09, 1.{n % 100:02}it/s]" for n in range(20_000))
+    found = diagnose(bars.encode() + FAILURE)
+    assert found.cause is not None
+    assert (found.cause.id, found.facts["last_step"]) == ("cuda-oom", 19_999)
+
+
+def test_each_rank_that_made_a_step_is_known_however_many_there_are() -> None:
+    lines = [f"[rank{rank}]: step {n} loss 2.5" for n in range(1, 3) for rank in range(3000)]
+    found = diagnose("\n".join(lines).encode() + FAILURE)
+    silent = next(group for group in found.ranks if group.standing == "silent")
+    assert len(silent.ranks) == 2999
+
+
+START = datetime(2026, 11, 20, tzinfo=timezone.utc)
+
+
+def run(steps: int, every: int, pause: float, idle: float, pad: int) -> tuple[str, JobRecord]:
+    """A job with a pause at every so many steps that Slurm ended so long after its last one."""
+    now, lines = START, []
+    for n in range(1, steps + 1):
+        now += timedelta(seconds=1 + (pause if n % every == 0 else 0))
+        lines.append(f"{now:%Y-%m-%d %H:%M:%S},000 INFO step {n}/900000 loss 2.5 {'x' * pad}")
+    now += timedelta(seconds=idle)
+    lines.append(
+        f"slurmstepd: error: *** JOB 4711 ON node07 CANCELLED AT {now:%Y-%m-%dT%H:%M:%S} DUE TO TIME LIMIT ***"
+    )
+    record = JobRecord("4711", state="TIMEOUT", start=START.timestamp(), elapsed=round((now - START).total_seconds()))
+    return "\n".join(lines) + "\n", record
+
+
+@pytest.mark.parametrize("pad", [20, 500], ids=["1 MB", "10 MB"])
+def test_a_pause_now_and_then_is_found_among_steps_that_are_not_read(pad: int) -> None:
+    log, record = run(17_000, every=5000, pause=600, idle=1200, pad=pad)
+    found = diagnose(log, record=record)
+    assert found.cause is not None
+    assert found.cause.id == "time-limit"
+
+
+@pytest.mark.parametrize("pad", [20, 500], ids=["1 MB", "10 MB"])
+def test_steps_that_are_not_read_are_no_pause(pad: int) -> None:
+    log, record = run(17_000, every=99_999, pause=600, idle=1200, pad=pad)
+    found = diagnose(log, record=record)
+    assert found.cause is not None
+    assert found.cause.id == "hang"
+
+
+def test_the_longest_pause_of_many_steps_is_found_by_few_of_them() -> None:
+    every = [made_step(n, n + (5000.0 if n > 61_234 else 0.0)) for n in range(100_000)]
+    asked = 0
+
+    def first_step(source: int, start: int, end: int) -> Progress | None:
+        nonlocal asked
+        asked += 1
+        return _skipped(every[start]) if start < end else None
+
+    ends = [every[0], made_step(99_999, every[-1].time)]
+    found = pauses.search([ends[0], _skipped(ends[1])], first_step, lambda: asked < 60)
+    beyond = next(step for step in found if step.step == 61_235)
+    assert found[found.index(beyond) - 1].step == 61_234
+    assert not beyond.skipped
+    assert all(step.skipped for step in found if step is not beyond and step is not found[0])
+
+
+def _skipped(step: Progress) -> Progress:
+    return replace(step, skipped=True)
