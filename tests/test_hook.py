@@ -9,7 +9,9 @@ import signal
 import stat
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import IO
 
 import pytest
 from click.testing import CliRunner
@@ -34,17 +36,25 @@ def put(tool: Path, body: str) -> None:
 
 
 def run(
-    tool: Path, body: str, *, before: str = "", shell: str = "bash", inside: bool = True, **more: str
+    tool: Path,
+    body: str,
+    *,
+    before: str = "",
+    shell: str = "bash",
+    inside: bool = True,
+    log: IO[str] | None = None,
+    env: Mapping[str, str] | None = None,
+    **more: str,
 ) -> subprocess.CompletedProcess[str]:
     script = tool.with_name("job.sh")
     script.write_text(f"#!/bin/bash\n{before}\n{hook.script('footer', seconds=2, command=str(tool))}\n{body}\n")
-    env = (
-        {k: v for k, v in os.environ.items() if not k.startswith("SLURM")}
-        | ({"SLURM_JOB_ID": "42"} if inside else {})
-        | more
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("SLURM")}
+    job = {"SLURM_JOB_ID": "42"} if inside else {}
+    env = {**inherited, **job, **more, **(env or {}), "PATH": "/usr/bin:/bin"}
+    output = subprocess.PIPE if log is None else log
+    return subprocess.run(
+        [*shell.split(), script.name], env=env, cwd=tool.parent, stdout=output, stderr=output, text=True, timeout=30
     )
-    env["PATH"] = "/usr/bin:/bin"
-    return subprocess.run([shell, str(script)], env=env, capture_output=True, text=True, timeout=30)
 
 
 @pytest.mark.parametrize(
@@ -134,11 +144,81 @@ def test_arguments_of_the_script_are_left_alone(tool: Path) -> None:
     assert run(tool, 'set -- a "b c"\necho "$#:$2"', before="trap ':' EXIT").stdout == "2:b c\n"
 
 
-@pytest.mark.skipif(shutil.which("dash") is None, reason="needs dash")
-def test_plain_sh(tool: Path) -> None:
+SHELLS = ("bash", "bash --posix", "zsh", "dash", "busybox sh", "mksh", "ksh")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("before", ["", "set -euC", "trap 'echo \"mine $?\"' EXIT\ntrap : USR1"])
+@pytest.mark.parametrize(
+    "body",
+    ["exit 0", "exit 4", "set -e; false; :", "nosuch", "set -- a; f() { return 3; }; f || exit", "exec >&-; exit 5"],
+)
+def test_every_shell_ends_as_without_it(tool: Path, shell: str, before: str, body: str) -> None:
+    if shutil.which(shell.split()[0]) is None:
+        pytest.skip(f"needs {shell}")
     put(tool, SAYS)
-    done = run(tool, "exit 4", shell="dash")
-    assert (done.returncode, done.stderr) == (4, "verdict on status 4\n")
+    bare = tool.with_name("bare.sh")
+    bare.write_text(f"{before}\n{body}\n")
+    plain = subprocess.run([*shell.split(), str(bare)], capture_output=True, text=True)
+    done = run(tool, body, before=before, shell=shell)
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
+    told = [line for line in done.stderr.splitlines() if line.startswith("verdict")]
+    assert told == [f"verdict on status {plain.returncode}"]
+    assert len(done.stderr.splitlines()) == len(plain.stderr.splitlines()) + 1
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("body", ["exec 2>&-", "exec 2>/dev/null", "exec >&- 2>&-"])
+def test_it_speaks_in_the_log_where_the_script_has_closed_its_errors(tool: Path, shell: str, body: str) -> None:
+    if shutil.which(shell.split()[0]) is None:
+        pytest.skip(f"needs {shell}")
+    put(tool, SAYS)
+    log = tool.with_name("job log.out")
+    with log.open("a") as opened:
+        assert run(tool, f"{body}\nexit 3", shell=shell, log=opened).returncode == 3
+    assert log.read_text() == "verdict on status 3\n"
+
+
+HOSTILE = (
+    "",
+    "0",
+    "-1",
+    "08",
+    "a[$(touch pwned)]",
+    "$(touch pwned)",
+    "`touch pwned`",
+    "';touch pwned;'",
+    "x\ny",
+    "*",
+    "-h",
+    "9" * 99999,
+)
+
+
+@pytest.mark.parametrize("name", ["TIMEOUT", "WHEN", "HOOK", ""])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "dash"])
+def test_hostile_settings_count_for_nothing(tool: Path, name: str, shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"needs {shell}")
+    put(tool, 'echo "verdict: $*"')
+    for value in HOSTILE:
+        done = run(tool, "exit 6", shell=shell, env={f"SLURMDOCTOR_{name}".rstrip("_"): value})
+        assert (done.returncode, done.stdout) == (6, ""), value[:20]
+        assert done.stderr.startswith("verdict: footer --status 6 --when failed --before= "), value[:20]
+        assert len(done.stderr.splitlines()) == 1
+    assert not tool.with_name("pwned").exists()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "dash"])
+def test_hostile_words_of_slurm_are_never_run(tool: Path, shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"needs {shell}")
+    put(tool, 'echo "verdict: $3"')
+    for value in HOSTILE[1:]:
+        names = ("SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_OPEN_MODE", "SLURM_JOB_NAME", "SLURM_ARRAY_TASK_ID")
+        done = run(tool, "exit 6", shell=shell, env=dict.fromkeys(names, value))
+        assert (done.returncode, done.stdout, done.stderr) == (6, "", "verdict: 6\n"), value[:20]
+    assert not tool.with_name("pwned").exists()
 
 
 @pytest.mark.parametrize("kind", hook.KINDS)
@@ -154,8 +234,8 @@ def test_kinds_are_bash(kind: str, tmp_path: Path) -> None:
 def test_the_command() -> None:
     printed = CliRunner().invoke(cli, ["hook", "--timeout", "12", "--when", "always", "--command", "/x/slurmdoctor"])
     assert printed.exit_code == 0
-    assert "${SLURMDOCTOR_TIMEOUT:-12}" in printed.output
-    assert "${SLURMDOCTOR_WHEN:-always}" in printed.output
+    assert "limit=12" in printed.output
+    assert "when=always" in printed.output
     assert "afterok" not in CliRunner().invoke(cli, ["hook", "--kind", "dependency"]).output
     assert CliRunner().invoke(cli, ["hook", "--shell", "fish"]).exit_code == 2
 

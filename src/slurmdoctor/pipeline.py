@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,12 +17,14 @@ from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import JobRecord, Knowledge, ScriptEvidence
 from slurmdoctor.model.deadline import NEVER, Deadline
+from slurmdoctor.model.finding import Reason, reason
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.source_format import learn_formats
 from slurmdoctor.readers.assemble import assemble
 from slurmdoctor.readers.targets import find_lines
 from slurmdoctor.report.compose import compose
+from slurmdoctor.report.reasons import sentences
 from slurmdoctor.report.result import Diagnosis
 from slurmdoctor.timeline.order import order
 
@@ -41,6 +43,7 @@ def diagnose(
     redact: str = "default",
     record: JobRecord | None = None,
     script: Script | None = None,
+    begins: Mapping[str, int] | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
     time_limit: float | None = None,
@@ -50,7 +53,8 @@ def diagnose(
     `job` is a log's text (a str or bytes with a line end in it, or that names no file), a path, or several paths
     (files, folders, globs, `-`), or opened sources. `rules` are folders of site rules, `exit_status` is the job's own
     where it is known, and `redact` is `default`, `strict` or `off`. `record` is what Slurm knows of the job, `script`
-    its batch script. Large logs are read by `jobs` processes at once; `progress` is told the bytes read and their
+    its batch script. `begins` says of a path at which byte the text of this run begins: what an earlier run has written
+    above it is left out. Large logs are read by `jobs` processes at once; `progress` is told the bytes read and their
     number, where that is known. After `time_limit` seconds the verdict is on what was read until then, and its coverage says how
     much that was; a disk that does not answer is still waited for. Raises UserError for input that cannot be read and for broken
     rule files.
@@ -59,14 +63,17 @@ def diagnose(
 
     deadline = Deadline.after(time_limit)
     knowledge = load(folders(map(Path, rules)), examples=False)
-    sources, pasted = paste.unwrap(_sources(job), knowledge)
+    opened = _sources(job)
+    earlier = _earlier_left_out(opened, begins or {})
+    sources, pasted = paste.unwrap(opened, knowledge)
     try:
         found = examine(sources, knowledge, exit_status, record, _evidence_of(script), jobs, progress, deadline)
     finally:
         for source in sources:
             source.close()
-    if pasted:
-        found = replace(found, coverage=replace(found.coverage, notes=(pasted, *found.coverage.notes)))
+    notes = tuple(filter(None, (pasted, sentences(earlier))))
+    if notes:
+        found = replace(found, coverage=replace(found.coverage, notes=(*notes, *found.coverage.notes)))
     return Diagnosis.of(Redactor(redact).apply(found))  # type: ignore[arg-type]
 
 
@@ -89,6 +96,14 @@ def examine(
     timeline = order(observed)
     finding = infer(timeline, observed, knowledge, exit_status, record, script)
     return compose(finding, timeline, observed, knowledge, lines.numbers(finding.places))
+
+
+def _earlier_left_out(sources: Sequence[Source], begins: Mapping[str, int]) -> tuple[Reason, ...]:
+    """Begin each source where this run's text begins; a note on what was left out."""
+    for source in sources:
+        source.leave_out(begins.get(source.path or "", 0))
+    lines = [source.lines_above for source in sources if source.begins]
+    return (reason("earlier-run", files=len(lines), lines=max(1, sum(lines))),) if lines else ()
 
 
 def _evidence_of(script: Script | None) -> ScriptEvidence | None:

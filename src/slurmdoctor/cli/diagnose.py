@@ -99,6 +99,7 @@ def diagnose(
             redact="off" if no_redact else redact,
             record=job.record if job else None,
             script=job.script if job else None,
+            begins=job.begins if job else None,
             jobs=jobs or usual_jobs(),
             progress=bar.callback,
             time_limit=time_limit,

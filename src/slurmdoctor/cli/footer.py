@@ -14,12 +14,14 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from slurmdoctor.input.sources import Text
-from slurmdoctor.model import UserError
+from slurmdoctor.model import JobRecord, UserError
 from slurmdoctor.model.causes import CANCELLED, HANG, NODE_FAILURE, PREEMPTED, SIGTERM, TIME_LIMIT
-from slurmdoctor.slurm import query
+from slurmdoctor.slurm import own_text, query
 from slurmdoctor.slurm.job import Job, read_text, warned
 from slurmdoctor.slurm.logs import find
+from slurmdoctor.slurm.script.model import Script
 from slurmdoctor.slurm.script.steps import step_outputs
+from slurmdoctor.slurm.values import whole
 
 KINDS = ("footer", "dependency", "epilog")
 WHEN = ("failed", "always")
@@ -71,7 +73,7 @@ def _program() -> str:
 def job_id() -> str:
     """The id of the job that we run in."""
     found = os.environ.get("SLURM_JOB_ID", "")
-    if not found.isdigit():
+    if not re.fullmatch("[0-9]{1,18}", found):
         raise UserError(
             "SLURM_JOB_ID is not set", "`slurmdoctor footer` runs inside a job: `slurmdoctor hook` prints how"
         )
@@ -106,25 +108,49 @@ def running_steps(pid: int, processes: Iterable[Path] | None = None) -> tuple[st
     return tuple(found)
 
 
-def inside(status: int, shell_pid: int, script_file: str | None) -> tuple[Job, str]:
-    """The job that we run in, with what only a footer can see: the shell's status, its open log, its children."""
-    ident = job_id()
-    record = query.job(ident, PATIENCE)
-    children = running_steps(shell_pid)
-    # a shell that a signal ended shows the status of the command before it, mostly 0
-    record = replace(record, exit_status=status, running_children=children)
-    script = None
-    if script_file:
-        with contextlib.suppress(Exception):
-            from slurmdoctor.slurm.script.parse import parse
+def inside(status: int, shell_pid: int, script_file: str | None, before: str = "") -> Job:
+    """The job that we run in, with what only a footer can see: the shell's status, its open log, its children.
 
-            script = parse(read_text(script_file), record.name or Path(script_file).name)
-            record = warned(record, script)
-    found: list[str] = shell_outputs(shell_pid)
+    `before` is the note of how the logs stood when the script began.
+    """
+    record = query.job(job_id(), PATIENCE)
+    # a shell that a signal ended shows the status of the command before it, mostly 0
+    record = replace(record, exit_status=status, running_children=running_steps(shell_pid))
+    script = _script(script_file, record.name)
+    with contextlib.suppress(Exception):  # a script that cannot be read must not cost the verdict
+        record = warned(record, script)
+    found, missing = _logs(shell_pid, script, record)
+    if not found:
+        record = replace(record, missing=(*record.missing, "log (not found)"))
+        return Job([Text.source("", name="no log")], record, script)
+    record = replace(record, missing=(*record.missing, *missing))
+    return Job(found, record, script, own_text.begins(found, own_text.noted(before), record))
+
+
+def note_logs(shell_pid: int, script_file: str | None) -> str:
+    """How the job's logs stand before the script has run, for `inside` when it has."""
+    record = JobRecord(
+        job_id(),
+        os.environ.get("SLURM_JOB_NAME"),
+        work_dir=os.getcwd(),  # noqa: PTH109 - a string is wanted
+        array_job=os.environ.get("SLURM_ARRAY_JOB_ID"),
+        array_task=whole(os.environ.get("SLURM_ARRAY_TASK_ID")),
+    )
+    return own_text.note(_logs(shell_pid, _script(script_file, record.name), record)[0])
+
+
+def _script(file: str | None, name: str | None) -> Script | None:
+    if not file or not Path(file).is_file():
+        return None
+    with contextlib.suppress(Exception):
+        from slurmdoctor.slurm.script.parse import parse
+
+        return parse(read_text(file), name or Path(file).name)
+    return None
+
+
+def _logs(shell_pid: int, script: Script | None, record: JobRecord) -> tuple[list[str], list[str]]:
+    """The files that the script and its steps write to, and the patterns for which there is none."""
+    found = shell_outputs(shell_pid)
     from_slurm, missing = find(record, step_outputs(script) if script else ())
-    found += [file for file in from_slurm if file not in map(os.path.realpath, found)]
-    if found:
-        return Job(list(found), replace(record, missing=(*record.missing, *missing)), script), ident
-    return Job(
-        [Text.source("", name="no log")], replace(record, missing=(*record.missing, "log (not found)")), script
-    ), ident
+    return [*found, *(file for file in from_slurm if file not in map(os.path.realpath, found))], missing

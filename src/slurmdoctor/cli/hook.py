@@ -38,22 +38,27 @@ def hook(shell: str, kind: str, seconds: int, when: str, command: str | None) ->
 
 
 @click.command(hidden=True)
-@click.option("--status", type=int, required=True)
+@click.option("--note", is_flag=True, help="Print how the logs stand as the script begins.")
+@click.option("--status", type=int, default=0)
 @click.option("--shell", "shell_pid", type=int, required=True)
 @click.option("--script", "script_file")
+@click.option("--before", default="", help="What --note has printed.")
 @click.option("--when", type=click.Choice(WHEN), default="failed")
-def footer(status: int, shell_pid: int, script_file: str | None, when: str) -> None:
+def footer(note: bool, status: int, shell_pid: int, script_file: str | None, before: str, when: str) -> None:
     """The verdict on the job that this runs in, printed by its footer."""
     from slurmdoctor import __version__
-    from slurmdoctor.cli.footer import ENDED_BY_SLURM, inside
+    from slurmdoctor.cli.footer import ENDED_BY_SLURM, inside, job_id, note_logs
     from slurmdoctor.pipeline import diagnose
     from slurmdoctor.report.text import render
 
-    job, ident = inside(status, shell_pid, script_file)
-    found = diagnose(job.logs, exit_status=status or None, record=job.record, script=job.script)
+    if note:
+        click.echo(note_logs(shell_pid, script_file))
+        return
+    job = inside(status, shell_pid, script_file, before)
+    found = diagnose(job.logs, exit_status=status or None, record=job.record, script=job.script, begins=job.begins)
     if found.verdict != "failed" and when != "always" and not (status and found.verdict == "unknown"):
         return
-    lines = [f"--- slurmdoctor {__version__}, job {ident} ---"]
+    lines = [f"--- slurmdoctor {__version__}, job {job_id()} ---"]
     ended = found.cause is not None and found.cause.id in ENDED_BY_SLURM
     if found.verdict == "failed" and status == 0 and not ended and not (job.record and job.record.running_children):
         lines.append("the script's exit status is 0, yet this failed in it:")

@@ -77,7 +77,7 @@ def unwrap(sources: Sequence[Source], knowledge: Knowledge) -> tuple[list[Source
         return [source], ""
     source.close()
     unwrapped = Text.source(undone.text, source.name)
-    unwrapped.path, unwrapped.numbers = source.path, undone.numbers
+    unwrapped.path, unwrapped.numbers, unwrapped.lines_above = source.path, undone.numbers, source.lines_above
     return [unwrapped], undone.note
 
 

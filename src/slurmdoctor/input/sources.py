@@ -65,6 +65,10 @@ class Source:
         self._head = b""
         self.numbers: Sequence[int] = ()
         """Each line's number in the text as the user has it, where a paste was undone."""
+        self.begins = 0
+        """Byte of the file at which this source begins."""
+        self.lines_above = 0
+        """Lines of the file above it: line numbers are always the file's."""
         self.length = 0
         """Bytes read so far."""
         self.lines = 0
@@ -102,7 +106,16 @@ class Source:
                 want = min(LONGEST_LINE, want * 2)
 
     def _fetch(self, at: int, size: int) -> bytes:
-        return os.pread(self._stream.fileno(), size, at) if size > 0 else b""
+        return os.pread(self._stream.fileno(), size, at + self.begins) if size > 0 else b""
+
+    def leave_out(self, above: int) -> None:
+        """Begin at this byte of the file, before anything is read: an earlier run wrote what stands above it."""
+        if not self.divisible or self.begins or above <= 0:
+            return
+        above = min(above, self.size or 0)
+        pieces = (self._fetch(at, min(BLOCK, above - at)) for at in range(0, above, BLOCK))
+        self.lines_above = sum(map(line_ends, pieces))
+        self.begins, self.size = above, (self.size or 0) - above
 
     def _stream_fetch(self) -> Callable[[int, int], bytes]:
         """The same for what can be read front to back alone."""

@@ -116,7 +116,7 @@ class Lines:
             return None
         number = lines + 1 + self.sources[source].read(at, offset - at).count(b"\n")
         numbers = self.sources[source].numbers
-        return numbers[number - 1] if number <= len(numbers) else number
+        return (numbers[number - 1] if number <= len(numbers) else number) + self.sources[source].lines_above
 
     def numbers(self, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int | None]:
         """The numbers of the lines at these places, (source, offset): of the few that are shown."""

@@ -49,6 +49,15 @@ def _kind(kind: tuple[str | None, int | None]) -> str:
     return f"{op}" if size is None else f"{op} of {size} elements"
 
 
+# ── what was not read ────────────────────────────────────────────────────────────────────────
+
+
+def _earlier_run(v: Values) -> str:
+    if v["files"] > 1:
+        return f"an earlier run's text was left out: {v['lines']:,} lines in {v['files']:,} files"
+    return f"an earlier run's text was left out: line{'s 1-' if v['lines'] > 1 else ' '}{v['lines']}"
+
+
 # ── did it fail ──────────────────────────────────────────────────────────────────────────────
 
 
@@ -226,6 +235,7 @@ def _out_of_time(v: Values) -> str:
 
 
 _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
+    "earlier-run": _earlier_run,
     "survived": _survived,
     "exit-status-zero": "the job's exit status is 0",
     "program-completed": "the program says that it completed: {text}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -14,7 +14,7 @@ from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.model import UserError
 from slurmdoctor.model.exits import signal_name
 from slurmdoctor.model.record import JobRecord
-from slurmdoctor.slurm import jobinfo, logs, query
+from slurmdoctor.slurm import jobinfo, logs, own_text, query
 from slurmdoctor.slurm.script.directives import signal_request
 from slurmdoctor.slurm.script.model import Script
 
@@ -28,6 +28,8 @@ class Job(Struct):
     logs: list[str] | list[Source] = field(default_factory=list)
     record: JobRecord | None = None
     script: Script | None = None
+    begins: Mapping[str, int] = field(default_factory=dict)
+    """Byte of each log at which this run's text begins, where that is not its first."""
 
     def write_beside_log(self, text: str) -> None:
         """Write the verdict into the folder of the job's own log."""
@@ -76,6 +78,7 @@ def gather(
         job.record = warned(job.record, job.script)
     if not paths and job_id:
         job.logs, missing = _logs(job.record, job.script)
+        job.begins = own_text.begins((log for log in job.logs if isinstance(log, str)), {}, job.record)
         job.record = replace(job.record, missing=(*job.record.missing, *missing))
     elif not paths:
         job.logs = ["-"]

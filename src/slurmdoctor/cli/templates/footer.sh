@@ -1,7 +1,39 @@
 # --- slurmdoctor: says at the job's end why it failed ---------------------------------------
-# Stands below the #SBATCH lines and above everything else. It never changes the job: the exit
-# status stays what it is, and where slurmdoctor is missing, fails or takes longer than @TIMEOUT@ s,
-# nothing happens. SLURMDOCTOR_HOOK=off turns it off.
+# For bash, zsh and sh. Stands below the #SBATCH lines and above everything else. It never changes
+# the job: the exit status stays what it is, and where slurmdoctor is missing, fails or takes longer
+# than @TIMEOUT@ s, nothing happens. SLURMDOCTOR_HOOK=off turns it off.
+slurmdoctor_quiet() { # for subshells: settings, traps and signals of the script end here
+  { set +e +u +x +v; } 2>/dev/null
+  trap '' TERM INT HUP USR1 USR2 XCPU
+  if [ -n "${BASH_VERSION:-}" ]; then trap - ERR DEBUG RETURN; fi
+  if [ -n "${ZSH_VERSION:-}" ]; then trap - ZERR DEBUG; fi
+  # only the batch script itself: not a step's tasks, not a run by hand
+  [ "${SLURMDOCTOR_HOOK:-on}" != off ] && [ -n "${SLURM_JOB_ID:-}" ] && [ -z "${SLURM_STEP_ID:-}" ]
+}
+slurmdoctor_run() { # SECONDS BYTES OPTION...: slurmdoctor's words, in this time, and no more of them
+  seconds=$1 bytes=$2
+  shift 2
+  tool=${SLURMDOCTOR:-slurmdoctor}
+  case $tool in -* | *=*) tool=@COMMAND@ ;; esac
+  command -v "$tool" >/dev/null || tool=@COMMAND@
+  command -v "$tool" >/dev/null && command -v timeout >/dev/null || return 0
+  command timeout -s KILL "$seconds" \
+    env -u PYTHONPATH -u PYTHONHOME -u PYTHONSTARTUP \
+    "$tool" footer "$@" --shell "$$" --script="$slurmdoctor_script" </dev/null 9>&- |
+    command timeout -s KILL "$((seconds + 2))" head -c "$bytes"
+}
+slurmdoctor_note() { # how the logs stand now, where an earlier run may have written to them
+  slurmdoctor_quiet && exec 2>/dev/null || return 0
+  if [ ! -s "/proc/$$/fd/1" ] && [ ! -s "/proc/$$/fd/2" ] && [ "${SLURM_RESTART_COUNT:-0}" = 0 ]; then
+    case ${SLURM_OPEN_MODE:-} in
+      a*) ;;
+      *) [ -f "$slurmdoctor_script" ] && grep -q -e 'open-mod[e]' -- "$slurmdoctor_script" || return 0 ;;
+    esac
+  fi
+  noted=$(slurmdoctor_run 5 65536 --note)
+  [ -n "$noted" ] || noted=$(command timeout -s KILL 5 stat -L -c %d:%i:%s "/proc/$$/fd/1" "/proc/$$/fd/2")
+  printf '%s\n' "$noted"
+}
 slurmdoctor_footer() {
   # without the footer the script would be gone by now: signals that come late must not find it
   if [ -n "${BASH_VERSION:-}" ]; then
@@ -10,21 +42,22 @@ slurmdoctor_footer() {
     trap '' TERM INT HUP USR1 USR2 XCPU
   fi
   (
-    { set +e +u +x +v; } 2>/dev/null
-    exec 9>&2 2>/dev/null
-    trap '' TERM INT HUP USR1 USR2 XCPU
-    [ -z "${BASH_VERSION:-}" ] || trap - ERR DEBUG RETURN
-    [ "${SLURMDOCTOR_HOOK:-on}" != off ] || exit 0
-    # only the batch script itself: not a step's tasks, not a run by hand
-    [ -n "${SLURM_JOB_ID:-}" ] && [ -z "${SLURM_STEP_ID:-}" ] || exit 0
-    tool=${SLURMDOCTOR:-slurmdoctor}
-    command -v "$tool" >/dev/null || tool=@COMMAND@
-    command -v "$tool" >/dev/null && command -v timeout >/dev/null || exit 0
-    seconds=${SLURMDOCTOR_TIMEOUT:-@TIMEOUT@}
-    command timeout -s KILL "$seconds" \
-      env -u PYTHONPATH -u PYTHONHOME -u PYTHONSTARTUP \
-      "$tool" footer --status "$1" --shell "$$" --script "$0" --when "${SLURMDOCTOR_WHEN:-@WHEN@}" </dev/null 9>&- |
-      command timeout -s KILL "$((seconds + 2))" head -c 16384 >&9
+    slurmdoctor_quiet || exit 0
+    # where it can be read: in the log, should the script have closed its errors or thrown them away
+    if [ ! -e /proc/self/fd ] || { [ -e /proc/self/fd/2 ] && [ ! /proc/self/fd/2 -ef /dev/null ]; }; then
+      exec 9>&2
+    elif [ -f "${slurmdoctor_log:-}" ]; then
+      exec 9>>"$slurmdoctor_log"
+    else
+      exit 0
+    fi
+    exec 2>/dev/null
+    case ${SLURMDOCTOR_TIMEOUT:-} in # what is no number of seconds counts for nothing
+      [1-9] | [1-9][0-9] | [1-9][0-9][0-9]) limit=$SLURMDOCTOR_TIMEOUT ;;
+      *) limit=@TIMEOUT@ ;;
+    esac
+    case ${SLURMDOCTOR_WHEN:-} in failed | always) when=$SLURMDOCTOR_WHEN ;; *) when=@WHEN@ ;; esac
+    slurmdoctor_run "$limit" 16384 --status "$1" --when "$when" --before="${slurmdoctor_before:-}" >&9
   ) || :
   if [ -n "${BASH_VERSION:-}" ] && [ "${2:-}" != last ]; then
     trap - TERM INT HUP USR1 USR2 XCPU
@@ -32,14 +65,28 @@ slurmdoctor_footer() {
   fi
   return "$1"
 }
-slurmdoctor_arm() { # an EXIT trap set before this one runs after it, and sees the same $?
-  eval "set -- $(trap -p EXIT 2>/dev/null)"
-  if [ -z "${3:-}" ]; then
-    trap 'slurmdoctor_footer "$?" last' EXIT
-  else
-    trap "slurmdoctor_footer \"\$?\" && :
-$3" EXIT
-  fi
+slurmdoctor_arm() { # [trap -- OWN EXIT]: an EXIT trap set before this one runs after it, and sees the same $?
+  slurmdoctor_log=$(readlink "/proc/$$/fd/2") || :
+  slurmdoctor_before=$(slurmdoctor_note) || :
+  case ${3:-} in
+    '' | -) slurmdoctor_exit='slurmdoctor_footer "$?" last' ;;
+    *) slurmdoctor_exit="slurmdoctor_footer \"\$?\" && :
+$3" ;;
+  esac
 }
-slurmdoctor_arm
+slurmdoctor_script=${ZSH_ARGZERO:-$0}
+slurmdoctor_exit=
+if [ -n "${BASH_VERSION:-}" ]; then
+  eval "slurmdoctor_arm $(trap -p EXIT 2>/dev/null)"
+elif slurmdoctor_file=$(mktemp 2>/dev/null) && trap >|"$slurmdoctor_file"; then
+  # other shells show their traps neither to functions nor to subshells, and each in an order of its own
+  slurmdoctor_own=
+  slurmdoctor_seen() { if [ "${3:-}" = EXIT ]; then slurmdoctor_own=$2; fi; }
+  alias trap=slurmdoctor_seen
+  eval "$(cat "$slurmdoctor_file")"
+  unalias trap
+  rm -f "$slurmdoctor_file"
+  slurmdoctor_arm trap -- "$slurmdoctor_own" EXIT
+fi
+if [ -n "$slurmdoctor_exit" ]; then trap "$slurmdoctor_exit" EXIT; fi # not in a function: zsh would run it at the function's end
 # --- end of slurmdoctor ------------------------------------------------------------------------

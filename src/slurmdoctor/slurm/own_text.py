@@ -1,0 +1,144 @@
+"""Where a run's own text begins in its logs: above it stands what earlier runs have written to the same files.
+
+A footer notes how the logs stand as its script begins. Without such a note the job's start tells: Slurm's lines on the
+end of a job carry a time, and a file that nobody has written to since is an earlier run's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import zlib
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timezone
+from typing import IO
+
+from msgspec import Struct
+
+from slurmdoctor.input.sources import BLOCK
+from slurmdoctor.knowledge.texts import literals
+from slurmdoctor.knowledge.texts import text as text_of
+from slurmdoctor.model import JobRecord
+from slurmdoctor.slurm.values import stamp
+
+LONGEST_NOTE = 60_000
+"""Bytes: the shell takes 64 KiB of it."""
+_TAIL = 256
+"""Bytes by which a file is known that was emptied and has grown again since."""
+_SLACK = 5.0
+"""Seconds by which the clock of a file server may differ."""
+_NODES_OWN = (None, "", ":/etc/localtime")
+"""What TZ says where times are the node's."""
+_OVERLAP = 4096
+"""Bytes that two blocks have in common, so that no line of Slurm's is cut."""
+_RUN_END = text_of("run-end")
+_BY_SLURM = text_of("slurm-line")
+
+File = tuple[int, int]
+"""(device, inode)"""
+
+
+class Note(Struct, frozen=True):
+    """How a file stood when the run began."""
+
+    size: int
+    tail: int | None = None
+    """Checksum of the last bytes; None where only a shell looked."""
+
+
+def note(paths: Iterable[str]) -> str:
+    """`device:inode:size:checksum` of each file that holds something, as `noted` reads them."""
+    found: dict[File, str] = {}
+    length = 0
+    for path in paths:
+        try:
+            with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - Path.open imports more
+                status = os.fstat(file.fileno())
+                key = (status.st_dev, status.st_ino)
+                if status.st_size and key not in found and length < LONGEST_NOTE:
+                    found[key] = f"{key[0]}:{key[1]}:{status.st_size}:{_tail(file, status.st_size)}"
+                    length += len(found[key]) + 1
+        except OSError:
+            continue
+    return " ".join(found.values())
+
+
+def noted(text: str) -> dict[File, Note]:
+    """The note of a footer, from Python or from `stat -c %d:%i:%s`; what is none is passed over."""
+    found: dict[File, Note] = {}
+    for word in text[: 1 << 20].split():
+        numbers = word.split(":")
+        if len(numbers) in (3, 4) and all(n.isascii() and n.isdigit() and len(n) < 20 for n in numbers):
+            device, inode, size, *tail = map(int, numbers)
+            found[device, inode] = Note(size, tail[0] if tail else None)
+    return found
+
+
+def begins(paths: Iterable[str], notes: Mapping[File, Note], job: JobRecord) -> dict[str, int]:
+    """Byte of each file at which this run's text begins, where that is not its first."""
+    found: dict[str, int] = {}
+    for path in paths:
+        try:
+            with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - Path.open imports more
+                at = _begin(file, path, notes, job)
+        except OSError:
+            continue
+        if at:
+            found[path] = at
+    return found
+
+
+def _begin(file: IO[bytes], path: str, notes: Mapping[File, Note], job: JobRecord) -> int:
+    status = os.fstat(file.fileno())
+    known = notes.get((status.st_dev, status.st_ino))
+    if known is not None:
+        emptied = known.size > status.st_size or known.tail not in (None, _tail(file, known.size))
+        return 0 if emptied else known.size
+    if job.start is None or not _is_shared(path, job):
+        return 0
+    if _as_stamp(status.st_mtime) < job.start - _SLACK:
+        return status.st_size
+    # where the job has a time zone of its own, Slurm's lines in the log are in another one than its records
+    return _after_last_end(file, status.st_size, job.start) if os.environ.get("TZ") in _NODES_OWN else 0
+
+
+def _is_shared(path: str, job: JobRecord) -> bool:
+    """Whether another run may have written to the file: it is not named after this job, or the job has run before."""
+    return bool(job.restarts) or job.id.partition("+")[0] not in os.path.basename(path)  # noqa: PTH119
+
+
+def _as_stamp(time: float) -> float:
+    """A file's time as Slurm's stamps are read: local time, as if it were UTC."""
+    return datetime.fromtimestamp(time).replace(tzinfo=timezone.utc).timestamp()
+
+
+def _tail(file: IO[bytes], size: int) -> int:
+    return zlib.crc32(os.pread(file.fileno(), min(size, _TAIL), max(0, size - _TAIL)))
+
+
+def _after_last_end(file: IO[bytes], size: int, start: float) -> int:
+    """Behind the last line by which Slurm ended a run before this time, and what else Slurm says there; 0 without one."""
+    marks = literals("run-end")
+    stop = size
+    while stop > 0:
+        first = max(0, stop - BLOCK)
+        data = os.pread(file.fileno(), stop - first + _OVERLAP, first)
+        if any(mark in data for mark in marks):
+            ends = [
+                first + found.end()
+                for found in _RUN_END.finditer(data.decode("latin-1"))  # a character a byte: offsets stay
+                if (stamp(found["at"]) or start) < start
+            ]
+            if ends:
+                return _past_slurms_words(file, ends[-1])
+        stop = first
+    return 0
+
+
+def _past_slurms_words(file: IO[bytes], at: int) -> int:
+    """Past the line that this place is in, and the lines of slurmstepd and srun below it."""
+    first, *below = os.pread(file.fileno(), BLOCK, at).decode("latin-1").split("\n")
+    past = at + len(first) + bool(below)
+    for line in itertools.takewhile(_BY_SLURM.match, below):
+        past += len(line) + 1
+    return past

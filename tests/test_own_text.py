@@ -1,0 +1,179 @@
+"""Only this run's text counts: what an earlier run has left in the same log is no word of this one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from slurmdoctor.cli import footer as hook
+from slurmdoctor.input.sources import BLOCK
+from slurmdoctor.model import JobRecord
+from slurmdoctor.pipeline import diagnose
+from slurmdoctor.slurm import own_text
+
+TOOL = str(Path(sys.executable).with_name("slurmdoctor"))
+OOM = "step 12 loss 2.1\n[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+KEY = "[rank1]: Traceback (most recent call last):\n[rank1]: KeyError: 'lr'\n"
+START = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "a folder"
+    made.mkdir()
+    return made
+
+
+def run(folder: Path, body: str, log: str = "train log.out", err: str | None = None, **more: str) -> int:
+    """One run of a job whose output is appended to `log`, without a Slurm that answers."""
+    script = folder / "job.sh"
+    script.write_text(f"#!/bin/bash\n{hook.script('footer', command=TOOL)}\n{body}\n")
+    env = {k: v for k, v in os.environ.items() if not k.startswith("SLURM")}
+    for name in ("scontrol", "sacct"):
+        (folder / name).write_text("#!/bin/sh\nexit 1\n")
+        (folder / name).chmod(0o755)
+    env |= {"SLURM_JOB_ID": "42", "PATH": f"{folder}:/usr/bin:/bin", **more}
+    with (folder / log).open("ab") as out, (folder / (err or log)).open("ab") as errors:
+        return subprocess.run(
+            ["bash", str(script)], env=env, cwd=folder, stdout=out, stderr=errors, timeout=60
+        ).returncode
+
+
+def said(path: Path, before: str) -> str:
+    """What a run has added to a log."""
+    text = path.read_text()
+    assert text.startswith(before)
+    return text[len(before) :]
+
+
+def test_a_rerun_that_went_well_is_silent(folder: Path) -> None:
+    log = folder / "train log.out"
+    log.write_text(OOM)
+    assert run(folder, "echo bye") == 0
+    assert said(log, OOM) == "bye\n"
+
+
+def test_a_rerun_that_fails_is_told_by_its_own_cause_and_line(folder: Path) -> None:
+    log = folder / "train log.out"
+    log.write_text(OOM)
+    assert run(folder, f"cat <<'E'\n{KEY}E\nexit 1") == 1
+    words = said(log, OOM)
+    assert "python-error" in words
+    assert "out of memory" not in words
+    assert "train log.out:4" in words, "the line's number is that of the file"
+    assert "an earlier run's text was left out: lines 1-2" in words
+
+
+def test_a_first_run_has_no_earlier_text(folder: Path) -> None:
+    assert run(folder, f"cat <<'E'\n{OOM}E\nexit 1") == 1
+    text = (folder / "train log.out").read_text()
+    assert "cuda-oom" in text
+    assert "earlier run" not in text
+
+
+def test_output_and_errors_in_two_files(folder: Path) -> None:
+    (folder / "job.err").write_text(OOM)
+    assert run(folder, "echo fine", log="job.out", err="job.err") == 0
+    assert (folder / "job.err").read_text() == OOM
+
+
+def test_a_log_that_was_moved_away_is_still_the_same(folder: Path) -> None:
+    log = folder / "train log.out"
+    log.write_text(OOM)
+    assert run(folder, f"mv 'train log.out' 'old log.1'\ncat <<'E'\n{KEY}E\nexit 1") == 1
+    words = said(folder / "old log.1", OOM)
+    assert "python-error" in words
+    assert "old log.1:4" in words
+
+
+def test_the_log_of_a_step_counts_from_where_this_run_found_it(folder: Path) -> None:
+    (folder / "srun").write_text("#!/bin/sh\necho fine >> 'step 0.log'\n")
+    (folder / "srun").chmod(0o755)
+    (folder / "step 0.log").write_text(OOM)
+    (folder / "train log.out").write_text("Job 42 begins\n")
+    body = "srun --output='step %t.log' --open-mode=append python train.py\nexit 3"
+    assert run(folder, body) == 3
+    words = (folder / "train log.out").read_text()
+    assert "exited with 3" in words
+    assert "out of memory" not in words
+
+
+# ── without a footer's note ──
+
+
+def record(**more: object) -> JobRecord:
+    return JobRecord("42", start=START.timestamp(), **more)  # type: ignore[arg-type]
+
+
+def mark(minutes: int) -> str:
+    at = f"{START + timedelta(minutes=minutes):%Y-%m-%dT%H:%M:%S}"
+    return f"slurmstepd: error: *** JOB 42 ON node07 CANCELLED AT {at} DUE TO JOB REQUEUE ***\nsrun: error: node07: task 0: Killed\n"
+
+
+def begin(folder: Path, text: str, notes: str = "", job: JobRecord | None = None, age: float = 0) -> int:
+    log = folder / "train.log"
+    log.write_text(text)
+    changed = (START + timedelta(seconds=60 - age)).replace(tzinfo=None).timestamp()
+    os.utime(log, (changed, changed))
+    return own_text.begins([str(log)], own_text.noted(notes), job or record()).get(str(log), 0)
+
+
+def test_slurms_line_on_an_earlier_end_is_where_it_begins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TZ", raising=False)
+    earlier = OOM + mark(-9) + OOM + mark(-1)
+    assert begin(folder, earlier + KEY) == len(earlier)
+    assert begin(folder, earlier + KEY + mark(5)) == len(earlier), "its own end is no earlier run's"
+    assert begin(folder, OOM + mark(5)) == 0
+    filler = "step loss 2.1\n" * (2 * BLOCK // 14)
+    assert begin(folder, earlier + filler) == len(earlier)
+    at_an_edge = earlier + "x" * (BLOCK - len(mark(-1)) // 3)
+    assert begin(folder, at_an_edge) == len(earlier)
+    monkeypatch.setenv("TZ", "America/Lima")
+    assert begin(folder, earlier + KEY) == 0, "Slurm's lines are in another time zone than its records"
+
+
+def test_a_file_that_this_run_never_touched_is_left_out(folder: Path) -> None:
+    assert begin(folder, OOM, age=600) == len(OOM)
+    assert begin(folder, OOM, age=60) == 0
+    assert begin(folder, OOM, age=600, job=JobRecord("42")) == 0, "without the job's start nothing is known"
+
+
+def test_a_log_named_after_its_job_is_looked_at_only_after_a_requeue(folder: Path) -> None:
+    log = folder / "slurm-42.out"
+    text = OOM + mark(-1) + KEY
+    log.write_text(text)
+    assert own_text.begins([str(log)], {}, record(restarts=0)) == {}
+    assert own_text.begins([str(log)], {}, record(restarts=1)) == {str(log): len(text) - len(KEY)}
+
+
+def test_a_file_that_was_emptied_since_counts_from_its_first_byte(folder: Path) -> None:
+    log = folder / "train.log"
+    log.write_text(OOM)
+    note = own_text.note([str(log), str(log), "/nowhere"])
+    assert len(note.split()) == 1
+    assert begin(folder, OOM + KEY, note) == len(OOM)
+    assert begin(folder, KEY, note) == 0
+    assert begin(folder, KEY * 9, note) == 0, "it has grown beyond its old size again"
+
+
+@pytest.mark.parametrize("note", ["", "x", "1:2", "1:2:3:4:5", "-1:2:3", "١:2:3", "1:2:" + "9" * 5000, "a[$(id)]:1:1"])
+def test_a_note_that_is_none(note: str) -> None:
+    assert own_text.noted(note) == {}
+
+
+def test_what_is_left_out_is_counted_in_the_file_and_not_in_the_verdict(folder: Path) -> None:
+    log = folder / "train.log"
+    log.write_text(OOM + KEY)
+    whole = diagnose([str(log)])
+    own = diagnose([str(log)], begins={str(log): len(OOM)})
+    assert (whole.cause and whole.cause.id, own.cause and own.cause.id) == ("cuda-oom", "python-error")
+    assert own.first_failure is not None
+    assert own.first_failure.line == 4
+    assert own.coverage.lines == 2
+    assert own.coverage.notes == ("an earlier run's text was left out: lines 1-2",)
+    assert diagnose([str(log)], begins={str(log): 1 << 40}).verdict == "unknown"
