@@ -204,7 +204,7 @@ def test_hostile_settings_count_for_nothing(tool: Path, name: str, shell: str) -
     for value in HOSTILE:
         done = run(tool, "exit 6", shell=shell, env={f"SLURMDOCTOR_{name}".rstrip("_"): value})
         assert (done.returncode, done.stdout) == (6, ""), value[:20]
-        assert done.stderr.startswith("verdict: footer --status 6 --when failed --before= "), value[:20]
+        assert done.stderr.startswith("verdict: footer --status 6 --when failed --before= --time-limit 2 "), value[:20]
         assert len(done.stderr.splitlines()) == 1
     assert not tool.with_name("pwned").exists()
 

@@ -28,6 +28,8 @@ WHEN = ("failed", "always")
 SECONDS = 30
 PATIENCE = 8.0
 """Seconds that a footer waits for scontrol and sacct."""
+READING = 0.75
+"""Share of a footer's time after which it reads no more of the logs: before its shell kills it, it says what it has."""
 ENDED_BY_SLURM = frozenset({CANCELLED, TIME_LIMIT, HANG, PREEMPTED, NODE_FAILURE, SIGTERM})
 """Causes with which the shell's own exit status, mostly 0, means nothing."""
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -108,12 +110,12 @@ def running_steps(pid: int, processes: Iterable[Path] | None = None) -> tuple[st
     return tuple(found)
 
 
-def inside(status: int, shell_pid: int, script_file: str | None, before: str = "") -> Job:
+def inside(status: int, shell_pid: int, script_file: str | None, before: str = "", patience: float = PATIENCE) -> Job:
     """The job that we run in, with what only a footer can see: the shell's status, its open log, its children.
 
     `before` is the note of how the logs stood when the script began.
     """
-    record = query.job(job_id(), PATIENCE)
+    record = query.job(job_id(), patience)
     # a shell that a signal ended shows the status of the command before it, mostly 0
     record = replace(record, exit_status=status, running_children=running_steps(shell_pid))
     script = _script(script_file, record.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 
 import click
 
@@ -44,18 +45,29 @@ def hook(shell: str, kind: str, seconds: int, when: str, command: str | None) ->
 @click.option("--script", "script_file")
 @click.option("--before", default="", help="What --note has printed.")
 @click.option("--when", type=click.Choice(WHEN), default="failed")
-def footer(note: bool, status: int, shell_pid: int, script_file: str | None, before: str, when: str) -> None:
+@click.option("--time-limit", "seconds", type=click.IntRange(1), default=SECONDS, help="What its shell grants it.")
+def footer(
+    note: bool, status: int, shell_pid: int, script_file: str | None, before: str, when: str, seconds: int
+) -> None:
     """The verdict on the job that this runs in, printed by its footer."""
     from slurmdoctor import __version__
-    from slurmdoctor.cli.footer import ENDED_BY_SLURM, inside, job_id, note_logs
+    from slurmdoctor.cli.footer import ENDED_BY_SLURM, PATIENCE, READING, inside, job_id, note_logs
     from slurmdoctor.pipeline import diagnose
     from slurmdoctor.report.text import render
 
     if note:
         click.echo(note_logs(shell_pid, script_file))
         return
-    job = inside(status, shell_pid, script_file, before)
-    found = diagnose(job.logs, exit_status=status or None, record=job.record, script=job.script, begins=job.begins)
+    begun = time.monotonic()
+    job = inside(status, shell_pid, script_file, before, patience=min(PATIENCE, seconds / 3))
+    found = diagnose(
+        job.logs,
+        exit_status=status or None,
+        record=job.record,
+        script=job.script,
+        begins=job.begins,
+        time_limit=max(0.5, READING * seconds - (time.monotonic() - begun)),
+    )
     if found.verdict != "failed" and when != "always" and not (status and found.verdict == "unknown"):
         return
     lines = [f"--- slurmdoctor {__version__}, job {job_id()} ---"]

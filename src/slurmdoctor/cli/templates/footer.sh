@@ -57,7 +57,7 @@ slurmdoctor_footer() {
       *) limit=@TIMEOUT@ ;;
     esac
     case ${SLURMDOCTOR_WHEN:-} in failed | always) when=$SLURMDOCTOR_WHEN ;; *) when=@WHEN@ ;; esac
-    slurmdoctor_run "$limit" 16384 --status "$1" --when "$when" --before="${slurmdoctor_before:-}" >&9
+    slurmdoctor_run "$limit" 16384 --status "$1" --when "$when" --before="${slurmdoctor_before:-}" --time-limit "$limit" >&9
   ) || :
   if [ -n "${BASH_VERSION:-}" ] && [ "${2:-}" != last ]; then
     trap - TERM INT HUP USR1 USR2 XCPU
