@@ -1,0 +1,34 @@
+"""Damaged logs: an answer or a reason, valid JSON, and one result by the C and by the Python twin (`tests/fuzz.py`)."""
+
+from __future__ import annotations
+
+import pytest
+
+import fuzz
+from slurmdoctor.report import slack
+from slurmdoctor.search import extension
+from slurmdoctor.search.tally import Tally
+
+
+@pytest.mark.slow
+def test_no_damaged_log_makes_it_fall() -> None:
+    assert fuzz.run(seed=2, numbers=range(1500)) == []
+
+
+def test_a_log_is_made_again_from_its_number() -> None:
+    assert fuzz.made(1, 7) == fuzz.made(1, 7)
+    assert all(0 < len(data) <= fuzz.LARGEST for number in range(50) for data in fuzz.made(1, number))
+
+
+def test_the_fuzzer_sees_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slack, "render", lambda found: str(1 / 0))
+    assert [(n, wrong.partition(":")[0]) for n, wrong in fuzz.run(1, [3])] == [(3, "ZeroDivisionError")]
+
+
+@pytest.mark.skipif(extension.native is None, reason="the loop was not compiled here")
+def test_the_fuzzer_sees_twins_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Tally.add
+    monkeypatch.setattr(Tally, "add", lambda self, label, place: right(self, label, place + 1))
+    fell = fuzz.run(1, range(4))
+    assert fell
+    assert all("by Python" in wrong for _, wrong in fell)
