@@ -58,7 +58,18 @@ _BROKEN = (
     b"\x9b0m",
     b"\x7f\x08",
 )
-_NUMBERS = (b"0", b"-1", b"4294967296", b"9223372036854775808", b"9" * 400, b"1e999", b"0x" + b"f" * 40, "١٢".encode())
+_NUMBERS = (
+    b"0",
+    b"-1",
+    b"4294967296",
+    b"9223372036854775808",
+    b"9" * 400,
+    b"9" * 5000,
+    b"999999999",
+    b"1e999",
+    b"0x" + b"f" * 40,
+    "١٢".encode(),
+)
 _JOINS = (b"\r", b"\r\n", b"\n\n", b"\n> ", b"\\n", b" ", b"\n\x00")
 
 
@@ -250,13 +261,13 @@ def examined(files: Sequence[bytes], differences: list[str], validator: Any) -> 
             partial(text.render, width=80, colour=False, context=3, ranks=True),
         ):
             render(found).encode()
+        wrong = next(validator.iter_errors(told), None)
     except UserError as error:
         return "" if str(error) and "\n" not in str(error) else f"an error of several lines: {error}"
     except Hang:
         return f"more than {BUDGET} s of CPU time"
     except Exception as error:
         return f"{type(error).__name__}: {error} ({_where(error)})"
-    wrong = next(validator.iter_errors(told), None)
     return f"the JSON breaks its schema: {wrong.message}" if wrong else differences[0] if differences else ""
 
 

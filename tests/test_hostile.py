@@ -91,6 +91,31 @@ def test_ten_megabytes(kind: str) -> None:
     assert told["MB"] < 200
 
 
+_MANY = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"[rank{_MANY}]: RuntimeError: CUDA out of memory",
+        f"(Worker pid={_MANY}, ip=10.0.0.1) KeyError: 'x'",
+        f"srun: error: n1: task 1: Exited with exit code {_MANY}",
+        f"srun: error: n1: tasks {_MANY}-{_MANY}9: Killed",
+        f"failed (exitcode: {_MANY}) local_rank: {_MANY} (pid: {_MANY}) of binary: /usr/bin/python",
+        f"[Rank 2] last enqueued work: {_MANY}, last completed work: {_MANY}",
+        f" iteration {_MANY}/ {_MANY} | elapsed time per iteration (ms): {_MANY} | lm loss: 1\nKeyError: 1",
+        f"[0]:\n  time      : 2026-11-21_08:08:01\n  rank      : {_MANY} (local_rank: {_MANY})\n  exitcode  : {_MANY} (pid: {_MANY})",
+        *(f"INFO [rank 5] world_size={n}\n[rank1]: torch.OutOfMemoryError: CUDA out of memory" for n in (10**8, _MANY)),
+        "[rank99999999]: torch.OutOfMemoryError: CUDA out of memory\n[rank1]: KeyError: 1",
+    ],
+)
+def test_a_number_that_no_job_has(line: str) -> None:
+    """As many ranks as a line says would be listed, and Python reads no more than some thousand digits."""
+    found = diagnose(line + "\n")
+    assert_sound(found)
+    assert sum(len(group.ranks) for group in found.ranks) <= 10
+
+
 @cache
 def lines() -> list[str]:
     """Lines that rules and readers take, and what makes trouble between them."""

@@ -11,6 +11,7 @@ from slurmdoctor.infer.stacks import odd_ones
 from slurmdoctor.model import ExitReport, Finding, Knowledge, Observations, Suspicion, Timeline
 from slurmdoctor.model.causes import COLLECTIVE_TIMEOUT, HANG, PEER_LOST
 from slurmdoctor.model.finding import reason
+from slurmdoctor.model.numbers import MOST_RANKS, number
 
 _NEAR = 256 * 1024
 """Bytes after the first time-out, in a log without a clock, in which who loses a peer by it has printed so."""
@@ -77,7 +78,7 @@ def _named_by_others(finding: Finding) -> Suspicion | None:
         for event in incident.events:
             named = event.captures.get("missing_ranks") or event.captures.get("lagging_ranks")
             if named and event.cause == COLLECTIVE_TIMEOUT:
-                missing |= {int(n) for n in named.replace(",", " ").split() if n.isdigit()}
+                missing |= {number(n) for n in named.replace(",", " ").split() if n.isdecimal()}
                 report = "barrier" if event.captures.get("missing_ranks") else "desync"
     if not missing:
         return None
@@ -91,7 +92,7 @@ def _world(observed: Observations) -> Sequence[int]:
     if rank_map.world_size:
         return range(rank_map.world_size)
     seen = {w.rank for w in observed.collectives if w.rank is not None} | rank_map.seen | set(rank_map.node_of)
-    return range(max(seen, default=-1) + 1)
+    return range(min(max(seen, default=-1) + 1, MOST_RANKS))
 
 
 def _exits_of_ranks(timeline: Timeline) -> dict[int, ExitReport]:

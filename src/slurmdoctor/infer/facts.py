@@ -18,6 +18,7 @@ from slurmdoctor.model import (
     ScriptEvidence,
     Timeline,
 )
+from slurmdoctor.model.numbers import number
 from slurmdoctor.model.times import format_time
 
 _JOB_IN_NAME = r"(?:^|/)(?:slurm-(\d+(?:_\d+)?)\.(?:out|err|log)|(\d+)(?:_\d+){1,2}_log\.(?:out|err))(?:\.\w+)?$"
@@ -91,7 +92,7 @@ def _job_id(names: Sequence[str]) -> str | None:
 def _restarts(timeline: Timeline, observed: Observations) -> dict[str, Any]:
     """How often the job was started anew, and how many steps it gained since the first time."""
     begins = [m for m in observed.signals if m.signal.kind == "attempt" and m.captures.get("restart")]
-    restarts = max((int(m.captures["restart"]) for m in begins), default=0)
+    restarts = max((number(m.captures["restart"]) for m in begins), default=0)
     if not restarts:
         return {}
     first = min(m.order for m in begins)

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from slurmdoctor.model import Finding, Incident, Observations, Origin, RankMap, Suspicion
 from slurmdoctor.model.causes import ID_TIMEOUT
 from slurmdoctor.model.finding import reason
+from slurmdoctor.model.numbers import MOST_RANKS, number
 
 _MOST_MISSING = 0.5
 """Share of the ranks that may be missing; of more the log does not hold what they printed."""
@@ -56,8 +57,11 @@ def _who_did_not_come(root: Incident, spoke: set[int], rank_map: RankMap) -> tup
     """The ranks that no line names, where a count of those who came agrees with it."""
     captures = root.main.captures
     joined, expected = captures.get("joined", ""), captures.get("expected", "")
-    if not (joined.isdigit() and expected.isdigit()) or rank_map.world_size not in (None, int(expected)):
+    if not (joined.isdecimal() and expected.isdecimal()):
         return ()
-    missing = set(range(int(expected))) - spoke - rank_map.seen - set(rank_map.node_of)
-    agrees = len(missing) == int(expected) - int(joined) and len(missing) <= _MOST_MISSING * int(expected)
+    came, size = number(joined), number(expected)
+    if size > MOST_RANKS or rank_map.world_size not in (None, size):
+        return ()
+    missing = set(range(size)) - spoke - rank_map.seen - set(rank_map.node_of)
+    agrees = len(missing) == size - came and len(missing) <= _MOST_MISSING * size
     return tuple(sorted(missing)) if agrees and spoke else ()

@@ -9,6 +9,7 @@ import re
 
 from msgspec import Struct
 
+from slurmdoctor.model.numbers import number
 from slurmdoctor.model.words import ExitClass
 
 _CLASS_OF_SIGNAL: dict[str, ExitClass] = {
@@ -91,7 +92,7 @@ def from_name(name: str) -> ProcessExit:
 def from_words(words: str) -> ProcessExit | None:
     """srun's or bash's words: `Exited with exit code 1`, `Segmentation fault (core dumped)`, `Out Of Memory`."""
     if found := re.search(r"[Ee]xit(?:ed with exit)? code (-?\d+)", words):
-        return from_code(int(found[1]))
+        return from_code(number(found[1]))
     for word, name in _WORDS:
         if word in words:
             if name is None:

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from slurmdoctor.model import LineFormat, Origin, SourceFormat
+from slurmdoctor.model.numbers import is_rank, number
 from slurmdoctor.ranks.timestamps import parse_time
 from slurmdoctor.search.compiled import compiled, lazy
 from slurmdoctor.search.shapes import digits_matter, shape_of
@@ -60,7 +61,7 @@ class _Head(Struct):
         if name == "rank" and form.launcher and source.label_is_node:
             self.numbers.setdefault("node_rank", (start, end))
         elif name == "rank":
-            if int(value) >= 0:
+            if is_rank(value):
                 self.ranks.append((start, end))
         elif name in _NUMBERS:
             self.numbers.setdefault(name, (start, end))
@@ -175,7 +176,7 @@ def _values(text: str, head: _Head, source: SourceFormat) -> tuple[dict[str, Any
 
     None where a stamp is a time in one of the two texts only.
     """
-    found: dict[str, Any] = {name: int(text[start:end]) for name, (start, end) in head.numbers.items()}
+    found: dict[str, Any] = {name: number(text[start:end]) for name, (start, end) in head.numbers.items()}
     for name, (start, end) in head.words.items():
         found[name] = text[start:end]
     for start, end, is_one in head.times:
@@ -185,7 +186,7 @@ def _values(text: str, head: _Head, source: SourceFormat) -> tuple[dict[str, Any
         if stamp is not None:
             # the program's own clock is nearer to the event than a collector's stamp before it
             found["time"], found["dated"] = stamp
-    return found, [int(text[start:end]) for start, end in head.ranks]
+    return found, [number(text[start:end]) for start, end in head.ranks]
 
 
 def _origin(found: Mapping[str, Any], ranks: Sequence[int], source: SourceFormat | None) -> Origin:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from slurmdoctor.model import ExitReport, Line, LineFormat, Origin, RankLine, RankMap
+from slurmdoctor.model.numbers import MOST_RANKS, number
 from slurmdoctor.search.compiled import captures, compiled
 
 _NUMBERS = ("rank", "world", "local", "pid")
@@ -32,7 +33,9 @@ class RankMapBuilder:
                 return
 
     def _take(self, form: RankLine, found: Mapping[str, str], origin: Origin) -> None:
-        rank, world, local, pid = (int(found[name]) if name in found else None for name in _NUMBERS)
+        rank, world, local, pid = (number(found[name]) if name in found else None for name in _NUMBERS)
+        if max(rank or 0, world or 0) > MOST_RANKS:
+            return
         node = found.get("node")
         if form.communicator:
             # the largest communicator is the job's; ranks in smaller ones are sub-group ranks

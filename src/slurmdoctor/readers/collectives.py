@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import CollectiveStatus, Line
+from slurmdoctor.model.numbers import number
 from slurmdoctor.search.shapes import Shaped, shape_of
 
 
@@ -39,17 +40,17 @@ def read(line: Line, order: int) -> CollectiveStatus | None:
     name = (group.get("guid") or group["id"]) if group else None
     if group and group.get("name"):
         name = f"{name}({group['name']})"
-    group_rank = int(group["rank"]) if group else None
+    group_rank = number(group["rank"]) if group else None
     if (found := patterns.timeout.groups(shown, shape)) is not None:
-        size = (int(found["numel_in"]), int(found["numel_out"])) if "numel_in" in found else None
+        size = (number(found["numel_in"]), number(found["numel_out"])) if "numel_in" in found else None
         return CollectiveStatus(
-            rank, name, group_rank, int(found["seq"]) if "seq" in found else None, found["op"], size, None, None, False,
-            line.origin.time, order, int(found["timeout"]),
+            rank, name, group_rank, number(found["seq"]) if "seq" in found else None, found["op"], size, None, None, False,
+            line.origin.time, order, number(found["timeout"]),
         )  # fmt: skip
     if (found := patterns.status.groups(shown, shape)) is not None:
         at = patterns.work.groups(shown, shape)
         return CollectiveStatus(
-            rank, name, group_rank, int(at["seq"]) if at else None, None, None, int(found["enqueued"]), int(found["completed"]),
+            rank, name, group_rank, number(at["seq"]) if at else None, None, None, number(found["enqueued"]), number(found["completed"]),
             _DUMP_SIGNAL.search(shown) is not None, line.origin.time, order, None,
         )  # fmt: skip
     return None

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Event, ExitReport, Line, ProcessExit, Progress, SignalHit
 from slurmdoctor.model.exits import from_signal, from_words, signal_name
+from slurmdoctor.model.numbers import number
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers.exceptions import begins_frame
 
@@ -80,7 +81,7 @@ def from_handler(line: str) -> ProcessExit | None:
     if found["words"]:
         return from_words(found["words"])
     signal = found["signal"]
-    return from_signal(signal_name(int(signal)) if signal.isdecimal() else signal)
+    return from_signal(signal_name(number(signal)) if signal.isdecimal() else signal)
 
 
 def add_retries(events: Sequence[Event], signals: Sequence[SignalHit], lines: Lines) -> list[Event]:

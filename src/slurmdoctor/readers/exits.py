@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from slurmdoctor.model import ExitFormat, ExitReport, Line, ProcessExit
 from slurmdoctor.model.exits import from_code, from_name, from_words
+from slurmdoctor.model.numbers import number
 from slurmdoctor.model.ranges import expand
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers import torchelastic
@@ -62,27 +63,27 @@ def _first(texts: Iterable[str], count: int) -> list[str]:
 def _exit(found: Groups) -> ProcessExit | None:
     """How the process ended; None where the words name no ending."""
     if "code" in found:
-        return from_code(int(found["code"]))
+        return from_code(number(found["code"]))
     if signal := found.get("signal"):
-        return from_code(-int(signal)) if signal.isdecimal() else from_name(signal)
+        return from_code(-number(signal)) if signal.isdecimal() else from_name(signal)
     return from_words(found.get("words", ""))
 
 
 def _report(form: ExitFormat, line: Line, found: Groups, ended: ProcessExit) -> ExitReport:
-    def number(group: str, otherwise: int | None) -> int | None:
+    def named(group: str, otherwise: int | None) -> int | None:
         if group in found:
-            return int(found[group])
+            return number(found[group])
         return otherwise if group in form.from_label else None
 
     return ExitReport(
         line,
         form.witness,
         ended,
-        rank=number("rank", line.origin.rank),
+        rank=named("rank", line.origin.rank),
         # where `local_rank` is to come from the label, the rank that the label names is a local one
-        local_rank=number("local_rank", line.origin.rank),
+        local_rank=named("local_rank", line.origin.rank),
         node=found.get("node") or (line.origin.node if "node" in form.from_label else None),
-        pid=number("pid", None),
+        pid=named("pid", None),
         tasks=tuple(expand(found.get("tasks", "").replace(" ", ""))),
         time=line.origin.time if "time" in form.from_label else None,
         kind=form.kind,

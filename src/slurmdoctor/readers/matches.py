@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.knowledge.texts import text as text_of
 from slurmdoctor.model import Event, Line, Rule
+from slurmdoctor.model.numbers import is_rank, number
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers.exceptions import begins_frame, exception_of, undecorated
 from slurmdoctor.search.compiled import captures
@@ -42,14 +43,14 @@ def rule_event(rule: Rule, line: Line, lines: Lines, count: int = 1) -> Event | 
     if group := _GROUP_RANK.search(line.text):
         captures = {"group_rank": group["group_rank"], **captures}
     origin = line.origin
-    if (rank := captures.get("rank", "")).isdigit():
-        origin = replace(origin, rank=int(rank))
-    if (local := captures.get("local_rank", "")).isdigit():
-        origin = replace(origin, local_rank=int(local))
+    if is_rank(rank := captures.get("rank", "")):
+        origin = replace(origin, rank=number(rank))
+    if (local := captures.get("local_rank", "")).isdecimal():
+        origin = replace(origin, local_rank=number(local))
     if captures.get("node"):
         origin = replace(origin, node=captures["node"])
-    if (pid := captures.get("pid", "")).isdigit():
-        origin = replace(origin, pid=int(pid))
+    if (pid := captures.get("pid", "")).isdecimal():
+        origin = replace(origin, pid=number(pid))
     order = lines.order(line.source, line.offset)
     return Event(
         cause=rule.cause, role=rule.role, rule=rule.id, origin=origin, hit=lines.hit(line), order=order, captures=captures,

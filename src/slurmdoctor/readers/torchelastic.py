@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import ExitFormat, ExitReport, Line, ProcessExit
 from slurmdoctor.model.exits import from_code
+from slurmdoctor.model.numbers import is_rank, number
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.timestamps import parse_time
 from slurmdoctor.search.compiled import captures
@@ -42,8 +43,8 @@ def read(form: ExitFormat, lines: Lines, line: Line) -> Iterator[ExitReport]:
     if code is None:
         return
     fields, first = _fields_above(lines, line)
-    entry = _entry(form, line, fields, from_code(int(code["code"])), first)
-    yield replace(entry, pid=int(code["pid"]), traceback=_traceback_below(lines, line))
+    entry = _entry(form, line, fields, from_code(number(code["code"])), first)
+    yield replace(entry, pid=number(code["pid"]), traceback=_traceback_below(lines, line))
 
 
 def _fields_above(lines: Lines, line: Line) -> tuple[dict[str, str], bool]:
@@ -90,8 +91,8 @@ def _entry(form: ExitFormat, line: Line, fields: Mapping[str, str], ended: Proce
         line,
         form.witness,
         ended,
-        rank=int(rank["rank"]) if rank else None,
-        local_rank=int(rank["local_rank"]) if rank else None,
+        rank=number(rank["rank"]) if rank and is_rank(rank["rank"]) else None,
+        local_rank=number(rank["local_rank"]) if rank else None,
         node=fields.get("host") or None,
         time=stamp[0] if stamp else None,
         first=first,

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Line
+from slurmdoctor.model.numbers import number
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers.exceptions import TREE, exception_of
 from slurmdoctor.search.compiled import lazy
@@ -89,9 +90,9 @@ def assemble(lines: Lines, header: Line) -> Traceback:
         exception is not None and _is_chained(lines, exception),
         harmless=any(_HARMLESS.search(line.text) for line in above),
         in_thread=any(_IN_THREAD.match(line.text) for line in above[:1]),
-        process=int(spawned["local_rank"]) if spawned else None,
+        process=number(spawned["local_rank"]) if spawned else None,
         cut=body.cut,
-        collected=None if collected is None else int(collected["rank"]) if alone else -1,
+        collected=None if collected is None else number(collected["rank"]) if alone else -1,
     )
 
 
