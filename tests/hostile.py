@@ -67,14 +67,25 @@ def _noise(kind: Callable[[random.Random], int]) -> bytes:
     return (block * (SIZE // len(block) + 1))[:SIZE]
 
 
+def _pieces(data: bytes) -> list[bytes]:
+    """A tenth of it, in pieces of ten lines."""
+    lines = data[: SIZE // 10].splitlines(keepends=True)
+    return [b"".join(lines[at : at + 10]) for at in range(0, len(lines), 10)]
+
+
+_MIXED = (
+    "tracebacks-worded-ranks", "exits-labelled", "exits-of-tasks", "maps", "watchdogs-labelled", "dumps-worded", "hosts-peers",
+    "hosts-slurmstepd", "torchelastic-tables", "attempts-worded", "survived-worded", "agents", "iterations",
+)  # fmt: skip
+
 KINDS: dict[str, Callable[[], bytes]] = {
     "brackets-one-line": lambda: _fill("([{<"),
     "brackets-lines": lambda: _fill("([{<" * 40 + "\n"),
     "brackets-nested": lambda: b"[" * (SIZE // 2) + b"]" * (SIZE // 2),
     "headers": lambda: _fill("Traceback (most recent call last):\n"),
     "tracebacks": lambda: _counted(_trace()),
-    "tracebacks-of-ranks": lambda: _counted(_trace("[rank{{n}}]: ")),
-    "tracebacks-labelled": lambda: _counted(_trace("{{n}}: ")),
+    "tracebacks-of-ranks": lambda: _counted(_trace("[rank{n}]: ")),
+    "tracebacks-labelled": lambda: _counted(_trace("{n}: ")),
     "tracebacks-no-end": lambda: _counted('Traceback (most recent call last):\n  File "a.py", line {n}, in f\n    g()\n'),
     "tracebacks-deep": lambda: b"Traceback (most recent call last):\n" + _counted('  File "a.py", line {n}, in f\n    g()\n'),
     "tracebacks-chained": lambda: _counted(
@@ -167,6 +178,15 @@ KINDS: dict[str, Callable[[], bytes]] = {
     "facts-worded": lambda: _worded("{w}: tensor_model_parallel_size: {n} world_size: {n} num_layers: {n} {x}\n"),
     "maps-worded": lambda: _worded("{w}:{n}:{n} [0] NCCL INFO comm 0x{w} rank {n} nranks 9999 cudaDev 0 busId {n} commId 0x{x} - Init COMPLETE\n"),
     "wandb-worded": lambda: _worded("wandb: ERROR {w} {x} CommError: {W}\n"),
+    "exits-labelled": lambda: _worded("{m}: {w}: srun: error: {w}: task {n}: Killed\n"),
+    "exits-of-tasks": lambda: _counted("{n}: srun: error: node{n}: task {n}: Killed\n"),
+    "agents": lambda: _worded("[default{m}]: E1120 12:01:03.114000 {n} torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: {n} (pid: {n}) of binary: /usr/bin/{w}\n"),
+    "maps": lambda: _counted("host{n}:{n}:{n} [0] NCCL INFO comm 0x1 rank {n} nranks 4096 cudaDev 0 busId 1000 commId 0x1 - Init COMPLETE\n"),
+    "watchdogs-labelled": lambda: _counted(
+        "{n}: [rank{n}]:[E321 02:07:08.412345678 ProcessGroupNCCL.cpp:607] [Rank {n}] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum={n}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600000 milliseconds\n"
+    ),
+    "mixed": lambda: b"".join(lines for part in zip(*(_pieces(make()) for make in (KINDS[kind] for kind in _MIXED)), strict=False) for lines in part)[:SIZE],
     "pids": lambda: _counted("(Worker pid={n}, ip=10.0.0.1) KeyError: 'x'\n"),
 }  # fmt: skip
 """What kills a diagnosis, or makes it slow, if anything does."""

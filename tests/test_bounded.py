@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from builders import KNOWLEDGE
 from hostile import word
 from slurmdoctor import diagnose
+from slurmdoctor.model import Matcher, MatchGroup
+from slurmdoctor.model.matches import Entry, Writer
+from slurmdoctor.readers import budget
 
 KINDS = {
     "classes": "{W}Error: {w}",
@@ -34,3 +38,31 @@ def test_one_known_failure_among_thousands_of_kinds_is_the_root(line: str) -> No
 def test_kinds_that_were_not_told_apart_are_told(line: str) -> None:
     notes = diagnose("\n".join(flood(line)) + "\n").coverage.notes
     assert any("of others were told apart by their class" in note for note in notes)
+
+
+def group_of(target: object, writers: int, lines: int) -> MatchGroup:
+    """Of so many writers so many lines each, all kept, in turns."""
+
+    def entry(at: int) -> Entry:
+        places = [at + number * writers for number in range(lines)]
+        return [lines, 0, at, places, places, places]
+
+    entries: dict[Writer, list[Entry]] = {(0, b"%d" % at): [entry(at)] for at in range(writers)}
+    return MatchGroup(Matcher(target, "made", (), keep=lines), "", entries)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("writers", "lines"), [(64, 6000), (30_000, 1)])
+def test_of_too_many_exit_reports_the_first_and_the_last_are_read(writers: int, lines: int) -> None:
+    plan = budget.plan([group_of(KNOWLEDGE.exit_reports[0], writers, lines)])
+    read = [place.offset for place in plan.places]
+    assert len(read) <= budget.MOST["reports"]
+    assert {0, writers * lines - 1} <= set(read)
+    assert len(read) + plan.left_out == writers * lines
+
+
+def test_every_rule_is_read_before_a_second_line_of_another() -> None:
+    rules = KNOWLEDGE.rules[:300]
+    plan = budget.plan([group_of(rule, 60, 12) for rule in rules])
+    assert len(plan.places) <= budget.MOST["rules"]
+    assert {place.target for place in plan.places} == set(rules)
+    assert plan.notes

@@ -84,7 +84,7 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
         progress=tuple(steps),
         memory=context.memory_of(steps, lines),
         files=tuple(LogFile(source.name, source.searched, source.lines) for source in lines.sources),
-        notes=(*matches.notes, *unread, *([] if lines.complete else [reason("out-of-time-again")])),
+        notes=(*matches.notes, *plan.notes, *unread, *([] if lines.complete else [reason("out-of-time-again")])),
         complete=matches.complete and lines.complete,
     )
 

@@ -6,17 +6,28 @@ own; of the others the ranks and the number of lines are kept (`Crowd`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from slurmdoctor.model import MatchGroup, MatchSample, Rule, Signal, Target, Writer
+from slurmdoctor.model.finding import Reason, reason
 
 FEW = 32
 """Writers of one rule that become events of their own."""
-_FEWEST = 4
-_MOST_READ = 6000
-"""Places of rules, signals and exceptions that are read again; where more were kept, it is fewer writers of each."""
+MOST: Mapping[str, int] = {
+    "rules": 4000,
+    "signals": 1000,
+    "exception": 1000,
+    "traceback": 1000,
+    "reports": 16_384,
+    "collective": 16_384,
+    "map": 16_384,
+    "stack": 4096,
+}
+"""Places that are read again, by what they are read for: what a job of 16,384 ranks shows once a rank is read whole."""
 _PYTHON = ("exception", "traceback")
 
 
@@ -44,57 +55,100 @@ class Plan(Struct, frozen=True):
 
     places: tuple[Place, ...]
     crowds: dict[tuple[int, int], list[Crowd]]
+    left_out: int = 0
+    """Places that were worth reading, and too many."""
+
+    @property
+    def notes(self) -> tuple[Reason, ...]:
+        """What to tell of it."""
+        if not self.left_out:
+            return ()
+        return (reason("not-read-again", count=self.left_out, total=self.left_out + len(self.places)),)
 
 
 def plan(groups: Sequence[MatchGroup]) -> Plan:
     """Choose the lines to read again."""
     places: list[Place] = []
     crowds: dict[tuple[int, int], list[Crowd]] = {}
+    left_out = 0
+    for kind, chosen in _by_kind(groups).items():
+        kept = _within(chosen, MOST[kind])
+        worth = sum(len(seen.places) for _, samples in chosen for seen in samples)
+        left_out += worth - sum(len(seen.places) for samples in kept for seen in samples)
+        for (group, _), samples in zip(chosen, kept, strict=True):
+            places += (place for seen in samples for place in _places(seen, group.matcher.target))
+            target = group.matcher.target
+            if isinstance(target, Rule) and samples and len(samples) < len(group.writers):
+                own = frozenset((seen.source, seen.label) for seen in samples)
+                crowds.setdefault((samples[0].source, samples[0].places[0]), []).append(Crowd(target, group, own))
+    places.sort(key=lambda place: (place.source, place.offset))
+    return Plan(tuple(places), crowds, left_out)
+
+
+def _by_kind(groups: Sequence[MatchGroup]) -> dict[str, list[tuple[MatchGroup, list[MatchSample]]]]:
+    """Each group with the samples of its writers that are worth reading, by what they are read for."""
+    chosen: dict[str, list[tuple[MatchGroup, list[MatchSample]]]] = {}
     raised: set[Writer] = set()
-    most = _affordable(groups)
     # tracebacks last: of a crowd of them, those of the writers whose exceptions are read
     for group in sorted(groups, key=lambda group: group.matcher.target == "traceback"):
         target = group.matcher.target
-        chosen = _chosen(group, most)
+        if target == "traceback" and group.crowded:
+            samples = [group.sample(writer) for writer in sorted(raised & group.writers.keys(), key=group.first_of)]
+        else:
+            samples = _chosen(group)
         if target == "exception" or (isinstance(target, Rule) and target.applies_to == "exception"):
-            raised |= {(seen.source, seen.label) for seen in chosen}
-        elif target == "traceback" and group.crowded:
-            chosen = [group.sample(writer) for writer in sorted(raised & group.writers.keys(), key=group.first_of)]
-        for seen in chosen:
-            for number, offset in enumerate(seen.places):
-                # each event stands for its line; the first one also for those whose places were not kept
-                count = seen.count - len(seen.places) + 1 if number == 0 else 1
-                places.append(Place(seen.source, offset, target, count))
-        if isinstance(target, Rule) and len(chosen) < len(group.writers):
-            kept = frozenset((seen.source, seen.label) for seen in chosen)
-            crowds.setdefault((chosen[0].source, chosen[0].places[0]), []).append(Crowd(target, group, kept))
-    places.sort(key=lambda place: (place.source, place.offset))
-    return Plan(tuple(places), crowds)
+            raised |= {(seen.source, seen.label) for seen in samples}
+        chosen.setdefault(_kind(target), []).append((group, samples))
+    return chosen
 
 
-def _affordable(groups: Sequence[MatchGroup]) -> int:
-    """Writers of one rule that are read again: fewer of each where very many rules match."""
-    most = FEW
-    while most > _FEWEST:
-        chosen = ((group, _few(group.matcher.target, most)) for group in groups)
-        if sum(min(few, len(g.writers)) * (1 if g.crowded else g.matcher.keep) for g, few in chosen) <= _MOST_READ:
-            break
-        most //= 2
-    return most
+def _kind(target: Target) -> str:
+    """What a line is read for: the key of its limit."""
+    if isinstance(target, str):
+        return target
+    return "rules" if isinstance(target, Rule) else "signals" if isinstance(target, Signal) else "reports"
 
 
-def _few(target: Target, most: int) -> int:
-    """Writers of this target that are read again; 0 for all of them."""
-    if isinstance(target, Rule):
-        return most
-    return most // 4 if isinstance(target, Signal) or target in _PYTHON else 0
-
-
-def _chosen(group: MatchGroup, most: int) -> list[MatchSample]:
-    """The writers that are read again: all, or of a crowd the first ones and the first ones of its last burst."""
-    few = _few(group.matcher.target, most)
+def _chosen(group: MatchGroup) -> list[MatchSample]:
+    """The writers that are worth reading: all, or of a crowd the first ones and the first ones of its last burst."""
+    target = group.matcher.target
+    few = FEW if isinstance(target, Rule) else FEW // 4 if isinstance(target, Signal) or target in _PYTHON else 0
     if not few or len(group.writers) <= few:
         writers = group.by_first()
     else:
         writers = list(dict.fromkeys([*group.by_first(few), *group.by_last_burst(max(1, few // 4))]))
     return [group.sample(writer) for writer in writers]
+
+
+def _within(chosen: Sequence[tuple[MatchGroup, list[MatchSample]]], most: int) -> list[list[MatchSample]]:
+    """Of each group so much that it is not more than `most` places in all.
+
+    Each group's first and last writers come before those between, and each writer before a second place of another.
+    """
+    sizes = [len(seen.places) for _, samples in chosen for seen in samples]
+    if sum(sizes) <= most:
+        return [samples for _, samples in chosen]
+    each = bisect_right(range(1, max(sizes)), most, key=lambda each: sum(min(each, size) for size in sizes)) or 1
+    worth = sorted(min(at, len(samples) - 1 - at) for _, samples in chosen for at in range(len(samples)))
+    last = worth[:most][-1]
+    spare = most - bisect_left(worth, last)  # of those at the limit
+    kept: list[list[MatchSample]] = []
+    for _, samples in chosen:
+        kept.append([])
+        for at, seen in enumerate(samples):
+            rank = min(at, len(samples) - 1 - at)
+            spare -= rank == last
+            if rank < last or (rank == last and spare >= 0):
+                kept[-1].append(replace(seen, places=_ends(seen.places, each)))
+    return kept
+
+
+def _ends(places: tuple[int, ...], most: int) -> tuple[int, ...]:
+    """The first ones and the last ones."""
+    return places if len(places) <= most else (*places[: most - most // 2], *places[len(places) - most // 2 :])
+
+
+def _places(seen: MatchSample, target: Target) -> Iterator[Place]:
+    """The lines of one writer. Each event stands for its line; the first one also for those whose places were not kept."""
+    for number, offset in enumerate(seen.places):
+        yield Place(seen.source, offset, target, seen.count - len(seen.places) + 1 if number == 0 else 1)

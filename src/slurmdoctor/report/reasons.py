@@ -320,6 +320,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "out-of-time": _out_of_time,
     "out-of-time-again": "the time limit was met before all lines that tell something were looked at",
     "part-read": "only a part of the log was looked at, and the rest may hold a failure",
+    "not-read-again": "{count} of {total} lines that tell something were counted, not read again: the log holds too many",
     "exceptions-alike": (
         "after {most} kinds of exceptions, {count} lines of others were told apart by their class, or not at all"
     ),
