@@ -111,7 +111,7 @@ def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 def _job(logs: Sequence[Path]) -> tuple[Job, list[Source]]:
     knowledge = load(folders())
-    opened = open_sources([str(log) for log in logs])
+    opened = open_sources([str(log) for log in logs]).sources
     labels = LabelReader(knowledge.formats)
     return Job(knowledge, labels, learn_formats(opened, labels), targets.matchers(knowledge)), opened
 

@@ -29,7 +29,7 @@ TEXT = b"".join(b"%d: step %d loss 0.%d\n" % (n % 8, n, n * 7919 % 1000) for n i
 
 
 def read(path: Path) -> bytes:
-    (source,) = open_sources([str(path)])
+    (source,) = open_sources([str(path)]).sources
     return b"".join(block.data[: block.size] for block in source.blocks())
 
 

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from slurmdoctor import model
 from slurmdoctor.infer.infer import infer
-from slurmdoctor.input import paste
-from slurmdoctor.input.opening import open_sources
+from slurmdoctor.input import paste, unread
+from slurmdoctor.input.opening import Opened, open_sources
 from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import JobRecord, Knowledge, ScriptEvidence
@@ -24,7 +24,7 @@ from slurmdoctor.ranks.source_format import learn_formats
 from slurmdoctor.readers.assemble import assemble
 from slurmdoctor.readers.targets import find_lines
 from slurmdoctor.report.compose import compose
-from slurmdoctor.report.reasons import sentences
+from slurmdoctor.report.reasons import sentence
 from slurmdoctor.report.result import Diagnosis
 from slurmdoctor.timeline.order import order
 
@@ -63,15 +63,16 @@ def diagnose(
 
     deadline = Deadline.after(time_limit)
     knowledge = load(folders(map(Path, rules)), examples=False)
-    opened = _sources(job)
-    earlier = _earlier_left_out(opened, begins or {})
-    sources, pasted = paste.unwrap(opened, knowledge)
+    opened = _opened(job)
+    earlier = _earlier_left_out(opened.sources, begins or {})
+    sources, pasted = paste.unwrap(opened.sources, knowledge)
     try:
         found = examine(sources, knowledge, exit_status, record, _evidence_of(script), jobs, progress, deadline)
     finally:
         for source in sources:
             source.close()
-    notes = tuple(filter(None, (pasted, sentences(earlier))))
+    not_read = unread.notes(opened.skipped, [source.fault for source in sources if source.fault])
+    notes = tuple(filter(None, (pasted, *map(sentence, (*earlier, *not_read)))))
     if notes:
         found = replace(found, coverage=replace(found.coverage, notes=(*notes, *found.coverage.notes)))
     return Diagnosis.of(Redactor(redact).apply(found))  # type: ignore[arg-type]
@@ -122,11 +123,11 @@ def _counter(sources: Sequence[Source], progress: Progress | None) -> Callable[[
     return lambda read: progress(read, total)
 
 
-def _sources(job: str | bytes | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Sequence[Source]) -> list[Source]:
+def _opened(job: str | bytes | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Sequence[Source]) -> Opened:
     if not isinstance(job, (str, bytes, os.PathLike)) and any(isinstance(one, Source) for one in job):
-        return [one for one in job if isinstance(one, Source)]
+        return Opened([one for one in job if isinstance(one, Source)])
     if isinstance(job, bytes) or (isinstance(job, str) and ("\n" in job or not _names_something(job))):
-        return [Text.source(job)]
+        return Opened([Text.source(job)])
     paths = [job] if isinstance(job, (str, os.PathLike)) else [one for one in job if not isinstance(one, Source)]
     return open_sources(paths)
 

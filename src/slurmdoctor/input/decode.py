@@ -1,20 +1,31 @@
-"""Decompresses a log, and reads UTF-16 and UTF-32 as UTF-8."""
+"""Tells text from what is none, decompresses a log, and reads UTF-16 and UTF-32 as UTF-8."""
 
 from __future__ import annotations
 
 import codecs
+import io
+import re
 import sys
 from typing import IO, Protocol
 
-from slurmdoctor.input.sources import BLOCK
-from slurmdoctor.model import UserError
+from slurmdoctor.input.streams import CHUNK, Stream
+from slurmdoctor.input.unread import UnreadError
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
-_BINARY_MAGIC = (b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"\x80\x02}q", b"\x93NUMPY", b"%PDF-", b"SQLite format 3\x00")
+_BINARY_MAGIC = (
+    b"\x7fELF", b"PK\x03\x04", b"PK\x05\x06", b"\x89PNG", b"\x89HDF", b"\xff\xd8\xff", b"GIF8", b"\x93NUMPY", b"%PDF-",
+    b"SQLite format 3\x00", b"PAR1", b"7z\xbc\xaf", b"\x80\x02", b"\x80\x03", b"\x80\x04\x95", b"\x80\x05\x95",
+)  # fmt: skip
+"""Programs, archives, images, arrays, tables, pickles: a file's first bytes (each format's own documentation)."""
+_TAR = slice(257, 262)
+"""Where a tar archive says `ustar` (pax(1), "ustar Interchange Format")."""
+_HOLE = re.compile(rb"\0{64,}")
+"""Bytes that nobody wrote: a log that was cut to nothing while it was written to, or a disk that lost them."""
+_PLAIN = bytes(set(range(256)) - {0, *range(1, 8), *range(14, 27), *range(28, 32)})
+"""Bytes that stand in texts."""
 
-
-class Readable(Protocol):
-    def read(self, size: int = ..., /) -> bytes: ...
+_PACKED = 64 * 1024
+"""Bytes of a compressed log that are read at a time."""
 
 
 class _Decompressor(Protocol):
@@ -22,7 +33,7 @@ class _Decompressor(Protocol):
 
 
 def kind_of(head: bytes) -> str | None:
-    """The compression or encoding of the bytes, or `binary`; None for plain text."""
+    """The compression or encoding of the bytes, or `binary`; `hole` where all are NUL, and None for plain text."""
     for magic, name in _MAGIC.items():
         if head.startswith(magic):
             return name
@@ -33,35 +44,40 @@ def kind_of(head: bytes) -> str | None:
     ):
         if head.startswith(bom):
             return name
-    if head.startswith(_BINARY_MAGIC):
+    if head.startswith(_BINARY_MAGIC) or head[_TAR] == b"ustar":
         return "binary"
-    if head:
-        odd, even = head[1::2].count(0), head[::2].count(0)
-        if odd > len(head) * 0.35 and even < len(head) * 0.05:
-            return "utf-16-le"
-        controls = sum(head.count(bytes([c])) for c in (*range(1, 8), *range(14, 27), *range(28, 32)))
-        if controls > len(head) * 0.05 or odd + even > len(head) * 0.5:
-            return "binary"
-    return None
+    odd, even = head[1::2].count(0), head[::2].count(0)
+    if odd > len(head) * 0.35 and even < len(head) * 0.05:
+        return "utf-16-le"
+    text = _HOLE.sub(b"", head).strip(b"\0")
+    if head and not text:
+        return "hole"
+    holed = len(head) - len(text) > 64
+    nuls = text.count(0)
+    controls = len(text.translate(None, _PLAIN)) - nuls
+    # beside holes there are none in a text; arrays of small numbers have both
+    return "binary" if controls > len(text) * 0.05 or nuls > len(text) * (0.05 if holed else 0.5) else None
 
 
-def decoded(kind: str, stream: IO[bytes], name: str) -> Readable:
+def decoded(kind: str, stream: Stream, name: str) -> Stream:
+    """The text behind a compression or encoding."""
     # imported here: most logs are not compressed
+    if kind.startswith("utf"):
+        return _Recoded(stream, kind)
+    raw: IO[bytes] = io.BufferedReader(_Raw(stream), _PACKED)
     if kind == "gzip":
         import gzip
 
-        return _Checked(gzip.GzipFile(fileobj=stream, mode="rb"), name)
+        return _Checked(gzip.GzipFile(fileobj=raw, mode="rb"), stream, name)
     if kind == "xz":
         import lzma
 
-        return _Checked(lzma.LZMAFile(stream), name)
+        return _Checked(lzma.LZMAFile(raw), stream, name)
     if kind == "bzip2":
         import bz2
 
-        return _Checked(bz2.BZ2File(stream), name)
-    if kind == "zstd":
-        return _Checked(_zstd(stream, name), name)
-    return _Recoded(stream, kind)
+        return _Checked(bz2.BZ2File(raw), stream, name)
+    return _Checked(_zstd(raw, name), stream, name)
 
 
 def _zstd(stream: IO[bytes], name: str) -> _Decompressor:
@@ -71,55 +87,67 @@ def _zstd(stream: IO[bytes], name: str) -> _Decompressor:
         else:
             from backports.zstd import ZstdFile
     except ImportError:
-        raise UserError(
-            f"{name} is zstd-compressed, and no decoder is installed",
-            "pip install backports.zstd, or: zstd -dc LOG | slurmdoctor diagnose -",
-        ) from None
+        raise UnreadError(name, "no-decoder") from None
     return ZstdFile(stream)
+
+
+class _Raw(io.RawIOBase):
+    """A stream as Python's decompressors want it."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: memoryview, /) -> int:  # type: ignore[override]
+        data = self._stream.read(len(room))
+        room[: len(data)] = data
+        return len(data)
 
 
 class _Recoded:
     """A UTF-16 or UTF-32 stream, read as UTF-8."""
 
-    def __init__(self, stream: Readable, encoding: str) -> None:
+    def __init__(self, stream: Stream, encoding: str) -> None:
         self._stream = stream
         self._decode = codecs.getincrementaldecoder(encoding)(errors="replace").decode
 
-    def read(self, size: int = BLOCK, /) -> bytes:
+    def read(self, size: int = CHUNK, /) -> bytes:
         while data := self._stream.read(size):
             text = self._decode(data)
             if text:
-                return text.encode()
-        return self._decode(b"", True).encode()
+                return text.encode("utf-8", "replace")
+        return self._decode(b"", True).encode("utf-8", "replace")
 
     def close(self) -> None:
-        pass
+        self._stream.close()
 
 
 class _Checked:
-    """A decompressor whose truncated or damaged end counts as the end: what came before it is kept."""
+    """A decompressor that gives all before the damage, and then raises UnreadError."""
 
-    def __init__(self, stream: _Decompressor, name: str) -> None:
-        self._stream, self._name = stream, name
-        self._started = self._ended = False
+    def __init__(self, stream: _Decompressor, packed: Stream, name: str) -> None:
+        self._stream, self._packed, self._name = stream, packed, name
+        self._error: UnreadError | None = None
 
-    def read(self, size: int = BLOCK, /) -> bytes:
+    def read(self, size: int = CHUNK, /) -> bytes:
         found = bytearray()
-        while len(found) < size and not self._ended:
+        while len(found) < size and self._error is None:
             try:
-                data = self._stream.read1(
-                    size - len(found)
-                )  # `read` would drop what it has when it comes to the damage
+                # `read` would drop what it has when it comes to the damage
+                data = self._stream.read1(size - len(found))
+            except UnreadError as error:
+                self._error = error
             except Exception as error:  # each decompressor has its own error types
-                if not self._started:
-                    raise UserError(
-                        f"cannot decompress {self._name}: {error}", "is the file whole? decompress it by hand to see"
-                    ) from None
-                data = b""
-            self._started = True
-            self._ended = not data
-            found += data
+                self._error = UnreadError(self._name, "damaged", str(error))
+            else:
+                if not data:
+                    break
+                found += data
+        if not found and self._error is not None:
+            raise self._error
         return bytes(found)
 
     def close(self) -> None:
-        pass
+        self._packed.close()

@@ -6,7 +6,14 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec import Struct, field
+
+from slurmdoctor.input.folders import matching, walk
+from slurmdoctor.input.unread import UnreadError, kind_of_file, unread
 from slurmdoctor.model import UserError
+
+MOST_FILES = 100_000
+"""Files of one job; what stands behind them in the order of the names is not read."""
 
 _LOG_ENDINGS = (".log", ".out", ".err", ".txt", ".stdout", ".stderr", ".o", ".e")
 _COMPRESSED = (".gz", ".xz", ".zst", ".bz2")
@@ -18,55 +25,63 @@ _NOT_LOGS = (
 _SIDE_FILES = frozenset({"scontrol.txt", "sacct.txt", "requirements.txt"})
 
 
+class Found(Struct):
+    """The files that paths name, and what stands beside them and is none."""
+
+    paths: list[str] = field(default_factory=list)
+    skipped: list[UnreadError] = field(default_factory=list)
+
+
 def files_of(path: str) -> list[str]:
     """The logs that a file's or folder's path names; `*` and `-` are letters like any other here."""
-    return _logs_in(path) if Path(path).is_dir() else [path]
+    return _logs_in(path).paths if os.path.isdir(path) else [path]  # noqa: PTH112 - never raises
 
 
-def expand(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
-    found: list[str] = []
-    for given in (os.fspath(path) for path in paths):
-        if given == "-":
-            found.append(given)
-        elif Path(given).is_dir():
-            found += _logs_in(given)
-        elif not Path(given).exists() and any(c in given for c in "*?["):
-            import glob
-
-            matched = sorted(glob.glob(given, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
-            if not matched:
-                raise UserError(f"no file matches {given}", "check the pattern, or quote it less")
-            found += expand(matched) if any(Path(m).is_dir() for m in matched) else matched
-        else:
-            found.append(given)
-    unique = list(dict.fromkeys(found))
-    if not unique:
+def expand(paths: Sequence[str | os.PathLike[str]]) -> Found:
+    """All files that the paths name: files, folders, globs, `-`."""
+    found = Found()
+    for path in paths:
+        _expand_one(os.fspath(path), found)
+    found.paths = list(dict.fromkeys(found.paths))
+    found.skipped += [UnreadError(path, "too-many") for path in found.paths[MOST_FILES:]]
+    del found.paths[MOST_FILES:]
+    if not found.paths and not found.skipped:
         raise UserError("nothing to read", "name the job's log, its folder, or - for standard input")
-    return unique
+    return found
 
 
-def _logs_in(folder: str) -> list[str]:
-    logs, maybe = [], []
-    try:
-        for parent, folders, files in os.walk(folder, onerror=_refused):
-            folders[:] = sorted(f for f in folders if not f.startswith(".") and f != "__pycache__")
-            for name in sorted(files):
-                if name.startswith(".") or name in _SIDE_FILES:
-                    continue
-                path = os.path.join(parent, name)  # noqa: PTH118 - keeps the path as the user wrote it
-                stem = name
-                for ending in _COMPRESSED:
-                    stem = stem.removesuffix(ending)
-                if stem.endswith(_LOG_ENDINGS):
-                    logs.append(path)
-                elif "." not in stem or not stem.endswith((*_NOT_LOGS, ".json", *_COMPRESSED)):
-                    maybe.append(path)
-    except PermissionError as error:
-        raise UserError(
-            f"cannot read {error.filename}: permission denied", "run as the job's owner, or copy it"
-        ) from None
-    found = logs or maybe
-    if not found:
+def _expand_one(given: str, found: Found) -> None:
+    if given != "-" and os.path.isdir(given):  # noqa: PTH112 - never raises
+        logs = _logs_in(given)
+        found.paths += logs.paths
+        found.skipped += logs.skipped
+    elif given == "-" or os.path.lexists(given) or not any(c in given for c in "*?["):
+        found.paths.append(given)
+    else:
+        matched = matching(given)
+        if not matched:
+            raise UserError(f"no file matches {given}", "check the pattern, or quote it less")
+        for path in matched:
+            _expand_one(path, found)
+
+
+def _logs_in(folder: str) -> Found:
+    """The logs in a folder and those below it, in the order of their names."""
+    logs, maybe = Found(), Found()
+    refused: list[UnreadError] = []
+    for entry in walk(folder, refused):
+        stem = entry.name
+        if stem.startswith(".") or stem in _SIDE_FILES:
+            continue
+        for ending in _COMPRESSED:
+            stem = stem.removesuffix(ending)
+        if stem.endswith(_LOG_ENDINGS):
+            _put(entry, logs)
+        elif "." not in stem or not stem.endswith((*_NOT_LOGS, ".json", *_COMPRESSED)):
+            _put(entry, maybe)
+    found = logs if logs.paths or logs.skipped else maybe
+    found.skipped += refused
+    if not found.paths and not found.skipped:
         raise UserError(
             f"{folder} holds no log files",
             f"name the log itself; looked for {', '.join(_LOG_ENDINGS[:4])} and the like",
@@ -74,9 +89,15 @@ def _logs_in(folder: str) -> list[str]:
     return found
 
 
-def _refused(error: OSError) -> None:
-    if isinstance(error, PermissionError):
-        raise error
+def _put(entry: os.DirEntry[str], found: Found) -> None:
+    """A regular file among the files; what a diagnosis would wait for, or read without end, among the others."""
+    try:
+        if entry.is_file():
+            found.paths.append(entry.path)
+        elif (why := kind_of_file(entry.stat().st_mode)) not in (None, "folder"):
+            found.skipped.append(UnreadError(entry.path, why))
+    except OSError as error:
+        found.skipped.append(unread(entry.path, error))
 
 
 def did_you_mean(path: str) -> str:

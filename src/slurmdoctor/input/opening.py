@@ -2,89 +2,191 @@
 
 from __future__ import annotations
 
+import io
 import os
-import stat
 import sys
-from collections.abc import Sequence
-from typing import IO
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from slurmdoctor.input.decode import Readable, decoded, kind_of
+from msgspec import Struct
+
+from slurmdoctor.input.decode import decoded, kind_of
+from slurmdoctor.input.descriptors import File, Handles
 from slurmdoctor.input.files import did_you_mean, expand
-from slurmdoctor.input.sources import Source
+from slurmdoctor.input.sources import Held, Source
+from slurmdoctor.input.spool import Spool
+from slurmdoctor.input.streams import Pipe, Stream, Streamed
+from slurmdoctor.input.unread import UnreadError, kind_of_file, unread
 from slurmdoctor.model import UserError
 
+_HEAD = 4096
+_SMALL = 64 * 1024
+"""Bytes of a file that is read whole at once,"""
+_HELD = 32 * 1024 * 1024
+"""and of all such files together."""
+_FAR = 1024 * 1024
+"""Bytes of a pipe that are looked at for the text behind a hole,"""
+_STEPS = 1024
+"""and pieces of a file."""
+_FEW = 32
+"""Compressed logs that stay open between a look at their heads and their reading."""
+_STDIN = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 
-class BinaryFileError(UserError):
-    """A file that holds no text."""
+
+class Opened(Struct, frozen=True):
+    """The logs, and the files that could not be opened."""
+
+    sources: list[Source]
+    skipped: tuple[UnreadError, ...] = ()
 
 
-def open_sources(paths: Sequence[str | os.PathLike[str]]) -> list[Source]:
+def open_sources(paths: Sequence[str | os.PathLike[str]]) -> Opened:
     """Open everything that the paths name: files, folders, globs, `-` for standard input.
 
-    Binary files are left out where a folder or a glob brought them. Raises UserError, with what to do, where nothing
-    readable is there.
+    Raises UserError, with what to do, where nothing readable is there, and for a name that nothing has.
     """
     named = {os.fspath(path) for path in paths}
+    found = expand(paths)
+    opening = _Opening(named, many=len(found.paths) > _FEW)
+    skipped = list(found.skipped)
     sources: list[Source] = []
-    binary: list[BinaryFileError] = []
-    for path in expand(paths):
-        try:
-            sources.append(_open_stdin() if path == "-" else _open_file(path))
-        except BinaryFileError as error:
-            if path in named:
-                raise
-            binary.append(error)
-    if not sources:
-        raise binary[0]
-    return sources
-
-
-def _open_file(path: str) -> Source:
     try:
-        stream: IO[bytes] = open(path, "rb", buffering=0)  # noqa: SIM115, PTH123 - closed by Source.close
-    except FileNotFoundError:
-        raise UserError(f"no such file: {path}", did_you_mean(path)) from None
-    except PermissionError:
-        raise UserError(f"cannot read {path}: permission denied", "run as the job's owner, or ask for a copy") from None
-    except OSError as error:
-        raise UserError(
-            f"cannot read {path}: {error.strerror or error}", "copy the log to a disk that answers"
-        ) from None
-    status = os.fstat(stream.fileno())
-    if stat.S_ISDIR(status.st_mode):
-        raise UserError(f"{path} is a folder", "name it without a trailing component")
-    regular = stat.S_ISREG(status.st_mode)
-    head = stream.read(4096) if regular else b""
-    if regular:
-        stream.seek(0)
-    kind = kind_of(head)
-    if kind == "binary":
-        stream.close()
-        raise BinaryFileError(f"{path} is not a text log (binary data)", "name the job's .out, .err or .log file")
-    if kind is None:
-        return Source(path, path, stream, status.st_size if regular else None, spool=not regular)
-    return Source(path, path, decoded(kind, stream, path), None, spool=True)  # type: ignore[arg-type]
+        for path in found.paths:
+            try:
+                sources.append(opening.source(path))
+            except UnreadError as error:
+                if error.why == "missing" and path in named:
+                    raise UserError(error.message, did_you_mean(path)) from None
+                skipped.append(error)
+    except BaseException:
+        for source in sources:
+            source.close()
+        raise
+    if not sources:
+        raise _nothing(skipped)
+    return Opened(sources, tuple(skipped))
 
 
-def _open_stdin() -> Source:
-    stream = sys.stdin.buffer
-    if stream.isatty():
-        raise UserError(
-            "standard input is a terminal", "name the job's log, or pipe it in: slurmdoctor diagnose < job.log"
-        )
-    head = stream.peek(4096)[:4096] if hasattr(stream, "peek") else b""
-    kind = kind_of(head)
-    if kind == "binary":
-        raise UserError("standard input is not a text log (binary data)", "pipe the log's text in")
-    wrapped = _Pipe(stream) if kind is None else decoded(kind, stream, "standard input")
-    return Source("-", None, wrapped, None, spool=True)  # type: ignore[arg-type]
+def _nothing(skipped: Sequence[UnreadError]) -> UserError:
+    first = skipped[0]
+    if len(skipped) == 1:
+        return first
+    return UserError(f"none of {len(skipped)} files can be read; the first one: {first.message}", first.mend)
 
 
-class _Pipe:
-    """A pipe that gives what there is, and stays open when the source is closed."""
+class _Opening:
+    """What the sources of one job share."""
 
-    def __init__(self, stream: Readable) -> None:
-        self.read = getattr(stream, "read1", stream.read)
+    def __init__(self, named: set[str], many: bool) -> None:
+        self._named = named
+        self._many = many
+        self._handles = Handles()
+        self._spool = Spool()
+        self._room = _HELD
 
-    def close(self) -> None:
-        pass
+    def source(self, path: str) -> Source:
+        """Open one log. Raises UnreadError."""
+        if path in _STDIN:
+            return self._stdin()
+        try:
+            seen = Path(path).stat()
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+            raise unread(path, error if isinstance(error, OSError) else OSError(str(error))) from None
+        why = kind_of_file(seen.st_mode)
+        if why is None:
+            return self._file(path)
+        if path in self._named and why == "pipe":
+            return self._pipe(path)
+        if path in self._named and why == "device" and seen.st_rdev == Path(os.devnull).stat().st_rdev:
+            return Source(path, path, 0, Held(b""))
+        raise UnreadError(path, why)
+
+    def _file(self, path: str) -> Source:
+        file = File(path, self._handles)
+        size = file.status.st_size
+        if 0 < size <= min(_SMALL, self._room):
+            data = file.pread(size, 0)
+            file.close()
+            self._room -= len(data)
+            kind = _kind(path, data[:_HEAD], data)
+            if kind is None:
+                return Source(path, path, len(data), Held(data))
+            return self._streamed(path, lambda: Pipe(path, io.BytesIO(data).read), kind)
+        head = file.pread(_HEAD, 0)
+        if size == 0:  # an empty file; but the kernel's own only say that they are
+            file.close()
+            return self._streamed(path, lambda: _again(file)) if head else Source(path, path, 0, Held(b""))
+        kind = _kind(path, head, file)
+        if kind is None:
+            return Source(path, path, size, file)
+        file.close()
+        return self._streamed(path, lambda: _again(file), kind)
+
+    def _pipe(self, path: str) -> Source:
+        try:
+            stream = io.FileIO(path)
+        except OSError as error:
+            raise unread(path, error) from None
+        return self._piped(path, Pipe(path, stream.read, stream.close))
+
+    def _stdin(self) -> Source:
+        if sys.stdin is None:
+            raise UserError("standard input is closed", "name the job's log")
+        stream = sys.stdin.buffer
+        if stream.isatty():
+            raise UserError(
+                "standard input is a terminal", "name the job's log, or pipe it in: slurmdoctor diagnose < job.log"
+            )
+        return self._piped("-", Pipe("standard input", getattr(stream, "read1", stream.read)))
+
+    def _piped(self, path: str, pipe: Pipe) -> Source:
+        head = pipe.peek(_FAR)
+        kind = _kind(pipe.name, head, head)
+        stream = pipe if kind is None else decoded(kind, pipe, pipe.name)
+        return Source(path, None if path == "-" else path, None, Streamed(pipe.name, lambda: stream, self._spool))
+
+    def _streamed(self, path: str, begin: Callable[[], Stream], kind: str | None = None) -> Source:
+        """A file that is read front to back. Its head is read now, for the damaged ones to be known."""
+
+        def text() -> Stream:
+            return begin() if kind is None else decoded(kind, begin(), path)
+
+        streamed = Streamed(path, text, self._spool, again=self._many)
+        head = streamed.peek(_HEAD)
+        if streamed.fault is not None and not head:
+            raise streamed.fault
+        if kind_of(head) == "binary":
+            streamed.close()
+            raise UnreadError(path, "binary")
+        return Source(path, path, None, streamed)
+
+
+def _again(file: File) -> Pipe:
+    stream = io.FileIO(file.open())
+    return Pipe(file.path, stream.read, stream.close)
+
+
+def _kind(path: str, head: bytes, rest: bytes | File) -> str | None:
+    """The compression or encoding of a log. Raises UnreadError for what is no text."""
+    kind = kind_of(head[:_HEAD])
+    if kind == "hole" and kind_of(_behind_hole(rest)) not in ("binary", "hole"):
+        return None
+    if kind in ("binary", "hole"):
+        raise UnreadError(path, "binary")
+    return kind
+
+
+def _behind_hole(rest: bytes | File) -> bytes:
+    """The first bytes behind the NUL bytes that a log begins with."""
+    at = 0
+    for _ in range(_STEPS):
+        if isinstance(rest, File):
+            at = rest.after_hole(at)
+        data = rest[at : at + _SMALL] if isinstance(rest, bytes) else rest.pread(_SMALL, at)
+        text = data.lstrip(b"\0")
+        if text:
+            return text[:_HEAD]
+        if not data:
+            break
+        at += len(data)
+    return b"\0"

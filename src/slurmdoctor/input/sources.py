@@ -5,13 +5,14 @@ Blocks are read, not mapped: a log that shrinks while it is read must not end th
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import IO
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from msgspec import Struct
 
+from slurmdoctor.input.streams import Streamed
+from slurmdoctor.input.unread import UnreadError
 from slurmdoctor.search import extension
 
 BLOCK = 512 * 1024
@@ -22,7 +23,6 @@ _PIECE = 64 * 1024
 """Bytes for which `malloc` need not ask the kernel each time."""
 OVERLAP = 40 * 1024
 """Bytes that such pieces have in common: the surroundings of a word that stands at the edge."""
-_SPOOL_IN_MEMORY = 32 * 1024 * 1024
 
 
 class Block(Struct, frozen=True):
@@ -51,18 +51,40 @@ def line_ends(data: bytes) -> int:
     return len(data) - sum(len(piece.replace(b"\n", b"")) for piece in pieces)
 
 
+class AtWill(Protocol):
+    """Bytes that can be read at any place."""
+
+    def pread(self, size: int, at: int, /) -> bytes:
+        """Raises UnreadError where they cannot be read any more."""
+
+    def close(self) -> None: ...
+
+
+class Held:
+    """Bytes in memory."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def pread(self, size: int, at: int, /) -> bytes:
+        return self._data[at : at + size]
+
+    def close(self) -> None:
+        pass
+
+
 class Source:
     """One log, readable twice: front to back in blocks, then again at any offset."""
 
-    def __init__(self, name: str, path: str | None, stream: IO[bytes], size: int | None, spool: bool) -> None:
+    def __init__(self, name: str, path: str | None, size: int | None, bytes: AtWill | Streamed) -> None:
         self.name = name
         """The path as the user wrote it."""
         self.path = path
-        self._stream = stream
         self.size = size
         """Bytes, where that is known before they are read."""
-        self._spool = _new_spool() if spool else None
-        self._head = b""
+        self._bytes = bytes
+        self.fault: UnreadError | None = None
+        """Why its rest was not read."""
         self.numbers: Sequence[int] = ()
         """Each line's number in the text as the user has it, where a paste was undone."""
         self.begins = 0
@@ -78,19 +100,20 @@ class Source:
     @property
     def divisible(self) -> bool:
         """Whether it can be read at any place: a file, as it is."""
-        return self.size is not None and self._spool is None
+        return not isinstance(self._bytes, Streamed)
 
     def blocks(self, size: int = BLOCK, start: int = 0, stop: int | None = None) -> Iterator[Block]:
         """All of the source, or a part of a file, in blocks that end at line ends, unless one line outgrows them.
 
         Where such a line is cut depends on where it begins alone.
         """
-        fetch = self._fetch if self.divisible else self._stream_fetch()
         end = (self.size if stop is None else stop) if self.divisible else None
         at, begun, want = start, False, size
         while True:
-            data = fetch(at, want if end is None else min(want, end - at))
+            data = self._fetch(at, want if end is None else min(want, end - at))
             if not data:
+                if end is not None and at < end and self.fault is None:
+                    self.fault = UnreadError(self.path or self.name, "shrunk")
                 return
             self.length = max(self.length, at + len(data))
             last = len(data) < want or (end is not None and at + len(data) >= end)
@@ -106,7 +129,17 @@ class Source:
                 want = min(LONGEST_LINE, want * 2)
 
     def _fetch(self, at: int, size: int) -> bytes:
-        return os.pread(self._stream.fileno(), size, at + self.begins) if size > 0 else b""
+        if size <= 0:
+            return b""
+        try:
+            if isinstance(self._bytes, Streamed):
+                data = self._bytes.ahead(size, at)
+                self.fault = self._bytes.fault
+                return data
+            return self._bytes.pread(size, at + self.begins)
+        except UnreadError as error:
+            self.fault = self.fault or error
+            return b""
 
     def leave_out(self, above: int) -> None:
         """Begin at this byte of the file, before anything is read: an earlier run wrote what stands above it."""
@@ -116,27 +149,6 @@ class Source:
         pieces = (self._fetch(at, min(BLOCK, above - at)) for at in range(0, above, BLOCK))
         self.lines_above = sum(map(line_ends, pieces))
         self.begins, self.size = above, (self.size or 0) - above
-
-    def _stream_fetch(self) -> Callable[[int, int], bytes]:
-        """The same for what can be read front to back alone."""
-        start, kept = 0, b""
-
-        def fetch(at: int, size: int) -> bytes:
-            nonlocal start, kept
-            pieces = [kept[at - start :]]
-            have = len(pieces[0])
-            while have < size:
-                data, self._head = self._head or self._stream.read(max(BLOCK, size - have)), b""
-                if not data:
-                    break
-                if self._spool is not None:
-                    self._spool.write(data)
-                pieces.append(data)
-                have += len(data)
-            start, kept = at, b"".join(pieces)
-            return kept[:size] if have > size else kept
-
-        return fetch
 
     def line_start(self, at: int) -> int:
         """The first offset from here on at which a line begins, in a file; its end where none does."""
@@ -155,7 +167,7 @@ class Source:
             len(pieces[0]) == size and pieces[0].count(b"\n") < 50
         ):  # a printed configuration may fill the head with one line
             pieces = [self.peek(16 * size)]
-        if self.size is not None and self.size > 4 * size and self._spool is None:
+        if self.size is not None and self.size > 4 * size and self.divisible:
             pieces += [self._fetch(self.size * k // 8, size // 8) for k in range(1, 8)]
         lines = []
         for number, piece in enumerate(pieces):
@@ -167,13 +179,7 @@ class Source:
 
     def peek(self, size: int) -> bytes:
         """The first bytes, or all where there are fewer; for use before `blocks`."""
-        if self._spool is None:
-            return self._fetch(0, size)
-        head = self._head
-        while len(head) < size and (data := self._stream.read(size - len(head))):
-            head += data
-        self._head = head
-        return head
+        return self._bytes.peek(size) if isinstance(self._bytes, Streamed) else self._fetch(0, size)
 
     def read(self, offset: int, size: int) -> bytes:
         """Bytes already passed by `blocks`, again. Short where the file has shrunk since."""
@@ -181,18 +187,10 @@ class Source:
         size = min(size, self.length - offset)
         if size <= 0:
             return b""
-        if self._spool is not None:
-            self._spool.seek(offset)
-            data = self._spool.read(size)
-            self._spool.seek(0, os.SEEK_END)
-            return data
-        return self._fetch(offset, size)
+        return self._bytes.again(size, offset) if isinstance(self._bytes, Streamed) else self._fetch(offset, size)
 
     def close(self) -> None:
-        if self._stream is not sys.stdin.buffer:
-            self._stream.close()
-        if self._spool is not None:
-            self._spool.close()
+        self._bytes.close()
 
 
 class Text:
@@ -200,13 +198,5 @@ class Text:
 
     @staticmethod
     def source(text: str | bytes, name: str = "<text>") -> Source:
-        import io
-
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-        return Source(name, None, io.BytesIO(data), len(data), spool=True)
-
-
-def _new_spool() -> IO[bytes]:
-    import tempfile  # slow to import, and a plain file needs none
-
-    return tempfile.SpooledTemporaryFile(_SPOOL_IN_MEMORY)  # Source.close closes it
+        return Source(name, None, len(data), Held(data))

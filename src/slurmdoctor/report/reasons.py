@@ -11,6 +11,7 @@ from slurmdoctor.model.ranges import ranges
 from slurmdoctor.report.exits import exit_words
 from slurmdoctor.report.frames import frames
 from slurmdoctor.report.quantities import duration, size
+from slurmdoctor.report.unread import not_read, read_in_part
 
 Values = Mapping[str, Any]
 
@@ -236,6 +237,8 @@ def _out_of_time(v: Values) -> str:
 
 _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "earlier-run": _earlier_run,
+    "files-not-read": not_read,
+    "files-read-in-part": read_in_part,
     "survived": _survived,
     "exit-status-zero": "the job's exit status is 0",
     "program-completed": "the program says that it completed: {text}",

@@ -42,7 +42,7 @@ def parts(sources: Sequence[Source], read: Callable[[int, int, int | None], Part
         for stretch in (stretch for share in shares for stretch in share):
             yield read(*stretch)
         return
-    helpers = [_Helper(share, read) for share in shares[1:]]
+    helpers = [_Helper(share, read, sources) for share in shares[1:]]
     try:
         for stretch in shares[0]:
             yield read(*stretch)
@@ -89,7 +89,9 @@ def _shares(sources: Sequence[Source], jobs: int) -> list[list[Stretch]]:
 class _Helper:
     """A forked process that reads one share."""
 
-    def __init__(self, share: Sequence[Stretch], read: Callable[[int, int, int | None], Part]) -> None:
+    def __init__(
+        self, share: Sequence[Stretch], read: Callable[[int, int, int | None], Part], sources: Sequence[Source]
+    ) -> None:
         ours, theirs = os.pipe()
         self._pid = os.fork()
         if self._pid:
@@ -105,7 +107,8 @@ class _Helper:
             data = marshal.dumps([_packed(read(*stretch)) for stretch in share])
             with os.fdopen(theirs, "wb") as pipe:
                 pipe.write(data)
-            status = 0
+            # a file that could not be read is tried again where its fault is told
+            status = int(any(sources[number].fault for number, *_ in share))
         finally:
             os._exit(status)
 

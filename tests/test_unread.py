@@ -1,0 +1,362 @@
+"""One bad file costs its own line in the coverage, never the diagnosis; named directly it gets one clear line."""
+
+from __future__ import annotations
+
+import gzip
+import inspect
+import io
+import json
+import math
+import os
+import resource
+import socket
+import struct
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import slurmdoctor
+from slurmdoctor.input import descriptors, spool
+from slurmdoctor.input.decode import kind_of
+from slurmdoctor.input.files import expand
+from slurmdoctor.input.opening import open_sources
+from slurmdoctor.input.sources import Source
+from slurmdoctor.model import UserError
+from slurmdoctor.search import many
+
+OOM = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+PLAIN = "".join(f"step {n} loss 0.{n}\n" for n in range(40))
+
+
+def run(*arguments: object, limit: int | None = None, **more: object) -> subprocess.CompletedProcess[str]:
+    def few() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit or 1024, limit or 1024))
+
+    command = [sys.executable, "-m", "slurmdoctor", *map(str, arguments)]
+    return subprocess.run(command, text=True, capture_output=True, timeout=60, preexec_fn=few, **more)  # type: ignore[call-overload, no-any-return]
+
+
+def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    """One line on standard error that says these words, and exit status 2."""
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    for word in words:
+        assert word in done.stderr
+    assert "internal error" not in done.stderr
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A job's folder with a log that tells its failure."""
+    here = tmp_path / "job"
+    here.mkdir()
+    (here / "good.log").write_text(PLAIN + OOM)
+    return here
+
+
+def _dangling(place: Path) -> None:
+    place.symlink_to("gone.out")
+
+
+def _loop(place: Path) -> None:
+    place.symlink_to(place.name)
+
+
+def _damaged(place: Path) -> None:
+    place.write_bytes(b"\x1f\x8b\x08\0damaged")
+
+
+def _socket(place: Path) -> None:
+    here = os.getcwd()  # noqa: PTH109
+    os.chdir(place.parent)  # the path of a socket must be short
+    try:
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(place.name)
+    finally:
+        os.chdir(here)
+
+
+def _no_text(place: Path) -> None:
+    place.write_bytes(bytes(range(256)) * 40)
+
+
+BAD: dict[str, tuple[str, Callable[[Path], None], str]] = {
+    "dangling link": ("latest.log", _dangling, "is a link to a file that is not there"),
+    "circular link": ("latest.log", _loop, "is a link that leads to itself"),
+    "damaged": ("old.log.gz", _damaged, "cannot decompress"),
+    "no text": ("core.log", _no_text, "not a text log"),
+    "pipe": ("live.log", os.mkfifo, ""),
+    "device": ("zero.log", lambda place: place.symlink_to("/dev/zero"), "is a device, not a log"),
+    "socket": ("agent.log", _socket, "is a socket, not a log"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("how", ["folder", "glob", "names"])
+def test_a_bad_file_among_others_costs_a_note(kind: str, how: str, folder: Path) -> None:
+    name, make, _ = BAD[kind]
+    make(folder / name)
+    if how == "names" and kind == "pipe":
+        pytest.skip("a pipe that is named is waited for")
+    names = list(map(str, sorted(folder.iterdir())))
+    found = slurmdoctor.diagnose({"folder": [str(folder)], "glob": [f"{folder}/*"], "names": names}[how])
+    assert found.cause is not None
+    assert found.cause.id == "cuda-oom"
+    assert found.coverage.notes == (f"1 file was not read: 1 {kind} ({name})",)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in BAD if kind != "pipe"])
+def test_a_bad_file_by_itself_gets_one_line(kind: str, tmp_path: Path) -> None:
+    name, make, words = BAD[kind]
+    make(tmp_path / name)
+    refused(run("diagnose", tmp_path / name), words, name)
+    refused(run("diagnose", tmp_path), words, name)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read all")
+def test_a_file_and_a_folder_without_permission_cost_a_note(folder: Path) -> None:
+    (folder / "secret.log").write_text(OOM)
+    (folder / "secret.log").chmod(0)
+    (folder / "private").mkdir(mode=0)
+    (note,) = slurmdoctor.diagnose(folder).coverage.notes
+    assert note == "2 files were not read: 2 without permission (private, secret.log)"
+
+
+def test_many_bad_files_are_counted_by_kind_and_the_first_are_named(folder: Path) -> None:
+    for number in range(9):
+        _dangling(folder / f"rank{number}.log")
+    _damaged(folder / "a\x1b]0;x\x07\n.log.gz")
+    (note,) = slurmdoctor.diagnose(folder).coverage.notes
+    assert (
+        note == "10 files were not read: 9 dangling links (rank0.log, rank1.log, rank2.log, …), 1 damaged (a .log.gz)"
+    )
+
+
+def test_where_all_are_bad_one_line_tells_the_first(tmp_path: Path) -> None:
+    for name in ("a.log", "b.log"):
+        _dangling(tmp_path / name)
+    refused(run("diagnose", tmp_path), "none of 2 files can be read", "a.log is a link to a file that is not there")
+
+
+def test_a_misspelt_name_is_an_error_among_others_too(folder: Path) -> None:
+    refused(run("diagnose", folder / "good.log", folder / "goood.log"), "no such file", "did you mean")
+
+
+def test_links_in_a_circle_end(folder: Path) -> None:
+    (folder / "one").symlink_to(folder)
+    (folder / "two").symlink_to(folder)
+    for job in (folder, f"{folder}/**", f"{folder}/**/*.log", f"{folder}/**/**/*.log"):
+        found = expand([job])
+        assert found.paths == [str(folder / "good.log")]
+
+
+def test_folders_may_be_nested_deeper_than_python_calls(folder: Path) -> None:
+    deep = folder / "/".join("d" * 300) / "deep.log"
+    deep.parent.mkdir(parents=True)
+    deep.write_text(PLAIN)
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 100)
+    try:
+        assert expand([folder]).paths == [str(folder / "good.log"), str(deep)]
+        assert expand([f"{folder}/**/*.log"]).paths == [str(deep), str(folder / "good.log")]
+    finally:
+        sys.setrecursionlimit(usual)
+
+
+# ── more files than may be open ──
+
+
+def _a_log_a_rank(folder: Path, ending: str) -> None:
+    """Logs that are too large to be kept in memory; one tells the failure."""
+    text = b"".join(b"worker %d says hello\n" % n for n in range(4000))
+    for rank in range(40):
+        mine = text + OOM.replace("rank3", f"rank{rank}").encode() * (rank == 31)
+        (folder / f"rank_{rank:02}.{ending}").write_bytes(gzip.compress(mine) if ending.endswith("gz") else mine)
+
+
+@pytest.mark.parametrize("ending", ["log", "log.gz"])
+def test_a_process_may_open_fewer_files_than_the_job_left(ending: str, tmp_path: Path) -> None:
+    _a_log_a_rank(tmp_path, ending)
+    done = run("diagnose", "--format", "json", tmp_path, limit=24)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["first_failure"]["rank"] == 31
+    assert (found["coverage"]["files"], found["coverage"]["notes"]) == (40, [])
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_files_are_opened_anew_in_every_process(jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _a_log_a_rank(tmp_path, "log")
+    usual = slurmdoctor.diagnose(tmp_path)
+    monkeypatch.setattr(descriptors, "_MOST", 2)
+    monkeypatch.setattr(many, "WORTH", 100_000)
+    assert slurmdoctor.diagnose(tmp_path, jobs=jobs) == usual
+
+
+def test_small_files_are_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for rank in range(300):
+        (tmp_path / f"rank_{rank:03}.log").write_text(PLAIN + OOM.replace("rank3", f"rank{rank}"))
+    opened = 0
+
+    def counted(self: descriptors.File) -> int:
+        nonlocal opened
+        opened += 1
+        return plain(self)
+
+    plain = descriptors.File.open
+    monkeypatch.setattr(descriptors.File, "open", counted)
+    assert slurmdoctor.diagnose(tmp_path).coverage.files == 300
+    assert opened == 300
+
+
+# ── files that change while they are read ──
+
+
+def _opened(path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
+    """A large file, closed to make room for others."""
+    monkeypatch.setattr(descriptors, "_MOST", 1)
+    other = path.with_name("other.log")
+    other.write_text(PLAIN * 200)
+    path.write_text(PLAIN * 200)
+    source, last = open_sources([path, other]).sources
+    last.peek(10)
+    return source
+
+
+def _vanish(path: Path) -> None:
+    path.unlink()
+
+
+def _replace(path: Path) -> None:
+    path.with_name("new").write_text("another run's\n" * 9000)
+    path.with_name("new").replace(path)
+
+
+def _cut(path: Path) -> None:
+    os.truncate(path, 100)
+
+
+def test_a_fault_in_another_process_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that vanishes is found out by who reads it: here, by a process that was forked."""
+    _a_log_a_rank(tmp_path, "log")
+    monkeypatch.setattr(descriptors, "_MOST", 2)
+    monkeypatch.setattr(many, "WORTH", 100_000)
+    opened = open_sources([tmp_path])
+    (tmp_path / "rank_30.log").unlink()
+    found = slurmdoctor.diagnose(opened.sources, jobs=3)
+    assert found.coverage.notes == ("of 1 file only a part was read: 1 vanished (rank_30.log)",)
+
+
+@pytest.mark.parametrize(("change", "why"), [(_vanish, "vanished"), (_replace, "replaced"), (_cut, "shrunk")])
+def test_a_file_that_changes_is_read_so_far(
+    change: Callable[[Path], None], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = _opened(tmp_path / "job.log", monkeypatch)
+    change(tmp_path / "job.log")
+    assert sum(block.size for block in source.blocks()) <= 100
+    assert source.fault is not None
+    assert source.fault.why == why
+
+
+def test_of_a_damaged_log_is_read_what_is_there_and_the_note_says_so(folder: Path) -> None:
+    packed = gzip.compress((PLAIN * 400 + OOM).encode() + os.urandom(20_000))
+    (folder / "cut.log.gz").write_bytes(packed[:-9000])
+    found = slurmdoctor.diagnose(folder)
+    assert found.coverage.lines > 40 * 400
+    assert found.coverage.notes == ("of 1 file only a part was read: 1 damaged (cut.log.gz)",)
+
+
+# ── what is named and is no regular file ──
+
+
+def test_a_process_substitution_and_dev_stdin_are_read(folder: Path) -> None:
+    log = folder / "good.log"
+    command = [sys.executable, "-m", "slurmdoctor", "diagnose", "--format", "json"]
+    shell = " ".join(f"'{word}'" for word in command)
+    for script in (f"{shell} <(cat {log})", f"{shell} <(gzip -c {log})", f"cat {log} | {shell} /dev/stdin"):
+        done = subprocess.run(["bash", "-c", script], text=True, capture_output=True, timeout=60, check=True)
+        assert '"id": "cuda-oom"' in done.stdout
+
+
+def test_dev_null_is_an_empty_log() -> None:
+    done = run("diagnose", "/dev/null")
+    assert done.returncode == 0
+    assert "the log is empty" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")
+def test_a_file_of_the_kernel_gets_one_line_or_is_read() -> None:
+    refused(run("diagnose", "/proc/self/mem"), "cannot read /proc/self/mem")
+    assert run("diagnose", "/proc/self/status").returncode == 0
+
+
+# ── bombs ──
+
+
+def test_what_decompresses_without_end_is_read_to_a_limit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool, "MOST", 200_000)
+    (folder / "bomb.log.gz").write_bytes(gzip.compress(b"step 1 loss 2\n" * 100_000))
+    found = slurmdoctor.diagnose(folder)
+    assert found.coverage.bytes < 300_000
+    assert found.coverage.notes == ("of 1 file only a part was read: 1 too large (bomb.log.gz)",)
+
+
+# ── text with holes, and what is no text ──
+
+
+@pytest.mark.parametrize("place", [0, 2000, 300_000])
+@pytest.mark.parametrize("hole", [4096, 100_000, 3_000_000])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_a_hole_of_nul_bytes_is_no_reason_to_refuse_a_log(place: int, hole: int, sparse: bool, tmp_path: Path) -> None:
+    text = (PLAIN * (place // len(PLAIN) + 1))[:place].encode()
+    log = tmp_path / "job.log"
+    with log.open("wb") as file:
+        file.write(text)
+        if sparse:
+            file.seek(place + hole)
+        else:
+            file.write(b"\0" * hole)
+        file.write((PLAIN + OOM).encode())
+    found = slurmdoctor.diagnose(log)
+    assert found.cause is not None
+    assert found.cause.id == "cuda-oom"
+
+
+def _tar() -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("a.log"))
+    return data.getvalue()
+
+
+NO_TEXT = {
+    "elf": b"\x7fELF\x02\x01\x01" + b"\0" * 9 + b"\x03\0>\0" * 50,
+    "zip": b"PK\x03\x04" + b"\0" * 100,
+    "npy": b"\x93NUMPY\x01\0v\0{'descr': '<f4'}" + b" " * 60 + b"\n" + b"\0" * 4000,
+    "pickle": b"\x80\x04\x95\x10\0\0\0\0\0\0\0\x8c\x05hello\x94.",
+    "png": b"\x89PNG\r\n\x1a\n" + b"\0" * 100,
+    "jpeg": b"\xff\xd8\xff\xe0\0\x10JFIF",
+    "tar": _tar(),
+    "all zero": b"\0" * 10_000,
+    "integers": struct.pack("<1000q", *range(65, 1065)),
+    "floats": struct.pack("<1000f", *(math.sin(n) for n in range(1000))),
+    "sparse integers": (struct.pack("<30q", *range(65, 95)) + b"\0" * 300) * 10,
+}
+
+
+@pytest.mark.parametrize("kind", NO_TEXT)
+def test_what_is_no_text_is_refused(kind: str, tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_bytes(NO_TEXT[kind])
+    with pytest.raises(UserError, match="not a text log"):
+        open_sources([log])
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1"])
+def test_text_is_text_in_any_encoding(encoding: str) -> None:
+    assert kind_of((PLAIN + "é").encode(encoding)) != "binary"
