@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +12,8 @@ from slurmdoctor import diagnose
 from slurmdoctor.cli import cli
 from slurmdoctor.input.opening import open_sources
 from slurmdoctor.input.sources import BLOCK, Source
+from slurmdoctor.input.spool import Spool
+from slurmdoctor.input.streams import Streamed
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import Diagnosis
 from slurmdoctor.model.deadline import Deadline
@@ -70,7 +71,7 @@ FOUR_BLOCKS = ((5, 0.0), (1, HEADS))
 
 
 def test_the_head_and_the_end_are_read_and_the_midst_is_not(log: Path) -> None:
-    found = read(open_sources([log]), *FOUR_BLOCKS)
+    found = read(open_sources([log]).sources, *FOUR_BLOCKS)
     assert found.cause is not None
     assert (found.cause.id, found.cause.confidence) == ("cuda-oom", "medium")
     assert "KeyError" not in str(found)
@@ -80,7 +81,7 @@ def test_the_head_and_the_end_are_read_and_the_midst_is_not(log: Path) -> None:
 
 
 def test_behind_what_was_not_read_no_line_has_a_number(log: Path) -> None:
-    found = read(open_sources([log]), *FOUR_BLOCKS)
+    found = read(open_sources([log]).sources, *FOUR_BLOCKS)
     assert found.first_failure is not None
     assert found.first_failure.line is None
     assert {item.line for item in found.evidence} == {None}
@@ -99,7 +100,7 @@ def test_behind_what_was_not_read_no_line_has_a_number(log: Path) -> None:
 def test_in_front_of_it_they_have_their_own(tmp_path: Path) -> None:
     path = tmp_path / "job.log"
     path.write_text(STEP + OOM + quiet(20))
-    found = read(open_sources([path]), *FOUR_BLOCKS)
+    found = read(open_sources([path]).sources, *FOUR_BLOCKS)
     assert found.first_failure is not None
     assert found.first_failure.line == 2
 
@@ -107,8 +108,8 @@ def test_in_front_of_it_they_have_their_own(tmp_path: Path) -> None:
 def test_what_was_not_read_is_not_called_healthy(tmp_path: Path) -> None:
     path = tmp_path / "job.log"
     path.write_text(STEP + quiet(20) + STEP)
-    assert read(open_sources([path]), (1, 0.0)).verdict == "no-failure"
-    found = read(open_sources([path]), *FOUR_BLOCKS)
+    assert read(open_sources([path]).sources, (1, 0.0)).verdict == "no-failure"
+    found = read(open_sources([path]).sources, *FOUR_BLOCKS)
     assert found.verdict == "unknown"
     assert "only a part of the log was looked at" in found.reasons[0]
 
@@ -121,14 +122,14 @@ def test_a_limit_that_is_met_behind_the_last_byte_was_not_met(tmp_path: Path) ->
     """The rest is shorter than the end that is read in any case: it is read, and its lines have their numbers."""
     path = tmp_path / "job.log"
     path.write_text(STEP + quiet(4) + OOM)
-    found = read(open_sources([path]), *FOUR_BLOCKS)
-    assert found == read(open_sources([path]), (1, 0.0))
+    found = read(open_sources([path]).sources, *FOUR_BLOCKS)
+    assert found == read(open_sources([path]).sources, (1, 0.0))
     assert found.coverage.notes == ()
 
 
 def test_each_process_stops(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(many, "WORTH", 1024 * 1024)
-    found = read(open_sources([log]), *FOUR_BLOCKS, jobs=2)
+    found = read(open_sources([log]).sources, *FOUR_BLOCKS, jobs=2)
     assert found.cause is not None
     assert found.cause.id == "cuda-oom"
     assert found.first_failure is not None
@@ -139,16 +140,16 @@ def test_each_process_stops(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_of_thousands_of_files_no_more_is_read_than_their_ends(tmp_path: Path) -> None:
     for number in range(200):
         (tmp_path / f"rank_{number}.log").write_text(QUIET * 10 + (OOM if number == 150 else ""))
-    sources = open_sources([tmp_path])
+    sources = open_sources([tmp_path]).sources
     found = read(sources, (3, 0.0), (1, TAILS))
     assert found.verdict == "unknown"
     assert sum(source.length > 0 for source in sources) == 2
-    found = read(open_sources([tmp_path]), (3, 0.0), (1, HEADS))
+    found = read(open_sources([tmp_path]).sources, (3, 0.0), (1, HEADS))
     assert found.cause is not None  # small files are read whole
     assert found.coverage.notes == ()
 
 
-class Endless(io.RawIOBase):
+class Endless:
     """A pipe whose writer never stops."""
 
     def __init__(self) -> None:
@@ -158,10 +159,13 @@ class Endless(io.RawIOBase):
         self.given += size
         return (QUIET * (size // len(QUIET) + 1)).encode()[: size - 1] + b"\n"
 
+    def close(self) -> None:
+        pass
+
 
 def test_a_pipe_without_end_is_left(capfd: pytest.CaptureFixture[str]) -> None:
     pipe = Endless()
-    found = read([Source("-", None, pipe, None, spool=True)], *FOUR_BLOCKS)  # type: ignore[arg-type]
+    found = read([Source("-", None, None, Streamed("-", lambda: pipe, Spool()))], *FOUR_BLOCKS)
     assert found.verdict == "unknown"
     assert found.coverage.notes == ("the time limit of 100 s was met: 2.1 MB were read",)
     assert pipe.given <= 8 * BLOCK
@@ -172,7 +176,7 @@ def test_no_line_is_read_again_once_the_time_is_over(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(assemble, "_AT_LEAST", 8)
     path = tmp_path / "job.log"
     path.write_text(STEP + OOM + "".join(f"[rank{n}]: ValueError: no such key\n" for n in range(40)))
-    found = read(open_sources([path]), (1, 0.0), (3, 0.0), (1, AGAIN))
+    found = read(open_sources([path]).sources, (1, 0.0), (3, 0.0), (1, AGAIN))
     assert found.cause is not None
     assert (found.cause.id, found.cause.confidence) == ("cuda-oom", "medium")
     assert found.coverage.notes == ("the time limit was met before all lines that tell something were looked at",)
