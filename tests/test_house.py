@@ -131,6 +131,19 @@ def test_no_function_is_long() -> None:
     assert {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION} == {}
 
 
+def test_only_one_module_prints() -> None:
+    """All that is printed passes `cli.say`, which disarms it; the others write to files and pipes."""
+    printing = ("print", "click.echo", "click.secho", "sys.stderr.write", "sys.stdout.write")
+    calls = [
+        f"{name}:{node.lineno}"
+        for name, file in _modules().items()
+        if name not in ("cli.say", "knowledge.workshop.docs")  # the latter prints a page of ours
+        for node in ast.walk(_tree(file))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in printing
+    ]
+    assert calls == []
+
+
 def test_the_top_shows_at_a_glance() -> None:
     entries = {entry.name for entry in PACKAGE.iterdir() if not entry.name.startswith(".")} - PYTHONS_OWN
     assert len(entries) <= MOST_ENTRIES

@@ -55,9 +55,10 @@ class _Lazy(click.Group):
 
 def _version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
     if wanted:
+        from slurmdoctor.cli.say import say
         from slurmdoctor.search.engine import description
 
-        click.echo(f"slurmdoctor {__version__} (search: {description()})")
+        say(f"slurmdoctor {__version__} (search: {description()})")
         context.exit()
 
 
@@ -82,6 +83,7 @@ def main() -> None:
 
 def _run() -> int:
     """The exit status; whatever happens, a user sees one line, never a traceback."""
+    from slurmdoctor.cli.say import error as complain
     from slurmdoctor.model import UserError
 
     try:
@@ -92,14 +94,11 @@ def _run() -> int:
         return 0
     except click.exceptions.Exit as error:
         return error.exit_code
-    except click.ClickException as error:
-        error.show()
+    except (click.ClickException, UserError) as error:
+        complain(error)
         return 2
     except (click.Abort, KeyboardInterrupt):
         return 130
-    except UserError as error:
-        click.echo(f"slurmdoctor: {error}", err=True)
-        return 2
     except BrokenPipeError:
         # the reader has what it wanted; keep the interpreter from flushing into the closed pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -107,8 +106,5 @@ def _run() -> int:
     except Exception as error:
         if os.environ.get("SLURMDOCTOR_DEBUG"):
             raise
-        click.echo(
-            f"slurmdoctor: internal error, {type(error).__name__}: {error}: please report it; SLURMDOCTOR_DEBUG=1 shows where",
-            err=True,
-        )
+        complain(error)
         return 2

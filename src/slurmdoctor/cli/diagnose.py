@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from slurmdoctor.cli import rules_option
+from slurmdoctor.cli.say import show
 from slurmdoctor.model import Diagnosis
 from slurmdoctor.model.causes import EXIT_CODE
 from slurmdoctor.report.terminal import look
@@ -109,7 +110,7 @@ def diagnose(
         job.write_beside_log(_render(found, form, context, ranks, plain=True))
         return
     if wanted:
-        click.echo(_render(found, form, context, ranks), nl=False)
+        show(_render(found, form, context, ranks))
         sys.stdout.flush()
     if exit_code:
         unknown = found.cause is not None and found.cause.id == EXIT_CODE

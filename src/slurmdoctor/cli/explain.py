@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from slurmdoctor.cli import rules_option
+from slurmdoctor.cli.say import say
 
 _STYLES = {"title": "bold", "head": "bold cyan", "faint": "dim", "code": "yellow", "text": ""}
 
@@ -24,15 +25,16 @@ def explain(cause: str, extra: tuple[Path, ...]) -> None:
     """
     from slurmdoctor.knowledge import folders, load
     from slurmdoctor.report.explain import find, rows
+    from slurmdoctor.report.redact import disarm
 
     known = load(folders(extra))
     page = rows(find(cause, known), known, shutil.get_terminal_size((100, 24)).columns)
     if not sys.stdout.isatty():
-        click.echo("\n".join(line for _, line in page))
+        say("\n".join(line for _, line in page))
         return
     from rich.console import Console
     from rich.text import Text
 
     console = Console(no_color="NO_COLOR" in os.environ or None, highlight=False, soft_wrap=True)
     for style, line in page:
-        console.print(Text(line, style=_STYLES[style]))
+        console.print(Text(disarm(line), style=_STYLES[style]))

@@ -9,6 +9,7 @@ import time
 import click
 
 from slurmdoctor.cli.footer import KINDS, SECONDS, WHEN
+from slurmdoctor.cli.say import say
 
 
 @click.command()
@@ -35,7 +36,7 @@ def hook(shell: str, kind: str, seconds: int, when: str, command: str | None) ->
     """
     from slurmdoctor.cli.footer import script
 
-    click.echo(script(kind, seconds=seconds, when=when, command=command), nl=False)
+    say(script(kind, seconds=seconds, when=when, command=command), nl=False)
 
 
 @click.command(hidden=True)
@@ -56,7 +57,7 @@ def footer(
     from slurmdoctor.report.text import render
 
     if note:
-        click.echo(note_logs(shell_pid, script_file))
+        say(note_logs(shell_pid, script_file))
         return
     begun = time.monotonic()
     job = inside(status, shell_pid, script_file, before, patience=min(PATIENCE, seconds / 3))
@@ -77,5 +78,5 @@ def footer(
     text = render(found, width=100, colour=False, encoding=sys.stdout.encoding or "ascii")
     lines += [text.rstrip("\n"), "--- end of slurmdoctor ---"]
     with contextlib.suppress(BrokenPipeError):
-        click.echo("\n".join(lines))
+        say("\n".join(lines))
         sys.stdout.flush()

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from slurmdoctor.cli.say import say
 from slurmdoctor.report.lint import FORMATS
 
 
@@ -29,6 +30,6 @@ def lint(scripts: tuple[str, ...], form: str) -> None:
         text = sys.stdin.buffer.read().decode("utf-8", "replace") if name == "-" else read_text(name)
         shown = "<stdin>" if name == "-" else name
         found.append((shown, check(parse(text, shown))))
-    click.echo(render(found, form), nl=False)
+    say(render(found, form), nl=False)
     if any(wrong(findings) for _, findings in found):
         raise click.exceptions.Exit(1)

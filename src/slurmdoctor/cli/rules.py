@@ -13,6 +13,7 @@ import click
 from msgspec.structs import replace
 
 from slurmdoctor.cli import rules_option
+from slurmdoctor.cli.say import in_line, say
 from slurmdoctor.model import Knowledge, UserError
 
 if TYPE_CHECKING:
@@ -31,15 +32,15 @@ def list_(form: str, extra: tuple[Path, ...]) -> None:
     """All causes that the rules in use know, with their rules."""
     known = _load(extra)
     if form == "json":
-        click.echo(json.dumps([_row(known, name) for name in known.causes], indent=1))
+        say(json.dumps([_row(known, name) for name in known.causes], indent=1))
         return
     causes = sorted(known.causes.values(), key=lambda cause: (cause.family, cause.id))
     for family, members in groupby(causes, key=lambda cause: cause.family):
-        click.echo(click.style(family, bold=True))
+        say(family, bold=True)
         for cause in members:
             title = cause.title if cause.status == "stable" else f"{cause.title} ({cause.status})"
-            click.echo(f"  {cause.id:<22} {cause.role:<12} {_count(len(cause.rules), 'rule'):>8}  {title}")
-    click.echo(f"\n{_count(len(causes), 'cause')}, {_count(len(known.rules), 'rule')}")
+            say(f"  {cause.id:<22} {cause.role:<12} {_count(len(cause.rules), 'rule'):>8}  {title}")
+    say(f"\n{_count(len(causes), 'cause')}, {_count(len(known.rules), 'rule')}")
 
 
 @rules.command()
@@ -60,17 +61,17 @@ def check(paths: tuple[Path, ...]) -> None:
     if not files and not problems:
         raise UserError(f"no rule file lies in {', '.join(map(str, paths))}", "name a .yaml file, or their folder")
     for problem in problems:
-        click.echo(render(problem) + "\n")
+        say(render(problem) + "\n")
     for note in notes:
-        click.echo(render(replace(note, what=f"note: {note.what}")) + "\n")
+        say(render(replace(note, what=f"note: {note.what}")) + "\n")
     if problems:
         wrong = len({problem.place.file for problem in problems})
-        click.echo(f"{_count(len(problems), 'problem')} in {_count(wrong, 'file')}")
+        say(f"{_count(len(problems), 'problem')} in {_count(wrong, 'file')}")
         raise click.exceptions.Exit(1)
     entries = [entry for file in files for entry in file.entries()]
     lines = sum(len(getattr(one, "samples", getattr(one, "match", ()))) + len(one.no_match) for one in entries)
     counts = f"{_count(len(files), 'file')}, {_count(len(entries), 'pattern')}, {_count(lines, 'example')}"
-    click.echo(f"{counts}: all proven in {time.monotonic() - start:.1f} s")
+    say(f"{counts}: all proven in {time.monotonic() - start:.1f} s")
 
 
 @rules.command()
@@ -99,14 +100,12 @@ def fmt(paths: tuple[Path, ...], check: bool) -> None:
         left += len(layout.problems)
         if layout.text.encode() != data:
             changed += 1
-            click.echo(f"{shown(file)} {'would change' if check else 'is written anew'}")
+            say(f"{in_line(shown(file))} {'would change' if check else 'is written anew'}")
             if not check:
                 file.write_bytes(layout.text.encode())
         for problem in layout.problems:
-            click.echo(render(problem) + "\n")
-    click.echo(
-        f"{_count(len(found), 'file')}, {changed} {'to change' if check else 'changed'}, {_count(left, 'problem')}"
-    )
+            say(render(problem) + "\n")
+    say(f"{_count(len(found), 'file')}, {changed} {'to change' if check else 'changed'}, {_count(left, 'problem')}")
     if left or (check and changed):
         raise click.exceptions.Exit(1)
 
@@ -139,10 +138,10 @@ def new(cause: str, line: str | None, rule: str, folder: Path) -> None:
     except OSError as error:
         raise UserError(f"{file} cannot be written: {error.strerror}", "choose another --folder") from None
     left = check_paths([file], folders()).problems
-    click.echo(f"{file} is written. {_count(len(left), 'thing')} to do:")
+    say(f"{in_line(file)} is written. {_count(len(left), 'thing')} to do:")
     for problem in left:
-        click.echo(f"  line {problem.place.line}: {problem.what}; {problem.mend}")
-    click.echo(f"Then: slurmdoctor rules check {file}")
+        say("  " + in_line(f"line {problem.place.line}: {problem.what}; {problem.mend}"))
+    say(f"Then: slurmdoctor rules check {in_line(file)}")
 
 
 @rules.command()
@@ -162,7 +161,7 @@ def test(folder: Path, form: str, extra: tuple[Path, ...]) -> None:
     if not labelled:
         raise UserError(f"no truth.yaml lies below {folder}", "put one beside each log; docs/rules.md shows it")
     trial = run(labelled, lambda logs: diagnose([str(log) for log in logs], rules=extra))
-    click.echo(json.dumps(_scores(trial), indent=1) if form == "json" else "\n".join(_trial_lines(trial, folder)))
+    say(json.dumps(_scores(trial), indent=1) if form == "json" else "\n".join(_trial_lines(trial, folder)))
     if trial.right.total() < trial.wanted.total():
         raise click.exceptions.Exit(1)
 
@@ -210,7 +209,7 @@ def _trial_lines(trial: Trial, folder: Path) -> Iterable[str]:
         wrong = f"said {miss.named}, truth {miss.case.cause}"
         if miss.named in {miss.case.cause, *miss.case.also}:
             wrong = f"said rank {'none' if miss.rank is None else miss.rank}, truth rank {miss.case.rank}"
-        yield f"  {miss.case.folder.relative_to(folder)}: {wrong}"
+        yield f"  {in_line(miss.case.folder.relative_to(folder))}: {wrong}"
     if trial.misses:
         yield ""
     yield f"{'cause':<24}{'cases':>6}{'recall':>9}{'precision':>11}"

@@ -63,7 +63,11 @@ class RuleError(UserError):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(set(problems)))
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+        super().__init__("\n".join(self.lines))
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return tuple(map(str, self.problems))
 
 
 def shown(path: Path) -> str:

@@ -11,5 +11,10 @@ class UserError(Exception):
         self.message = message
         self.mend = mend
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The same, one line a problem; a name in it may hold a line end of its own."""
+        return (str(self),)
+
     def __str__(self) -> str:
         return f"{self.message}: {self.mend}" if self.mend else self.message

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from slurmdoctor.knowledge.problems import Problem
+from slurmdoctor.report.redact import one_line
 
 WIDTH = 100
 
 
 def render(problem: Problem) -> str:
     line = _line(problem.place.file, problem.place.line)
-    rows = [f"{problem.place}: {problem.what}"]
+    rows = [one_line(f"{problem.place}: {problem.what}")]
     if line is not None:
         gutter = f"{problem.place.line:>5} | "
         column = problem.place.column - 1
@@ -20,7 +21,7 @@ def render(problem: Problem) -> str:
         shown = line[start : start + WIDTH].rstrip()
         blanks = "".join("\t" if char == "\t" else " " for char in line[start:column])
         rows += [f"{gutter}{shown}", f"{'|':>7} {blanks}^"]
-    return "\n".join([*rows, f"  mend: {problem.mend}"])
+    return "\n".join([*rows, f"  mend: {one_line(problem.mend)}"])
 
 
 def _line(file: str, number: int) -> str | None:
