@@ -8,6 +8,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,8 @@ from click.testing import CliRunner
 
 from slurmdoctor.cli import cli
 from slurmdoctor.cli import footer as hook
+from slurmdoctor.model import Diagnosis
+from slurmdoctor.slurm import query
 
 BASH = shutil.which("bash")
 pytestmark = pytest.mark.skipif(BASH is None or shutil.which("timeout") is None, reason="needs bash and coreutils")
@@ -108,6 +111,51 @@ def test_time_and_output_are_bounded(tool: Path, does: str) -> None:
     assert done.returncode == 6
     assert time.monotonic() - start < 6
     assert len(done.stderr) <= 16384
+
+
+CANCELLED = "slurmstepd: error: *** JOB 42 ON node07 CANCELLED AT 2026-11-20T12:00:00 ***"
+
+
+@pytest.mark.parametrize(
+    ("traps", "body", "told"),
+    [
+        ("trap 'exit 0' TERM", "exit 0", False),
+        ("trap 'exit 0' SIGUSR1 15", "exit 0", False),
+        ("trap 'exit 0' TERM", "exit 3", True),
+        ("trap - TERM", "exit 0", True),
+        ("", "exit 0", True),
+        ("trap 'exit 0' TERM\necho 'torch.OutOfMemoryError: CUDA out of memory.'", "exit 0", True),
+    ],
+)
+def test_a_script_that_handles_its_end_and_ends_well_was_not_cancelled(
+    tool: Path, traps: str, body: str, told: bool
+) -> None:
+    put(tool, f'exec {Path(sys.executable).with_name("slurmdoctor")} "$@"')
+    log = tool.with_name("job.log")
+    with log.open("a") as opened:
+        run(
+            tool,
+            f"{traps}\necho '{CANCELLED}'\n{body}",
+            log=opened,
+            env={"SLURM_CONF": "/nowhere", "SLURMDOCTOR_TIMEOUT": "60"},
+        )
+    assert ("--- slurmdoctor" in log.read_text()) == told
+
+
+def test_it_reads_no_longer_than_its_shell_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+
+    def read(*_: object, time_limit: float, **__: object) -> Diagnosis:
+        limits.append(time_limit)
+        return Diagnosis("no-failure")
+
+    monkeypatch.setenv("SLURM_JOB_ID", "42")
+    monkeypatch.setattr("slurmdoctor.pipeline.diagnose", read)
+    monkeypatch.setattr("slurmdoctor.slurm.query.ask", lambda *_: query.Answers())
+    for seconds in ("1", "30"):
+        CliRunner().invoke(cli, ["footer", "--shell", "1", "--time-limit", seconds])
+    assert [round(limit) for limit in limits] == [1, 22]
+    assert all(limit < wanted for limit, wanted in zip(limits, (1, 30), strict=True))
 
 
 def test_missing(tool: Path) -> None:

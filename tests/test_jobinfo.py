@@ -359,6 +359,13 @@ def test_a_step_out_of_memory_without_accounting() -> None:
     assert (cause(found), found.exit.exit_class) == ("host-oom", "oom-killed")
 
 
+def test_the_worst_step_of_an_earlier_run_says_nothing_of_this_one() -> None:
+    """Slurm keeps DerivedExitCode when it requeues a job."""
+    text = scontrol("COMPLETED", "None", "0:0").replace("ExitCode=0:0", "ExitCode=0:0 DerivedExitCode=0:15")
+    assert said("all is said\n", text).verdict == "failed"
+    assert said("all is said\n", text.replace("Restarts=0", "Restarts=1")).verdict == "no-failure"
+
+
 def test_a_small_sample_of_memory_is_not_told() -> None:
     table = STEPS.format(job="OUT_OF_ME+", exit="0:125", step="OUT_OF_ME+", code="0:125").replace("1992294K", "8336K")
     assert "max_rss_gib" not in said(STEADY, scontrol("OUT_OF_MEMORY", "OutOfMemory", "0:125"), table).facts

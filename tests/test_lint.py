@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from cases import finding_of
 from slurmdoctor import diagnose
 from slurmdoctor.cli import cli
+from slurmdoctor.cli import footer as hook
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.knowledge.expressions import names_of, placeholders
 from slurmdoctor.slurm.script import checks, occurrences
-from slurmdoctor.slurm.script.lint import lint, wrong
+from slurmdoctor.slurm.script.lint import evidence_of, lint, wrong
 from slurmdoctor.slurm.script.parse import parse
 from slurmdoctor.slurm.script.steps import step_outputs
 
@@ -39,6 +40,18 @@ def test_a_seeded_mistake_is_found_on_its_line(path: Path) -> None:
     found = lint(parse(path.read_text()))
     assert [f"{m.check}:{m.line}" for m in found if m.level != "note"] == EXPECTED[path.stem].split()
     assert wrong(found)
+
+
+def test_the_footer_in_a_script_is_not_the_scripts_own() -> None:
+    head, rest = (
+        "#!/bin/bash\n#SBATCH --signal=B:USR1@120\n",
+        "trap : 2 SIGHUP\ntrap - TERM\nsrun python train.py | tee log\n",
+    )
+    bare, hooked = parse(head + rest), parse(head + hook.script("footer") + rest)
+    assert [m.check for m in evidence_of(hooked).mistakes] == [m.check for m in evidence_of(bare).mistakes]
+    assert "signal-not-handled" in {m.check for m in evidence_of(hooked).mistakes}
+    assert [trap.signals for trap in hooked.traps] == [{"INT", "HUP"}]
+    assert hooked.commands[-1].line == len((head + hook.script("footer") + rest).splitlines())
 
 
 def test_a_note_is_nothing_wrong() -> None:

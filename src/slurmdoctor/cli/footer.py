@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from slurmdoctor.input.sources import Text
-from slurmdoctor.model import JobRecord, UserError
+from slurmdoctor.model import Diagnosis, JobRecord, UserError
 from slurmdoctor.model.causes import CANCELLED, HANG, NODE_FAILURE, PREEMPTED, SIGTERM, TIME_LIMIT
 from slurmdoctor.slurm import own_text, query
 from slurmdoctor.slurm.job import Job, read_text, warned
@@ -32,7 +32,10 @@ READING = 0.75
 """Share of a footer's time after which it reads no more of the logs: before its shell kills it, it says what it has."""
 ENDED_BY_SLURM = frozenset({CANCELLED, TIME_LIMIT, HANG, PREEMPTED, NODE_FAILURE, SIGTERM})
 """Causes with which the shell's own exit status, mostly 0, means nothing."""
+_ORDERLY = frozenset({CANCELLED, TIME_LIMIT, PREEMPTED, SIGTERM})
+"""Causes that are no failure where the script handles the signal, and then ends with 0."""
 _TEMPLATES = Path(__file__).parent / "templates"
+_ASKING = frozenset({"TERM", "INT", "HUP", "USR1", "USR2", "XCPU"})
 _STEP_PROGRAMS = frozenset({"srun", "mpirun", "mpiexec", "torchrun"})
 """What would still run in the foreground if a signal ended the script."""
 
@@ -127,6 +130,14 @@ def inside(status: int, shell_pid: int, script_file: str | None, before: str = "
         return Job([Text.source("", name="no log")], record, script)
     record = replace(record, missing=(*record.missing, *missing))
     return Job(found, record, script, own_text.begins(found, own_text.noted(before), record))
+
+
+def tells(found: Diagnosis, status: int, script: Script | None) -> bool:
+    """Whether a footer has something to tell: a failure, unless the script was asked to end, and did so in good order."""
+    if found.verdict != "failed":
+        return status != 0 and found.verdict == "unknown"
+    handled = script is not None and any(trap.signals & _ASKING for trap in script.traps)
+    return status != 0 or not handled or found.cause is None or found.cause.id not in _ORDERLY
 
 
 def note_logs(shell_pid: int, script_file: str | None) -> str:

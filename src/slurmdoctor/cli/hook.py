@@ -52,7 +52,15 @@ def footer(
 ) -> None:
     """The verdict on the job that this runs in, printed by its footer."""
     from slurmdoctor import __version__
-    from slurmdoctor.cli.footer import ENDED_BY_SLURM, PATIENCE, READING, inside, job_id, note_logs
+    from slurmdoctor.cli.footer import (
+        ENDED_BY_SLURM,
+        PATIENCE,
+        READING,
+        inside,
+        job_id,
+        note_logs,
+        tells,
+    )
     from slurmdoctor.pipeline import diagnose
     from slurmdoctor.report.text import render
 
@@ -69,7 +77,7 @@ def footer(
         begins=job.begins,
         time_limit=max(0.5, READING * seconds - (time.monotonic() - begun)),
     )
-    if found.verdict != "failed" and when != "always" and not (status and found.verdict == "unknown"):
+    if when != "always" and not tells(found, status, job.script):
         return
     lines = [f"--- slurmdoctor {__version__}, job {job_id()} ---"]
     ended = found.cause is not None and found.cause.id in ENDED_BY_SLURM

@@ -37,6 +37,8 @@ def read(texts: Iterable[tuple[str, str]], job_id: str | None = None) -> JobReco
     chosen = min(jobs, key=_badness)
     others = tuple(_label(job) for job in jobs if job is not chosen and job.state in FAILED)
     chosen = replace(chosen, siblings=others, bad_nodes={n: w for n, w in bad.items() if n in chosen.nodes})
+    if chosen.restarts:  # Slurm carries it over from the run before
+        chosen = replace(chosen, derived=None)
     return _narrowed(chosen, step) if step else chosen
 
 

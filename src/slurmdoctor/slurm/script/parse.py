@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from slurmdoctor.model.exits import signal_name
 from slurmdoctor.slurm.script.directives import read as read_directives
 from slurmdoctor.slurm.script.directives import slurm_variables
 from slurmdoctor.slurm.script.model import Assignment, Command, Script, Trap, Word
@@ -30,6 +31,8 @@ _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _SET_OPTIONS = {"e": "errexit", "u": "nounset", "x": "xtrace"}
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 _GROUPS = frozenset({"subshell", "compound_statement"})
+_HOOK = re.compile(r"^# --- slurmdoctor: .*?^# --- end of slurmdoctor -+$", re.M | re.S)
+"""The footer in a script, by its first and last line: its traps and commands are not the script's."""
 
 
 def parse(text: str, name: str = "script") -> Script:
@@ -37,7 +40,7 @@ def parse(text: str, name: str = "script") -> Script:
     text = text[:LONGEST]
     directives, ignored = read_directives(text)
     walk = _Walk({k: Value(v, True) for k, v in slurm_variables(directives).items()})
-    broken = walk.source(text, 1, 0)
+    broken = walk.source(_HOOK.sub(lambda hook: "\n" * hook[0].count("\n"), text), 1, 0)
     return Script(
         name,
         text,
@@ -210,9 +213,8 @@ class _Walk:
 
     def _builtin(self, command: Command) -> None:
         args = command.args
-        if command.name == "trap" and len(args) > 1:
-            signals = (a.upper().removeprefix("SIG") for a in args[1:])
-            self.traps.append(Trap(frozenset("EXIT" if s == "0" else s for s in signals), command.line))
+        if command.name == "trap" and len(args) > 1 and args[0] != "-":
+            self.traps.append(Trap(frozenset(map(_signal, args[1:])), command.line))
         elif command.name == "set" and self.depth == 0:
             for arg, value in zip(args, (*args[1:], ""), strict=True):
                 if arg[:1] in ("+", "-") and not arg.startswith("--"):
@@ -256,6 +258,12 @@ def _strings(command: Command) -> Iterator[tuple[str, int]]:
             yield words[at].text, words[at].line
     if command.name == "eval" and words[0].line:
         yield " ".join(command.args), words[0].line
+
+
+def _signal(word: str) -> str:
+    """`TERM` for `TERM`, `SIGTERM` and `15`; `EXIT` for `0`."""
+    name = (signal_name(int(word)) if re.fullmatch("[0-9]{1,2}", word) else None) or word
+    return "EXIT" if name == "0" else name.upper().removeprefix("SIG")
 
 
 def _in_background(node: Node) -> bool:
