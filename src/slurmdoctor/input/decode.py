@@ -11,7 +11,11 @@ from typing import IO, Protocol
 from slurmdoctor.input.streams import CHUNK, Stream
 from slurmdoctor.input.unread import UnreadError
 
-_MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
+_MAGIC = {
+    b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2",
+    codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
+}  # fmt: skip
+_ENCODED = tuple(_MAGIC)
 _BINARY_MAGIC = (
     b"\x7fELF", b"PK\x03\x04", b"PK\x05\x06", b"\x89PNG", b"\x89HDF", b"\xff\xd8\xff", b"GIF8", b"\x93NUMPY", b"%PDF-",
     b"SQLite format 3\x00", b"PAR1", b"7z\xbc\xaf", b"\x80\x02", b"\x80\x03", b"\x80\x04\x95", b"\x80\x05\x95",
@@ -34,29 +38,26 @@ class _Decompressor(Protocol):
 
 def kind_of(head: bytes) -> str | None:
     """The compression or encoding of the bytes, or `binary`; `hole` where all are NUL, and None for plain text."""
-    for magic, name in _MAGIC.items():
+    for magic, name in _MAGIC.items() if head.startswith(_ENCODED) else ():
         if head.startswith(magic):
             return name
-    for bom, name in (
-        (codecs.BOM_UTF32_LE, "utf-32"),
-        (codecs.BOM_UTF16_LE, "utf-16"),
-        (codecs.BOM_UTF16_BE, "utf-16"),
-    ):
-        if head.startswith(bom):
-            return name
-    if head.startswith(_BINARY_MAGIC) or head[_TAR] == b"ustar":
+    if head.startswith(_BINARY_MAGIC):
         return "binary"
+    strange = head.translate(None, _PLAIN)
+    if not strange:
+        return None
     odd, even = head[1::2].count(0), head[::2].count(0)
     if odd > len(head) * 0.35 and even < len(head) * 0.05:
         return "utf-16-le"
     text = _HOLE.sub(b"", head).strip(b"\0")
-    if head and not text:
+    if not text:
         return "hole"
     holed = len(head) - len(text) > 64
     nuls = text.count(0)
-    controls = len(text.translate(None, _PLAIN)) - nuls
+    controls = len(strange) - strange.count(0)
     # beside holes there are none in a text; arrays of small numbers have both
-    return "binary" if controls > len(text) * 0.05 or nuls > len(text) * (0.05 if holed else 0.5) else None
+    many = controls > len(text) * 0.05 or nuls > len(text) * (0.05 if holed else 0.5)
+    return "binary" if many or head[_TAR] == b"ustar" else None
 
 
 def decoded(kind: str, stream: Stream, name: str) -> Stream:

@@ -78,6 +78,7 @@ def unwrap(sources: Sequence[Source], knowledge: Knowledge) -> tuple[list[Source
     source.close()
     unwrapped = Text.source(undone.text, source.name)
     unwrapped.path, unwrapped.numbers, unwrapped.lines_above = source.path, undone.numbers, source.lines_above
+    unwrapped.fault = source.fault
     return [unwrapped], undone.note
 
 

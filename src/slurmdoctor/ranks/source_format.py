@@ -6,6 +6,7 @@ Labels that ordinary text can look like (`6: `, `host: `) are believed only in s
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -15,6 +16,9 @@ from slurmdoctor.model import ASSUMED_YEAR, LineFormat, SourceFormat
 from slurmdoctor.ranks.labels import LabelReader, clean
 from slurmdoctor.search.compiled import compiled, lazy
 from slurmdoctor.search.writer_key import stamp_pattern, tag_pattern
+
+if TYPE_CHECKING:
+    import regex
 
 _SAMPLE = 96 * 1024
 """Bytes at a log's head, and as many spread over it, from which its labels are learnt."""
@@ -34,20 +38,28 @@ def learn_formats(sources: Sequence[Source], labels: LabelReader) -> list[Source
 def learn(lines: Iterable[str], labels: LabelReader) -> SourceFormat:
     """What the lines of a sample have in common."""
     sample = [cleaned for line in lines if (cleaned := clean(line)) and not _UNLABELLED.match(cleaned)]
-    year = next((int(found[1]) for line in sample if (found := _YEAR.search(line))), ASSUMED_YEAR)
-    stamp = compiled(stamp_pattern(labels.formats))
-    behind = [line[found.end() :] if (found := stamp.match(line)) else None for line in sample]
-    stamped = sum(rest is not None for rest in behind) >= max(3, _STAMPED * len(sample))
-    if stamped:
-        sample = [rest for rest in behind if rest and not _UNLABELLED.match(rest)]
-    locked = [form for form in labels.formats if form.lock and _is_used(form, sample)]
+    year = _YEAR.search("\n".join(sample))
+    stamped, locked = False, []
+    if any(map(_beginning(labels.formats).match, sample)):
+        stamp = compiled(stamp_pattern(labels.formats))
+        behind = [line[found.end() :] if (found := stamp.match(line)) else None for line in sample]
+        stamped = sum(rest is not None for rest in behind) >= max(3, _STAMPED * len(sample))
+        if stamped:
+            sample = [rest for rest in behind if rest and not _UNLABELLED.match(rest)]
+        locked = [form for form in labels.formats if form.lock and _is_used(form, sample)]
     return SourceFormat(
         locked=frozenset(form.id for form in locked),
         outer_rank_is_local=any(_differs_in_twos(form, sample) for form in labels.formats if form.outer_is_local),
         label_is_node=any(_counts_launchers(form, sample, labels.formats) for form in locked if form.launcher),
-        year=year,
+        year=int(year[1]) if year else ASSUMED_YEAR,
         stamped=stamped,
     )
+
+
+def _beginning(formats: Sequence[LineFormat]) -> regex.Pattern[str]:
+    """A stamp or an ambiguous label: in a log that has none at the head of any line there is little to learn."""
+    labels = (form.pattern for form in formats if form.lock)
+    return compiled("|".join([stamp_pattern(formats), *(f"(?:{pattern})" for pattern in labels)]))
 
 
 def _is_used(form: LineFormat, sample: Sequence[str]) -> bool:
@@ -67,6 +79,8 @@ def _is_used(form: LineFormat, sample: Sequence[str]) -> bool:
 def _differs_in_twos(form: LineFormat, sample: Sequence[str]) -> bool:
     """Whether a label stands twice on a line, with two ranks: `[rank4]:[rank12]:`."""
     twice = compiled(f"(?:{form.writer or form.pattern}:?){{2}}")
+    if not twice.search("\n".join(sample)):  # true of nearly all logs, of which there may be thousands
+        return False
     return any(len(set(found.captures("rank"))) > 1 for line in sample if (found := twice.search(line)))
 
 
