@@ -27,10 +27,8 @@ from slurmdoctor.search.shapes import DIGITS
 
 _WASTED = 50
 """So many needless hits in one block are worth a new search."""
-_WORTH_AN_ENGINE = 200
-"""Long lines after which an engine for them is worth the time that it takes to make: a paste has fewer."""
-_WORTH_A_SEARCH = 512
-"""Bytes of a line from which on an engine finds some dozen literals sooner than one `in` for each."""
+_WORTH_AN_ENGINE = 300
+"""Shapes after which an engine is worth the time that it takes to make, and finds literals sooner than one `in` for each: a paste has fewer."""
 
 
 class Literals:
@@ -63,8 +61,8 @@ class Literals:
 
     def hidden(self, shape: bytes) -> bool:
         """Whether lines of this shape may differ in the literals that they hold."""
-        self._asked += len(shape) >= _WORTH_A_SEARCH
-        if len(shape) < _WORTH_A_SEARCH or self._asked < _WORTH_AN_ENGINE:
+        self._asked += 1
+        if self._asked < _WORTH_AN_ENGINE:
             return any(literal in shape for literal in self._with_digits)
         if not self._search_with_digits:
             self._search_with_digits.append(engine_of(self._with_digits, self._name))
