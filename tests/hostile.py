@@ -160,6 +160,10 @@ KINDS: dict[str, Callable[[], bytes]] = {
         'Traceback (most recent call last):\n  File "/srv/{w}.py", line {n}, in {w}\n    {w}({x})\n{W}Error: {x} {w}\n\n'
         "During handling of the above exception, another exception occurred:\n\n"
     ),
+    "tracebacks-lost": lambda: b"".join(
+        b"[rank%d]: Traceback (most recent call last):\n" % (n % 64) + b"[rank77]: the loader has read one more shard\n" * 300
+        for n in range(SIZE // 13_000)
+    ),
     "tracebacks-worded-deep": lambda: (
         b"Traceback (most recent call last):\n" + _worded('  File "/srv/{w}.py", line {n}, in {w}\n    raise {W}Error: {x}\n')
     ),

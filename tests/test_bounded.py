@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from builders import KNOWLEDGE
 from hostile import word
 from slurmdoctor import diagnose
-from slurmdoctor.model import Matcher, MatchGroup
+from slurmdoctor.input.sources import Text
+from slurmdoctor.model import Matcher, MatchGroup, Observations
 from slurmdoctor.model.matches import Entry, Writer
+from slurmdoctor.ranks.labels import LabelReader
+from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.ranks.meter import MOST
+from slurmdoctor.ranks.source_format import learn_formats
 from slurmdoctor.readers import budget
+from slurmdoctor.readers.assemble import assemble
+from slurmdoctor.readers.targets import find_lines
+
+
+def read_again(text: str) -> tuple[Observations, Lines]:
+    """What the readers make of a log, and the lines that they read."""
+    sources, labels = [Text.source(text)], LabelReader(KNOWLEDGE.formats)
+    formats = learn_formats(sources, labels)
+    found = find_lines(sources, KNOWLEDGE, labels, formats, 1, None)
+    lines = Lines(sources, found, labels, formats)
+    return assemble(found, lines, KNOWLEDGE), lines
+
 
 KINDS = {
     "classes": "{W}Error: {w}",
@@ -38,6 +57,15 @@ def test_one_known_failure_among_thousands_of_kinds_is_the_root(line: str) -> No
 def test_kinds_that_were_not_told_apart_are_told(line: str) -> None:
     notes = diagnose("\n".join(flood(line)) + "\n").coverage.notes
     assert any("of others were told apart by their class" in note for note in notes)
+
+
+def test_a_tracebacks_end_is_not_looked_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cast("dict[str, int]", MOST), "tracebacks", 20_000)
+    between = "[rank77]: the loader has read one more shard\n" * 40
+    text = "".join(f"[rank{n % 64}]: Traceback (most recent call last):\n{between}" for n in range(768))
+    lines = read_again(text)[1]
+    assert lines.meter.done < 2 * 20_000
+    assert any("not all was read" in note for note in diagnose(text).coverage.notes)
 
 
 def group_of(target: object, writers: int, lines: int) -> MatchGroup:

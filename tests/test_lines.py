@@ -27,7 +27,7 @@ def _last(text: str, traits: SourceFormat) -> tuple[Lines, Line]:
 
 def _time_of_last(text: str, traits: SourceFormat = LABELLED) -> str | None:
     lines, last = _last(text, traits)
-    above = lines.stamped_before(last)
+    above = lines.stamped_before(lines.hit(last), last.label)
     return None if above is None else above.raw
 
 
@@ -45,6 +45,27 @@ def test_a_writers_time_is_not_looked_for_without_end() -> None:
     own = f"1: {CHATTER}\n" * 60
     assert _time_of_last(f"1: 2026-11-21 09:00:00 step 7\n{own}1: KeyError: 'x'\n") is None
     assert _time_of_last(f"1: 2026-11-21 09:00:00 step 7\n{own[: len(own) // 60 * 59]}1: KeyError: 'x'\n") is not None
+
+
+def test_asked_line_by_line_the_answers_are_those_of_each_line_alone() -> None:
+    stamps = {3: "2026-11-21 09:00:00", 90: "2026-11-21 09:00:07", 131: "2026-11-21 09:00:09"}
+    text = "".join(f"{k % 2}: {stamps.get(k, CHATTER)} {k}\n" for k in range(300))
+    lines, _ = _last(text, LABELLED)
+    starts = [at for at in range(len(text)) if at == 0 or text[at - 1] == "\n"]
+    unstamped = (line for line in (lines.at(0, start) for start in starts) if line.origin.time is None)
+    asked = [(lines.hit(line), line.label) for line in unstamped]
+    found = [lines.stamped_before(*one) for one in asked]
+    assert found == [_last(text, LABELLED)[0].stamped_before(*one) for one in asked]
+    assert 60 < sum(line is not None for line in found) < 240
+
+
+def test_lines_that_stand_close_are_not_looked_at_for_each_of_them() -> None:
+    lines, _ = _last(f"1: {CHATTER}\n" * 2000, LABELLED)
+    size = len(CHATTER) + 4
+    asked = [(lines.hit(line), line.label) for line in (lines.at(0, at * size) for at in range(2000))]
+    before = lines.meter.done
+    assert all(lines.stamped_before(*one) is None for one in asked)
+    assert lines.meter.done - before < 3 * 2000
 
 
 def test_another_ranks_time_is_not_a_writers_own() -> None:
@@ -69,7 +90,7 @@ def test_the_lines_above_come_nearest_first_and_whole(ends: str) -> None:
 def test_the_first_line_has_none_above() -> None:
     lines, last = _last("1: KeyError: 'x'\n", LABELLED)
     assert list(lines.before(last)) == []
-    assert lines.stamped_before(last) is None
+    assert lines.stamped_before(lines.hit(last), last.label) is None
 
 
 @pytest.mark.parametrize(

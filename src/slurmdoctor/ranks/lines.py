@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from slurmdoctor.input.sources import Source
-from slurmdoctor.model import Hit, Line, Origin, SearchResult, SourceFormat
+from slurmdoctor.model import Hit, Line, Origin, SearchResult, SourceFormat, Writer
 from slurmdoctor.model.deadline import NEVER, Deadline
 from slurmdoctor.ranks.labels import LabelReader
+from slurmdoctor.ranks.meter import PEELED, Meter
 from slurmdoctor.ranks.timestamps import may_be_stamped
 from slurmdoctor.search.scan import LONG_LINE
 from slurmdoctor.search.writer_key import HEAD, WriterKey
@@ -23,6 +24,8 @@ _FEW = 60
 """Lines of a writer that are looked at in search of a time, and"""
 _FAR_ABOVE = 1024 * 1024
 """bytes."""
+_WALKED = 1024
+"""Bytes that cost as much as a line that is passed over."""
 _FAR = 512 * 1024 * 1024
 """Bytes that are searched, in all, for what a writer printed far above."""
 
@@ -47,6 +50,10 @@ class Lines:
         self._formats = formats
         self._writer_keys = [labels.writer_key(form) for form in formats]
         self._pages: dict[int, tuple[int, bytes]] = {}
+        self.meter = Meter()
+        """What was read around lines, and what may be."""
+        self._stamps: dict[Writer, tuple[int, int, Line | None]] = {}
+        """Writer -> the line whose stamp was asked for last, the lines above it that were looked at, and the answer."""
         self._patience = _PATIENCE
         self._far = _FAR
         starts, total = [], 0
@@ -77,19 +84,16 @@ class Lines:
     def after(self, line: Line, limit: int = 400) -> Iterator[Line]:
         """The following lines of the same writer (same label), nearest first."""
         offset = line.end
+        mark = self._mark(line)
         for _ in range(limit * 8):
-            if limit <= 0 or offset >= self.sources[line.source].length:
+            if limit <= 0 or offset >= self.sources[line.source].length or not self.meter.spend():
                 return
-            data = self._slice(line.source, offset, LONG_LINE)
-            if not data:
-                return
-            end = data.find(b"\n")
-            end = len(data) if end < 0 else end
-            head = data[: min(end, HEAD)]
-            if self._writer_keys[line.source](head) == line.label:
-                yield self._line(line.source, offset, data[:end], offset + end + 1)
+            data = self._line_from(line.source, offset)
+            head = data[:HEAD]
+            if mark in head and self._writer_keys[line.source](head) == line.label:
+                yield self._line(line.source, offset, data, offset + len(data) + 1)
                 limit -= 1
-            offset += end + 1
+            offset += len(data) + 1
 
     def before(self, line: Line, limit: int = 12, same_writer: bool = True) -> Iterator[Line]:
         """The preceding lines of the same writer, nearest first."""
@@ -100,14 +104,29 @@ class Lines:
                 if limit == 0:
                     return
 
-    def stamped_before(self, line: Line) -> Line | None:
-        """The writer's last line with a time; where thousands of ranks write, it stands far above."""
+    def stamped_before(self, line: Hit, label: bytes) -> Line | None:
+        """The last line with a time of this line's writer; where thousands of ranks write, it stands far above.
+
+        Asked of lines without one, in the log's order, no line is looked at twice: what the line asked for before was told holds for this one, too.
+        """
+        before, looked_before, seen_before = self._stamps.get((line.source, label), (-1, 0, None))
+        found, looked = None, 0
+        if before == line.offset:
+            return seen_before
         for offset, raw in islice(self._above(line, _FAR_ABOVE), _FEW):
-            if may_be_stamped(raw) and self.label(line.source, raw[:HEAD]) == line.label:
+            looked += 1
+            if offset == before:
+                looked += looked_before
+                near = looked <= _FEW and seen_before is not None and line.offset - seen_before.offset <= _FAR_ABOVE
+                found = seen_before if near else None
+                break
+            if may_be_stamped(raw) and self.label(line.source, raw[:HEAD]) == label:
                 above = self._line(line.source, offset, raw.rstrip(b"\r\n"), offset + len(raw))
                 if above.origin.time is not None:
-                    return above
-        return None
+                    found = above
+                    break
+        self._stamps[line.source, label] = line.offset, looked, found
+        return found
 
     def number(self, source: int, offset: int) -> int | None:
         """The 1-based number of the line at this offset; None behind text that was not read."""
@@ -148,22 +167,26 @@ class Lines:
         rank = self._writer_keys[source].rank(label)
         return None if rank is None else Origin(rank=rank)
 
-    def _above(self, line: Line, reach: int, same_writer: bool = True) -> Iterator[tuple[int, bytes]]:
+    def _mark(self, line: Line | Hit) -> bytes:
+        """The first piece of the label, which stands in each line of its writer."""
+        raw = line.raw.encode()
+        start, stop, *_ = self._writer_keys[line.source].span(raw)
+        return b"" if "\ufffd" in line.raw[:HEAD] else raw[start:stop]
+
+    def _above(self, line: Line | Hit, reach: int, same_writer: bool = True) -> Iterator[tuple[int, bytes]]:
         """(offset, bytes) of the preceding lines that may be the same writer's, nearest first.
 
         The first piece of a label stands in each of its writer's lines: those between are passed over. Without one the search
         reaches less far.
         """
-        raw = line.raw.encode()
-        start, stop, *_ = self._writer_keys[line.source].span(raw) if same_writer else (0, 0)
-        mark = raw[start:stop]
-        leads = raw.startswith(mark)
+        mark = self._mark(line) if same_writer else b""
+        leads = line.raw.encode().startswith(mark)
         left = max(self._patience, _NEAR)
         lowest = line.offset - (reach if mark else _LOOK_BACK)
         for start, data in self._stretches_above(line.source, line.offset, max(0, lowest)):
             end = len(data)
             while end > 0 and (at := data.rfind(mark, 0, end)) >= 0:
-                if left == 0:
+                if left == 0 or not self.meter.spend(1 + (end - at) // _WALKED):
                     return
                 left -= 1
                 self._patience = min(self._patience, left)
@@ -193,6 +216,7 @@ class Lines:
             data = self.text(source, start, stop - start)
 
     def _line(self, source: int, offset: int, data: bytes, end: int) -> Line:
+        self.meter.spend(PEELED + len(data) // _WALKED)
         raw = data.decode("utf-8", "replace")
         origin, text = self._labels.strip_labels(raw, self._formats[source])
         return Line(source, offset, end, raw.rstrip("\r"), text, origin, self._writer_keys[source](data[:HEAD]))
@@ -205,10 +229,22 @@ class Lines:
         data = self.sources[source].read(offset, _USUAL_LINE)
         return data if b"\n" in data else self._slice(source, offset, LONG_LINE)
 
+    def _line_from(self, source: int, offset: int) -> bytes:
+        """The line, or what is looked at of a long one, from here to its end."""
+        start, page = self._page(source, offset, LONG_LINE)
+        end = page.find(b"\n", offset - start, offset - start + LONG_LINE)
+        return page[offset - start : end if end >= 0 else offset - start + LONG_LINE]
+
     def _slice(self, source: int, offset: int, size: int) -> bytes:
+        start, page = self._page(source, offset, size)
+        return page[offset - start : offset - start + size]
+
+    def _page(self, source: int, offset: int, size: int) -> tuple[int, bytes]:
+        """(offset, bytes) of a stretch that holds so many bytes from here, or all to the source's end."""
         start, page = self._pages.get(source, (0, b""))
-        if offset < start or offset + size > start + len(page):
+        stop = min(offset + size, self.sources[source].length)
+        if offset < start or stop > start + len(page):
             start = max(0, offset - _LOOK_BACK)
             page = self.sources[source].read(start, max(_PAGE, size + _LOOK_BACK))
             self._pages[source] = (start, page)
-        return page[offset - start : offset - start + size]
+        return start, page

@@ -50,7 +50,7 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
     plan = budget.plan(matches.groups)
     paths = {n: of_path(s.path, knowledge.paths) for n, s in enumerate(lines.sources) if s.path}
     found = _Readings(lines, RankMapBuilder(knowledge.rank_lines, paths))
-    for number, place in enumerate(plan.places):
+    for number, place in enumerate(lines.meter.each("places", plan.places)):
         if number >= _AT_LEAST and lines.out_of_time():
             break
         found.read(place)
@@ -84,7 +84,13 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
         progress=tuple(steps),
         memory=context.memory_of(steps, lines),
         files=tuple(LogFile(source.name, source.searched, source.lines) for source in lines.sources),
-        notes=(*matches.notes, *plan.notes, *unread, *([] if lines.complete else [reason("out-of-time-again")])),
+        notes=(
+            *matches.notes,
+            *plan.notes,
+            *lines.meter.notes,
+            *unread,
+            *([] if lines.complete else [reason("out-of-time-again")]),
+        ),
         complete=matches.complete and lines.complete,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
@@ -64,6 +65,7 @@ class RuleEvents:
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
         self.at: dict[Place, list[Event]] = {}
+        self._in_order: list[Place] = []
 
     def add(self, rule: Rule, line: Line, count: int) -> None:
         """Add the event that the rule makes of this line, if it makes one.
@@ -73,7 +75,10 @@ class RuleEvents:
         event = rule_event(rule, line, self._lines, count)
         if event is None:
             return
-        here = self.at.setdefault((line.source, line.offset), [])
+        where = (line.source, line.offset)
+        if where not in self.at:
+            insort(self._in_order, where)
+        here = self.at.setdefault(where, [])
         earlier = next((at for at, other in enumerate(here) if other.cause == event.cause), None)
         if earlier is None:
             here.append(event)
@@ -86,9 +91,15 @@ class RuleEvents:
             for rule in rules:
                 self.add(rule, line, 0)
 
+    def drop(self, where: Place) -> None:
+        """Forget the events of a line."""
+        if self.at.pop(where, None) is not None:
+            self._in_order.remove(where)
+
     def between(self, source: int, start: int, end: int) -> list[Place]:
         """The lines with events that stand between two offsets of a source."""
-        return [place for place in self.at if place[0] == source and start < place[1] < end]
+        first = bisect_right(self._in_order, (source, start))
+        return self._in_order[first : bisect_left(self._in_order, (source, end))]
 
     def all(self) -> list[Event]:
         """All events."""

@@ -20,11 +20,12 @@ def place(events: Sequence[Event], maps: RankMap, lines: Lines) -> tuple[list[Ev
 
     Where one local rank ends twice there is a second node: a local rank of the launcher is no rank then.
     """
-    placed = [_placed(event, maps, lines) for event in events]
+    in_order = sorted(events, key=lambda event: event.order)
+    timed = [_timed(event, lines) for event in lines.meter.each("stamps", in_order)]
+    placed = [_placed(event, maps) for event in timed]
     if any(event.rank_basis == "lone-launcher" for event in placed) and _one_dies_twice(placed):
         maps = replace(maps, lone_launcher=False)
-        placed = [_placed(event, maps, lines) for event in events]
-    placed.sort(key=lambda event: event.order)
+        placed = [_placed(event, maps) for event in timed]
     return placed, maps
 
 
@@ -34,23 +35,27 @@ def place_report(report: ExitReport, maps: RankMap) -> ExitReport:
     return replace(report, ranks=ranks, rank_basis=basis)
 
 
-def _placed(event: Event, maps: RankMap, lines: Lines) -> Event:
+def _timed(event: Event, lines: Lines) -> Event:
+    """The event with the time of the last stamp above it where its line has none."""
+    above = lines.stamped_before(event.hit, event.label) if event.origin.time is None else None
+    if above is None:
+        return event
+    origin = replace(event.origin, time=above.origin.time, dated=above.origin.dated)
+    return replace(event, origin=origin, bound=_LOGGED_ERROR.search(above.raw) is None)
+
+
+def _placed(event: Event, maps: RankMap) -> Event:
+    """The event with its rank and node."""
     # a line of Slurm in the file of some task need not be about that task
     of_slurm = _SLURM.match(event.hit.text) is not None
     origin, basis = maps.resolve(event.origin, None if of_slurm else event.hit.source)
-    bound = event.bound
-    if origin.time is None:
-        above = lines.stamped_before(lines.at(event.hit.source, event.hit.offset))
-        if above is not None:
-            origin = replace(origin, time=above.origin.time, dated=above.origin.dated)
-            bound = _LOGGED_ERROR.search(above.raw) is None
-    return replace(event, origin=origin, rank_basis=basis, bound=bound)
+    return replace(event, origin=origin, rank_basis=basis)
 
 
 def _one_dies_twice(events: Sequence[Event]) -> bool:
     """Whether two tracebacks at two times end one local rank. A process ends once: there is a second node."""
     first: dict[tuple[int, int], Event] = {}
-    for event in sorted(events, key=lambda e: e.order):
+    for event in events:
         local = event.origin.local_rank
         if local is None or not event.group:
             continue

@@ -18,7 +18,6 @@ from slurmdoctor.readers.tracebacks import Traceback
 _SLURM = text("slurm-line")
 _LEVEL = text("level-line")
 _ERROR_FILE = text("torchelastic-error-file")
-_MAX_TRACEBACKS = 4000
 _MESSAGE_LINES = 12
 """Lines below an exception's own that may belong to its message."""
 _FAR = 64 * 1024
@@ -38,7 +37,7 @@ def join(
     for line in loose:
         recognise(line)
     joiner = _Joiner(events, lines, recognise)
-    for header in headers[:_MAX_TRACEBACKS]:
+    for header in lines.meter.each("tracebacks", headers):
         joiner.add(header)
     found = [*joiner.found, *events.all()]
     for line in loose:
@@ -74,7 +73,7 @@ class _Joiner:
         group = self._group_of(trace)
         if trace.harmless or (trace.in_thread and where in self.exceptions):
             self.exceptions.add(where)
-            self._events.at.pop(where, None)
+            self._events.drop(where)
             return
         self._groups = max(self._groups, group)
         known = self._join_rules(trace, trace.exception, group)
@@ -119,7 +118,7 @@ def _events_inside(trace: Traceback, exception: Line, events: RuleEvents, lines:
         found += [
             place
             for place in events.between(exception.source, start, end)
-            if any(event.rule for event in events.at[place]) and lines.at(*place).label == trace.header.label
+            if any(event.rule and event.label == trace.header.label for event in events.at[place])
         ]
     for line in lines.after(exception, _MESSAGE_LINES):
         if tracebacks.HEADER in line.text or not line.text.strip() or exception_of(line.text) or _of_its_own(line):
