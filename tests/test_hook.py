@@ -279,6 +279,30 @@ def test_kinds_are_bash(kind: str, tmp_path: Path) -> None:
     assert "'/opt/a b/slurmdoctor'" in text
 
 
+@pytest.mark.parametrize("answer", ["", "Welcome to the cluster\n41", "$(touch pwned)", "41;east", "41"])
+def test_the_watching_job_takes_only_a_job_id(tmp_path: Path, answer: str) -> None:
+    fake = tmp_path / "sbatch"
+    put(fake, f"printf '%s\\n' \"$@\" --- >> {tmp_path}/asked\ncat <<'E'\n{answer}\nE")
+    script = tmp_path / "watched"
+    script.write_text(hook.script("dependency", command="/opt/$(touch pwned) b/slurmdoctor"))
+    done = subprocess.run(
+        ["sh", str(script), "job.sh"], cwd=tmp_path, env={"PATH": f"{tmp_path}:/bin"}, capture_output=True, text=True
+    )
+    asked = (tmp_path / "asked").read_text().split("---\n")[1:-1]
+    assert done.returncode == 0
+    if answer.startswith("41"):
+        assert done.stdout == "41\n"
+        assert "--dependency=afternotok:41\n" in asked[0]
+        assert (
+            "--wrap=timeout 300 '/opt/$(touch pwned) b/slurmdoctor' diagnose --time-limit 240 --job 41 --if-failed\n"
+            in asked[0]
+        )
+    else:
+        assert (asked, done.stdout.strip()) == ([], answer)
+        assert done.stderr.startswith("slurmdoctor: sbatch answered with no job id")
+    assert not (tmp_path / "pwned").exists()
+
+
 def test_the_command() -> None:
     printed = CliRunner().invoke(cli, ["hook", "--timeout", "12", "--when", "always", "--command", "/x/slurmdoctor"])
     assert printed.exit_code == 0

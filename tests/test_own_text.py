@@ -11,9 +11,13 @@ from pathlib import Path
 import pytest
 
 from slurmdoctor.cli import footer as hook
+from slurmdoctor.input.opening import open_sources
 from slurmdoctor.input.sources import BLOCK
 from slurmdoctor.model import JobRecord
+from slurmdoctor.model.deadline import Deadline
+from slurmdoctor.model.finding import reason
 from slurmdoctor.pipeline import diagnose
+from slurmdoctor.report.reasons import sentence
 from slurmdoctor.slurm import own_text
 
 TOOL = str(Path(sys.executable).with_name("slurmdoctor"))
@@ -177,3 +181,36 @@ def test_what_is_left_out_is_counted_in_the_file_and_not_in_the_verdict(folder: 
     assert own.coverage.lines == 2
     assert own.coverage.notes == ("an earlier run's text was left out: lines 1-2",)
     assert diagnose([str(log)], begins={str(log): 1 << 40}).verdict == "unknown"
+
+
+def test_the_lines_of_an_earlier_run_are_counted_only_while_there_is_time(folder: Path) -> None:
+    log = folder / "train.log"
+    log.write_text(OOM * 9000 + KEY)
+    clock = iter(range(1000))
+    deadline = Deadline(2.0, 0.0, lambda: float(next(clock)))
+    source = open_sources([str(log)]).sources[0]
+    source.leave_out(len(OOM) * 9000, deadline)
+    assert next(clock) == 2, "it read one block of two"
+    assert (source.lines_above, source.size) == (None, len(KEY))
+    source.close()
+
+
+def test_the_search_for_slurms_lines_has_an_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TZ", raising=False)
+    monkeypatch.setattr(own_text, "MOST_SEARCHED", 2 * len(OOM))
+    assert begin(folder, OOM + mark(-1) + OOM) == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"files": 1, "lines": 1}, "1 line"),
+        ({"files": 1, "lines": 0}, "0 lines"),
+        ({"files": 1, "lines": 512}, "lines 1-512"),
+        ({"files": 3, "lines": 1204}, "1,204 lines in 3 files"),
+        ({"files": 2, "lines": None}, "3.1 GB in 2 files"),
+    ],
+)
+def test_the_note(values: dict[str, int | None], words: str) -> None:
+    said = sentence(reason("earlier-run", bytes=3_100_000_000, **values))
+    assert said == f"an earlier run's text was left out: {words}"

@@ -64,7 +64,7 @@ def diagnose(
     deadline = Deadline.after(time_limit)
     knowledge = load(folders(map(Path, rules)), examples=False)
     opened = _opened(job)
-    earlier = _earlier_left_out(opened.sources, begins or {})
+    earlier = _earlier_left_out(opened.sources, begins or {}, deadline)
     sources, pasted = paste.unwrap(opened.sources, knowledge)
     try:
         found = examine(sources, knowledge, exit_status, record, _evidence_of(script), jobs, progress, deadline)
@@ -99,12 +99,14 @@ def examine(
     return compose(finding, timeline, observed, knowledge, lines.numbers(finding.places))
 
 
-def _earlier_left_out(sources: Sequence[Source], begins: Mapping[str, int]) -> tuple[Reason, ...]:
+def _earlier_left_out(sources: Sequence[Source], begins: Mapping[str, int], deadline: Deadline) -> tuple[Reason, ...]:
     """Begin each source where this run's text begins; a note on what was left out."""
     for source in sources:
-        source.leave_out(begins.get(source.path or "", 0))
-    lines = [source.lines_above for source in sources if source.begins]
-    return (reason("earlier-run", files=len(lines), lines=max(1, sum(lines))),) if lines else ()
+        source.leave_out(begins.get(source.path or "", 0), deadline)
+    cut = [source for source in sources if source.begins]
+    lines = [source.lines_above for source in cut if source.lines_above is not None]
+    told = sum(lines) if len(lines) == len(cut) else None
+    return (reason("earlier-run", files=len(cut), lines=told, bytes=sum(s.begins for s in cut)),) if cut else ()
 
 
 def _evidence_of(script: Script | None) -> ScriptEvidence | None:

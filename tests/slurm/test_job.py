@@ -130,6 +130,8 @@ def test_epilog(cluster: Cluster, stub: Path) -> None:
         job,
         "--if-failed",
         "--beside-log",
+        "--time-limit",
+        "90",
     ]
 
 

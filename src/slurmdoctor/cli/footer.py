@@ -43,11 +43,16 @@ _STEP_PROGRAMS = frozenset({"srun", "mpirun", "mpiexec", "torchrun"})
 def script(kind: str, *, seconds: int = SECONDS, when: str = "failed", command: str | None = None) -> str:
     """The shell text of one kind of hook, ready to paste."""
     text = (_TEMPLATES / f"{kind}.sh").read_text(encoding="utf-8")
+    tool = shlex.quote(command or _program())
+    granted = seconds if kind != "epilog" else max(seconds, 120)
     filled = {
-        "TIMEOUT": str(seconds if kind != "epilog" else max(seconds, 120)),
+        "TIMEOUT": str(granted),
+        "READING": str(int(READING * granted) or 1),
         "WHEN": when,
         "PATH": shlex.quote(_search_path()),
-        "COMMAND": shlex.quote(command or _program()),
+        "COMMAND": tool,
+        # a string that the watching job's shell reads once more
+        "WATCH": shlex.quote(f"timeout 300 {tool} diagnose --time-limit 240"),
         # a job whose script hides its failure ends well in Slurm's eyes: only afterany looks at it
         "DEPENDENCY": "afterany" if when == "always" else "afternotok",
         "IFFAILED": "" if when == "always" else " --if-failed",

@@ -61,12 +61,13 @@ def footer(
         note_logs,
         tells,
     )
-    from slurmdoctor.pipeline import diagnose
-    from slurmdoctor.report.text import render
 
     if note:
         say(note_logs(shell_pid, script_file))
         return
+    from slurmdoctor.pipeline import diagnose
+    from slurmdoctor.report.text import render
+
     begun = time.monotonic()
     job = inside(status, shell_pid, script_file, before, patience=min(PATIENCE, seconds / 3))
     found = diagnose(

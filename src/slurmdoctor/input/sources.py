@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from slurmdoctor.input.streams import Streamed
 from slurmdoctor.input.unread import UnreadError
+from slurmdoctor.model.deadline import NEVER, Deadline
 from slurmdoctor.search import extension
 
 BLOCK = 512 * 1024
@@ -21,6 +22,8 @@ LONGEST_LINE = 4 * 1024 * 1024
 """A line longer than this is read in pieces."""
 _PIECE = 64 * 1024
 """Bytes for which `malloc` need not ask the kernel each time."""
+_COUNTING = 0.2
+"""Share of a time limit in which lines of an earlier run are counted."""
 OVERLAP = 40 * 1024
 """Bytes that such pieces have in common: the surroundings of a word that stands at the edge."""
 
@@ -89,8 +92,8 @@ class Source:
         """Each line's number in the text as the user has it, where a paste was undone."""
         self.begins = 0
         """Byte of the file at which this source begins."""
-        self.lines_above = 0
-        """Lines of the file above it: line numbers are always the file's."""
+        self.lines_above: int | None = 0
+        """Lines of the file above it: line numbers are always the file's. None where there was no time to count them."""
         self.length = 0
         """Bytes read so far."""
         self.lines = 0
@@ -141,13 +144,19 @@ class Source:
             self.fault = self.fault or error
             return b""
 
-    def leave_out(self, above: int) -> None:
+    def leave_out(self, above: int, deadline: Deadline = NEVER) -> None:
         """Begin at this byte of the file, before anything is read: an earlier run wrote what stands above it."""
         if not self.divisible or self.begins or above <= 0:
             return
         above = min(above, self.size or 0)
-        pieces = (self._fetch(at, min(BLOCK, above - at)) for at in range(0, above, BLOCK))
-        self.lines_above = sum(map(line_ends, pieces))
+        lines = 0
+        for at in range(0, above, BLOCK):
+            if deadline.passed(_COUNTING):
+                self.lines_above = None
+                break
+            lines += line_ends(self._fetch(at, min(BLOCK, above - at)))
+        else:
+            self.lines_above = lines
         self.begins, self.size = above, (self.size or 0) - above
 
     def line_start(self, at: int) -> int:

@@ -131,11 +131,12 @@ class Lines:
     def number(self, source: int, offset: int) -> int | None:
         """The 1-based number of the line at this offset; None behind text that was not read."""
         at, lines = self._found.lines_before(source, offset)
-        if lines < 0:
+        above = self.sources[source].lines_above
+        if lines < 0 or above is None:
             return None
         number = lines + 1 + self.sources[source].read(at, offset - at).count(b"\n")
         numbers = self.sources[source].numbers
-        return (numbers[number - 1] if number <= len(numbers) else number) + self.sources[source].lines_above
+        return (numbers[number - 1] if number <= len(numbers) else number) + above
 
     def numbers(self, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int | None]:
         """The numbers of the lines at these places, (source, offset): of the few that are shown."""

@@ -10,7 +10,7 @@ from slurmdoctor.model.finding import Reason
 from slurmdoctor.model.ranges import ranges
 from slurmdoctor.report.exits import exit_words
 from slurmdoctor.report.frames import frames
-from slurmdoctor.report.quantities import duration, size
+from slurmdoctor.report.quantities import duration, plural, size
 from slurmdoctor.report.unread import not_read, read_in_part
 
 Values = Mapping[str, Any]
@@ -54,9 +54,10 @@ def _kind(kind: tuple[str | None, int | None]) -> str:
 
 
 def _earlier_run(v: Values) -> str:
-    if v["files"] > 1:
-        return f"an earlier run's text was left out: {v['lines']:,} lines in {v['files']:,} files"
-    return f"an earlier run's text was left out: line{'s 1-' if v['lines'] > 1 else ' '}{v['lines']}"
+    lines, files = v["lines"], v["files"]
+    many = size(v["bytes"]) if lines is None else plural(lines, "line")
+    where = f"lines 1-{lines}" if files == 1 and lines and lines > 1 else many + f" in {files:,} files" * (files > 1)
+    return f"an earlier run's text was left out: {where}"
 
 
 # ── did it fail ──────────────────────────────────────────────────────────────────────────────

@@ -23,6 +23,8 @@ from slurmdoctor.slurm.values import stamp
 
 LONGEST_NOTE = 60_000
 """Bytes: the shell takes 64 KiB of it."""
+MOST_SEARCHED = 4 << 30
+"""Bytes of all logs together in which Slurm's lines are looked for: some seconds."""
 _TAIL = 256
 """Bytes by which a file is known that was emptied and has grown again since."""
 _SLACK = 5.0
@@ -77,10 +79,12 @@ def noted(text: str) -> dict[File, Note]:
 def begins(paths: Iterable[str], notes: Mapping[File, Note], job: JobRecord) -> dict[str, int]:
     """Byte of each file at which this run's text begins, where that is not its first."""
     found: dict[str, int] = {}
+    left = MOST_SEARCHED
     for path in paths:
         try:
             with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - Path.open imports more
-                at = _begin(file, path, notes, job)
+                at = _begin(file, path, notes, job, left)
+                left -= os.fstat(file.fileno()).st_size
         except OSError:
             continue
         if at:
@@ -88,7 +92,7 @@ def begins(paths: Iterable[str], notes: Mapping[File, Note], job: JobRecord) -> 
     return found
 
 
-def _begin(file: IO[bytes], path: str, notes: Mapping[File, Note], job: JobRecord) -> int:
+def _begin(file: IO[bytes], path: str, notes: Mapping[File, Note], job: JobRecord, most: int) -> int:
     status = os.fstat(file.fileno())
     known = notes.get((status.st_dev, status.st_ino))
     if known is not None:
@@ -99,7 +103,8 @@ def _begin(file: IO[bytes], path: str, notes: Mapping[File, Note], job: JobRecor
     if _as_stamp(status.st_mtime) < job.start - _SLACK:
         return status.st_size
     # where the job has a time zone of its own, Slurm's lines in the log are in another one than its records
-    return _after_last_end(file, status.st_size, job.start) if os.environ.get("TZ") in _NODES_OWN else 0
+    can_tell = os.environ.get("TZ") in _NODES_OWN and status.st_size <= most
+    return _after_last_end(file, status.st_size, job.start) if can_tell else 0
 
 
 def _is_shared(path: str, job: JobRecord) -> bool:

@@ -3,7 +3,8 @@
 # Runs on the controller, as SlurmUser; the work is done as the job's own user and in the background,
 # so no job and no node waits for it. Never fails: a failing EpilogSlurmctld is only noise in slurmctld.log.
 export PATH=@PATH@ # slurmctld gives its scripts none
-[ -n "${SLURM_JOB_ID:-}" ] && [ -n "${SLURM_JOB_USER:-}" ] && [ "$SLURM_JOB_USER" != root ] || exit 0
+case ${SLURM_JOB_ID:-} in '' | *[!0-9]*) exit 0 ;; esac
+[ -n "${SLURM_JOB_USER:-}" ] && [ "$SLURM_JOB_USER" != root ] || exit 0
 case "${SLURM_JOB_EXIT_CODE:-0}:${SLURM_JOB_DERIVED_EC:-0}" in 0:0) exit 0 ;; esac
 command -v @COMMAND@ >/dev/null 2>&1 || exit 0
 if [ "$(id -u)" = 0 ]; then as=(runuser -u "$SLURM_JOB_USER" --); else as=(sudo -n -u "$SLURM_JOB_USER" --); fi
@@ -13,6 +14,6 @@ set -m # slurmctld kills what an epilog leaves in its process group: the backgro
 # that no link in the user's folder can fool us
 setsid sh -c 'sleep 5; exec "$@"' epilog timeout -k 5 @TIMEOUT@ "${as[@]}" env -i HOME=/ PATH="$PATH" LANG=C.UTF-8 \
   ${SLURM_CONF:+SLURM_CONF="$SLURM_CONF"} \
-  @COMMAND@ diagnose --job "$job" --if-failed --beside-log </dev/null >/dev/null 2>&1 &
+  @COMMAND@ diagnose --job "$job" --if-failed --beside-log --time-limit @READING@ </dev/null >/dev/null 2>&1 &
 disown
 exit 0
