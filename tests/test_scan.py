@@ -18,7 +18,7 @@ from benchmarks.logs import KINDS, STYLES, pieces
 
 from slurmdoctor.input import files as log_files
 from slurmdoctor.input.opening import open_sources
-from slurmdoctor.input.sources import Source
+from slurmdoctor.input.sources import Block, Source
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import Knowledge, Matcher, SearchResult, SourceFormat
 from slurmdoctor.pipeline import diagnose
@@ -219,6 +219,40 @@ def test_a_helper_that_dies_is_made_good(tmp_path: Path, monkeypatch: pytest.Mon
     one = _told(job.scan(opened))
     monkeypatch.setattr(many, "_packed", lambda part: 1 / 0)
     assert _told(job.scan(opened, jobs=3)) == one
+
+
+@pytest.mark.parametrize("end", [b"\r", b"\r\n", b"\r\r\n"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_carriage_return_ends_a_line_wherever_a_block_is_cut(
+    kind: str, end: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slurmdoctor.input.sources.LONGEST_LINE", 64 * 1024)
+    log = tmp_path / "job.log"
+    log.write_bytes(b"".join(pieces(kind, 250_000, "torch", ranks=20)).replace(b"\n", end))
+    job, opened = _job([log])
+    slow = _told(job.slow_scan([log]))
+    for block in (20_001, 70_000, 1_000_000):
+        assert _told(job.scan(opened, block)) == slow
+
+
+@pytest.mark.parametrize("tail", [b"", b"\n"], ids=["open", "closed"])
+def test_lines_between_carriage_returns_are_not_sought_one_by_one(
+    tail: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "job.log"
+    log.write_bytes(b"[rank3]: Killed\r" * 500_000 + tail)
+    sought: list[int] = []
+    plain = reader.piece
+
+    def piece(block: Block, at: int) -> tuple[int, int, bool]:
+        sought.append(at)
+        return plain(block, at)
+
+    monkeypatch.setattr(reader, "piece", piece)
+    job, opened = _job([log])
+    found = job.scan(opened)
+    assert max(group.count for group in found.groups) == 500_000
+    assert len(sought) < 10_000
 
 
 def test_long_lines_are_read_around_their_words_however_they_are_cut(tmp_path: Path) -> None:

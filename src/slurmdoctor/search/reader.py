@@ -130,7 +130,7 @@ class Reader:
             part.counts.append(part.lines)
             part.lines += block.lines
             if block.open_start or block.open_end:
-                self._read_pieces(block, self._literals.engine.ends(block.data[: block.size]))
+                self._read_open(block)
             else:
                 self._read_lines(block)
             part.end = block.offset + block.size
@@ -147,18 +147,33 @@ class Reader:
             line = data[start:stop]
             if plan is not None:
                 self._count(plan, line, base + start)
-            elif b"\r" in line or len(line) > LONG_LINE:
+            elif b"\r" in line:
+                rest = data[start:].replace(b"\r", b"\n")
+                self._read_lines(Block(base + start, rest, block.size - start, 0))
+                return
+            elif len(line) > LONG_LINE:
                 # a literal may end with its line's end
-                self._read_pieces(block, [start + end for end in search.ends(data[start : stop + 1])])
+                self._read_pieces(block, [start + end for end in search.ends(data[start : stop + 1])], -1)
             else:
                 self._learn(line, base + start)
 
-    def _read_pieces(self, block: Block, ends: Sequence[int]) -> None:
-        """Read lines that are long, cut by the block's edge, or hold carriage returns. `ends` are the places behind words."""
-        data, base = block.data, block.offset
-        # what stands too near to an open end is seen whole in the next block, which begins a stretch before it
-        limit = len(data) - LONG_LINE if block.open_end else len(data) + 1
+    def _read_open(self, block: Block) -> None:
+        """Read a block that begins or ends inside of a line. What stands between carriage returns is whole."""
+        data, base, search = block.data, block.offset, self._literals.engine
         until = self._done - base if block.open_start else -1
+        whole = min(_limit(block), block.size)
+        first = data.find(b"\r", max(until, 0), whole) + 1 or block.size
+        last = max(first, data.rfind(b"\r", first, whole) + 1)
+        until = self._read_pieces(block, search.ends(data[:first]), until)
+        if first < last:
+            self._read_lines(Block(base + first, data[first:last].replace(b"\r", b"\n"), last - first, 0))
+        until = self._read_pieces(block, [last + end for end in search.ends(data[last : block.size])], until)
+        if block.open_end:
+            self._done = base + max(_limit(block), until)
+
+    def _read_pieces(self, block: Block, ends: Sequence[int], until: int) -> int:
+        """Read lines that are long or cut by the block's edge. `ends` are the places behind words; returns up to where it read."""
+        data, base, limit = block.data, block.offset, _limit(block)
         for after in ends:
             if after <= until:
                 continue
@@ -170,8 +185,7 @@ class Reader:
                 self._read_line(data[start:end], base + start)
             else:
                 self._read_fragment(data[start:end], base + start)
-        if block.open_end:
-            self._done = base + max(limit, until)
+        return until
 
     def _read_line(self, line: bytes, place: int) -> None:
         """Count a line that the walk did not see."""
@@ -277,6 +291,11 @@ class Reader:
 
     def _keep(self, matches: Iterable[Match]) -> int:
         return max(self._matchers[number].keep for number, _ in matches)
+
+
+def _limit(block: Block) -> int:
+    """What stands too near to an open end is seen whole in the next block, which begins a stretch before it."""
+    return len(block.data) - LONG_LINE if block.open_end else len(block.data) + 1
 
 
 def piece(block: Block, at: int) -> tuple[int, int, bool]:
