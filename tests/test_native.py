@@ -149,10 +149,30 @@ def test_lines_whose_digits_matter_are_told_apart_behind_their_shape() -> None:
 
 
 @compiled
+def test_nobody_can_write_lines_that_share_a_slot() -> None:
+    """These did, under every key: the flipped bits cancelled out, and each line was compared with all before it."""
+    line = bytearray(b"RuntimeError: " + b"a" * 242)
+    lines = []
+    for number in range(4096):
+        flipped = bytearray(line)
+        for pair in range(12):
+            if number >> pair & 1:
+                # bit 63 of a word, bits 63 and 32 of the next, wherever the words' bytes begin
+                flipped[16 * pair + 7 + 16] ^= 0x80
+                flipped[16 * pair + 15 + 16] ^= 0x80
+                flipped[16 * pair + 12 + 16] ^= 0x01
+        lines.append(bytes(flipped))
+    assert len(set(lines)) == 4096
+    assert native.steps_to_find(lines) < 3 * len(lines)  # at most half of the slots are taken: half a step for each
+
+
+@compiled
 @pytest.mark.parametrize(
     "call",
     [
         lambda: native.line_ends("text"),
+        lambda: native.steps_to_find((b"a",)),
+        lambda: native.steps_to_find([b"a", "a"]),
         lambda: native.Search([b"abc"], [0], 1),
         lambda: native.Search([b"abcd"], [1], 1),
         lambda: native.Search([b"abcd"], [-1], 1),

@@ -26,6 +26,7 @@ _NUMBERS = frozenset({"local_rank", "pid", "node_rank"})
 _BESIDE_A_STAMP = frozenset({"level"})
 """Groups of what a collector prints beside its time."""
 _MOST_LABELS = 8
+_DIGITS = str.maketrans("123456789", "000000000")
 _MOST_BEGINNINGS = 20_000
 _MOST_HEADS = 4_000
 _LONG = 1024
@@ -162,6 +163,8 @@ class LabelReader:
 
     def _able(self, beginning: str) -> tuple[LineFormat, ...]:
         """The formats that a text with these first characters can have: a few of many, and each line asks several times."""
+        if self.remembers:
+            beginning = beginning.translate(_DIGITS)
         able = self._beginnings.get(beginning)
         if able is None:
             short = len(beginning) < 4

@@ -38,7 +38,59 @@ count_line_ends(PyObject *Py_UNUSED(module), PyObject *object)
     return PyLong_FromSsize_t(total);
 }
 
+/* How far from their own slots these keys stand, in all: the steps that it costs to find each once. */
+static PyObject *
+steps_to_find(PyObject *Py_UNUSED(module), PyObject *list)
+{
+    if (!PyList_Check(list)) {
+        return PyErr_Format(PyExc_TypeError, "a list of bytes is expected");
+    }
+    Table table = {0};
+    void *items = NULL;
+    uint64_t steps = 0;
+    for (Py_ssize_t i = 0; i < PyList_Size(list); i++) {
+        PyObject *item = PyList_GetItem(list, i);
+        if (!is_bytes(item) || table_grow(&table, &items, sizeof(Key)) < 0) {
+            break;
+        }
+        /* the list holds the bytes for as long as they are looked at */
+        Key *key = (Key *)items + table.count;
+        key->bytes = PyBytes_AsString(item);
+        key->length = PyBytes_Size(item);
+        key->hash = hash_of(key->bytes, key->length);
+        table_put(&table, key->hash, table.count++);
+    }
+    for (size_t slot = 0; table.slots != NULL && slot <= table.mask; slot++) {
+        if (table.slots[slot]) {
+            steps += (slot - ((Key *)items)[table.slots[slot] - 1].hash) & table.mask;
+        }
+    }
+    Py_ssize_t missing = PyList_Size(list) - table.count;
+    PyMem_Free(items);
+    PyMem_Free(table.slots);
+    if (missing) {
+        return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    }
+    return PyLong_FromUnsignedLongLong(steps);
+}
+
+/* Draw the key of the hash. */
+static int
+draw_key(void)
+{
+    PyObject *os = PyImport_ImportModule("os");
+    PyObject *drawn = os ? PyObject_CallMethod(os, "urandom", "n", (Py_ssize_t)sizeof(hash_key)) : NULL;
+    int done = drawn != NULL && is_bytes(drawn) && PyBytes_Size(drawn) == (Py_ssize_t)sizeof(hash_key);
+    if (done) {
+        memcpy(hash_key, PyBytes_AsString(drawn), sizeof(hash_key));
+    }
+    Py_XDECREF(drawn);
+    Py_XDECREF(os);
+    return done ? 0 : -1;
+}
+
 static PyMethodDef functions[] = {
+    {"steps_to_find", steps_to_find, METH_O, "steps_to_find(list of bytes): how far from their slots they stand, in all."},
     {"line_ends", count_line_ends, METH_O, "line_ends(data): how many line ends there are."},
     {NULL, NULL, 0, NULL},
 };
@@ -59,12 +111,11 @@ add_type(PyObject *into, PyType_Spec *spec)
 PyMODINIT_FUNC
 PyInit__native(void)
 {
-    PyObject *made = PyModule_Create(&module), *salt = PyUnicode_FromString("slurmdoctor");
-    if (made == NULL || salt == NULL) {
+    PyObject *made = PyModule_Create(&module);
+    if (made == NULL || draw_key() < 0) {
+        Py_XDECREF(made);
         return NULL;
     }
-    seed = (uint64_t)PyObject_Hash(salt);
-    Py_DECREF(salt);
     search_type = add_type(made, &search_spec);
     tally_type = add_type(made, &tally_spec);
     walk_type = add_type(made, &walk_spec);

@@ -5,21 +5,64 @@
 #include <stdint.h>
 #include <string.h>
 
-static uint64_t seed; /* so that nobody can write a log whose lines all fall into one slot */
+/* Drawn anew by each process: a log is written before, so whoever writes it cannot know which of its lines share a slot. */
+static uint64_t hash_key[2];
 
+static inline uint64_t
+rotated(uint64_t word, int digits)
+{
+    return word << digits | word >> (64 - digits);
+}
+
+static inline void
+sip_round(uint64_t v[4])
+{
+    v[0] += v[1];
+    v[2] += v[3];
+    v[1] = rotated(v[1], 13) ^ v[0];
+    v[3] = rotated(v[3], 16) ^ v[2];
+    v[0] = rotated(v[0], 32);
+    v[2] += v[1];
+    v[0] += v[3];
+    v[1] = rotated(v[1], 17) ^ v[2];
+    v[3] = rotated(v[3], 21) ^ v[0];
+    v[2] = rotated(v[2], 32);
+}
+
+static inline void
+sip_take(uint64_t v[4], uint64_t word)
+{
+    v[3] ^= word;
+    sip_round(v);
+    v[0] ^= word;
+}
+
+/* SipHash-1-3 (Aumasson and Bernstein, 2012), a pseudorandom function of the key, with the length as the first word. What was
+ * here before, a multiplication a word, was none: flipping the highest bit of one word and two bits of the next kept the
+ * hash under every key. Bytes are read in the machine's order, for no hash leaves the process. */
 static uint64_t
 hash_of(const char *bytes, Py_ssize_t length)
 {
-    uint64_t hash = seed ^ ((uint64_t)length * 0x9E3779B97F4A7C15u), word = 0;
+    uint64_t v[4] = {
+        hash_key[0] ^ 0x736F6D6570736575u,
+        hash_key[1] ^ 0x646F72616E646F6Du,
+        hash_key[0] ^ 0x6C7967656E657261u,
+        hash_key[1] ^ 0x7465646279746573u,
+    };
+    uint64_t word;
+    sip_take(v, (uint64_t)length);
     for (; length >= 8; bytes += 8, length -= 8) {
         memcpy(&word, bytes, 8);
-        hash = (hash ^ word) * 0xBF58476D1CE4E5B9u;
-        hash ^= hash >> 31;
+        sip_take(v, word);
     }
     word = 0;
     memcpy(&word, bytes, (size_t)length);
-    hash = (hash ^ word) * 0x94D049BB133111EBu;
-    return hash ^ (hash >> 29);
+    sip_take(v, word);
+    v[2] ^= 0xFF;
+    for (int i = 0; i < 3; i++) {
+        sip_round(v);
+    }
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
 typedef struct {
