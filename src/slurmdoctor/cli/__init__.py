@@ -83,28 +83,44 @@ def main() -> None:
 
 def _run() -> int:
     """The exit status; whatever happens, a user sees one line, never a traceback."""
-    from slurmdoctor.cli.say import error as complain
-    from slurmdoctor.model import UserError
+    from slurmdoctor.cli import standard
 
+    standard.open_closed()
     try:
-        # not cli(): click's own main turns a closed pipe into exit status 1
-        with cli.make_context("slurmdoctor", sys.argv[1:]) as context:
-            cli.invoke(context)
-        sys.stdout.flush()
-        return 0
-    except click.exceptions.Exit as error:
-        return error.exit_code
-    except (click.ClickException, UserError) as error:
-        complain(error)
-        return 2
-    except (click.Abort, KeyboardInterrupt):
-        return 130
+        return _status()
     except BrokenPipeError:
-        # the reader has what it wanted; keep the interpreter from flushing into the closed pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        standard.leave(sys.stdout)  # the reader has what it wanted
         return 0
     except Exception as error:
         if os.environ.get("SLURMDOCTOR_DEBUG"):
             raise
-        complain(error)
+        try:
+            _complain(error)
+        except OSError:  # nobody can be told
+            standard.leave(sys.stderr)
         return 2
+
+
+def _status() -> int:
+    """Run the command; its exit status."""
+    try:
+        # not cli(): click's own main turns a closed pipe into exit status 1
+        with cli.make_context("slurmdoctor", sys.argv[1:]) as context:
+            cli.invoke(context)
+        status = 0
+    except click.exceptions.Exit as error:
+        status = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    sys.stdout.flush()
+    return status
+
+
+def _complain(error: Exception) -> None:
+    from slurmdoctor.cli.say import error as complain
+    from slurmdoctor.cli.standard import told
+    from slurmdoctor.model import UserError
+
+    if isinstance(error, MemoryError):
+        error = UserError("not enough memory", "read fewer files at once, or on a machine with more")
+    complain(told(error) if isinstance(error, OSError) else error)

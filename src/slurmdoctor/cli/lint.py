@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from slurmdoctor.cli.say import say
+from slurmdoctor.cli.standard import stdin
 from slurmdoctor.report.lint import FORMATS
 
 
@@ -27,7 +26,7 @@ def lint(scripts: tuple[str, ...], form: str) -> None:
 
     found = []
     for name in scripts:
-        text = sys.stdin.buffer.read().decode("utf-8", "replace") if name == "-" else read_text(name)
+        text = stdin().read().decode("utf-8", "replace") if name == "-" else read_text(name)
         shown = "<stdin>" if name == "-" else name
         found.append((shown, check(parse(text, shown))))
     say(render(found, form), nl=False)

@@ -8,6 +8,7 @@ from typing import Literal
 import click
 
 from slurmdoctor.cli import rules_option
+from slurmdoctor.cli.standard import stdin
 from slurmdoctor.model import UserError
 
 
@@ -33,4 +34,5 @@ def mcp(allow: tuple[str, ...], timeout: float, extra: tuple[Path, ...], redact:
             raise
         raise UserError("`slurmdoctor mcp` needs the MCP SDK, version 2", "pip install 'slurmdoctor[mcp]'") from None
     settings = Settings(checked(allow), extra, redact, timeout)
+    stdin()  # closed, it would be an error of the SDK's
     serve(settings).run("stdio")

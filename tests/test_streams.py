@@ -1,0 +1,104 @@
+"""Closed, full and broken standard streams: one line that says what to do, exit status 2, and never a traceback."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from slurmdoctor.input import spool
+from slurmdoctor.input.opening import open_sources
+from slurmdoctor.model import UserError
+
+PROGRAM = f"'{sys.executable}' -m slurmdoctor"
+LOG = "step 1 loss 2\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+COMMANDS = {
+    "diagnose": "diagnose job.log",
+    "json": "diagnose --format json job.log",
+    "explain": "explain cuda-oom",
+    "rules": "rules list",
+    "lint": "lint job.log",
+    "hook": "hook",
+    "help": "--help",
+    "version": "--version",
+}
+
+
+def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    (folder / "job.log").write_text(LOG)
+    return subprocess.run(["bash", "-c", command], cwd=folder, text=True, capture_output=True, timeout=60)
+
+
+def refused(done: subprocess.CompletedProcess[str], words: str) -> None:
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert done.stderr.startswith("slurmdoctor: ")
+    assert words in done.stderr
+
+
+@full
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_full_disk_is_told(command: str, tmp_path: Path) -> None:
+    done = shell(f"{PROGRAM} {COMMANDS[command]} >/dev/full", tmp_path)
+    refused(done, "the report cannot be written: No space left on device: free some room")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_closed_output_is_told(command: str, tmp_path: Path) -> None:
+    refused(shell(f"{PROGRAM} {COMMANDS[command]} >&-", tmp_path), "standard output is closed")
+
+
+@pytest.mark.parametrize("command", ["diagnose", "diagnose -", "lint -", "mcp"])
+def test_a_closed_input_is_told_where_it_is_needed(command: str, tmp_path: Path) -> None:
+    if command == "mcp":
+        pytest.importorskip("mcp")
+    refused(shell(f"{PROGRAM} {command} <&-", tmp_path), "standard input is closed")
+
+
+@pytest.mark.parametrize("streams", ["<&-", "2>&-", "<&- 2>&-"])
+def test_what_is_not_needed_may_be_closed(streams: str, tmp_path: Path) -> None:
+    done = shell(f"{PROGRAM} diagnose job.log {streams}", tmp_path)
+    assert done.returncode == 0
+    assert "cuda-oom" in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("streams", ["2>&-", "2>/dev/full", ">&- 2>&-", "<&- >&- 2>&-", ">/dev/full 2>/dev/full"])
+def test_where_nobody_can_be_told_the_status_still_tells(streams: str, tmp_path: Path) -> None:
+    assert shell(f"{PROGRAM} diagnose nothing.log {streams}", tmp_path).returncode == 2
+
+
+def test_a_broken_pipe_ends_quietly(tmp_path: Path) -> None:
+    done = shell(f"{PROGRAM} rules list | true; echo ${{PIPESTATUS[0]}}", tmp_path)
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+# ── the copy of what can be read once ──
+
+
+def test_a_full_folder_for_temporary_files_is_told(tmp_path: Path) -> None:
+    def small() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1024 * 1024, resource.RLIM_INFINITY))
+
+    many = f"import sys; sys.stdout.write({'worker says hello' + chr(10)!r} * 3_000_000)"
+    with subprocess.Popen([sys.executable, "-c", many], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as log:
+        done = subprocess.run(
+            [sys.executable, "-m", "slurmdoctor", "diagnose"], stdin=log.stdout, text=True, capture_output=True,
+            preexec_fn=small, env={**os.environ, "TMPDIR": str(tmp_path)}, timeout=60,
+        )  # fmt: skip
+        log.kill()
+    refused(done, "no room for a copy of the piped or decompressed log: File too large: set TMPDIR")
+
+
+def test_no_folder_for_temporary_files_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not needed before so much was read that memory is not the place for it."""
+    monkeypatch.setattr(spool, "_IN_MEMORY", 1000)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    (tmp_path / "job.log").write_bytes(LOG.encode("utf-16") * 100)
+    (source,) = open_sources([tmp_path / "job.log"]).sources
+    with pytest.raises(UserError, match="set TMPDIR to a folder with room"):
+        list(source.blocks())
