@@ -100,6 +100,11 @@ KINDS: dict[str, Callable[[], bytes]] = {
     ),
     "srun": lambda: _counted("srun: error: node{n}: tasks {n}: Exited with exit code 1\n"),
     "srun-ranges": lambda: _counted("srun: error: node1: tasks 0-99999999{n}: Killed\n"),
+    "srun-many-tasks": lambda: _counted("srun: error: node{n}: tasks {n}-65000: Killed\n"),
+    "torchelastic-roots": lambda: _counted(
+        "Root Cause (first observed failure):\n[{n}]:\n  time      : 2026-11-21_08:08:01\n  host      : n{n}\n"
+        "  rank      : {n} (local_rank: 0)\n  exitcode  : 1 (pid: {n})\n  error_file: <N/A>\n  traceback : To enable\n"
+    ),
     "torchelastic-tables": lambda: _counted(
         "[{n}]:\n  time      : 2026-11-21_08:08:01\n  host      : n{n}\n  rank      : {n} (local_rank: 0)\n"
         "  exitcode  : 1 (pid: {n})\n  error_file: <N/A>\n  traceback : To enable\n"

@@ -68,6 +68,13 @@ def test_a_tracebacks_end_is_not_looked_for_without_end(monkeypatch: pytest.Monk
     assert any("not all was read" in note for note in diagnose(text).coverage.notes)
 
 
+def test_exit_reports_name_no_more_tasks_than_a_few_jobs_have() -> None:
+    text = "".join(f"srun: error: node{n}: tasks 0-{n + 60_000}: Killed\n" for n in range(40))
+    observed = read_again(text)[0]
+    assert sum(len(report.tasks) for report in observed.reports) <= 4 * 65_536
+    assert any("36 exit reports were left out" in note for note in diagnose(text).coverage.notes)
+
+
 def group_of(target: object, writers: int, lines: int) -> MatchGroup:
     """Of so many writers so many lines each, all kept, in turns."""
 

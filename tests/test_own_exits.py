@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from builders import KNOWLEDGE, event, incident, report, timeline
-from slurmdoctor.infer.exits import cause_of, could_be_own, find_exit, reported_first, worst_exit
+from slurmdoctor.infer.exits import cause_of, could_be_own, find_exit, first_reported, reported_first, worst_exit
 from slurmdoctor.model import ExitReport, Finding, Incident, JobRecord, Origin
 from slurmdoctor.model.exits import ProcessExit, from_code, from_sacct, from_signal
 from slurmdoctor.model.finding import reason
@@ -129,11 +129,13 @@ def test_endings_that_fit_a_cause(cause: str, ended: int | str, fits: bool) -> N
 
 
 def test_who_reports_first() -> None:
-    first = timeline(reports=(report(1, first=True, time=50.0), report(1, first=True, time=60.0), report(1, time=10.0)))
+    told = timeline(reports=(report(1, first=True, time=50.0), report(1, first=True, time=60.0), report(1, time=10.0)))
+    first = first_reported(told)
     assert reported_first(report(1, time=50.0), first)
     assert not reported_first(report(1, time=50.5), first)
     assert reported_first(report(1), first)
-    assert reported_first(report(1, time=99.0), timeline(reports=(report(1, first=True), report(1, time=1.0))))
+    assert first_reported(timeline(reports=(report(1, first=True), report(1, time=1.0)))) is None
+    assert reported_first(report(1, time=99.0), None)
 
 
 @pytest.mark.parametrize(

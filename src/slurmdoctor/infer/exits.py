@@ -83,10 +83,14 @@ def could_be_own(report: ExitReport, root: Incident, knowledge: Knowledge) -> bo
     return exit_.signal is None and exit_.code not in (0, None)
 
 
-def reported_first(report: ExitReport, timeline: Timeline) -> bool:
-    """Whether no other witness's own first failure came before."""
-    times = [r.time for r in timeline.reports if r.first and r.time is not None]
-    return report.time is None or not times or report.time <= min(times)
+def reported_first(report: ExitReport, first: float | None) -> bool:
+    """Whether no other witness's own first failure came before; `first` is the time of the earliest of them."""
+    return report.time is None or first is None or report.time <= first
+
+
+def first_reported(timeline: Timeline) -> float | None:
+    """The time of the earliest failure that its witness calls the first."""
+    return min((r.time for r in timeline.reports if r.first and r.time is not None), default=None)
 
 
 # ── what Slurm's record knows ────────────────────────────────────────────────────────────────

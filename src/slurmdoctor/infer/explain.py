@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from heapq import nsmallest
+from itertools import chain
 
 from slurmdoctor.model import Incident, Knowledge, Timeline
 from slurmdoctor.model.causes import BROKEN_CONTINUATION
@@ -19,9 +21,35 @@ class Explainer:
 
     def unexplained(self, tier: Sequence[Incident], explainers: Iterable[Incident]) -> list[Incident]:
         """The incidents of a tier that no other one brings about; all of them where each is explained."""
-        earliest = self._earliest(explainers)
-        left = [i for i in tier if not any(o is not i and self._explains_alone(o, i) for o in earliest)]
+        explaining = self._explaining(self._earliest(explainers))
+        left = [i for i in tier if not any(o is not i and self._explains_alone(o, i) for o in explaining(i))]
         return left or list(tier)
+
+    def _explaining(self, earliest: Iterable[Incident]) -> Callable[[Incident], Iterable[Incident]]:
+        """Incident -> those that may explain it: its own file's, and of the other files' those that came first."""
+        here: dict[tuple[str, int], list[Incident]] = {}
+        elsewhere: dict[str, dict[object, list[Incident]]] = {}
+        for incident in earliest:
+            known = self._causes.get(incident.cause)
+            kind = (incident.cause, incident.main.role, incident.report is None)
+            for cause in (known.explains | self._scheduler) if known else ():
+                here.setdefault((cause, incident.main.hit.source), []).append(incident)
+                elsewhere.setdefault(cause, {}).setdefault(kind, []).append(incident)
+        first = {cause: self._firsts(kinds.values()) for cause, kinds in elsewhere.items()}
+        return lambda i: chain(here.get((i.cause, i.main.hit.source), ()), first.get(i.cause, ()))
+
+    def _firsts(self, kinds: Iterable[list[Incident]]) -> list[Incident]:
+        """Of each kind the two first ones by time and the two first ones by place: one of two is another file's."""
+        found: list[Incident] = []
+        for incidents in kinds:
+            by_time = {i.main.hit.source: i for i in sorted(incidents, key=self._key_of, reverse=True)}
+            in_text = {i.main.hit.source: i for i in sorted(incidents, key=lambda i: i.main.order, reverse=True)}
+            found += nsmallest(2, by_time.values(), key=self._key_of)
+            found += nsmallest(2, in_text.values(), key=lambda i: i.main.order)
+        return found
+
+    def _key_of(self, incident: Incident) -> tuple[float, int]:
+        return self._timeline.key(incident.main)
 
     def _explains_alone(self, one: Incident, other: Incident) -> bool:
         """Whether `one` explains `other`; where two explain each other, the earlier one does."""

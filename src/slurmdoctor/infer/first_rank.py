@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from slurmdoctor.infer.exits import could_be_own, reported_first
+from slurmdoctor.infer.exits import could_be_own, first_reported, reported_first
 from slurmdoctor.infer.missing_peer import name_missing_peer, name_suspect
 from slurmdoctor.model import ExitReport, Finding, Incident, Knowledge, Observations, Origin, RankMap, Timeline
 from slurmdoctor.model.causes import NODE_FAILURE
@@ -191,7 +191,8 @@ def _from_witnesses(
         own = [r for r in own if r.node in (None, origin.node)] or own
     named = {r.ranks[0]: r for r in own if len(r.ranks) == 1}
     several = any(len(r.ranks) > 1 for r in own)
-    first = [rank for rank, r in named.items() if r.first and reported_first(r, timeline)]
+    earliest = first_reported(timeline)
+    first = [rank for rank, r in named.items() if r.first and reported_first(r, earliest)]
     # agents that noticed in the same second: the one that speaks first is next to the error
     chosen = next(iter(named)) if len(named) == 1 and not several else first[0] if first else None
     if chosen is None:

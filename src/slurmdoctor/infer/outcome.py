@@ -36,13 +36,10 @@ def unresolved_exits(timeline: Timeline) -> list[ExitReport]:
     bad = [r for r in timeline.reports if r.exit.code not in (0, None) or r.exit.signal]
     if done is None:
         return bad
-    stops = [e.hit.offset for e in timeline.events if e.rule == STEP_CANCELLED]
+    stops = (e.hit.offset for e in timeline.events if e.rule == STEP_CANCELLED)
+    last_stop = max((stop for stop in stops if stop < done.line.offset), default=-1)
     return [
-        r
-        for r in bad
-        if r.line.source == done.line.source
-        and r.exit.signal is None
-        and not any(r.line.offset < stop < done.line.offset for stop in stops)
+        r for r in bad if r.line.source == done.line.source and r.exit.signal is None and r.line.offset >= last_stop
     ]
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from slurmdoctor.infer.exits import cause_of, reported_first
+from slurmdoctor.infer.exits import cause_of, first_reported, reported_first
 from slurmdoctor.infer.explain import Explainer, printed_above
 from slurmdoctor.model import Finding, Incident, Knowledge, Timeline
 from slurmdoctor.model.causes import COLLECTIVE_TIMEOUT, EXIT_CODE, HANG, SIGTERM, STEP_CANCELLED
@@ -80,20 +80,28 @@ def _is_victim(incident: Incident) -> bool:
 def _victims(victims: Sequence[Incident], timeline: Timeline, knowledge: Knowledge) -> list[Incident]:
     """Without a step's cancellation where it only follows: srun ends a step when one of its tasks has failed."""
     found = [i for i in victims if i.main.rule != STEP_CANCELLED]
-    ends = [i for i in victims if i.main.rule == STEP_CANCELLED and not _exit_reported_before(timeline, i, knowledge)]
+    ended = _first_own_exits(timeline, knowledge)
+    ends = [i for i in victims if i.main.rule == STEP_CANCELLED and not _exit_reported_before(i, ended)]
     if timeline.order != "timestamps":
         # in two files without a clock, what a rank prints tells more than the step's end
         return found + [i for i in ends if all(i.main.hit.source == other.main.hit.source for other in found)]
     return [*found, *ends]
 
 
-def _exit_reported_before(timeline: Timeline, other: Incident, knowledge: Knowledge) -> bool:
+def _first_own_exits(timeline: Timeline, knowledge: Knowledge) -> dict[int, int]:
+    """Each file, and where it first tells that a process ended by a code of its own."""
+    first: dict[int, int] = {}
+    for report in timeline.reports:
+        if cause_of(report.exit, knowledge) == EXIT_CODE:
+            source, offset = report.line.source, report.line.offset
+            first[source] = min(offset, first.get(source, offset))
+    return first
+
+
+def _exit_reported_before(other: Incident, ended: Mapping[int, int]) -> bool:
     """Whether a process had ended by a code of its own when the step was cancelled."""
     hit = other.main.hit
-    return any(
-        cause_of(r.exit, knowledge) == EXIT_CODE and r.line.source == hit.source and r.line.offset < hit.offset
-        for r in timeline.reports
-    )
+    return ended.get(hit.source, hit.offset) < hit.offset
 
 
 def _by_their_own_wait(
@@ -143,11 +151,12 @@ def _last_hint(silent: Incident | None, timeline: Timeline, knowledge: Knowledge
 
 def _in_order_of_choice(tier: Sequence[Incident], timeline: Timeline, knowledge: Knowledge) -> list[Incident]:
     generic = knowledge.traits["generic"]
+    first = first_reported(timeline)
 
     def key(incident: Incident) -> tuple[float, bool, int]:
         time, order = timeline.key(incident.main)
         report = incident.report if incident.cause == EXIT_CODE else None
-        later = report is not None and not (report.first and reported_first(report, timeline))
+        later = report is not None and not (report.first and reported_first(report, first))
         late = TICK if incident.cause in generic else 0.0
         return (time + late if timeline.order == "timestamps" else 0.0, later, order)
 

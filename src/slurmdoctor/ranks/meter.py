@@ -37,13 +37,15 @@ class Meter:
     def each(self, stage: str, items: Sequence[Item]) -> Iterator[Item]:
         """The items of a stage, with an equal share of what is left for each; what one leaves, the others have."""
         left = MOST[stage]
-        for number, item in enumerate(items):
-            share = self._left = left // (len(items) - number)
-            yield item
-            left -= share - self._left
-            if self._left <= 0 and stage not in _UNTOLD:
-                self._short += 1
-        self._left = sum(MOST.values())
+        try:
+            for number, item in enumerate(items):
+                share = self._left = left // (len(items) - number)
+                yield item
+                left -= share - self._left
+                if self._left <= 0 and stage not in _UNTOLD:
+                    self._short += 1
+        finally:
+            self._left = sum(MOST.values())
 
     def spend(self, units: int = 1) -> bool:
         """Whether there is work left to do for this item; if so, it is so much less."""

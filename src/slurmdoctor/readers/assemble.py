@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -21,7 +21,8 @@ from slurmdoctor.model import (
     SignalHit,
     StackDump,
 )
-from slurmdoctor.model.finding import reason
+from slurmdoctor.model.finding import Reason, reason
+from slurmdoctor.model.ranges import MOST_TASKS
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.maps import RankMapBuilder, of_path
 from slurmdoctor.readers import (
@@ -41,6 +42,8 @@ from slurmdoctor.readers.last_words import collect_last_words
 from slurmdoctor.readers.matches import Place, RuleEvents
 from slurmdoctor.search.compiled import captures
 
+_MOST_TASKS = 4 * MOST_TASKS
+"""Tasks that all exit reports name together: each may name thousands."""
 _AT_LEAST = 64
 """Lines that are read again even where the search took all the time."""
 
@@ -84,15 +87,13 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
         progress=tuple(steps),
         memory=context.memory_of(steps, lines),
         files=tuple(LogFile(source.name, source.searched, source.lines) for source in lines.sources),
-        notes=(
-            *matches.notes,
-            *plan.notes,
-            *lines.meter.notes,
-            *unread,
-            *([] if lines.complete else [reason("out-of-time-again")]),
-        ),
+        notes=(*matches.notes, *plan.notes, *found.notes(), *lines.meter.notes, *unread, *_out_of_time(lines)),
         complete=matches.complete and lines.complete,
     )
+
+
+def _out_of_time(lines: Lines) -> tuple[Reason, ...]:
+    return () if lines.complete else (reason("out-of-time-again"),)
 
 
 def _launcher(reports: Sequence[ExitReport], forms: Sequence[ExitFormat]) -> str | None:
@@ -116,6 +117,8 @@ class _Readings:
         """Lines of exceptions."""
         self.signals: list[SignalHit] = []
         self.reports: list[ExitReport] = []
+        self._tasks = 0
+        self._left_out = 0
         self.collectives: list[CollectiveStatus] = []
         self.dumps: dict[int, StackDump] = {}
 
@@ -130,7 +133,7 @@ class _Readings:
             if found is not None:
                 self.signals.append(SignalHit(target, line, order, found))
         elif isinstance(target, ExitFormat):
-            self.reports += (replace(report, order=order) for report in exits.read(target, self._lines, line))
+            self._report(replace(report, order=order) for report in exits.read(target, self._lines, line))
         elif target == "traceback":
             self.headers.append(line)
         elif target == "exception":
@@ -144,6 +147,18 @@ class _Readings:
                 self.dumps[dump.rank] = replace(dump, order=order)
         elif target == "map":
             self.ranks.learn(line)
+
+    def notes(self) -> tuple[Reason, ...]:
+        """What was left out."""
+        return (reason("tasks-left-out", count=self._left_out, most=_MOST_TASKS),) if self._left_out else ()
+
+    def _report(self, found: Iterable[ExitReport]) -> None:
+        for report in found:
+            self._tasks += len(report.tasks)
+            if self._tasks <= _MOST_TASKS:
+                self.reports.append(report)
+            else:
+                self._left_out += 1
 
     def _at(self, source: int, offset: int) -> Line:
         """The line at a place; several targets in turn may want the same one."""

@@ -18,7 +18,7 @@ from slurmdoctor.model.finding import Reason, reason
 FEW = 32
 """Writers of one rule that become events of their own."""
 MOST: Mapping[str, int] = {
-    "rules": 4000,
+    "rules": 3000,
     "signals": 1000,
     "exception": 1000,
     "traceback": 1000,

@@ -36,7 +36,7 @@ def add_stacks(events: Sequence[Event], lines: Lines) -> list[Event]:
     """The events, and with those whose line begins a crash dump its frames."""
     found: list[Event] = []
     left = _MOST_DUMPS
-    for event in events:
+    for event in lines.meter.each("stacks", events):
         if left and not event.traceback and _DUMP.match(event.hit.text):
             event = _with_stack(event, lines)
             left -= 1
@@ -92,7 +92,7 @@ def add_retries(events: Sequence[Event], signals: Sequence[SignalHit], lines: Li
             survived.setdefault(signal.line.source, []).append(signal)
     return [
         replace(event, retried=True) if _retried(event, survived.get(event.hit.source, ()), lines) else event
-        for event in events
+        for event in lines.meter.each("retries", events)
     ]
 
 

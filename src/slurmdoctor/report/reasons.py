@@ -325,6 +325,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "out-of-time-again": "the time limit was met before all lines that tell something were looked at",
     "part-read": "only a part of the log was looked at, and the rest may hold a failure",
     "not-read-again": "{count} of {total} lines that tell something were counted, not read again: the log holds too many",
+    "tasks-left-out": "{count} exit reports were left out: those before them name {most} tasks already",
     "read-in-part": "around {count} lines that tell something not all was read: what belongs to them is too long, or too far away",
     "exceptions-alike": (
         "after {most} kinds of exceptions, {count} lines of others were told apart by their class, or not at all"

@@ -100,7 +100,7 @@ def _by_agents(observed: Observations, went_on: Mapping[int, int]) -> set[int]:
     cuts: set[int] = set()
     for (source, *_), places in agents.items():
         # an agent that prints its table has given up: what comes after it is another agent's
-        cuts.update(a + 1 for a, b in itertools.pairwise(places) if not any(a < t < b for t in tables))
+        cuts.update(a + 1 for a, b in itertools.pairwise(places) if not _any(tables, (a + 1, b)))
         if len(agents) == 1 and went_on.get(source, 0) > places[-1]:
             cuts.add(places[-1] + 1)
     return cuts

@@ -41,6 +41,7 @@ class ProgressIndex:
     def _later(steps: Sequence[Progress], event: Event) -> Iterator[Progress]:
         time = event.origin.time
         first = bisect_right(steps, event.hit.offset, key=lambda step: step.offset)
-        for step in reversed(steps[first:]):
+        for at in range(len(steps) - 1, first - 1, -1):
+            step = steps[at]
             if time is None or step.time is None or step.time > time:
                 yield step
