@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
+import subprocess
 import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from slurmdoctor.cli import footer as hook
 from slurmdoctor.model.record import JobRecord
@@ -76,7 +79,8 @@ HARD: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("few-descriptors", "ulimit -n 12\nexit 5", ("exited with 5",), ()),
     ("no-slurm", "export SLURM_CONF=/none/slurm.conf\nexit 5", ("exited with 5",), ()),
     ("disk-full", "exec >/dev/full 2>&1", (), ()),
-    ("no-output", "exec >&- 2>&- <&-", (), ()),
+    ("no-output", "exec >&- 2>&- <&-\nexit 5", ("exited with 5",), ()),
+    ("no-errors", "exec 2>&-\nexit 5", ("exited with 5",), ()),
 )
 """Jobs that leave slurmdoctor little to live on: (name, what the script does first, what must be said, options)."""
 
@@ -130,6 +134,20 @@ ENDINGS = (
         slow=True,
     ),
 )
+
+
+def diagnose(cluster: Cluster, *arguments: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [TOOL, "diagnose", "--format", "json", *arguments],
+        env=cluster.env,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 def script(ending: Ending, tools: Path, footer: bool) -> str:

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from .cluster import Cluster
-from .endings import TOOL, Run
-
-
-def diagnose(cluster: Cluster, *arguments: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [TOOL, "diagnose", "--format", "json", *arguments],
-        env=cluster.env,
-        cwd="/",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+from .endings import TOOL, Run, diagnose
 
 
 def test_by_its_id(cluster: Cluster, failed: dict[str, Run]) -> None:

@@ -24,6 +24,7 @@ from slurmdoctor.slurm.script.steps import step_outputs
 from slurmdoctor.slurm.values import whole
 
 KINDS = ("footer", "dependency", "epilog")
+SHELLS = ("bash", "zsh", "sh")
 WHEN = ("failed", "always")
 SECONDS = 30
 PATIENCE = 8.0

@@ -8,12 +8,12 @@ import time
 
 import click
 
-from slurmdoctor.cli.footer import KINDS, SECONDS, WHEN
+from slurmdoctor.cli.footer import KINDS, SECONDS, SHELLS, WHEN
 from slurmdoctor.cli.say import say
 
 
 @click.command()
-@click.option("--shell", type=click.Choice(["bash"]), default="bash", help="The script's shell.")
+@click.option("--shell", type=click.Choice(SHELLS), default="bash", help="The script's shell: all get the same text.")
 @click.option(
     "--kind", type=click.Choice(KINDS), default="footer", help="A footer, a dependent job, or an EpilogSlurmctld."
 )
