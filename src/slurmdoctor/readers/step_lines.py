@@ -19,6 +19,8 @@ from slurmdoctor.search.writer_key import Span, WriterKey
 _LONGEST = 4096
 """Bytes of a line beyond which it is no step's."""
 _FEW_BYTES = 256 * 1024
+_PATIENCE = 2000
+"""Lines after which no other writer is expected, or twice as many as there are writers."""
 _PIECE = 16 * 1024
 """Bytes that are searched for a single step; then four times as many, and so on."""
 _BYTES = 1024
@@ -146,14 +148,19 @@ class Stretch:
         return at
 
     def take_last_of_writers(self, at: int, far: int) -> None:
-        """From this hit upwards, take the last step of each writer of whom none is taken yet."""
+        """From this hit upwards, take the last step of each writer of whom none is taken yet; until no new one is met any more."""
         seen = {label_of(line, form) for _, line, form in self._taken.values()}
+        since = 0
         for begin, line, here, _ in self._lines(at, -1, far if any(seen) else 0):
+            since += 1
             form = self._reader.form(self._source, line)
             if form and (label := label_of(line, form)) not in seen:
                 seen.add(label)
                 self._take(begin, here, line, form)
                 self._spans.append((here, here + 1))
+                since = 0
+            elif since > max(_PATIENCE, 2 * len(seen)):
+                return
 
     def _take(self, begin: int, hit: int, line: bytes, form: Form) -> None:
         if begin not in self._taken:

@@ -11,9 +11,12 @@ from collections.abc import Iterable, Sequence
 
 from slurmdoctor.model import LineFormat, SourceFormat
 from slurmdoctor.search.compiled import lazy
+from slurmdoctor.search.shapes import DIGITS
 
 HEAD = 160
 """Bytes of a line in which its label stands."""
+_MOST_KNOWN = 4000
+"""Shapes of heads to remember; then they are learnt anew."""
 _REACH = 48
 """Characters that a logger prints before the tag that tells its writer."""
 Span = tuple[int, int, int, int]
@@ -54,6 +57,7 @@ class WriterKey:
         self._find = lazy(_any([*(f.pattern for f in own), f"(?P<shared>{_any(f.pattern for f in shared)})", tag]))
         self._tag = lazy(tag)
         self._stamp = lazy(stamp_pattern(formats)) if source.stamped else None
+        self._known: dict[bytes, Span] = {}
 
     def __call__(self, head: bytes) -> bytes:
         """The label at the head of a line; empty where there is none."""
@@ -61,7 +65,16 @@ class WriterKey:
         return head[start:end] + head[start2:end2]
 
     def span(self, head: bytes) -> Span:
-        """Where the label stands."""
+        """Where the label stands: in lines of one shape, in one place."""
+        shape = head[:HEAD].translate(DIGITS)
+        span = self._known.get(shape)
+        if span is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            span = self._known[shape] = self._span(head)
+        return span
+
+    def _span(self, head: bytes) -> Span:
         text = head[:HEAD].decode("latin-1")  # a character a byte
         stamp = self._stamp.match(text) if self._stamp else None
         at = stamp.end() if stamp else 0
