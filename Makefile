@@ -9,7 +9,7 @@ MUTATES := $(VENV)/.mutates
 INSTALL = $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
 
-.PHONY: demo lint test test-slow test-all bless mutate docs bench clean
+.PHONY: demo lint test test-slow test-all bless fuzz fuzz-native mutate docs bench clean
 
 $(RUNS): $(SOURCES)
 	@echo "setting up $(VENV), once: slurmdoctor, and its search compiled"
@@ -44,6 +44,12 @@ test-all: test test-slow
 
 bless: $(STAMP) ## write the golden verdicts and reports anew; read `git diff` before you commit them
 	$(BIN)/python -m pytest --snapshot-update -m "not slow" $$(grep -lE "golden_verdicts|SnapshotAssertion" tests/test_*.py)
+
+fuzz: $(STAMP) ## whole diagnoses of damaged logs: LOGS=10000 SEED=1
+	$(BIN)/python tests/fuzz.py --logs $(or $(LOGS),10000) --seed $(or $(SEED),1)
+
+fuzz-native: $(STAMP) ## the C under ASan and UBSan beside its Python twin, and its warnings: INPUTS=1000 (of each property) SEED=1
+	$(BIN)/python tests/fuzz_native.py --inputs $(or $(INPUTS),1000) --seed $(or $(SEED),1)
 
 mutate: $(MUTATES) ## how many mutants of inference the tests notice: SAMPLE=300 (0: all) SEED=1; docs/mutation.md
 	$(BIN)/python tests/mutate.py

@@ -151,8 +151,7 @@ search_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(named))
     if (PyList_Size(offsets) != count || stride < 1 || stride > 64 || count > 1 << 20) {
         return PyErr_Format(PyExc_ValueError, "Search(words, offsets, stride): out of range");
     }
-    allocfunc make = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    Search *self = (Search *)make(type, 0);
+    Search *self = (Search *)PyType_GenericAlloc(type, 0);
     if (self == NULL) {
         return NULL;
     }
@@ -245,9 +244,9 @@ static PyMethodDef search_methods[] = {
 };
 static PyType_Slot search_slots[] = {
     {Py_tp_doc, "Search(words, offsets, stride)"},
-    {Py_tp_new, search_new},
+    {Py_tp_new, SLOT(search_new)},
     {Py_tp_methods, search_methods},
-    {Py_tp_dealloc, search_dealloc},
+    {Py_tp_dealloc, SLOT(search_dealloc)},
     {0, NULL},
 };
 static PyType_Spec search_spec = {

@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#define SLOT(function) (__extension__(void *)(function)) /* Python keeps functions as objects, which ISO C forbids */
+
 /* Drawn anew by each process: a log is written before, so whoever writes it cannot know which of its lines share a slot. */
 static uint64_t hash_key[2];
 

@@ -149,8 +149,7 @@ tally_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(named))
         PyErr_SetString(PyExc_ValueError, "Tally(keep, crowd, most, shift): out of range");
         return NULL;
     }
-    allocfunc make = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    Tally *self = (Tally *)make(type, 0);
+    Tally *self = (Tally *)PyType_GenericAlloc(type, 0);
     if (self != NULL) {
         self->keep = keep;
         self->crowd = crowd;
@@ -239,9 +238,9 @@ static PyMethodDef tally_methods[] = {
 };
 static PyType_Slot tally_slots[] = {
     {Py_tp_doc, "Tally(keep, crowd, most, shift)"},
-    {Py_tp_new, tally_new},
+    {Py_tp_new, SLOT(tally_new)},
     {Py_tp_methods, tally_methods},
-    {Py_tp_dealloc, tally_dealloc},
+    {Py_tp_dealloc, SLOT(tally_dealloc)},
     {0, NULL},
 };
 static PyType_Spec tally_spec = {

@@ -137,7 +137,7 @@ walk_lines(Walk *self, PyObject *args)
 static Py_ssize_t
 line_start(const char *data, Py_ssize_t before)
 {
-#ifdef __GLIBC__
+#if defined(__GLIBC__) && !defined(PORTABLE)
     const char *found = memrchr(data, '\n', (size_t)before);
     return found ? found - data + 1 : 0;
 #else
@@ -226,9 +226,9 @@ static PyMethodDef walk_methods[] = {
 static PyType_Slot walk_slots[] = {
     {Py_tp_doc, "Goes from line to line that holds a word, and counts those whose shape is known."},
     {Py_tp_methods, walk_methods},
-    {Py_tp_iter, PyObject_SelfIter},
-    {Py_tp_iternext, walk_next},
-    {Py_tp_dealloc, walk_dealloc},
+    {Py_tp_iter, SLOT(PyObject_SelfIter)},
+    {Py_tp_iternext, SLOT(walk_next)},
+    {Py_tp_dealloc, SLOT(walk_dealloc)},
     {0, NULL},
 };
 static PyType_Spec walk_spec = {"slurmdoctor.scanning._native.Walk", sizeof(Walk), 0, Py_TPFLAGS_DEFAULT, walk_slots};
