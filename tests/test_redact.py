@@ -6,7 +6,6 @@ import base64
 import json
 import random
 import string
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cases import cases, verdict_of
-from report_examples import CUDA_OOM, EXAMPLES, SILENT
+from report_examples import CUDA_OOM, SILENT
 from slurmdoctor import diagnose
 from slurmdoctor.model import Diagnosis, Evidence, FirstFailure, Remedy
 from slurmdoctor.report import json as report_json
@@ -361,23 +360,9 @@ HOSTILE = [
 
 @pytest.mark.parametrize("said", HOSTILE, ids=[text[:10].strip() for text in HOSTILE])
 @pytest.mark.parametrize("mode", ["default", "strict"])
-def test_no_text_takes_long(said: str, mode: Mode) -> None:
-    began = time.process_time()
-    redact(said, mode)
-    assert time.process_time() - began < 2.0
-
-
-def test_fast() -> None:
-    """A whole ordinary diagnosis, once the few patterns that it needs are compiled."""
-    redactor = Redactor()
-    for diagnosis in EXAMPLES.values():
-        redactor.apply(diagnosis)
-    began = time.process_time()
-    for _ in range(20):
-        for diagnosis in EXAMPLES.values():
-            redactor.apply(diagnosis)
-    each = (time.process_time() - began) / 20 / len(EXAMPLES)
-    assert each < 0.002  # well under 1 ms on an idle machine; the bound leaves room for a busy one
+def test_every_text_is_read_to_its_end(said: str, mode: Mode) -> None:
+    """How much work that is, tests/test_secrets.py counts."""
+    assert "hunter2" not in redact(said[:20_000] + "\npassword=hunter2hunter2", mode)
 
 
 def test_bare() -> None:

@@ -75,7 +75,7 @@ def diagnose(
     notes = tuple(filter(None, (pasted, *map(sentence, (*earlier, *not_read)))))
     if notes:
         found = replace(found, coverage=replace(found.coverage, notes=(*notes, *found.coverage.notes)))
-    return Diagnosis.of(Redactor(redact).apply(found))  # type: ignore[arg-type]
+    return Diagnosis.of(Redactor(redact, knowledge.secrets).apply(found))  # type: ignore[arg-type]
 
 
 def examine(

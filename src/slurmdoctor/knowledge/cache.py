@@ -16,7 +16,7 @@ from typing import Any
 
 from slurmdoctor import __version__
 from slurmdoctor.knowledge.paths import files
-from slurmdoctor.model import Cause, ExitFormat, Fix, Knowledge, LineFormat, RankLine, Rule, Signal, Text
+from slurmdoctor.model import Cause, ExitFormat, Fix, Knowledge, LineFormat, RankLine, Rule, SecretKind, Signal, Text
 from slurmdoctor.search import shapes, usercache
 
 _SETTLED = 2.0
@@ -28,6 +28,7 @@ _TABLES: Mapping[str, type[Any]] = {
     "signals": Signal,
     "exit_reports": ExitFormat,
     "texts": Text,
+    "secrets": SecretKind,
 }
 """The fields of Knowledge that hold entries of a table, and what an entry is."""
 _KINDS: tuple[type[Any], ...] = (Cause, Rule, Fix, *dict.fromkeys(_TABLES.values()), Knowledge)

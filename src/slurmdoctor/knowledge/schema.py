@@ -37,6 +37,7 @@ from slurmdoctor.model import (
     RankLine,
     RetryAdvice,
     Role,
+    SecretKind,
     Signal,
     Status,
     Text,
@@ -180,6 +181,22 @@ TEXT = {
 }
 
 
+SECRET = {
+    "id": Field(line, required=True),
+    "source": Field(line, required=True, hint="add source: where its maker or its program describes it"),
+    "shown": Field(line, default=""),
+    "literals": Field(list_of(literal(shortest=1), least=1), required=True),
+    "behind": Field(pattern, default=""),
+    "regex": Field(pattern, default=""),
+    "names": Field(list_of(line), default=()),
+    "but_not": Field(list_of(line), default=()),
+    "value": Field(one_of("any", "mixed", "random", "dense"), default="random"),
+    "check": Field(one_of("digit", "pair"), default=""),
+    "command": Field(flag, default=False),
+    "examples": _EXAMPLES,
+}
+
+
 class EntryKind(Struct, frozen=True):
     """One kind of entry that a rule file may hold, in a list below a key of its own."""
 
@@ -209,6 +226,7 @@ TABLES: Mapping[str, EntryKind] = {
     "facts": EntryKind("a fact", FACT, partial(Signal, kind="fact")),
     "exit_reports": EntryKind("an exit report", EXIT_REPORT, ExitFormat),
     "texts": EntryKind("a text", TEXT, Text),
+    "secrets": EntryKind("a kind of secret", SECRET, SecretKind),
     "fragments": EntryKind("a fragment", FRAGMENT, Fragment),
 }
 """The tables by their keys.

@@ -38,7 +38,18 @@ from slurmdoctor.model.finding import (
     Suspicion,
 )
 from slurmdoctor.model.formats import ASSUMED_YEAR, SourceFormat
-from slurmdoctor.model.knowledge import Cause, ExitFormat, Fix, Knowledge, LineFormat, RankLine, Rule, Signal, Text
+from slurmdoctor.model.knowledge import (
+    Cause,
+    ExitFormat,
+    Fix,
+    Knowledge,
+    LineFormat,
+    RankLine,
+    Rule,
+    SecretKind,
+    Signal,
+    Text,
+)
 from slurmdoctor.model.matches import Matcher, MatchGroup, MatchSample, SearchResult, Target, Writer
 from slurmdoctor.model.observations import LogFile, Observations
 from slurmdoctor.model.ranks import RankMap
@@ -110,6 +121,7 @@ __all__ = [
     "ScriptEvidence",
     "ScriptMistake",
     "SearchResult",
+    "SecretKind",
     "Signal",
     "SignalHit",
     "SourceFormat",

@@ -180,6 +180,34 @@ class Text(Struct, frozen=True):
     source: str = ""
 
 
+class SecretKind(Struct, frozen=True):
+    """One kind of secret, known by its shape or by the name of the key before it (`rules/secrets.yaml`)."""
+
+    id: str
+    literals: tuple[str, ...]
+    """Text in small letters of which one stands in every text that holds such a secret."""
+    shown: str = ""
+    """What the mask calls it: `[redacted github token]`; without one, its id."""
+    regex: str = ""
+    """Its shape; the group `secret` is masked, or the whole match where there is none."""
+    names: tuple[str, ...] = ()
+    """Names of keys, or their ends: what is assigned to such a key is a secret. `*password`: also glued, `PGPASSWORD`."""
+    but_not: tuple[str, ...] = ()
+    """Ends of names that are no such key."""
+    value: Literal["any", "mixed", "random", "dense"] = "random"
+    """What a named value must look like: anything, with a digit or a sign, no words, or with letters of both cases and digits."""
+    behind: str = ""
+    """Searched in the line before the shape, which alone does not tell."""
+    check: Literal["", "digit", "pair"] = ""
+    """What the secret must hold besides: a digit, or `user:password` in base64."""
+    command: bool = False
+    """An argument of a program: also searched in a list of quoted words, as Python prints the arguments of one."""
+    match: tuple[str, ...] = ()
+    """Lines with such a secret, which `<alnum 36>` stands for: 36 random letters and digits."""
+    no_match: tuple[str, ...] = ()
+    source: str = ""
+
+
 class Knowledge(Struct, frozen=True, dict=True):
     """Everything read from the rule files."""
 
@@ -191,6 +219,7 @@ class Knowledge(Struct, frozen=True, dict=True):
     rank_lines: tuple[RankLine, ...] = ()
     exit_reports: tuple[ExitFormat, ...] = ()
     texts: tuple[Text, ...] = ()
+    secrets: tuple[SecretKind, ...] = ()
     digit_sensitive: frozenset[str] | None = None
     """The patterns to which digits matter (`shapes.digits_matter`); None where nobody looked: to look takes longer than a scan."""
 

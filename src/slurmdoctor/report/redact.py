@@ -6,17 +6,17 @@ Redaction works on the finished `Diagnosis`, not on the log: a few kilobytes, wh
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import Any, Literal, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Literal, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from slurmdoctor.model import Diagnosis
-from slurmdoctor.report.redaction.assigned import compiled
-from slurmdoctor.report.redaction.secret_kinds import KINDS, Kind, value_span
-from slurmdoctor.search.compiled import compiled as kept
+from slurmdoctor.knowledge.secrets import secret_kinds
+from slurmdoctor.model import Diagnosis, Evidence, SecretKind
+from slurmdoctor.report.redaction.spans import Wanted, spans
+from slurmdoctor.search.compiled import compiled
 
 Mode = Literal["off", "default", "strict"]
 
@@ -24,6 +24,8 @@ Mode = Literal["off", "default", "strict"]
 _OWN = frozenset(
     {"id", "family", "rule", "cause", "role", "confidence", "verdict", "exit_class", "advice", "standing", "order"}
 )
+_ONE_TEXT = frozenset({"traceback"})
+"""Fields with lines that follow one another in the log."""
 # Colour, cursor and title sequences: removed.
 _SEQUENCE = (
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]"  # CSI
@@ -56,11 +58,15 @@ def redact(text: str, mode: Mode = "default") -> str:
     return Redactor(mode).text(text)
 
 
-class Redactor:
-    """Masks a name in the same way wherever it appears in one diagnosis."""
+Value = TypeVar("Value")
 
-    def __init__(self, mode: Mode = "default") -> None:
+
+class Redactor:
+    """Masks a name in the same way wherever it appears in one diagnosis. `kinds` are those of the program and of a site."""
+
+    def __init__(self, mode: Mode = "default", kinds: Sequence[SecretKind] | None = None) -> None:
         self.mode = mode
+        self._kinds = kinds
         if mode == "strict":
             from slurmdoctor.report.redaction.pseudonyms import Pseudonyms
 
@@ -68,58 +74,64 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """One text of any kind."""
-        return self._mask(text, _kinds_for(text)) if self.mode != "strict" else self._strict([text])[0]
+        return self.values(text)
 
     def apply(self, diagnosis: Diagnosis) -> Diagnosis:
         """The same diagnosis, safe to print and to post. Nothing is rebuilt where nothing is to be masked."""
+        if self.mode == "strict":
+            self._names.know(_hosts_of(diagnosis))
+        if self.mode != "off" and (joined := self._wrapped_evidence(diagnosis.evidence)) != diagnosis.evidence:
+            diagnosis = replace(diagnosis, evidence=joined)
+        return self.values(diagnosis)
+
+    def values(self, value: Value) -> Value:
+        """A text, or anything that holds texts, with all of them masked."""
         strings: list[str] = []
 
         def collect(text: str) -> str:
             strings.append(text)
             return text
 
-        _rebuilt(diagnosis, collect)
-        kinds = _kinds_for("\n".join(strings)) if self.mode != "off" else ()
-        if self.mode == "strict":
-            self._names.know(_hosts_of(diagnosis))
-            changed = dict(zip(strings, self._strict(strings), strict=True))
-        else:
-            changed = {text: new for text in strings if (new := self._mask(text, kinds)) != text}
-        if not changed:
-            return diagnosis
-        return cast(Diagnosis, _rebuilt(diagnosis, lambda text: changed.get(text, text)))
+        _rebuilt(value, collect)
+        masked = self._masked([disarm(text) for text in strings])
+        changed = {text: new for text, new in zip(strings, masked, strict=True) if text != new}
+        return cast(Value, _rebuilt(value, lambda text: changed.get(text, text))) if changed else value
 
-    def _mask(self, text: str, kinds: tuple[Kind, ...]) -> str:
-        text = disarm(text)
-        return _masked(text, kinds) if self.mode != "off" and kinds else text
-
-    def _strict(self, texts: list[str]) -> list[str]:
-        masked = [_masked(disarm(text), _kinds_for(text)) for text in texts]
+    def _masked(self, texts: list[str]) -> list[str]:
+        if self.mode == "off":
+            return texts
+        wanted = self._wanted(texts)
+        masked = [_mask(text, wanted) for text in texts]
+        if self.mode == "default":
+            return masked
         for text in masked:  # learn from all first, so that a name is masked also where nothing marks it as one
             self._names.learn(text)
         return [self._names.mask(text) for text in masked]
 
+    def _wanted(self, texts: Sequence[str]) -> Wanted:
+        return Wanted.of(texts, secret_kinds() if self._kinds is None else self._kinds)
 
-def _kinds_for(text: str) -> tuple[Kind, ...]:
-    """The kinds whose literals occur at all: for ordinary text few, and the rest need not be compiled."""
-    lower = text.lower()
-    return tuple(kind for kind in KINDS if any(gate in lower for gate in kind.gates))
+    def _wrapped_evidence(self, evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
+        """Lines that follow one another are masked as one text: a program may have broken a secret over both."""
+        masked = list(evidence)
+        for at, (one, other) in enumerate(pairwise(evidence)):
+            if one.file == other.file and one.line is not None and one.line + 1 == (other.line or 0):
+                both = "\n".join(disarm(item.text) for item in (masked[at], other))
+                new = _mask(both, self._wanted([both]), keep_lines=True).split("\n")
+                if len(new) == 2:
+                    masked[at : at + 2] = [replace(one, text=new[0]), replace(other, text=new[1])]
+        return tuple(masked)
 
 
-def _masked(text: str, kinds: tuple[Kind, ...]) -> str:
-    lower = text.lower()
-    for kind in kinds:
-        if any(gate in lower for gate in kind.gates):
-            text = kept(kind.pattern).sub(partial(_mask_one, kind), text)
-    return text
-
-
-def _mask_one(kind: Kind, match: re.Match[str]) -> str:
-    whole = match[0]
-    start, end = value_span(match)
-    if match.string.startswith("[redacted", start) or (kind.check is not None and not kind.check(match)):
-        return whole
-    return f"{match.string[match.start() : start]}[redacted {kind.name}]{match.string[end : match.end()]}"
+def _mask(text: str, wanted: Wanted, *, keep_lines: bool = False) -> str:
+    found = spans(text, wanted)
+    pieces: list[str] = []
+    at = 0
+    for start, end, kind in found:
+        lines = "\n" * text.count("\n", start, end) if keep_lines else ""
+        pieces += [text[at:start], f"[redacted {kind.shown or kind.id.replace('-', ' ')}]", lines]
+        at = end
+    return "".join([*pieces, text[at:]]) if found else text
 
 
 # ── every string of a diagnosis ───────────────────────────────────────────────────────────────────────
@@ -131,12 +143,10 @@ def _rebuilt(value: Any, change: Callable[[str], str]) -> Any:
         return change(value)
     if isinstance(value, Struct):
         new = {
-            name: _rebuilt(old, change)
+            name: _lines(old, change) if name in _ONE_TEXT and old else _rebuilt(old, change)
             for name in value.__struct_fields__
             if not (isinstance(old := getattr(value, name), str) and name in _OWN)
         }
-        if isinstance(new.get("traceback"), tuple):
-            new["traceback"] = _key_blocks(new["traceback"])
         return replace(value, **new)
     if isinstance(value, Mapping):
         return {_rebuilt(key, change): _rebuilt(item, change) for key, item in value.items()}
@@ -145,19 +155,9 @@ def _rebuilt(value: Any, change: Callable[[str], str]) -> Any:
     return value
 
 
-def _key_blocks(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """Removes the base64 lines of a private key below its masked first line."""
-    if not any("[redacted private key]" in line for line in lines):
-        return lines
-    kept: list[str] = []
-    inside = False
-    for line in lines:
-        if inside and re.fullmatch(r"[\s|>]*(?:[A-Za-z0-9+/=]+|-----END .*)\s*", line):
-            inside = "-----END" not in line
-            continue
-        inside = line.rstrip().endswith("[redacted private key]")
-        kept.append(line)
-    return tuple(kept)
+def _lines(lines: tuple[str, ...], change: Callable[[str], str]) -> tuple[str, ...]:
+    """Lines that follow one another are one text: a key of many lines is one secret."""
+    return tuple(change("\n".join(lines)).split("\n"))
 
 
 def _hosts_of(diagnosis: Diagnosis) -> Iterator[str]:

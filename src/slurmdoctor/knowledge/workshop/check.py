@@ -15,6 +15,7 @@ from slurmdoctor.knowledge.workshop import templates
 from slurmdoctor.knowledge.workshop.crosstalk import crosstalk
 from slurmdoctor.knowledge.workshop.labels import check_exit_report, check_label, check_samples
 from slurmdoctor.knowledge.workshop.proof import check_fragment, check_matcher
+from slurmdoctor.knowledge.workshop.secrets import check_secret
 from slurmdoctor.model import Knowledge
 from slurmdoctor.ranks.labels import LabelReader
 
@@ -26,6 +27,7 @@ _PROOFS: Mapping[str, Proof] = {
     "facts": check_matcher,
     "exit_reports": check_exit_report,
     "fragments": check_fragment,
+    "secrets": check_secret,
 }
 """How the entries of a table are proven; those of other tables by their `samples` (`check_samples`)."""
 

@@ -1,71 +1,252 @@
-"""Recognises secrets by the name in front of them: `X_TOKEN=...`, `"api_key": ...`, `--password ...`."""
+"""Finds what is assigned to a key that names a secret: `name separator value`, whatever separates the two."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
+from msgspec import Struct
 
-@cache
-def compiled(pattern: str) -> re.Pattern[str]:
-    """A pattern, compiled when it is first needed: most diagnoses need none."""
-    return re.compile(pattern)
+from slurmdoctor.model import SecretKind
+from slurmdoctor.report.redaction.views import WORDS_APART
+from slurmdoctor.search.compiled import compiled, lazy
 
+if TYPE_CHECKING:
+    import regex
 
-_PASSWORD = r"password|passwd|passphrase|pwd|(?<=_)pass"
-_KEY = (
-    r"api[_-]?key|secret[_-]?access[_-]?key|secret[_-]?key|client[_-]?secret|private[_-]?key|account[_-]?key|"
-    r"access[_-]?key|auth[_-]?key|encryption[_-]?key|signing[_-]?key|subscription[_-]?key|license[_-]?key|"
-    r"(?:wandb|ngc|hf|openai|comet|kaggle)[_-]?key|secret|token"
+_LONGEST_NAME = 64
+_ENOUGH = 128
+"""So much of a value tells whether it is a secret."""
+_IN_NAMES = "_.-ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+_REST_OF_NAME = lazy(r"\w{0,48}(?:[-.]\w{1,48}){0,4}")
+_WORD_BEFORE_KEY = lazy(
+    r"(?i)\b(?:api|access|secret|private|encryption|signing|license|account|auth|storage|service|master)[ ]$"
 )
-WORDS = f"{_PASSWORD}|{_KEY}"
-_NUMBER = r"[-+]?(?:0x[0-9a-f]+|[\d.,_/:x]+(?:e[-+]?\d+)?[a-z%]{0,3})"
-_SPECIAL_TOKEN = (
-    r"(?:^|[_.-])(?:pad|eos|bos|unk|cls|sep|mask|eod|eot|eom|fim|img|image|audio|video|vision|speech|special|stop|start|"
-    r"end|next|first|last|prev|per|new|max|min|think|tool|begin|bad|extra|additional|decoder|sampled|draft)[_-]?token\d*$"
+_PARTS = lazy(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[A-Z]|\d+")
+_MOST_PARTS = 4
+
+_SEPARATOR = lazy(
+    r"(?P<close>[\"'`*]{0,3}[\])]{0,2})(?:"
+    r"[ ]?:[ ]?(?:str|bytes|(?:Optional|Final)\[str\]|SecretStr)(?:[ ]\|[ ]None)?[ ]?=[ ]?"  # a field of a class, in code
+    r"|[ \t]{0,64}(?::=|=>|[-=]>|={1,3}|(?P<colon>:{1,2})|[→⇒])[ \t]{0,64}"
+    r"|[ \t]{0,8}(?:\.{2,120}|(?:[ ]\.){2,60}|…+)[ \t]{0,8}[:=]?[ \t]{0,8}"
+    r"|(?P<weak>,?[ \t]{1,4}[\"']?value[\"']?[ ]?[=:][ ]?|</name>\s{0,20}<value>|(?<=[\"'`]),[ \t\n]{0,4}(?=[bru]{0,2}[\"'`])"
+    r"|[ \t]{0,64}[|│┃¦][ \t]{0,64}|\t[ \t]{0,64}|[ ]{2,64})"
+    rf"|(?P<tag>(?:[ ][ \w=\"'.-]{{0,60}})?>)|(?P<word>[ {WORDS_APART}]))"
+    r"(?:(?:SecretStr|Secret|Password|str|bytes|repr|quote)\((?=[\"'bru]))?(?:!!str[ ])?"
 )
-# Values that are words of prose, types or masks.
+# A comma, semicolon or ampersand belongs to a value where what follows it is no other key and no other word.
+_BARE_SIGN = (
+    rf"(?:[^\s\"'`,;&<{WORDS_APART}]|<(?!/)|(?<=\w)[\"'](?=\w)"
+    r"|[,;&](?=[^\s\"'`,;&=:(){}\[\]]{1,64}(?:[\s\"'`]|$)))"
+)
+_VALUE = lazy(
+    r"[bBrRuUfF]{0,2}(?P<q>\"\"\"|'''|[\"'`])"
+    rf"(?P<quoted>(?:\\[^\n]|(?!(?P=q))[^\\\n{WORDS_APART}]){{1,{_ENOUGH}}})"
+    rf"|(?P<bare>{_BARE_SIGN}{{1,{_ENOUGH}}})"
+)
+_REST_OF_BARE = lazy(rf"{_BARE_SIGN}{{1,65536}}")
+_REST_OF_QUOTED = {q: lazy(rf"(?:\\[^\n]|[^\\\n{q}]){{1,65536}}") for q in "\"'`"}
+_REST_OF_WORD = lazy(rf"[^{WORDS_APART}\"'\n]{{1,65536}}")
+
 _EMPTY = frozenset(
-    {"none", "null", "nil", "true", "false", "yes", "no", "on", "off", "unset", "undefined", "missing",
-     "required", "optional", "invalid", "expired", "empty", "default", "str", "string", "bytes", "int",
-     "bool", "any", "self", "secret", "token", "password", "redacted", "hidden", "masked", "removed",
-     "changeme"}
+    {"none", "null", "nil", "true", "false", "yes", "no", "on", "off", "unset", "undefined", "missing", "required",
+     "optional", "invalid", "expired", "empty", "default", "str", "string", "bytes", "int", "bool", "any", "self",
+     "secret", "token", "password", "passwd", "redacted", "hidden", "masked", "removed", "changeme", "example",
+     "dummy", "placeholder", "incorrect", "wrong", "denied", "failed", "rejected", "accepted", "refused", "set",
+     "given", "provided", "needed", "unknown", "ok", "value", "authentication", "authorization", "authenticated",
+     "unauthorized", "forbidden", "configured", "anonymous", "disabled", "enabled"}
 )  # fmt: skip
-
-
-def is_assigned(match: re.Match[str]) -> bool:
-    """Whether the value of `X_TOKEN=value` is a secret, not a placeholder, a special token, code or prose."""
-    value: str = match["quoted"] or match["bare"]
-    lower, word = value.lower(), match["word"].lower()
-    before = match.string[max(0, match.start() - 48) : match.start()]
-    name = (
-        before[len(before.rstrip("_.-ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")) :]
-        + match["word"]
-    )
-    if len(value) < 4 or lower in _EMPTY or len(set(value)) < 3 or value[0] in "$<[{*%./~(|\\":
-        return False
-    if word == "token" and compiled(_SPECIAL_TOKEN).search(name.lower()):
-        return False
-    if lower.endswith(word) or compiled(r"[A-Za-z_][\w.]*[\[(]").match(value):
-        return False  # `token=args.token`, `token=os.environ[...]`: code, seen in a traceback
-    secret_word = compiled(_PASSWORD).fullmatch(word) is not None or name.lower().endswith("_pass")
-    prose = ":" in match["sep"] and match["quoted"] is None
-    mixed = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
-    if secret_word:
-        return not (prose and value.isalpha() and (value.islower() or value.istitle()))
-    if compiled(_NUMBER).fullmatch(lower):
-        return False
-    if name.isupper() and ("_" in name or "=" in match["sep"]) and not prose:
-        return len(value) >= 6 and not compiled(r"torch\.|cuda:").match(value)
-    if not mixed and not prose and word != "token":
-        return len(value) >= 12 and not compiled(r"[a-z_.]+|[A-Z_]+").fullmatch(value)
-    return (
-        len(value) >= 8 and mixed and not compiled(r"[A-Z][a-z]+\d?(?:[A-Z][a-z]+)+|[a-z]+\.[a-z]+\d*").fullmatch(value)
-    )
-
-
-VALUE = r"(?:\\?[\"'](?P<quoted>[^\"'\\\n]{1,2048})|(?P<bare>[^\s\"'`,;&]{0,2047}[^\s\"'`,;&)\]}>]))"
-PATTERN = (
-    rf"(?i:(?P<word>{WORDS}))(?:_?\d{{1,2}})?\\?[\"']?"
-    rf"(?P<sep>[ \t]{{0,3}}(?::=|=>|=|:)[ \t]{{0,3}}){VALUE}"
+"""Values that are words of prose, types or masks."""
+_PLACE = lazy(
+    r"\$|<[^<>]*>?$|\[|\{|\*{3}|%[(s{]|\.{2,3}$|\.{3}|\\[nrt\"']|\(|(?:\.{1,2}|~)/|/(?:[a-z_][a-z0-9_.@-]*|Users|Volumes|[\w.-]*\.[a-z]{1,5})(?:/|$)|[A-Z]:\\|(?i:x{3,}|your[-_ ])"
 )
+"""A variable, a template, a mask or a path, where a value begins so."""
+_NUMBER = lazy(r"[-+]?(?:0x[0-9a-fA-F]+|[\d.,_/:x]+(?:[eE][-+]?\d+)?[A-Za-z%]{0,3})")
+_CODE = lazy(
+    r"(?:[A-Za-z_]\w*\.)+\w*[\[(]|[A-Za-z_]+[\[(]|(?:self|args|cfg|config|settings|os|params|opts)\.\w|torch\.|cuda:|\w+::\w"
+)
+_WORDS = lazy(
+    r"[A-Z]{0,4}[a-z]{2,18}\d?(?:[A-Z]{1,4}[a-z]{2,14}\d?){0,4}[A-Z]{0,5}[a-z]?\d{0,4}|[A-Z]{1,18}\d{0,4}|[a-z]?\d{0,4}"
+    r"|\d{1,8}[A-Za-z]{0,3}"
+)
+_APART = lazy(r"[^A-Za-z0-9]+")
+_PROSE_GOES_ON = lazy(r"[ \t]+(?![\w.-]{1,40}[\"']?[ ]?[=:])[A-Za-z(]")
+_LAST_CELL = lazy(r"[\s|│┃¦]*$")
+_METAVAR = lazy(r"[A-Z][A-Z_]*")
+
+
+class Named:
+    """A key whose name says that its value is a secret."""
+
+    def __init__(self, kind: SecretKind, name: str) -> None:
+        self.kind, self.name = kind, name
+
+    @property
+    def is_flag(self) -> bool:
+        return self.name.startswith("-")
+
+
+def assigned(
+    text: str, kinds: Sequence[SecretKind], *, flags_only: bool = False
+) -> Iterator[tuple[int, int, SecretKind]]:
+    """(begin, end, kind) of each value that is assigned to a name of these kinds; `flags_only`: to an option alone."""
+    stems = compiled("(?i:" + "|".join(sorted({one for kind in kinds for one in kind.literals})) + ")")
+    done = 0
+    for hit in stems.finditer(text):
+        if hit.start() < done:
+            continue
+        named, end = _named(text, hit, kinds)
+        done = max(end, hit.end())
+        if named is None or (flags_only and not named.is_flag):
+            continue
+        found = _value(text, end, named)
+        if found is not None:
+            done = found[1]
+            yield (*found, named.kind)
+
+
+def _named(text: str, hit: regex.Match[str], kinds: Sequence[SecretKind]) -> tuple[Named | None, int]:
+    before = text[max(0, hit.start() - _LONGEST_NAME) : hit.start()]
+    start = hit.start() - len(before) + len(before.rstrip(_IN_NAMES))
+    rest = _REST_OF_NAME.match(text, hit.end())
+    end = rest.end() if rest else hit.end()
+    if text[start:end].lower() == "key" and (word := _WORD_BEFORE_KEY.search(text, max(0, start - 12), start)):
+        start = word.start()
+    name = text[start:end]
+    kind = _kind_of(name, kinds)
+    return (Named(kind, name) if kind is not None else None), end
+
+
+def _kind_of(name: str, kinds: Sequence[SecretKind]) -> SecretKind | None:
+    """The kind whose names this one is or ends in: `OPENAI_API_KEY`, `apiKey` and `api-key-2` are an `api_key`."""
+    parts = [part.lower() for part in _PARTS.findall(name)]
+    if len(parts) > 1 and parts[-1].isdigit() and len(parts[-1]) < 3:
+        parts.pop()
+    ends = {"".join(parts[-count:]) for count in range(1, min(len(parts), _MOST_PARTS) + 1)}
+    whole = "".join(parts)
+    for kind in kinds:
+        words = _Words.of(kind)
+        if not words.never.isdisjoint(ends):
+            continue
+        if not words.names.isdisjoint(ends) or (words.glued and whole.endswith(words.glued)):
+            return kind
+    return None
+
+
+class _Words(Struct, frozen=True):
+    """The names of a kind as they are compared: in small letters, without signs."""
+
+    names: frozenset[str]
+    glued: tuple[str, ...]
+    """Names that another word may stand before without a sign: `PGPASSWORD`."""
+    never: frozenset[str]
+
+    @staticmethod
+    @cache
+    def of(kind: SecretKind) -> _Words:
+        plain = [name.replace("_", "") for name in kind.names]
+        glued = tuple(name[1:] for name in plain if name[0] == "*")
+        return _Words(frozenset(plain), glued, frozenset(name.replace("_", "") for name in kind.but_not))
+
+
+def _value(text: str, at: int, named: Named) -> tuple[int, int] | None:
+    between = _SEPARATOR.match(text, at)
+    if between is None:
+        return None
+    value = _VALUE.match(text, between.end())
+    if value is None or not _is_secret(value, between, named, text):
+        return None
+    start, end = value.span("bare" if value["quoted"] is None else "quoted")
+    if between["word"] == WORDS_APART:
+        rest = _REST_OF_WORD.match(text, start)
+        end = rest.end() if rest else end
+    elif end - start == _ENOUGH:
+        more = _REST_OF_BARE if value["quoted"] is None else _REST_OF_QUOTED[value["q"][0]]
+        rest = more.match(text, end)
+        end = rest.end() if rest else end
+    if value["quoted"] is None:
+        end = start + len(text[start:end].rstrip(")]}>:"))
+    return start, end
+
+
+def _is_secret(value: regex.Match[str], between: regex.Match[str], named: Named, text: str) -> bool:
+    """Whether the value is a secret, not a placeholder, code or prose."""
+    said = value["quoted"] or value["bare"]
+    quoted = value["quoted"] is not None
+    bare = said if quoted else said.rstrip(")]}>:.")
+    if len(bare) < 4 or len(set(bare)) < 3 or bare.lower().strip("-_!.") in _EMPTY or _PLACE.match(bare):
+        return False
+    if not quoted and _CODE.match(bare):
+        return False
+    if named.is_flag and _METAVAR.fullmatch(bare):
+        return False
+    if bare.lower().replace("-", "_") == named.name.lower().lstrip("-").replace("-", "_"):
+        return False
+    if named.kind.value == "any":
+        return _is_password(bare, value, between, named, text)
+    if between["word"] == " " and not named.is_flag and not (len(bare) >= 16 and has_digit(bare)):
+        return False
+    if (between["tag"] is not None and not _in_tag(text, between.start(), named)) or not bare.isascii():
+        return False
+    prose = between["colon"] is not None and not quoted
+    return _is_key(bare, named, plain=between["weak"] is None and between["word"] is None and not prose)
+
+
+def _is_password(said: str, value: regex.Match[str], between: regex.Match[str], named: Named, text: str) -> bool:
+    """A password may be any word; but where a word may as well be prose or another cell of a table it is none."""
+    quoted = value["quoted"] is not None
+    lower = said.lower()
+    if not quoted and compiled(r"(?:[a-z]+[_.])+(?:" + "|".join(named.kind.literals) + r")\w*").fullmatch(lower):
+        return False  # password=db_password: a variable of the code that is shown
+    if between["tag"] is not None:
+        return _in_tag(text, between.start(), named)
+    if between["word"] == " " and not named.is_flag:
+        return named.name.isupper() and has_digit(said) and not said.isdigit()
+    if between["weak"] is not None:
+        told = has_digit(said) or not said.replace("_", "").replace("-", "").replace(".", "").isalnum()
+        return told or _is_row(text, between, value, named)
+    wordy = said.rstrip(",.!").isalpha() and (said.islower() or said.istitle())
+    return quoted or between["colon"] is None or not wordy or _PROSE_GOES_ON.match(text, value.end()) is None
+
+
+def _is_row(text: str, between: regex.Match[str], value: regex.Match[str], named: Named) -> bool:
+    """Whether name and value are all of a row: `| password | abc |`, `password<TAB>abc`."""
+    if _LAST_CELL.match(text, value.end()) is None:
+        return False
+    start = text.rfind("\n", 0, between.start()) + 1
+    before = text[start : between.start() - len(named.name)].rstrip(" \t\"'`")
+    return not before.strip("|│┃¦") or before.endswith((":", ": |"))
+
+
+def _in_tag(text: str, end: int, named: Named) -> bool:
+    """Whether the name stands in a tag: `<password>`."""
+    return text[end - len(named.name) - 1 : end - len(named.name)] == "<"
+
+
+def _is_key(said: str, named: Named, plain: bool) -> bool:
+    if _NUMBER.fullmatch(said) or len(said) < 6:
+        return False
+    if plain and named.name.isupper() and "_" in named.name and named.kind.value != "dense":
+        return True
+    if is_random(said):
+        return named.kind.value != "dense" or _is_dense(said)
+    if named.kind.value != "mixed" or not plain or not said.isalnum():
+        return False
+    return len(said) >= 10 or (has_digit(said) and not said.isdigit())
+
+
+def _is_dense(said: str) -> bool:
+    return len(said) >= 16 and has_digit(said) and said != said.lower() and said != said.upper()
+
+
+def has_digit(said: str) -> bool:
+    return any(char.isdigit() for char in said)
+
+
+def is_random(said: str, least: int = 8) -> bool:
+    """Whether a text is none of words and numbers: `tok_unk7` and `Qwen2ForCausalLM` are."""
+    if len(said) < least or " " in said.strip() or _NUMBER.fullmatch(said):
+        return False
+    return not all(_WORDS.fullmatch(part) for part in _APART.split(said[:_ENOUGH]) if part)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from slurmdoctor.report.redaction.assigned import compiled
+from slurmdoctor.search.compiled import compiled
+
+if TYPE_CHECKING:
+    import regex
 
 _NAME = r"[A-Za-z_][\w.-]{1,40}"
 _HOST = r"[A-Za-z][A-Za-z0-9-]{0,62}(?:\.[A-Za-z0-9-]{1,63}){0,6}"
@@ -78,7 +82,7 @@ class Pseudonyms:
         if len(host) > 1 and host.lower() not in _NO_HOST and not compiled(r"(?:host|ip|user)-\d+").fullmatch(host):
             self._name("host", host)
 
-    def _address(self, match: re.Match[str]) -> str:
+    def _address(self, match: regex.Match[str]) -> str:
         try:
             address = ipaddress.ip_address(match[0])
         except ValueError:

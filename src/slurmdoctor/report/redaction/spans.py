@@ -1,0 +1,162 @@
+"""Finds the secrets of a text: by their shape, by the name of their key, as arguments of programs, and cut off at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from slurmdoctor.model import SecretKind
+from slurmdoctor.report.redaction.assigned import assigned, has_digit, is_random
+from slurmdoctor.report.redaction.views import View, command_view, views
+from slurmdoctor.search.compiled import compiled, lazy
+
+if TYPE_CHECKING:
+    import regex
+
+Span = tuple[int, int, SecretKind]
+"""Begin and end of a secret, and its kind."""
+_BEFORE = 240
+"""So many characters of a line are searched for what must stand before a secret."""
+_CUT_AT = 60
+"""A line of so many characters may have been cut where its terminal ended."""
+_LAST_WORD = lazy(r"[\w.+/-]{8,200}$")
+_LEAST_OF_CUT = 5
+_MARK = lazy(r"\[redacted [a-z0-9 -]{1,40}\]")
+
+
+class Wanted(Struct, frozen=True):
+    """The kinds whose literals occur at all in some texts: for ordinary ones few, and the rest need not be compiled."""
+
+    kinds: tuple[SecretKind, ...]
+    literals: Mapping[str, tuple[int, ...]]
+    """Literal -> the kinds that it admits, by their numbers."""
+
+    @classmethod
+    def of(cls, texts: Sequence[str], kinds: Sequence[SecretKind]) -> Wanted:
+        seen = ("\n\n".join(texts), *(text for text in texts if "\n" in text))
+        lines = {line for text in seen for view in views(text) for line in view.text.split("\n")}
+        # all literals are ASCII, and such text is searched several times as fast
+        lower = "\n".join(lines).lower().encode("ascii", "ignore").decode("ascii")
+        found: dict[str, list[int]] = {}
+        for number, kind in enumerate(kinds):
+            for literal in kind.literals:
+                if literal in found or literal in lower:
+                    found.setdefault(literal, []).append(number)
+        return cls(tuple(kinds), {literal: tuple(numbers) for literal, numbers in found.items()})
+
+    def for_text(self, text: str) -> list[SecretKind]:
+        """The kinds that may stand in this text, in their order."""
+        lower = text.lower()
+        numbers = {number for literal, admitted in self.literals.items() if literal in lower for number in admitted}
+        return [self.kinds[number] for number in sorted(numbers)]
+
+
+def spans(text: str, wanted: Wanted) -> list[Span]:
+    """All secrets of these kinds, in order and apart; of those that overlap, the kind that stands first in the rules."""
+    found: list[Span] = []
+    # a mask's own words are no names of keys
+    unmasked = _MARK.sub(lambda mark: f"[{'#' * (len(mark[0]) - 2)}]", text) if "[redacted " in text else text
+    for view in views(unmasked):
+        kinds = wanted.for_text(view.text)
+        if not kinds:
+            continue
+        found += _mapped(view, _in_view(view.text, kinds))
+        commands = [kind for kind in kinds if kind.command or kind.names]
+        if commands and (words := command_view(view)) is not None:
+            found += _mapped(words, _in_command(words.text, commands))
+    return _apart(_around_marks(found, text), wanted.kinds) if found else []
+
+
+def _mapped(view: View, found: Iterator[Span]) -> Iterator[Span]:
+    return ((*view.span(start, end), kind) for start, end, kind in found if end > start)
+
+
+def _in_view(text: str, kinds: Sequence[SecretKind]) -> Iterator[Span]:
+    shaped = [span for kind in kinds if kind.regex for span in _shaped(text, kind)]
+    yield from shaped
+    named = [kind for kind in kinds if kind.names]
+    if named:
+        yield from assigned(text, named)
+    if len(text) >= _CUT_AT and (last := _LAST_WORD.search(text, max(0, len(text) - 200))):
+        whole = any(end > last.start() for _, end, _ in shaped)
+        yield from () if whole else _cut_off(last, kinds)
+
+
+def _in_command(text: str, kinds: Sequence[SecretKind]) -> Iterator[Span]:
+    for kind in kinds:
+        if kind.command:
+            yield from _shaped(text, kind)
+    named = [kind for kind in kinds if kind.names]
+    if named:
+        yield from assigned(text, named, flags_only=True)
+
+
+def _shaped(text: str, kind: SecretKind) -> Iterator[Span]:
+    pattern = compiled(kind.regex)
+    told = "secret" in pattern.groupindex
+    for match in pattern.finditer(text):
+        start, end = match.span("secret") if told and match["secret"] is not None else match.span()
+        if _holds(kind, text, start, end):
+            yield start, end, kind
+
+
+def _holds(kind: SecretKind, text: str, start: int, end: int) -> bool:
+    """What a pattern cannot say of a secret."""
+    if kind.behind:
+        before = text[max(0, start - _BEFORE) : start].rpartition("\n")[2]
+        if compiled(kind.behind).search(before) is None:
+            return False
+    if kind.check == "digit":
+        return has_digit(text[start:end])
+    return kind.check != "pair" or _is_pair(text[start:end])
+
+
+def _is_pair(value: str) -> bool:
+    """Whether it is `user:password` in base64: `Basic` is a word of prose too."""
+    import base64  # here: it is slow to import, and hardly ever needed
+    import binascii
+
+    try:
+        decoded = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode()
+    except (binascii.Error, ValueError):
+        return False
+    return ":" in decoded and decoded.isprintable()
+
+
+def _cut_off(last: regex.Match[str], kinds: Sequence[SecretKind]) -> Iterator[Span]:
+    """The beginning of a token at the end of a line that was cut there: too short for its kind's pattern."""
+    word = last[0]
+    for kind in kinds:
+        for literal in kind.literals if kind.regex and not kind.behind else ():
+            at = word.find(literal)
+            rest = word[at + len(literal) :]
+            if literal[-1] not in "_-." or len(literal) < 3 or at < 0 or word[:at][-1:].isalnum():
+                continue
+            if is_random(rest, _LEAST_OF_CUT):
+                yield last.start() + at, last.end(), kind
+
+
+def _around_marks(found: list[Span], text: str) -> Iterator[Span]:
+    """The secrets without what is masked already."""
+    for start, end, kind in found:
+        for mark in _MARK.finditer(text, start, end) if "[redacted " in text else ():
+            if any(char.isalnum() for char in text[start : mark.start()]):
+                yield start, mark.start(), kind
+            start = mark.end()
+        if any(char.isalnum() for char in text[start:end]):
+            yield start, end, kind
+
+
+def _apart(found: Iterator[Span], kinds: Sequence[SecretKind]) -> list[Span]:
+    order = {kind.id: at for at, kind in enumerate(kinds)}
+    apart: list[Span] = []
+    for start, end, kind in sorted(found, key=lambda span: (span[0], -span[1], order[span[2].id])):
+        if apart and start < apart[-1][1]:
+            before = apart[-1]
+            told = min(before[2], kind, key=lambda one: order[one.id])
+            apart[-1] = (before[0], max(end, before[1]), told)
+        else:
+            apart.append((start, end, kind))
+    return apart
