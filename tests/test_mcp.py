@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -221,7 +223,7 @@ def test_only_regular_files_are_read(site: Path) -> None:
         bounded.files_at("pipe.log", [site / "logs"])
     files, left_out = bounded.files_at(str(site / "logs"), [site / "logs"])
     assert [Path(file).name for file in files] == ["job.log"]
-    assert left_out == 2
+    assert left_out == 1  # the link; a pipe is none of the folder's logs
 
 
 def test_a_folder_beside_an_allowed_one_is_outside(tmp_path: Path) -> None:
@@ -250,3 +252,199 @@ def test_an_allowed_folder_that_is_none() -> None:
 
 def test_the_worker_says_what_python_says() -> None:
     assert bounded.answer({"text": OOM})["report"]["cause"] == diagnose(OOM).to_dict()["cause"]
+
+
+# ── the wire ─────────────────────────────────────────────────────────────────────────────────
+
+
+class Raw:
+    """The server, spoken to line by line."""
+
+    def __init__(self, *options: str, path: str = "") -> None:
+        environment = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}"}
+        command = [sys.executable, "-m", "slurmdoctor", "mcp", *options]
+        self.status = 0
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        told = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+        self.ask("first", "initialize", told)
+        assert self.answer("first")["result"]["serverInfo"]["name"] == "slurmdoctor"
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def send(self, line: bytes | dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n")
+        self._process.stdin.flush()
+
+    def ask(self, ident: str, method: str, params: dict[str, Any]) -> None:
+        self.send({"jsonrpc": "2.0", "id": ident, "method": method, "params": params})
+
+    def call(self, ident: str, tool: str, **arguments: str) -> None:
+        self.ask(ident, "tools/call", {"name": tool, "arguments": arguments})
+
+    def next(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        return dict(json.loads(self._process.stdout.readline()))
+
+    def answer(self, ident: str) -> dict[str, Any]:
+        """The next line, which must be the answer to this."""
+        found = self.next()
+        assert found.get("id") == ident, found
+        return found
+
+    def interrupted(self) -> int:
+        self._process.send_signal(signal.SIGINT)
+        self.status = self._process.wait(60)
+        return self.status
+
+    def __enter__(self) -> Raw:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        assert self._process.wait(60) == self.status
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+NESTED = "[" * 3000 + "]" * 3000
+UNREADABLE: dict[str, tuple[bytes, int, Any]] = {
+    "broken": (b'{"jsonrpc": "2.0", "id": 5, "method": "tools/li', -32700, None),
+    "no JSON": (b"hello\x1b]52;c;ZXZp\x07", -32700, None),
+    "no UTF-8": (b"\xff\xfe\x00", -32700, None),
+    "brackets": (NESTED.encode(), -32700, None),
+    "brackets inside": (f'{{"jsonrpc":"2.0","method":"ping","params":{{"a":{NESTED}}}}}'.encode(), -32700, None),
+    "half a surrogate pair": (
+        rb'{"jsonrpc":"2.0","id":"s","method":"tools/call","params":{"name":"diagnose_text","arguments":{"text":"\ud800"}}}',
+        -32700,
+        "s",
+    ),
+    "a batch": (b'[{"jsonrpc":"2.0","id":7,"method":"ping"}]', -32600, None),
+    "no object": (b'"ping"', -32600, None),
+    "an empty object": (b"{}", -32600, None),
+    "another version": (b'{"jsonrpc":"1.0","id":8,"method":"ping"}', -32600, 8),
+    "no id": (b'{"jsonrpc":"2.0","method":"tools/list"}', -32600, None),
+    "an id that is null": (b'{"jsonrpc":"2.0","id":null,"method":"tools/list"}', -32600, None),
+    "an id that is a fraction": (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', -32600, None),
+    "no method": (b'{"jsonrpc":"2.0","id":9}', -32600, 9),
+    "too long": (b'{"jsonrpc":"2.0","id":"' + b"x" * (65 * 1024 * 1024), -32600, None),
+}
+
+
+def test_what_cannot_be_read_is_answered_and_the_server_goes_on() -> None:
+    with Raw() as server:
+        for name, (line, code, ident) in UNREADABLE.items():
+            server.send(line)
+            told = server.next()
+            assert (told["error"]["code"], told["id"]) == (code, ident), name
+            assert told["error"]["message"].isprintable()
+        server.send(b"")
+        server.send(b"  ")
+        server.send({"jsonrpc": "2.0", "method": "notifications/unheard-of"})
+        server.ask("last", "ping", {})
+        assert server.answer("last")["result"] == {}
+
+
+@pytest.mark.parametrize(("into", "said"), [(">/dev/full", "No space left"), ("<&-", "is closed")])
+def test_a_wire_that_is_cut_is_told_in_one_line(into: str, said: str) -> None:
+    line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    command = f"{sys.executable} -m slurmdoctor mcp {into}"
+    done = subprocess.run(["sh", "-c", command], input=line.encode(), stderr=subprocess.PIPE, timeout=60)
+    assert done.stderr.count(b"\n") == 1
+    assert said in done.stderr.decode()
+    assert done.returncode == 2
+
+
+def test_an_interrupt_ends_it_at_once() -> None:
+    with Raw() as server:
+        assert server.interrupted() == -signal.SIGINT
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    """A Slurm that never answers, and notes for which jobs it was asked, and by which process."""
+    tools, asked = tmp_path / "bin", tmp_path / "asked"
+    tools.mkdir()
+    asked.mkdir()
+    for name in ("scontrol", "sacct"):
+        (tools / name).write_text(f'#!/bin/sh\necho $$ > "{asked}/{name}-$4"\nexec sleep 1000\n')
+        (tools / name).chmod(0o755)
+    return tmp_path
+
+
+def until(there: Callable[[], object]) -> None:
+    """Wait for what another process does."""
+    end = time.monotonic() + 60
+    while not there():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def alive(file: Path) -> bool:
+    try:
+        os.kill(int(file.read_text()), 0)
+    except (ProcessLookupError, ValueError, FileNotFoundError):
+        return False
+    return True
+
+
+def test_slow_questions_hold_up_no_quick_one(slow: Path) -> None:
+    """Two wait for Slurm, more wait for them, and too many are told so; a paste and a cause are answered meanwhile."""
+    jobs = [str(4000 + number) for number in range(server.AT_ONCE + server.MOST_WAITING)]
+    with Raw(path=str(slow / "bin")) as raw:
+        for job in jobs:
+            raw.call(job, "diagnose_job", job_id=job)
+        raw.call("one more", "diagnose_job", job_id="5000")
+        told = raw.answer("one more")["result"]
+        assert told["isError"]
+        assert "busy: 8 other questions wait" in told["content"][0]["text"]
+        raw.call("paste", "diagnose_text", text=OOM)
+        assert raw.answer("paste")["result"]["structuredContent"]["cause"]["id"] == "cuda-oom"
+        raw.call("cause", "explain_cause", cause="cuda-oom")
+        assert "What to do" in raw.answer("cause")["result"]["content"][0]["text"]
+
+        first, third = slow / "asked" / f"scontrol-{jobs[0]}", slow / "asked" / f"scontrol-{jobs[2]}"
+        until(lambda: alive(first))
+        assert not third.exists()
+        raw.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": jobs[0]}})
+        until(lambda: not alive(first))
+        until(lambda: alive(third))  # its place is free
+    until(lambda: not alive(third))  # nobody is left who wants to know
+
+
+@pytest.mark.parametrize("ident", ["١٢٣", "²", "1" * 13, "1_", "1+", "1\n"])
+def test_a_job_id_is_made_of_ascii_digits(ident: str, site: Path) -> None:
+    assert "is no job id" in bounded.answer({"job_id": ident})["error"]
+
+    async def ask(client: Client) -> None:
+        assert (await client.call_tool("diagnose_job", {"job_id": ident})).is_error
+
+    if ident == "١٢٣":
+        talk(ask)
+
+
+def test_a_text_that_is_too_long_is_told_what_to_send() -> None:
+    async def ask(client: Client) -> None:
+        result = await client.call_tool("diagnose_text", {"text": "x" * (bounded.MOST_TEXT + 1)})
+        assert result.is_error
+        assert "send its first and last 4 MiB" in said(result)
+
+    talk(ask)
+
+
+def test_a_question_says_what_it_has_when_most_of_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    async def noted(question: dict[str, Any], seconds: float) -> dict[str, Any]:
+        asked.append(question)
+        return {"report": {}, "markdown": ""}
+
+    monkeypatch.setattr(server, "_run_sandbox", noted)
+
+    async def run() -> None:
+        await server.Tools(server.Settings(seconds=40)).diagnose_text(OOM)
+
+    anyio.run(run)
+    assert asked[0]["time_limit"] == 30
+    notes = bounded.answer({"text": OOM * 9, "time_limit": 1e-9})["report"]["coverage"]["notes"]
+    assert any(note.startswith("the time limit of 1e-09 s was met") for note in notes)

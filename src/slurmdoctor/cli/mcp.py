@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Literal
 
@@ -35,4 +36,5 @@ def mcp(allow: tuple[str, ...], timeout: float, extra: tuple[Path, ...], redact:
         raise UserError("`slurmdoctor mcp` needs the MCP SDK, version 2", "pip install 'slurmdoctor[mcp]'") from None
     settings = Settings(checked(allow), extra, redact, timeout)
     stdin()  # closed, it would be an error of the SDK's
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python would wait for the thread that waits for a line
     serve(settings).run("stdio")

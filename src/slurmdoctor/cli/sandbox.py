@@ -21,10 +21,14 @@ from slurmdoctor.report.result import Diagnosis
 
 MOST_TEXT = 10 * 1024 * 1024
 """Characters of a pasted text."""
+TOO_LONG = (
+    f"the text is longer than {MOST_TEXT >> 20} MiB: send its first and last 4 MiB, for the cause stands mostly in one of them and "
+    "the rest repeats; or use diagnose_path"
+)
 MOST_FILES = 10_000
 _MEMORY = 4 << 30
 """Bytes of address space: far above what a diagnosis needs, far below what hurts a login node."""
-_JOB = re.compile(r"\d{1,12}(?:_\d{1,9})?(?:\+\d{1,4})?")
+_JOB = re.compile(r"[0-9]{1,12}(?:_[0-9]{1,9})?(?:\+[0-9]{1,4})?")
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
@@ -44,14 +48,16 @@ def _found(question: dict[str, Any]) -> Diagnosis:
     from slurmdoctor.input.sources import Text
     from slurmdoctor.pipeline import diagnose
 
-    how = {"rules": question.get("rules", ()), "redact": question.get("redact", "default")}
+    how = {
+        "rules": question.get("rules", ()),
+        "redact": question.get("redact", "default"),
+        "time_limit": question.get("time_limit"),
+    }
     allowed = [Path(folder) for folder in question.get("allowed", ())]
     status = question.get("exit_status")
     if "text" in question:
         if len(question["text"]) > MOST_TEXT:
-            raise UserError(
-                f"the text is longer than {MOST_TEXT >> 20} MiB", "send the end of the log, or use diagnose_path"
-            )
+            raise UserError(TOO_LONG)
         return diagnose([Text.source(question["text"], "paste")], exit_status=status, **how)
     if "path" in question:
         files, left_out = files_at(question["path"], allowed)

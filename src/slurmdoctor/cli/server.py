@@ -10,26 +10,35 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import anyio
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.stdio import stdio_server
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from slurmdoctor import __version__
-from slurmdoctor.cli.sandbox import MOST_TEXT
+from slurmdoctor.cli.sandbox import MOST_TEXT, TOO_LONG
+from slurmdoctor.cli.wire import taken
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import UserError, Verdict
 from slurmdoctor.report.explain import find, text
+from slurmdoctor.report.redact import one_line
 
-_AT_ONCE = 2
-"""Diagnoses at a time; others wait."""
+AT_ONCE = 2
+"""Diagnoses of a lane at a time; others wait."""
+MOST_WAITING = 8
+"""Questions of a lane that wait; further ones are told to come again."""
+SMALL = 256 * 1024
+"""Characters. Texts up to this have a lane of their own: they take a second, and do not wait for a large log or a slow disk."""
+_SHARE = 0.75
+"""Of a question's time the diagnosis has this much, then it says what it has; the rest is for start and answer."""
 _INSTRUCTIONS = (
     "slurmdoctor reads the logs of failed multi-GPU training jobs and names the root cause, the first failing rank, "
     "the exit code and the fix. Give it as much of the log as there is: the cause often stands far above the last "
@@ -75,7 +84,12 @@ class Listing(BaseModel):
 
 
 Text = Annotated[
-    str, Field(min_length=1, max_length=MOST_TEXT, description="the log, or a part of it, as it was pasted")
+    str,
+    Field(
+        min_length=1,
+        json_schema_extra={"maxLength": MOST_TEXT},  # held by `diagnose_text`, which says what to do instead
+        description="the log, or a part of it, as it was pasted; of a larger one the first and the last 4 MiB",
+    ),
 ]
 PathText = Annotated[
     str,
@@ -87,7 +101,7 @@ PathText = Annotated[
 ]
 JobId = Annotated[
     str,
-    Field(pattern=r"^\d{1,12}(_\d{1,9})?(\+\d{1,4})?$", description="a Slurm job id, such as 4242 or 4242_7"),
+    Field(pattern=r"^[0-9]{1,12}(_[0-9]{1,9})?(\+[0-9]{1,4})?$", description="a Slurm job id, such as 4242 or 4242_7"),
 ]
 CauseId = Annotated[str, Field(min_length=1, max_length=80, description="a cause or rule, as a verdict names it")]
 Status = Annotated[int | None, Field(ge=-64, le=255, description="the job's own exit status, where it is known")]
@@ -102,50 +116,81 @@ class Settings(Struct, frozen=True):
     seconds: float = 60.0
 
 
+class Lane:
+    """A place for few questions at a time; a bounded number of others waits, for a bounded time."""
+
+    def __init__(self) -> None:
+        self._free = anyio.Semaphore(AT_ONCE)
+        self._waiting = 0
+
+    @asynccontextmanager
+    async def place(self, seconds: float) -> AsyncIterator[None]:
+        """Wait for a place for at most so long; a ToolError where there is none."""
+        busy = ToolError(f"busy: {self._waiting} other questions wait; ask again in {seconds:g} s")
+        if self._waiting >= MOST_WAITING:
+            raise busy
+        self._waiting += 1
+        try:
+            with anyio.fail_after(seconds):
+                await self._free.acquire()
+        except TimeoutError:
+            raise busy from None
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._free.release()
+
+
 class Tools:
     """The tools of the server, one method each."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._known = load(folders(settings.rules))  # once; a broken rule stops the start
-        self._free = anyio.Semaphore(_AT_ONCE)
+        self._quick, self._slow = Lane(), Lane()
 
     async def diagnose_text(self, text: Text, exit_status: Status = None) -> Annotated[CallToolResult, Report]:
         """Name the root cause of a failed job in a pasted log or fragment; quotes, fences and line numbers are undone."""
-        return await self._diagnose({"text": text, "exit_status": exit_status})
+        if len(text) > MOST_TEXT:
+            raise ToolError(TOO_LONG)
+        lane = self._quick if len(text) <= SMALL else self._slow
+        return await self._diagnose({"text": text, "exit_status": exit_status}, lane)
 
     async def diagnose_path(self, path: PathText, exit_status: Status = None) -> Annotated[CallToolResult, Report]:
         """Name the root cause of a failed job in a log file or a folder of logs; .gz, .xz and .zst are read too."""
-        return await self._diagnose({"path": path, "exit_status": exit_status})
+        return await self._diagnose({"path": path, "exit_status": exit_status}, self._slow)
 
     async def diagnose_job(self, job_id: JobId) -> Annotated[CallToolResult, Report]:
         """Name the root cause of a Slurm job: its logs, state and exit codes are found through scontrol and sacct."""
-        return await self._diagnose({"job_id": job_id})
+        return await self._diagnose({"job_id": job_id}, self._slow)
 
     async def explain_cause(self, cause: CauseId) -> str:
         """Explain a cause: what happens, how it shows, how to make sure, what to do."""
         try:
             return text(find(cause, self._known), self._known)
         except UserError as error:
-            raise ToolError(str(error)) from None
+            raise ToolError(one_line(str(error))) from None
 
     async def list_causes(self) -> Listing:
         """List every cause that a verdict may name."""
         every = self._known.causes.values()
         return Listing(causes=[Listed(id=c.id, family=c.family, title=c.title, role=c.role) for c in every])
 
-    async def _diagnose(self, question: Keys) -> CallToolResult:
+    async def _diagnose(self, question: Keys, lane: Lane) -> CallToolResult:
         settings = self._settings
         question |= {
             "allowed": [str(folder) for folder in settings.allowed],
             "rules": [str(folder) for folder in settings.rules],
             "redact": settings.redact,
             "seconds": settings.seconds,
+            "time_limit": _SHARE * settings.seconds,
         }
-        async with self._free:
+        async with lane.place(settings.seconds):
             answer = await _run_sandbox(question, settings.seconds)
         if "error" in answer:
-            raise ToolError(answer["error"])
+            raise ToolError(one_line(answer["error"]))
         return CallToolResult(
             content=[TextContent(type="text", text=answer["markdown"])], structured_content=answer["report"]
         )
@@ -170,7 +215,7 @@ async def _run_sandbox(question: Keys, seconds: float) -> Keys:
         raise ToolError(f"no answer within {seconds:g} s: send less of the log, or start with --timeout") from None
     finally:
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+            os.killpg(process.pid, signal.SIGKILL)  # and the programs of Slurm that it waits for
         with anyio.CancelScope(shield=True):
             await process.aclose()
     if status != 0:
@@ -178,10 +223,22 @@ async def _run_sandbox(question: Keys, seconds: float) -> Keys:
     return cast("Keys", json.loads(output))
 
 
-def serve(settings: Settings) -> MCPServer[Any]:
+class Server(MCPServer[Any]):
+    """The SDK's server on a wire that answers what it cannot read."""
+
+    async def run_stdio_async(self) -> None:
+        wire = cast(Any, taken())  # an iterator of lines and a writer: all that the SDK asks of a file
+        async with stdio_server(wire, wire) as (requests, answers):
+            server = self._lowlevel_server
+            await server.run(requests, answers, server.create_initialization_options())
+        if wire.broken:
+            raise wire.broken
+
+
+def serve(settings: Settings) -> Server:
     """The server with its tools; `run("stdio")` starts it."""
     tools = Tools(settings)
-    server: MCPServer[Any] = MCPServer(
+    server = Server(
         "slurmdoctor", title="slurmdoctor", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
     )
     for tool, title, world in (

@@ -25,7 +25,7 @@ _FIELDS = (
     "JobID,JobName,Partition,State,ExitCode,DerivedExitCode,Elapsed,Timelimit,Start,End,NodeList,NNodes,NTasks,"
     "ReqMem,MaxRSS,UID,Reason,WorkDir"
 )
-_ID = re.compile(r"\d+(?:_\d+|\+\d+)?(?:\.(?:\d+|batch|extern|interactive))?")
+_ID = re.compile(r"[0-9]+(?:_[0-9]+|\+[0-9]+)?(?:\.(?:[0-9]+|batch|extern|interactive))?")
 _MOST_NODES = 512
 
 
@@ -83,25 +83,43 @@ def ask(questions: dict[str, Sequence[str]], patience: float) -> Answers:
     """Run all programs at once, and wait no longer than `patience` for them together."""
     answers = Answers()
     running: list[tuple[str, str, subprocess.Popen[bytes]]] = []
+    try:
+        _start(questions, running, answers)
+        _collect(running, patience, answers)
+    finally:  # who interrupts us leaves no program behind
+        for _, _, child in running:
+            if child.poll() is None:
+                _kill(child)
+    return answers
+
+
+def _start(
+    questions: dict[str, Sequence[str]], running: list[tuple[str, str, subprocess.Popen[bytes]]], answers: Answers
+) -> None:
+    # a session of its own: a hung program is killed with all its children; but who began a session for us kills that
+    # as a whole, and a program that left it would live on
+    own_session = os.getsid(0) != os.getpid()
     for name, command in questions.items():
         program = command[0]
         if shutil.which(program) is None:
             answers.missing.append(f"{program} (not installed here)")
             continue
         try:
-            # a session of its own: a hung program is killed with all its children
             child = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                start_new_session=True,
+                start_new_session=own_session,
                 env={k: v for k, v in os.environ.items() if k not in _FORMATS and (v or k != "SLURM_CONF")},
             )
         except OSError as error:
             answers.missing.append(f"{program} ({error.strerror})")
             continue
         running.append((name, program, child))
+
+
+def _collect(running: Sequence[tuple[str, str, subprocess.Popen[bytes]]], patience: float, answers: Answers) -> None:
     deadline = time.monotonic() + patience
     for name, program, child in running:
         try:
@@ -117,7 +135,6 @@ def ask(questions: dict[str, Sequence[str]], patience: float) -> Answers:
             answers.missing.append("sacct (no record of this job)")
         else:
             answers.texts.append((name, text))
-    return answers
 
 
 _FORMATS = frozenset(
@@ -136,7 +153,9 @@ _FORMATS = frozenset(
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(OSError):
-        os.killpg(child.pid, signal.SIGKILL)
+        if os.getpgid(child.pid) == child.pid:
+            os.killpg(child.pid, signal.SIGKILL)
+        child.kill()
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(timeout=1)
     for pipe in (child.stdout, child.stderr):
