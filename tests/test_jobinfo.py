@@ -198,6 +198,7 @@ def test_patterns_of_an_array() -> None:
     assert logs.expand("%b-%%-%N", job) == "3-%-*"
     assert logs.expand("a[1]-%j", job) == "a[[]1]-99"
     assert logs.expand("\\%j", job) == "%j"
+    assert logs.expand("%999999999j", job) == "0000000099", "as wide as Slurm makes it, and no wider"
 
 
 # ── one verdict from all witnesses ───────────────────────────────────────────────────────────

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from slurmdoctor.model.finding import reason
 from slurmdoctor.pipeline import diagnose
 from slurmdoctor.report.reasons import sentence
 from slurmdoctor.slurm import own_text
+from slurmdoctor.slurm.job import gather
 
 TOOL = str(Path(sys.executable).with_name("slurmdoctor"))
 OOM = "step 12 loss 2.1\n[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
@@ -145,6 +147,40 @@ def test_a_file_that_this_run_never_touched_is_left_out(folder: Path) -> None:
     assert begin(folder, OOM, age=600) == len(OOM)
     assert begin(folder, OOM, age=60) == 0
     assert begin(folder, OOM, age=600, job=JobRecord("42")) == 0, "without the job's start nothing is known"
+
+
+def test_the_hour_that_a_clock_repeats_hides_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "EST5EDT,M3.2.0,M11.1.0")
+    time.tzset()
+    try:
+        log = folder / "train.log"
+        log.write_text(OOM)
+        first_half_past_one = datetime(2026, 11, 1, 1, 30, tzinfo=timezone.utc).timestamp()
+        job = JobRecord("42", start=first_half_past_one)
+        second_ten_past_one = datetime(2026, 11, 1, 6, 10, tzinfo=timezone.utc).timestamp()
+        os.utime(log, (second_ten_past_one, second_ten_past_one))
+        assert own_text.begins([str(log)], {}, job) == {}
+        os.utime(log, (second_ten_past_one - 3600, second_ten_past_one - 3600))
+        assert own_text.begins([str(log)], {}, job) == {str(log): len(OOM)}
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_a_job_that_waits_for_its_next_run_has_only_the_text_of_the_last(folder: Path) -> None:
+    assert begin(folder, OOM + mark(-1), job=record(restarts=1, state="PENDING"), age=600) == 0
+
+
+def test_a_copied_log_beside_saved_records_is_cut_by_slurms_lines_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TZ", raising=False)
+    log, saved = folder / "slurm-42.out", folder / "scontrol.txt"
+    log.write_text(OOM + mark(-1) + KEY)
+    os.utime(log, (1, 1))
+    saved.write_text(f"JobId=42 JobState=FAILED Restarts=1 ExitCode=1:0\n   StartTime={START:%Y-%m-%dT%H:%M:%S}\n")
+    job = gather([str(log), "-", str(folder)], slurm_info=[str(saved)])
+    assert job.begins == {str(log): len(OOM + mark(-1))}
 
 
 def test_a_log_named_after_its_job_is_looked_at_only_after_a_requeue(folder: Path) -> None:

@@ -80,7 +80,9 @@ def gather(
         job.logs, missing = _logs(job.record, job.script)
         job.begins = own_text.begins((log for log in job.logs if isinstance(log, str)), {}, job.record)
         job.record = replace(job.record, missing=(*job.record.missing, *missing))
-    elif not paths:
+    elif paths:
+        job.begins = own_text.begins(filter(os.path.isfile, paths), {}, job.record, copies=True)
+    else:
         job.logs = ["-"]
     return job
 

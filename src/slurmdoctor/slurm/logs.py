@@ -15,7 +15,9 @@ from slurmdoctor.model.record import JobRecord
 
 MOST_FILES = 20_000
 """A log a task, on the largest jobs there are."""
-_SPECIAL = re.compile(r"%(\d*)([%AabJjNnstux])")
+_SPECIAL = re.compile(r"%([0-9]{0,9})([%AabJjNnstux])")
+_WIDEST = 10
+"""Digits to which Slurm fills a number up, whatever the pattern asks for."""
 
 
 def expand(pattern: str, job: JobRecord, ident: str | None = None) -> str:
@@ -34,7 +36,7 @@ def expand(pattern: str, job: JobRecord, ident: str | None = None) -> str:
         value = known.get(letter)
         if value is None:
             return "*"
-        return glob.escape(value.zfill(int(width)) if width and value.isdigit() else value)
+        return glob.escape(value.zfill(min(int(width), _WIDEST)) if width and value.isdigit() else value)
 
     if "\\" in pattern:  # a backslash turns the patterns off
         return glob.escape(pattern.replace("\\", ""))

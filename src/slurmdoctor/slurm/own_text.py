@@ -19,6 +19,7 @@ from slurmdoctor.input.sources import BLOCK
 from slurmdoctor.knowledge.texts import literals
 from slurmdoctor.knowledge.texts import text as text_of
 from slurmdoctor.model import JobRecord
+from slurmdoctor.model.record import WAITING
 from slurmdoctor.slurm.values import stamp
 
 LONGEST_NOTE = 60_000
@@ -76,14 +77,19 @@ def noted(text: str) -> dict[File, Note]:
     return found
 
 
-def begins(paths: Iterable[str], notes: Mapping[File, Note], job: JobRecord) -> dict[str, int]:
-    """Byte of each file at which this run's text begins, where that is not its first."""
+def begins(paths: Iterable[str], notes: Mapping[File, Note], job: JobRecord, copies: bool = False) -> dict[str, int]:
+    """Byte of each file at which this run's text begins, where that is not its first.
+
+    `copies` are not the files that the job wrote: how old they are says nothing.
+    """
     found: dict[str, int] = {}
+    if job.state in WAITING:  # its start is only planned: the text is that of the run before
+        return found
     left = MOST_SEARCHED
     for path in paths:
         try:
             with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - Path.open imports more
-                at = _begin(file, path, notes, job, left)
+                at = _begin(file, path, notes, job, copies, left)
                 left -= os.fstat(file.fileno()).st_size
         except OSError:
             continue
@@ -92,7 +98,7 @@ def begins(paths: Iterable[str], notes: Mapping[File, Note], job: JobRecord) -> 
     return found
 
 
-def _begin(file: IO[bytes], path: str, notes: Mapping[File, Note], job: JobRecord, most: int) -> int:
+def _begin(file: IO[bytes], path: str, notes: Mapping[File, Note], job: JobRecord, copies: bool, most: int) -> int:
     status = os.fstat(file.fileno())
     known = notes.get((status.st_dev, status.st_ino))
     if known is not None:
@@ -100,7 +106,7 @@ def _begin(file: IO[bytes], path: str, notes: Mapping[File, Note], job: JobRecor
         return 0 if emptied else known.size
     if job.start is None or not _is_shared(path, job):
         return 0
-    if _as_stamp(status.st_mtime) < job.start - _SLACK:
+    if not copies and status.st_mtime < _epoch(job.start, 0) - _SLACK:
         return status.st_size
     # where the job has a time zone of its own, Slurm's lines in the log are in another one than its records
     can_tell = os.environ.get("TZ") in _NODES_OWN and status.st_size <= most
@@ -112,9 +118,9 @@ def _is_shared(path: str, job: JobRecord) -> bool:
     return bool(job.restarts) or job.id.partition("+")[0] not in os.path.basename(path)  # noqa: PTH119
 
 
-def _as_stamp(time: float) -> float:
-    """A file's time as Slurm's stamps are read: local time, as if it were UTC."""
-    return datetime.fromtimestamp(time).replace(tzinfo=timezone.utc).timestamp()
+def _epoch(stamp: float, fold: int) -> float:
+    """Slurm's local time in seconds since the epoch; in an hour that the clock repeats, the first or the second time."""
+    return datetime.fromtimestamp(stamp, timezone.utc).replace(tzinfo=None, fold=fold).timestamp()
 
 
 def _tail(file: IO[bytes], size: int) -> int:
@@ -132,7 +138,7 @@ def _after_last_end(file: IO[bytes], size: int, start: float) -> int:
             ends = [
                 first + found.end()
                 for found in _RUN_END.finditer(data.decode("latin-1"))  # a character a byte: offsets stay
-                if (stamp(found["at"]) or start) < start
+                if (at := stamp(found["at"])) is not None and _epoch(at, 1) < _epoch(start, 0)
             ]
             if ends:
                 return _past_slurms_words(file, ends[-1])
