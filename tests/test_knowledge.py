@@ -305,6 +305,7 @@ def test_folders_come_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     etc, user, one, two, named = (tmp_path / name for name in names)
     for folder in (etc, user, one, two, named):
         folder.mkdir(parents=True)
+    (named / "silence.yaml").write_text("silence: []\n")
     monkeypatch.setattr(paths, "SITE", etc)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("SLURMDOCTOR_RULES", f"{one}{os.pathsep}{two}")

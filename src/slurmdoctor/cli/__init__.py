@@ -10,6 +10,7 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,11 +19,30 @@ from slurmdoctor import __version__
 gc.set_threshold(200_000, 20, 20)
 """Garbage collection: what is made at the start stays, and looking through it takes a twentieth of a paste's time."""
 
+
+class _Folder(click.Path):
+    """A path, which is not empty: `--rules "$UNSET"` would name the working folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(value, param, ctx) if value != "" else self.fail("it names nothing", param, ctx)
+
+
+def _watched(context: click.Context, option: click.Parameter, extra: tuple[Path, ...]) -> tuple[Path, ...]:
+    """The folders; a line on standard error for each file in them that another user could have written."""
+    from slurmdoctor.cli.say import in_line, say
+    from slurmdoctor.knowledge.paths import doubts, folders
+
+    for doubt in doubts(folders(extra)):
+        say(f"slurmdoctor: {in_line(doubt)}", err=True)
+    return extra
+
+
 rules_option = click.option(
     "--rules",
     "extra",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=_Folder(path_type=Path),
+    callback=_watched,
     metavar="DIR",
     help="A folder of your site's rules; may be given again.",
 )

@@ -84,7 +84,7 @@ def fmt(paths: tuple[Path, ...], check: bool) -> None:
     below them. A pattern that is too wide is told, and yours to split.
     Exit status: 0 all is in order, 1 files would change, or something is left to do by hand, 2 the call was bad.
     """
-    from slurmdoctor.knowledge.paths import builtin, files, folders
+    from slurmdoctor.knowledge.paths import builtin, data_of, files, folders
     from slurmdoctor.knowledge.problems import shown
     from slurmdoctor.knowledge.workshop.layout import arrange
     from slurmdoctor.knowledge.workshop.snippet import render
@@ -95,7 +95,7 @@ def fmt(paths: tuple[Path, ...], check: bool) -> None:
         raise UserError("there is no rule file to format", "name a .yaml file, or their folder")
     changed, left = 0, 0
     for file in found:
-        data = file.read_bytes()
+        data = data_of(file)
         layout = arrange(data, shown(file))
         left += len(layout.problems)
         if layout.text.encode() != data:

@@ -19,13 +19,15 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from slurmdoctor.knowledge.problems import Problems, did_you_mean
+from slurmdoctor.knowledge.problems import MOST, Problems, did_you_mean
 from slurmdoctor.knowledge.regexes import alternatives
 from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
 from slurmdoctor.knowledge.values import FRAGMENT_NAME
 
 LINES = frozenset({"examples", "samples", "no_match"})
 """Keys below which lines of a log are kept: what is in braces there is text."""
+_LONGEST = 4000
+"""Characters that fragments may put into a pattern: those that use one another twice soon are endless."""
 _TOKEN = re.compile(rf"\\[pPN]\{{[^}}]*\}}|\\.|\{{(?P<name>{FRAGMENT_NAME.pattern})\}}", re.S)
 
 
@@ -86,10 +88,16 @@ def _filled(tree: Tree, known: Mapping[str, str], problems: Problems) -> Tree:
         name = found["name"]
         if name is None:
             return found[0]
+        if name not in known and len(problems.notes) >= MOST:
+            return found[0]
         if name not in known:
             mend = did_you_mean(name, known, f"write \\{{{name}}} for the text; rules/fragments.yaml names them all")
             problems.note(tree.place, f"`{{{name}}}` is no fragment, and stands for its own text", mend)
             return found[0]
         return f"(?:{known[name]})"
 
+    size = sum(len(known.get(found["name"] or "", "")) for found in _TOKEN.finditer(tree.text))
+    if size > _LONGEST:
+        problems.add(tree.place, f"its fragments are {size:,} characters long", f"use at most {_LONGEST:,}")
+        return tree
     return replace(tree, text=_TOKEN.sub(put, tree.text))

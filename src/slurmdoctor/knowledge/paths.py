@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,6 +14,12 @@ SITE = Path("/etc/slurmdoctor/rules.d")
 VARIABLE = "SLURMDOCTOR_RULES"
 LINT = "lint"
 """The folder of checks of batch scripts: another format (`slurmdoctor.slurm.script.checks`)."""
+
+LARGEST = 1024 * 1024
+"""Bytes of a rule file."""
+_MOST = 50_000
+"""Entries of a folder of rules: the root of a file system may be named by mistake."""
+_DEEPEST = 20
 
 
 def builtin() -> Path:
@@ -31,7 +39,10 @@ def folders(extra: Iterable[Path] = ()) -> tuple[Path, ...]:
     for name in os.environ.get(VARIABLE, "").split(os.pathsep):
         if name:
             found.append(_named(Path(name).expanduser(), f"{VARIABLE} names"))
-    found.extend(_named(Path(path), "--rules names") for path in extra)
+    for path in map(Path, extra):
+        found.append(_named(path, "--rules names"))
+        if not files(path):
+            raise UserError(f"--rules names {path}, which holds no rule file", "name a .yaml file, or their folder")
     return tuple(dict.fromkeys(found))
 
 
@@ -40,10 +51,49 @@ def files(folder: Path) -> list[Path]:
     if folder.is_file():
         return [folder]
     found = []
+    left = _MOST
     for where, inner, names in os.walk(folder):
-        inner[:] = sorted(name for name in inner if not name.startswith(".") and name != LINT)
+        left -= len(inner) + len(names)
+        if left < 0:
+            raise UserError(f"{folder} holds more than {_MOST:,} files", "name the folder of the rule files")
         found += [Path(where, name) for name in names if name.endswith((".yaml", ".yml")) and not name.startswith(".")]
+        inner[:] = sorted(name for name in inner if not name.startswith(".") and name != LINT)
+        if len(Path(where).parts) - len(folder.parts) >= _DEEPEST:
+            inner.clear()
     return sorted(found)
+
+
+def data_of(path: Path) -> bytes:
+    """A rule file's bytes. Raises OSError, also for what is no regular file or larger than one."""
+    # a pipe would be waited for, a device read without end
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        data = file.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise OSError(errno.EFBIG, f"it is larger than {LARGEST:,} bytes", str(path))
+    return data
+
+
+def doubts(folders: Iterable[Path]) -> list[str]:
+    """Sentences on rule files that another user could have written, or could change."""
+    found = []
+    for folder in folders:
+        if folder == builtin():
+            continue
+        try:
+            owners = {0, os.geteuid(), folder.stat().st_uid}
+            for path in dict.fromkeys([folder, *files(folder)]):
+                seen = path.stat()
+                if not stat.S_ISDIR(seen.st_mode) and not stat.S_ISREG(seen.st_mode):
+                    continue  # it is not read
+                if seen.st_mode & stat.S_IWOTH:
+                    found.append(f"every user may write rules into {path}: chmod o-w, or name a folder of your own")
+                elif seen.st_uid not in owners:
+                    found.append(f"the rules in {path} are another user's than those around them: look into the file")
+        except OSError:  # who reads the rules will say so
+            continue
+    return found
 
 
 def _user() -> Path:

@@ -13,6 +13,9 @@ from slurmdoctor.model import UserError
 READERS = frozenset(("traceback", "last-words", "launcher", "srun", "slurm", "slurmstepd", "torchelastic", "mpirun"))
 """The second part of a rule's id where a reader of the program, not a rule file, read the line: `cuda-oom/traceback`."""
 
+MOST = 200
+"""Problems that are looked for: to say what was meant takes a millisecond each."""
+
 
 class Place(Struct, frozen=True, order=True):
     file: str
@@ -32,8 +35,12 @@ class Problem(Struct, frozen=True, order=True):
         return f"{self.place}: {self.what}; {self.mend}"
 
 
+class TooManyProblemsError(Exception):
+    """So many were found that the rest is not looked for."""
+
+
 class Problems(list[Problem]):
-    """All mistakes found so far: reading goes on after each, so that all are reported at once."""
+    """All mistakes found so far: reading goes on after each, so that all are reported at once, but for thousands."""
 
     def __init__(self, found: Iterable[Problem] = ()) -> None:
         super().__init__(found)
@@ -42,6 +49,13 @@ class Problems(list[Problem]):
 
     def add(self, place: Place, what: str, mend: str) -> None:
         self.append(Problem(place, what, mend))
+
+    def append(self, problem: Problem) -> None:
+        """Raises TooManyProblemsError after the last one that is worth to be told."""
+        super().append(problem)
+        if len(self) >= MOST:
+            super().append(Problem(problem.place, f"there are more than {MOST} problems", "mend these first"))
+            raise TooManyProblemsError
 
     def note(self, place: Place, what: str, mend: str) -> None:
         self.notes.append(Problem(place, what, mend))

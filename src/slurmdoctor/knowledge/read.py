@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge.fragments import expand_all
-from slurmdoctor.knowledge.paths import files
-from slurmdoctor.knowledge.problems import READERS, Place, Problems, did_you_mean, shown
+from slurmdoctor.knowledge.paths import data_of, files
+from slurmdoctor.knowledge.problems import READERS, Place, Problems, TooManyProblemsError, did_you_mean, shown
 from slurmdoctor.knowledge.rulefile import RuleFile, check_ids, read_file
 from slurmdoctor.knowledge.schema import PATTERNS, TABLES
 from slurmdoctor.knowledge.tree import Tree
@@ -32,9 +33,10 @@ class LoadedRules(Struct):
 def read(folders: Sequence[Path]) -> LoadedRules:
     """The first folder is ours; each later one may add to, override or silence what came before it."""
     reading = _Reading()
-    for number, folder in enumerate(folders):
-        reading.add(folder, site=number > 0)
-    reading.silence()
+    with suppress(TooManyProblemsError):
+        for number, folder in enumerate(folders):
+            reading.add(folder, site=number > 0)
+        reading.silence()
     return LoadedRules(reading.knowledge(), reading.files, reading.problems)
 
 
@@ -93,7 +95,7 @@ class _Reading:
 
     def _tree(self, path: Path) -> Tree | None:
         try:
-            data = path.read_bytes()
+            data = data_of(path)
         except OSError as error:
             place = Place(shown(path))
             self.problems.add(place, f"cannot be read: {error.strerror}", "mend its permissions, or remove it")

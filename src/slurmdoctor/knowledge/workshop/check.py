@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from slurmdoctor.knowledge.paths import builtin, files
-from slurmdoctor.knowledge.problems import Problem, Problems, did_you_mean, shown
+from slurmdoctor.knowledge.problems import Problem, Problems, TooManyProblemsError, did_you_mean, shown
 from slurmdoctor.knowledge.read import LoadedRules, read
 from slurmdoctor.knowledge.rulefile import RuleFile
 from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
@@ -53,8 +54,18 @@ def check(loaded: LoadedRules, named: Iterable[str] | None = None) -> Checked:
     wanted = {file.tree.place.file for file in loaded.files} if named is None else set(named)
     problems = Problems(loaded.problems)
     problems.notes += loaded.problems.notes
-    labels = LabelReader(loaded.knowledge.formats)
     checked = [file for file in loaded.files if file.tree.place.file in wanted]
+    with suppress(TooManyProblemsError):
+        _prove(checked, loaded, wanted, problems)
+    of_these, notes = (
+        [problem for problem in sorted(set(found)) if named is None or problem.place.file in wanted]
+        for found in (problems, problems.notes)
+    )
+    return Checked(checked, of_these, notes)
+
+
+def _prove(checked: Sequence[RuleFile], loaded: LoadedRules, wanted: set[str], problems: Problems) -> None:
+    labels = LabelReader(loaded.knowledge.formats)
     for file in checked:
         for rule, tree in file.rules:
             check_matcher(rule, tree, labels, problems)
@@ -66,11 +77,6 @@ def check(loaded: LoadedRules, named: Iterable[str] | None = None) -> Checked:
         _explains(file, loaded.knowledge, problems)
         templates.check(file, loaded.knowledge, problems)
     crosstalk(loaded, wanted, labels, problems)
-    of_these, notes = (
-        [problem for problem in sorted(set(found)) if named is None or problem.place.file in wanted]
-        for found in (problems, problems.notes)
-    )
-    return Checked(checked, of_these, notes)
 
 
 def _todos(tree: Tree, name: str, problems: Problems) -> None:

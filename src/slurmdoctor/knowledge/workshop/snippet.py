@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from slurmdoctor.knowledge.paths import data_of
 from slurmdoctor.knowledge.problems import Problem
 from slurmdoctor.report.redact import one_line
 
@@ -26,7 +27,7 @@ def render(problem: Problem) -> str:
 
 def _line(file: str, number: int) -> str | None:
     try:
-        lines = Path(file).read_text("utf-8", "replace").splitlines()
+        lines = data_of(Path(file)).decode("utf-8", "replace").splitlines()
     except OSError:
         return None
     line = lines[number - 1] if 0 < number <= len(lines) else None
