@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -150,3 +151,12 @@ def test_the_longest_pause_of_many_steps_is_found_by_few_of_them() -> None:
 
 def _skipped(step: Progress) -> Progress:
     return replace(step, skipped=True)
+
+
+def test_logs_whose_last_steps_were_not_all_read_are_told(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for n in range(2000):
+        steps = "".join(f"{hostile.word(9 * n + k)}: 10%|#  | {k}/9 [00:01<00:09, 1.00it/s]\n" for k in range(8))
+        (folder / f"rank_{n}.log").write_text(steps)
+    assert any("last training steps of" in note for note in diagnose(folder).coverage.notes)

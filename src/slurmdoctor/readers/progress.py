@@ -23,10 +23,12 @@ _MOST_BYTES = 32 * 1024 * 1024
 """but in no more than so many bytes in all."""
 WORK = 48_000
 """Lines that are looked at, in all; to read one costs more (`step_lines`). Each log gets its share,"""
-_LEAST_WORK = 40
+_LEAST_WORK = 64
 """and so much at least."""
 _WORK_ON_PAUSES = 8_000
 """The same for the search for long pauses among the steps that were not read."""
+_COSTLY = 30
+"""What the reading of a step costs at most."""
 _LAST, _FIRST = 1000, 32
 """Steps that are read at a log's end, and at its beginning,"""
 _BEFORE, _AFTER = 2, 4
@@ -49,7 +51,7 @@ def find(
 ) -> tuple[list[Progress], tuple[Reason, ...]]:
     """The steps at each log's end and beginning, and around the events and the marks, (source, offset); of few steps all.
 
-    With what is to be said where too many lines of steps differed to be read.
+    With what is to be said of logs whose last steps were not all read.
     """
     reader = StepLines(lines, [s for s in signals if s.kind == "progress"])
     begun = _by_source((e.hit.source, e.hit.offset) for e in events if e.role in ("root", "either", "confirmation"))
@@ -61,16 +63,33 @@ def find(
     logs = sorted(spans, key=lambda number: lines.sources[number].length)
     for at, number in enumerate(logs):  # what short logs leave of their share is for long ones
         share = reader.work = max(_LEAST_WORK, left // (len(logs) - at))
-        for start, end in reversed(spans[number]):  # the end first: where work runs out it counts most
-            if not lines.out_of_time():
-                stretch = reader.stretch(number, start, end)
-                _take(stretch, broke.get(number, ()), reader.work)
-                found += stretch.steps()
-        unread += reader.work <= 0
+        if lines.out_of_time():
+            break
+        steps, complete = _steps(reader, number, spans[number], broke.get(number, ()))
+        found += steps
+        unread += not complete
         left = max(0, left - share + reader.work)
     found = [_clocked(step, clock) for step in sorted(found, key=lambda step: step.order)]
     notes = (reason("steps-unread", logs=unread),) if unread else ()
     return _with_pauses(found, reader, lines, clock), notes
+
+
+def _steps(
+    reader: StepLines, source: int, spans: Sequence[tuple[int, int]], broke: Sequence[int]
+) -> tuple[list[Progress], bool]:
+    """The steps of one log that matter, and whether its last ones were all read."""
+    *others, end = spans
+    stretch = reader.stretch(source, *end)
+    last = stretch.take(len(stretch.hits) - 1, -1, max(_AFTER, min(_LAST, reader.work // _COSTLY)), _FAR)
+    complete = reader.work > 0
+    _take_around(stretch, broke)
+    found: list[Progress] = []
+    for start, stop in reversed(others):
+        near = reader.stretch(source, start, stop)
+        _take_around(near, [offset for offset in broke if start <= offset <= stop])
+        found += near.steps()
+    stretch.take_last_of_writers(last, _FAR)
+    return found + stretch.steps(), complete
 
 
 def _with_pauses(found: Sequence[Progress], reader: StepLines, lines: Lines, clock: Clock) -> list[Progress]:
@@ -84,15 +103,13 @@ def _with_pauses(found: Sequence[Progress], reader: StepLines, lines: Lines, clo
     return pauses.search(found, first_step, lambda: reader.work > 0 and not lines.out_of_time())
 
 
-def _take(stretch: Stretch, broke: Sequence[int], work: int) -> None:
-    """Take the steps of one stretch that matter."""
-    last = stretch.take(len(stretch.hits) - 1, -1, max(_AFTER, min(_LAST, work // 20)), _FAR)
+def _take_around(stretch: Stretch, broke: Sequence[int]) -> None:
+    """Take the steps at a stretch's beginning and around what broke."""
     around = sorted({stretch.after(offset) for offset in broke})
     for hit in {*around[:_MARKS], *around[-_MARKS:]}:
         stretch.take(hit, 1, _AFTER, _NEAR)
         stretch.take(hit - 1, -1, _BEFORE, _NEAR)
     stretch.take(0, 1, _FIRST, _NEAR)
-    stretch.take_last_of_writers(last, _FAR)
 
 
 def _clocked(step: Progress, clock: Clock) -> Progress:

@@ -335,7 +335,8 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
         f"{v['reference']}, by {v['steps']} steps that both report"
     ),
     "steps-unread": lambda v: (
-        f"of {v['logs']:,} {'log' if v['logs'] == 1 else 'logs'} only the last training steps were read: there are too many that differ"
+        f"the last training steps of {v['logs']:,} {'log' if v['logs'] == 1 else 'logs'} were not all read: "
+        "too many logs whose lines differ"
     ),
     "cause": "{cause}",
     "failed-alike": "failed alike: {cause}",
