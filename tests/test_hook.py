@@ -187,6 +187,15 @@ def test_traps_of_the_script_live_on(tool: Path) -> None:
     assert (own.returncode, own.stdout) == (8, "usr1\n")
 
 
+def test_a_trap_that_speaks_before_every_command_changes_no_status(tool: Path) -> None:
+    put(tool, SAYS)
+    before = "set -eT\ntrap 'echo \"+ $BASH_COMMAND\"' DEBUG\ntrap 'echo mine $?' EXIT"
+    for status in (0, 3):
+        done = run(tool, f"exit {status}", before=before)
+        assert done.returncode == status
+        assert done.stdout.splitlines().count(f"mine {status}") == 1
+
+
 def test_arguments_of_the_script_are_left_alone(tool: Path) -> None:
     put(tool, SAYS)
     assert run(tool, 'set -- a "b c"\necho "$#:$2"', before="trap ':' EXIT").stdout == "2:b c\n"

@@ -77,7 +77,10 @@ $3" ;;
 slurmdoctor_script=${ZSH_ARGZERO:-$0}
 slurmdoctor_exit=
 if [ -n "${BASH_VERSION:-}" ]; then
-  eval "slurmdoctor_arm $(trap -p EXIT 2>/dev/null)"
+  slurmdoctor_own=$(trap -p EXIT 2>/dev/null)
+  case $slurmdoctor_own in # a DEBUG trap that speaks here, too, makes it unreadable: then there is no footer
+    '' | "trap -- "*) eval "slurmdoctor_arm $slurmdoctor_own" ;;
+  esac
 elif slurmdoctor_file=$(mktemp 2>/dev/null) && trap >|"$slurmdoctor_file"; then
   # other shells show their traps neither to functions nor to subshells, and each in an order of its own
   slurmdoctor_own=
