@@ -25,7 +25,7 @@ def explain(cause: str, extra: tuple[Path, ...]) -> None:
     """
     from slurmdoctor.knowledge import folders, load
     from slurmdoctor.report.explain import find, rows
-    from slurmdoctor.report.redact import disarm
+    from slurmdoctor.report.redact import redact
 
     known = load(folders(extra))
     page = rows(find(cause, known), known, shutil.get_terminal_size((100, 24)).columns)
@@ -37,4 +37,4 @@ def explain(cause: str, extra: tuple[Path, ...]) -> None:
 
     console = Console(no_color="NO_COLOR" in os.environ or None, highlight=False, soft_wrap=True)
     for style, line in page:
-        console.print(Text(disarm(line), style=_STYLES[style]))
+        console.print(Text(redact(line), style=_STYLES[style]))

@@ -36,7 +36,7 @@ def hook(shell: str, kind: str, seconds: int, when: str, command: str | None) ->
     """
     from slurmdoctor.cli.footer import script
 
-    say(script(kind, seconds=seconds, when=when, command=command), nl=False)
+    say(script(kind, seconds=seconds, when=when, command=command), nl=False, mask=False)
 
 
 @click.command(hidden=True)
@@ -63,7 +63,7 @@ def footer(
     )
 
     if note:
-        say(note_logs(shell_pid, script_file))
+        say(note_logs(shell_pid, script_file), mask=False)
         return
     from slurmdoctor.pipeline import diagnose
     from slurmdoctor.report.text import render
@@ -87,5 +87,5 @@ def footer(
     text = render(found, width=100, colour=False, encoding=sys.stdout.encoding or "ascii")
     lines += [text.rstrip("\n"), "--- end of slurmdoctor ---"]
     with contextlib.suppress(BrokenPipeError):
-        say("\n".join(lines))
+        say("\n".join(lines), mask=False)
         sys.stdout.flush()

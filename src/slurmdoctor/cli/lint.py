@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import click
 
-from slurmdoctor.cli.say import say
+from slurmdoctor.cli.say import show
 from slurmdoctor.cli.standard import stdin
 from slurmdoctor.report.lint import FORMATS
+from slurmdoctor.report.redact import Mode
 
 
 @click.command()
 @click.argument("scripts", nargs=-1, required=True, metavar="SCRIPT...")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the findings.")
-def lint(scripts: tuple[str, ...], form: str) -> None:
+@click.option(
+    "--redact",
+    type=click.Choice(["default", "strict", "off"]),
+    default="default",
+    help="What to mask in what is printed.",
+)
+def lint(scripts: tuple[str, ...], form: str, redact: Mode) -> None:
     """Check batch scripts before they are sent: each finding with its line, why, and how to mend it.
 
     SCRIPT is a file, or - for standard input. Exit status: 0 nothing is wrong (notes do not count), 1 something is,
@@ -29,6 +36,6 @@ def lint(scripts: tuple[str, ...], form: str) -> None:
         text = stdin().read().decode("utf-8", "replace") if name == "-" else read_text(name)
         shown = "<stdin>" if name == "-" else name
         found.append((shown, check(parse(text, shown))))
-    say(render(found, form), nl=False)
+    show(render(found, form, redact))
     if any(wrong(findings) for _, findings in found):
         raise click.exceptions.Exit(1)

@@ -124,11 +124,12 @@ def new(cause: str, line: str | None, rule: str, folder: Path) -> None:
     from slurmdoctor.knowledge.read import read
     from slurmdoctor.knowledge.workshop.check import check_paths
     from slurmdoctor.knowledge.workshop.scaffold import draft, file_name
+    from slurmdoctor.report.redact import redact
 
     known = read(folders()).knowledge  # a mistake in another file must not stop this one
     name = file_name(cause, rule, known.causes, ours=folder.resolve().is_relative_to(builtin()))
     file = folder / f"{name.removeprefix('site/')}.yaml"
-    text = draft(name, rule, line, list(known.causes), known.formats)
+    text = draft(name, rule, line and redact(line), list(known.causes), known.formats)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8") as out:

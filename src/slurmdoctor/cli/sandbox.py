@@ -36,7 +36,9 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     try:
         found = _found(question)
     except UserError as error:
-        return {"error": str(error)}
+        from slurmdoctor.report.redact import redact
+
+        return {"error": redact(str(error), question.get("redact", "default"))}
     except (MemoryError, RecursionError) as error:
         return {"error": f"too much for one question ({type(error).__name__}): send less of the log"}
     except Exception as error:

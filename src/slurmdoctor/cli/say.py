@@ -1,4 +1,4 @@
-"""The door of all that the commands print: no text that passes it can steer a terminal."""
+"""The door of all that the commands print: no text that passes it can steer a terminal, or shows a secret."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ import click
 from slurmdoctor.model import UserError
 
 
-def say(text: str = "", *, err: bool = False, nl: bool = True, **style: Any) -> None:
-    """Print text of any origin; `style` is click's."""
-    from slurmdoctor.report.redact import disarm
+def say(text: str = "", *, err: bool = False, nl: bool = True, mask: bool = True, **style: Any) -> None:
+    """Print text of any origin; `style` is click's. Without `mask` what looks like a secret stays: scripts, and what is masked already."""
+    from slurmdoctor.report.redact import disarm, redact
 
-    click.echo(click.style(disarm(text), **style) if style else disarm(text), nl=nl, err=err)
+    try:
+        safe = redact(text) if mask else disarm(text)
+    except UserError:  # the kinds of secrets are missing, like all rules: which is what it is about to say
+        safe = disarm(text)
+    click.echo(click.style(safe, **style) if style else safe, nl=nl, err=err)
 
 
 def in_line(path: object) -> str:
@@ -25,7 +29,7 @@ def in_line(path: object) -> str:
 
 
 def show(report: str) -> None:
-    """Print a report: what it quotes is disarmed already, and its colours are its own."""
+    """Print a report: what it quotes is masked and disarmed already, and its colours are its own."""
     click.echo(report, nl=False)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec import to_builtins
 
 from slurmdoctor.model import ScriptMistake
-from slurmdoctor.report.redact import one_line
+from slurmdoctor.report.redact import Mode, Redactor, one_line
 from slurmdoctor.slurm.script.lint import wrong
 
 FORMATS = ("text", "json", "github")
@@ -17,9 +17,9 @@ _GITHUB = {"error": "error", "warning": "warning", "note": "notice"}
 Findings = Sequence[tuple[str, Sequence[ScriptMistake]]]
 
 
-def render(found: Findings, form: str) -> str:
-    """The findings of several scripts."""
-    return {"text": _text, "json": _json, "github": _github}[form](found)
+def render(found: Findings, form: str, redact: Mode = "default") -> str:
+    """The findings of several scripts, which quote them: safe to print and to post."""
+    return {"text": _text, "json": _json, "github": _github}[form](Redactor(redact).values(found))
 
 
 def _text(found: Findings) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slurmdoctor.report.quantities import plural
-from slurmdoctor.report.redact import one_line
+from slurmdoctor.report.redact import one_line, redact
 
 _UNREAD = {
     "dangling": "dangling link", "loop": "circular link", "denied": "without permission", "missing": "vanished",
@@ -33,6 +33,6 @@ def _kinds(v: Mapping[str, Any]) -> str:
     kinds = []
     for why, count, names in v["kinds"]:
         word = _UNREAD[why] + "s" * (why in _NOUNS and count > 1)
-        told = ", ".join(one_line(name)[:60] for name in names) + ", …" * (count > len(names))
+        told = ", ".join(one_line(redact(name))[:60] for name in names) + ", …" * (count > len(names))
         kinds.append(f"{count:,} {word} ({told})")
     return ", ".join(kinds)

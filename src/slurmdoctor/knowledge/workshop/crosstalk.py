@@ -11,6 +11,7 @@ from slurmdoctor.knowledge.read import LoadedRules
 from slurmdoctor.knowledge.workshop.matching import admits, peeled, takes
 from slurmdoctor.model import Knowledge, Rule
 from slurmdoctor.ranks.labels import LabelReader
+from slurmdoctor.report.redact import redact
 
 
 class Example(Struct):
@@ -44,7 +45,7 @@ def crosstalk(loaded: LoadedRules, wanted: set[str], labels: LabelReader, proble
                 what = f"this example of `{example.rule.cause}` is also taken by the rule `{rule.id}`"
                 problems.add(example.place, what, mend)
             else:
-                line = example.line[:90].strip()
+                line = redact(example.line)[:90].strip()
                 problems.add(place, f"`{rule.id}` also takes an example of `{example.rule.id}`: `{line}`", mend)
 
 

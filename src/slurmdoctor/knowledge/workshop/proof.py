@@ -16,6 +16,7 @@ from slurmdoctor.knowledge.workshop.matching import TIMEOUT, admits, is_kind, pe
 from slurmdoctor.knowledge.workshop.patterns import LIMIT, Part, parse, slowest
 from slurmdoctor.model import Rule, Signal
 from slurmdoctor.ranks.labels import LabelReader
+from slurmdoctor.report.redact import redact
 
 Matcher = Rule | Signal
 _WHOLE_WORD, _PART_OF_WORD = re.compile(r"[A-Za-z]+"), re.compile(r"[A-Z]?[a-z]+")
@@ -190,7 +191,7 @@ def _unloop(source: str) -> str:
 
 
 def _short(text: str, most: int = 90, *, tail: bool = False) -> str:
-    text = text.strip()
+    text = redact(text.strip())  # before it is cut: of half a secret nobody knows what it was
     if len(text) <= most:
         return text
     return "..." + text[-most:] if tail else text[:most] + "..."

@@ -14,10 +14,16 @@ from slurmdoctor.readers.exceptions import exception_of
 
 # What differs from run to run. The order is that of preference.
 _VARIABLE = regex.compile(
-    r"(?P<hex>\b0x[0-9a-fA-F]+)|(?P<path>(?<![\w.])/[\w.@+~-]+(?:/[\w.@+~-]*)*)|(?P<quoted>'[^'\n]{1,80}'|\"[^\"\n]{1,80}\")"
+    r"(?P<mask>\[redacted [a-z0-9 -]+\])|(?P<hex>\b0x[0-9a-fA-F]+)|(?P<path>(?<![\w.])/[\w.@+~-]+(?:/[\w.@+~-]*)*)|(?P<quoted>'[^'\n]{1,80}'|\"[^\"\n]{1,80}\")"
     r"|(?P<size>\d+(?:\.\d+)?(?= ?[KMGT]i?B\b))|(?P<number>(?<![A-Za-z_])\d+(?:\.\d+)*)"
 )
-_STANDS_FOR = {"hex": "0x[0-9a-fA-F]+", "path": r"/\S*", "size": r"[\d.]+", "number": r"[\d.]+"}
+_STANDS_FOR = {
+    "mask": r"(?:\[redacted [^\]]*\]|\S+)",
+    "hex": "0x[0-9a-fA-F]+",
+    "path": r"/\S*",
+    "size": r"[\d.]+",
+    "number": r"[\d.]+",
+}
 _MOST_LITERAL = 60
 _PLAIN_REGEX = 160
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from slurmdoctor.knowledge.paths import data_of
 from slurmdoctor.knowledge.problems import Problem
-from slurmdoctor.report.redact import one_line
+from slurmdoctor.report.redact import one_line, redact
 
 WIDTH = 100
 
@@ -19,6 +19,9 @@ def render(problem: Problem) -> str:
         column = problem.place.column - 1
         # A long line is shown around the place.
         start = 0 if column < WIDTH - 20 else column - 20
+        masked = redact(line)
+        if masked != line:  # then no column is where it was
+            return "\n".join([*rows, f"{gutter}{masked[:WIDTH].rstrip()}", f"  mend: {one_line(problem.mend)}"])
         shown = line[start : start + WIDTH].rstrip()
         blanks = "".join("\t" if char == "\t" else " " for char in line[start:column])
         rows += [f"{gutter}{shown}", f"{'|':>7} {blanks}^"]

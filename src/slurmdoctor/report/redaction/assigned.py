@@ -73,6 +73,8 @@ _WORDS = lazy(
 )
 _APART = lazy(r"[^A-Za-z0-9]+")
 _PROSE_GOES_ON = lazy(r"[ \t]+(?![\w.-]{1,40}[\"']?[ ]?[=:])[A-Za-z(]")
+_UNSPOKEN = lazy(r"[b-df-hj-np-tv-xz]{5}|^[b-df-hj-np-tv-xz]+$")
+"""No word of English: five consonants in a row, or nothing else."""
 _LAST_CELL = lazy(r"[\s|│┃¦]*$")
 _METAVAR = lazy(r"[A-Z][A-Z_]*")
 
@@ -207,7 +209,7 @@ def _is_password(said: str, value: regex.Match[str], between: regex.Match[str], 
     if between["weak"] is not None:
         told = has_digit(said) or not said.replace("_", "").replace("-", "").replace(".", "").isalnum()
         return told or _is_row(text, between, value, named)
-    wordy = said.rstrip(",.!").isalpha() and (said.islower() or said.istitle())
+    wordy = said.rstrip(",.!").isalpha() and (said.islower() or said.istitle()) and not _UNSPOKEN.search(lower)
     return quoted or between["colon"] is None or not wordy or _PROSE_GOES_ON.match(text, value.end()) is None
 
 
