@@ -1,13 +1,17 @@
-"""Compiles the scan's innermost loop for the wheel, where there is a C compiler. Without one, Python does its work.
+"""Compiles for the wheel: the scan's innermost loop, where there is a C compiler, and the rules, which each user's first start would.
 
-SLURMDOCTOR_COMPILE=no leaves it out; =require fails where it cannot be compiled, as the wheels that we publish must.
+Without the one Python does its work, without the other the first start. SLURMDOCTOR_COMPILE=no leaves the loop out; =require fails
+where either cannot be made, as the wheels that we publish must.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCE = "src/slurmdoctor/search/native/module.c"
 MODULE = "slurmdoctor.search._native"
+READY = "slurmdoctor/search/ready"
 STABLE = 0x030A0000
 """The oldest Python whose stable interface it uses: one file serves that one and all later ones."""
 
@@ -25,9 +30,21 @@ class Compile(BuildHookInterface):  # type: ignore[type-arg]
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if self.target_name != "wheel":
+            return
+        self._compile(version, build_data)
+        ready = Path(self.root) / ("src" if version == "editable" else "build") / READY
+        if not _made_ready(Path(self.root), ready, clone=version == "editable", native=_built(build_data)):
+            if os.environ.get("SLURMDOCTOR_COMPILE") == "require":
+                raise SystemExit("the rules could not be compiled; why stands above")
+            print("slurmdoctor: the rules were not compiled: the first start takes two seconds more", file=sys.stderr)
+        elif version != "editable":
+            build_data["force_include"][str(ready)] = READY
+
+    def _compile(self, version: str, build_data: dict[str, Any]) -> None:
         wanted = os.environ.get("SLURMDOCTOR_COMPILE", "yes")
         # a Python without the lock that it relies on has no stable interface either
-        if wanted == "no" or self.target_name != "wheel" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        if wanted == "no" or sysconfig.get_config_var("Py_GIL_DISABLED"):
             return
         built = _compiled(Path(self.root))
         if built is None:
@@ -45,6 +62,38 @@ class Compile(BuildHookInterface):  # type: ignore[type-arg]
             (Path(self.root) / "src" / target).write_bytes(built.read_bytes())
         else:
             build_data["force_include"][str(built)] = target
+
+
+def _built(build_data: dict[str, Any]) -> Path | None:
+    """The compiled module that the wheel gets."""
+    return next((Path(file) for file in build_data["force_include"] if Path(file).suffix == ".so"), None)
+
+
+def _made_ready(root: Path, ready: Path, clone: bool, native: Path | None) -> bool:
+    """Whether the files of a first start were made: by the program itself, in a copy that lies as the installed one will."""
+    with tempfile.TemporaryDirectory() as folder:
+        base = Path(folder, "src") if clone else Path(folder)
+        shutil.copytree(root / "src", base, ignore=shutil.ignore_patterns("__pycache__", "ready"), dirs_exist_ok=True)
+        shutil.copytree(root / "rules", Path(folder, "rules") if clone else base / "slurmdoctor" / "rules")
+        if native is not None:
+            shutil.copy(native, base / "slurmdoctor" / "search")
+        made = Path(folder, "ready")
+        # one seed, so that sets come in one order, and the wheel is the same whenever it is built
+        env = {
+            "PATH": os.defpath,
+            "PYTHONPATH": os.pathsep.join([str(base), *sys.path]),
+            "PYTHONHASHSEED": "0",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        env |= {"HOME": folder, "XDG_CACHE_HOME": f"{folder}/cache"}
+        program = [sys.executable, str(root / "hatch_ready.py"), str(made)]
+        done = subprocess.run(program, env=env, cwd=folder, capture_output=True, text=True, check=False)
+        shutil.rmtree(ready, ignore_errors=True)
+        if done.returncode:
+            print(done.stderr, file=sys.stderr)
+            return False
+        shutil.copytree(made, ready)
+    return True
 
 
 def _compiled(root: Path) -> Path | None:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import msgpack
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge import RuleError, builtin, cache, folders, load, paths
 from slurmdoctor.knowledge.load import _loaded
 from slurmdoctor.knowledge.problems import Place, Problems
-from slurmdoctor.knowledge.read import read
+from slurmdoctor.knowledge.read import LoadedRules, read
 from slurmdoctor.knowledge.rulefile import read_file
 from slurmdoctor.knowledge.tree import read as read_tree
 from slurmdoctor.model import Cause, Fix, Knowledge, LineFormat, Rule, Signal, UserError
+from slurmdoctor.search import usercache
 
 CAUSE = """\
 cause: {cause}
@@ -329,9 +332,10 @@ def test_a_folder_that_is_not_there_is_told_where_it_was_named(tmp_path: Path, m
 
 @pytest.fixture
 def kept(tmp_path: Path, ours: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The cache's folder, and rule files old enough to be cached."""
+    """The user's cache folder, where nothing came with the program."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "_SETTLED", -1e9)
+    monkeypatch.setattr(usercache, "READY", str(tmp_path / "none"))
+    _loaded.clear()
     return tmp_path / "cache" / "slurmdoctor"
 
 
@@ -387,8 +391,17 @@ def test_a_changed_rule_file_is_read_again(kept: Path, ours: Path) -> None:
     assert load((ours,)).causes["tape"].title == "miss the tape library"
 
 
-def test_a_file_that_may_still_change_is_not_cached(kept: Path, ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "_SETTLED", 60.0)
+def test_a_file_that_changes_while_it_is_read_is_not_kept(
+    kept: Path, ours: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = ours / "storage" / "tape.yaml"
+
+    def reading(folders: Sequence[Path]) -> LoadedRules:
+        done = read(folders)
+        put(file, file.read_text().replace("lost the", "miss the"))
+        return done
+
+    monkeypatch.setattr("slurmdoctor.knowledge.read.read", reading)
     load((ours,))
     assert not kept.exists()
 
@@ -402,6 +415,26 @@ def test_a_damaged_cache_is_ignored(kept: Path, ours: Path, damage: bytes) -> No
     _loaded.clear()
     assert load((ours,)) == first
     assert file.read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        7,
+        [],
+        {"causes": {}},
+        [{"a": "b"}, [], []],
+        [{"a": ["a", "f", "t", "root", [], [], "resume", "s", [["a/b", "a", "root", "s", [""], "x"]], []]}, [], []],
+    ],
+    ids=["no knowledge", "empty", "by name", "no cause", "a literal that stands in every line"],
+)
+def test_a_whole_file_with_odd_content_is_ignored(kept: Path, ours: Path, odd: object) -> None:
+    first = load((ours,))
+    (file,) = kept.glob("*.rules")
+    usercache.put(file.name, msgpack.encode(odd))
+    assert cache.get(file.stem) is None
+    _loaded.clear()
+    assert load((ours,)) == first
 
 
 def test_a_folder_that_others_may_write_to_is_no_cache(kept: Path, ours: Path) -> None:
@@ -437,7 +470,6 @@ def test_a_link_in_the_cache_is_not_followed(kept: Path, ours: Path, tmp_path: P
 
 def test_without_a_cache_folder_all_works(ours: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(put(tmp_path / "file", "")))
-    monkeypatch.setattr(cache, "_SETTLED", -1e9)
     assert load((ours,)).causes
 
 

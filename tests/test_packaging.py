@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -16,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.slow
 
 
-def built(folder: Path, **env: str) -> Path:
+def built(folder: Path, source: Path = ROOT, env: Mapping[str, str] = MappingProxyType({})) -> Path:
     pytest.importorskip("hatchling")
     pytest.importorskip("setuptools")
     command = [
@@ -29,7 +32,7 @@ def built(folder: Path, **env: str) -> Path:
         "--no-build-isolation",
         "-w",
         str(folder),
-        str(ROOT),
+        str(source),
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, **env})
     assert done.returncode == 0, done.stderr
@@ -51,7 +54,7 @@ def test_the_wheel_holds_the_compiled_loop_for_all_pythons_from_3_10_on(wheel: P
 
 @pytest.mark.parametrize("env", [{"SLURMDOCTOR_COMPILE": "no"}, {"CC": "false"}], ids=["not wanted", "no compiler"])
 def test_without_a_compiler_the_wheel_is_python_alone(env: dict[str, str], tmp_path: Path) -> None:
-    wheel = built(tmp_path, **env)
+    wheel = built(tmp_path, env=env)
     assert wheel.name.endswith("-py3-none-any.whl")
     assert not any(name.endswith(".so") for name in zipfile.ZipFile(wheel).namelist())
 
@@ -63,14 +66,77 @@ def test_the_wheel_holds_all_rules_and_the_schema(wheel: Path) -> None:
     assert {"slurmdoctor/report/schema.json", "slurmdoctor/py.typed"} <= names
 
 
-def test_it_diagnoses_from_the_wheel_alone(wheel: Path, tmp_path: Path) -> None:
+# ── the first start ──────────────────────────────────────────────────────────────────────────
+
+FIRST = """
+import sys
+sys.path[:0] = {path!r}
+import slurmdoctor
+assert slurmdoctor.__file__.startswith({path[0]!r})
+found = slurmdoctor.diagnose([{log!r}])
+print(found.first_failure.rank, found.cause.id, *sorted({{"yaml", "regex"}} & sys.modules.keys()))
+"""
+"""Prints what was found, and which of the slow modules it took: yaml to read rules, the whole of regex to compile patterns."""
+
+
+def installed(wheel: Path, folder: Path) -> Path:
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path / "site")
+        archive.extractall(folder / "site")
+    return folder / "site"
+
+
+def started(tmp_path: Path, *path: Path, cache: Path = Path("/dev/null/none"), python: str = sys.executable) -> str:
+    """What a start from these folders says of a log."""
     (tmp_path / "job.log").write_text("[rank3]: Traceback (most recent call last):\n[rank3]: KeyError: 'x'\n")
-    code = (
-        f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); import slurmdoctor; "
-        f"assert slurmdoctor.__file__.startswith({str(tmp_path)!r}); "
-        f"print(slurmdoctor.diagnose([{str(tmp_path / 'job.log')!r}]).first_failure.rank)"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=120)
-    assert ran.stdout.strip() == "3", ran.stderr
+    code = FIRST.format(path=[str(folder) for folder in path], log=str(tmp_path / "job.log"))
+    env = {"PATH": os.defpath, "XDG_CACHE_HOME": str(cache), "HOME": str(cache), "PYTHONDONTWRITEBYTECODE": "1"}
+    ran = subprocess.run([python, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=120, env=env)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.strip()
+
+
+def test_the_first_start_reads_no_rule_and_compiles_no_pattern(wheel: Path, tmp_path: Path) -> None:
+    site = installed(wheel, tmp_path)
+    assert started(tmp_path, site) == "3 python-error"
+    assert started(tmp_path, site, cache=tmp_path / "cache") == "3 python-error"
+    assert not (tmp_path / "cache").exists(), "nothing was left to be kept"
+
+
+def test_what_comes_with_the_wheel_is_the_same_whenever_it_is_built(wheel: Path, tmp_path: Path) -> None:
+    one, other = zipfile.ZipFile(wheel), zipfile.ZipFile(built(tmp_path))
+    assert sum("search/ready/" in name for name in one.namelist()) == 4
+    assert [(i.filename, i.CRC, i.external_attr) for i in one.infolist()] == [
+        (i.filename, i.CRC, i.external_attr) for i in other.infolist()
+    ]
+
+
+def test_a_wheel_of_the_source_distribution_starts_alike(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
+    subprocess.run(command, check=True, capture_output=True, cwd=ROOT, timeout=120)
+    (source,) = tmp_path.glob("*.tar.gz")
+    assert started(tmp_path, installed(built(tmp_path, source), tmp_path)) == "3 python-error"
+
+
+def test_rules_that_were_changed_since_are_read(wheel: Path, tmp_path: Path) -> None:
+    site = installed(wheel, tmp_path)
+    (file,) = (site / "slurmdoctor" / "rules").rglob("python-error.yaml")
+    seen = file.stat()
+    # the same length and time: the text alone tells
+    file.write_text(file.read_text().replace("role: root", "role: hint"))
+    os.utime(file, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    assert "yaml" in started(tmp_path, site, cache=tmp_path / "cache")
+    assert "yaml" not in started(tmp_path, site, cache=tmp_path / "cache")
+
+
+def test_another_version_of_regex_compiles_its_own_patterns(wheel: Path, tmp_path: Path) -> None:
+    site = installed(wheel, tmp_path)
+    import regex
+
+    other = tmp_path / "other" / "regex"
+    shutil.copytree(Path(regex.__file__).parent, other, ignore=shutil.ignore_patterns("tests", "__pycache__"))
+    half = next(other / name for name in ("_main.py", "regex.py") if (other / name).exists())
+    half.write_text(half.read_text().replace('__version__ = "', '__version__ = "9999.'))
+    cache = tmp_path / "cache"
+    assert started(tmp_path, site, other.parent, cache=cache) == "3 python-error regex"
+    assert started(tmp_path, site, other.parent, cache=cache) == "3 python-error"

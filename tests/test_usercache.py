@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec import msgpack
 
 from slurmdoctor.search import compiled as patterns
-from slurmdoctor.search import regex_internals, usercache
+from slurmdoctor.search import engine, regex_internals, usercache
 
 DEMO = Path(__file__).parent / "fixtures" / "demo-cascade"
 
@@ -87,21 +88,83 @@ def test_starts_at_once_and_broken_caches_say_the_same(tmp_path: Path) -> None:
     assert said.pop()[1] == 0
 
 
+def _as_in_another_process() -> None:
+    for kept in (patterns.compiled, regex_internals._shipped, regex_internals._own):
+        kept.cache_clear()
+
+
 def test_kept_patterns_find_what_new_ones_find(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pattern = r"(?P<rank>\d+): (?:lost|found) (?i:node)"
-    monkeypatch.setattr(regex_internals, "_stored", None)
     monkeypatch.setattr(regex_internals, "_fresh", {})
-    patterns.compiled.cache_clear()
+    _as_in_another_process()
     new = patterns.compiled(pattern)
     regex_internals._write(os.getpid())
-    monkeypatch.setattr(regex_internals, "_stored", None)
-    patterns.compiled.cache_clear()
-    assert pattern in regex_internals._read()
-    kept = patterns.compiled(pattern)
+    _as_in_another_process()
+    kept = regex_internals.recall(pattern)
+    assert kept is not None
     assert kept is not new
     for text in ("12: lost NODE", "x", "12: lost"):
         one, other = new.search(text), kept.search(text)
         assert (one and one.groupdict()) == (other and other.groupdict())
+    _as_in_another_process()
+
+
+def test_what_came_with_the_program_is_no_concern_of_the_users_folder(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(usercache, "READY", str(folder))
+    usercache.put("a.rules", b"data")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/nowhere")
+    (folder / "a.rules").chmod(0o444)
+    assert (usercache.shipped("a.rules"), usercache.get("a.rules")) == (b"data", None)
+
+
+# ── whole files with odd content ─────────────────────────────────────────────────────────────
+
+LITERALS = [f"word {number} of a rule".encode() for number in range(100)]
+OFFSETS = [0] * 100
+ALONE = [[number] for number in range(100)]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        7,
+        [LITERALS, ALONE, "x"],
+        [[b"e"] * 100, ALONE, OFFSETS],
+        [LITERALS, [[0]] * 100, OFFSETS],
+        [LITERALS, [[number + 1] for number in range(100)], OFFSETS],
+        [LITERALS, ALONE, [99] * 100],
+        [LITERALS[::-1], ALONE, OFFSETS],
+    ],
+    ids=["no search", "types", "a letter as a word", "one literal for all", "no such literal", "outside", "others"],
+)
+def test_a_search_that_does_not_fit_its_literals_is_made_anew(folder: Path, odd: object) -> None:
+    _, words, meant = engine.engine_for(LITERALS)
+    files = list(folder.glob("*.literals"))
+    assert bool(files) == (engine.available() != "python")
+    for file in files:
+        usercache.put(file.name, msgpack.encode(odd))
+    found, words_again, meant_again = engine.engine_for(LITERALS)
+    assert (words_again, meant_again) == (words, meant)
+    assert list(found.which(b"the word 42 of a rule")) == [words.index(LITERALS[42])]
+
+
+@pytest.mark.parametrize(
+    "odd", [b"\xc1", msgpack.encode(7), msgpack.encode(("other", 0, b"", {}, {}, {}, [], 0, (), 0, 0))]
+)
+def test_a_pattern_that_is_another_one_is_compiled_anew(
+    folder: Path, odd: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pattern = r"rank (?P<rank>\d+) of none"
+    monkeypatch.setattr(regex_internals, "_fresh", {pattern: odd})
+    regex_internals._write(os.getpid())
+    _as_in_another_process()
+    assert regex_internals.recall(pattern) is None
+    found = patterns.compiled(pattern).search("rank 3 of none")
+    assert found is not None
+    assert found["rank"] == "3"
+    _as_in_another_process()
 
 
 HALF = """

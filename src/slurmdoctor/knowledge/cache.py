@@ -1,109 +1,95 @@
-"""The parsed rules, kept in the user's cache folder: a diagnosis need not read fifty YAML files again.
+"""The parsed rules, as the wheel brings them or the user's cache keeps them: a diagnosis need not read fifty YAML files again.
 
-The key is every rule file's path, size and time of change, with the versions of slurmdoctor and Python.
-What is kept are plain tuples and dicts in marshal's form, never a pickle (`usercache` keeps them).
+The key is the text of every rule file, with the version of slurmdoctor; in a clone, whose program changes under one version, with
+the program's text as well. What is kept is read back by its types, so that odd content counts as none.
 """
 
 from __future__ import annotations
 
-import marshal
-import sys
-import time
-from collections.abc import Collection, Mapping, Sequence
-from functools import partial
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from zlib import crc32
+
+from msgspec import DecodeError, msgpack
+from msgspec.structs import replace
 
 from slurmdoctor import __version__
 from slurmdoctor.knowledge.paths import files
 from slurmdoctor.model import Cause, ExitFormat, Fix, Knowledge, LineFormat, RankLine, Rule, SecretKind, Signal, Text
-from slurmdoctor.search import shapes, usercache
+from slurmdoctor.search import usercache
 
-_SETTLED = 2.0
-"""Seconds: a file changed within them might change again without its time showing it."""
-_TABLES: Mapping[str, type[Any]] = {
-    "formats": LineFormat,
-    "paths": LineFormat,
-    "rank_lines": RankLine,
-    "signals": Signal,
-    "exit_reports": ExitFormat,
-    "texts": Text,
-    "secrets": SecretKind,
-}
-"""The fields of Knowledge that hold entries of a table, and what an entry is."""
-_KINDS: tuple[type[Any], ...] = (Cause, Rule, Fix, *dict.fromkeys(_TABLES.values()), Knowledge)
-_NAMES = {kind: kind.__struct_fields__ for kind in _KINDS}
-_EXAMPLES = ("match", "no_match", "samples")
-_SHAPE = repr([(kind.__name__, _NAMES[kind]) for kind in _KINDS])
+_KINDS = (Knowledge, Cause, Rule, Fix, LineFormat, RankLine, Signal, ExitFormat, Text, SecretKind)
+_SHAPE = repr([kind.__struct_fields__ for kind in _KINDS])
+_PACKAGE = Path(__file__).parents[1]
+_MADE_BY = ("knowledge", "model/knowledge.py", "model/words.py", "search/shapes.py")
+"""What makes knowledge of rule files."""
+_LARGEST = 1 << 22
+"""Bytes of a rule file that is looked at here; all of ours together have a quarter of it."""
+_SHORTEST = 6
+"""Characters of a rule's literal at least, as `schema` demands."""
 
 
 def key(folders: Sequence[Path]) -> str | None:
-    """What the rules depend on; None where a file is too young, or cannot be looked at."""
-    parts = [__version__, sys.version, _SHAPE]
-    newest = 0.0
+    """What the rules depend on; None where a file cannot be looked at, or is none."""
+    parts = [__version__, _SHAPE]
     try:
         for folder in folders:
-            parts.append(f"\n{folder.absolute()}")
-            for file in (*files(folder), Path(shapes.__file__)):  # it computes what is kept beside a pattern
-                seen = file.stat()
-                newest = max(newest, seen.st_mtime, seen.st_ctime)
-                parts.append(f"{file}\0{seen.st_size}\0{seen.st_mtime_ns}\0{seen.st_ctime_ns}\0{seen.st_ino}")
-    except OSError:
-        return None
-    if newest > time.time() - _SETTLED:
+            parts += ["", *_texts(folder)]
+            if folder == _PACKAGE.parents[1] / "rules":
+                parts += [part for name in _MADE_BY for part in _texts(_PACKAGE / name, ".py")]
+    except (OSError, ValueError):
         return None
     return usercache.name_for("\n".join(parts).encode("utf-8", "surrogateescape"))
 
 
 def get(key: str, examples: bool = True) -> Knowledge | None:
-    data = usercache.get(_file(key, examples))
-    try:
-        return None if data is None else _unpack(marshal.loads(data))
-    except (ValueError, EOFError, TypeError, KeyError):
-        return None
+    name = _file(key, examples)
+    for data in (usercache.shipped(name), usercache.get(name)):
+        with suppress(DecodeError, RecursionError):
+            known = msgpack.decode(data or b"", type=Knowledge)
+            # what stands in every line would be tried on every line
+            if all(len(literal) >= _SHORTEST for rule in known.rules for literal in rule.literals):
+                return known
+    return None
 
 
 def put(key: str, knowledge: Knowledge) -> None:
     for examples in (True, False):
-        usercache.put(_file(key, examples), marshal.dumps(_pack(knowledge, examples)))
+        kept = knowledge if examples else without_examples(knowledge)
+        usercache.put(_file(key, examples), msgpack.encode(kept, order="deterministic"))
 
 
 def without_examples(knowledge: Knowledge) -> Knowledge:
     """The same without the lines that prove it."""
-    return _unpack(_pack(knowledge, examples=False))
+    causes = {
+        name: replace(cause, rules=tuple(replace(rule, match=(), no_match=()) for rule in cause.rules))
+        for name, cause in knowledge.causes.items()
+    }
+    tables = {}
+    for name in ("formats", "signals", "paths", "rank_lines", "exit_reports", "texts", "secrets"):
+        none = {"match" if name in ("signals", "secrets") else "samples": (), "no_match": ()}
+        tables[name] = tuple(replace(entry, **none) for entry in getattr(knowledge, name))
+    return replace(knowledge, causes=causes, **tables)
 
 
 def _file(key: str, examples: bool) -> str:
     return f"{key}.{'rules' if examples else 'bare'}"
 
 
-# ── plain form ───────────────────────────────────────────────────────────────────────────────
-
-
-def _pack(knowledge: Knowledge, examples: bool) -> dict[str, Any]:
-    row = partial(_row, without=("rules", "fixes") if examples else ("rules", "fixes", *_EXAMPLES))
-    return {
-        "causes": [
-            (row(cause), [row(rule) for rule in cause.rules], [row(fix) for fix in cause.fixes])
-            for cause in knowledge.causes.values()
-        ],
-        "tables": {name: [row(entry) for entry in getattr(knowledge, name)] for name in _TABLES},
-        "digit_sensitive": knowledge.digit_sensitive,
-    }
-
-
-def _unpack(kept: dict[str, Any]) -> Knowledge:
-    causes = {}
-    for row, rules, fixes in kept["causes"]:
-        values = dict(zip(_NAMES[Cause], row, strict=True))
-        values["rules"] = tuple(Rule(*rule) for rule in rules)
-        values["fixes"] = tuple(Fix(*fix) for fix in fixes)
-        cause = Cause(**values)
-        causes[cause.id] = cause
-    tables = {name: tuple(_TABLES[name](*row) for row in rows) for name, rows in kept["tables"].items()}
-    return Knowledge(causes=causes, digit_sensitive=kept["digit_sensitive"], **tables)
-
-
-def _row(entry: Any, without: Collection[str]) -> tuple[Any, ...]:
-    """The fields of an entry in their order, but for some; a cause's rules and fixes are packed beside it."""
-    return tuple(() if name in without else getattr(entry, name) for name in _NAMES[type(entry)])
+def _texts(folder: Path, suffix: str = "") -> Iterator[str]:
+    """Name, length and checksum of each rule file, or of each file with this suffix."""
+    found = sorted(folder.glob(f"*{suffix}")) if suffix and folder.is_dir() else files(folder)
+    for file in found:
+        # of what waits for a writer, or has no end, nothing is read
+        handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            seen = os.fstat(handle)
+            if not stat.S_ISREG(seen.st_mode) or seen.st_size > _LARGEST:
+                raise ValueError("no rule file")
+            data = os.read(handle, _LARGEST + 1)
+        finally:
+            os.close(handle)
+        yield f"{str(file)[len(str(folder)) :]}\0{len(data)}\0{crc32(data):x}"

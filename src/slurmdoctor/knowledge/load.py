@@ -13,6 +13,8 @@ from slurmdoctor.search.shapes import digit_sensitive
 
 _loaded: dict[tuple[str, bool], Knowledge] = {}
 """By what they were read from, and whether with examples: rules are loaded once a process. Several threads may load the same at once, to no harm."""
+_latest: dict[tuple[Path, ...], Knowledge] = {}
+"""What these folders held when they were last loaded."""
 
 
 def load(folders: Sequence[Path], *, cache: bool = True, examples: bool = True) -> Knowledge:
@@ -22,18 +24,29 @@ def load(folders: Sequence[Path], *, cache: bool = True, examples: bool = True) 
     `examples`, the lines that prove the rules: they are more than half of what there is to read.
     """
     key = kept.key(folders) if cache else None
-    if key and (known := _loaded.get((key, examples)) or kept.get(key, examples)):
-        return _loaded.setdefault((key, examples), known)
-    from slurmdoctor.knowledge.read import read  # imports yaml, which a warm cache spares us
+    found = key and (_loaded.get((key, examples)) or kept.get(key, examples))
+    if not found:
+        knowledge = _read(folders)
+        found = knowledge if examples else kept.without_examples(knowledge)
+        if key and key == kept.key(folders):  # else they were changed meanwhile
+            kept.put(key, knowledge)
+    if key:
+        found = _loaded.setdefault((key, examples), found)
+        _latest[tuple(folders)] = found
+    return found
 
-    loaded = read(folders)
-    if loaded.problems:
+
+def loaded(folders: Sequence[Path]) -> Knowledge:
+    """The same as `load` gave last, whatever has happened to the files since."""
+    return _latest.get(tuple(folders)) or load(folders, examples=False)
+
+
+def _read(folders: Sequence[Path]) -> Knowledge:
+    from slurmdoctor.knowledge.read import read  # imports yaml, which kept rules spare us
+
+    found = read(folders)
+    if found.problems:
         from slurmdoctor.knowledge.problems import RuleError
 
-        raise RuleError(loaded.problems)
-    knowledge = replace(loaded.knowledge, digit_sensitive=digit_sensitive(loaded.knowledge))
-    found = knowledge if examples else kept.without_examples(knowledge)
-    if key:
-        kept.put(key, knowledge)
-        _loaded[key, examples] = found
-    return found
+        raise RuleError(found.problems)
+    return replace(found.knowledge, digit_sensitive=digit_sensitive(found.knowledge))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
-from slurmdoctor.knowledge.load import load
+from slurmdoctor.knowledge.load import loaded
 from slurmdoctor.knowledge.paths import builtin
 from slurmdoctor.model import SecretKind
-
-_FILE = "secrets.yaml"
 
 
 @cache
 def secret_kinds() -> tuple[SecretKind, ...]:
     """All of them, the most telling first; where rules are loaded anyway, `Knowledge.secrets` has a site's own too."""
-    return load((builtin() / _FILE,), examples=False).secrets
+    return loaded((builtin(),)).secrets

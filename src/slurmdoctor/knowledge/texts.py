@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from slurmdoctor.knowledge.load import load
+from slurmdoctor.knowledge.load import loaded
 from slurmdoctor.knowledge.paths import builtin
 from slurmdoctor.model import Text
 from slurmdoctor.search.compiled import compiled
 
 if TYPE_CHECKING:
     import regex
-
-_FILE = "texts.yaml"
 
 
 def text(name: str) -> regex.Pattern[str]:
@@ -30,7 +28,7 @@ def literals(name: str) -> tuple[bytes, ...]:
 @cache
 def _texts() -> Mapping[str, Text]:
     """The texts by name. They come with the program: a site's rule files cannot change them."""
-    return {entry.id: entry for entry in load((builtin() / _FILE,), examples=False).texts}
+    return {entry.id: entry for entry in loaded((builtin(),)).texts}
 
 
 class _LazyText:

@@ -1,6 +1,8 @@
-"""What the rule files say: causes, their rules and fixes, labels of lines, signals."""
+"""What the rule files say: causes, their rules and fixes, labels of lines, signals.
 
-from __future__ import annotations
+They are kept between runs as arrays of their fields, and read back by their types: `from __future__ import annotations` would make
+these types strings, to be parsed at every start.
+"""
 
 import re
 from collections.abc import Mapping
@@ -11,8 +13,10 @@ from msgspec import Struct, field
 
 from slurmdoctor.model.words import ExitClass, ExitReporter, RetryAdvice, Role, Status, Trait
 
+Plain = str | int | float | bool | None
 
-class Rule(Struct, frozen=True):
+
+class Rule(Struct, frozen=True, array_like=True):
     """One way in which a known program prints a cause."""
 
     id: str
@@ -37,19 +41,19 @@ class Rule(Struct, frozen=True):
     """The rule's own status, or its cause's."""
 
 
-class Fix(Struct, frozen=True):
+class Fix(Struct, frozen=True, array_like=True):
     """What to do about a cause; `{placeholders}` are filled from captures and facts."""
 
     do: str
     why: str | None = None
-    when: Mapping[str, Any] = field(default_factory=dict)
+    when: Mapping[str, Plain | tuple[Plain, ...]] = field(default_factory=dict)
     """Names (captures, facts, `rule`, `seen`) and the values they must have; `true` means present."""
     reference: str | None = None
     retry: RetryAdvice | None = None
     """What to do with the job where this fix comes first; without it, what its cause says."""
 
 
-class Cause(Struct, frozen=True):
+class Cause(Struct, frozen=True, array_like=True):
     """All that slurmdoctor knows of one cause: one file of the rules folder."""
 
     id: str
@@ -80,7 +84,7 @@ def _groups(pattern: str) -> frozenset[str]:
     return frozenset(re.findall(r"\(\?P<(\w+)>", pattern))
 
 
-class LineFormat(Struct, frozen=True):
+class LineFormat(Struct, frozen=True, array_like=True):
     """A label at the head of a line, as a launcher or logger prints it (`rules/formats.yaml`)."""
 
     id: str
@@ -111,7 +115,7 @@ class LineFormat(Struct, frozen=True):
         return _groups(self.pattern)
 
 
-class RankLine(Struct, frozen=True):
+class RankLine(Struct, frozen=True, array_like=True):
     """A line that names where a rank runs, or how many ranks the job has (`rules/ranks.yaml`)."""
 
     id: str
@@ -126,7 +130,7 @@ class RankLine(Struct, frozen=True):
     source: str = ""
 
 
-class Signal(Struct, frozen=True):
+class Signal(Struct, frozen=True, array_like=True):
     """A line that tells the state of the job rather than a cause (`rules/signals.yaml`, `rules/facts.yaml`)."""
 
     id: str
@@ -140,7 +144,7 @@ class Signal(Struct, frozen=True):
     source: str = ""
 
 
-class ExitFormat(Struct, frozen=True):
+class ExitFormat(Struct, frozen=True, array_like=True):
     """A message of a launcher, of Slurm or of a parent that a process has ended (`rules/launchers.yaml`)."""
 
     id: str
@@ -168,7 +172,7 @@ class ExitFormat(Struct, frozen=True):
     source: str = ""
 
 
-class Text(Struct, frozen=True):
+class Text(Struct, frozen=True, array_like=True):
     """A text of a program that a reader looks for by name (`rules/texts.yaml`)."""
 
     id: str
@@ -180,7 +184,7 @@ class Text(Struct, frozen=True):
     source: str = ""
 
 
-class SecretKind(Struct, frozen=True):
+class SecretKind(Struct, frozen=True, array_like=True):
     """One kind of secret, known by its shape or by the name of the key before it (`rules/secrets.yaml`)."""
 
     id: str
@@ -208,7 +212,7 @@ class SecretKind(Struct, frozen=True):
     source: str = ""
 
 
-class Knowledge(Struct, frozen=True, dict=True):
+class Knowledge(Struct, frozen=True, dict=True, array_like=True):
     """Everything read from the rule files."""
 
     causes: Mapping[str, Cause]

@@ -35,8 +35,8 @@ _SEQUENCE = (
 # C0 but tab and line feed, DEL, C1, bidi marks and overrides, line separators, interlinear and tag
 # characters, the byte order mark, lone surrogates: each run becomes one replacement character.
 _CONTROL = (
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]+"
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufeff\ufff9-\ufffb"
+    r"\ud800-\udfff\U000e0000-\U000e007f]+"
 )
 
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 SECONDS = 0.5
 """No pattern may take longer on one line; one that does is treated as not matching."""
 
+LAZY: list[str] = []
+"""The patterns of all modules that were imported so far."""
+
 
 @cache
 def compiled(pattern: str) -> regex.Pattern[str]:
@@ -30,6 +33,7 @@ def compiled(pattern: str) -> regex.Pattern[str]:
 
 def lazy(pattern: str) -> regex.Pattern[str]:
     """The pattern, compiled when it is first used."""
+    LAZY.append(pattern)
     return cast("regex.Pattern[str]", _Lazy(pattern))
 
 

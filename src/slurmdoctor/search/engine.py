@@ -6,11 +6,12 @@ Hyperscan is the extra `[hyperscan]`: it helps only where our C was not compiled
 
 from __future__ import annotations
 
-import marshal
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any, Literal
+
+from msgspec import DecodeError, msgpack
 
 from slurmdoctor.search import extension, usercache
 from slurmdoctor.search import words as choice
@@ -18,8 +19,10 @@ from slurmdoctor.search.extension import Engine
 
 Name = Literal["native", "hyperscan", "python"]
 
-_VERSION = b"words 7"
+_VERSION = b"words 8"
 """Part of the cache's key: to be changed with what is kept."""
+_KEPT = tuple[list[bytes], list[list[int]], list[int] | bytes | None]
+"""The words, the literals of each by their numbers, and of each word the place of its window, or what Hyperscan made of all."""
 _FEW = 64
 """So few literals are compiled as fast as they are read from the cache."""
 _AGAIN = "install slurmdoctor again with a C compiler and Python's headers"
@@ -53,14 +56,14 @@ def engine_for(literals: Sequence[bytes], name: Name | None = None) -> tuple[Eng
     many = len(literals) > _FEW
     file = ""
     if many and name != "python":
-        file = f"{usercache.name_for(marshal.dumps([_VERSION, name, *literals], 2))}.literals"
-    words, meant, kept = _unpacked(usercache.get(file) if file else None)
+        file = f"{usercache.name_for(msgpack.encode([_VERSION, name, *literals]))}.literals"
+    words, meant, kept = _kept(file, literals)
     if not words and literals:
         begins = choice.rare_beginnings(literals) if many and name == "hyperscan" else literals
         words, meant = choice.choose(literals, begins)
     engine, made = _engine(words, name, kept)
     if file and made != kept:
-        usercache.put(file, marshal.dumps((words, meant, made)))
+        usercache.put(file, msgpack.encode((words, meant, made)))
     return engine, words, meant
 
 
@@ -107,12 +110,29 @@ def _native(words: Sequence[bytes], offsets: Sequence[int], stride: int) -> Engi
     return found
 
 
-def _unpacked(kept: bytes | None) -> tuple[list[bytes], list[list[int]], Any]:
-    if kept is not None:
-        with suppress(ValueError, EOFError, TypeError):
-            words, meant, made = marshal.loads(kept)
-            return words, meant, made
+def _kept(file: str, literals: Sequence[bytes]) -> tuple[list[bytes], list[list[int]], Any]:
+    """What was kept for these literals, where it fits them."""
+    for data in (usercache.shipped(file), usercache.get(file)) if file else ():
+        with suppress(DecodeError):
+            words, meant, made = msgpack.decode(data or b"", type=_KEPT)
+            told = [literals[number] for numbers in meant for number in numbers if 0 <= number < len(literals)]
+            whole = len(words) == len(meant) and len(told) == len(literals) and set(told) == set(literals)
+            inside = whole and all(
+                word in literals[n] for word, numbers in zip(words, meant, strict=True) for n in numbers
+            )
+            if inside and (not isinstance(made, list) or _stand_in(words, made)):
+                return words, meant, made
     return [], [], None
+
+
+def _stand_in(words: Sequence[bytes], offsets: Sequence[int]) -> bool:
+    """Whether each word has a window at its offset."""
+    window = choice.stride(words) + choice.WINDOW - 1
+    return (
+        window >= choice.WINDOW
+        and len(words) == len(offsets)
+        and all(0 <= at <= len(w) - window for w, at in zip(words, offsets, strict=True))
+    )
 
 
 class _Portable(Engine):

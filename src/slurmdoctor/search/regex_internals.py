@@ -1,4 +1,4 @@
-"""Keeps compiled patterns in the user's cache, by internals of `regex`. The only module that touches any.
+"""Keeps compiled patterns, by internals of `regex`: those that the wheel brings, and others in the user's cache. The only module that touches any.
 
 Why: to compile our patterns takes ten times as long as to read them back compiled. For a pasted fragment it would be most of the time
 (344 ms instead of 222).
@@ -9,40 +9,49 @@ What is not promised by `regex`, and what happens where a version of it has chan
 - `regex._regex`, its half in C, whose `compile` takes such data: the pattern is compiled anew;
 - that this half can be loaded without the half in Python: the whole of `regex` is imported.
 
-The cache file is named after the version, the file and the machine of that half, so that no other one reads it.
+The files are named after the half in Python, which makes such data and holds its version: no other version's are read. The data do not
+depend on Python's version, nor on the machine.
 """
 
 from __future__ import annotations
 
 import atexit
-import marshal
 import os
 import sys
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec import DecodeError, msgpack
+
+from slurmdoctor.search import usercache
+
 if TYPE_CHECKING:
     import regex
 
 _MOST_KEPT = 5000
-_stored: dict[str, tuple[Any, ...]] | None = None
-"""Pattern -> what `regex` pickles of it, from earlier starts; None until it is read."""
-_fresh: dict[str, tuple[Any, ...]] = {}
-"""The same of those compiled now."""
+_HALVES = ("_main.py", "regex.py", "_regex_core.py")
+"""The half in Python, of newer and older versions of `regex`."""
+_PICKLED = tuple[
+    str, int, bytes | list[int], dict[str, int], dict[int, str], dict[str, frozenset[str]], list[frozenset[str]],
+    int, tuple[int, ...], int, int,
+]  # fmt: skip
+"""Pattern, flags, code, groups by name and by number, named lists, and what the code must find before all else."""
+_fresh: dict[str, bytes] = {}
+"""What `regex` pickles of the patterns that were compiled now."""
 
 
 def recall(pattern: str) -> regex.Pattern[str] | None:
-    """The pattern as an earlier start compiled it; None where none did."""
-    global _stored
-    if _stored is None:
-        _stored = _read()
-    kept = _stored.get(pattern)
+    """The pattern as the builder of the wheel or an earlier start compiled it; None where none did."""
+    kept = _shipped().get(pattern) or _own().get(pattern)
     if kept is not None:
-        with suppress(TypeError, ValueError, RuntimeError):
-            return cast("regex.Pattern[str]", _half_in_c().compile(*kept))
+        with suppress(DecodeError, TypeError, ValueError, RuntimeError, OverflowError):
+            data = _decoder().decode(kept)
+            if data[0] == pattern:
+                return cast("regex.Pattern[str]", _half_in_c().compile(*data))
     return None
 
 
@@ -50,8 +59,13 @@ def remember(pattern: str, made: regex.Pattern[str]) -> None:
     """Keep a compiled pattern for the next start: written when this process ends."""
     if not _fresh:
         atexit.register(_write, os.getpid())
-    with suppress(AttributeError):
-        _fresh[pattern] = made._pickled_data  # type: ignore[attr-defined]
+    with suppress(AttributeError, TypeError, UnicodeEncodeError):
+        _fresh[pattern] = msgpack.encode(made._pickled_data)  # type: ignore[attr-defined]
+
+
+@cache
+def _decoder() -> msgpack.Decoder[Any]:
+    return msgpack.Decoder(_PICKLED)
 
 
 @cache
@@ -62,8 +76,7 @@ def _half_in_c() -> Any:
     # it is in `sys.modules` for a moment, without its package: another thread's `import regex` must not find it there
     if "regex" not in sys.modules and threading.active_count() == 1:
         with suppress(ImportError, AttributeError, TypeError):
-            home: Any = PathFinder.find_spec("regex")
-            spec: Any = PathFinder.find_spec("regex._regex", home.submodule_search_locations)
+            spec: Any = PathFinder.find_spec("regex._regex", [_home()])
             made = spec.loader.create_module(spec)
             spec.loader.exec_module(made)
             sys.modules.pop(spec.name, None)
@@ -73,15 +86,34 @@ def _half_in_c() -> Any:
     return cast("Any", regex)._regex
 
 
-def _read() -> dict[str, tuple[Any, ...]]:
-    from slurmdoctor.search import usercache  # here and below: a program that compiles nothing does not need it
+@cache
+def _home() -> str:
+    """The folder of `regex`."""
+    from importlib.machinery import PathFinder
 
-    data = usercache.get(_file_name())
+    if "regex" not in sys.modules:
+        with suppress(AttributeError, TypeError, UnicodeEncodeError):
+            home: Any = PathFinder.find_spec("regex")
+            return str(home.submodule_search_locations[0])
+    import regex
+
+    return str(Path(regex.__file__).parent)
+
+
+@cache
+def _shipped() -> Mapping[str, bytes]:
+    return _unpacked(usercache.shipped(_file_name()))
+
+
+@cache
+def _own() -> Mapping[str, bytes]:
+    return _unpacked(usercache.get(_file_name()))
+
+
+def _unpacked(data: bytes | None) -> Mapping[str, bytes]:
     if data is not None:
-        with suppress(ValueError, EOFError, TypeError):
-            found = marshal.loads(data)
-            if isinstance(found, dict):
-                return found
+        with suppress(DecodeError):
+            return msgpack.decode(data, type=dict[str, bytes])
     return {}
 
 
@@ -89,25 +121,14 @@ def _write(process: int) -> None:
     """Write what was compiled; what another process kept meanwhile stays. A forked process writes nothing."""
     if not _fresh or os.getpid() != process:
         return
-    from slurmdoctor.search import usercache
-
-    known = {**_read(), **_fresh}
-    with suppress(ValueError):
-        usercache.put(_file_name(), marshal.dumps(known if len(known) <= _MOST_KEPT else _fresh))
+    known = {**_unpacked(usercache.get(_file_name())), **_fresh}
+    usercache.put(_file_name(), msgpack.encode(known if len(known) <= _MOST_KEPT else _fresh, order="deterministic"))
 
 
+@cache
 def _file_name() -> str:
-    from slurmdoctor.search import usercache
-
-    half = _half_in_c()
-    file = Path(half.__file__).stat()
-    made_by = (
-        half.__file__,
-        file.st_size,
-        file.st_mtime_ns,
-        half.MAGIC,
-        sys.version,
-        sys.byteorder,
-        os.uname().machine,
-    )
-    return usercache.name_for(repr(made_by).encode()) + ".patterns"
+    made_by = []
+    for name in _HALVES:
+        with suppress(OSError), Path(_home(), name).open("rb") as file:
+            made_by.append(file.read())
+    return usercache.name_for(b"patterns 1" + b"\0".join(made_by)) + ".patterns"

@@ -1,7 +1,8 @@
-"""Reads and writes small files in the user's cache folder. Whatever is wrong with one, the program works as if it were not there.
+"""Reads and writes small files in the user's cache folder, and reads those that the wheel brings. Whatever is wrong with one, the program works as if it were not there.
 
-Each file begins with a digest of what follows. The folder and the files must be the user's own, and nobody else may
-write to them. Files are written aside and renamed, so that a program that starts meanwhile does not see half of one.
+A file's name says what its content was made of, its first bytes whether it is whole. The user's folder and the files in it must be
+the user's own, and nobody else may write to them. Files are written aside and renamed, so that a program that starts meanwhile does
+not see half of one.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import contextlib
 import os
 import stat
 import time
+from collections.abc import Callable
 from pathlib import Path
+from zlib import crc32
 
 try:
     # the same as hashlib's, which loads OpenSSL first: that takes longer than all that we hash
@@ -18,29 +21,30 @@ try:
 except ImportError:
     from hashlib import blake2b
 
-_DIGEST = 32
+READY = os.path.join(os.path.dirname(__file__), "ready")  # noqa: PTH118, PTH120 - a path is made at every start
+"""What `hatch_build.py` made for the wheel, in files as the user's cache holds them."""
+_CHECK = 12
+"""Bytes before the content: its length and its checksum."""
 _KEPT = 8
 """So many files of each kind are kept: one for each set of rule folders, before and after an upgrade."""
+_LARGEST = 1 << 24
+"""Bytes of a file that is believed: ours have less than one million."""
 
 
 def name_for(data: bytes) -> str:
     """A file's name for what depends on this."""
-    return _digest(data).hex()[:32]
+    return blake2b(data, digest_size=16).hexdigest()
 
 
 def get(name: str) -> bytes | None:
     """What was put under this name; None where it is not there, not ours, or not whole."""
     folder = _folder()
-    if folder is None:
-        return None
-    try:
-        handle = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW)
-        with os.fdopen(handle, "rb") as file:
-            data = file.read() if _ours(os.fstat(handle)) else b""
-    except OSError:
-        return None
-    kept = data[_DIGEST:]
-    return kept if data and _digest(kept) == data[:_DIGEST] else None
+    return None if folder is None else _read(f"{folder}/{name}", _ours)
+
+
+def shipped(name: str) -> bytes | None:
+    """The same of what came with the program."""
+    return _read(f"{READY}/{name}", lambda seen: True)
 
 
 def put(name: str, data: bytes) -> None:
@@ -54,15 +58,28 @@ def put(name: str, data: bytes) -> None:
         handle, aside = tempfile.mkstemp(dir=folder, prefix=".new-")
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(_digest(data) + data)
+                file.write(_check(data) + data)
             Path(aside).replace(folder / name)
         except OSError:
             Path(aside).unlink()
         _sweep(folder, Path(name).suffix)
 
 
-def _digest(data: bytes) -> bytes:
-    return blake2b(data, digest_size=_DIGEST).digest()
+def _read(path: str, believed: Callable[[os.stat_result], bool]) -> bytes | None:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb", buffering=0) as file:
+            seen = os.fstat(handle)
+            usual = stat.S_ISREG(seen.st_mode) and seen.st_size <= _LARGEST and believed(seen)
+            data = file.read() if usual else b""
+    except OSError:
+        return None
+    kept = data[_CHECK:]
+    return kept if data and _check(kept) == data[:_CHECK] else None
+
+
+def _check(data: bytes) -> bytes:
+    return len(data).to_bytes(8, "little") + crc32(data).to_bytes(4, "little")
 
 
 def _sweep(folder: Path, kind: str) -> None:
