@@ -24,9 +24,13 @@ from slurmdoctor.input import descriptors, spool
 from slurmdoctor.input.decode import kind_of
 from slurmdoctor.input.files import expand
 from slurmdoctor.input.opening import open_sources
-from slurmdoctor.input.sources import Source
-from slurmdoctor.model import UserError
+from slurmdoctor.input.sources import Source, Text
+from slurmdoctor.model import SourceFormat, UserError
+from slurmdoctor.model.record import JobRecord
+from slurmdoctor.ranks import source_format
+from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.search import many
+from slurmdoctor.slurm import logs
 
 OOM = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 PLAIN = "".join(f"step {n} loss 0.{n}\n" for n in range(40))
@@ -147,6 +151,13 @@ def test_a_misspelt_name_is_an_error_among_others_too(folder: Path) -> None:
     refused(run("diagnose", folder / "good.log", folder / "goood.log"), "no such file", "did you mean")
 
 
+def test_a_log_under_two_names_is_read_once(folder: Path) -> None:
+    (folder / "latest.log").symlink_to("good.log")
+    (folder / "elsewhere.log").symlink_to(folder.parent / "other.log")
+    (folder.parent / "other.log").write_text(PLAIN)
+    assert expand([folder]).paths == [str(folder / "elsewhere.log"), str(folder / "good.log")]
+
+
 def test_links_in_a_circle_end(folder: Path) -> None:
     (folder / "one").symlink_to(folder)
     (folder / "two").symlink_to(folder)
@@ -166,6 +177,16 @@ def test_folders_may_be_nested_deeper_than_python_calls(folder: Path) -> None:
         assert expand([f"{folder}/**/*.log"]).paths == [str(deep), str(folder / "good.log")]
     finally:
         sys.setrecursionlimit(usual)
+
+
+def test_a_log_that_slurm_names_and_nobody_may_read_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Slurm knows of the job still makes a verdict."""
+    log = tmp_path / "job.out"
+    log.write_text("")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda path, mode: False)
+        found = logs.find(JobRecord("7", std_out=str(log)))
+    assert found == ([], [f"log {log} (not there, or not readable)"])
 
 
 # ── more files than may be open ──
@@ -212,6 +233,26 @@ def test_small_files_are_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(descriptors.File, "open", counted)
     assert slurmdoctor.diagnose(tmp_path).coverage.files == 300
     assert opened == 300
+
+
+def test_of_many_logs_a_bounded_number_of_lines_is_looked_at_for_labels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at = 0
+
+    def counted(lines: list[str], labels: LabelReader) -> SourceFormat:
+        nonlocal looked_at
+        looked_at += len(lines)
+        return SourceFormat()
+
+    monkeypatch.setattr(source_format, "learn", counted)
+    text = "".join(f"worker {n} says hello\n" for n in range(5000))
+    sources = [Text.source(text) for _ in range(2000)]
+    source_format.learn_formats(sources[:20], LabelReader(()))
+    assert looked_at > 20 * 2000  # of few logs much is looked at
+    looked_at = 0
+    source_format.learn_formats(sources, LabelReader(()))
+    assert 2000 * 20 < looked_at < 2000 * 100
 
 
 # ── files that change while they are read ──

@@ -80,6 +80,7 @@ def _logs_in(folder: str) -> Found:
         elif "." not in stem or not stem.endswith((*_NOT_LOGS, ".json", *_COMPRESSED)):
             _put(entry, maybe)
     found = logs if logs.paths or logs.skipped else maybe
+    found.paths = _without_second_names(found.paths)
     found.skipped += refused
     if not found.paths and not found.skipped:
         raise UserError(
@@ -87,6 +88,15 @@ def _logs_in(folder: str) -> Found:
             f"name the log itself; looked for {', '.join(_LOG_ENDINGS[:4])} and the like",
         )
     return found
+
+
+def _without_second_names(paths: list[str]) -> list[str]:
+    """The files without links to others of them: `latest.log` tells nothing twice."""
+    links = {path for path in paths if os.path.islink(path)}  # noqa: PTH114 - never raises
+    if not links:
+        return paths
+    seen = {os.path.realpath(path) for path in paths if path not in links}
+    return [path for path in paths if path not in links or os.path.realpath(path) not in seen]
 
 
 def _put(entry: os.DirEntry[str], found: Found) -> None:

@@ -169,8 +169,11 @@ class Source:
             at += len(data)
         return size
 
-    def sample(self, size: int) -> list[str]:
-        """Some of the lines, from the head and, where the file can be read at will, from places all over it."""
+    def sample(self, size: int, most: int | None = None) -> list[str]:
+        """Some of the lines, from the head and, where the file can be read at will, from places all over it.
+
+        Of more than the `most` lines some between are left out.
+        """
         pieces = [self.peek(size)[:size]]
         if (
             len(pieces[0]) == size and pieces[0].count(b"\n") < 50
@@ -178,13 +181,14 @@ class Source:
             pieces = [self.peek(16 * size)]
         if self.size is not None and self.size > 4 * size and self.divisible:
             pieces += [self._fetch(self.size * k // 8, size // 8) for k in range(1, 8)]
-        lines = []
+        lines: list[bytes] = []
         for number, piece in enumerate(pieces):
             whole = piece.split(b"\n")
             if number or len(piece) >= size:
                 whole = whole[bool(number) : -1]  # a cut line may have lost its label
-            lines += [line[:400].decode("utf-8", "replace") for line in whole]
-        return lines
+            lines += whole
+        step = 1 if most is None else max(1, len(lines) // most)
+        return [line[:400].decode("utf-8", "replace") for line in lines[::step]]
 
     def peek(self, size: int) -> bytes:
         """The first bytes, or all where there are fewer; for use before `blocks`."""

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     import regex
 
 _SAMPLE = 96 * 1024
-"""Bytes at a log's head, and as many spread over it, from which its labels are learnt."""
+"""Bytes at a log's head, and as many spread over it, from which its labels are learnt;"""
+_ALL_SAMPLES = 8 * 1024 * 1024
+"""of all logs' heads no more than this, yet"""
+_LEAST_SAMPLE = 4 * 1024
+"""of each one so much, and then"""
+_LINES = 40
+"""so many lines, from all over the sample."""
 _UNLABELLED = text("unlabelled-line")
 _YEAR = lazy(r"(?<!\d)(20[12]\d)[-/][01]\d[-/][0-3]\d[T _]\d\d:\d\d")
 _STAMPED = 0.9
@@ -30,7 +36,9 @@ _STAMPED = 0.9
 
 def learn_formats(sources: Sequence[Source], labels: LabelReader) -> list[SourceFormat]:
     """What each source's lines have in common; the year may come from any of them."""
-    formats = [learn(source.sample(_SAMPLE), labels) for source in sources]
+    size = max(_LEAST_SAMPLE, min(_SAMPLE, _ALL_SAMPLES // max(1, len(sources))))
+    most = None if size == _SAMPLE else _LINES * size // _LEAST_SAMPLE
+    formats = [learn(source.sample(size, most), labels) for source in sources]
     years = [form.year for form in formats if form.year != ASSUMED_YEAR]
     return [form if form.year in years else replace(form, year=years[0]) for form in formats] if years else formats
 

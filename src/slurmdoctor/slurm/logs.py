@@ -75,7 +75,8 @@ def _default(job: JobRecord) -> list[str]:
 
 def _there(pattern: str) -> list[str]:
     try:
-        return sorted(f for f in glob.iglob(pattern) if Path(f).is_file())  # noqa: PTH207 - a whole path as a pattern
+        found = glob.iglob(pattern)  # noqa: PTH207 - a whole path as a pattern
+        return sorted(file for file in found if Path(file).is_file() and os.access(file, os.R_OK))
     except OSError:
         return []
 
