@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 
 from slurmdoctor.model import (
     ExitReport,
@@ -33,7 +34,7 @@ def stand_ranks(
     _add_followers(groups, finding, knowledge)
     for (witness, ending), reports in _bad_exits(timeline).items():
         why = reason("ended-without-error", exit=ending, witness=witness)
-        groups.add("collateral", (r for one in reports for r in one.ranks), (why,), _place(reports[0].line))
+        groups.add("collateral", chain.from_iterable(one.ranks for one in reports), (why,), _place(reports[0].line))
     done = [m.line for m in observed.signals if m.signal.kind == "finished" and m.line.origin.rank is not None]
     groups.add("finished", (x.origin.rank for x in done), (reason("completed"),), _place(done[0]) if done else None)
     known = {p.rank for p in timeline.progress} | observed.rank_map.seen

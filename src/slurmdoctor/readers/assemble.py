@@ -42,7 +42,7 @@ from slurmdoctor.readers.last_words import collect_last_words
 from slurmdoctor.readers.matches import Place, RuleEvents
 from slurmdoctor.search.compiled import captures
 
-_MOST_TASKS = 4 * MOST_TASKS
+_MOST_TASKS = 2 * MOST_TASKS
 """Tasks that all exit reports name together: each may name thousands."""
 _AT_LEAST = 64
 """Lines that are read again even where the search took all the time."""

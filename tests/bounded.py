@@ -1,0 +1,141 @@
+"""Logs of any shape, and the work that a diagnosis of one does: counted in calls, which are the same on every machine.
+
+Run as a script it looks for the worst shape, by CPU time and by calls a byte: `python tests/bounded.py [LOGS [KILOBYTES [SEED]]]`.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import random
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from hostile import word
+from slurmdoctor import diagnose
+from slurmdoctor.model import UserError
+
+LABELS = (
+    "", "", "[rank{n}]: ", "[rank{m}]: ", "{n}: ", "{m}: ", "[default{m}]:", "{w}: ", "node{m}: ", "{w}:{n}:{n} [0] ", "[{w}] ",
+    "(Worker pid={n}, ip=10.0.0.1) ", "[1,{n}]<stderr>:",
+)  # fmt: skip
+STAMPS = (
+    "",
+    "",
+    "",
+    "2026-11-20 12:01:03,{m} ERROR ",
+    "[E1120 12:01:03.114 x.cpp:3] ",
+    "[2026-11-20 12:{c}:{c}] ",
+    "\x1b[31m",
+)
+BODIES = (
+    "Traceback (most recent call last):", '  File "/srv/{w}.py", line {n}, in {x}', "    {w}({x})", "{W}Error: {x}", "RuntimeError: {w} {x}",
+    "KeyError: {n}", "KeyError", "{w}.{x}.{W}Exception: {n} is not {w}", "ValueError: {w} {x} is not in the vocabulary", "",
+    "During handling of the above exception, another exception occurred:", "  + Exception Group Traceback (most recent call last):",
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {n}.00 GiB", "CUDA error: {w} at {x}.cu:{n}",
+    "RuntimeError: [{w}] Connection closed by peer [10.0.0.1]:{n}", "NCCL WARN Call to connect returned Connection refused, {w}",
+    "NCCL INFO comm 0x{h} rank {n} nranks 4096 cudaDev 0 busId {h} commId 0x{h} - Init COMPLETE",
+    "[Rank {n}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={n}, OpType=ALLREDUCE, NumelIn={n}, NumelOut=1, "
+    "Timeout(ms)=600000) ran for {n} milliseconds", "last enqueued work: {n}, last completed work: {m}",
+    "srun: error: {w}: task {n}: Exited with exit code {m}", "srun: error: node{n}: tasks 0-{n}: Killed", "failed (exitcode: -9) local_rank: {m} (pid: {n}) of binary: /usr/{w}",
+    "slurmstepd: error: *** STEP {n}.0 ON {w} CANCELLED AT 2026-11-20T12:01:09 DUE TO TIME LIMIT ***",
+    "slurmstepd: error: *** JOB {n} ON {w} CANCELLED AT 2026-11-20T12:01:03 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
+    "slurmstepd: error: Detected {m} oom_kill event in StepId={n}.0. Some of the step tasks have been OOM Killed.",
+    "Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-21_08:08:01\n  host      : {w}\n  rank      : {n} (local_rank: {m})\n"
+    "  exitcode  : 1 (pid: {n})\n  error_file: <N/A>\n  traceback : To enable",
+    "Fatal Python error: Segmentation fault", "Current thread 0x{h} (most recent call first):", "Caught signal {m} (SIGTERM)",
+    "attempt {m}/5 succeeded after {W}Error", "Submitted batch job {n}", "using world size: {n}, data-parallel size: {m}",
+    "{n}%|####      | {n}/9999 [00:{c}<00:09, {m}.00it/s]", " iteration {n}/ 9999999 | elapsed time per iteration (ms): {m}.0 | lm loss: {m}.{n} |",
+    "{{'loss': {m}.{n}, 'epoch': {n}, '{w}': '{x}'}}", "step {n} loss 0.{m}", "{h} {h} {h}", "/{w}/{x}/{n}.py:{n}: UserWarning: {w} {x}",
+    "wandb: ERROR {w} {x}", "{w} {x} {w} {x} {w} {x}", "a" * 5000, "Error: " * 600, "training completed {n}", "Fri Nov 20 12:{c}:{c} UTC 2026",
+)  # fmt: skip
+
+
+class Shape(Struct, frozen=True):
+    """Lines that come in turns, or one after another in stretches, and what ends each."""
+
+    lines: tuple[str, ...]
+    end: str = "\n"
+    mixed: bool = True
+
+    def log(self, size: int) -> str:
+        """A log of this shape, of so many bytes."""
+        parts: list[str] = []
+        total = n = 0
+        while total < size:
+            at = n % len(self.lines) if self.mixed else min(len(self.lines) - 1, total * len(self.lines) // size)
+            w = word(n * 7919 % 26**4)
+            parts.append(
+                self.lines[at].format(
+                    n=n,
+                    m=n % 64,
+                    c=f"{n // 60 % 60:02d}",
+                    h=f"{n * 2654435761 % 2**32:08x}",
+                    w=w,
+                    x=word(n),
+                    W=w.capitalize(),
+                )
+                + self.end
+            )
+            total += len(parts[-1])
+            n += 1
+        return "".join(parts)
+
+
+def shape(choose: Callable[[Sequence[str]], str], lines: int, end: str, mixed: bool) -> Shape:
+    """A shape of so many lines, each put together of what is chosen."""
+    return Shape(tuple(choose(LABELS) + choose(STAMPS) + choose(BODIES) for _ in range(lines)), end, mixed)
+
+
+class Work(Struct, frozen=True):
+    """What a diagnosis did."""
+
+    calls: int
+    """Functions of Python called, and patterns tried."""
+    patterns: int
+    """Patterns tried on a text."""
+
+
+def work(log: bytes) -> Work:
+    """The work of one diagnosis."""
+    profile = cProfile.Profile()
+    profile.enable()
+    try:
+        diagnose(log)
+    except UserError:
+        pass
+    finally:
+        profile.disable()
+    counts = [(entry.callcount, entry.code) for entry in profile.getstats()]
+    patterns = sum(n for n, code in counts if isinstance(code, str) and "_regex.Pattern" in code)
+    return Work(patterns + sum(n for n, code in counts if not isinstance(code, str)), patterns)
+
+
+def main(logs: int = 200, kilobytes: int = 1024, seed: int = 1) -> None:
+    """Print each shape that is worse than those before."""
+    dice = random.Random(seed)
+    diagnose(b"warm\nup\n")
+    worst = 0.0
+    for number in range(logs):
+        made = shape(
+            dice.choice,
+            dice.choice((1, 1, 2, 3, 4)),
+            dice.choice(("\n", "\n", "\n", "\r", "\r\n")),
+            dice.random() < 0.7,
+        )
+        log = made.log(kilobytes * 1024).encode()
+        began = time.process_time()
+        try:
+            diagnose(log)
+        except UserError:
+            continue
+        took = (time.process_time() - began) / len(log) * 1024 * 1024
+        if took > worst * 0.9:
+            worst = max(worst, took)
+            print(f"{number}: {took:.2f} s a MB: {made}", flush=True)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
