@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from msgspec.structs import replace
 import hostile
 from builders import step as made_step
 from slurmdoctor import diagnose
-from slurmdoctor.model import JobRecord, Progress
+from slurmdoctor.model import JobRecord, Progress, RankMap
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers import pauses, progress, step_lines
+from slurmdoctor.timeline.skew import learn
 
 MB = 1024 * 1024
 BARS = (
@@ -160,3 +162,17 @@ def test_logs_whose_last_steps_were_not_all_read_are_told(tmp_path: Path) -> Non
         steps = "".join(f"{hostile.word(9 * n + k)}: 10%|#  | {k}/9 [00:01<00:09, 1.00it/s]\n" for k in range(8))
         (folder / f"rank_{n}.log").write_text(steps)
     assert any("last training steps of" in note for note in diagnose(folder).coverage.notes)
+
+
+def test_the_names_of_thousands_of_logs_are_compared_once_not_for_each_step() -> None:
+    class Names(list[str]):
+        read = 0
+
+        def __iter__(self) -> Iterator[str]:
+            self.read += 1
+            return super().__iter__()
+
+    names = Names(f"rank_{n}.log" for n in range(100))
+    steps = [replace(made_step(n, n * 10.0), source=n % 100) for n in range(1000)]
+    assert learn(steps, RankMap(), names).ahead == {}
+    assert names.read < 5

@@ -80,13 +80,14 @@ def _steps(
     """The steps of one log that matter, and whether its last ones were all read."""
     *others, end = spans
     stretch = reader.stretch(source, *end)
-    last = stretch.take(len(stretch.hits) - 1, -1, max(_AFTER, min(_LAST, reader.work // _COSTLY)), _FAR)
+    share = max(_AFTER, reader.work // _COSTLY)
+    last = stretch.take(len(stretch.hits) - 1, -1, min(_LAST, share), _FAR)
     complete = reader.work > 0
-    _take_around(stretch, broke)
+    _take_around(stretch, broke, share)
     found: list[Progress] = []
     for start, stop in reversed(others):
         near = reader.stretch(source, start, stop)
-        _take_around(near, [offset for offset in broke if start <= offset <= stop])
+        _take_around(near, [offset for offset in broke if start <= offset <= stop], share)
         found += near.steps()
     stretch.take_last_of_writers(last, _FAR)
     return found + stretch.steps(), complete
@@ -103,13 +104,13 @@ def _with_pauses(found: Sequence[Progress], reader: StepLines, lines: Lines, clo
     return pauses.search(found, first_step, lambda: reader.work > 0 and not lines.out_of_time())
 
 
-def _take_around(stretch: Stretch, broke: Sequence[int]) -> None:
+def _take_around(stretch: Stretch, broke: Sequence[int], share: int) -> None:
     """Take the steps at a stretch's beginning and around what broke."""
     around = sorted({stretch.after(offset) for offset in broke})
     for hit in {*around[:_MARKS], *around[-_MARKS:]}:
         stretch.take(hit, 1, _AFTER, _NEAR)
         stretch.take(hit - 1, -1, _BEFORE, _NEAR)
-    stretch.take(0, 1, _FIRST, _NEAR)
+    stretch.take(0, 1, min(_FIRST, share), _NEAR)
 
 
 def _clocked(step: Progress, clock: Clock) -> Progress:

@@ -44,9 +44,10 @@ class Skew(Struct, frozen=True):
 def learn(progress: Sequence[Progress], maps: RankMap, names: Sequence[str]) -> Skew:
     """Compare the stamps of the same step on different nodes; without nodes, in different files."""
 
+    files = [name.rpartition("/")[2] for name in names] if len(set(names)) > 1 else [""] * len(names)
+
     def where(source: int, rank: int | None, node: str | None) -> str:
-        node = node or maps.resolve(Origin(rank=rank), source)[0].node
-        return node or (names[source].rpartition("/")[2] if len(set(names)) > 1 else "")
+        return node or maps.resolve(Origin(rank=rank), source)[0].node or files[source]
 
     stamps = _stamps(progress, where)
     if len(stamps) < 2:
