@@ -6,7 +6,8 @@
     python slack_bot.py
 
 Without SLACK_APP_TOKEN it listens for HTTP on PORT (3000) at /slack/events, and needs SLACK_SIGNING_SECRET.
-docs/chat.md has the app's manifest. The bot keeps nothing: no log text is written or printed.
+docs/chat.md has the app's manifest. The bot keeps nothing: no log text is written or printed. Of a large attachment it reads the
+head and the end, and says so; two mentions with files are answered at a time, and pastes do not wait for them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 import re
 import sys
 import threading
-import urllib.error
+import time
 import urllib.parse
 import urllib.request
 from collections import OrderedDict
@@ -28,11 +29,23 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from slurmdoctor import diagnose
+from slurmdoctor.input.sources import Gap, Source, Text
 from slurmdoctor.model import UserError
 from slurmdoctor.report.slack import escape, to_dict
 
 MOST = 10 * 1024 * 1024
-"""Bytes read of what somebody attached."""
+"""Bytes read of what somebody attached: half of them from the head, half from the end."""
+MOST_FILES = 16
+MOST_STREAMED = 1024 * 1024 * 1024
+"""Bytes passed over to the end of a file, where Slack gives no part of it."""
+DOWNLOAD = 40.0
+"""Seconds that the files of one question may take, and"""
+SECONDS = 20.0
+"""that their diagnosis may; then the bot says what it has."""
+PIECE = 64 * 1024
+AT_ONCE = 2
+"""Mentions with files that are answered at a time."""
+BUSY = "Other logs are being read: mention me again in a minute."
 USAGE = "Paste the log behind the command, or mention me beside a log, a file or in its thread."
 
 
@@ -40,17 +53,26 @@ def create(client: WebClient, signing_secret: str | None = None, redact: str = "
     """The app with its two ways in; whoever calls starts it."""
     app = App(client=client, signing_secret=signing_secret, request_verification_enabled=signing_secret is not None)
     new = Once()
+    free = threading.BoundedSemaphore(AT_ONCE)
 
     @app.event("app_mention")
     def mentioned(event: dict[str, Any], body: dict[str, Any], client: WebClient) -> None:
         if event.get("bot_id") or not new(body.get("event_id", "")):
             return  # bots do not talk to bots; Slack repeats what it thinks was lost
         thread = event.get("thread_ts") or event["ts"]
-        log = told_by([event], client)
-        if not log and "thread_ts" in event:  # "@slurmdoctor what is this?" below somebody's log
+        messages = [event]
+        if not says_something(event) and "thread_ts" in event:  # "@slurmdoctor what is this?" below somebody's log
             replies = client.conversations_replies(channel=event["channel"], ts=thread, limit=50)
-            log = told_by([m for m in replies["messages"] if not m.get("bot_id") and m["ts"] != event["ts"]], client)
-        client.chat_postMessage(channel=event["channel"], thread_ts=thread, **answer(log, redact))
+            messages = [m for m in replies["messages"] if not m.get("bot_id") and m["ts"] != event["ts"]]
+        message = {"text": BUSY}
+        if not (files := attached(messages)):
+            message = answer(pasted(messages), redact)
+        elif free.acquire(blocking=False):
+            try:
+                message = answer(downloaded(files, client), redact)
+            finally:
+                free.release()
+        client.chat_postMessage(channel=event["channel"], thread_ts=thread, **message)
 
     @app.command("/diagnose")
     def called(
@@ -73,23 +95,37 @@ def create(client: WebClient, signing_secret: str | None = None, redact: str = "
     return app
 
 
-def answer(log: str, redact: str = "default") -> dict[str, Any]:
+def answer(log: str | list[Source], redact: str = "default") -> dict[str, Any]:
     """What to post about a log; a log can neither ping anyone nor link in it."""
     if not log:
         return {"text": USAGE}
+    if isinstance(log, str) and "\n" not in log:
+        log += "\n"  # never a path
     try:
-        return to_dict(diagnose(log if "\n" in log else log + "\n", redact=redact))
+        found = diagnose(log, redact=redact, time_limit=SECONDS)
     except UserError as error:
         return {"text": escape(str(error))}
+    message = to_dict(found)
+    if found.coverage.notes:
+        note = {"type": "plain_text", "text": "; ".join(found.coverage.notes)[:300], "emoji": False}
+        message["blocks"] = [*message["blocks"], {"type": "context", "elements": [note]}]
+    return message
 
 
-def told_by(messages: list[dict[str, Any]], client: WebClient) -> str:
-    """The log in these messages: attached files where there are any, else what was written."""
-    attached = [file for message in messages for file in message.get("files", [])]
-    files = [file for file in attached if not str(file.get("mimetype", "")).startswith(("image/", "video/", "audio/"))]
-    texts = [read(file, client) for file in files] if files else [plain(m.get("text", "")) for m in messages]
-    log = "\n".join(text for text in texts if text)
-    return log if files or looks_like_a_log(log) else ""
+def attached(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The files beside these messages that may be logs."""
+    files = [file for message in messages for file in message.get("files", [])]
+    return [file for file in files if not str(file.get("mimetype", "")).startswith(("image/", "video/", "audio/"))]
+
+
+def pasted(messages: list[dict[str, Any]]) -> str:
+    """The log in the text of these messages."""
+    log = "\n".join(filter(None, (plain(message.get("text", "")) for message in messages)))
+    return log if looks_like_a_log(log) else ""
+
+
+def says_something(message: dict[str, Any]) -> bool:
+    return bool(attached([message]) or pasted([message]))
 
 
 def looks_like_a_log(text: str) -> bool:
@@ -111,21 +147,86 @@ class _Stay(urllib.request.HTTPRedirectHandler):
         """The token must not follow a redirect to somebody else."""
 
 
-def read(file: Mapping[str, Any], client: WebClient) -> str:
-    """The first megabytes of an attached file."""
+def downloaded(files: list[dict[str, Any]], client: WebClient) -> list[Source]:
+    """The logs attached: of the first files as much as there is room and time for."""
+    until = time.monotonic() + DOWNLOAD
+    kept = files[:MOST_FILES]
+    found = [read(file, client, MOST // len(kept) // 2, until) for file in kept]
+    return [source for source in found if source is not None]
+
+
+def read(file: Mapping[str, Any], client: WebClient, half: int, until: float) -> Source | None:
+    """So many bytes of an attached file's head, and of its end; None where nothing can be had."""
+    name = str(file.get("name") or "attachment")
+    try:
+        with get(file, client) as reply:
+            data, whole = take(reply, 2 * half + 1, until)
+            if whole and len(data) <= 2 * half:
+                return Text.source(data, name)
+            end, left = the_end(file, client, half, until) or last(reply, data, half, until)
+    except OSError:
+        return None
+    head = data[: data.rfind(b"\n", 0, half) + 1] or data[:half]
+    end = end[end.find(b"\n") + 1 :]
+    return Text.source(head + end, name, Gap(len(head), max(left - len(head) - len(end), 1)))
+
+
+def get(file: Mapping[str, Any], client: WebClient, **headers: str) -> Any:
+    """Ask Slack for a file. Raises OSError where it is not to be had."""
     address = str(file.get("url_private_download") or file.get("url_private") or "")
     parts = urllib.parse.urlsplit(address)
     own = urllib.parse.urlsplit(client.base_url)
     at_slack = parts.scheme == "https" and (parts.hostname or "").endswith(".slack.com")
     if not at_slack and parts[:2] != own[:2]:
-        return ""  # the token is for Slack alone
-    asked = urllib.request.Request(address, headers={"Authorization": f"Bearer {client.token}"})
+        raise OSError("the token is for Slack alone")
+    asked = urllib.request.Request(address, headers={"Authorization": f"Bearer {client.token}", **headers})
+    return urllib.request.build_opener(_Stay).open(asked, timeout=10)
+
+
+def more(reply: Any, most: int = PIECE) -> bytes | None:
+    """What came since; no bytes at the end, and None where the connection broke."""
     try:
-        with urllib.request.build_opener(_Stay).open(asked, timeout=20) as reply:
-            data: bytes = reply.read(MOST)
-    except (OSError, urllib.error.URLError):
-        return ""
-    return data.decode("utf-8", "replace")
+        piece: bytes = reply.read1(min(PIECE, most))
+    except OSError:
+        return None
+    return piece
+
+
+def take(reply: Any, most: int, until: float) -> tuple[bytes, bool]:
+    """(so many bytes or fewer, whether there were no more)."""
+    data = bytearray()
+    while len(data) < most and time.monotonic() < until:
+        piece = more(reply, most - len(data))
+        if not piece:
+            return bytes(data), piece is not None
+        data += piece
+    return bytes(data), False
+
+
+def the_end(file: Mapping[str, Any], client: WebClient, half: int, until: float) -> tuple[bytes, int] | None:
+    """(the last bytes of a file, its size) where Slack gives a part of it."""
+    try:
+        with get(file, client, Range=f"bytes=-{half}") as reply:
+            size = re.fullmatch(r"bytes [0-9]{1,15}-[0-9]{1,15}/([0-9]{1,15})", reply.headers.get("Content-Range", ""))
+            return (take(reply, half, until)[0], int(size[1])) if reply.status == 206 and size else None
+    except OSError:
+        return None
+
+
+def last(reply: Any, begun: bytes, half: int, until: float) -> tuple[bytes, int]:
+    """(the last bytes of a reply of which some were read, its size): all of it is passed over. No bytes where that takes too long."""
+    end, size = bytearray(begun[-half:]), len(begun)
+    while size < MOST_STREAMED and time.monotonic() < until:
+        piece = more(reply)
+        if piece is None:
+            break
+        if not piece:
+            return bytes(end[-half:]), size
+        size += len(piece)
+        end += piece
+        if len(end) > 2 * half:
+            del end[:-half]
+    return b"", size
 
 
 class Once:

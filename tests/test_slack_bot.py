@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
 import os
+import re
 import socket
 import struct
 import subprocess
@@ -44,6 +46,10 @@ class Slack:
     replies: list[dict[str, Any]] = field(default_factory=list)
     """The messages of the thread."""
     file: bytes = b""
+    gives_parts: bool = True
+    """Whether a part of a file can be asked for."""
+    goes_on: threading.Event = field(default_factory=threading.Event)
+    """Files named `slow` come once it is set."""
     socket_url: str = ""
     member: bool = True
 
@@ -62,7 +68,14 @@ def _handler(slack: Slack) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             slack.calls.append((self.path.lstrip("/"), {}, dict(self.headers)))
-            self._send(slack.file, "text/plain")
+            if self.path.endswith("slow"):
+                slack.goes_on.wait(PATIENCE)
+            asked = self.headers.get("Range")
+            if asked is None or not slack.gives_parts:
+                self._send(slack.file, "text/plain")
+                return
+            data, size = slack.file[int(asked.removeprefix("bytes=")) :], len(slack.file)
+            self._send(data, "text/plain", f"bytes {size - len(data)}-{size - 1}/{size}")
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
@@ -85,12 +98,15 @@ def _handler(slack: Slack) -> type[BaseHTTPRequestHandler]:
                 return {"ok": True, "ts": "99.9"} if slack.member else {"ok": False, "error": "not_in_channel"}
             return {"ok": True}
 
-        def _send(self, data: bytes, kind: str) -> None:
-            self.send_response(200)
+        def _send(self, data: bytes, kind: str, part: str | None = None) -> None:
+            self.send_response(206 if part else 200)
             self.send_header("Content-Type", kind)
+            if part:
+                self.send_header("Content-Range", part)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
-            self.wfile.write(data)
+            with contextlib.suppress(OSError):  # it may have heard enough
+                self.wfile.write(data)
 
         def log_message(self, *_: Any) -> None:
             pass
@@ -247,6 +263,64 @@ def test_over_http(slack: Slack) -> None:
         forged = json.dumps(mention("E9", text=f"<@U0BOT>\n{LOG}"))
         assert http.send(forged, "application/json", secret="somebody else's") == 401
         assert len(slack.calls) == seen
+
+
+QUIET = b"2026-11-20 12:00:01 loader opened a shard of the data set without any trouble\n"
+OOM = b"[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+LEFT_OUT = re.compile(r"job\.out: 6\.\d MB between its head and its end were not read")
+
+
+def quiet(megabytes: int) -> bytes:
+    return QUIET * (megabytes * 1024 * 1024 // len(QUIET))
+
+
+def test_of_a_large_attachment_the_head_and_the_end_are_read(slack: Slack) -> None:
+    """Whether Slack gives a part of a file or not. What was left out is said, no line behind it has a number, no health is claimed."""
+    port = free_port()
+    http = Http(port)
+    file = {"url_private": slack.url + "files/job.out", "name": "job.out"}
+    midst = quiet(7) + b"[rank1]: KeyError: 'weight'\n" + quiet(9)
+    with bot(slack, SLACK_SIGNING_SECRET=SIGNING, PORT=str(port)):
+        slack.file = midst + OOM
+        assert http.mention("E1", files=[file]) == 200
+        slack.posts(1)
+        slack.gives_parts = False
+        assert http.mention("E2", files=[file]) == 200
+        for post in slack.posts(2):
+            assert_cuda_oom(post, "1.5")
+            assert LEFT_OUT.search(told(post))
+            assert "KeyError" not in told(post)
+            assert "job.out:" not in told(post).replace("job.out: ", "")
+            assert "medium confidence" in told(post)
+        assert len({told(post) for post in slack.posts(2)}) == 1
+
+        slack.file = OOM + midst
+        assert http.mention("E3", files=[file]) == 200
+        assert "job.out:1" in told(slack.posts(3)[2])
+        slack.file = midst + b"iteration 100/ 5000 | elapsed time per iteration (ms): 812.4 | lm loss: 2.31E+00 |\n"
+        assert http.mention("E4", files=[file]) == 200
+        assert slack.posts(4)[3]["text"].startswith("?")
+
+
+def test_slow_files_hold_up_no_paste(slack: Slack) -> None:
+    port = free_port()
+    http = Http(port)
+    slack.file = LOG.encode()
+    file = {"url_private": slack.url + "files/slow", "name": "job.out"}
+    with bot(slack, SLACK_SIGNING_SECRET=SIGNING, PORT=str(port)):
+        assert http.mention("E1", files=[file], ts="1.1") == 200
+        assert http.mention("E2", files=[file], ts="1.2") == 200
+        while sum(name == "files/slow" for name, _, _ in slack.calls) < 2:
+            time.sleep(0.02)
+        assert http.mention("E3", files=[file], ts="1.3") == 200
+        assert "mention me again" in told(slack.posts(1)[0])
+        assert http.mention("E4", text=f"<@U0BOT>\n{LOG}", ts="1.4") == 200
+        assert_cuda_oom(slack.posts(2)[1], "1.4")
+        slack.goes_on.set()
+        for post in slack.posts(4)[2:]:
+            assert_cuda_oom(post, post["thread_ts"])
+        assert http.mention("E5", files=[file], ts="1.5") == 200
+        assert_cuda_oom(slack.posts(5)[4], "1.5")
 
 
 # ── socket mode ──────────────────────────────────────────────────────────────────────────────

@@ -68,7 +68,7 @@ def undo(text: str, knowledge: Knowledge) -> Undone:
 
 def unwrap(sources: Sequence[Source], knowledge: Knowledge) -> tuple[list[Source], str]:
     """The sources as they are; or, where there is but one and it is a paste, the log behind it, and a note about it."""
-    if len(sources) != 1 or (sources[0].size is not None and sources[0].size > LIMIT):
+    if len(sources) != 1 or sources[0].gap or (sources[0].size is not None and sources[0].size > LIMIT):
         return list(sources), ""
     source = sources[0]
     data = source.peek(LIMIT + 1)

@@ -76,6 +76,14 @@ class Held:
         pass
 
 
+class Gap(Struct, frozen=True):
+    """Bytes that were left out of a log: only its head and its end came here."""
+
+    offset: int
+    """Where the end begins, in the text that is here."""
+    bytes: int
+
+
 class Source:
     """One log, readable twice: front to back in blocks, then again at any offset."""
 
@@ -94,6 +102,8 @@ class Source:
         """Byte of the file at which this source begins."""
         self.lines_above: int | None = 0
         """Lines of the file above it: line numbers are always the file's. None where there was no time to count them."""
+        self.gap: Gap | None = None
+        """Where bytes of the log were left out before it came here."""
         self.length = 0
         """Bytes read so far."""
         self.lines = 0
@@ -210,6 +220,8 @@ class Text:
     """A string handed over in Python, as a source."""
 
     @staticmethod
-    def source(text: str | bytes, name: str = "<text>") -> Source:
+    def source(text: str | bytes, name: str = "<text>", gap: Gap | None = None) -> Source:
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-        return Source(name, None, len(data), Held(data))
+        source = Source(name, None, len(data), Held(data))
+        source.gap = gap
+        return source

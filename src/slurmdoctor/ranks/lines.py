@@ -131,8 +131,8 @@ class Lines:
     def number(self, source: int, offset: int) -> int | None:
         """The 1-based number of the line at this offset; None behind text that was not read."""
         at, lines = self._found.lines_before(source, offset)
-        above = self.sources[source].lines_above
-        if lines < 0 or above is None:
+        above, gap = self.sources[source].lines_above, self.sources[source].gap
+        if lines < 0 or above is None or (gap and offset >= gap.offset):
             return None
         number = lines + 1 + self.sources[source].read(at, offset - at).count(b"\n")
         numbers = self.sources[source].numbers

@@ -322,6 +322,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "warning-ended-it": _warning_ended_it,
     "script-says": "{script}:{line}: {says}",
     "out-of-time": _out_of_time,
+    "left-out": lambda v: f"{v['name']}: {size(v['bytes'])} between its head and its end were not read",
     "out-of-time-again": "the time limit was met before all lines that tell something were looked at",
     "part-read": "only a part of the log was looked at, and the rest may hold a failure",
     "not-read-again": "{count} of {total} lines that tell something were counted, not read again: the log holds too many",
