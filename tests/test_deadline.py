@@ -76,8 +76,8 @@ def test_the_head_and_the_end_are_read_and_the_midst_is_not(log: Path) -> None:
     assert (found.cause.id, found.cause.confidence) == ("cuda-oom", "medium")
     assert "KeyError" not in str(found)
     (note,) = found.coverage.notes
-    assert note == "the time limit of 100 s was met: 10.5 MB of 21.0 MB were read"
-    assert found.coverage.bytes == pytest.approx(4 * BLOCK + 8 * 1024 * 1024, abs=1000)
+    assert note == "the time limit of 100 s was met: 2.4 MB of 21.0 MB were read"
+    assert found.coverage.bytes == pytest.approx(4 * BLOCK * 7 / 6, abs=1000)
 
 
 def test_behind_what_was_not_read_no_line_has_a_number(log: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_limit_that_is_not_met_changes_nothing(log: Path) -> None:
 def test_a_limit_that_is_met_behind_the_last_byte_was_not_met(tmp_path: Path) -> None:
     """The rest is shorter than the end that is read in any case: it is read, and its lines have their numbers."""
     path = tmp_path / "job.log"
-    path.write_text(STEP + quiet(4) + OOM)
+    path.write_text(STEP + quiet(2) + OOM)
     found = read(open_sources([path]).sources, *FOUR_BLOCKS)
     assert found == read(open_sources([path]).sources, (1, 0.0))
     assert found.coverage.notes == ()
@@ -143,10 +143,16 @@ def test_of_thousands_of_files_no_more_is_read_than_their_ends(tmp_path: Path) -
     sources = open_sources([tmp_path]).sources
     found = read(sources, (3, 0.0), (1, TAILS))
     assert found.verdict == "unknown"
-    assert sum(source.length > 0 for source in sources) == 2
+    assert sum(source.searched > 0 for source in sources) == 1 + 8
     found = read(open_sources([tmp_path]).sources, (3, 0.0), (1, HEADS))
     assert found.cause is not None  # small files are read whole
     assert found.coverage.notes == ()
+
+
+def test_the_end_is_read_even_where_the_start_took_all_the_time(log: Path) -> None:
+    found = read(open_sources([log]).sources, (2, 0.0), (1, AGAIN))
+    assert found.cause is not None
+    assert found.cause.id == "cuda-oom"
 
 
 class Endless:

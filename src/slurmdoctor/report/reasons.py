@@ -10,8 +10,8 @@ from slurmdoctor.model.finding import Reason
 from slurmdoctor.model.ranges import ranges
 from slurmdoctor.report.exits import exit_words
 from slurmdoctor.report.frames import frames
-from slurmdoctor.report.quantities import duration, plural, size
-from slurmdoctor.report.unread import not_read, read_in_part
+from slurmdoctor.report.quantities import duration
+from slurmdoctor.report.unread import UNREAD
 
 Values = Mapping[str, Any]
 
@@ -48,16 +48,6 @@ def _collective(seq: int | None, op: str | None) -> str:
 def _kind(kind: tuple[str | None, int | None]) -> str:
     op, size = kind
     return f"{op}" if size is None else f"{op} of {size} elements"
-
-
-# ── what was not read ────────────────────────────────────────────────────────────────────────
-
-
-def _earlier_run(v: Values) -> str:
-    lines, files = v["lines"], v["files"]
-    many = size(v["bytes"]) if lines is None else plural(lines, "line")
-    where = f"lines 1-{lines}" if files == 1 and lines and lines > 1 else many + f" in {files:,} files" * (files > 1)
-    return f"an earlier run's text was left out: {where}"
 
 
 # ── did it fail ──────────────────────────────────────────────────────────────────────────────
@@ -228,18 +218,8 @@ def _warning_ended_it(v: Values) -> str:
     return f"{v['signal']} came {left} before the time limit, as --signal asks, and nothing handled it"
 
 
-# ── what was not read ────────────────────────────────────────────────────────────────────────
-
-
-def _out_of_time(v: Values) -> str:
-    of = "" if v["total"] is None else f" of {size(v['total'])}"
-    return f"the time limit of {v['seconds']:g} s was met: {size(v['searched'])}{of} were read"
-
-
 _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
-    "earlier-run": _earlier_run,
-    "files-not-read": not_read,
-    "files-read-in-part": read_in_part,
+    **UNREAD,
     "survived": _survived,
     "exit-status-zero": "the job's exit status is 0",
     "program-completed": "the program says that it completed: {text}",
@@ -321,23 +301,9 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "idled-into-limit": _idled_into_limit,
     "warning-ended-it": _warning_ended_it,
     "script-says": "{script}:{line}: {says}",
-    "out-of-time": _out_of_time,
-    "left-out": lambda v: f"{v['name']}: {size(v['bytes'])} between its head and its end were not read",
-    "out-of-time-again": "the time limit was met before all lines that tell something were looked at",
-    "part-read": "only a part of the log was looked at, and the rest may hold a failure",
-    "not-read-again": "{count} of {total} lines that tell something were counted, not read again: the log holds too many",
-    "tasks-left-out": "{count} exit reports were left out: those before them name {most} tasks already",
-    "read-in-part": "around {count} lines that tell something not all was read: what belongs to them is too long, or too far away",
-    "exceptions-alike": (
-        "after {most} kinds of exceptions, {count} lines of others were told apart by their class, or not at all"
-    ),
     "clocks-differ": lambda v: (
         f"clocks differ: {v['name']} is {duration(abs(v['seconds']))} {'ahead of' if v['seconds'] > 0 else 'behind'} "
         f"{v['reference']}, by {v['steps']} steps that both report"
-    ),
-    "steps-unread": lambda v: (
-        f"the last training steps of {v['logs']:,} {'log' if v['logs'] == 1 else 'logs'} were not all read: "
-        "too many logs whose lines differ"
     ),
     "cause": "{cause}",
     "failed-alike": "failed alike: {cause}",

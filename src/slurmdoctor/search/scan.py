@@ -16,6 +16,7 @@ have gone into reading from the front; then the last bytes of each file are read
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from slurmdoctor.input.sources import BLOCK, Block, Source
@@ -33,11 +34,12 @@ from slurmdoctor.search.writer_key import WriterKey
 HEADS, TAILS = 0.6, 0.8
 """Shares of a time limit after which the reading from the front ends, and that of the files' ends; the rest is for what they show."""
 _TAIL = 8 * 1024 * 1024
-"""Bytes of a file's end that are read, then, and"""
-_ALL_TAILS = 64 * 1024 * 1024
-"""of all files' ends; less of each where they are many, yet"""
+"""Bytes of a file's end that are read, then; all ends together are no longer than this share of what was read before, so that"""
+_OF_HEADS = 6
+"""they take half of their time, yet each is as long as"""
 _LEAST_TAIL = 64 * 1024
-"""each as much as this."""
+_SURE = 8
+"""So many ends are read even where the heads took their time, too: a start on a busy machine takes longer than a short limit."""
 
 
 def scan(
@@ -73,7 +75,7 @@ def scan(
         _join(part, parts, sources)
         cut |= part.cut
     if cut:
-        for part in _tails(sources, parts, read):
+        for part in _tails(sources, parts, read, processes):
             _join(part, parts, sources)
     index = []
     for number, source in enumerate(sources):
@@ -114,15 +116,19 @@ def _size(sources: Sequence[Source]) -> int:
 
 
 def _tails(
-    sources: Sequence[Source], parts: Mapping[int, Part], read: Callable[[int, int, int | None, float], Part]
+    sources: Sequence[Source],
+    parts: Mapping[int, Part],
+    read: Callable[[int, int, int | None, float], Part],
+    processes: int,
 ) -> Iterator[Part]:
     """The ends of the files that were not read to their end. They begin at a line, or at a line that outgrows them."""
     unread = [(number, source) for number, source in enumerate(sources) if parts[number].end < _readable(source)]
-    share = max(_LEAST_TAIL, min(_TAIL, _ALL_TAILS // max(1, len(unread))))
-    for number, source in unread:
+    heads = sum(source.searched for source in sources) // processes
+    length = max(_LEAST_TAIL, min(_TAIL, heads // _OF_HEADS // max(1, len(unread))))
+    for count, (number, source) in enumerate(unread):
         size = _readable(source)
-        start = max(parts[number].end, size - share)
-        yield read(number, source.line_start(start) if start else 0, size, TAILS)
+        start = max(parts[number].end, size - length)
+        yield read(number, source.line_start(start) if start else 0, size, TAILS if count >= _SURE else math.inf)
 
 
 def _readable(source: Source) -> int:
