@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import slurmdoctor
-from slurmdoctor.input import descriptors, spool
+from slurmdoctor.input import descriptors, opening, spool
 from slurmdoctor.input.decode import kind_of
 from slurmdoctor.input.files import expand
 from slurmdoctor.input.opening import open_sources
@@ -102,11 +102,12 @@ BAD: dict[str, tuple[str, Callable[[Path], None], str]] = {
 
 @pytest.mark.parametrize("kind", BAD)
 @pytest.mark.parametrize("how", ["folder", "glob", "names"])
-def test_a_bad_file_among_others_costs_a_note(kind: str, how: str, folder: Path) -> None:
+def test_a_bad_file_among_others_costs_a_note(
+    kind: str, how: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "_PATIENCE", 0.1)
     name, make, _ = BAD[kind]
     make(folder / name)
-    if how == "names" and kind == "pipe":
-        pytest.skip("a pipe that is named is waited for")
     names = list(map(str, sorted(folder.iterdir())))
     found = slurmdoctor.diagnose({"folder": [str(folder)], "glob": [f"{folder}/*"], "names": names}[how])
     assert found.cause is not None
@@ -322,6 +323,14 @@ def test_a_process_substitution_and_dev_stdin_are_read(folder: Path) -> None:
     for script in (f"{shell} <(cat {log})", f"{shell} <(gzip -c {log})", f"cat {log} | {shell} /dev/stdin"):
         done = subprocess.run(["bash", "-c", script], text=True, capture_output=True, timeout=60, check=True)
         assert '"id": "cuda-oom"' in done.stdout
+
+
+def test_a_pipe_of_ones_own_is_read_once_somebody_writes(folder: Path) -> None:
+    live = folder / "live"
+    os.mkfifo(live)
+    script = f"(sleep 0.5; cat good.log >live) & '{sys.executable}' -m slurmdoctor diagnose live"
+    done = subprocess.run(["bash", "-c", script], cwd=folder, text=True, capture_output=True, timeout=60, check=True)
+    assert "cuda-oom" in done.stdout
 
 
 def test_dev_null_is_an_empty_log() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import select
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,6 +32,9 @@ _STEPS = 1024
 _FEW = 32
 """Compressed logs that stay open between a look at their heads and their reading."""
 _STDIN = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
+_OF_SHELL = ("/dev/fd/", "/proc/self/fd/")
+_PATIENCE = 2.0
+"""Seconds for somebody to write to a pipe that is named among other files."""
 
 
 class Opened(Struct, frozen=True):
@@ -124,9 +128,17 @@ class _Opening:
 
     def _pipe(self, path: str) -> Source:
         try:
-            stream = io.FileIO(path)
+            stream = io.FileIO(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
         except OSError as error:
             raise unread(path, error) from None
+        # a shell's `logs/*` names a pipe that nobody writes to, too; what the shell opened itself has its writer
+        wait = _PATIENCE * 1000 if len(self._named) > 1 and not path.startswith(_OF_SHELL) else None
+        writer = select.poll()
+        writer.register(stream, select.POLLIN)
+        if not writer.poll(wait):
+            stream.close()
+            raise UnreadError(path, "pipe")
+        os.set_blocking(stream.fileno(), True)
         return self._piped(path, Pipe(path, stream.read, stream.close))
 
     def _stdin(self) -> Source:
