@@ -58,7 +58,7 @@ docs: $(STAMP) ## docs/causes.md and the README's picture, from the rules and a 
 	$(BIN)/python -m slurmdoctor.knowledge.workshop.docs > docs/.causes.md && mv docs/.causes.md docs/causes.md
 	$(BIN)/python -m slurmdoctor.cli.picture tests/fixtures/demo-cascade docs/demo.svg
 
-bench: $(STAMP) ## speed beside grep, and start-up: minutes at 100 MB; SIZE=1GB RUNS=3 for docs/performance.md
+bench: $(STAMP) ## speed beside grep, and start-up, into docs/performance.md: ten minutes with SIZE=1GB RUNS=3, REAL=FOLDER of real logs
 	$(BIN)/python -m benchmarks.run
 
 clean:

@@ -1,4 +1,4 @@
-"""The benchmark's logs are what docs/performance.md says of them."""
+"""The benchmark's logs and tables are what docs/performance.md says of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from benchmarks import logs
+from benchmarks import logs, tables
 from benchmarks.logs import KINDS, pieces
+from benchmarks.measure import Runs
 
 from slurmdoctor import diagnose
 
@@ -44,3 +45,27 @@ def test_what_is_new_in_a_log_stays_new_to_its_end(kind: str, share: float) -> N
             lines += len(shapes)
         seen.update(shapes)
     assert fresh / lines > share
+
+
+def _took(seconds: float) -> Runs:
+    return Runs([seconds], [seconds], [1.0])
+
+
+def test_a_goal_that_is_missed_is_told_as_missed() -> None:
+    runs = {tables.ONE: _took(0.5), tables.TWO: _took(0.36), tables.GREP: _took(1.0)}
+    start = tables.StartUp(paste=_took(0.2), few=_took(0.1), bare=_took(0.1), first=_took(0.7))
+    rows = tables.goals_table([tables.Log("quiet", 1, runs)], start)
+    assert ["missed" in row for row in rows[2:]] == [False, True, True, False]
+    small = tables.small_table([tables.Log("bars", 4_000_000, runs)], start.few)
+    assert "missed" in small[-1]
+
+
+def test_a_run_writes_between_its_marks_and_nowhere_else() -> None:
+    page = Path(__file__).parents[1].joinpath("docs", "performance.md").read_text(encoding="utf-8")
+    again = tables.written(page, ["a table"])
+    head, _, tail = again.partition(f"{tables.BEGIN}\na table\n{tables.END}")
+    assert head
+    assert tail
+    assert page.startswith(head)
+    assert page.endswith(tail)
+    assert tables.written(again, ["a table"]) == again
