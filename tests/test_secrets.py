@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 from planted_secrets import FORMS, KINDS, readable, shown_parts
+from slurmdoctor import diagnose
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.knowledge.secrets import secret_kinds
 from slurmdoctor.knowledge.workshop.patterns import parse
 from slurmdoctor.knowledge.workshop.secrets import planted
 from slurmdoctor.model import SecretKind
+from slurmdoctor.report import json as report_json
+from slurmdoctor.report import text
 from slurmdoctor.report.redact import Redactor, redact
 from slurmdoctor.report.redaction import assigned, spans, views
 
@@ -79,6 +82,12 @@ def test_the_kinds_of_the_public_scanners_are_there() -> None:
         "db.example.org:5432:runs:kim:{}",
         "echo {} | docker login -u kim --password-stdin",
         "auth=('kim', '{}')",
+        "torchrun t.py --lr 0.1 --password\n{}",
+        '<wsse:Password Type="PasswordText">{}</wsse:Password>',
+        "<td>db_password</td><td>{}7</td>",
+        "podman login -u kim -p={} registry.example.org",
+        "docker login --username kim --password {} registry.example.org",
+        "unzip -P {} a.zip",
     ],
 )  # fmt: skip
 def test_passwords_in_arguments_and_addresses(line: str) -> None:
@@ -101,6 +110,20 @@ def test_a_token_that_a_line_of_eighty_columns_breaks() -> None:
     assert redact(line[:80]) == f"{line[:61]}[redacted hf token]"
     framed = f"│ {line[:78]} │\n│ {line[78:]}"
     assert HF[20:] not in redact(framed)
+
+
+@pytest.mark.parametrize("label", ["", "[rank3]: ", "3: "])
+def test_a_diagnosis_of_wrapped_lines(label: str) -> None:
+    said = f"huggingface_hub.errors.GatedRepoError: 401 Client Error for {HF} of this gated repository"
+    width = 80 - len(label)
+    lines = ["Traceback (most recent call last):", '  File "/srv/a.py", line 3, in main', "    login()"]
+    lines += [said[at : at + width] for at in range(0, len(said), width)]
+    found = diagnose(
+        "".join(f"{label}{line}\n" for line in lines) + "srun: error: n1: task 3: Exited with exit code 1\n"
+    )
+    shown = text.render(found, width=100, colour=False, context=99) + report_json.render(found)
+    assert "Client Error" in shown
+    assert not [part for part in (HF[3:13], HF[-10:]) if part in shown]
 
 
 # ── the work is linear ───────────────────────────────────────────────────────────────────────
@@ -139,7 +162,7 @@ def test_no_pattern_repeats_within_a_repetition() -> None:
         for value in vars(module).values()
         if hasattr(value, "_pattern")
     ]
-    patterns = [*ours, *(text for kind in secret_kinds() for text in (kind.regex, kind.behind) if text)]
+    patterns = [*ours, *(one for kind in secret_kinds() for one in (kind.regex, kind.behind) if one)]
     assert len(patterns) > 100
     assert [pattern for pattern in patterns if any(parse(pattern).shared_loops())] == []
 

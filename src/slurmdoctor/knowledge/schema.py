@@ -193,6 +193,7 @@ SECRET = {
     "value": Field(one_of("any", "mixed", "random", "dense"), default="random"),
     "check": Field(one_of("digit", "pair"), default=""),
     "command": Field(flag, default=False),
+    "cut": Field(flag, default=False),
     "examples": _EXAMPLES,
 }
 

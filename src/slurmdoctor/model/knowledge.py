@@ -206,6 +206,8 @@ class SecretKind(Struct, frozen=True, array_like=True):
     """What the secret must hold besides: a digit, or `user:password` in base64."""
     command: bool = False
     """An argument of a program: also searched in a list of quoted words, as Python prints the arguments of one."""
+    cut: bool = False
+    """Also masked where the line was cut within it: what begins with a literal, and is no word."""
     match: tuple[str, ...] = ()
     """Lines with such a secret, which `<alnum 36>` stands for: 36 random letters and digits."""
     no_match: tuple[str, ...] = ()

@@ -29,11 +29,13 @@ _MOST_PARTS = 4
 _SEPARATOR = lazy(
     r"(?P<close>[\"'`*]{0,3}[\])]{0,2})(?:"
     r"[ ]?:[ ]?(?:str|bytes|(?:Optional|Final)\[str\]|SecretStr)(?:[ ]\|[ ]None)?[ ]?=[ ]?"  # a field of a class, in code
-    r"|[ \t]{0,64}(?::=|=>|[-=]>|={1,3}|(?P<colon>:{1,2})|[→⇒])[ \t]{0,64}"
+    r"|[ \t]{0,64}(?::=|=>|[-=]>|={1,3}(?:[ \t]{0,64}\n)?|(?P<colon>:{1,2})|[→⇒])[ \t]{0,64}"
     r"|[ \t]{0,8}(?:\.{2,120}|(?:[ ]\.){2,60}|…+)[ \t]{0,8}[:=]?[ \t]{0,8}"
-    r"|(?P<weak>,?[ \t]{1,4}[\"']?value[\"']?[ ]?[=:][ ]?|</name>\s{0,20}<value>|(?<=[\"'`]),[ \t\n]{0,4}(?=[bru]{0,2}[\"'`])"
+    r"|(?P<weak>,?[ \t]{1,4}[\"']?value[\"']?[ ]?[=:][ ]?|</name>\s{0,20}<value>|</t[dh]>\s{0,20}<td[^<>\n]{0,60}>"
+    r"|(?<=[\"'`]),[ \t\n]{0,4}(?=[bru]{0,2}[\"'`])|(?P<row>,)(?=[^\s,])"
     r"|[ \t]{0,64}[|│┃¦][ \t]{0,64}|\t[ \t]{0,64}|[ ]{2,64})"
-    rf"|(?P<tag>(?:[ ][ \w=\"'.-]{{0,60}})?>)|(?P<word>[ {WORDS_APART}]))"
+    r"|(?P<tag>(?:[ ][ \w=\"':/#.-]{0,120})?>)"
+    r"|(?P<word>[ ](?:is|was|used|given|provided|value)[ ]?[:=]?[ ]|[ ]|\x1f|\n[ \t|│┃]{0,64}))"
     r"(?:(?:SecretStr|Secret|Password|str|bytes|repr|quote)\((?=[\"'bru]))?(?:!!str[ ])?"
 )
 # A comma, semicolon or ampersand belongs to a value where what follows it is no other key and no other word.
@@ -73,6 +75,7 @@ _WORDS = lazy(
 )
 _APART = lazy(r"[^A-Za-z0-9]+")
 _PROSE_GOES_ON = lazy(r"[ \t]+(?![\w.-]{1,40}[\"']?[ ]?[=:])[A-Za-z(]")
+_OPENS_TAG = lazy(r"<(?:[\w.-]{1,30}:)?$")
 _UNSPOKEN = lazy(r"[b-df-hj-np-tv-xz]{5}|^[b-df-hj-np-tv-xz]+$")
 """No word of English: five consonants in a row, or nothing else."""
 _LAST_CELL = lazy(r"[\s|│┃¦]*$")
@@ -188,7 +191,7 @@ def _is_secret(value: regex.Match[str], between: regex.Match[str], named: Named,
         return False
     if named.kind.value == "any":
         return _is_password(bare, value, between, named, text)
-    if between["word"] == " " and not named.is_flag and not (len(bare) >= 16 and has_digit(bare)):
+    if between["word"] and not named.is_flag and not (len(bare) >= 16 and has_digit(bare)):
         return False
     if (between["tag"] is not None and not _in_tag(text, between.start(), named)) or not bare.isascii():
         return False
@@ -204,8 +207,10 @@ def _is_password(said: str, value: regex.Match[str], between: regex.Match[str], 
         return False  # password=db_password: a variable of the code that is shown
     if between["tag"] is not None:
         return _in_tag(text, between.start(), named)
-    if between["word"] == " " and not named.is_flag:
-        return named.name.isupper() and has_digit(said) and not said.isdigit()
+    if between["row"] is not None:
+        return is_random(said)
+    if between["word"] and not named.is_flag:
+        return (named.name.isupper() or between["word"] != " ") and has_digit(said) and not said.isdigit()
     if between["weak"] is not None:
         told = has_digit(said) or not said.replace("_", "").replace("-", "").replace(".", "").isalnum()
         return told or _is_row(text, between, value, named)
@@ -223,8 +228,9 @@ def _is_row(text: str, between: regex.Match[str], value: regex.Match[str], named
 
 
 def _in_tag(text: str, end: int, named: Named) -> bool:
-    """Whether the name stands in a tag: `<password>`."""
-    return text[end - len(named.name) - 1 : end - len(named.name)] == "<"
+    """Whether the name stands in a tag: `<password>`, `<wsse:Password>`."""
+    start = end - len(named.name)
+    return _OPENS_TAG.search(text, max(0, start - 32), start) is not None
 
 
 def _is_key(said: str, named: Named, plain: bool) -> bool:

@@ -19,7 +19,7 @@ Span = tuple[int, int, SecretKind]
 """Begin and end of a secret, and its kind."""
 _BEFORE = 240
 """So many characters of a line are searched for what must stand before a secret."""
-_CUT_AT = 60
+_CUT_AT = 40
 """A line of so many characters may have been cut where its terminal ended."""
 _LAST_WORD = lazy(r"[\w.+/-]{8,200}$")
 _LEAST_OF_CUT = 5
@@ -128,13 +128,11 @@ def _is_pair(value: str) -> bool:
 def _cut_off(last: regex.Match[str], kinds: Sequence[SecretKind]) -> Iterator[Span]:
     """The beginning of a token at the end of a line that was cut there: too short for its kind's pattern."""
     word = last[0]
+    lower = word.lower()
     for kind in kinds:
-        for literal in kind.literals if kind.regex and not kind.behind else ():
-            at = word.find(literal)
-            rest = word[at + len(literal) :]
-            if literal[-1] not in "_-." or len(literal) < 3 or at < 0 or word[:at][-1:].isalnum():
-                continue
-            if is_random(rest, _LEAST_OF_CUT):
+        for literal in kind.literals if kind.cut else ():
+            at = lower.find(literal)
+            if at >= 0 and not word[:at][-1:].isalnum() and is_random(word[at + len(literal) :], _LEAST_OF_CUT):
                 yield last.start() + at, last.end(), kind
 
 
