@@ -220,9 +220,11 @@ def test_files_are_opened_anew_in_every_process(jobs: int, tmp_path: Path, monke
     assert slurmdoctor.diagnose(tmp_path, jobs=jobs) == usual
 
 
-def test_small_files_are_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("ending", ["log", "log.gz"])
+def test_small_files_are_opened_once(ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for rank in range(300):
-        (tmp_path / f"rank_{rank:03}.log").write_text(PLAIN + OOM.replace("rank3", f"rank{rank}"))
+        text = (PLAIN + OOM.replace("rank3", f"rank{rank}")).encode()
+        (tmp_path / f"rank_{rank:03}.{ending}").write_bytes(gzip.compress(text) if ending == "log.gz" else text)
     opened = 0
 
     def counted(self: descriptors.File) -> int:

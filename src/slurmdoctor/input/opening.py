@@ -115,6 +115,10 @@ class _Opening:
             kind = _kind(path, data[:_HEAD], data)
             if kind is None:
                 return Source(path, path, len(data), Held(data))
+            text = _whole(decoded(kind, Pipe(path, io.BytesIO(data).read), path))
+            if text is not None and len(text) <= self._room and kind_of(text[:_HEAD]) is None:
+                self._room -= len(text)
+                return Source(path, path, len(text), Held(text))
             return self._streamed(path, lambda: Pipe(path, io.BytesIO(data).read), kind)
         head = file.pread(_HEAD, 0)
         if size == 0:  # an empty file; but the kernel's own only say that they are
@@ -171,6 +175,20 @@ class _Opening:
             streamed.close()
             raise UnreadError(path, "binary")
         return Source(path, path, None, streamed)
+
+
+def _whole(stream: Stream) -> bytes | None:
+    """A small text; None where it is larger, or damaged."""
+    text = b""
+    while len(text) <= _SMALL:
+        try:
+            data = stream.read(_SMALL)
+        except UnreadError:
+            return None
+        if not data:
+            return text
+        text += data
+    return None
 
 
 def _again(file: File) -> Pipe:
