@@ -33,8 +33,8 @@ def opened(rows: Sequence[Row], starts: LineStarts) -> list[Row] | None:
     """Everything on one line: line ends put back where lines of such logs begin."""
     told = [line for _, line in rows if line.strip()]
     size = sum(map(len, told))
-    if not told or len(told) > 200 or size < 120:
-        return None
+    if not told or len(told) + sum(line.count("\r") for line in told) > 200 or size < 120:
+        return None  # what ends its lines with carriage returns, as progress bars do, has not lost their ends
     shapes: Counter[str] = Counter()
     for line in told:
         if len(line) >= _LONG:
