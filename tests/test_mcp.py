@@ -24,6 +24,7 @@ from slurmdoctor.cli import server as server
 from slurmdoctor.model import UserError
 
 OOM = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity\n"
+QUIET = "loader opened a shard of the data set\n"
 SECRET = "hf" + "_" + "AbCdEfGhIjKlMnOp" * 2 + "QrSt"
 
 
@@ -140,6 +141,9 @@ def test_what_is_outside_is_refused(site: Path) -> None:
             ("diagnose_job", {"job_id": "1;id"}),
         ):
             assert (await client.call_tool(tool, wrong)).is_error, wrong
+        for tool, key in (("diagnose_path", "path"), ("explain_cause", "cause")):
+            told = said(await client.call_tool(tool, {key: "x\x1b]52;c;ZXZp\x07\x9b2J\u202egol\ny"}))
+            assert told.isprintable(), tool
 
     talk(ask, "--allow", str(site / "logs"))
 
@@ -412,6 +416,17 @@ def test_slow_questions_hold_up_no_quick_one(slow: Path) -> None:
     until(lambda: not alive(third))  # nobody is left who wants to know
 
 
+def test_an_interrupt_leaves_no_program_of_slurm_behind(slow: Path) -> None:
+    environment = {**os.environ, "PATH": f"{slow / 'bin'}:{os.environ['PATH']}"}
+    command = [sys.executable, "-m", "slurmdoctor", "diagnose", "--job", "4242"]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    asked = slow / "asked"
+    until(lambda: alive(asked / "scontrol-4242"))  # the other one is just being started
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    until(lambda: not any(map(alive, asked.iterdir())))
+
+
 @pytest.mark.parametrize("ident", ["١٢٣", "²", "1" * 13, "1_", "1+", "1\n"])
 def test_a_job_id_is_made_of_ascii_digits(ident: str, site: Path) -> None:
     assert "is no job id" in bounded.answer({"job_id": ident})["error"]
@@ -446,5 +461,5 @@ def test_a_question_says_what_it_has_when_most_of_its_time_is_over(monkeypatch: 
 
     anyio.run(run)
     assert asked[0]["time_limit"] == 30
-    notes = bounded.answer({"text": OOM * 9, "time_limit": 1e-9})["report"]["coverage"]["notes"]
+    notes = bounded.answer({"text": QUIET * 9000 + OOM, "time_limit": 1e-9})["report"]["coverage"]["notes"]
     assert any(note.startswith("the time limit of 1e-09 s was met") for note in notes)

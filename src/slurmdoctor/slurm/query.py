@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -84,13 +84,24 @@ def ask(questions: dict[str, Sequence[str]], patience: float) -> Answers:
     answers = Answers()
     running: list[tuple[str, str, subprocess.Popen[bytes]]] = []
     try:
-        _start(questions, running, answers)
+        with _uninterrupted():  # between a program's start and its place in the list
+            _start(questions, running, answers)
         _collect(running, patience, answers)
     finally:  # who interrupts us leaves no program behind
         for _, _, child in running:
             if child.poll() is None:
                 _kill(child)
     return answers
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start(
