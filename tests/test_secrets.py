@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -12,8 +13,9 @@ import pytest
 
 from planted_secrets import FORMS, KINDS, readable, shown_parts
 from slurmdoctor import diagnose
-from slurmdoctor.knowledge import builtin, load
+from slurmdoctor.knowledge import builtin, folders, load
 from slurmdoctor.knowledge.secrets import secret_kinds
+from slurmdoctor.knowledge.workshop.check import check_paths
 from slurmdoctor.knowledge.workshop.patterns import parse
 from slurmdoctor.knowledge.workshop.secrets import planted
 from slurmdoctor.model import SecretKind
@@ -57,6 +59,21 @@ def test_what_looks_like_a_secret_stays() -> None:
 def test_the_kinds_of_the_public_scanners_are_there() -> None:
     assert len(DESCRIBED) >= 120
     assert [kind.id for kind in DESCRIBED if not kind.match or not kind.no_match or not kind.source] == []
+
+
+def test_a_site_has_kinds_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "ours.yaml").write_text(
+        "secrets:\n  - id: portal-token\n    source: our portal\n    literals: ['prt_']\n    regex: 'prt_[a-z0-9]{32}'\n"
+        "    examples: {match: ['tried prt_<hex 32>'], no_match: ['prt_rank=3']}\n"
+    )
+    assert check_paths([tmp_path], folders([tmp_path])).problems == []
+    said = (
+        'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    f()\nRuntimeError: the portal refused prt_'
+        + "0a1b2c3d" * 4
+        + "\n"
+    )
+    assert "0a1b2c3d" in report_json.render(diagnose(said))
+    assert "refused [redacted portal token]" in report_json.render(diagnose(said, rules=[tmp_path]))
 
 
 # ── arguments of programs, and places where tokens stand ─────────────────────────────────────

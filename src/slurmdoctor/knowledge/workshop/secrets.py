@@ -48,6 +48,8 @@ def _made(chars: str, count: int, rng: random.Random) -> str | None:
         plain = chars if chars not in ("base64", "url") else "alnum"
         inner = rng.choice(_CHARS[plain]) + inner[1:-1] + rng.choice(_CHARS[plain])
         return inner if chars in ("letters", "lower", "digits") else _with_digit(inner, rng)
+    if chars == "private_key":
+        return "PRIVATE KEY"  # written out, a scanner takes the example for one
     if chars == "pair":
         return base64.b64encode(f"kim:{_made('alnum', 12, rng)}".encode()).decode()
     if chars == "jwt":
