@@ -28,6 +28,8 @@ _BESIDE_A_STAMP = frozenset({"level"})
 _MOST_LABELS = 8
 _DIGITS = str.maketrans("123456789", "000000000")
 _MOST_BEGINNINGS = 20_000
+_FEW_FORMS = 10
+"""Formats that are sooner tried on a text than on its beginning first."""
 _MOST_HEADS = 4_000
 _LONG = 1024
 """Characters of a line that is worth remembering."""
@@ -167,8 +169,13 @@ class LabelReader:
             beginning = beginning.translate(_DIGITS)
         able = self._beginnings.get(beginning)
         if able is None:
-            short = len(beginning) < 4
-            able = tuple(f for f in self.formats if short or compiled(f.pattern).match(beginning, partial=True))
+            # of lines that begin with words each has a beginning of its own: what its first letter rules out is not tried
+            size = len(beginning)
+            forms = self._able(beginning[: size // 2]) if size in (2, 4) else tuple(self.formats)
+            if size == 4 and len(forms) <= _FEW_FORMS:
+                return forms
+            tried = (f for f in forms if size == 3 or compiled(f.pattern).match(beginning, partial=True))
+            able = tuple(tried) if size else tuple(self.formats)
             if len(self._beginnings) < _MOST_BEGINNINGS:
                 self._beginnings[beginning] = able
         return able
