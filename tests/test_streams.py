@@ -98,7 +98,7 @@ def test_no_folder_for_temporary_files_is_told(tmp_path: Path, monkeypatch: pyte
     """It is not needed before so much was read that memory is not the place for it."""
     monkeypatch.setattr(spool, "_IN_MEMORY", 1000)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
-    (tmp_path / "job.log").write_bytes(LOG.encode("utf-16") * 100)
+    (tmp_path / "job.log").write_bytes(LOG.encode("utf-16") * 2000)
     (source,) = open_sources([tmp_path / "job.log"]).sources
     with pytest.raises(UserError, match="set TMPDIR to a folder with room"):
         list(source.blocks())
