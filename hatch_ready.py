@@ -30,8 +30,8 @@ def _hash(node: _regex_core.RegexBase) -> int:
 _regex_core.RegexBase.__hash__ = _hash
 
 known = load((builtin(),))
-lines = [line for rule in known.rules for line in rule.match[:1]]
-# a line of every rule, so that all readers and reports use their patterns, and pastes of some for those that mend pastes
+lines = [line for rule in known.rules for line in rule.match[:1]] + ["KeyError: 'api_token=0123456789abcdef'"]
+# a line of every rule, and one to be masked, so that all readers and reports use their patterns, and pastes of some for those that mend pastes
 for log in (
     "\n".join(f"{n % 8}: [rank{n % 8}]: {line}" for n, line in enumerate(lines)),
     "\n> ".join(lines[:60]),

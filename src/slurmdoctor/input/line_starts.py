@@ -23,6 +23,8 @@ EXCEPTION = rf"(?:[A-Za-z_]\w*\.)*[A-Z]\w*{_NAMED}|(?:[a-z_]\w*\.)+[A-Z]?\w*{_NA
 """A Python exception's class, named like one."""
 _UNLABELLED = lazy(rf'(?:{EXCEPTION})(?:: |:?$)|File "|[=*#~_-]{{8}}')
 """Tracebacks and rules across a line begin so."""
+_OUTSIDE = r"(?<![A-Za-z_](?=[a-z]))"
+"""No label begins inside a word: four of five places are passed over by this alone."""
 _TASK = r"(?:(?<![\w.\]:-])\d{1,4}: +)?"
 """srun's label, before another beginning."""
 _APART = r"(?<!AT )(?<!at )(?<!on )(?<! : )(?<!['\"(=,:\w-])"
@@ -77,8 +79,8 @@ class LineStarts:
         stamp, words = self._any("apart"), f"(?:{self._texts['line-start']})"
         return compiled(
             # labels, a stamp and the first words stand together at the head of one line
-            rf"{_TASK}(?:{labels}++{stamp}?|{_APART}{stamp}{_BLANK}{labels}*+)(?: *{words})?"
-            rf"|{_TASK}(?<![\w./'\"-]){words}|{self._texts['line-start-glued']}"
+            rf"{_OUTSIDE}{_TASK}(?:(?:{labels}++{stamp}?|{_APART}{stamp}{_BLANK}{labels}*+)(?: *{words})?"
+            rf"|(?<![\w./'\"-]){words})|{self._texts['line-start-glued']}"
         )
 
     @cached_property

@@ -6,8 +6,6 @@ the program's text as well. What is kept is read back by its types, so that odd 
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +15,7 @@ from msgspec import DecodeError, msgpack
 from msgspec.structs import replace
 
 from slurmdoctor import __version__
-from slurmdoctor.knowledge.paths import files
+from slurmdoctor.knowledge.paths import data_of, names
 from slurmdoctor.model import Cause, ExitFormat, Fix, Knowledge, LineFormat, RankLine, Rule, SecretKind, Signal, Text
 from slurmdoctor.search import usercache
 
@@ -26,8 +24,6 @@ _SHAPE = repr([kind.__struct_fields__ for kind in _KINDS])
 _PACKAGE = Path(__file__).parents[1]
 _MADE_BY = ("knowledge", "model/knowledge.py", "model/words.py", "search/shapes.py")
 """What makes knowledge of rule files."""
-_LARGEST = 1 << 22
-"""Bytes of a rule file that is looked at here; all of ours together have a quarter of it."""
 _SHORTEST = 6
 """Characters of a rule's literal at least, as `schema` demands."""
 
@@ -40,18 +36,20 @@ def key(folders: Sequence[Path]) -> str | None:
             parts += ["", *_texts(folder)]
             if folder == _PACKAGE.parents[1] / "rules":
                 parts += [part for name in _MADE_BY for part in _texts(_PACKAGE / name, ".py")]
-    except (OSError, ValueError):
+    except OSError:
         return None
     return usercache.name_for("\n".join(parts).encode("utf-8", "surrogateescape"))
 
 
 def get(key: str, examples: bool = True) -> Knowledge | None:
     name = _file(key, examples)
-    for data in (usercache.shipped(name), usercache.get(name)):
+    for read in (usercache.shipped, usercache.get):
         with suppress(DecodeError, RecursionError):
-            known = msgpack.decode(data or b"", type=Knowledge)
+            known = msgpack.decode(read(name) or b"", type=Knowledge)
             # what stands in every line would be tried on every line
-            if all(len(literal) >= _SHORTEST for rule in known.rules for literal in rule.literals):
+            if read is usercache.shipped or all(
+                len(literal) >= _SHORTEST for rule in known.rules for literal in rule.literals
+            ):
                 return known
     return None
 
@@ -81,15 +79,6 @@ def _file(key: str, examples: bool) -> str:
 
 def _texts(folder: Path, suffix: str = "") -> Iterator[str]:
     """Name, length and checksum of each rule file, or of each file with this suffix."""
-    found = sorted(folder.glob(f"*{suffix}")) if suffix and folder.is_dir() else files(folder)
-    for file in found:
-        # of what waits for a writer, or has no end, nothing is read
-        handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
-        try:
-            seen = os.fstat(handle)
-            if not stat.S_ISREG(seen.st_mode) or seen.st_size > _LARGEST:
-                raise ValueError("no rule file")
-            data = os.read(handle, _LARGEST + 1)
-        finally:
-            os.close(handle)
-        yield f"{str(file)[len(str(folder)) :]}\0{len(data)}\0{crc32(data):x}"
+    for name in sorted(map(str, folder.glob(f"*{suffix}"))) if suffix and folder.is_dir() else names(folder):
+        data = data_of(name)
+        yield f"{name[len(str(folder)) :]}\0{len(data)}\0{crc32(data):x}"

@@ -48,31 +48,38 @@ def folders(extra: Iterable[Path] = ()) -> tuple[Path, ...]:
 
 def files(folder: Path) -> list[Path]:
     """The rule files of a folder, in a fixed order. A path to a file gives that file."""
+    return [Path(name) for name in names(folder)]
+
+
+def names(folder: Path) -> list[str]:
+    """The same as text: at every start all are looked at, and paths are slow to make."""
+    top = str(folder)
     if folder.is_file():
-        return [folder]
+        return [top]
     found = []
     left = _MOST
-    for where, inner, names in os.walk(folder):
-        left -= len(inner) + len(names)
+    for where, inner, here in os.walk(top):
+        left -= len(inner) + len(here)
         if left < 0:
             raise UserError(f"{folder} holds more than {_MOST:,} files", "name the folder of the rule files")
-        found += [Path(where, name) for name in names if name.endswith((".yaml", ".yml")) and not name.startswith(".")]
+        found += [f"{where}/{name}" for name in here if name.endswith((".yaml", ".yml")) and not name.startswith(".")]
         inner[:] = sorted(name for name in inner if not name.startswith(".") and name != LINT)
-        if len(Path(where).parts) - len(folder.parts) >= _DEEPEST:
+        if where.count("/", len(top)) >= _DEEPEST:
             inner.clear()
-    return sorted(found)
+    return sorted(found, key=lambda name: name.split("/"))
 
 
-def data_of(path: Path) -> bytes:
+def data_of(path: str | Path) -> bytes:
     """A rule file's bytes. Raises OSError, also for what is no regular file or larger than one."""
     # a pipe would be waited for, a device read without end
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    with os.fdopen(handle, "rb", buffering=0) as file:
+        seen = os.fstat(handle)
+        if not stat.S_ISREG(seen.st_mode):
             raise OSError(errno.EINVAL, "it is no regular file", str(path))
-        data = file.read(LARGEST + 1)
-    if len(data) > LARGEST:
-        raise OSError(errno.EFBIG, f"it is larger than {LARGEST:,} bytes", str(path))
-    return data
+        if seen.st_size > LARGEST:
+            raise OSError(errno.EFBIG, f"it is larger than {LARGEST:,} bytes", str(path))
+        return file.read()
 
 
 def doubts(folders: Iterable[Path]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
+from itertools import chain
 from typing import Any, Literal
 
 from msgspec import DecodeError, msgpack
@@ -112,17 +113,20 @@ def _native(words: Sequence[bytes], offsets: Sequence[int], stride: int) -> Engi
 
 def _kept(file: str, literals: Sequence[bytes]) -> tuple[list[bytes], list[list[int]], Any]:
     """What was kept for these literals, where it fits them."""
-    for data in (usercache.shipped(file), usercache.get(file)) if file else ():
+    for read in (usercache.shipped, usercache.get) if file else ():
         with suppress(DecodeError):
-            words, meant, made = msgpack.decode(data or b"", type=_KEPT)
-            told = [literals[number] for numbers in meant for number in numbers if 0 <= number < len(literals)]
-            whole = len(words) == len(meant) and len(told) == len(literals) and set(told) == set(literals)
-            inside = whole and all(
-                word in literals[n] for word, numbers in zip(words, meant, strict=True) for n in numbers
-            )
-            if inside and (not isinstance(made, list) or _stand_in(words, made)):
+            words, meant, made = msgpack.decode(read(file) or b"", type=_KEPT)
+            if read is usercache.shipped or _fits(words, meant, made, literals):
                 return words, meant, made
     return [], [], None
+
+
+def _fits(words: Sequence[bytes], meant: Sequence[Sequence[int]], made: Any, literals: Sequence[bytes]) -> bool:
+    """Whether each literal is found by a word that stands in it, and each word by a window that stands in that."""
+    if len(words) != len(meant) or sorted(chain(*meant)) != list(range(len(literals))):
+        return False
+    pairs = ((word, literals[number]) for word, numbers in zip(words, meant, strict=True) for number in numbers)
+    return all(word in literal for word, literal in pairs) and (not isinstance(made, list) or _stand_in(words, made))
 
 
 def _stand_in(words: Sequence[bytes], offsets: Sequence[int]) -> bool:

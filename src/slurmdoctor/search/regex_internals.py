@@ -24,8 +24,9 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from zlib import crc32
 
-from msgspec import DecodeError, msgpack
+from msgspec import DecodeError, Raw, msgpack
 
 from slurmdoctor.search import usercache
 
@@ -33,20 +34,21 @@ if TYPE_CHECKING:
     import regex
 
 _MOST_KEPT = 5000
-_HALVES = ("_main.py", "regex.py", "_regex_core.py")
-"""The half in Python, of newer and older versions of `regex`."""
+_VERSIONED = ("_main.py", "regex.py")
+"""The file of the half in Python that holds the version, of newer and older versions."""
 _PICKLED = tuple[
     str, int, bytes | list[int], dict[str, int], dict[int, str], dict[str, frozenset[str]], list[frozenset[str]],
     int, tuple[int, ...], int, int,
 ]  # fmt: skip
 """Pattern, flags, code, groups by name and by number, named lists, and what the code must find before all else."""
-_fresh: dict[str, bytes] = {}
-"""What `regex` pickles of the patterns that were compiled now."""
+_fresh: dict[int, Raw] = {}
+"""What `regex` pickles of the patterns that were compiled now, by their checksums."""
 
 
 def recall(pattern: str) -> regex.Pattern[str] | None:
     """The pattern as the builder of the wheel or an earlier start compiled it; None where none did."""
-    kept = _shipped().get(pattern) or _own().get(pattern)
+    number = _number(pattern)
+    kept = _shipped().get(number) or _own().get(number)
     if kept is not None:
         with suppress(DecodeError, TypeError, ValueError, RuntimeError, OverflowError):
             data = _decoder().decode(kept)
@@ -55,12 +57,17 @@ def recall(pattern: str) -> regex.Pattern[str] | None:
     return None
 
 
+def _number(pattern: str) -> int:
+    """Two patterns with one number: the later one is compiled at every start."""
+    return crc32(pattern.encode("utf-8", "surrogatepass"))
+
+
 def remember(pattern: str, made: regex.Pattern[str]) -> None:
     """Keep a compiled pattern for the next start: written when this process ends."""
     if not _fresh:
         atexit.register(_write, os.getpid())
     with suppress(AttributeError, TypeError, UnicodeEncodeError):
-        _fresh[pattern] = msgpack.encode(made._pickled_data)  # type: ignore[attr-defined]
+        _fresh[_number(pattern)] = Raw(msgpack.encode(made._pickled_data))  # type: ignore[attr-defined]
 
 
 @cache
@@ -101,19 +108,19 @@ def _home() -> str:
 
 
 @cache
-def _shipped() -> Mapping[str, bytes]:
+def _shipped() -> Mapping[int, Raw]:
     return _unpacked(usercache.shipped(_file_name()))
 
 
 @cache
-def _own() -> Mapping[str, bytes]:
+def _own() -> Mapping[int, Raw]:
     return _unpacked(usercache.get(_file_name()))
 
 
-def _unpacked(data: bytes | None) -> Mapping[str, bytes]:
+def _unpacked(data: bytes | None) -> Mapping[int, Raw]:
     if data is not None:
         with suppress(DecodeError):
-            return msgpack.decode(data, type=dict[str, bytes])
+            return msgpack.decode(data, type=dict[int, Raw])
     return {}
 
 
@@ -122,13 +129,16 @@ def _write(process: int) -> None:
     if not _fresh or os.getpid() != process:
         return
     known = {**_unpacked(usercache.get(_file_name())), **_fresh}
-    usercache.put(_file_name(), msgpack.encode(known if len(known) <= _MOST_KEPT else _fresh, order="deterministic"))
+    kept = known if len(known) <= _MOST_KEPT else _fresh
+    usercache.put(_file_name(), msgpack.encode(dict(sorted(kept.items()))))
 
 
 @cache
 def _file_name() -> str:
-    made_by = []
-    for name in _HALVES:
+    made_by = [b"patterns 2"]
+    for name in _VERSIONED:
         with suppress(OSError), Path(_home(), name).open("rb") as file:
             made_by.append(file.read())
-    return usercache.name_for(b"patterns 1" + b"\0".join(made_by)) + ".patterns"
+    with suppress(OSError):
+        made_by.append(b"%d" % Path(_home(), "_regex_core.py").stat().st_size)
+    return usercache.name_for(b"\0".join(made_by)) + ".patterns"
