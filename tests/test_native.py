@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cases import COMPILES
 from slurmdoctor.input import sources
-from slurmdoctor.search import engine, extension, walk
+from slurmdoctor.search import engine, extension, marks, walk
 from slurmdoctor.search.shapes import DIGITS
 from slurmdoctor.search.tally import Tally
 
@@ -22,7 +22,9 @@ compiled = pytest.mark.skipif(native is None, reason="the loop was not compiled 
 WORDS = [b"Error", b"Error: ", b"errno 12", b"rror\n", b"out of memory", b"rank 0 died", b"aaaa", b"aaaab"]
 TEXTS = st.lists(
     st.one_of(
-        st.sampled_from([*WORDS, b"\n", b"\n3: ", b"\n12: ", b"\r", b" 17 ", b"aaaaa", b"\0"]), st.binary(max_size=9)
+        st.sampled_from([*WORDS, b"\n", b"\n3: ", b"\n12: ", b"\r", b" 17 ", b"aaaaa", b"\0", b"\1"]),
+        st.from_regex(rb"[ .](0x)?[0-9a-f]{4,7}[ g_]", fullmatch=True),
+        st.binary(max_size=9),
     ),
     max_size=60,
 ).map(b"".join)
@@ -113,7 +115,13 @@ def _gone_through(text: bytes, size: int, is_native: bool) -> tuple[list[tuple[i
         if rest is None and len(line) < 40:
             kind = len(line) % 3
             counted = tally if kind == 1 else None
-            shape = line.translate(DIGITS)
+            shape = marks.shape(line)
+            if shape is None:
+                continue
+            if kind == 2 and shape != line.translate(DIGITS) and way.known(shape) is None:
+                way.learn(shape, 0, 0, None, walk.BY_DIGITS, -2)
+            if way.known(shape) is not None:
+                shape = line.translate(DIGITS)
             way.learn(shape, 0, min(3, len(line)), counted, "look" if kind == 2 else None, -1)
             assert way.known(shape) == (0, min(3, len(line)), counted, "look" if kind == 2 else None)
     return handed, tally.packed()

@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.source_format import learn_formats
 from slurmdoctor.readers import targets
 from slurmdoctor.readers.assemble import assemble
-from slurmdoctor.search import many, reader, scan
+from slurmdoctor.search import many, marks, reader, scan
 from slurmdoctor.search.engine import Name
 from slurmdoctor.search.shapes import digits_matter, relaxed
 from slurmdoctor.search.tally import LineGroup, Tally, group_by_matcher
@@ -61,7 +62,7 @@ class Job:
         writer_keys = [self.labels.writer_key(form) for form in self.formats]
         return scan.scan(
             logs, self.matchers, self.strip_labels, targets.confirm_line, writer_keys, block, engine, jobs,
-            could_match=targets.could_match,
+            could_match=targets.could_match, whatever=partial(targets.whatever_of, self.labels, self.formats),
         )  # fmt: skip
 
     def slow_scan(self, logs: Sequence[Path]) -> SearchResult:
@@ -167,6 +168,96 @@ def test_it_finds_in_generated_logs_what_the_slow_scan_finds(kind: str, style: s
     slow = _told(job.slow_scan([log]))
     for block in (1, 20_001):
         assert _told(job.scan(opened, block)) == slow
+
+
+def _hexed(line: str, dice: random.Random) -> list[str]:
+    """The line several times, with other hexadecimal words in the place of some of its words."""
+    words = re.split(r"(\w+)", line)
+    chosen = dice.sample(range(1, len(words), 2), min(len(words) // 2, dice.randrange(1, 4)))
+    lengths = {at: (dice.choice(["", "", "0x"]), dice.randrange(5, 17)) for at in chosen}
+
+    def other(at: int) -> str:
+        if at not in lengths:
+            return words[at]
+        prefix, length = lengths[at]
+        return prefix + "".join(dice.choice("0123456789abcdef") for _ in range(length))
+
+    return ["".join(map(other, range(len(words)))) for _ in range(6)]
+
+
+@pytest.mark.parametrize("seed", _mostly_slow(range(12), 6))
+def test_it_counts_lines_of_hexadecimal_words_as_the_slow_scan_does(seed: int, tmp_path: Path) -> None:
+    """Addresses, ids and hashes are taken as alike, where no rule and no label minds them."""
+    dice = random.Random(seed)
+    examples = [line for lines in _EXAMPLES.values() for line in lines if "\n" not in line]
+    lines = [line for example in dice.sample(examples, 400) for line in _hexed(example, dice)]
+    lines += [f"{dice.choice(['3: ', '[rank4]: ', 'n1:7:8 [2] '])}{line}" for line in lines[:1200]]
+    log = tmp_path / "job.log"
+    log.write_text("\n".join(lines) + "\n")
+    job, opened = _job([log])
+    slow = _told(job.slow_scan([log]))
+    for engine in ENGINES:
+        assert _told(job.scan(opened, 100_000, engine)) == slow
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "always", "never"),
+    [
+        (r"id \S+ ok", "id ĸĸĸĸĸ ok", True, False),
+        (r"rank \d+", "id ĸĸĸĸĸ rank 3", True, False),
+        (r"rank \d+", "id ĸĸĸĸĸ", False, True),
+        (r"id \d+", "id ĸĸĸĸĸ", False, False),
+        (r"id [a-f]", "id ĸĸĸĸĸ", False, False),
+        (r"id \D", "id ĸĸĸĸĸ", False, False),
+        (r"id [^0-9]", "id ĸĸĸĸĸ", False, False),
+        (r"id (?!a)\w", "id ĸĸĸĸĸ", False, False),
+        (r"id (?!a)\w", "no ĸĸĸĸĸ", False, True),
+        (r"bad", "id ĸĸĸĸĸ", False, False),
+        (r"(?P<bad>x) (?<ace>y)", "id ĸĸĸĸĸ", False, True),
+        (r"id \b(\w+)\b \1", "id ĸĸĸĸĸ ĸĸĸĸĸ", False, False),
+    ],
+)
+def test_a_pattern_is_known_to_mind_hexadecimal_words(pattern: str, text: str, always: bool, never: bool) -> None:
+    assert (marks.always(pattern, text), marks.never(pattern, text)) == (always, never)
+
+
+@pytest.mark.parametrize(("literal", "may"), [(b"code 1", True), (b"a non-zero", True), (b"0xdead", True), (b"dead", True), (b"at 1a2b3: ", True), (b"CUDA out of memory", False), (b"aborted (", False)])  # fmt: skip
+def test_a_literal_is_known_to_stand_in_hexadecimal_words(literal: bytes, may: bool) -> None:
+    assert marks.may_cross(literal) is may
+
+
+@pytest.mark.parametrize(
+    ("text", "settled"),
+    [
+        ("[rank3]: comm 0xĸĸĸĸĸ", True),
+        ("n1:7:8 [2] NCCL INFO comm 0xĸĸĸĸĸ rank 2", True),
+        ("ĸĸĸĸĸ: comm", False),
+        ("[rank3]: ĸĸĸĸĸ: comm", False),
+    ],
+)
+def test_labels_are_known_to_stand_before_hexadecimal_words(text: str, settled: bool) -> None:
+    reader = LabelReader(load(folders()).formats)
+    assert reader.settled(text, SourceFormat(locked=frozenset(f.id for f in reader.formats))) is settled
+
+
+def test_what_differs_in_hexadecimal_words_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of NCCL's lines was a new shape, and cost a hundred times as much as one that is known."""
+    log = tmp_path / "job.log"
+    dice = random.Random(1)
+    log.write_text(
+        "".join(
+            f"n1:{n}:8 [2] NCCL INFO comm 0x{dice.getrandbits(47) | 1 << 46:x} rank {n % 10} nranks 16 cudaDev 2 busId 1b000 "
+            f"commId 0x{dice.getrandbits(63) | 1 << 62:x} - Init COMPLETE\n"
+            for n in range(10_000)
+        )
+    )
+    job, opened = _job([log])
+    read: list[bytes] = []
+    right = Job.strip_labels
+    monkeypatch.setattr(Job, "strip_labels", lambda self, source, line: right(self, source, read.append(line) or line))  # type: ignore[func-returns-value]
+    found = job.scan(opened)
+    assert [group.count for group in found.groups if group.matcher.id == "map"] == [10_000]
+    assert len(read) < 200  # an address of digits alone has a shape of its own
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from slurmdoctor.model import LineFormat, Origin, SourceFormat
 from slurmdoctor.model.numbers import is_rank, number
 from slurmdoctor.ranks.timestamps import parse_time
+from slurmdoctor.search import marks
 from slurmdoctor.search.compiled import compiled, lazy
 from slurmdoctor.search.shapes import digits_matter, shape_of
 from slurmdoctor.search.writer_key import WriterKey
@@ -34,6 +35,8 @@ _MOST_HEADS = 4_000
 _LONG = 1024
 """Characters of a line that is worth remembering."""
 _UNKNOWN = SourceFormat()
+_Matched = tuple[LineFormat, Mapping[str, tuple[int, int]], int]
+"""A format that a text begins with, where its groups stand in the text, and its length."""
 
 
 def clean(line: str) -> str:
@@ -118,6 +121,35 @@ class LabelReader:
             ranks = []  # its label is the task that printed the line, not the one that the line is about
         return _origin(found, ranks, source), text
 
+    def settled(self, text: str, source: SourceFormat) -> bool:
+        """Whether the labels are the same whatever the marks in the text stand for (`search/marks`)."""
+        beginning = text.partition(marks.MARK)[0].removesuffix("0x")
+        if not self.remembers or clean(text) != text:
+            return False
+        head, after_time = _Head(), False
+        for _ in range(_MOST_LABELS):
+            if not all(
+                self._is_settled(form, beginning[head.end :], text[head.end :], source) for form in self.formats
+            ):
+                return False
+            matched = self._next_label(beginning[head.end :], head, source, after_time)
+            if matched is None:
+                return True
+            after_time = self._take(head, matched, beginning, source) or after_time
+            if not matched[2]:
+                return True
+        return True
+
+    @staticmethod
+    def _is_settled(form: LineFormat, beginning: str, text: str, source: SourceFormat) -> bool:
+        """Whether the text's beginning decides on this format, or no such text has it."""
+        if form.lock and form.id not in source.locked:
+            return True
+        found = compiled(form.pattern).match(beginning, partial=True)
+        if found is None or not (found.partial or found.end() == len(beginning)):
+            return True
+        return marks.never(rf"\A(?:{form.pattern})", text)
+
     def writer_key(self, source: SourceFormat) -> WriterKey:
         """Finds the labels that tell the writers of a source apart."""
         spelling = source.locked, source.label_is_node, source.stamped
@@ -138,18 +170,21 @@ class LabelReader:
             matched = self._next_label(text[head.end :], head, source, after_time)
             if matched is None:
                 break
-            form, groups, length = matched
-            for name, (start, end) in groups.items():
-                head.take(form, name, head.end + start, head.end + end, text, source or _UNKNOWN)
-            head.end += length
-            if not length:
+            after_time = self._take(head, matched, text, source) or after_time
+            if not matched[2]:
                 break
-            after_time = after_time or form.stamp
         return head
 
-    def _next_label(
-        self, rest: str, head: _Head, source: SourceFormat | None, after_time: bool
-    ) -> tuple[LineFormat, Mapping[str, tuple[int, int]], int] | None:
+    @staticmethod
+    def _take(head: _Head, matched: _Matched, text: str, source: SourceFormat | None) -> bool:
+        """Add a label to the head; whether it is a collector's stamp."""
+        form, groups, length = matched
+        for name, (start, end) in groups.items():
+            head.take(form, name, head.end + start, head.end + end, text, source or _UNKNOWN)
+        head.end += length
+        return form.stamp
+
+    def _next_label(self, rest: str, head: _Head, source: SourceFormat | None, after_time: bool) -> _Matched | None:
         """The format that the rest of a text begins with, where its groups stand in it, and its length."""
         for form in self._able(rest[:4]):
             if form.lock and source is not None and form.id not in source.locked:

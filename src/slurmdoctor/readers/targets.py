@@ -7,6 +7,7 @@ A target is a rule, a signal, or an exit report, or the name of a reader in this
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -19,9 +20,11 @@ from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.readers.exceptions import begins_frame, exception_of
 from slurmdoctor.readers.kinds import Kinds, notes
 from slurmdoctor.readers.matches import captures_of
+from slurmdoctor.readers.whatever import kinds_of
 from slurmdoctor.search.compiled import SECONDS, captures, compiled, lazy
 from slurmdoctor.search.scan import scan
 from slurmdoctor.search.shapes import digit_sensitive, relaxed
+from slurmdoctor.search.whatever import Whatever
 
 KEEP = 4
 KEEP_LIST = 3000
@@ -65,9 +68,23 @@ def find_lines(
         jobs=jobs,
         progress=progress,
         could_match=could_match,
+        whatever=partial(whatever_of, labels, formats),
         deadline=deadline,
     )
     return replace(found, notes=(*found.notes, *notes(found)))
+
+
+def whatever_of(labels: LabelReader, formats: Sequence[SourceFormat], number: int) -> Whatever:
+    """What the search asks about lines of this source that differ in hexadecimal words only."""
+    form = formats[number]
+
+    def settled(text: str) -> bool:
+        return not text.startswith(_QUOTED.decode()) and labels.settled(text, form)
+
+    def strip_labels(line: bytes) -> str:
+        return labels.strip_labels(line.decode("utf-8", "replace"), form)[1]
+
+    return Whatever(settled, strip_labels, kinds_of)
 
 
 def matchers(knowledge: Knowledge) -> list[Matcher]:

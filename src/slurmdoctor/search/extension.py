@@ -7,7 +7,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Protocol
 
-_INTERFACE = 2
+_INTERFACE = 3
 native: ModuleType | None = None
 """None where it was not compiled, or from another version's source."""
 with suppress(ImportError):

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from copy import copy
 
 from slurmdoctor.model.matches import Matcher
+from slurmdoctor.search import marks
 from slurmdoctor.search.engine import Name, engine_for, engine_of, engine_of_some
 from slurmdoctor.search.extension import Engine
 from slurmdoctor.search.shapes import DIGITS
@@ -45,6 +46,8 @@ class Literals:
         self._with_digits = sorted({x.translate(DIGITS) for x in with_digits})
         """The shapes of those literals that a line's shape may seem to hold."""
         self._search_with_digits: list[Engine] = []
+        self._crossing: list[tuple[bytes, bytes]] = []
+        """Literals that may stand partly in a hexadecimal word, and what they look like where anything may stand there."""
         self._asked = 0
         self._literals = list(self._users)
         self.engine, self._words, self._meant = engine_for(self._literals, engine)
@@ -67,6 +70,14 @@ class Literals:
         if not self._search_with_digits:
             self._search_with_digits.append(engine_of(self._with_digits, self._name))
         return bool(self._search_with_digits[0].which(shape))
+
+    def crossing(self, marked: bytes) -> bool:
+        """Whether lines that differ in what their marks stand for may differ in the literals that they hold."""
+        if not self._crossing:
+            self._crossing += [(x, marks.anything(x)) for x in self._users if marks.may_cross(x)]
+        line = marked + b"\n"
+        anything = marks.anything(line)
+        return any(shape in anything and literal not in line for literal, shape in self._crossing)
 
     def without_idle(self, matched: set[int], block: bytes) -> Literals | None:
         """The same without the literals of those matchers alone that look for one line, and have it (`matched`).

@@ -15,10 +15,12 @@ from msgspec import Struct, field
 
 from slurmdoctor.input.sources import Block
 from slurmdoctor.model.matches import Matcher
-from slurmdoctor.search import walk
+from slurmdoctor.search import marks, walk
 from slurmdoctor.search.literals import Literals
 from slurmdoctor.search.shapes import DIGITS
 from slurmdoctor.search.tally import LineGroup, Match, Tally
+from slurmdoctor.search.walk import BY_DIGITS
+from slurmdoctor.search.whatever import Whatever, whatever_marks
 from slurmdoctor.search.writer_key import Span, WriterKey
 
 LONG_LINE = 16 * 1024
@@ -106,12 +108,14 @@ class Reader:
         writer_key: WriterKey,
         source: int,
         could_match: CouldMatch | None = None,
+        whatever: Whatever | None = None,
     ) -> None:
         self._literals = literals
         self._matchers = matchers
         self._strip_labels = strip_labels
         self._confirm_line = confirm_line
         self._could_match = could_match
+        self._whatever = whatever
         self._some_take_any_digits = not all(matcher.digit_sensitive for matcher in matchers)
         self._writer_key = writer_key
         self._source = source
@@ -189,7 +193,10 @@ class Reader:
 
     def _read_line(self, line: bytes, place: int) -> None:
         """Count a line that the walk did not see."""
-        known = self._walk.known(line.translate(DIGITS))
+        shape = marks.shape(line)
+        known = None if shape is None else self._walk.known(shape)
+        if known is not None and known[3] is BY_DIGITS:
+            known = self._walk.known(line.translate(DIGITS))
         if known is None:
             self._learn(line, place)
             return
@@ -209,6 +216,9 @@ class Reader:
     def _learn(self, line: bytes, place: int) -> None:
         """Confirm the first line of a shape, count it, and remember what follows for all lines of the shape."""
         shape = line.translate(DIGITS)
+        marked = marks.shape(line)
+        if marked is not None and marked != shape and self._learn_marked(line, marked, place):
+            return
         wanted = self._literals.wanted(line + b"\n")
         digit_sensitive = [m for m in wanted if self._matchers[m].digit_sensitive]
         text = self._strip_labels(self._source, line)
@@ -228,8 +238,29 @@ class Reader:
         elif tally is not None:
             plan = ShapePlan(tally, matches, span, -1) if end2 else None
             tally.add(label, place)
+        if marked is not None:
+            self._remember(shape)
+            self._walk.learn(shape, start, end, tally, plan, plan.text if plan else -1)
+
+    def _learn_marked(self, line: bytes, shape: bytes, place: int) -> bool:
+        """The same for all lines with other hexadecimal words, where these do not matter. False where they may."""
+        if self._walk.known(shape) is not None:  # by digits
+            return False
+        found = self._whatever and whatever_marks(
+            line, self._literals, self._matchers, self._writer_key, self._whatever
+        )
         self._remember(shape)
-        self._walk.learn(shape, start, end, tally, plan, plan.text if plan else -1)
+        if not found:
+            self._walk.learn(shape, 0, 0, None, BY_DIGITS, -2)
+            return False
+        start, end, start2, end2 = span = self._writer_key.span(line)
+        label = line[start:end] + line[start2:end2]
+        tally = self._tally(found.matches, label, place)
+        plan = ShapePlan(tally, found.matches, span, -1) if tally is not None and end2 else None
+        if tally is not None:
+            tally.add(label, place)
+        self._walk.learn(shape, start, end, tally, plan, -1)
+        return True
 
     def _count(self, plan: ShapePlan, line: bytes, place: int) -> None:
         """Count a line whose shape has a plan."""

@@ -29,6 +29,7 @@ from slurmdoctor.search.literals import Literals
 from slurmdoctor.search.reader import LONG_LINE as LONG_LINE
 from slurmdoctor.search.reader import ConfirmLine, CouldMatch, Part, Reader, StripLabels
 from slurmdoctor.search.tally import group_by_matcher
+from slurmdoctor.search.whatever import Whatever
 from slurmdoctor.search.writer_key import WriterKey
 
 HEADS, TAILS = 0.6, 0.8
@@ -53,6 +54,7 @@ def scan(
     jobs: int = 1,
     progress: Callable[[int], None] | None = None,
     could_match: CouldMatch | None = None,
+    whatever: Callable[[int], Whatever] | None = None,
     deadline: Deadline = NEVER,
 ) -> SearchResult:
     """Read every source once, in so many processes where there is enough to read, until the deadline.
@@ -63,7 +65,8 @@ def scan(
     processes = many.processes(sources, jobs)
 
     def read(number: int, start: int, stop: int | None, share: float = HEADS) -> Part:
-        reader = Reader(literals, matchers, strip_labels, confirm_line, writer_keys[number], number, could_match)
+        ask = whatever(number) if whatever else None
+        reader = Reader(literals, matchers, strip_labels, confirm_line, writer_keys[number], number, could_match, ask)
         blocks = _Timed(sources[number].blocks(block_size or BLOCK, start, stop), deadline, share)
         part = reader.read(blocks if progress is None else _reported(blocks, progress, processes), start)
         part.cut = blocks.cut

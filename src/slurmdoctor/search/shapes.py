@@ -46,10 +46,11 @@ def digit_sensitive(knowledge: Knowledge) -> frozenset[str]:
     return frozenset(filter(digits_matter, patterns))
 
 
-_TOKEN = lazy(
-    r"(?P<kept>\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|\D)|\{\d*,?\d*\}|\(\?P<\w+>)"
+TOKEN = lazy(
+    r"(?P<kept>\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|\D)|\{\d*,?\d*\}|\(\?P?<\w+>)"
     r"|(?P<these>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<digit>[0-9])|(?P<not>\(\?<?!)|(?P<open>\()|(?P<close>\))|(?s:.)"
 )
+"""The parts of a pattern."""
 
 
 @cache
@@ -63,9 +64,9 @@ def relaxed(pattern: str) -> str | None:
     made: list[str] = []
     depth = 0
     dropped = 0
-    for token in _TOKEN.finditer(pattern):
+    for token in TOKEN.finditer(pattern):
         kind, text = token.lastgroup, token[0]
-        if kind in ("not", "open") or text.startswith("(?P<"):
+        if kind in ("not", "open") or text.startswith(("(?P<", "(?<")):
             depth += 1
             if kind == "not" and not dropped:
                 dropped = depth

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from slurmdoctor.model.matches import BURST, BURST_FIRST, COUNT, CROWD, STRETCH
-from slurmdoctor.search import extension
+from slurmdoctor.search import extension, marks
 from slurmdoctor.search.extension import Engine
 from slurmdoctor.search.shapes import DIGITS
 from slurmdoctor.search.tally import MOST, Tally
 
+BY_DIGITS = "by digits"
+"""The `rest` of a shape with marks whose lines are looked at by their digits alone; `text` is -2 with it."""
 Known = tuple[int, int, "Tally | None", Any]
 """(begin, end, tally, rest) of a shape: its label's place in the line, and where it is counted. With a `rest` it takes more than counting."""
 
@@ -60,7 +62,10 @@ class Walk:
                 stop = len(data)
             line = data[start:stop]
             stop += 1  # a literal may end with its line's end
-            plan = plan_of(line.translate(DIGITS))
+            shape = marks.shape(line)
+            plan = None if shape is None else plan_of(shape)
+            if plan is not None and plan[4] is BY_DIGITS:
+                plan = plan_of(line.translate(DIGITS))
             if plan is None:
                 yield start, stop - 1, None
                 continue

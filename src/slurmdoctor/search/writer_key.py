@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from slurmdoctor.model import LineFormat, SourceFormat
 from slurmdoctor.search.compiled import lazy
 from slurmdoctor.search.shapes import DIGITS
+
+if TYPE_CHECKING:
+    from regex import Match
 
 HEAD = 160
 """Bytes of a line in which its label stands."""
@@ -89,6 +93,22 @@ class WriterKey:
             tag = self._tag.match(text, found.end())
             return (at, found.end(), *tag.span("tag")) if tag else (at, found.end(), 0, 0)
         return at, min(found.end(), max(map(found.end, self._groups)) + 1), 0, 0
+
+    def settled(self, beginning: bytes) -> bool:
+        """Whether the label stands at one place in all lines that begin so."""
+        if len(beginning) >= HEAD:
+            return True
+        text = beginning.decode("latin-1")
+
+        def told(found: Match[str] | None) -> bool:
+            return found is None or not (found.partial or found.end() == len(text))
+
+        stamp = self._stamp.match(text, partial=True) if self._stamp else None
+        found = self._find.match(text, stamp.end() if stamp else 0, partial=True)
+        if not (told(stamp) and told(found)):
+            return False
+        shared = found is not None and found.end("shared") >= 0 and found.end("tag") < 0
+        return not shared or told(self._tag.match(text, found.end(), partial=True))  # type: ignore[union-attr]
 
     def rank(self, label: bytes) -> int | None:
         """The rank that a label names by itself; None where its lines must be read for it."""

@@ -5,10 +5,14 @@
 
 #define LONGEST_SHAPE 16384 /* scan.LONG_LINE: longer lines are read piece by piece, in Python */
 
+#define BY_DIGITS -2
+#define MARK 1 /* marks.BYTE */
+
 typedef struct {
     Key shape;
     Py_ssize_t begin, end; /* of the label */
     Py_ssize_t text;       /* where what follows decides, digits and all: looked up behind the shape; -1 for none */
+                           /* BY_DIGITS: such lines are looked up again by a shape without marks */
     Tally *tally;
     PyObject *rest;
 } Plan;
@@ -24,6 +28,73 @@ typedef struct {
     Py_ssize_t at; /* the end of the last line */
     char shape[2 * LONGEST_SHAPE + 1]; /* of the line, and behind it the text of one whose digits matter */
 } Walk;
+
+static inline int
+is_digit(char c)
+{
+    return (unsigned char)(c - '0') < 10;
+}
+
+static inline int
+is_hex_letter(char c)
+{
+    return (unsigned char)(c - 'a') < 6;
+}
+
+static inline int
+is_of_word(char c)
+{
+    return is_digit(c) || c == '_' || (unsigned char)((c | 32) - 'a') < 26;
+}
+
+/* Write the line to the shape, with every digit as 0. */
+static void
+shape_by_digits(char *shape, const char *line, Py_ssize_t length)
+{
+    for (Py_ssize_t i = 0; i < length; i++) {
+        shape[i] = (unsigned char)(line[i] - '1') < 9 ? '0' : line[i];
+    }
+}
+
+/* Put marks for the hexadecimal words of a line into its shape; marks.marked says which words these are. */
+static void
+shape_marks(char *shape, const char *line, Py_ssize_t length)
+{
+    for (Py_ssize_t i = 0; i < length; i++) {
+        if (!is_of_word(line[i])) {
+            continue;
+        }
+        Py_ssize_t begin = i, digits = 0, letters = 0;
+        if (line[i] == '0' && i + 1 < length && line[i + 1] == 'x') {
+            begin = i += 2;
+        }
+        for (; i < length && is_of_word(line[i]); i++) {
+            digits += is_digit(line[i]);
+            letters += is_hex_letter(line[i]);
+        }
+        if (digits && letters && digits + letters == i - begin && i - begin >= 5) {
+            memset(shape + begin, MARK, (size_t)(i - begin));
+        }
+    }
+}
+
+/* Write a line's shape. 0 where it has none, for it holds the byte of a mark. */
+static int
+shape_of(char *shape, const char *line, Py_ssize_t length)
+{
+    uint8_t odd = 0, maybe = 0;
+    shape_by_digits(shape, line, length);
+    for (Py_ssize_t i = 0; i < length; i++) {
+        odd |= line[i] == MARK;
+    }
+    for (Py_ssize_t i = 0; i + 1 < length; i++) {
+        maybe |= (is_digit(line[i]) & is_hex_letter(line[i + 1])) | (is_hex_letter(line[i]) & is_digit(line[i + 1]));
+    }
+    if (maybe) {
+        shape_marks(shape, line, length);
+    }
+    return !odd;
+}
 
 /* The number of a shape's plan; -1 where it is not known. */
 static Py_ssize_t
@@ -56,7 +127,7 @@ walk_learn(Walk *self, PyObject *args)
         return NULL;
     }
     Py_ssize_t length = PyBytes_Size(shape);
-    if (begin < 0 || end < begin || end > length || text > length || !(tally == Py_None || Py_IS_TYPE(tally, tally_type))) {
+    if (begin < 0 || end < begin || end > length || text > length || text < BY_DIGITS || !(tally == Py_None || Py_IS_TYPE(tally, tally_type))) {
         PyErr_SetString(PyExc_ValueError, "learn(shape, begin, end, tally, rest, text)");
         return NULL;
     }
@@ -170,11 +241,12 @@ walk_next(Walk *self)
         Py_ssize_t stop = end ? end - data : size, length = stop - start, number = -1;
         self->at = at = stop + 1;
         const char *line = data + start;
-        if (length <= LONGEST_SHAPE) {
-            for (Py_ssize_t i = 0; i < length; i++) {
-                self->shape[i] = (unsigned char)(line[i] - '1') < 9 ? '0' : line[i];
-            }
+        if (length <= LONGEST_SHAPE && shape_of(self->shape, line, length)) {
             number = walk_find(self, self->shape, length, hash_of(self->shape, length));
+            if (number >= 0 && self->plans[number].text == BY_DIGITS) {
+                shape_by_digits(self->shape, line, length);
+                number = walk_find(self, self->shape, length, hash_of(self->shape, length));
+            }
         }
         if (number < 0) {
             return Py_BuildValue("(nnO)", start, stop, Py_None);
