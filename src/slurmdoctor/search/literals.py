@@ -17,7 +17,7 @@ Limits:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 
 from slurmdoctor.model.matches import Matcher
@@ -30,6 +30,18 @@ _WASTED = 50
 """So many needless hits in one block are worth a new search."""
 _WORTH_AN_ENGINE = 300
 """Shapes after which an engine is worth the time that it takes to make, and finds literals sooner than one `in` for each: a paste has fewer."""
+
+
+_MANY = 16
+
+
+class _Group:
+    """The literals of one word."""
+
+    def __init__(self, literals: list[bytes]) -> None:
+        self.literals = literals
+        self.asked = 0
+        self.engine: Engine | None = None
 
 
 class Literals:
@@ -48,6 +60,8 @@ class Literals:
         self._search_with_digits: list[Engine] = []
         self._crossing: list[tuple[bytes, bytes]] = []
         """Literals that may stand partly in a hexadecimal word, and what they look like where anything may stand there."""
+        self._groups: dict[int, _Group] = {}
+        """The literals of those words that stand for many, by the number of the first of them."""
         self._asked = 0
         self._literals = list(self._users)
         self.engine, self._words, self._meant = engine_for(self._literals, engine)
@@ -56,11 +70,22 @@ class Literals:
         """The numbers of the matchers one of whose literals stands in the line."""
         found: set[int] = set()
         for word in set(self.engine.which(line)):
-            for number in self._meant[word]:
-                literal = self._literals[number]
-                if literal in line:
-                    found.update(self._users[literal])
+            for literal in self._standing(self._meant[word], line):
+                found.update(self._users[literal])
         return sorted(found)
+
+    def _standing(self, numbers: Sequence[int], line: bytes) -> Iterable[bytes]:
+        """Those of a word's literals that stand in the line. `Error: ` has hundreds: an engine finds them sooner than one `in` for each."""
+        if len(numbers) <= _MANY:
+            return [literal for number in numbers if (literal := self._literals[number]) in line]
+        group = self._groups.get(numbers[0])
+        if group is None:
+            group = self._groups[numbers[0]] = _Group([self._literals[number] for number in numbers])
+        group.asked += 1
+        if group.asked < _WORTH_AN_ENGINE:
+            return [literal for literal in group.literals if literal in line]
+        group.engine = group.engine or engine_of(group.literals, self._name)
+        return {group.literals[number] for number in group.engine.which(line)}
 
     def hidden(self, shape: bytes) -> bool:
         """Whether lines of this shape may differ in the literals that they hold."""

@@ -17,16 +17,15 @@ from slurmdoctor.input.sources import Block
 from slurmdoctor.model.matches import Matcher
 from slurmdoctor.search import marks, walk
 from slurmdoctor.search.literals import Literals
+from slurmdoctor.search.pieces import LONG_LINE as LONG_LINE
+from slurmdoctor.search.pieces import piece as piece
+from slurmdoctor.search.pieces import seen_whole
 from slurmdoctor.search.shapes import DIGITS
 from slurmdoctor.search.tally import LineGroup, Match, Tally
 from slurmdoctor.search.walk import BY_DIGITS
 from slurmdoctor.search.whatever import Whatever, whatever_marks
 from slurmdoctor.search.writer_key import Span, WriterKey
 
-LONG_LINE = 16 * 1024
-"""In a line longer than this only the text around the literal is looked at."""
-_AROUND = 4 * 1024
-"""Bytes before and behind the literal, then."""
 _MOST_SHAPES = 16 * 1024 * 1024
 """Bytes of shapes to remember; then they are learnt anew."""
 _REVIEW = 128
@@ -165,7 +164,7 @@ class Reader:
         """Read a block that begins or ends inside of a line. What stands between carriage returns is whole."""
         data, base, search = block.data, block.offset, self._literals.engine
         until = self._done - base if block.open_start else -1
-        whole = min(_limit(block), block.size)
+        whole = min(seen_whole(block), block.size)
         first = data.find(b"\r", max(until, 0), whole) + 1 or block.size
         last = max(first, data.rfind(b"\r", first, whole) + 1)
         until = self._read_pieces(block, search.ends(data[:first]), until)
@@ -173,11 +172,11 @@ class Reader:
             self._read_lines(Block(base + first, data[first:last].replace(b"\r", b"\n"), last - first, 0))
         until = self._read_pieces(block, [last + end for end in search.ends(data[last : block.size])], until)
         if block.open_end:
-            self._done = base + max(_limit(block), until)
+            self._done = base + max(seen_whole(block), until)
 
     def _read_pieces(self, block: Block, ends: Sequence[int], until: int) -> int:
         """Read lines that are long or cut by the block's edge. `ends` are the places behind words; returns up to where it read."""
-        data, base, limit = block.data, block.offset, _limit(block)
+        data, base, limit = block.data, block.offset, seen_whole(block)
         for after in ends:
             if after <= until:
                 continue
@@ -322,33 +321,3 @@ class Reader:
 
     def _keep(self, matches: Iterable[Match]) -> int:
         return max(self._matchers[number].keep for number, _ in matches)
-
-
-def _limit(block: Block) -> int:
-    """What stands too near to an open end is seen whole in the next block, which begins a stretch before it."""
-    return len(block.data) - LONG_LINE if block.open_end else len(block.data) + 1
-
-
-def piece(block: Block, at: int) -> tuple[int, int, bool]:
-    """(start, end, whole) of the line that holds this byte, or of its piece between carriage returns.
-
-    In a long line it is the surroundings of the byte, and `whole` is false.
-    """
-    data = block.data
-    # what is farther away is farther than a line is looked at
-    low, high = max(0, at - LONG_LINE - 1), min(len(data), at + LONG_LINE + 1)
-    start = max(low, data.rfind(b"\n", low, at) + 1)
-    start = max(start, data.rfind(b"\r", start, at) + 1)
-    end = data.find(b"\n", at, high)
-    cut = end < 0
-    end = high if cut else end
-    back = data.find(b"\r", at, end)
-    if back >= 0:
-        cut, end = False, back
-    cut = cut and block.open_end
-    if end - start > LONG_LINE or cut or (start == 0 and block.open_start):
-        # a file cut to nothing while it was written to begins with a hole of NUL bytes
-        start = max(start, data.rfind(b"\0", start, at) + 1)
-        if end - start > LONG_LINE or cut or (start == 0 and block.open_start):
-            return max(start, at - _AROUND), min(end, at + _AROUND), False
-    return start, end, True
