@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import random
 import re
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import regex
@@ -28,7 +30,7 @@ from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.source_format import learn_formats
 from slurmdoctor.readers import targets
 from slurmdoctor.readers.assemble import assemble
-from slurmdoctor.search import many, marks, reader, scan
+from slurmdoctor.search import many, marks, reader, scan, whatever
 from slurmdoctor.search.engine import Name
 from slurmdoctor.search.shapes import digits_matter, relaxed
 from slurmdoctor.search.tally import LineGroup, Tally, group_by_matcher
@@ -198,6 +200,27 @@ def test_it_counts_lines_of_hexadecimal_words_as_the_slow_scan_does(seed: int, t
     slow = _told(job.slow_scan([log]))
     for engine in ENGINES:
         assert _told(job.scan(opened, 100_000, engine)) == slow
+
+
+def test_what_hexadecimal_words_mean_is_not_asked_in_vain_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an exception with an id they matter, and each of these lines is of a new shape: to ask made them three times as slow."""
+    log = tmp_path / "job.log"
+    dice = random.Random(1)
+    log.write_text("".join(f"KeyError: '{uuid.UUID(int=dice.getrandbits(128))}'\n" for _ in range(2000)))
+    job, opened = _job([log])
+    asked: list[bytes] = []
+    right = whatever.whatever_marks
+
+    def noted(line: bytes, *rest: Any) -> Any:
+        asked.append(line)
+        return right(line, *rest)
+
+    monkeypatch.setattr(reader, "whatever_marks", noted)
+    found = job.scan(opened)
+    assert sum(group.count for group in found.groups if group.matcher.id == "exception") == 2000
+    assert len(asked) < 500
 
 
 @pytest.mark.parametrize(

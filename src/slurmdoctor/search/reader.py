@@ -31,6 +31,8 @@ _MOST_SHAPES = 16 * 1024 * 1024
 _REVIEW = 128
 _FIRST_REVIEW = 4
 """After so many blocks, and then again and again, the search is reviewed for literals that need not be found any longer."""
+_MOST_IN_VAIN = 300
+"""Then it is not tried any more: to find out takes three times as long as to read a line by its digits."""
 _MOST_TEXTS = 64
 """Texts of a shape to remember where digits matter."""
 
@@ -120,6 +122,8 @@ class Reader:
         self._source = source
         self._walk, self._new_tally = walk.new(literals.engine)
         self._remembered = 0
+        self._in_vain = 0
+        """Shapes with marks of which nothing could be learnt, less those of which something was."""
         self._done = 0
         self._tallies: dict[tuple[Match, ...], Tally] = {}
         self.once: dict[Match, Place] = {}
@@ -245,9 +249,10 @@ class Reader:
         """The same for all lines with other hexadecimal words, where these do not matter. False where they may."""
         if self._walk.known(shape) is not None:  # by digits
             return False
-        found = self._whatever and whatever_marks(
-            line, self._literals, self._matchers, self._writer_key, self._whatever
-        )
+        found = None
+        if self._whatever and self._in_vain < _MOST_IN_VAIN:
+            found = whatever_marks(line, self._literals, self._matchers, self._writer_key, self._whatever)
+            self._in_vain += 1 if found is None else -1
         self._remember(shape)
         if not found:
             self._walk.learn(shape, 0, 0, None, BY_DIGITS, -2)
