@@ -66,7 +66,11 @@ class Bench:
             commands = {name: command for name, command in self._commands(path).items() if name in (TWO, GREP)}
             commands[TWO] = [*self._program(), "diagnose", str(path)]
             found.append(
-                Log(path.name, path.stat().st_size, interleaved(commands, min(self.times, 3), self.env, may_fail=True))
+                Log(
+                    str(path.relative_to(folder)),
+                    path.stat().st_size,
+                    interleaved(commands, min(self.times, 3), self.env, may_fail=True),
+                )
             )
         return found
 
