@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 import wrap_pastes
 from slurmdoctor import diagnose
-from slurmdoctor.input import paste, rewrap
+from slurmdoctor.input import paste, rewrap, terminals
 from slurmdoctor.input.line_starts import LineStarts
 from slurmdoctor.input.paste import LIMIT
 from slurmdoctor.input.rows import Row
@@ -147,6 +148,69 @@ def test_a_wrap_of_one_line_is_believed_only_where_something_is_torn() -> None:
     rows = list(enumerate([line[:80], line[80:]], 1))
     assert joined(rows) == [(1, line)]
     assert joined([(1, "w" * 80), (2, "next step")]) is None
+
+
+def _bar(n: int) -> str:
+    return f"Epoch {n // 700}: {n % 100:3d}%|{'█' * (n % 10):10}| {n}/9000 [{n // 600:02d}:{n % 60:02d}<12:{n % 60:02d}, {9 / (n + 1):.2f}it/s]"
+
+
+LONG_LOGS = {
+    "bars": "\n".join(_bar(n) for n in range(3000)),
+    "dicts": "\n".join(f"{{'loss': {3 / (n + 1):.4f}, 'grad_norm': {n % 7}, 'epoch': {n / 100}}}" for n in range(3000)),
+    "stamps": "\n".join(f"[2026-11-20 12:{n % 60:02d}:07] INFO {n} loader -> 'a' & 'b' | c" for n in range(3000)),
+    "marked code": "Traceback\n"
+    + "\n".join(f'    x{n} = a["b{n % 9}"]\n    ~~~~~^^^^^ 12:{n % 60:02d}:09' for n in range(1500)),
+}
+
+
+@pytest.mark.parametrize("text", LONG_LOGS.values(), ids=list(LONG_LOGS))
+def test_a_log_without_the_mark_of_a_step_is_not_worked_over_line_by_line(text: str) -> None:
+    marks = {words for words, marked, _ in paste._steps(LineStarts(KNOWLEDGE)) if marked("\n" + text)}
+    assert marks.isdisjoint(
+        f"{what} taken off" for what in ("chat names and times", "quotation marks", "Markdown fences")
+    )
+    assert marks.isdisjoint({"odd blanks and quotes made plain", "HTML entities decoded"})
+    assert undo(text).done == ()
+
+
+class Counted:
+    """Lets lines begin nowhere, or everywhere, and counts those that it is asked about."""
+
+    def __init__(self, fresh: bool) -> None:
+        self.fresh = fresh
+        self.asked = 0
+
+    def believed_by(self, lines: object) -> Callable[[str], bool]:
+        return self.begins
+
+    def begins(self, line: str) -> bool:
+        self.asked += 1
+        return self.fresh
+
+
+@pytest.mark.parametrize(
+    ("fresh", "widths", "most"),
+    [(True, "all one", 210), (False, "all one", 3000), (False, "bars", 0)],
+)
+def test_wraps_are_sought_in_a_sample_and_no_line_is_asked_about_twice(fresh: bool, widths: str, most: int) -> None:
+    short = (lambda n: n % 20 and 3 + n % 3) if widths == "bars" else lambda n: 0
+    rows = [(n, f"{n:08d} " + "w" * (90 - short(n))) for n in range(3000)]
+    starts = Counted(fresh)
+    rewrap.joined(rows, starts)  # type: ignore[arg-type]
+    assert starts.asked <= most
+
+
+def test_of_lines_without_numbers_few_are_matched(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[object] = []
+
+    def mostly(pattern: object, lines: object) -> list[None]:
+        tried.append(pattern)
+        return []
+
+    monkeypatch.setattr(terminals, "_mostly", mostly)
+    for text in LONG_LOGS.values():
+        assert terminals.numbers(list(enumerate(text.split("\n"), 1))) is None
+    assert not tried
 
 
 PIECES = st.sampled_from(

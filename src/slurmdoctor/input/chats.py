@@ -48,7 +48,17 @@ _ALL_ALONG = (
     lazy(rf"^\[{_HOUR}\] (?!(?:INFO|DEBUG|WARN|WARNING|ERROR|CRITICAL|FATAL|[\w.]+:\d+)\b)(?P<who>{_NAME}): ?"),
 )
 """Prefixes that a log might have too: taken for a chat's where most lines begin so, with few names."""
+_TIME = lazy(
+    r":(?:(?<=[\s\[—–-]\d:)|(?<=[\s\[—–-]\d\d:))\d\d"
+    r"(?: ?[AaPp]\.?[Mm]|\]|:\d\d(?: ?[AaPp][Mm])?\](?:\s*\n|\s*$|(?<=, \d\d?:\d\d:[^\]]{2,5}\]))| - | <|\s*\n|\s*$)"
+)
+"""A time as each of these forms has it, but for a single one; few logs have one that ends so."""
 _EDITED = lazy(r" ?\((?:edited|bearbeitet|modifié|editado)\)\s*$")
+
+
+def signed(text: str) -> bool:
+    """Whether a time or a name stands somewhere as a chat writes it."""
+    return "\n<" in text or _TIME.search(text) is not None
 
 
 def people(rows: Sequence[Row]) -> list[Row] | None:
@@ -59,6 +69,8 @@ def people(rows: Sequence[Row]) -> list[Row] | None:
 
     def bare(line: str) -> str:
         nonlocal hit
+        if not chosen and not _TIME.search("\n" + line):
+            return line
         if len(line) < 90 and any(header.match(line) for header in _HEADERS):
             hit = True
             return ""

@@ -10,7 +10,13 @@ from slurmdoctor.search.compiled import lazy
 
 _INVISIBLE = lazy("[\u200b\u200c\u200d\u2060\ufeff]")
 _BLANKS = lazy("[\u00a0\u2007\u202f]")
+_ODD = "\u200b\u200c\u200d\u2060\ufeff\u00a0\u2007\u202f“„‘"
 _CURLY = str.maketrans("“”„‘’‚", "\"\"\"'''")
+
+
+def odd(text: str) -> bool:
+    """Whether there is any of these characters."""
+    return not text.isascii() and ("File ”" in text or any(one in text for one in _ODD))
 
 
 def characters(rows: Sequence[Row]) -> list[Row] | None:
@@ -22,10 +28,11 @@ def characters(rows: Sequence[Row]) -> list[Row] | None:
         line = _BLANKS.sub(" ", _INVISIBLE.sub("", line))
         return line.translate(_CURLY) if curled else line
 
-    return each(rows, plain) if not whole.isascii() else None
+    return each(rows, plain)
 
 
 _FENCE = lazy(r"^(\s{0,3})(`{3,}|~{3,})[ \t]*([\w+.-]{0,20})[ \t]*$")
+_FENCED = lazy(r"\n\s{0,3}~~~")
 _OPENS = lazy(r"^\s{0,3}`{3}(?=[^`\s])")
 _CLOSES = lazy(r"(?<=[^`\s])`{3,}\s*$")  # tildes stand below a traceback's code
 _PROSE = lazy(
@@ -37,6 +44,11 @@ _LANGUAGES = frozenset(
      "shell", "shell-session", "sql", "stderr", "stdout", "text", "toml", "traceback", "txt", "xml", "yaml", "yml",
      "zsh"}
 )  # fmt: skip
+
+
+def fenced(text: str) -> bool:
+    """Whether backticks or tildes stand where a fence has them."""
+    return "```" in text or _FENCED.search(text) is not None or text.strip()[:1] == "`"
 
 
 def fences(rows: Sequence[Row]) -> list[Row] | None:
@@ -67,10 +79,16 @@ def fences(rows: Sequence[Row]) -> list[Row] | None:
 
 
 _QUOTED = lazy(r"^\s{0,3}>(?: |$|(?=>))")
+_QUOTE = lazy(r"\n\s{0,3}>")
 _ABOUT_A_LOG = lazy(
     r"^\s{0,3}>\s?(?:.{0,40}Traceback \(most recent|.{0,12}\s{2}File \"|\[rank\d|\d+: |srun: |slurmstepd)"
 )
 _QUOTED_ERROR = lazy(r"^\s{0,3}> ?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S")
+
+
+def quoted(text: str) -> bool:
+    """Whether any line begins with this mark."""
+    return _QUOTE.search(text) is not None
 
 
 def quotes(rows: Sequence[Row]) -> list[Row] | None:
@@ -98,6 +116,13 @@ _LINK = lazy(r"<(?:(?:https?://|mailto:|tel:)[^|<>\s]+\|([^<>\n]*)|(https?://[^|
 _BREAK = lazy(r"(?i)<br ?/?>\n?|</?(?:pre|code|p|div|span)(?: [^<>]{0,80})?>")
 
 
+def encoded(text: str) -> bool:
+    """Whether there are links of Slack, or entities, or tags that may part an entity."""
+    if any(link in text for link in ("<http", "<mailto:", "<tel:")):
+        return True
+    return "&" in text and (_ENTITY.search(text) is not None or _BREAK.search(text) is not None)
+
+
 def entities(rows: Sequence[Row]) -> list[Row] | None:
     """`&gt;` and other entities, where there are hardly any bare brackets; Slack's links, `<address|words>`."""
     whole = "\n".join(line for _, line in rows)
@@ -105,15 +130,15 @@ def entities(rows: Sequence[Row]) -> list[Row] | None:
         return None
     links = any(found[1] is not None for found in _LINK.finditer(whole))
     bare = _BREAK.sub("", _LINK.sub("", whole))
-    encoded = len(_ENTITY.findall(bare)) > 2 * len(re.findall("[<>]", bare))
-    if not links and not encoded:
+    escaped = len(_ENTITY.findall(bare)) > 2 * len(re.findall("[<>]", bare))
+    if not links and not escaped:
         return None
 
     from html import unescape  # here: most pastes hold none, and it is slow to import
 
     def plain(line: str) -> str:
         line = _LINK.sub(lambda found: found[1] or found[2] or "", line)
-        return unescape(_BREAK.sub("", line)).replace("\u00a0", " ") if encoded else line
+        return unescape(_BREAK.sub("", line)).replace("\u00a0", " ") if escaped else line
 
     return each(rows, plain)
 

@@ -12,11 +12,11 @@ from functools import partial
 
 from msgspec import Struct
 
-from slurmdoctor.input.chats import people
+from slurmdoctor.input.chats import people, signed
 from slurmdoctor.input.line_starts import LineStarts
-from slurmdoctor.input.markup import characters, entities, fences, indents, quotes
+from slurmdoctor.input.markup import characters, encoded, entities, fenced, fences, indents, odd, quoted, quotes
 from slurmdoctor.input.rewrap import joined, opened
-from slurmdoctor.input.rows import Row, Step
+from slurmdoctor.input.rows import Mark, Row, Step, always
 from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.input.terminals import numbers, prompts
 from slurmdoctor.model import Knowledge
@@ -50,13 +50,14 @@ def undo(text: str, knowledge: Knowledge) -> Undone:
     if not text or len(text) > LIMIT or "\0" in text or text.count("\n") > _MOST_LINES:
         return Undone(text)
     rows: list[Row] = list(enumerate(text.replace("\r\n", "\n").split("\n"), 1))
+    whole = _whole(rows)
     done: list[str] = []
     steps = _steps(LineStarts(knowledge))
     for _ in range(_ROUNDS):
         before = len(done)
-        for words, step in steps:
-            if (better := step(rows)) is not None and better != rows:
-                rows = better
+        for words, marked, step in steps:
+            if marked(whole) and (better := step(rows)) is not None and better != rows:
+                rows, whole = better, _whole(better)
                 done.append(words)
         if len(done) == before:
             break
@@ -82,20 +83,24 @@ def unwrap(sources: Sequence[Source], knowledge: Knowledge) -> tuple[list[Source
     return [unwrapped], undone.note
 
 
-def _steps(starts: LineStarts) -> tuple[tuple[str, Step], ...]:
-    """What was done to a paste, and what undoes it, the outermost first."""
+def _whole(rows: Sequence[Row]) -> str:
+    return "".join(["\n" + line for _, line in rows])
+
+
+def _steps(starts: LineStarts) -> tuple[tuple[str, Mark, Step], ...]:
+    """What was done to a paste, what every such paste holds, and what undoes it, the outermost first."""
     return (
-        ("odd blanks and quotes made plain", characters),
-        ("chat names and times taken off", people),
-        ("quotation marks taken off", quotes),
-        ("Markdown fences taken off", fences),
-        ("HTML entities decoded", entities),
-        ("line numbers taken off", numbers),  # before the indentation, which may be theirs
-        ("indentation taken off", indents),
-        ("lost line ends put back", partial(opened, starts=starts)),
+        ("odd blanks and quotes made plain", odd, characters),
+        ("chat names and times taken off", signed, people),
+        ("quotation marks taken off", quoted, quotes),
+        ("Markdown fences taken off", fenced, fences),
+        ("HTML entities decoded", encoded, entities),
+        ("line numbers taken off", always, numbers),  # before the indentation, which may be theirs
+        ("indentation taken off", always, indents),
+        ("lost line ends put back", always, partial(opened, starts=starts)),
         # before the prompts, which had their room in the line
-        ("hard-wrapped lines joined", partial(joined, starts=starts)),
-        ("shell prompts taken off", prompts),
+        ("hard-wrapped lines joined", always, partial(joined, starts=starts)),
+        ("shell prompts taken off", always, prompts),
     )
 
 

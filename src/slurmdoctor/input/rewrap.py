@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from slurmdoctor.input.line_starts import EXCEPTION, LineStarts
 from slurmdoctor.input.rows import Row
@@ -151,6 +152,8 @@ def _fields(piece: str, starts: LineStarts) -> Iterator[str]:
 _NARROW, _WIDE = 60, 240
 _USUAL = frozenset({72, 76, 78, 79, 80, 100, 110, 120, 128, 132, 140, 150, 160, 180, 200, 240})
 """Widths that terminals and mails have: believed on less evidence."""
+_SAMPLE = 200
+"""Lines below full ones that are looked at first; of fewer, all."""
 _HALF = lazy(r" ?[a-z0-9_]| [A-Z]|[:.,/=_-]\w")
 _PAIRS = (("(", ")"), ("[", "]"), ("<", ">"))
 _TAIL = lazy(r"[^\s'\"()\[\]<>]*[/._:=-][^\s'\"()\[\]<>]*[A-Za-z0-9_]$")
@@ -177,27 +180,32 @@ def joined(rows: Sequence[Row], starts: LineStarts) -> list[Row] | None:
     if not _NARROW <= width <= _WIDE:
         return None
     full = [n for n in range(len(rows) - 1) if len(rows[n][1]) == width and not rows[n][1].endswith("  ")]
-    fresh = starts.believed_by([line for _, line in rows])
+    # few lines of the full width among many that are nearly as wide: the program's own, as bars are
+    if not full or len(full) < sum(lengths[width - k] for k in range(2, 8)) / 3:
+        return None
+    fresh = cache(starts.believed_by([line for _, line in rows]))
+    some = full[:: 1 + len(full) // _SAMPLE]
+    if sum(fresh(rows[n + 1][1]) for n in some) > 0.8 * len(some):
+        return None  # lines of one length: below two of three the score of all is negative
     score = halves = torn = runs = 0
+    above = -1
     shapes: set[str] = set()
     for n in full:
         before, after = rows[n][1], rows[n + 1][1]
+        follows, above = n - 1 == above, n
         if fresh(after):
             score -= 2
             continue
         shape = re.sub(r"\d", "0", before)
-        runs += bool(shapes) and n - 1 in full and shape not in shapes
+        runs += bool(shapes) and follows and shape not in shapes
         shapes.add(shape)
         # cut within a word, or behind its blank: a line of its own rarely begins with the second half of one
         half = _HALF.match(after) is not None and (before[-1].isalnum() or before[-1] in " _," or after[0] == " ")
         halves += half and fresh(before)
         torn += _torn(before, after)
         score += 2 if half else 1
-    around = sum(lengths[width - k] for k in range(2, 8))
     few = width in _USUAL and halves + runs and torn + runs >= 1 and score >= len(full) + runs
     if not few and (score < 4 or (len(shapes) < 2 and halves < 2)):
-        return None
-    if len(full) < around / 3:
         return None
     stripped = not any(line.endswith(" ") for _, line in rows)
     changed: list[Row] = []

@@ -12,6 +12,13 @@ Row = tuple[int, str]
 """A line, and its number in what was pasted."""
 Step = Callable[[Sequence[Row]], "list[Row] | None"]
 """Returns the changed rows, or None where the text shows no sign of what the step undoes."""
+Mark = Callable[[str], bool]
+"""Tells of a whole text, with a line end before its first line, whether a step may find anything in it; in a log mostly not."""
+
+
+def always(_: str) -> bool:
+    """The mark of a step that soon sees for itself that it has nothing to do."""
+    return True
 
 
 def share(rows: Sequence[Row], pattern: regex.Pattern[str]) -> float:

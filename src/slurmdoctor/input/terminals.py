@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import ceil
+from typing import TYPE_CHECKING
 
 from slurmdoctor.input.rows import Row, each
 from slurmdoctor.search.compiled import lazy
+
+if TYPE_CHECKING:
+    import regex
 
 _PROMPT = lazy(
     r"^(?:\([\w.-]{1,40}\) ?){0,2}"
@@ -52,13 +57,27 @@ _NUMBERS = {
 }
 
 
+def _mostly(pattern: regex.Pattern[str], lines: Sequence[str]) -> list[regex.Match[str] | None]:
+    """What the pattern finds in each line, where nine of ten lines begin so; else nothing, as soon as too many do not."""
+    missing = len(lines) - ceil(0.9 * len(lines))
+    found = []
+    for line in lines:
+        found.append(match := pattern.match(line))
+        missing -= match is None
+        if missing < 0:
+            return []
+    return found
+
+
 def numbers(rows: Sequence[Row]) -> list[Row] | None:
     """Line numbers, as cat -n, less -N, vim, bat and grep -n print them: they count up, mostly by one."""
     filled = [line for _, line in rows if line.strip()]
+    if sum(line.lstrip(" ")[:1].isdigit() for line in filled) < 0.9 * len(filled):
+        return None
     for name, pattern in _NUMBERS.items():
-        found = [pattern.match(line) for line in filled]
+        found = _mostly(pattern, filled)
         hits = [int(f[1]) for f in found if f]
-        if not hits or len(hits) < 0.9 * len(filled):
+        if not hits:
             continue
         steps = [b - a for a, b in pairwise(hits)]
         by_one = sum(step == 1 for step in steps) / max(len(steps), 1)
