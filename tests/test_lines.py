@@ -68,6 +68,37 @@ def test_lines_that_stand_close_are_not_looked_at_for_each_of_them() -> None:
     assert lines.meter.done - before < 3 * 2000
 
 
+def _below(text: str, limit: int) -> tuple[list[str], int]:
+    """The lines of its writer below the first line, and the work of finding them."""
+    lines, _ = _last(text, LABELLED)
+    first = lines.at(0, 0)
+    before = lines.meter.done
+    return [line.raw for line in lines.after(first, limit)], lines.meter.done - before
+
+
+def test_lines_of_others_are_passed_over_downwards_in_one_go() -> None:
+    crowd = "".join(f"{k}: {CHATTER} of 1: too\n" for k in range(2, 3000))
+    own = ["1:   File 'train.py', line 3", "1: KeyError: 'x'"]
+    found, work = _below(f"1: Traceback\n{own[0]}\n{crowd}{own[1]}\n", 400)
+    assert found == own
+    assert work < 500
+
+
+@pytest.mark.parametrize("between", [15, 16])
+def test_lines_that_are_passed_over_count_as_lines_that_were_looked_at(between: int) -> None:
+    crowd = "".join(f"{k}: {CHATTER}\n" for k in range(2, 2 + between))
+    assert _below(f"1: Traceback\n{crowd}1: KeyError: 'x'\n", 2)[0] == ["1: KeyError: 'x'"] * (between < 16)
+
+
+def test_the_next_line_is_found_below_long_lines_and_pages() -> None:
+    long = f"2: {'w ' * 200_000}1: no\n"
+    assert _below(f"1: Traceback\n{long}1: one\n3: 1: no\n{long}1: two\n11: no\n1: three", 40)[0] == [
+        "1: one",
+        "1: two",
+        "1: three",
+    ]
+
+
 def test_another_ranks_time_is_not_a_writers_own() -> None:
     assert _time_of_last("2: 2026-11-21 09:00:00 step 7\n1: KeyError: 'x'\n") is None
     assert _time_of_last("2: 2026-11-21 09:00:00 seen by 1: yes\n1: KeyError: 'x'\n") is None

@@ -85,15 +85,19 @@ class Lines:
         """The following lines of the same writer (same label), nearest first."""
         offset = line.end
         mark = self._mark(line)
-        for _ in range(limit * 8):
-            if limit <= 0 or offset >= self.sources[line.source].length or not self.meter.spend():
-                return
+        sought = b"\n" + mark if line.raw.encode().startswith(mark) else mark
+        left = limit * 8
+        while limit > 0 and left > 0 and offset < self.sources[line.source].length and self.meter.spend():
             data = self._line_from(line.source, offset)
             head = data[:HEAD]
             if mark in head and self._writer_keys[line.source](head) == line.label:
                 yield self._line(line.source, offset, data, offset + len(data) + 1)
                 limit -= 1
             offset += len(data) + 1
+            left -= 1
+            if mark:
+                passed, offset = self._ahead(line.source, offset, sought)
+                left -= passed
 
     def before(self, line: Line, limit: int = 12, same_writer: bool = True) -> Iterator[Line]:
         """The preceding lines of the same writer, nearest first."""
@@ -199,6 +203,15 @@ class Lines:
                 if not leads or data.startswith(mark, begin):
                     yield start + begin, data[begin:end]
                 end = begin
+
+    def _ahead(self, source: int, offset: int, sought: bytes) -> tuple[int, int]:
+        """The lines without these bytes from here on, and the offset below them; no farther than some hundred lines."""
+        start, page = self._page(source, offset - 1, LONG_LINE + 1)
+        begin = offset - start
+        at = page.find(sought, begin - 1, begin + LONG_LINE)
+        stop = max(begin, page.rfind(b"\n", begin - 1, at + 1 if at >= 0 else begin + LONG_LINE) + 1)
+        self.meter.spend((stop - begin) // _WALKED)
+        return page.count(b"\n", begin, stop), start + stop
 
     def _stretches_above(self, source: int, stop: int, lowest: int) -> Iterator[tuple[int, bytes]]:
         """(offset, bytes) of stretches that end at a line's end, nearest first: mostly what is looked for stands near."""
