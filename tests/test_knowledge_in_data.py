@@ -20,8 +20,7 @@ MAY_NAME_CAUSES = {
 MAY_QUOTE = {
     "__init__.py": "its own AttributeError, in Python's words",
     "knowledge/__init__.py": "its own AttributeError, in Python's words",
-    "input/files.py": "its own message, in the system's words",
-    "input/opening.py": "its own message, in the system's words",
+    "input/unread.py": "its own message, in the system's words",
     "slurm/query.py": "what scontrol prints where Slurm does not answer: no log's line",
     "slurm/script/facts.py": "a variable's name, as scripts set it",
 }

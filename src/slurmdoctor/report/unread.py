@@ -64,6 +64,9 @@ UNREAD: Mapping[str, str | Callable[[Values], str]] = {
     "not-read-again": "{count} of {total} lines that tell something were counted, not read again: the log holds too many",
     "tasks-left-out": "{count} exit reports were left out: those before them name {most} tasks already",
     "read-in-part": "around {count} lines that tell something not all was read: what belongs to them is too long, or too far away",
+    "lines-alike": lambda v: (
+        f"{v['count']:,} lines were counted with the hundreds before them that hold the same words"
+    ),
     "exceptions-alike": (
         "after {most} kinds of exceptions, {count} lines of others were told apart by their class, or not at all"
     ),

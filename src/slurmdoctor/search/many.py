@@ -16,7 +16,7 @@ from slurmdoctor.search.tally import LineGroup
 
 if TYPE_CHECKING:
     from slurmdoctor.input.sources import Source
-    from slurmdoctor.search.reader import Part
+    from slurmdoctor.search.part import Part
 
 WORTH = 32 * 1024 * 1024
 """Bytes a process: to start it and to join what it found costs as much as to read a few megabytes."""
@@ -135,11 +135,22 @@ class _Helper:
 
 def _packed(part: Part) -> tuple[Any, ...]:
     groups = [group.packed() for group in part.groups.values()]
-    return part.source, part.start, groups, part.once, part.offsets, part.counts, part.lines, part.end, part.cut
+    return (
+        part.source,
+        part.start,
+        groups,
+        part.once,
+        part.offsets,
+        part.counts,
+        part.lines,
+        part.end,
+        part.unasked,
+        part.cut,
+    )
 
 
 def _unpacked(packed: tuple[Any, ...]) -> Part:
-    from slurmdoctor.search.reader import Part
+    from slurmdoctor.search.part import Part
 
     source, start, groups, *rest = packed
     return Part(source, start, {group[0]: LineGroup(*group) for group in groups}, *rest)

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from slurmdoctor.input.sources import Block
 from slurmdoctor.model.matches import Matcher
 from slurmdoctor.search import marks, walk
+from slurmdoctor.search.alike import Alike, likeness
 from slurmdoctor.search.literals import Literals
+from slurmdoctor.search.part import Part, Place
 from slurmdoctor.search.pieces import LONG_LINE as LONG_LINE
 from slurmdoctor.search.pieces import piece as piece
 from slurmdoctor.search.pieces import seen_whole
@@ -28,6 +30,10 @@ from slurmdoctor.search.writer_key import Span, WriterKey
 
 _MOST_SHAPES = 16 * 1024 * 1024
 """Bytes of shapes to remember; then they are learnt anew."""
+_NEAR_END = 256 * 1024
+"""Bytes at a log's end in which every line of a new shape is asked what it means, if it may mean nothing."""
+_LEARN_EACH = 8
+"""Of the lines whose meaning is not asked for each eighth one's shape is learnt: one that comes again and again soon is."""
 _REVIEW = 128
 _FIRST_REVIEW = 4
 """After so many blocks, and then again and again, the search is reviewed for literals that need not be found any longer."""
@@ -36,49 +42,12 @@ _MOST_IN_VAIN = 300
 _MOST_TEXTS = 64
 """Texts of a shape to remember where digits matter."""
 
-Place = tuple[bytes, int]
-"""(label, offset)."""
 StripLabels = Callable[[int, bytes], str]
 """(source, line) -> the line without its labels."""
 ConfirmLine = Callable[[Matcher, bytes, str], "str | None"]
 """(matcher, line, line without labels) -> None where the matcher does not take it, else its kind: mostly empty."""
 CouldMatch = Callable[[Matcher, str], bool]
 """(matcher, line without labels) -> whether it might take a line that differs from this one in digits only."""
-
-
-class Part(Struct):
-    """What was read from one source, or from a stretch of it."""
-
-    source: int
-    start: int = 0
-    groups: dict[tuple[Match, ...], LineGroup] = field(default_factory=dict)
-    once: dict[Match, Place] = field(default_factory=dict)
-    offsets: list[int] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
-    lines: int = 0
-    end: int = 0
-    """Offset of the last byte read."""
-    cut: bool = False
-    """Whether the time was over before all of it was read."""
-
-    @property
-    def searched(self) -> int:
-        """Bytes read."""
-        return self.end - self.start if self.offsets else 0
-
-    def join(self, later: Part) -> None:
-        """Take in the same source's next stretch. Behind text that was not read the lines have no numbers."""
-        for key, group in later.groups.items():
-            if key in self.groups:
-                self.groups[key].join(group)
-            else:
-                self.groups[key] = group
-        self.once = {**later.once, **self.once}
-        numbered = later.start <= self.end and self.counts[-1:] != [-1]
-        self.offsets += later.offsets
-        self.counts += [count + self.lines if numbered and count >= 0 else -1 for count in later.counts]
-        self.lines += later.lines
-        self.end = max(self.end, later.end)
 
 
 class ShapePlan(Struct):
@@ -126,10 +95,13 @@ class Reader:
         """Shapes with marks of which nothing could be learnt, less those of which something was."""
         self._done = 0
         self._tallies: dict[tuple[Match, ...], Tally] = {}
+        self._alike = Alike()
+        self._end: int | None = None
         self.once: dict[Match, Place] = {}
 
-    def read(self, blocks: Iterable[Block], start: int = 0) -> Part:
-        """Count the matches of all blocks."""
+    def read(self, blocks: Iterable[Block], start: int = 0, size: int | None = None) -> Part:
+        """Count the matches of all blocks. `size` is the whole source's, where that is known."""
+        self._end = None if size is None else size - _NEAR_END
         part = Part(self._source, start, {}, self.once)
         block = Block(start, b"\n", 1, 1)
         for block in blocks:
@@ -144,6 +116,7 @@ class Reader:
             if len(part.offsets) % _REVIEW == _FIRST_REVIEW:
                 self._drop_idle_literals(block)
         part.lines += not block.data[: block.size].endswith(b"\n")
+        part.unasked = self._alike.unasked
         part.groups = {key: LineGroup(key, self._keep(key), *t.packed()) for key, t in self._tallies.items()}
         return part
 
@@ -217,38 +190,59 @@ class Reader:
             tally.add(b"", place)
 
     def _learn(self, line: bytes, place: int) -> None:
-        """Confirm the first line of a shape, count it, and remember what follows for all lines of the shape."""
+        """Find out what all lines of a new shape mean, by the first of them, and count it."""
+        wanted = self._literals.wanted(line + b"\n")
+        start, end, start2, end2 = span = self._writer_key.span(line)
+        alike = likeness(wanted, line, max(end, end2))
+        outcome = self._alike.settled(alike, self._end is not None and place >= self._end)
+        if outcome is None:
+            self._alike.learn(alike, self._learn_asked(line, place, wanted, span))
+            return
+        tally = outcome.tally
+        if tally is not None:
+            tally.add(line[start:end] + line[start2:end2], place)
+        shape = None if self._alike.unasked % _LEARN_EACH else marks.shape(line)
+        if shape is not None:
+            shape = line.translate(DIGITS) if self._walk.known(shape) else shape
+            self._remember(shape)
+            plan = ShapePlan(tally, (), span, -1) if tally is not None and end2 else None
+            self._walk.learn(shape, start, end, tally, plan, -1)
+
+    def _learn_asked(self, line: bytes, place: int, wanted: Sequence[int], span: Span) -> Tally | None:
+        """Confirm a line, count it, and remember what follows for all lines of its shape. Where it was counted."""
         shape = line.translate(DIGITS)
         marked = marks.shape(line)
-        if marked is not None and marked != shape and self._learn_marked(line, marked, place):
-            return
-        wanted = self._literals.wanted(line + b"\n")
+        if marked is not None and marked != shape:
+            told, tally = self._learn_marked(line, marked, place, span)
+            if told:
+                return tally
         digit_sensitive = [m for m in wanted if self._matchers[m].digit_sensitive]
         text = self._strip_labels(self._source, line)
         if self._could_match is not None:
             digit_sensitive = [m for m in digit_sensitive if self._could_match(self._matchers[m], text)]
-        start, end, start2, end2 = span = self._writer_key.span(line)
+        start, end, start2, end2 = span
         label = line[start:end] + line[start2:end2]
         matches = self._confirmed([m for m in wanted if not self._matchers[m].digit_sensitive], line, text)
-        tally = self._tally(matches, label, place)
+        tally = counted = self._tally(matches, label, place)
         unclear = self._literals.hidden(shape)
         plan = None
         if digit_sensitive or unclear:
             tail = text.encode()
             begin = len(line) - len(tail) if self._some_take_any_digits and line.endswith(tail) else -1
             plan = ShapePlan(tally, matches, span, begin, {}, None if unclear else digit_sensitive)
-            self._count(plan, line, place)
+            counted = self._count(plan, line, place)
         elif tally is not None:
             plan = ShapePlan(tally, matches, span, -1) if end2 else None
             tally.add(label, place)
         if marked is not None:
             self._remember(shape)
             self._walk.learn(shape, start, end, tally, plan, plan.text if plan else -1)
+        return counted
 
-    def _learn_marked(self, line: bytes, shape: bytes, place: int) -> bool:
+    def _learn_marked(self, line: bytes, shape: bytes, place: int, span: Span) -> tuple[bool, Tally | None]:
         """The same for all lines with other hexadecimal words, where these do not matter. False where they may."""
         if self._walk.known(shape) is not None:  # by digits
-            return False
+            return False, None
         found = None
         if self._whatever and self._in_vain < _MOST_IN_VAIN:
             found = whatever_marks(line, self._literals, self._matchers, self._writer_key, self._whatever)
@@ -256,22 +250,23 @@ class Reader:
         self._remember(shape)
         if not found:
             self._walk.learn(shape, 0, 0, None, BY_DIGITS, -2)
-            return False
-        start, end, start2, end2 = span = self._writer_key.span(line)
+            return False, None
+        start, end, start2, end2 = span
         label = line[start:end] + line[start2:end2]
         tally = self._tally(found.matches, label, place)
         plan = ShapePlan(tally, found.matches, span, -1) if tally is not None and end2 else None
         if tally is not None:
             tally.add(label, place)
         self._walk.learn(shape, start, end, tally, plan, -1)
-        return True
+        return True, tally
 
-    def _count(self, plan: ShapePlan, line: bytes, place: int) -> None:
-        """Count a line whose shape has a plan."""
+    def _count(self, plan: ShapePlan, line: bytes, place: int) -> Tally | None:
+        """Count a line whose shape has a plan. Where it was counted."""
         tally = plan.tally if plan.exact is None else self._tally_of_text(plan, plan.exact, line, place)
         if tally is not None:
             start, end, start2, end2 = plan.label
             tally.add(line[start:end] + line[start2:end2], place)
+        return tally
 
     def _tally_of_text(
         self, plan: ShapePlan, exact: dict[bytes, Tally | None], line: bytes, place: int
@@ -322,6 +317,7 @@ class Reader:
         tally = self._tallies.get(key)
         if tally is None:
             tally = self._tallies[key] = self._new_tally(self._keep(key))
+            self._alike.belongs(tally, [number for number, _ in key])
         return tally
 
     def _keep(self, matches: Iterable[Match]) -> int:

@@ -21,13 +21,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from slurmdoctor.input.sources import BLOCK, Block, Source
 from slurmdoctor.model.deadline import NEVER, Deadline
-from slurmdoctor.model.finding import reason
+from slurmdoctor.model.finding import Reason, reason
 from slurmdoctor.model.matches import Matcher, SearchResult
 from slurmdoctor.search import many
 from slurmdoctor.search.engine import Name
 from slurmdoctor.search.literals import Literals
+from slurmdoctor.search.part import Part
 from slurmdoctor.search.reader import LONG_LINE as LONG_LINE
-from slurmdoctor.search.reader import ConfirmLine, CouldMatch, Part, Reader, StripLabels
+from slurmdoctor.search.reader import ConfirmLine, CouldMatch, Reader, StripLabels
 from slurmdoctor.search.tally import group_by_matcher
 from slurmdoctor.search.whatever import Whatever
 from slurmdoctor.search.writer_key import WriterKey
@@ -67,8 +68,10 @@ def scan(
     def read(number: int, start: int, stop: int | None, share: float = HEADS) -> Part:
         ask = whatever(number) if whatever else None
         reader = Reader(literals, matchers, strip_labels, confirm_line, writer_keys[number], number, could_match, ask)
-        blocks = _Timed(sources[number].blocks(block_size or BLOCK, start, stop), deadline, share)
-        part = reader.read(blocks if progress is None else _reported(blocks, progress, processes), start)
+        source = sources[number]
+        blocks = _Timed(source.blocks(block_size or BLOCK, start, stop), deadline, share)
+        told = blocks if progress is None else _reported(blocks, progress, processes)
+        part = reader.read(told, start, source.size)
         part.cut = blocks.cut
         return part
 
@@ -86,9 +89,8 @@ def scan(
         source.lines = part.lines
         source.length = max(source.length, part.end)
         index.append((part.offsets, part.counts))
-    total = (
-        None if any(part.cut and not sources[number].divisible for number, part in parts.items()) else _size(sources)
-    )
+    endless = any(part.cut and not sources[number].divisible for number, part in parts.items())
+    total = None if endless else _size(sources)
     searched = sum(source.searched for source in sources)
     complete = not cut or searched == total
     late = () if complete else (reason("out-of-time", seconds=deadline.seconds, searched=searched, total=total),)
@@ -99,9 +101,14 @@ def scan(
         groups=group_by_matcher(groups, once, matchers),
         line_index=tuple(index),
         matchers_for=lambda line: [matchers[number] for number in literals.wanted(line)],
-        notes=(*late, *gaps),
+        notes=(*late, *gaps, *_alike(parts.values())),
         complete=complete and not gaps,
     )
+
+
+def _alike(parts: Iterable[Part]) -> tuple[Reason, ...]:
+    count = sum(part.unasked for part in parts)
+    return (reason("lines-alike", count=count),) if count else ()
 
 
 def _join(part: Part, parts: dict[int, Part], sources: Sequence[Source]) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 HEAD = 160
 """Bytes of a line in which its label stands."""
+_BEGIN = 16
+"""Bytes that mostly tell where a label stands."""
 _MOST_KNOWN = 4000
 """Shapes of heads to remember; then they are learnt anew."""
 _REACH = 48
@@ -62,6 +64,8 @@ class WriterKey:
         self._tag = lazy(tag)
         self._stamp = lazy(stamp_pattern(formats)) if source.stamped else None
         self._known: dict[bytes, Span] = {}
+        self._begun: dict[bytes, Span | None] = {}
+        """By the first letters' shape, where those tell it for all lines that begin so."""
 
     def __call__(self, head: bytes) -> bytes:
         """The label at the head of a line; empty where there is none."""
@@ -70,6 +74,15 @@ class WriterKey:
 
     def span(self, head: bytes) -> Span:
         """Where the label stands: in lines of one shape, in one place."""
+        begin = head[:_BEGIN].translate(DIGITS)
+        try:
+            told = self._begun[begin]
+        except KeyError:
+            if len(self._begun) >= _MOST_KNOWN:
+                self._begun.clear()
+            told = self._begun[begin] = self._span(head) if self.settled(head[:_BEGIN]) else None
+        if told is not None:
+            return told
         shape = head[:HEAD].translate(DIGITS)
         span = self._known.get(shape)
         if span is None:
