@@ -66,21 +66,34 @@ def test_old_files_are_swept(folder: Path) -> None:
     assert len(list(folder.glob("*.rules"))) <= 9
 
 
-def _start(cache: str) -> subprocess.Popen[bytes]:
+SITE = r"""
+formats:
+  - id: site-label
+    source: the launcher of a site
+    pattern: '#w(?P<rank>\d+)# '
+    samples: [{line: '#w3# hello', rank: 3, text: hello}]
+"""
+
+
+def _start(cache: str, site: Path) -> subprocess.Popen[bytes]:
+    """A start that the files which the program brings do not serve: a site's rules are compiled anew."""
     env = {**os.environ, "XDG_CACHE_HOME": cache, "HOME": cache}
-    command = [sys.executable, "-m", "slurmdoctor", "diagnose", "--format", "json", str(DEMO)]
+    command = [sys.executable, "-m", "slurmdoctor", "diagnose", "--format", "json", "--rules", str(site), str(DEMO)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
 
 
 @pytest.mark.slow
 def test_starts_at_once_and_broken_caches_say_the_same(tmp_path: Path) -> None:
-    starts = [_start(str(tmp_path)) for _ in range(3)]
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "formats.yaml").write_text(SITE)
+    starts = [_start(str(tmp_path), site) for _ in range(3)]
     said = {(start.communicate()[0], start.returncode) for start in starts}
     for file in (tmp_path / "slurmdoctor").iterdir():
         assert not file.name.startswith(".new-")
         file.write_bytes(b"broken")
     for cache in (str(tmp_path), str(tmp_path), "/dev/null/nowhere", ""):
-        start = _start(cache)
+        start = _start(cache, site)
         out, err = start.communicate()
         assert err == b""
         said.add((out, start.returncode))
@@ -205,4 +218,5 @@ def test_patterns_that_are_kept_need_but_the_compiled_half_of_regex(before: str,
     for start in ("first", "second"):
         done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
         assert done.stderr == ""
-        assert done.stdout == f"{whole or start == 'first'}\nfine\n"
+        # the program brings its patterns compiled; a clone whose rules were edited since compiles them at the first start
+        assert done.stdout in ({f"{whole}\nfine\n"} | ({"True\nfine\n"} if start == "first" else set()))
