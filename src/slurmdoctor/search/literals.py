@@ -33,6 +33,7 @@ _WORTH_AN_ENGINE = 300
 
 
 _MANY = 16
+_MOST_WANTED = 1000
 
 
 class _Group:
@@ -42,6 +43,8 @@ class _Group:
         self.literals = literals
         self.asked = 0
         self.engine: Engine | None = None
+        self.wanted: dict[tuple[int, ...], list[int]] = {}
+        """The matchers, by the literals that were found."""
 
 
 class Literals:
@@ -68,11 +71,23 @@ class Literals:
 
     def wanted(self, line: bytes) -> list[int]:
         """The numbers of the matchers one of whose literals stands in the line."""
+        words = self.engine.which(line)
+        if len(words) == 1 and (group := self._groups.get(self._meant[words[0]][0])) and group.engine:
+            return self._wanted_of(group, tuple(group.engine.which(line)))
         found: set[int] = set()
-        for word in set(self.engine.which(line)):
+        for word in set(words):
             for literal in self._standing(self._meant[word], line):
                 found.update(self._users[literal])
         return sorted(found)
+
+    def _wanted_of(self, group: _Group, standing: tuple[int, ...]) -> list[int]:
+        """The same where these literals of one word stand in the line. Most lines of new words hold `Error: ` and no more."""
+        known = group.wanted.get(standing)
+        if known is None:
+            known = sorted({user for number in standing for user in self._users[group.literals[number]]})
+            if len(group.wanted) < _MOST_WANTED:
+                group.wanted[standing] = known
+        return known
 
     def _standing(self, numbers: Sequence[int], line: bytes) -> Iterable[bytes]:
         """Those of a word's literals that stand in the line. `Error: ` has hundreds: an engine finds them sooner than one `in` for each."""

@@ -75,11 +75,8 @@ class WriterKey:
     def span(self, head: bytes) -> Span:
         """Where the label stands: in lines of one shape, in one place."""
         begin = head[:_BEGIN].translate(DIGITS)
-        try:
-            told = self._begun[begin]
-        except KeyError:
-            if len(self._begun) >= _MOST_KNOWN:
-                self._begun.clear()
+        told = self._begun.get(begin)
+        if told is None and begin not in self._begun and len(self._begun) < _MOST_KNOWN:
             told = self._begun[begin] = self._span(head) if self.settled(head[:_BEGIN]) else None
         if told is not None:
             return told
