@@ -35,7 +35,7 @@ CONTRACT = {
     "hardware": "gpu-fault cuda-error device-assert node-failure",
     "numerics": "nan",
     "scheduler": "time-limit preempted cancelled sigterm",
-    "process": "segfault bus-error abort killed data-worker hang python-error exit-code",
+    "process": "segfault bus-error abort killed data-worker hang python-error program-error build-failed exit-code",
 }
 ROLES = {
     "cascade": "nccl-id-timeout peer-lost sigterm exit-code",
