@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Event, Line, Origin, Role, Writer
-from slurmdoctor.model.causes import EXIT_CODE, PYTHON_ERROR
+from slurmdoctor.model.causes import EXIT_CODE, PEER_LOST, PYTHON_ERROR
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers import tracebacks
 from slurmdoctor.readers.exceptions import begins_frame, exception_of
@@ -20,6 +20,8 @@ _LEVEL = text("level-line")
 _ERROR_FILE = text("torchelastic-error-file")
 _MESSAGE_LINES = 12
 """Lines below an exception's own that may belong to its message."""
+_MOST_HELD = 8
+"""Wrappers around each other of which the frames are read."""
 _FAR = 64 * 1024
 """Bytes: without a label, what stands farther apart than this is not one traceback."""
 
@@ -42,7 +44,12 @@ def join(
     found = [*joiner.found, *events.all()]
     for line in loose:
         where = (line.source, line.offset)
-        if where not in joiner.exceptions and where not in events.at:
+        if where in joiner.exceptions:
+            continue
+        if tracebacks.helper_above(lines, line):
+            found = [event for event in found if (event.hit.source, event.hit.offset) != where]
+            found.append(_parent_gone(line, lines, joiner.new_group()))
+        elif where not in events.at:
             found += _without_traceback(line, lines)
     return found
 
@@ -55,46 +62,65 @@ class _Joiner:
         self._lines = lines
         self._recognise = recognise
         self._groups = 0
-        self._leads_to: dict[Writer, int] = {}
-        """Writer -> the group that its next traceback continues."""
+        self._leads_to: dict[Writer, tuple[int, Origin]] = {}
+        """Writer -> the group that its next traceback continues, and who raised what that one tells, if it is held."""
         self.found: list[Event] = []
         """The events of tracebacks that no rule knows."""
         self.exceptions: set[Place] = set()
         """The lines of exceptions that belong to a traceback."""
 
     def add(self, header: Line) -> None:
-        trace = tracebacks.assemble(self._lines, header)
-        if trace.exception is None:
-            if trace.cut is not None and not (trace.harmless or trace.in_thread):
-                self.found += _cut_short(trace, trace.cut, self._lines)
-            return
-        where = (trace.exception.source, trace.exception.offset)
-        self._recognise(trace.exception)
-        group = self._group_of(trace)
+        for _ in range(_MOST_HELD):
+            trace = tracebacks.assemble(self._lines, header)
+            if trace.exception is None:
+                if trace.cut is not None and not (trace.harmless or trace.in_thread):
+                    self.found += _cut_short(trace, trace.cut, self._lines)
+                return
+            self._take(trace, trace.exception)
+            if trace.holds != "frames":
+                return
+            header = trace.exception
+
+    def _take(self, trace: Traceback, exception: Line) -> None:
+        where = (exception.source, exception.offset)
+        self._recognise(exception)
+        group, trace = self._group_of(trace)
         if trace.harmless or (trace.in_thread and where in self.exceptions):
             self.exceptions.add(where)
             self._events.drop(where)
             return
-        self._groups = max(self._groups, group)
-        known = self._join_rules(trace, trace.exception, group)
+        if trace.of_helper and where not in self.exceptions:
+            self.exceptions.add(where)
+            self._events.drop(where)
+            self.found.append(_parent_gone(exception, self._lines, group))
+            return
+        known = self._join_rules(trace, exception, group)
         if where in self.exceptions:
             return
         self.exceptions.add(where)
         if known:
             return
-        if trace.wrapper:
-            self.found.append(_launcher_error(trace.exception, self._lines, group))
+        if trace.wrapper or trace.holds:
+            self.found.append(_launcher_error(exception, self._lines, group))
             return
-        error = _python_error(trace.exception, self._lines, "hint" if trace.in_thread else "root")
-        self.found.append(replace(error, group=group, traceback=_shown(trace), origin=_spawned(error.origin, trace)))
+        error = _python_error(exception, self._lines, "hint" if trace.in_thread else "root")
+        self.found.append(replace(error, group=group, traceback=_shown(trace), origin=_raised_by(error.origin, trace)))
 
-    def _group_of(self, trace: Traceback) -> int:
-        """The number that all tracebacks of one chain share."""
+    def new_group(self) -> int:
+        self._groups += 1
+        return self._groups
+
+    def _group_of(self, trace: Traceback) -> tuple[int, Traceback]:
+        """The number that all tracebacks of one chain share; what a wrapper holds was raised where the wrapper says."""
         writer = (trace.header.source, trace.header.label)
-        group = self._leads_to.pop(writer, 0) or self._groups + 1
-        if trace.chained:
-            self._leads_to[writer] = group
-        return group
+        held_by = self._leads_to.pop(writer, None)
+        group, raiser = (self.new_group(), Origin()) if held_by is None else held_by
+        if trace.raiser != Origin():
+            raiser = trace.raiser if trace.raiser.node else replace(raiser, local_rank=trace.raiser.local_rank)
+        trace = replace(trace, raiser=raiser)
+        if trace.holds or trace.chained:
+            self._leads_to[writer] = group, raiser if trace.holds else Origin()
+        return group, trace
 
     def _join_rules(self, trace: Traceback, exception: Line, group: int) -> bool:
         """Give the rules' events inside of a traceback its frames; whether any of them names a cause."""
@@ -137,16 +163,20 @@ def _in_traceback(event: Event, trace: Traceback, exception: Line, group: int, l
     """The event as its traceback's: a match in a frame is shown by the exception's own line."""
     if event.hit.offset < exception.offset:
         event = replace(event, hit=lines.hit(exception))
-    return replace(event, group=group, traceback=_shown(trace), origin=_spawned(event.origin, trace))
+    return replace(event, group=group, traceback=_shown(trace), origin=_raised_by(event.origin, trace))
 
 
-def _spawned(origin: Origin, trace: Traceback) -> Origin:
+def _raised_by(origin: Origin, trace: Traceback) -> Origin:
     """Who failed, where the traceback names another process than the one that prints it."""
     if trace.collected is not None:
         rank = trace.collected if trace.collected >= 0 else None
         return replace(origin, rank=rank, local_rank=None, node=None, pid=None)
-    known = trace.process is None or origin.rank is not None or origin.local_rank is not None
-    return origin if known else replace(origin, local_rank=trace.process)
+    at = trace.raiser
+    if origin.rank is not None or (at.node is None and origin.local_rank is not None):
+        return origin
+    if at.node is not None:
+        origin = replace(origin, node=at.node, pid=at.pid)
+    return origin if at.local_rank is None else replace(origin, local_rank=at.local_rank)
 
 
 def _shown(trace: Traceback) -> tuple[str, ...]:
@@ -178,6 +208,14 @@ def _launcher_error(line: Line, lines: Lines, group: int) -> Event:
     order = lines.order(line.source, line.offset)
     return Event(
         cause=EXIT_CODE, role="cascade", rule=f"{EXIT_CODE}/launcher", origin=Origin(time=line.origin.time), hit=lines.hit(line), order=order,
+        group=group, label=line.label,
+    )  # fmt: skip
+
+
+def _parent_gone(line: Line, lines: Lines, group: int) -> Event:
+    order = lines.order(line.source, line.offset)
+    return Event(
+        cause=PEER_LOST, role="cascade", rule=f"{PEER_LOST}/parent", origin=line.origin, hit=lines.hit(line), order=order,
         group=group, label=line.label,
     )  # fmt: skip
 

@@ -5,18 +5,21 @@
         return self.experts(x)
     torch.OutOfMemoryError: CUDA out of memory.
 
-Formats: CPython 3.8 to 3.14 (traceback.py), exception groups, torch.distributed.checkpoint's `(RANK 9)`.
+Formats: CPython 3.8 to 3.14 (traceback.py), exception groups, torch.distributed.checkpoint's `(RANK 9)`. Where a wrapper's
+message holds another process's traceback, Ray's without a header, that one is read as a traceback of its own.
 """
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import Line
+from slurmdoctor.model import Line, Origin
 from slurmdoctor.model.numbers import number
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.readers.exceptions import TREE, exception_of
+from slurmdoctor.readers.exceptions import TREE, begins_frame, exception_of
 from slurmdoctor.search.compiled import lazy
 
 HEADER = "Traceback (most recent call last)"
@@ -30,9 +33,16 @@ _COLLECTED = text("collected-traceback")
 _FROM_ONE = text("collected-from-one")
 _LAUNCHER = text("launcher-frame")
 _WRAPPING = text("wrapping-exception")
+_RULED_OFF = text("held-traceback-ruled-off")
+_HELD = text("held-traceback")
+_RAY_TASK = text("ray-task")
+_HELPER = text("helper-frame")
+_PARENT_GONE = text("parent-gone")
 _LONGEST = 300
 _MOST_SKIPPED = 40
 _CHAIN_LINES = 12
+_HELD_LINES = 8
+_HELPER_LINES = 6
 _AT_THE_END = 4096
 """Bytes that other writers may add to a log after the line at which it was cut."""
 
@@ -50,8 +60,10 @@ class Traceback(Struct, frozen=True):
     """Whether the next traceback of the writer belongs to the same chain."""
     harmless: bool
     in_thread: bool
-    process: int | None = None
-    """torch.multiprocessing.spawn's index of the process that raised it: a local rank."""
+    holds: Literal["", "traceback", "frames"] = ""
+    """What its message goes on with: the traceback of the process in which it began, or that one's frames without a header."""
+    raiser: Origin = Origin()
+    """The process that raised it, as far as the text tells: torch.multiprocessing.spawn's index, Ray's address and pid."""
     cut: Line | None = None
     """The last line of a traceback inside of which the log ends."""
     collected: int | None = None
@@ -61,6 +73,13 @@ class Traceback(Struct, frozen=True):
     def wrapper(self) -> bool:
         """A launcher's or executor's error around a child's: never the cause."""
         return is_wrapper(self.name)
+
+    @property
+    def of_helper(self) -> bool:
+        """Whether a helper process raised it because the process that started it, or its other end, was gone."""
+        at = self.exception
+        inside = any(_HELPER.search(frame) for frame in self.frames[-2:])
+        return inside and at is not None and _PARENT_GONE.search(at.text) is not None
 
     @property
     def of_launcher(self) -> bool:
@@ -73,8 +92,15 @@ def is_wrapper(name: str) -> bool:
     return _WRAPPING.match(name) is not None
 
 
+def helper_above(lines: Lines, line: Line) -> bool:
+    """Whether an exception without a traceback of its own, as torn text leaves it, is that of a helper whose parent was gone."""
+    if _PARENT_GONE.search(line.text) is None:
+        return False
+    return any(_HELPER.search(above.text) for above in lines.before(line, _HELPER_LINES))
+
+
 def assemble(lines: Lines, header: Line) -> Traceback:
-    """Read the traceback that begins at this header."""
+    """Read the traceback that begins at this header, or at the exception of a wrapper below which frames stand."""
     above = list(lines.before(header, 2))
     body = _Body(lines, header)
     exception = body.exception
@@ -88,9 +114,10 @@ def assemble(lines: Lines, header: Line) -> Traceback:
         name,
         tuple(body.frames),
         exception is not None and _is_chained(lines, exception),
+        holds=_held_by(lines, exception) if exception else "",
         harmless=any(_HARMLESS.search(line.text) for line in above),
         in_thread=any(_IN_THREAD.match(line.text) for line in above[:1]),
-        process=number(spawned["local_rank"]) if spawned else None,
+        raiser=_raiser(header, spawned["local_rank"] if spawned else None),
         cut=body.cut,
         collected=None if collected is None else number(collected["rank"]) if alone else -1,
     )
@@ -105,8 +132,8 @@ class _Body:
         self.cut: Line | None = None
         self._decorated = TREE.match(header.text) is not None
         before = header.text.find(HEADER)
-        self._indent = before
-        self._loose = self._decorated or header.text[:before].strip(" |+") != ""
+        self._indent = max(before, 0)
+        self._loose = self._decorated or (before > 0 and header.text[:before].strip(" |+") != "")
         """Whether the header's indent does not show which lines belong to the frames."""
         self._code_follows = False
         self._skipped = 0
@@ -146,6 +173,27 @@ class _Body:
         self.frames.append(shown.rstrip())
         self._code_follows = begins
         return True
+
+
+def _raiser(header: Line, spawned: str | None) -> Origin:
+    task = _RAY_TASK.search(header.text)
+    local_rank = None if spawned is None else number(spawned)
+    return Origin(local_rank=local_rank, node=task["node"] if task else None, pid=number(task["pid"]) if task else None)
+
+
+def _held_by(lines: Lines, exception: Line) -> Literal["", "traceback", "frames"]:
+    """What stands in the message of an exception, below its first line."""
+    unfinished = exception.text.rstrip().endswith(":")
+    for line in lines.after(exception, _HELD_LINES):
+        if begins_frame(line.text):
+            return "frames" if _RAY_TASK.search(exception.text) else ""
+        if HEADER in line.text:
+            return "traceback" if unfinished or _HELD.search(line.text) else ""
+        ruled_off = _RULED_OFF.search(line.text) is not None
+        if line.text.strip() and not ruled_off:
+            return ""
+        unfinished = unfinished or ruled_off
+    return ""
 
 
 def _is_chained(lines: Lines, exception: Line) -> bool:
