@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -210,6 +211,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not cases:
         parser.error(f"no case in {given.folder}: lay the corpus out first, with python -m corpus.fetch {given.folder}")
     names = ["/".join(case.parts[-2:]) for case in cases]
+    if not given.answers and shutil.which("slurmdoctor") is None:
+        parser.error("no slurmdoctor on the PATH: install it, or give a tool's --answers")
     if given.answers:
         said = read_answers(given.answers)
         answers = [said.get(name, Answer(verdict="no answer")) for name in names]
