@@ -18,9 +18,10 @@ MOST: Mapping[str, int] = {
     "stamps": 200_000,
     "stacks": 60_000,
     "retries": 60_000,
+    "aftermath": 60_000,
 }
 """Units that each stage may spend: half a second at most. A job with few lines that tell something comes nowhere near."""
-_UNTOLD = ("stamps", "retries")
+_UNTOLD = ("stamps", "retries", "aftermath")
 """Stages whose answers are as good without what stands far away."""
 
 Item = TypeVar("Item")

@@ -26,6 +26,7 @@ from slurmdoctor.model.ranges import MOST_TASKS
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.maps import RankMapBuilder, of_path
 from slurmdoctor.readers import (
+    aftermath,
     budget,
     collectives,
     context,
@@ -72,7 +73,8 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
     steps, unread = progress.find(
         events, [(line.source, line.offset) for line in marks], lines, knowledge.signals, clock
     )
-    events = context.add_stacks(context.add_endings(context.add_retries(date(events, clock), signals, lines)), lines)
+    events = aftermath.add_aftermath(context.add_retries(date(events, clock), signals, lines), lines)
+    events = context.add_stacks(context.add_endings(events), lines)
     reports = [placing.place_report(report, rank_map) for report in found.reports]
     reports.sort(key=lambda report: report.order)
     return Observations(
