@@ -52,7 +52,7 @@ def test_a_line_is_shown_once_and_eight_are_enough() -> None:
 
 def test_beside_a_suspect_a_rank_is_shown_that_waits_for_it() -> None:
     def wait(order: int, op: str | None) -> CollectiveStatus:
-        return CollectiveStatus(1, "0", 1, 7, op, None, None, None, False, None, order, None)
+        return CollectiveStatus(1, "0", 1, order=order, seq=7, op=op)
 
     root = incident("python-error", at=10, rank=3)
     waits = tuple(incident("collective-timeout", "either", at=at, rank=at) for at in (20, 21, 22))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from msgspec.structs import replace
 
 from slurmdoctor.infer import collectives
+from slurmdoctor.infer.members import Members, world_of
 from slurmdoctor.infer.stacks import odd_ones
-from slurmdoctor.model import ExitReport, Finding, Knowledge, Observations, Suspicion, Timeline
+from slurmdoctor.model import Confidence, ExitReport, Finding, JobRecord, Knowledge, Observations, Suspicion, Timeline
 from slurmdoctor.model.causes import COLLECTIVE_TIMEOUT, HANG, PEER_LOST
 from slurmdoctor.model.finding import reason
-from slurmdoctor.model.numbers import MOST_RANKS, number
+from slurmdoctor.model.numbers import number
 
+_TWO = 2
+"""Ranks that waited: of one alone the log is a part."""
 _NEAR = 256 * 1024
 """Bytes after the first time-out, in a log without a clock, in which who loses a peer by it has printed so."""
 _LATE = 3.0
@@ -21,7 +22,9 @@ _MOST_MISSING = 4
 """At most one in so many ranks may be missing: where more are, the log is cut rather than the ranks silent."""
 
 
-def find_silent_culprit(finding: Finding, timeline: Timeline, observed: Observations, knowledge: Knowledge) -> Finding:
+def find_silent_culprit(
+    finding: Finding, timeline: Timeline, observed: Observations, knowledge: Knowledge, record: JobRecord | None = None
+) -> Finding:
     """Only time-outs: stack dumps, or the collective's sequence numbers, tell who never came."""
     root = finding.root
     if root is None or root.cause not in knowledge.traits["hides-hang"]:
@@ -32,15 +35,20 @@ def find_silent_culprit(finding: Finding, timeline: Timeline, observed: Observat
             return finding  # a job that was ended from outside need not have hung
         finding = replace(finding, cause=HANG, rule=None)
     if suspicion is None and root.cause != HANG:
-        world = _world(observed)
+        world = world_of(observed, record)
         suspicion = (
             _named_by_others(finding)
-            or collectives.suspect(timeline.collectives, world, _exits_of_ranks(timeline))
+            or collectives.suspect(timeline.collectives, world, _exits_of_ranks(timeline), observed.ranks_heard)
             or _never_timed_out(finding, timeline, world)
         )
         if suspicion is not None:
             finding = replace(finding, cause=COLLECTIVE_TIMEOUT)
-    return finding if suspicion is None else _with_suspicion(finding, suspicion, observed)
+    if suspicion is not None:
+        finding = _with_suspicion(finding, suspicion, observed)
+    first = {w.told_by for w in timeline.collectives} - {None}
+    if len(first) != 1 or finding.cause != COLLECTIVE_TIMEOUT:
+        return finding
+    return replace(finding, reasons=(*finding.reasons, reason("timed-out-first", rank=first.pop())))
 
 
 def _with_suspicion(finding: Finding, suspicion: Suspicion, observed: Observations) -> Finding:
@@ -48,6 +56,8 @@ def _with_suspicion(finding: Finding, suspicion: Suspicion, observed: Observatio
     root = finding.root
     assert root is not None
     reasons = [*finding.reasons, suspicion.how]
+    if suspicion.silent:
+        reasons.append(reason("says-nothing", ranks=suspicion.silent, of=suspicion.of))
     if len(suspicion.ranks) == 1 and suspicion.kind in ("missing", "behind") and not suspicion.stands_in:
         words = observed.last_words.get(suspicion.ranks[0])
         if words is not None:
@@ -87,20 +97,12 @@ def _named_by_others(finding: Finding) -> Suspicion | None:
     return Suspicion("missing", ranks, (), how, "medium" if len(ranks) == 1 else "low")
 
 
-def _world(observed: Observations) -> Sequence[int]:
-    rank_map = observed.rank_map
-    if rank_map.world_size:
-        return range(rank_map.world_size)
-    seen = {w.rank for w in observed.collectives if w.rank is not None} | rank_map.seen | set(rank_map.node_of)
-    return range(min(max(seen, default=-1) + 1, MOST_RANKS))
-
-
 def _exits_of_ranks(timeline: Timeline) -> dict[int, ExitReport]:
     """The exit reports that speak of one rank alone."""
     return {report.ranks[0]: report for report in timeline.reports if len(report.ranks) == 1}
 
 
-def _never_timed_out(finding: Finding, timeline: Timeline, world: Sequence[int]) -> Suspicion | None:
+def _never_timed_out(finding: Finding, timeline: Timeline, world: Members) -> Suspicion | None:
     """Gloo names no collective: a rank that neither timed out nor lost a peer then was the one that the others waited for."""
     root = finding.root
     assert root is not None
@@ -108,13 +110,14 @@ def _never_timed_out(finding: Finding, timeline: Timeline, world: Sequence[int])
         return None
     waits = [i for i in (root, *finding.same) if i.main.role == "either"]
     waiting = {rank for i in waits for e in i.events for rank in e.ranks}
-    if len(waiting) < 2 or not world:
+    if len(waiting) < _TWO or not world.complete:
         return None
-    missing = tuple(sorted(set(world) - waiting - _lost_a_peer_then(finding, timeline)))
-    if not missing or len(missing) > max(1, len(world) // _MOST_MISSING):
+    missing = tuple(sorted(set(world.ranks) - waiting - _lost_a_peer_then(finding, timeline)))
+    if not missing or len(missing) > max(1, len(world.ranks) // _MOST_MISSING):
         return None
-    how = reason("did-not-wait", waiting=len(waiting), of=len(world), ranks=missing)
-    return Suspicion("missing", missing, tuple(sorted(waiting)), how, "medium" if len(missing) == 1 else "low")
+    how = reason("did-not-wait", waiting=len(waiting), of=world.size, ranks=missing)
+    sure: Confidence = "medium" if len(missing) == 1 else "low"
+    return Suspicion("missing", missing, tuple(sorted(waiting)), how, sure, of=world.size)
 
 
 def _lost_a_peer_then(finding: Finding, timeline: Timeline) -> set[int]:

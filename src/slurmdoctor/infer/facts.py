@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from slurmdoctor.infer.members import world_size
 from slurmdoctor.infer.slurm_evidence import state_of
 from slurmdoctor.infer.time_limit import warning_came
 from slurmdoctor.model import (
@@ -38,7 +39,7 @@ def collect_facts(
     script: ScriptEvidence | None,
 ) -> dict[str, Any]:
     """All facts of the job by name."""
-    facts = _of_the_log(timeline, observed)
+    facts = _of_the_log(timeline, observed, world_size(observed, finding.record))
     if finding.earlier:
         facts["earlier"] = [{"cause": one.cause, "rank": one.rank} for one in finding.earlier]
     root = finding.root
@@ -54,7 +55,7 @@ def collect_facts(
 # ── what the log tells ───────────────────────────────────────────────────────────────────────
 
 
-def _of_the_log(timeline: Timeline, observed: Observations) -> dict[str, Any]:
+def _of_the_log(timeline: Timeline, observed: Observations, world: int | None) -> dict[str, Any]:
     """The first line that tells a fact counts: what is printed later may be a child's or a default."""
     facts: dict[str, Any] = {}
     for mark in observed.signals:
@@ -66,13 +67,12 @@ def _of_the_log(timeline: Timeline, observed: Observations) -> dict[str, Any]:
         for key, value in mark.captures.items():
             facts.setdefault(name if key == "value" else key, _plain(value))
     rank_map = observed.rank_map
-    world = rank_map.world_size or facts.get("world_size")
-    facts["world_size"] = world = world if isinstance(world, int) else None
+    facts["world_size"] = world
     if not isinstance(facts.get("nodes"), int):
         # where some ranks' nodes are not known, there may be more
         nodes = set(rank_map.node_of.values()) if world is None or len(rank_map.node_of) >= world else ()
         facts["nodes"] = len(nodes) or None
-    facts["launcher"] = facts.get("launcher") or observed.launcher
+    facts["launcher"] = observed.started_by
     facts.setdefault("framework", None)
     if "job_id" not in facts and (job_id := _job_id([file.name for file in observed.files])):
         facts["job_id"] = _plain(job_id)

@@ -83,7 +83,7 @@ def _attempt(
     finding = with_survived(decide_whether_failed(timeline, incidents, silent, exit_status), survived)
     if finding.verdict == "failed":
         finding = choose_root(finding, timeline, [*incidents, *silent], knowledge)
-        finding = find_silent_culprit(finding, timeline, observed, knowledge)
+        finding = find_silent_culprit(finding, timeline, observed, knowledge, record)
     last = finding.root.main.origin if finding.root is not None else None
     state = run_state(timeline, end_of(record, last), record)
     if record is not None:

@@ -148,17 +148,24 @@ class CollectiveStatus(Struct, frozen=True):
     """What one rank's watchdog says of one collective."""
 
     rank: int
-    group: str | None
-    group_rank: int | None
-    seq: int | None
-    op: str | None
-    size: tuple[int, int] | None
-    enqueued: int | None
-    completed: int | None
-    dump: bool
-    time: float | None
-    order: int
-    timeout_ms: int | None
+    group: str | None = None
+    group_rank: int | None = None
+    time: float | None = None
+    order: int = 0
+    seq: int | None = None
+    op: str | None = None
+    """The operation that timed out; None where the line tells only how far the rank's works were."""
+    size: tuple[int, int] | None = None
+    """Its input and output elements."""
+    group_size: int | None = None
+    """How many ranks its group has, where the operation's sizes tell."""
+    enqueued: int | None = None
+    completed: int | None = None
+    dump: bool = False
+    """Printed on a dump signal: its numbers are those of the default group, whichever timed out."""
+    told_by: int | None = None
+    """The rank whose time-out gave the dump signal."""
+    timeout_ms: int | None = None
 
 
 class StackDump(Struct, frozen=True):

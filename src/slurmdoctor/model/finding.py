@@ -35,6 +35,10 @@ class Suspicion(Struct, frozen=True):
     confidence: Confidence
     seq: int | None = None
     op: str | None = None
+    silent: tuple[int, ...] = ()
+    """Ranks of the group of which no line was read, where others are suspected or nobody is."""
+    of: int | None = None
+    """How many ranks the group has, where the log tells."""
     stands_in: str | None = None
     """The suspect's innermost frame, where stack dumps show it: `function (file:line)`."""
 

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from slurmdoctor.model.events import CollectiveStatus, Event, ExitReport, Line, Progress, SignalHit, StackDump
 from slurmdoctor.model.finding import Reason
+from slurmdoctor.model.numbers import number
 from slurmdoctor.model.ranks import RankMap
 
 
@@ -42,3 +43,35 @@ class Observations(Struct, frozen=True):
     """What was not read, and why: the limits that the search and the readers met."""
     complete: bool = True
     """Whether all of the log was looked at; what was not may hold a failure, or an earlier one."""
+
+    @property
+    def ranks_heard(self) -> set[int]:
+        """The ranks of which a line was read."""
+        heard = {rank for e in self.events for rank in e.ranks} | {w.rank for w in self.collectives}
+        return heard | set(self.last_words) | {step.rank for step in self.progress if step.rank is not None}
+
+    @property
+    def ranks_seen(self) -> set[int]:
+        """All ranks that the log names, those of which only others tell, too."""
+        seen = self.ranks_heard | self.rank_map.seen | set(self.rank_map.node_of)
+        if self.rank_map.tasks_are_ranks:
+            seen |= {task for report in self.reports for task in report.tasks}
+        return seen
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """The facts that are numbers; of each the first line that tells it counts."""
+        found: dict[str, int] = {}
+        for mark in self.signals:
+            if mark.signal.kind == "fact":
+                name = mark.signal.id.partition("/")[0]
+                for key, value in mark.captures.items():
+                    if value.isdecimal():
+                        found.setdefault(name if key == "value" else key, number(value))
+        return found
+
+    @property
+    def started_by(self) -> str | None:
+        """What started the ranks, as far as the log shows: the first fact `launcher`, else who reported an exit."""
+        told = (mark.signal.value for mark in self.signals if mark.signal.id.partition("/")[0] == "launcher")
+        return next((one for one in told if one), self.launcher)

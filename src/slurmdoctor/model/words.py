@@ -53,7 +53,9 @@ catch-all         its rules match what no other cause's rules match
 whole-job         it ends the job as a whole: the exit that Slurm recorded is no process's own
 """
 
-RankBasis = Literal["as-written", "path", "task", "pid", "node-and-local-rank", "one-node", "lone-launcher"]
+RankBasis = Literal[
+    "as-written", "path", "task", "pid", "node-and-local-rank", "one-node", "lone-launcher", "group-rank"
+]
 """How a rank is known.
 
 as-written           the line names it
@@ -63,6 +65,7 @@ pid                  another line names the rank of this process id
 node-and-local-rank  another line names the rank of this local rank on this node
 one-node             the log shows that the job ran on one node, where a local rank is the rank
 lone-launcher        one launcher prints, and nothing shows a second node: the local rank is taken for the rank
+group-rank           a watchdog's message says [Rank N], and nothing shows a process group smaller than the job
 """
 
 Standing = Literal["first", "suspect", "collateral", "waiting", "silent", "finished"]

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from slurmdoctor.model import (
-    CollectiveStatus,
     ExitFormat,
     ExitReport,
     Knowledge,
@@ -66,7 +65,8 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
         found.events.add_uncounted((target for target in wanted if isinstance(target, Rule)), line)
 
     every = traceback_events.join(found.headers, found.loose, found.events, lines, recognise)
-    events, rank_map = placing.place(every, rank_map, lines)
+    statuses, by_message = collectives.place(found.heard, rank_map)
+    events, rank_map = placing.place(every, rank_map, lines, by_message)
     clock = Clock(lines)
     signals = sorted(found.signals, key=lambda signal: signal.order)
     marks = [*(report.line for report in found.reports), *(s.line for s in signals if s.signal.kind == "attempt")]
@@ -81,7 +81,7 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
         events=tuple(events),
         launcher=_launcher(found.reports, knowledge.exit_reports),
         reports=tuple(context.add_lines_above(reports, lines)),
-        collectives=tuple(found.collectives),
+        collectives=tuple(statuses),
         signals=tuple(signals),
         rank_map=rank_map,
         dumps=found.dumps,
@@ -121,7 +121,7 @@ class _Readings:
         self.reports: list[ExitReport] = []
         self._tasks = 0
         self._left_out = 0
-        self.collectives: list[CollectiveStatus] = []
+        self.heard: list[collectives.Heard] = []
         self.dumps: dict[int, StackDump] = {}
 
     def read(self, place: budget.Place) -> None:
@@ -142,8 +142,8 @@ class _Readings:
             if exception_of(line.text):
                 self.loose.append(line)
         elif target == "collective":
-            if status := collectives.read(line, order):
-                self.collectives.append(status)
+            if heard := collectives.read(line, order):
+                self.heard.append(heard)
         elif target == "stack":
             if dump := stacks.read(self._lines, line):
                 self.dumps[dump.rank] = replace(dump, order=order)

@@ -1,18 +1,24 @@
-"""Finds the rank that held up a collective, from what the watchdogs of the others print.
+"""Reads what watchdogs say of a collective, and tells whose watchdog spoke.
 
 Formats: ProcessGroupNCCL.cpp of PyTorch 1.8 to 2.13. `[Rank 1]` inside a message is the rank within the process group;
-the global rank stands in the line's label. StackDump-signal lines print the default group's numbers, whichever group timed out.
+the global rank stands in the line's label. Dump-signal lines print the default group's numbers, whichever group timed out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import CollectiveStatus, Line
+from slurmdoctor.model import CollectiveStatus, Line, Origin, RankMap
 from slurmdoctor.model.numbers import number
 from slurmdoctor.search.shapes import Shaped, shape_of
+
+Place = tuple[int, int]
+"""Source and offset of a line."""
 
 
 class _Patterns(NamedTuple):
@@ -28,29 +34,112 @@ def _patterns() -> _Patterns:
 
 
 _DUMP_SIGNAL = text("nccl-dump-signal")
+_GATHER = text("gather-op")
+_SCATTER = text("scatter-op")
+_ONE_PROCESS = 1024
+"""A watchdog that reports several works reports those that stand in a row; numbers farther apart are two processes'."""
 
 
-def read(line: Line, order: int) -> CollectiveStatus | None:
-    """One watchdog line; None where its global rank is not to be read, or it says nothing of a work."""
-    rank = line.origin.rank
-    if rank is None:
-        return None
+class Heard(NamedTuple):
+    """A watchdog's line whose rank is not resolved yet."""
+
+    origin: Origin
+    place: Place
+    status: CollectiveStatus
+    leads: bool
+    """Whether the line begins with the rank; else it belongs to lines of its writer around it, which name none."""
+    ran_ms: int | None = None
+
+
+def read(line: Line, order: int) -> Heard | None:
+    """One watchdog line; None where it says nothing of a work."""
     patterns, shown, shape = _patterns(), line.text, shape_of(line.text)
     group = patterns.group.groups(shown, shape)
     name = (group.get("guid") or group["id"]) if group else None
     if group and group.get("name"):
         name = f"{name}({group['name']})"
     group_rank = number(group["rank"]) if group else None
+    said = CollectiveStatus(-1, name, group_rank, line.origin.time, order)
+    place, leads = (line.source, line.offset), shown.startswith("[")
     if (found := patterns.timeout.groups(shown, shape)) is not None:
         size = (number(found["numel_in"]), number(found["numel_out"])) if "numel_in" in found else None
-        return CollectiveStatus(
-            rank, name, group_rank, number(found["seq"]) if "seq" in found else None, found["op"], size, None, None, False,
-            line.origin.time, order, number(found["timeout"]),
-        )  # fmt: skip
-    if (found := patterns.status.groups(shown, shape)) is not None:
-        at = patterns.work.groups(shown, shape)
-        return CollectiveStatus(
-            rank, name, group_rank, number(at["seq"]) if at else None, None, None, number(found["enqueued"]), number(found["completed"]),
-            _DUMP_SIGNAL.search(shown) is not None, line.origin.time, order, None,
-        )  # fmt: skip
-    return None
+        said = replace(
+            said,
+            group_rank=number(found["group_rank"]) if group_rank is None and "group_rank" in found else group_rank,
+            seq=number(found["seq"]) if "seq" in found else None,
+            op=found["op"],
+            size=size,
+            group_size=_group_size(found["op"], size),
+            timeout_ms=number(found["timeout"]),
+        )
+        return Heard(line.origin, place, said, leads, number(found["ran"]) if "ran" in found else None)
+    if (found := patterns.status.groups(shown, shape)) is None:
+        return None
+    at = patterns.work.groups(shown, shape)
+    signal = _DUMP_SIGNAL.search(shown)
+    said = replace(
+        said,
+        seq=number(at["seq"]) if at else None,
+        enqueued=number(found["enqueued"]),
+        completed=number(found["completed"]),
+        dump=signal is not None,
+        told_by=number(signal["from_rank"]) if signal and signal["from_rank"] else None,
+    )
+    return Heard(line.origin, place, said, leads)
+
+
+def _group_size(op: str, size: tuple[int, int] | None) -> int | None:
+    """How many ranks a group has, by a collective that gathers from each of them, or scatters to each."""
+    if size is None or 0 in size:
+        return None
+    small, large = size if _GATHER.match(op) else size[::-1] if _SCATTER.match(op) else (1, 1)
+    return large // small if large > small and large % small == 0 else None
+
+
+def place(heard: Sequence[Heard], maps: RankMap) -> tuple[list[CollectiveStatus], Mapping[Place, int]]:
+    """Each status with its global rank, and the ranks of the lines that only their beginning, `[Rank N]`, tells.
+
+    What stays without a rank is left out.
+    """
+    known = [(one, maps.resolve(one.origin, one.place[0])[0].rank) for one in heard]
+    trusted = _count_in_the_job([(one, rank) for one, rank in known if not one.status.dump], maps)
+    placed: list[CollectiveStatus] = []
+    by_message: dict[Place, int] = {}
+    for one, rank in known:
+        status = one.status
+        if rank is None and trusted and status.group_rank is not None:
+            rank = status.group_rank
+            if one.leads:
+                by_message[one.place] = rank
+        if rank is not None:
+            placed.append(replace(status, rank=rank))
+    return placed, by_message
+
+
+def _count_in_the_job(known: Sequence[tuple[Heard, int | None]], maps: RankMap) -> bool:
+    """Whether `[Rank N]` is the global rank: nothing shows a process group that is smaller than the job."""
+    numbers: dict[int, tuple[int, int]] = {}
+    ran: dict[tuple[int, int | None, str | None], int] = {}
+    for one, rank in known:
+        status, within = one.status, one.status.group_rank
+        if within is None:
+            continue
+        if rank not in (None, within) or (rank is None and not _is_default(status.group)):
+            return False
+        if within >= min(maps.world_size or within + 1, status.group_size or within + 1):
+            return False
+        if status.group_size and maps.world_size and status.group_size < maps.world_size:
+            return False
+        if status.seq is not None:
+            low, high = numbers.get(within, (status.seq, status.seq))
+            low, high = numbers[within] = min(low, status.seq), max(high, status.seq)
+            if high - low > _ONE_PROCESS:
+                return False
+        work = (within, status.seq, status.op)
+        if one.ran_ms is not None and status.seq is not None and ran.setdefault(work, one.ran_ms) != one.ran_ms:
+            return False
+    return True
+
+
+def _is_default(group: str | None) -> bool:
+    return group is None or group.partition("(")[0] == "0"

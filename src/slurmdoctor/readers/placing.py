@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -15,17 +15,20 @@ _LOGGED_ERROR = text("logged-error")
 """A logged error right above a traceback has its time; a step above it may be an hour older."""
 
 
-def place(events: Sequence[Event], maps: RankMap, lines: Lines) -> tuple[list[Event], RankMap]:
+def place(
+    events: Sequence[Event], maps: RankMap, lines: Lines, by_message: Mapping[tuple[int, int], int]
+) -> tuple[list[Event], RankMap]:
     """The events in the log's order, each with all that is known of its origin, and the map that holds for them.
 
-    Where one local rank ends twice there is a second node: a local rank of the launcher is no rank then.
+    `by_message` has the ranks of lines, (source, offset), that only the watchdog's `[Rank N]` tells. Where one local rank
+    ends twice there is a second node: a local rank of the launcher is no rank then.
     """
     in_order = sorted(events, key=lambda event: event.order)
     timed = [_timed(event, lines) for event in lines.meter.each("stamps", in_order)]
-    placed = [_placed(event, maps) for event in timed]
+    placed = [_placed(event, maps, by_message) for event in timed]
     if any(event.rank_basis == "lone-launcher" for event in placed) and _one_dies_twice(placed):
         maps = replace(maps, lone_launcher=False)
-        placed = [_placed(event, maps) for event in timed]
+        placed = [_placed(event, maps, by_message) for event in timed]
     return placed, maps
 
 
@@ -44,11 +47,13 @@ def _timed(event: Event, lines: Lines) -> Event:
     return replace(event, origin=origin, bound=_LOGGED_ERROR.search(above.raw) is None)
 
 
-def _placed(event: Event, maps: RankMap) -> Event:
+def _placed(event: Event, maps: RankMap, by_message: Mapping[tuple[int, int], int]) -> Event:
     """The event with its rank and node."""
     # a line of Slurm in the file of some task need not be about that task
     of_slurm = _SLURM.match(event.hit.text) is not None
     origin, basis = maps.resolve(event.origin, None if of_slurm else event.hit.source)
+    if origin.rank is None and event.hit.place in by_message:
+        origin, basis = maps.resolve(replace(origin, rank=by_message[event.hit.place]))[0], "group-rank"
     return replace(event, origin=origin, rank_basis=basis)
 
 

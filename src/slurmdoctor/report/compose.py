@@ -217,22 +217,22 @@ def _retry(finding: Finding, cause: Cause | None, names: Mapping[str, Any]) -> R
 
 
 def _coverage(finding: Finding, timeline: Timeline, observed: Observations) -> Coverage:
-    missing = finding.suspicion is not None and finding.suspicion.kind == "missing"
     return Coverage(
         bytes=sum(file.bytes for file in observed.files),
         lines=sum(file.lines for file in observed.files),
         files=len(observed.files),
-        ranks_seen=len(_ranks_seen(observed)),
-        silent_ranks=finding.suspicion.ranks if missing and finding.suspicion is not None else (),
+        ranks_seen=len(observed.ranks_seen),
+        silent_ranks=_silent(finding, observed),
         order=timeline.order,
         missing=("sacct", "scontrol"),
         notes=tuple(map(sentence, (*observed.notes, *timeline.notes))),
     )
 
 
-def _ranks_seen(observed: Observations) -> set[int]:
-    seen = {rank for e in observed.events for rank in e.ranks}
-    seen |= {w.rank for w in observed.collectives} | observed.rank_map.seen
-    if observed.rank_map.tasks_are_ranks:
-        seen |= {task for report in observed.reports for task in report.tasks}
-    return seen
+def _silent(finding: Finding, observed: Observations) -> tuple[int, ...]:
+    """The ranks that were waited for, or may have been, and of which no line was read."""
+    suspicion = finding.suspicion
+    if suspicion is None:
+        return ()
+    missing = suspicion.ranks if suspicion.kind == "missing" else ()
+    return tuple(sorted({*missing, *suspicion.silent} - observed.ranks_heard))

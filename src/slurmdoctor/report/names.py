@@ -9,6 +9,7 @@ from slurmdoctor.model import Finding, Incident, Observations, Suspicion, Timeli
 from slurmdoctor.model.causes import ID_TIMEOUT
 from slurmdoctor.model.ranges import ranges
 from slurmdoctor.report.frames import frames
+from slurmdoctor.report.waits import names_of
 
 
 def names_for_fixes(finding: Finding, timeline: Timeline, observed: Observations) -> dict[str, Any]:
@@ -40,6 +41,9 @@ def _of_the_suspect(suspicion: Suspicion) -> dict[str, Any]:
         names["odd_ranks"] = ranges(suspicion.ranks)
     elif suspicion.ranks:
         names["silent_ranks"] = ranges(suspicion.ranks)
+        names["suspects"] = names_of(suspicion.ranks)
+        if suspicion.kind == "behind" and not suspicion.stands_in:
+            names["late_ranks"] = names["silent_ranks"]
     elif suspicion.kind == "all-entered":
         names["all_entered"] = len(suspicion.waiting)
     return {name: value for name, value in names.items() if value is not None}

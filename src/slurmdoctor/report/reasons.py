@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from slurmdoctor.model import ProcessExit
 from slurmdoctor.model.finding import Reason
 from slurmdoctor.model.ranges import ranges
 from slurmdoctor.report.exits import exit_words
 from slurmdoctor.report.frames import frames
 from slurmdoctor.report.quantities import duration
 from slurmdoctor.report.unread import UNREAD
+from slurmdoctor.report.waits import WAITS, names_of
 
 Values = Mapping[str, Any]
 
@@ -30,24 +30,10 @@ def sentences(reasons: Iterable[Reason]) -> str | None:
 # ── words that several sentences share ───────────────────────────────────────────────────────
 
 
-def _ranks(ranks: Iterable[int]) -> str:
-    found = tuple(ranks)
-    return f"rank{'s' * (len(found) > 1)} {ranges(found)}"
-
-
 def _first_by(order: str, aligned: bool) -> str:
     if order != "timestamps":
         return "first error in the file"
     return "first error by time, the nodes' clocks aligned," if aligned else "first error by time"
-
-
-def _collective(seq: int | None, op: str | None) -> str:
-    return f"SeqNum {seq} ({op})"
-
-
-def _kind(kind: tuple[str | None, int | None]) -> str:
-    op, size = kind
-    return f"{op}" if size is None else f"{op} of {size} elements"
 
 
 # ── did it fail ──────────────────────────────────────────────────────────────────────────────
@@ -70,55 +56,12 @@ def _first_of_alike(v: Values) -> str:
 
 
 def _waited_for_unknown(v: Values) -> str:
-    who = _ranks(v["ranks"]) if v["ranks"] else "the writers of these lines"
+    who = names_of(v["ranks"]) if v["ranks"] else "the writers of these lines"
     return f"{who} lost or waited for another process, which the log does not name"
 
 
 def _never_a_word(v: Values) -> str:
-    return f"{_ranks(v['waiting'])} waited; {_ranks(v['ranks'])} never said a word"
-
-
-# ── who held up a collective ─────────────────────────────────────────────────────────────────
-
-
-def _never_reported(v: Values) -> str:
-    words = f"{v['waiting']} of {v['of']} ranks timed out in {_collective(v['seq'], v['op'])}; {_ranks(v['ranks'])} never reported it"
-    ended = [f"rank {rank} {_was_ended(exit, witness)}" for rank, exit, witness in v["ended"]]
-    return f"{words} ({'; '.join(ended)})" if ended else words
-
-
-def _was_ended(exit: ProcessExit, witness: str) -> str:
-    if exit.signal:
-        return f"was later ended by {exit.signal}, says {witness}"
-    return f"ended with {exit_words(exit)}, says {witness}"
-
-
-def _other_collective(v: Values) -> str:
-    kinds = ", ".join(sorted({_kind(kind) for kind in v["kinds"]}))
-    left = "they" if len(v["ranks"]) > 1 else "it"
-    return (
-        f"at SeqNum {v['seq']} {_ranks(v['ranks'])} waits in {kinds} while {v['others']} other ranks wait in "
-        f"{_kind(v['usual'])}: {left} left the common order of collectives"
-    )
-
-
-def _behind(v: Values) -> str:
-    return (
-        f"{_ranks(v['ranks'])} had enqueued nothing beyond the last completed collective while "
-        f"{v['waiting']} ranks waited in {_collective(v['seq'], v['op'])}"
-    )
-
-
-def _all_entered(v: Values) -> str:
-    return (
-        f"all {v['count']} ranks entered {_collective(v['seq'], v['op'])} with the same size: it hung below NCCL "
-        "(fabric or GPU), and the log names no culprit"
-    )
-
-
-def _named_missing(v: Values) -> str:
-    report = {"barrier": "monitored_barrier", "desync": "PyTorch's desync report"}[v["report"]]
-    return f"{report} names {_ranks(v['ranks'])} as missing"
+    return f"{names_of(v['waiting'])} waited; {names_of(v['ranks'])} never said a word"
 
 
 # ── how it ended ─────────────────────────────────────────────────────────────────────────────
@@ -220,6 +163,7 @@ def _warning_ended_it(v: Values) -> str:
 
 _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     **UNREAD,
+    **WAITS,
     "survived": _survived,
     "exit-status-zero": "the job's exit status is 0",
     "program-completed": "the program says that it completed: {text}",
@@ -249,17 +193,6 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "meanwhile": "rank {rank} meanwhile: {text}",
     "stands-elsewhere": lambda v: (
         f"rank {ranges(v['ranks'])} stands in {v['here']} while the others stand in {v['usual']}"
-    ),
-    "named-missing": _named_missing,
-    "did-not-wait": lambda v: (
-        f"{v['waiting']} of {v['of']} ranks timed out; {_ranks(v['ranks'])} did not wait with them"
-    ),
-    "behind": _behind,
-    "never-reported": _never_reported,
-    "other-collective": _other_collective,
-    "all-entered": _all_entered,
-    "waits-unclear": lambda v: (
-        f"{v['waiting']} ranks waited in {_collective(v['seq'], v['op'])}; the log does not tell for whom"
     ),
     "witness": "{witness}",
     "witness-of-several": "{witness}; other processes ended otherwise",
