@@ -44,7 +44,7 @@ _PREFIXES = tuple(
     )
 )
 _ALL_ALONG = (
-    lazy(r"^<[@+ ]?(?!stdin|string|frozen|module|std(?:out|err))[\w|\[\]-]{1,24}> "),
+    lazy(r"^<[@+ ]?(?!stdin|string|frozen|module|std(?:out|err)|\d+>)[\w|\[\]-]{1,24}> "),
     lazy(rf"^\[{_HOUR}\] (?!(?:INFO|DEBUG|WARN|WARNING|ERROR|CRITICAL|FATAL|[\w.]+:\d+)\b)(?P<who>{_NAME}): ?"),
 )
 """Prefixes that a log might have too: taken for a chat's where most lines begin so, with few names."""

@@ -190,7 +190,11 @@ class Source:
         ):  # a printed configuration may fill the head with one line
             pieces = [self.peek(16 * size)]
         if self.size is not None and self.size > 4 * size and self.divisible:
-            pieces += [self._fetch(self.size * k // 8, size // 8) for k in range(1, 8)]
+            places = [
+                *(self.size * k // 8 for k in range(1, 8)),
+                self.size - size // 8,
+            ]  # what failed stands at the end
+            pieces += [self._fetch(place, size // 8) for place in places]
         lines: list[bytes] = []
         for number, piece in enumerate(pieces):
             whole = piece.split(b"\n")

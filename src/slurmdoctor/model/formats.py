@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from slurmdoctor.model.knowledge import LineFormat
+
 ASSUMED_YEAR = 2000
 """Stamps without a year are placed in this one (a leap year) unless the log names its year elsewhere."""
 
@@ -20,3 +22,7 @@ class SourceFormat(Struct, frozen=True):
     year: int = ASSUMED_YEAR
     stamped: bool = False
     """A collector's time stamp stands before every line and its label."""
+    learnt: tuple[LineFormat, ...] = ()
+    """Labels that no list knows."""
+    per_node: int | None = None
+    """The ranks of a node: with them a node's number and a local rank make a rank."""

@@ -35,6 +35,7 @@ _MOST_HEADS = 4_000
 _LONG = 1024
 """Characters of a line that is worth remembering."""
 _UNKNOWN = SourceFormat()
+_Spelling = tuple[frozenset[str], bool, bool, tuple[str, ...]]
 _Matched = tuple[LineFormat, Mapping[str, tuple[int, int]], int]
 """A format that a text begins with, where its groups stand in the text, and its length."""
 
@@ -93,7 +94,7 @@ class LabelReader:
         self.formats = formats
         self._beginnings: dict[str, tuple[LineFormat, ...]] = {}
         self._heads: dict[tuple[bytes, Any], _Head] = {}
-        self._keys: dict[tuple[frozenset[str], bool, bool], WriterKey] = {}
+        self._keys: dict[_Spelling, WriterKey] = {}
 
     def strip_labels(self, line: str, source: SourceFormat | None = None) -> tuple[Origin, str]:
         """Split a line into its origin and its text.
@@ -104,7 +105,7 @@ class LabelReader:
         believed = source or _UNKNOWN
         shape = None
         if self.remembers and len(text) <= _LONG:
-            shape = shape_of(text), None if source is None else (source.locked, source.stamped, source.label_is_node)
+            shape = shape_of(text), None if source is None else _spelling(source)
         head = None if shape is None else self._heads.get(shape)
         values = None if head is None else _values(text, head, believed)
         if head is None or values is None:
@@ -129,7 +130,8 @@ class LabelReader:
         head, after_time = _Head(), False
         for _ in range(_MOST_LABELS):
             if not all(
-                self._is_settled(form, beginning[head.end :], text[head.end :], source) for form in self.formats
+                self._is_settled(form, beginning[head.end :], text[head.end :], source)
+                for form in (*self.formats, *source.learnt)
             ):
                 return False
             matched = self._next_label(beginning[head.end :], head, source, after_time)
@@ -152,9 +154,9 @@ class LabelReader:
 
     def writer_key(self, source: SourceFormat) -> WriterKey:
         """Finds the labels that tell the writers of a source apart."""
-        spelling = source.locked, source.label_is_node, source.stamped
+        spelling = _spelling(source)
         if spelling not in self._keys:
-            self._keys[spelling] = WriterKey(self.formats, source)
+            self._keys[spelling] = WriterKey([*self.formats, *source.learnt], source)
         return self._keys[spelling]
 
     @cached_property
@@ -186,7 +188,8 @@ class LabelReader:
 
     def _next_label(self, rest: str, head: _Head, source: SourceFormat | None, after_time: bool) -> _Matched | None:
         """The format that the rest of a text begins with, where its groups stand in it, and its length."""
-        for form in self._able(rest[:4]):
+        learnt = source.learnt if source is not None and not head.ranks else ()
+        for form in (*self._able(rest[:4]), *learnt):
             if form.lock and source is not None and form.id not in source.locked:
                 continue
             if form.after_time and not after_time:
@@ -216,6 +219,11 @@ class LabelReader:
         return able
 
 
+def _spelling(source: SourceFormat) -> _Spelling:
+    """What decides how a source's labels are read."""
+    return source.locked, source.stamped, source.label_is_node, tuple(form.pattern for form in source.learnt)
+
+
 def _values(text: str, head: _Head, source: SourceFormat) -> tuple[dict[str, Any], list[int]] | None:
     """(values of the groups, ranks) of a text by the head of one that differs in its digits only.
 
@@ -240,6 +248,8 @@ def _origin(found: Mapping[str, Any], ranks: Sequence[int], source: SourceFormat
     if source is not None and source.outer_rank_is_local and ranks:
         local = ranks[0]
         rank = ranks[-1] if len(ranks) > 1 else None
+    if source is not None and source.per_node and rank is None and local is not None and "node_rank" in found:
+        rank = found["node_rank"] * source.per_node + local
     return Origin(
         rank=rank,
         local_rank=local,

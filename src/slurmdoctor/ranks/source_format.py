@@ -5,7 +5,7 @@ Labels that ordinary text can look like (`6: `, `host: `) are believed only in s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from slurmdoctor.input.sources import Source
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import ASSUMED_YEAR, LineFormat, SourceFormat
 from slurmdoctor.ranks.labels import LabelReader, clean
+from slurmdoctor.ranks.learnt_labels import learn_labels, may_be_labelled, ranks_per_node
 from slurmdoctor.search.compiled import compiled, lazy
 from slurmdoctor.search.writer_key import stamp_pattern, tag_pattern
 
@@ -55,13 +56,24 @@ def learn(lines: Iterable[str], labels: LabelReader) -> SourceFormat:
         if stamped:
             sample = [rest for rest in behind if rest and not _UNLABELLED.match(rest)]
         locked = [form for form in labels.formats if form.lock and _is_used(form, sample)]
+    known = SourceFormat(locked=frozenset(form.id for form in locked), stamped=stamped)
+    per_node = ranks_per_node(sample)
     return SourceFormat(
-        locked=frozenset(form.id for form in locked),
+        locked=known.locked,
         outer_rank_is_local=any(_differs_in_twos(form, sample) for form in labels.formats if form.outer_is_local),
         label_is_node=any(_counts_launchers(form, sample, labels.formats) for form in locked if form.launcher),
         year=int(year[1]) if year else ASSUMED_YEAR,
         stamped=stamped,
+        learnt=learn_labels(list(_without_known(sample, labels, known)), len(sample), per_node),
+        per_node=per_node,
     )
+
+
+def _without_known(sample: Sequence[str], labels: LabelReader, known: SourceFormat) -> Iterator[tuple[bool, str]]:
+    """The lines that may have an unknown label without the known ones, and whether they had any."""
+    for line in may_be_labelled(sample):
+        rest = labels.strip_labels(line, known)[1]
+        yield len(rest) < len(line), rest
 
 
 def _beginning(formats: Sequence[LineFormat]) -> regex.Pattern[str]:
