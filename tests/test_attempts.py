@@ -250,3 +250,52 @@ def test_without_stamps_no_clock_is_noted() -> None:
     made = clocks(300.0)
     unstamped = tuple(replace(e, origin=Origin(rank=e.origin.rank, node=e.origin.node)) for e in made.events)
     assert order(replace(made, events=unstamped)).notes == ()
+
+
+# ── what begins again ────────────────────────────────────────────────────────────────────────
+
+
+def begin(order: int, source: int = 0, name: str = "start", **captures: str) -> SignalHit:
+    return SignalHit(Signal(name, "start", ("made",), "made"), line("made", source, order), order, captures)
+
+
+def test_what_begins_again_after_an_end_is_another_attempt() -> None:
+    assert cut(error(100), error(9000), marks=(begin(0), begin(5000))) == Attempts((5000, END), ((0, 5000),), 2)
+    assert cut(error(9000), reports=(report(1, 1, order=100),), marks=(begin(0), begin(5000))).last == (5000, END)
+    # nothing ended between; it had not begun before; another sign; another file
+    assert cut(error(6000), error(9000), marks=(begin(0), begin(5000))).last == (0, END)
+    assert cut(error(100), error(9000), marks=(begin(5000),)).last == (0, END)
+    assert cut(error(100), error(9000), marks=(begin(0, name="other"), begin(5000))).last == (0, END)
+    assert cut(error(100), error(9000), marks=(begin(0, source=1), begin(5000))).last == (0, END)
+    assert cut(error(100, retried=True), error(9000), marks=(begin(0), begin(5000))).last == (0, END)
+    assert cut(error(100, role="hint"), error(9000), marks=(begin(0), begin(5000))).last == (0, END)
+
+
+def test_what_several_processes_print_as_they_begin_is_no_sign_where_it_stands_twice_before_an_end() -> None:
+    first, again, later = (begin(order, once="Namespace(") for order in (0, 10, 5000))
+    assert cut(error(100), error(9000), marks=(first, later)).last == (5000, END)
+    several = (first, again, later)
+    assert cut(error(100), error(9000), marks=several).last == (0, END)
+
+
+def ended(order: int, task: int = 0, node: str = "n1", **more: Any) -> ExitReport:
+    return report(1, task, order=order, kind="step", node=node, tasks=(task,), **more)
+
+
+def test_a_task_that_ends_twice_ended_in_two_steps() -> None:
+    assert cut(error(100), error(900), reports=(ended(200), ended(1000))).last == (201, END)
+    assert cut(error(100), error(900), reports=(ended(200), ended(201, 1), ended(1000))).last == (202, END)
+    # both spoke before; another task; another node
+    assert cut(error(100), error(150), reports=(ended(200), ended(1000))).last == (0, END)
+    assert cut(error(100), error(900), reports=(ended(200), ended(1000, 1))).last == (0, END)
+    assert cut(error(100), error(900), reports=(ended(200), ended(1000, node="n2"))).last == (0, END)
+
+
+def test_a_writer_that_failed_makes_its_steps_in_the_next_step() -> None:
+    failed = error(100, label=b"0:", traceback=("KeyError: 'x'",))
+    steps = (step(300, label=b"0:"),)
+    assert cut(failed, reports=(ended(200),), steps=steps).last == (201, END)
+    # another writer; before the end, too; no end
+    assert cut(failed, reports=(ended(200),), steps=(step(300, label=b"1:"),)).last == (0, END)
+    assert cut(failed, reports=(ended(200),), steps=(step(150, label=b"0:"), *steps)).last == (0, END)
+    assert cut(failed, steps=steps).last == (0, END)

@@ -25,6 +25,11 @@ _LOOKS = frozenset(
      "vi", "view", "vim", "wc", "zcat", "zgrep", "zless"}
 )  # fmt: skip
 """Commands that show a file: what was typed is no part of the log."""
+_RUNS = frozenset(
+    {"accelerate", "bash", "deepspeed", "horovodrun", "julia", "mpiexec", "mpirun", "python", "python3", "Rscript", "sh",
+     "srun", "torchrun"}
+)  # fmt: skip
+"""Commands that start a program: with their prompt they show where one run ends and the next one begins."""
 
 
 def prompts(rows: Sequence[Row]) -> list[Row] | None:
@@ -36,7 +41,10 @@ def prompts(rows: Sequence[Row]) -> list[Row] | None:
             return line
         command = (found["command"] or "").strip()
         words = command.removeprefix("sudo ").split()
-        return "" if not words or words[0].rpartition("/")[2] in _LOOKS else command
+        name = words[0].rpartition("/")[2] if words else ""
+        if name in _RUNS or words[:1] == ["./" + name]:
+            return line
+        return "" if not words or name in _LOOKS else command
 
     return each(rows, bare)
 

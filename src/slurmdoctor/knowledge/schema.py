@@ -143,7 +143,7 @@ RANK_LINE = {
 }
 SIGNAL = {
     "id": Field(line, required=True),
-    "kind": Field(one_of("progress", "finished", "survived", "attempt"), required=True),
+    "kind": Field(one_of("progress", "finished", "survived", "attempt", "start"), required=True),
     "source": Field(line, default=""),
     "literals": Field(list_of(literal(shortest=4), least=1), required=True),
     "regex": Field(pattern, required=True),

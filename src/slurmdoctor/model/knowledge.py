@@ -134,7 +134,7 @@ class Signal(Struct, frozen=True, array_like=True):
     """A line that tells the state of the job rather than a cause (`rules/signals.yaml`, `rules/facts.yaml`)."""
 
     id: str
-    kind: Literal["progress", "finished", "survived", "attempt", "fact"]
+    kind: Literal["progress", "finished", "survived", "attempt", "start", "fact"]
     literals: tuple[str, ...]
     regex: str
     match: tuple[str, ...] = ()

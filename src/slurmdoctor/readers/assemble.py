@@ -33,6 +33,7 @@ from slurmdoctor.readers import (
     exits,
     placing,
     progress,
+    restarts,
     stacks,
     traceback_events,
 )
@@ -77,6 +78,7 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
     events = context.add_stacks(context.add_endings(events), lines)
     reports = [placing.place_report(report, rank_map) for report in found.reports]
     reports.sort(key=lambda report: report.order)
+    signals = sorted([*signals, *restarts.find(events, reports, lines)], key=lambda signal: signal.order)
     return Observations(
         events=tuple(events),
         launcher=_launcher(found.reports, knowledge.exit_reports),

@@ -104,7 +104,7 @@ def matchers(knowledge: Knowledge) -> list[Matcher]:
         add(rule, rule.id, (x.encode() for x in rule.literals), 1 if rule.role == "cascade" else KEEP, rule.regex)
     for signal in knowledge.signals:
         if signal.kind != "progress":  # in every iteration's line: looked for around the failure only
-            keep = _KEEP_ATTEMPTS if signal.kind == "attempt" else KEEP
+            keep = _KEEP_ATTEMPTS if signal.kind in ("attempt", "start") else KEEP
             once = signal.kind == "fact" and signal.regex.count("(?P<") < 2
             add(signal, signal.id, (x.encode() for x in signal.literals), keep, signal.regex, once)
     for form in knowledge.exit_reports:

@@ -13,6 +13,8 @@ from slurmdoctor.model import Event, ExitReport, Observations
 END = 1 << 62
 Span = tuple[int, int]
 _MOST_EARLIER = 8
+_ENDS = ("root", "either", "confirmation")
+"""Roles of events by which a process or a job may have ended."""
 _NO_MORE = 200
 """Bytes after a cut in which no attempt can have said anything."""
 _NOT_YET = 1024
@@ -64,7 +66,7 @@ def _cuts(observed: Observations) -> list[int]:
         *((m.line.source, m.order) for m in observed.signals if m.signal.kind == "finished"),
     ]:
         went_on[source] = max(order, went_on.get(source, 0))
-    cuts = _announced(observed) | _by_agents(observed, went_on)
+    cuts = _announced(observed) | _by_agents(observed, went_on) | _begun_again(observed) | _by_tasks(observed)
     for event in observed.events:
         if event.ends_job and event.role != "hint" and went_on.get(event.hit.source, 0) > event.order:
             cuts.add(event.order + 1)
@@ -84,6 +86,74 @@ def _announced(observed: Observations) -> set[int]:
         elif job.setdefault(mark.line.source, name) != name:
             cuts.add(mark.order)
             job[mark.line.source] = name
+    return cuts
+
+
+def _begun_again(observed: Observations) -> set[int]:
+    """Where what a launcher, a script or a program prints as it begins is printed again, after something ended."""
+    ends: dict[int, list[int]] = {}
+    for event in observed.events:
+        if event.role in _ENDS and not event.retried:
+            ends.setdefault(event.hit.source, []).append(event.order)
+    for report in observed.reports:
+        ends.setdefault(report.line.source, []).append(report.order)
+    for places in ends.values():
+        places.sort()
+    cuts: set[int] = set()
+    begun: dict[tuple[int, str], int] = {}
+    many: set[tuple[int, str]] = set()
+    for mark in observed.signals:
+        if mark.signal.kind != "start":
+            continue
+        sign = (mark.line.source, mark.signal.id)
+        before = begun.get(sign)
+        if before is not None and _any(ends.get(sign[0], ()), (before, mark.order)):
+            if sign not in many:
+                cuts.add(mark.order)
+        elif before is not None and "once" in mark.captures:
+            many.add(sign)  # twice before anything ended: several processes print it
+        begun[sign] = mark.order
+    return cuts
+
+
+def _by_tasks(observed: Observations) -> set[int]:
+    """A task ends once a step: one that ends again, with words of a program between, is another step's."""
+    told = sorted(
+        [(report.order, report) for report in observed.reports if report.kind == "step"]
+        + [(event.order, None) for event in observed.events if event.role in _ENDS and not event.retried],
+        key=lambda one: one[0],
+    )
+    cuts: set[int] = set()
+    seen: set[tuple[int, str | None, tuple[int, ...]]] = set()
+    after: int | None = None
+    spoke = False
+    for order, report in told:
+        if report is None:
+            spoke = bool(seen)
+            continue
+        key = (report.line.source, report.node, report.tasks)
+        if spoke and key in seen and after is not None:
+            cuts.add(after)
+            seen.clear()
+        seen.add(key)
+        after, spoke = order + 1, False
+    return cuts | _by_the_dead(observed)
+
+
+def _by_the_dead(observed: Observations) -> set[int]:
+    """Where a writer that failed makes steps again, but only after its step's end was reported: in the next step."""
+    ends = sorted((r.line.source, r.order) for r in observed.reports if r.kind == "step")
+    steps: dict[tuple[int, bytes], list[int]] = {}
+    for step in observed.progress:
+        if step.label:
+            steps.setdefault((step.source, step.label), []).append(step.order)
+    cuts: set[int] = set()
+    for event in observed.events:
+        own = steps.get((event.hit.source, event.label), ()) if event.traceback and event.role == "root" else ()
+        first = next((order for order in own if order > event.order), 0)
+        at = bisect_right(ends, (event.hit.source, first)) - 1
+        if at >= 0 and ends[at][0] == event.hit.source and event.order < ends[at][1] < first:
+            cuts.add(ends[at][1] + 1)
     return cuts
 
 
