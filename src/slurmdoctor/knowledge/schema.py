@@ -88,6 +88,7 @@ RULE = {
     "status": Field(one_of(*STATUSES)),
     "role": Field(one_of(*ROLES)),
     "applies_to": Field(one_of("line", "exception", "frame"), default="line"),
+    "general": Field(flag, default=False),
     "literals": Field(
         list_of(literal(shortest=6), least=1), required=True, hint="add literals: ['text that every such line holds']"
     ),

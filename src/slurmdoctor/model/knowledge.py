@@ -39,6 +39,8 @@ class Rule(Struct, frozen=True, array_like=True):
     no_match: tuple[str, ...] = ()
     status: Status = "stable"
     """The rule's own status, or its cause's."""
+    general: bool = False
+    """It goes by the wording of many programs: it counts only where no other rule of any cause takes the line."""
 
 
 class Fix(Struct, frozen=True, array_like=True):

@@ -65,17 +65,22 @@ class RuleEvents:
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
         self.at: dict[Place, list[Event]] = {}
+        self.general: set[Place] = set()
+        """The lines that general rules alone take."""
         self._in_order: list[Place] = []
 
     def add(self, rule: Rule, line: Line, count: int) -> None:
         """Add the event that the rule makes of this line, if it makes one.
 
-        Of the rules of one cause that match a line the first in the cause's file counts, and a hint only where no other matches.
+        Of the rules of one cause that match a line the first in the cause's file counts, and a hint only where no other matches;
+        a general rule only where no other rule of any cause matches.
         """
         event = rule_event(rule, line, self._lines, count)
         if event is None:
             return
         where = (line.source, line.offset)
+        if rule.role != "hint" and not self._ranks(rule, where):
+            return
         if where not in self.at:
             insort(self._in_order, where)
         here = self.at.setdefault(where, [])
@@ -84,6 +89,18 @@ class RuleEvents:
             here.append(event)
         elif here[earlier].role == "hint" and event.role != "hint":
             here[earlier] = event
+
+    def _ranks(self, rule: Rule, where: Place) -> bool:
+        """Whether the rule's event counts beside those of the line; those of general rules give way to others."""
+        others = [event for event in self.at.get(where, ()) if event.role != "hint"]
+        if rule.general:
+            if others:
+                return False
+            self.general.add(where)
+        elif where in self.general:
+            self.general.remove(where)
+            self.at[where] = [event for event in self.at[where] if event.role == "hint"]
+        return True
 
     def add_uncounted(self, rules: Iterable[Rule], line: Line) -> None:
         """Try the rules on a line that was kept for its traceback or its class alone. The search has counted it already."""
@@ -95,6 +112,10 @@ class RuleEvents:
         """Forget the events of a line."""
         if self.at.pop(where, None) is not None:
             self._in_order.remove(where)
+
+    def doubt(self, where: Place) -> None:
+        """Take the events of a line, which may only speak of an error, for hints."""
+        self.at[where] = [replace(event, role="hint") for event in self.at[where]]
 
     def between(self, source: int, start: int, end: int) -> list[Place]:
         """The lines with events that stand between two offsets of a source."""

@@ -41,17 +41,19 @@ def join(
     joiner = _Joiner(events, lines, recognise)
     for header in lines.meter.each("tracebacks", headers):
         joiner.add(header)
-    found = [*joiner.found, *events.all()]
+    found = joiner.found
     for line in loose:
         where = (line.source, line.offset)
         if where in joiner.exceptions:
             continue
         if tracebacks.helper_above(lines, line):
-            found = [event for event in found if (event.hit.source, event.hit.offset) != where]
+            events.drop(where)
             found.append(_parent_gone(line, lines, joiner.new_group()))
         elif where not in events.at:
             found += _without_traceback(line, lines)
-    return found
+        elif where in events.general and not _framed(line, lines):
+            events.doubt(where)
+    return [*found, *events.all()]
 
 
 class _Joiner:
@@ -189,10 +191,14 @@ def _without_traceback(line: Line, lines: Lines) -> list[Event]:
     name = (exception_of(line.text) or ("", ""))[0]
     if name.endswith("Warning") or tracebacks.is_wrapper(name):
         return []
+    return [_python_error(line, lines, "root" if _framed(line, lines) else "hint")]
+
+
+def _framed(line: Line, lines: Lines) -> bool:
+    """Whether frames of a traceback, or what torchelastic writes into its error file, stand around an exception's line."""
     above = next(lines.before(line), None)
     framed = above is not None and (begins_frame(above.text) or above.text.startswith("    "))
-    framed = framed or _ERROR_FILE.search(line.raw) is not None
-    return [_python_error(line, lines, "root" if framed else "hint")]
+    return framed or _ERROR_FILE.search(line.raw) is not None
 
 
 def _python_error(line: Line, lines: Lines, role: Role) -> Event:

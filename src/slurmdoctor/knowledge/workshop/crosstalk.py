@@ -57,7 +57,10 @@ def _examples(loaded: LoadedRules) -> Iterator[Example]:
 
 
 def _may_share(one: Rule, other: Rule, knowledge: Knowledge) -> bool:
+    """Whether `one` may take an example of `other`."""
     if one.cause == other.cause or "hint" in (one.role, other.role):
+        return True
+    if one.general and not other.general:
         return True
     if {one.cause, other.cause} & knowledge.traits["catch-all"]:
         return True

@@ -1,0 +1,65 @@
+"""An everyday exception gets the cause that its words tell; whoever knows the message itself knows better; without a traceback it is a remark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import slurmdoctor
+
+FRAMES = 'Traceback (most recent call last):\n  File "/scratch/demo/train.py", line 12, in main\n    run()\n'
+STEPS = "".join(f"step {number}/2000 loss 2.31\n" for number in range(1, 30))
+OWN = """
+cause: site/lost-tape
+title: lost the tape library
+role: root
+exit_classes: [python-error]
+explains: []
+retry: elsewhere
+summary: The tape library stopped.
+rules:
+  - id: site/lost-tape/loader
+    source: our loader
+    applies_to: exception
+    literals: ['tape shapes do not match']
+    regex: 'ValueError: tape shapes do not match'
+    examples: {match: ['ValueError: tape shapes do not match'], no_match: ['WARNING tape shapes do not match']}
+fixes: [{do: Exclude the node., why: The tape library was silent.}]
+falsepositives: ['On cleaning days.']
+references: ['https://wiki.example.org/tapes']
+"""
+
+
+def cause(log: str, **options: Any) -> str | None:
+    found: dict[str, str | None] = slurmdoctor.diagnose(log, **options).to_dict()["cause"]
+    return found["id"]
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ("ValueError: tape shapes do not match", "tensor-mismatch"),
+        ("demo.errors.GridError: cannot read /scratch/demo/grid.nc: No such file or directory", "file-not-found"),
+        ("lmdb.DiskError: commit failed: No space left on device", "disk-full"),
+        ("demo.TrainingError: loss became NaN at step 7", "nan"),
+        ("ValueError: Unknown optimizer: adamz", "usage-error"),
+        ("AssertionError: batch size 30 is not divisible by 8", "parallelism"),
+        ("KeyError: 'label'", "python-error"),
+        ("ValueError: too many values to unpack (expected 2)", "python-error"),
+        ("TypeError: fit() got an unexpected keyword argument 'dtype'", "python-error"),
+    ],
+)
+def test_the_wording_tells_the_cause(error: str, expected: str) -> None:
+    assert cause(STEPS + FRAMES + error + "\n") == expected
+
+
+def test_a_rule_that_knows_the_message_comes_before_the_wording(tmp_path: Path) -> None:
+    (tmp_path / "lost-tape.yaml").write_text(OWN)
+    assert cause(FRAMES + "ValueError: tape shapes do not match\n", rules=[tmp_path]) == "site/lost-tape"
+
+
+def test_a_remark_about_an_error_is_no_failure() -> None:
+    assert cause("ValueError: tape shapes do not match, sample skipped\n" + STEPS) is None
+    assert cause(STEPS + "ValueError: tape shapes do not match, sample skipped\n") is None
