@@ -27,6 +27,9 @@ _HOLE = re.compile(rb"\0{64,}")
 """Bytes that nobody wrote: a log that was cut to nothing while it was written to, or a disk that lost them."""
 _PLAIN = bytes(set(range(256)) - {0, *range(1, 8), *range(14, 27), *range(28, 32)})
 """Bytes that stand in texts."""
+_WORDS = re.compile(rb"[\t -~]{16,}")
+_FEW_LINES, _TEXT = 2, 0.5
+"""Line ends of damaged text, and the share of it that is words."""
 
 _PACKED = 64 * 1024
 """Bytes of a compressed log that are read at a time."""
@@ -47,8 +50,8 @@ def kind_of(head: bytes) -> str | None:
     if not strange:
         return None
     odd, even = head[1::2].count(0), head[::2].count(0)
-    if odd > len(head) * 0.35 and even < len(head) * 0.05:
-        return "utf-16-le"
+    if len(head) > 2 and max(odd, even) > len(head) * 0.35 and min(odd, even) < len(head) * 0.05:
+        return "utf-16-le" if odd > even else "utf-16-be"
     text = _HOLE.sub(b"", head).strip(b"\0")
     if not text:
         return "hole"
@@ -57,7 +60,12 @@ def kind_of(head: bytes) -> str | None:
     controls = len(strange) - strange.count(0)
     # beside holes there are none in a text; arrays of small numbers have both
     many = controls > len(text) * 0.05 or nuls > len(text) * (0.05 if holed else 0.5)
-    return "binary" if many or head[_TAR] == b"ustar" else None
+    return "binary" if (many and not _holds_text(text)) or head[_TAR] == b"ustar" else None
+
+
+def _holds_text(data: bytes) -> bool:
+    """Whether words stand between the damage, on lines: what is no text has few of either."""
+    return data.count(b"\n") >= _FEW_LINES and sum(map(len, _WORDS.findall(data))) >= _TEXT * len(data)
 
 
 def decoded(kind: str, stream: Stream, name: str) -> Stream:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from slurmdoctor.input.chats import people, signed
 from slurmdoctor.input.line_starts import LineStarts
 from slurmdoctor.input.markup import characters, encoded, entities, fenced, fences, indents, odd, quoted, quotes
+from slurmdoctor.input.records import recorded, records
 from slurmdoctor.input.rewrap import joined, opened
 from slurmdoctor.input.rows import Mark, Row, Step, always
 from slurmdoctor.input.sources import Source, Text
@@ -94,6 +95,7 @@ def _steps(starts: LineStarts) -> tuple[tuple[str, Mark, Step], ...]:
         ("chat names and times taken off", signed, people),
         ("quotation marks taken off", quoted, quotes),
         ("Markdown fences taken off", fenced, fences),
+        ("records of JSON unpacked", recorded, records),
         ("HTML entities decoded", encoded, entities),
         ("line numbers taken off", always, numbers),  # before the indentation, which may be theirs
         ("indentation taken off", always, indents),

@@ -22,6 +22,8 @@ _MESSAGE_LINES = 12
 """Lines below an exception's own that may belong to its message."""
 _MOST_HELD = 8
 """Wrappers around each other of which the frames are read."""
+_LAST_LINES = 8
+"""Lines below an exception of which none but other exceptions may follow, where it is taken for its writer's last word."""
 _FAR = 64 * 1024
 """Bytes: without a label, what stands farther apart than this is not one traceback."""
 
@@ -191,7 +193,9 @@ def _without_traceback(line: Line, lines: Lines) -> list[Event]:
     name = (exception_of(line.text) or ("", ""))[0]
     if name.endswith("Warning") or tracebacks.is_wrapper(name):
         return []
-    return [_python_error(line, lines, "root" if _framed(line, lines) else "hint")]
+    framed = _framed(line, lines)
+    error = _python_error(line, lines, "root" if framed else "hint")
+    return [error] if framed or not _is_last_word(line, lines) else [error, _ended(error, "last-word")]
 
 
 def _framed(line: Line, lines: Lines) -> bool:
@@ -199,6 +203,22 @@ def _framed(line: Line, lines: Lines) -> bool:
     above = next(lines.before(line), None)
     framed = above is not None and (begins_frame(above.text) or above.text.startswith("    "))
     return framed or _ERROR_FILE.search(line.raw) is not None
+
+
+def _is_last_word(line: Line, lines: Lines) -> bool:
+    """Whether a writer's lines end with this exception, and Slurm tells nothing of its end.
+
+    What a logger tells may have been dealt with.
+    """
+    if len(lines.sources) > 1 or line.origin.time is not None or _LEVEL.match(line.raw):
+        return False
+    below = (later.text for later in lines.after(line, _LAST_LINES) if later.text.strip())
+    return all(exception_of(text) is not None for text in below)
+
+
+def _ended(hint: Event, how: str) -> Event:
+    """The end of the process that the hint is about, where nobody else tells of it."""
+    return replace(hint, cause=EXIT_CODE, role="cascade", rule=f"{EXIT_CODE}/{how}")
 
 
 def _python_error(line: Line, lines: Lines, role: Role) -> Event:
@@ -229,5 +249,5 @@ def _parent_gone(line: Line, lines: Lines, group: int) -> Event:
 def _cut_short(trace: Traceback, last: Line, lines: Lines) -> list[Event]:
     """Where the log ends inside of a traceback: the process failed, and what was raised is not shown."""
     hint = replace(_python_error(last, lines, "hint"), captures={}, traceback=trace.frames)
-    ending = replace(hint, cause=EXIT_CODE, role="cascade", rule=f"{EXIT_CODE}/cut-traceback")
+    ending = _ended(hint, "cut-traceback")
     return [ending] if trace.of_launcher else [hint, ending]

@@ -1,0 +1,117 @@
+"""Whatever a terminal, a collector or a paste did to a log, the verdict is that of the log as it was printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import slurmdoctor
+
+_RAISED = """\
+loading the data
+step 1/100 loss 3.21 12 ms/step
+step 2/100 loss 3.11 12 ms/step
+[rank3]: Traceback (most recent call last):
+[rank3]:   File "/scratch/demo/train.py", line 88, in <module>
+[rank3]:     main()
+[rank3]:   File "/scratch/demo/train.py", line 61, in main
+[rank3]:     loss.backward()
+[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.11 GiB of which 1.02 GiB is free.
+E0301 10:00:04.000000 4711 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 3 (pid: 4715) of binary: /usr/bin/python
+"""
+_KILLED = """\
+step 1/100 loss 3.21 12 ms/step
+slurmstepd: error: Detected 1 oom_kill event in StepId=4711.0. Some of the step tasks have been OOM Killed.
+srun: error: node07: task 3: Out Of Memory
+"""
+_BAR = " 33%|###3      | 33/100 [00:54<01:51, 26.24s/it]"
+
+
+def _each(log: str, change: Callable[[int, str], str]) -> str:
+    return "".join(change(number, line) + "\n" for number, line in enumerate(log.splitlines(), 1))
+
+
+def _behind(log: str, bar: str) -> str:
+    """The bar, whose line end was lost, before each line that a launcher or Python begins to tell with."""
+    begins = ("[rank3]: Traceback", "slurmstepd", "E0301")
+    return _each(log, lambda _, line: bar + line if line.startswith(begins) else line)
+
+
+def _wrapped(log: str, width: int) -> str:
+    cut = (line[at : at + width] for line in log.splitlines() for at in range(0, len(line), width))
+    return "\n".join(cut) + "\n"
+
+
+_DAMAGES: dict[str, Callable[[str], str | bytes]] = {
+    "Windows' line ends": lambda log: log.replace("\n", "\r\n"),
+    "a byte order mark": lambda log: "\ufeff" + log,
+    "UTF-16": lambda log: log.encode("utf-16"),
+    "UTF-16 without a mark": lambda log: log.encode("utf-16-le"),
+    "UTF-16 of the other order": lambda log: log.encode("utf-16-be"),
+    "a hole of NULs": lambda log: log.encode().replace(b"\n", b"\n" + bytes(5000), 1),
+    "damaged bytes": lambda log: log.encode().replace(b"\n", b" \xff\xfe\x80\x01\x02\x03\x04\x05\x06\x0e\x0f\n"),
+    "colours": lambda log: _each(log, lambda _, line: f"\x1b[31m{line}\x1b[0m"),
+    "a bar without its line end": lambda log: _behind(log, _BAR),
+    "a bar with its carriage return": lambda log: _behind(log, _BAR + "\r"),
+    "a bar of examples": lambda log: _behind(log, "Map:  40%|####      | 400/1000 [00:10<00:15, 39.5 examples/s]"),
+    "a bar that was cut": lambda log: _behind(log, " 33%|███▎      "),
+    "a step without its line end": lambda log: _behind(log, "step 12/100 loss 3.1"),
+    "80 columns": lambda log: _wrapped(log, 80),
+    "120 columns": lambda log: _wrapped(log, 120),
+    "less -N": lambda log: _each(log, lambda number, line: f"{number + 3000:7d} {line}"),
+    "grep -n": lambda log: _each(log, lambda number, line: f"{number + 80}:{line}"),
+    "HTML": lambda log: "<pre><code>" + log.replace("<", "&lt;").replace(">", "&gt;") + "</code></pre>",
+    "a fence": lambda log: f"It fails, why?\n```\n{log}```\n",
+    "a quotation": lambda log: _each(log, lambda _, line: "> " + line),
+    "one line": lambda log: log.replace("\n", " "),
+    "Docker's records": lambda log: _each(log, lambda _, line: json.dumps({"log": line + "\n", "stream": "stderr"})),
+    "one record for several lines": lambda log: json.dumps({"ts": "2026-03-01T10:00:00Z", "msg": log}) + "\n",
+    "gh run view": lambda log: _each(log, lambda n, line: f"train\tRun it\t2026-03-01T10:00:{n:02d}.1234567Z {line}"),
+    "containerd": lambda log: _each(log, lambda n, line: f"2026-03-01T10:00:{n:02d}.123456789Z stderr F {line}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", _DAMAGES)
+@pytest.mark.parametrize(("log", "cause"), [(_RAISED, "cuda-oom"), (_KILLED, "host-oom")], ids=["raised", "killed"])
+def test_a_damaged_log_gets_the_verdict_of_the_whole_one(log: str, cause: str, damage: str, tmp_path: Path) -> None:
+    text = _DAMAGES[damage](log)
+    path = tmp_path / "job.log"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    assert _verdict(path)[:2] == (cause, 3)
+
+
+@pytest.mark.parametrize(
+    ("paste", "rank"),
+    [
+        ("[rank3]: KeyError: 'x'", 3),
+        ("3: KeyError: 'x'", 3),
+        ("AssertionError: batch size 30 != 32", None),
+        ("[rank1]: AssertionError", 1),
+        ("step 8 loss 2.1\nstep 9 loss 2.0\nValueError: bad batch 3", None),
+    ],
+)
+def test_an_exception_that_a_log_ends_with_is_an_answer_in_low_confidence(paste: str, rank: int | None) -> None:
+    assert _verdict(paste) == ("python-error", rank, "low")
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "loading\nValueError: no cache, the default is used\nall is well\nTraining finished\n",
+        "step 1 loss 3\nValueError: bad batch 3\nstep 2 loss 3\nstep 3 loss 2\n",
+        "Training finished\nRuntimeError: wandb could not say goodbye\n",
+        "loading\n2026-03-01 10:00:00,123 - ERROR - ValueError: no cache, the default is used\n",
+        "loading\nUserWarning: no cache, the default is used\n",
+    ],
+)
+def test_an_exception_after_which_the_program_spoke_on_is_none(log: str) -> None:
+    assert _verdict(log)[0] is None
+
+
+def _verdict(job: str | Path) -> tuple[str | None, int | None, str | None]:
+    found = slurmdoctor.diagnose(job)
+    rank = found.first_failure.rank if found.first_failure else None
+    return (found.cause.id, rank, found.cause.confidence) if found.cause else (None, None, None)
