@@ -148,7 +148,7 @@ def test_sruns_errno_of_a_program_that_could_not_be_started(code: int, means: st
 
 def test_errnos_are_no_errnos_of_other_causes() -> None:
     got = found(failed(incident("python-error", report=report(2, 0)), 0))
-    assert got.exit == ProcessExit(2, None, "usage-error")
+    assert got.exit == ProcessExit(2, None, "other")
     assert found(failed(incident("command-not-found"))).exit is None
 
 
@@ -197,7 +197,7 @@ def test_a_record_gives_a_root_its_exit_only_where_it_can_be_its_own() -> None:
     assert found(failed(raised), record=record).exit == from_code(1)
     assert found(failed(raised), record=JobRecord("1", state="FAILED", exit=from_code(2))).exit is None
     assert found(failed(incident("python-error")), record=record).exit is None
-    assert found(failed(incident("segfault")), record=record).exit == from_code(1)
+    assert found(failed(incident("segfault")), record=record).exit == ProcessExit(1, None, "other")
     assert found(failed(incident("time-limit")), record=record).exit is None
     assert found(failed(None, cause="preempted"), record=record).exit is None
 

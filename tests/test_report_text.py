@@ -70,7 +70,7 @@ GOLDEN = {
   exit-code · low confidence
   job.err:9
   │ srun: error: n7: task 3: Exited with exit code 17
-  exit   17 = a code of the program's own on rank 3 (says srun)
+  exit   code 17 on rank 3 (says srun)
   retry  after the fix; the same is likely to happen again
   why    nothing in the log says why
   next   how each step ended: sacct -j 77 -o JobID,State,ExitCode,NodeList

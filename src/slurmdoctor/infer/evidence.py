@@ -22,7 +22,9 @@ def choose_evidence(finding: Finding, timeline: Timeline) -> Finding:
         ):  # what the suspect prints of itself, then what a rank prints that waits for it
             waits = {status.order for status in timeline.collectives if status.op is not None}
             own += [i.main for i in finding.same if i.main.order in waits][:1]
-        own += [e for e in root.events if e is not root.main]
+        # of symptoms, what says the same again comes last
+        again = root.main.rule if root.main.role == "cascade" else None
+        own += sorted((e for e in root.events if e is not root.main), key=lambda e: e.rule == again)
         own += [i.main for i in finding.same if i.main.origin.rank == finding.origin.rank or i.report is not None][:1]
         proofs = (e for e in timeline.events if e.cause == root.cause and e.role in ("confirmation", "hint", "root"))
         own += list(proofs)[:2]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from slurmdoctor.model import ExitClass, ExitReport, Finding, Incident, JobRecord, Knowledge, ProcessExit, Timeline
-from slurmdoctor.model.causes import COMMAND_NOT_FOUND, EXIT_CODE, HOST_OOM
+from slurmdoctor.model.causes import COMMAND_NOT_FOUND, EXIT_CODE, HOST_OOM, PYTHON_ERROR, USAGE_ERROR
 from slurmdoctor.model.exits import NATIVE_CRASHES, from_code
 from slurmdoctor.model.finding import Reason, reason
 
@@ -30,7 +30,19 @@ def find_exit(finding: Finding, timeline: Timeline, knowledge: Knowledge, record
     if finding.root is not None and finding.root.cause == COMMAND_NOT_FOUND and finding.exit is not None:
         exit_class = _REFUSED.get(finding.exit.code, finding.exit.exit_class)
         finding = replace(finding, exit=replace(finding.exit, exit_class=exit_class))
-    return finding if record is None else _by_the_record(finding, record, knowledge)
+    return _as_told(finding if record is None else _by_the_record(finding, record, knowledge), knowledge)
+
+
+def _as_told(finding: Finding, knowledge: Knowledge) -> Finding:
+    """A plain code says no more than it does: that 1 is Python's, and 2 refused arguments, only words beside it show."""
+    end, root = finding.exit, finding.root
+    if end is None or root is None or end.exit_class not in ("python-error", "usage-error"):
+        return finding
+    by_words = {rule.id for rule in knowledge.causes[root.cause].rules if rule.applies_to == "exception"}
+    python = root.cause == PYTHON_ERROR or any(e.traceback or e.rule in by_words for e in root.events)
+    if python if end.exit_class == "python-error" else root.cause == USAGE_ERROR:
+        return finding
+    return replace(finding, exit=replace(end, exit_class="other"))
 
 
 def _by_the_log(finding: Finding, timeline: Timeline, knowledge: Knowledge) -> Finding:
@@ -49,6 +61,9 @@ def _by_the_log(finding: Finding, timeline: Timeline, knowledge: Knowledge) -> F
         alike = len({(r.exit.code, r.exit.signal) for r in fitting}) == 1
         code = "witness" if alike else "witness-of-several"
         return replace(finding, exit=fitting[0].exit, exit_how=(reason(code, witness=fitting[0].witness),))
+    of_the_job = next((r for r in timeline.reports if r.kind == "job"), None)
+    if of_the_job is not None:
+        return replace(finding, exit=of_the_job.exit, exit_how=(reason("witness", witness=of_the_job.witness),))
     if root is not None and root.cause not in knowledge.traits["scheduler"]:
         stopped = ("terminated", "killed")
         own_end = next((r for r in timeline.reports if r.exit.exit_class not in stopped), None)

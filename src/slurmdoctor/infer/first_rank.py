@@ -61,6 +61,10 @@ def _by_the_log(
     if origin.rank is None and (rank := _rank_of_same(finding, root, knowledge)) is not None:
         origin = replace(rank_map.resolve(Origin(rank=rank))[0], time=origin.time, dated=origin.dated)
         how = (reason("printed-again"),)
+    if origin.rank is not None and root.report is not None and root.report.by_rank:
+        own = [r for r in timeline.reports if could_be_own(r, root, knowledge)]
+        if len({rank for r in own for rank in r.ranks}) > 1:
+            return _unnamed(finding, replace(origin, rank=None, local_rank=None), own, rank_map)
     if origin.rank is not None:
         alike = _alike_ranks(root, incidents, knowledge)
         everyone = len(alike) > 1 and len(alike) >= max(2, _size(alike, rank_map))
@@ -136,9 +140,17 @@ def _size(alike: Sequence[int], rank_map: RankMap) -> int:
 
 def _rank_of_same(finding: Finding, root: Incident, knowledge: Knowledge) -> int | None:
     """The rank that the same error names where it is printed again."""
+    if _several_crashed(root, finding.same):
+        return None
     same = (i for i in finding.same if _same_failure(i, root, knowledge))
     ranks = {i.main.origin.rank for i in same if i.main.origin.rank is not None}
     return ranks.pop() if len(ranks) == 1 else None
+
+
+def _several_crashed(root: Incident, same: Sequence[Incident]) -> bool:
+    """Whether several processes told of the same end, none of them its rank: a launcher names the one that it noticed."""
+    told = (e for i in (root, *same) for e in i.events if e.cause == root.cause and e.origin.rank is None)
+    return len({(e.origin.node, e.origin.pid) for e in told if e.origin.pid is not None}) > 1
 
 
 # ── what witnesses tell ──────────────────────────────────────────────────────────────────────
@@ -190,12 +202,13 @@ def _from_witnesses(
     if origin.node:
         own = [r for r in own if r.node in (None, origin.node)] or own
     named = {r.ranks[0]: r for r in own if len(r.ranks) == 1}
-    several = any(len(r.ranks) > 1 for r in own)
+    several = any(len(r.ranks) > 1 for r in own) or any("more_ranks" in e.captures for e in timeline.events)
+    crashed = _several_crashed(root, finding.same)
     earliest = first_reported(timeline)
     first = [rank for rank, r in named.items() if r.first and reported_first(r, earliest)]
     # agents that noticed in the same second: the one that speaks first is next to the error
     chosen = next(iter(named)) if len(named) == 1 and not several else first[0] if first else None
-    if chosen is None:
+    if chosen is None or (crashed and named[chosen].pid not in (None, origin.pid)):
         return _unnamed(finding, origin, own, rank_map)
     report = named[chosen]
     at = Origin(rank=chosen, node=report.node, local_rank=report.local_rank)

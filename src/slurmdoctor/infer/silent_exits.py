@@ -66,11 +66,13 @@ def _incident(report: ExitReport, cause: str, role: Role, silent: Sequence[int],
 
 
 def _first_own_ends(reports: Sequence[ExitReport]) -> Mapping[str, int]:
-    """Each witness, and the place of its first report of an end that is no SIGKILL."""
+    """Each witness, and the place of its first report of an end that is no SIGKILL; -1 where places tell no order."""
     first: dict[str, int] = {}
     for report in reports:
-        if report.exit.exit_class not in ("killed", "ok"):
-            first[report.witness] = min(report.line.offset, first.get(report.witness, report.line.offset))
+        stopped = ("killed", "terminated") if report.by_rank else ("killed",)
+        if report.exit.exit_class not in (*stopped, "ok"):
+            place = -1 if report.by_rank else report.line.offset
+            first[report.witness] = min(place, first.get(report.witness, place))
     return first
 
 

@@ -87,7 +87,7 @@ RULE = {
     "source": Field(line, required=True, hint=_SOURCE),
     "status": Field(one_of(*STATUSES)),
     "role": Field(one_of(*ROLES)),
-    "applies_to": Field(one_of("line", "exception", "frame"), default="line"),
+    "applies_to": Field(one_of("line", "exception", "frame", "message"), default="line"),
     "general": Field(flag, default=False),
     "literals": Field(
         list_of(literal(shortest=6), least=1), required=True, hint="add literals: ['text that every such line holds']"
@@ -165,8 +165,10 @@ EXIT_REPORT = {
     "kind": Field(one_of(*get_args(ExitReporter)), default="launcher"),
     "source": Field(line, default=""),
     "from_label": Field(list_of(one_of("rank", "local_rank", "node", "time")), default=()),
+    "by_rank": Field(flag, default=False),
     "joins_next_line": Field(flag, default=False),
     "literals": Field(list_of(literal(shortest=4), least=1), required=True),
+    "under": Field(pattern, default=""),
     "pattern": Field(pattern, required=True),
     "near": Field(pattern, default=""),
     "below": Field(few, default=0),

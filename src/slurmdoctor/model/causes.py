@@ -28,6 +28,7 @@ NODE_FAILURE: Final = "node-failure"
 KILLED: Final = "killed"
 ABORT: Final = "abort"
 COMMAND_NOT_FOUND: Final = "command-not-found"
+USAGE_ERROR: Final = "usage-error"
 """Exits of launchers that stop what outlives a failure, and of programs that never started, are read with care."""
 
 STEP_CANCELLED: Final = "cancelled/step"

@@ -28,6 +28,8 @@ _PLAIN: tuple[ExitClass, ...] = ("ok", "python-error", "usage-error", "other", "
 """Classes of exits that may have any cause."""
 _OUT_OF_MEMORY = 253
 """srun's and sacct's exit code for a step that ran out of memory (sacct: 0:125)."""
+_PBS = 256
+"""PBS adds a signal's number to it; no process leaves with such a code."""
 
 _WORDS: tuple[tuple[str, str | None], ...] = (
     ("Out Of Memory", None), ("Segmentation fault", "SIGSEGV"), ("Aborted", "SIGABRT"), ("Bus error", "SIGBUS"), ("Killed", "SIGKILL"),
@@ -67,8 +69,9 @@ def signal_name(number: int) -> str | None:
 
 
 def from_code(code: int) -> ProcessExit:
-    """A code as printed: 1, 137, -9. Plain codes that merely equal a signal's number (9, 15) are no signals."""
-    number = -code if code < 0 else code - 128 if 128 < code <= 128 + 64 else None
+    """A code as printed: 1, 137, -9, PBS's 265. Plain codes that merely equal a signal's number (9, 15) are no signals."""
+    above = next((base for base in (128, _PBS) if base < code <= base + 64), None)
+    number = -code if code < 0 else code - above if above is not None else None
     if code == _OUT_OF_MEMORY:
         return ProcessExit(code, None, "oom-killed")
     if number is not None and (name := signal_name(number)):

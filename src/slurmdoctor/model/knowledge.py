@@ -33,8 +33,9 @@ class Rule(Struct, frozen=True, array_like=True):
 
     Named groups become captures. `rank`, `local_rank`, `node`, `nodes`, `tasks`, `pid` name who failed.
     """
-    applies_to: Literal["line", "exception", "frame"] = "line"
-    """What the line must be: any line, an exception's own line (`pkg.SomeError: text`), or a traceback frame."""
+    applies_to: Literal["line", "exception", "frame", "message"] = "line"
+    """What the line must be: any line, an exception's own line (`pkg.SomeError: text`), a traceback frame, or a line of the message
+    in which a program says that it stops: such lines are not searched for, they stand beside another rule's."""
     match: tuple[str, ...] = ()
     no_match: tuple[str, ...] = ()
     status: Status = "stable"
@@ -162,6 +163,10 @@ class ExitFormat(Struct, frozen=True, array_like=True):
     from_label: tuple[str, ...] = ()
     """What the line's label says of the process, where the pattern does not: `rank`, `node`, `time`; `local_rank` where
     the rank of the label is a local one."""
+    under: str = ""
+    """The line directly above must hold it."""
+    by_rank: bool = False
+    """The reports stand in the order of ranks, and the victims have theirs among them."""
     joins_next_line: bool = False
     """The program may break the message: the next line is read as its rest."""
     near: str = ""

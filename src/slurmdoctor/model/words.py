@@ -28,7 +28,7 @@ Status = Literal["stable", "test"]
 Trait = Literal[
     "generic", "waited", "timed-out", "link", "scheduler", "system", "struck", "hides-hang", "ends-stalled",
     "summary", "exit-only", "like-oom", "killed-process", "is-ending", "own-signal", "blames-node",
-    "proven-by-script", "whole-job", "catch-all",
+    "proven-by-script", "whole-job", "catch-all", "own-words",
 ]  # fmt: skip
 """What a cause is like, as far as inference treats such causes alike (`traits:` of a cause's file).
 
@@ -50,6 +50,7 @@ own-signal        its process ends by the signal of the same name
 blames-node       a node that Slurm reports as bad confirms it
 proven-by-script  a mistake in the batch script can explain it completely
 catch-all         its rules match what no other cause's rules match
+own-words         its lines are a program's own last words: the lines beside them tell what failed
 whole-job         it ends the job as a whole: the exit that Slurm recorded is no process's own
 """
 
@@ -80,7 +81,7 @@ finished    printed that it completed
 """
 RunStateKind = Literal["finished", "hung", "progressing"]
 
-ExitReporter = Literal["step", "agent", "table", "launcher", "parent"]
+ExitReporter = Literal["step", "agent", "table", "launcher", "parent", "job"]
 """Who reports the end of a process.
 
 step      Slurm, of the tasks of a step
@@ -88,4 +89,5 @@ agent     torchelastic's agent, of its own children
 table     torchelastic's table of failures, which names the first one
 launcher  another launcher, of the processes that it started
 parent    a shell or a program, of a child that need not be a rank
+job       a batch system other than Slurm, of the whole job
 """

@@ -19,6 +19,7 @@ MOST: Mapping[str, int] = {
     "stacks": 60_000,
     "retries": 60_000,
     "aftermath": 60_000,
+    "messages": 60_000,
 }
 """Units that each stage may spend: half a second at most. A job with few lines that tell something comes nowhere near."""
 _UNTOLD = ("stamps", "retries", "aftermath")

@@ -31,6 +31,7 @@ from slurmdoctor.readers import (
     context,
     crowds,
     exits,
+    messages,
     placing,
     progress,
     restarts,
@@ -65,7 +66,8 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
         wanted = (matcher.target for matcher in matches.matchers_for(line.raw.encode()))
         found.events.add_uncounted((target for target in wanted if isinstance(target, Rule)), line)
 
-    every = traceback_events.join(found.headers, found.loose, found.events, lines, recognise)
+    joined = traceback_events.join(found.headers, found.loose, found.events, lines, recognise)
+    every = messages.add_messages(joined, knowledge, lines)
     statuses, by_message = collectives.place(found.heard, rank_map)
     events, rank_map = placing.place(every, rank_map, lines, by_message)
     clock = Clock(lines)

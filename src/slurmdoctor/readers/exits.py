@@ -25,7 +25,8 @@ def read(form: ExitFormat, lines: Lines, line: Line) -> Iterator[ExitReport]:
         yield from torchelastic.read(form, lines, line)
         return
     below = (after.text for after in lines.after(line, max(form.below, int(form.joins_next_line))))
-    above = (before.text for before in lines.before(line, form.above)) if form.above else ()
+    reach = max(form.above, int(bool(form.under)))
+    above = [before.text for before in lines.before(line, reach)] if reach else []
     found = _groups(form, line.text, below, above)
     ended = _exit(found) if found is not None else None
     if found is not None and ended is not None:
@@ -36,14 +37,16 @@ def read_lines(form: ExitFormat, texts: Sequence[str]) -> Groups | None:
     """What the first of these lines says that is taken; for the proof of the table."""
     for at, text in enumerate(texts):
         if any(literal in text for literal in form.literals):
-            found = _groups(form, text, texts[at + 1 :], reversed(texts[:at]))
+            found = _groups(form, text, texts[at + 1 :], list(reversed(texts[:at])))
             if found is not None and (form.kind == "table" or _exit(found) is not None):
                 return found
     return None
 
 
-def _groups(form: ExitFormat, text: str, below: Iterable[str], above: Iterable[str]) -> Groups | None:
+def _groups(form: ExitFormat, text: str, below: Iterable[str], above: Sequence[str]) -> Groups | None:
     """The groups of a report, those of a line near it among them; None where it is none."""
+    if form.under and (not above or captures(form.under, above[0]) is None):
+        return None
     found = captures(form.pattern, text)
     if found is None and form.joins_next_line:
         rest = next(iter(below), None)
@@ -52,8 +55,8 @@ def _groups(form: ExitFormat, text: str, below: Iterable[str], above: Iterable[s
         return found
     around = [text, *_first(below, form.below), *_first(above, form.above)]
     ends = [end for one in around if (end := captures(form.near, one)) is not None]
-    end = next((end for end in ends if "signal" in end), ends[0] if ends else None)
-    return None if end is None else {**found, **end}
+    end = max(ends, key=lambda end: ("signal" in end, len(end)), default=None)
+    return None if end is None else {**end, **found}
 
 
 def _first(texts: Iterable[str], count: int) -> list[str]:
@@ -87,5 +90,6 @@ def _report(form: ExitFormat, line: Line, found: Groups, ended: ProcessExit) -> 
         tasks=tuple(expand(found.get("tasks", "").replace(" ", ""))),
         time=line.origin.time if "time" in form.from_label else None,
         kind=form.kind,
+        by_rank=form.by_rank,
         launcher=form.launcher,
     )

@@ -17,7 +17,10 @@ from slurmdoctor.readers.tracebacks import Traceback
 
 _SLURM = text("slurm-line")
 _LEVEL = text("level-line")
+_RULE = text("drawn-line")
 _ERROR_FILE = text("torchelastic-error-file")
+_DRAWN = 40
+"""Characters of a drawn line that parts what stands above it from another program's block."""
 _MESSAGE_LINES = 12
 """Lines below an exception's own that may belong to its message."""
 _MOST_HELD = 8
@@ -159,8 +162,14 @@ def _events_inside(trace: Traceback, exception: Line, events: RuleEvents, lines:
 
 
 def _of_its_own(line: Line) -> bool:
-    """Whether a line after an exception is no part of its message: it has a stamp, or a launcher prints it."""
-    return line.origin.time is not None or _SLURM.match(line.text) is not None or _LEVEL.match(line.text) is not None
+    """Whether a line after an exception is no part of its message: it has a stamp, or a launcher prints it, in a block of its own, too."""
+    drawn = len(line.text) > _DRAWN and _RULE.match(line.text) is not None
+    return (
+        drawn
+        or line.origin.time is not None
+        or _SLURM.match(line.text) is not None
+        or _LEVEL.match(line.text) is not None
+    )
 
 
 def _in_traceback(event: Event, trace: Traceback, exception: Line, group: int, lines: Lines) -> Event:

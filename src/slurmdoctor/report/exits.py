@@ -72,6 +72,8 @@ def ending(diagnosis: Diagnosis) -> str:
         first = diagnosis.first_failure
         rank = f" on rank {first.rank}" if first and first.rank is not None else ""
         rank = " on each of them" if first and len(first.ranks) > 1 else rank
+        if end.exit_class == "other" and not end.signal:
+            shown, meaning = f"code {shown}", ""
         text = f"{shown} = {meaning}{rank}" if meaning else f"{shown}{rank}"
         text += f" (says {one_line(end.how)})" if end.how else ""
     if end.step_code is not None and not _same_end(end):

@@ -58,7 +58,7 @@ def _examples(loaded: LoadedRules) -> Iterator[Example]:
 
 def _may_share(one: Rule, other: Rule, knowledge: Knowledge) -> bool:
     """Whether `one` may take an example of `other`."""
-    if one.cause == other.cause or "hint" in (one.role, other.role):
+    if one.cause == other.cause or "hint" in (one.role, other.role) or "message" in (one.applies_to, other.applies_to):
         return True
     if one.general and not other.general:
         return True

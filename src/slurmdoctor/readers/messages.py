@@ -1,0 +1,129 @@
+"""Reads the message around the line in which a program says that it stops: what failed, where the lines beside it tell.
+
+     Error in routine davcio (10):
+     error while writing from file "./tmp/out.wfc1"
+
+Which causes' lines are such last words, their trait `own-words` says; the rules that apply to messages say what failed. A hint is
+believed where the same program says below that it stops for it, or where nothing but a few lines follow it in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from slurmdoctor.knowledge.texts import text
+from slurmdoctor.model import Event, Knowledge, Line, Origin, Rule
+from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.readers.matches import rule_event
+
+_MOST = 64
+"""Messages that are read."""
+_BELOW = 14
+"""Lines below that may belong to a message, and"""
+_TOLD = 6
+"""of these with words in them."""
+_ABOVE = 2
+_NEAR = 8192
+"""Bytes above a program's last word in which what it stops for stands."""
+_TAIL = 2048
+"""Bytes that may follow the last words of a log, and"""
+_TAIL_LINES = 8
+"""lines with words in them."""
+_SHOWN = 2
+"""Lines of a message that are shown beside its first one."""
+_RULE = text("drawn-line")
+
+
+def add_messages(events: Sequence[Event], knowledge: Knowledge, lines: Lines) -> list[Event]:
+    """The events, with what their messages tell, and with the hints that are believed after all."""
+    rules = [rule for rule in knowledge.rules if rule.applies_to == "message"]
+    speaking = knowledge.traits["own-words"]
+    told_apart = speaking | {rule.cause for rule in rules}
+    believed = sorted(_believed(events, speaking, lines), key=lambda event: event.order)
+    chosen = [e for e in believed if e.cause in told_apart and e.role not in ("hint", "cascade")][:_MOST]
+    read = {id(event): list(_read(event, rules, speaking, lines)) for event in lines.meter.each("messages", chosen)}
+    return [one for event in believed for one in read.get(id(event), (event,))]
+
+
+def _believed(events: Iterable[Event], speaking: frozenset[str], lines: Lines) -> Iterator[Event]:
+    """The events, hints of what ended a program as errors."""
+    stops: dict[object, Event] = {}
+    for event in sorted(events, key=lambda event: -event.order):
+        writer = (event.hit.source, event.label, event.cause)
+        if event.cause in speaking and event.role != "hint":
+            stops[writer] = event
+        elif event.cause in speaking:
+            stop = stops.get(writer)
+            if stop is not None and stop.order - event.order < _NEAR:
+                event = replace(event, role=stop.role)
+            elif _ends_its_log(event, lines):
+                event = replace(event, role="either")
+        yield event
+
+
+def _ends_its_log(event: Event, lines: Lines) -> bool:
+    source, offset = event.hit.place
+    if lines.sources[source].length - offset > _TAIL:
+        return False
+    below = lines.text(source, offset, _TAIL).splitlines()[1:]
+    return sum(not line.isspace() and bool(line) for line in below) <= _TAIL_LINES
+
+
+def _read(event: Event, rules: Sequence[Rule], speaking: frozenset[str], lines: Lines) -> Iterator[Event]:
+    """The event with what its message says of it, the events of other causes that the message tells, and lines to show."""
+    first = lines.at(*event.hit.place)
+    below = list(_below(first, lines))
+    beside: list[Event] = []
+    for line in (first, *below, *_above(first, lines)):
+        for rule in rules:
+            if rule.cause != event.cause and event.cause not in speaking:
+                continue
+            if any(literal in line.raw for literal in rule.literals) and (told := rule_event(rule, line, lines)):
+                if rule.cause == event.cause:
+                    event = replace(
+                        event, origin=_both(event.origin, told.origin), captures={**told.captures, **event.captures}
+                    )
+                elif all(told.cause != other.cause for other in beside):
+                    beside.append(told)
+    yield event
+    for told in beside:
+        yield replace(
+            told, origin=_both(event.origin, told.origin), label=event.label, count=event.count, others=event.others
+        )
+    if event.cause in speaking and "what" not in event.captures:
+        yield from (_shown(line, event, lines) for line in below[:_SHOWN])
+
+
+def _below(first: Line, lines: Lines) -> Iterator[Line]:
+    """The lines below that belong to the message: to the first empty or drawn line under words."""
+    told = 0
+    for line in lines.after(first, _BELOW):
+        if _RULE.match(line.text):
+            if told:
+                return
+            continue
+        yield line
+        told += 1
+        if told == _TOLD:
+            return
+
+
+def _above(first: Line, lines: Lines) -> Iterator[Line]:
+    for line in lines.before(first, _ABOVE):
+        if _RULE.match(line.text):
+            return
+        yield line
+
+
+def _both(one: Origin, other: Origin) -> Origin:
+    """What is known of either."""
+    rank = one.rank if one.rank is not None else other.rank
+    return replace(one, rank=rank, node=one.node or other.node, pid=one.pid if one.pid is not None else other.pid)
+
+
+def _shown(line: Line, event: Event, lines: Lines) -> Event:
+    origin = _both(event.origin, line.origin)
+    order = lines.order(line.source, line.offset)
+    return Event(event.cause, "hint", f"{event.cause}/message", origin, lines.hit(line), order, label=event.label)
