@@ -124,7 +124,7 @@ def test_what_is_left_open_keeps_who_waited_where() -> None:
     how = reason("all-entered", count=8, seq=7, op="ALLREDUCE")
     assert everyone == Suspicion("all-entered", (), tuple(range(8)), how, "low", 7, "ALLREDUCE", of=8)
     half = found_in(*(waits(r) for r in range(4)))
-    how = reason("waits-unclear", ranks=(0, 1, 2, 3), seq=7, op="ALLREDUCE", of=8, queued=0)
+    how = reason("waits-unclear", ranks=(0, 1, 2, 3), seq=7, op="ALLREDUCE", of=8, queued=0, silent=(4, 5, 6, 7))
     assert half == Suspicion("unclear", (), (0, 1, 2, 3), how, "low", 7, "ALLREDUCE", (4, 5, 6, 7), of=8)
 
 

@@ -63,8 +63,9 @@ def test_a_local_rank_that_is_taken_for_the_rank_is_shown_as_assumed() -> None:
 def test_all_ranks_that_failed_alike() -> None:
     two = incident("cuda-oom", 0, 10.0, 1), incident("cuda-oom", 1, 10.5, 2)
     found = named(*two, known=RankMap(world_size=2))
-    assert (found.how, found.alike) == ((reason("all-alike", count=2, rank=0),), (0, 1))
+    assert (found.how, found.alike) == ((reason("all-alike", count=2, rank=0, all=True),), (0, 1))
     assert named(*two).alike == (0, 1), "ranks count from 0"
+    assert named(*two).how == (reason("all-alike", count=2, rank=0, all=False),), "the size is not known"
     some = named(*two, known=RankMap(world_size=3))
     assert (some.how, some.alike) == (
         (reason("first-of-alike", order="timestamps", aligned=False, ranks=(0, 1)),),
@@ -181,9 +182,11 @@ def test_a_witness_of_another_node_is_not_asked_where_one_speaks_of_the_roots() 
 def test_where_no_rank_can_be_named_the_reason_says_why() -> None:
     found = witnessed(report(1, 3, 5, node="n1"), report(1, 4, node="n1"))
     assert (found.origin.node, found.how) == ("n1", (reason("ended-alike", ranks=(3, 4, 5)),))
-    assert found.alike == (3, 4, 5)
-    assert witnessed(report(1, 3, 5), known=RankMap(world_size=3)).alike == ()
-    assert witnessed(report(1, 3, 5), known=RankMap(world_size=2)).alike == (3, 5)
+    assert found.alike == (), "one line tells of one process"
+    two = RankMap(world_size=2)
+    assert witnessed(report(1, 0, 1), known=two).alike == ()
+    assert witnessed(report(1, 0, 1), known=two, count=2).alike == (0, 1)
+    assert witnessed(report(1, 4, 5), known=RankMap(world_size=8), count=2).alike == (4, 5)
     assert witnessed(report(1, 3, 5, node="n1"), report(1, 4, node="n2")).origin.node is None
     assert witnessed(report(1, 3, 5, node="n1"), node="n2").origin.node == "n2"
     local = witnessed(local_rank=2)

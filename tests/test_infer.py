@@ -91,7 +91,7 @@ def test_where_all_fail_alike_it_is_said_so() -> None:
         *(raised(r, "FileNotFoundError: [Errno 2] No such file or directory: '/data/a.json'") for r in range(4)),
     )
     assert found.alike == (0, 1, 2, 3)
-    assert values(found.how, "all-alike") == {"count": 4, "rank": 0}
+    assert values(found.how, "all-alike") == {"count": 4, "rank": 0, "all": True}
 
 
 def test_where_no_rank_can_be_read_there_is_none() -> None:

@@ -203,7 +203,7 @@ def test_headlines() -> None:
     assert told(first_failure=FirstFailure()) == "the job could not find a file"
     assert told(first_failure=FirstFailure(node="n1")) == "a process on n1 could not find a file"
     assert told(first_failure=FirstFailure(local_rank=2, node="n1")).startswith("local rank 2 on n1 could")
-    assert told(first_failure=FirstFailure(ranks=(0, 1, 2, 5))).startswith("ranks 0-2,5 could")
+    assert told(first_failure=FirstFailure(ranks=(0, 1, 2, 5)), facts={}).startswith("ranks 0-2,5 could")
     assert told(first_failure=FirstFailure(ranks=(0, 1)), facts={"world_size": 2}).startswith("both ranks could")
     assert told(first_failure=FirstFailure(ranks=tuple(range(0, 60, 2))), facts={"world_size": 64}).startswith(
         "30 of 64 ranks could"

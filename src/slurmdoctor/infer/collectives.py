@@ -69,11 +69,9 @@ def suspect(
     elsewhere = _elsewhere(wait, status, lowest)
     if elsewhere is not None:
         return replace(elsewhere, silent=silent, of=members.size)
-    named = None if _far_apart(lowest) else _missing(waits, members, works, status, world)
-    found = _nobody(wait, members, world, works, status, lowest) if named is None else _never_reported(*named, exits)
-    return replace(
-        found, silent=silent if found.kind == "unclear" else (), of=members.size if named is None else named[1].size
-    )
+    if not _far_apart(lowest) and (named := _missing(waits, members, works, status, world)) is not None:
+        return replace(_never_reported(*named, exits), of=named[1].size)
+    return replace(_nobody(wait, members, world, works, status, lowest, silent), of=members.size)
 
 
 def _silent(wait: _Wait, members: Members, spoke: set[int]) -> tuple[int, ...]:
@@ -260,6 +258,7 @@ def _nobody(
     works: Sequence[CollectiveStatus],
     status: Sequence[CollectiveStatus],
     lowest: Mapping[int, int],
+    silent: tuple[int, ...],
 ) -> Suspicion:
     """Why nobody can be named: all came, or too little is known of the others."""
     seq, op = wait.seq, wait.op
@@ -274,7 +273,6 @@ def _nobody(
         how = reason("all-entered", count=len(wait.ranks), seq=seq, op=op)
         return Suspicion("all-entered", (), wait.ranks, how, "low", seq, op)
     queued = max((w.enqueued or 0 for w in status if w.rank in wait.ranks and w.seq == seq), default=0) - (seq or 0)
-    how = reason(
-        "waits-unclear", ranks=wait.ranks, seq=seq, op=op, of=members.size, queued=queued if queued >= _MANY else 0
-    )
-    return Suspicion("unclear", (), wait.ranks, how, "low", seq, op)
+    queued = queued if queued >= _MANY else 0
+    how = reason("waits-unclear", ranks=wait.ranks, seq=seq, op=op, of=members.size, queued=queued, silent=silent)
+    return Suspicion("unclear", (), wait.ranks, how, "low", seq, op, silent)

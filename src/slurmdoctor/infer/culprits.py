@@ -45,6 +45,8 @@ def find_silent_culprit(
             finding = replace(finding, cause=COLLECTIVE_TIMEOUT)
     if suspicion is not None:
         finding = _with_suspicion(finding, suspicion, observed)
+    elif finding.cause == HANG:
+        finding = _with_the_silent(finding, world_of(observed, record), observed.ranks_heard)
     first = {w.told_by for w in timeline.collectives} - {None}
     if len(first) != 1 or finding.cause != COLLECTIVE_TIMEOUT:
         return finding
@@ -56,7 +58,7 @@ def _with_suspicion(finding: Finding, suspicion: Suspicion, observed: Observatio
     root = finding.root
     assert root is not None
     reasons = [*finding.reasons, suspicion.how]
-    if suspicion.silent:
+    if suspicion.silent and suspicion.kind != "unclear":
         reasons.append(reason("says-nothing", ranks=suspicion.silent, of=suspicion.of))
     if len(suspicion.ranks) == 1 and suspicion.kind in ("missing", "behind") and not suspicion.stands_in:
         words = observed.last_words.get(suspicion.ranks[0])
@@ -67,6 +69,14 @@ def _with_suspicion(finding: Finding, suspicion: Suspicion, observed: Observatio
     if own is None:
         return finding
     return replace(finding, root=own, same=(root, *(i for i in finding.same if i is not own)))
+
+
+def _with_the_silent(finding: Finding, world: Members, heard: set[int]) -> Finding:
+    """The finding on ranks that stood still, with those of which no line was read: where to look first."""
+    silent = tuple(rank for rank in world.ranks if rank not in heard)
+    if not silent or not (world.complete or len(heard) >= collectives.ENOUGH):
+        return finding
+    return replace(finding, reasons=(*finding.reasons, reason("says-nothing", ranks=silent, of=world.size)))
 
 
 def _from_stacks(observed: Observations) -> Suspicion | None:

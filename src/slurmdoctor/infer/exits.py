@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from slurmdoctor.infer.members import ended_tasks
 from slurmdoctor.model import ExitClass, ExitReport, Finding, Incident, JobRecord, Knowledge, ProcessExit, Timeline
 from slurmdoctor.model.causes import COMMAND_NOT_FOUND, EXIT_CODE, HOST_OOM, PYTHON_ERROR, USAGE_ERROR
 from slurmdoctor.model.exits import NATIVE_CRASHES, from_code
@@ -27,6 +28,9 @@ def find_exit(finding: Finding, timeline: Timeline, knowledge: Knowledge, record
     finding = replace(finding, step_code=max(codes, default=None))
     if finding.root is not None or record is None:
         finding = _by_the_log(finding, timeline, knowledge)
+    open_ends = never_ended(timeline) if finding.suspicion is None else ()
+    if open_ends:
+        finding = replace(finding, reasons=(*finding.reasons, reason("never-ended", tasks=open_ends)))
     if finding.root is not None and finding.root.cause == COMMAND_NOT_FOUND and finding.exit is not None:
         exit_class = _REFUSED.get(finding.exit.code, finding.exit.exit_class)
         finding = replace(finding, exit=replace(finding.exit, exit_class=exit_class))
@@ -43,6 +47,16 @@ def _as_told(finding: Finding, knowledge: Knowledge) -> Finding:
     if python if end.exit_class == "python-error" else root.cause == USAGE_ERROR:
         return finding
     return replace(finding, exit=replace(end, exit_class="other"))
+
+
+def never_ended(timeline: Timeline) -> tuple[int, ...]:
+    """The step's tasks of which Slurm tells no end, where it tells that of nearly all others."""
+    reports = [r for r in timeline.reports if r.kind == "step" and r.ranks]
+    if any(r.exit.exit_class == "terminated" for r in reports):
+        return ()  # the step was ended, so that none runs on
+    ended = {rank for r in reports for rank in r.ranks}
+    left = tuple(rank for rank in range(ended_tasks(reports)) if rank not in ended)
+    return left
 
 
 def _by_the_log(finding: Finding, timeline: Timeline, knowledge: Knowledge) -> Finding:

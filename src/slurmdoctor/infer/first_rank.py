@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from slurmdoctor.infer.exits import could_be_own, first_reported, reported_first
+from slurmdoctor.infer.extent import alike_ranks, same_failure
+from slurmdoctor.infer.members import Members, world_of
 from slurmdoctor.infer.missing_peer import name_missing_peer, name_suspect
-from slurmdoctor.model import ExitReport, Finding, Incident, Knowledge, Observations, Origin, RankMap, Timeline
-from slurmdoctor.model.causes import NODE_FAILURE
+from slurmdoctor.model import ExitReport, Finding, Incident, Knowledge, Observations, Origin, Timeline
+from slurmdoctor.model.causes import HANG, NODE_FAILURE
 from slurmdoctor.model.finding import Reason, reason
 from slurmdoctor.model.ranges import expand_nodes
 from slurmdoctor.model.timeline import TICK
@@ -30,7 +32,7 @@ def name_first_rank(
     victim = root.main.role == "cascade" and root.cause not in knowledge.traits["summary"]
     if root.report is None and (victim or root.cause in knowledge.traits["waited"]):
         return name_missing_peer(finding, root, observed)
-    finding = _by_the_log(finding, root, timeline, observed.rank_map, incidents, knowledge)
+    finding = _by_the_log(finding, root, timeline, observed, incidents, knowledge)
     return replace(finding, origin=_where_it_ended(finding, timeline))
 
 
@@ -47,11 +49,11 @@ def _by_the_log(
     finding: Finding,
     root: Incident,
     timeline: Timeline,
-    rank_map: RankMap,
+    observed: Observations,
     incidents: Sequence[Incident],
     knowledge: Knowledge,
 ) -> Finding:
-    origin = root.main.origin
+    origin, rank_map, world = root.main.origin, observed.rank_map, world_of(observed)
     how: tuple[Reason, ...] = ()
     if origin.rank is None and root.cause in knowledge.traits["system"]:
         origin, how = _struck(finding, root, knowledge)
@@ -64,13 +66,18 @@ def _by_the_log(
     if origin.rank is not None and root.report is not None and root.report.by_rank:
         own = [r for r in timeline.reports if could_be_own(r, root, knowledge)]
         if len({rank for r in own for rank in r.ranks}) > 1:
-            return _unnamed(finding, replace(origin, rank=None, local_rank=None), own, rank_map)
+            return _unnamed(finding, root, replace(origin, rank=None, local_rank=None), own)
     if origin.rank is not None:
-        alike = _alike_ranks(root, incidents, knowledge)
-        everyone = len(alike) > 1 and len(alike) >= max(2, _size(alike, rank_map))
-        how = _how_known(finding, origin.rank, alike, everyone, how, timeline)
+        alike = alike_ranks(root, incidents, knowledge)
+        everyone = len(alike) > 1 and len(alike) >= max(len(world.ranks), alike[-1] + 1)
+        how = _how_known(finding, origin.rank, alike, world if everyone else None, how, timeline)
+        if root.cause == HANG and len(alike) > 1:  # who stood still alike is not told apart by milliseconds
+            origin, how = (
+                Origin(time=origin.time, dated=origin.dated),
+                (reason("stood-still-alike", ranks=tuple(alike)),),
+            )
         return replace(finding, origin=origin, how=how, alike=tuple(alike) if everyone else ())
-    finding = _from_witnesses(finding, root, origin, timeline, rank_map, knowledge)
+    finding = _from_witnesses(finding, root, origin, timeline, observed, knowledge)
     if finding.origin.rank is None and (rank := _group_rank(root, finding.same)) is not None:
         placed = rank_map.resolve(replace(finding.origin, rank=rank))[0]
         return replace(finding, origin=placed, how=(reason("group-rank", rank=rank),))
@@ -96,7 +103,7 @@ def _how_known(
     finding: Finding,
     rank: int,
     alike: Sequence[int],
-    everyone: bool,
+    everyone: Members | None,
     known: tuple[Reason, ...],
     timeline: Timeline,
 ) -> tuple[Reason, ...]:
@@ -105,7 +112,7 @@ def _how_known(
     order, aligned = timeline.order, bool(timeline.notes)
     how: tuple[Reason, ...]
     if everyone:
-        how = (reason("all-alike", count=len(alike), rank=rank),)
+        how = (reason("all-alike", count=len(alike), rank=rank, all=everyone.complete),)
     elif len(alike) > 1:
         how = (reason("first-of-alike", order=order, aligned=aligned, ranks=tuple(alike)),)
     elif known:
@@ -119,30 +126,11 @@ def _how_known(
     return (*how, reason("local-rank-assumed")) if assumed else how
 
 
-def _alike_ranks(root: Incident, incidents: Sequence[Incident], knowledge: Knowledge) -> list[int]:
-    alike = (i for i in incidents if _same_failure(i, root, knowledge))
-    return sorted({rank for i in alike for e in i.events if e.cause == root.cause for rank in e.ranks})
-
-
-def _same_failure(one: Incident, root: Incident, knowledge: Knowledge) -> bool:
-    """Whether two incidents are the same failure: uncaught exceptions of different kinds are not."""
-    if one.cause != root.cause:
-        return False
-    if one.cause not in knowledge.traits["generic"]:
-        return True
-    return one.main.captures.get("exception") == root.main.captures.get("exception")
-
-
-def _size(alike: Sequence[int], rank_map: RankMap) -> int:
-    """The job's number of ranks. Ranks count from 0: where the size is not known, ranks 10 and 11 alone are not all."""
-    return rank_map.world_size or max((*alike, *rank_map.seen), default=0) + 1
-
-
 def _rank_of_same(finding: Finding, root: Incident, knowledge: Knowledge) -> int | None:
     """The rank that the same error names where it is printed again."""
     if _several_crashed(root, finding.same):
         return None
-    same = (i for i in finding.same if _same_failure(i, root, knowledge))
+    same = (i for i in finding.same if same_failure(i, root, knowledge))
     ranks = {i.main.origin.rank for i in same if i.main.origin.rank is not None}
     return ranks.pop() if len(ranks) == 1 else None
 
@@ -195,7 +183,7 @@ def _ended_by_itself(
 
 
 def _from_witnesses(
-    finding: Finding, root: Incident, origin: Origin, timeline: Timeline, rank_map: RankMap, knowledge: Knowledge
+    finding: Finding, root: Incident, origin: Origin, timeline: Timeline, observed: Observations, knowledge: Knowledge
 ) -> Finding:
     """The root's line names no rank: a witness may, if only one process ended as the root would end it."""
     own = [r for r in timeline.reports if could_be_own(r, root, knowledge)]
@@ -209,25 +197,27 @@ def _from_witnesses(
     # agents that noticed in the same second: the one that speaks first is next to the error
     chosen = next(iter(named)) if len(named) == 1 and not several else first[0] if first else None
     if chosen is None or (crashed and named[chosen].pid not in (None, origin.pid)):
-        return _unnamed(finding, origin, own, rank_map)
+        return _unnamed(finding, root, origin, own)
     report = named[chosen]
     at = Origin(rank=chosen, node=report.node, local_rank=report.local_rank)
     placed = replace(
-        rank_map.resolve(at)[0],
+        observed.rank_map.resolve(at)[0],
         time=origin.time if origin.time is not None else report.time,
         dated=origin.dated or report.time is not None,
     )
     return replace(finding, origin=placed, how=(reason("witness-names", witness=report.witness, rank=chosen),))
 
 
-def _unnamed(finding: Finding, origin: Origin, own: Sequence[ExitReport], rank_map: RankMap) -> Finding:
-    """Neither the line nor a witness names one rank."""
+def _unnamed(finding: Finding, root: Incident, origin: Origin, own: Sequence[ExitReport]) -> Finding:
+    """Neither the line nor a witness names one rank. All failed alike only where so many said so."""
     everyone = tuple(sorted({rank for r in own for rank in r.ranks}))
     nodes = {r.node for r in own if r.node}
     node = origin.node or (nodes.pop() if len(nodes) == 1 else None)
+    said = sum(e.count for i in (root, *finding.same) for e in i.events if e.cause == root.cause)
     alike: tuple[int, ...] = ()
     if len(everyone) > 1:
-        alike = everyone if len(everyone) >= (rank_map.world_size or 0) else ()
+        all_said_so = root.report is not None or said >= len(everyone)
+        alike = everyone if all_said_so else ()
         how = reason("ended-alike", ranks=everyone)
     elif origin.local_rank is not None:
         how = reason("local-rank-only", local_rank=origin.local_rank)

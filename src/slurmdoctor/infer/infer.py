@@ -11,6 +11,7 @@ from slurmdoctor.infer.confidence import of_a_part, rate_confidence
 from slurmdoctor.infer.culprits import find_silent_culprit
 from slurmdoctor.infer.evidence import choose_evidence
 from slurmdoctor.infer.exits import find_exit
+from slurmdoctor.infer.extent import measure_extent
 from slurmdoctor.infer.facts import collect_facts
 from slurmdoctor.infer.first_rank import name_first_rank
 from slurmdoctor.infer.incidents import gather_incidents
@@ -94,4 +95,5 @@ def _attempt(
         return finding, state
     finding = name_first_rank(finding, timeline, observed, incidents, knowledge)
     finding = find_exit(finding, timeline, knowledge, record)
+    finding = measure_extent(finding, observed, knowledge, record)
     return rate_confidence(finding, timeline), state

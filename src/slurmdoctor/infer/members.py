@@ -56,10 +56,10 @@ def _told_sizes(observed: Observations, record: JobRecord | None) -> Iterator[in
     yield from (size for size in tasks if size > 1)  # one task alone may start any number of ranks
     if record is not None and observed.started_by == "srun":
         yield record.num_tasks or 0
-    yield _ended_tasks(observed.reports)
+    yield ended_tasks(observed.reports)
 
 
-def _ended_tasks(reports: Sequence[ExitReport]) -> int:
+def ended_tasks(reports: Sequence[ExitReport]) -> int:
     """The step's tasks, where Slurm tells of nearly all how they ended: it does so when it ends a step.
 
     0 where it does not, and where each node has one task: that may be a launcher of several ranks.

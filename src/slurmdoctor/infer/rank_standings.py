@@ -75,9 +75,10 @@ def _add_first(groups: _Groups, finding: Finding, timeline: Timeline, observed: 
             "first", [finding.origin.rank], finding.how or (reason("cause", cause=root.cause),), _place(root.main.hit)
         )
         alike = [i for i in finding.same if i.main.origin.rank is not None]
-        if alike:
-            ranks = (rank for i in alike for rank in i.main.ranks)
-            groups.add("first", ranks, (reason("failed-alike", cause=root.cause),), _place(alike[0].main.hit))
+        if alike or root.main.others:
+            ranks = (rank for i in (root, *alike) for rank in i.main.ranks)
+            shown = (alike or [root])[0].main.hit
+            groups.add("first", ranks, (reason("failed-alike", cause=root.cause),), _place(shown))
 
 
 def _add_followers(groups: _Groups, finding: Finding, knowledge: Knowledge) -> None:

@@ -28,6 +28,7 @@ from slurmdoctor.model.events import (
 from slurmdoctor.model.exits import ProcessExit
 from slurmdoctor.model.finding import (
     EarlierAttempt,
+    Extent,
     Finding,
     Incident,
     RankStanding,
@@ -85,6 +86,7 @@ __all__ = [
     "ExitFormat",
     "ExitReport",
     "ExitReporter",
+    "Extent",
     "Finding",
     "FirstFailure",
     "Fix",

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from slurmdoctor.model.finding import Extent
 from slurmdoctor.model.words import Confidence, ExitClass, RetryAdvice, Role, Verdict
 
 
@@ -129,3 +130,4 @@ class Diagnosis(Struct, frozen=True):
     facts: Mapping[str, Any] = field(default_factory=dict)
     coverage: Coverage = field(default_factory=Coverage)
     ranks: tuple[RankGroup, ...] = ()
+    extent: Extent = field(default_factory=Extent)

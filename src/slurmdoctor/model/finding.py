@@ -113,6 +113,19 @@ class RankStanding(Struct, frozen=True):
     """(source, offset) of the line."""
 
 
+class Extent(Struct, frozen=True):
+    """How far a failure reached."""
+
+    ranks: tuple[int, ...] = ()
+    """The ranks that failed alike, held up the others, or waited; none where the log names none."""
+    of: int | None = None
+    """How many ranks there are, where the log tells."""
+    nodes: tuple[str, ...] = ()
+    """Their nodes, where each is known."""
+    whole_node: bool = False
+    """They are all ranks of one node, and no other node has any."""
+
+
 class Finding(Struct, frozen=True):
     """What is concluded of a job, with the reasons; the report only words it."""
 
@@ -132,6 +145,7 @@ class Finding(Struct, frozen=True):
     step_code: int | None = None
     alike: tuple[int, ...] = ()
     """Ranks that failed alike at once."""
+    extent: Extent = Extent()
     suspicion: Suspicion | None = None
     same: tuple[Incident, ...] = ()
     """Other incidents of the root's cause."""

@@ -29,7 +29,6 @@ from slurmdoctor.readers import (
     budget,
     collectives,
     context,
-    crowds,
     exits,
     messages,
     placing,
@@ -39,6 +38,7 @@ from slurmdoctor.readers import (
     traceback_events,
 )
 from slurmdoctor.readers.clock import Clock, date
+from slurmdoctor.readers.crowds import Crowds
 from slurmdoctor.readers.exceptions import exception_of
 from slurmdoctor.readers.last_words import collect_last_words
 from slurmdoctor.readers.matches import Place, RuleEvents
@@ -60,14 +60,15 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
             break
         found.read(place)
     rank_map = found.ranks.finish(found.reports)
-    crowds.join(plan.crowds, found.events, rank_map, lines, found.origins)
+    crowds = Crowds(plan.crowds, rank_map, lines, found.origins)
+    crowds.join(found.events)
 
     def recognise(line: Line) -> None:
         wanted = (matcher.target for matcher in matches.matchers_for(line.raw.encode()))
         found.events.add_uncounted((target for target in wanted if isinstance(target, Rule)), line)
 
     joined = traceback_events.join(found.headers, found.loose, found.events, lines, recognise)
-    every = messages.add_messages(joined, knowledge, lines)
+    every = messages.add_messages(crowds.raisers(joined, found.events.at), knowledge, lines)
     statuses, by_message = collectives.place(found.heard, rank_map)
     events, rank_map = placing.place(every, rank_map, lines, by_message)
     clock = Clock(lines)

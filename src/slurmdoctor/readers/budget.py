@@ -42,9 +42,10 @@ class Place(Struct, frozen=True):
 
 
 class Crowd(Struct, frozen=True):
-    """A rule and the writers of it that get no event of their own."""
+    """A rule, or an exception that no rule knows, and the writers of it that get no event of their own."""
 
-    rule: Rule
+    rule: str | None
+    """The rule's id."""
     group: MatchGroup
     kept: frozenset[Writer]
     """The writers that do get one."""
@@ -78,9 +79,11 @@ def plan(groups: Sequence[MatchGroup]) -> Plan:
         for (group, _), samples in zip(chosen, kept, strict=True):
             places += (place for seen in samples for place in _places(seen, group.matcher.target))
             target = group.matcher.target
-            if isinstance(target, Rule) and samples and len(samples) < len(group.writers):
+            crowded = isinstance(target, Rule) or target == "exception"
+            if crowded and samples and len(samples) < len(group.writers):
+                rule = target.id if isinstance(target, Rule) else None
                 own = frozenset((seen.source, seen.label) for seen in samples)
-                crowds.setdefault((samples[0].source, samples[0].places[0]), []).append(Crowd(target, group, own))
+                crowds.setdefault((samples[0].source, samples[0].places[0]), []).append(Crowd(rule, group, own))
     places.sort(key=lambda place: (place.source, place.offset))
     return Plan(tuple(places), crowds, left_out)
 

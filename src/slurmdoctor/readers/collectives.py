@@ -46,8 +46,6 @@ class Heard(NamedTuple):
     origin: Origin
     place: Place
     status: CollectiveStatus
-    leads: bool
-    """Whether the line begins with the rank; else it belongs to lines of its writer around it, which name none."""
     ran_ms: int | None = None
 
 
@@ -60,7 +58,7 @@ def read(line: Line, order: int) -> Heard | None:
         name = f"{name}({group['name']})"
     group_rank = number(group["rank"]) if group else None
     said = CollectiveStatus(-1, name, group_rank, line.origin.time, order)
-    place, leads = (line.source, line.offset), shown.startswith("[")
+    place = (line.source, line.offset)
     if (found := patterns.timeout.groups(shown, shape)) is not None:
         size = (number(found["numel_in"]), number(found["numel_out"])) if "numel_in" in found else None
         said = replace(
@@ -72,7 +70,7 @@ def read(line: Line, order: int) -> Heard | None:
             group_size=_group_size(found["op"], size),
             timeout_ms=number(found["timeout"]),
         )
-        return Heard(line.origin, place, said, leads, number(found["ran"]) if "ran" in found else None)
+        return Heard(line.origin, place, said, number(found["ran"]) if "ran" in found else None)
     if (found := patterns.status.groups(shown, shape)) is None:
         return None
     at = patterns.work.groups(shown, shape)
@@ -85,7 +83,7 @@ def read(line: Line, order: int) -> Heard | None:
         dump=signal is not None,
         told_by=number(signal["from_rank"]) if signal and signal["from_rank"] else None,
     )
-    return Heard(line.origin, place, said, leads)
+    return Heard(line.origin, place, said)
 
 
 def _group_size(op: str, size: tuple[int, int] | None) -> int | None:
@@ -97,7 +95,7 @@ def _group_size(op: str, size: tuple[int, int] | None) -> int | None:
 
 
 def place(heard: Sequence[Heard], maps: RankMap) -> tuple[list[CollectiveStatus], Mapping[Place, int]]:
-    """Each status with its global rank, and the ranks of the lines that only their beginning, `[Rank N]`, tells.
+    """Each status with its global rank, and the ranks of the lines that only `[Rank N]` tells.
 
     What stays without a rank is left out.
     """
@@ -108,9 +106,7 @@ def place(heard: Sequence[Heard], maps: RankMap) -> tuple[list[CollectiveStatus]
     for one, rank in known:
         status = one.status
         if rank is None and trusted and status.group_rank is not None:
-            rank = status.group_rank
-            if one.leads:
-                by_message[one.place] = rank
+            rank = by_message[one.place] = status.group_rank
         if rank is not None:
             placed.append(replace(status, rank=rank))
     return placed, by_message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from msgspec.structs import replace
 
@@ -11,6 +12,8 @@ from slurmdoctor.model import Event, ExitReport, RankMap
 from slurmdoctor.ranks.lines import Lines
 
 _SLURM = text("slurm-line")
+_LINE_END = 2
+"""Bytes."""
 _LOGGED_ERROR = text("logged-error")
 """A logged error right above a traceback has its time; a step above it may be an hour older."""
 
@@ -29,7 +32,19 @@ def place(
     if any(event.rank_basis == "lone-launcher" for event in placed) and _one_dies_twice(placed):
         maps = replace(maps, lone_launcher=False)
         placed = [_placed(event, maps, by_message) for event in timed]
-    return placed, maps
+    return (_of_one_message(placed) if by_message else placed), maps
+
+
+def _of_one_message(events: Sequence[Event]) -> list[Event]:
+    """The events, each without a rank with that of the line right below it: `terminate called` above `what()`."""
+    found = list(events)
+    for at, (event, below) in enumerate(pairwise(events)):
+        adjoins = 0 < below.hit.offset - event.hit.offset - len(event.hit.raw.encode()) <= _LINE_END
+        adjoins = adjoins and event.hit.source == below.hit.source
+        if event.origin.rank is None and below.rank_basis == "group-rank" and adjoins:
+            origin = replace(event.origin, rank=below.origin.rank, node=event.origin.node or below.origin.node)
+            found[at] = replace(event, origin=origin, rank_basis=below.rank_basis)
+    return found
 
 
 def place_report(report: ExitReport, maps: RankMap) -> ExitReport:

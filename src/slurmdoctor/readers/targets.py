@@ -29,6 +29,8 @@ from slurmdoctor.search.whatever import Whatever
 KEEP = 4
 KEEP_LIST = 3000
 """Places kept of lines that come once a node or task, whatever label they carry: so many first and so many last ones."""
+_KEEP_MAP = 1024
+"""The same of lines that name a rank and where it runs, once a rank and often without a label."""
 _KEEP_ATTEMPTS = 64
 _KEEP_STATUS = 12
 
@@ -113,7 +115,7 @@ def matchers(knowledge: Knowledge) -> list[Matcher]:
     add("exception", "exception", EXCEPTION, KEEP)
     add("collective", "collective", literals("nccl-timeout") + literals("nccl-status"), _KEEP_STATUS)
     add("stack", "stack", literals("dump-thread"), KEEP)
-    add("map", "map", (x.encode() for form in knowledge.rank_lines for x in form.literals), KEEP)
+    add("map", "map", (x.encode() for form in knowledge.rank_lines for x in form.literals), _KEEP_MAP)
     return found
 
 

@@ -28,7 +28,7 @@ from slurmdoctor.model import (
     Timeline,
 )
 from slurmdoctor.model.causes import EXIT_CODE, ID_TIMEOUT
-from slurmdoctor.model.ranges import expand_nodes
+from slurmdoctor.model.ranges import expand_nodes, ranges
 from slurmdoctor.model.times import format_time
 from slurmdoctor.report import remedies
 from slurmdoctor.report.exits import meaning_of
@@ -81,12 +81,17 @@ def compose(
         cascade=_cascade(finding, lines, knowledge),
         others=_rivals(finding),
         reasons=reasons,
-        fixes=(*_script_fixes(finding), *(remedies.choose(cause, names) if cause else ()), *_status_fixes(finding)),
+        fixes=(
+            *_script_fixes(finding),
+            *_fixes(finding, knowledge, cause, names),
+            *_status_fixes(finding),
+        ),
         verify=remedies.verify(cause, names) if cause else (),
         retry=_retry(finding, cause, names),
         facts=facts,
         coverage=coverage,
         ranks=tuple(lines.rank_group(standing) for standing in finding.standings),
+        extent=finding.extent,
     )
     return diagnosis if finding.record is None else with_record(diagnosis, finding.record, knowledge)
 
@@ -192,6 +197,28 @@ def _rivals(finding: Finding) -> tuple[Rival, ...]:
 def _script_fixes(finding: Finding) -> tuple[Remedy, ...]:
     """The script's lines to change first: mistakes that bring this failure about."""
     return tuple(Remedy(f"{finding.script}:{m.line}: {m.mend}", f"{m.says}. {m.why}") for m in finding.mistakes)
+
+
+def _fixes(finding: Finding, knowledge: Knowledge, cause: Cause | None, names: Mapping[str, Any]) -> tuple[Remedy, ...]:
+    """The cause's fixes, and below the first one the node, where it is one node's failure."""
+    fixes = remedies.choose(cause, names) if cause else ()
+    return (*fixes[:1], *_one_node(finding, knowledge), *fixes[1:])
+
+
+def _one_node(finding: Finding, knowledge: Knowledge) -> tuple[Remedy, ...]:
+    """The node to look at, where all its ranks failed alike and nobody else; who only waited speaks against no node."""
+    traits, extent = knowledge.traits, finding.extent
+    if (
+        not extent.whole_node
+        or finding.suspicion is not None
+        or finding.cause in traits["waited"] | traits["scheduler"]
+    ):
+        return ()
+    others = "no other node's" if extent.of is None else f"none of the other {extent.of - len(extent.ranks):,}"
+    do = f"Look at {extent.nodes[0]}: all its ranks failed alike ({ranges(extent.ranks)}), {others} did."
+    return (
+        Remedy(do, "What is wrong with one node alone is its files, its environment or its hardware, not the program."),
+    )
 
 
 def _status_fixes(finding: Finding) -> tuple[Remedy, ...]:

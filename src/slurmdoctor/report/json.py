@@ -10,7 +10,8 @@ from typing import Any
 from msgspec import to_builtins
 
 from slurmdoctor import __version__
-from slurmdoctor.model import Cascade, Diagnosis, FirstFailure, NamedCause
+from slurmdoctor.model import Cascade, Diagnosis, Extent, FirstFailure, NamedCause
+from slurmdoctor.model.ranges import ranges
 
 SCHEMA_VERSION = 1
 # Facts that are always there; a log may add others.
@@ -37,6 +38,7 @@ def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
         "facts": {**dict.fromkeys(_FACTS), **diagnosis.facts},
         "coverage": to_builtins(diagnosis.coverage),
         "ranks": to_builtins(diagnosis.ranks),
+        "extent": _extent(diagnosis.extent),
     }
     return {key: _plain(value) for key, value in contract.items()}
 
@@ -44,6 +46,11 @@ def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
 def render(diagnosis: Diagnosis) -> str:
     """One JSON object. ASCII only, so that no terminal, locale or parser can trip over it."""
     return json.dumps(to_dict(diagnosis), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def _extent(reached: Extent) -> dict[str, Any]:
+    listed = ranges(reached.ranks)
+    return {"failed": len(reached.ranks) or None, "of": reached.of, "ranks": listed or None, "nodes": reached.nodes}
 
 
 def _cascade(item: Cascade) -> dict[str, Any]:

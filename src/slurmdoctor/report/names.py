@@ -24,6 +24,7 @@ def names_for_fixes(finding: Finding, timeline: Timeline, observed: Observations
     names["seen"] = sorted({e.cause for e in timeline.events})
     if finding.suspicion is not None:
         names |= _of_the_suspect(finding.suspicion)
+    names |= _of_the_silent(finding, observed)
     if finding.exit is not None:
         names["exit_code"] = finding.exit.shell_code
     if root is not None:
@@ -47,6 +48,17 @@ def _of_the_suspect(suspicion: Suspicion) -> dict[str, Any]:
     elif suspicion.kind == "all-entered":
         names["all_entered"] = len(suspicion.waiting)
     return {name: value for name, value in names.items() if value is not None}
+
+
+def _of_the_silent(finding: Finding, observed: Observations) -> dict[str, Any]:
+    """The ranks of which no line was read where nobody else is suspected, and their node where it is one."""
+    told = next((r.values["ranks"] for r in finding.reasons if r.code == "says-nothing"), ())
+    silent = told or (finding.suspicion.silent if finding.suspicion is not None else ())
+    if not silent or (finding.suspicion is not None and finding.suspicion.ranks):
+        return {}
+    nodes = {observed.rank_map.node_of.get(rank) for rank in silent}
+    node = nodes.pop() if len(nodes) == 1 else None
+    return {"untold": names_of(silent), **({"untold_node": node} if node else {})}
 
 
 def _of_the_root(finding: Finding, root: Incident, observed: Observations) -> dict[str, Any]:

@@ -177,7 +177,8 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "record-names-no-process": "Slurm's record says so; the log does not name the process",
     "printed-again": "the error is told again with its rank",
     "group-rank": "the watchdog that quotes the error says [Rank {rank}], and no other process group is to be seen",
-    "all-alike": "all {count} ranks failed alike; first seen on rank {rank}",
+    "all-alike": lambda v: f"{'all ' * v['all']}{v['count']} ranks failed alike; first seen on rank {v['rank']}",
+    "stood-still-alike": lambda v: f"{names_of(v['ranks'])} stood still alike: none of them was first",
     "first-of-alike": _first_of_alike,
     "witness-alone": "{witness} reports it; the rank itself said nothing",
     "first-unexplained": lambda v: f"{_first_by(v['order'], v['aligned'])} that nothing else explains",
@@ -185,6 +186,9 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "struck": "{cause} is told by the system; rank {rank} is the one that died of it",
     "witness-names": "the error's line names no rank; {witness} says that rank {rank} ended so",
     "ended-alike": lambda v: f"ranks {ranges(v['ranks'])} ended alike, and the error's line names none of them",
+    "never-ended": lambda v: (
+        f"srun tells no end of task{'s' * (len(v['tasks']) > 1)} {ranges(v['tasks'])}: ended well, or still waiting for the others"
+    ),
     "local-rank-only": "the line tells only a local rank ({local_rank}), and nothing tells of which node",
     "no-rank": "the error's line names no rank",
     "waited-for-unknown": _waited_for_unknown,

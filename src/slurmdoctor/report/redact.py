@@ -164,6 +164,7 @@ def _hosts_of(diagnosis: Diagnosis) -> Iterator[str]:
     if diagnosis.first_failure and diagnosis.first_failure.node:
         yield diagnosis.first_failure.node
     yield from (item.node for item in diagnosis.evidence if item.node)
+    yield from diagnosis.extent.nodes
     if diagnosis.retry:
         yield from diagnosis.retry.exclude_nodes
     for name in ("node", "master_addr", "host"):

@@ -119,8 +119,10 @@ def _quote(diagnosis: Diagnosis, width: int, context: int) -> list[_Block]:
         return []
     where: Line = [("", _INDENT), ("key", _place(file, line, width - 16))]
     where += [("dim", "  " + words.clock(time))] if time else []
-    if len(first.ranks) > 1 and first.rank is not None:
-        where.append(("dim", f"  first seen on rank {first.rank}"))
+    if len(words.reached(diagnosis).ranks) > 1 and first.rank is not None:
+        where.append(
+            ("dim", f"  first seen on rank {first.rank}" if len(first.ranks) > 1 else f"  rank {first.rank}, the first")
+        )
     blocks = [_Block([where], 1, 0), _Block(_quoted(wrap(one_line(text), width - 4, 3), "bold"), 1, 1)]
     if context:
         lines = [row.rstrip().expandtabs(4) for entry in first.traceback for row in disarm(entry).split("\n")]

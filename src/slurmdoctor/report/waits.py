@@ -88,8 +88,15 @@ def _numbers_differ(v: Values) -> str:
 
 def _waits_unclear(v: Values) -> str:
     of = f" of {v['of']}" if v["of"] else ""
-    unknown = "does not tell for whom" if v["of"] else "tells neither for whom nor how many ranks there are"
-    words = f"{names_of(v['ranks'])}{of} waited in {_collective(v['seq'], v['op'])}; the log {unknown}"
+    words = f"{names_of(v['ranks'])}{of} waited in {_collective(v['seq'], v['op'])}"
+    if v["silent"]:
+        words += f"; {names_of(v['silent'])} {'say' if len(v['silent']) > 1 else 'says'} nothing in this log"
+    else:
+        words += (
+            "; the log does not tell for whom"
+            if v["of"]
+            else "; the log tells neither for whom nor how many ranks there are"
+        )
     if v["queued"]:
         words += f"; {v['queued']} more works were enqueued behind it, so the program itself went on"
     return words

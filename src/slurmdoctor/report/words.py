@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from slurmdoctor.model import Diagnosis, FirstFailure, RetryAdvice
+from slurmdoctor.model import Diagnosis, Extent, FirstFailure, RetryAdvice
 from slurmdoctor.model.causes import EXIT_CODE, KILLED
 from slurmdoctor.model.ranges import ranges
 from slurmdoctor.report.exits import died
@@ -32,7 +32,7 @@ def headline(diagnosis: Diagnosis) -> str:
     cause, who = diagnosis.cause, _who(diagnosis)
     if cause is None or cause.id == EXIT_CODE:
         return f"{who} {died(diagnosis.exit)}, and the log does not tell why"
-    title = agreeing(cause.title, len(diagnosis.first_failure.ranks) if diagnosis.first_failure else 1)
+    title = agreeing(cause.title, len(reached(diagnosis).ranks))
     likely = "probably " if cause.confidence == "low" else ""
     if title[:1].isupper():  # a heading, not the rest of a sentence
         return f"{who}: {likely}{title}"
@@ -75,25 +75,40 @@ def tag(diagnosis: Diagnosis) -> str:
     return f"{one_line(diagnosis.cause.id)} · {diagnosis.cause.confidence} confidence"
 
 
+def reached(diagnosis: Diagnosis) -> Extent:
+    """How far the failure reached; at least the rank that was first."""
+    first = diagnosis.first_failure
+    if diagnosis.extent.ranks or first is None:
+        return diagnosis.extent
+    ranks = first.ranks or (() if first.rank is None else (first.rank,))
+    return Extent(ranks, diagnosis.facts.get("world_size"))
+
+
 def _who(diagnosis: Diagnosis) -> str:
-    first = diagnosis.first_failure or FirstFailure()
-    if len(first.ranks) > 1:
-        return _alike(diagnosis, first)
+    first, extent = diagnosis.first_failure or FirstFailure(), reached(diagnosis)
+    if len(extent.ranks) > 1:
+        return _several(extent)
     on = f" on {one_line(first.node)}" if first.node else ""
-    if first.rank is not None:
-        return f"rank {first.rank}{on}"
+    if extent.ranks:
+        return f"rank {extent.ranks[0]}{on}"
     if first.local_rank is not None and on:
         return f"local rank {first.local_rank}{on}"
     return f"a process{on}" if on else "the job"
 
 
-def _alike(diagnosis: Diagnosis, first: FirstFailure) -> str:
-    count = len(first.ranks)
-    world = diagnosis.facts.get("world_size") or diagnosis.coverage.ranks_seen
-    if count == world:
-        return f"all {count} ranks" if count > 2 else "both ranks"
-    listed = ranges(first.ranks)
-    return f"ranks {listed}" if len(listed) <= 20 else f"{count} of {world} ranks" if world else f"{count} ranks"
+_SHORT = 20
+"""Columns of a list of ranks that a headline has room for."""
+
+
+def _several(extent: Extent) -> str:
+    """`all 8 ranks`, `8 of 256 ranks (24-31), all on node003,`, `ranks 0-3`."""
+    count, listed = len(extent.ranks), ranges(extent.ranks)
+    if count == extent.of:
+        return f"all {count:,} ranks" if count > 2 else "both ranks"
+    on = f", all on {one_line(extent.nodes[0])}," if len(extent.nodes) == 1 else ""
+    if extent.of is not None:
+        return f"{count:,} of {extent.of:,} ranks{f' ({listed})' * (len(listed) <= _SHORT)}{on}"
+    return (f"ranks {listed}" if len(listed) <= _SHORT else f"{count:,} ranks") + on
 
 
 def retry(diagnosis: Diagnosis) -> str:
