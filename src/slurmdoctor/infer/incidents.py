@@ -76,7 +76,9 @@ def _main(part: Sequence[Event], generic: frozenset[str]) -> Event:
         before = [e for e in part if e.cause == PYTHON_ERROR and e.order < first.order and e.group != first.group]
         # on one line, as in a paste that lost its line ends, no order is to be seen
         beside = [e for e in part if e.role == "either" and e.order == first.order and e.cause not in generic]
-        return next(iter((*same_chain, *before, *beside)), first)
+        # of one cause, the line that can start a failure tells more than the one that only follows
+        own = [e for e in part if e.role == "either" and e.cause == first.cause]
+        return next(iter((*same_chain, *before, *beside, *own)), first)
     if first.role == "either":
         telling = [e for e in part if e.role == "root" and e.cause not in generic]
         return telling[0] if telling else first

@@ -51,6 +51,7 @@ _RETRY_WHY: Mapping[RetryAdvice, str] = {
     "after-fix": "it would fail the same way again",
     "resume": "the work up to it is not lost",
 }
+_ONLY_FOLLOWED = "these lines tell what followed, not what failed first"
 _SCRIPT_FIRST = "the script first: as it is, the same happens again"
 
 
@@ -237,6 +238,8 @@ def _retry(finding: Finding, cause: Cause | None, names: Mapping[str, Any]) -> R
         far = names.get("far_nodes", ())
         named = finding.origin.node or names.get("failed_nodes") or (far[0] if len(far) == 1 else "")
         nodes = tuple(expand_nodes(named))
+        if not nodes and finding.root is not None and finding.root.main.role == "cascade":
+            return Retry("after-fix", _ONLY_FOLLOWED)
     return Retry(advice, _RETRY_WHY[advice], nodes)
 
 

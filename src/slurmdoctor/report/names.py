@@ -21,7 +21,7 @@ def names_for_fixes(finding: Finding, timeline: Timeline, observed: Observations
     known = {"rank": origin.rank, "local_rank": origin.local_rank, "node": origin.node}
     names |= {name: value for name, value in known.items() if value is not None}
     names["rule"] = finding.rule
-    names["seen"] = sorted({e.cause for e in timeline.events})
+    names["seen"] = sorted({e.cause for e in timeline.events if e.role != "hint"})
     if finding.suspicion is not None:
         names |= _of_the_suspect(finding.suspicion)
     names |= _of_the_silent(finding, observed)
