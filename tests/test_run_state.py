@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from builders import finish, step, timeline
-from slurmdoctor.model import JobRecord, Origin, RunState, Timeline
+from builders import event, finish, step, timeline
+from slurmdoctor.model import JobRecord, RunState, Timeline
 from slurmdoctor.timeline.run_state import end_of, run_state
 
 
@@ -20,13 +20,36 @@ def record(**fields: Any) -> JobRecord:
 
 
 def test_the_end_is_start_and_elapsed_then_end_then_the_last_line() -> None:
-    last = Origin(time=70.0)
+    last = event("cancelled", time=70.0)
     assert end_of(record(start=100.0, elapsed=50, end=900.0), last) == 150.0
     assert end_of(record(start=100.0, end=900.0), last) == 900.0
     assert end_of(record(elapsed=50, end=900.0), last) == 900.0
     assert end_of(record(start=100.0), last) == 70.0
     assert end_of(None, last) == 70.0
     assert end_of(None, None) is None
+
+
+def test_a_line_without_a_stamp_ends_the_job_when_it_says_so_itself() -> None:
+    told = {"at": "1970-01-01T00:02:00"}
+    assert end_of(None, event("cancelled", time=70.0, bound=True, captures=told)) == 120.0
+    assert end_of(None, event("cancelled", captures=told)) == 120.0
+    assert end_of(None, event("cancelled", time=70.0, bound=True)) is None
+    assert end_of(None, event("cancelled", captures={"at": "Unknown"})) is None
+
+
+@pytest.mark.parametrize(
+    ("idle", "kind"),
+    [
+        (26 * 3600.0, "hung"),
+        (4000.0, "hung"),
+        (7200.0, None),
+        (5.5 * 3600 + 40, None),
+        (3600.0 - 30, None),
+        (20.0, "progressing"),
+    ],
+)
+def test_what_may_be_two_time_zones_is_no_stall(idle: float, kind: str | None) -> None:
+    assert run_state(steps(10.0, 20.0, 30.0, 40.0, 50.0), 50.0 + idle).kind == kind
 
 
 def test_a_finish_after_the_last_step_is_a_finish_with_its_idle_time() -> None:
@@ -60,9 +83,9 @@ def test_the_last_of_all_steps_is_a_finish() -> None:
 
 
 def test_without_a_record_three_steps_are_too_few() -> None:
-    assert run_state(steps(10.0, 20.0, 30.0), 9000.0) == RunState()
-    assert run_state(steps(10.0, 20.0, 30.0, 30.0), 9000.0) == RunState()
-    assert run_state(steps(10.0, 20.0, 30.0, 40.0), 9000.0).kind == "hung"
+    assert run_state(steps(10.0, 20.0, 30.0), 8000.0) == RunState()
+    assert run_state(steps(10.0, 20.0, 30.0, 30.0), 8000.0) == RunState()
+    assert run_state(steps(10.0, 20.0, 30.0, 40.0), 8000.0).kind == "hung"
     assert run_state(steps(10.0), 9000.0, record(elapsed=900)).kind == "hung"
     assert run_state(steps(10.0), 9000.0, record(start=0.0)) == RunState()
     assert run_state(timeline(progress=[step(1)]), 9000.0, record(elapsed=900)) == RunState()

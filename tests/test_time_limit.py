@@ -67,7 +67,12 @@ def test_without_a_record_a_stall_makes_a_limit_a_hang() -> None:
     finished = apply_run_state(limit, RunState("finished"))
     assert (finished.cause, codes(finished)) == ("time-limit", ["before", "had-finished"])
     assert apply_run_state(limit, RunState("progressing")) == limit
-    assert apply_run_state(cancelled, RunState("hung")) == cancelled
+    stood = apply_run_state(cancelled, RunState("hung"))
+    assert (stood.cause, codes(stood)[-1:]) == (cancelled.cause, ["stood-still"])
+    by_slurms_clock = apply_run_state(
+        failed(incident("time-limit", captures={"at": "2026-03-01T10:00:00"})), RunState("hung")
+    )
+    assert (by_slurms_clock.cause, codes(by_slurms_clock)[-1:]) == ("time-limit", ["stood-still"])
 
 
 # ── the warning before the limit ──

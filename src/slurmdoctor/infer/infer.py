@@ -85,7 +85,7 @@ def _attempt(
     if finding.verdict == "failed":
         finding = choose_root(finding, timeline, [*incidents, *silent], knowledge)
         finding = find_silent_culprit(finding, timeline, observed, knowledge, record)
-    last = finding.root.main.origin if finding.root is not None else None
+    last = finding.root.main if finding.root is not None else None
     state = run_state(timeline, end_of(record, last), record)
     if record is not None:
         finding = apply_record(finding, timeline, record, state, knowledge)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.infer.slurm_view import SlurmView, because
 from slurmdoctor.model import Finding, JobRecord, RunState, Timeline
-from slurmdoctor.model.causes import HANG, TIME_LIMIT
+from slurmdoctor.model.causes import CANCELLED, HANG, TIME_LIMIT
 from slurmdoctor.model.finding import Reason, reason
 
 _EARLY = 90
@@ -15,8 +15,19 @@ _EARLY = 90
 
 def apply_run_state(finding: Finding, state: RunState) -> Finding:
     """The finding of a job that ended by Slurm or a person, with how it stood then: a time limit may have ended a hang."""
+    if state.kind == "hung" and (finding.cause == CANCELLED or _by_slurms_clock(finding, state)):
+        return because(finding, reason("stood-still", state=state))
     ended_a_hang = state.kind == "hung" and finding.cause == TIME_LIMIT
     return _as_it_stood(finding, state) if ended_a_hang or state.kind == "finished" else finding
+
+
+def _by_slurms_clock(finding: Finding, state: RunState) -> bool:
+    """Whether Slurm's own words alone show the stall: the program's clock, or what it printed besides, does not."""
+    assert finding.root is not None
+    last = finding.root.main
+    return "at" in last.captures and (
+        last.origin.time is None or (last.bound and last.origin.time <= (state.since or 0.0))
+    )
 
 
 def out_of_time(finding: Finding, recorded: Reason, view: SlurmView) -> Finding:

@@ -17,3 +17,11 @@ def format_time(time: float | None, dated: bool = True) -> str | None:
     if (moment.month, moment.day) == (1, 1):
         return moment.strftime("%H:%M:%S")
     return moment.strftime("--%m-%dT%H:%M:%S")
+
+
+def parse_time(text: str) -> float | None:
+    """Seconds since the epoch of an ISO 8601 time as Slurm writes it, `2026-11-20T12:01:03`; None for what is none."""
+    try:
+        return (datetime.fromisoformat(text[:19]) - _EPOCH).total_seconds()
+    except ValueError:
+        return None

@@ -94,13 +94,10 @@ def _step(step: int | None) -> str:
     return "" if step is None else f" (step {step})"
 
 
-def _had_hung(v: Values) -> str:
+def _stood_still(v: Values) -> str:
     state = v["state"]
     every = "while" if state.pause is None else duration(state.pause)
-    return (
-        f"no step for the last {duration(state.idle)}{_step(state.step)}, where steps had come every {every}: "
-        "it stood still, and a longer limit would not have helped"
-    )
+    return f"no step for the last {duration(state.idle)}{_step(state.step)}, where steps had come every {every}: it stood still"
 
 
 def _had_finished(v: Values) -> str:
@@ -212,7 +209,8 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "first-in-order": _first_in_order,
     "follows": _follows,
     "crash-stack": _crash_stack,
-    "had-hung": _had_hung,
+    "had-hung": lambda v: f"{_stood_still(v)}, and a longer limit would not have helped",
+    "stood-still": _stood_still,
     "had-finished": _had_finished,
     "made-progress": _made_progress,
     "not-started": _not_started,

@@ -7,7 +7,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
-from slurmdoctor.model import JobRecord, Origin, Progress, RunState, RunStateKind, Timeline
+from slurmdoctor.model import Event, JobRecord, Progress, RunState, RunStateKind, Timeline
+from slurmdoctor.model.times import parse_time
 
 SHORTEST_STALL = 300.0
 """Seconds without a step below which nobody calls it a stall, however fast the steps were."""
@@ -15,16 +16,24 @@ _LONGEST_UNKNOWN = 900.0
 """The same where only one step is known, and so no usual pause."""
 _OTHER_CLOCK = 60.0
 """Seconds by which a step may come after the end, or before the start, before its clock is taken for another one."""
+_ZONE = 1800.0
+_FARTHEST_ZONE = 14 * 3600.0
+"""Seconds between two time zones: multiples of half an hour, up to this."""
 _LONGEST_JOB = 30 * 86400.0
 
 
-def end_of(record: JobRecord | None, last: Origin | None) -> float | None:
-    """When the job ended: by Slurm's record, else by the line of Slurm's that ended it."""
+def end_of(record: JobRecord | None, last: Event | None) -> float | None:
+    """When the job ended: by Slurm's record, else by the line of Slurm's that ended it, its stamp or what it says.
+
+    A stamp above the line is none of its own, and no end.
+    """
     if record is not None and record.start is not None and record.elapsed is not None:
         return record.start + record.elapsed  # EndTime is a forecast while the job runs
     if record is not None and record.end is not None:
         return record.end
-    return last.time if last is not None else None
+    if last is None:
+        return None
+    return parse_time(last.captures.get("at", "")) if last.bound or last.origin.time is None else last.origin.time
 
 
 def run_state(timeline: Timeline, end: float | None, record: JobRecord | None = None) -> RunState:
@@ -44,7 +53,11 @@ def run_state(timeline: Timeline, end: float | None, record: JobRecord | None = 
     if end is None or len(times) < (4 if elapsed is None else 1):
         return RunState()
     idle = end - times[-1]
-    if idle < -_OTHER_CLOCK or (started is not None and times[-1] < started - _OTHER_CLOCK):
+    if (
+        idle < -_OTHER_CLOCK
+        or (record is None and _by_zone(idle))
+        or (started is not None and times[-1] < started - _OTHER_CLOCK)
+    ):
         return RunState()
     from statistics import median  # here: it is slow to import, and a job that hung can wait for it
 
@@ -54,6 +67,12 @@ def run_state(timeline: Timeline, end: float | None, record: JobRecord | None = 
         usual = max(SHORTEST_STALL, 3 * max(pauses), 10 * median(pauses))
     kind: RunStateKind = "hung" if idle > usual else "progressing"
     return RunState(kind, max(0.0, idle), times[-1], median(pauses) if pauses else None, last.step)
+
+
+def _by_zone(idle: float) -> bool:
+    """Whether a time without steps looks like the distance of two clocks' time zones: Slurm's is local time."""
+    off = (idle + _ZONE / 2) % _ZONE - _ZONE / 2
+    return _ZONE - _OTHER_CLOCK <= idle <= _FARTHEST_ZONE and abs(off) <= _OTHER_CLOCK
 
 
 def _pauses(progress: Sequence[Progress], times: Sequence[float]) -> list[float]:
