@@ -193,3 +193,55 @@ def everyone(lines: Iterable[str]) -> str:
 def test_a_job_that_quotes_a_watchdog_and_ends_well_is_left_in_peace() -> None:
     quoted = 'patterns: ["Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE"]'
     assert diagnose(everyone([quoted, "step 10/10 loss 1.0"])).verdict != "failed"
+
+
+# ── srun's lists of tasks ────────────────────────────────────────────────────────────────────
+
+FAILED = "slurmstepd: error: *** STEP 4711.0 ON node1 CANCELLED AT 2026-03-01T10:00:00 DUE TO TASK FAILURE ***"
+
+
+def ended(*lists: str, how: str = "Terminated") -> list[str]:
+    return [f"srun: error: node{n}: tasks {tasks}: {how}" for n, tasks in enumerate(lists, start=1)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "rank", "node"),
+    [
+        ([FAILED, *ended("0-57,59-63")], 58, "node1"),
+        ([FAILED, *ended("0-7", "8-9,11-15", "16-23")], 10, "node2"),
+        ([*ended("0,2-3", how="Killed"), FAILED], 1, "node1"),
+        ([FAILED, *(f"srun: error: node1: task {n}: Terminated" for n in (0, 1, 3))], 2, "node1"),
+    ],
+)
+def test_the_task_that_slurm_did_not_have_to_stop_is_the_one_that_failed(
+    lines: list[str], rank: int, node: str
+) -> None:
+    verdict = diagnose(log(*lines, "srun: Force Terminated StepId=4711.0"))
+    assert (verdict.cause and verdict.cause.id, rank_of(verdict)) == ("exit-code", rank)
+    assert verdict.first_failure is not None
+    assert (verdict.first_failure.node, verdict.exit.code, verdict.retry and verdict.retry.advice) == (
+        node,
+        None,
+        "after-fix",
+    )
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [FAILED, *ended("0-63")],
+        [FAILED, *ended("0-3,60-63")],
+        [FAILED.replace("TASK FAILURE", "TIME LIMIT"), *ended("0-57,59-63")],
+        ["srun: error: node1: task 3: Exited with exit code 7", FAILED, *ended("0-2,4-57,59-63")],
+        ["3: KeyError: 'x'", FAILED, *ended("0-2,4-57,59-63")],
+    ],
+)
+def test_a_gap_in_a_list_accuses_nobody_where_it_proves_nothing(lines: list[str]) -> None:
+    assert rank_of(diagnose(log(*lines))) != 58
+
+
+def test_that_a_task_failed_is_told_though_not_which_one() -> None:
+    verdict = diagnose(log(FAILED, *ended("0-63")))
+    assert "one of its tasks had failed" in str(verdict.first_failure and verdict.first_failure.how)
+    assert verdict.retry is not None
+    assert verdict.retry.advice == "after-fix"

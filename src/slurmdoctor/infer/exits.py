@@ -52,7 +52,7 @@ def _as_told(finding: Finding, knowledge: Knowledge) -> Finding:
 def never_ended(timeline: Timeline) -> tuple[int, ...]:
     """The step's tasks of which Slurm tells no end, where it tells that of nearly all others."""
     reports = [r for r in timeline.reports if r.kind == "step" and r.ranks]
-    if any(r.exit.exit_class == "terminated" for r in reports):
+    if any(r.exit.exit_class in ("terminated", "killed") for r in reports):
         return ()  # the step was ended, so that none runs on
     ended = {rank for r in reports for rank in r.ranks}
     left = tuple(rank for rank in range(ended_tasks(reports)) if rank not in ended)

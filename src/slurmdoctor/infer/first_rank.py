@@ -11,7 +11,7 @@ from slurmdoctor.infer.extent import alike_ranks, same_failure
 from slurmdoctor.infer.members import Members, world_of
 from slurmdoctor.infer.missing_peer import name_missing_peer, name_suspect
 from slurmdoctor.model import ExitReport, Finding, Incident, Knowledge, Observations, Origin, Timeline
-from slurmdoctor.model.causes import HANG, NODE_FAILURE
+from slurmdoctor.model.causes import HANG, NODE_FAILURE, NOT_STOPPED, TASK_FAILED
 from slurmdoctor.model.finding import Reason, reason
 from slurmdoctor.model.ranges import expand_nodes
 from slurmdoctor.model.timeline import TICK
@@ -28,7 +28,9 @@ def name_first_rank(
         return name_suspect(finding, finding.suspicion, observed.rank_map)
     if root.cause in knowledge.traits["scheduler"]:
         at = root.main.origin
-        return replace(finding, how=(reason("whole-job"),), origin=Origin(node=at.node, time=at.time, dated=at.dated))
+        failed = any(e.rule == TASK_FAILED for e in timeline.events)
+        why = reason("task-failed" if failed else "whole-job")
+        return replace(finding, how=(why,), origin=Origin(node=at.node, time=at.time, dated=at.dated))
     victim = root.main.role == "cascade" and root.cause not in knowledge.traits["summary"]
     if root.report is None and (victim or root.cause in knowledge.traits["waited"]):
         return name_missing_peer(finding, root, observed)
@@ -117,6 +119,8 @@ def _how_known(
         how = (reason("first-of-alike", order=order, aligned=aligned, ranks=tuple(alike)),)
     elif known:
         how = known
+    elif root.main.rule == NOT_STOPPED:
+        how = (reason("not-stopped", task=rank),)
     elif root.report is not None:
         how = (reason("witness-alone", witness=root.report.witness),)
     else:

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from slurmdoctor.infer.exits import cause_of
-from slurmdoctor.model import Event, ExitReport, Hit, Incident, Knowledge, Origin, RankMap, Role, Timeline
-from slurmdoctor.model.causes import ABORT, COMMAND_NOT_FOUND, EXIT_CODE, HOST_OOM, KILLED, SIGTERM
+from slurmdoctor.infer.members import ended_tasks
+from slurmdoctor.model import Event, ExitReport, Hit, Incident, Knowledge, Origin, ProcessExit, RankMap, Role, Timeline
+from slurmdoctor.model.causes import (
+    ABORT,
+    COMMAND_NOT_FOUND,
+    EXIT_CODE,
+    HOST_OOM,
+    KILLED,
+    NOT_STOPPED,
+    SIGTERM,
+    TASK_FAILED,
+)
 from slurmdoctor.model.ranges import ranges
 
 _ROLE_OF_CAUSE: Mapping[str, Role] = {
@@ -15,6 +27,10 @@ _ROLE_OF_CAUSE: Mapping[str, Role] = {
     HOST_OOM: "confirmation",
     ABORT: "either",
 }
+_STOPPED = ("terminated", "killed")
+"""How tasks end that Slurm stops."""
+_FEW = 4
+"""At most one in so many tasks can have failed where the others were stopped for it."""
 _WARNINGS = ("SIGUSR1", "SIGUSR2")
 """Signals that a job asks for before its time limit."""
 
@@ -29,7 +45,8 @@ def silent_exits(
     waited = any(i.main.role in ("cascade", "either") and i.cause not in generic for i in incidents)
     unlabelled = any(i.main.origin.rank is None and i.main.role in ("root", "either") for i in incidents)
     first_end = _first_own_ends(timeline.reports)
-    found: list[Incident] = []
+    not_stopped = _not_stopped(timeline, spoke, rank_map)
+    found = [*not_stopped]
     for report in timeline.reports:
         cause = cause_of(report.exit, knowledge)
         if report.exit.code == 0 or report.exit.signal in _WARNINGS:
@@ -41,10 +58,28 @@ def silent_exits(
         if cause == ABORT and not report.ranks and waited:
             continue
         role = _ROLE_OF_CAUSE.get(cause, "root")
-        if cause == KILLED and _stopped_late(report, first_end):
+        if cause == KILLED and (not_stopped or _stopped_late(report, first_end)):
             role = "cascade"
         found.append(_incident(report, cause, role, silent, rank_map))
     return found
+
+
+def _not_stopped(timeline: Timeline, spoke: set[int], rank_map: RankMap) -> list[Incident]:
+    """Slurm ended a step because a task had failed, and stopped all tasks but few: these are the ones that had failed."""
+    reports = [r for r in timeline.reports if r.kind == "step" and r.ranks]
+    if not any(e.rule == TASK_FAILED for e in timeline.events) or any(
+        r.exit.exit_class not in _STOPPED for r in reports
+    ):
+        return []
+    stopped = {rank for report in reports for rank in report.ranks}
+    left = [rank for rank in range(ended_tasks(reports)) if rank not in stopped]
+    if not left or len(left) > max(1, len(stopped) // _FEW) or spoke.intersection(left):
+        return []
+    beside = max(reports, key=lambda r: (min(r.ranks) < left[0] < max(r.ranks), len(r.ranks)))
+    ended = replace(beside, exit=ProcessExit(None, None, "unknown"), ranks=tuple(left), tasks=tuple(left))
+    one = _incident(ended, EXIT_CODE, "cascade", left, rank_map)
+    main = replace(one.main, rule=NOT_STOPPED)
+    return [Incident(main, (main,), ended)]
 
 
 def _incident(report: ExitReport, cause: str, role: Role, silent: Sequence[int], rank_map: RankMap) -> Incident:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from slurmdoctor.model import Finding, Incident, Observations, Suspicion, Timeline
-from slurmdoctor.model.causes import ID_TIMEOUT
+from slurmdoctor.model.causes import ID_TIMEOUT, TASK_FAILED
 from slurmdoctor.model.ranges import ranges
 from slurmdoctor.report.frames import frames
 from slurmdoctor.report.waits import names_of
@@ -21,6 +21,8 @@ def names_for_fixes(finding: Finding, timeline: Timeline, observed: Observations
     known = {"rank": origin.rank, "local_rank": origin.local_rank, "node": origin.node}
     names |= {name: value for name, value in known.items() if value is not None}
     names["rule"] = finding.rule
+    if any(e.rule == TASK_FAILED for e in timeline.events):
+        names["task_failed"] = True
     names["seen"] = sorted({e.cause for e in timeline.events if e.role != "hint"})
     if finding.suspicion is not None:
         names |= _of_the_suspect(finding.suspicion)

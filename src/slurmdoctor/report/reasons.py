@@ -171,6 +171,8 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
         f"{', '.join(v['causes'])} only on ranks that had waited in vain for another one before: a consequence"
     ),
     "whole-job": "Slurm or a person ended the whole job, not one rank",
+    "task-failed": "Slurm ended the step because one of its tasks had failed; the log does not tell which one",
+    "not-stopped": "Slurm ended the step because a task had failed, and stopped all others: task {task} is the one",
     "record-names-no-process": "Slurm's record says so; the log does not name the process",
     "printed-again": "the error is told again with its rank",
     "group-rank": "the watchdog that quotes the error says [Rank {rank}], and no other process group is to be seen",
