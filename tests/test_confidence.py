@@ -31,6 +31,8 @@ def rated(root: Incident | None, seen: Timeline | None = None, **more: Any) -> F
         (incident("python-error", "confirmation"), "high"),
         (incident("python-error", "either"), "medium"),
         (incident("python-error", survived=True), "medium"),
+        (incident("python-error", spoke=5), "high"),
+        (incident("python-error", spoke=6), "medium"),
         (incident("peer-lost", "cascade"), "low"),
         (incident("nccl-transport", "cascade"), "medium"),
         (incident("sigterm"), "low"),
@@ -66,6 +68,12 @@ def test_a_table_that_names_the_same_first_rank_ends_the_doubt() -> None:
     agreed = beside(rank=3, first=True)
     assert agreed.confidence == "high"
     assert agreed.reasons == (reason("table-agrees"), reason("first-in-order", order="file"))
+    assert (
+        rated(
+            incident("python-error", rank=3, spoke=9), timeline(reports=(report(1, rank=3, first=True),)), rank=3
+        ).confidence
+        == "high"
+    )
     assert beside(rank=3).confidence == beside(rank=4, first=True).confidence == "medium"
     unknown = rated(root, timeline(reports=(report(1, first=True),)), rivals=OTHER)
     assert unknown.confidence == "medium"

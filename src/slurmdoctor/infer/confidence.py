@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import Confidence, Finding, Timeline
+from slurmdoctor.model import Confidence, Finding, Incident, Timeline
 from slurmdoctor.model.causes import EXIT_CODE, KILLED, PEER_LOST, SIGTERM
 from slurmdoctor.model.finding import Reason, reason
+
+_SPOKE_ON = 6
+"""Different lines of its writer below an error from which it may not have been what ended it."""
 
 
 def rate_confidence(finding: Finding, timeline: Timeline) -> Finding:
@@ -42,7 +45,13 @@ def _of_root(finding: Finding, timeline: Timeline, agrees: bool) -> Confidence:
     if root.main.role == "cascade" or root.cause in (KILLED, SIGTERM):
         return "low" if root.cause in (PEER_LOST, SIGTERM) else "medium"
     unordered_rivals = bool(finding.rivals) and timeline.order != "timestamps" and not agrees
-    return "medium" if unordered_rivals or root.main.survived or root.main.role == "either" else "high"
+    went_on = root.main.survived or (not agrees and _spoke_on(root))
+    return "medium" if unordered_rivals or went_on or root.main.role == "either" else "high"
+
+
+def _spoke_on(root: Incident) -> bool:
+    """Whether the root's writer said much after it, and it may be only an error on the way."""
+    return min(event.spoke for event in root.events) >= _SPOKE_ON
 
 
 def _reasons_of_order(finding: Finding, timeline: Timeline) -> list[Reason]:

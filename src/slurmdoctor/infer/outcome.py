@@ -17,7 +17,8 @@ TELLING = ("root", "either", "confirmation")
 def live_events(timeline: Timeline, exit_status: int | None = None) -> tuple[list[Event], int]:
     """The events that count, and how many were left aside because the job went on after them.
 
-    Where nothing but survived events is left of a job that ended badly, they count after all.
+    Where nothing but survived events is left of a job that ended badly, they count after all; without an exit of its own
+    only those that were not followed by long work.
     """
     live = [e for e in timeline.events if not e.survived]
     if any(e.role in TELLING for e in live):
@@ -27,7 +28,9 @@ def live_events(timeline: Timeline, exit_status: int | None = None) -> tuple[lis
     unresolved = unresolved_exits(timeline)
     ended_badly = unresolved or any(e.role == "cascade" for e in live)
     ran_to_the_end = timeline.finished is not None and not unresolved
-    return (list(timeline.events) if ended_badly and not ran_to_the_end else live), 0
+    if not ended_badly or ran_to_the_end:
+        return live, 0
+    return [e for e in timeline.events if unresolved or not e.outlived], 0
 
 
 def unresolved_exits(timeline: Timeline) -> list[ExitReport]:

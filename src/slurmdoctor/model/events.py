@@ -11,6 +11,9 @@ from slurmdoctor.model.exits import ProcessExit
 from slurmdoctor.model.knowledge import Signal
 from slurmdoctor.model.words import ExitReporter, RankBasis, Role
 
+HELD_BACK = 8192
+"""Bytes that a program without a terminal holds back before it prints them: they may come after the traceback that ended it."""
+
 
 class Origin(Struct, frozen=True):
     """Who said a line, and when. Each field is read from the log, or None: never guessed."""
@@ -82,6 +85,10 @@ class Event(Struct, frozen=True):
     """The label of its line, which tells its writer from the others (`WriterKey`)."""
     retried: bool = False
     """A line just after it shows that the error was caught and dealt with: `attempt 2/5 succeeded`."""
+    spoke: int = 0
+    """Different lines, as far as they were counted, that its writer printed after it and that no ending brings."""
+    outlived: bool = False
+    """Its writer worked on for so long that what ended it later is something else."""
     caught: ProcessExit | None = None
     """The signal that a crash handler caught, where its line names one: the process ends by it."""
     ends_job: bool = False

@@ -20,9 +20,10 @@ MOST: Mapping[str, int] = {
     "retries": 60_000,
     "aftermath": 60_000,
     "messages": 60_000,
+    "afterlife": 60_000,
 }
 """Units that each stage may spend: half a second at most. A job with few lines that tell something comes nowhere near."""
-_UNTOLD = ("stamps", "retries", "aftermath")
+_UNTOLD = ("stamps", "retries", "aftermath", "afterlife")
 """Stages whose answers are as good without what stands far away."""
 
 Item = TypeVar("Item")

@@ -14,6 +14,7 @@ from slurmdoctor.model import (
     LogFile,
     Observations,
     Origin,
+    RankMap,
     Rule,
     SearchResult,
     Signal,
@@ -25,6 +26,7 @@ from slurmdoctor.model.ranges import MOST_TASKS
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.maps import RankMapBuilder, of_path
 from slurmdoctor.readers import (
+    afterlife,
     aftermath,
     budget,
     collectives,
@@ -79,6 +81,7 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
     )
     events = aftermath.add_aftermath(context.add_retries(date(events, clock), signals, lines), lines)
     events = context.add_stacks(context.add_endings(events), lines)
+    events = afterlife.add_afterlife(events, lines, _alone(rank_map, found.reports))
     reports = [placing.place_report(report, rank_map) for report in found.reports]
     reports.sort(key=lambda report: report.order)
     signals = sorted([*signals, *restarts.find(events, reports, lines)], key=lambda signal: signal.order)
@@ -97,6 +100,12 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
         notes=(*matches.notes, *plan.notes, *found.notes(), *lines.meter.notes, *unread, *_out_of_time(lines)),
         complete=matches.complete and lines.complete,
     )
+
+
+def _alone(rank_map: RankMap, reports: Sequence[ExitReport]) -> bool:
+    """Whether nothing shows that several processes write."""
+    several = any(len(r.tasks) > 1 or r.kind in ("agent", "table") or r.local_rank for r in reports)
+    return len(rank_map.seen) < 2 and not several
 
 
 def _out_of_time(lines: Lines) -> tuple[Reason, ...]:

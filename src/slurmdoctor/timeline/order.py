@@ -17,7 +17,7 @@ def order(observed: Observations) -> Timeline:
     """Cut into attempts, mark what was survived, and order what is left."""
     progress = observed.progress
     finished = next((m for m in reversed(observed.signals) if m.signal.kind == "finished"), None)
-    index = ProgressIndex(progress)
+    index = ProgressIndex(progress, {number: file.bytes for number, file in enumerate(observed.files)})
     events = [replace(e, survived=e.retried or index.went_on(e)) for e in observed.events]
     went_on = sorted([p.order for p in progress] + [m.order for m in observed.signals if m.signal.kind == "survived"])
     attempt_spans = attempts.find(events, observed)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from slurmdoctor.model import Event, Progress
+from slurmdoctor.model.events import HELD_BACK
 
 
 class ProgressIndex:
     """The steps of a job, to be asked whether somebody went on after an event."""
 
-    def __init__(self, progress: Sequence[Progress]) -> None:
+    def __init__(self, progress: Sequence[Progress], ends: Mapping[int, int] | None = None) -> None:
+        """`ends` are the lengths of the sources, in bytes."""
+        self._ends = ends or {}
         self._of_source: dict[int, list[Progress]] = {}
         self._of_writer: dict[tuple[int, int | bytes], list[Progress]] = {}
         for step in progress:
@@ -24,6 +27,8 @@ class ProgressIndex:
     def went_on(self, event: Event) -> bool:
         """Whether the event's rank, or the whole job, made a step after it."""
         source = event.hit.source
+        if self._held_back(event):
+            return False
         writers: list[int | bytes] = [w for w in (event.origin.rank, event.label) if w is not None and w != b""]
         for writer in writers:
             if any(True for _ in self._later(self._of_writer.get((source, writer), ()), event)):
@@ -36,6 +41,21 @@ class ProgressIndex:
             if len(others) >= enough:
                 return True
         return False
+
+    def _held_back(self, event: Event) -> bool:
+        """Whether the steps below a traceback may have been printed above it, and were held back until its process ended.
+
+        Where no step stands above it and none has a time, all of them came at once, from a buffer.
+        """
+        source = event.hit.source
+        steps = self._of_source.get(source, ())
+        if not steps or not event.traceback or event.label or event.origin.time is not None:
+            return False
+        near = self._ends.get(source, 0) - event.hit.offset <= HELD_BACK
+        first, last = steps[0], steps[-1]
+        begins_below = first.offset > event.hit.offset and not first.skipped
+        to_the_last = last.step is not None and last.step == last.steps
+        return near and begins_below and not to_the_last and all(s.time is None and not s.label for s in steps)
 
     @staticmethod
     def _later(steps: Sequence[Progress], event: Event) -> Iterator[Progress]:
