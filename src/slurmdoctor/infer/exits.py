@@ -109,6 +109,9 @@ def could_be_own(report: ExitReport, root: Incident, knowledge: Knowledge) -> bo
         return True
     if root.main.cause in traits["own-signal"]:
         return cause_of(exit_, knowledge) == root.main.cause
+    # what an uncaught C++ exception says is the cause, and abort() its end
+    if any(e.cause in traits["own-signal"] and cause_of(exit_, knowledge) == e.cause for e in root.events):
+        return True
     return exit_.signal is None and exit_.code not in (0, None)
 
 

@@ -65,10 +65,9 @@ def _by_the_log(
     if origin.rank is None and (rank := _rank_of_same(finding, root, knowledge)) is not None:
         origin = replace(rank_map.resolve(Origin(rank=rank))[0], time=origin.time, dated=origin.dated)
         how = (reason("printed-again"),)
-    if origin.rank is not None and root.report is not None and root.report.by_rank:
+    if origin.rank is not None and _one_of_many(root, timeline, knowledge):
         own = [r for r in timeline.reports if could_be_own(r, root, knowledge)]
-        if len({rank for r in own for rank in r.ranks}) > 1:
-            return _unnamed(finding, root, replace(origin, rank=None, local_rank=None), own)
+        return _unnamed(finding, root, replace(origin, rank=None, local_rank=None), own)
     if origin.rank is not None:
         alike = alike_ranks(root, incidents, knowledge)
         everyone = len(alike) > 1 and len(alike) >= max(len(world.ranks), alike[-1] + 1)
@@ -137,6 +136,15 @@ def _rank_of_same(finding: Finding, root: Incident, knowledge: Knowledge) -> int
     same = (i for i in finding.same if same_failure(i, root, knowledge))
     ranks = {i.main.origin.rank for i in same if i.main.origin.rank is not None}
     return ranks.pop() if len(ranks) == 1 else None
+
+
+def _one_of_many(root: Incident, timeline: Timeline, knowledge: Knowledge) -> bool:
+    """Whether its line, or its witness, names one rank for several that ended alike, and not the first."""
+    if root.report is not None and root.report.by_rank:
+        own = (r for r in timeline.reports if could_be_own(r, root, knowledge))
+        return len({rank for r in own for rank in r.ranks}) > 1
+    more = any("more_ranks" in e.captures and e.cause == root.cause for e in timeline.events)
+    return more and "rank" in root.main.captures
 
 
 def _several_crashed(root: Incident, same: Sequence[Incident]) -> bool:

@@ -9,7 +9,7 @@ believed where the same program says below that it stops for it, or where nothin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -41,14 +41,17 @@ def add_messages(events: Sequence[Event], knowledge: Knowledge, lines: Lines) ->
     rules = [rule for rule in knowledge.rules if rule.applies_to == "message"]
     speaking = knowledge.traits["own-words"]
     told_apart = speaking | {rule.cause for rule in rules}
-    believed = sorted(_believed(events, speaking, lines), key=lambda event: event.order)
+    vague = {rule.id for rule in knowledge.rules if rule.general}
+    believed = sorted(_believed(events, speaking, vague, lines), key=lambda event: event.order)
     chosen = [e for e in believed if e.cause in told_apart and e.role not in ("hint", "cascade")][:_MOST]
     read = {id(event): list(_read(event, rules, speaking, lines)) for event in lines.meter.each("messages", chosen)}
     return [one for event in believed for one in read.get(id(event), (event,))]
 
 
-def _believed(events: Iterable[Event], speaking: frozenset[str], lines: Lines) -> Iterator[Event]:
-    """The events, hints of what ended a program as errors."""
+def _believed(
+    events: Iterable[Event], speaking: frozenset[str], vague: Collection[str], lines: Lines
+) -> Iterator[Event]:
+    """The events, hints of what ended a program as errors. A vague one is not believed for standing at the end alone."""
     stops: dict[object, Event] = {}
     for event in sorted(events, key=lambda event: -event.order):
         writer = (event.hit.source, event.label, event.cause)
@@ -58,7 +61,7 @@ def _believed(events: Iterable[Event], speaking: frozenset[str], lines: Lines) -
             stop = stops.get(writer)
             if stop is not None and stop.order - event.order < _NEAR:
                 event = replace(event, role=stop.role)
-            elif _ends_its_log(event, lines):
+            elif event.rule not in vague and _ends_its_log(event, lines):
                 event = replace(event, role="either")
         yield event
 
@@ -75,33 +78,39 @@ def _read(event: Event, rules: Sequence[Rule], speaking: frozenset[str], lines: 
     """The event with what its message says of it, the events of other causes that the message tells, and lines to show."""
     first = lines.at(*event.hit.place)
     below = list(_below(first, lines))
-    beside: list[Event] = []
+    own: list[Line] = []
+    beside: dict[str, Event] = {}
     for line in (first, *below, *_above(first, lines)):
-        for rule in rules:
-            if rule.cause != event.cause and event.cause not in speaking:
-                continue
-            if any(literal in line.raw for literal in rule.literals) and (told := rule_event(rule, line, lines)):
-                if rule.cause == event.cause:
-                    event = replace(
-                        event, origin=_both(event.origin, told.origin), captures={**told.captures, **event.captures}
-                    )
-                elif all(told.cause != other.cause for other in beside):
-                    beside.append(told)
+        for told in _told(line, rules, lines):
+            if told.cause == event.cause:
+                own.append(line)
+                captures = {**told.captures, **event.captures}
+                event = replace(event, origin=_both(event.origin, told.origin), captures=captures)
+            elif event.cause in speaking:
+                beside.setdefault(told.cause, told)
     yield event
-    for told in beside:
-        yield replace(
-            told, origin=_both(event.origin, told.origin), label=event.label, count=event.count, others=event.others
-        )
-    if event.cause in speaking and "what" not in event.captures:
-        yield from (_shown(line, event, lines) for line in below[:_SHOWN])
+    for told in beside.values():
+        origin = _both(event.origin, told.origin)
+        yield replace(told, origin=origin, label=event.label, count=event.count, others=event.others)
+    opens = event.cause in speaking and ("what" not in event.captures or first.text.rstrip().endswith(":"))
+    shown = [*own, *(below[:_SHOWN] if opens else ())]
+    yield from (_shown(line, event, lines) for line in shown if line is not first)
+
+
+def _told(line: Line, rules: Sequence[Rule], lines: Lines) -> Iterator[Event]:
+    for rule in rules:
+        if any(literal in line.raw for literal in rule.literals) and (told := rule_event(rule, line, lines)):
+            yield told
 
 
 def _below(first: Line, lines: Lines) -> Iterator[Line]:
-    """The lines below that belong to the message: to the first empty or drawn line under words."""
+    """The lines below that belong to the message: to the first drawn line under words, or empty one where none stands above."""
+    above = next(lines.before(first, 1), None)
+    boxed = above is not None and not above.text.isspace() and above.text and _RULE.match(above.text) is not None
     told = 0
     for line in lines.after(first, _BELOW):
         if _RULE.match(line.text):
-            if told:
+            if told and not (boxed and not line.text.strip()):
                 return
             continue
         yield line
@@ -111,8 +120,10 @@ def _below(first: Line, lines: Lines) -> Iterator[Line]:
 
 
 def _above(first: Line, lines: Lines) -> Iterator[Line]:
+    """The lines above that the same program printed, by the name that it puts before them: `forrtl: No space left on device`."""
+    name, colon, _ = first.text.partition(":")
     for line in lines.before(first, _ABOVE):
-        if _RULE.match(line.text):
+        if not colon or not line.text.startswith(name + colon):
             return
         yield line
 
