@@ -67,6 +67,13 @@ CAUSES = {
     "main.o: in function `main':\nmain.c:(.text+0x1f): undefined reference to `advance'\ncollect2: error: ld returned 1 exit status\n": "build-failed",
     BUILD + NO_PROGRAM.format("mpirun"): "command-not-found",
     NO_PROGRAM.format("prterun"): "command-not-found",
+    "[3]PETSC ERROR: --------------------- Error Message -------\n[3]PETSC ERROR: Argument out of range\n": "program-error",
+    "\n[12345] signal (11.1): Segmentation fault\nin expression starting at /scratch/demo/a.jl:3\n": "segfault",
+    "Operating system error: Cannot allocate memory\nError allocating 8589934592 bytes\n": "host-oom",
+    "Error: cannot allocate vector of size 31.2 Gb\nExecution halted\n": "host-oom",
+    "terminate called after throwing an instance of 'std::runtime_error'\n  what():  cannot open mesh file /scratch/a.msh\n": "file-not-found",
+    "terminate called after throwing an instance of 'std::out_of_range'\n  what():  vector::_M_range_check: __n\n": "abort",
+    "FATAL ERROR: Atoms moving too fast; simulation has become unstable\n": "program-error",
     "=>> PBS: job killed: walltime 5423 exceeded limit 5400\n": "time-limit",
     "=>> PBS: job killed: mem 2097152kb exceeded limit 1048576kb\n": "host-oom",
     "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.\nExited with exit code 137.\n": "host-oom",
@@ -163,6 +170,24 @@ def test_mpirun_names_the_rank_that_it_noticed_not_the_first() -> None:
     assert (several["cause"]["id"], several["first_failure"]["rank"]) == ("segfault", None)
     one = told(crash.format(448), noticed)
     assert one["first_failure"]["rank"] == 3
+
+
+def test_a_cpp_exceptions_words_are_shown_and_its_process_ends_by_abort() -> None:
+    found = told(
+        "terminate called after throwing an instance of 'std::runtime_error'\n  what():  cannot open mesh file a.msh\n",
+        "srun: error: node07: task 2: Aborted (core dumped)\n",
+    )
+    assert (found["cause"]["id"], found["first_failure"]["rank"], found["exit"]["signal"]) == (
+        "file-not-found",
+        2,
+        "SIGABRT",
+    )
+
+
+def test_of_many_processes_that_could_not_be_started_none_is_named() -> None:
+    one = told(NO_PROGRAM.format("mpirun"))
+    assert (one["first_failure"]["rank"], one["first_failure"]["node"]) == (0, "node07")
+    assert told(NO_PROGRAM.format("mpirun"), "10 total processes failed to start\n")["first_failure"]["rank"] is None
 
 
 def test_pals_ends_the_others_by_sigterm() -> None:
