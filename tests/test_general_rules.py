@@ -62,4 +62,26 @@ def test_a_rule_that_knows_the_message_comes_before_the_wording(tmp_path: Path) 
 
 def test_a_remark_about_an_error_is_no_failure() -> None:
     assert cause("ValueError: tape shapes do not match, sample skipped\n" + STEPS) is None
-    assert cause(STEPS + "ValueError: tape shapes do not match, sample skipped\n") is None
+    assert cause(STEPS + "ValueError: tape shapes do not match\n" + "sample skipped\n" * 3) is None
+
+
+def test_a_paste_of_the_one_line_is_answered_with_low_confidence() -> None:
+    found = slurmdoctor.diagnose("[rank3]: ValueError: shapes (3,4) and (3,4) not aligned\n").to_dict()
+    assert (found["cause"]["id"], found["cause"]["confidence"]) == ("tensor-mismatch", "low")
+
+
+LABELS = [
+    "[2026-03-01 14:53:32,330] torch._dynamo.convert_frame: [WARNING] ",
+    "W0301 14:53:32.330000 4411 site-packages/torch/_dynamo/convert_frame.py:1125] ",
+]
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_a_traceback_that_was_logged_as_a_warning_is_no_failure(label: str) -> None:
+    error = (
+        FRAMES
+        + "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\nFileNotFoundError: [Errno 2] No such file or directory: 'ldconfig'\n"
+    )
+    logged = "".join(label + line + "\n" for line in error.splitlines())
+    assert cause(logged) is None
+    assert cause(logged.replace("WARNING", "ERROR").replace("W0301", "E0301")) == "file-not-found"

@@ -19,6 +19,7 @@ _SLURM = text("slurm-line")
 _LEVEL = text("level-line")
 _RULE = text("drawn-line")
 _ERROR_FILE = text("torchelastic-error-file")
+_WARNED = text("warned-label")
 _DRAWN = 40
 """Characters of a drawn line that parts what stands above it from another program's block."""
 _MESSAGE_LINES = 12
@@ -56,8 +57,11 @@ def join(
             found.append(_parent_gone(line, lines, joiner.new_group()))
         elif where not in events.at:
             found += _without_traceback(line, lines)
+        elif _warned(line):
+            events.doubt(where)
         elif where in events.general and not _framed(line, lines):
             events.doubt(where)
+            found += [_ended(event, "last-word") for event in events.at[where][:1] if _is_last_word(line, lines)]
     return [*found, *events.all()]
 
 
@@ -102,6 +106,8 @@ class _Joiner:
             self.found.append(_parent_gone(exception, self._lines, group))
             return
         known = self._join_rules(trace, exception, group)
+        if known and _warned(exception):
+            self._events.doubt(where)
         if where in self.exceptions:
             return
         self.exceptions.add(where)
@@ -110,7 +116,7 @@ class _Joiner:
         if trace.wrapper or trace.holds:
             self.found.append(_launcher_error(exception, self._lines, group))
             return
-        error = _python_error(exception, self._lines, "hint" if trace.in_thread else "root")
+        error = _python_error(exception, self._lines, "hint" if trace.in_thread or _warned(exception) else "root")
         self.found.append(replace(error, group=group, traceback=_shown(trace), origin=_raised_by(error.origin, trace)))
 
     def new_group(self) -> int:
@@ -202,9 +208,14 @@ def _without_traceback(line: Line, lines: Lines) -> list[Event]:
     name = (exception_of(line.text) or ("", ""))[0]
     if name.endswith("Warning") or tracebacks.is_wrapper(name):
         return []
-    framed = _framed(line, lines)
-    error = _python_error(line, lines, "root" if framed else "hint")
-    return [error] if framed or not _is_last_word(line, lines) else [error, _ended(error, "last-word")]
+    warned, framed = _warned(line), _framed(line, lines)
+    error = _python_error(line, lines, "root" if framed and not warned else "hint")
+    return [error] if framed or warned or not _is_last_word(line, lines) else [error, _ended(error, "last-word")]
+
+
+def _warned(line: Line) -> bool:
+    """Whether the line's own label says that it is a warning or less: what was caught, and shown."""
+    return line.text != "" and _WARNED.search(line.raw[: line.raw.find(line.text)]) is not None
 
 
 def _framed(line: Line, lines: Lines) -> bool:
