@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from slurmdoctor.infer.slurm_evidence import apply_record
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import (
@@ -63,10 +65,18 @@ def step(number: int | None, time: float | None = None, steps: int | None = None
     return Progress(0, order, order, None, b"", number, steps, time)
 
 
-def finish(at: int, time: float | None = None, source: int = 0, text: str = "Training completed") -> SignalHit:
+def finish(
+    at: int,
+    time: float | None = None,
+    source: int = 0,
+    text: str = "Training completed",
+    raw: str = "",
+    **captures: str,
+) -> SignalHit:
     """The line that says that the program completed."""
     signal = Signal("finished/test", "finished", (), "")
-    return SignalHit(signal, line(text, at, source, time=time), at, {})
+    printed = replace(line(text, at, source, time=time), raw=raw or text)
+    return SignalHit(signal, printed, at, captures)
 
 
 def timeline(**fields: Any) -> Timeline:

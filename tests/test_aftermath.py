@@ -59,3 +59,49 @@ def test_a_programs_error_after_it_is_the_cause() -> None:
     found = diagnose(f"{SHELL}conda: command not found\n{WORK}{end}")
     assert found.cause is not None
     assert found.cause.id == "python-error"
+
+
+STAMP = "2026-11-02 10:00:0{} - {} - "
+TRACE = "Traceback (most recent call last):\n  File \"/scratch/demo/a.py\", line 3, in count\n    f()\nFileNotFoundError: [Errno 2] No such file or directory: 'x'\n"
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        # each line of it, as torch._dynamo prints what it falls back from
+        "".join(
+            f"[2026-03-01 10:00:00,330] torch._dynamo.convert_frame: [WARNING] {line}\n" for line in TRACE.splitlines()
+        ),
+        # below the record, and records go on
+        f"{STAMP.format(0, 'WARNING')}Could not count the FLOPs\n{TRACE}{STAMP.format(1, 'INFO')}epoch 1 begins\n",
+        f"WARNING:root:Failed to import apex: {TRACE}done\n",
+        "[rank2]:[W1102 10:00:03.123456789 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=62, addr=[n1]:41012, remote=[n1]:29500): failed to recv, got 0 bytes\n",
+    ],
+)
+def test_who_logs_an_error_as_a_warning_goes_on(log: str) -> None:
+    assert verdict(log) == "unknown"
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        # the last record before a process dies need not be about why
+        f"{STAMP.format(0, 'WARNING')}the seed is not set\n{TRACE}{STAMP.format(1, 'INFO')}rank 1 begins\n",
+        f"{STAMP.format(0, 'WARNING')}Could not count the FLOPs\n{TRACE}",
+        f"{STAMP.format(0, 'ERROR')}the step failed\n{TRACE}{STAMP.format(1, 'INFO')}closing\n",
+        f"[W1102 10:00:03.123456789 socket.cpp:207] [c10d] The hostname of the client socket cannot be retrieved. err=-3\n{TRACE}{STAMP.format(1, 'INFO')}rank 1 begins\n",
+    ],
+)
+def test_a_warning_above_an_error_of_its_own_excuses_nothing(log: str) -> None:
+    assert verdict(log) == "failed"
+
+
+def test_tracebacks_that_end_nothing() -> None:
+    numpy = 'versions of NumPy, modules must be compiled with NumPy 2.0.\n\nTraceback (most recent call last):  File "<string>", line 1, in <module>\n  File "/scratch/demo/a.py", line 2, in <module>\n    import numexpr\nAttributeError: _ARRAY_API not found\n'
+    tracker = "Traceback (most recent call last):\n  File \"/usr/lib/python3.10/multiprocessing/resource_tracker.py\", line 209, in main\n    cache[rtype].remove(name)\nKeyError: '/psm_a1b2c3'\n"
+    assert verdict(numpy + "read 40 rows") == verdict(tracker) == "unknown"
+    assert verdict(numpy + TRACE) == "failed"
+
+
+def test_a_log_that_ends_within_a_frame_was_cut() -> None:
+    assert diagnose("step 5/60 loss 1.4 47.2 ms/step\n" + TRACE[:60]).verdict == "failed"

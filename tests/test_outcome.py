@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from builders import event, finish, incident, report, step, timeline
 from slurmdoctor.infer.outcome import decide_whether_failed, live_events, unresolved_exits, with_survived
-from slurmdoctor.model import Finding, Incident
+from slurmdoctor.model import Finding, Incident, Progress
 from slurmdoctor.model.finding import reason
 
 DEAD, GONE_ON = event("python-error", at=30), event("storage-io", at=10, survived=True)
@@ -106,6 +107,51 @@ def test_a_finish_is_no_failure_but_for_what_came_after_it() -> None:
     assert verdict(incident("x", at=50), finished=done) == "failed"
     assert verdict(incident("x", "cascade", at=60), finished=done) == "no-failure"
     assert verdict(finished=done, reports=[report(1, at=10)]) == "failed"
+
+
+def test_an_echo_of_the_script_right_below_an_error_outweighs_nothing() -> None:
+    """What a program has printed but not yet written comes out as it dies, so it takes more than a buffer of text between."""
+    echo = finish(at=10_000, said="Training completed")
+    assert verdict(incident("x", at=9_000), finished=echo) == "failed"
+    assert verdict(incident("x", at=1_000), finished=echo) == "no-failure"
+    assert verdict(reports=[report("Killed", at=10)], finished=echo) == "failed"
+    assert verdict(finished=echo) == "no-failure"
+    logged = finish(at=10_000, said="Training completed", raw="[INFO] Training completed")
+    assert verdict(incident("x", at=9_000), finished=logged) == "no-failure"
+
+
+def parted(cause: str = "peer-lost", role: str = "cascade", at: int = 60, **log: object) -> str:
+    lost = incident(cause, role, at=at)  # type: ignore[arg-type]
+    return decide_whether_failed(timeline(**log), [lost], (), None, {"peer-lost", "nccl-init"}).verdict
+
+
+def test_what_ranks_say_as_they_leave_one_another_is_no_failure_once_the_work_is_done() -> None:
+    assert parted(finished=finish(at=50)) == "no-failure"
+    assert parted("nccl-init", "root", finished=finish(at=50)) == "no-failure"
+    assert parted(progress=[step(9, steps=9)]) == "no-failure"
+    # another cause; before the end; the end of a part; a bad exit
+    assert parted("python-error", "root", finished=finish(at=50)) == "failed"
+    assert parted(progress=[step(8, steps=9)]) == "failed"
+    assert parted(progress=[replace(step(9, steps=9), part=True)]) == "failed"
+    assert parted(finished=finish(at=50), reports=[report(1, at=70)]) == "failed"
+
+
+def test_warnings_alone_are_no_failure() -> None:
+    assert verdict(incident("peer-lost", "cascade", warned=True)) == "unknown"
+    assert verdict(incident("x", "root", warned=True), progress=[step(4)]) == "no-failure"
+    assert verdict(incident("peer-lost", "cascade", warned=True), incident("y")) == "failed"
+
+
+def test_steps_that_stop_before_the_last_one_prove_nothing() -> None:
+    def told(*steps: Progress, cut: bool = False) -> tuple[str, tuple[str, ...]]:
+        found = decide_whether_failed(timeline(progress=steps, cut=cut), (), (), None)
+        return found.verdict, tuple(reason.code for reason in found.reasons)
+
+    assert told(step(4, steps=9)) == ("unknown", ("stopped-short",))
+    assert told(step(9, steps=9)) == ("no-failure", ("steps-to-the-end",))
+    # every tenth step is printed
+    assert told(step(80, steps=99), step(90, steps=99)) == ("no-failure", ("steps-to-the-end",))
+    assert told(step(4), cut=True) == ("unknown", ("cut-short",))
 
 
 def test_in_another_file_the_clock_tells_what_came_after_a_finish() -> None:

@@ -81,7 +81,9 @@ def _attempt(
     live, survived = live_events(timeline, exit_status)
     incidents = gather_incidents(live, timeline, knowledge)
     silent = silent_exits(timeline, incidents, observed.rank_map, knowledge)
-    finding = with_survived(decide_whether_failed(timeline, incidents, silent, exit_status), survived)
+    finding = with_survived(
+        decide_whether_failed(timeline, incidents, silent, exit_status, knowledge.traits["parting"]), survived
+    )
     if finding.verdict == "failed":
         finding = choose_root(finding, timeline, [*incidents, *silent], knowledge)
         finding = find_silent_culprit(finding, timeline, observed, knowledge, record)

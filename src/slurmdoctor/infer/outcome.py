@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
@@ -12,6 +12,8 @@ from slurmdoctor.model.finding import reason
 
 TELLING = ("root", "either", "confirmation")
 """Roles of events that may start a failure."""
+_BUFFERED = 8192
+"""Bytes that a program may hold back: an echo of the script so near to an error does not show that the error was survived."""
 
 
 def live_events(timeline: Timeline, exit_status: int | None = None) -> tuple[list[Event], int]:
@@ -35,9 +37,8 @@ def live_events(timeline: Timeline, exit_status: int | None = None) -> tuple[lis
 
 def unresolved_exits(timeline: Timeline) -> list[ExitReport]:
     """Reports of bad exits that still count: not those of a step that was cancelled before another one finished."""
-    done = timeline.finished
-    bad = [r for r in timeline.reports if r.exit.code not in (0, None) or r.exit.signal]
-    if done is None:
+    done, bad = timeline.finished, _bad_exits(timeline)
+    if done is None or not done.by_program:
         return bad
     stops = (e.hit.offset for e in timeline.events if e.rule == STEP_CANCELLED)
     last_stop = max((stop for stop in stops if stop < done.line.offset), default=-1)
@@ -46,17 +47,26 @@ def unresolved_exits(timeline: Timeline) -> list[ExitReport]:
     ]
 
 
+def _bad_exits(timeline: Timeline) -> list[ExitReport]:
+    return [report for report in timeline.reports if report.exit.code not in (0, None) or report.exit.signal]
+
+
 def decide_whether_failed(
     timeline: Timeline,
     incidents: Sequence[Incident],
     silent: Sequence[Incident],
     exit_status: int | None,
+    parting: Collection[str] = (),
 ) -> Finding:
-    """The verdict, before anything is known of the cause. `silent` are incidents that only exit reports tell of."""
+    """The verdict, before anything is known of the cause.
+
+    `silent` are incidents that only exit reports tell of, `parting` causes that ranks may print as they leave one another.
+    """
     if exit_status == 0 and not any(i.main.role in ("root", "confirmation") for i in incidents):
         return Finding("no-failure", reasons=(reason("exit-status-zero"),))
     done = timeline.finished
-    after = [i for i in (*incidents, *silent) if _stands_after_finish(i.main, timeline)]
+    proof = [i for i in (*incidents, *silent) if i.report is not None or not all(e.warned for e in i.events)]
+    after = [i for i in proof if _stands_after_finish(i.main, timeline) and not _parted(i, timeline, parting)]
     telling = [i for i in after if i.main.role in TELLING or i.report is not None]
     unresolved = unresolved_exits(timeline)
     if exit_status:
@@ -65,9 +75,34 @@ def decide_whether_failed(
         return Finding("no-failure", reasons=(reason("program-completed", text=done.line.text.strip()[:80]),))
     if telling or unresolved or any(i.main.role == "cascade" for i in after):
         return Finding("failed")
-    if timeline.last_progress is not None:
-        return Finding("no-failure", reasons=(reason("steps-to-the-end"),))
-    return Finding("unknown")
+    return _by_steps(timeline)
+
+
+def _by_steps(timeline: Timeline) -> Finding:
+    """The verdict on a log in which nothing failed: whether its steps go to the end."""
+    last = timeline.last_progress
+    if last is None:
+        return Finding("unknown")
+    if last.step is not None and last.steps is not None:
+        before = next(
+            (p.step for p in reversed(timeline.progress[:-1]) if p.source == last.source and p.step), last.step
+        )
+        if last.steps - last.step >= max(1, last.step - before):
+            return Finding("unknown", reasons=(reason("stopped-short", step=last.step, steps=last.steps),))
+    elif timeline.cut:
+        return Finding("unknown", reasons=(reason("cut-short"),))
+    return Finding("no-failure", reasons=(reason("steps-to-the-end"),))
+
+
+def _parted(incident: Incident, timeline: Timeline, parting: Collection[str]) -> bool:
+    """Whether a rank only says that others have left, after the last step of all or the program's own end."""
+    if incident.cause not in parting or incident.report is not None or _bad_exits(timeline):
+        return False
+    last, done = timeline.last_progress, timeline.finished
+    ends = [(done.line.source, done.order)] if done is not None and done.by_program else []
+    if last is not None and not last.part and last.step is not None and last.step == last.steps:
+        ends.append((last.source, last.order))
+    return any(source == incident.main.hit.source and order < incident.main.order for source, order in ends)
 
 
 def with_survived(finding: Finding, survived: int) -> Finding:
@@ -83,7 +118,8 @@ def _stands_after_finish(event: Event, timeline: Timeline) -> bool:
     if done is None:
         return True
     if event.hit.source == done.line.source:
-        return event.order >= done.order
+        # what a program has printed but not yet written comes out as it dies, below its last words
+        return event.order >= done.order or not (done.by_program or done.order - event.order > _BUFFERED)
     if event.origin.time is not None and done.line.origin.time is not None:
         return event.origin.time >= done.line.origin.time
     return True

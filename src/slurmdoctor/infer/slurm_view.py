@@ -10,7 +10,7 @@ from slurmdoctor.model.causes import EXIT_CODE, HOST_OOM, SIGTERM
 from slurmdoctor.model.finding import Reason
 from slurmdoctor.model.record import Step
 
-_OF_THE_LOG_ALONE = frozenset({"steps-to-the-end", "program-completed"})
+_OF_THE_LOG_ALONE = frozenset({"steps-to-the-end", "program-completed", "stopped-short", "cut-short"})
 """Codes of reasons for a verdict that Slurm's word has replaced."""
 
 

@@ -91,6 +91,8 @@ class Event(Struct, frozen=True):
     """Its writer worked on for so long that what ended it later is something else."""
     caught: ProcessExit | None = None
     """The signal that a crash handler caught, where its line names one: the process ends by it."""
+    warned: bool = False
+    """Its line is a record of level WARNING or lower: who prints that goes on."""
     ends_job: bool = False
     """On its line Slurm ends or requeues the whole job."""
     stack_of: Literal["", "current", "main"] = ""
@@ -109,6 +111,11 @@ class SignalHit(Struct, frozen=True):
     line: Line
     order: int
     captures: Mapping[str, str]
+
+    @property
+    def by_program(self) -> bool:
+        """Whether a program prints it: `Training complete!` without a label may be an echo of the batch script (group `said`)."""
+        return "said" not in self.captures or self.line.raw.strip() != self.line.text.strip()
 
 
 class ExitReport(Struct, frozen=True):
@@ -203,6 +210,8 @@ class Progress(Struct, frozen=True):
     time: float | None
     clock_time: float | None = None
     """Where the line has no time of its own: what the log's bare clock showed before it (`readers/clock.py`)."""
+    part: bool = False
+    """Whether `steps` may be those of a part of the work: of an epoch, or a bar's."""
     skipped: bool = False
     """Whether steps may stand between the one before in its source and this one that were not read."""
 

@@ -18,6 +18,8 @@ class LogFile(Struct, frozen=True):
     name: str
     bytes: int
     lines: int
+    cut: bool = False
+    """Whether it ends within a line."""
 
 
 class Observations(Struct, frozen=True):

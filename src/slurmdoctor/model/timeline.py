@@ -31,6 +31,8 @@ class Timeline(Struct, frozen=True):
     progress: tuple[Progress, ...] = ()
     keys: Mapping[int, tuple[float, int]] = field(default_factory=dict)
     """Event order -> its sorting key."""
+    cut: bool = False
+    """Whether a file of the job ends within a line."""
     notes: tuple[Reason, ...] = ()
 
     def key(self, event: Event) -> tuple[float, int]:

@@ -51,7 +51,7 @@ def add_afterlife(events: Sequence[Event], lines: Lines, alone: bool) -> list[Ev
 
     `alone` is whether lines without a label are all of one process, as far as the log shows.
     """
-    telling = [e for e in events if e.role in _TELLING and not e.retried and not _SLURM.match(e.hit.text)]
+    telling = [e for e in events if e.role in _TELLING and (e.warned or not e.retried) and not _SLURM.match(e.hit.text)]
     telling.sort(key=lambda e: e.order, reverse=True)
     half = _MOST // 2
     looked = {id(e) for e in (*telling[:half], *telling[half:][-half:])}
@@ -95,7 +95,7 @@ class _Afterlives:
         doubted = spoke >= _LOGGED_SPOKEN and _logged_low(event)
         before_it = max(later.before_it, said)
         anew = later.error and before_it >= _ANEW_SPOKEN and (self._alone or bool(event.label))
-        retried = worked or doubted or anew
+        retried = event.retried or worked or doubted or anew
         self._later[writer] = _Later(
             event.hit.offset, spoke, outlived, later.error or not retried, before_it if retried and later.error else 0
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from slurmdoctor.input.sources import Source
 from slurmdoctor.model import (
     ExitFormat,
     ExitReport,
@@ -48,6 +49,7 @@ from slurmdoctor.search.compiled import captures
 
 _MOST_TASKS = 2 * MOST_TASKS
 """Tasks that all exit reports name together: each may name thousands."""
+_LAST_BYTES = 256
 _AT_LEAST = 64
 """Lines that are read again even where the search took all the time."""
 
@@ -79,7 +81,9 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
     steps, unread = progress.find(
         events, [(line.source, line.offset) for line in marks], lines, knowledge.signals, clock
     )
-    events = aftermath.add_aftermath(context.add_retries(date(events, clock), signals, lines), lines)
+    events = aftermath.add_aftermath(
+        context.add_retries(date(events, clock), signals, lines), lines, knowledge.traits["scheduler"]
+    )
     events = context.add_stacks(context.add_endings(events), lines)
     events = afterlife.add_afterlife(events, lines, _alone(rank_map, found.reports))
     reports = [placing.place_report(report, rank_map) for report in found.reports]
@@ -96,7 +100,7 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
         last_words=collect_last_words(events, knowledge, lines),
         progress=tuple(steps),
         memory=context.memory_of(steps, lines),
-        files=tuple(LogFile(source.name, source.searched, source.lines) for source in lines.sources),
+        files=tuple(LogFile(s.name, s.searched, s.lines, _ends_in_a_line(s)) for s in lines.sources),
         notes=(*matches.notes, *plan.notes, *found.notes(), *lines.meter.notes, *unread, *_out_of_time(lines)),
         complete=matches.complete and lines.complete,
     )
@@ -106,6 +110,12 @@ def _alone(rank_map: RankMap, reports: Sequence[ExitReport]) -> bool:
     """Whether nothing shows that several processes write."""
     several = any(len(r.tasks) > 1 or r.kind in ("agent", "table") or r.local_rank for r in reports)
     return len(rank_map.seen) < 2 and not several
+
+
+def _ends_in_a_line(source: Source) -> bool:
+    """Whether a file was cut there. A pasted text mostly has no line end, and a bar draws its own."""
+    end = source.read(source.length - _LAST_BYTES, _LAST_BYTES) if source.path is not None else b""
+    return end[-1:] not in (b"", b"\n", b"\r") and b"\r" not in end
 
 
 def _out_of_time(lines: Lines) -> tuple[Reason, ...]:

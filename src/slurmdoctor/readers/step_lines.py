@@ -90,7 +90,7 @@ class StepLines:
         step, steps = found.get("step"), found.get("steps")
         return Progress(
             source, offset, self._lines.order(source, offset), origin.rank, label_of(line, form),
-            int(step) if step else None, int(steps) if steps else None, origin.time,
+            int(step) if step else None, int(steps) if steps else None, origin.time, part="epoch" in found or "percent" in found,
         )  # fmt: skip
 
     def _learn(self, source: int, line: bytes) -> Form | None:

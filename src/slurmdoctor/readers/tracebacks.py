@@ -37,6 +37,7 @@ _RULED_OFF = text("held-traceback-ruled-off")
 _HELD = text("held-traceback")
 _RAY_TASK = text("ray-task")
 _HELPER = text("helper-frame")
+_TRACKER = text("tracker-frame")
 _PARENT_GONE = text("parent-gone")
 _LONGEST = 300
 _MOST_SKIPPED = 40
@@ -115,7 +116,7 @@ def assemble(lines: Lines, header: Line) -> Traceback:
         tuple(body.frames),
         exception is not None and _is_chained(lines, exception),
         holds=_held_by(lines, exception) if exception else "",
-        harmless=any(_HARMLESS.search(line.text) for line in above),
+        harmless=any(_HARMLESS.search(line.text) for line in above) or any(map(_TRACKER.search, body.frames[-2:])),
         in_thread=any(_IN_THREAD.match(line.text) for line in above[:1]),
         raiser=_raiser(header, spawned["local_rank"] if spawned else None),
         cut=body.cut,
@@ -130,6 +131,7 @@ class _Body:
         self.frames: list[str] = []
         self.exception: Line | None = None
         self.cut: Line | None = None
+        self._length = lines.sources[header.source].length
         self._decorated = TREE.match(header.text) is not None
         before = header.text.find(HEADER)
         self._indent = max(before, 0)
@@ -165,7 +167,7 @@ class _Body:
 
     def _is_frame(self, line: Line, shown: str) -> bool:
         """Keep a frame, or the line after it: its source, or `[Previous line repeated 900 more times]`."""
-        begins = _FRAME.match(shown.lstrip()) is not None
+        begins = _FRAME.match(shown.lstrip()) is not None or (begins_frame(shown) and line.end > self._length)
         inside = self._loose or len(shown) - len(shown.lstrip()) > self._indent
         if not begins and not (self._code_follows and inside):
             return False

@@ -165,6 +165,8 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "exit-status-zero": "the job's exit status is 0",
     "program-completed": "the program says that it completed: {text}",
     "steps-to-the-end": "steps to the end of the log, and no error that was not survived",
+    "stopped-short": "the last step is {step} of {steps}: the job runs still, or it ended without a word of why",
+    "cut-short": "the log ends within a line: what came then is not in it",
     "earlier-attempts": _earlier,
     "last-telling-line": "no error of its own: the last telling line before its end names the cause",
     "after-own-wait": lambda v: (

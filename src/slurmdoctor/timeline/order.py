@@ -16,7 +16,8 @@ from slurmdoctor.timeline.steps import ProgressIndex
 def order(observed: Observations) -> Timeline:
     """Cut into attempts, mark what was survived, and order what is left."""
     progress = observed.progress
-    finished = next((m for m in reversed(observed.signals) if m.signal.kind == "finished"), None)
+    ends = [mark for mark in observed.signals if mark.signal.kind == "finished"]
+    finished = next((mark for mark in reversed(ends) if mark.by_program), ends[-1] if ends else None)
     index = ProgressIndex(progress, {number: file.bytes for number, file in enumerate(observed.files)})
     events = [replace(e, survived=e.retried or index.went_on(e)) for e in observed.events]
     went_on = sorted([p.order for p in progress] + [m.order for m in observed.signals if m.signal.kind == "survived"])
@@ -30,6 +31,7 @@ def order(observed: Observations) -> Timeline:
         finished=finished,
         last_progress=progress[-1] if progress else None,
         progress=progress,
+        cut=any(file.cut for file in observed.files),
         notes=clocks.notes if timeline.order == "timestamps" else (),
     )
 
