@@ -8,6 +8,7 @@ from slurmdoctor.knowledge.expressions import names_of, placeholders
 from slurmdoctor.knowledge.problems import Place, Problems, did_you_mean
 from slurmdoctor.knowledge.rulefile import RuleFile
 from slurmdoctor.model import Fix, Knowledge
+from slurmdoctor.model.causes import NOT_STOPPED
 
 _READ = "rank local_rank node nodes world_size launcher framework last_step attempts silent_ranks late_ranks suspects untold untold_node task_failed odd_ranks all_entered"
 _TOLD = "stands_in exit_code failed_nodes frames stack_function stack_place memory restarts gained stalled_since"
@@ -20,6 +21,8 @@ _SCRIPT = "tasks_per_node gpus_per_node nproc mem_gib time_min"
 FACTS = set(f"{_READ} {_TOLD} {_WAITED} {_RECORDED} {_SCRIPT}".split())
 """Those that slurmdoctor finds without a rule; facts.yaml adds its own."""
 SPECIAL = {"rule", "seen"}
+INFERRED = {NOT_STOPPED}
+"""Rules that no line satisfies: inference names them."""
 VALUES = {
     "launcher": {"srun", "torchrun", "accelerate", "deepspeed", "lightning", "submitit", "ray", "mpi"},
     "framework": {"megatron", "nemo", "megatron-bridge", "automodel", "deepspeed", "accelerate", "lightning"}
@@ -41,7 +44,7 @@ def check(file: RuleFile, knowledge: Knowledge, problems: Problems) -> None:
     for at, fix in enumerate(file.cause["fixes"]):
         _template(fix.do, file.tree.at("fixes", at, "do"), known, problems)
         _template(fix.why or "", file.tree.at("fixes", at, "why"), known, problems)
-        _when(fix, at, file, known, {rule.id for rule in rules}, knowledge, problems)
+        _when(fix, at, file, known, {rule.id for rule in rules} | INFERRED, knowledge, problems)
 
 
 def fact_names(knowledge: Knowledge) -> set[str]:
