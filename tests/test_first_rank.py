@@ -66,6 +66,9 @@ def test_all_ranks_that_failed_alike() -> None:
     assert (found.how, found.alike) == ((reason("all-alike", count=2, rank=0, all=True),), (0, 1))
     assert named(*two).alike == (0, 1), "ranks count from 0"
     assert named(*two).how == (reason("all-alike", count=2, rank=0, all=False),), "the size is not known"
+    assert (found.origin.rank, named(*two).origin.rank) == (None, 0), "of all at once none was first"
+    late = incident("cuda-oom", 1, 20.5, 2)
+    assert named(two[0], late, known=RankMap(world_size=2)).origin.rank == 0, "ten seconds later is not at once"
     some = named(*two, known=RankMap(world_size=3))
     assert (some.how, some.alike) == (
         (reason("first-of-alike", order="timestamps", aligned=False, ranks=(0, 1)),),

@@ -245,3 +245,24 @@ def test_that_a_task_failed_is_told_though_not_which_one() -> None:
     assert "one of its tasks had failed" in str(verdict.first_failure and verdict.first_failure.how)
     assert verdict.retry is not None
     assert verdict.retry.advice == "after-fix"
+
+
+# ── what each rank enters, with TORCH_DISTRIBUTED_DEBUG=DETAIL ───────────────────────────────
+
+
+def enters(rank: int, seq: int) -> str:
+    shown = f"CollectiveFingerPrint(SequenceNumber={seq}, OpType=ALLREDUCE, TensorShape=[], TensorDtypes=Float)"
+    return f"[I ProcessGroupWrapper.cpp:562] [Rank {rank}] Running collective: {shown}"
+
+
+def test_who_had_entered_fewer_collectives_is_told_and_not_accused() -> None:
+    numbers = [enters(r, seq) for seq in range(3, 1277) for r in range(4)] + [enters(r, 1277) for r in (0, 1, 3)]
+    killed = "[ERROR] [launch.py:321:sigkill_handler] ['/usr/bin/python', '-u', 'train.py', '--local_rank=3'] exits with return code = -9"
+    verdict = diagnose(log(*numbers, killed))
+    assert (verdict.cause and verdict.cause.id, rank_of(verdict)) == ("killed", None)
+    assert "rank 2 had entered collective 1276 (ALLREDUCE) when the log ended, ranks 0-1,3 1277" in why(verdict)
+
+
+def test_a_healthy_job_may_tell_what_it_enters() -> None:
+    numbers = [enters(r, seq) for seq in range(3, 40) for r in range(4)]
+    assert diagnose(everyone(numbers)).verdict != "failed"

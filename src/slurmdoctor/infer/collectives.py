@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.infer.members import Members, members_of
 from slurmdoctor.model import CollectiveStatus, ExitReport, Suspicion
-from slurmdoctor.model.finding import reason
+from slurmdoctor.model.finding import Reason, reason
 
 _FEW = 4
 """At most one in so many ranks may be the odd ones, or the missing ones."""
@@ -276,3 +276,20 @@ def _nobody(
     queued = queued if queued >= _MANY else 0
     how = reason("waits-unclear", ranks=wait.ranks, seq=seq, op=op, of=members.size, queued=queued, silent=silent)
     return Suspicion("unclear", (), wait.ranks, how, "low", seq, op, silent)
+
+
+# ── how far each came ────────────────────────────────────────────────────────────────────────
+
+
+def how_far(works: Sequence[CollectiveStatus]) -> Reason | None:
+    """The few ranks that had entered fewer collectives than the others when the log ended, where each tells what it enters."""
+    last = {w.rank: w for w in sorted(works, key=lambda w: w.order) if w.entered is not None and w.seq is not None}
+    numbers = {rank: work.seq for rank, work in last.items() if work.seq is not None}
+    behind = _at_the_end(numbers, min(numbers.values(), default=0))
+    if not behind:
+        return None
+    others = tuple(sorted(set(numbers) - set(behind)))
+    first = last[behind[0]]
+    return reason(
+        "entered-fewer", ranks=behind, seq=first.seq, op=first.entered, others=others, usual=max(numbers.values())
+    )

@@ -27,6 +27,8 @@ def find_silent_culprit(
 ) -> Finding:
     """Only time-outs: stack dumps, or the collective's sequence numbers, tell who never came."""
     root = finding.root
+    if (far := collectives.how_far(timeline.collectives)) is not None:
+        finding = replace(finding, reasons=(*finding.reasons, far))
     if root is None or root.cause not in knowledge.traits["hides-hang"]:
         return finding
     suspicion = _from_stacks(observed)

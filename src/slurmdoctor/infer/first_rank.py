@@ -16,6 +16,9 @@ from slurmdoctor.model.finding import Reason, reason
 from slurmdoctor.model.ranges import expand_nodes
 from slurmdoctor.model.timeline import TICK
 
+_AT_ONCE = 10.0
+"""Seconds within which ranks that meet one mistake of the program fail."""
+
 
 def name_first_rank(
     finding: Finding, timeline: Timeline, observed: Observations, incidents: Sequence[Incident], knowledge: Knowledge
@@ -77,12 +80,26 @@ def _by_the_log(
                 Origin(time=origin.time, dated=origin.dated),
                 (reason("stood-still-alike", ranks=tuple(alike)),),
             )
+        if everyone and world.complete and _at_once(root, incidents, timeline, knowledge):
+            one_node = len({rank_map.node_of.get(rank, origin.node) for rank in alike}) == 1
+            origin = replace(origin, rank=None, local_rank=None, node=origin.node if one_node else None)
         return replace(finding, origin=origin, how=how, alike=tuple(alike) if everyone else ())
     finding = _from_witnesses(finding, root, origin, timeline, observed, knowledge)
     if finding.origin.rank is None and (rank := _group_rank(root, finding.same)) is not None:
         placed = rank_map.resolve(replace(finding.origin, rank=rank))[0]
         return replace(finding, origin=placed, how=(reason("group-rank", rank=rank),))
     return finding
+
+
+def _at_once(root: Incident, incidents: Sequence[Incident], timeline: Timeline, knowledge: Knowledge) -> bool:
+    """Whether no clock shows one of those who failed alike far before the others: then none of them was first."""
+    if timeline.order != "timestamps":
+        return True
+    alike = (
+        i for i in incidents if same_failure(i, root, knowledge) and i.main.ranks and i.main.ranks != root.main.ranks
+    )
+    second = min((timeline.key(i.main)[0] for i in alike), default=0.0)
+    return second - timeline.key(root.main)[0] <= _AT_ONCE
 
 
 def _where_it_ended(finding: Finding, timeline: Timeline) -> Origin:

@@ -38,8 +38,7 @@ def stand_ranks(
     done = [m.line for m in observed.signals if m.signal.kind == "finished" and m.line.origin.rank is not None]
     groups.add("finished", (x.origin.rank for x in done), (reason("completed"),), _place(done[0]) if done else None)
     known = {p.rank for p in timeline.progress} | observed.rank_map.seen
-    if observed.rank_map.world_size:
-        known |= set(range(observed.rank_map.world_size))
+    known |= set(range(finding.facts.get("world_size") or observed.rank_map.world_size or 0))
     groups.add("silent", known, (reason("nothing-told"),))
     return tuple(groups.found)
 
@@ -70,6 +69,8 @@ def _add_first(groups: _Groups, finding: Finding, timeline: Timeline, observed: 
         dumped = [observed.dumps[r].line for r in suspicion.waiting if r in observed.dumps]
         if suspicion.stands_in and dumped:
             groups.add("waiting", suspicion.waiting, (reason("stacks-show-waiting"),), _place(dumped[0]))
+    elif finding.origin.rank is None and finding.alike:
+        groups.add("first", finding.alike, finding.how, _place(root.main.hit))
     elif finding.origin.rank is not None:
         groups.add(
             "first", [finding.origin.rank], finding.how or (reason("cause", cause=root.cause),), _place(root.main.hit)

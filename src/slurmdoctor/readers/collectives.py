@@ -6,13 +6,13 @@ the global rank stands in the line's label. Dump-signal lines print the default 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from slurmdoctor.knowledge.texts import text
+from slurmdoctor.knowledge.texts import literals, text
 from slurmdoctor.model import CollectiveStatus, Line, Origin, RankMap
 from slurmdoctor.model.numbers import number
 from slurmdoctor.search.shapes import Shaped, shape_of
@@ -22,6 +22,7 @@ Place = tuple[int, int]
 
 
 class _Patterns(NamedTuple):
+    entered: Shaped
     group: Shaped
     timeout: Shaped
     status: Shaped
@@ -30,7 +31,8 @@ class _Patterns(NamedTuple):
 
 @cache
 def _patterns() -> _Patterns:
-    return _Patterns(*(Shaped(text(f"nccl-{name}").pattern) for name in _Patterns._fields))
+    names = ("fingerprint", "nccl-group", "nccl-timeout", "nccl-status", "nccl-work")
+    return _Patterns(*(Shaped(text(name).pattern) for name in names))
 
 
 _DUMP_SIGNAL = text("nccl-dump-signal")
@@ -38,6 +40,19 @@ _GATHER = text("gather-op")
 _SCATTER = text("scatter-op")
 _ONE_PROCESS = 1024
 """A watchdog that reports several works reports those that stand in a row; numbers farther apart are two processes'."""
+
+
+_KINDS = ("nccl-timeout", "fingerprint", "nccl-status")
+
+
+def sought() -> Iterator[bytes]:
+    """What the search looks for."""
+    return (literal for kind in _KINDS for literal in literals(kind))
+
+
+def kind_of(line: bytes) -> str:
+    """What a line of these tells, by its text: lines of each kind are kept apart."""
+    return next(kind for kind in _KINDS if any(literal in line for literal in literals(kind)))
 
 
 class Heard(NamedTuple):
@@ -71,6 +86,11 @@ def read(line: Line, order: int) -> Heard | None:
             timeout_ms=number(found["timeout"]),
         )
         return Heard(line.origin, place, said, number(found["ran"]) if "ran" in found else None)
+    if (found := patterns.entered.groups(shown, shape)) is not None:
+        group_rank = number(found["group_rank"]) if "group_rank" in found else None
+        return Heard(
+            line.origin, place, replace(said, group_rank=group_rank, seq=number(found["seq"]), entered=found["op"])
+        )
     if (found := patterns.status.groups(shown, shape)) is None:
         return None
     at = patterns.work.groups(shown, shape)
@@ -100,7 +120,9 @@ def place(heard: Sequence[Heard], maps: RankMap) -> tuple[list[CollectiveStatus]
     What stays without a rank is left out.
     """
     known = [(one, maps.resolve(one.origin, one.place[0])[0].rank) for one in heard]
-    trusted = _count_in_the_job([(one, rank) for one, rank in known if not one.status.dump], maps)
+    trusted = _count_in_the_job(
+        [(one, rank) for one, rank in known if not (one.status.dump or one.status.entered)], maps
+    )
     placed: list[CollectiveStatus] = []
     by_message: dict[Place, int] = {}
     for one, rank in known:

@@ -17,6 +17,7 @@ from slurmdoctor.knowledge.texts import text as text_of
 from slurmdoctor.model import Knowledge, Matcher, Rule, SearchResult, Signal, SourceFormat, Target
 from slurmdoctor.model.deadline import NEVER, Deadline
 from slurmdoctor.ranks.labels import LabelReader
+from slurmdoctor.readers import collectives
 from slurmdoctor.readers.exceptions import begins_frame, exception_of
 from slurmdoctor.readers.kinds import Kinds, notes
 from slurmdoctor.readers.matches import captures_of
@@ -113,7 +114,7 @@ def matchers(knowledge: Knowledge) -> list[Matcher]:
         add(form, form.id, (x.encode() for x in form.literals), KEEP_LIST, form.pattern)
     add("traceback", "traceback", TRACEBACK, KEEP)
     add("exception", "exception", EXCEPTION, KEEP)
-    add("collective", "collective", literals("nccl-timeout") + literals("nccl-status"), _KEEP_STATUS)
+    add("collective", "collective", collectives.sought(), _KEEP_STATUS)
     add("stack", "stack", literals("dump-thread"), KEEP)
     add("map", "map", (x.encode() for form in knowledge.rank_lines for x in form.literals), _KEEP_MAP)
     return found
@@ -135,7 +136,7 @@ def confirm_line(matcher: Matcher, line: bytes, text: str, kinds: Kinds | None =
         found = exception_of(text)
         return None if found is None else (kinds or Kinds()).name(found[0], _first_words(found[1]))
     if target == "collective":
-        return "timeout" if any(literal in line for literal in literals("nccl-timeout")) else "status"
+        return collectives.kind_of(line)
     if target == "stack":
         return None if _CPP_FRAMES.search(text) else ""
     return ""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slurmdoctor.knowledge.texts import literals
 from slurmdoctor.model import ExitFormat, Matcher, Rule, Signal
+from slurmdoctor.readers import collectives
 from slurmdoctor.readers.exceptions import begins_frame, exception_of, undecorated
 from slurmdoctor.search import marks
 from slurmdoctor.search.shapes import relaxed
@@ -24,7 +24,7 @@ def kinds_of(matcher: Matcher, text: str) -> tuple[str, ...] | None:
     if target == "stack" or matcher.digit_sensitive:
         return None
     if target == "collective":
-        return ("timeout" if any(literal.decode() in text for literal in literals("nccl-timeout")) else "status",)
+        return (collectives.kind_of(text.encode()),)
     return ("",) if isinstance(target, ExitFormat) or target in ("traceback", "map") else None
 
 

@@ -12,7 +12,7 @@ from slurmdoctor.report.exits import died
 from slurmdoctor.report.quantities import plural, size
 from slurmdoctor.report.redact import one_line
 
-_MANY = {"was": "were", "has": "have", "is": "are"}
+_MANY = {"was": "were", "has": "have", "is": "are", "its": "their"}
 _RETRY: dict[RetryAdvice, str] = {
     "as-is": "as it is",
     "elsewhere": "on other nodes",
@@ -40,9 +40,11 @@ def headline(diagnosis: Diagnosis) -> str:
 
 
 def agreeing(title: str, count: int) -> str:
-    """A cause's title with its verb in the singular or the plural: `was killed`, `were killed`."""
+    """A cause's title in the singular or the plural: `was killed`, `were killed`; `of its own`, `of their own`."""
     title = one_line(title)
-    return re.sub(r"^(?:was|has|is)(?= )", lambda verb: _MANY[verb[0]], title) if count > 1 else title
+    if count <= 1:
+        return title
+    return re.sub(r"^(?:was|has|is)(?= )|\bits\b", lambda word: _MANY[word[0]], title)
 
 
 def mark(diagnosis: Diagnosis) -> str:
