@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pytest
 
@@ -109,6 +110,14 @@ def test_a_rank_that_printed_anything_is_not_called_silent() -> None:
     later = (torch(r).replace("10:11", "10:19") + f"[PG ID 0 PG GUID 0(default_pg) Rank {r}] {stuck}" for r in (5, 7))
     verdict = diagnose(log(waits, *later))
     assert verdict.coverage.silent_ranks == (0, 1, 3, 4, 6)
+
+
+def test_a_rank_with_a_file_of_its_own_may_be_missing_but_is_not_silent(tmp_path: Path) -> None:
+    for rank in range(8):
+        waits = [watchdog(rank)] if rank != 5 else []
+        (tmp_path / f"rank_{rank}.log").write_text(log("step 10 loss 1.0", *waits))
+    verdict = diagnose(tmp_path)
+    assert (rank_of(verdict), verdict.coverage.silent_ranks) == (5, ())
 
 
 # ── other collectives ────────────────────────────────────────────────────────────────────────

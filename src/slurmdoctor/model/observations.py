@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
 
@@ -50,7 +50,8 @@ class Observations(Struct, frozen=True):
     def ranks_heard(self) -> set[int]:
         """The ranks of which a line was read."""
         heard = {rank for e in self.events for rank in e.ranks} | {w.rank for w in self.collectives}
-        return heard | set(self.last_words) | {step.rank for step in self.progress if step.rank is not None}
+        heard |= set(self.last_words) | {step.rank for step in self.progress if step.rank is not None}
+        return heard | {int(path["rank"]) for n, path in self._paths() if "rank" in path and self.files[n].lines}
 
     @property
     def ranks_seen(self) -> set[int]:
@@ -59,6 +60,9 @@ class Observations(Struct, frozen=True):
         if self.rank_map.tasks_are_ranks:
             seen |= {task for report in self.reports for task in report.tasks}
         return seen
+
+    def _paths(self) -> Iterator[tuple[int, Mapping[str, str]]]:
+        return ((n, path) for n, path in self.rank_map.of_path.items() if n < len(self.files))
 
     @property
     def numbers(self) -> Mapping[str, int]:
