@@ -65,7 +65,7 @@ CAUSES = {
     "Error: time step became negative. Aborting.\n": "program-error",
     BUILD: "build-failed",
     "main.o: in function `main':\nmain.c:(.text+0x1f): undefined reference to `advance'\ncollect2: error: ld returned 1 exit status\n": "build-failed",
-    BUILD + NO_PROGRAM.format("mpirun"): "command-not-found",
+    BUILD + NO_PROGRAM.format("mpirun"): "build-failed",
     NO_PROGRAM.format("prterun"): "command-not-found",
     "[3]PETSC ERROR: --------------------- Error Message -------\n[3]PETSC ERROR: Argument out of range\n": "program-error",
     "\n[12345] signal (11.1): Segmentation fault\nin expression starting at /scratch/demo/a.jl:3\n": "segfault",

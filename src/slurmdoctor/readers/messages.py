@@ -9,12 +9,12 @@ believed where the same program says below that it stops for it, or where nothin
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import Event, Knowledge, Line, Origin, Rule
+from slurmdoctor.model import Event, Knowledge, Line, Origin, Rule, Trait
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers.matches import rule_event
 
@@ -42,16 +42,17 @@ def add_messages(events: Sequence[Event], knowledge: Knowledge, lines: Lines) ->
     speaking = knowledge.traits["own-words"]
     told_apart = speaking | {rule.cause for rule in rules}
     vague = {rule.id for rule in knowledge.rules if rule.general}
-    believed = sorted(_believed(events, speaking, vague, lines), key=lambda event: event.order)
+    believed = sorted(_believed(events, knowledge.traits, vague, lines), key=lambda event: event.order)
     chosen = [e for e in believed if e.cause in told_apart and e.role not in ("hint", "cascade")][:_MOST]
     read = {id(event): list(_read(event, rules, speaking, lines)) for event in lines.meter.each("messages", chosen)}
     return [one for event in believed for one in read.get(id(event), (event,))]
 
 
 def _believed(
-    events: Iterable[Event], speaking: frozenset[str], vague: Collection[str], lines: Lines
+    events: Iterable[Event], traits: Mapping[Trait, frozenset[str]], vague: Collection[str], lines: Lines
 ) -> Iterator[Event]:
     """The events, hints of what ended a program as errors. A vague one is not believed for standing at the end alone."""
+    speaking, generic = traits["own-words"], traits["generic"]
     stops: dict[object, Event] = {}
     for event in sorted(events, key=lambda event: -event.order):
         writer = (event.hit.source, event.label, event.cause)
@@ -60,7 +61,7 @@ def _believed(
         elif event.cause in speaking:
             stop = stops.get(writer)
             if stop is not None and stop.order - event.order < _NEAR:
-                event = replace(event, role=stop.role)
+                event = replace(event, role=stop.role if event.cause in generic else "root")
             elif event.rule not in vague and _ends_its_log(event, lines):
                 event = replace(event, role="either")
         yield event
