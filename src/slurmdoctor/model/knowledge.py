@@ -43,6 +43,11 @@ class Rule(Struct, frozen=True, array_like=True):
     general: bool = False
     """It goes by the wording of many programs: it counts only where no other rule of any cause takes the line."""
 
+    @property
+    def by_wording(self) -> bool:
+        """Whether it is a general rule of exceptions: these lines are found without it."""
+        return self.general and self.applies_to == "exception"
+
 
 class Fix(Struct, frozen=True, array_like=True):
     """What to do about a cause; `{placeholders}` are filled from captures and facts."""

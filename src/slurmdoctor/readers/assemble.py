@@ -67,9 +67,14 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
     crowds = Crowds(plan.crowds, rank_map, lines, found.origins)
     crowds.join(found.events)
 
+    by_wording = [rule for rule in knowledge.rules if rule.by_wording]
+
     def recognise(line: Line) -> None:
         wanted = (matcher.target for matcher in matches.matchers_for(line.raw.encode()))
         found.events.add_uncounted((target for target in wanted if isinstance(target, Rule)), line)
+        found.events.add_by_wording(
+            (rule for rule in by_wording if any(text in line.raw for text in rule.literals)), line
+        )
 
     joined = traceback_events.join(found.headers, found.loose, found.events, lines, recognise)
     every = messages.add_messages(crowds.raisers(joined, found.events.at), knowledge, lines)

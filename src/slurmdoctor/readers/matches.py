@@ -108,6 +108,13 @@ class RuleEvents:
             for rule in rules:
                 self.add(rule, line, 0)
 
+    def add_by_wording(self, rules: Iterable[Rule], line: Line) -> None:
+        """Try the general rules on an exception's line that no other rule takes."""
+        for rule in rules:
+            if any(event.role != "hint" for event in self.at.get((line.source, line.offset), ())):
+                return
+            self.add(rule, line, 1)
+
     def drop(self, where: Place) -> None:
         """Forget the events of a line."""
         if self.at.pop(where, None) is not None:

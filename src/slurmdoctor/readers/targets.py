@@ -103,7 +103,7 @@ def matchers(knowledge: Knowledge) -> list[Matcher]:
     ) -> None:
         found.append(Matcher(target, name, tuple(literals), keep, any_digits or pattern in sensitive, once))
 
-    for rule in (rule for rule in knowledge.rules if rule.applies_to != "message"):
+    for rule in (rule for rule in knowledge.rules if rule.applies_to != "message" and not rule.by_wording):
         add(rule, rule.id, (x.encode() for x in rule.literals), 1 if rule.role == "cascade" else KEEP, rule.regex)
     for signal in knowledge.signals:
         if signal.kind != "progress":  # in every iteration's line: looked for around the failure only
