@@ -32,7 +32,7 @@ def live_events(timeline: Timeline, exit_status: int | None = None) -> tuple[lis
     ran_to_the_end = timeline.finished is not None and not unresolved
     if not ended_badly or ran_to_the_end:
         return live, 0
-    return [e for e in timeline.events if unresolved or not e.outlived], 0
+    return [e for e in timeline.events if unresolved or e.outlived != "long"], 0
 
 
 def unresolved_exits(timeline: Timeline) -> list[ExitReport]:

@@ -87,8 +87,8 @@ class Event(Struct, frozen=True):
     """A line just after it shows that the error was caught and dealt with: `attempt 2/5 succeeded`."""
     spoke: int = 0
     """Different lines, as far as they were counted, that its writer printed after it and that no ending brings."""
-    outlived: bool = False
-    """Its writer worked on for so long that what ended it later is something else."""
+    outlived: Literal["", "shortly", "long"] = ""
+    """Whether what its writer printed after it shows that it went on; after long work what ended it later is something else."""
     caught: ProcessExit | None = None
     """The signal that a crash handler caught, where its line names one: the process ends by it."""
     warned: bool = False

@@ -65,9 +65,10 @@ class _Later(Struct, frozen=True):
 
     offset: int
     spoke: int = 0
-    outlived: bool = False
+    long: bool = False
+    """Whether it worked for long,"""
     error: bool = False
-    """Whether there is a later error that was not survived,"""
+    """whether there is a later error that was not survived,"""
     before_it: int = 0
     """and how much was said before that one."""
 
@@ -90,16 +91,16 @@ class _Afterlives:
         said = _spoken(here)
         steps, seconds = _work(event, here, self._lines)
         spoke = max(later.spoke, said)
-        worked = steps >= _STEPS or later.outlived
-        outlived = later.outlived or (worked and (steps >= _MANY_STEPS or seconds >= _LONG))
+        worked = steps >= _STEPS or later.long
+        long = later.long or (worked and (steps >= _MANY_STEPS or seconds >= _LONG))
         doubted = spoke >= _LOGGED_SPOKEN and _logged_low(event)
         before_it = max(later.before_it, said)
         anew = later.error and before_it >= _ANEW_SPOKEN and (self._alone or bool(event.label))
-        retried = event.retried or worked or doubted or anew
+        survived = event.retried or worked or doubted or anew
         self._later[writer] = _Later(
-            event.hit.offset, spoke, outlived, later.error or not retried, before_it if retried and later.error else 0
+            event.hit.offset, spoke, long, later.error or not survived, before_it if survived and later.error else 0
         )
-        return replace(event, spoke=spoke, retried=retried, outlived=outlived)
+        return replace(event, spoke=spoke, outlived="long" if long else "shortly" if survived else "")
 
     def _below(self, event: Event, stop: int) -> Iterator[Line]:
         """The writer's lines after the event and before its next one: those near it, and those at the end of the file."""

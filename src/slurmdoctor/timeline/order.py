@@ -19,7 +19,7 @@ def order(observed: Observations) -> Timeline:
     ends = [mark for mark in observed.signals if mark.signal.kind == "finished"]
     finished = next((mark for mark in reversed(ends) if mark.by_program), ends[-1] if ends else None)
     index = ProgressIndex(progress, {number: file.bytes for number, file in enumerate(observed.files)})
-    events = [replace(e, survived=e.retried or index.went_on(e)) for e in observed.events]
+    events = [replace(e, survived=e.retried or bool(e.outlived) or index.went_on(e)) for e in observed.events]
     went_on = sorted([p.order for p in progress] + [m.order for m in observed.signals if m.signal.kind == "survived"])
     attempt_spans = attempts.find(events, observed)
     clocks = skew.learn(progress, observed.rank_map, [file.name for file in observed.files])
