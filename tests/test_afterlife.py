@@ -111,3 +111,28 @@ def test_of_an_error_that_much_other_output_follows_nobody_is_sure() -> None:
     assert sure(HEAD, CRASH) == "high"
     assert sure(HEAD, CRASH, talk[:3], ["wandb: View run at https://wandb.example.org/1"] * 9) == "high"
     assert sure(HEAD, CRASH, talk) == "medium"
+
+
+def test_an_error_that_was_survived_again_and_again_is_not_the_end_of_a_log_that_only_stops() -> None:
+    rounds = [[*CRASH, *(f"step {n * 10 + k} loss 2.{99 - n} lr 0.001" for k in range(5))] for n in range(5)]
+    assert verdict(HEAD, *rounds, CRASH).verdict != "failed"
+    assert verdict(HEAD, *rounds, CRASH, ["srun: error: node07: task 0: Exited with exit code 1"]).verdict == "failed"
+    assert verdict(HEAD, rounds[0], CRASH).verdict == "failed"
+
+
+def test_where_another_program_ended_after_it_nobody_is_sure() -> None:
+    refused = ["usage: train.py [-h] [--workers N]", "train.py: error: argument --workers: expected one argument"]
+    other = [line.replace("train.py", "caption.py") for line in LOADED]
+    found = verdict(refused, other, ["KeyboardInterrupt"]).cause
+    assert found is not None
+    assert found.confidence == "medium"
+    same = verdict(refused, LOADED, ["KeyboardInterrupt"]).cause
+    assert same is not None
+    assert same.confidence == "high"
+
+
+def test_what_stands_below_an_exception_without_a_message_is_not_its_message() -> None:
+    warned = [f"train.py:{n}: UserWarning: {'the version is not told, ' * 16}" for n in range(8)]
+    refused = ["Cannot find primary config 'base'. Check that it's in your config search path."]
+    found = verdict(CRASH, ["", *LOADED, "KeyboardInterrupt"], warned, refused)
+    assert "usage-error" in {other.id for other in found.others}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from msgspec.structs import replace
 
-from slurmdoctor.model import Confidence, Finding, Incident, Timeline
+from slurmdoctor.model import Confidence, Event, Finding, Incident, Timeline
 from slurmdoctor.model.causes import EXIT_CODE, KILLED, PEER_LOST, SIGTERM
 from slurmdoctor.model.finding import Reason, reason
 
+_SCRIPT = re.compile(r"[\w./-]+\.py\b")
 _SPOKE_ON = 6
 """Different lines of its writer below an error from which it may not have been what ended it."""
 
@@ -22,7 +25,9 @@ def rate_confidence(finding: Finding, timeline: Timeline) -> Finding:
         return _rated(finding, "medium" if known else "low")
     rank = finding.origin.rank
     agrees = rank is not None and any(r.first and r.rank == rank for r in timeline.reports)
-    reasons = (*([reason("table-agrees")] if agrees else ()), *_reasons_of_order(finding, timeline))
+    doubt = [reason("spoke-on")] if not agrees and _spoke_on(root) else []
+    table = [reason("table-agrees")] if agrees else []
+    reasons = (*table, *doubt, *_reasons_of_order(finding, timeline))
     found = replace(finding, reasons=(*finding.reasons, *reasons))
     return _rated(found, _of_root(finding, timeline, agrees))
 
@@ -45,13 +50,31 @@ def _of_root(finding: Finding, timeline: Timeline, agrees: bool) -> Confidence:
     if root.main.role == "cascade" or root.cause in (KILLED, SIGTERM):
         return "low" if root.cause in (PEER_LOST, SIGTERM) else "medium"
     unordered_rivals = bool(finding.rivals) and timeline.order != "timestamps" and not agrees
-    went_on = root.main.survived or (not agrees and _spoke_on(root))
+    went_on = root.main.survived or (not agrees and (_spoke_on(root) or _another_ended(finding, root)))
     return "medium" if unordered_rivals or went_on or root.main.role == "either" else "high"
 
 
 def _spoke_on(root: Incident) -> bool:
     """Whether the root's writer said much after it, and it may be only an error on the way."""
     return min(event.spoke for event in root.events) >= _SPOKE_ON
+
+
+def _another_ended(finding: Finding, root: Incident) -> bool:
+    """Whether, in text that one process may have written, another error or program ended after the root: perhaps another run."""
+    if root.main.label:
+        return False
+    others = [*(i.main for i in (*finding.rivals, *finding.cascade)), *root.events]
+    later = [e for e in others if e.traceback and not e.label]
+    later = [e for e in later if e.hit.source == root.main.hit.source and e.order > root.main.order]
+    rivals = {i.main.order for i in finding.rivals}
+    programs = _programs(root.main)
+    return any(e.order in rivals or (programs and _programs(e) and not programs & _programs(e)) for e in later)
+
+
+def _programs(event: Event) -> set[str]:
+    """The scripts that may have been run: the outermost frame's file, else what the line names."""
+    shown = event.traceback[0] if event.traceback else event.hit.text
+    return {name.rpartition("/")[2] for name in _SCRIPT.findall(shown)}
 
 
 def _reasons_of_order(finding: Finding, timeline: Timeline) -> list[Reason]:

@@ -67,8 +67,8 @@ class _Later(Struct, frozen=True):
     spoke: int = 0
     long: bool = False
     """Whether it worked for long,"""
-    error: bool = False
-    """whether there is a later error that was not survived,"""
+    error: str = ""
+    """the rule of the next error that was not survived,"""
     before_it: int = 0
     """and how much was said before that one."""
 
@@ -95,10 +95,11 @@ class _Afterlives:
         long = later.long or (worked and (steps >= _MANY_STEPS or seconds >= _LONG))
         doubted = spoke >= _LOGGED_SPOKEN and _logged_low(event)
         before_it = max(later.before_it, said)
-        anew = later.error and before_it >= _ANEW_SPOKEN and (self._alone or bool(event.label))
+        another = later.error not in ("", event.rule)  # the same one again may be another process's
+        anew = another and before_it >= _ANEW_SPOKEN and (self._alone or bool(event.label))
         survived = event.retried or worked or doubted or anew
         self._later[writer] = _Later(
-            event.hit.offset, spoke, long, later.error or not survived, before_it if survived and later.error else 0
+            event.hit.offset, spoke, long, later.error if survived else event.rule, before_it if survived else 0
         )
         return replace(event, spoke=spoke, outlived="long" if long else "shortly" if survived else "")
 

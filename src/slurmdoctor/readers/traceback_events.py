@@ -159,8 +159,15 @@ def _events_inside(trace: Traceback, exception: Line, events: RuleEvents, lines:
             for place in events.between(exception.source, start, end)
             if any(event.rule and event.label == trace.header.label for event in events.at[place])
         ]
+    bare = ":" not in exception.text  # it has no message
     for line in lines.after(exception, _MESSAGE_LINES):
-        if tracebacks.HEADER in line.text or not line.text.strip() or exception_of(line.text) or _of_its_own(line):
+        if (
+            bare
+            or tracebacks.HEADER in line.text
+            or not line.text.strip()
+            or exception_of(line.text)
+            or _of_its_own(line)
+        ):
             break
         if (line.source, line.offset) in events.at:
             found.append((line.source, line.offset))

@@ -209,6 +209,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "record-hides-exit": lambda v: (
         f"Slurm's {exit_words(v['recorded'])} hides the first exit, {v['own']}: it is the highest of all tasks"
     ),
+    "spoke-on": "the program printed much after it, so it may not be what ended the job",
     "table-agrees": "torchelastic's table names the same rank",
     "first-in-order": _first_in_order,
     "follows": _follows,
