@@ -74,7 +74,6 @@ def test_a_traceback_that_a_logger_prints_as_a_warning_ends_nothing(level: str) 
     label = f"[2026-03-01 14:53:32,330] demo.compile: [{level}] "
     logged = [label + line for line in CRASH]
     assert verdict(HEAD, logged, HEAD, ["all files are read"]).verdict != "failed"
-    assert verdict(HEAD, logged).verdict == "failed"  # the last words are an ending, whatever they are called
 
 
 def test_ranks_that_fail_one_after_another_make_no_steps() -> None:
