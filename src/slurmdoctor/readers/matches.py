@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -23,17 +24,25 @@ _GROUP_RANK = text_of("default-group-rank")
 
 def captures_of(rule: Rule, text: str) -> Mapping[str, str] | None:
     """The rule's captures where it matches this line, else None."""
-    if rule.applies_to == "exception" and exception_of(text) is None:
-        return None
     if rule.applies_to == "exception":
-        text = undecorated(text)
-        # an executor's error around the child's: `InductorError: FileNotFoundError: ...`
-        inner = (exception_of(text) or ("", ""))[1]
-        found = captures(rule.regex, text)
-        return found if found is not None or exception_of(inner) is None else captures(rule.regex, inner)
+        for message in _exceptions(text):
+            found = captures(rule.regex, message)
+            if found is not None:
+                return found
+        return None
     if rule.applies_to == "frame" and not begins_frame(text):
         return None
     return captures(rule.regex, text)
+
+
+@lru_cache(maxsize=8)  # many rules ask about the same line, one after another
+def _exceptions(text: str) -> tuple[str, ...]:
+    """The exception that a line tells, and the child's where it is an executor's: `InductorError: FileNotFoundError: ...`."""
+    found = exception_of(text)
+    if found is None:
+        return ()
+    inner = found[1]
+    return (undecorated(text),) if exception_of(inner) is None else (undecorated(text), inner)
 
 
 def rule_event(rule: Rule, line: Line, lines: Lines, count: int = 1) -> Event | None:
