@@ -130,6 +130,35 @@ def test_the_compilers_first_error_is_shown_and_not_makes() -> None:
     assert told(BUILD)["first_failure"]["text"].startswith("run.c:86:24: error")
 
 
+NVCC = "fatbinary fatal   : Unknown option '-image3'\nmake: *** [flow] Error 2\n"
+
+
+@pytest.mark.parametrize(
+    "build", [BUILD, NVCC, "run.o:(.text+0x1f): undefined reference to 'solve'\nmake: *** [flow] Error 1\n"]
+)
+@pytest.mark.parametrize(
+    "lacked",
+    [
+        "job.sh: line 13: ./flow: No such file or directory\n",
+        "srun: error: execve(): ./flow: No such file or directory\n",
+        "",
+    ],
+)
+def test_a_program_that_was_not_built_is_not_the_cause(build: str, lacked: str) -> None:
+    found = told("module load nvhpc\n", build, lacked)
+    assert found["cause"]["id"] == "build-failed"
+    assert build.splitlines()[-2] in shown(found)
+
+
+@pytest.mark.parametrize(("code", "cause", "end"), [(6, "abort", -6), (11, "segfault", -11), (12, "exit-code", 12)])
+def test_intels_box_tells_the_signal_by_its_number_alone(code: int, cause: str, end: int) -> None:
+    found = told(
+        f"step 12 of 40\n{'=' * 83}\n=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n"
+        f"=   PID 9227 RUNNING AT node07\n=   EXIT CODE: {code}\n=   CLEANING UP REMAINING PROCESSES\n{'=' * 83}\n"
+    )
+    assert (found["cause"]["id"], found["exit"]["code"]) == (cause, end)
+
+
 def test_mpi_abort_follows_and_tells_the_rank_and_the_code() -> None:
     found = told(ESPRESSO.format("cdiaghg", "problems computing cholesky"), ABORTED.format(3))
     assert (found["first_failure"]["rank"], found["exit"]["code"], found["exit"]["class"]) == (3, 1, "other")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from heapq import nsmallest
 from itertools import chain
 
+from slurmdoctor.infer.incidents import was_not_made
 from slurmdoctor.model import Incident, Knowledge, Timeline
 from slurmdoctor.model.causes import BROKEN_CONTINUATION
 from slurmdoctor.model.timeline import TICK
@@ -18,6 +19,7 @@ class Explainer:
         self._timeline = timeline
         self._causes = knowledge.causes
         self._scheduler = knowledge.traits["scheduler"]
+        self._knowledge = knowledge
 
     def unexplained(self, tier: Sequence[Incident], explainers: Iterable[Incident]) -> list[Incident]:
         """The incidents of a tier that no other one brings about; all of them where each is explained."""
@@ -70,7 +72,7 @@ class Explainer:
         earlier = self._clearly_earlier(other, one)
         if ended_by_slurm and not earlier and one.main.role in ("root", "confirmation"):
             return self._failed_before_slurm_ended_it(one, other)
-        if not listed or not _role_may_explain(one, other):
+        if not listed or not (_role_may_explain(one, other) or was_not_made(one.main, other.main, self._knowledge)):
             return False
         # a witness may speak late of what came first
         return one.main.role == "confirmation" or not earlier

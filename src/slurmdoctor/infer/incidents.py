@@ -27,7 +27,7 @@ def gather_incidents(events: Sequence[Event], timeline: Timeline, knowledge: Kno
         mine = recent[_writer(event)]
         if not mine or mine[-1] != key:
             mine.append(key)
-    found = [Incident(_main(part, generic), tuple(part)) for part in parts.values()]
+    found = [Incident(_main(part, knowledge), tuple(part)) for part in parts.values()]
     return sorted(found, key=lambda i: timeline.key(i.main))
 
 
@@ -63,12 +63,19 @@ def _belongs_to(
     return ("group", event.group) if event.group else ("event", event.order, event.rule)
 
 
+def was_not_made(built: Event, lacked: Event, knowledge: Knowledge) -> bool:
+    """Whether the shell or a launcher, and no program's exception, lacked below what a failed build should have made."""
+    makes = built.cause in knowledge.traits["made-before"] and lacked.cause in knowledge.causes[built.cause].explains
+    return makes and not lacked.traceback and built.hit.source == lacked.hit.source and built.order < lacked.order
+
+
 def _only_waited(part: Sequence[Event]) -> bool:
     return part[0].cause == COLLECTIVE_TIMEOUT and part[0].role == "either" and all(e.role != "root" for e in part)
 
 
-def _main(part: Sequence[Event], generic: frozenset[str]) -> Event:
+def _main(part: Sequence[Event], knowledge: Knowledge) -> Event:
     """The event that names an incident: the first telling one; a victim's words make what it leads to a victim's too."""
+    generic = knowledge.traits["generic"]
     by_role = sorted(part, key=lambda e: e.role not in ("root", "either"))
     first = next((e for e in part if e.cause not in generic), by_role[0])
     if first.role == "cascade":
@@ -81,5 +88,6 @@ def _main(part: Sequence[Event], generic: frozenset[str]) -> Event:
         return next(iter((*same_chain, *before, *beside, *own)), first)
     if first.role == "either":
         telling = [e for e in part if e.role == "root" and e.cause not in generic]
+        telling = [e for e in telling if not was_not_made(first, e, knowledge)]
         return telling[0] if telling else first
     return first

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.infer.exits import cause_of, first_reported, reported_first
 from slurmdoctor.infer.explain import Explainer, printed_above
+from slurmdoctor.infer.incidents import was_not_made
 from slurmdoctor.model import Finding, Incident, Knowledge, Timeline
 from slurmdoctor.model.causes import COLLECTIVE_TIMEOUT, EXIT_CODE, HANG, SIGTERM, STEP_CANCELLED
 from slurmdoctor.model.finding import reason
@@ -56,6 +57,7 @@ def _tiers(
 ) -> list[list[Incident]]:
     roots = [i for i in in_time if _is_root(i)]
     eithers = [i for i in incidents if i.main.role == "either"]
+    roots += [i for i in eithers if any(was_not_made(i.main, lacked.main, knowledge) for lacked in roots)]
     victims = _victims([i for i in incidents if _is_victim(i)], timeline, knowledge)
     exits = [i for i in incidents if i.cause == EXIT_CODE and i.report is not None]
     tiers = [roots, eithers, victims, exits]

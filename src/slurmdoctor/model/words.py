@@ -28,7 +28,7 @@ Status = Literal["stable", "test"]
 Trait = Literal[
     "generic", "waited", "timed-out", "link", "scheduler", "system", "struck", "hides-hang", "ends-stalled",
     "summary", "exit-only", "like-oom", "killed-process", "is-ending", "own-signal", "blames-node",
-    "proven-by-script", "whole-job", "catch-all", "own-words", "parting",
+    "proven-by-script", "whole-job", "catch-all", "own-words", "parting", "made-before",
 ]  # fmt: skip
 """What a cause is like, as far as inference treats such causes alike (`traits:` of a cause's file).
 
@@ -52,6 +52,7 @@ proven-by-script  a mistake in the batch script can explain it completely
 catch-all         its rules match what no other cause's rules match
 own-words         its lines are a program's own last words: the lines beside them tell what failed
 parting           ranks may print it as they leave one another, after the work was done
+made-before       it made what the shell then did not find: also where its own role does not show which came first
 whole-job         it ends the job as a whole: the exit that Slurm recorded is no process's own
 """
 

@@ -44,8 +44,17 @@ def add_messages(events: Sequence[Event], knowledge: Knowledge, lines: Lines) ->
     vague = {rule.id for rule in knowledge.rules if rule.general}
     believed = sorted(_believed(events, knowledge.traits, vague, lines), key=lambda event: event.order)
     chosen = [e for e in believed if e.cause in told_apart and e.role not in ("hint", "cascade")][:_MOST]
-    read = {id(event): list(_read(event, rules, speaking, lines)) for event in lines.meter.each("messages", chosen)}
+    read = {
+        id(event): list(_read(event, _rules_beside(event, rules, knowledge), speaking, lines))
+        for event in lines.meter.each("messages", chosen)
+    }
     return [one for event in believed for one in read.get(id(event), (event,))]
+
+
+def _rules_beside(event: Event, rules: Sequence[Rule], knowledge: Knowledge) -> list[Rule]:
+    """The rules but those of causes that the event brings about: a compiler's unknown option is its own."""
+    known = knowledge.causes.get(event.cause)
+    return [rule for rule in rules if known is None or rule.cause not in known.explains]
 
 
 def _believed(
