@@ -37,7 +37,7 @@ _OF_A_RANK = (
     "[global rank {r}] ", "<stderr:{r}> ", "[1,{r}]<stderr>: ", "[1,mpirank:{r},algo-1]<stderr>:", "worker-{r} | ", "worker-{r}  | ",
     "[gpu{r}] ", "GPU {r}: ", "[Process {r}] ", "<{r}> ", "#{r} ", "{r}> ", "({r}) ", "[{r}/8] ", "R{r} | ", "task {r}: ",
     "【2026-03-01 10:00:00】[rank{r}]: ", "【10:00:00】[rank{r}] ", "10.1.2.3: [rank{r}]: ", "[dp0 tp1 rank{r}] ",
-    "2026-03-01 10:00:00.123 | INFO     | __main__:main:12 - [rank {r}] ", "2026-03-01 10:00:00,123 - INFO - rank {r} - ",
+    "2026-03-01 10:00:00.123 | ERROR    | __main__:main:12 - [rank {r}] ", "2026-03-01 10:00:00,123 - ERROR - rank {r} - ",
     "train-worker-{r} pytorch ", "[pod/train-worker-{r}/pytorch] ",
 )  # fmt: skip
 _OF_NO_RANK = (

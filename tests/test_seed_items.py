@@ -320,8 +320,8 @@ def test_na1_labels_steps_and_memory() -> None:
 
 
 def test_na2_stalled_for_hours() -> None:
-    found = answered("na2", "hang", "Leave --time as it is", "220 minutes", "2026-11-20T08:14:00", "step 350")
-    assert (found.facts["ended"], found.facts["idle_min"]) == ("hung", 220)
+    found = answered("na2", "hang", "Leave --time as it is", "226 minutes", "2026-11-20T08:14:00", "step 350")
+    assert (found.facts["ended"], found.facts["idle_min"]) == ("hung", 226)
 
 
 def test_na3_image_or_mount_not_found() -> None:

@@ -28,6 +28,8 @@ def _ranks(finding: Finding, knowledge: Knowledge) -> set[int]:
         return set(suspicion.ranks or suspicion.waiting)
     if root is None or root.cause in knowledge.traits["scheduler"]:
         return set()
+    if any(told.code == "rank-0-busy" for told in finding.how):
+        return {0}  # those that waited for it did not fail alike
     found = {finding.origin.rank} if finding.origin.rank is not None else set()
     if root.report is None:
         found |= set(alike_ranks(root, finding.same, knowledge))

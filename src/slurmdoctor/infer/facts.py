@@ -45,6 +45,7 @@ def collect_facts(
     root = finding.root
     if root is not None and root.cause in knowledge.traits["ends-stalled"]:
         facts |= _stood(root, state)
+    facts |= _busy(finding)
     if finding.record is not None:
         facts |= _of_the_record(finding.record, timeline, state)
     if script is not None:
@@ -111,6 +112,17 @@ def _stood(root: Incident, state: RunState) -> dict[str, Any]:
         facts["stalled_since"] = format_time(state.since, root.main.origin.dated)
         facts["idle_min"] = round(state.idle / 60)
     return facts
+
+
+def _busy(finding: Finding) -> dict[str, Any]:
+    """What a process was busy with while the others waited, or that all was done."""
+    for told in finding.reasons:
+        if told.code in ("busy-meanwhile", "busy-until-ended"):
+            v = told.values
+            return {"busy": v["kind"], "busy_with": v["text"], "busy_limit_min": round(v["limit"] / 60)}
+        if told.code == "completed-before":
+            return {"busy": "finished", "busy_with": told.values["text"]}
+    return {}
 
 
 def _plain(value: str) -> Any:

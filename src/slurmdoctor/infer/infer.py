@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from slurmdoctor.infer.busy import tell_busy
 from slurmdoctor.infer.confidence import of_a_part, rate_confidence
 from slurmdoctor.infer.culprits import find_silent_culprit
 from slurmdoctor.infer.evidence import choose_evidence
@@ -96,6 +97,7 @@ def _attempt(
     if finding.verdict != "failed":
         return finding, state
     finding = name_first_rank(finding, timeline, observed, incidents, knowledge)
+    finding = tell_busy(finding, timeline, observed, knowledge)
     finding = find_exit(finding, timeline, knowledge, record)
     finding = measure_extent(finding, observed, knowledge, record)
     return rate_confidence(finding, timeline), state

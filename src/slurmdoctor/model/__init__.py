@@ -15,6 +15,7 @@ from slurmdoctor.model.diagnosis import (
 )
 from slurmdoctor.model.errors import UserError
 from slurmdoctor.model.events import (
+    Busy,
     CollectiveStatus,
     Event,
     ExitReport,
@@ -72,6 +73,7 @@ from slurmdoctor.model.words import (
 
 __all__ = [
     "ASSUMED_YEAR",
+    "Busy",
     "Cascade",
     "Cause",
     "CollectiveStatus",

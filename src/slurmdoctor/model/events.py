@@ -186,6 +186,19 @@ class CollectiveStatus(Struct, frozen=True):
     timeout_ms: int | None = None
 
 
+class Busy(Struct, frozen=True):
+    """Work that one process did while others waited, by its bar or by a logger's line."""
+
+    kind: str
+    """`preparing`, `fetching`, `saving` or `evaluating`."""
+    text: str
+    order: int
+    elapsed: float | None = None
+    """Seconds that it had taken, where a bar says so;"""
+    time: float | None = None
+    """else when it began."""
+
+
 class StackDump(Struct, frozen=True):
     """Where one rank stood: the innermost frame of the thread that the line opens."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
 
-from slurmdoctor.model.events import CollectiveStatus, Event, ExitReport, Line, Progress, SignalHit, StackDump
+from slurmdoctor.model.events import Busy, CollectiveStatus, Event, ExitReport, Line, Progress, SignalHit, StackDump
 from slurmdoctor.model.finding import Reason
 from slurmdoctor.model.numbers import number
 from slurmdoctor.model.ranks import RankMap
@@ -40,6 +40,8 @@ class Observations(Struct, frozen=True):
     """The memory that the last step's line shows: `61.2GB`, `7.7G/80G`."""
     last_words: Mapping[int, Line] = field(default_factory=dict)
     """What each rank printed last around the first wait for another rank, its own errors left out."""
+    busy: Busy | None = None
+    """What a process was busy with when the first wait timed out, or when the job was ended."""
     files: tuple[LogFile, ...] = ()
     notes: tuple[Reason, ...] = ()
     """What was not read, and why: the limits that the search and the readers met."""

@@ -16,6 +16,7 @@ from slurmdoctor.model import ASSUMED_YEAR, LineFormat, SourceFormat
 from slurmdoctor.ranks.labels import LabelReader, clean
 from slurmdoctor.ranks.learnt_labels import learn_labels, may_be_labelled, ranks_per_node
 from slurmdoctor.search.compiled import compiled, lazy
+from slurmdoctor.search.shapes import shape_of
 from slurmdoctor.search.writer_key import stamp_pattern, tag_pattern
 
 if TYPE_CHECKING:
@@ -71,9 +72,12 @@ def learn(lines: Iterable[str], labels: LabelReader) -> SourceFormat:
 
 def _without_known(sample: Sequence[str], labels: LabelReader, known: SourceFormat) -> Iterator[tuple[bool, str]]:
     """The lines that may have an unknown label without the known ones, and whether they had any."""
+    known_to: dict[bytes, int] = {}
     for line in may_be_labelled(sample):
-        rest = labels.strip_labels(line, known)[1]
-        yield len(rest) < len(line), rest
+        alike = shape_of(line)
+        if alike not in known_to:
+            known_to[alike] = len(line) - len(labels.strip_labels(line, known)[1])
+        yield known_to[alike] > 0, line[known_to[alike] :]
 
 
 def _beginning(formats: Sequence[LineFormat]) -> regex.Pattern[str]:

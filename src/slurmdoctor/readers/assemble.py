@@ -40,6 +40,7 @@ from slurmdoctor.readers import (
     stacks,
     traceback_events,
 )
+from slurmdoctor.readers.busy import find_busy
 from slurmdoctor.readers.clock import Clock, date
 from slurmdoctor.readers.crowds import Crowds
 from slurmdoctor.readers.exceptions import exception_of
@@ -103,6 +104,7 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
         rank_map=rank_map,
         dumps=found.dumps,
         last_words=collect_last_words(events, knowledge, lines),
+        busy=find_busy(events, knowledge, lines),
         progress=tuple(steps),
         memory=context.memory_of(steps, lines),
         files=tuple(LogFile(s.name, s.searched, s.lines, _ends_in_a_line(s)) for s in lines.sources),

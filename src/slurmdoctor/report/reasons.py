@@ -64,6 +64,33 @@ def _never_a_word(v: Values) -> str:
     return f"{names_of(v['waiting'])} waited; {names_of(v['ranks'])} never said a word"
 
 
+_WORK = {
+    "preparing": "one process was still preparing data", "fetching": "one process was still fetching files",
+    "saving": "one process was saving", "evaluating": "one process was evaluating",
+}  # fmt: skip
+
+
+def _busy_meanwhile(v: Values) -> str:
+    return (
+        f"{_WORK[v['kind']]} ({v['text']}) {duration(v['spent'])} into the others' timeout of {duration(v['limit'])}: "
+        "they waited for it"
+    )
+
+
+def _busy_until_ended(v: Values) -> str:
+    return (
+        f"{_WORK[v['kind']]} ({v['text']}) when the step was ended, after {duration(v['spent'])}: other ranks wait "
+        f"{duration(v['limit'])} by default, and such a timeout ends a step without saying so in this log"
+    )
+
+
+def _overdue(v: Values) -> str:
+    return (
+        f"it was told after {duration(v['ran'])} ({v['ran'] / 3600:.1f} h), {v['ran'] / v['limit']:.0f} times the limit of "
+        f"{duration(v['limit'])}: the watchdog itself was blocked"
+    )
+
+
 # ── how it ended ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -196,6 +223,10 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "never-a-word": _never_a_word,
     "rank-0-busy": "rank 0 was busy while the others waited for it: {text}",
     "meanwhile": "rank {rank} meanwhile: {text}",
+    "busy-meanwhile": _busy_meanwhile,
+    "busy-until-ended": _busy_until_ended,
+    "completed-before": "the program had said before that it was done ({text}): the training is complete, and only its end hung",
+    "overdue": _overdue,
     "stands-elsewhere": lambda v: (
         f"rank {ranges(v['ranks'])} stands in {v['here']} while the others stand in {v['usual']}"
     ),

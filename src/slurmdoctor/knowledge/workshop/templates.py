@@ -11,7 +11,7 @@ from slurmdoctor.model import Fix, Knowledge
 from slurmdoctor.model.causes import NOT_STOPPED
 
 _READ = "rank local_rank node nodes world_size launcher framework last_step attempts silent_ranks late_ranks suspects untold untold_node task_failed odd_ranks all_entered"
-_TOLD = "stands_in exit_code failed_nodes frames stack_function stack_place memory restarts gained stalled_since"
+_TOLD = "stands_in exit_code failed_nodes frames stack_function stack_place memory restarts gained stalled_since busy busy_with busy_limit_min"
 _WAITED = "rank0_busy far_ranks far_nodes home_node"
 # by Slurm's record (slurm/attest.py) and by the batch script (script/sharpen.py)
 _RECORDED = (
