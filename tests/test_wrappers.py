@@ -145,3 +145,27 @@ def test_a_helper_whose_parent_is_gone_is_a_victim(helpers: str) -> None:
 )  # fmt: skip
 def test_an_error_of_the_child_s_own_is_no_victim_s(log: str, cause: str) -> None:
     assert diagnosed(log)["cause"]["id"] == cause
+
+
+NEXTFLOW = "ERROR ~ Error executing process > 'ALIGN (3)'\n\nCaused by:\n  {why}\n\nCommand executed:\n\n  align x\n\nCommand error:\n  {error}\n"
+HYDRA = "Error executing job with overrides: []\nError in call to target 'demo.Net':\n{error}\nfull_key: model\n"
+DAEMON = (
+    "{error}\nA daemon (pid 4411) died unexpectedly with status 1 while attempting\nto launch so we are aborting.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "error", "cause"),
+    [
+        (NEXTFLOW, "ModuleNotFoundError: No module named 'pysam'", "module-not-found"),
+        (NEXTFLOW, raised("ValueError: no reads").replace("\n", "\n  "), "python-error"),
+        (HYDRA, "TypeError(\"Net.__init__() got an unexpected keyword argument 'width'\")", "usage-error"),
+        (HYDRA, "OutOfMemoryError('CUDA out of memory. Tried to allocate 2.00 GiB.')", "cuda-oom"),
+        (HYDRA, "ValueError('heads must divide width')", "python-error"),
+        (DAEMON, "bash: orted: command not found", "command-not-found"),
+        (DAEMON, "(nothing)", "program-error"),
+    ],
+)
+def test_an_engine_or_launcher_yields_to_what_its_child_said(log: str, error: str, cause: str) -> None:
+    why = "Process `ALIGN (3)` terminated with an error exit status (1)"
+    assert diagnosed(log.format(why=why, error=error))["cause"]["id"] == cause
