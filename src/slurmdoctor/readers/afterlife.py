@@ -39,7 +39,7 @@ _NEAR = 120
 """Lines of the writer that are looked at below an error,"""
 _TAIL = 16 * 1024
 """and bytes at the end of its file."""
-_MOST = 64
+_MOST = 32
 """Errors of which the first and the last ones are looked at."""
 _VARIABLE = lazy(r"[\d.]+|'[^']*'?|\"[^\"]*\"?|/\S*")
 _NUMBERS = lazy(r"\d+(?:\.\d+)?")
