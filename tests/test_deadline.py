@@ -18,6 +18,7 @@ from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import Diagnosis
 from slurmdoctor.model.deadline import Deadline
 from slurmdoctor.pipeline import examine
+from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers import assemble
 from slurmdoctor.report import json, markdown, slack, text
 from slurmdoctor.search import many
@@ -182,10 +183,16 @@ def test_no_line_is_read_again_once_the_time_is_over(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(assemble, "_AT_LEAST", 8)
     path = tmp_path / "job.log"
     path.write_text(STEP + OOM + "".join(f"[rank{n}]: ValueError: no such key\n" for n in range(40)))
+    again: list[int] = []
+    line = Lines._line
+    monkeypatch.setattr(Lines, "_line", lambda *given: again.append(1) or line(*given))  # type: ignore[func-returns-value]
+    read(open_sources([path]).sources, (1, 0.0))
+    in_time = len(again)
     found = read(open_sources([path]).sources, (1, 0.0), (3, 0.0), (1, AGAIN))
     assert found.cause is not None
     assert (found.cause.id, found.cause.confidence) == ("cuda-oom", "medium")
     assert found.coverage.notes == ("the time limit was met before all lines that tell something were looked at",)
+    assert len(again) - in_time < in_time / 2
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "1.5", "soon"])

@@ -87,7 +87,7 @@ class _Afterlives:
         """The event with its afterlife; where it is not to be looked at, with that of its writer's next one."""
         writer = (event.hit.source, event.label)
         later = self._later.get(writer, _Later(self._lines.sources[event.hit.source].length))
-        here = list(self._below(event, later.offset)) if look else []
+        here = list(self._below(event, later.offset)) if look and not self._lines.out_of_time() else []
         said = _spoken(here)
         steps, seconds = _work(event, here, self._lines)
         spoke = max(later.spoke, said)
