@@ -245,3 +245,19 @@ def test_a_fix_for_one_value_makes_the_one_for_any_value_needless() -> None:
     facts = {"rule": "a/b", "package": "torch._C", "name": "x"}
     assert chosen(facts, *fixes) == ["Install the CUDA build.", "Read on."]
     assert chosen(facts | {"package": "einops"}, *fixes) == ["Pin einops.", "Read on."]
+
+
+def test_of_the_fixes_of_one_topic_only_the_best_is_offered() -> None:
+    fixes = (
+        Fix("Look at the network.", when={"x": True}, one_of="who-waits"),
+        Fix("Raise the timeout.", when={"x": True, "y": True}, one_of="who-waits"),
+        Fix("Free a port.", one_of="port"),
+        Fix("Read on."),
+    )
+    assert chosen({"x": 1, "y": 2}, *fixes) == ["Raise the timeout.", "Free a port.", "Read on."]
+    assert chosen({"x": 1}, *fixes) == ["Look at the network.", "Free a port.", "Read on."]
+
+
+def test_a_fix_that_cannot_be_filled_does_not_speak_for_its_topic() -> None:
+    fixes = (Fix("Set {missing}.", when={"x": True}, one_of="port"), Fix("Free a port.", one_of="port"))
+    assert chosen({"x": 1}, *fixes) == ["Free a port."]

@@ -27,6 +27,7 @@ from slurmdoctor.knowledge.values import (
     share,
     text,
     title,
+    topic,
 )
 from slurmdoctor.model import (
     ExitClass,
@@ -104,6 +105,7 @@ FIX = {
     "do": Field(text, required=True, hint="add do: what to do, as an imperative sentence"),
     "why": Field(text),
     "retry": Field(one_of(*RETRIES)),
+    "one_of": Field(topic),
     "reference": Field(line),
 }
 FRAGMENT = {

@@ -13,6 +13,7 @@ from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
 CAUSE_ID = re.compile(r"(?:site/)?[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 FRAGMENT_NAME = re.compile(r"[a-z]+(?:_[a-z]+)*")
 RULE_NAME = re.compile(r"[a-z0-9]+(?:[-.+][a-z0-9]+)*")
+TOPIC = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _MANY = 40
 
 
@@ -65,6 +66,13 @@ def fragment_name(tree: Tree, name: str, problems: Problems) -> str:
         raise FieldError(
             tree.place, f"`{value}` is no fragment's name", "write small letters joined by `_`: slurm_client"
         )
+    return value
+
+
+def topic(tree: Tree, name: str, problems: Problems) -> str:
+    value = line(tree, name, problems)
+    if not TOPIC.fullmatch(value):
+        raise FieldError(tree.place, f"`{value}` is no topic", "write small letters joined by hyphens, such as timeout")
     return value
 
 

@@ -59,6 +59,8 @@ class Fix(Struct, frozen=True, array_like=True):
     reference: str | None = None
     retry: RetryAdvice | None = None
     """What to do with the job where this fix comes first; without it, what its cause says."""
+    one_of: str | None = None
+    """A topic: of the fixes with the same one only the best is offered."""
 
 
 class Cause(Struct, frozen=True, array_like=True):

@@ -37,11 +37,18 @@ def _best(cause: Cause, facts: Facts) -> list[tuple[Fix, Remedy]]:
     best: list[tuple[Fix, Remedy]] = []
     for fix in fitting:
         remedy = _remedy(fix, facts)
-        if remedy is not None and not any(_plainer(fix, other) or _same_words(remedy, said) for other, said in best):
+        if remedy is not None and not any(_needless(fix, remedy, *other) for other in best):
             best.append((fix, remedy))
         if len(best) == MOST:
             break
     return best
+
+
+def _needless(fix: Fix, remedy: Remedy, better: Fix, said: Remedy) -> bool:
+    """Whether a fix adds nothing to a better one, or rules it out: of one topic, plainer, or in nearly its words."""
+    return (
+        (fix.one_of is not None and fix.one_of == better.one_of) or _plainer(fix, better) or _same_words(remedy, said)
+    )
 
 
 def _plainer(fix: Fix, than: Fix) -> bool:
