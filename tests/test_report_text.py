@@ -26,13 +26,13 @@ GOLDEN = {
   │ [rank13]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00
   │ GiB. GPU 5 has a total capacity of 79.11 GiB of which 1.03 GiB is free.
   │ Including non-PyTorch memory, 78.07 GiB is in use.
-  │   /opt/app/megatron/core/transformer/moe/experts.py:213 in forward
   exit   1 = Python error on rank 13 (says torchelastic table); the step's 143
          is SIGTERM to 63 other ranks
   then   +10 m  63 ranks  waited for a collective that never came
          +10 m  63 ranks  were stopped by SIGTERM
   fix    Raise expert parallelism from 4 to 8: 256 experts / EP 4 = 64 experts a
-         GPU. Tensor parallelism does not shrink experts.
+         GPU.
+           Tensor parallelism does not shrink experts.
   retry  after the fix; the node is not to blame
   why    first error by time; torchrun's own table agrees; all else follows
          within 10 m 3 s
@@ -54,16 +54,16 @@ GOLDEN = {
   │ [rank2]:[E321 02:07:08.41 ProcessGroupNCCL.cpp:607] [Rank 2] Watchdog caught
   │ collective operation timeout: WorkNCCL(SeqNum=62, OpType=ALLREDUCE,
   │ NumelIn=1, Timeout(ms)=600000) ran for 600012 milliseconds before timing …
-  slurm-991.out:2300
-  │ srun: error: node-a: tasks 0-3: Aborted (core dumped)
   exit   SIGABRT = the program aborted itself on rank 5 (says srun)
   then   7 ranks  abort
   fix    Look at what rank 5 did last: py-spy dump, or
          TORCH_NCCL_TRACE_BUFFER_SIZE=2000 for next time.
   retry  on other nodes (sbatch --exclude=node-b ...); a node may be slow
   why    rank 5 reported nothing while 7 others timed out at sequence 62
+  check  Set TORCH_NCCL_DUMP_ON_TIMEOUT=1 and read rank 5's flight record.
   also   data-worker (low): a slow DataLoader looks the same
   next   how each step ended: sacct -j 991 -o JobID,State,ExitCode,NodeList
+  note   the log begins in the middle; rank 5 said nothing
 """,
     "exit-code": """\
 ✗ rank 3 on n7 exited with 17, and the log does not tell why
@@ -102,9 +102,10 @@ WIDE = """\
   │   /opt/app/pretrain_gpt.py:88: pretrain(train_valid_test_datasets_provider, model_provider)
   exit   1 = Python error on rank 13 (says torchelastic table); the step's 143 is SIGTERM to 63 other ranks
   then   +10 m  63 ranks  waited for a collective that never came      +10 m  63 ranks  were stopped by SIGTERM
-  fix    Raise expert parallelism from 4 to 8: 256 experts / EP 4 = 64 experts a GPU. Tensor parallelism does not shrink
-         experts.
-         Lower the micro batch size. Activations grow with the micro batch.
+  fix 1  Raise expert parallelism from 4 to 8: 256 experts / EP 4 = 64 experts a GPU.
+           Tensor parallelism does not shrink experts.
+      2  Lower the micro batch size
+           Activations grow with the micro batch.
   retry  after the fix; the node is not to blame
   why    first error by time; torchrun's own table agrees; all else follows within 10 m 3 s
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
@@ -109,6 +110,19 @@ def wrap(text: str, width: int, most: int | None = None) -> list[str]:
         lines.append(text[:at].rstrip())
         text = text[at:].lstrip()
     return [*lines, text] if text or not lines else lines
+
+
+def wrap_words(text: str, width: int) -> list[str]:
+    """Lines of at most this width, broken between words: a command in backquotes is one, where a line can hold it."""
+    lines = [""]
+    for token in re.findall(r"(?:`[^`]*`|[^\s`]|`)+", text):
+        for word in [token] if cells(token) <= width else token.split():
+            joined = f"{lines[-1]} {word}" if lines[-1] else word
+            if cells(joined) <= width:
+                lines[-1] = joined
+            else:
+                lines += wrap(word, width)
+    return [line for line in lines if line] or [""]
 
 
 def _split(text: str, width: int) -> tuple[str, int]:

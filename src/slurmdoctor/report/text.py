@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
-from slurmdoctor.model import Cascade, Diagnosis, Evidence, FirstFailure
+from slurmdoctor.model import Cascade, Diagnosis, Evidence, FirstFailure, Remedy
 from slurmdoctor.model.ranges import ranges as folded
 from slurmdoctor.report import words
 from slurmdoctor.report.exits import ending
 from slurmdoctor.report.frames import Frame, best_frames
+from slurmdoctor.report.layout import INDENT, LABEL, Block, fit, prose
 from slurmdoctor.report.quantities import delay, plural
 from slurmdoctor.report.redact import disarm, one_line
-from slurmdoctor.report.terminal import Line, cells, clip, cut, cut_path, paint, wrap
+from slurmdoctor.report.terminal import Line, cells, clip, cut, cut_path, paint, wrap, wrap_words
 
 LIMIT = 15
-_INDENT, _LABEL = "  ", 7
+_MOST_FIXES = 3
 _WIDEST = 140
 """Wider lines are hard to read, whatever the terminal's width."""
 _COLOURS = {"✗": "bad", "✓": "good", "?": "doubt"}
 _STANDING = {"first": "bad", "suspect": "doubt", "finished": "good"}
-
-
-class _Block(Struct, frozen=True):
-    """Lines that belong together. Each block gets `least` of them, then the rest of the room goes by `rank`."""
-
-    lines: list[Line]
-    least: int
-    rank: int
-    whole: bool = False
-    """All of it or nothing."""
 
 
 def render(
@@ -51,7 +40,8 @@ def report(diagnosis: Diagnosis, *, width: int, context: int = 0, ranks: bool = 
     failed = diagnosis.verdict == "failed"
     blocks = _failed(diagnosis, width, context) if failed else _not_failed(diagnosis, width)
     limit = LIMIT + sum(block.least for block in blocks if context and block.rank < 0)
-    lines = _fit([_Block(_head(diagnosis, width), 3, 0), *blocks], limit, width)
+    head = _head(diagnosis, width)
+    lines = fit([Block(head, 0, len(head)), *(block for block in blocks if block.rows)], limit, width)
     lines += _groups(diagnosis, width) if ranks and diagnosis.ranks else []
     return [clip(line, width) for line in lines]
 
@@ -67,83 +57,98 @@ def _head(diagnosis: Diagnosis, width: int) -> list[Line]:
     gap = width - 2 - cells(text) - cells(tag)
     wrapped = [("bold", part) for part in wrap(text, width - 2, 2)]
     lines: list[Line] = [[(_COLOURS[mark], mark), ("", " "), wrapped[0]]]
-    lines += [[("", _INDENT), part] for part in wrapped[1:]]
+    lines += [[("", INDENT), part] for part in wrapped[1:]]
     if tag and gap >= 2:
         lines[0] += [("", " " * gap), ("dim", tag)]
     elif tag:
-        lines.append([("", _INDENT), ("dim", cut(tag, width - 2))])
+        lines.append([("", INDENT), ("dim", cut(tag, width - 2))])
     return lines
 
 
-def _failed(diagnosis: Diagnosis, width: int, context: int) -> list[_Block]:
-    fixes = [words.remedy(fix.do, fix.why) for fix in diagnosis.fixes[:2]]
+def _failed(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
     sure = diagnosis.cause is not None and diagnosis.cause.confidence == "high"
-    blocks = [
+    return [
         *_quote(diagnosis, width, context),
-        _Block(_labelled("exit", [ending(diagnosis)], width), 1, 2),
-        _Block(_then(diagnosis.cascade, width), 1, 4),
-        _Block(_labelled("fix", fixes[:1], width), 1, 2),
-        _Block(_labelled("", fixes[1:], width), 0, 8, whole=True),
-        _Block(_labelled("retry", [words.retry(diagnosis)], width), 1, 5),
-        _Block(_labelled("why", [words.why(diagnosis)], width), 1, 3),
-        _Block(_labelled("check", [] if sure else [one_line(v) for v in diagnosis.verify[:1]], width), 0, 9),
-        _Block(_labelled("also", [_rivals(diagnosis)], width), 1, 7),
+        _said("exit", ending(diagnosis), width, 5),
+        Block(_then(diagnosis.cascade, width), 10, 1, "then", "rows"),
+        *_fixes(diagnosis.fixes, width),
+        _said("retry", words.retry(diagnosis), width, 6),
+        _said("why", words.why(diagnosis), width, 7),
+        Block([] if sure else _wrapped(next(iter(diagnosis.verify), ""), width), 13, label="check"),
+        _said("also", _rivals(diagnosis), width, 8),
         *_asks(diagnosis, width),
-        _Block(_labelled("note", [_notes(diagnosis)], width), 0, 7),
+        _said("note", _notes(diagnosis), width, 9, 0),
     ]
-    return [block for block in blocks if block.lines]
 
 
-def _not_failed(diagnosis: Diagnosis, width: int) -> list[_Block]:
-    facts, blocks = diagnosis.facts, []
-    if diagnosis.verdict == "unknown":
-        blocks.append(_Block(_labelled("read", [words.read(diagnosis)], width), 1, 1))
-    if facts.get("last_step") is not None:
-        blocks.append(_Block(_labelled("last", [f"step {one_line(str(facts['last_step']))}"], width), 1, 1))
-    if diagnosis.verdict == "unknown":
-        blocks += _quote(diagnosis, width, 0)
-    blocks += [
-        _Block(_labelled("why", [words.why(diagnosis)], width), 1, 2),
-        _Block(_labelled("also", [_rivals(diagnosis)], width), 1, 3),
+def _not_failed(diagnosis: Diagnosis, width: int) -> list[Block]:
+    step = diagnosis.facts.get("last_step")
+    doubt = diagnosis.verdict == "unknown"
+    return [
+        _said("read", words.read(diagnosis) if doubt else "", width, 1),
+        _said("last", "" if step is None else f"step {one_line(str(step))}", width, 1),
+        *(_quote(diagnosis, width, 0) if doubt else ()),
+        _said("why", words.why(diagnosis), width, 4),
+        _said("also", _rivals(diagnosis), width, 5),
         *_asks(diagnosis, width),
-        _Block(_labelled("note", [_notes(diagnosis)], width), 1, 5),
+        _said("note", _notes(diagnosis), width, 9),
     ]
-    return [block for block in blocks if block.lines]
 
 
-def _quote(diagnosis: Diagnosis, width: int, context: int) -> list[_Block]:
+def _fixes(fixes: tuple[Remedy, ...], width: int) -> list[Block]:
+    """What to do, the best first, each with its reason below it; the first one goes before nearly all else."""
+    blocks = []
+    for number, fix in enumerate(fixes[:_MOST_FIXES]):
+        do = _wrapped(fix.do, width)
+        why: list[Line] = [[("dim", INDENT + row)] for [(_, row)] in _wrapped(fix.why or "", width - len(INDENT))]
+        first = number == 0
+        blocks.append(Block(do, 1 if first else 10 + number, first * len(do), "fix"))
+        if do and why:
+            blocks.append(Block(why, 4 if first else 13 + number, first * len(why), "", follows=True))
+    return blocks
+
+
+def _quote(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
     """The line that proves the verdict, its place, and the frames that lead to it."""
     first = diagnosis.first_failure or FirstFailure()
     file, line, text, time = words.shown_line(diagnosis)
     if text is None:
         return []
-    where: Line = [("", _INDENT), ("key", _place(file, line, width - 16))]
+    where: Line = [("", INDENT), ("key", _place(file, line, width - 16))]
     where += [("dim", "  " + words.clock(time))] if time else []
     if len(words.reached(diagnosis).ranks) > 1 and first.rank is not None:
         where.append(
             ("dim", f"  first seen on rank {first.rank}" if len(first.ranks) > 1 else f"  rank {first.rank}, the first")
         )
-    blocks = [_Block([where], 1, 0), _Block(_quoted(wrap(one_line(text), width - 4, 3), "bold"), 1, 1)]
+    quote = _quoted(wrap(one_line(text), width - 4, 3), "bold")
+    blocks = [Block([where], 2, 1), Block(quote, 3, 1, kind="prose")]
     if context:
         lines = [row.rstrip().expandtabs(4) for entry in first.traceback for row in disarm(entry).split("\n")]
         kept = [part for row in lines[-context:] for part in wrap(row, width - 4)]
-        blocks.append(_Block(_quoted(kept, "dim"), len(kept), -1))
+        blocks.append(Block(_quoted(kept, "dim"), -1, len(kept)))
     else:
         frames = [_frame(frame, width - 6) for frame in best_frames(first.traceback)]
-        blocks.append(_Block(_quoted([f"  {frame}" for frame in frames], "dim"), 1, 6))
-    if second := _second_line(diagnosis, file, line):
-        place = _place(second.file, second.line, width // 3)
-        quoted = cut(one_line(second.text), width - 6 - cells(place))
-        blocks.append(
-            _Block([[("", _INDENT), ("key", place)], [("dim", _INDENT + "│ "), ("", quoted)]], 0, 4, whole=True)
-        )
+        blocks.append(Block(_quoted([f"  {frame}" for frame in frames], "dim"), 18, kind="rows"))
+    if second := _second_line(diagnosis, file, line, text):
+        blocks.append(Block(_second(second, file, width), 17))
     return blocks
 
 
-def _second_line(diagnosis: Diagnosis, file: str | None, line: int | None) -> Evidence | None:
-    """A second line that proves the verdict: a confirmation by another program, or the same cause elsewhere."""
+def _second(item: Evidence, file: str | None, width: int) -> list[Line]:
+    """A second line's place and quote, in one row where they fit; of a file that was just named, the number alone."""
+    place = f":{item.line}" if item.file == file and item.line is not None else _place(item.file, item.line, width - 2)
+    quote = one_line(item.text)
+    where: Line = [("", INDENT), ("key", place)]
+    if cells(place) + cells(quote) + 5 <= width:
+        return [[*where, ("dim", " │ "), ("", quote)]]
+    return [where, *_quoted(wrap(quote, width - 4, 2), "")]
+
+
+def _second_line(diagnosis: Diagnosis, file: str | None, line: int | None, text: str) -> Evidence | None:
+    """A second line that proves the verdict: a confirmation by another program, or the same cause in other words."""
     others = [item for item in diagnosis.evidence if (item.file, item.line) != (file, line)]
-    return next((item for item in others if item.role == "confirmation"), others[0] if others else None)
+    words = (item for item in others if not item.text.endswith(text))
+    return next((item for item in others if item.role == "confirmation"), next(words, None))
 
 
 def _frame(frame: Frame, width: int) -> str:
@@ -160,7 +165,7 @@ def _then(cascade: tuple[Cascade, ...], width: int) -> list[Line]:
         what = words.agreeing(item.title or item.cause, item.ranks or 2)
         who = plural(item.ranks, "rank") if item.ranks else "others"
         items.append(f"{when}{who}  {what}")
-    room, rows = width - _LABEL - 2, [""]
+    room, rows = width - LABEL - 2, [""]
     for number, entry in enumerate(items):
         joined = f"{rows[-1]}      {entry}" if rows[-1] else entry
         if cells(joined) <= room or not rows[-1]:
@@ -171,7 +176,7 @@ def _then(cascade: tuple[Cascade, ...], width: int) -> list[Line]:
             more = f"  and {len(items) - number} more"
             rows[-1] = cut(rows[-1], room - len(more)) + more
             break
-    return _rows("then", [cut(row, room) for row in rows if row])
+    return [[("", part)] for row in rows if row for part in ([row] if cells(row) <= room else wrap_words(row, room))]
 
 
 def _rivals(diagnosis: Diagnosis) -> str:
@@ -180,10 +185,16 @@ def _rivals(diagnosis: Diagnosis) -> str:
     )
 
 
-def _asks(diagnosis: Diagnosis, width: int) -> list[_Block]:
-    rows = [f"{shows}: {command}" if command else shows for command, shows in words.requests(diagnosis)]
-    label = "next" if rows else ""
-    return [_Block(_labelled(label, rows[:3], width), 1, 6)] if rows else []
+def _asks(diagnosis: Diagnosis, width: int) -> list[Block]:
+    """What else to look at; a command that no line can hold is not shown."""
+    room = width - LABEL - len(INDENT)
+    blocks: list[Block] = []
+    for command, shows in words.requests(diagnosis)[:3]:
+        row = f"{shows}: {command}" if command and cells(shows) + 2 + cells(command) <= room else command
+        if cells(row) <= room:
+            rows: list[Line] = [[("", row)]] if row else _wrapped(shows, width)
+            blocks.append(Block(rows, 9, 0 if blocks else len(rows), "next"))
+    return blocks
 
 
 def _notes(diagnosis: Diagnosis) -> str:
@@ -209,7 +220,7 @@ def _groups(diagnosis: Diagnosis, width: int) -> list[Line]:
         place = _place(group.file, group.line, width // 3) if group.file else ""
         room = width - 2 - 12 - column - 2 - (cells(place) + 2 if place else 0)
         why = cut(one_line(group.why), max(room, 8))
-        row: Line = [("", _INDENT), (_STANDING.get(group.standing, ""), f"{group.standing:12}")]
+        row: Line = [("", INDENT), (_STANDING.get(group.standing, ""), f"{group.standing:12}")]
         row += [("", f"{numbers:{column}}  {why}")]
         row += [("", " " * (max(room, 8) - cells(why) + 2)), ("key", place)] if place else []
         rows.append(row)
@@ -225,36 +236,13 @@ def _place(file: str | None, line: int | None, width: int) -> str:
 
 
 def _quoted(rows: list[str], style: str) -> list[Line]:
-    return [[("dim", _INDENT + "│ "), (style, row)] for row in rows]
+    return [[("dim", INDENT + "│ "), (style, row)] for row in rows]
 
 
-def _labelled(label: str, texts: list[str], width: int) -> list[Line]:
-    return _rows(label, [row for text in texts if text for row in wrap(text, width - _LABEL - 2)])
+def _said(label: str, text: str, width: int, rank: int, least: int = 1) -> Block:
+    """A text under its label."""
+    return prose(label, wrap_words(text, width - LABEL - len(INDENT)) if text else [], rank, least)
 
 
-def _rows(label: str, rows: list[str]) -> list[Line]:
-    labels = [label, *[""] * len(rows)]
-    return [[("", _INDENT), ("key", f"{name:{_LABEL}}"), ("", row)] for name, row in zip(labels, rows, strict=False)]
-
-
-def _fit(blocks: list[_Block], limit: int, width: int) -> list[Line]:
-    """At most `limit` lines: first what each block needs, then more for the most important ones."""
-    granted = [min(block.least, len(block.lines)) for block in blocks]
-    order = sorted(range(len(blocks)), key=lambda number: blocks[number].rank)
-    for number in reversed(order):
-        if sum(granted) > limit:
-            granted[number] = 0
-    for number in order:
-        block, room = blocks[number], limit - sum(granted)
-        wanted = len(block.lines) - granted[number]
-        if not block.whole or wanted <= room:
-            granted[number] += min(wanted, room)
-    lines: list[Line] = []
-    for block, count in zip(blocks, granted, strict=True):
-        kept = block.lines[:count]
-        if 0 < count < len(block.lines) and block.rank not in (0, 6):
-            style, text = kept[-1][-1]
-            before = sum(cells(piece) for _, piece in kept[-1][:-1])
-            kept = [*kept[:-1], [*kept[-1][:-1], (style, cut(f"{text} …", width - before))]]
-        lines += kept
-    return lines
+def _wrapped(text: str, width: int) -> list[Line]:
+    return [[("", row)] for row in wrap_words(one_line(text), width - LABEL - len(INDENT)) if row]

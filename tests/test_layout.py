@@ -1,0 +1,119 @@
+"""What the terminal report promises of its lines, whatever the log and the width."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from msgspec.structs import replace
+
+from report_examples import CUDA_OOM, EXIT_CODE, SILENT
+from slurmdoctor.model import Diagnosis, Evidence, FirstFailure, Remedy
+from slurmdoctor.report import text
+from slurmdoctor.report.terminal import cells, wrap_words
+
+COMMAND = "`srun --overlap -w node07 -n1 df -h /scratch/demo`"
+FIXES = tuple(
+    Remedy(f"{verb} what node07 wrote to /scratch/demo/run_{verb.lower()}.bin; see {COMMAND}.", f"{verb} helps here.")
+    for verb in ("Move", "Pack", "Drop", "Hide")
+)
+FIRST = FirstFailure(
+    13, file="job.log", line=8, text="KeyError: 'x'", traceback=('  File "experts.py", line 213, in f',)
+)
+BARE = replace(CUDA_OOM, first_failure=FIRST, cascade=(), evidence=(), reasons=("first error by time",), fixes=FIXES)
+
+
+def shown(diagnosis: Diagnosis, width: int = 100) -> list[str]:
+    return text.render(diagnosis, width=width, colour=False).splitlines()
+
+
+def fixes(lines: list[str]) -> list[str]:
+    """The labels of the fixes: `fix`, or `fix 1`, `2`, `3`."""
+    return [line[2:9].strip() for line in lines if re.match(r"  (?:fix  |fix 1|    [2-9]) ", line)]
+
+
+def test_fixes_are_numbered_the_best_first_each_with_its_reason_below() -> None:
+    lines = shown(BARE)
+    assert lines[lines.index("  fix 1  Move what node07 wrote to /scratch/demo/run_move.bin; see") :][:8] == [
+        "  fix 1  Move what node07 wrote to /scratch/demo/run_move.bin; see",
+        f"         {COMMAND}.",
+        "           Move helps here.",
+        "      2  Pack what node07 wrote to /scratch/demo/run_pack.bin; see",
+        f"         {COMMAND}.",
+        "           Pack helps here.",
+        "      3  Drop what node07 wrote to /scratch/demo/run_drop.bin; see",
+        f"         {COMMAND}.",
+    ]
+
+
+def test_a_single_fix_has_no_number() -> None:
+    assert fixes(shown(replace(BARE, fixes=FIXES[:1]))) == ["fix"]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 140])
+@pytest.mark.parametrize("diagnosis", [BARE, CUDA_OOM, SILENT, EXIT_CODE], ids=["bare", "oom", "silent", "exit"])
+def test_the_first_fix_is_always_whole(diagnosis: Diagnosis, width: int) -> None:
+    diagnosis = replace(
+        diagnosis, fixes=FIXES, reasons=tuple(f"long reason {n}, told in many words" for n in range(40))
+    )
+    lines = shown(diagnosis, width)
+    said = " ".join(" ".join(lines).split())
+    assert len(lines) <= text.LIMIT
+    assert f"{FIXES[0].do} {FIXES[0].why}" in said
+    for fix in FIXES[1:3]:  # and the others are whole or not there
+        assert fix.do.split()[0] not in said or fix.do in said
+    assert fixes(lines) in (["fix"], ["fix 1", "2"], ["fix 1", "2", "3"])
+
+
+def test_what_gives_way_first_is_said_last() -> None:
+    """Frames, then the second line of evidence, the reasons of fixes 2 and 3, fix 3, fix 2."""
+    parts = {
+        "frames": "experts.py:213", "second": "job 7 is over", "why 3": "Drop helps", "why 2": "Pack helps",
+        "fix 3": "run_drop", "fix 2": "run_pack", "then": "timed out", "why 1": "Move helps", "fix 1": "run_move",
+    }  # fmt: skip
+    second = Evidence("job.log", 9, "job 7 is over", None, None, None, "r", "c", "confirmation")
+    gone: list[str] = []
+    for length in range(12):
+        diagnosis = replace(
+            BARE,
+            evidence=(second,),
+            cascade=tuple(replace(item, title="timed out") for item in CUDA_OOM.cascade[:1]),
+            reasons=tuple(f"{n} {'w' * 60}" for n in range(length)),
+        )
+        said = "\n".join(shown(diagnosis, 100))
+        gone += [part for part, words in parts.items() if words not in said and part not in gone]
+    assert len(gone) > 4
+    assert gone == [part for part in parts if part in gone]
+    assert not {"fix 1", "why 1", "then"} & {*gone}
+
+
+def test_a_request_is_left_out_before_its_command_is_cut() -> None:
+    row = "grep -nm40 -iE 'error|traceback|fatal|killed' job.err"
+    assert any(line.endswith(f"the first errors: {row}") for line in shown(EXIT_CODE, 80))
+    assert any(line.strip() == row for line in shown(EXIT_CODE, 64)), "the command alone where both do not fit"
+    assert not any("grep" in line for line in shown(EXIT_CODE, 56))
+
+
+@pytest.mark.parametrize("width", range(20, 120, 7))
+def test_a_command_stands_on_one_line_where_it_fits(width: int) -> None:
+    lines = wrap_words(f"Look at the disk with {COMMAND}, then at `dmesg -T`, then go on.", width)
+    assert max(map(cells, lines)) <= width
+    for command in (COMMAND, "`dmesg -T`"):
+        assert any(command in line for line in lines) or cells(command) >= width
+    assert " ".join(lines).split() == f"Look at the disk with {COMMAND}, then at `dmesg -T`, then go on.".split()
+
+
+def test_a_second_line_shows_what_it_needs_of_its_place() -> None:
+    second = Evidence("job.log", 9, "srun: error: node07: task 3: Killed", None, None, None, "r", "c", "confirmation")
+    same = replace(BARE, fixes=(), evidence=(second,))
+    assert "  :9 │ srun: error: node07: task 3: Killed" in shown(same)
+    other = replace(BARE, fixes=(), evidence=(replace(second, file="logs/of/many/ranks/job.err"),))
+    assert "  logs/of/many/ranks/job.err:9 │ srun: error: node07: task 3: Killed" in shown(other)
+    long = replace(second, file="logs/of/many/ranks/job.err", text="said " * 16 + "in the end")
+    lines = shown(replace(BARE, fixes=(), evidence=(long,)))
+    assert lines[lines.index("  logs/of/many/ranks/job.err:9") + 1] == f"  │ {long.text}"
+
+
+def test_a_second_line_is_not_the_first_one_again() -> None:
+    again = Evidence("job.log", 9, f"7: {FIRST.text}", None, None, None, "r", "c", "root")
+    assert not any(":9" in line for line in shown(replace(BARE, fixes=(), evidence=(again,))))
