@@ -16,7 +16,7 @@ hint          noise unless the job failed and nothing better explains it
 
 Confidence = Literal["high", "medium", "low"]
 Verdict = Literal["failed", "no-failure", "unknown"]
-RetryAdvice = Literal["as-is", "elsewhere", "after-fix", "resume"]
+RetryAdvice = Literal["as-is", "elsewhere", "after-fix", "resume", "unknown"]
 ExitClass = Literal[
     "ok", "python-error", "usage-error", "oom-killed", "killed", "terminated", "segfault", "abort",
     "bus-error", "interrupted", "time-limit", "not-executable", "not-found", "other", "unknown",

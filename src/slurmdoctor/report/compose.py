@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from slurmdoctor.model import (
     Cascade,
@@ -21,16 +20,13 @@ from slurmdoctor.model import (
     Observations,
     RankGroup,
     RankStanding,
-    Remedy,
-    Retry,
-    RetryAdvice,
     Rival,
     Timeline,
 )
 from slurmdoctor.model.causes import EXIT_CODE, ID_TIMEOUT
-from slurmdoctor.model.ranges import expand_nodes, ranges
 from slurmdoctor.model.times import format_time
 from slurmdoctor.report import remedies
+from slurmdoctor.report.advice import advise
 from slurmdoctor.report.exits import meaning_of
 from slurmdoctor.report.names import names_for_fixes
 from slurmdoctor.report.reasons import sentence, sentences
@@ -45,14 +41,6 @@ _TITLE_OF_SUSPECT = {
     "missing": "never came to the collective that the others waited in",
     "all-entered": "hung in a collective that every rank had entered",
 }
-_RETRY_WHY: Mapping[RetryAdvice, str] = {
-    "as-is": "nothing in the job needs to change",
-    "elsewhere": "the evidence is against the node, not against the job",
-    "after-fix": "it would fail the same way again",
-    "resume": "the work up to it is not lost",
-}
-_ONLY_FOLLOWED = "these lines tell what followed, not what failed first"
-_SCRIPT_FIRST = "the script first: as it is, the same happens again"
 
 
 def compose(
@@ -73,6 +61,7 @@ def compose(
     cause = knowledge.causes.get(finding.cause)
     names = names_for_fixes(finding, timeline, observed)
     lines = _Lines(observed, numbers)
+    fixes, retry = advise(finding, knowledge, cause, names)
     diagnosis = Diagnosis(
         verdict="failed",
         cause=_named(finding, cause),
@@ -82,13 +71,9 @@ def compose(
         cascade=_cascade(finding, lines, knowledge),
         others=_rivals(finding),
         reasons=reasons,
-        fixes=(
-            *_script_fixes(finding),
-            *_fixes(finding, knowledge, cause, names),
-            *_status_fixes(finding),
-        ),
+        fixes=fixes,
         verify=remedies.verify(cause, names) if cause else (),
-        retry=_retry(finding, cause, names),
+        retry=retry,
         facts=facts,
         coverage=coverage,
         ranks=tuple(lines.rank_group(standing) for standing in finding.standings),
@@ -190,57 +175,6 @@ def _rivals(finding: Finding) -> tuple[Rival, ...]:
         why = f"also {where}, later, and not explained by the root: {text}"
         found.setdefault(incident.cause, Rival(incident.cause, "low", why))
     return tuple(found.values())[:_MOST_RIVALS]
-
-
-# ── what to do ───────────────────────────────────────────────────────────────────────────────
-
-
-def _script_fixes(finding: Finding) -> tuple[Remedy, ...]:
-    """The script's lines to change first: mistakes that bring this failure about."""
-    return tuple(Remedy(f"{finding.script}:{m.line}: {m.mend}", f"{m.says}. {m.why}") for m in finding.mistakes)
-
-
-def _fixes(finding: Finding, knowledge: Knowledge, cause: Cause | None, names: Mapping[str, Any]) -> tuple[Remedy, ...]:
-    """The cause's fixes, and below the first one the node, where it is one node's failure."""
-    fixes = remedies.choose(cause, names) if cause else ()
-    return (*fixes[:1], *_one_node(finding, knowledge), *fixes[1:])
-
-
-def _one_node(finding: Finding, knowledge: Knowledge) -> tuple[Remedy, ...]:
-    """The node to look at, where all its ranks failed alike and nobody else; who only waited speaks against no node."""
-    traits, extent = knowledge.traits, finding.extent
-    if (
-        not extent.whole_node
-        or finding.suspicion is not None
-        or finding.cause in traits["waited"] | traits["scheduler"]
-    ):
-        return ()
-    others = "no other node's" if extent.of is None else f"none of the other {extent.of - len(extent.ranks):,}"
-    do = f"Look at {extent.nodes[0]}: all its ranks failed alike ({ranges(extent.ranks)}), {others} did."
-    return (
-        Remedy(do, "What is wrong with one node alone is its files, its environment or its hardware, not the program."),
-    )
-
-
-def _status_fixes(finding: Finding) -> tuple[Remedy, ...]:
-    """The script's lines to change last: those that hid the exit status."""
-    return tuple(Remedy(f"{finding.script}:{m.line}: {m.mend}", m.why) for m in finding.hiding)
-
-
-def _retry(finding: Finding, cause: Cause | None, names: Mapping[str, Any]) -> Retry | None:
-    if cause is None:
-        return None
-    advice = remedies.advice(cause, names)
-    if finding.mistakes and advice == "as-is":
-        return Retry("after-fix", _SCRIPT_FIRST)
-    nodes: tuple[str, ...] = ()
-    if advice == "elsewhere":
-        far = names.get("far_nodes", ())
-        named = finding.origin.node or names.get("failed_nodes") or (far[0] if len(far) == 1 else "")
-        nodes = tuple(expand_nodes(named))
-        if not nodes and finding.root is not None and finding.root.main.role == "cascade":
-            return Retry("after-fix", _ONLY_FOLLOWED)
-    return Retry(advice, _RETRY_WHY[advice], nodes)
 
 
 # ── what was read ────────────────────────────────────────────────────────────────────────────

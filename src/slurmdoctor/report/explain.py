@@ -25,6 +25,7 @@ RETRIES = {
     "elsewhere": "On other nodes: exclude those that failed.",
     "after-fix": "After the fix: as it is, it fails again.",
     "resume": "From the last checkpoint: nothing was wrong with the program.",
+    "unknown": "Unknown: that depends on why it failed, which the log does not tell.",
 }
 
 

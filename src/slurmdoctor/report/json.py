@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from slurmdoctor import __version__
-from slurmdoctor.model import Cascade, Diagnosis, Extent, FirstFailure, NamedCause
+from slurmdoctor.model import Cascade, Diagnosis, Extent, FirstFailure, NamedCause, Retry
 from slurmdoctor.model.ranges import ranges
 
 SCHEMA_VERSION = 1
@@ -20,7 +20,6 @@ _FACTS = ("world_size", "nodes", "launcher", "framework", "attempts", "last_step
 
 def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
     """The contract as plain Python values: every key present, unknown is None, none is []."""
-    retry: dict[str, Any] = {"advice": None, "why": None, "exclude_nodes": []}
     contract = {
         "schema_version": SCHEMA_VERSION,
         "slurmdoctor": __version__,
@@ -34,13 +33,20 @@ def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
         "reasons": diagnosis.reasons,
         "fixes": to_builtins(diagnosis.fixes),
         "verify": diagnosis.verify,
-        "retry": to_builtins(diagnosis.retry) or retry,
+        "retry": _retry(diagnosis.retry),
         "facts": {**dict.fromkeys(_FACTS), **diagnosis.facts},
         "coverage": to_builtins(diagnosis.coverage),
         "ranks": to_builtins(diagnosis.ranks),
         "extent": _extent(diagnosis.extent),
     }
     return {key: _plain(value) for key, value in contract.items()}
+
+
+def _retry(retry: Retry | None) -> dict[str, Any]:
+    """What is not known is null, as everywhere."""
+    if retry is None:
+        return {"advice": None, "why": None, "exclude_nodes": []}
+    return {**to_builtins(retry), "advice": None if retry.advice == "unknown" else retry.advice}
 
 
 def render(diagnosis: Diagnosis) -> str:

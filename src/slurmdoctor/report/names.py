@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from slurmdoctor.model import Finding, Incident, Observations, Suspicion, Timeline
+from slurmdoctor.model import Extent, Finding, Incident, Observations, Suspicion, Timeline
 from slurmdoctor.model.causes import ID_TIMEOUT, TASK_FAILED
 from slurmdoctor.model.ranges import ranges
 from slurmdoctor.report.frames import frames
@@ -27,6 +27,7 @@ def names_for_fixes(finding: Finding, timeline: Timeline, observed: Observations
     if finding.suspicion is not None:
         names |= _of_the_suspect(finding.suspicion)
     names |= _of_the_silent(finding, observed)
+    names |= _of_the_extent(finding.extent)
     if finding.exit is not None:
         names["exit_code"] = finding.exit.shell_code
     if root is not None:
@@ -50,6 +51,16 @@ def _of_the_suspect(suspicion: Suspicion) -> dict[str, Any]:
     elif suspicion.kind == "all-entered":
         names["all_entered"] = len(suspicion.waiting)
     return {name: value for name, value in names.items() if value is not None}
+
+
+def _of_the_extent(extent: Extent) -> dict[str, Any]:
+    """How far the failure reached, where the log tells: `all` ranks, all those of one `node`, or `one` of several."""
+    failed, of = len(extent.ranks), extent.of or 0
+    if extent.whole_node:
+        return {"reach": "node"}
+    if of > 1 and failed in (1, of):
+        return {"reach": "all" if failed == of else "one"}
+    return {}
 
 
 def _of_the_silent(finding: Finding, observed: Observations) -> dict[str, Any]:
@@ -92,4 +103,5 @@ def _of_the_wait(finding: Finding, root: Incident, observed: Observations) -> di
     if not any(node == home for rank, node in node_of.items() if rank not in waiting and rank > 0):
         return {}
     far_nodes = tuple(sorted(node for node in nodes if node))
-    return {"far_ranks": ranges(tuple(waiting)), "far_nodes": far_nodes, "home_node": home}
+    names = {"far_ranks": ranges(tuple(waiting)), "far_nodes": far_nodes, "home_node": home}
+    return names | ({"bad_nodes": far_nodes} if len(far_nodes) == 1 else {})

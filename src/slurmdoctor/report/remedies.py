@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from slurmdoctor.knowledge.expressions import Facts, fill, holds
-from slurmdoctor.model import Cause, Fix, Remedy, RetryAdvice
+from slurmdoctor.model import Cause, Fix, Remedy
 
 MOST = 3
 """So many fixes are shown: the ones that say most about this log."""
@@ -22,33 +22,27 @@ def choose(cause: Cause, facts: Facts) -> tuple[Remedy, ...]:
 
     `facts`: the root event's captures, the job's facts, `rule` (the root's), `seen` (all causes in the log).
     """
-    return tuple(remedy for _, remedy in _best(cause, facts))
+    return tuple(remedy for _, remedy in best(cause, facts))
 
 
-def advice(cause: Cause, facts: Facts) -> RetryAdvice:
-    """What to do with the job: the word of the fix that comes first, or its cause's."""
-    return next((fix.retry for fix, _ in _best(cause, facts)[:1] if fix.retry), cause.retry)
-
-
-def _best(cause: Cause, facts: Facts) -> list[tuple[Fix, Remedy]]:
+def best(cause: Cause, facts: Facts) -> list[tuple[Fix, Remedy]]:
+    """The same, each with the fix that it was filled from."""
     fitting = [fix for fix in cause.fixes if holds(fix.when, facts)]
     # that something is absent says nothing of this log
     fitting.sort(key=lambda fix: -sum(want is not False for want in fix.when.values()))
-    best: list[tuple[Fix, Remedy]] = []
+    found: list[tuple[Fix, Remedy]] = []
     for fix in fitting:
         remedy = _remedy(fix, facts)
-        if remedy is not None and not any(_needless(fix, remedy, *other) for other in best):
-            best.append((fix, remedy))
-        if len(best) == MOST:
+        if remedy is not None and not any(_needless(fix, remedy, *other) for other in found):
+            found.append((fix, remedy))
+        if len(found) == MOST:
             break
-    return best
+    return found
 
 
 def _needless(fix: Fix, remedy: Remedy, better: Fix, said: Remedy) -> bool:
     """Whether a fix adds nothing to a better one, or rules it out: of one topic, plainer, or in nearly its words."""
-    return (
-        (fix.one_of is not None and fix.one_of == better.one_of) or _plainer(fix, better) or _same_words(remedy, said)
-    )
+    return (fix.one_of is not None and fix.one_of == better.one_of) or _plainer(fix, better) or same_words(remedy, said)
 
 
 def _plainer(fix: Fix, than: Fix) -> bool:
@@ -59,7 +53,7 @@ def _plainer(fix: Fix, than: Fix) -> bool:
     )
 
 
-def _same_words(one: Remedy, other: Remedy) -> bool:
+def same_words(one: Remedy, other: Remedy) -> bool:
     """Whether two fixes come to the same once they are filled."""
     mine, others = (set(re.findall(r"\w+", fix.do.lower())) for fix in (one, other))
     return len(mine & others) >= _SAME * min(len(mine), len(others))

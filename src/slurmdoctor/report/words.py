@@ -18,6 +18,7 @@ _RETRY: dict[RetryAdvice, str] = {
     "elsewhere": "on other nodes",
     "after-fix": "after the fix",
     "resume": "from the last checkpoint",
+    "unknown": "unknown",
 }
 
 

@@ -1,0 +1,92 @@
+"""What to do: the fixes, the best first, and with the job itself. The two never contradict each other. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from slurmdoctor.model import Cause, Finding, Knowledge, Remedy, Retry, RetryAdvice
+from slurmdoctor.model.ranges import expand_nodes, ranges
+from slurmdoctor.report import remedies
+
+_RETRY_WHY: Mapping[RetryAdvice, str] = {
+    "as-is": "nothing in the job needs to change",
+    "elsewhere": "the evidence is against the node, not against the job",
+    "after-fix": "it would fail the same way again",
+    "resume": "the work up to it is not lost",
+    "unknown": "the log does not tell why it failed",
+}
+_ONLY_FOLLOWED = "these lines tell what followed, not what failed first"
+_SCRIPT_FIRST = "the script first: as it is, the same happens again"
+_ALL_ALIKE = "all ranks failed alike, so no node stands out"
+_EXCLUDED = re.compile(r"--exclude=([^\s`);]+)")
+
+
+def advise(
+    finding: Finding, knowledge: Knowledge, cause: Cause | None, names: Mapping[str, Any]
+) -> tuple[tuple[Remedy, ...], Retry | None]:
+    """At most three fixes, and what to do with the job; `names` are what the fixes may use."""
+    first, last = _of_the_script(finding)
+    if cause is None:
+        return (*first, *last), None
+    names = {**names, "checks": [m.check for m in finding.mistakes]}
+    against = _against(finding, names)
+    names |= {"exclude": ",".join(against)} if against else {}
+    best = remedies.best(cause, names)
+    retry = _retry(finding, best[0][0].retry or cause.retry if best else cause.retry, against)
+    agreeing = [said for fix, said in best if fix.retry in (None, retry.advice) and _leaves_out(said, retry)]
+    own = (*agreeing[:1], *_one_node(finding, knowledge), *agreeing[1:])
+    shown = [*first]
+    for remedy in own:
+        if len(shown) + len(last) < remedies.MOST and not any(remedies.same_words(remedy, said) for said in shown):
+            shown.append(remedy)
+    return (*shown, *last), retry
+
+
+def _of_the_script(finding: Finding) -> tuple[tuple[Remedy, ...], tuple[Remedy, ...]]:
+    """The script's lines to change: first those that bring this failure about, last those that hid the exit status."""
+    first = tuple(Remedy(f"{finding.script}:{m.line}: {m.mend}", f"{m.says}. {m.why}") for m in finding.mistakes)
+    return first, tuple(Remedy(f"{finding.script}:{m.line}: {m.mend}", m.why) for m in finding.hiding)
+
+
+def _against(finding: Finding, names: Mapping[str, Any]) -> tuple[str, ...]:
+    """The nodes that the evidence is against: the only source of what a fix or the retry line excludes."""
+    told = names.get("bad_nodes") or finding.origin.node or names.get("failed_nodes") or ""
+    return tuple(told) if isinstance(told, tuple) else tuple(expand_nodes(told))
+
+
+def _retry(finding: Finding, advice: RetryAdvice, against: tuple[str, ...]) -> Retry:
+    """What the cause, or its best fix, advises, as far as the failure reached only as far as that."""
+    if finding.mistakes and advice in ("as-is", "elsewhere"):
+        return Retry("after-fix", _SCRIPT_FIRST)
+    if advice != "elsewhere":
+        return Retry(advice, _RETRY_WHY[advice])
+    if not against and finding.root is not None and finding.root.main.role == "cascade":
+        return Retry("after-fix", _ONLY_FOLLOWED)
+    extent = finding.extent
+    if len(extent.nodes) > 1 and len(extent.ranks) == extent.of and (not against or set(against) >= set(extent.nodes)):
+        return Retry("after-fix", _ALL_ALIKE)
+    return Retry(advice, _RETRY_WHY[advice], against)
+
+
+def _leaves_out(said: Remedy, retry: Retry) -> bool:
+    """Whether a fix excludes no node that the retry line does not."""
+    named = {node for listed in _EXCLUDED.findall(said.do) for node in expand_nodes(listed.rstrip(",."))}
+    return not named or named <= set(retry.exclude_nodes)
+
+
+def _one_node(finding: Finding, knowledge: Knowledge) -> tuple[Remedy, ...]:
+    """The node to look at, where all its ranks failed alike and nobody else; who only waited speaks against no node."""
+    traits, extent = knowledge.traits, finding.extent
+    if (
+        not extent.whole_node
+        or finding.suspicion is not None
+        or finding.cause in traits["waited"] | traits["scheduler"]
+    ):
+        return ()
+    others = "no other node's" if extent.of is None else f"none of the other {extent.of - len(extent.ranks):,}"
+    do = f"Look at {extent.nodes[0]}: all its ranks failed alike ({ranges(extent.ranks)}), {others} did."
+    return (
+        Remedy(do, "What is wrong with one node alone is its files, its environment or its hardware, not the program."),
+    )

@@ -1,0 +1,122 @@
+"""Fixes, the retry line and the nodes to leave out never contradict each other."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from builders import KNOWLEDGE, incident
+from cases import cases
+from slurmdoctor import Diagnosis, diagnose
+from slurmdoctor.model import Cause, Extent, Finding, Fix, Origin, Retry, ScriptMistake
+from slurmdoctor.model.ranges import expand_nodes
+from slurmdoctor.report.advice import advise
+
+LOGS = Path(__file__).parent / "seed_logs"
+
+
+def advised(
+    *fixes: Fix, retry: str = "after-fix", role: str = "root", names: dict[str, Any] | None = None, **found: Any
+) -> tuple[list[str], Retry | None]:
+    cause = Cause("a", "f", "t", "root", (), frozenset(), retry, "s", (), fixes)  # type: ignore[arg-type]
+    finding = Finding("failed", incident("a", role), "a", **found)  # type: ignore[arg-type]
+    remedies, advice = advise(finding, KNOWLEDGE, cause, names or {})
+    return [remedy.do for remedy in remedies], advice
+
+
+def mistake(number: int) -> ScriptMistake:
+    return ScriptMistake(f"check-{number}", "error", number, "It says", "why", f"Write line {number} anew")
+
+
+def test_at_most_three_fixes_are_shown_and_the_scripts_come_first() -> None:
+    fixes = [Fix("Lower the batch."), Fix("Shard the optimizer."), Fix("Offload to the CPU.")]
+    shown, _ = advised(*fixes, script="job.sbatch", mistakes=(mistake(4), mistake(5)))
+    assert shown == ["job.sbatch:4: Write line 4 anew", "job.sbatch:5: Write line 5 anew", "Lower the batch."]
+    shown, _ = advised(*fixes, script="job.sbatch", hiding=(mistake(9),))
+    assert shown == ["Lower the batch.", "Shard the optimizer.", "job.sbatch:9: Write line 9 anew"]
+
+
+def test_a_fix_can_ask_what_the_script_says() -> None:
+    fixes = [Fix("Derive the port.", when={"checks": False}), Fix("Start one task.", when={"checks": "check-4"})]
+    assert advised(*fixes)[0] == ["Derive the port."]
+    assert advised(*fixes, script="j", mistakes=(mistake(4),))[0][1:] == ["Start one task."]
+
+
+def test_what_the_retry_line_says_is_what_the_best_fix_says() -> None:
+    raise_it = Fix("Raise the timeout.", when={"busy": True, "rank": True}, retry="after-fix")
+    leave_it = Fix("Submit with `--exclude={exclude}`.", when={"exclude": True}, retry="elsewhere")
+    node = Origin(node="node07")
+    shown, retry = advised(raise_it, leave_it, names={"busy": 1, "rank": 0}, origin=node)
+    assert (shown, retry and (retry.advice, retry.exclude_nodes)) == (["Raise the timeout."], ("after-fix", ()))
+    shown, retry = advised(raise_it, leave_it, origin=node)
+    assert shown == ["Submit with `--exclude=node07`."]
+    assert retry is not None
+    assert (retry.advice, retry.exclude_nodes) == ("elsewhere", ("node07",))
+
+
+def test_a_fix_that_leaves_out_a_node_is_not_shown_beside_another_retry() -> None:
+    shown, retry = advised(Fix("Lower the batch."), Fix("Try `--exclude={exclude}`."), origin=Origin(node="node07"))
+    assert shown == ["Lower the batch."]
+    assert retry is not None
+    assert not retry.exclude_nodes
+
+
+def test_no_node_is_left_out_where_the_ranks_of_all_nodes_failed_alike() -> None:
+    everywhere = Extent((0, 1, 2, 3), 4, ("node07", "node08"))
+    assert advised(Fix("a"), retry="elsewhere", extent=everywhere)[1] == Retry(
+        "after-fix", "all ranks failed alike, so no node stands out"
+    )
+    here = advised(Fix("a"), retry="elsewhere", extent=everywhere, origin=Origin(node="node07"))[1]
+    assert here is not None
+    assert here.exclude_nodes == ("node07",)
+
+
+def test_what_only_followed_sends_nobody_elsewhere() -> None:
+    assert advised(Fix("a"), retry="elsewhere", role="cascade")[1] == Retry(
+        "after-fix", "these lines tell what followed, not what failed first"
+    )
+
+
+def test_where_the_cause_is_unknown_so_is_what_to_do() -> None:
+    assert advised(Fix("a"), retry="unknown")[1] == Retry("unknown", "the log does not tell why it failed")
+
+
+@lru_cache(maxsize=1)
+def known() -> dict[str, Diagnosis]:
+    """The verdict on every fixture and every seed log."""
+    found = {log.stem: diagnose(log) for log in sorted(LOGS.glob("*.log"))}
+    for case in cases():
+        found[case.name] = diagnose([str(log) for log in case.logs])
+    return found
+
+
+def test_no_fix_leaves_out_a_node_that_the_retry_line_does_not() -> None:
+    for name, found in known().items():
+        left_out = set(found.retry.exclude_nodes) if found.retry else set()
+        for fix in found.fixes:
+            for listed in re.findall(r"--exclude=([^\s`);]+)", fix.do):
+                assert set(expand_nodes(listed.rstrip(",."))) <= left_out, f"{name}: {fix.do} / {found.retry}"
+
+
+CHANGES = re.compile(r"^(?:Set|Raise|Lower|Add|Use|Give|Start|Derive|Increase|Reduce|Install|Unset|Fix)\b")
+
+
+def test_no_job_is_sent_again_as_it_is_beside_a_fix_that_changes_it() -> None:
+    for name, found in known().items():
+        if found.retry is not None and found.retry.advice == "as-is":
+            assert not [fix.do for fix in found.fixes if CHANGES.match(fix.do)], name
+
+
+def test_a_longer_timeout_is_never_advised_beside_the_word_that_it_does_not_help() -> None:
+    for name, found in known().items():
+        text = " ".join(f"{fix.do} {fix.why}" for fix in found.fixes)
+        if re.search(r"(?:[Rr]aise|[Ii]ncrease) (?:the )?(?:\w+[- ]){0,3}time-?out", text):
+            assert not re.search(
+                r"time-?out (?:does|will|would) not help|[Aa] longer time-?out (?:does not|helps only)", text
+            ), name
+
+
+def test_at_most_three_fixes_of_any_known_job() -> None:
+    assert not {name: len(found.fixes) for name, found in known().items() if len(found.fixes) > 3}
