@@ -120,3 +120,12 @@ def test_a_longer_timeout_is_never_advised_beside_the_word_that_it_does_not_help
 
 def test_at_most_three_fixes_of_any_known_job() -> None:
     assert not {name: len(found.fixes) for name, found in known().items() if len(found.fixes) > 3}
+
+
+def test_what_failed_between_two_nodes_speaks_against_neither() -> None:
+    alone = Extent((2, 3), 4, ("node07",), True)
+    assert len(advised(Fix("a"), extent=alone)[0]) == 2
+    root = incident("a", captures={"peer": "10.0.0.7"})
+    finding = Finding("failed", root, "a", extent=alone)
+    cause = Cause("a", "f", "t", "root", (), frozenset(), "after-fix", "s", (), (Fix("a"),))
+    assert [remedy.do for remedy in advise(finding, KNOWLEDGE, cause, {})[0]] == ["a"]

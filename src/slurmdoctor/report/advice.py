@@ -77,12 +77,15 @@ def _leaves_out(said: Remedy, retry: Retry) -> bool:
 
 
 def _one_node(finding: Finding, knowledge: Knowledge) -> tuple[Remedy, ...]:
-    """The node to look at, where all its ranks failed alike and nobody else; who only waited speaks against no node."""
+    """The node to look at, where all its ranks failed alike and nobody else.
+
+    Who only waited speaks against no node; what failed between two nodes, against neither.
+    """
     traits, extent = knowledge.traits, finding.extent
-    if (
-        not extent.whole_node
-        or finding.suspicion is not None
-        or finding.cause in traits["waited"] | traits["scheduler"]
+    if not extent.whole_node or finding.suspicion is not None:
+        return ()
+    if finding.cause in traits["waited"] | traits["scheduler"] or (
+        finding.root and "peer" in finding.root.main.captures
     ):
         return ()
     others = "no other node's" if extent.of is None else f"none of the other {extent.of - len(extent.ranks):,}"
