@@ -99,17 +99,18 @@ def test_colour_and_nul_bytes_are_taken_off() -> None:
         ("2026-11-21 09:24:45,860", "2026-11-21T09:24:45"),
         ("2026-11-21T09:24:45.123456789Z", "2026-11-21T09:24:45"),
         ("2026-11-21T11:24:45+02:00", "2026-11-21T09:24:45"),
-        ("321 02:07:08.41", "--03-21T02:07:08"),
-        ("1121 09:25:51.565688062", "--11-21T09:25:51"),
-        ("Apr 14 21:02:39", "--04-14T21:02:39"),
+        ("321 02:07:08.41", "03-21T02:07:08"),
+        ("1121 09:25:51.565688062", "11-21T09:25:51"),
+        ("Apr 14 21:02:39", "04-14T21:02:39"),
         ("Sat Oct 25 03:12:08 2025", "2025-10-25T03:12:08"),
-        ("09:40:43", "09:40:43"),
+        ("09:40:43", "01-01T09:40:43"),
     ],
 )
 def test_stamps_of_every_style_are_read(stamp: str, shown: str) -> None:
     read = parse_time(stamp)
     assert read is not None
-    assert format_time(*read) == shown
+    assert (format_time(read[0]) or "").endswith(shown)
+    assert read[1] is shown.startswith("20")
 
 
 @pytest.mark.parametrize("stamp", ["2026-13-41 09:24:45", "9921 99:99:99.1", "yesterday", ""])

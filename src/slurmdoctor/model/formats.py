@@ -20,6 +20,8 @@ class SourceFormat(Struct, frozen=True):
     label_is_node: bool = False
     """srun's label counts torchrun agents, one a node: it is no rank."""
     year: int = ASSUMED_YEAR
+    zone: int | None = None
+    """Seconds east of UTC of the stamps that name a zone; UTC counts only where no other is named."""
     stamped: bool = False
     """A collector's time stamp stands before every line and its label."""
     learnt: tuple[LineFormat, ...] = ()

@@ -43,6 +43,8 @@ class Observations(Struct, frozen=True):
     busy: Busy | None = None
     """What a process was busy with when the first wait timed out, or when the job was ended."""
     files: tuple[LogFile, ...] = ()
+    zone: int | None = None
+    """Seconds east of UTC of the log's stamps, where they name a zone."""
     notes: tuple[Reason, ...] = ()
     """What was not read, and why: the limits that the search and the readers met."""
     complete: bool = True

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1)
+_ZONED = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[T _](\d\d:\d\d:\d\d)(?:[.,]\d+)?(Z|[+-]\d\d:?\d\d)")
 
 
-def format_time(time: float | None, dated: bool = True) -> str | None:
-    """ISO 8601 to the second; without a year as `--11-21T09:24:45`; a bare clock as `09:24:45`."""
+def format_time(time: float | None, dated: bool = True, line: str = "", zone: int | None = None) -> str | None:
+    """ISO 8601 to the second, the time of day alone where no year is known.
+
+    `line` is what the log shows there: where its stamp names a zone, the time is as it was written. `zone` is the log's own, in
+    which `time` is counted; it is named where the time was carried there from another line.
+    """
     if time is None:
         return None
+    for year, month, day, clock, offset in _ZONED.findall(line):
+        written = parse_time(f"{year}-{month}-{day}T{clock}")
+        if written is not None and abs(written - zone_of(offset) + (zone or 0) - time) < 1:
+            return f"{year}-{month}-{day}T{clock}{_named(zone_of(offset))}"
     moment = _EPOCH + timedelta(seconds=time)
-    if dated:
-        return moment.strftime("%Y-%m-%dT%H:%M:%S")
-    if (moment.month, moment.day) == (1, 1):
-        return moment.strftime("%H:%M:%S")
-    return moment.strftime("--%m-%dT%H:%M:%S")
+    shown = moment.strftime("%H:%M:%S")
+    if not dated:
+        return shown
+    return moment.strftime("%Y-%m-%dT") + shown + ("" if zone is None or shown in line else _named(zone))
+
+
+def zone_of(offset: str) -> int:
+    """Seconds east of UTC: of `+08:00`, `-0530` or `Z`."""
+    if offset == "Z":
+        return 0
+    return (-1 if offset[0] == "-" else 1) * (int(offset[1:3]) * 3600 + int(offset[-2:]) * 60)
+
+
+def _named(zone: int) -> str:
+    hours, minutes = divmod(abs(zone) // 60, 60)
+    return f"{'-' if zone < 0 else '+'}{hours:02}:{minutes:02}"
 
 
 def parse_time(text: str) -> float | None:

@@ -73,7 +73,7 @@ class _Head(Struct):
         elif name in _NUMBERS:
             self.numbers.setdefault(name, (start, end))
         elif name == "time":
-            self.times.append((start, end, parse_time(value, source.year) is not None))
+            self.times.append((start, end, parse_time(value, source.year, source.zone) is not None))
         elif name != "writer":
             self.words.setdefault(name, (start, end))
 
@@ -233,7 +233,7 @@ def _values(text: str, head: _Head, source: SourceFormat) -> tuple[dict[str, Any
     for name, (start, end) in head.words.items():
         found[name] = text[start:end]
     for start, end, is_one in head.times:
-        stamp = parse_time(text[start:end], source.year)
+        stamp = parse_time(text[start:end], source.year, source.zone)
         if (stamp is not None) != is_one:
             return None
         if stamp is not None:

@@ -48,6 +48,8 @@ class Lines:
         self._found = found
         self._labels = labels
         self._formats = formats
+        self.zone = next((form.zone for form in formats), None)
+        """Seconds east of UTC of the log's stamps, where they name a zone."""
         self._writer_keys = [labels.writer_key(form) for form in formats]
         self._pages: dict[int, tuple[int, bytes]] = {}
         self.meter = Meter()

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from slurmdoctor.input.sources import Source
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import ASSUMED_YEAR, LineFormat, SourceFormat
+from slurmdoctor.model.times import zone_of
 from slurmdoctor.ranks.labels import LabelReader, clean
 from slurmdoctor.ranks.learnt_labels import learn_labels, may_be_labelled, ranks_per_node
 from slurmdoctor.search.compiled import compiled, lazy
@@ -32,23 +33,29 @@ _LINES = 40
 """so many lines, from all over the sample."""
 _UNLABELLED = text("unlabelled-line")
 _YEAR = lazy(r"(?<!\d)(20[12]\d)[-/][01]\d[-/][0-3]\d[T _]\d\d:\d\d")
+_ZONE = lazy(
+    r"(?<!\d)20[12]\d[-/][01]\d[-/][0-3]\d[T _]\d\d:\d\d:\d\d(?:[.,]\d+)?(Z|[+-](?:0\d|1[0-4]):?[0-5]\d)(?!\d)"
+)
 _STAMPED = 0.9
 """Share of the lines that carry a stamp where a collector prints it."""
 
 
 def learn_formats(sources: Sequence[Source], labels: LabelReader) -> list[SourceFormat]:
-    """What each source's lines have in common; the year may come from any of them."""
+    """What each source's lines have in common; the year may come from any of them, and one zone holds for all."""
     size = max(_LEAST_SAMPLE, min(_SAMPLE, _ALL_SAMPLES // max(1, len(sources))))
     most = None if size == _SAMPLE else _LINES * size // _LEAST_SAMPLE
     formats = [learn(source.sample(size, most), labels) for source in sources]
+    zone = max((form.zone for form in formats if form.zone is not None), key=abs, default=None)
+    formats = formats if zone is None else [replace(form, zone=zone) for form in formats]
     years = [form.year for form in formats if form.year != ASSUMED_YEAR]
     return [form if form.year in years else replace(form, year=years[0]) for form in formats] if years else formats
 
 
 def learn(lines: Iterable[str], labels: LabelReader) -> SourceFormat:
     """What the lines of a sample have in common."""
-    sample = [cleaned for line in lines if (cleaned := clean(line)) and not _UNLABELLED.match(cleaned)]
-    year = _YEAR.search("\n".join(sample))
+    lines = [cleaned for line in lines if (cleaned := clean(line))]
+    whole, sample = "\n".join(lines), [line for line in lines if not _UNLABELLED.match(line)]
+    year = _YEAR.search(whole)
     stamped, locked = False, []
     if any(map(_beginning(labels.formats).match, sample)):
         stamp = compiled(stamp_pattern(labels.formats))
@@ -64,10 +71,18 @@ def learn(lines: Iterable[str], labels: LabelReader) -> SourceFormat:
         outer_rank_is_local=any(_differs_in_twos(form, sample) for form in labels.formats if form.outer_is_local),
         label_is_node=any(_counts_launchers(form, sample, labels.formats) for form in locked if form.launcher),
         year=int(year[1]) if year else ASSUMED_YEAR,
+        zone=_zone(whole),
         stamped=stamped,
         learnt=learn_labels(list(_without_known(sample, labels, known)), len(sample), per_node),
         per_node=per_node,
     )
+
+
+def _zone(sample: str) -> int | None:
+    """The zone that stamps name: any but UTC; UTC where most name it, since beside a local clock it is only some library's."""
+    named = _ZONE.findall(sample)
+    farthest = max(map(zone_of, set(named)), key=abs, default=None)
+    return farthest if farthest or 2 * len(named) >= len(_YEAR.findall(sample)) else None
 
 
 def _without_known(sample: Sequence[str], labels: LabelReader, known: SourceFormat) -> Iterator[tuple[bool, str]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from functools import lru_cache
 
 from slurmdoctor.model import ASSUMED_YEAR
+from slurmdoctor.model.times import zone_of
 from slurmdoctor.search.compiled import lazy
 from slurmdoctor.search.shapes import DIGITS
 
@@ -18,18 +19,18 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @lru_cache(maxsize=4096)
-def parse_time(stamp: str, year: int = ASSUMED_YEAR) -> tuple[float, bool] | None:
+def parse_time(stamp: str, year: int = ASSUMED_YEAR, zone: int | None = None) -> tuple[float, bool] | None:
     """Seconds since the epoch, and whether the stamp held a date with a year. None where the stamp is no time.
+
+    They are counted as the clocks of the log's `zone` (UTC where it has none) show them: a stamp that names no zone is of that one.
 
     Knows ISO 8601 with its variants, glog's `MMDD HH:MM:SS.f` (the month's zero may be missing, as PyTorch prints it),
     syslog's and dmesg's, and a bare clock, which is placed on 1 January.
     """
     if m := _ISO.fullmatch(stamp):
         seconds = _seconds(int(m[1]), int(m[2]), int(m[3]), int(m[4]), int(m[5]), int(m[6]), m[7])
-        if seconds is not None and m[8] and m[8] != "Z":
-            sign = -1 if m[8][0] == "-" else 1
-            hours, minutes = int(m[8][1:3]), int(m[8][-2:])
-            seconds -= sign * timedelta(hours=hours, minutes=minutes).total_seconds()
+        if seconds is not None and m[8]:
+            seconds += (zone or 0) - zone_of(m[8])
         return None if seconds is None else (seconds, True)
     if m := _GLOG.fullmatch(stamp):
         seconds = _seconds(year, int(m[1]), int(m[2]), int(m[3]), int(m[4]), int(m[5]), m[6])

@@ -107,6 +107,7 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
         busy=find_busy(events, knowledge, lines),
         progress=tuple(steps),
         memory=context.memory_of(steps, lines),
+        zone=lines.zone,
         files=tuple(LogFile(s.name, s.searched, s.lines, _ends_in_a_line(s)) for s in lines.sources),
         notes=(*matches.notes, *plan.notes, *found.notes(), *lines.meter.notes, *unread, *_out_of_time(lines)),
         complete=matches.complete and lines.complete,

@@ -50,7 +50,10 @@ class Clock:
             return []
         self._left -= length
         data = b"\n" + self._lines.text(source, 0, length)
-        found = ((m.start(), _time(m[0].decode("ascii", "replace").strip())) for m in _bare_lines().finditer(data))
+        found = (
+            (m.start(), _time(m[0].decode("ascii", "replace").strip(), self._lines.zone))
+            for m in _bare_lines().finditer(data)
+        )
         return [(offset, time) for offset, time in found if time is not None]
 
 
@@ -75,7 +78,7 @@ def _bare_lines() -> re.Pattern[bytes]:
     return re.compile(rb"\n(?:" + _BARE.pattern.encode() + rb")", re.MULTILINE)
 
 
-def _time(shown: str) -> float | None:
+def _time(shown: str, zone: int | None) -> float | None:
     if words := _WORDS.match(shown):
         seen = parse_time(f"{words['month']} {int(words['day']):2d} {words['clock']} {words['year']}")
         if seen is None:
@@ -84,5 +87,5 @@ def _time(shown: str) -> float | None:
         half = words["half"]
         shift = 12 if half == "P" and hour < 12 else -12 if half == "A" and hour == 12 else 0
         return seen[0] + shift * 3600
-    seen = parse_time(shown)
+    seen = parse_time(shown, zone=zone)
     return seen[0] if seen else None

@@ -18,6 +18,7 @@ from slurmdoctor.model import (
     Knowledge,
     NamedCause,
     Observations,
+    Origin,
     RankGroup,
     RankStanding,
     Rival,
@@ -88,16 +89,21 @@ class _Lines:
     def __init__(self, observed: Observations, numbers: Numbers) -> None:
         self._files = observed.files
         self._numbers = numbers
+        self._zone = observed.zone
 
     def place(self, place: tuple[int, int]) -> tuple[str, int | None]:
         """A line's file and number."""
         return self._files[place[0]].name, self._numbers[place]
 
+    def time(self, event: Event, origin: Origin) -> str | None:
+        """When it was, as the log shows it."""
+        return format_time(origin.time, origin.dated, event.hit.raw, self._zone)
+
     def proof(self, event: Event) -> Evidence:
         """An event's line as evidence."""
         file, line = self.place(event.hit.place)
         origin = event.origin
-        time = format_time(origin.time, origin.dated)
+        time = self.time(event, origin)
         text = event.hit.raw.strip()
         return Evidence(file, line, text, origin.rank, origin.node, time, event.rule, event.cause, event.role)
 
@@ -128,7 +134,7 @@ def _first(finding: Finding, lines: _Lines) -> FirstFailure:
         rank=origin.rank,
         local_rank=origin.local_rank,
         node=origin.node,
-        time=format_time(origin.time, origin.dated),
+        time=lines.time(root.main, origin),
         file=file,
         line=line,
         text=root.main.hit.text.strip() or root.main.hit.raw.strip(),
@@ -161,7 +167,7 @@ def _cascade(finding: Finding, lines: _Lines, knowledge: Knowledge) -> tuple[Cas
         ranks = {rank for i in incidents for e in i.events for rank in e.ranks}
         count = sum(e.count for i in incidents for e in i.events)
         known = knowledge.causes.get(cause)
-        stamp = format_time(time, first.origin.dated)
+        stamp = lines.time(first, first.origin)
         found.append(Cascade(cause, len(ranks), count, file, line, stamp, delay, known.title if known else ""))
     return tuple(found)
 

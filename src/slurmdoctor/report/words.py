@@ -183,5 +183,6 @@ def _log(diagnosis: Diagnosis) -> str:
 
 
 def clock(time: str) -> str:
-    """The time of day of an ISO time."""
-    return one_line(time).partition("T")[2] or one_line(time)
+    """The time of day of an ISO time, with its zone."""
+    shown = one_line(time)
+    return re.sub(r"\+00:00$", "Z", shown.partition("T")[2] or shown)

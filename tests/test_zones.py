@@ -1,0 +1,88 @@
+"""Times are counted in the log's own zone, and shown as it wrote them (S32)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from slurmdoctor import diagnose
+from slurmdoctor.model.times import format_time, zone_of
+from slurmdoctor.ranks.timestamps import parse_time
+from slurmdoctor.report import text
+
+KEY = "Traceback (most recent call last):\n  File \"train.py\", line 4, in main\n    x()\nKeyError: 'x'\n"
+LIMIT = "slurmstepd: error: *** JOB 88213 ON gpu01 CANCELLED AT 2026-05-12T14:34:00 DUE TO TIME LIMIT ***\n"
+
+
+def shown(log: str) -> tuple[str | None, str]:
+    """The JSON's time, and the report's first place."""
+    found = diagnose(log)
+    assert found.first_failure is not None
+    return found.first_failure.time, text.render(found, width=100, colour=False).splitlines()[1]
+
+
+@pytest.mark.parametrize(
+    ("stamp", "time", "clock"),
+    [
+        ("2026-05-12T11:32:00+08:00", "2026-05-12T11:32:00+08:00", "11:32:00+08:00"),
+        ("2026-05-12 11:32:00,123+0800", "2026-05-12T11:32:00+08:00", "11:32:00+08:00"),
+        ("2026-05-12T11:32:00.5-05:30", "2026-05-12T11:32:00-05:30", "11:32:00-05:30"),
+        ("2026-05-12T11:32:00.123Z", "2026-05-12T11:32:00+00:00", "11:32:00Z"),
+        ("2026-05-12 11:32:00,123", "2026-05-12T11:32:00", "11:32:00"),
+        ("May 12 11:32:00", "11:32:00", "11:32:00"),
+    ],
+)
+def test_s32_a_time_is_shown_as_the_log_wrote_it(stamp: str, time: str, clock: str) -> None:
+    for log in (f"{stamp} INFO start\n{stamp} ERROR stopped\n{KEY}", f"{stamp} ERROR KeyError: 'x'\n" + KEY):
+        told, place = shown(log)
+        assert told == time
+        assert place.endswith(f"  {clock}")
+    assert datetime.fromisoformat(time if "T" in time else f"2026-05-12T{time}")  # ISO 8601, or the time of day alone
+
+
+def test_s32_the_clock_of_date_lines_has_their_zone() -> None:
+    lines = [f"2026-05-12T{10 + n // 30}:{2 * n % 60:02}:00+08:00\niter {n} step {n}: loss 2.1\n" for n in range(60)]
+    assert shown("".join(lines) + KEY) == ("2026-05-12T11:58:00+08:00", "  <text>:124  11:58:00+08:00")
+
+
+def test_s32_slurms_lines_without_a_zone_are_of_the_logs_own() -> None:
+    """The stall lasted from 11:12 to 14:34, not from 03:12."""
+    lines = [f"2026-05-12T{10 + n // 30}:{2 * n % 60:02}:00+08:00\n" for n in range(130)]
+    for n in range(36):
+        lines[n] += f"iter {n} step {n}: loss 2.1\n"
+    found = diagnose("".join(lines) + LIMIT)
+    assert found.cause is not None
+    assert found.cause.id == "hang"
+    assert found.facts["stalled_since"] == "2026-05-12T11:10:00"
+    assert any("3 h 24 m" in reason for reason in found.reasons)
+
+
+def test_of_several_zones_the_first_by_the_instant_is_first() -> None:
+    def raised(rank: int, stamp: str, error: str) -> str:
+        lines = [f"{stamp} ERROR stopped", *KEY.replace("KeyError: 'x'", error).splitlines()]
+        return "".join(f"{rank}: {line}\n" for line in lines)
+
+    found = diagnose(
+        raised(1, "2026-05-12T11:32:05+08:00", "KeyError: 'b'")
+        + raised(0, "2026-05-12T03:31:00+00:00", "FileNotFoundError: [Errno 2] No such file or directory: '/a'")
+    )
+    assert found.first_failure is not None
+    assert (found.first_failure.rank, found.coverage.order) == (0, "timestamps")
+    assert found.cascade[0].delay == 65.0
+
+
+def test_a_local_log_with_one_stamp_in_utc_stays_local() -> None:
+    log = "2026-05-12T03:31:00Z wandb: synced\n" + "".join(
+        f"2026-05-12 11:31:{n:02} INFO step {n}\n" for n in range(40)
+    )
+    assert shown(f"{log}2026-05-12 11:32:00 ERROR stopped\n{KEY}") == ("2026-05-12T11:32:00", "  <text>:46  11:32:00")
+
+
+@pytest.mark.parametrize(("stamp", "seconds"), [("Z", 0), ("+08:00", 28800), ("-0530", -19800)])
+def test_zones(stamp: str, seconds: int) -> None:
+    assert zone_of(stamp) == seconds
+    local = parse_time(f"2026-05-12T11:32:00{stamp}", zone=seconds)
+    assert local == parse_time("2026-05-12T11:32:00")
+    assert local is not None
+    assert format_time(local[0], True, f"at 2026-05-12T11:32:00{stamp} it", seconds) is not None
