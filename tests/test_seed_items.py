@@ -367,7 +367,7 @@ def test_en3_image_mount_or_permission() -> None:
 def test_en4_date_lines_are_the_clock() -> None:
     found = answered("en4", "python-error")
     assert found.first_failure is not None
-    assert (found.first_failure.time, first_rank(found)) == ("2026-11-20T08:04:00", 3)
+    assert (found.first_failure.time, first_rank(found)) == ("2026-11-20T08:04:00+00:00", 3)
 
 
 def test_en5_fixed_port() -> None:
