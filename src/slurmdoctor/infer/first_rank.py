@@ -70,7 +70,7 @@ def _by_the_log(
         how = (reason("printed-again"),)
     if origin.rank is not None and _one_of_many(root, timeline, knowledge):
         own = [r for r in timeline.reports if could_be_own(r, root, knowledge)]
-        return _unnamed(finding, root, replace(origin, rank=None, local_rank=None), own)
+        return _unnamed(finding, root, replace(origin, rank=None, local_rank=None), own, timeline, observed)
     if origin.rank is not None:
         alike = alike_ranks(root, incidents, knowledge)
         everyone = len(alike) > 1 and len(alike) >= max(len(world.ranks), alike[-1] + 1)
@@ -139,6 +139,8 @@ def _how_known(
         how = (reason("not-stopped", task=rank),)
     elif root.report is not None:
         how = (reason("witness-alone", witness=root.report.witness),)
+    elif not finding.cascade and not finding.rivals:
+        how = (reason("only-error"),)
     else:
         how = (reason("first-unexplained", order=order, aligned=aligned),)
     here = (i.main for i in (root, *finding.same) if i.main.origin.rank == rank)
@@ -226,7 +228,7 @@ def _from_witnesses(
     # agents that noticed in the same second: the one that speaks first is next to the error
     chosen = next(iter(named)) if len(named) == 1 and not several else first[0] if first else None
     if chosen is None or (crashed and named[chosen].pid not in (None, origin.pid)):
-        return _unnamed(finding, root, origin, own)
+        return _unnamed(finding, root, origin, own, timeline, observed)
     report = named[chosen]
     at = Origin(rank=chosen, node=report.node, local_rank=report.local_rank)
     placed = replace(
@@ -237,7 +239,14 @@ def _from_witnesses(
     return replace(finding, origin=placed, how=(reason("witness-names", witness=report.witness, rank=chosen),))
 
 
-def _unnamed(finding: Finding, root: Incident, origin: Origin, own: Sequence[ExitReport]) -> Finding:
+def _unnamed(
+    finding: Finding,
+    root: Incident,
+    origin: Origin,
+    own: Sequence[ExitReport],
+    timeline: Timeline,
+    observed: Observations,
+) -> Finding:
     """Neither the line nor a witness names one rank. All failed alike only where so many said so."""
     everyone = tuple(sorted({rank for r in own for rank in r.ranks}))
     nodes = {r.node for r in own if r.node}
@@ -251,5 +260,7 @@ def _unnamed(finding: Finding, root: Incident, origin: Origin, own: Sequence[Exi
     elif origin.local_rank is not None:
         how = reason("local-rank-only", local_rank=origin.local_rank)
     else:
-        how = reason("no-rank")
+        several = observed.ranks_seen or any(r.ranks for r in timeline.reports) or (world_of(observed).size or 1) > 1
+        others = finding.cascade or finding.rivals
+        how = reason("no-rank") if several else reason("one-process" if others else "only-error")
     return replace(finding, origin=replace(origin, node=node), how=(how,), alike=alike)

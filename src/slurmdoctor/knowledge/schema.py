@@ -266,6 +266,7 @@ CAUSE = {
     "traits": Field(list_of(one_of(*TRAITS)), default=()),
     "slurm_states": Field(list_of(one_of(*SLURM_STATES)), default=()),
     "endings": Field(_EXIT_CLASSES, default=()),
+    "symptom": Field(line, default=""),
     "summary": Field(text, required=True, hint="add summary: what happens and why, in a few plain sentences"),
     "fragments": Field(list_of(TABLES["fragments"].read), default=()),
     "rules": Field(list_of(RULES.read, least=1), required=True, default=(), hint="add rules: with at least one"),

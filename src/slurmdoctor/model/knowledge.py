@@ -87,6 +87,8 @@ class Cause(Struct, frozen=True, array_like=True):
     endings: tuple[ExitClass, ...] = ()
     """The exit classes that alone establish it."""
     status: Status = "stable"
+    symptom: str = ""
+    """What its lines are called where they only follow, in the plural: `lost peers`."""
 
 
 @cache

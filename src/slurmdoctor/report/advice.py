@@ -12,14 +12,14 @@ from slurmdoctor.report import remedies
 
 _RETRY_WHY: Mapping[RetryAdvice, str] = {
     "as-is": "nothing in the job needs to change",
-    "elsewhere": "the evidence is against the node, not against the job",
-    "after-fix": "it would fail the same way again",
-    "resume": "the work up to it is not lost",
-    "unknown": "the log does not tell why it failed",
+    "elsewhere": "the evidence points to the node, not to the job",
+    "after-fix": "",
+    "resume": "",
+    "unknown": "",
 }
-_ONLY_FOLLOWED = "these lines tell what followed, not what failed first"
-_SCRIPT_FIRST = "the script first: as it is, the same happens again"
-_ALL_ALIKE = "all ranks failed alike, so no node stands out"
+_ONLY_FOLLOWED = "these lines show the consequences, not what failed first"
+_SCRIPT_FIRST = "fix the script first"
+_ALL_ALIKE = "all ranks failed the same way, so no node stands out"
 _EXCLUDED = re.compile(r"--exclude=([^\s`);]+)")
 
 
@@ -88,8 +88,8 @@ def _one_node(finding: Finding, knowledge: Knowledge) -> tuple[Remedy, ...]:
         finding.root and "peer" in finding.root.main.captures
     ):
         return ()
-    others = "no other node's" if extent.of is None else f"none of the other {extent.of - len(extent.ranks):,}"
-    do = f"Look at {extent.nodes[0]}: all its ranks failed alike ({ranges(extent.ranks)}), {others} did."
+    others = "no rank of another node" if extent.of is None else f"none of the other {extent.of - len(extent.ranks):,}"
+    do = f"Check {extent.nodes[0]}: all its ranks ({ranges(extent.ranks)}) failed the same way, {others} did."
     return (
-        Remedy(do, "What is wrong with one node alone is its files, its environment or its hardware, not the program."),
+        Remedy(do, "What fails on one node only is its files, environment or hardware, not the program."),
     )

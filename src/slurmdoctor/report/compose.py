@@ -30,17 +30,17 @@ from slurmdoctor.report import remedies
 from slurmdoctor.report.advice import advise
 from slurmdoctor.report.exits import meaning_of
 from slurmdoctor.report.names import names_for_fixes
-from slurmdoctor.report.reasons import sentence, sentences
+from slurmdoctor.report.reasons import sentence, sentences, with_symptoms
 from slurmdoctor.report.recorded import coverage_with_record, with_record
 
 _MOST_RIVALS = 3
 Numbers = Mapping[tuple[int, int], "int | None"]
 """(source, offset) of a line -> its number; None behind text that was not read."""
 _TITLE_OF_SUSPECT = {
-    "mismatch": "called another collective than the other ranks",
-    "behind": "never came to the collective that the others waited in",
-    "missing": "never came to the collective that the others waited in",
-    "all-entered": "hung in a collective that every rank had entered",
+    "mismatch": "called a different collective from the other ranks",
+    "behind": "never joined the collective that the other ranks waited in",
+    "missing": "never joined the collective that the other ranks waited in",
+    "all-entered": "hung inside a collective all ranks had entered (network or GPU)",
 }
 
 
@@ -56,7 +56,7 @@ def compose(
     if finding.record is not None:
         coverage = coverage_with_record(coverage, finding.record)
     facts = dict(finding.facts)
-    reasons = tuple(dict.fromkeys(map(sentence, finding.reasons)))
+    reasons = tuple(dict.fromkeys(sentence(with_symptoms(reason, knowledge)) for reason in finding.reasons))
     if finding.verdict != "failed" or finding.cause is None:
         return Diagnosis(finding.verdict, reasons=reasons, facts=facts, coverage=coverage)
     cause = knowledge.causes.get(finding.cause)
@@ -120,7 +120,7 @@ def _named(finding: Finding, cause: Cause | None) -> NamedCause:
         return NamedCause(finding.cause, "process", finding.cause, finding.rule, confidence)
     title = _TITLE_OF_SUSPECT.get(finding.suspicion.kind, cause.title) if finding.suspicion else cause.title
     if cause.id == ID_TIMEOUT and finding.origin.rank == 0:
-        title = "kept the others waiting for its ncclUniqueId"
+        title = "kept the other ranks waiting for its ncclUniqueId"
     return NamedCause(cause.id, cause.family, title, finding.rule, confidence)
 
 
@@ -178,7 +178,7 @@ def _rivals(finding: Finding) -> tuple[Rival, ...]:
         rank = incident.main.origin.rank
         where = f"on rank {rank}" if rank is not None else "in the log"
         text = incident.main.hit.text.strip()[:120]
-        why = f"also {where}, later, and not explained by the root: {text}"
+        why = f"also {where}, later and not a consequence: {text}"
         found.setdefault(incident.cause, Rival(incident.cause, "low", why))
     return tuple(found.values())[:_MOST_RIVALS]
 

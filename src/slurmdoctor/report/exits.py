@@ -5,40 +5,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slurmdoctor.model import Cascade, Diagnosis, Exit, ExitClass, ProcessExit
-from slurmdoctor.model.causes import SIGTERM
+from slurmdoctor.model.causes import EXIT_CODE, KILLED, SIGTERM
 from slurmdoctor.model.exits import from_code
 from slurmdoctor.report.redact import one_line
 
 _MEANING: dict[ExitClass, tuple[str, str]] = {
-    "ok": ("it ended well", "success"),
-    "python-error": ("Python error", "an uncaught Python exception, or sys.exit(1)"),
-    "usage-error": ("refused its arguments", "the program refused its arguments or its configuration"),
-    "oom-killed": ("killed because host memory ran out", "the kernel killed it because the job's memory ran out"),
+    "ok": ("", "success"),
+    "python-error": ("", "a general error; Python exits with 1 after an uncaught exception"),
+    "usage-error": ("", "many programs exit with 2 when they reject their arguments"),
+    "oom-killed": ("host memory ran out", "SIGKILL: the kernel killed it because the job ran out of host memory"),
     "killed": (
-        "SIGKILL, sender unknown",
-        "SIGKILL: by the out-of-memory killer, by Slurm after a first failure, or by hand",
+        "the log does not say by whom",
+        "SIGKILL: by the out-of-memory killer, by Slurm after another failure, or by hand",
     ),
-    "terminated": (
-        "SIGTERM, stopped from outside",
-        "SIGTERM: stopped by Slurm or the launcher, so not the first failure",
-    ),
-    "segfault": ("SIGSEGV, a crash in native code", "SIGSEGV: a crash in native code"),
+    "terminated": ("", "SIGTERM: stopped by Slurm, the launcher or a person, so rarely the first failure"),
+    "segfault": ("a crash in native code", "SIGSEGV: a crash in native code"),
     "abort": (
-        "SIGABRT, the program aborted itself",
+        "the process aborted itself",
         "SIGABRT: native code gave up (an assertion, an uncaught C++ exception, the NCCL watchdog)",
     ),
     "bus-error": (
-        "SIGBUS, a bus error",
-        "SIGBUS: memory that is mapped but not there (shared memory full, a file cut short)",
+        "a bus error",
+        "SIGBUS: mapped memory is no longer backed (shared memory full, a truncated file)",
     ),
-    "interrupted": ("SIGINT, interrupted", "SIGINT: interrupted by a person or by scancel"),
-    "time-limit": ("stopped at the time limit", "Slurm's time limit"),
-    "not-executable": ("found, but could not be executed", "the program could not be executed"),
-    "not-found": ("program not found", "the shell found no such program"),
-    "other": ("a code of the program's own", "a code of the program's own"),
+    "interrupted": ("", "SIGINT: interrupted by a person or by scancel"),
+    "time-limit": ("", "stopped at Slurm's time limit"),
+    "not-executable": ("found, but not executable", "the program was found but could not be executed"),
+    "not-found": ("command not found", "the shell did not find the program"),
+    "other": ("", "an exit code of the program's own"),
     "unknown": ("", "the log does not show it"),
 }
-"""Exit class -> a few words, for the report's line of the exit, and a sentence, for the JSON."""
+"""Exit class -> what the report's line of the exit adds to the code, and a sentence for the JSON."""
+_BY_SIGNAL = {"SIGKILL": "killed by SIGKILL", "SIGTERM": "stopped by SIGTERM", "SIGINT": "interrupted by SIGINT"}
 
 
 def meaning_of(exit_class: ExitClass) -> str:
@@ -49,12 +47,14 @@ def meaning_of(exit_class: ExitClass) -> str:
 def exit_words(end: ProcessExit | None) -> str:
     """As a noun: `exit code 1`, `SIGKILL`."""
     if end is None:
-        return "exit not told"
+        return "an unknown exit"
     return end.signal or f"exit code {end.code}"
 
 
 def died(end: Exit) -> str:
-    """As a verb: `exited with 1`, `died of SIGKILL`."""
+    """As a verb: `exited with 1`, `was killed by SIGKILL`."""
+    if end.signal in _BY_SIGNAL:
+        return f"was {_BY_SIGNAL[end.signal]}"
     if end.signal:
         return f"died of {one_line(end.signal)}"
     return f"exited with {end.code}" if end.code is not None else "failed"
@@ -63,22 +63,30 @@ def died(end: Exit) -> str:
 def ending(diagnosis: Diagnosis) -> str:
     """How the first failing process ended, and what the step's own code means; empty where unknown."""
     end = diagnosis.exit
-    shown = str(end.code) if end.code is not None else one_line(end.signal or "")
     text = ""
-    if shown:
-        meaning = _MEANING[end.exit_class][0] or (one_line(end.signal) if end.signal else "")
-        if end.signal and end.code is None and meaning.startswith(shown):
-            meaning = meaning[len(shown) :].lstrip(", ")
-        first = diagnosis.first_failure
-        rank = f" on rank {first.rank}" if first and first.rank is not None else ""
-        rank = " on each of them" if first and len(first.ranks) > 1 else rank
-        if end.exit_class == "other" and not end.signal:
-            shown, meaning = f"code {shown}", ""
-        text = f"{shown} = {meaning}{rank}" if meaning else f"{shown}{rank}"
-        text += f" (says {one_line(end.how)})" if end.how else ""
+    if end.code is not None or end.signal:
+        text = (_BY_SIGNAL.get(end.signal, one_line(end.signal)) if end.signal else f"code {end.code}") + _on(diagnosis)
+        told = [f"code {end.code}"] if end.signal and end.code is not None else []
+        told += [f"reported by {one_line(end.how)}"] if end.how else []
+        text += f" ({', '.join(told)})" if told else ""
+        text += f"; {adds}" if (adds := _adds(diagnosis)) else ""
     if end.step_code is not None and not _same_end(end):
-        text += ("; " if text else "") + f"the step's {end.step_code} is {_step_end(end.step_code, diagnosis.cascade)}"
+        text += ("; " if text else "") + _step_end(end.step_code, diagnosis.cascade)
     return text
+
+
+def _adds(diagnosis: Diagnosis) -> str:
+    """What the code's meaning adds; that the killer is unknown only where nothing explains the kill."""
+    cause = diagnosis.cause.id if diagnosis.cause else EXIT_CODE
+    explained = diagnosis.exit.exit_class == "killed" and cause not in (KILLED, EXIT_CODE)
+    return "" if explained else _MEANING[diagnosis.exit.exit_class][0]
+
+
+def _on(diagnosis: Diagnosis) -> str:
+    first = diagnosis.first_failure
+    if first and len(first.ranks) > 1:
+        return " on each"
+    return f" on rank {first.rank}" if first and first.rank is not None else ""
 
 
 def _same_end(end: Exit) -> bool:
@@ -92,10 +100,11 @@ def _same_end(end: Exit) -> bool:
 def _step_end(code: int, cascade: Sequence[Cascade]) -> str:
     name = from_code(code).signal
     if name is None:
-        return "the launcher's own" if code == 1 else "the highest code of all tasks"
+        return f"the step's exit code {code} " + (
+            "comes from the launcher" if code == 1 else "is the highest of all tasks"
+        )
     stopped = max((item.ranks for item in cascade if item.cause == SIGTERM), default=0)
     if name == "SIGTERM":
-        return (
-            f"SIGTERM to {stopped} other {'rank' if stopped == 1 else 'ranks'}" if stopped else "SIGTERM to the others"
-        )
-    return f"{name} on another process"
+        others = f"{stopped} other {'rank' if stopped == 1 else 'ranks'}" if stopped else "the other ranks"
+        return f"the step's {code} is SIGTERM to {others}"
+    return f"the step's {code} is {name} on another process"

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
+from slurmdoctor.model import Knowledge
 from slurmdoctor.model.finding import Reason
 from slurmdoctor.model.ranges import ranges
 from slurmdoctor.report.exits import exit_words
 from slurmdoctor.report.frames import frames
-from slurmdoctor.report.quantities import duration
+from slurmdoctor.report.quantities import duration, listed, plural
 from slurmdoctor.report.unread import UNREAD
 from slurmdoctor.report.waits import WAITS, names_of
 
@@ -22,6 +25,15 @@ def sentence(reason: Reason) -> str:
     return words.format_map(reason.values) if isinstance(words, str) else words(reason.values)
 
 
+def with_symptoms(reason: Reason, knowledge: Knowledge) -> Reason:
+    """A reason in which the causes that only follow are called by what their lines are: `lost peers`."""
+    if "causes" not in reason.values:
+        return reason
+    known = knowledge.causes
+    names = [known[c].symptom if c in known and known[c].symptom else f"{c} errors" for c in reason.values["causes"]]
+    return replace(reason, values={**reason.values, "causes": names})
+
+
 def sentences(reasons: Iterable[Reason]) -> str | None:
     """Several reasons in one sentence; None for none."""
     return "; ".join(map(sentence, reasons)) or None
@@ -30,38 +42,45 @@ def sentences(reasons: Iterable[Reason]) -> str | None:
 # ── words that several sentences share ───────────────────────────────────────────────────────
 
 
+_EARLIEST = {
+    "time": "earliest error by time",
+    "line": "earliest error by line order (no timestamps)",
+    "partly": "earliest error by line order (timestamps incomplete)",
+}
+
+
 def _first_by(order: str, aligned: bool) -> str:
     if order != "timestamps":
-        return "first error in the file"
-    return "first error by time, the nodes' clocks aligned," if aligned else "first error by time"
+        return "earliest error by line order"
+    return "earliest error by time (clocks of the nodes aligned)" if aligned else "earliest error by time"
 
 
 # ── did it fail ──────────────────────────────────────────────────────────────────────────────
 
 
 def _survived(v: Values) -> str:
-    return f"{v['count']} earlier error line{'s' * (v['count'] > 1)} left aside: the job went on after"
+    return f"ignored {plural(v['count'], 'earlier error')} that the job recovered from"
 
 
 def _earlier(v: Values) -> str:
     told = [f"{e.cause}" + (f" on rank {e.rank}" if e.rank is not None else "") for e in v["earlier"]]
-    return f"attempt {v['attempt']}; before it failed: {', then '.join(told)}"
+    return f"this is attempt {v['attempt']}; earlier attempts failed with {', then '.join(told)}"
 
 
 # ── who was first ────────────────────────────────────────────────────────────────────────────
 
 
 def _first_of_alike(v: Values) -> str:
-    return f"{_first_by(v['order'], v['aligned'])} of {len(v['ranks'])} ranks that failed alike ({ranges(v['ranks'])})"
+    return f"{_first_by(v['order'], v['aligned'])} of {len(v['ranks'])} ranks that failed the same way ({ranges(v['ranks'])})"
 
 
 def _waited_for_unknown(v: Values) -> str:
-    who = names_of(v["ranks"]) if v["ranks"] else "the writers of these lines"
-    return f"{who} lost or waited for another process, which the log does not name"
+    who = names_of(v["ranks"]) if v["ranks"] else "the processes that printed these lines"
+    return f"{who} lost a connection to, or waited for, another process; the log does not say which one"
 
 
 def _never_a_word(v: Values) -> str:
-    return f"{names_of(v['waiting'])} waited; {names_of(v['ranks'])} never said a word"
+    return f"{names_of(v['waiting'])} waited; {names_of(v['ranks'])} printed nothing"
 
 
 _WORK = {
@@ -80,13 +99,13 @@ def _busy_meanwhile(v: Values) -> str:
 def _busy_until_ended(v: Values) -> str:
     return (
         f"{_WORK[v['kind']]} ({v['text']}) when the step was ended, after {duration(v['spent'])}: other ranks wait "
-        f"{duration(v['limit'])} by default, and such a timeout ends a step without saying so in this log"
+        f"{duration(v['limit'])} by default, and that timeout may not show in this log"
     )
 
 
 def _overdue(v: Values) -> str:
     return (
-        f"it was told after {duration(v['ran'])} ({v['ran'] / 3600:.1f} h), {v['ran'] / v['limit']:.0f} times the limit of "
+        f"reported only after {duration(v['ran'])} ({v['ran'] / 3600:.1f} h), {v['ran'] / v['limit']:.0f} times the limit of "
         f"{duration(v['limit'])}: the watchdog itself was blocked"
     )
 
@@ -95,17 +114,20 @@ def _overdue(v: Values) -> str:
 
 
 def _witnesses_differ(v: Values) -> str:
-    others = "; ".join(f"{witness} says {exit_words(exit)}" for witness, exit in v["others"].items())
-    return f"the witnesses of rank {v['rank']}'s end differ: {v['witness']} says {exit_words(v['exit'])}; {others}"
+    others = ", ".join(f"{witness} reports {exit_words(exit)}" for witness, exit in v["others"].items())
+    return f"reports on how rank {v['rank']} ended differ: {v['witness']} reports {exit_words(v['exit'])}, {others}"
 
 
 def _first_in_order(v: Values) -> str:
-    by_file = "first in the file; the log has no usable stamps"
-    return "first error by time" if v["order"] == "timestamps" else by_file
+    among = f"earliest error among {v['ranks']} ranks" if v["ranks"] > 1 else "earliest error"
+    return _EARLIEST[v["by"]].replace("earliest error", among)
 
 
 def _follows(v: Values) -> str:
-    return f"{', '.join(v['causes'])} follow{'s' * (len(v['causes']) == 1)} from it"
+    if v["by"] == "below":
+        return f"explains the {listed(v['causes'])}, although some were printed above it"
+    within = f" (within {duration(v['within'])})" if v["within"] is not None and v["within"] >= 1 else ""
+    return f"explains the later {listed(v['causes'])}{within}"
 
 
 def _crash_stack(v: Values) -> str:
@@ -124,44 +146,44 @@ def _step(step: int | None) -> str:
 def _stood_still(v: Values) -> str:
     state = v["state"]
     every = "while" if state.pause is None else duration(state.pause)
-    return f"no step for the last {duration(state.idle)}{_step(state.step)}, where steps had come every {every}: it stood still"
+    return f"no step in the last {duration(state.idle)}{_step(state.step)}, though steps had come every {every}: the job was stalled"
 
 
 def _had_finished(v: Values) -> str:
     state = v["state"]
     if state.step is not None:
-        return f"the last of {state.step} steps was made; what ran on was the script, or a process in its background"
+        return f"all {state.step} steps were done; only the script, or a background process of it, was still running"
     before = "" if state.idle is None else f", {duration(state.idle)} before the end"
-    return f"the program had finished{before}; what ran on was the script, or a process in its background"
+    return f"the program had finished{before}; only the script, or a background process of it, was still running"
 
 
 def _made_progress(v: Values) -> str:
     state = v["state"]
-    return f"the last step{_step(state.step)} came {duration(state.idle)} before the end: it made progress, and only ran out of time"
+    return f"the last step{_step(state.step)} came {duration(state.idle)} before the end: the job was making progress and ran out of time"
 
 
 # ── what Slurm's record says ─────────────────────────────────────────────────────────────────
 
 
 def _not_started(v: Values) -> str:
-    return f"the job has not started: Slurm's reason is {v['why'] or 'not told'}"
+    return f"the job has not started; Slurm's reason: {v['why'] or 'not given'}"
 
 
 def _recorded(v: Values) -> str:
     who = f"step {v['step']}" if v["step"] else "the job"
-    return f"Slurm calls {who} {v['state']}{_by_whom(v.get('uid'), v.get('owner'))}"
+    return f"Slurm's record shows {who} as {v['state']}{_by_whom(v.get('uid'), v.get('owner'))}"
 
 
 def _by_whom(uid: int | None, owner: int | None) -> str:
     if uid is None:
         return ""
     if uid == owner:
-        return f", by the job's own user (uid {uid})"
-    return ", by root: an administrator, or a program of the site" if uid == 0 else f", by another user (uid {uid})"
+        return f" by the job's owner (uid {uid})"
+    return " by root (an administrator or a site tool)" if uid == 0 else f" by another user (uid {uid})"
 
 
 def _completed(v: Values, then: str) -> str:
-    well = "the script ended with 0" if v["by_script"] else "Slurm calls the job COMPLETED"
+    well = "the script exited with 0" if v["by_script"] else "Slurm's record shows the job as COMPLETED"
     if v["step"]:
         name, state, exit = v["step"]
         well += f", but step {name} {state} ({exit_words(exit)})"
@@ -172,16 +194,14 @@ def _completed(v: Values, then: str) -> str:
 
 def _idled_into_limit(v: Values) -> str:
     said = sentence(v["recorded"])
-    return f"{said}: it only idled into its limit after the failure, and a longer one would not have helped"
+    return f"{said}: after the failure it sat idle until its limit, so a longer limit would not have helped"
 
 
 def _warning_ended_it(v: Values) -> str:
     left = duration(v["left"])
     if v["program"]:
-        running = (
-            f"the script was ended by a signal while its {v['program']} was still running, {left} before its time limit"
-        )
-        return f"{running}: --signal asks for {v['signal']} {v['before']} s before it"
+        running = f"a signal ended the script while its {v['program']} was still running, {left} before its time limit"
+        return f"{running}: --signal sends {v['signal']} {v['before']} s before the limit"
     return f"{v['signal']} came {left} before the time limit, as --signal asks, and nothing handled it"
 
 
@@ -191,98 +211,102 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "survived": _survived,
     "exit-status-zero": "the job's exit status is 0",
     "program-completed": "the program says that it completed: {text}",
-    "steps-to-the-end": "steps to the end of the log, and no error that was not survived",
-    "stopped-short": "the last step is {step} of {steps}: the job runs still, or it ended without a word of why",
-    "cut-short": "the log ends within a line: what came then is not in it",
+    "steps-to-the-end": "steps up to the end of the log and no fatal error (but no end-of-run message either)",
+    "stopped-short": "the last step is {step} of {steps}: the job is still running, or it ended without printing why",
+    "cut-short": "the log ends in the middle of a line: what came next is missing",
     "earlier-attempts": _earlier,
-    "last-telling-line": "no error of its own: the last telling line before its end names the cause",
+    "last-telling-line": "no traceback from this rank; its last relevant line names the cause",
     "after-own-wait": lambda v: (
-        f"{', '.join(v['causes'])} only on ranks that had waited in vain for another one before: a consequence"
+        f"{listed(v['causes'])} only on ranks that had timed out waiting for another rank before: a consequence"
     ),
-    "whole-job": "Slurm or a person ended the whole job, not one rank",
-    "task-failed": "Slurm ended the step because one of its tasks had failed; the log does not tell which one",
-    "not-stopped": "Slurm ended the step because a task had failed, and stopped all others: task {task} is the one",
-    "record-names-no-process": "Slurm's record says so; the log does not name the process",
-    "printed-again": "the error is told again with its rank",
-    "group-rank": "the watchdog that quotes the error says [Rank {rank}], and no other process group is to be seen",
-    "all-alike": lambda v: f"{'all ' * v['all']}{v['count']} ranks failed alike; first seen on rank {v['rank']}",
-    "stood-still-alike": lambda v: f"{names_of(v['ranks'])} stood still alike: none of them was first",
+    "whole-job": "Slurm or a person stopped the whole job, not one rank",
+    "task-failed": "Slurm ended the step because one of its tasks had failed; the log does not say which one",
+    "not-stopped": "Slurm ended the step because a task had failed and stopped all others, so task {task} is the one",
+    "record-names-no-process": "from Slurm's record; the log does not show which process",
+    "printed-again": "the same error is printed again with its rank",
+    "group-rank": "the watchdog that quotes the error prints [Rank {rank}], and the log shows no other process group",
+    "all-alike": lambda v: f"{'all ' * v['all']}{v['count']} ranks failed the same way; first seen on rank {v['rank']}",
+    "stood-still-alike": lambda v: f"{names_of(v['ranks'])} stalled together: none of them was first",
     "first-of-alike": _first_of_alike,
-    "witness-alone": "{witness} reports it; the rank itself said nothing",
+    "witness-alone": "reported by {witness}; the rank itself printed no error",
     "first-unexplained": lambda v: f"{_first_by(v['order'], v['aligned'])} that nothing else explains",
-    "local-rank-assumed": "its rank is its local rank: one launcher speaks, and nothing shows a second node",
-    "struck": "{cause} is told by the system; rank {rank} is the one that died of it",
-    "witness-names": "the error's line names no rank; {witness} says that rank {rank} ended so",
-    "ended-alike": lambda v: f"ranks {ranges(v['ranks'])} ended alike, and the error's line names none of them",
+    "local-rank-assumed": "its local rank is taken as its rank: one launcher and one node in this log",
+    "struck": "the system reported it without a rank; rank {rank} is the one that died of it",
+    "witness-names": "the error line shows no rank; {witness} reports that rank {rank} ended this way",
+    "ended-alike": lambda v: f"{names_of(v['ranks'])} ended this way; the error line does not say which one was first",
     "never-ended": lambda v: (
-        f"srun tells no end of task{'s' * (len(v['tasks']) > 1)} {ranges(v['tasks'])}: ended well, or still waiting for the others"
+        f"srun reports no end of task{'s' * (len(v['tasks']) > 1)} {ranges(v['tasks'])}: finished normally, or still waiting for the others"
     ),
-    "local-rank-only": "the line tells only a local rank ({local_rank}), and nothing tells of which node",
-    "no-rank": "the error's line names no rank",
+    "local-rank-only": "the line shows only a local rank ({local_rank}), and nothing shows on which node",
+    "no-rank": "the log does not say which rank",
+    "one-process": "the log shows one process only",
+    "only-error": "the only fatal error in the log",
     "waited-for-unknown": _waited_for_unknown,
     "never-a-word": _never_a_word,
-    "rank-0-busy": "rank 0 was busy while the others waited for it: {text}",
+    "rank-0-busy": "rank 0 was still busy while the others waited for it: {text}",
     "meanwhile": "rank {rank} meanwhile: {text}",
     "busy-meanwhile": _busy_meanwhile,
     "busy-until-ended": _busy_until_ended,
-    "completed-before": "the program had said before that it was done ({text}): the training is complete, and only its end hung",
+    "completed-before": "the program had already printed that it was done ({text}): training is complete, only the shutdown hung",
     "overdue": _overdue,
     "stands-elsewhere": lambda v: (
-        f"rank {ranges(v['ranks'])} stands in {v['here']} while the others stand in {v['usual']}"
+        f"{names_of(v['ranks'])} {'are' if len(v['ranks']) > 1 else 'is'} in {v['here']} while the others are in {v['usual']}"
     ),
     "witness": "{witness}",
-    "witness-of-several": "{witness}; other processes ended otherwise",
-    "crash-handler": "the process's own crash handler",
-    "recorded-step": "sacct on step {step}",
-    "recorded-job": "Slurm on the job",
-    "script-status": "the script's own status",
+    "witness-of-several": "{witness}; other processes ended differently",
+    "crash-handler": "the process's crash handler",
+    "recorded-step": "sacct for step {step}",
+    "recorded-job": "Slurm for the whole job",
+    "script-status": "the batch script",
     "witnesses-differ": _witnesses_differ,
     "record-hides-exit": lambda v: (
-        f"Slurm's {exit_words(v['recorded'])} hides the first exit, {v['own']}: it is the highest of all tasks"
+        f"Slurm records {exit_words(v['recorded'])}, the highest of all tasks; the first to fail exited with {v['own']}"
     ),
-    "spoke-on": "the program printed much after it, so it may not be what ended the job",
-    "table-agrees": "torchelastic's table names the same rank",
+    "spoke-on": "the program printed much more after it, so it may not be what ended the job",
+    "table-agrees": "torchelastic's table names the same rank as first",
     "first-in-order": _first_in_order,
     "follows": _follows,
     "crash-stack": _crash_stack,
-    "had-hung": lambda v: f"{_stood_still(v)}, and a longer limit would not have helped",
+    "had-hung": lambda v: f"{_stood_still(v)}, so a longer limit would not have helped",
     "stood-still": _stood_still,
     "had-finished": _had_finished,
     "made-progress": _made_progress,
     "not-started": _not_started,
-    "still-running": "the job is still running: this is what is known so far",
+    "still-running": "the job is still running; this is what is known so far",
     "recorded": _recorded,
-    "preempted-as": "Slurm preempted the job, and calls it {state}",
+    "preempted-as": "Slurm preempted the job (recorded state {state})",
     "recorded-after": lambda v: f"{sentence(v['said'])}, after the failure",
-    "recorded-besides": lambda v: f"{sentence(v['said'])}, yet the log's own first failure is another: both are shown",
-    "completed-but-last-step": "Slurm calls the job COMPLETED, but its last step {step} {state}",
-    "completed-no-root": lambda v: _completed(
-        {**v, "step": None, "derived": None}, ", no step failed, and the log names no root"
+    "recorded-besides": lambda v: (
+        f"{sentence(v['said'])}, but the log's first failure is a different one: both are shown"
     ),
-    "completed-status-hides": lambda v: _completed(v, ": the script's own exit status hides it"),
+    "completed-but-last-step": "Slurm's record shows the job as COMPLETED, but its last step {step} {state}",
+    "completed-no-root": lambda v: _completed(
+        {**v, "step": None, "derived": None}, ", no step failed, and the log shows no cause"
+    ),
+    "completed-status-hides": lambda v: _completed(v, ": the script's exit status hides the failure"),
     "completed-untold": lambda v: _completed(v, ", and the log does not say why"),
     "completed-no-step-failed": lambda v: _completed({**v, "step": None, "derived": None}, ", and no step failed"),
-    "script-ended-with": lambda v: f"the script ended with {v['status']} ({exit_words(v['exit'])})",
-    "recorded-state": lambda v: f"Slurm calls the job {v['state']} ({exit_words(v['exit'])})",
-    "log-shows-no-error": "the log shows no error: its end, or another log, is missing",
-    "script-signalled": "the script was ended by a signal: its {program} was still running",
+    "script-ended-with": lambda v: f"the script exited with {v['status']} ({exit_words(v['exit'])})",
+    "recorded-state": lambda v: f"Slurm's record shows the job as {v['state']} ({exit_words(v['exit'])})",
+    "log-shows-no-error": "the log shows no error: its end, or another log file, is missing",
+    "script-signalled": "a signal ended the script while its {program} was still running",
     "script-signalled-by-unknown": (
-        "the script was ended by a signal: its {program} was still running; who sent it is not known"
+        "a signal ended the script while its {program} was still running; the sender is unknown"
     ),
     "idled-into-limit": _idled_into_limit,
     "warning-ended-it": _warning_ended_it,
     "script-says": "{script}:{line}: {says}",
     "clocks-differ": lambda v: (
         f"clocks differ: {v['name']} is {duration(abs(v['seconds']))} {'ahead of' if v['seconds'] > 0 else 'behind'} "
-        f"{v['reference']}, by {v['steps']} steps that both report"
+        f"{v['reference']}, judging by {v['steps']} steps that both report"
     ),
     "cause": "{cause}",
-    "failed-alike": "failed alike: {cause}",
-    "waited-for-others": "{cause}: waited for others",
-    "follows-from-first": "{cause}, which follows",
+    "failed-alike": "failed the same way: {cause}",
+    "waited-for-others": "{cause}: waited for other ranks",
+    "follows-from-first": "{cause}, a consequence",
     "stacks-show-waiting": "their stacks show them waiting",
-    "ended-without-error": lambda v: f"{exit_words(v['exit'])}, says {v['witness']}; no error of their own",
-    "completed": "said that they completed",
-    "nothing-told": "no error, no ending: nothing in the log tells",
+    "ended-without-error": lambda v: f"{exit_words(v['exit'])} (reported by {v['witness']}); printed no error",
+    "completed": "printed that they completed",
+    "nothing-told": "the log shows neither an error nor an end",
 }
 """Code -> a template of its values, or a function of them."""

@@ -62,4 +62,4 @@ def _without_bad_nodes(diagnosis: Diagnosis, job: JobRecord, knowledge: Knowledg
     names = tuple(dict.fromkeys([*known, *job.bad_nodes]))
     node, words = next(iter(job.bad_nodes.items()))
     more = f", and {len(job.bad_nodes) - 1} more" if len(job.bad_nodes) > 1 else ""
-    return replace(diagnosis, retry=Retry("elsewhere", f"Slurm calls {node} {words}{more}", names))
+    return replace(diagnosis, retry=Retry("elsewhere", f"Slurm reports {node} as {words}{more}", names))

@@ -10,10 +10,10 @@ from slurmdoctor.report.redact import one_line, redact
 
 Values = Mapping[str, Any]
 _WHY = {
-    "dangling": "dangling link", "loop": "circular link", "denied": "without permission", "missing": "vanished",
-    "vanished": "vanished", "replaced": "replaced meanwhile", "shrunk": "cut short meanwhile", "damaged": "damaged",
-    "no-decoder": "zstd without a decoder", "binary": "no text", "pipe": "pipe", "device": "device", "socket": "socket",
-    "folder": "folder", "broken": "the disk does not answer", "too-long": "too long a name", "too-many": "one too many",
+    "dangling": "dangling link", "loop": "circular link", "denied": "without read permission", "missing": "vanished",
+    "vanished": "vanished", "replaced": "replaced while being read", "shrunk": "truncated while being read", "damaged": "damaged",
+    "no-decoder": "zstd (no decoder installed)", "binary": "not text", "pipe": "pipe", "device": "device", "socket": "socket",
+    "folder": "folder", "broken": "on a disk that does not answer", "too-long": "with too long a name", "too-many": "over the limit of files",
     "too-large": "too large",
 }  # fmt: skip
 _NOUNS = frozenset({"dangling", "loop", "pipe", "device", "socket", "folder"})
@@ -25,8 +25,8 @@ def _not_read(v: Values) -> str:
 
 
 def _read_in_part(v: Values) -> str:
-    """`of 1 file only a part was read: 1 damaged (a.gz)`."""
-    return f"of {plural(v['count'], 'file')} only a part was read: {_kinds(v)}"
+    """`1 file was read only in part: 1 damaged (a.gz)`."""
+    return f"{plural(v['count'], 'file')} {'was' if v['count'] == 1 else 'were'} read only in part: {_kinds(v)}"
 
 
 def _kinds(v: Values) -> str:
@@ -43,12 +43,12 @@ def _earlier_run(v: Values) -> str:
     lines, files = v["lines"], v["files"]
     many = size(v["bytes"]) if lines is None else plural(lines, "line")
     where = f"lines 1-{lines}" if files == 1 and lines and lines > 1 else many + f" in {files:,} files" * (files > 1)
-    return f"an earlier run's text was left out: {where}"
+    return f"skipped the output of an earlier run: {where}"
 
 
 def _out_of_time(v: Values) -> str:
     of = "" if v["total"] is None else f" of {size(v['total'])}"
-    return f"the time limit of {v['seconds']:g} s was met: {size(v['searched'])}{of} were read"
+    return f"stopped reading after the limit of {v['seconds']:g} s: read {size(v['searched'])}{of}"
 
 
 UNREAD: Mapping[str, str | Callable[[Values], str]] = {
@@ -57,22 +57,19 @@ UNREAD: Mapping[str, str | Callable[[Values], str]] = {
     "files-read-in-part": _read_in_part,
     "out-of-time": _out_of_time,
     "left-out": lambda v: (
-        f"{one_line(redact(v['name']))[-60:]}: {size(v['bytes'])} between its head and its end were not read"
+        f"{one_line(redact(v['name']))[-60:]}: {size(v['bytes'])} between its start and its end were not read"
     ),
-    "out-of-time-again": "the time limit was met before all lines that tell something were looked at",
-    "part-read": "only a part of the log was looked at, and the rest may hold a failure",
-    "not-read-again": "{count} of {total} lines that tell something were counted, not read again: the log holds too many",
-    "tasks-left-out": "{count} exit reports were left out: those before them name {most} tasks already",
-    "read-in-part": "around {count} lines that tell something not all was read: what belongs to them is too long, or too far away",
-    "lines-alike": lambda v: (
-        f"{v['count']:,} lines were counted with the hundreds before them that hold the same words"
-    ),
+    "out-of-time-again": "the reading time limit was reached before all relevant lines were examined",
+    "part-read": "only part of the log was read; the rest may hold a failure",
+    "not-read-again": "{count} of {total} relevant lines were counted but not examined: too many in this log",
+    "tasks-left-out": "{count} exit reports were skipped: those before them already name {most} tasks",
+    "read-in-part": "not all text around {count} relevant lines was read: it is too long or too far away",
+    "lines-alike": lambda v: f"{v['count']:,} repeated lines were counted together with the hundreds like them",
     "exceptions-alike": (
-        "after {most} kinds of exceptions, {count} lines of others were told apart by their class, or not at all"
+        "after {most} kinds of exceptions, {count} more lines were grouped by exception class only, or not at all"
     ),
     "steps-unread": lambda v: (
-        f"the last training steps of {v['logs']:,} {'log' if v['logs'] == 1 else 'logs'} were not all read: "
-        "too many logs whose lines differ"
+        f"the last training steps of {plural(v['logs'], 'log')} were not all read: too many logs with different line formats"
     ),
 }
 """Code -> a template of its values, or a function of them."""

@@ -11,7 +11,7 @@ from slurmdoctor.report.exits import exit_words
 from slurmdoctor.report.quantities import plural
 
 Values = Mapping[str, Any]
-_SIZE_UNKNOWN = "how many ranks there are the log does not tell"
+_SIZE_UNKNOWN = "the log does not show how many ranks there are"
 _MOST_NUMBERS = 4
 """Collectives that a sentence names."""
 
@@ -41,16 +41,16 @@ def _never_reported(v: Values) -> str:
 
 def _was_ended(exit: ProcessExit, witness: str) -> str:
     if exit.signal:
-        return f"was later ended by {exit.signal}, says {witness}"
-    return f"ended with {exit_words(exit)}, says {witness}"
+        return f"was later ended by {exit.signal}, reported by {witness}"
+    return f"ended with {exit_words(exit)}, reported by {witness}"
 
 
 def _other_collective(v: Values) -> str:
     kinds = ", ".join(sorted({_kind(kind) for kind in v["kinds"]}))
-    left = "they" if len(v["ranks"]) > 1 else "it"
+    one = len(v["ranks"]) == 1
     return (
-        f"at SeqNum {v['seq']} {names_of(v['ranks'])} waits in {kinds} while {v['others']} other ranks wait in "
-        f"{_kind(v['usual'])}: {left} left the common order of collectives"
+        f"at SeqNum {v['seq']} {names_of(v['ranks'])} {'waits' if one else 'wait'} in {kinds} while {v['others']} other ranks wait in "
+        f"{_kind(v['usual'])}: {'it' if one else 'they'} took a different order of collectives"
     )
 
 
@@ -67,8 +67,8 @@ def _ahead(v: Values) -> str:
     many = len(v["ranks"]) > 1
     return (
         f"{names_of(v['ranks'])} {'wait' if many else 'waits'} in {_collective(v['seq'], v['op'])}, {v['seq'] - v['usual_seq']} ahead of "
-        f"{_collective(v['usual_seq'], v['usual_op'])}, where {names_of(v['others'])} wait: {'they' if many else 'it'} left the "
-        "common order of collectives"
+        f"{_collective(v['usual_seq'], v['usual_op'])}, where {names_of(v['others'])} wait: {'they' if many else 'it'} took a "
+        "different order of collectives"
     )
 
 
@@ -79,9 +79,9 @@ def _numbers_differ(v: Values) -> str:
     told = [f"{names_of(ranks)} in {_collective(*work)}" for work, ranks in by_work.items()]
     more = f" and {len(told) - _MOST_NUMBERS} more" if len(told) > _MOST_NUMBERS else ""
     why = (
-        "numbers so far apart are not one group's, and the log does not name the groups"
+        "numbers this far apart belong to different process groups, which the log does not name"
         if v["far"]
-        else "they left the common order, and the log does not tell who did"
+        else "their order of collectives differs, and the log does not show which rank is wrong"
     )
     return f"the ranks timed out in different collectives: {', '.join(told[:_MOST_NUMBERS])}{more}; {why}"
 
@@ -90,34 +90,34 @@ def _waits_unclear(v: Values) -> str:
     of = f" of {v['of']}" if v["of"] else ""
     words = f"{names_of(v['ranks'])}{of} waited in {_collective(v['seq'], v['op'])}"
     if v["silent"]:
-        words += f"; {names_of(v['silent'])} {'say' if len(v['silent']) > 1 else 'says'} nothing in this log"
+        words += f"; {names_of(v['silent'])} printed nothing in this log"
     else:
         words += (
-            "; the log does not tell for whom"
+            "; the log does not show for which rank"
             if v["of"]
-            else "; the log tells neither for whom nor how many ranks there are"
+            else "; the log does not show for which rank, or how many ranks there are"
         )
     if v["queued"]:
-        words += f"; {v['queued']} more works were enqueued behind it, so the program itself went on"
+        words += f"; {plural(v['queued'], 'more collective')} {'was' if v['queued'] == 1 else 'were'} enqueued behind it, so the program itself went on"
     return words
 
 
 def _entered_fewer(v: Values) -> str:
     return (
         f"{names_of(v['ranks'])} had entered collective {v['seq']} ({v['op']}) when the log ended, "
-        f"{names_of(v['others'])} {v['usual']}"
+        f"{names_of(v['others'])} only {v['usual']}"
     )
 
 
 def _says_nothing(v: Values) -> str:
     of = f" of {v['of']}" if v["of"] else ""
-    return f"{names_of(v['ranks'])}{of} {'say' if len(v['ranks']) > 1 else 'says'} nothing in this log"
+    return f"{names_of(v['ranks'])}{of} printed nothing in this log"
 
 
 def _all_entered(v: Values) -> str:
     return (
         f"all {v['count']} ranks entered {_collective(v['seq'], v['op'])} with the same size: it hung below NCCL "
-        "(fabric or GPU), and the log names no culprit"
+        "(network or GPU), and the log does not show which rank is at fault"
     )
 
 
@@ -139,7 +139,7 @@ WAITS: Mapping[str, str | Callable[[Values], str]] = {
     "waits-unclear": _waits_unclear,
     "says-nothing": _says_nothing,
     "entered-fewer": _entered_fewer,
-    "timed-out-first": lambda v: f"rank {v['rank']} timed out first, by the dump signal that it gave",
+    "timed-out-first": lambda v: f"rank {v['rank']} timed out first: it sent the dump signal",
     "named-missing": _named_missing,
 }
 """Code -> a function of a reason's values."""

@@ -12,13 +12,17 @@ from slurmdoctor.report.exits import died
 from slurmdoctor.report.quantities import plural, size
 from slurmdoctor.report.redact import one_line
 
-_MANY = {"was": "were", "has": "have", "is": "are", "its": "their"}
+_MANY = {
+    "was": "were", "has": "have", "is": "are", "sees": "see", "does": "do", "needs": "need",
+    "its": "their", "it": "them", "itself": "themselves", "its node": "their nodes", "its container": "their containers",
+}  # fmt: skip
+_FIRST = "|".join(word for word in _MANY if not word.startswith("it"))
 _RETRY: dict[RetryAdvice, str] = {
-    "as-is": "as it is",
-    "elsewhere": "on other nodes",
-    "after-fix": "after the fix",
-    "resume": "from the last checkpoint",
-    "unknown": "unknown",
+    "as-is": "resubmit as is",
+    "elsewhere": "resubmit on other nodes",
+    "after-fix": "resubmit only after the fix",
+    "resume": "resubmit, from the last checkpoint if there is one",
+    "unknown": "the cause is unknown: it may fail the same way again",
 }
 
 
@@ -29,23 +33,30 @@ def headline(diagnosis: Diagnosis) -> str:
     if diagnosis.verdict == "unknown":
         if not diagnosis.coverage.bytes:
             return "the log is empty"
-        return "the log does not tell whether, or why, the job failed"
+        return "the log does not show whether or why the job failed"
     cause, who = diagnosis.cause, _who(diagnosis)
     if cause is None or cause.id == EXIT_CODE:
-        return f"{who} {died(diagnosis.exit)}, and the log does not tell why"
+        return f"{who} {died(diagnosis.exit)}; the log does not say why"
     title = agreeing(cause.title, len(reached(diagnosis).ranks))
-    likely = "probably " if cause.confidence == "low" else ""
     if title[:1].isupper():  # a heading, not the rest of a sentence
-        return f"{who}: {likely}{title}"
-    return f"{who} {likely}{title}"
+        return f"{who}: {'probably ' * (cause.confidence == 'low')}{title}"
+    return f"{who} {_probably(title) if cause.confidence == 'low' else title}"
+
+
+def _probably(title: str) -> str:
+    """`probably lost a peer`, `was probably stopped`."""
+    verb = re.match(r"(?:was|were|has|have|is|are) ", title)
+    return f"{verb[0]}probably {title[verb.end() :]}" if verb else f"probably {title}"
 
 
 def agreeing(title: str, count: int) -> str:
-    """A cause's title in the singular or the plural: `was killed`, `were killed`; `of its own`, `of their own`."""
+    """A cause's title in the singular or the plural: `was killed`, `were killed`; `lost its node`, `lost their nodes`."""
     title = one_line(title)
     if count <= 1:
         return title
-    return re.sub(r"^(?:was|has|is)(?= )|\bits\b", lambda word: _MANY[word[0]], title)
+    return re.sub(
+        rf"^(?:{_FIRST})(?= )|\bit(?:s(?: (?:node|container)\b)?|self)?\b", lambda word: _MANY[word[0]], title
+    )
 
 
 def mark(diagnosis: Diagnosis) -> str:
@@ -122,7 +133,7 @@ def retry(diagnosis: Diagnosis) -> str:
     if diagnosis.retry.exclude_nodes:
         script = one_line(str(diagnosis.facts.get("script") or ""))
         script = script if re.fullmatch(r"[\w./+=-]{1,60}", script) else "..."
-        text += f" (sbatch --exclude={','.join(map(one_line, diagnosis.retry.exclude_nodes))} {script})"
+        text += f": `sbatch --exclude={','.join(map(one_line, diagnosis.retry.exclude_nodes))} {script}`"
     return f"{text}; {one_line(diagnosis.retry.why)}" if diagnosis.retry.why else text
 
 
