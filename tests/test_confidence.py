@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from builders import incident, report, timeline
 from slurmdoctor.infer.confidence import rate_confidence
 from slurmdoctor.model import Finding, Incident, Origin, Suspicion, Timeline
 from slurmdoctor.model.finding import reason
+from slurmdoctor.report.reasons import sentence
 
 OTHER = (incident("storage-io", at=9),)
 
@@ -67,7 +69,7 @@ def test_a_table_that_names_the_same_first_rank_ends_the_doubt() -> None:
 
     agreed = beside(rank=3, first=True)
     assert agreed.confidence == "high"
-    assert agreed.reasons == (reason("table-agrees"), reason("first-in-order", order="file"))
+    assert agreed.reasons == (reason("first-in-order", by="line", ranks=1), reason("table-agrees"))
     assert (
         rated(
             incident("python-error", rank=3, spoke=9), timeline(reports=(report(1, rank=3, first=True),)), rank=3
@@ -83,10 +85,39 @@ def test_the_order_and_what_follows_are_reasons() -> None:
     root = incident("python-error")
     followers = tuple(incident(cause, "cascade") for cause in ("f", "b", "c", "d", "e", "b"))
     seen = timeline(order="timestamps")
-    first, follows = reason("first-in-order", order="timestamps"), reason("follows", causes=("b", "c", "d", "e"))
+    first = reason("first-in-order", by="time", ranks=0)
+    follows = reason("follows", by="time", causes=("f", "b", "c", "d"), within=None)
     before = (reason("before"),)
     assert rated(root, seen, cascade=followers, reasons=before).reasons == (*before, first, follows)
     assert rated(root, seen, rivals=OTHER).reasons == (first,)
-    assert rated(root, timeline(order="unknown"), cascade=followers).reasons == (follows,)
+    unknown = rated(root, timeline(order="unknown"), cascade=followers).reasons
+    assert unknown == (reason("follows", by=None, causes=("f", "b", "c", "d"), within=None),)
     assert rated(root, seen).reasons == ()
     assert rated(incident("exit-code"), seen, cascade=followers).reasons == ()
+
+
+@pytest.mark.parametrize(
+    ("root", "other", "by", "said"),
+    [
+        (Origin(time=100.0), Origin(time=700.0), "time", "earliest error among 2 ranks by time"),
+        (Origin(time=100.0), Origin(time=86_400.0 * 20_000 + 700.0, dated=True), "time", "by time"),
+        (Origin(time=100.0), Origin(), "partly", "by line order (timestamps incomplete)"),
+        (Origin(), Origin(), "line", "by line order (no timestamps)"),
+    ],
+)
+def test_what_shows_that_it_was_first_is_told_as_it_is(root: Origin, other: Origin, by: str, said: str) -> None:
+    """Also where events as a whole could only be ordered by line (row m of users.md)."""
+    first, after = incident("python-error", rank=3, at=1), incident("peer-lost", "cascade", rank=4, at=2)
+    first, after = (
+        replace(one, main=replace(one.main, origin=replace(origin, rank=one.main.origin.rank)))
+        for one, origin in ((first, root), (after, other))
+    )
+    order = rated(first, timeline(order="file"), cascade=(after,)).reasons[0]
+    assert order.values["by"] == by
+    assert said in sentence(order)
+
+
+def test_an_error_printed_below_what_follows_from_it_is_not_called_the_earliest() -> None:
+    late, before = incident("python-error", at=9), incident("peer-lost", "cascade", at=2)
+    said = "; ".join(map(sentence, rated(late, timeline(order="file"), cascade=(before,)).reasons))
+    assert said == "explains the peer-lost, although some were printed above it"

@@ -12,7 +12,7 @@ from slurmdoctor.infer.first_rank import name_first_rank
 from slurmdoctor.model import ExitReport, Finding, Incident, JobRecord, Order, Origin, RankMap, Suspicion
 from slurmdoctor.model.finding import Reason, reason
 
-ALONE = reason("first-unexplained", order="timestamps", aligned=False)
+ONLY = reason("only-error")
 
 
 def named(
@@ -37,11 +37,12 @@ def named(
 
 def test_the_roots_own_line_names_its_rank() -> None:
     found = named(incident("cuda-oom", 3, 10.0, 1, node="n1"))
-    assert (found.origin, found.how, found.alike) == (Origin(rank=3, node="n1", time=10.0, dated=True), (ALONE,), ())
+    assert (found.origin, found.how, found.alike) == (Origin(rank=3, node="n1", time=10.0, dated=True), (ONLY,), ())
 
 
 def test_how_a_rank_is_known_shows_the_order_and_aligned_clocks() -> None:
-    found = named(incident("cuda-oom", 3, 10.0, 1), order="file", notes=(reason("clocks-differ"),))
+    root, other = incident("cuda-oom", 3, 10.0, 1), incident("peer-lost", 4, 11.0, 2)
+    found = named(root, other, order="file", notes=(reason("clocks-differ"),))
     assert found.how == (reason("first-unexplained", order="file", aligned=True),)
 
 
@@ -53,9 +54,9 @@ def test_a_silent_rank_is_known_from_its_witness() -> None:
 def test_a_local_rank_that_is_taken_for_the_rank_is_shown_as_assumed() -> None:
     assumed = reason("local-rank-assumed")
     root = incident("cuda-oom", 3, 10.0, 1, rank_basis="lone-launcher")
-    assert named(root).how == (ALONE, assumed)
+    assert named(root).how == (ONLY, assumed)
     plain = incident("cuda-oom", 3, 10.0, 1)
-    assert named(plain, incident("cuda-oom", 3, 11.0, 2, rank_basis="lone-launcher")).how == (ALONE, assumed)
+    assert named(plain, incident("cuda-oom", 3, 11.0, 2, rank_basis="lone-launcher")).how == (ONLY, assumed)
     alike = named(plain, incident("cuda-oom", 4, 11.0, 2, rank_basis="lone-launcher"), known=RankMap(world_size=8))
     assert assumed not in alike.how
 
@@ -76,7 +77,7 @@ def test_all_ranks_that_failed_alike() -> None:
     )
     assert named(*two, known=RankMap(seen=frozenset({2}))).alike == ()
     assert named(incident("cuda-oom", 1, 10.0, 1), incident("cuda-oom", 2, 10.0, 2)).alike == ()
-    assert named(incident("cuda-oom", 0, 10.0, 1), known=RankMap(world_size=1)).how == (ALONE,)
+    assert named(incident("cuda-oom", 0, 10.0, 1), known=RankMap(world_size=1)).how == (ONLY,)
 
 
 def test_other_events_of_an_incident_do_not_count_as_alike() -> None:
@@ -88,8 +89,8 @@ def test_other_events_of_an_incident_do_not_count_as_alike() -> None:
 def test_uncaught_exceptions_of_different_kinds_are_not_alike() -> None:
     one = incident("python-error", 0, 10.0, 1, captures={"exception": "KeyError"})
     other = incident("python-error", 1, 10.0, 2, captures={"exception": "ValueError"})
-    assert named(one, other).how == (ALONE,)
-    assert named(one, replace(one, main=other.main, events=other.events)).how == (ALONE,)
+    assert named(one, other).how == (ONLY,)
+    assert named(one, replace(one, main=other.main, events=other.events)).how == (ONLY,)
     twin = incident("python-error", 1, 10.0, 2, captures={"exception": "KeyError"})
     assert named(one, twin).alike == (0, 1)
 
@@ -138,7 +139,7 @@ def test_the_rank_may_stand_where_the_same_error_is_printed_again() -> None:
     again = incident("cuda-oom", 3, 12.0, 2)
     found = named(root, again, known=RankMap({3: "n1"}))
     assert (found.origin, found.how) == (Origin(rank=3, node="n1", time=10.0, dated=True), (reason("printed-again"),))
-    both = named(root, again, incident("cuda-oom", 4, 12.0, 3))
+    both = named(root, again, incident("cuda-oom", 4, 12.0, 3), known=RankMap(world_size=8))
     assert (both.origin.rank, both.how) == (None, (reason("no-rank"),))
     generic = incident("python-error", None, 10.0, 1, captures={"exception": "KeyError"})
     assert named(generic, incident("python-error", 3, 12.0, 2)).origin.rank is None
@@ -194,7 +195,8 @@ def test_where_no_rank_can_be_named_the_reason_says_why() -> None:
     assert witnessed(report(1, 3, 5, node="n1"), node="n2").origin.node == "n2"
     local = witnessed(local_rank=2)
     assert (local.how, local.alike) == ((reason("local-rank-only", local_rank=2),), ())
-    assert witnessed().how == (reason("no-rank"),)
+    assert witnessed(known=two).how == (reason("no-rank"),)
+    assert witnessed().how == (ONLY,), "of one process nobody asks which rank it was"
 
 
 def test_the_rank_in_the_default_group_is_better_than_none() -> None:
@@ -235,7 +237,8 @@ def test_the_rank_that_died_where_the_system_hit() -> None:
 
 def test_a_rank_in_the_line_itself_needs_no_victim() -> None:
     found = named(incident("gpu-fault", 3, 10.0, 1), incident("segfault", 7, 12.0, 2))
-    assert (found.origin.rank, found.how) == (3, (ALONE,))
+    first = reason("first-unexplained", order="timestamps", aligned=False)
+    assert (found.origin.rank, found.how) == (3, (first,))
 
 
 # ── no process ───────────────────────────────────────────────────────────────────────────────

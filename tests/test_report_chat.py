@@ -117,8 +117,8 @@ def test_markdown_reads_well() -> None:
         "\n"
         "**Fix:** Raise expert parallelism from 4 to 8: 256 experts / EP 4 = 64 experts a GPU. Tensor parallelism does "
         "not shrink experts.  \n"
-        "**Exit:** 1 = Python error on rank 13 (says torchelastic table); the step's 143 is SIGTERM to 63 other ranks  \n"
-        "**Retry:** after the fix; the node is not to blame  \n"
+        "**Exit:** code 1 on rank 13 (reported by torchelastic table); the step's 143 is SIGTERM to 63 other ranks  \n"
+        "**Retry:** resubmit only after the fix; the node is not to blame  \n"
         "**Why:** first error by time; torchrun's own table agrees; all else follows within 10 m 3 s\n"
     )  # fmt: skip
 

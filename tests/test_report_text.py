@@ -26,14 +26,14 @@ GOLDEN = {
   │ [rank13]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00
   │ GiB. GPU 5 has a total capacity of 79.11 GiB of which 1.03 GiB is free.
   │ Including non-PyTorch memory, 78.07 GiB is in use.
-  exit   1 = Python error on rank 13 (says torchelastic table); the step's 143
-         is SIGTERM to 63 other ranks
+  exit   code 1 on rank 13 (reported by torchelastic table); the step's 143 is
+         SIGTERM to 63 other ranks
   then   +10 m  63 ranks  waited for a collective that never came
          +10 m  63 ranks  were stopped by SIGTERM
   fix    Raise expert parallelism from 4 to 8: 256 experts / EP 4 = 64 experts a
          GPU.
            Tensor parallelism does not shrink experts.
-  retry  after the fix; the node is not to blame
+  retry  resubmit only after the fix; the node is not to blame
   why    first error by time; torchrun's own table agrees; all else follows
          within 10 m 3 s
 """,
@@ -43,9 +43,9 @@ GOLDEN = {
   │ FileNotFoundError: [Errno 2] No such file or directory:
   │ '/data/train/shard-00000.bin'
   │   train.py:41 in main: data = open(args.data, "rb")
-  exit   1 = Python error on each of them (says srun)
+  exit   code 1 on each (reported by srun)
   fix    Check that /data/train/shard-00000.bin exists on every node.
-  retry  after the fix
+  retry  resubmit only after the fix
   why    all 8 ranks fail alike; rank 3 is only the one seen first
 """,
     "silent-culprit": """\
@@ -54,24 +54,24 @@ GOLDEN = {
   │ [rank2]:[E321 02:07:08.41 ProcessGroupNCCL.cpp:607] [Rank 2] Watchdog caught
   │ collective operation timeout: WorkNCCL(SeqNum=62, OpType=ALLREDUCE,
   │ NumelIn=1, Timeout(ms)=600000) ran for 600012 milliseconds before timing …
-  exit   SIGABRT = the program aborted itself on rank 5 (says srun)
+  exit   SIGABRT on rank 5 (reported by srun); the process aborted itself
   then   7 ranks  abort
   fix    Look at what rank 5 did last: py-spy dump, or
          TORCH_NCCL_TRACE_BUFFER_SIZE=2000 for next time.
-  retry  on other nodes (sbatch --exclude=node-b ...); a node may be slow
+  retry  on other nodes: `sbatch --exclude=node-b ...`; a node may be slow
   why    rank 5 reported nothing while 7 others timed out at sequence 62
   check  Set TORCH_NCCL_DUMP_ON_TIMEOUT=1 and read rank 5's flight record.
   also   data-worker (low): a slow DataLoader looks the same
   next   how each step ended: sacct -j 991 -o JobID,State,ExitCode,NodeList
-  note   the log begins in the middle; rank 5 said nothing
+  note   the log begins in the middle; rank 5 printed nothing
 """,
     "exit-code": """\
-✗ rank 3 on n7 exited with 17, and the log does not tell why
+✗ rank 3 on n7 exited with 17; the log does not say why
   exit-code · low confidence
   job.err:9
   │ srun: error: n7: task 3: Exited with exit code 17
-  exit   code 17 on rank 3 (says srun)
-  retry  after the fix; the same is likely to happen again
+  exit   code 17 on rank 3 (reported by srun)
+  retry  the cause is unknown: it may fail the same way again
   why    nothing in the log says why
   next   how each step ended: sacct -j 77 -o JobID,State,ExitCode,NodeList
          the standard output of rank 3
@@ -83,7 +83,7 @@ GOLDEN = {
   why    the program says that it finished
 """,
     "unknown": """\
-? the log does not tell whether, or why, the job failed
+? the log does not show whether or why the job failed
   read   1 file, 640 lines (52.0 kB), 1 rank
   last   step 330
   why    the log ends in the middle of training
@@ -100,13 +100,13 @@ WIDE = """\
   │ 79.11 GiB of which 1.03 GiB is free. Including non-PyTorch memory, 78.07 GiB is in use.
   │   /opt/app/megatron/core/transformer/moe/experts.py:213 in forward: hidden = self.activation_func(fc1_output)
   │   /opt/app/pretrain_gpt.py:88: pretrain(train_valid_test_datasets_provider, model_provider)
-  exit   1 = Python error on rank 13 (says torchelastic table); the step's 143 is SIGTERM to 63 other ranks
+  exit   code 1 on rank 13 (reported by torchelastic table); the step's 143 is SIGTERM to 63 other ranks
   then   +10 m  63 ranks  waited for a collective that never came      +10 m  63 ranks  were stopped by SIGTERM
   fix 1  Raise expert parallelism from 4 to 8: 256 experts / EP 4 = 64 experts a GPU.
            Tensor parallelism does not shrink experts.
       2  Lower the micro batch size
            Activations grow with the micro batch.
-  retry  after the fix; the node is not to blame
+  retry  resubmit only after the fix; the node is not to blame
   why    first error by time; torchrun's own table agrees; all else follows within 10 m 3 s
 """
 
@@ -212,7 +212,7 @@ def test_headlines() -> None:
     cause = EXIT_CODE.cause
     assert cause is not None
     assert told(cause=cause, first_failure=FirstFailure(rank=1), exit=Exit(-9, "SIGKILL", "killed")) == (
-        "rank 1 died of SIGKILL, and the log does not tell why"
+        "rank 1 was killed by SIGKILL; the log does not say why"
     )
     heading = replace(cause, id="cuda-oom", title="GPU out of memory")
     assert told(cause=heading, first_failure=FirstFailure(rank=1)) == "rank 1: probably GPU out of memory"
@@ -224,14 +224,14 @@ def test_headlines() -> None:
     ("end", "words"),
     [
         (Exit(), ""),
-        (Exit(1, None, "python-error", 1), "1 = Python error"),
-        (Exit(137, "SIGKILL", "killed", 137), "137 = SIGKILL, sender unknown"),
-        (Exit(None, "SIGKILL", "killed", 137), "SIGKILL = sender unknown"),
-        (Exit(-9, "SIGKILL", "killed", 137), "-9 = SIGKILL, sender unknown"),
-        (Exit(None, "SIGUSR1", "other"), "SIGUSR1 = a code of the program's own"),
-        (Exit(None, None, "unknown", 143), "the step's 143 is SIGTERM to the others"),
-        (Exit(-11, "SIGSEGV", "segfault", 1), "-11 = SIGSEGV, a crash in native code; "
-         "the step's 1 is the launcher's own"),
+        (Exit(1, None, "python-error", 1), "code 1"),
+        (Exit(137, "SIGKILL", "killed", 137), "killed by SIGKILL (code 137); the log does not say by whom"),
+        (Exit(None, "SIGKILL", "killed", 137), "killed by SIGKILL; the log does not say by whom"),
+        (Exit(-9, "SIGKILL", "killed", 137), "killed by SIGKILL (code -9); the log does not say by whom"),
+        (Exit(None, "SIGUSR1", "other"), "SIGUSR1"),
+        (Exit(None, None, "unknown", 143), "the step's 143 is SIGTERM to the other ranks"),
+        (Exit(-11, "SIGSEGV", "segfault", 1), "SIGSEGV (code -11); a crash in native code; "
+         "the step's exit code 1 comes from the launcher"),
     ],
 )  # fmt: skip
 def test_endings(end: Exit, words: str) -> None:

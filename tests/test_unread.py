@@ -93,7 +93,7 @@ BAD: dict[str, tuple[str, Callable[[Path], None], str]] = {
     "dangling link": ("latest.log", _dangling, "is a link to a file that is not there"),
     "circular link": ("latest.log", _loop, "is a link that leads to itself"),
     "damaged": ("old.log.gz", _damaged, "cannot decompress"),
-    "no text": ("core.log", _no_text, "not a text log"),
+    "not text": ("core.log", _no_text, "not a text log"),
     "pipe": ("live.log", os.mkfifo, ""),
     "device": ("zero.log", lambda place: place.symlink_to("/dev/zero"), "is a device, not a log"),
     "socket": ("agent.log", _socket, "is a socket, not a log"),
@@ -293,7 +293,7 @@ def test_a_fault_in_another_process_is_told(tmp_path: Path, monkeypatch: pytest.
     opened = open_sources([tmp_path])
     (tmp_path / "rank_30.log").unlink()
     found = slurmdoctor.diagnose(opened.sources, jobs=3)
-    assert found.coverage.notes == ("of 1 file only a part was read: 1 vanished (rank_30.log)",)
+    assert found.coverage.notes == ("1 file was read only in part: 1 vanished (rank_30.log)",)
 
 
 @pytest.mark.parametrize(("change", "why"), [(_vanish, "vanished"), (_replace, "replaced"), (_cut, "shrunk")])
@@ -312,7 +312,7 @@ def test_of_a_damaged_log_is_read_what_is_there_and_the_note_says_so(folder: Pat
     (folder / "cut.log.gz").write_bytes(packed[:-9000])
     found = slurmdoctor.diagnose(folder)
     assert found.coverage.lines > 40 * 400
-    assert found.coverage.notes == ("of 1 file only a part was read: 1 damaged (cut.log.gz)",)
+    assert found.coverage.notes == ("1 file was read only in part: 1 damaged (cut.log.gz)",)
 
 
 # ── what is named and is no regular file ──
@@ -355,7 +355,7 @@ def test_what_decompresses_without_end_is_read_to_a_limit(folder: Path, monkeypa
     (folder / "bomb.log.gz").write_bytes(gzip.compress(b"step 1 loss 2\n" * 100_000))
     found = slurmdoctor.diagnose(folder)
     assert found.coverage.bytes < 300_000
-    assert found.coverage.notes == ("of 1 file only a part was read: 1 too large (bomb.log.gz)",)
+    assert found.coverage.notes == ("1 file was read only in part: 1 too large (bomb.log.gz)",)
 
 
 # ── text with holes, and what is no text ──

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slurmdoctor.model import Cascade, Diagnosis, Evidence, FirstFailure, Remedy
+from slurmdoctor.model import Diagnosis, Evidence, FirstFailure, Remedy
 from slurmdoctor.model.ranges import ranges as folded
 from slurmdoctor.report import words
 from slurmdoctor.report.exits import ending
@@ -70,7 +70,7 @@ def _failed(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
     return [
         *_quote(diagnosis, width, context),
         _said("exit", ending(diagnosis), width, 5),
-        Block(_then(diagnosis.cascade, width), 10, 1, "then", "rows"),
+        Block(_then(diagnosis, width), 10, 1, "then", "rows"),
         *_fixes(diagnosis.fixes, width),
         _said("retry", words.retry(diagnosis), width, 6),
         _said("why", words.why(diagnosis), width, 7),
@@ -158,12 +158,12 @@ def _frame(frame: Frame, width: int) -> str:
     return f"{text}: {cut(frame.code, room)}" if frame.code and room >= 16 else cut(text, width)
 
 
-def _then(cascade: tuple[Cascade, ...], width: int) -> list[Line]:
+def _then(diagnosis: Diagnosis, width: int) -> list[Line]:
     items = []
-    for item in cascade:
+    for item in diagnosis.cascade:
         when = delay(item.delay) + "  " if item.delay is not None else ""
         what = words.agreeing(item.title or item.cause, item.ranks or 2)
-        who = plural(item.ranks, "rank") if item.ranks else "others"
+        who = plural(item.ranks, "rank") if item.ranks else words.others(diagnosis)
         items.append(f"{when}{who}  {what}")
     room, rows = width - LABEL - 2, [""]
     for number, entry in enumerate(items):
@@ -201,13 +201,13 @@ def _notes(diagnosis: Diagnosis) -> str:
     seen = diagnosis.coverage
     notes = [one_line(note).rstrip(".") for note in seen.notes]
     if seen.silent_ranks:
-        notes.append(f"ranks {folded(seen.silent_ranks)} said nothing" if len(seen.silent_ranks) > 1
-                     else f"rank {seen.silent_ranks[0]} said nothing")  # fmt: skip
+        notes.append(f"ranks {folded(seen.silent_ranks)} printed nothing" if len(seen.silent_ranks) > 1
+                     else f"rank {seen.silent_ranks[0]} printed nothing")  # fmt: skip
     # to a verdict that is sure, Slurm's records would add nothing
     sure = diagnosis.verdict == "failed"
     missing = [item for item in seen.missing if not (sure and item in ("sacct", "scontrol"))]
     if missing and not words.requests(diagnosis):
-        notes.append("not seen: " + ", ".join(map(one_line, missing)))
+        notes.append("not checked: " + ", ".join(map(one_line, missing)))
     return "; ".join(notes)
 
 

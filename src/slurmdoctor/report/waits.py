@@ -105,7 +105,7 @@ def _waits_unclear(v: Values) -> str:
 def _entered_fewer(v: Values) -> str:
     return (
         f"{names_of(v['ranks'])} had entered collective {v['seq']} ({v['op']}) when the log ended, "
-        f"{names_of(v['others'])} only {v['usual']}"
+        f"{names_of(v['others'])} had entered {v['usual']}"
     )
 
 

@@ -110,6 +110,12 @@ def _who(diagnosis: Diagnosis) -> str:
     return f"a process{on}" if on else "the job"
 
 
+def others(diagnosis: Diagnosis) -> str:
+    """Who came after the first, where no line says how many they are."""
+    ranks = diagnosis.coverage.ranks_seen > 1 or (diagnosis.facts.get("world_size") or 1) > 1
+    return "other ranks (number unknown)" if ranks else "other processes"
+
+
 _SHORT = 20
 """Columns of a list of ranks that a headline has room for."""
 
@@ -133,7 +139,7 @@ def retry(diagnosis: Diagnosis) -> str:
     if diagnosis.retry.exclude_nodes:
         script = one_line(str(diagnosis.facts.get("script") or ""))
         script = script if re.fullmatch(r"[\w./+=-]{1,60}", script) else "..."
-        text += f": `sbatch --exclude={','.join(map(one_line, diagnosis.retry.exclude_nodes))} {script}`"
+        text = f"on other nodes: `sbatch --exclude={','.join(map(one_line, diagnosis.retry.exclude_nodes))} {script}`"
     return f"{text}; {one_line(diagnosis.retry.why)}" if diagnosis.retry.why else text
 
 
