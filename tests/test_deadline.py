@@ -77,7 +77,7 @@ def test_the_head_and_the_end_are_read_and_the_midst_is_not(log: Path) -> None:
     assert (found.cause.id, found.cause.confidence) == ("cuda-oom", "medium")
     assert "KeyError" not in str(found)
     (note,) = found.coverage.notes
-    assert note == "the time limit of 100 s was met: 2.4 MB of 21.0 MB were read"
+    assert note == "stopped reading after the limit of 100 s: read 2.4 MB of 21.0 MB"
     assert found.coverage.bytes == pytest.approx(4 * BLOCK * 7 / 6, abs=1000)
 
 
@@ -112,7 +112,7 @@ def test_what_was_not_read_is_not_called_healthy(tmp_path: Path) -> None:
     assert read(open_sources([path]).sources, (1, 0.0)).verdict == "no-failure"
     found = read(open_sources([path]).sources, *FOUR_BLOCKS)
     assert found.verdict == "unknown"
-    assert "only a part of the log was looked at" in found.reasons[0]
+    assert "only part of the log was read" in found.reasons[0]
 
 
 def test_a_limit_that_is_not_met_changes_nothing(log: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_pipe_without_end_is_left(capfd: pytest.CaptureFixture[str]) -> None:
     pipe = Endless()
     found = read([Source("-", None, None, Streamed("-", lambda: pipe, Spool()))], *FOUR_BLOCKS)
     assert found.verdict == "unknown"
-    assert found.coverage.notes == ("the time limit of 100 s was met: 2.1 MB were read",)
+    assert found.coverage.notes == ("stopped reading after the limit of 100 s: read 2.1 MB",)
     assert pipe.given <= 8 * BLOCK
 
 
@@ -191,7 +191,7 @@ def test_no_line_is_read_again_once_the_time_is_over(monkeypatch: pytest.MonkeyP
     found = read(open_sources([path]).sources, (1, 0.0), (3, 0.0), (1, AGAIN))
     assert found.cause is not None
     assert (found.cause.id, found.cause.confidence) == ("cuda-oom", "medium")
-    assert found.coverage.notes == ("the time limit was met before all lines that tell something were looked at",)
+    assert found.coverage.notes == ("the reading time limit was reached before all relevant lines were examined",)
     assert len(again) - in_time < in_time / 2
 
 

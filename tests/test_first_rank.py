@@ -12,7 +12,7 @@ from slurmdoctor.infer.first_rank import name_first_rank
 from slurmdoctor.model import ExitReport, Finding, Incident, JobRecord, Order, Origin, RankMap, Suspicion
 from slurmdoctor.model.finding import Reason, reason
 
-ONLY = reason("only-error")
+ONLY, FIRST = reason("only-error"), reason("first-unexplained", order="timestamps", aligned=False)
 
 
 def named(
@@ -56,7 +56,7 @@ def test_a_local_rank_that_is_taken_for_the_rank_is_shown_as_assumed() -> None:
     root = incident("cuda-oom", 3, 10.0, 1, rank_basis="lone-launcher")
     assert named(root).how == (ONLY, assumed)
     plain = incident("cuda-oom", 3, 10.0, 1)
-    assert named(plain, incident("cuda-oom", 3, 11.0, 2, rank_basis="lone-launcher")).how == (ONLY, assumed)
+    assert named(plain, incident("cuda-oom", 3, 11.0, 2, rank_basis="lone-launcher")).how == (FIRST, assumed)
     alike = named(plain, incident("cuda-oom", 4, 11.0, 2, rank_basis="lone-launcher"), known=RankMap(world_size=8))
     assert assumed not in alike.how
 
@@ -89,8 +89,8 @@ def test_other_events_of_an_incident_do_not_count_as_alike() -> None:
 def test_uncaught_exceptions_of_different_kinds_are_not_alike() -> None:
     one = incident("python-error", 0, 10.0, 1, captures={"exception": "KeyError"})
     other = incident("python-error", 1, 10.0, 2, captures={"exception": "ValueError"})
-    assert named(one, other).how == (ONLY,)
-    assert named(one, replace(one, main=other.main, events=other.events)).how == (ONLY,)
+    assert named(one, other).how == (FIRST,)
+    assert named(one, replace(one, main=other.main, events=other.events)).how == (FIRST,)
     twin = incident("python-error", 1, 10.0, 2, captures={"exception": "KeyError"})
     assert named(one, twin).alike == (0, 1)
 
@@ -237,8 +237,7 @@ def test_the_rank_that_died_where_the_system_hit() -> None:
 
 def test_a_rank_in_the_line_itself_needs_no_victim() -> None:
     found = named(incident("gpu-fault", 3, 10.0, 1), incident("segfault", 7, 12.0, 2))
-    first = reason("first-unexplained", order="timestamps", aligned=False)
-    assert (found.origin.rank, found.how) == (3, (first,))
+    assert (found.origin.rank, found.how) == (3, (FIRST,))
 
 
 # ── no process ───────────────────────────────────────────────────────────────────────────────

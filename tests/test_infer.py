@@ -99,7 +99,7 @@ def test_where_no_rank_can_be_read_there_is_none() -> None:
         "Traceback (most recent call last):\n  File \"/opt/demo/fit.py\", line 20, in <module>\n    main()\nKeyError: 'a'\n"
     )
     assert (found.cause, found.origin.rank) == ("python-error", None)
-    assert codes(found.how) == {"no-rank"}
+    assert codes(found.how) == {"only-error"}
 
 
 def test_two_local_ranks_of_one_number_are_no_rank() -> None:

@@ -72,7 +72,7 @@ def test_a_rerun_that_fails_is_told_by_its_own_cause_and_line(folder: Path) -> N
     assert "python-error" in words
     assert "out of memory" not in words
     assert "train log.out:4" in words, "the line's number is that of the file"
-    assert "an earlier run's text was left out: lines 1-2" in words
+    assert "skipped the output of an earlier run: lines 1-2" in words
 
 
 def test_a_first_run_has_no_earlier_text(folder: Path) -> None:
@@ -215,7 +215,7 @@ def test_what_is_left_out_is_counted_in_the_file_and_not_in_the_verdict(folder: 
     assert own.first_failure is not None
     assert own.first_failure.line == 4
     assert own.coverage.lines == 2
-    assert own.coverage.notes == ("an earlier run's text was left out: lines 1-2",)
+    assert own.coverage.notes == ("skipped the output of an earlier run: lines 1-2",)
     assert diagnose([str(log)], begins={str(log): 1 << 40}).verdict == "unknown"
 
 
@@ -249,4 +249,4 @@ def test_the_search_for_slurms_lines_has_an_end(folder: Path, monkeypatch: pytes
 )
 def test_the_note(values: dict[str, int | None], words: str) -> None:
     said = sentence(reason("earlier-run", bytes=3_100_000_000, **values))
-    assert said == f"an earlier run's text was left out: {words}"
+    assert said == f"skipped the output of an earlier run: {words}"

@@ -139,7 +139,7 @@ def _how_known(
         how = (reason("not-stopped", task=rank),)
     elif root.report is not None:
         how = (reason("witness-alone", witness=root.report.witness),)
-    elif not finding.cascade and not finding.rivals:
+    elif not (finding.cascade or finding.rivals or finding.same):
         how = (reason("only-error"),)
     else:
         how = (reason("first-unexplained", order=order, aligned=aligned),)
