@@ -166,7 +166,7 @@ EXIT_CODE = Diagnosis(
     ),
     exit=Exit(17, None, "other", 17, "srun"),
     reasons=("nothing in the log says why",),
-    retry=Retry("after-fix", "the same is likely to happen again"),
+    retry=Retry("unknown", ""),
     facts={"job_id": "77"},
     coverage=Coverage(400, 9, 1, 1, (), "file", ("sacct", "the standard output of rank 3")),
 )

@@ -66,7 +66,7 @@ def test_a_fix_that_leaves_out_a_node_is_not_shown_beside_another_retry() -> Non
 def test_no_node_is_left_out_where_the_ranks_of_all_nodes_failed_alike() -> None:
     everywhere = Extent((0, 1, 2, 3), 4, ("node07", "node08"))
     assert advised(Fix("a"), retry="elsewhere", extent=everywhere)[1] == Retry(
-        "after-fix", "all ranks failed alike, so no node stands out"
+        "after-fix", "all ranks failed the same way, so no node stands out"
     )
     here = advised(Fix("a"), retry="elsewhere", extent=everywhere, origin=Origin(node="node07"))[1]
     assert here is not None
@@ -75,12 +75,12 @@ def test_no_node_is_left_out_where_the_ranks_of_all_nodes_failed_alike() -> None
 
 def test_what_only_followed_sends_nobody_elsewhere() -> None:
     assert advised(Fix("a"), retry="elsewhere", role="cascade")[1] == Retry(
-        "after-fix", "these lines tell what followed, not what failed first"
+        "after-fix", "these lines show the consequences, not what failed first"
     )
 
 
 def test_where_the_cause_is_unknown_so_is_what_to_do() -> None:
-    assert advised(Fix("a"), retry="unknown")[1] == Retry("unknown", "the log does not tell why it failed")
+    assert advised(Fix("a"), retry="unknown")[1] == Retry("unknown", "")
 
 
 @lru_cache(maxsize=1)

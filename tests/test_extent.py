@@ -52,7 +52,7 @@ def test_one_node_is_told_and_to_be_looked_at() -> None:
     verdict = diagnose(started(16, 4) + "".join(traceback("KeyError: 'x'", f"[rank{r}]: ") for r in range(8, 12)))
     assert headline(verdict).startswith("4 of 16 ranks (8-11), all on node2, raised")
     assert extent(verdict) == {"failed": 4, "of": 16, "ranks": "8-11", "nodes": ["node2"]}
-    assert verdict.fixes[1].do == "Look at node2: all its ranks failed alike (8-11), none of the other 12 did."
+    assert verdict.fixes[1].do == "Check node2: all its ranks (8-11) failed the same way, none of the other 12 did."
 
 
 @pytest.mark.parametrize("ranks", [(8, 9), (8, 9, 10, 11, 12), tuple(range(16))])
@@ -64,7 +64,7 @@ def test_ranks_that_are_not_just_one_node_do_not_speak_against_a_node(ranks: tup
 def test_those_who_only_waited_do_not_speak_against_their_node() -> None:
     timeout = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete"
     verdict = diagnose(started(16, 4) + "".join(traceback(timeout, f"[rank{r}]: ") for r in range(8, 12)))
-    assert not any(fix.do.startswith("Look at node2") for fix in verdict.fixes)
+    assert not any(fix.do.startswith("Check node2") for fix in verdict.fixes)
 
 
 def test_one_line_without_a_label_is_one_process_whatever_ended_with_it() -> None:

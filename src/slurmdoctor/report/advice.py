@@ -90,6 +90,4 @@ def _one_node(finding: Finding, knowledge: Knowledge) -> tuple[Remedy, ...]:
         return ()
     others = "no rank of another node" if extent.of is None else f"none of the other {extent.of - len(extent.ranks):,}"
     do = f"Check {extent.nodes[0]}: all its ranks ({ranges(extent.ranks)}) failed the same way, {others} did."
-    return (
-        Remedy(do, "What fails on one node only is its files, environment or hardware, not the program."),
-    )
+    return (Remedy(do, "What fails on one node only is its files, environment or hardware, not the program."),)
