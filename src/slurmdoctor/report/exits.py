@@ -11,7 +11,7 @@ from slurmdoctor.report.redact import one_line
 
 _MEANING: dict[ExitClass, tuple[str, str]] = {
     "ok": ("", "success"),
-    "python-error": ("", "a general error; Python exits with 1 after an uncaught exception"),
+    "python-error": ("", "a general error; Python exits with 1 after an exception that nothing caught"),
     "usage-error": ("", "many programs exit with 2 when they reject their arguments"),
     "oom-killed": ("host memory ran out", "SIGKILL: the kernel killed it because the job ran out of host memory"),
     "killed": (
@@ -30,8 +30,8 @@ _MEANING: dict[ExitClass, tuple[str, str]] = {
     ),
     "interrupted": ("", "SIGINT: interrupted by a person or by scancel"),
     "time-limit": ("", "stopped at Slurm's time limit"),
-    "not-executable": ("found, but not executable", "the program was found but could not be executed"),
-    "not-found": ("command not found", "the shell did not find the program"),
+    "not-executable": ("found, but could not be executed", "the program was found but could not be executed"),
+    "not-found": ("program not found", "the shell did not find the program"),
     "other": ("", "an exit code of the program's own"),
     "unknown": ("", "the log does not show it"),
 }
