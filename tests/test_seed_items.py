@@ -136,8 +136,9 @@ def test_mb10_import_error_on_rank_0() -> None:
 
 
 def test_mb11_out_of_memory_on_rank_0() -> None:
-    found = answered("mb11", "cuda-oom/torch", "above 8", "256 experts / EP 8 = 32 experts", "EP 16")
+    found = answered("mb11", "cuda-oom/torch", "from 8 to 16", "256 experts / EP 8 = 32 experts", "60 GB")
     assert first_rank(found) == 0
+    assert not re.search(r"raise (?:TP|tensor)|micro batch", shown(found))
     assert "nccl-id-timeout" in cascade(found)
 
 
@@ -155,17 +156,19 @@ def test_mb9_to_mb12_are_told_apart() -> None:
 
 
 def test_mb13_moe_is_answered_with_arithmetic() -> None:
-    found = answered(
+    answered(
         "mb13",
         "cuda-oom/torch",
-        "above 4",
-        "256 experts / EP 4 = 64 experts on each GPU",
+        "2 nodes and EP 16",
+        "256 experts / EP 4 = 64 per GPU",
         "112.3 GB in bf16",
-        "EP 8 makes it 32",
+        "28.1 GB",
+        "TP does not split experts",
+        "inference",
+        "40 GB",
     )
-    assert all(f"{limit}" in shown(found, 1) for limit in (60, 40, 30))
     answered(
-        "mb13_ep_only", "cuda-oom/torch", "128 experts / EP 8 = 16 experts", "x 2 / 1e9", "60 of 80 GB", "40 to infer"
+        "mb13_ep_only", "cuda-oom/torch", "from 8 to 16", "128 experts / EP 8 = 16 experts", "x 2 / 1e9", "about 40 GB"
     )
 
 
@@ -220,13 +223,10 @@ def test_ml1_earliest_traceback_is_the_root() -> None:
 
 
 def test_ml2_what_an_out_of_memory_needs() -> None:
-    found = answered("ml2", "cuda-oom/torch", "above 4", "from 4 to 2", first=False)
-    assert first_rank(found) == 5
-    record = "\n".join(found.verify)
-    assert all(
-        word in record
-        for word in ("rank", "phase", "micro batch", "sequence length", "TP/PP/CP", "max_memory_allocated")
-    )
+    record = "backward pass, after step 3, TP 4, PP 2, CP 1, DP 2, micro batch 4, sequence 8192"
+    found = answered("ml2", "cuda-oom/torch", "from 4 to 2", record)
+    assert (first_rank(found), found.facts["record"], found.facts["phase"]) == (5, record, "backward pass")
+    assert "max_memory_allocated" in "\n".join(found.verify)
     told = {name: found.facts.get(name) for name in ("tp", "pp", "cp", "dp", "micro_batch", "seq_length")}
     assert told == {"tp": 4, "pp": 2, "cp": 1, "dp": 2, "micro_batch": 4, "seq_length": 8192}
 
@@ -315,7 +315,8 @@ def test_kf9_two_jobs_one_port() -> None:
 
 
 def test_na1_labels_steps_and_memory() -> None:
-    found = answered("na1", "cuda-oom/torch", "step 200", "38.7GB/40GB")
+    found = answered("na1", "cuda-oom/torch", "by step 200")
+    assert "38." not in shown(found)  # that is another node's
     assert found.first_failure is not None
     assert (first_rank(found), found.first_failure.node, found.facts["last_step"]) == (19, "dgx-03", 200)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from slurmdoctor.infer.members import world_size
+from slurmdoctor.infer.memory import memory_facts
 from slurmdoctor.infer.slurm_evidence import state_of
 from slurmdoctor.infer.time_limit import warning_came
 from slurmdoctor.model import (
@@ -19,6 +20,7 @@ from slurmdoctor.model import (
     ScriptEvidence,
     Timeline,
 )
+from slurmdoctor.model.events import GPU_MEMORY
 from slurmdoctor.model.numbers import number
 from slurmdoctor.model.times import format_time
 
@@ -45,7 +47,7 @@ def collect_facts(
     root = finding.root
     if root is not None and root.cause in knowledge.traits["ends-stalled"]:
         facts |= _stood(root, state)
-    facts |= _busy(finding)
+    facts |= _busy(finding) | memory_facts(finding.origin.rank, observed.memory, facts)
     if finding.record is not None:
         facts |= _of_the_record(finding.record, timeline, state)
     if script is not None:
@@ -63,6 +65,8 @@ def _of_the_log(timeline: Timeline, observed: Observations, world: int | None) -
         if mark.signal.kind != "fact":
             continue
         name = mark.signal.id.partition("/")[0]
+        if name == GPU_MEMORY:
+            continue
         if mark.signal.value is not None:
             facts.setdefault(name, mark.signal.value)
         for key, value in mark.captures.items():
@@ -79,8 +83,6 @@ def _of_the_log(timeline: Timeline, observed: Observations, world: int | None) -
         facts["job_id"] = _plain(job_id)
     facts["attempts"] = timeline.attempts
     facts["last_step"] = next((p.step for p in reversed(timeline.progress) if p.step is not None), None)
-    if observed.memory is not None:
-        facts["memory"] = observed.memory
     return facts | _restarts(timeline, observed)
 
 

@@ -16,10 +16,22 @@ from msgspec.structs import replace
 
 from slurmdoctor import __version__
 from slurmdoctor.knowledge.paths import data_of, names
-from slurmdoctor.model import Cause, ExitFormat, Fix, Knowledge, LineFormat, RankLine, Rule, SecretKind, Signal, Text
+from slurmdoctor.model import (
+    Cause,
+    Derived,
+    ExitFormat,
+    Fix,
+    Knowledge,
+    LineFormat,
+    RankLine,
+    Rule,
+    SecretKind,
+    Signal,
+    Text,
+)
 from slurmdoctor.search import usercache
 
-_KINDS = (Knowledge, Cause, Rule, Fix, LineFormat, RankLine, Signal, ExitFormat, Text, SecretKind)
+_KINDS = (Knowledge, Cause, Rule, Derived, Fix, LineFormat, RankLine, Signal, ExitFormat, Text, SecretKind)
 _SHAPE = repr([kind.__struct_fields__ for kind in _KINDS])
 _PACKAGE = Path(__file__).parents[1]
 _MADE_BY = ("knowledge", "model/knowledge.py", "model/words.py", "search/shapes.py")

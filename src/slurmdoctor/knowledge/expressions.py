@@ -2,7 +2,8 @@
 
     ep > 1 and num_experts % ep != 0                    a condition
     {framework: [megatron, nemo], ep: '> 1'}            a table of conditions, all of which must hold
-    {num_experts / ep} experts a GPU on {node}          a template
+    {num_experts / ep} experts per GPU on {node}        a template
+    unallocated + free >= requested                     sizes such as `1.41 GiB`, `512.00 MiB`: GiB
 
 Names are facts of the log or of the script. What depends on a fact that is not known is not known itself: such a condition
 does not hold, and such a template cannot be filled. docs/rules.md is the reference.
@@ -20,6 +21,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from slurmdoctor.model.numbers import gib
 from slurmdoctor.model.ranges import ranges
 from slurmdoctor.search.compiled import lazy
 
@@ -43,7 +45,34 @@ _ORDER: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {"min": min, "max": max, "ceil": math.ceil, "floor": math.floor}
+_MOST = 1_000_000
+"""The largest number whose divisors are looked for."""
+
+
+def _divisor(number: float, least: float) -> int:
+    """The smallest divisor of a number that is at least so large. A ValueError says that there is none."""
+    if not 0 < number <= _MOST or number != int(number):
+        raise ValueError(number)
+    return next((one for one in range(max(1, math.ceil(least)), int(number) + 1) if number % one == 0), 0) or _none()
+
+
+def _gcd(*numbers: float) -> int:
+    """The largest number that divides all of these."""
+    return math.gcd(*map(int, numbers)) if all(one == int(one) and one > 0 for one in numbers) else _none()
+
+
+def _none() -> int:
+    raise ValueError("no such number")
+
+
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "min": min,
+    "max": max,
+    "ceil": math.ceil,
+    "floor": math.floor,
+    "divisor": _divisor,
+    "gcd": _gcd,
+}
 
 
 # ── conditions ───────────────────────────────────────────────────────────────────────────────
@@ -155,6 +184,7 @@ def _number(found: Any) -> int | float | None:
             return int(found.replace(",", ""))
         if re.fullmatch(r"[+-]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d{1,3})?", found):
             return float(found)
+        return gib(found)
     return None
 
 

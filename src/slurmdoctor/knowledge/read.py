@@ -151,6 +151,7 @@ class _Reading:
             explains=ours.explains | frozenset(added["explains"]),
             traits=ours.traits | frozenset(added["traits"]),
             rules=(*fresh, *ours.rules),
+            let=(*ours.let, *added["let"]),
             fixes=(*added["fixes"], *ours.fixes),
             verify=(*added["verify"], *ours.verify),
             falsepositives=(*ours.falsepositives, *added["falsepositives"]),

@@ -17,6 +17,7 @@ from slurmdoctor.knowledge.tree import Tree
 from slurmdoctor.knowledge.values import (
     cause_id,
     condition,
+    expression,
     few,
     flag,
     fragment_name,
@@ -30,6 +31,7 @@ from slurmdoctor.knowledge.values import (
     topic,
 )
 from slurmdoctor.model import (
+    Derived,
     ExitClass,
     ExitFormat,
     ExitReporter,
@@ -100,6 +102,13 @@ OLD_NAMES = {"on": "applies_to"}
 """Keys of a rule that files written for 0.1 call otherwise."""
 
 
+DERIVED = {
+    "id": Field(fragment_name, required=True),
+    "when": Field(condition, default={}),
+    "value": Field(expression, default=""),
+    "parts": Field(list_of(line), default=()),
+    "told": Field(flag, default=False),
+}
 FIX = {
     "when": Field(condition, default={}),
     "do": Field(text, required=True, hint="add do: what to do, as an imperative sentence"),
@@ -223,6 +232,7 @@ class EntryKind(Struct, frozen=True):
 
 RULES = EntryKind("a rule", RULE, dict, OLD_NAMES)
 """Its values are kept as they are: what a rule does not say is then taken from its cause."""
+DERIVATIONS = EntryKind("a derived name", DERIVED, Derived)
 FIXES = EntryKind("a fix", FIX, Fix)
 TABLES: Mapping[str, EntryKind] = {
     "formats": EntryKind("a format", FORMAT, LineFormat),
@@ -270,6 +280,7 @@ CAUSE = {
     "summary": Field(text, required=True, hint="add summary: what happens and why, in a few plain sentences"),
     "fragments": Field(list_of(TABLES["fragments"].read), default=()),
     "rules": Field(list_of(RULES.read, least=1), required=True, default=(), hint="add rules: with at least one"),
+    "let": Field(list_of(DERIVATIONS.read), default=()),
     "verify": Field(_TEXTS, default=()),
     "fixes": Field(_FIXES, required=True, default=(), hint="add fixes: with at least one `do`"),
     "falsepositives": Field(_TEXTS, default=()),
@@ -278,6 +289,7 @@ CAUSE = {
 ADDITIONS = {
     **{key: CAUSE[key] for key in ("cause", "extends", "silence", "explains", "traits", "fragments")},
     "rules": Field(list_of(RULES.read), default=()),
+    "let": CAUSE["let"],
     "verify": CAUSE["verify"],
     "fixes": Field(_FIXES, default=()),
     "falsepositives": CAUSE["falsepositives"],

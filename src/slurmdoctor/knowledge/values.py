@@ -142,6 +142,13 @@ def condition(tree: Tree, name: str, problems: Problems) -> dict[str, Any]:
     return wanted
 
 
+def expression(tree: Tree, name: str, problems: Problems) -> str:
+    """What a derived name comes to."""
+    written = tree.text if isinstance(tree, Scalar) else ""
+    _check_condition(written, tree)
+    return written
+
+
 def _check_condition(text: str, tree: Tree) -> None:
     try:
         names_of(text)

@@ -21,6 +21,7 @@ from slurmdoctor.model.events import (
     ExitReport,
     Hit,
     Line,
+    MemoryReading,
     Origin,
     Progress,
     SignalHit,
@@ -42,6 +43,7 @@ from slurmdoctor.model.finding import (
 from slurmdoctor.model.formats import ASSUMED_YEAR, SourceFormat
 from slurmdoctor.model.knowledge import (
     Cause,
+    Derived,
     ExitFormat,
     Fix,
     Knowledge,
@@ -79,6 +81,7 @@ __all__ = [
     "CollectiveStatus",
     "Confidence",
     "Coverage",
+    "Derived",
     "Diagnosis",
     "EarlierAttempt",
     "Event",
@@ -102,6 +105,7 @@ __all__ = [
     "MatchGroup",
     "MatchSample",
     "Matcher",
+    "MemoryReading",
     "NamedCause",
     "Observations",
     "Order",

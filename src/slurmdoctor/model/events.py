@@ -234,3 +234,22 @@ class Progress(Struct, frozen=True):
     def shown_time(self) -> float | None:
         """The time of the step, by its own stamp or by the log's clock."""
         return self.time if self.time is not None else self.clock_time
+
+
+GPU_MEMORY = "gpu_memory"
+"""The fact (rules/facts.yaml) whose lines are readings, not names of their own."""
+
+
+class MemoryReading(Struct, frozen=True):
+    """What one writer's line shows of its GPU's memory, in GiB."""
+
+    rank: int | None
+    step: int | None
+    text: str
+    """As the line shows it: `18.2GB/40GB`."""
+    order: int
+    used: float | None = None
+    total: float | None = None
+    peak: float | None = None
+    gpu: tuple[int, int] | None = None
+    """The node's number and the GPU's on it, where the line names these in place of a rank."""

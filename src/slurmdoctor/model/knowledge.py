@@ -63,6 +63,19 @@ class Fix(Struct, frozen=True, array_like=True):
     """A topic: of the fixes with the same one only the best is offered."""
 
 
+class Derived(Struct, frozen=True, array_like=True):
+    """A name that follows from others, for the fixes of its cause. Of several entries with one id the first that is known counts."""
+
+    id: str
+    value: str = ""
+    """An expression."""
+    parts: tuple[str, ...] = ()
+    """Templates, of which those that can be filled are joined by commas."""
+    when: Mapping[str, Plain | tuple[Plain, ...]] = field(default_factory=dict)
+    told: bool = False
+    """Whether it is one of the facts in the JSON report."""
+
+
 class Cause(Struct, frozen=True, array_like=True):
     """All that slurmdoctor knows of one cause: one file of the rules folder."""
 
@@ -89,6 +102,8 @@ class Cause(Struct, frozen=True, array_like=True):
     status: Status = "stable"
     symptom: str = ""
     """What its lines are called where they only follow, in the plural: `lost peers`."""
+    let: tuple[Derived, ...] = ()
+    """Names that its fixes may use, each computed of those before it."""
 
 
 @cache

@@ -6,7 +6,17 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
 
-from slurmdoctor.model.events import Busy, CollectiveStatus, Event, ExitReport, Line, Progress, SignalHit, StackDump
+from slurmdoctor.model.events import (
+    Busy,
+    CollectiveStatus,
+    Event,
+    ExitReport,
+    Line,
+    MemoryReading,
+    Progress,
+    SignalHit,
+    StackDump,
+)
 from slurmdoctor.model.finding import Reason
 from slurmdoctor.model.numbers import number
 from slurmdoctor.model.ranks import RankMap
@@ -36,8 +46,8 @@ class Observations(Struct, frozen=True):
     """Training steps: where they are few all, else those at each file's ends, around the events, and around long pauses."""
     launcher: str | None = None
     """The job's launcher, where one reported an exit: `torchrun`, `srun`."""
-    memory: str | None = None
-    """The memory that the last step's line shows: `61.2GB`, `7.7G/80G`."""
+    memory: tuple[MemoryReading, ...] = ()
+    """What each rank's last step shows of its GPU's memory, and reports of it."""
     last_words: Mapping[int, Line] = field(default_factory=dict)
     """What each rank printed last around the first wait for another rank, its own errors left out."""
     busy: Busy | None = None

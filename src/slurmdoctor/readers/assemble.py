@@ -46,6 +46,7 @@ from slurmdoctor.readers.crowds import Crowds
 from slurmdoctor.readers.exceptions import exception_of
 from slurmdoctor.readers.last_words import collect_last_words
 from slurmdoctor.readers.matches import Place, RuleEvents
+from slurmdoctor.readers.memory import find_memory
 from slurmdoctor.search.compiled import captures
 
 _MOST_TASKS = 2 * MOST_TASKS
@@ -106,7 +107,7 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
         last_words=collect_last_words(events, knowledge, lines),
         busy=find_busy(events, knowledge, lines),
         progress=tuple(steps),
-        memory=context.memory_of(steps, lines),
+        memory=find_memory(steps, signals, lines),
         zone=lines.zone,
         files=tuple(LogFile(s.name, s.searched, s.lines, _ends_in_a_line(s)) for s in lines.sources),
         notes=(*matches.notes, *plan.notes, *found.notes(), *lines.meter.notes, *unread, *_out_of_time(lines)),

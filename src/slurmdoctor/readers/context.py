@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import Event, ExitReport, Line, ProcessExit, Progress, SignalHit
+from slurmdoctor.model import Event, ExitReport, Line, ProcessExit, SignalHit
 from slurmdoctor.model.exits import from_signal, from_words, signal_name
 from slurmdoctor.model.numbers import number
 from slurmdoctor.ranks.lines import Lines
@@ -17,9 +16,6 @@ from slurmdoctor.readers.exceptions import begins_frame
 
 _FRAME = text("python-frame")
 _HANDLER = text("crash-handler")
-_MEMORY = text("memory")
-_NEARLY_ALL = 0.8
-"""Share of the memory from which a step leaves little room."""
 _DUMP = text("crash-dump")
 _THREAD = text("dump-thread")
 _JOB_END = text("job-end")
@@ -127,17 +123,3 @@ def _above(report: ExitReport, lines: Lines) -> list[Line]:
         if shown and not passed:
             found.append(line)
     return found
-
-
-def memory_of(progress: Sequence[Progress], lines: Lines) -> str | None:
-    """The memory that the last step's line shows; None where much of the total was free."""
-    for step in progress[-1:]:
-        if found := _MEMORY.search(lines.at(step.source, step.offset).text):
-            used, _, total = found["memory"].partition("/")
-            return None if total and _number(used) < _NEARLY_ALL * _number(total) else str(found["memory"])
-    return None
-
-
-def _number(size: str) -> float:
-    found = re.match(r"[\d.]*\d", size.strip())
-    return float(found[0]) if found else 0.0

@@ -61,6 +61,10 @@ def compose(
         return Diagnosis(finding.verdict, reasons=reasons, facts=facts, coverage=coverage)
     cause = knowledge.causes.get(finding.cause)
     names = names_for_fixes(finding, timeline, observed)
+    if cause is not None:
+        derived = remedies.derive(cause, names)
+        names |= derived
+        facts |= remedies.told(cause, derived)
     lines = _Lines(observed, numbers)
     fixes, retry = advise(finding, knowledge, cause, names)
     diagnosis = Diagnosis(

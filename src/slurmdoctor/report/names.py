@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
+from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Extent, Finding, Incident, Observations, Suspicion, Timeline
 from slurmdoctor.model.causes import ID_TIMEOUT, TASK_FAILED
 from slurmdoctor.model.ranges import ranges
-from slurmdoctor.report.frames import frames
+from slurmdoctor.report.frames import Frame, frames
 from slurmdoctor.report.waits import names_of
+
+_PHASE = text("work-phase")
+_MOST_FRAMES = 160
 
 
 def names_for_fixes(finding: Finding, timeline: Timeline, observed: Observations) -> dict[str, Any]:
@@ -81,11 +86,19 @@ def _of_the_root(finding: Finding, root: Incident, observed: Observations) -> di
     stack = frames(root.main.traceback)
     if stack:
         names["frames"] = tuple(frame.function for frame in stack)
+        names |= _phase(stack)
         if root.main.stack_of:
             names |= {"stack_function": stack[-1].function, "stack_place": stack[-1].short_place}
     if finding.cause == ID_TIMEOUT:
         names |= _of_the_wait(finding, root, observed)
     return names
+
+
+def _phase(stack: Sequence[Frame]) -> dict[str, Any]:
+    """What the program was at: `backward pass`, `model setup`."""
+    shown = "\n".join(f"{frame.path}:{frame.function}:{frame.code}" for frame in stack[:_MOST_FRAMES])
+    found = _PHASE.search(shown)
+    return {"phase": found.lastgroup.replace("_", " ")} if found and found.lastgroup else {}
 
 
 def _of_the_wait(finding: Finding, root: Incident, observed: Observations) -> dict[str, Any]:

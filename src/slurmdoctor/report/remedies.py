@@ -8,13 +8,33 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from slurmdoctor.knowledge.expressions import Facts, fill, holds
+from slurmdoctor.knowledge.expressions import Facts, fill, holds, value
 from slurmdoctor.model import Cause, Fix, Remedy
 
 MOST = 3
 """So many fixes are shown: the ones that say most about this log."""
 _SAME = 0.6
 """The share of words in common from which a reader takes two fixes for one."""
+
+
+def derive(cause: Cause, facts: Facts) -> dict[str, Any]:
+    """The names of the cause's `let` that these facts make known, each computed of those before it."""
+    found: dict[str, Any] = {}
+    for one in cause.let:
+        known = {**facts, **found}
+        if one.id in found or not holds(one.when, known):
+            continue
+        parts = [text for part in one.parts if (text := fill(part, known)) is not None]
+        made = ", ".join(parts) if one.parts else value(one.value, known)
+        if made is not None and made != "" and made is not False:
+            found[one.id] = made
+    return found
+
+
+def told(cause: Cause, derived: Facts) -> dict[str, Any]:
+    """Those of the derived names that are facts of the job."""
+    names = {one.id for one in cause.let if one.told}
+    return {k: round(v, 2) if isinstance(v, float) else v for k, v in derived.items() if k in names}
 
 
 def choose(cause: Cause, facts: Facts) -> tuple[Remedy, ...]:

@@ -20,13 +20,14 @@ from msgspec import Struct
 
 from slurmdoctor.knowledge.fragments import LINES
 from slurmdoctor.knowledge.problems import Place, Problem, Problems
-from slurmdoctor.knowledge.schema import CAUSE, EXAMPLES, FIX, OLD_NAMES, PATTERNS, RULE, TABLES
+from slurmdoctor.knowledge.schema import CAUSE, DERIVED, EXAMPLES, FIX, OLD_NAMES, PATTERNS, RULE, TABLES
 from slurmdoctor.knowledge.tree import Loader, Rows, Scalar, Tree, read
 
 WIDTH = 160
 """Columns of the widest line that may hold a part of a pattern."""
 _ORDERS: Mapping[str, Collection[str]] = {
     "rules": RULE,
+    "let": DERIVED,
     "fixes": FIX,
     "examples": EXAMPLES,
     **{name: kind.fields for name, kind in TABLES.items()},

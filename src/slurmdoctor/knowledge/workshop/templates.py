@@ -11,14 +11,15 @@ from slurmdoctor.model import Fix, Knowledge
 from slurmdoctor.model.causes import NOT_STOPPED
 
 _READ = "rank local_rank node nodes world_size launcher framework last_step attempts silent_ranks late_ranks suspects untold untold_node task_failed odd_ranks all_entered"
-_TOLD = "stands_in exit_code failed_nodes frames stack_function stack_place memory restarts gained stalled_since busy busy_with busy_limit_min"
+_TOLD = "stands_in exit_code failed_nodes frames stack_function stack_place restarts gained stalled_since busy busy_with busy_limit_min"
+_MEMORY = "memory memory_gib memory_of_gib memory_step peak_gib other_peak_gib peak_rank phase"
 _WAITED = "rank0_busy far_ranks far_nodes home_node"
 # by Slurm's record (slurm/attest.py) and by the batch script (script/sharpen.py)
 _RECORDED = (
     "job_id state ended needed_min idle_min time_limit_min elapsed_min cancelled_by req_mem_gib max_rss_gib num_tasks"
 )
 _SCRIPT = "tasks_per_node gpus_per_node nproc mem_gib time_min"
-FACTS = set(f"{_READ} {_TOLD} {_WAITED} {_RECORDED} {_SCRIPT}".split())
+FACTS = set(f"{_READ} {_TOLD} {_MEMORY} {_WAITED} {_RECORDED} {_SCRIPT}".split())
 """Those that slurmdoctor finds without a rule; facts.yaml adds its own."""
 SPECIAL = {"rule", "seen"}
 INFERRED = {NOT_STOPPED}
@@ -38,7 +39,13 @@ def check(file: RuleFile, knowledge: Knowledge, problems: Problems) -> None:
     rules = cause.rules if cause else ()
     own = (rule for rule, _ in file.rules)  # also where the file could not be put among the causes
     captures = {name for rule in (*rules, *own) for name in regex.compile(rule.regex).groupindex}
-    known = captures | FACTS | fact_names(knowledge)
+    known = captures | FACTS | fact_names(knowledge) | {one.id for one in (cause.let if cause else ())}
+    for at, one in enumerate(file.cause["let"]):
+        for number, part in enumerate(one.parts):
+            _template(part, file.tree.at("let", at, "parts", number), known, problems)
+        wanted = {name for text in (one.value, *one.when) if text for name in names_of(text)}
+        for name in sorted(wanted - known - SPECIAL):
+            problems.add(file.tree.at("let", at), f"nothing tells `{name}`", did_you_mean(name, known, _NAMES))
     for at, text in enumerate(file.cause["verify"]):
         _template(text, file.tree.at("verify", at), known, problems)
     for at, fix in enumerate(file.cause["fixes"]):

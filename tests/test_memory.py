@@ -1,0 +1,295 @@
+"""GPU memory: what a message's sizes, the phase, the layout and the memory lines of a log make of the advice."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from slurmdoctor import Diagnosis, diagnose
+from slurmdoctor.infer.memory import memory_facts
+from slurmdoctor.knowledge.expressions import fill, holds
+from slurmdoctor.model import MemoryReading
+from slurmdoctor.model.numbers import gib
+
+TRAIN = (("/opt/demo/train.py", "main", "loss = model(batch)"),)
+MOE = (
+    ("/opt/demo/run.py", "main", "model = bridge.to_megatron_model()"),
+    ("/opt/Megatron-LM/megatron/core/transformer/moe/experts.py", "__init__", "self.weight1 = Parameter(torch.empty("),
+)
+Frames = tuple[tuple[str, str, str], ...]
+
+
+def message(requested: str, free: str, unallocated: str) -> str:
+    return (
+        f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {requested}. GPU 3 has a total capacity of 79.11 GiB "
+        f"of which {free} is free. Including non-PyTorch memory, this process has 77.92 GiB memory in use. Of the allocated "
+        f"memory 75.61 GiB is allocated by PyTorch, and {unallocated} is reserved by PyTorch but unallocated. If reserved but "
+        "unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation."
+    )
+
+
+SHORT = message("1.00 GiB", "182.00 MiB", "204.10 MiB")
+
+
+def oom(frames: Frames = TRAIN, text: str = SHORT, above: str = "") -> Diagnosis:
+    rows = "".join(
+        f'[rank3]:   File "{file}", line 12, in {name}\n[rank3]:     {code}\n' for file, name, code in frames
+    )
+    return diagnose(f"{above}[rank3]: Traceback (most recent call last):\n{rows}[rank3]: {text}\n")
+
+
+def fixes(found: Diagnosis, most: int = 3) -> str:
+    assert found.cause is not None
+    assert found.cause.id == "cuda-oom"
+    return "\n".join(f"{fix.do} {fix.why or ''}" for fix in found.fixes[:most])
+
+
+# ── sizes ──
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("30.00 GiB", 30.0),
+        ("512.00 MiB", 0.5),
+        ("15.75GiB", 15.75),
+        ("18.5GB", 18.5),
+        ("1048576kB", 1.0),
+        ("1073741824 bytes", 1.0),
+        ("1.5 TiB", 1536.0),
+        ("745. GiB", 745.0),
+        ("30", None),
+        ("GiB", None),
+        ("3 Gb", None),
+    ],
+)
+def test_a_size_is_its_number_of_gib(text: str, size: float | None) -> None:
+    assert gib(text) == size
+
+
+def test_sizes_compare_and_add_up_in_conditions_and_texts() -> None:
+    facts = {"asked": "1.96 GiB", "pieces": "1.41 GiB", "free": "1208.00 MiB"}
+    assert holds("pieces + free >= asked", facts)
+    assert not holds("pieces >= asked", facts)
+    assert holds({"asked": "> pieces"}, facts)
+    assert fill("{asked}: {pieces + free} GiB", facts) == "1.96 GiB: 2.59 GiB"
+
+
+def test_divisors() -> None:
+    assert fill("{divisor(256, 11.2)} {divisor(60, 7)} {gcd(48, 16)}", {}) == "16 10 16"
+    assert fill("{divisor(8, 9)}", {}) is None
+    assert fill("{divisor(ep, 2)}", {}) is None
+
+
+# ── S9: fragmentation, where the pieces hold what was asked for ──
+
+
+@pytest.mark.parametrize(
+    ("requested", "free", "unallocated", "offered"),
+    [
+        ("30.00 GiB", "1.18 GiB", "1.41 GiB", False),
+        ("1.96 GiB", "1.18 GiB", "1.41 GiB", True),
+        ("2.60 GiB", "1.18 GiB", "1.41 GiB", False),
+        ("522.00 MiB", "6.31 MiB", "4.19 GiB", True),
+        ("1.00 GiB", "512.00 MiB", "312.10 MiB", False),
+        ("100.00 MiB", "90.00 MiB", "312.10 MiB", False),
+    ],
+)
+def test_s9_fragmentation_only_where_the_pieces_cover_the_request(
+    requested: str, free: str, unallocated: str, offered: bool
+) -> None:
+    advice = fixes(oom(text=message(requested, free, unallocated)))
+    assert ("expandable_segments" in advice) is offered
+    assert (f"{unallocated} reserved but unallocated + {free} free cover the {requested}" in advice) is offered
+
+
+def test_s9_old_messages_tell_what_is_reserved() -> None:
+    size = "RuntimeError: CUDA out of memory. Tried to allocate {} (GPU 0; 39.41 GiB total capacity; 34.02 GiB already allocated; "
+    size += (
+        "1.21 GiB free; 36.80 GiB reserved in total by PyTorch) If reserved memory is >> allocated memory try setting "
+    )
+    size += "max_split_size_mb to avoid fragmentation."
+    assert "2.78 GiB reserved but unallocated + 1.21 GiB free cover the 1.95 GiB" in fixes(
+        oom(text=size.format("1.95 GiB")), 1
+    )
+    assert "max_split_size_mb:128" in fixes(oom(text=size.format("1.95 GiB")), 1)
+    assert "max_split" not in fixes(oom(text=size.format("7.00 GiB")))
+
+
+def test_s9_what_is_set_already_is_not_advised() -> None:
+    text = message("1.96 GiB", "1.18 GiB", "1.41 GiB")
+    above = "+ export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"
+    assert "expandable_segments" not in fixes(oom(text=text, above=above))
+
+
+def test_the_memory_of_other_processes_is_what_neither_is_free_nor_its_own() -> None:
+    shared = "RuntimeError: CUDA out of memory. Tried to allocate 128.00 MiB (GPU 0; 39.42 GiB total capacity; 2.00 GiB already "
+    shared += "allocated; 37.06 MiB free; 2.00 GiB reserved in total by PyTorch)"
+    assert fixes(oom(text=shared), 1).startswith("Free GPU 0: other processes hold about 37 of its 39.4 GiB")
+    own = shared.replace("2.00 GiB", "36.10 GiB")
+    assert "other processes" not in fixes(oom(text=own))
+
+
+# ── the phase ──
+
+
+@pytest.mark.parametrize(
+    ("phase", "says", "never", "frames"),
+    [
+        ("forward pass", "smaller micro batch", "optimizer", (("/x/m.py", "forward", "return self.mlp(x)"),)),
+        ("backward pass", "smaller micro batch", "optimizer", (("/x/t.py", "main", "loss.backward()"),)),
+        (
+            "backward pass",
+            "smaller micro batch",
+            "optimizer",
+            (("/v/torch/utils/checkpoint.py", "backward", "x"), ("/x/m.py", "forward", "x")),
+        ),
+        (
+            "optimizer step",
+            "Shard the optimizer state",
+            "Lower the",
+            (("/x/t.py", "main", "opt.step()"), ("/v/torch/optim/adamw.py", "_init_group", "zeros_like(")),
+        ),
+        (
+            "forward pass",
+            "smaller micro batch",
+            "optimizer",
+            (("/v/torch/optim/adamw.py", "step", "loss = closure()"), ("/x/m.py", "forward", "x")),
+        ),
+        (
+            "model setup",
+            "Shard the model",
+            "micro batch",
+            (("/v/transformers/modeling_utils.py", "from_pretrained", "x"), ("/x/m.py", "__init__", "x")),
+        ),
+        ("checkpoint load", 'map_location="cpu"', "micro batch", (("/v/torch/serialization.py", "load", "x"),)),
+        ("checkpoint save", "cpu_offload=True", "micro batch", (("/x/t.py", "save_checkpoint", "x"),)),
+        ("evaluation", "evaluation batch", "micro batch", (("/x/t.py", "evaluate", "x"), ("/x/m.py", "forward", "x"))),
+        ("generation", "new tokens", "micro batch", (("/v/utils.py", "generate", "x"), ("/x/m.py", "forward", "x"))),
+        ("export", "on the CPU one tensor at a time", "micro batch", (("/x/b.py", "save_hf_weights", "x"),)),
+        (
+            "KV cache setup",
+            "--max-model-len",
+            "micro batch",
+            (("/v/vllm/v1/gpu_worker.py", "determine_available_memory", "x"), ("/x/m.py", "forward", "x")),
+        ),
+    ],
+)
+def test_the_frames_tell_the_phase_and_the_phase_the_advice(phase: str, says: str, never: str, frames: Frames) -> None:
+    found = oom(frames)
+    assert found.facts["phase"] == phase
+    assert says in fixes(found, 1)
+    assert never not in fixes(found)
+
+
+def test_no_advice_is_a_recital() -> None:
+    for found in (oom(), oom(MOE), oom(text="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")):
+        assert not re.search(r"\bIf it dies\b|\bMend\b", fixes(found))
+
+
+# ── ML2: the record ──
+
+
+def test_ml2_what_the_log_has_of_the_failure_stands_in_the_advice_and_in_the_facts() -> None:
+    above = (
+        "  tensor_model_parallel_size ...................... 4\n  micro_batch_size ................................ 4\n"
+    )
+    above += "  seq_length ...................................... 8192\n"
+    above += "[Rank 3] (after 1 iterations) memory (MB) | allocated: 61234.1 | max allocated: 74321.9 | reserved: 76002.0 | max reserved: 76990.0\n"
+    found = oom((("/x/megatron/core/pipeline_parallel/schedules.py", "backward_step", "x"),), above=above)
+    record = "backward pass, TP 4, micro batch 4, sequence 8192, peak 72.6 of 79.1 GiB"
+    assert record in fixes(found, 1)
+    told = {"record": record, "phase": "backward pass", "peak_gib": 72.6, "requested_gib": 1.0, "capacity_gib": 79.11}
+    assert {name: found.facts[name] for name in told} == told
+
+
+def test_ml2_the_peak_of_another_rank_is_named_as_that_one_s() -> None:
+    line = "[Rank 0] (after 10 iterations) memory (MB) | allocated: 1.5 | max allocated: 71680.0 | reserved: 2.0 | max reserved: 2.0\n"
+    assert "peak 70 GiB on rank 0" in oom(above=line).facts["record"]
+
+
+# ── S10, MB13: experts ──
+
+GENERATE = (
+    "+ srun python examples/conversion/hf_to_megatron_generate_text.py --hf_model_path nova/nova-moe --tp 2 --ep 8\n"
+)
+SIZES = "  hidden_size ..... 3072\n  moe_ffn_hidden_size ..... 1536\n  num_layers ..... 62\n  num_experts ..... 256\n"
+
+
+@pytest.mark.parametrize(
+    "above",
+    [GENERATE, "Namespace(tp=2, pp=1, ep=8, etp=1)\n", "TP=2 PP=1 EP=8 MBS=1 GBS=256\n", "+ python x.py --ep=8\n"],
+)
+def test_s10_without_a_number_of_experts_ep_is_the_cure(above: str) -> None:
+    found = oom(MOE, above=above)
+    assert found.facts["ep"] == 8
+    first = fixes(found, 1)
+    assert "Raise expert parallelism (EP) above 8: EP 16 takes " in first
+    assert "TP does not split experts. GB per GPU = experts / 8 x" in first
+    assert not re.search(r"raise TP|more TP|Raise TP", fixes(found))
+
+
+def test_s10_frames_alone_prove_experts() -> None:
+    assert "expert parallelism (EP)" in fixes(oom(MOE), 1)
+
+
+def test_s10_fragmentation_does_not_come_before_experts() -> None:
+    found = oom(MOE, message("1.12 GiB", "602.56 MiB", "4.10 GiB"), GENERATE)
+    assert "expert parallelism" in fixes(found, 1)
+
+
+def test_mb13_a_dense_model_gets_no_advice_on_experts() -> None:
+    found = oom(
+        (("/v/transformers/modeling_utils.py", "from_pretrained", "x"),), message("30.00 GiB", "1.18 GiB", "1.41 GiB")
+    )
+    assert not re.search(r"expert|\bEP\b|expandable", fixes(found))
+
+
+@pytest.mark.parametrize(
+    ("script", "world", "says"),
+    [
+        (
+            "hf_to_megatron_generate_text.py",
+            16,
+            "from 8 to 16: 256 experts / EP 8 = 32 per GPU, 56.2 GB in bf16; EP 16 makes it 28.1",
+        ),
+        ("hf_to_megatron_generate_text.py", 8, "Use 2 nodes and EP 16"),
+        ("pretrain_gpt.py", 64, "below about 30 GB"),
+        ("pretrain_gpt.py", 64, "for training"),
+        ("hf_to_megatron_generate_text.py", 16, "for inference, keep the weights on a GPU below about 40 GB"),
+    ],
+)
+def test_the_smallest_ep_that_meets_the_budget_and_the_world(script: str, world: int, says: str) -> None:
+    above = f"+ srun python {script} --tp 2 --ep 8 --etp 1\nworld size: {world}\n  gpus_per_node: 8\n{SIZES}"
+    assert says in fixes(oom(MOE, above=above), 1)
+
+
+def test_experts_that_fit_are_not_blamed() -> None:
+    above = f"+ srun python hf_megatron_roundtrip_multi_gpu.py --ep 32\nworld size: 64\n{SIZES}"
+    assert "expert" not in fixes(oom(MOE, above=above))
+
+
+# ── S13: at the limit ──
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "told"),
+    [("76.2/80GB", "40.2/80GB", True), ("36.8/80GB", "78.2/80GB", False), ("70.9/80GB", "70.9/80GB", False)],
+)
+def test_s13_the_limit_is_told_of_the_failing_ranks_own_line_only(own: str, other: str, told: bool) -> None:
+    above = f"[rank3]: step 100 | loss 2.1 | mem={own}\n[rank1]: step 100 | loss 2.1 | mem={other}\n"
+    advice = fixes(oom(above=above))
+    assert ("at the limit" in advice) is told
+    assert other not in advice or own == other
+
+
+def test_s13_a_line_that_names_node_and_gpu_is_of_that_rank() -> None:
+    lines = (
+        MemoryReading(None, 200, "38.9GB/40GB", 1, 38.9, 40.0, gpu=(2, 3)),
+        MemoryReading(None, 200, "18GB/40GB", 2, 18, 40.0, gpu=(3, 0)),
+    )
+    assert memory_facts(19, lines, {"gpus_per_node": 8})["memory"] == "38.9GB/40GB"
+    assert memory_facts(19, lines, {"world_size": 32, "nodes": 4})["memory"] == "38.9GB/40GB"
+    assert memory_facts(19, lines, {}) == {}
+    assert memory_facts(None, lines, {}) == {}
