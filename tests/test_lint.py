@@ -19,6 +19,7 @@ from slurmdoctor.cli import footer as hook
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.knowledge.expressions import names_of, placeholders
 from slurmdoctor.slurm.script import checks, occurrences
+from slurmdoctor.slurm.script.finds import ignores
 from slurmdoctor.slurm.script.lint import evidence_of, lint, wrong
 from slurmdoctor.slurm.script.parse import parse
 from slurmdoctor.slurm.script.steps import step_outputs
@@ -64,26 +65,44 @@ def test_a_note_is_nothing_wrong() -> None:
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.id)
 def test_every_check_has_its_example(check: checks.Check) -> None:
     assert check.bad
-    found = [m.check for m in lint(parse("#!/bin/bash\n" + check.bad))]
+    found = [m.check for m in lint(parse(whole(check.bad)))]
     assert check.id in found
     assert found.count(check.id) == 1
     if check.good:
-        assert lint(parse("#!/bin/bash\n" + check.good)) == []
+        assert lint(parse(whole(check.good))) == []
 
 
-def test_checks_name_known_causes() -> None:
-    known = load(folders()).causes.keys()
+def whole(example: str) -> str:
+    """An example with the first line that all scripts share, where it does not bring one."""
+    return example if example.startswith(("#!", "\n")) else "#!/bin/bash\n" + example
+
+
+def test_checks_name_known_causes_and_rules() -> None:
+    knowledge = load(folders())
+    known = {*knowledge.causes, *(rule.id for rule in knowledge.rules)}
     assert {cause for check in CHECKS for cause in check.causes} <= known
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.id)
 def test_every_check_asks_either_a_condition_or_a_list(check: checks.Check) -> None:
     assert (check.when is None) != (check.each is None)
-    assert check.each is None or check.each in occurrences.LISTS
-    for text in (check.says, check.why, check.mend):
-        placeholders(text)
+    assert check.each is None or check.each in {*occurrences.LISTS, ignores.LIST}
+    for texts in (check.says, check.why, check.fix):
+        for text in (texts,) if isinstance(texts, str) else texts:
+            placeholders(text)
     if check.when is not None:
         names_of(check.when)
+
+
+def test_the_documentation_has_every_check() -> None:
+    rows = (Path(__file__).parents[1] / "docs" / "lint.md").read_text().splitlines()
+    told = [tuple(row.split(" | ")[:2]) for row in rows if row.startswith("| `")]
+    assert told == [(f"| `{check.id}`", check.level) for check in CHECKS]
+
+
+def test_a_check_of_an_older_file_is_read_by_its_names_of_today() -> None:
+    (check,) = checks.read([{"id": "a", "level": "note", "says": "b", "why": "c", "mend": "d", "when": "nodes"}])
+    assert check.fix == "d"
 
 
 @pytest.mark.parametrize("condition", ["import os", "__import__('os')", "a.b == 1", "a[0]"])
@@ -103,7 +122,8 @@ def test_formats_and_exit_status() -> None:
     assert text.exit_code == 1
     assert "port-54321.sbatch:11: warning: the port 54321 is fixed [port-fixed]" in text.output
     assert "  why   " in text.output
-    assert "  mend  " in text.output
+    assert "  fix   Derive it from the job: `export MASTER_PORT=" in text.output
+    assert text.output.endswith("\n\n1 warning\n")
     found = json.loads(run(cli, ["lint", "--format", "json", good, bad]).output)
     assert [f["wrong"] for f in found["files"]] == [False, True]
     assert found["files"][1]["findings"][0]["line"] == 11

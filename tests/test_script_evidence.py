@@ -15,12 +15,14 @@ BEFORE = reason("before")
 
 
 def mistake(check: str, *causes: str, level: str = "warning", line: int = 4) -> ScriptMistake:
-    return ScriptMistake(check, level, line, f"{check} says", "why", "mend", causes=frozenset(causes))
+    return ScriptMistake(check, level, line, f"{check} says", "why", "fix", causes=frozenset(causes))
 
 
-def applied(cause: str | None, *mistakes: ScriptMistake, verdict: str = "failed", **facts: Any) -> Finding:
+def applied(
+    cause: str | None, *mistakes: ScriptMistake, verdict: str = "failed", rule: str | None = None, **facts: Any
+) -> Finding:
     root = incident(cause) if cause else None
-    finding = Finding(verdict, root, cause, facts=facts, reasons=(BEFORE,), confidence="low")  # type: ignore[arg-type]
+    finding = Finding(verdict, root, cause, rule, facts=facts, reasons=(BEFORE,), confidence="low")  # type: ignore[arg-type]
     return apply_script(finding, ScriptEvidence("job.sbatch", {}, mistakes), KNOWLEDGE)
 
 
@@ -42,11 +44,18 @@ def test_without_a_failure_or_a_mistake_of_its_cause_nothing_changes() -> None:
         assert (found.mistakes, found.script, found.reasons) == ((), None, (BEFORE,))
 
 
-def test_two_mistakes_are_enough_and_notes_do_not_count() -> None:
-    three = [mistake(name, "gpu-oom") for name in ("a", "b", "c")]
-    found = applied("gpu-oom", mistake("n", "gpu-oom", level="note"), *three)
+def test_two_mistakes_are_enough_and_a_note_counts_least() -> None:
+    note, *three = mistake("n", "gpu-oom", level="note"), *(mistake(name, "gpu-oom") for name in ("a", "b", "c"))
+    found = applied("gpu-oom", note, *three)
     assert checks(found) == ["a", "b"]
     assert [why.values["says"] for why in found.reasons[1:]] == ["a says", "b says"]
+    assert checks(applied("gpu-oom", note, three[0])) == ["a", "n"]
+
+
+def test_a_mistake_may_bring_about_one_kind_of_a_cause_alone() -> None:
+    one = mistake("gloo", "collective-timeout/gloo")
+    assert checks(applied("collective-timeout", one, rule="collective-timeout/gloo")) == ["gloo"]
+    assert checks(applied("collective-timeout", one, rule="collective-timeout/watchdog")) == []
 
 
 def test_only_an_error_of_the_script_proves_a_cause_that_scripts_prove() -> None:

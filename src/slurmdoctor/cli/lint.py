@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from slurmdoctor.cli.say import show
@@ -20,12 +22,13 @@ from slurmdoctor.report.redact import Mode
     help="What to mask in what is printed.",
 )
 def lint(scripts: tuple[str, ...], form: str, redact: Mode) -> None:
-    """Check batch scripts before they are sent: each finding with its line, why, and how to mend it.
+    """Check batch scripts before they are submitted: each finding with its line, why, and how to fix it.
 
-    SCRIPT is a file, or - for standard input. Exit status: 0 nothing is wrong (notes do not count), 1 something is,
+    SCRIPT is a file, or - for standard input. Exit status: 0 no problems found (notes do not count), 1 problems found,
     2 the call was bad.
     """
     from slurmdoctor.report.lint import render
+    from slurmdoctor.report.terminal import look
     from slurmdoctor.slurm.job import read_text
     from slurmdoctor.slurm.script.lint import lint as check
     from slurmdoctor.slurm.script.lint import wrong
@@ -36,6 +39,6 @@ def lint(scripts: tuple[str, ...], form: str, redact: Mode) -> None:
         text = stdin().read().decode("utf-8", "replace") if name == "-" else read_text(name)
         shown = "<stdin>" if name == "-" else name
         found.append((shown, check(parse(text, shown))))
-    show(render(found, form, redact))
+    show(render(found, form, redact, look(sys.stdout)))
     if any(wrong(findings) for _, findings in found):
         raise click.exceptions.Exit(1)

@@ -9,7 +9,9 @@ from slurmdoctor.model.finding import reason
 
 _MOST = 2
 """Mistakes that are shown: a script with more is for `slurmdoctor lint`."""
-_ONLY_AFTER_THE_WORK = frozenset({"background-left", "after-exec"})
+_OF_THE_SIGNAL = frozenset({"signal-not-handled", "signal-window"})
+"""Checks of what becomes of the signal before the limit: they matter where it came."""
+_ONLY_AFTER_THE_WORK = frozenset({"background-left", "after-exec", "pid-lost"})
 """Checks of mistakes that matter to a time limit only where the work was done before it."""
 _HIDES_EXIT = frozenset({"exit-status-in-pipe", "exit-status-lost"})
 
@@ -18,7 +20,7 @@ def apply_script(finding: Finding, script: ScriptEvidence, knowledge: Knowledge)
     """The finding with the mistakes of the script that bear on it; one of them may prove the cause."""
     if finding.verdict != "failed" or finding.cause is None:
         return finding
-    bearing = [m for m in script.mistakes if finding.cause in m.causes and _applies(m, finding)][:_MOST]
+    bearing = sorted((m for m in script.mistakes if _applies(m, finding)), key=lambda m: m.level == "note")[:_MOST]
     ended_well = finding.facts.get("script_ended") == 0
     hiding = [m for m in script.mistakes if m.check in _HIDES_EXIT and ended_well][:1]
     if not bearing and not hiding:
@@ -36,11 +38,12 @@ def apply_script(finding: Finding, script: ScriptEvidence, knowledge: Knowledge)
 
 
 def _applies(mistake: ScriptMistake, finding: Finding) -> bool:
+    """Whether a mistake brings about what was found: a cause, or the one kind of it that a rule tells."""
+    if not mistake.causes & {finding.cause, finding.rule}:
+        return False
     signalled = bool(finding.facts.get("signalled"))
-    if mistake.check == "signal-not-handled":
+    if mistake.check in _OF_THE_SIGNAL:
         return signalled
     if mistake.check == "signal-window-short":
         return not signalled  # nothing was saved in the window
-    if mistake.check in _ONLY_AFTER_THE_WORK:
-        return finding.facts.get("ended") == "finished"
-    return mistake.level != "note"
+    return mistake.check not in _ONLY_AFTER_THE_WORK or finding.facts.get("ended") == "finished"

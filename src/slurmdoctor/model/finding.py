@@ -87,7 +87,7 @@ class ScriptMistake(Struct, frozen=True):
     line: int
     says: str
     why: str
-    mend: str
+    fix: str
     text: str = ""
     """The line of the script."""
     causes: frozenset[str] = frozenset()

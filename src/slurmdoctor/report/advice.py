@@ -46,8 +46,8 @@ def advise(
 
 def _of_the_script(finding: Finding) -> tuple[tuple[Remedy, ...], tuple[Remedy, ...]]:
     """The script's lines to change: first those that bring this failure about, last those that hid the exit status."""
-    first = tuple(Remedy(f"{finding.script}:{m.line}: {m.mend}", f"{m.says}. {m.why}") for m in finding.mistakes)
-    return first, tuple(Remedy(f"{finding.script}:{m.line}: {m.mend}", m.why) for m in finding.hiding)
+    first = tuple(Remedy(f"{finding.script}:{m.line}: {m.fix}", m.why) for m in finding.mistakes)
+    return first, tuple(Remedy(f"{finding.script}:{m.line}: {m.fix}", m.why) for m in finding.hiding)
 
 
 def _against(finding: Finding, names: Mapping[str, Any]) -> tuple[str, ...]:

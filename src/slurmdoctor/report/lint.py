@@ -3,37 +3,83 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 
 from msgspec import to_builtins
 
 from slurmdoctor.model import ScriptMistake
+from slurmdoctor.report.quantities import plural
 from slurmdoctor.report.redact import Mode, Redactor, one_line
+from slurmdoctor.report.terminal import Line, Look, cells, cut, paint, wrap
 from slurmdoctor.slurm.script.lint import wrong
 
 FORMATS = ("text", "json", "github")
 _GITHUB = {"error": "error", "warning": "warning", "note": "notice"}
+_COLOURS = {"error": "bad", "warning": "doubt", "note": "key"}
+_WIDEST = 140
+_PLAIN = Look(100, False)
 
 Findings = Sequence[tuple[str, Sequence[ScriptMistake]]]
 
 
-def render(found: Findings, form: str, redact: Mode = "default") -> str:
+def render(found: Findings, form: str, redact: Mode = "default", look: Look = _PLAIN) -> str:
     """The findings of several scripts, which quote them: safe to print and to post."""
-    return {"text": _text, "json": _json, "github": _github}[form](Redactor(redact).values(found))
+    masked = Redactor(redact).values(found)
+    if form == "text":
+        return paint(_text(masked, min(look.width, _WIDEST)), colour=look.colour, encoding=look.encoding)
+    return {"json": _json, "github": _github}[form](masked)
 
 
-def _text(found: Findings) -> str:
-    blocks: list[str] = []
+def _text(found: Findings, width: int) -> list[Line]:
+    lines: list[Line] = []
     for name, findings in found:
         for m in findings:
-            lines = [f"{one_line(name)}:{m.line}: {m.level}: {one_line(m.says)} [{m.check}]"]
-            lines += [f"  │ {one_line(m.text)[:140]}"] if m.text else []
-            lines += [f"  why   {one_line(m.why)}"] if m.why else []
-            lines += [f"  mend  {one_line(m.mend)}"] if m.mend else []
-            blocks.append("\n".join(lines) + "\n")
-        if not findings:
-            blocks.append(f"{one_line(name)}: nothing wrong\n")
-    return "\n".join(blocks)
+            lines += [*_head(one_line(name), m, width), *_row("│", m.text and cut(one_line(m.text), width - 4), width)]
+            lines += [*_row("why   ", m.why, width), *_row("fix   ", m.fix, width), []]
+    levels = Counter(m.level for _, findings in found for m in findings)
+    counts = ", ".join(plural(levels[level], level) for level in _COLOURS if levels[level])
+    where = f" in {len(found)} files" if len(found) > 1 else ""
+    return [*lines, [("bold", counts + where) if counts else ("good", f"no problems found{where}")]]
+
+
+def _head(name: str, m: ScriptMistake, width: int) -> list[Line]:
+    place = f"{name}:{m.line}: "
+    says, *more = wrap(f"{place}{m.level}: {one_line(m.says)} [{m.check}]", width)
+    if not says.startswith(f"{place}{m.level}:"):
+        return [[("bold", line)] for line in (says, *more)]
+    head: Line = [("", place), (_COLOURS[m.level], f"{m.level}:"), ("bold", says[len(place) + len(m.level) + 1 :])]
+    return [head, *([("bold", f"    {line}")] for line in more)]
+
+
+def _row(label: str, text: str, width: int) -> list[Line]:
+    """A labelled text over as many lines as it takes. A command in it stays whole: it is there to be pasted."""
+    if not text:
+        return []
+    indent = "  " + " " * len(label)
+    first, *rest = _whole_commands(one_line(text), width - cells(indent) - 1)
+    style = "dim" if label == "│" else "key"
+    return [
+        [("", "  "), (style, label), ("", " " if label == "│" else ""), ("", first)],
+        *([("", indent), ("", line)] for line in rest),
+    ]
+
+
+def _whole_commands(text: str, width: int) -> list[str]:
+    """The text in lines. A command between backquotes that does not fit gets a line of its own, however long it is."""
+    if cells(text) <= width:
+        return [text]
+    lines: list[str] = []
+    for at, piece in enumerate(text.split("`")):
+        if at % 2 and cells(piece) > width - 2:
+            lines += [f"`{piece}`", ""]
+        elif at % 2:
+            fits = lines and cells(lines[-1]) + cells(piece) + 2 <= width
+            lines[-1:] = [f"{lines[-1]}`{piece}`"] if fits else [*lines[-1:], f"`{piece}`"]
+        else:
+            before = lines.pop() if lines else ""
+            lines += wrap(before + piece, width) if cells(before) <= width else [before, *wrap(piece.lstrip(), width)]
+    return [line.rstrip() for line in lines if line.strip(" .")]
 
 
 def _json(found: Findings) -> str:
@@ -41,7 +87,8 @@ def _json(found: Findings) -> str:
         {
             "file": name,
             "wrong": wrong(findings),
-            "findings": [{**to_builtins(m), "causes": sorted(m.causes)} for m in findings],
+            # `mend` is what 0.1 called `fix`
+            "findings": [{**to_builtins(m), "mend": m.fix, "causes": sorted(m.causes)} for m in findings],
         }
         for name, findings in found
     ]
@@ -51,7 +98,7 @@ def _json(found: Findings) -> str:
 def _github(found: Findings) -> str:
     rows = [
         f"::{_GITHUB[m.level]} file={_property(name)},line={m.line},title={_property('slurmdoctor ' + m.check)}::"
-        + _data(f"{m.says}. {m.why} {m.mend}")
+        + _data(f"{m.says}. {m.why} {m.fix}")
         for name, findings in found
         for m in findings
     ]

@@ -10,6 +10,9 @@ from msgspec import Struct, convert
 from slurmdoctor.knowledge.paths import LINT, builtin
 
 Level = Literal["error", "warning", "note"]
+Texts = str | tuple[str, ...]
+"""One text, or several, of which the first one counts that can be filled in."""
+_OLD_NAMES = {"mend": "fix"}
 
 
 class Check(Struct, frozen=True, forbid_unknown_fields=True):
@@ -17,9 +20,9 @@ class Check(Struct, frozen=True, forbid_unknown_fields=True):
 
     id: str
     level: Level
-    says: str
-    why: str
-    mend: str
+    says: Texts
+    why: Texts
+    fix: Texts
     when: str | None = None
     each: str | None = None
     at: str | None = None
@@ -34,5 +37,9 @@ def load() -> tuple[Check, ...]:
     """The checks."""
     import yaml  # here: hardly any diagnosis has a script
 
-    text = (builtin() / LINT / "checks.yaml").read_text(encoding="utf-8")
-    return convert(yaml.safe_load(text)["checks"], tuple[Check, ...])
+    return read(yaml.safe_load((builtin() / LINT / "checks.yaml").read_text(encoding="utf-8"))["checks"])
+
+
+def read(rows: list[dict[str, object]]) -> tuple[Check, ...]:
+    """The checks of a table; keys of older files are taken by their names of today."""
+    return convert([{_OLD_NAMES.get(key, key): value for key, value in row.items()} for row in rows], tuple[Check, ...])

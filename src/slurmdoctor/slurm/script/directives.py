@@ -36,6 +36,11 @@ def read(text: str) -> tuple[list[Directive], list[Directive]]:
     return good, late
 
 
+def is_mixed(text: str) -> bool:
+    """Whether the job is heterogeneous: `#SBATCH hetjob` stands between the options of its parts."""
+    return re.search(r"^#SBATCH\s+(?:hetjob|packjob)\b", text, re.M) is not None
+
+
 def _words(text: str) -> list[str]:
     try:
         return shlex.split(text, comments=True)

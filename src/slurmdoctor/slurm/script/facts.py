@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 from msgspec import Struct, field
 
 from slurmdoctor.slurm.script.directives import gpus, number, signal_request, whole
@@ -42,17 +45,17 @@ class Facts(Struct):
 def read_facts(script: Script, main: Step | None, programs: Programs) -> Facts:
     """The facts of a script, of which `main` is the step that trains."""
     facts = Facts()
-    if main is not None:
+    if main is not None and not script.mixed:
         _srun_counts(facts, main)
     _directives(facts, script)
     _environment(facts, script, programs)
     if main is not None:
         _step(facts, script, main, programs)
     _script_marks(facts, script, programs)
-    if str(facts.values.get("fixed_port")) in {a.likely for a in script.assignments if a.value is None}:
-        facts.values.pop("fixed_port", None)  # only a default: the job's environment may set another
+    _port(facts, script)
     _world(facts)
     _model_ranks(facts)
+    sizes_that_fit(facts)
     return facts
 
 
@@ -63,11 +66,25 @@ def _srun_counts(facts: Facts, main: Step) -> None:
             facts.add(fact, number(found.value), found.line)
 
 
+def _port(facts: Facts, script: Script) -> None:
+    """`MASTER_PORT=29500` is fixed; `${MASTER_PORT:-29500}` only where the job's environment sets no other."""
+    defaults = {a.likely: a.line for a in script.assignments if a.value is None and whole(a.likely)}
+    port = str(facts.values.get("fixed_port"))
+    if port in defaults:
+        facts.values.pop("fixed_port", None)
+    for one in script.assignments:
+        if one.value is None and (one.name == "MASTER_PORT" or one.likely == port):
+            facts.add("default_port", whole(one.likely), one.line)
+
+
 def _directives(facts: Facts, script: Script) -> None:
     for name, fact in _COUNTS.items():
-        if found := script.directive(name):
+        if (found := script.directive(name)) and not script.mixed:
             facts.add(fact, number(found.value), found.line)
-    _gpus_per_node(facts, script.directives)
+            facts.add("told", True, found.line)
+    if not script.mixed:
+        _gpus_per_node(facts, script.directives)
+    facts.add("gpus_asked", any(map(asks_gpus, script.directives)) or script.mixed or None)
     for name in ("exclusive", "requeue"):
         if found := script.directive(name):
             facts.add(name, True, found.line)
@@ -99,8 +116,9 @@ def handles_signal(script: Script, name: str) -> bool:
 
 def _environment(facts: Facts, script: Script, programs: Programs) -> None:
     for command in script.commands:
-        for name, value in command.env.items():
+        for name, value in (*command.env.items(), *_handed(command)):
             facts.add(f"set_{name}", value, command.line)
+    facts.add("reads_settings", any(not programs.environments.search(name) for name, _ in script.read) or None)
     for name, one in {a.name: a for a in script.assignments if a.exported}.items():
         facts.add(f"set_{name}", one.likely, one.line)
         if name in programs.caches and programs.is_local(one.likely):
@@ -116,11 +134,21 @@ def _environment(facts: Facts, script: Script, programs: Programs) -> None:
         facts.add("uses_uv", True, uv.line)
 
 
+def _handed(command: Command) -> list[tuple[str, str]]:
+    """`env A=1 python ...`, `srun --export=ALL,A=1 ...`."""
+    texts = [w.text for w in command.words[1:8]] if command.name == "env" else []
+    exports = (w.text.partition("=")[2].split(",") for w in command.words if w.text.startswith("--export="))
+    texts += [text for export in exports for text in export]
+    return [(text.partition("=")[0], text.partition("=")[2]) for text in texts if re.match(r"[A-Za-z_]\w*=", text)]
+
+
 def _step(facts: Facts, script: Script, main: Step, programs: Programs) -> None:
     """Facts of the step that trains."""
     line = main.command.line
     facts.add("main", True, line)
-    _gpus_per_node(facts, main.options)
+    if not script.mixed:
+        _gpus_per_node(facts, main.options)
+    facts.add("gpus_asked", any(map(asks_gpus, main.options)) or None)
     for command in main.runs:
         _arguments(facts, command, programs)
     for launcher in main.launchers:
@@ -152,6 +180,13 @@ def _arguments(facts: Facts, command: Command, programs: Programs) -> None:
             facts.add("fixed_port", whole(value.rpartition(":")[2]) or None, line)
 
 
+def asks_gpus(option: Directive) -> bool:
+    """Whether an option of sbatch or srun asks for GPUs, in whichever way."""
+    return option.name.startswith("gpus") or (
+        "gpu" in (option.value or "") and option.name.startswith(("gres", "tres"))
+    )
+
+
 def _script_marks(facts: Facts, script: Script, programs: Programs) -> None:
     for name, pattern in programs.script_marks.items():
         if found := pattern.search(script.text):
@@ -176,6 +211,8 @@ def _world(facts: Facts) -> None:
     if nodes is not None and gpus_per_node is not None:
         facts.add("world", nodes * gpus_per_node)
         facts.add("world_gpus", gpus_per_node)
+    told = facts.values.get("launcher") == "srun"
+    facts.add("gpus_wanted", per_task if (per_task := facts.whole("tasks_per_node" if told else "nproc")) else None)
 
 
 def _model_ranks(facts: Facts) -> None:
@@ -188,7 +225,7 @@ def _model_ranks(facts: Facts) -> None:
     for name in _SIZES:
         facts.add(name, 1)
     tensor, pipeline, context, expert = (max(facts.whole(name) or 1, 1) for name in _SIZES)
-    facts.add("etp", tensor)
+    facts.add("etp", tensor if "etp_is_tp" in facts.values else 1)
     ranks = tensor * pipeline * context
     facts.add("model_ranks", ranks)
     expert_tensor = facts.whole("etp")
@@ -197,3 +234,38 @@ def _model_ranks(facts: Facts) -> None:
     world = facts.whole("world")
     if world is not None and world % ranks == 0:
         facts.add("data_parallel", world // ranks)
+
+
+def sizes_that_fit(facts: Facts) -> None:
+    """What the sizes could be instead: the next numbers that divide evenly."""
+    world, per_node, nodes = (facts.whole(name) for name in ("world", "world_gpus", "nodes"))
+    for fact, ranks in (
+        ("nodes_for_model", facts.whole("model_ranks")),
+        ("nodes_for_experts", facts.whole("expert_ranks")),
+    ):
+        if per_node and nodes and ranks:
+            step = ranks // math.gcd(ranks, per_node)
+            facts.add(fact, -(-nodes // step) * step)
+    if world:
+        facts.add("smaller", _smaller(facts, world))
+        etp, pipeline, expert = (facts.whole(name) or 1 for name in ("etp", "pp", "ep"))
+        experts = facts.whole("num_experts") or 0
+        fitting = (
+            n for n in range(min(expert, world, 100_000), 0, -1) if not world % (etp * n * pipeline) and not experts % n
+        )
+        facts.add("ep_for_gpus", next(fitting, None))
+    for fact, parts, name in (("ep_for_experts", "num_experts", "ep"), ("tp_for_heads", "num_heads", "tp")):
+        pieces, now = facts.whole(parts), facts.whole(name)
+        if pieces and now and now <= pieces < 100_000:
+            facts.add(fact, next(n for n in range(now, 0, -1) if pieces % n == 0))
+
+
+def _smaller(facts: Facts, world: int) -> str | None:
+    """The one size that must shrink least for the model to fit: `PP to 2`."""
+    sizes = {name: facts.whole(name) or 1 for name in ("pp", "cp", "tp")}
+    for name, size_ in sizes.items():
+        rest = math.prod(sizes.values()) // size_
+        for n in range(min(size_, 100_000) - 1, 0, -1):
+            if world % (rest * n) == 0:
+                return f"{name.upper()} to {n}"
+    return None

@@ -8,10 +8,12 @@ from msgspec import Struct
 
 from slurmdoctor.knowledge.expressions import fill, holds
 from slurmdoctor.model import ScriptEvidence, ScriptMistake
-from slurmdoctor.slurm.script.checks import Check, load
+from slurmdoctor.slurm.script.checks import Check, Texts, load
 from slurmdoctor.slurm.script.facts import Fact, read_facts
+from slurmdoctor.slurm.script.finds import ignores
+from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject
 from slurmdoctor.slurm.script.model import Script
-from slurmdoctor.slurm.script.occurrences import Occurrence, Subject, read_occurrences
+from slurmdoctor.slurm.script.occurrences import read_occurrences
 from slurmdoctor.slurm.script.programs import programs
 from slurmdoctor.slurm.script.steps import main_step, steps
 
@@ -43,17 +45,27 @@ def evidence_of(script: Script) -> ScriptEvidence:
     facts = {name: planned[name] for name in programs().facts_for_fixes if name in planned}
     if planned.get("fixed_port"):
         facts["master_port"] = planned["fixed_port"]
-    return ScriptEvidence(script.name.rpartition("/")[2], facts, tuple(lint(script)))
+    return ScriptEvidence(script.name.rpartition("/")[2], facts, tuple(findings(script)))
 
 
 def lint(script: Script, checks: Sequence[Check] | None = None) -> list[ScriptMistake]:
-    """The findings on a script, in the order of its lines."""
+    """The findings on a script, in the order of its lines, but for those that its comments ask to leave out."""
+    checks = load() if checks is None else checks
+    asked = ignores.read(script)
+    unknown = list(ignores.unknown(asked, [check.id for check in checks]))
+    return [m for m in findings(script, checks, unknown) if not ignores.covers(asked, m.line, m.check)]
+
+
+def findings(
+    script: Script, checks: Sequence[Check] | None = None, unknown: Sequence[Occurrence] = ()
+) -> list[ScriptMistake]:
+    """All findings on a script, in the order of its lines. `unknown`: what its comments ask to ignore, and no check is."""
     seen = plan(script)
     lines = script.text.splitlines()
     found: list[ScriptMistake] = []
     for check in checks if checks is not None else load():
         if check.each is not None:
-            for item in seen.lists.get(check.each, ())[:MOST]:
+            for item in [*seen.lists.get(check.each, ()), *(unknown if check.each == ignores.LIST else ())][:MOST]:
                 found += _finding(check, item.line, {**seen.facts, **item.names}, lines)
         elif check.when is not None and holds(check.when, seen.facts):
             found += _finding(check, seen.lines.get(check.at or "", seen.lines.get("main", 1)), seen.facts, lines)
@@ -61,12 +73,16 @@ def lint(script: Script, checks: Sequence[Check] | None = None) -> list[ScriptMi
 
 
 def _finding(check: Check, line: int, names: Mapping[str, Fact | None], lines: Sequence[str]) -> list[ScriptMistake]:
-    filled = [fill(text, names) for text in (check.says, check.why, check.mend)]
-    if filled[0] is None:
+    says, why, fix = (_filled(text, names) for text in (check.says, check.why, check.fix))
+    if not says:
         return []
-    says, why, mend = (text or "" for text in filled)
     text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
-    return [ScriptMistake(check.id, check.level, line, says, why, mend, text, check.causes)]
+    return [ScriptMistake(check.id, check.level, line, says, why, fix, text, check.causes)]
+
+
+def _filled(texts: Texts, names: Mapping[str, Fact | None]) -> str:
+    filled = (fill(text, names) for text in ((texts,) if isinstance(texts, str) else texts))
+    return next((text for text in filled if text is not None), "")
 
 
 def wrong(found: Sequence[ScriptMistake]) -> bool:

@@ -22,6 +22,10 @@ class Word(Struct, frozen=True):
     text: str
     known: bool = True
     line: int = 0
+    written: str = ""
+    """As it stands in the script, quotes and all."""
+    at: int = 0
+    """Which piece of the command it comes from: an unquoted variable makes several words."""
 
 
 class Command(Struct, frozen=True):
@@ -42,6 +46,12 @@ class Command(Struct, frozen=True):
     """The function of the script that it is part of."""
     parent: Command | None = None
     """The command whose string it is part of: `srun` of `srun bash -c "python train.py"`."""
+    subshell: bool = False
+    """It runs in `( ... )`."""
+    before: str = ""
+    """What stands before it on its first line: `if `."""
+    behind: str = ""
+    """What stands behind it on its last line: ` 2>&1 | tee log`."""
 
     @property
     def name(self) -> str:
@@ -70,6 +80,12 @@ class Assignment(Struct, frozen=True):
     exported: bool = False
     likely: str = ""
     """The value, or the default that counts where the job's environment does not set another."""
+    subshell: bool = False
+    """It is made in `( ... )`, and gone behind it."""
+    pid: bool = False
+    """`PID=$!`"""
+    written: str = ""
+    """The whole assignment as it stands in the script."""
 
 
 class Trap(Struct, frozen=True):
@@ -78,6 +94,51 @@ class Trap(Struct, frozen=True):
     signals: frozenset[str]
     """Without `SIG`; `EXIT` is one too."""
     line: int
+
+
+class Early(Struct, frozen=True):
+    """A variable with another value in every task, which the batch shell fills in before a task could."""
+
+    name: str
+    line: int
+    written: str
+    """As it stands there: `${SLURM_NODEID}`."""
+    through: str | None = None
+    """The variable of the script that brings it: `CMD` of `CMD="train.py $SLURM_PROCID"; srun $CMD`."""
+
+
+class EarlyUse(Struct, frozen=True):
+    """An `Early` where it takes effect."""
+
+    early: Early
+    command: Command
+    """The srun, or the command that the here-document goes to."""
+    at: int | None = None
+    """The word of the command; None: its here-document."""
+
+
+class Background(Struct, frozen=True):
+    """What the script leaves running: `monitor.sh &`."""
+
+    name: str
+    line: int
+    commands: tuple[Command, ...]
+    """The commands of it: of a loop all that stand in it."""
+    pid: str | None = None
+    """The variable that keeps its process id."""
+    subshell: bool = False
+
+
+class LastTest(Struct, frozen=True):
+    """A text's last statement, where that is a test with a command behind it: `[ -n "$PID" ] && kill $PID`."""
+
+    line: int
+    test: str
+    then: str
+    program: str
+    """The command's program."""
+    parent: Command | None = None
+    """The command whose string it is the last statement of."""
 
 
 class Script(Struct, frozen=True):
@@ -96,8 +157,22 @@ class Script(Struct, frozen=True):
     """`errexit`, `pipefail`, `nounset`, as `set` turns them on."""
     broken: tuple[int, ...] = ()
     """Lines that are no bash."""
-    early: tuple[tuple[str, int], ...] = ()
-    """Per-task variables that the batch shell fills in before a step could: (name, line)."""
+    early: tuple[EarlyUse, ...] = ()
+    """Per-task variables that the batch shell fills in before a step could."""
+    exported_early: tuple[Early, ...] = ()
+    """The same, exported by the script: `export RANK=$SLURM_PROCID`."""
+    background: tuple[Background, ...] = ()
+    last_tests: tuple[LastTest, ...] = ()
+    read: tuple[tuple[str, int], ...] = ()
+    """Other scripts that this one reads in: (name, line)."""
+    documents: tuple[tuple[int, int], ...] = ()
+    """First and last line of each here-document."""
+    kind: str = "bash"
+    """What the file is: `bash` (any shell), `python`, ..."""
+    unread: str = ""
+    """Why its commands were not read, where they were not."""
+    mixed: bool = False
+    """A heterogeneous job: its parts have sizes of their own."""
 
     def directive(self, name: str) -> Directive | None:
         """The one that counts: of several, Slurm takes the last."""

@@ -3,40 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-
-from msgspec import Struct, field
+from collections.abc import Callable, Iterator, Mapping
 
 from slurmdoctor.slurm.script.directives import number
-from slurmdoctor.slurm.script.model import Command, Script
-from slurmdoctor.slurm.script.programs import Programs
-from slurmdoctor.slurm.script.steps import Step, arguments, argv, is_work
+from slurmdoctor.slurm.script.finds import early, processes, status
+from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject
+from slurmdoctor.slurm.script.steps import arguments, argv
 
 _PLACEHOLDER = re.compile(r"<(?:[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|(?:your|YOUR|Your)[-_ ][\w -]{2,40})>")
-_KILLS = frozenset({"kill", "pkill", "killall"})
-_NO_WORK = frozenset({"exit", "wait", "kill", "true", ":", "tee"})
-
-
-class Occurrence(Struct, frozen=True):
-    """One occurrence: its line, and the names that the check's sentences use."""
-
-    line: int
-    names: Mapping[str, int | str | None] = field(default_factory=dict)
-
-
-class Subject(Struct, frozen=True):
-    """A script with its steps."""
-
-    script: Script
-    steps: Sequence[Step]
-    main: Step | None
-    """The step that trains."""
-    programs: Programs
-
-    @property
-    def own(self) -> Iterator[Command]:
-        """The commands that the script itself runs, outside of strings."""
-        return (command for command in self.script.commands if command.depth == 0)
+_UNDASHED = re.compile(r"\$\{(\w+):(\d+|[A-Za-z][\w.]*)\}")
 
 
 def read_occurrences(subject: Subject) -> dict[str, list[Occurrence]]:
@@ -94,9 +69,40 @@ def _broken(subject: Subject) -> Iterator[Occurrence]:
     return (Occurrence(line) for line in subject.script.broken if line not in empty)
 
 
-def _early(subject: Subject) -> Iterator[Occurrence]:
-    """`srun bash -c "echo $SLURM_PROCID"`: the batch shell fills it in."""
-    return (Occurrence(line, {"name": name}) for name, line in dict.fromkeys(subject.script.early))
+def _undashed(subject: Subject) -> Iterator[Occurrence]:
+    """`${NAME:0}`, where `${NAME:-0}` was meant: bash takes the number for a place in the text, and gives no default."""
+    for line, text in enumerate(subject.script.text.splitlines(), 1):
+        for found in () if text.lstrip().startswith("#") else _UNDASHED.finditer(text):
+            name, given = found[1], found[2]
+            itself = re.search(rf"\b{name}=[\"']?$", text[: found.start()])
+            if itself or given == "0" or (not given.isdigit() and given.lower() != given):
+                yield Occurrence(line, {"written": found[0], "better": f"${{{name}:-{given}}}", "name": name})
+
+
+def _kind(subject: Subject) -> Iterator[Occurrence]:
+    """A file whose commands are in another language than a shell's."""
+    if subject.script.unread:
+        yield Occurrence(1, {"language": subject.script.unread})
+
+
+def _line_ends(subject: Subject) -> Iterator[Occurrence]:
+    """Lines that end as Windows ends them."""
+    if "\r\n" in subject.script.text:
+        yield Occurrence(1, {"file": subject.script.name.rpartition("/")[2]})
+
+
+def _no_interpreter(subject: Subject) -> Iterator[Occurrence]:
+    """A batch script without `#!` in its first line: sbatch refuses it."""
+    script = subject.script
+    if (script.directives or script.ignored) and not script.text.startswith("#!"):
+        yield Occurrence(1)
+
+
+def _read(subject: Subject) -> Iterator[Occurrence]:
+    """`source settings.sh`: what it sets is not known here."""
+    for name, line in subject.script.read:
+        if not subject.programs.environments.search(name):
+            yield Occurrence(line, {"file": name})
 
 
 # ── places ──
@@ -104,9 +110,9 @@ def _early(subject: Subject) -> Iterator[Occurrence]:
 
 def _kept_locally(subject: Subject) -> Iterator[Occurrence]:
     """`--save /tmp/checkpoints`: what must outlive the job on a path that only one node sees."""
-    for line, what, path in _kept(subject):
+    for line, what, path in (*_kept(subject), *_working_folders(subject)):
         if subject.programs.is_local(path):
-            yield Occurrence(line, {"what": what, "path": path})
+            yield Occurrence(line, {"what": what, "path": path, "nodes": subject.count(subject.main, "nodes")})
 
 
 def _kept(subject: Subject) -> Iterator[tuple[int, str, str | None]]:
@@ -127,27 +133,16 @@ def _kept(subject: Subject) -> Iterator[tuple[int, str, str | None]]:
                 yield command.line, "tee", file
 
 
-# ── processes ──
+def _working_folders(subject: Subject) -> Iterator[tuple[int, str, str | None]]:
+    """`cd /tmp/project` before the step, or in it."""
+    runs = list(subject.main.runs) if subject.main else []
+    last = subject.main.command.line if subject.main else 0
+    for command in (*(c for c in subject.own if c.line < last and not c.subshell and c.function is None), *runs):
+        if command.name in ("cd", "pushd") and command.args:
+            yield command.words[1].line or command.line, command.name, command.args[0]
 
 
-def _background(subject: Subject) -> Iterator[Occurrence]:
-    """`monitor.sh &`: a process that the script leaves running behind its steps."""
-    script = subject.script
-    if any("EXIT" in trap.signals for trap in script.traps):
-        return
-    waits = [c.line for c in subject.own if c.name == "wait"]
-    kills = [c.line for c in subject.own if c.name in _KILLS and c.function is None]
-    replaced = any(c.name == "exec" and len(c.words) > 1 for c in subject.own)
-    reaches_kill = not replaced and "errexit" not in script.options
-    for command in subject.own:
-        program = next(iter(argv(command)), "").rpartition("/")[2]
-        if not command.background or program in ("", "srun"):
-            continue
-        killed = reaches_kill and any(line > command.line for line in kills)
-        # runs side by side that the script waits for are its work, not its helpers
-        waited = is_work(command) and any(line >= command.line for line in waits)
-        if not killed and not waited:
-            yield Occurrence(command.line, {"name": command.name, "never": "yes" if replaced and kills else None})
+# ── uv ──
 
 
 def _sync_everywhere(subject: Subject) -> Iterator[Occurrence]:
@@ -160,51 +155,25 @@ def _sync_everywhere(subject: Subject) -> Iterator[Occurrence]:
             continue
         count = step.option("ntasks")
         alone = count is not None and number(count.value) == 1
-        guarded = any("SLURM_LOCALID" in w.text for w in step.command.words)
-        if not alone and not guarded:
-            yield Occurrence(syncing[0].line)
+        guarded = any(one in w.text for w in step.command.words for one in ("SLURM_LOCALID", "SLURM_PROCID"))
+        if not alone and not guarded and subject.tasks(step) != 1:
+            yield Occurrence(syncing[0].line, {"tasks": subject.tasks(step)})
         return
 
 
-# ── the exit status ──
-
-
-def _hidden_by_pipe(subject: Subject) -> Iterator[Occurrence]:
-    """`srun ... | tee log` without pipefail: the script's exit status is tee's."""
-    command = _last_step(subject)
-    if command and command.piped_to and "xargs" not in command.piped_to and "pipefail" not in subject.script.options:
-        yield Occurrence(command.line, {"program": command.piped_to[-1]})
-
-
-def _after_exec(subject: Subject) -> Iterator[Occurrence]:
-    """`exec srun ...` with commands or traps behind it."""
-    command = _last_step(subject)
-    if command and command.name == "exec":
-        skipped = [c.line for c in _after(subject, command)] or [trap.line for trap in subject.script.traps]
-        if skipped:
-            yield Occurrence(command.line, {"last": skipped[0]})
-
-
-def _hidden_by_last(subject: Subject) -> Iterator[Occurrence]:
-    """`srun ...` and then `echo done`: the script's exit status is echo's."""
-    command, script = _last_step(subject), subject.script
-    if command is None or command.name == "exec" or command.piped_to or command.background:
+def _implicit_sync(subject: Subject) -> Iterator[Occurrence]:
+    """`uv run python` in the container of every task, with no `uv sync` before: each builds the environment first."""
+    main, script = subject.main, subject.script
+    if main is None or "UV_NO_SYNC" in script.text or subject.tasks(main) == 1:
         return
-    if "errexit" in script.options or any(handling in script.text for handling in ("$?", "PIPESTATUS", "||")):
+    if any(c.name == "uv" and ("sync" in c.args or "pip" in c.args) for c in script.commands):
         return
-    behind = [c for c in _after(subject, command) if c.name not in _NO_WORK]
-    if behind and not is_work(behind[-1]):
-        yield Occurrence(command.line, {"name": behind[-1].name, "last": behind[-1].line})
-
-
-def _last_step(subject: Subject) -> Command | None:
-    """The command of the step whose exit status matters."""
-    step = subject.main or (subject.steps[-1] if subject.steps else None)
-    return step.command if step else None
-
-
-def _after(subject: Subject, command: Command) -> list[Command]:
-    return [c for c in subject.own if c.line > command.line and c.function is None]
+    image = main.option("container-image") or script.directive("container-image")
+    for command in main.runs if image else ():
+        words = argv(command)
+        if words[:2] == ["uv", "run"] and not {"--no-sync", "--frozen", "--isolated", "--no-project"} & set(words):
+            yield Occurrence(command.line, {"tasks": subject.tasks(main)})
+            return
 
 
 LISTS: Mapping[str, Callable[[Subject], Iterator[Occurrence]]] = {
@@ -214,11 +183,21 @@ LISTS: Mapping[str, Callable[[Subject], Iterator[Occurrence]]] = {
     "pinned": _pinned,
     "placeholders": _placeholders,
     "broken": _broken,
-    "early": _early,
+    "undashed": _undashed,
+    "other_language": _kind,
+    "line_ends": _line_ends,
+    "no_interpreter": _no_interpreter,
+    "read": _read,
+    "early": early.early,
+    "exported_early": early.exported,
+    "never_filled": early.never,
     "kept_locally": _kept_locally,
-    "background": _background,
     "sync_everywhere": _sync_everywhere,
-    "hidden_by_pipe": _hidden_by_pipe,
-    "after_exec": _after_exec,
-    "hidden_by_last": _hidden_by_last,
+    "implicit_sync": _implicit_sync,
+    "background": processes.background,
+    "lost_pid": processes.lost_pid,
+    "after_exec": status.after_exec,
+    "hidden_by_pipe": status.hidden_by_pipe,
+    "hidden_by_last": status.hidden_by_last,
+    "last_test": status.last_test,
 }

@@ -10,11 +10,32 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from slurmdoctor.model.exits import signal_name
+from slurmdoctor.slurm.script import kinds
+from slurmdoctor.slurm.script.bash.syntax import (
+    CAN_BE_LEFT,
+    GROUPS,
+    LOOPS,
+    REDIRECTS,
+    errors,
+    in_background,
+    last_test,
+    signal,
+    strings,
+)
+from slurmdoctor.slurm.script.bash.words import Value, Words
+from slurmdoctor.slurm.script.directives import is_mixed, slurm_variables
 from slurmdoctor.slurm.script.directives import read as read_directives
-from slurmdoctor.slurm.script.directives import slurm_variables
-from slurmdoctor.slurm.script.model import Assignment, Command, Script, Trap, Word
-from slurmdoctor.slurm.script.words import Value, Words
+from slurmdoctor.slurm.script.model import (
+    Assignment,
+    Background,
+    Command,
+    Early,
+    EarlyUse,
+    LastTest,
+    Script,
+    Trap,
+    Word,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -27,10 +48,7 @@ LONGEST_VALUE = 64 * 1024
 """Characters; a variable that outgrows them is not known any longer."""
 MOST_COMMANDS = 10_000
 """Behind so many commands no string is parsed any more."""
-_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _SET_OPTIONS = {"e": "errexit", "u": "nounset", "x": "xtrace"}
-_REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
-_GROUPS = frozenset({"subshell", "compound_statement"})
 _HOOK = re.compile(r"^# --- slurmdoctor: .*?^# --- end of slurmdoctor -+$", re.M | re.S)
 """The footer in a script, by its first and last line: its traps and commands are not the script's."""
 
@@ -38,20 +56,31 @@ _HOOK = re.compile(r"^# --- slurmdoctor: .*?^# --- end of slurmdoctor -+$", re.M
 def parse(text: str, name: str = "script") -> Script:
     """The parsed script. Lines that are no bash stand in `broken`; the others are read all the same."""
     text = text[:LONGEST]
-    directives, ignored = read_directives(text)
+    lines = text.replace("\r\n", "\n")
+    directives, ignored = read_directives(lines)
+    kind, unread = kinds.of(lines, name)
     walk = _Walk({k: Value(v, True) for k, v in slurm_variables(directives).items()})
-    broken = walk.source(_HOOK.sub(lambda hook: "\n" * hook[0].count("\n"), text), 1, 0)
+    broken = walk.source(_HOOK.sub(lambda hook: "\n" * hook[0].count("\n"), lines), 1, 0) if not unread else []
+    within = {line for first, last in walk.documents for line in range(first, last + 1)}
     return Script(
         name,
         text,
-        tuple(directives),
-        tuple(ignored),
-        tuple(walk.commands),
-        tuple(walk.assignments),
-        tuple(walk.traps),
-        frozenset(walk.options),
-        tuple(dict.fromkeys(broken)),
-        tuple(walk.early),
+        directives=tuple(directives),
+        ignored=tuple(one for one in ignored if one.line not in within and not unread),
+        commands=tuple(walk.commands),
+        assignments=tuple(walk.assignments),
+        traps=tuple(walk.traps),
+        options=frozenset(walk.options),
+        broken=tuple(dict.fromkeys(broken)),
+        early=tuple(walk.early),
+        exported_early=tuple(walk.exported_early),
+        background=tuple(walk.background),
+        last_tests=tuple(walk.last_tests),
+        read=tuple(walk.read),
+        documents=tuple(walk.documents),
+        kind=kind,
+        unread=unread,
+        mixed=is_mixed(lines),
     )
 
 
@@ -84,7 +113,13 @@ class _Walk:
         self.assignments: list[Assignment] = []
         self.traps: list[Trap] = []
         self.options: set[str] = set()
-        self.early: list[tuple[str, int]] = []
+        self.early: list[EarlyUse] = []
+        self.exported_early: list[Early] = []
+        self.background: list[Background] = []
+        self.last_tests: list[LastTest] = []
+        self.read: list[tuple[str, int]] = []
+        self.documents: list[tuple[int, int]] = []
+        self.in_subshell = False
         self.words = Words(values, self.statement)
         self.depth = 0
         self.function: str | None = None
@@ -96,17 +131,27 @@ class _Walk:
         self.words = Words(self.values, self.statement, text.encode("utf-8", "replace"), first)
         self.depth = depth
         root = _parser().parse(self.words.data).root_node
-        broken = [self.words.line(node) for node in _errors(root)]
+        broken = [self.words.line(node) for node in errors(root)]
         for child in root.named_children:
             self.statement(child)
+        if test := last_test(root, self.words.text):
+            line, program = self.words.line(test.right), self._program(test.right)
+            self.last_tests.append(LastTest(line, test.test, test.then, program or test.then, self.parent))
         self.words, self.depth = before
         return broken
 
     # ── statements ──
 
     def statement(self, node: Node, around: _Around = _TOP) -> None:
-        if node.type in ("command", "pipeline", "redirected_statement", *_GROUPS) and _in_background(node):
-            around = replace(around, background=True)
+        if node.type in CAN_BE_LEFT and in_background(node) and not around.background:
+            start = len(self.commands)
+            self._statement(node, replace(around, background=True))
+            if self.depth == 0 and start < len(self.commands):
+                self._leave(node, tuple(self.commands[start:]))
+        else:
+            self._statement(node, around)
+
+    def _statement(self, node: Node, around: _Around) -> None:
         if node.type == "command":
             self._command(node, around)
         elif node.type == "variable_assignment":
@@ -119,10 +164,27 @@ class _Walk:
             self._redirected(node, around)
         elif node.type == "function_definition":
             self._function(node)
+        elif node.type == "subshell":
+            self._subshell(node, around)
         else:
-            inner = around if node.type in _GROUPS else replace(around, piped_to=())
+            inner = around if node.type in GROUPS else replace(around, piped_to=())
             for child in node.named_children:
                 self.statement(child, inner)
+
+    def _subshell(self, node: Node, around: _Around) -> None:
+        """`( ... )`: what it sets is gone behind it."""
+        outer, held = self.in_subshell, dict(self.values)
+        self.in_subshell = True
+        for child in node.named_children:
+            self.statement(child, around)
+        self.in_subshell = outer
+        self.values.clear()
+        self.values.update(held)
+
+    def _leave(self, node: Node, commands: tuple[Command, ...]) -> None:
+        """`monitor.sh &`, and `while ...; done &`."""
+        name = f"this `{LOOPS[node.type]}` loop" if node.type in LOOPS else self._program(node) or commands[0].name
+        self.background.append(Background(name, self.words.line(node), commands, None, self.in_subshell))
 
     def _declare(self, node: Node) -> None:
         """`export A=1 B`, `declare -x A=1`, `local A=1`."""
@@ -152,13 +214,25 @@ class _Walk:
     def _redirected(self, node: Node, around: _Around) -> None:
         around = replace(around, outputs=tuple(self._outputs(node)) or around.outputs)
         for child in node.named_children:
-            if child.type not in _REDIRECTS:
+            if child.type not in REDIRECTS:
                 self.statement(child, around)
             elif child.type == "heredoc_redirect":
+                self._document(child)
+
+    def _document(self, node: Node) -> None:
+        """`<<EOF ...`: the variables in it are filled in here and now, but for those of `<<'EOF'`."""
+        start = next((self.words.text(child) for child in node.children if child.type == "heredoc_start"), "")
+        command = self.commands[-1] if self.commands else None
+        for inner in node.named_children:
+            if inner.type in ("pipeline", "command"):
                 # `sbatch <<EOF | tee log`: the pipeline inside a redirect is the command's own
-                for inner in child.named_children:
-                    if inner.type in ("pipeline", "command"):
-                        self.statement(inner)
+                self.statement(inner)
+            elif inner.type == "heredoc_body":
+                first = self.words.line(inner)
+                self.documents.append((first, self.words.first + int(inner.end_point[0])))
+                if command is not None and not re.search(r"[\"'\\]", start):
+                    brought = (one for part in inner.named_children for one in self.words.word(part).early)
+                    self.early += [EarlyUse(one, command) for one in brought]
 
     def _outputs(self, node: Node) -> Iterator[str]:
         for child in node.named_children:
@@ -180,18 +254,26 @@ class _Walk:
 
     def _command(self, node: Node, around: _Around) -> None:
         env: dict[str, str] = {}
-        words: list[Value] = []
+        words: list[Word] = []
+        early: list[tuple[int, Early]] = []
+        begin, pieces = node, 0
         for child in node.named_children:
             if child.type == "variable_assignment":
                 name, value = child.child_by_field_name("name"), child.child_by_field_name("value")
                 if name is not None:
                     env[self.words.text(name)] = self.words.word(value).text if value is not None else ""
-            elif child.type not in _REDIRECTS and child.type != "comment":
-                words += self.words.split(child)
+            elif child.type not in REDIRECTS and child.type != "comment":
+                written = self.words.text(child)
+                begin = begin if words else child
+                for piece in self.words.split(child):
+                    early += [(len(words), one) for one in piece.early]
+                    words.append(Word(piece.text, piece.known, piece.line, written, pieces))
+                pieces += 1
         if not words:
             return
+        before, behind = self.words.beside(begin, node) if self.depth == 0 else ("", "")
         command = Command(
-            tuple(Word(w.text, w.known, w.line) for w in words),
+            tuple(words),
             self.words.line(node),
             around.background,
             around.piped_to,
@@ -200,21 +282,26 @@ class _Walk:
             self.depth,
             self.function,
             self.parent,
+            self.in_subshell,
+            before,
+            behind,
         )
         self._builtin(command)
         self.commands.append(command)
         if "srun" in (w.text.rpartition("/")[2] for w in words[:2]):
-            self.early += [pair for w in words for pair in w.early]
+            self.early += [EarlyUse(one, command, at) for at, one in early]
         if self.depth < DEEPEST and len(self.commands) < MOST_COMMANDS:
-            before, self.parent = self.parent, command
-            for text, line in _strings(command):
+            outer, self.parent = self.parent, command
+            for _, text, line in strings(command):
                 self.source(text, line, self.depth + 1)
-            self.parent = before
+            self.parent = outer
 
     def _builtin(self, command: Command) -> None:
         args = command.args
         if command.name == "trap" and len(args) > 1 and args[0] != "-":
-            self.traps.append(Trap(frozenset(map(_signal, args[1:])), command.line))
+            self.traps.append(Trap(frozenset(map(signal, args[1:])), command.line))
+        elif command.name in ("source", ".") and args:
+            self.read.append((args[0], command.line))
         elif command.name == "set" and self.depth == 0:
             for arg, value in zip(args, (*args[1:], ""), strict=True):
                 if arg[:1] in ("+", "-") and not arg.startswith("--"):
@@ -230,51 +317,29 @@ class _Walk:
             return
         name, line = self.words.text(name_node), self.words.line(node)
         value = self.words.word(value_node) if value_node is not None else Value("", True, line)
-        old = self.values.get(name)
-        if old and self.words.text(node).startswith(f"{name}+="):
-            value = Value(old.text + value.text, old.known and value.known, old.line, old.early + value.early)
+        old, written = self.values.get(name), self.words.text(node)
+        if old and written.startswith(f"{name}+="):
+            items = None if old.items is None or value.items is None else (*old.items, *value.items)
+            between = "" if items is None else " "
+            known, early = old.known and value.known, old.early + value.early
+            value = Value(old.text + between + value.text, known, old.line, early, items)
         if len(value.text) > LONGEST_VALUE:
-            written = self.words.text(value_node) if value_node is not None else ""
-            value = Value(written[:LONGEST_VALUE], False, line)
+            value = Value(self.words.text(value_node)[:LONGEST_VALUE] if value_node else "", False, line)
         if self.depth == 0:
             self.values[name] = value
-        self.assignments.append(_assignment(name, value, line, exported))
+        if exported and self.depth == 0:
+            self.exported_early += value.early
+        pid = value_node is not None and "$!" in self.words.text(value_node)
+        if pid and self.background:
+            self.background[-1] = replace(self.background[-1], pid=name)
+        self.assignments.append(self._assignment(name, value, line, exported, pid, written))
 
     def _export(self, name: str, line: int) -> None:
-        self.assignments.append(_assignment(name, self.values.get(name) or Value("", False), line, True))
+        value = self.values.get(name) or Value("", False)
+        if self.depth == 0:
+            self.exported_early += value.early
+        self.assignments.append(self._assignment(name, value, line, True, False, ""))
 
-
-def _assignment(name: str, value: Value, line: int, exported: bool) -> Assignment:
-    return Assignment(name, value.text if value.known else None, line, exported, value.text)
-
-
-def _strings(command: Command) -> Iterator[tuple[str, int]]:
-    """The strings that a command hands to another shell, each with its first line: `bash -c "..."`, `--wrap`, `eval`."""
-    words = command.words
-    for at in range(1, len(words)):
-        option = words[at - 1].text
-        shell = re.fullmatch(r"-\w*c", option) and any(w.text.rpartition("/")[2] in _SHELLS for w in words[:at])
-        if shell or option == "--wrap":
-            yield words[at].text, words[at].line
-    if command.name == "eval" and words[0].line:
-        yield " ".join(command.args), words[0].line
-
-
-def _signal(word: str) -> str:
-    """`TERM` for `TERM`, `SIGTERM` and `15`; `EXIT` for `0`."""
-    name = (signal_name(int(word)) if re.fullmatch("[0-9]{1,2}", word) else None) or word
-    return "EXIT" if name == "0" else name.upper().removeprefix("SIG")
-
-
-def _in_background(node: Node) -> bool:
-    after = node.next_sibling
-    return after is not None and after.type == "&"
-
-
-def _errors(node: Node) -> Iterator[Node]:
-    """The nodes that the parser could not make sense of."""
-    if node.type == "ERROR" or node.is_missing:
-        yield node
-    elif node.has_error:
-        for child in node.children:
-            yield from _errors(child)
+    def _assignment(self, name: str, value: Value, line: int, exported: bool, pid: bool, written: str) -> Assignment:
+        known = value.text if value.known else None
+        return Assignment(name, known, line, exported, value.text, self.in_subshell, pid, written)

@@ -38,6 +38,8 @@ class Programs(Struct, frozen=True):
     """Fact -> what the commands of the step hold where it is so."""
     script_marks: Mapping[str, re.Pattern[str]]
     """The same for the whole script."""
+    environments: re.Pattern[str]
+    """Scripts that are read in for an environment, and set nothing that the checks ask for."""
     per_task: frozenset[str]
     """Variables that have another value in every task; the batch shell sees only its own."""
     file_patterns: Mapping[str, str]

@@ -54,11 +54,12 @@ class Step(Struct, frozen=True):
 
 
 def steps(script: Script) -> list[Step]:
-    """All steps of a script, in order."""
+    """All steps of a script, in order; those of a function where the script calls it."""
     found: list[Step] = []
+    called = {command.name for command in script.commands} | {None}
     for at, command in enumerate(script.commands):
         words = argv(command)
-        if words and _base(words[0]) == "srun" and command.function is None:
+        if words and _base(words[0]) == "srun" and command.function in called:
             end = at + 1
             while end < len(script.commands) and script.commands[end].runs_in(command):
                 end += 1
@@ -112,7 +113,9 @@ def launcher(command: Command) -> Launcher | None:
         program = _base(word)
         name = known.get(program) or known.get(f"{program} {after}")
         if name is not None:
-            return Launcher(name, line_of(command, word), program == name and before != "-m")
+            # `uv run torchrun` and `/opt/venv/bin/torchrun` say whose it is
+            bare = program == name and before != "-m" and word == program and "run" not in words[: words.index(word)]
+            return Launcher(name, line_of(command, word), bare)
     return None
 
 

@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge.expressions import fill
+from slurmdoctor.slurm.script.model import Early
 from slurmdoctor.slurm.script.programs import programs
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 _WITH_DEFAULT = re.compile(r"\$\{(\w+):?([-=?+])(.*)\}", re.S)
+_OF_ARRAY = re.compile(r"\$\{(\w+)\[(@|\*|\d{1,3})\]\}")
 
 
 class Value(Struct, frozen=True):
@@ -29,8 +31,10 @@ class Value(Struct, frozen=True):
     text: str
     known: bool
     line: int = 0
-    early: tuple[tuple[str, int], ...] = ()
-    """Per-task variables in it: (name, line)."""
+    early: tuple[Early, ...] = ()
+    """Per-task variables in it."""
+    items: tuple[Value, ...] | None = None
+    """The words of an array."""
 
 
 class Words(Struct):
@@ -50,6 +54,15 @@ class Words(Struct):
         """The node as it is written."""
         return self.data[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
+    def beside(self, first: Node, last: Node) -> tuple[str, str]:
+        """What stands before the first node on its line, and behind the last one to the end of its line."""
+        before = self.data[self.data.rfind(b"\n", 0, first.start_byte) + 1 : first.start_byte]
+        end = self.data.find(b"\n", last.end_byte)
+        while end > 0 and self.data[end - 1 : end] == b"\\":
+            end = self.data.find(b"\n", end + 1)
+        behind = self.data[last.end_byte : end if end >= 0 else len(self.data)]
+        return before.decode("utf-8", "replace"), behind.decode("utf-8", "replace")
+
     def word(self, node: Node) -> Value:
         """The node's value."""
         line, kind = self.line(node), node.type
@@ -67,13 +80,18 @@ class Words(Struct):
             for child in node.named_children:
                 self.substitute(child)
             return Value(self.text(node), False, line)
-        plain = kind in ("word", "number", "array", "test_operator")
+        if kind == "array":
+            return array([item for child in node.named_children for item in self.split(child)], line)
+        plain = kind in ("word", "number", "test_operator")
         if kind in ("concatenation", "command_name") or (node.named_child_count and not plain):
             return self._joined(node, node.start_byte, node.end_byte, _unescape)
         return Value(_unescape(self.text(node)), True, line)
 
     def split(self, node: Node) -> list[Value]:
-        """The words that a node makes: an unquoted variable's value is split at its blanks."""
+        """The words that a node makes: an array's, or those of an unquoted variable, split at its blanks."""
+        found = _OF_ARRAY.fullmatch(self.text(node).strip('"'))
+        if found and found[2] in "@*" and (held := self.values.get(found[1])) and held.items is not None:
+            return list(held.items)
         value = self.word(node)
         if node.type in ("simple_expansion", "expansion") and value.known and " " in value.text:
             return [replace(value, text=piece) for piece in value.text.split()]
@@ -81,7 +99,7 @@ class Words(Struct):
 
     def _joined(self, node: Node, start: int, end: int, literal: Callable[[str], str]) -> Value:
         """A word of several pieces: `"logs/$NAME.log"`."""
-        text, known, early, at = "", True, list[tuple[str, int]](), start
+        text, known, early, at = "", True, list[Early](), start
         for child in node.children:
             if child.type in ('"', "string_content") or not child.is_named:
                 continue
@@ -97,19 +115,24 @@ class Words(Struct):
     def _variable(self, node: Node) -> Value:
         line, written = self.line(node), self.text(node).strip()
         if found := _VARIABLE.fullmatch(written):
-            early = _early(found[1], line)
+            early = _early(found[1], line, written)
             value = self.values.get(found[1])
             if value is None:
                 return Value(written, False, line, early)
-            return Value(value.text, value.known, value.line or line, (*value.early, *early))
+            brought = tuple(replace(one, through=one.through or found[1]) for one in value.early)
+            return Value(value.text, value.known, value.line or line, (*brought, *early))
+        if (found := _OF_ARRAY.fullmatch(written)) and (value := self.values.get(found[1])) and value.items is not None:
+            items = value.items if found[2] in "@*" else value.items[int(found[2]) :][:1]
+            return replace(array(items, line), items=None)
         default = _WITH_DEFAULT.fullmatch(written)
         if default and default[1] in self.values:
             return replace(self.values[default[1]], line=line)
+        early = _early(default[1], line, written) if default else ()
         if default and default[2] in "-=":
             # the job's environment may set another: a likely value, not a known one
-            return Value(_VARIABLE.sub(self._likely, default[3].strip("\"'")), False, line)
+            return Value(_VARIABLE.sub(self._likely, default[3].strip("\"'")), False, line, early)
         name = re.match(r"\$\{[#!]?(\w+)", written)
-        return Value(written, False, line, _early(name[1], line) if name else ())
+        return Value(written, False, line, _early(name[1], line, written) if name else ())
 
     def _likely(self, variable: re.Match[str]) -> str:
         value = self.values.get(variable[1])
@@ -122,12 +145,19 @@ class Words(Struct):
         numbers = {k: v.text for k, v in self.values.items() if v.known and re.fullmatch(r"\d+", v.text)}
         plain = _VARIABLE.sub(r"\1", inner).replace("/", "//")
         result = fill("{" + plain + "}", numbers) if re.fullmatch(r"[\w\s+*/%()-]+", plain) else None
-        early = tuple(pair for name in re.findall(r"\w+", inner) for pair in _early(name, line))
+        early = tuple(one for name in re.findall(r"\w+", inner) for one in _early(name, line, written))
         return Value(written if result is None else result, result is not None, line, early)
 
 
-def _early(name: str, line: int) -> tuple[tuple[str, int], ...]:
-    return ((name, line),) if name in programs().per_task else ()
+def array(items: Sequence[Value], line: int) -> Value:
+    """An array of words, or the words of one behind each other."""
+    early = tuple(one for item in items for one in item.early)
+    text = " ".join(item.text for item in items)
+    return Value(text, all(item.known for item in items), line, early, tuple(items))
+
+
+def _early(name: str, line: int, written: str) -> tuple[Early, ...]:
+    return (Early(name, line, written),) if name in programs().per_task else ()
 
 
 def _unescape(text: str) -> str:

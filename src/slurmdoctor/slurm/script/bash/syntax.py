@@ -1,0 +1,82 @@
+"""Shapes of bash statements, as tree-sitter names them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from slurmdoctor.model.exits import signal_name
+from slurmdoctor.slurm.script.model import Command
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+GROUPS = frozenset({"subshell", "compound_statement"})
+LOOPS = {"while_statement": "while", "for_statement": "for", "c_style_for_statement": "for"}
+CAN_BE_LEFT = frozenset(
+    {"command", "pipeline", "redirected_statement", "list", "if_statement", "case_statement", *GROUPS, *LOOPS}
+)
+"""Statements that `&` can leave running."""
+REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
+
+
+class TestShape(NamedTuple):
+    """`test && then`."""
+
+    test: str
+    then: str
+    right: Node
+
+
+def in_background(node: Node) -> bool:
+    after = node.next_sibling
+    return after is not None and after.type == "&"
+
+
+def errors(node: Node) -> Iterator[Node]:
+    """The nodes that the parser could not make sense of."""
+    if node.type == "ERROR" or node.is_missing:
+        yield node
+    elif node.has_error:
+        for child in node.children:
+            yield from errors(child)
+
+
+def strings(command: Command) -> Iterator[tuple[int, str, int]]:
+    """The strings that a command hands to another shell: `bash -c "..."`, `--wrap`, `eval`. (word, text, first line)."""
+    words = command.words
+    for at in range(1, len(words)):
+        option = words[at - 1].text
+        shell = re.fullmatch(r"-\w*c", option) and any(w.text.rpartition("/")[2] in _SHELLS for w in words[:at])
+        if shell or option == "--wrap":
+            yield at, words[at].text, words[at].line
+    if command.name == "eval" and words[0].line:
+        yield 1, " ".join(command.args), words[0].line
+
+
+def signal(word: str) -> str:
+    """`TERM` for `TERM`, `SIGTERM` and `15`; `EXIT` for `0`."""
+    name = (signal_name(int(word)) if re.fullmatch("[0-9]{1,2}", word) else None) or word
+    return "EXIT" if name == "0" else name.upper().removeprefix("SIG")
+
+
+def last_test(root: Node, text: Callable[[Node], str]) -> TestShape | None:
+    """The last statement of a text, where it is a test with a command behind it: false, it is the text's exit status."""
+    statements = [child for child in root.named_children if child.type != "comment"]
+    last = statements[-1] if statements else None
+    if last is None or last.type != "list" or in_background(last) or last.has_error:
+        return None
+    left, right = last.named_children[0], last.named_children[-1]
+    joined = text(last)[: right.start_byte - last.start_byte].rstrip()
+    if not joined.endswith("&&") or not _is_test(left) or len(joined.encode()) != len(joined):
+        return None
+    return TestShape(joined.removesuffix("&&").rstrip(), text(right), right)
+
+
+def _is_test(node: Node) -> bool:
+    if node.type == "list":
+        ands = all(child.type == "&&" for child in node.children if not child.is_named)
+        return ands and all(map(_is_test, node.named_children))
+    return node.type == "test_command"

@@ -1,0 +1,60 @@
+"""Processes that the script leaves running behind its steps. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject
+from slurmdoctor.slurm.script.model import Background
+from slurmdoctor.slurm.script.steps import argv, is_work
+
+_KILLS = frozenset({"kill", "pkill", "killall"})
+
+
+def background(subject: Subject) -> Iterator[Occurrence]:
+    """`monitor.sh &`: a process that nothing ends."""
+    script = subject.script
+    if any("EXIT" in trap.signals for trap in script.traps):
+        return
+    replaced = any(c.name == "exec" and len(c.words) > 1 for c in subject.own)
+    reaches_kill = not replaced and "errexit" not in script.options
+    for one in script.background:
+        if not one.name or _is_step(one) or _is_awaited(subject, one):
+            continue
+        if not (reaches_kill and _is_killed(subject, one)):
+            yield Occurrence(one.line, {"name": one.name})
+
+
+def _is_step(one: Background) -> bool:
+    return any(argv(command)[:1] == ["srun"] for command in one.commands)
+
+
+def _is_awaited(subject: Subject, one: Background) -> bool:
+    """Runs side by side that the script waits for are its work, not its helpers."""
+    works = any(map(is_work, one.commands))
+    return works and any(c.name == "wait" and c.line >= one.line for c in subject.own)
+
+
+def _is_killed(subject: Subject, one: Background) -> bool:
+    for command in subject.own:
+        if command.name in _KILLS and command.function is None and command.line > one.line:
+            named = {name for word in command.words for name in re.findall(r"\$\{?(\w+)", word.written)}
+            kept = {other.pid for other in subject.script.background if other.pid}
+            # a kill of another one's PID does not end this one
+            if not named & kept or one.pid in named or (one.pid is None and not named):
+                return True
+    return False
+
+
+def lost_pid(subject: Subject) -> Iterator[Occurrence]:
+    """`( monitor & PID=$! ); kill $PID`: the variable is gone behind the subshell, and the kill ends nothing."""
+    lost = {a.name: a for a in subject.script.assignments if a.pid and a.subshell}
+    kept = {a.name for a in subject.script.assignments if not a.subshell}
+    for command in subject.own:
+        if command.name not in _KILLS or command.subshell:
+            continue
+        for name in (n for word in command.words for n in re.findall(r"\$\{?(\w+)", word.written)):
+            if name in lost and name not in kept:
+                yield Occurrence(lost[name].line, {"name": name, "kill": command.line})
+                return
