@@ -35,7 +35,7 @@ def _text(found: Findings, width: int) -> list[Line]:
     lines: list[Line] = []
     for name, findings in found:
         for m in findings:
-            lines += [*_head(one_line(name), m, width), *_row("│", m.text and cut(one_line(m.text), width - 4), width)]
+            lines += [_head(one_line(name), m), *_row("│", m.text and cut(one_line(m.text), width - 4), width)]
             lines += [*_row("why   ", m.why, width), *_row("fix   ", m.fix, width), []]
     levels = Counter(m.level for _, findings in found for m in findings)
     counts = ", ".join(plural(levels[level], level) for level in _COLOURS if levels[level])
@@ -43,13 +43,13 @@ def _text(found: Findings, width: int) -> list[Line]:
     return [*lines, [("bold", counts + where) if counts else ("good", f"no problems found{where}")]]
 
 
-def _head(name: str, m: ScriptMistake, width: int) -> list[Line]:
-    place = f"{name}:{m.line}: "
-    says, *more = wrap(f"{place}{m.level}: {one_line(m.says)} [{m.check}]", width)
-    if not says.startswith(f"{place}{m.level}:"):
-        return [[("bold", line)] for line in (says, *more)]
-    head: Line = [("", place), (_COLOURS[m.level], f"{m.level}:"), ("bold", says[len(place) + len(m.level) + 1 :])]
-    return [head, *([("bold", f"    {line}")] for line in more)]
+def _head(name: str, m: ScriptMistake) -> Line:
+    """`train.sbatch:4: error: ...`, on one line however long it is: editors read it."""
+    return [
+        ("", f"{name}:{m.line}: "),
+        (_COLOURS[m.level], f"{m.level}:"),
+        ("bold", f" {one_line(m.says)} [{m.check}]"),
+    ]
 
 
 def _row(label: str, text: str, width: int) -> list[Line]:
