@@ -116,7 +116,7 @@ def test_conditions_are_no_python(condition: str) -> None:
 
 def test_formats_and_exit_status() -> None:
     good, bad = str(RIGHT[0]), str(HERE / "wrong" / "port-54321.sbatch")
-    run = CliRunner().invoke
+    run = CliRunner(env={"COLUMNS": "100"}).invoke
     assert run(cli, ["lint", good]).exit_code == 0
     text = run(cli, ["lint", bad])
     assert text.exit_code == 1
