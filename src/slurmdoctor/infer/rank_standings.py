@@ -69,12 +69,9 @@ def _add_first(groups: _Groups, finding: Finding, timeline: Timeline, observed: 
         dumped = [observed.dumps[r].line for r in suspicion.waiting if r in observed.dumps]
         if suspicion.stands_in and dumped:
             groups.add("waiting", suspicion.waiting, (reason("stacks-show-waiting"),), _place(dumped[0]))
-    elif finding.origin.rank is None and finding.alike:
-        groups.add("first", finding.alike, finding.how, _place(root.main.hit))
-    elif finding.origin.rank is not None:
-        groups.add(
-            "first", [finding.origin.rank], finding.how or (reason("cause", cause=root.cause),), _place(root.main.hit)
-        )
+    elif finding.origin.rank is not None or finding.alike:
+        first = finding.alike if finding.origin.rank is None else (finding.origin.rank,)
+        groups.add("first", first, finding.how or (reason("cause", cause=root.cause),), _place(root.main.hit))
         alike = [i for i in finding.same if i.main.origin.rank is not None]
         if alike or root.main.others:
             ranks = (rank for i in (root, *alike) for rank in i.main.ranks)

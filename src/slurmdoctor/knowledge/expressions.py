@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import Any
 
 from slurmdoctor.model.numbers import gib
-from slurmdoctor.model.ranges import ranges
+from slurmdoctor.model.ranges import SHORT, ranges
 from slurmdoctor.search.compiled import lazy
 
 Facts = Mapping[str, Any]
@@ -238,7 +238,7 @@ def _printed(found: Any) -> str | None:
         return short.rstrip("0").rstrip(".") if "." in short and "e" not in short else short
     if _several(found):
         numbers = all(isinstance(one, int) for one in found)
-        return ranges(tuple(found)).replace(",", ", ") if numbers else ", ".join(map(str, found))
+        return ranges(tuple(found), SHORT).replace(",", ", ") if numbers else ", ".join(map(str, found))
     return str(found)
 
 

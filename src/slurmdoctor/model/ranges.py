@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache, lru_cache
 
+_NUMBERED = re.compile(r"(?!\d+(?:\.\d+){3}$)(.*?)(\d{1,9})((?:\.[a-zA-Z][^\[\]]*)?)")
+"""A node's name with its number, and its domain; an address has none."""
 MOST_TASKS = 65_536
 """No job of GPUs has more; a task with a higher number is a slip of the pen or of somebody's hand."""
 
@@ -25,8 +28,12 @@ def expand(tasks: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def ranges(numbers: list[int] | tuple[int, ...]) -> str:
-    """The reverse of `expand`: 0 1 2 3 7 -> `0-3,7`."""
+SHORT = 8
+"""Pieces of a list of ranks that a sentence has room for."""
+
+
+def ranges(numbers: Iterable[int], most: int | None = None) -> str:
+    """The reverse of `expand`: 0 1 2 3 7 -> `0-3,7`; of more than `most` pieces the first, `0,2,4 and 76 more`."""
     ordered = sorted(set(numbers))
     pieces: list[str] = []
     start = 0
@@ -34,6 +41,8 @@ def ranges(numbers: list[int] | tuple[int, ...]) -> str:
         if i + 1 == len(ordered) or ordered[i + 1] != number + 1:
             pieces.append(str(number) if start == i else f"{ordered[start]}-{number}")
             start = i + 1
+            if most is not None and len(pieces) == most and start < len(ordered):
+                return f"{','.join(pieces)} and {len(ordered) - start:,} more"
     return ",".join(pieces)
 
 
@@ -51,3 +60,22 @@ def expand_nodes(names: str) -> list[str]:
                 for number in range(int(low), min(int(high or low), int(low) + 10_000) + 1):
                     found.append(f"{bracket[1]}{number:0{len(low)}d}{bracket[3]}")
     return found
+
+
+def fold_nodes(names: Iterable[str]) -> str:
+    """The reverse of `expand_nodes`: cn01 cn02 cn03 gpu7 -> `cn[01-03],gpu7`, which Slurm's commands take."""
+    found = {name: _NUMBERED.fullmatch(name) for name in names}
+    padded = {(m[1], m[3]) for m in found.values() if m and m[2][0] == "0" < m[2]}
+    alike: dict[tuple[str, str, int], list[int]] = {}
+    for name, m in found.items():
+        if m is None:
+            alike[name, "", 0] = []
+        else:
+            width = len(m[2]) if (m[1], m[3]) in padded else 0
+            alike.setdefault((m[1], m[3], width), []).append(int(m[2]))
+    pieces = []
+    for (head, tail, width), numbers in alike.items():
+        parts = (piece.split("-") for piece in ranges(numbers).split(",") if piece)
+        listed = ",".join("-".join(number.zfill(width) for number in part) for part in parts)
+        pieces.append(f"{head}[{listed}]{tail}" if len(numbers) > 1 else f"{head}{listed}{tail}")
+    return ",".join(pieces)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slurmdoctor.model import Cause, Finding, Knowledge, Remedy, Retry, RetryAdvice
-from slurmdoctor.model.ranges import expand_nodes, ranges
+from slurmdoctor.model.ranges import SHORT, expand_nodes, fold_nodes, ranges
 from slurmdoctor.report import remedies
 
 _RETRY_WHY: Mapping[RetryAdvice, str] = {
@@ -32,7 +32,7 @@ def advise(
         return (*first, *last), None
     names = {**names, "checks": [m.check for m in finding.mistakes]}
     against = _against(finding, names)
-    names |= {"exclude": ",".join(against)} if against else {}
+    names |= {"exclude": fold_nodes(against)} if against else {}
     best = remedies.best(cause, names)
     retry = _retry(finding, best[0][0].retry or cause.retry if best else cause.retry, against)
     agreeing = [said for fix, said in best if fix.retry in (None, retry.advice) and _leaves_out(said, retry)]
@@ -89,5 +89,5 @@ def _one_node(finding: Finding, knowledge: Knowledge) -> tuple[Remedy, ...]:
     ):
         return ()
     others = "no rank of another node" if extent.of is None else f"none of the other {extent.of - len(extent.ranks):,}"
-    do = f"Check {extent.nodes[0]}: all its ranks ({ranges(extent.ranks)}) failed the same way, {others} did."
+    do = f"Check {extent.nodes[0]}: all its ranks ({ranges(extent.ranks, SHORT)}) failed the same way, {others} did."
     return (Remedy(do, "What fails on one node only is its files, environment or hardware, not the program."),)

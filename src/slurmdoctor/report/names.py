@@ -9,7 +9,7 @@ from typing import Any
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Extent, Finding, Incident, Observations, Suspicion, Timeline
 from slurmdoctor.model.causes import ID_TIMEOUT, TASK_FAILED
-from slurmdoctor.model.ranges import ranges
+from slurmdoctor.model.ranges import SHORT, expand_nodes, fold_nodes, ranges
 from slurmdoctor.report.frames import Frame, frames
 from slurmdoctor.report.waits import names_of
 
@@ -47,9 +47,9 @@ def _plain(value: str) -> Any:
 def _of_the_suspect(suspicion: Suspicion) -> dict[str, Any]:
     names: dict[str, Any] = {"seq": suspicion.seq, "op": suspicion.op, "stands_in": suspicion.stands_in}
     if suspicion.kind == "mismatch":
-        names["odd_ranks"] = ranges(suspicion.ranks)
+        names["odd_ranks"] = ranges(suspicion.ranks, SHORT)
     elif suspicion.ranks:
-        names["silent_ranks"] = ranges(suspicion.ranks)
+        names["silent_ranks"] = ranges(suspicion.ranks, SHORT)
         names["suspects"] = names_of(suspicion.ranks)
         if suspicion.kind == "behind" and not suspicion.stands_in:
             names["late_ranks"] = names["silent_ranks"]
@@ -82,7 +82,8 @@ def _of_the_silent(finding: Finding, observed: Observations) -> dict[str, Any]:
 def _of_the_root(finding: Finding, root: Incident, observed: Observations) -> dict[str, Any]:
     names: dict[str, Any] = {}
     if "nodes" in root.main.captures:
-        names["failed_nodes"] = root.main.captures["nodes"]  # `nodes` is also how many there are
+        # `nodes` is also how many there are
+        names["nodes"] = names["failed_nodes"] = fold_nodes(expand_nodes(root.main.captures["nodes"]))
     stack = frames(root.main.traceback)
     if stack:
         names["frames"] = tuple(frame.function for frame in stack)
@@ -116,5 +117,5 @@ def _of_the_wait(finding: Finding, root: Incident, observed: Observations) -> di
     if not any(node == home for rank, node in node_of.items() if rank not in waiting and rank > 0):
         return {}
     far_nodes = tuple(sorted(node for node in nodes if node))
-    names = {"far_ranks": ranges(tuple(waiting)), "far_nodes": far_nodes, "home_node": home}
+    names = {"far_ranks": ranges(tuple(waiting), SHORT), "far_nodes": far_nodes, "home_node": home}
     return names | ({"bad_nodes": far_nodes} if len(far_nodes) == 1 else {})

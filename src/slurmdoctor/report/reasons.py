@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.model import Knowledge
 from slurmdoctor.model.finding import Reason
-from slurmdoctor.model.ranges import ranges
+from slurmdoctor.model.ranges import SHORT, ranges
 from slurmdoctor.report.exits import exit_words
 from slurmdoctor.report.frames import frames
 from slurmdoctor.report.quantities import duration, listed, plural
@@ -71,7 +71,7 @@ def _earlier(v: Values) -> str:
 
 
 def _first_of_alike(v: Values) -> str:
-    return f"{_first_by(v['order'], v['aligned'])} of {len(v['ranks'])} ranks that failed the same way ({ranges(v['ranks'])})"
+    return f"{_first_by(v['order'], v['aligned'])} of {len(v['ranks'])} ranks that failed the same way ({ranges(v['ranks'], SHORT)})"
 
 
 def _waited_for_unknown(v: Values) -> str:
@@ -235,7 +235,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "witness-names": "the error line shows no rank; {witness} reports that rank {rank} ended this way",
     "ended-alike": lambda v: f"{names_of(v['ranks'])} ended this way; the error line does not say which one was first",
     "never-ended": lambda v: (
-        f"srun reports no end of task{'s' * (len(v['tasks']) > 1)} {ranges(v['tasks'])}: finished normally, or still waiting for the others"
+        f"srun reports no end of task{'s' * (len(v['tasks']) > 1)} {ranges(v['tasks'], SHORT)}: finished normally, or still waiting for the others"
     ),
     "local-rank-only": "the line shows only a local rank ({local_rank}), and nothing shows on which node",
     "no-rank": "the log does not say which rank",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slurmdoctor.model import Diagnosis, Evidence, FirstFailure, Remedy
-from slurmdoctor.model.ranges import ranges as folded
+from slurmdoctor.model.ranges import SHORT, ranges
 from slurmdoctor.report import words
 from slurmdoctor.report.exits import ending
 from slurmdoctor.report.frames import Frame, best_frames
@@ -201,7 +201,7 @@ def _notes(diagnosis: Diagnosis) -> str:
     seen = diagnosis.coverage
     notes = [one_line(note).rstrip(".") for note in seen.notes]
     if seen.silent_ranks:
-        notes.append(f"ranks {folded(seen.silent_ranks)} printed nothing" if len(seen.silent_ranks) > 1
+        notes.append(f"ranks {ranges(seen.silent_ranks, SHORT)} printed nothing" if len(seen.silent_ranks) > 1
                      else f"rank {seen.silent_ranks[0]} printed nothing")  # fmt: skip
     # to a verdict that is sure, Slurm's records would add nothing
     sure = diagnosis.verdict == "failed"
@@ -214,7 +214,7 @@ def _notes(diagnosis: Diagnosis) -> str:
 def _groups(diagnosis: Diagnosis, width: int) -> list[Line]:
     """What happened to every rank, one line a group."""
     rows: list[Line] = [[]]
-    listed = [cut(folded(group.ranks), 24) for group in diagnosis.ranks]
+    listed = [_folded(group.ranks, max(16, width // 3)) for group in diagnosis.ranks]
     column = max(map(len, listed))
     for group, numbers in zip(diagnosis.ranks, listed, strict=True):
         place = _place(group.file, group.line, width // 3) if group.file else ""
@@ -225,6 +225,12 @@ def _groups(diagnosis: Diagnosis, width: int) -> list[Line]:
         row += [("", " " * (max(room, 8) - cells(why) + 2)), ("key", place)] if place else []
         rows.append(row)
     return rows
+
+
+def _folded(ranks: tuple[int, ...], width: int) -> str:
+    """As much of a list of ranks as the width holds."""
+    lists = (ranges(ranks, most) for most in (None, *range(width // 2, 0, -1)))
+    return next((listed for listed in lists if len(listed) <= width), cut(ranges(ranks, 1), width))
 
 
 # ── lines ────────────────────────────────────────────────────────────────────────────────────

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from slurmdoctor.model import ProcessExit
-from slurmdoctor.model.ranges import ranges
+from slurmdoctor.model.ranges import SHORT, ranges
 from slurmdoctor.report.exits import exit_words
 from slurmdoctor.report.quantities import plural
 
@@ -19,7 +19,7 @@ _MOST_NUMBERS = 4
 def names_of(ranks: Iterable[int]) -> str:
     """`rank 3`, `ranks 0-3,7`."""
     found = tuple(ranks)
-    return f"rank{'s' * (len(found) > 1)} {ranges(found)}"
+    return f"rank{'s' * (len(found) > 1)} {ranges(found, SHORT)}"
 
 
 def _collective(seq: int | None, op: str | None) -> str:

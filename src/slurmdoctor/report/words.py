@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from slurmdoctor.model import Diagnosis, Extent, FirstFailure, RetryAdvice
 from slurmdoctor.model.causes import EXIT_CODE, KILLED
-from slurmdoctor.model.ranges import ranges
+from slurmdoctor.model.ranges import fold_nodes, ranges
 from slurmdoctor.report.exits import died
 from slurmdoctor.report.quantities import plural, size
 from slurmdoctor.report.redact import one_line
@@ -139,7 +139,7 @@ def retry(diagnosis: Diagnosis) -> str:
     if diagnosis.retry.exclude_nodes:
         script = one_line(str(diagnosis.facts.get("script") or ""))
         script = script if re.fullmatch(r"[\w./+=-]{1,60}", script) else "..."
-        text = f"on other nodes: `sbatch --exclude={','.join(map(one_line, diagnosis.retry.exclude_nodes))} {script}`"
+        text = f"on other nodes: `sbatch --exclude={fold_nodes(map(one_line, diagnosis.retry.exclude_nodes))} {script}`"
     return f"{text}; {one_line(diagnosis.retry.why)}" if diagnosis.retry.why else text
 
 
