@@ -117,3 +117,22 @@ def test_a_second_line_shows_what_it_needs_of_its_place() -> None:
 def test_a_second_line_is_not_the_first_one_again() -> None:
     again = Evidence("job.log", 9, f"7: {FIRST.text}", None, None, None, "r", "c", "root")
     assert not any(":9" in line for line in shown(replace(BARE, fixes=(), evidence=(again,))))
+
+
+@pytest.mark.parametrize(
+    ("file", "argument"),
+    [
+        ("logs/job 7.out", "'logs/job 7.out'"),
+        ("slurm-7.out", "slurm-7.out"),
+        ("-", None),
+        ("<text>", None),
+        ("/dev/stdin", None),
+        ("job.log.gz", None),
+        ("$(reboot).log", None),
+        ("-rf.log", None),
+    ],
+)
+def test_mn_no_command_waits_for_input(file: str, argument: str | None) -> None:
+    first = FirstFailure(3, file=file, line=9, text="srun: error: n7: task 3: Exited with exit code 17")
+    rows = [line for line in shown(replace(EXIT_CODE, first_failure=first)) if "grep" in line]
+    assert [row.partition("killed' ")[2] for row in rows] == ([argument] if argument else [])

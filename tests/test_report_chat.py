@@ -93,7 +93,7 @@ def assert_harmless(text: str, quotes: bool) -> None:
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
     # bold is ours alone: one headline and one label a line
     strong = [token for token in seen if token.type == "strong_open"]
-    assert len(strong) <= 1 + 7
+    assert len(strong) <= 1 + 9
     assert text.splitlines()[0].startswith("**")
 
 
@@ -115,12 +115,37 @@ def test_markdown_reads_well() -> None:
         "  /opt/app/megatron/core/transformer/moe/experts.py:213 in forward\n"
         "```\n"
         "\n"
-        "**Fix:** Raise expert parallelism from 4 to 8: 256 experts / EP 4 = 64 experts a GPU. Tensor parallelism does "
-        "not shrink experts.  \n"
+        "**Fix 1:** Raise expert parallelism from 4 to 8: 256 experts / EP 4 = 64 experts a GPU.  \n"
+        "Tensor parallelism does not shrink experts.  \n"
+        "**Fix 2:** Lower the micro batch size  \n"
+        "Activations grow with the micro batch.  \n"
         "**Exit:** code 1 on rank 13 (reported by torchelastic table); the step's 143 is SIGTERM to 63 other ranks  \n"
         "**Retry:** resubmit only after the fix; the node is not to blame  \n"
         "**Why:** first error by time; torchrun's own table agrees; all else follows within 10 m 3 s\n"
     )  # fmt: skip
+
+
+FIXES = (
+    Remedy("Look with `srun -N1 df -h /scratch/demo` at *node07*, then `dmesg -T`.", "It was full."),
+    Remedy("x" * 600, "Too long to be shown whole."),
+    Remedy("Ask `"),
+    Remedy("a fourth"),
+)
+
+
+def test_fixes_are_numbered_and_whole_with_commands_as_code() -> None:
+    said = replace(CUDA_OOM, fixes=FIXES)
+    shown = markdown.render(said)
+    assert (
+        "**Fix 1:** Look with `srun -N1 df -h /scratch/demo` at \\*node07\\*, then `dmesg -T`.  \nIt was full.  \n"
+        in shown
+    )
+    assert "**Fix 2:** Ask \\`  \n" in shown
+    assert "xxx" not in shown
+    assert "fourth" not in shown
+    coded = [e["text"] for e in walk(assert_slack(said)) if e.get("style") == {"code": True}]
+    assert coded[1:] == ["srun -N1 df -h /scratch/demo", "dmesg -T"]
+    assert "**Fix:** Ask" in markdown.render(replace(CUDA_OOM, fixes=FIXES[2:3]))
 
 
 def test_markdown_asks_for_what_would_tell() -> None:
@@ -208,7 +233,8 @@ def test_slack_says_it_all() -> None:
         "rank 13 on gpu-02 ran out of GPU memory",
         "job.log:48211",
         "Tried to allocate 2.00 GiB",
-        "Fix: ",
+        "Fix 1: ",
+        "Fix 2: ",
         "Why: ",
     ):
         assert part in said

@@ -89,7 +89,6 @@ GOLDEN = {
   why    the log ends in the middle of training
   next   how each step ended: sacct -j JOBID -o JobID,State,ExitCode,NodeList
          why Slurm ended it: scontrol show job JOBID
-         the first errors: grep -nm40 -iE 'error|traceback|fatal|killed' LOG
 """,
 }
 

@@ -12,13 +12,14 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from slurmdoctor.model import Diagnosis, FirstFailure
+from slurmdoctor.model import Diagnosis, FirstFailure, Remedy
 from slurmdoctor.report import words
 from slurmdoctor.report.exits import ending
 from slurmdoctor.report.frames import best_frames
 from slurmdoctor.report.redact import disarm, one_line
 
 LIMIT = 1500
+_LONGEST_FIX = 420
 _GAP = "\u200b"
 
 
@@ -30,13 +31,13 @@ class Parts(Struct, frozen=True):
     place: str
     quote: str
     parts: tuple[tuple[str, str], ...]
-    """(label, text), the most important first."""
+    """(label, text), the most important first. Without a label the text says more of the one before it."""
     asks: tuple[tuple[str, str], ...]
     """(command, what it shows)."""
 
 
-def parts_of(diagnosis: Diagnosis, scale: float = 1.0) -> Parts:
-    """The parts, the same for every chat; `scale` shortens them."""
+def parts_of(diagnosis: Diagnosis, scale: float = 1.0, fixes: int = 3) -> Parts:
+    """The parts, the same for every chat; `scale` shortens them, but for the fixes: each is whole or left out."""
 
     def fit(text: str, most: int) -> str:
         most = int(most * scale)
@@ -49,11 +50,10 @@ def parts_of(diagnosis: Diagnosis, scale: float = 1.0) -> Parts:
         quote += "\n" + fit(f"  {frame.place} in {frame.function or '?'}", 110)
     number = "" if line is None else f":{line}"
     place = f"{one_line(file)[-int(70 * scale) :]}{number}" if file and text else ""
-    fix = diagnosis.fixes[0] if diagnosis.fixes else None
     rivals = ", ".join(f"{one_line(o.id)} ({o.confidence})" for o in diagnosis.others[:3])
     last = diagnosis.facts.get("last_step")
     parts = (
-        ("Fix", fit(words.remedy(fix.do, fix.why), 300) if fix else ""),
+        *_fixes(diagnosis.fixes[:fixes], scale),
         ("Exit", fit(ending(diagnosis), 140) if diagnosis.verdict == "failed" else ""),
         ("Retry", fit(words.retry(diagnosis), 120)),
         ("Why", fit(words.why(diagnosis), 220)),
@@ -72,15 +72,27 @@ def parts_of(diagnosis: Diagnosis, scale: float = 1.0) -> Parts:
     )
 
 
+def _fixes(fixes: tuple[Remedy, ...], scale: float) -> tuple[tuple[str, str], ...]:
+    """What to do, the best first, each with its reason below it."""
+    short = [fix for fix in fixes if 0 < len(one_line(fix.do)) <= _LONGEST_FIX * scale]
+    parts = []
+    for number, fix in enumerate(short, 1):
+        why = one_line(fix.why or "")
+        parts.append((f"Fix {number}" if len(short) > 1 else "Fix", one_line(fix.do)))
+        parts.append(("", why if len(why) <= _LONGEST_FIX * scale / 2 else ""))
+    return tuple(parts)
+
+
 def render(diagnosis: Diagnosis) -> str:
     """At most 1,500 characters of Markdown."""
     for scale in (1.0, 0.7, 0.5, 0.35):
-        whole = parts_of(diagnosis, scale)
-        for dropped in range(len(whole.parts)):
-            text = _markdown(whole, len(whole.parts) - dropped)
-            if len(text) <= LIMIT:
-                return text
-    return _markdown(parts_of(diagnosis, 0.25), 1)
+        for fixes in (3, 2, 1):
+            whole = parts_of(diagnosis, scale, fixes)
+            for dropped in range(len(whole.parts) if fixes == 1 else 1):
+                text = _markdown(whole, len(whole.parts) - dropped)
+                if len(text) <= LIMIT:
+                    return text
+    return _markdown(parts_of(diagnosis, 0.25, 1), 1)
 
 
 def _markdown(whole: Parts, count: int) -> str:
@@ -89,7 +101,9 @@ def _markdown(whole: Parts, count: int) -> str:
         lines.append(code(whole.place))
     if whole.quote:
         lines += [fence(whole.quote), ""]
-    lines += [f"**{label}:** {prose(text)}  " for label, text in whole.parts[:count]]
+    lines += [
+        f"**{label}:** {marked(text)}  " if label else f"{_item(marked(text))}  " for label, text in whole.parts[:count]
+    ]
     if whole.asks:
         lines += ["", "Not enough? Send also:"]
         for command, shows in whole.asks:
@@ -100,6 +114,21 @@ def _markdown(whole: Parts, count: int) -> str:
 def _item(text: str) -> str:
     """Prose at the beginning of a line, where it could make a heading, a rule or an item of its own."""
     return re.sub(r"^(\d*)([-#+=.)])", r"\1\\\2", text)
+
+
+def marked(text: str) -> str:
+    """A sentence of ours, in which commands stand between backquotes, with these as code."""
+    shown = []
+    for is_code, piece in pieces(text):
+        inner = code(piece[1:-1]) if is_code else prose(piece)
+        shown.append(" " * (piece[0] == " ") + inner + " " * (piece[-1] == " " != piece))
+    return "".join(shown)
+
+
+def pieces(text: str) -> list[tuple[bool, str]]:
+    """A sentence's commands, each in its backquotes, and what stands between them, with its blanks."""
+    split = re.split(r"(`[^`\s][^`]*`)", one_line(text))
+    return [(number % 2 == 1, piece) for number, piece in enumerate(split) if piece]
 
 
 def prose(text: str) -> str:

@@ -11,7 +11,7 @@ import json
 import re
 
 from slurmdoctor.model import Diagnosis
-from slurmdoctor.report.markdown import Parts, parts_of
+from slurmdoctor.report.markdown import Parts, parts_of, pieces
 from slurmdoctor.report.redact import one_line
 
 _GAP = "\u200b"
@@ -53,11 +53,13 @@ def _elements(parts: Parts) -> list[Element]:
     elements: list[Element] = [_section(head)]
     if parts.quote:
         elements.append({"type": "rich_text_preformatted", "elements": [_text(parts.quote)]})
-    pieces: list[Element] = []
+    said: list[Element] = []
     for label, text in parts.parts:
-        pieces += [_text(("\n" if pieces else "") + f"{label}: ", bold=True), _text(text)]
-    if pieces:
-        elements.append(_section(pieces))
+        new = "\n" if said else ""
+        said.append(_text(f"{new}{label}: ", bold=True) if label else _text(new))
+        said += [_text(piece[1:-1], code=True) if is_code else _text(piece) for is_code, piece in pieces(text)]
+    if said:
+        elements.append(_section(said))
     if parts.asks:
         elements.append(_section([_text("Not enough? Send also:")]))
         rows = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import NamedTuple
 
 from slurmdoctor.model import Diagnosis, Extent, FirstFailure, RetryAdvice
@@ -187,16 +188,17 @@ def requests(diagnosis: Diagnosis) -> list[tuple[str, str]]:
         asks.append((f"scontrol show job {job}", f"why Slurm ended it{where}"))
     asks += [("", item) for item in missing if item not in ("sacct", "scontrol")]
     weak = diagnosis.cause is None or diagnosis.cause.id in (EXIT_CODE, KILLED)
-    if weak and diagnosis.coverage.bytes:
-        asks.append((f"grep -nm40 -iE 'error|traceback|fatal|killed' {_log(diagnosis)}", "the first errors"))
+    if weak and diagnosis.coverage.bytes and (log := _log(diagnosis)):
+        asks.append((f"grep -nm40 -iE 'error|traceback|fatal|killed' {log}", "the first errors"))
     return asks
 
 
-def _log(diagnosis: Diagnosis) -> str:
-    """The log's name as an argument of a shell; `LOG` where it would need quotes."""
+def _log(diagnosis: Diagnosis) -> str | None:
+    """The log's name as an argument of a shell; None where it has none: grep without a file would wait for input."""
     first = diagnosis.first_failure
-    file = first.file if first and first.file else next((item.file for item in diagnosis.evidence), None)
-    return file if file and re.fullmatch(r"[\w./+=:,][\w./+=:,-]{0,99}", file) else "LOG"
+    file = first.file if first and first.file else next((item.file for item in diagnosis.evidence), "")
+    plain = re.fullmatch(r"(?!/dev/|/proc/)[\w./+=:,@%][\w./+=:,@% -]{0,149}(?<!\.gz|\.xz)(?<!\.zst|\.bz2)", file)
+    return shlex.quote(file) if plain else None
 
 
 def clock(time: str) -> str:
