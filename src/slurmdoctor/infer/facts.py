@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from slurmdoctor.infer.checkpoints import checkpoint_facts, restart_facts
 from slurmdoctor.infer.members import world_size
 from slurmdoctor.infer.memory import memory_facts
 from slurmdoctor.infer.slurm_evidence import state_of
+from slurmdoctor.infer.stood import stood
 from slurmdoctor.infer.time_limit import warning_came
 from slurmdoctor.model import (
     Finding,
-    Incident,
     JobRecord,
     Knowledge,
     Observations,
@@ -20,9 +21,8 @@ from slurmdoctor.model import (
     ScriptEvidence,
     Timeline,
 )
+from slurmdoctor.model.causes import HANG
 from slurmdoctor.model.events import GPU_MEMORY
-from slurmdoctor.model.numbers import number
-from slurmdoctor.model.times import format_time
 
 _JOB_IN_NAME = r"(?:^|/)(?:slurm-(\d+(?:_\d+)?)\.(?:out|err|log)|(\d+)(?:_\d+){1,2}_log\.(?:out|err))(?:\.\w+)?$"
 """Slurm's default file name, also an array task's; submitit's `JOB_TASK_log.out`."""
@@ -44,15 +44,28 @@ def collect_facts(
     facts = _of_the_log(timeline, observed, world_size(observed, finding.record))
     if finding.earlier:
         facts["earlier"] = [{"cause": one.cause, "rank": one.rank} for one in finding.earlier]
-    root = finding.root
-    if root is not None and root.cause in knowledge.traits["ends-stalled"]:
-        facts |= _stood(root, state)
+    by_slurm = {finding.cause, finding.root and finding.root.cause} & knowledge.traits["ends-stalled"]
+    if by_slurm or (finding.cause == HANG and state.kind is not None):
+        facts |= stood(finding, timeline, state)
     facts |= _busy(finding) | memory_facts(finding.origin.rank, observed.memory, facts)
     if finding.record is not None:
         facts |= _of_the_record(finding.record, timeline, state)
     if script is not None:
         facts |= {name: value for name, value in script.facts.items() if facts.get(name) is None}
-    return facts
+    return facts | _warning(facts, finding.record)
+
+
+def _warning(facts: Mapping[str, Any], record: JobRecord | None) -> dict[str, Any]:
+    """The warning that Slurm sends before the limit, by the script or by Slurm's record where the log does not show it."""
+    if "signal_window" in facts:
+        return {}
+    name, seconds = facts.get("signal"), facts.get("signal_seconds")
+    shell = "B:" if facts.get("signal_batch") else ""
+    if name is None and record is not None and record.warned_by is not None:
+        name, seconds = record.warned_by, record.warned_before
+    if not name or not seconds:
+        return {}
+    return {"signal_window": seconds, "signal_spec": f"{shell}{str(name).removeprefix('SIG')}"}
 
 
 # ── what the log tells ───────────────────────────────────────────────────────────────────────
@@ -83,37 +96,13 @@ def _of_the_log(timeline: Timeline, observed: Observations, world: int | None) -
         facts["job_id"] = _plain(job_id)
     facts["attempts"] = timeline.attempts
     facts["last_step"] = next((p.step for p in reversed(timeline.progress) if p.step is not None), None)
-    return facts | _restarts(timeline, observed)
+    return facts | restart_facts(timeline, observed) | checkpoint_facts(timeline, observed)
 
 
 def _job_id(names: Sequence[str]) -> str | None:
     """The job whose name the files bear, where they agree on one."""
     found = {m[1] or m[2] for name in names if (m := re.search(_JOB_IN_NAME, name))}
     return found.pop() if len(found) == 1 else None
-
-
-def _restarts(timeline: Timeline, observed: Observations) -> dict[str, Any]:
-    """How often the job was started anew, and how many steps it gained since the first time."""
-    begins = [m for m in observed.signals if m.signal.kind == "attempt" and m.captures.get("restart")]
-    restarts = max((number(m.captures["restart"]) for m in begins), default=0)
-    if not restarts:
-        return {}
-    first = min(m.order for m in begins)
-    before = [p.step for p in timeline.progress if p.step is not None and p.order < first]
-    after = [p.step for p in timeline.progress if p.step is not None and p.order > first]
-    gained = {"gained": max(0, max(after) - max(before))} if before and after else {}
-    return {"restarts": restarts, **gained}
-
-
-def _stood(root: Incident, state: RunState) -> dict[str, Any]:
-    """How a job stood that Slurm or a person ended."""
-    if state.kind is None:
-        return {}
-    facts: dict[str, Any] = {"ended": state.kind}
-    if state.kind == "hung" and state.idle is not None:
-        facts["stalled_since"] = format_time(state.since, root.main.origin.dated)
-        facts["idle_min"] = round(state.idle / 60)
-    return facts
 
 
 def _busy(finding: Finding) -> dict[str, Any]:
@@ -155,9 +144,16 @@ def _of_the_record(job: JobRecord, timeline: Timeline, state: RunState) -> dict[
         "script": job.command.split()[0].rpartition("/")[2] if job.command else None,
         "signalled": True if by_warning else None,
         "script_ended": 0 if state_of(job) == "COMPLETED" else None,
-        "cancelled_by": job.cancelled_by,
+        **_canceller(job),
     }
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _canceller(job: JobRecord) -> dict[str, Any]:
+    """Whose uid Slurm recorded with the cancellation of the job, or of a step, and whether it is the owner's."""
+    steps = (step.cancelled_by for step in job.work_steps)
+    by = next((uid for uid in (job.cancelled_by, *steps) if uid is not None), None)
+    return {"cancelled_by": by, "by_owner": True if by is not None and by == job.uid else None}
 
 
 def _needed_minutes(job: JobRecord, timeline: Timeline, state: RunState) -> int | None:

@@ -15,6 +15,9 @@ _EARLY = 90
 
 def apply_run_state(finding: Finding, state: RunState) -> Finding:
     """The finding of a job that ended by Slurm or a person, with how it stood then: a time limit may have ended a hang."""
+    if state.began is not None:
+        known = state.kind == "hung" or state.idle is None
+        return because(finding, _how_it_stood(state)) if known else finding
     if state.kind == "hung" and (finding.cause == CANCELLED or _by_slurms_clock(finding, state)):
         return because(finding, reason("stood-still", state=state))
     ended_a_hang = state.kind == "hung" and finding.cause == TIME_LIMIT
@@ -75,12 +78,14 @@ def _failed_before(finding: Finding, view: SlurmView) -> bool:
 
 
 def _as_it_stood(finding: Finding, state: RunState) -> Finding:
-    if state.kind is None:
+    if state.kind is None and state.began is None:
         return finding
-    if state.kind == "hung":
+    if state.kind == "hung" and state.began is None:
         finding = replace(finding, cause=HANG, rule=None, confidence="medium")
     return because(finding, _how_it_stood(state))
 
 
 def _how_it_stood(state: RunState) -> Reason:
+    if state.began is not None:
+        return reason("no-first-step", state=state)
     return reason(f"had-{state.kind}" if state.kind != "progressing" else "made-progress", state=state)

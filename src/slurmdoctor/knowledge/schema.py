@@ -42,6 +42,7 @@ from slurmdoctor.model import (
     Role,
     SecretKind,
     Signal,
+    SignalKind,
     Status,
     Text,
     Trait,
@@ -155,7 +156,7 @@ RANK_LINE = {
 }
 SIGNAL = {
     "id": Field(line, required=True),
-    "kind": Field(one_of("progress", "finished", "survived", "attempt", "start"), required=True),
+    "kind": Field(one_of(*get_args(SignalKind)[:-1]), required=True),
     "source": Field(line, default=""),
     "literals": Field(list_of(literal(shortest=4), least=1), required=True),
     "regex": Field(pattern, required=True),

@@ -69,6 +69,8 @@ class RunState(Struct, frozen=True):
     """Usual seconds between two steps."""
     step: int | None = None
     """The last step's number."""
+    began: str | None = None
+    """The line that says that the training loop begins, where no step came after it."""
 
 
 class EarlierAttempt(Struct, frozen=True):

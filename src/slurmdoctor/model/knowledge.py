@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from msgspec import Struct, field
 
-from slurmdoctor.model.words import ExitClass, ExitReporter, RetryAdvice, Role, Status, Trait
+from slurmdoctor.model.words import ExitClass, ExitReporter, RetryAdvice, Role, SignalKind, Status, Trait
 
 Plain = str | int | float | bool | None
 
@@ -161,7 +161,7 @@ class Signal(Struct, frozen=True, array_like=True):
     """A line that tells the state of the job rather than a cause (`rules/signals.yaml`, `rules/facts.yaml`)."""
 
     id: str
-    kind: Literal["progress", "finished", "survived", "attempt", "start", "fact"]
+    kind: SignalKind
     literals: tuple[str, ...]
     regex: str
     match: tuple[str, ...] = ()

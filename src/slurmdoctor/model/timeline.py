@@ -29,6 +29,8 @@ class Timeline(Struct, frozen=True):
     """The last line that says that the program completed."""
     last_progress: Progress | None = None
     progress: tuple[Progress, ...] = ()
+    began: SignalHit | None = None
+    """The last line that says that the training loop begins, where no step came after it."""
     keys: Mapping[int, tuple[float, int]] = field(default_factory=dict)
     """Event order -> its sorting key."""
     cut: bool = False

@@ -46,3 +46,12 @@ def parse_time(text: str) -> float | None:
         return (datetime.fromisoformat(text[:19]) - _EPOCH).total_seconds()
     except ValueError:
         return None
+
+
+def span(seconds: float) -> str:
+    """As a person says it of a wait: `61 min`, `3 h 46 min`, `26 h`."""
+    minutes = round(seconds / 60)
+    hours, rest = divmod(minutes, 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{hours} h {rest} min" if hours < 10 and rest else f"{round(minutes / 60)} h"

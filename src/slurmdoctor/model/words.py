@@ -82,6 +82,10 @@ silent      no error and no exit of it is in the log
 finished    printed that it completed
 """
 RunStateKind = Literal["finished", "hung", "progressing"]
+SignalKind = Literal[
+    "progress", "finished", "survived", "attempt", "start", "begun", "saving", "saved", "resumed", "fact"
+]
+"""What a line tells of the job's state (`rules/signals.yaml`); facts have a file of their own."""
 
 ExitReporter = Literal["step", "agent", "table", "launcher", "parent", "job"]
 """Who reports the end of a process.

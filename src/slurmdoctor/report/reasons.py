@@ -143,10 +143,16 @@ def _step(step: int | None) -> str:
     return "" if step is None else f" (step {step})"
 
 
+def _no_first_step(v: Values) -> str:
+    state = v["state"]
+    came = "no step came" if state.idle is None else f"no step came in the {duration(state.idle)}"
+    return f'{came} after "{state.began}"'
+
+
 def _stood_still(v: Values) -> str:
     state = v["state"]
-    every = "while" if state.pause is None else duration(state.pause)
-    return f"no step in the last {duration(state.idle)}{_step(state.step)}, though steps had come every {every}: the job was stalled"
+    every = "" if state.pause is None else f", though steps had come every {duration(state.pause)}"
+    return f"no step in the last {duration(state.idle)}{_step(state.step)}{every}: the job was stalled"
 
 
 def _had_finished(v: Values) -> str:
@@ -269,6 +275,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "crash-stack": _crash_stack,
     "had-hung": lambda v: f"{_stood_still(v)}, so a longer limit would not have helped",
     "stood-still": _stood_still,
+    "no-first-step": _no_first_step,
     "had-finished": _had_finished,
     "made-progress": _made_progress,
     "not-started": _not_started,

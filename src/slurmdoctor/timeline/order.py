@@ -7,10 +7,13 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import Event, Observations, Order, Timeline
+from slurmdoctor.model import Event, Observations, Order, SignalHit, Timeline
 from slurmdoctor.timeline import attempts, skew
 from slurmdoctor.timeline.skew import Skew
 from slurmdoctor.timeline.steps import ProgressIndex
+
+_FEW_WORDS = 4096
+"""Bytes that ranks may print besides, as the training loop begins: warnings, mostly."""
 
 
 def order(observed: Observations) -> Timeline:
@@ -31,9 +34,22 @@ def order(observed: Observations) -> Timeline:
         finished=finished,
         last_progress=progress[-1] if progress else None,
         progress=progress,
+        began=_began(observed, attempt_spans.last),
         cut=any(file.cut for file in observed.files),
         notes=clocks.notes if timeline.order == "timestamps" else (),
     )
+
+
+def _began(observed: Observations, span: attempts.Span) -> SignalHit | None:
+    """Where the training loop of the last attempt began, if neither a step nor many other words came after it."""
+    begun = [m for m in observed.signals if m.signal.kind == "begun" and span[0] <= m.order < span[1]]
+    went_on = observed.progress[-1].order if observed.progress else -1
+    if not begun or begun[-1].order < went_on:
+        return None
+    last = begun[-1]
+    ends = (e.hit.offset for e in observed.events if e.order > last.order and e.hit.source == last.line.source)
+    end = min(ends, default=observed.files[last.line.source].bytes if observed.files else last.line.end)
+    return last if end - last.line.end <= _FEW_WORDS else None
 
 
 def _within(span: attempts.Span, events: Sequence[Event], went_on: Sequence[int]) -> list[Event]:

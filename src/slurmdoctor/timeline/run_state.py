@@ -7,13 +7,16 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
-from slurmdoctor.model import Event, JobRecord, Progress, RunState, RunStateKind, Timeline
+from slurmdoctor.model import Event, JobRecord, Progress, RunState, RunStateKind, SignalHit, Timeline
 from slurmdoctor.model.times import parse_time
 
 SHORTEST_STALL = 300.0
 """Seconds without a step below which nobody calls it a stall, however fast the steps were."""
 _LONGEST_UNKNOWN = 900.0
-"""The same where only one step is known, and so no usual pause."""
+"""The same where only one step is known, and so no usual pause; and before the first one."""
+_ENOUGH = 4
+_LONGEST_OF_FEW = 3 * 3600.0
+"""The same where fewer than four are known, and not how long the job ran."""
 _OTHER_CLOCK = 60.0
 """Seconds by which a step may come after the end, or before the start, before its clock is taken for another one."""
 _ZONE = 1800.0
@@ -38,11 +41,14 @@ def end_of(record: JobRecord | None, last: Event | None) -> float | None:
 
 def run_state(timeline: Timeline, end: float | None, record: JobRecord | None = None) -> RunState:
     """How the job stood at its end, by the times of its steps."""
-    done, last = timeline.finished, timeline.last_progress
-    if done is not None and (last is None or done.order > last.order):
+    done, last, began = timeline.finished, timeline.last_progress, timeline.began
+    reached = max((one.order for one in (last, began) if one is not None), default=-1)
+    if done is not None and done.order > reached:
         finished = done.line.origin.time
         idle = end - finished if end is not None and finished is not None else -1.0
         return RunState("finished", idle=idle if 0 <= idle < _LONGEST_JOB else None)
+    if began is not None:
+        return _before_the_first_step(began, end, record)
     if last is None:
         return RunState()
     if last.step is not None and last.step == last.steps:
@@ -50,18 +56,21 @@ def run_state(timeline: Timeline, end: float | None, record: JobRecord | None = 
     times = sorted({t for p in timeline.progress if (t := p.shown_time) is not None})
     started = record.start if record is not None else None
     elapsed = record.elapsed if record is not None else None
-    if end is None or len(times) < (4 if elapsed is None else 1):
+    if end is None or not times:
         return RunState()
     idle = end - times[-1]
     if (
         idle < -_OTHER_CLOCK
-        or (record is None and _by_zone(idle))
+        or (record is None and by_zone(idle))
         or (started is not None and times[-1] < started - _OTHER_CLOCK)
     ):
         return RunState()
     from statistics import median  # here: it is slow to import, and a job that hung can wait for it
 
     pauses = _pauses(timeline.progress, times)
+    if elapsed is None and len(times) < _ENOUGH:  # of so few steps it is not known how long one takes
+        most = max(_LONGEST_OF_FEW, 10 * max(pauses, default=0.0))
+        return RunState("hung", idle, times[-1], None, last.step) if idle > most else RunState()
     usual = max(_LONGEST_UNKNOWN, 0.25 * (elapsed or 0.0))
     if pauses:
         usual = max(SHORTEST_STALL, 3 * max(pauses), 10 * median(pauses))
@@ -69,7 +78,19 @@ def run_state(timeline: Timeline, end: float | None, record: JobRecord | None = 
     return RunState(kind, max(0.0, idle), times[-1], median(pauses) if pauses else None, last.step)
 
 
-def _by_zone(idle: float) -> bool:
+def _before_the_first_step(began: SignalHit, end: float | None, record: JobRecord | None) -> RunState:
+    """The training loop had begun, and no step came: where it had the time for one, it hung."""
+    since = began.line.origin.time
+    idle = end - since if end is not None and since is not None else None
+    said = began.captures.get("said", began.line.text).strip()
+    if idle is None or idle < 0 or (record is None and by_zone(idle)):
+        return RunState(began=said)
+    if idle < SHORTEST_STALL:
+        return RunState(idle=idle)
+    return RunState("hung" if idle > _LONGEST_UNKNOWN else None, idle, since, began=said)
+
+
+def by_zone(idle: float) -> bool:
     """Whether a time without steps looks like the distance of two clocks' time zones: Slurm's is local time."""
     off = (idle + _ZONE / 2) % _ZONE - _ZONE / 2
     return _ZONE - _OTHER_CLOCK <= idle <= _FARTHEST_ZONE and abs(off) <= _OTHER_CLOCK

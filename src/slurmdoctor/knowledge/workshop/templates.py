@@ -13,13 +13,14 @@ from slurmdoctor.model.causes import NOT_STOPPED
 _READ = "rank local_rank node nodes world_size launcher framework last_step attempts silent_ranks late_ranks suspects untold untold_node task_failed odd_ranks all_entered"
 _TOLD = "stands_in exit_code failed_nodes frames stack_function stack_place restarts gained stalled_since busy busy_with busy_limit_min"
 _MEMORY = "memory memory_gib memory_of_gib memory_step peak_gib other_peak_gib peak_rank phase"
+_RUN = "no_step idle silent silent_since elapsed_h begins_at came_to checkpoint checkpoint_step save_s trained spared by_owner"
 _WAITED = "rank0_busy far_ranks far_nodes home_node"
 # by Slurm's record (slurm/attest.py) and by the batch script (script/sharpen.py)
 _RECORDED = (
     "job_id state ended needed_min idle_min time_limit_min elapsed_min cancelled_by req_mem_gib max_rss_gib num_tasks"
 )
 _SCRIPT = "tasks_per_node gpus_per_node nproc mem_gib time_min"
-FACTS = set(f"{_READ} {_TOLD} {_MEMORY} {_WAITED} {_RECORDED} {_SCRIPT}".split())
+FACTS = set(f"{_READ} {_TOLD} {_RUN} {_MEMORY} {_WAITED} {_RECORDED} {_SCRIPT}".split())
 """Those that slurmdoctor finds without a rule; facts.yaml adds its own."""
 SPECIAL = {"rule", "seen"}
 INFERRED = {NOT_STOPPED}
