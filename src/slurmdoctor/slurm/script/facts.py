@@ -49,6 +49,7 @@ def read_facts(script: Script, main: Step | None, programs: Programs) -> Facts:
         _srun_counts(facts, main)
     _directives(facts, script)
     _environment(facts, script, programs)
+    _settings(facts, script, programs)
     if main is not None:
         _step(facts, script, main, programs)
     _script_marks(facts, script, programs)
@@ -84,6 +85,7 @@ def _directives(facts: Facts, script: Script) -> None:
             facts.add("told", True, found.line)
     if not script.mixed:
         _gpus_per_node(facts, script.directives)
+    facts.add("mixed", script.mixed or None)
     facts.add("gpus_asked", any(map(asks_gpus, script.directives)) or script.mixed or None)
     for name in ("exclusive", "requeue"):
         if found := script.directive(name):
@@ -134,9 +136,18 @@ def _environment(facts: Facts, script: Script, programs: Programs) -> None:
         facts.add("uses_uv", True, uv.line)
 
 
+def _settings(facts: Facts, script: Script, programs: Programs) -> None:
+    """What a recipe's `slurm:` section and its sizes say."""
+    for name, (value, line) in script.settings.items():
+        if fact := programs.settings.get(name):
+            facts.add(fact, value if fact.startswith("local_") and programs.is_local(value) else whole(value), line)
+    if script.settings and "tasks_per_node" in facts.values:
+        facts.add("gpus_per_node", facts.values["tasks_per_node"])  # a task is a rank there
+
+
 def _handed(command: Command) -> list[tuple[str, str]]:
     """`env A=1 python ...`, `srun --export=ALL,A=1 ...`."""
-    texts = [w.text for w in command.words[1:8]] if command.name == "env" else []
+    texts = [w.text for w in command.words] if any(w.text == "env" for w in command.words) else []
     exports = (w.text.partition("=")[2].split(",") for w in command.words if w.text.startswith("--export="))
     texts += [text for export in exports for text in export]
     return [(text.partition("=")[0], text.partition("=")[2]) for text in texts if re.match(r"[A-Za-z_]\w*=", text)]

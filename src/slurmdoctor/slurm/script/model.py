@@ -167,10 +167,12 @@ class Script(Struct, frozen=True):
     """Other scripts that this one reads in: (name, line)."""
     documents: tuple[tuple[int, int], ...] = ()
     """First and last line of each here-document."""
-    kind: str = "bash"
-    """What the file is: `bash` (any shell), `python`, ..."""
+    interpreter: str = "bash"
+    """The program of the first line, or what the file's name stands for: `sh`, `python`, `yaml`."""
     unread: str = ""
     """Why its commands were not read, where they were not."""
+    settings: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """What a recipe sets, by dotted names, each with its line: `slurm.nodes`."""
     mixed: bool = False
     """A heterogeneous job: its parts have sizes of their own."""
 

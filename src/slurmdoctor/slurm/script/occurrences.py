@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from slurmdoctor.slurm.script.directives import number
-from slurmdoctor.slurm.script.finds import early, processes, status
+from slurmdoctor.slurm.script.finds import early, processes, recipe, status
 from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject
 from slurmdoctor.slurm.script.steps import arguments, argv
 
 _PLACEHOLDER = re.compile(r"<(?:[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|(?:your|YOUR|Your)[-_ ][\w -]{2,40})>")
+_COPY = frozenset({"cp", "rsync", "tar", "git", "sbcast", "unzip", "scp", "dcp", "bcast"})
 _UNDASHED = re.compile(r"\$\{(\w+):(\d+|[A-Za-z][\w.]*)\}")
 
 
@@ -57,9 +58,10 @@ def _pinned(subject: Subject) -> Iterator[Occurrence]:
 
 def _placeholders(subject: Subject) -> Iterator[Occurrence]:
     """`<YOUR_ACCOUNT>`: what a template leaves to be filled in."""
+    yield from recipe.templates(subject)
     for line, text in enumerate(subject.script.text.splitlines(), 1):
-        comment = text.lstrip().startswith("#") and not text.startswith("#SBATCH")
-        if not comment and (found := _PLACEHOLDER.search(text)):
+        comment = text.lstrip().startswith("#") or (subject.script.unread and not subject.script.settings)
+        if (text.startswith("#SBATCH") or not comment) and (found := _PLACEHOLDER.search(text)):
             yield Occurrence(line, {"name": found[0]})
 
 
@@ -72,7 +74,7 @@ def _broken(subject: Subject) -> Iterator[Occurrence]:
 def _undashed(subject: Subject) -> Iterator[Occurrence]:
     """`${NAME:0}`, where `${NAME:-0}` was meant: bash takes the number for a place in the text, and gives no default."""
     for line, text in enumerate(subject.script.text.splitlines(), 1):
-        for found in () if text.lstrip().startswith("#") else _UNDASHED.finditer(text):
+        for found in () if text.lstrip().startswith("#") or subject.script.unread else _UNDASHED.finditer(text):
             name, given = found[1], found[2]
             itself = re.search(rf"\b{name}=[\"']?$", text[: found.start()])
             if itself or given == "0" or (not given.isdigit() and given.lower() != given):
@@ -81,8 +83,33 @@ def _undashed(subject: Subject) -> Iterator[Occurrence]:
 
 def _kind(subject: Subject) -> Iterator[Occurrence]:
     """A file whose commands are in another language than a shell's."""
-    if subject.script.unread:
-        yield Occurrence(1, {"language": subject.script.unread})
+    script = subject.script
+    if script.unread:
+        marks = "#SBATCH" if script.directives or script.ignored else None
+        yield Occurrence(
+            1, {"language": script.unread, "marks": marks, "section": recipe.SECTION if script.settings else None}
+        )
+
+
+def _documents(subject: Subject) -> Iterator[Occurrence]:
+    """`sbatch <<EOF`: a batch script within this one."""
+    lines = subject.script.text.splitlines()
+    for first, last in subject.script.documents:
+        if any(line.startswith("#SBATCH") for line in lines[first - 1 : last]):
+            yield Occurrence(first)
+
+
+def _bash_only(subject: Subject) -> Iterator[Occurrence]:
+    """`set -o pipefail`, `source` and arrays under `#!/bin/sh`."""
+    script = subject.script
+    if script.interpreter not in ("sh", "dash"):
+        return
+    arrays = (a.line for a in script.assignments if "=(" in a.written)
+    pipefail = (c.line for c in subject.own if c.name == "set" and "pipefail" in c.args)
+    found = {"NAME=(...)": arrays, "pipefail": pipefail, "source": (c.line for c in subject.own if c.name == "source")}
+    for what, at in found.items():
+        if line := next(at, None):
+            yield Occurrence(line, {"what": what, "sh": script.interpreter})
 
 
 def _line_ends(subject: Subject) -> Iterator[Occurrence]:
@@ -110,9 +137,23 @@ def _read(subject: Subject) -> Iterator[Occurrence]:
 
 def _kept_locally(subject: Subject) -> Iterator[Occurrence]:
     """`--save /tmp/checkpoints`: what must outlive the job on a path that only one node sees."""
-    for line, what, path in (*_kept(subject), *_working_folders(subject)):
-        if subject.programs.is_local(path):
-            yield Occurrence(line, {"what": what, "path": path, "nodes": subject.count(subject.main, "nodes")})
+    kept = list(_kept(subject))
+    kept += _working_folders(subject) if (_nodes(subject) or 0) > 1 else []
+    for line, what, path in kept:
+        if path and subject.programs.is_local(path) and not _is_staged(subject, line, path):
+            yield Occurrence(line, {"what": what, "path": path, "alone": what if _nodes(subject) == 1 else None})
+
+
+def _nodes(subject: Subject) -> int | None:
+    told = subject.script.settings.get("slurm.nodes")
+    return number(told[0]) if told else subject.count(subject.main, "nodes")
+
+
+def _is_staged(subject: Subject, line: int, path: str) -> bool:
+    """Whether the script itself puts there what it uses there: `srun tar -xf data.tar -C /tmp/data`, `sbcast`."""
+    earlier = (c for c in subject.script.commands if c.line < line)
+    copying = (c for c in earlier if _COPY & {word.text.rpartition("/")[2] for word in c.words})
+    return any(path == word.rstrip("/") or word.startswith(path + "/") for c in copying for word in c.args)
 
 
 def _kept(subject: Subject) -> Iterator[tuple[int, str, str | None]]:
@@ -121,6 +162,10 @@ def _kept(subject: Subject) -> Iterator[tuple[int, str, str | None]]:
         for name, value, line, _ in arguments(command):
             if name in subject.programs.kept:
                 yield line, name if "." in name else f"--{name}", value
+    if subject.script.settings.get("checkpoint.enabled", ("true", 0))[0].lower() != "false":
+        for name, (value, line) in subject.script.settings.items():
+            if name.rpartition(".")[2].replace("_", "-") in subject.programs.kept:
+                yield line, name, value
     for given in subject.script.directives:
         if given.name in ("output", "error"):
             yield given.line, f"--{given.name}", given.value
@@ -185,9 +230,12 @@ LISTS: Mapping[str, Callable[[Subject], Iterator[Occurrence]]] = {
     "broken": _broken,
     "undashed": _undashed,
     "other_language": _kind,
+    "documents": _documents,
+    "bash_only": _bash_only,
     "line_ends": _line_ends,
     "no_interpreter": _no_interpreter,
     "read": _read,
+    "mounts": recipe.mounts,
     "early": early.early,
     "exported_early": early.exported,
     "never_filled": early.never,

@@ -25,6 +25,7 @@ from slurmdoctor.slurm.script.bash.syntax import (
 from slurmdoctor.slurm.script.bash.words import Value, Words
 from slurmdoctor.slurm.script.directives import is_mixed, slurm_variables
 from slurmdoctor.slurm.script.directives import read as read_directives
+from slurmdoctor.slurm.script.finds import recipe
 from slurmdoctor.slurm.script.model import (
     Assignment,
     Background,
@@ -56,9 +57,9 @@ _HOOK = re.compile(r"^# --- slurmdoctor: .*?^# --- end of slurmdoctor -+$", re.M
 def parse(text: str, name: str = "script") -> Script:
     """The parsed script. Lines that are no bash stand in `broken`; the others are read all the same."""
     text = text[:LONGEST]
-    lines = text.replace("\r\n", "\n")
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n")
     directives, ignored = read_directives(lines)
-    kind, unread = kinds.of(lines, name)
+    interpreter, unread = kinds.of(lines, name)
     walk = _Walk({k: Value(v, True) for k, v in slurm_variables(directives).items()})
     broken = walk.source(_HOOK.sub(lambda hook: "\n" * hook[0].count("\n"), lines), 1, 0) if not unread else []
     within = {line for first, last in walk.documents for line in range(first, last + 1)}
@@ -78,8 +79,9 @@ def parse(text: str, name: str = "script") -> Script:
         last_tests=tuple(walk.last_tests),
         read=tuple(walk.read),
         documents=tuple(walk.documents),
-        kind=kind,
+        interpreter=interpreter,
         unread=unread,
+        settings=recipe.settings(lines) if interpreter == "yaml" else {},
         mixed=is_mixed(lines),
     )
 

@@ -20,6 +20,8 @@ class Programs(Struct, frozen=True):
     """Argument -> fact: `tensor-model-parallel-size` -> `tp`."""
     switches: Mapping[str, str]
     """The same for arguments without a value."""
+    settings: Mapping[str, str]
+    """Setting of a recipe -> fact: `slurm.ntasks_per_node` -> `tasks_per_node`."""
     kept: frozenset[str]
     """Arguments that name where something is kept."""
     kept_variables: re.Pattern[str]
@@ -57,6 +59,6 @@ def programs() -> Programs:
     import yaml  # here: hardly any diagnosis has a script
 
     table = yaml.safe_load((builtin() / LINT / "arguments.yaml").read_text(encoding="utf-8"))
-    for name in ("launchers", "sizes", "switches"):
+    for name in ("launchers", "sizes", "switches", "settings"):
         table[name] = {alias: fact for fact, aliases in table[name].items() for alias in aliases}
     return convert(table, Programs, dec_hook=lambda _, text: re.compile(text))

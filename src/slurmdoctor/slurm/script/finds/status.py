@@ -16,13 +16,14 @@ def hidden_by_pipe(subject: Subject) -> Iterator[Occurrence]:
     """`srun ... | tee log` without pipefail: the script's exit status is tee's."""
     command = _last_step(subject)
     if command and command.piped_to and "xargs" not in command.piped_to and "pipefail" not in subject.script.options:
-        yield Occurrence(command.line, {"program": command.piped_to[-1]})
+        sh = subject.script.interpreter if subject.script.interpreter in ("sh", "dash") else None
+        yield Occurrence(command.line, {"program": command.piped_to[-1], "sh": sh})
 
 
 def after_exec(subject: Subject) -> Iterator[Occurrence]:
     """`exec srun ...` with commands or traps behind it."""
     command = _last_step(subject)
-    if command and command.name == "exec":
+    if command and command.name == "exec" and command.function is None:
         skipped = [c.line for c in _after(subject, command)] or [trap.line for trap in subject.script.traps]
         if skipped:
             yield Occurrence(command.line, {"last": skipped[0]})
@@ -31,7 +32,7 @@ def after_exec(subject: Subject) -> Iterator[Occurrence]:
 def hidden_by_last(subject: Subject) -> Iterator[Occurrence]:
     """`srun ...` and then `echo done`: the script's exit status is echo's."""
     command, script = _last_step(subject), subject.script
-    if command is None or command.name == "exec" or command.piped_to or command.background:
+    if command is None or command.name == "exec" or command.piped_to or command.background or command.function:
         return
     if "errexit" in script.options or any(handling in script.text for handling in ("$?", "PIPESTATUS", "||")):
         return

@@ -1,0 +1,420 @@
+"""Scripts that hold a mistake in its many forms, and scripts that only look like it: what lint promises to tell apart."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from slurmdoctor.cli import cli
+from slurmdoctor.model import ScriptMistake
+from slurmdoctor.slurm.script.lint import lint
+from slurmdoctor.slurm.script.parse import parse
+
+HEAD = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=8 --gpus-per-node=8\n"
+PER_NODE = HEAD.replace("ntasks-per-node=8", "ntasks-per-node=1")
+ONE_NODE = PER_NODE.replace("nodes=2", "nodes=1")
+TORCHRUN = "torchrun --nnodes=2 --nproc_per_node=8 --node_rank=$SLURM_NODEID --master_port=$MASTER_PORT"
+
+
+def findings(script: str, name: str = "job.sbatch") -> list[ScriptMistake]:
+    return lint(parse(script, name))
+
+
+def told(script: str, name: str = "job.sbatch") -> list[str]:
+    return [m.check for m in findings(script, name)]
+
+
+def one(script: str, check: str) -> ScriptMistake:
+    (found,) = (m for m in findings(script) if m.check == check)
+    return found
+
+
+# ── S15, MB24: expert TP is what the program takes it for ────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "program", ["examples/conversion/hf_megatron_roundtrip_multi_gpu.py", "generate.py", "train.py"]
+)
+def test_s15_expert_tp_is_one_unless_the_program_takes_tp(program: str) -> None:
+    assert told(f"{HEAD}srun python {program} --tp 2 --ep 8\n") == []
+    assert told(f"{HEAD}srun python {program} --tp 2 --ep 16\n") == []
+    assert told(f"{HEAD}srun python {program} --tp 2 --ep 16 --etp 2\n") == ["experts-unlike-gpus"]
+
+
+def test_s15_megatron_lm_takes_tp_for_it() -> None:
+    script = (
+        HEAD
+        + "export CUDA_DEVICE_MAX_CONNECTIONS=1\nsrun python pretrain_gpt.py --tp 4 --expert-model-parallel-size 8\n"
+    )
+    found = one(script, "experts-unlike-gpus")
+    assert found.says == "expert TP 4 x EP 8 x PP 1 = 32 does not divide 2 x 8 = 16 GPUs"
+    assert found.fix == "Set EP to 4, or request 4 nodes (32 GPUs)."
+
+
+def test_mb24_an_ep_beyond_the_gpus_names_no_flag_that_the_program_lacks() -> None:
+    found = one(HEAD + "srun python hf_megatron_roundtrip_multi_gpu.py --tp 2 --ep 32\n", "experts-beyond-gpus")
+    assert found.says == "EP 32 is larger than the 16 GPUs of the job"
+    assert "expert-tensor" not in found.why + found.fix
+
+
+@pytest.mark.parametrize(
+    ("sizes", "fix"),
+    [
+        ("--tp 8 --pp 3", "Set PP to 2, or request 3 nodes (24 GPUs)."),
+        ("--tp 6", "Set TP to 4, or request 3 nodes (24 GPUs)."),
+        ("--tp 32", "Set TP to 16, or request 4 nodes (32 GPUs)."),
+        ("--tp 4 --micro-batch-size 3 --global-batch-size 32", "Set the global batch to 36, a multiple of 12."),
+        ("--ep 8 --num-experts 60", "Set EP to 6, a divisor of 60."),
+        ("--tp 8 --num-attention-heads 20", "Set TP to 5, a divisor of 20."),
+    ],
+)
+def test_a_fix_that_is_a_number_is_computed_for_this_script(sizes: str, fix: str) -> None:
+    assert [m.fix for m in findings(f"{HEAD}srun python train.py {sizes}\n")] == [fix]
+
+
+# ── S16, ML9: which environment torchrun comes from ──────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "uv sync\nuv run torchrun --standalone --nproc_per_node=8 train.py",
+        "uv sync\nuv run python -m torch.distributed.run --standalone --nproc_per_node=8 train.py",
+        "uv sync\nsource .venv/bin/activate\ntorchrun --standalone --nproc_per_node=8 train.py",
+        "uv sync\n.venv/bin/torchrun --standalone --nproc_per_node=8 train.py",
+        "conda activate fit\ntorchrun --standalone --nproc_per_node=8 pretrain_gpt.py",
+        "module load pytorch/2.5\ntorchrun --standalone --nproc_per_node=8 pretrain_gpt.py",
+        "srun --container-image=nemo.sqsh torchrun --standalone --nproc_per_node=8 pretrain_gpt.py",
+        "torchrun --standalone --nproc_per_node=8 train.py",
+    ],
+)
+def test_s16_torchrun_of_an_environment_is_left_in_peace(command: str) -> None:
+    assert told(f"{ONE_NODE}{command}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("command", "check"),
+    [
+        ("uv sync\ntorchrun --standalone --nproc_per_node=8 train.py", "bare-torchrun"),
+        ("uv run prepare.py\nsrun torchrun --standalone --nproc_per_node=8 train.py", "bare-torchrun"),
+        (
+            "cd /lustre/demo/Megatron-LM\ntorchrun --standalone --nproc_per_node=8 pretrain_gpt.py",
+            "bare-torchrun-megatron",
+        ),
+    ],
+)
+def test_s24_ml9_bare_torchrun_gets_uv_run(command: str, check: str) -> None:
+    assert "uv run python -m torch.distributed.run" in one(f"{ONE_NODE}{command}\n", check).fix
+
+
+# ── S24 ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("sizes", ["", " --tensor-model-parallel-size 2"])
+@pytest.mark.parametrize(
+    "set_to", ["", "export CUDA_DEVICE_MAX_CONNECTIONS=1\n", "export CUDA_DEVICE_MAX_CONNECTIONS=8\n"]
+)
+def test_s24_ml8_the_overlap_wants_32_connections(sizes: str, set_to: str) -> None:
+    script = f"{HEAD}{set_to}srun python pretrain_gpt.py --overlap-moe-expert-parallel-comm{sizes}\n"
+    assert [m.fix for m in findings(script)] == ["Set `export CUDA_DEVICE_MAX_CONNECTIONS=32`."]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "export CUDA_DEVICE_MAX_CONNECTIONS=32\nsrun python pretrain_gpt.py --overlap-moe-expert-parallel-comm\n",
+        "srun bash -c 'export CUDA_DEVICE_MAX_CONNECTIONS=32; python a.py --overlap-moe-expert-parallel-comm'\n",
+        "srun --export=ALL,CUDA_DEVICE_MAX_CONNECTIONS=32 python a.py --overlap-moe-expert-parallel-comm\n",
+        "srun env CUDA_DEVICE_MAX_CONNECTIONS=32 python a.py --overlap-moe-expert-parallel-comm\n",
+    ],
+)
+def test_s24_ml8_twins(script: str) -> None:
+    assert told(HEAD + script) == []
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        "while true; do date; sleep 120; done &",
+        "until false; do date; sleep 120; done &",
+        "for i in $(seq 999); do nvidia-smi; sleep 60; done > gpu.log &",
+        "(while sleep 120; do date; done) &",
+        "{ while sleep 120; do date; done; } &",
+        'bash -c "while sleep 120; do date; done" &',
+        '[ -z "$QUIET" ] && nvidia-smi dmon &',
+        "nvidia-smi dmon > gpu.log 2>&1 &",
+        "nohup ./monitor.sh | tee m.log &",
+    ],
+)
+def test_s24_en1_a_loop_in_the_background_is_ended(left: str) -> None:
+    assert told(f"{HEAD}{left}\nsrun python train.py\nwait\n") == ["background-left"]
+    ended = "trap 'kill $CLOCK' EXIT\n"
+    assert told(f"{HEAD}{left}\nCLOCK=$!\n{ended}srun python train.py\n") == []
+    assert told(f"{HEAD}{left}\nCLOCK=$!\nsrun python train.py\nkill $CLOCK\n") == []
+
+
+def test_en1_the_kill_of_another_process_does_not_end_this_one() -> None:
+    script = "date_loop.sh & A=$!\nnvidia-smi dmon & B=$!\nsrun python train.py\nkill $A\nwait\n"
+    assert [m.says.split()[0] for m in findings(HEAD + script)] == ["nvidia-smi"]
+    assert told(HEAD + script.replace("kill $A", "kill $A $B")) == []
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "srun -n 8 python a.py &\nsrun -n 8 python b.py &\nwait\n",
+        "for seed in 1 2; do srun -n 8 python a.py --seed $seed & done\nwait\n",
+        "( srun -n 8 python a.py; echo done ) &\nwait\n",
+        "for seed in 1 2; do python a.py --seed $seed & done\nwait\n",
+    ],
+)
+def test_en1_work_side_by_side_is_left_in_peace(work: str) -> None:
+    assert told(HEAD + work) == []
+
+
+def test_s24_ml10_a_working_folder_on_one_node() -> None:
+    inside = "srun bash -c 'cd /local/scratch/app && python train.py'\n"
+    for command in (
+        "cd /tmp/Megatron-LM\nsrun python train.py\n",
+        "pushd /scratch/local/app\nsrun python train.py\n",
+        inside,
+    ):
+        assert told(HEAD + command) == ["kept-on-one-node"]
+        assert told(ONE_NODE.replace("=8", "=1") + command) == []
+    staged = "srun --ntasks-per-node=1 tar -xf app.tar -C /tmp/app\ncd /tmp/app\nsrun python train.py\n"
+    assert told(HEAD + staged) == []
+    assert told(HEAD + "( cd /tmp/build && make )\nsrun python train.py\n") == []
+
+
+def test_s24_kf9_a_default_port_is_noted_where_two_jobs_can_meet() -> None:
+    script = "export MASTER_PORT=${MASTER_PORT:-29500}\nsrun python train.py\n"
+    assert "falls back to the fixed port 29500" in one(HEAD + script, "port-default").says
+    assert told(HEAD.replace("--nodes=2", "--nodes=2 --exclusive") + script) == []
+    assert told(HEAD + script.replace("29500", "$((20000 + SLURM_JOB_ID % 20000))")) == []
+
+
+def test_s24_mb25_uv_run_in_containers_syncs_on_every_task() -> None:
+    run = "export UV_CACHE_DIR=/lustre/uv\n{first}srun --container-image=/lustre/a.sqsh bash -c 'uv run {flag}python train.py'\n"
+    first = "srun -N 1 --ntasks=1 --container-image=/lustre/a.sqsh bash -c 'uv sync'\n"
+    assert told(HEAD + run.format(first="", flag="")) == ["implicit-sync"]
+    assert told(HEAD + run.format(first=first, flag="")) == []
+    assert told(HEAD + run.format(first="", flag="--no-sync ")) == []
+    assert told(HEAD + "srun uv run python train.py\n") == []
+
+
+# ── in the seeds, and overlooked ─────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("last", "better"),
+    [
+        (
+            '[ -z "$A" ] && [ $SLURM_LOCALID -eq 0 ] && kill $PID',
+            'if [ -z "$A" ] && [ $SLURM_LOCALID -eq 0 ]; then kill $PID; fi',
+        ),
+        ("[[ -n $PID ]] && kill $PID  # the monitor", "if [[ -n $PID ]]; then kill $PID; fi"),
+        ("[ $STATUS -ne 0 ] && exit 1", "if [ $STATUS -ne 0 ]; then exit 1; fi"),
+    ],
+)
+def test_overlooked_1_a_test_as_the_last_line(last: str, better: str) -> None:
+    launcher = f"#!/bin/bash\npython3 train.py --local_rank $SLURM_LOCALID\n{last}\n"
+    assert one(launcher, "test-at-end").fix == f"Write `{better}`"
+    assert told(f"{HEAD}srun bash -c '\npython3 train.py\n{last}\n'\n") == ["test-at-end"]
+    for twin in (f"{better}", f"{last.partition('  #')[0]} || true", f"{last}\nexit 0", f"{last}\necho done"):
+        assert "test-at-end" not in told(f"#!/bin/bash\npython3 train.py\n{twin}\n")
+
+
+def test_overlooked_5_a_recipe_of_automodel() -> None:
+    recipe = (
+        "slurm:\n  nodes: 4\n  ntasks_per_node: 8\n  hf_home: {hf}\n  extra_mounts:\n    - {mount}\n"
+        "distributed:\n  tp_size: {tp}\n  dp_size: none\ncheckpoint:\n  enabled: true\n  checkpoint_dir: {folder}\n"
+    )
+    right = recipe.format(hf="/shared/hf", mount="/shared/data:/data", tp=2, folder="/shared/checkpoints")
+    wrong = recipe.format(hf="/root/.cache/hf", mount="data:/data", tp=3, folder="/tmp/checkpoints")
+    assert told(right, "run.yaml") == told(right, "<stdin>") == ["not-checked"]
+    assert told(wrong, "run.yaml") == [
+        "not-checked",
+        "hf-home-local",
+        "mount-malformed",
+        "sizes-unlike-gpus",
+        "kept-on-one-node",
+    ]
+    assert told(right.replace("4", '"{{ nodes }}"'), "run.yaml") == ["not-checked", "placeholder-left"]
+    assert told(wrong.replace("enabled: true", "enabled: false"), "run.yaml")[-1] != "kept-on-one-node"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("train.py", "import torch\n", "this is Python, and nothing in it is checked"),
+        ("job", "#!/usr/bin/env python3\nprint(1)\n", "this is Python, and nothing in it is checked"),
+        (
+            "job",
+            "#!/usr/bin/python3.11 -u\n#SBATCH --nodes=1\n",
+            "of this Python file, only the #SBATCH lines are checked",
+        ),
+        ("job", "#!/usr/bin/perl\n", "this is perl, and nothing in it is checked"),
+        ("model.yaml", "model:\n  tp: 8\n", "this is YAML, and nothing in it is checked"),
+        ("model.yaml", "a: [\n", "this is YAML, and nothing in it is checked"),
+        ("run.toml", "a = 1\n", "this is TOML, and nothing in it is checked"),
+    ],
+)
+def test_what_is_no_batch_script_is_never_told_to_be_fine(name: str, text: str, says: str) -> None:
+    (found,) = findings(text, name)
+    assert says in found.says
+    assert (found.check, found.level) == ("not-checked", "note")
+
+
+def test_the_sbatch_lines_of_a_python_script_are_checked() -> None:
+    script = '#!/usr/bin/env python3\n#SBATCH --output=$HOME/a.log\nprint("<YOUR_NAME>" if 1 < 2 else "")\n'
+    assert told(script) == ["not-checked", "variable-in-directive"]
+
+
+def test_overlooked_8_a_pid_that_stays_in_its_subshell() -> None:
+    lost = "(\n  date_loop.sh &\n  export CLOCK=$!\n)\nsrun python train.py\nkill $CLOCK\n"
+    for script in (lost, '[ -z "$QUIET" ] && ' + lost):
+        found = one(HEAD + script, "pid-lost")
+        assert found.says == "CLOCK is set inside ( ... ), and empty outside: the kill in line 8 ends nothing"
+    assert told(HEAD + lost.replace("(", "{").replace(")", "}")) == []
+    assert (
+        told(HEAD + lost.replace(")\nsrun", "  kill $CLOCK\n)\nsrun").replace("train.py\nkill $CLOCK", "train.py"))
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "better"),
+    [
+        ("export CUDA_LAUNCH_BLOCKING=${CUDA_LAUNCH_BLOCKING:0}", "${CUDA_LAUNCH_BLOCKING:-0}"),
+        ('OMP_NUM_THREADS="${OMP_NUM_THREADS:8}"', "${OMP_NUM_THREADS:-8}"),
+        ("export NCCL_DEBUG=${NCCL_DEBUG:WARN}", "${NCCL_DEBUG:-WARN}"),
+    ],
+)
+def test_overlooked_8_a_default_without_its_dash(written: str, better: str) -> None:
+    assert one(f"{HEAD}{written}\nsrun python train.py\n", "default-without-dash").fix == f"Write `{better}`"
+
+
+@pytest.mark.parametrize(
+    "twin", ["A=${A:-0}", "A=${B:1}", "A=${B:0:8}", "A=${B: -1}", "A=${B:i}", "# A=${A:0}", "A=${A:+1}"]
+)
+def test_overlooked_8_twins(twin: str) -> None:
+    assert told(f"{HEAD}{twin}\nsrun python train.py\n") == []
+
+
+# ── forms of scripts ─────────────────────────────────────────────────────────────────────────
+
+
+def test_arrays_and_functions_are_followed() -> None:
+    arrays = 'ARGS=(--tp 6)\nARGS+=(--pp 1)\nsrun python train.py "${ARGS[@]}"\n'
+    assert told(HEAD + arrays) == ["sizes-unlike-gpus"]
+    function = 'train() {\n  srun python train.py --tp 6 "$@"\n}\ntrain --lr 1\n'
+    assert told(HEAD + function) == ["sizes-unlike-gpus"]
+    assert told(HEAD + function.replace("train --lr 1", "srun python other.py")) == []
+
+
+def test_a_heterogeneous_job_is_told_to_be_half_checked() -> None:
+    script = (
+        PER_NODE + "#SBATCH hetjob\n#SBATCH --nodes=4 --ntasks-per-node=2\nsrun python a.py : python b.py --tp 64\n"
+    )
+    assert told(script) == ["sizes-not-checked"]
+
+
+def test_what_is_read_in_may_set_what_is_missing() -> None:
+    run = "srun --container-image=a.sqsh bash -c 'uv run --no-sync python scripts/training/finetune.py'\n"
+    assert told(HEAD + run) == ["nemo-home-missing", "uv-cache-missing"]
+    assert told(f"{HEAD}source settings.sh\n{run}") == ["settings-not-read"]
+    assert told(f"{HEAD}source ~/envs/fit/bin/activate\n{run}") == ["nemo-home-missing", "uv-cache-missing"]
+
+
+def test_line_ends_of_windows_are_one_finding() -> None:
+    script = (HEAD + "srun python train.py \\\n  --lr 1\n").replace("\n", "\r\n")
+    assert told(script) == ["dos-line-ends"]
+    assert one(script, "dos-line-ends").fix == r"Run `sed -i 's/\r$//' job.sbatch`."
+
+
+@pytest.mark.parametrize("begin", ["", "\n", "\ufeff#!/bin/bash\n", "# my job\n"])
+def test_the_first_line_names_the_interpreter(begin: str) -> None:
+    script = f"{begin}#SBATCH --nodes=1 --ntasks-per-node=8 --gpus-per-node=8\nsrun python train.py\n"
+    assert told(script) == ["no-interpreter"]
+
+
+def test_sbatch_lines_of_a_here_document_are_not_the_scripts_own() -> None:
+    script = (
+        "#!/bin/bash\nfor n in 1 2; do\nsbatch <<EOF\n#!/bin/bash\n#SBATCH --nodes=$n\nsrun python a.py\nEOF\ndone\n"
+    )
+    assert told(script) == ["document-not-checked"]
+
+
+def test_sh_may_not_be_bash() -> None:
+    script = (HEAD + "srun python train.py | tee log\n").replace("/bin/bash", "/bin/sh")
+    assert "`#!/bin/bash` in the first line" in one(script, "exit-status-in-pipe").fix
+    assert "`#!/bin/bash`" not in one(script.replace("/bin/sh", "/bin/bash"), "exit-status-in-pipe").fix
+    assert told(script.replace("srun", "set -o pipefail\nsrun")) == ["bash-under-sh"]
+
+
+# ── comments that leave findings out ─────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "export MASTER_PORT=29500  # slurmdoctor: ignore[port-fixed]\n",
+        "# slurmdoctor: ignore[port-fixed]\nexport MASTER_PORT=29500\n",
+        "# slurmdoctor: ignore[pid-lost, port-fixed]\n# the cluster has one user\nexport MASTER_PORT=29500\n",
+        "# slurmdoctor: ignore\nexport MASTER_PORT=29500\n",
+        "#slurmdoctor:ignore[ port-fixed ]\nexport \\\n  MASTER_PORT=29500\n",
+    ],
+)
+def test_a_comment_leaves_a_finding_out(script: str) -> None:
+    assert told(f"{HEAD}{script}srun python train.py\n") == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "export MASTER_PORT=29500  # slurmdoctor: ignore[pid-lost]\n",
+        "# slurmdoctor: ignore[port-fixed]\n\nexport MASTER_PORT=29500\n",
+        "echo a  # slurmdoctor: ignore[port-fixed]\nexport MASTER_PORT=29500\n",
+        "export MASTER_PORT=29500\n# slurmdoctor: ignore[port-fixed]\n",
+    ],
+)
+def test_a_comment_elsewhere_or_of_another_check_leaves_it_in(script: str) -> None:
+    assert told(f"{HEAD}{script}srun python train.py\n") == ["port-fixed"]
+
+
+def test_an_unknown_id_is_a_note() -> None:
+    found = one(f"{HEAD}srun python train.py # slurmdoctor: ignore[port-fixt]\n", "unknown-ignore")
+    assert (found.level, found.line, found.fix) == ("note", 3, "Did you mean `ignore[port-fixed]`?")
+
+
+# ── what is printed ──────────────────────────────────────────────────────────────────────────
+
+SECRET = "hf_" + "abcdefghijABCDEFGHIJ0123456789abcd"
+
+
+@pytest.mark.parametrize("form", ["text", "json", "github"])
+def test_a_secret_in_a_line_is_masked_in_quote_and_fix(form: str) -> None:
+    script = f"{HEAD}srun python train.py --token={SECRET} --rank=$SLURM_PROCID\n"
+    found = CliRunner().invoke(cli, ["lint", "--format", form, "-"], input=script)
+    assert found.exit_code == 1
+    assert "expanded-too-early" in found.output
+    assert "bash -c" in found.output
+    assert SECRET[:12] not in found.output
+    assert SECRET in CliRunner().invoke(cli, ["lint", "--redact", "off", "--format", form, "-"], input=script).output
+
+
+def test_the_text_has_a_summary_colour_on_demand_and_whole_commands() -> None:
+    script = f"{PER_NODE}export MASTER_PORT=29500\nsrun {TORCHRUN} train.py | tee log\n"
+    plain = CliRunner(env={"COLUMNS": "60"}).invoke(cli, ["lint", "-"], input=script).output
+    assert plain.endswith("\n\n1 error, 2 warnings\n")
+    assert f"        `srun bash -c '{TORCHRUN} train.py' | tee log`\n" in plain
+    whole = [line for line in plain.splitlines() if line.startswith(("        `", "<stdin>"))]
+    assert all(len(line) <= 60 for line in plain.splitlines() if line not in whole)
+    assert "\x1b[" not in plain
+    coloured = CliRunner(env={"FORCE_COLOR": "1"}).invoke(cli, ["lint", "-"], input=script, color=True).output
+    assert "\x1b[1;31merror:" in coloured
+
+
+def test_a_script_without_problems_is_told_so() -> None:
+    found = CliRunner().invoke(cli, ["lint", "-"], input=HEAD + "srun python train.py\n")
+    assert (found.exit_code, found.output) == (0, "no problems found\n")
