@@ -293,3 +293,98 @@ def test_s13_a_line_that_names_node_and_gpu_is_of_that_rank() -> None:
     assert memory_facts(19, lines, {"world_size": 32, "nodes": 4})["memory"] == "38.9GB/40GB"
     assert memory_facts(19, lines, {}) == {}
     assert memory_facts(None, lines, {}) == {}
+
+
+# ── MB18: host memory ──
+
+KILL = (
+    "slurmstepd: error: Detected {} oom_kill event{} in StepId=48113.0. Some of the step tasks have been OOM Killed.\n"
+)
+KILL += "srun: error: node07: task 3: Out Of Memory\n"
+LOAD = 'Traceback (most recent call last):\n  File "/v/torch/serialization.py", line 9, in load\n    x\nRuntimeError: [enforce fail at '
+LOAD += "alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 34359738368 bytes. Error code 12\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "first", "never"),
+    [
+        (
+            "+ srun --mem 64G python train.py\n" + KILL.format(3, "s"),
+            "more than the 64 GiB per node that it had: `#SBATCH --mem=128G`.*3 oom_kill events in step 48113.0",
+            "GPU",
+        ),
+        (KILL.format(1, ""), "`#SBATCH --mem=0` takes all of each node.*1 oom_kill event in step", "oom_kill events"),
+        (
+            "  num_workers ............. 16\nRuntimeError: DataLoader worker (pid 4711) is killed by signal: Killed.\n"
+            + KILL.format(1, ""),
+            "Lower num_workers from 16 to 8",
+            "GPU",
+        ),
+        (
+            "slurmstepd: error: Job 7518 exceeded memory limit (67108864 > 33554432), being killed\n",
+            "`#SBATCH --mem=80G` or more .*used 64 GiB of the 32 GiB",
+            "GPU",
+        ),
+        (
+            "[81233.1] Memory cgroup out of memory: Killed process 31337 (python) total-vm:92233720kB, anon-rss:67108864kB, "
+            "file-rss:131072kB\nsrun: error: node07: task 3: Killed\n",
+            r"process 31337 \(python\) held 64 GiB",
+            "GPU",
+        ),
+        (LOAD, "Load once per node", "num_workers"),
+        (
+            "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 745. GiB for an array with shape (100000, 1000000)\n",
+            "one allocation of 745 GiB failed",
+            "DataLoader|checkpoint",
+        ),
+        (
+            "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 32.0 TiB for an array with shape (1, 2)\n",
+            "32768 GiB was asked for, more than a node has",
+            "--mem",
+        ),
+        (
+            "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.\nExited with exit code 137.\n",
+            "bsub -M",
+            "SBATCH",
+        ),
+    ],
+)
+def test_mb18_host_memory_is_answered_with_the_job_s_own_numbers(log: str, first: str, never: str) -> None:
+    found = diagnose(log)
+    assert found.cause is not None
+    assert found.cause.id == "host-oom"
+    said = [f"{fix.do} {fix.why or ''}" for fix in found.fixes]
+    assert re.search(first, said[0])
+    assert not re.search(never, "\n".join(said))
+
+
+# ── hardware: the node that is excluded is the one that the evidence is against ──
+
+
+def test_a_lost_node_is_excluded_also_where_a_later_line_names_it() -> None:
+    found = diagnose(
+        "srun: error: Aborting, io error and missing step on node 10\nsrun: error: Node failure on node07\n"
+    )
+    assert found.retry is not None
+    assert found.retry.exclude_nodes == ("node07",)
+    assert "`--exclude=node07`" in found.fixes[0].do
+
+
+@pytest.mark.parametrize("where", ["node07 kernel: ", ""])
+def test_an_xid_names_its_node_or_says_how_to_find_it(where: str) -> None:
+    found = diagnose(
+        f"Jun  1 10:00:00 {where}NVRM: Xid (PCI:0000:b3:00): 79, pid=4211, name=python, GPU has fallen off the bus.\n"
+    )
+    assert found.retry is not None
+    assert found.cause is not None
+    assert found.cause.id == "gpu-fault"
+    excluded = found.retry.exclude_nodes
+    assert ("--exclude=node07" in found.fixes[0].do) is ("node07" in excluded)
+    assert excluded or "dmesg -T" in found.fixes[0].do
+
+
+def test_nan_goes_back_before_its_step() -> None:
+    found = diagnose("step 350 | loss 2.1\nFloatingPointError: Loss became infinite or NaN at iteration=351!\n")
+    assert "before step 351" in found.fixes[0].do
+    early = diagnose("FloatingPointError: Loss became infinite or NaN at iteration=1!\n")
+    assert "Check the inputs first: the run stopped at step 1" in early.fixes[0].do

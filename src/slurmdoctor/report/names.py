@@ -81,9 +81,10 @@ def _of_the_silent(finding: Finding, observed: Observations) -> dict[str, Any]:
 
 def _of_the_root(finding: Finding, root: Incident, observed: Observations) -> dict[str, Any]:
     names: dict[str, Any] = {}
-    if "nodes" in root.main.captures:
+    said = (e for i in (root, *finding.same) for e in (i.main, *i.events) if e.cause == root.cause)
+    if listed := next((e.captures["nodes"] for e in said if e.captures.get("nodes")), None):
         # `nodes` is also how many there are
-        names["nodes"] = names["failed_nodes"] = fold_nodes(expand_nodes(root.main.captures["nodes"]))
+        names["nodes"] = names["failed_nodes"] = fold_nodes(expand_nodes(listed))
     stack = frames(root.main.traceback)
     if stack:
         names["frames"] = tuple(frame.function for frame in stack)
