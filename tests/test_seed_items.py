@@ -192,7 +192,10 @@ def test_mb17_packed_sequences_of_another_node() -> None:
 
 
 def test_mb18_exit_codes() -> None:
-    error = answered("mb18_1", "exit-code", "exit code 1 is an uncaught Python error")
+    error = answered("mb18_1", "exit-code", "Exit code 1 is what Python returns after an uncaught exception", "stderr")
+    assert "did not reach this log" not in " ".join(fix.why or "" for fix in error.fixes), (
+        "nothing shows a Python program"
+    )
     assert (error.exit.code, error.exit.exit_class, first_rank(error)) == (1, "other", 2)
     killed = answered("mb18_9", "killed", "MaxRSS")
     assert (killed.exit.signal, first_rank(killed)) == ("SIGKILL", 2)

@@ -11,6 +11,7 @@ from slurmdoctor.model import Extent, Finding, Incident, Observations, Suspicion
 from slurmdoctor.model.causes import ID_TIMEOUT, TASK_FAILED
 from slurmdoctor.model.ranges import SHORT, expand_nodes, fold_nodes, ranges
 from slurmdoctor.report.frames import Frame, frames
+from slurmdoctor.report.raised import of_the_exception
 from slurmdoctor.report.waits import names_of
 
 _PHASE = text("work-phase")
@@ -91,6 +92,10 @@ def _of_the_root(finding: Finding, root: Incident, observed: Observations) -> di
         names |= _phase(stack)
         if root.main.stack_of:
             names |= {"stack_function": stack[-1].function, "stack_place": stack[-1].short_place}
+    if not root.main.stack_of:
+        said = root.main.captures
+        raised = of_the_exception(root.main.traceback, said.get("exception", ""), said.get("message", ""))
+        names |= {name: value for name, value in raised.items() if name not in said}
     if finding.cause == ID_TIMEOUT:
         names |= _of_the_wait(finding, root, observed)
     return names
