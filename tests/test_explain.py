@@ -54,42 +54,42 @@ KNOWN = Knowledge(
 
 PAGE = """\
 A rank lost the tape library
-tape · storage · usually ends as python-error
+tape · storage · usual exit: python-error
 
 What happens
   The tape library stopped, and the loader gave up.
   It happens on Mondays.
 
 What to do
-  1. Move <tapes / 2> tapes; write {0}.
+  1. Move <N> tapes; write {0}.
      It has <slots>.
-     Offered where the log does not tell ep and tp > 1.
+     If tp > 1 and the log does not show ep.
      https://example.org
   2. Restart it.
-     Offered where framework is nemo or jax, the rule is
-     tape/loader and nan is seen too.
+     For tape/loader, if framework is nemo or jax and nan is
+     also in the log.
 
-Submit again?
-  On other nodes: exclude those that failed.
+Resubmit?
+  Resubmit on other nodes: exclude those that failed.
 
-How to make sure
+How to verify
   1. Look at <node>.
 
-How it shows
+How it looks in a log
   tape/loader: our loader >= 3
     │ 3: tape is gone xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
   tape/note: our loader
     │ tape?
-    Often harmless; counts only when nothing better explains
+    Often harmless; counts only if nothing better explains
     the failure.
 
-When the line lies
+False positives
   A cleaning day.
 
-In the chain of events
+Causes and effects
   May start a failure.
-  Brings about: peer-lost, sigterm
-  May itself follow from: fire
+  Causes: peer-lost, sigterm
+  May be caused by: fire
 
 Read more
   https://example.org/tape
@@ -118,14 +118,23 @@ def test_a_rule_leads_to_its_cause() -> None:
     ("name", "mend"),
     [
         ("taep", "did you mean `tape`?"),
-        ("mondays", "tape speak of it"),
-        ("zzz", "`slurmdoctor rules list` names them all"),
+        ("mondays", "related: tape"),
+        ("zzz", "`slurmdoctor rules list` shows them all"),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_nearest(name: str, mend: str) -> None:
     with pytest.raises(UserError, match=f"there is no cause `{name}`") as error:
         find(name, KNOWN)
     assert error.value.mend == mend
+
+
+@pytest.mark.parametrize(("word", "first"), [("OOM", {"cuda-oom", "host-oom"}), ("gpu memory", {"cuda-oom"})])
+def test_a_word_leads_to_the_causes_that_have_it_in_their_names(word: str, first: set[str]) -> None:
+    """Row ae of users.md: `explain OOM` listed host-oom and killed, and not cuda-oom."""
+    with pytest.raises(UserError) as error:
+        find(word, load((builtin(),)))
+    named = error.value.mend.removeprefix("related: ").split(", ")
+    assert first <= set(named[:2])
 
 
 def test_the_command_prints_plain_text_into_a_pipe() -> None:
@@ -155,4 +164,4 @@ def test_the_catalogue_holds_every_cause() -> None:
     made = markdown(KNOWN)
     assert "| storage | [tape](#tape) | lost the tape library | 2 |" in made
     assert "\n### tape\n" in made
-    assert "Move &lt;tapes / 2> tapes" in made
+    assert "Move &lt;N> tapes" in made

@@ -170,7 +170,7 @@ def test_a_problem_is_shown_with_its_line_and_a_caret(ours: Path, tmp_path: Path
     place, line, caret, mend = render(problem).splitlines()
     assert place.endswith("the literal `gone` has 4 bytes")
     assert line.index("'gone'") == caret.index("^")
-    assert mend == "  mend: take a longer, rarer text: at least 6 bytes"
+    assert mend == "  fix: take a longer, rarer text: at least 6 bytes"
 
 
 def test_what_stands_in_a_file_cannot_steer_the_terminal(ours: Path, tmp_path: Path) -> None:
@@ -238,14 +238,14 @@ def test_a_draft_passes_but_for_what_it_leaves_to_do(ours: Path, tmp_path: Path,
     file = tmp_path / "tape.yaml"
     file.write_text(draft("site/tape", "loader", line, [], formats))
     told = problems_of(ours, file)
-    assert {p.what for p in told} == {f"`{key}` is still to do" for key in ("title", "summary", "source", "do", "why")}
+    assert {p.what for p in told} == {f"`{key}` is empty" for key in ("title", "summary", "source", "do", "why")}
 
 
 def test_a_draft_without_a_line_names_what_to_write(ours: Path, tmp_path: Path) -> None:
     file = tmp_path / "tape.yaml"
     file.write_text(draft("site/tape", "loader", None, [], ()))
-    assert {"`match` is still to do", "`regex` is still to do"} <= {p.what for p in problems_of(ours, file)}
-    assert all("still to do" in p.what for p in problems_of(ours, file))
+    assert {"`match` is empty", "`regex` is empty"} <= {p.what for p in problems_of(ours, file)}
+    assert all("is empty" in p.what for p in problems_of(ours, file))
 
 
 def test_a_draft_for_a_known_cause_extends_it() -> None:

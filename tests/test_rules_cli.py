@@ -60,7 +60,7 @@ def test_a_newcomers_way_from_a_line_to_a_rule_that_works(tmp_path: Path) -> Non
     """CONTRIBUTING.md, followed to the letter."""
     made = typed("new", "our-raid", "--line", LINE, "--folder", tmp_path)
     assert made.exit_code == 0, made.output
-    assert "5 things to do:" in made.output
+    assert "5 fields to fill in:" in made.output
     file = tmp_path / "our-raid.yaml"
     assert typed("check", file).exit_code == 1
     text = file.read_text()
@@ -102,7 +102,7 @@ def test_new_never_overwrites(tmp_path: Path) -> None:
     typed("new", "our-raid", "--folder", tmp_path)
     again = typed("new", "our-raid", "--folder", tmp_path)
     assert isinstance(again.exception, UserError)
-    assert "is there already" in str(again.exception)
+    assert "already exists" in str(again.exception)
 
 
 @pytest.mark.parametrize("name", ["Our Raid", "our_raid", "../raid", "", "site/a/b"])

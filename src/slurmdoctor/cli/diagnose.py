@@ -36,7 +36,7 @@ _STATUS = {"no-failure": 0, "unknown": 0, "failed": 1}
 @click.option(
     "--context", type=click.IntRange(0, 500), default=0, metavar="N", help="Show N more lines of the traceback."
 )
-@click.option("--ranks", is_flag=True, help="Show where each group of ranks stands, and why.")
+@click.option("--ranks", is_flag=True, help="Show the state of each group of ranks, and why.")
 @click.option(
     "--redact",
     type=click.Choice(["default", "strict", "off"]),

@@ -59,7 +59,7 @@ def check(paths: tuple[Path, ...]) -> None:
     in_use = folders()
     files, problems, notes = check_paths(paths or in_use, in_use)
     if not files and not problems:
-        raise UserError(f"no rule file lies in {', '.join(map(str, paths))}", "name a .yaml file, or their folder")
+        raise UserError(f"no rule file in {', '.join(map(str, paths))}", "name a .yaml file, or their folder")
     for problem in problems:
         say(render(problem) + "\n")
     for note in notes:
@@ -100,7 +100,7 @@ def fmt(paths: tuple[Path, ...], check: bool) -> None:
         left += len(layout.problems)
         if layout.text.encode() != data:
             changed += 1
-            say(f"{in_line(shown(file))} {'would change' if check else 'is written anew'}")
+            say(f"{in_line(shown(file))} {'would change' if check else 'is rewritten'}")
             if not check:
                 file.write_bytes(layout.text.encode())
         for problem in layout.problems:
@@ -135,11 +135,11 @@ def new(cause: str, line: str | None, rule: str, folder: Path) -> None:
         with file.open("x", encoding="utf-8") as out:
             out.write(text)
     except FileExistsError:
-        raise UserError(f"{file} is there already", "edit it, or choose another name or --folder") from None
+        raise UserError(f"{file} already exists", "edit it, or choose another name or --folder") from None
     except OSError as error:
         raise UserError(f"{file} cannot be written: {error.strerror}", "choose another --folder") from None
     left = check_paths([file], folders()).problems
-    say(f"{in_line(file)} is written. {_count(len(left), 'thing')} to do:")
+    say(f"{in_line(file)} is written. {_count(len(left), 'field')} to fill in:")
     for problem in left:
         say("  " + in_line(f"line {problem.place.line}: {problem.what}; {problem.mend}"))
     say(f"Then: slurmdoctor rules check {in_line(file)}")
@@ -160,7 +160,7 @@ def test(folder: Path, form: str, extra: tuple[Path, ...]) -> None:
 
     labelled = list(cases(folder))
     if not labelled:
-        raise UserError(f"no truth.yaml lies below {folder}", "put one beside each log; docs/rules.md shows it")
+        raise UserError(f"no truth.yaml below {folder}", "put one beside each log; docs/rules.md shows it")
     trial = run(labelled, lambda logs: diagnose([str(log) for log in logs], rules=extra))
     say(json.dumps(_scores(trial), indent=1) if form == "json" else "\n".join(_trial_lines(trial, folder)))
     if trial.right.total() < trial.wanted.total():

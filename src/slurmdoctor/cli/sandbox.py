@@ -22,7 +22,7 @@ from slurmdoctor.report.result import Diagnosis
 MOST_TEXT = 10 * 1024 * 1024
 """Characters of a pasted text."""
 TOO_LONG = (
-    f"the text is longer than {MOST_TEXT >> 20} MiB: send its first and last 4 MiB, for the cause stands mostly in one of them and "
+    f"the text is longer than {MOST_TEXT >> 20} MiB: send its first and last 4 MiB, for the cause is mostly in one of them and "
     "the rest repeats; or use diagnose_path"
 )
 MOST_FILES = 10_000

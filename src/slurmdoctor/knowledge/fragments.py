@@ -92,7 +92,7 @@ def _filled(tree: Tree, known: Mapping[str, str], problems: Problems) -> Tree:
             return found[0]
         if name not in known:
             mend = did_you_mean(name, known, f"write \\{{{name}}} for the text; rules/fragments.yaml names them all")
-            problems.note(tree.place, f"`{{{name}}}` is no fragment, and stands for its own text", mend)
+            problems.note(tree.place, f"`{{{name}}}` is no fragment, and is taken as plain text", mend)
             return found[0]
         return f"(?:{known[name]})"
 

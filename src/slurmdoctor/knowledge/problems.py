@@ -54,7 +54,7 @@ class Problems(list[Problem]):
         """Raises TooManyProblemsError after the last one that is worth to be told."""
         super().append(problem)
         if len(self) >= MOST:
-            super().append(Problem(problem.place, f"there are more than {MOST} problems", "mend these first"))
+            super().append(Problem(problem.place, f"there are more than {MOST} problems", "fix these first"))
             raise TooManyProblemsError
 
     def note(self, place: Place, what: str, mend: str) -> None:

@@ -98,7 +98,7 @@ class _Reading:
             data = data_of(path)
         except OSError as error:
             place = Place(shown(path))
-            self.problems.add(place, f"cannot be read: {error.strerror}", "mend its permissions, or remove it")
+            self.problems.add(place, f"cannot be read: {error.strerror}", "fix its permissions, or remove it")
             return None
         return read_tree(data, shown(path), self.problems)
 
@@ -119,7 +119,7 @@ class _Reading:
             return
         if not site and name.startswith("site/"):
             mend = f"write cause: {name.removeprefix('site/')}"
-            self.problems.add(place, f"`{name}` stands among slurmdoctor's own rules", mend)
+            self.problems.add(place, f"`{name}` is one of slurmdoctor's own rules", mend)
         if made is None:
             return
         if made["extends"]:

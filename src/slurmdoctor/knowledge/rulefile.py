@@ -99,7 +99,7 @@ def check_ids(file: RuleFile, stem: str, problems: Problems) -> None:
     if cause.removeprefix("site/") != stem and CAUSE_ID.fullmatch(cause):
         name = cause.removeprefix("site/")
         mend = f"rename the file to {name}.yaml, or write cause: {cause.removesuffix(name)}{stem}"
-        problems.add(file.tree.at("cause"), f"the file {stem}.yaml speaks of the cause `{cause}`", mend)
+        problems.add(file.tree.at("cause"), f"the file {stem}.yaml describes the cause `{cause}`", mend)
     for rule, tree in file.rules:
         name = rule.id.removeprefix(f"{cause}/")
         if name == rule.id or not RULE_NAME.fullmatch(name):

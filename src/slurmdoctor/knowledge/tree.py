@@ -91,7 +91,7 @@ def read(data: bytes, file: str, problems: Problems) -> Tree | None:
     except yaml.reader.ReaderError as error:
         position = error.position if isinstance(error.position, int) else 0
         place = Place(file, text.count("\n", 0, position) + 1)
-        problems.add(place, "a control character stands in the text", "write it as an escape, such as \\x1b")
+        problems.add(place, "a control character in the text", "write it as an escape, such as \\x1b")
     except RecursionError:
         problems.add(Place(file), "lists are nested too deep", "a rule file needs no more than six levels")
     return None
@@ -134,7 +134,7 @@ def _grow(node: Any, file: str, problems: Problems, seen: set[int]) -> Tree | No
             continue
         tree = _grow(value, file, problems, seen)
         if key.value in keys:
-            what = f"`{key.value}` stands here a second time (first in line {keys[key.value].line})"
+            what = f"`{key.value}` appears here a second time (first in line {keys[key.value].line})"
             problems.add(at, what, "keep one of them, or join their values")
         elif tree is not None:
             items[key.value], keys[key.value] = tree, at

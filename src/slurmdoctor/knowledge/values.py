@@ -117,7 +117,7 @@ def literal(shortest: int) -> Reader:
         size = len(tree.text.encode())
         if size < shortest:
             mend = f"take a longer, rarer text: at least {shortest} bytes"
-            raise FieldError(tree.place, f"the literal `{tree.text}` has {size} bytes", mend)
+            raise FieldError(tree.place, f"the literal `{tree.text}` has {size} byte{'s' * (size != 1)}", mend)
         if not tree.text.strip():
             raise FieldError(tree.place, "the literal is blank", "take text that only these lines hold")
         return tree.text

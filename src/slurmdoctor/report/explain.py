@@ -1,4 +1,4 @@
-"""A cause as a page for people: what happens, how it shows, how to make sure, what to do."""
+"""A cause as a page for people: what happens, what to do, how to verify it, how it looks in a log."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from msgspec import Struct
 from slurmdoctor.knowledge.expressions import COMPARISON, placeholders
 from slurmdoctor.knowledge.problems import READERS, nearest
 from slurmdoctor.model import Cause, Fix, Knowledge, Rule, UserError
+from slurmdoctor.report.quantities import listed
 
 ROLES = {
     "root": "May start a failure.",
-    "cascade": "Follows another failure; the answer only where no other is found.",
-    "either": "Starts a failure or follows one: the order of events decides.",
-    "confirmation": "A witness of what killed a rank that died without a word.",
-    "hint": "Often harmless; counts only when nothing better explains the failure.",
+    "cascade": "Follows another failure; the answer only if no other is found.",
+    "either": "Starts a failure or follows one; the order of events decides.",
+    "confirmation": "A system message that shows what killed a rank that printed nothing.",
+    "hint": "Often harmless; counts only if nothing better explains the failure.",
 }
 RETRIES = {
-    "as-is": "As it is: the same job may well succeed.",
-    "elsewhere": "On other nodes: exclude those that failed.",
-    "after-fix": "After the fix: as it is, it fails again.",
-    "resume": "From the last checkpoint: nothing was wrong with the program.",
+    "as-is": "Resubmit as is: the same job may well succeed.",
+    "elsewhere": "Resubmit on other nodes: exclude those that failed.",
+    "after-fix": "Resubmit only after the fix.",
+    "resume": "Resume from the last checkpoint: nothing was wrong with the program.",
     "unknown": "Unknown: that depends on why it failed, which the log does not tell.",
 }
 
@@ -59,10 +60,18 @@ def find(name: str, known: Knowledge) -> Cause:
         return known.causes[cause]
     if guess := nearest(name, [*known.causes, *(rule.id for rule in known.rules)]):
         raise UserError(f"there is no cause `{name}`", f"did you mean `{guess}`?")
-    words = name.lower().replace("-", " ")
-    related = [cause.id for cause in known.causes.values() if words in f"{cause.title} {cause.summary}".lower()]
-    mend = f"{', '.join(related[:5])} speak of it" if related else "`slurmdoctor rules list` names them all"
+    related = _related(name.lower(), known)
+    mend = f"related: {', '.join(related[:5])}" if related else "`slurmdoctor rules list` shows them all"
     raise UserError(f"there is no cause `{name}`", mend)
+
+
+def _related(name: str, known: Knowledge) -> list[str]:
+    """The causes that a word may mean: those with it in their ids, then in their titles, then in their summaries."""
+    words, causes = name.replace("-", " "), known.causes.values()
+    named = [cause.id for cause in causes if words in cause.id.replace("-", " ")]
+    titled = [cause.id for cause in causes if words in cause.title.lower()]
+    told = [cause.id for cause in causes if words in cause.summary.lower()]
+    return list(dict.fromkeys([*named, *titled, *told]))
 
 
 def heading(cause: Cause) -> str:
@@ -78,12 +87,12 @@ def sections(cause: Cause, known: Knowledge) -> Iterator[Section]:
         yield Section("What to do", tuple(map(_fix, always or cause.fixes)), numbered=True)
         if always and len(always) < len(cause.fixes):
             special = tuple(_fix(fix) for fix in cause.fixes if fix.when)
-            yield Section("And first, where the log tells more", special, numbered=True)
-    yield Section("Submit again?", (Entry(RETRIES[cause.retry]),))
+            yield Section("More specific fixes (tried first)", special, numbered=True)
+    yield Section("Resubmit?", (Entry(RETRIES[cause.retry]),))
     if cause.verify:
-        yield Section("How to make sure", tuple(Entry(_open(text)) for text in cause.verify), numbered=True)
+        yield Section("How to verify", tuple(Entry(_open(text)) for text in cause.verify), numbered=True)
     yield Section(
-        "How it shows",
+        "How it looks in a log",
         tuple(
             Entry(f"{rule.id}: {rule.source}", _rule_notes(rule, cause), rule.match[0])
             for rule in cause.rules
@@ -91,13 +100,13 @@ def sections(cause: Cause, known: Knowledge) -> Iterator[Section]:
         ),
     )
     if cause.falsepositives:
-        yield Section("When the line lies", tuple(Entry(_open(text)) for text in cause.falsepositives))
+        yield Section("False positives", tuple(Entry(_open(text)) for text in cause.falsepositives))
     after = sorted(cause.explains)
     before = sorted(other.id for other in known.causes.values() if cause.id in other.explains)
     chain = [Entry(ROLES[cause.role])]
-    chain += [Entry(f"Brings about: {', '.join(after)}")] if after else []
-    chain += [Entry(f"May itself follow from: {', '.join(before)}")] if before else []
-    yield Section("In the chain of events", tuple(chain))
+    chain += [Entry(f"Causes: {', '.join(after)}")] if after else []
+    chain += [Entry(f"May be caused by: {', '.join(before)}")] if before else []
+    yield Section("Causes and effects", tuple(chain))
     if cause.references:
         yield Section("Read more", tuple(Entry(reference) for reference in cause.references))
 
@@ -106,7 +115,7 @@ def rows(cause: Cause, known: Knowledge, width: int = 100) -> Iterator[tuple[str
     """The page's lines, each with its style: title, faint, head, code or text."""
     width = max(40, min(width, 100))
     yield "title", heading(cause)
-    about = f"{cause.id} · {cause.family} · usually ends as {', '.join(cause.exit_classes) or 'unknown'}"
+    about = f"{cause.id} · {cause.family} · usual exit: {', '.join(cause.exit_classes) or 'unknown'}"
     about += "" if cause.status == "stable" else f" · {cause.status}"
     yield from (("faint", line) for line in _wrapped(about, width, ""))
     for section in sections(cause, known):
@@ -135,45 +144,69 @@ def _rule_notes(rule: Rule, cause: Cause) -> tuple[str, ...]:
 def _fix(fix: Fix) -> Entry:
     notes = [_open(fix.why)] if fix.why else []
     conditions = _conditions(fix.when, placeholders(fix.do))
-    notes += [f"Offered where {conditions}."] if conditions else []
-    notes += [f"Then submit again: {RETRIES[fix.retry][0].lower()}{RETRIES[fix.retry][1:]}"] if fix.retry else []
+    notes += [f"{conditions}."] if conditions else []
+    notes += [f"Then: {RETRIES[fix.retry][0].lower()}{RETRIES[fix.retry][1:]}"] if fix.retry else []
     notes += [fix.reference] if fix.reference else []
     return Entry(_open(fix.do), tuple(notes))
 
 
+_PLAIN = {
+    "all_entered": "that all ranks entered the collective", "at": "the place in your own code", "busy": "what one rank was doing meanwhile",
+    "checked": "a check of the program's own", "exclude": "which node is at fault", "far_ranks": "that only other nodes waited",
+    "gained": "how many steps the restarts gained", "is_moe": "a mixture-of-experts model", "late_ranks": "which ranks are late",
+    "op": "the collective", "rank0_busy": "that rank 0 was still busy", "silent_ranks": "which ranks printed nothing",
+    "stalled_since": "since when the job was stalled", "stands_in": "where the late rank hangs", "suspects": "which ranks held it up",
+    "task_failed": "that Slurm stopped the step for a failed task", "what": "the program's own message",
+}  # fmt: skip
+"""Names of facts, as a person would say what the log shows; of the others, the name."""
+
+
 def _conditions(when: Mapping[str, Any], shown: Collection[str] = ()) -> str:
     """The conditions of a fix in words. Names in `shown` are left out: its text holds them."""
-    present = [name for name, want in when.items() if want is True and name not in shown and name != "rule"]
-    parts = [f"the log tells {_and(present)}"] if present else []
-    for name, want in when.items():
-        wanted = _or(want if isinstance(want, tuple) else (want,))
-        if want is True:
-            continue
-        if want is False:
-            parts.append(f"the log does not tell {name}")
-        elif name == "seen":
-            parts.append(f"{wanted} is seen too")
-        elif COMPARISON.fullmatch(wanted):
-            parts.append(f"{name} {wanted}")
-        else:
-            parts.append(f"{'the rule' if name == 'rule' else name} is {wanted}")
-    return _and(parts)
+    rule = [f"For {_or(_all(want))}" for name, want in when.items() if name == "rule"]
+    held = [name for name, want in when.items() if want is True and name not in shown and name != "rule"]
+    there = [_PLAIN.get(name, _spaced(name)) for name in held if name.isidentifier()]
+    lacking = [_PLAIN.get(name, _spaced(name)) for name, want in when.items() if want is False]
+    parts = [f"the log shows {listed(there)}"] if there else []
+    parts += [_compared(name, want) for name, want in when.items() if not isinstance(want, bool) and name != "rule"]
+    parts += [_spaced(name) for name in held if not name.isidentifier()]
+    parts += [f"the log does not show {_or(tuple(lacking))}"] if lacking else []
+    if not parts:
+        return "".join(rule)
+    return f"{rule[0]}, if {listed(parts)}" if rule else f"If {listed(parts)}"
 
 
-def _and(words: list[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+def _compared(name: str, want: Any) -> str:
+    """`tp > 1`, `a frame of the traceback is save_hf_weights`, `nan is also in the log`."""
+    wanted = _or(_all(want))
+    if name == "seen":
+        return f"{wanted} is also in the log"
+    if name == "frames":
+        return f"a frame of the traceback is {wanted}"
+    return f"{_spaced(name)} {wanted}" if COMPARISON.fullmatch(wanted) else f"{_spaced(name)} is {wanted}"
 
 
-def _or(values: tuple[Any, ...]) -> str:
-    return " or ".join(
-        {True: "there", False: "absent"}[value] if isinstance(value, bool) else str(value) for value in values
+def _spaced(condition: str) -> str:
+    """A condition without the signs of its language."""
+    return (
+        re.sub(r"(?<=\w)_(?=\w)", " ", condition).replace(" == ", " is ").replace(" != ", " is not ").replace("'", "")
     )
 
 
+def _all(want: Any) -> tuple[Any, ...]:
+    return tuple(want) if isinstance(want, (tuple, list)) else (want,)
+
+
+def _or(values: tuple[Any, ...]) -> str:
+    return listed([str(value) for value in values], "or")
+
+
 def _open(template: str) -> str:
-    """A template as text: `{num_experts}` becomes `<num_experts>`."""
+    """A template as text: `{num_experts}` becomes `<num experts>`, arithmetic `<N>`."""
     filled = re.sub(
-        r"(?<!\$)(?<!\{)\{([^{}]+)\}", lambda hole: f"<{hole[1]}>" if len(hole[1]) < 48 else "<...>", template
+        r"(?<!\$)(?<!\{)\{([^{}]+)\}",
+        lambda hole: f"<{_spaced(hole[1])}>" if hole[1].isidentifier() else "<N>",
+        template,
     )
     return re.sub(r"\{\{|\}\}", lambda brace: brace[0][0], filled)
 

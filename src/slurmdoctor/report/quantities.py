@@ -10,9 +10,9 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def listed(words: Sequence[str]) -> str:
+def listed(words: Sequence[str], link: str = "and") -> str:
     """`exit codes`, `exit codes and lost peers`, `a, b and c`."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    return f" {link} ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def size(count: int) -> str:

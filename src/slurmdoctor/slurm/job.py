@@ -94,7 +94,7 @@ def _logs(record: JobRecord, script: Script | None) -> tuple[list[str] | list[So
     if not record.sources:
         why = "; ".join(record.missing) or "no answer"
         raise UserError(
-            f"Slurm tells nothing of job {record.id} ({why})",
+            f"Slurm has no record of job {record.id} ({why})",
             "name the log files, or run this where Slurm's commands work",
         )
     return [Text.source("", name="no log")], missing or ["log (Slurm does not say where it is)"]
@@ -114,7 +114,7 @@ def _recorded(files: Sequence[str], job_id: str | None) -> JobRecord:
     for name, text in texts:
         if not jobinfo.looks_like_slurm(text):
             raise UserError(
-                f"{name} holds no text of scontrol or sacct", "save it with: scontrol show job ID; sacct -j ID"
+                f"{name} holds no output of scontrol or sacct", "save it with: scontrol show job ID; sacct -j ID"
             )
     record = jobinfo.read(texts, job_id)
     if record is None:

@@ -83,7 +83,7 @@ def _todos(tree: Tree, name: str, problems: Problems) -> None:
     """Reports what a draft left open."""
     if isinstance(tree, Scalar):
         if tree.text.startswith("TODO"):
-            problems.add(tree.place, f"`{name}` is still to do", _TODO.get(name, "write it"))
+            problems.add(tree.place, f"`{name}` is empty", _TODO.get(name, "write it"))
     elif isinstance(tree, Rows):
         for row in tree.items:
             _todos(row, name, problems)

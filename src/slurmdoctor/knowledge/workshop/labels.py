@@ -93,7 +93,7 @@ def _compare(sample: Mapping[str, Any], found: Mapping[str, Any], place: Place, 
         value = found.get(name)
         if name == "line" or _plain(value) == _plain(want):
             continue
-        what = f"the sample says {name} `{want}`, and the line tells " + (f"`{value}`" if value is not None else "none")
+        what = f"the sample says {name} `{want}`, and the line gives " + (f"`{value}`" if value is not None else "none")
         problems.add(place, what, "correct the pattern, or the sample")
 
 

@@ -34,7 +34,7 @@ def check_matcher(matcher: Matcher, tree: Table, labels: LabelReader, problems: 
         if takes(matcher, line, peeled(line, labels)):
             place = tree.at("examples", "no_match", at)
             mend = "narrow the regex, or move the line to `match`"
-            problems.add(place, f"the regex takes `{_short(line)}`, which it must not", mend)
+            problems.add(place, f"the regex takes `{_short(line)}`, but must not", mend)
     if len(problems) == before:
         _literals(matcher, tree, [text for texts in views for text in texts], problems)
     if isinstance(matcher, Rule):
@@ -69,7 +69,7 @@ def check_fragment(fragment: Fragment, tree: Table, labels: LabelReader, problem
     for at, text in enumerate(fragment.no_match):
         if compiled.fullmatch(text):
             place = tree.at("examples", "no_match", at)
-            problems.add(place, f"the fragment takes `{_short(text)}`, which it must not", "narrow the regex")
+            problems.add(place, f"the fragment takes `{_short(text)}`, but must not", "narrow the regex")
 
 
 def _must_match(matcher: Matcher, tree: Table, at: int, line: str, texts: Sequence[str], problems: Problems) -> None:
@@ -78,7 +78,7 @@ def _must_match(matcher: Matcher, tree: Table, at: int, line: str, texts: Sequen
     place = tree.at("examples", "match", at)
     if not admits(matcher, line):
         mend = "correct the literals, or add one that this line holds"
-        problems.add(place, f"no literal stands in the example `{_short(line)}`", mend)
+        problems.add(place, f"no literal is in the example `{_short(line)}`", mend)
     kind = matcher.applies_to if isinstance(matcher, Rule) else "line"
     standing = [text for text in texts if is_kind(kind, text)]
     if not standing:
@@ -123,7 +123,7 @@ def _literals(matcher: Matcher, tree: Table, texts: Sequence[str], problems: Pro
     for at, literal in enumerate(matcher.literals):
         place = tree.at("literals", at)
         if literal in matcher.literals[:at]:
-            problems.add(place, f"the literal `{literal}` stands here twice", "remove one")
+            problems.add(place, f"the literal `{literal}` appears here twice", "remove one")
         elif not any(literal in line for line in matcher.match) and not _possible(matcher, literal, texts):
             mend = "correct it, or add a line that holds it to `match`"
             problems.add(place, f"no example proves the literal `{literal}`", mend)

@@ -21,11 +21,11 @@ def render(problem: Problem) -> str:
         start = 0 if column < WIDTH - 20 else column - 20
         masked = redact(line)
         if masked != line:  # then no column is where it was
-            return "\n".join([*rows, f"{gutter}{masked[:WIDTH].rstrip()}", f"  mend: {one_line(problem.mend)}"])
+            return "\n".join([*rows, f"{gutter}{masked[:WIDTH].rstrip()}", f"  fix: {one_line(problem.mend)}"])
         shown = line[start : start + WIDTH].rstrip()
         blanks = "".join("\t" if char == "\t" else " " for char in line[start:column])
         rows += [f"{gutter}{shown}", f"{'|':>7} {blanks}^"]
-    return "\n".join([*rows, f"  mend: {one_line(problem.mend)}"])
+    return "\n".join([*rows, f"  fix: {one_line(problem.mend)}"])
 
 
 def _line(file: str, number: int) -> str | None:

@@ -50,7 +50,7 @@ def check(file: RuleFile, knowledge: Knowledge, problems: Problems) -> None:
             _template(part, file.tree.at("let", at, "parts", number), known, problems)
         wanted = {name for text in (one.value, *one.when) if text for name in names_of(text)}
         for name in sorted(wanted - known - SPECIAL):
-            problems.add(file.tree.at("let", at), f"nothing tells `{name}`", did_you_mean(name, known, _NAMES))
+            problems.add(file.tree.at("let", at), f"no rule or fact gives `{name}`", did_you_mean(name, known, _NAMES))
     for at, text in enumerate(file.cause["verify"]):
         _template(text, file.tree.at("verify", at), known, problems)
     for at, fix in enumerate(file.cause["fixes"]):
@@ -78,7 +78,7 @@ def _template(text: str, place: Place, known: set[str], problems: Problems) -> N
         return
     for name in sorted(needed - known):
         mend = did_you_mean(name, known, _NAMES)
-        problems.add(place, f"nothing tells `{{{name}}}`", mend)
+        problems.add(place, f"no rule or fact gives `{{{name}}}`", mend)
 
 
 def _when(
@@ -95,7 +95,7 @@ def _when(
         unknown = sorted(names_of(name) - known - SPECIAL)
         for word in unknown:
             mend = did_you_mean(word, known | SPECIAL, _NAMES)
-            problems.add(place, f"nothing tells `{word}`: the fix is never offered", mend)
+            problems.add(place, f"no rule or fact gives `{word}`: the fix is never offered", mend)
         if unknown:
             continue
         allowed = {"rule": rules, "seen": set(knowledge.causes), **VALUES}.get(name)
