@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from report_examples import ALL_ALIKE, CUDA_OOM, EXAMPLES, EXIT_CODE, NO_FAILURE, OOM_LINE, SILENT, UNKNOWN
-from slurmdoctor.model import Diagnosis, Evidence, Exit, FirstFailure, Remedy
+from slurmdoctor.model import Coverage, Diagnosis, Evidence, Exit, FirstFailure, Remedy
 from slurmdoctor.report import text
 from slurmdoctor.report.exits import ending
 from slurmdoctor.report.quantities import delay, size
 from slurmdoctor.report.terminal import cells, cut, cut_path, look, wrap
-from slurmdoctor.report.words import headline
+from slurmdoctor.report.words import agreeing, headline, others
 
 GOLDEN = {
     "cuda-oom": """\
@@ -274,3 +274,29 @@ def test_nothing_in_a_log_can_break_the_report(said: str, width: int) -> None:
     assert len(lines) <= text.LIMIT
     if width >= 40:
         assert max(map(cells, lines)) <= width
+
+
+@pytest.mark.parametrize(
+    ("title", "one", "many"),
+    [
+        ("was killed by SIGKILL", "was killed by SIGKILL", "were killed by SIGKILL"),
+        ("sees no GPU", "sees no GPU", "see no GPU"),
+        ("lost its node", "lost its node", "lost their nodes"),
+        ("rejected its arguments", "rejected its arguments", "rejected their arguments"),
+        ("could not start its container", "could not start its container", "could not start their containers"),
+        ("made no progress until something stopped it", "made no progress until something stopped it", "made no progress until something stopped them"),
+    ],
+)  # fmt: skip
+def test_s34_a_title_agrees_with_the_number_of_ranks(title: str, one: str, many: str) -> None:
+    assert (agreeing(title, 1), agreeing(title, 8)) == (one, many)
+
+
+def test_probably_comes_after_the_auxiliary() -> None:
+    assert ALL_ALIKE.cause
+    low = replace(ALL_ALIKE, cause=replace(ALL_ALIKE.cause, title="was stopped by SIGTERM", confidence="low"))
+    assert headline(low) == "all 8 ranks were probably stopped by SIGTERM"
+
+
+def test_others_are_ranks_only_where_ranks_were_seen() -> None:
+    assert others(replace(ALL_ALIKE, facts={"world_size": 8})) == "other ranks (number unknown)"
+    assert others(replace(ALL_ALIKE, facts={}, coverage=Coverage())) == "other processes"

@@ -21,7 +21,7 @@ _STATUS = {"no-failure": 0, "unknown": 0, "failed": 1}
 @click.command()
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the verdict.")
-@click.option("--exit-status", type=int, metavar="N", help="The job's own exit status, where you know it.")
+@click.option("--exit-status", type=int, metavar="N", help="The exit status of the job, if you know it.")
 @click.option(
     "--job", "job_id", metavar="ID", help="Find the job's logs, state and exit codes through scontrol and sacct."
 )
@@ -44,19 +44,19 @@ _STATUS = {"no-failure": 0, "unknown": 0, "failed": 1}
     help="What to mask in what is printed.",
 )
 @click.option("--no-redact", is_flag=True, help="The same as --redact off.")
-@click.option("--if-failed", is_flag=True, help="Print nothing where no failure is found.")
+@click.option("--if-failed", is_flag=True, help="Print nothing if no failure is found.")
 @click.option("--beside-log", is_flag=True, help="Write to slurmdoctor-JOBID.txt beside the job's log (with --job).")
 @click.option(
     "--jobs",
     type=click.IntRange(1, 64),
     metavar="N",
-    help="Read large logs in N processes; otherwise in one a core, and in four at most.",
+    help="Read large logs in N processes (default: one per core, four at most).",
 )
 @click.option(
     "--time-limit",
     type=click.IntRange(1, 86_400),
     metavar="SECONDS",
-    help="Say what is known after so long; in large logs the head and the end are read first.",
+    help="Answer with what is known after that time; of large logs the start and the end are read first.",
 )
 @click.option(
     "--exit-code", is_flag=True, help="Exit 1 for a failure with its cause, 3 for one whose cause is not known."

@@ -142,7 +142,7 @@ def _how_known(
     elif not (finding.cascade or finding.rivals or finding.same):
         how = (reason("only-error"),)
     else:
-        how = (reason("first-unexplained", order=order, aligned=aligned),)
+        how = (_first_unexplained(timeline),)
     here = (i.main for i in (root, *finding.same) if i.main.origin.rank == rank)
     assumed = any(event.rank_basis == "lone-launcher" for event in here)
     return (*how, reason("local-rank-assumed")) if assumed else how
@@ -239,6 +239,10 @@ def _from_witnesses(
     return replace(finding, origin=placed, how=(reason("witness-names", witness=report.witness, rank=chosen),))
 
 
+def _first_unexplained(timeline: Timeline) -> Reason:
+    return reason("first-unexplained", order=timeline.order, aligned=bool(timeline.notes))
+
+
 def _unnamed(
     finding: Finding,
     root: Incident,
@@ -261,6 +265,6 @@ def _unnamed(
         how = reason("local-rank-only", local_rank=origin.local_rank)
     else:
         several = observed.ranks_seen or any(r.ranks for r in timeline.reports) or (world_of(observed).size or 1) > 1
-        others = finding.cascade or finding.rivals
-        how = reason("no-rank") if several else reason("one-process" if others else "only-error")
+        others = finding.cascade or finding.rivals or finding.same
+        how = reason("no-rank") if several else _first_unexplained(timeline) if others else reason("only-error")
     return replace(finding, origin=replace(origin, node=node), how=(how,), alike=alike)

@@ -30,7 +30,7 @@ from slurmdoctor.report import remedies
 from slurmdoctor.report.advice import advise
 from slurmdoctor.report.exits import meaning_of
 from slurmdoctor.report.names import names_for_fixes
-from slurmdoctor.report.reasons import sentence, sentences, with_symptoms
+from slurmdoctor.report.reasons import sentence, sentences, told
 from slurmdoctor.report.recorded import coverage_with_record, with_record
 
 _MOST_RIVALS = 3
@@ -56,7 +56,7 @@ def compose(
     if finding.record is not None:
         coverage = coverage_with_record(coverage, finding.record)
     facts = dict(finding.facts)
-    reasons = tuple(dict.fromkeys(sentence(with_symptoms(reason, knowledge)) for reason in finding.reasons))
+    reasons = told(finding.reasons, knowledge)
     if finding.verdict != "failed" or finding.cause is None:
         return Diagnosis(finding.verdict, reasons=reasons, facts=facts, coverage=coverage)
     cause = knowledge.causes.get(finding.cause)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -17,12 +18,20 @@ from slurmdoctor.report.unread import UNREAD
 from slurmdoctor.report.waits import WAITS, names_of
 
 Values = Mapping[str, Any]
+_LAST = ("survived", "earlier-attempts")
+"""Reasons that prove nothing of the verdict: they say what was left out."""
 
 
 def sentence(reason: Reason) -> str:
     """What a reason says, in a sentence without a full stop."""
     words = _SENTENCES[reason.code]
     return words.format_map(reason.values) if isinstance(words, str) else words(reason.values)
+
+
+def told(reasons: Iterable[Reason], knowledge: Knowledge) -> tuple[str, ...]:
+    """The reasons in words, each once: what convinces most first, what was left out last."""
+    ordered = sorted(reasons, key=lambda reason: reason.code in _LAST)
+    return tuple(dict.fromkeys(sentence(with_symptoms(reason, knowledge)) for reason in ordered))
 
 
 def with_symptoms(reason: Reason, knowledge: Knowledge) -> Reason:
@@ -63,8 +72,9 @@ def _survived(v: Values) -> str:
 
 
 def _earlier(v: Values) -> str:
-    told = [f"{e.cause}" + (f" on rank {e.rank}" if e.rank is not None else "") for e in v["earlier"]]
-    return f"this is attempt {v['attempt']}; earlier attempts failed with {', then '.join(told)}"
+    counts = Counter(e.cause for e in v["earlier"])
+    told = [f"{cause}{f' ({count} times)' if count > 1 else ''}" for cause, count in counts.items()]
+    return f"this is attempt {v['attempt']}; earlier ones failed with {listed(told)}"
 
 
 # ── who was first ────────────────────────────────────────────────────────────────────────────
@@ -245,7 +255,6 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     ),
     "local-rank-only": "the line shows only a local rank ({local_rank}), and nothing shows on which node",
     "no-rank": "the log does not say which rank",
-    "one-process": "the log shows one process only",
     "only-error": "the only fatal error in the log",
     "waited-for-unknown": _waited_for_unknown,
     "never-a-word": _never_a_word,
