@@ -30,10 +30,11 @@ VALUES = {
     "framework": {"megatron", "nemo", "megatron-bridge", "automodel", "deepspeed", "accelerate", "lightning"}
     | {"torchtitan", "vllm", "jax"},
 }
-FACTS |= set(
-    "at raised_at package code checked said missing_key of_none owner attribute none_used none_iterator callee unknown_argument "
-    "missing_arguments unset_name unpicklable config_key exception message reach".split()
+_RAISED = (
+    "at raised_at package code checked said missing_key of_none owner attribute none_used none_iterator callee "
+    "unknown_argument missing_arguments unset_name unpicklable config_key exception message reach"
 )
+FACTS |= set(_RAISED.split())
 _NAMES = "name a group of this cause's regexes, or a fact of docs/rules.md"
 
 
