@@ -93,9 +93,9 @@ def _of_the_root(finding: Finding, root: Incident, observed: Observations) -> di
         if root.main.stack_of:
             names |= {"stack_function": stack[-1].function, "stack_place": stack[-1].short_place}
     if not root.main.stack_of:
-        said = root.main.captures
-        raised = of_the_exception(root.main.traceback, said.get("exception", ""), said.get("message", ""))
-        names |= {name: value for name, value in raised.items() if name not in said}
+        known = root.main.captures
+        raised = of_the_exception(root.main.traceback, known.get("exception", ""), known.get("message", ""))
+        names |= {name: value for name, value in raised.items() if name not in known}
     if finding.cause == ID_TIMEOUT:
         names |= _of_the_wait(finding, root, observed)
     return names
