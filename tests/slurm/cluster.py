@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,6 +39,8 @@ class Cluster:
     """Confine the memory of jobs by cgroups."""
     epilog: Path | None = None
     """An EpilogSlurmctld."""
+    gpus: int = 0
+    """GPUs of each node: files that no driver stands behind."""
     daemons: list[subprocess.Popen[bytes]] = field(default_factory=list)
     trouble: str = ""
 
@@ -56,6 +59,8 @@ class Cluster:
             (self.folder / "cgroup.conf").write_text(
                 f"CgroupPlugin={kind}\nCgroupMountpoint=/sys/fs/cgroup\nConstrainRAMSpace=yes\nConstrainSwapSpace=no\n"
             )
+        if self.gpus:
+            self._fake_gpus()
         self._daemon("slurmctld", "-D")
         for k in range(1, NODES + 1):
             self._daemon("slurmd", "-D", "-N", f"n{k}")
@@ -93,10 +98,12 @@ class Cluster:
 
     # ── jobs ──
 
-    def run(self, *command: str, timeout: float = 20.0, cwd: Path | None = None) -> str:
+    def run(
+        self, *command: str, timeout: float = 20.0, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> str:
         done = subprocess.run(
             command,
-            env=self.env,
+            env={**self.env, **(env or {})},
             cwd=cwd or self.folder / "jobs",
             capture_output=True,
             text=True,
@@ -105,12 +112,12 @@ class Cluster:
         )
         return done.stdout
 
-    def submit(self, text: str, *options: str) -> str:
+    def submit(self, text: str, *options: str, env: Mapping[str, str] | None = None) -> str:
         """The job's id."""
         number = len(list((self.folder / "jobs").glob("*.sbatch")))
         script = self.folder / "jobs" / f"job{number}.sbatch"
         script.write_text(text)
-        return self.run("sbatch", "--parsable", *options, str(script)).strip().partition(";")[0]
+        return self.run("sbatch", "--parsable", *options, str(script), env=env).strip().partition(";")[0]
 
     def wait(self, job: str, patience: float = 60.0) -> JobRecord:
         """The job's record once it has ended."""
@@ -152,6 +159,11 @@ class Cluster:
             )
         )
 
+    def _fake_gpus(self) -> None:
+        for k in range(self.gpus):
+            (self.folder / f"gpu{k}").touch()
+        (self.folder / "gres.conf").write_text(f"Name=gpu File={self.folder}/gpu[0-{self.gpus - 1}]\n")
+
     def _complaints(self) -> str:
         lines: list[str] = []
         for file in sorted((self.folder / "log").glob("*")):
@@ -162,8 +174,9 @@ class Cluster:
     def _configuration(self) -> str:
         host, user, d = socket.gethostname().partition(".")[0], getpass.getuser(), self.folder
         ports = _free_ports(NODES + 1)
+        gpus = f" Gres=gpu:{self.gpus}" if self.gpus else ""
         nodes = "\n".join(
-            f"NodeName=n{k} NodeAddr=127.0.0.1 NodeHostname={host} Port={ports[k]} CPUs=64 RealMemory=4000"
+            f"NodeName=n{k} NodeAddr=127.0.0.1 NodeHostname={host} Port={ports[k]} CPUs=64 RealMemory=4000{gpus}"
             for k in range(1, NODES + 1)
         )
         confined = (
@@ -193,6 +206,7 @@ MinJobAge=3600
 SelectType=select/cons_tres
 {confined}
 {epilog}
+{"GresTypes=gpu" if self.gpus else ""}
 SchedulerParameters=sched_min_interval=100000,batch_sched_delay=0,bf_interval=1
 {nodes}
 PartitionName=all Nodes=ALL Default=YES MaxTime=60 OverSubscribe=NO State=UP

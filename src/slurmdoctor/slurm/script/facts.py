@@ -46,7 +46,7 @@ def read_facts(script: Script, main: Step | None, programs: Programs) -> Facts:
     """The facts of a script, of which `main` is the step that trains."""
     facts = Facts()
     if main is not None and not script.mixed:
-        _srun_counts(facts, main)
+        _srun_counts(facts, script, main)
     _directives(facts, script)
     _environment(facts, script, programs)
     _settings(facts, script, programs)
@@ -60,10 +60,12 @@ def read_facts(script: Script, main: Step | None, programs: Programs) -> Facts:
     return facts
 
 
-def _srun_counts(facts: Facts, main: Step) -> None:
-    """srun's own options win over those of sbatch."""
+def _srun_counts(facts: Facts, script: Script, main: Step) -> None:
+    """srun's own options win over those of sbatch; but it ignores its tasks per node where sbatch tells the tasks."""
+    told = script.directive("ntasks") or script.directive("ntasks-per-node")
     for name, fact in _COUNTS.items():
-        if found := main.option(name):
+        ignored = name == "ntasks-per-node" and told and not main.option("ntasks")
+        if (found := main.option(name)) and not ignored:
             facts.add(fact, number(found.value), found.line)
 
 
@@ -102,6 +104,7 @@ def _directives(facts: Facts, script: Script) -> None:
         facts.add("signal", asked.signal, asked.line)
         facts.add("signal_seconds", asked.seconds, asked.line)
         facts.add("signal_batch", asked.batch_shell, asked.line)
+        facts.add("signal_to", f"B:{asked.signal}" if asked.batch_shell else asked.signal)
         facts.add("signal_handled", handles_signal(script, asked.signal))
 
 
@@ -185,10 +188,11 @@ def _arguments(facts: Facts, command: Command, programs: Programs) -> None:
             facts.add(programs.sizes[name], value if count is None else count, line)
         if name in programs.switches and (value or "true").lower() not in ("false", "0", "none"):
             facts.add(programs.switches[name], True, line)
-        if name in _PORTS and known:
-            facts.add("fixed_port", whole(value), line)
-        if name == "rdzv-endpoint" and value:
-            facts.add("fixed_port", whole(value.rpartition(":")[2]) or None, line)
+        ported = value is not None and (name == "rdzv-endpoint" or (name in _PORTS and known))
+        port = whole(value.rpartition(":")[2]) if value and ported else None
+        if port and "fixed_port" not in facts.values:
+            facts.add("fixed_port", port, line)
+            facts.add("port_of_option", port)
 
 
 def asks_gpus(option: Directive) -> bool:
@@ -215,6 +219,8 @@ def _world(facts: Facts) -> None:
     nodes = facts.whole("nodes")
     if tasks is not None and nodes:
         facts.add("tasks_per_node", -(-tasks // nodes), line)
+    if tasks is not None and not per_node:
+        facts.add("tasks_alone", tasks)
     facts.add("tasks_told", "tasks_per_node" in facts.values or None)
     gpus_per_node = facts.whole("gpus_per_node")
     if gpus_per_node is None and facts.values.get("launcher") == "torchrun":

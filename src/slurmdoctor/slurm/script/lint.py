@@ -11,6 +11,7 @@ from slurmdoctor.model import ScriptEvidence, ScriptMistake
 from slurmdoctor.slurm.script.checks import Check, Texts, load
 from slurmdoctor.slurm.script.facts import Fact, read_facts
 from slurmdoctor.slurm.script.finds import ignores
+from slurmdoctor.slurm.script.finds.cures import read_cures
 from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject
 from slurmdoctor.slurm.script.model import Script
 from slurmdoctor.slurm.script.occurrences import read_occurrences
@@ -29,6 +30,8 @@ class Plan(Struct, frozen=True):
     lines: Mapping[str, int]
     """Fact -> the line that gives it."""
     lists: Mapping[str, Sequence[Occurrence]]
+    cures: Mapping[str, str]
+    """Commands as they should be, by the names that fixes use."""
 
 
 def plan(script: Script) -> Plan:
@@ -36,7 +39,8 @@ def plan(script: Script) -> Plan:
     found, known = steps(script), programs()
     main = main_step(found)
     facts = read_facts(script, main, known)
-    return Plan(facts.values, facts.lines, read_occurrences(Subject(script, found, main, known)))
+    subject = Subject(script, found, main, known)
+    return Plan(facts.values, facts.lines, read_occurrences(subject), read_cures(subject))
 
 
 def evidence_of(script: Script) -> ScriptEvidence:
@@ -68,7 +72,8 @@ def findings(
             for item in [*seen.lists.get(check.each, ()), *(unknown if check.each == ignores.LIST else ())][:MOST]:
                 found += _finding(check, item.line, {**seen.facts, **item.names}, lines)
         elif check.when is not None and holds(check.when, seen.facts):
-            found += _finding(check, seen.lines.get(check.at or "", seen.lines.get("main", 1)), seen.facts, lines)
+            line = seen.lines.get(check.at or "", seen.lines.get("main", 1))
+            found += _finding(check, line, {**seen.facts, **seen.cures}, lines)
     return sorted(dict.fromkeys(found), key=lambda m: (m.line, _ORDER[m.level]))
 
 

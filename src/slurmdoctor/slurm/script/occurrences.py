@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from slurmdoctor.slurm.script.directives import number
-from slurmdoctor.slurm.script.finds import early, processes, recipe, status
+from slurmdoctor.slurm.script.finds import early, environment, processes, recipe, status
 from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject
-from slurmdoctor.slurm.script.steps import arguments, argv
+from slurmdoctor.slurm.script.steps import arguments
 
 _PLACEHOLDER = re.compile(r"<(?:[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|(?:your|YOUR|Your)[-_ ][\w -]{2,40})>")
 _COPY = frozenset({"cp", "rsync", "tar", "git", "sbcast", "unzip", "scp", "dcp", "bcast"})
@@ -50,7 +50,9 @@ def _pinned(subject: Subject) -> Iterator[Occurrence]:
     for step in subject.steps:
         pinned = step.option("nodelist")
         if pinned and "$" not in (pinned.value or ""):
-            yield Occurrence(pinned.line, {"node": pinned.value})
+            words = " ".join(word.written for word in step.command.words)
+            written = re.search(r"(?:--nodelist(?:=|\s+)|-w\s*=?)\S+", words)
+            yield Occurrence(pinned.line, {"node": pinned.value, "written": written[0] if written else None})
 
 
 # ── text ──
@@ -187,40 +189,6 @@ def _working_folders(subject: Subject) -> Iterator[tuple[int, str, str | None]]:
             yield command.words[1].line or command.line, command.name, command.args[0]
 
 
-# ── uv ──
-
-
-def _sync_everywhere(subject: Subject) -> Iterator[Occurrence]:
-    """`srun bash -c "uv sync && ..."` on many tasks at once, with no single process before them."""
-    if any(c.name == "uv" and "sync" in c.args for c in subject.own):
-        return
-    for step in subject.steps:
-        syncing = [c for c in step.runs if argv(c)[:2] == ["uv", "sync"]]
-        if not syncing:
-            continue
-        count = step.option("ntasks")
-        alone = count is not None and number(count.value) == 1
-        guarded = any(one in w.text for w in step.command.words for one in ("SLURM_LOCALID", "SLURM_PROCID"))
-        if not alone and not guarded and subject.tasks(step) != 1:
-            yield Occurrence(syncing[0].line, {"tasks": subject.tasks(step)})
-        return
-
-
-def _implicit_sync(subject: Subject) -> Iterator[Occurrence]:
-    """`uv run python` in the container of every task, with no `uv sync` before: each builds the environment first."""
-    main, script = subject.main, subject.script
-    if main is None or "UV_NO_SYNC" in script.text or subject.tasks(main) == 1:
-        return
-    if any(c.name == "uv" and ("sync" in c.args or "pip" in c.args) for c in script.commands):
-        return
-    image = main.option("container-image") or script.directive("container-image")
-    for command in main.runs if image else ():
-        words = argv(command)
-        if words[:2] == ["uv", "run"] and not {"--no-sync", "--frozen", "--isolated", "--no-project"} & set(words):
-            yield Occurrence(command.line, {"tasks": subject.tasks(main)})
-            return
-
-
 LISTS: Mapping[str, Callable[[Subject], Iterator[Occurrence]]] = {
     "srun_only": _srun_only,
     "unexpanded": _unexpanded,
@@ -240,8 +208,8 @@ LISTS: Mapping[str, Callable[[Subject], Iterator[Occurrence]]] = {
     "exported_early": early.exported,
     "never_filled": early.never,
     "kept_locally": _kept_locally,
-    "sync_everywhere": _sync_everywhere,
-    "implicit_sync": _implicit_sync,
+    "sync_everywhere": environment.sync_everywhere,
+    "implicit_sync": environment.implicit_sync,
     "background": processes.background,
     "lost_pid": processes.lost_pid,
     "after_exec": status.after_exec,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -19,6 +18,7 @@ from slurmdoctor.slurm.script.bash.syntax import (
     errors,
     in_background,
     last_test,
+    parser,
     signal,
     strings,
 )
@@ -39,7 +39,7 @@ from slurmdoctor.slurm.script.model import (
 )
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node
 
 DEEPEST = 4
 """Strings within strings: deeper ones are not parsed."""
@@ -86,14 +86,6 @@ def parse(text: str, name: str = "script") -> Script:
     )
 
 
-@cache
-def _parser() -> Parser:
-    import tree_sitter_bash  # here: hardly any diagnosis has a script
-    from tree_sitter import Language, Parser
-
-    return Parser(Language(tree_sitter_bash.language()))
-
-
 class _Around(Struct, frozen=True):
     """What surrounds a statement."""
 
@@ -132,7 +124,7 @@ class _Walk:
         before = self.words, self.depth
         self.words = Words(self.values, self.statement, text.encode("utf-8", "replace"), first)
         self.depth = depth
-        root = _parser().parse(self.words.data).root_node
+        root = parser().parse(self.words.data).root_node
         broken = [self.words.line(node) for node in errors(root)]
         for child in root.named_children:
             self.statement(child)
@@ -256,6 +248,7 @@ class _Walk:
 
     def _command(self, node: Node, around: _Around) -> None:
         env: dict[str, str] = {}
+        given: list[tuple[Node, str, Value]] = []
         words: list[Word] = []
         early: list[tuple[int, Early]] = []
         begin, pieces = node, 0
@@ -263,7 +256,9 @@ class _Walk:
             if child.type == "variable_assignment":
                 name, value = child.child_by_field_name("name"), child.child_by_field_name("value")
                 if name is not None:
-                    env[self.words.text(name)] = self.words.word(value).text if value is not None else ""
+                    held = self.words.word(value) if value is not None else Value("", True)
+                    env[self.words.text(name)] = held.text
+                    given.append((child, self.words.text(name), held))
             elif child.type not in REDIRECTS and child.type != "comment":
                 written = self.words.text(child)
                 begin = begin if words else child
@@ -292,6 +287,10 @@ class _Walk:
         self.commands.append(command)
         if "srun" in (w.text.rpartition("/")[2] for w in words[:2]):
             self.early += [EarlyUse(one, command, at) for at, one in early]
+            for child, variable, held in given:
+                self.exported_early += held.early
+                written = self.words.text(child)
+                self.assignments.append(self._assignment(variable, held, command.line, True, False, written))
         if self.depth < DEEPEST and len(self.commands) < MOST_COMMANDS:
             outer, self.parent = self.parent, command
             for _, text, line in strings(command):

@@ -46,6 +46,10 @@ class Programs(Struct, frozen=True):
     """Variables that have another value in every task; the batch shell sees only its own."""
     file_patterns: Mapping[str, str]
     """Variables of a task, and srun's patterns of file names for the same: `SLURM_PROCID` -> `%t`."""
+    several_nodes: Mapping[str, str]
+    """What torchrun is told on several nodes, by argument."""
+    sets_master: str
+    """The command that makes one node and one port known to all tasks."""
     facts_for_fixes: tuple[str, ...]
     """Facts that fixes may use."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from slurmdoctor.model.exits import signal_name
 from slurmdoctor.slurm.script.model import Command
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    from tree_sitter import Node, Parser
 
 GROUPS = frozenset({"subshell", "compound_statement"})
 LOOPS = {"while_statement": "while", "for_statement": "for", "c_style_for_statement": "for"}
@@ -28,6 +29,15 @@ class TestShape(NamedTuple):
     test: str
     then: str
     right: Node
+
+
+@cache
+def parser() -> Parser:
+    """bash's grammar."""
+    import tree_sitter_bash  # here: hardly any diagnosis has a script
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))
 
 
 def in_background(node: Node) -> bool:

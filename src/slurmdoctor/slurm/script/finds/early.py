@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
+from slurmdoctor.slurm.script.bash.quotes import Piece
 from slurmdoctor.slurm.script.bash.syntax import strings
-from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject
-from slurmdoctor.slurm.script.finds.wrapped import in_task, joined
+from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject, program_of
+from slurmdoctor.slurm.script.finds.wrapped import in_task, joined, own_line
 from slurmdoctor.slurm.script.model import Early, EarlyUse, Word
 from slurmdoctor.slurm.script.steps import Step, argv
 
@@ -41,19 +44,43 @@ def exported(subject: Subject) -> Iterator[Occurrence]:
     if main is None or argv(main.command)[:1] != ["srun"]:
         return
     written = " ".join(word.written for word in main.command.words)
+    found = []
     for one in subject.script.exported_early:
         given = next((a for a in subject.script.assignments if a.exported and a.line == one.line), None)
-        used = given is not None and re.search(rf"\$\{{?{re.escape(given.name)}\b", written)
-        if given and _differs(subject, one.name, main) and one.through is None and (used or not main.launchers):
-            yield Occurrence(
-                one.line, {"shown": f"${one.name}", "variable": given.name, "assignment": f"export {given.written}"}
-            )
+        if given is None or re.search(rf"\b{re.escape(given.name)}=", written):
+            continue
+        used = re.search(rf"\$\{{?{re.escape(given.name)}\b", written)
+        if _differs(subject, one.name, main) and one.through is None and (used or not main.launchers):
+            found.append((one, given))
+    wrapped = _exporting(subject, main, [given.written for _, given in found])
+    for one, given in found:
+        names = {"shown": f"${one.name}", "variable": given.name, "assignment": f"export {given.written}"}
+        in_front = main.command.before.rstrip().endswith(given.written)
+        yield Occurrence(one.line, {**names, "instead" if in_front else "wrapped": wrapped})
+
+
+def _exporting(subject: Subject, main: Step, written: Sequence[str]) -> str | None:
+    """The command, in which each task exports its own value first."""
+    words, program = program_of(main)
+    assignment = "export " + " ".join(written)
+    before = re.sub("|".join(re.escape(one) + r"\s*" for one in written) or "^", "", main.command.before)
+    main = replace(main, command=replace(main.command, before=before))
+    if program is None:
+        return None
+    shell = next(iter(strings(main.command)), None)
+    if shell is None:
+        return in_task(subject, main.command, program, change=lambda inner: f"{assignment}; {inner}")
+    own = words[shell[0]].written
+    if own[:1] not in ("'", '"') or re.fullmatch(r'"\$\{?\w+\}?"', own):
+        return None
+    first = Piece("", '"' if own[0] == '"' else "'").written(assignment)
+    return own_line(main.command).replace(own, f"{own[0]}{first}; {own[1:]}", 1) + main.command.behind.rstrip()
 
 
 def never(subject: Subject) -> Iterator[Occurrence]:
     r"""`srun torchrun --node_rank=\$SLURM_NODEID`: srun starts no shell that could fill it in."""
     for step in subject.steps:
-        words, program = _program(step)
+        words, program = program_of(step)
         if program is None or argv(step.command)[:1] != ["srun"]:
             continue
         shell = {at for at, _, _ in strings(step.command)}
@@ -96,13 +123,6 @@ def _differs(subject: Subject, name: str, step: Step | None) -> bool:
     return subject.tasks(step) != 1
 
 
-def _program(step: Step) -> tuple[tuple[Word, ...], int | None]:
-    """srun's words, and which of them is its program."""
-    words, own = step.command.words, step.runs[0].words
-    at = len(words) - len(own)
-    return words, at if own and words[at:] == own else None
-
-
 def _cure(subject: Subject, use: EarlyUse, step: Step | None) -> dict[str, str | None] | None:
     """The placeholders of the cure that fits; None where it is no mistake."""
     one, at = use.early, use.at
@@ -110,7 +130,7 @@ def _cure(subject: Subject, use: EarlyUse, step: Step | None) -> dict[str, str |
         return _in_document(subject, use)
     if step is None:
         return {"escaped": _escaped(subject, one)}
-    words, program = _program(step)
+    words, program = program_of(step)
     if at == program and _is_command_line(words[at]):
         return None
     if any(at == string for string, _, _ in strings(use.command)):
@@ -123,11 +143,22 @@ def _cure(subject: Subject, use: EarlyUse, step: Step | None) -> dict[str, str |
             return None
         pattern = subject.programs.file_patterns.get(one.name)
         return {"pattern": pattern, "option": f"--{option.name}"} if option.name in _FILES and pattern else None
+    if re.fullmatch(r'"?\$\{\w+\[[@*]\]\}"?', words[at].written):
+        return _of_array(subject, use, program)
     if one.through is not None and words[at].written.strip('"') not in (f"${one.through}", f"${{{one.through}}}"):
         return {"wrapped": in_task(subject, use.command, program, {one.through: one.written})}
     if one.through is not None:
         return {"escaped": _escaped(subject, one), "quoted": joined(use.command, program)}
     return {"wrapped": in_task(subject, use.command, program)}
+
+
+def _of_array(subject: Subject, use: EarlyUse, program: int) -> dict[str, str | None]:
+    """`ARGS=(--rank $SLURM_PROCID)`: its words go into one string, if none has blanks or quotes in it."""
+    line = subject.script.text.splitlines()[use.early.line - 1]
+    if re.search(r"[\"'\\]", line):
+        return {}
+    quoted = re.sub(r"\$\{(\w+)\[@\]\}", r"${\1[*]}", joined(use.command, program))
+    return {"escaped": _escaped(subject, use.early), "quoted": quoted}
 
 
 def _in_document(subject: Subject, use: EarlyUse) -> dict[str, str | None] | None:

@@ -23,7 +23,15 @@ def background(subject: Subject) -> Iterator[Occurrence]:
         if not one.name or _is_step(one) or _is_awaited(subject, one):
             continue
         if not (reaches_kill and _is_killed(subject, one)):
-            yield Occurrence(one.line, {"name": one.name})
+            yield Occurrence(one.line, {"name": one.name, "wait": _waits_for_all(subject, one)})
+
+
+def _waits_for_all(subject: Subject, one: Background) -> int | None:
+    """The line of a bare `wait` behind it, which waits for it too, where nothing else is to wait for."""
+    if any(argv(command)[:1] == ["srun"] and command.background for command in subject.own):
+        return None
+    waits = (c.line for c in subject.own if c.name == "wait" and not c.args and c.line > one.line)
+    return next(waits, None)
 
 
 def _is_step(one: Background) -> bool:
@@ -56,5 +64,13 @@ def lost_pid(subject: Subject) -> Iterator[Occurrence]:
             continue
         for name in (n for word in command.words for n in re.findall(r"\$\{?(\w+)", word.written)):
             if name in lost and name not in kept:
-                yield Occurrence(lost[name].line, {"name": name, "kill": command.line})
+                line = lost[name].line
+                yield Occurrence(line, {"name": name, "kill": command.line, "braces": _braces(subject, line)})
                 return
+
+
+def _braces(subject: Subject, line: int) -> str | None:
+    """`( a & B=$! )` → `{ a & B=$!; }`."""
+    text = subject.script.text.splitlines()[line - 1].strip()
+    found = re.fullmatch(r"\(\s*([^()]*?)[\s;]*\)", text)
+    return f"{{ {found[1]}; }}" if found else None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from slurmdoctor.slurm.script.bash.quotes import Piece, piece
+from slurmdoctor.slurm.script.bash.syntax import strings
 from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject
-from slurmdoctor.slurm.script.model import Command
-from slurmdoctor.slurm.script.steps import argv, is_work
+from slurmdoctor.slurm.script.model import Command, LastTest
+from slurmdoctor.slurm.script.steps import Step, argv, is_work
 
 _NO_WORK = frozenset({"exit", "wait", "kill", "true", ":", "tee"})
 _STARTS = frozenset({"srun", "mpirun", "mpiexec", "exec", "sbatch"})
@@ -15,9 +18,24 @@ _STARTS = frozenset({"srun", "mpirun", "mpiexec", "exec", "sbatch"})
 def hidden_by_pipe(subject: Subject) -> Iterator[Occurrence]:
     """`srun ... | tee log` without pipefail: the script's exit status is tee's."""
     command = _last_step(subject)
-    if command and command.piped_to and "xargs" not in command.piped_to and "pipefail" not in subject.script.options:
+    if command is None or "xargs" in command.piped_to or "pipefail" in subject.script.options:
+        return
+    if command.piped_to:
         sh = subject.script.interpreter if subject.script.interpreter in ("sh", "dash") else None
         yield Occurrence(command.line, {"program": command.piped_to[-1], "sh": sh})
+    elif subject.main and "bash" in command.args:
+        yield from _hidden_in_string(subject, subject.main, command)
+
+
+def _hidden_in_string(subject: Subject, main: Step, command: Command) -> Iterator[Occurrence]:
+    """`srun bash -c 'python train.py | tee log'`."""
+    shell = next((text for _, text, _ in strings(command)), "")
+    own = [c for c in main.runs if c.parent is command and c.depth > command.depth]
+    for inner in own:
+        if inner.piped_to and is_work(inner) and not re.search(r"pipefail|PIPESTATUS", shell):
+            start = re.escape(" ".join(word.written for word in own[0].words[:2]))
+            found = piece(subject.script.text, own[0].line, start)
+            yield Occurrence(inner.line, {"program": inner.piped_to[-1], "unguarded": found.text if found else None})
 
 
 def after_exec(subject: Subject) -> Iterator[Occurrence]:
@@ -46,9 +64,22 @@ def last_test(subject: Subject) -> Iterator[Occurrence]:
     for one in subject.script.last_tests:
         of_task = one.parent is None or argv(one.parent)[:1] == ["srun"]
         if of_task and one.program.rpartition("/")[2] not in _STARTS and "python" not in one.program:
-            better = f"if {one.test}; then {one.then}; fi"
-            short = len(better) <= 160 and "\n" not in better
-            yield Occurrence(one.line, {"program": one.program, "better": better if short else None})
+            yield Occurrence(one.line, {"program": one.program, **_as_condition(subject, one)})
+
+
+def _as_condition(subject: Subject, one: LastTest) -> dict[str, str]:
+    """`if ...; then ...; fi`, which keeps the status of a training directly before it."""
+    better, plain = f"if {one.test}; then {one.then}; fi", f"{one.test} && {one.then}"
+    if len(better) > 160 or "\n" in better:
+        return {}
+    before = [c for c in subject.script.commands if c.parent is one.parent and c.line <= one.line][-2:-1]
+    works = any(is_work(c) or (subject.main and c is subject.main.command) for c in before)
+    if works and "errexit" not in subject.script.options:
+        better = f"status=$?; {better}; exit $status"
+    for written in (plain, Piece("", '"').written(plain)):
+        if place := piece(subject.script.text, one.line, re.escape(written)):
+            return {"test": written, "better": place.written(better)}
+    return {}
 
 
 def _last_step(subject: Subject) -> Command | None:

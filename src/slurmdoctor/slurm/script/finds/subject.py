@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct, field
 
 from slurmdoctor.slurm.script.directives import number
-from slurmdoctor.slurm.script.model import Command, Script
+from slurmdoctor.slurm.script.model import Command, Script, Word
 from slurmdoctor.slurm.script.programs import Programs
 from slurmdoctor.slurm.script.steps import Step
 
@@ -51,3 +51,10 @@ class Subject(Struct, frozen=True):
         if nodes is None:
             return told
         return nodes * per_node if per_node else nodes
+
+
+def program_of(step: Step) -> tuple[tuple[Word, ...], int | None]:
+    """srun's words, and which of them is its program."""
+    words, own = step.command.words, step.runs[0].words
+    at = len(words) - len(own)
+    return words, at if own and words[at:] == own else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from slurmdoctor.slurm.script.finds.subject import Subject
 from slurmdoctor.slurm.script.model import Command
@@ -22,11 +22,17 @@ _PIECES = re.compile(
 
 
 def in_task(
-    subject: Subject, command: Command, program: int, values: Mapping[str, str] | None = None, whole: bool = False
+    subject: Subject,
+    command: Command,
+    program: int,
+    values: Mapping[str, str] | None = None,
+    whole: bool = False,
+    change: Callable[[str], str] = lambda text: text,
 ) -> str | None:
     """`srun -N 2 bash -c '...'`: what the task must fill in is left to it, what only the batch script knows is filled in before.
 
     `values` are variables of the script that stand for one of a task. `whole`: the program is one quoted word, the command.
+    `change` is made to what the task's shell will read.
     """
     written = _written(command, program)
     if whole:
@@ -40,7 +46,7 @@ def in_task(
     kept = _seen_by_tasks(subject)
     inner = " ".join("".join(_inside(word, kept, subject.programs.per_task, values or {})) for word in written)
     behind = "".join(f" bash {array}" for array in arrays)
-    return _line(command, program, f"bash -c '{inner}'{behind}")
+    return _line(command, program, f"bash -c '{change(inner)}'".removesuffix("''") + behind)
 
 
 def joined(command: Command, program: int) -> str:
@@ -49,11 +55,19 @@ def joined(command: Command, program: int) -> str:
     return _line(command, program, 'bash -c "' + re.sub(r'(?<!\\)"', "", inner) + '"')
 
 
+def own_line(command: Command) -> str:
+    """The command itself as one line, without what stands behind it."""
+    return _one_line(command.before + " ".join(_written(command, 0)))
+
+
 def _line(command: Command, program: int, shell: str) -> str:
     """The command's line with `shell` for its program and all behind that."""
     before = _written(command, 0)[: -len(_written(command, program))]
-    line = f"{command.before}{' '.join(before)} {shell}{command.behind}"
-    return re.sub(r"\s*\\\n\s*", " ", line).strip()
+    return _one_line(f"{command.before}{' '.join(before)} {shell}{command.behind}")
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"\s*\\\n\s*", " ", text).strip()
 
 
 def _written(command: Command, program: int) -> list[str]:
