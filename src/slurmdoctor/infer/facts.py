@@ -8,7 +8,7 @@ from typing import Any
 
 from slurmdoctor.infer.checkpoints import checkpoint_facts, restart_facts
 from slurmdoctor.infer.members import world_size
-from slurmdoctor.infer.memory import memory_facts
+from slurmdoctor.infer.memory import memory_facts, trend_facts
 from slurmdoctor.infer.slurm_evidence import state_of
 from slurmdoctor.infer.stood import stood
 from slurmdoctor.infer.time_limit import warning_came
@@ -48,6 +48,7 @@ def collect_facts(
     if by_slurm or (finding.cause == HANG and state.kind is not None):
         facts |= stood(finding, timeline, state)
     facts |= _busy(finding) | memory_facts(finding.origin.rank, observed.memory, facts)
+    facts |= trend_facts(finding, observed.trends)
     if finding.record is not None:
         facts |= _of_the_record(finding.record, timeline, state)
     if script is not None:

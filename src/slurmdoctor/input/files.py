@@ -16,6 +16,8 @@ MOST_FILES = 100_000
 """Files of one job; what stands behind them in the order of the names is not read."""
 
 _LOG_ENDINGS = (".log", ".out", ".err", ".txt", ".stdout", ".stderr", ".o", ".e")
+_GAUGES = (".gutil",)
+"""What was measured beside the job: read with its logs, never in their place."""
 _COMPRESSED = (".gz", ".xz", ".zst", ".bz2")
 _NOT_LOGS = (
     ".py", ".sh", ".sbatch", ".slurm", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".md", ".rst", ".ipynb", ".pt", ".pth",
@@ -67,7 +69,7 @@ def _expand_one(given: str, found: Found) -> None:
 
 def _logs_in(folder: str) -> Found:
     """The logs in a folder and those below it, in the order of their names."""
-    logs, maybe = Found(), Found()
+    logs, maybe, gauges = Found(), Found(), Found()
     refused: list[UnreadError] = []
     for entry in walk(folder, refused):
         stem = entry.name
@@ -77,9 +79,12 @@ def _logs_in(folder: str) -> Found:
             stem = stem.removesuffix(ending)
         if stem.endswith(_LOG_ENDINGS):
             _put(entry, logs)
+        elif stem.endswith(_GAUGES):
+            _put(entry, gauges)
         elif "." not in stem or not stem.endswith((*_NOT_LOGS, ".json", *_COMPRESSED)):
             _put(entry, maybe)
     found = logs if logs.paths or logs.skipped else maybe
+    found.paths += gauges.paths
     found.paths = _without_second_names(found.paths)
     found.skipped += refused
     if not found.paths and not found.skipped:

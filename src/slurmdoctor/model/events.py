@@ -253,3 +253,15 @@ class MemoryReading(Struct, frozen=True):
     peak: float | None = None
     gpu: tuple[int, int] | None = None
     """The node's number and the GPU's on it, where the line names these in place of a rank."""
+
+
+class MemoryTrend(Struct, frozen=True):
+    """How one GPU's memory went while its process ran, in GiB, by samples taken beside it."""
+
+    gpu: int
+    node: str | None
+    kind: str
+    """`grew` steadily, or `level`."""
+    first: float
+    last: float
+    minutes: float

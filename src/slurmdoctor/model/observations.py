@@ -13,6 +13,7 @@ from slurmdoctor.model.events import (
     ExitReport,
     Line,
     MemoryReading,
+    MemoryTrend,
     Progress,
     SignalHit,
     StackDump,
@@ -48,6 +49,8 @@ class Observations(Struct, frozen=True):
     """The job's launcher, where one reported an exit: `torchrun`, `srun`."""
     memory: tuple[MemoryReading, ...] = ()
     """What each rank's last step shows of its GPU's memory, and reports of it."""
+    trends: tuple[MemoryTrend, ...] = ()
+    """How each GPU's memory went, where something sampled it beside the job."""
     last_words: Mapping[int, Line] = field(default_factory=dict)
     """What each rank printed last around the first wait for another rank, its own errors left out."""
     busy: Busy | None = None

@@ -44,6 +44,7 @@ from slurmdoctor.readers.busy import find_busy
 from slurmdoctor.readers.clock import Clock, date
 from slurmdoctor.readers.crowds import Crowds
 from slurmdoctor.readers.exceptions import exception_of
+from slurmdoctor.readers.gauges import find_trends
 from slurmdoctor.readers.last_words import collect_last_words
 from slurmdoctor.readers.matches import Place, RuleEvents
 from slurmdoctor.readers.memory import find_memory
@@ -108,6 +109,7 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
         busy=find_busy(events, knowledge, lines),
         progress=tuple(steps),
         memory=find_memory(steps, signals, lines),
+        trends=find_trends(signals, lines),
         zone=lines.zone,
         files=tuple(LogFile(s.name, s.searched, s.lines, _ends_in_a_line(s)) for s in lines.sources),
         notes=(*matches.notes, *plan.notes, *found.notes(), *lines.meter.notes, *unread, *_out_of_time(lines)),
