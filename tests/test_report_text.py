@@ -284,7 +284,7 @@ def test_nothing_in_a_log_can_break_the_report(said: str, width: int) -> None:
         ("lost its node", "lost its node", "lost their nodes"),
         ("rejected its arguments", "rejected its arguments", "rejected their arguments"),
         ("could not start its container", "could not start its container", "could not start their containers"),
-        ("made no progress until something stopped it", "made no progress until something stopped it", "made no progress until something stopped them"),
+        ("made no progress until it was stopped", "made no progress until it was stopped", "made no progress until they were stopped"),
     ],
 )  # fmt: skip
 def test_s34_a_title_agrees_with_the_number_of_ranks(title: str, one: str, many: str) -> None:

@@ -26,7 +26,7 @@ RETRIES = {
     "elsewhere": "Resubmit on other nodes: exclude those that failed.",
     "after-fix": "Resubmit only after the fix.",
     "resume": "Resume from the last checkpoint: nothing was wrong with the program.",
-    "unknown": "Unknown: that depends on why it failed, which the log does not tell.",
+    "unknown": "Unknown: it depends on why the job failed, which the log does not show.",
 }
 
 

@@ -15,14 +15,15 @@ from slurmdoctor.report.redact import one_line
 
 _MANY = {
     "was": "were", "has": "have", "is": "are", "sees": "see", "does": "do", "needs": "need",
-    "its": "their", "it": "them", "itself": "themselves", "its node": "their nodes", "its container": "their containers",
+    "its": "their", "it": "them", "itself": "themselves", "it was": "they were", "its node": "their nodes",
+    "its container": "their containers", "its port": "their ports",
 }  # fmt: skip
 _FIRST = "|".join(word for word in _MANY if not word.startswith("it"))
 _RETRY: dict[RetryAdvice, str] = {
     "as-is": "resubmit as is",
     "elsewhere": "resubmit on other nodes",
     "after-fix": "resubmit only after the fix",
-    "resume": "resubmit, from the last checkpoint if there is one",
+    "resume": "resubmit; the log shows no checkpoint to resume from",
     "unknown": "the cause is unknown: it may fail the same way again",
 }
 
@@ -56,7 +57,9 @@ def agreeing(title: str, count: int) -> str:
     if count <= 1:
         return title
     return re.sub(
-        rf"^(?:{_FIRST})(?= )|\bit(?:s(?: (?:node|container)\b)?|self)?\b", lambda word: _MANY[word[0]], title
+        rf"^(?:{_FIRST})(?= )|\bit(?:s(?: (?:node|container|port)\b)?|self| was\b)?\b",
+        lambda word: _MANY[word[0]],
+        title,
     )
 
 
@@ -117,6 +120,8 @@ def others(diagnosis: Diagnosis) -> str:
     return "other ranks (number unknown)" if ranks else "other processes"
 
 
+_SAVED = 40
+"""Columns of a checkpoint's name."""
 _SHORT = 20
 """Columns of a list of ranks that a headline has room for."""
 
@@ -137,6 +142,8 @@ def retry(diagnosis: Diagnosis) -> str:
     if diagnosis.retry is None:
         return ""
     text = _RETRY[diagnosis.retry.advice]
+    if diagnosis.retry.advice == "resume" and (saved := one_line(str(diagnosis.facts.get("checkpoint") or ""))):
+        text = f"resubmit and resume from the last checkpoint ({saved if len(saved) <= _SAVED else '…' + saved[1 - _SAVED :]})"
     if diagnosis.retry.exclude_nodes:
         script = one_line(str(diagnosis.facts.get("script") or ""))
         script = script if re.fullmatch(r"[\w./+=-]{1,60}", script) else "..."
