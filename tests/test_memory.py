@@ -231,6 +231,16 @@ def test_s10_without_a_number_of_experts_ep_is_the_cure(above: str) -> None:
     assert not re.search(r"raise TP|more TP|Raise TP", fixes(found))
 
 
+def test_s10_where_the_gpus_do_not_suffice_the_nodes_are_told() -> None:
+    above = f"world size: 8\n  gpus_per_node: 8\n{GENERATE}"
+    assert "Use 2 nodes and raise expert parallelism (EP) from 8 to 16" in fixes(oom(MOE, above=above), 1)
+
+
+def test_s10_vllm_splits_experts_by_tensor_parallelism_too() -> None:
+    frames = (("/v/site-packages/vllm/model_executor/layers/fused_moe/layer.py", "__init__", "x"), *MOE[1:])
+    assert "expert" not in fixes(oom(frames))
+
+
 def test_s10_frames_alone_prove_experts() -> None:
     assert "expert parallelism (EP)" in fixes(oom(MOE), 1)
 
@@ -269,6 +279,20 @@ def test_the_smallest_ep_that_meets_the_budget_and_the_world(script: str, world:
 def test_experts_that_fit_are_not_blamed() -> None:
     above = f"+ srun python hf_megatron_roundtrip_multi_gpu.py --ep 32\nworld size: 64\n{SIZES}"
     assert "expert" not in fixes(oom(MOE, above=above))
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("RuntimeError: CUDA error: out of memory", "Run `nvidia-smi` on the node"),
+        (
+            "MemoryError: std::bad_alloc: out_of_memory: CUDA error (failed to allocate 63040830384 bytes) at: /rmm/mr/x.hpp:62",
+            "Process the data in parts: one allocation of 58.7 GiB",
+        ),
+    ],
+)
+def test_what_no_training_step_asked_for_gets_no_advice_on_steps_first(line: str, says: str) -> None:
+    assert says in fixes(diagnose(f"{line}\n"), 1)
 
 
 # ── S13: at the limit ──

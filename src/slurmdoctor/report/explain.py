@@ -153,7 +153,12 @@ def _fix(fix: Fix) -> Entry:
 _PLAIN = {
     "all_entered": "that all ranks entered the collective", "at": "the place in your own code", "busy": "what one rank was doing meanwhile",
     "checked": "a check of the program's own", "exclude": "which node is at fault", "far_ranks": "that only other nodes waited",
-    "gained": "how many steps the restarts gained", "is_moe": "a mixture-of-experts model", "late_ranks": "which ranks are late",
+    "gained": "how many steps the restarts gained", "in_pieces": "enough memory in pieces", "is_moe": "a mixture-of-experts model",
+    "too_many": "more experts per GPU than fit", "by_experts": "that the experts do not fit", "per_step": "that it died in a training step",
+    "old_torch": "a PyTorch before 2.1", "others_gib": "memory of other processes", "mem_had": "how much memory the job had",
+    "ep_fits": "an EP that fits the GPUs", "expert_gb": "the size of an expert", "experts_gb": "the size of the experts",
+    "held_gib": "what the killed process held", "at_step": "the step", "no_steps": "that no step was made", "other": "another program than a training",
+    "late_ranks": "which ranks are late",
     "op": "the collective", "rank0_busy": "that rank 0 was still busy", "silent_ranks": "which ranks printed nothing",
     "stalled_since": "since when the job was stalled", "stands_in": "where the late rank hangs", "suspects": "which ranks held it up",
     "task_failed": "that Slurm stopped the step for a failed task", "what": "the program's own message",
