@@ -94,3 +94,22 @@ def test_what_only_looks_like_a_label_stays_in_its_line(lines: list[str]) -> Non
     form = learn(lines, LABELS)
     assert not form.learnt
     assert LABELS.strip_labels(lines[-1], form) == (Origin(), lines[-1])
+
+
+@pytest.mark.parametrize(
+    "label", ["[10:00:01][gpu0{n}][{r}] ", "[2026-05-12 10:00:01][gpu0{n}][{r}] ", "dgx-0{n} [{r}] ", "[node0{n} {r}] "]
+)
+def test_s17_a_number_behind_a_host_is_a_rank_where_no_two_hosts_share_one(label: str) -> None:
+    spoken = "".join(f"{label.format(n=1 + rank // 4, r=rank)}step {rank} loss 3.2\n" for rank in range(8))
+    raised = "".join(f"{label.format(n=2, r=6)}{text}\n" for rank, text in _RAISED if rank == 3)
+    found = slurmdoctor.diagnose(spoken + raised)
+    assert found.first_failure is not None
+    assert (found.first_failure.rank, found.cause and found.cause.id) == (6, "cuda-oom")
+    assert (found.first_failure.node or "").endswith("2")
+
+
+@pytest.mark.parametrize("label", ["gpu0{n}-{g}> ", "gpu0{n} [{g}] ", "[gpu0{n}] "])
+def test_s17_a_host_is_no_local_rank(label: str) -> None:
+    spoken = "".join(f"{label.format(n=1 + rank // 4, g=rank % 4)}step {rank} loss 3.2\n" for rank in range(8))
+    raised = "".join(f"{label.format(n=2, g=2)}{text}\n" for rank, text in _RAISED if rank == 3)
+    assert _verdict(spoken + raised) == ("cuda-oom", None)

@@ -213,7 +213,7 @@ def test_mb22_old_run_is_resumed() -> None:
 
 
 def test_mb24_sizes_do_not_fit_the_nodes() -> None:
-    answered("mb24", "parallelism/world-size", "4 x 8 = 32", "4 x 3 x 1 = 12")
+    answered("mb24", "parallelism/world-size", "4 x 8 = 32", "4 x 3 x 1 = 12", "use 6 nodes")
 
 
 # ── ML: Megatron-LM ──────────────────────────────────────────────────────────────────────────
@@ -238,7 +238,7 @@ def test_ml3_heads_do_not_divide() -> None:
     answered(
         "ml3",
         "parallelism/heads",
-        "divides 36: 8 does not",
+        "Use TP 6 or 9: TP 8 does not divide the 36 heads",
         "WORLD_SIZE = TP x PP x CP x DP",
         "heads % TP = 0",
         first=False,
@@ -259,7 +259,7 @@ def test_ml6_max_connections_must_be_1() -> None:
 
 
 def test_ml7_max_connections_must_not_be_1() -> None:
-    answered("ml7", "cuda-max-connections/fsdp", "Unset CUDA_DEVICE_MAX_CONNECTIONS", "above 1")
+    answered("ml7", "cuda-max-connections/fsdp", "`unset CUDA_DEVICE_MAX_CONNECTIONS`", "above 1")
 
 
 def test_ml8_max_connections_32() -> None:
@@ -275,7 +275,9 @@ def test_ml8_max_connections_32() -> None:
 
 
 def test_kf1_more_tasks_than_gpus() -> None:
-    answered("kf1", "gpu-visibility/invalid-ordinal", "8 processes", "with 4 GPUs")
+    answered(
+        "kf1", "gpu-visibility/invalid-ordinal", "8 processes per node", "`--ntasks-per-node=4`", "`--gpus-per-node=4`"
+    )
     answered("kf1_duplicate", "nccl-init/duplicate-gpu", "device 1b000")
 
 
@@ -334,13 +336,13 @@ def test_na2_stalled_for_hours() -> None:
 def test_na3_image_or_mount_not_found() -> None:
     answered("na3", "container/registry", first=False)
     found = answered("na3_mount", "container/enroot-mount", "/shared/datasets")
-    assert found.cause is not None
-    assert any("srun -N1" in check or "--overlap" in check for check in found.verify)
+    assert "`srun -N1" in shown(found, 1)
+    assert "--container-mounts=/shared/datasets" in shown(found, 1)
 
 
 def test_na4_shared_storage_missing_on_one_node() -> None:
-    found = answered("na4", "file-not-found", "/shared/datasets/nova/manifest.json", "dgx-02")
-    assert any("srun" in check and "ls -ld" in check for check in found.verify)
+    found = answered("na4", "file-not-found", "/shared/datasets/nova/manifest.json", "on dgx-02")
+    assert "`srun -w dgx-02 --ntasks-per-node=1 ls -ld /shared/datasets/nova/manifest.json`" in shown(found, 1)
 
 
 def test_na5_infiniband_absent_or_down() -> None:

@@ -93,7 +93,7 @@ def examine(
     formats = learn_formats(sources, labels)
     matches = find_lines(sources, knowledge, labels, formats, jobs, _counter(sources, progress), deadline)
     lines = Lines(sources, matches, labels, formats, deadline)
-    observed = assemble(matches, lines, knowledge)
+    observed = assemble(matches, lines, knowledge, script.facts if script is not None else {})
     timeline = order(observed)
     finding = infer(timeline, observed, knowledge, exit_status, record, script)
     return compose(finding, timeline, observed, knowledge, lines.numbers(finding.places))

@@ -62,6 +62,7 @@ LABEL_GROUPS = (
     "group_rank",
     "node",
     "node_rank",
+    "maybe_node",
     "task",
     "attempt",
     "time",
@@ -93,6 +94,8 @@ RULE = {
     "role": Field(one_of(*ROLES)),
     "applies_to": Field(one_of("line", "exception", "frame", "message"), default="line"),
     "general": Field(flag, default=False),
+    "when": Field(condition, default={}),
+    "otherwise": Field(cause_id, default=""),
     "literals": Field(
         list_of(literal(shortest=6), least=1), required=True, hint="add literals: ['text that every such line holds']"
     ),

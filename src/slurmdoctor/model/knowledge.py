@@ -42,6 +42,10 @@ class Rule(Struct, frozen=True, array_like=True):
     """The rule's own status, or its cause's."""
     general: bool = False
     """It goes by the wording of many programs: it counts only where no other rule of any cause takes the line."""
+    when: Mapping[str, Plain | tuple[Plain, ...]] = field(default_factory=dict)
+    """What must be known of the job besides: the line alone does not prove the cause."""
+    otherwise: str = ""
+    """The cause that the line shows where that is not so."""
 
     @property
     def by_wording(self) -> bool:

@@ -35,6 +35,9 @@ _WORD = lazy(r"[^\W\d_]")
 _ALIKE = str.maketrans("123456789", "000000000")
 _MARK = "0"
 """A number in a label's shape."""
+_HOST = lazy(r"(?<![\w.-])(?P<host>[A-Za-z][\w.-]*0)[\]):,>| ]{1,3}[\[(<]?0[\])>:| ]*$")
+"""A name with a number, and a number of its own behind it: `[gpu0][0]`."""
+_MOST_TUPLES = 4096
 
 
 class _Candidate(Struct):
@@ -52,13 +55,21 @@ class _Candidate(Struct):
     """how many of them have another label before it."""
     numbers: list[set[int]] = field(default_factory=list)
     """The values of each of its numbers."""
+    together: set[tuple[int, ...]] = field(default_factory=set)
+    """The values that stand together in one label."""
+    padded: set[int] = field(default_factory=set)
+    """Which of its numbers has zeros before it: that of a host's name."""
 
     @property
     def proven(self) -> bool:
         return self.proofs > 1 and self.frames > 0
 
     def see(self, line: str, shape: str, inside: bool) -> None:
-        values = [int(value[:9]) for value in _DIGITS.findall(line)[: shape.count(_MARK)]]
+        digits = _DIGITS.findall(line)[: shape.count(_MARK)]
+        values = [int(value[:9]) for value in digits]
+        self.padded |= {n for n, value in enumerate(digits) if value[0] == "0" and len(value) > 1}
+        if len(self.together) < _MOST_TUPLES:
+            self.together.add(tuple(values))
         self.carried += 1
         self.inner += inside
         self.numbers = self.numbers or [set() for _ in values]
@@ -89,7 +100,8 @@ def learn_labels(lines: Sequence[tuple[bool, str]], total: int, per_node: int | 
             if head.startswith(shape.rstrip(" ")):
                 seen[shape].see(rest, shape, inside)
     usual.sort(key=lambda shape: -seen[shape].carried)
-    return tuple(_form(shape, seen[shape], per_node) for shape in usual[:_MOST])
+    longest = sorted(usual[:_MOST], key=lambda shape: -len(shape))  # `[gpu0][0]` before `[gpu0]`
+    return tuple(_form(shape, seen[shape], per_node) for shape in longest)
 
 
 def _shape(label: str) -> str:
@@ -103,18 +115,45 @@ def _is_counted(shape: str) -> bool:
 
 def _form(shape: str, seen: _Candidate, per_node: int | None) -> LineFormat:
     bare = shape.rstrip(" ")
-    parts = bare.split(_MARK)
-    names = _names(bare, seen, per_node)
-    made = [" *"]
-    for number, part in enumerate(parts):
-        if number:
-            name = names[number - 1]
-            made.append(rf"(?P<{name}>\d+)" if name else r"\d+")
-        made.append(r"[ \t]+".join(map(re.escape, part.split(" "))))
-    label = "".join(made)
+    names, host = _names(bare, seen, per_node), None
+    if told := _behind_a_host(bare, names, seen):
+        names, host = told
+    label = " *" + _written(bare, names, host)
     pattern = (label if any(names) else f"(?P<writer>{label})") + f" {{0,{len(shape) - len(bare)}}}"
     tag = seen.inner > seen.carried / 2 and any(names)
     return LineFormat(id=f"learnt/{shape}", pattern=pattern, writer=label if tag else "")
+
+
+def _written(shape: str, names: Sequence[str], host: tuple[int, int] | None) -> str:
+    """A pattern for the labels of a shape, in which the numbers, and the host, have their names."""
+    made: list[str] = []
+    left = iter(names)
+    for at, char in enumerate(shape):
+        if host is not None and at == host[0]:
+            made.append("(?P<node>")
+        if char == _MARK:
+            name = next(left)
+            made.append(rf"(?P<{name}>\d+)" if name else r"\d+")
+        else:
+            made.append(r"[ \t]+" if char == " " else re.escape(char))
+        if host is not None and at == host[1] - 1:
+            made.append(")")
+    return "".join(made)
+
+
+def _behind_a_host(shape: str, names: Sequence[str], seen: _Candidate) -> tuple[list[str], tuple[int, int]] | None:
+    """The names of a label's numbers, and where its host stands: the last number is a rank where no two hosts share one."""
+    found = _HOST.search(shape)
+    first = shape.count(_MARK, 0, found.start("host")) if found else 0
+    if found is None or names[-1] or not {*names[first:]} <= {"", "local_rank", "node_rank"}:
+        return None
+    hosts_of: dict[int, set[tuple[int, ...]]] = defaultdict(set)
+    for values in seen.together:
+        hosts_of[values[-1]].add(values[first:-1])
+    hosts = set().union(*hosts_of.values())
+    of_all = len(hosts) > 1 and 0 in hosts_of and all(len(one) == 1 for one in hosts_of.values())
+    last = "rank" if of_all else ""
+    return [*names[:first], *[""] * (len(names) - first - 1), last], found.span("host")
 
 
 def _names(shape: str, seen: _Candidate, per_node: int | None) -> list[str]:
@@ -125,6 +164,8 @@ def _names(shape: str, seen: _Candidate, per_node: int | None) -> list[str]:
         name = counts.get(at, "")
         if name == "replica":
             name = "rank" if 0 in values else ""  # who counts from one counts containers
+        if name in ("local_rank", "node_rank") and len(found) in seen.padded:
+            name = ""
         found.append("" if name in found else name)
     if found and not counts and not _WORD.search(shape):
         of_all = len(found) == 1 or ("0/0" in shape and len(seen.numbers[1]) == 1)  # `[3] `, `[3/8] `
@@ -141,8 +182,11 @@ def may_be_labelled(sample: Sequence[str]) -> Iterator[str]:
     numbered = set(_NUMBERED.findall("\n".join(heads)))
     counts = [word for word in numbered if _COUNTS.search(word + _MARK)]
     proofs = [literal.decode() for literal in literals("label-behind")]
-    for line, head in zip(sample, heads, strict=True):
-        if any(word in head for word in counts) or any(word in line for word in proofs):
+    proven = [any(word in line for word in proofs) for line in sample]
+    before = {head.partition(_MARK)[0] for head, proof in zip(heads, proven, strict=True) if proof and _MARK in head}
+    begins = tuple(word for word in before if word.strip() and len(word) < _LONGEST)
+    for line, head, proof in zip(sample, heads, proven, strict=True):
+        if proof or any(word in head for word in counts) or head.startswith(begins):
             yield line
 
 

@@ -73,6 +73,11 @@ class Lines:
         """Position in the whole job's text."""
         return self._starts[source] + offset
 
+    @property
+    def paths(self) -> dict[int, str]:
+        """The paths of the sources that are files."""
+        return {number: source.path for number, source in enumerate(self.sources) if source.path}
+
     def at(self, source: int, offset: int) -> Line:
         """The line that starts here (or the piece of a long line, or of one with carriage returns)."""
         data = self._near(source, offset)

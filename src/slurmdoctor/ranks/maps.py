@@ -59,6 +59,9 @@ class RankMapBuilder:
             for task in report.tasks:
                 if report.node:
                     self._node_of.setdefault(task, report.node)
+        for path in self._of_path.values():
+            if "rank" in path and "node" in path:
+                self._node_of.setdefault(number(path["rank"]), path["node"])
         return RankMap(
             node_of=self._node_of,
             rank_of_pid=self._rank_of_pid,
@@ -87,6 +90,20 @@ class RankMapBuilder:
         if pid is not None:
             self._rank_of_pid.setdefault((node, pid), rank)
             self._rank_of_pid.setdefault((None, pid), rank)
+
+
+def of_paths(paths: Mapping[int, str], patterns: Sequence[LineFormat]) -> dict[int, Mapping[str, str]]:
+    """What the files' paths name of the processes that wrote them.
+
+    What may be a node is one where the files name several, and each rank on one of them: `run1_rank0.log` tells none.
+    """
+    found = {number: dict(of_path(path, patterns)) for number, path in paths.items()}
+    told = {number: path.pop("maybe_node") for number, path in found.items() if "maybe_node" in path}
+    ranks = [found[number]["rank"] for number in told if "rank" in found[number]]
+    if len(set(told.values())) > 1 and len(set(ranks)) == len(ranks):
+        for number, node in told.items():
+            found[number].setdefault("node", node)
+    return dict(found)
 
 
 def of_path(path: str, patterns: Sequence[LineFormat]) -> Mapping[str, str]:

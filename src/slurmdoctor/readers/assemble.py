@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -25,12 +27,13 @@ from slurmdoctor.model import (
 from slurmdoctor.model.finding import Reason, reason
 from slurmdoctor.model.ranges import MOST_TASKS
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.ranks.maps import RankMapBuilder, of_path
+from slurmdoctor.ranks.maps import RankMapBuilder, of_paths
 from slurmdoctor.readers import (
     afterlife,
     aftermath,
     budget,
     collectives,
+    conditions,
     context,
     exits,
     messages,
@@ -57,11 +60,12 @@ _AT_LEAST = 64
 """Lines that are read again even where the search took all the time."""
 
 
-def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Observations:
-    """All that the kept lines show."""
+def assemble(
+    matches: SearchResult, lines: Lines, knowledge: Knowledge, told: Mapping[str, Any] = MappingProxyType({})
+) -> Observations:
+    """All that the kept lines show. `told` are the facts that the batch script tells."""
     plan = budget.plan(matches.groups)
-    paths = {n: of_path(s.path, knowledge.paths) for n, s in enumerate(lines.sources) if s.path}
-    found = _Readings(lines, RankMapBuilder(knowledge.rank_lines, paths))
+    found = _Readings(lines, RankMapBuilder(knowledge.rank_lines, of_paths(lines.paths, knowledge.paths)))
     for number, place in enumerate(lines.meter.each("places", plan.places)):
         if number >= _AT_LEAST and lines.out_of_time():
             break
@@ -82,9 +86,10 @@ def assemble(matches: SearchResult, lines: Lines, knowledge: Knowledge) -> Obser
     joined = traceback_events.join(found.headers, found.loose, found.events, lines, recognise)
     every = messages.add_messages(crowds.raisers(joined, found.events.at), knowledge, lines)
     statuses, by_message = collectives.place(found.heard, rank_map)
-    events, rank_map = placing.place(every, rank_map, lines, by_message)
+    placed, rank_map = placing.place(every, rank_map, lines, by_message)
     clock = Clock(lines)
     signals = sorted(found.signals, key=lambda signal: signal.order)
+    events = conditions.apply(placed, rank_map, {**told, **conditions.facts_of(signals)}, knowledge, lines)
     marks = [*(report.line for report in found.reports), *(s.line for s in signals if s.signal.kind == "attempt")]
     steps, unread = progress.find(
         events, [(line.source, line.offset) for line in marks], lines, knowledge.signals, clock

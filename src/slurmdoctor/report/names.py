@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slurmdoctor.knowledge.texts import text
@@ -16,6 +16,8 @@ from slurmdoctor.report.waits import names_of
 
 _PHASE = text("work-phase")
 _MOST_FRAMES = 160
+_PARTS = ("src", "lib", "python")
+"""Folders of one checkout that hold its packages."""
 
 
 def names_for_fixes(finding: Finding, timeline: Timeline, observed: Observations) -> dict[str, Any]:
@@ -36,9 +38,26 @@ def names_for_fixes(finding: Finding, timeline: Timeline, observed: Observations
     names |= _of_the_extent(finding.extent)
     if finding.exit is not None:
         names["exit_code"] = finding.exit.shell_code
+    names |= _of_the_nodes(finding, observed)
     if root is not None:
         names |= _of_the_root(finding, root, observed)
     return names
+
+
+def _of_the_nodes(finding: Finding, observed: Observations) -> dict[str, Any]:
+    """Whether the failure belongs to some nodes, where all ranks had it and elsewhere none, or to all nodes alike."""
+    extent, node_of = finding.extent, observed.rank_map.node_of
+    told = finding.facts.get("nodes")
+    number = max(len(set(node_of.values())), told if isinstance(told, int) else 0)
+    if number < 2 or not extent.ranks:
+        return {}
+    if extent.of == len(extent.ranks) or (extent.nodes and len(extent.nodes) == number):
+        return {"on_all_nodes": True}
+    there = {rank for rank, node in node_of.items() if node in extent.nodes}
+    several = len(extent.ranks) >= 2 * len(extent.nodes) or extent.of == number
+    if extent.nodes and several and there == set(extent.ranks):
+        return {"only_nodes": ",".join(extent.nodes), "bad_nodes": extent.nodes}
+    return {}
 
 
 def _plain(value: str) -> Any:
@@ -90,6 +109,7 @@ def _of_the_root(finding: Finding, root: Incident, observed: Observations) -> di
     if stack:
         names["frames"] = tuple(frame.function for frame in stack)
         names |= _phase(stack)
+        names |= _of_the_import(stack, root.main.captures)
         if root.main.stack_of:
             names |= {"stack_function": stack[-1].function, "stack_place": stack[-1].short_place}
     if not root.main.stack_of:
@@ -106,6 +126,28 @@ def _phase(stack: Sequence[Frame]) -> dict[str, Any]:
     shown = "\n".join(f"{frame.path}:{frame.function}:{frame.code}" for frame in stack[:_MOST_FRAMES])
     found = _PHASE.search(shown)
     return {"phase": found.lastgroup.replace("_", " ")} if found and found.lastgroup else {}
+
+
+def _of_the_import(stack: Sequence[Frame], captures: Mapping[str, str]) -> dict[str, str]:
+    """The folder of the script, and another copy of the code from which Python imports the package that the exception is about."""
+    own = [frame.path for frame in stack if frame.own and frame.path.startswith("/")]
+    names = {"frame_file": stack[-1].path.rpartition("/")[2]}
+    if not own:
+        return names
+    names["script_dir"] = own[0].rpartition("/")[0]
+    file = captures.get("file") or stack[-1].path
+    root, found, _ = file.partition(f"/{captures.get('package') or '?'}/")
+    if found and root and "-packages" not in root and _is_other_copy(root, names["script_dir"]):
+        names["other_copy"] = root
+    return names
+
+
+def _is_other_copy(root: str, script_dir: str) -> bool:
+    """Whether two folders belong to two checkouts: they share no more than a disk, or lie side by side."""
+    beside = root.rpartition("/")[0] == script_dir.rpartition("/")[0] and root.rpartition("/")[2] not in _PARTS
+    return not f"{script_dir}/".startswith(f"{root}/") and (
+        beside or root.split("/")[1:3] != script_dir.split("/")[1:3]
+    )
 
 
 def _of_the_wait(finding: Finding, root: Incident, observed: Observations) -> dict[str, Any]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import regex
 
 from slurmdoctor.knowledge.expressions import names_of, placeholders
 from slurmdoctor.knowledge.problems import Place, Problems, did_you_mean
 from slurmdoctor.knowledge.rulefile import RuleFile
-from slurmdoctor.model import Fix, Knowledge
+from slurmdoctor.model import Knowledge
 from slurmdoctor.model.causes import NOT_STOPPED
 
 _READ = "rank local_rank node nodes world_size launcher framework last_step attempts silent_ranks late_ranks suspects untold untold_node task_failed odd_ranks all_entered"
@@ -35,6 +38,8 @@ _RAISED = (
     "unknown_argument missing_arguments unset_name unpicklable config_key exception message reach"
 )
 FACTS |= set(_RAISED.split())
+_PLACED = "only_nodes on_all_nodes other_copy script_dir frame_file set_NEMO_HOME local_NEMO_HOME"
+FACTS |= set(_PLACED.split())
 _NAMES = "name a group of this cause's regexes, or a fact of docs/rules.md"
 
 
@@ -57,7 +62,16 @@ def check(file: RuleFile, knowledge: Knowledge, problems: Problems) -> None:
     for at, fix in enumerate(file.cause["fixes"]):
         _template(fix.do, file.tree.at("fixes", at, "do"), known, problems)
         _template(fix.why or "", file.tree.at("fixes", at, "why"), known, problems)
-        _when(fix, at, file, known, {rule.id for rule in rules} | INFERRED, knowledge, problems)
+        named = {
+            rule.id for rule in (*rules, *knowledge.rules) if file.cause_id in (rule.cause, rule.otherwise)
+        } | INFERRED
+        _when(fix.when, ("fixes", at), "the fix is never offered", file, known, named, knowledge, problems)
+    for at, (rule, _) in enumerate(file.rules):
+        place = ("rules", at)
+        _when(rule.when, place, "the rule never counts", file, known | {"rank0_node"}, set(), knowledge, problems)
+        if bool(rule.when) is not (rule.otherwise in knowledge.causes):
+            mend = "write when: what must be known, and otherwise: the cause that the line shows without it"
+            problems.add(file.tree.at(*place), "`when` and `otherwise` of a rule go together", mend)
 
 
 def fact_names(knowledge: Knowledge) -> set[str]:
@@ -83,24 +97,25 @@ def _template(text: str, place: Place, known: set[str], problems: Problems) -> N
 
 
 def _when(
-    fix: Fix,
-    at: int,
+    when: Mapping[str, Any],
+    at: tuple[str | int, ...],
+    never: str,
     file: RuleFile,
     known: set[str],
     rules: set[str],
     knowledge: Knowledge,
     problems: Problems,
 ) -> None:
-    for name, want in fix.when.items():
-        place = file.tree.at("fixes", at, "when", name)
+    for name, want in when.items():
+        place = file.tree.at(*at, "when", name)
         unknown = sorted(names_of(name) - known - SPECIAL)
         for word in unknown:
             mend = did_you_mean(word, known | SPECIAL, _NAMES)
-            problems.add(place, f"no rule or fact gives `{word}`: the fix is never offered", mend)
+            problems.add(place, f"no rule or fact gives `{word}`: {never}", mend)
         if unknown:
             continue
         allowed = {"rule": rules, "seen": set(knowledge.causes), **VALUES}.get(name)
         for one in want if isinstance(want, tuple) else (want,):
             if allowed and not isinstance(one, bool) and one not in allowed:
                 mend = did_you_mean(str(one), allowed, f"known: {', '.join(sorted(allowed)[:12])}")
-                problems.add(place, f"`{name}` is never `{one}`: the fix is never offered", mend)
+                problems.add(place, f"`{name}` is never `{one}`: {never}", mend)
