@@ -214,13 +214,16 @@ def test_s24_mb25_uv_run_in_containers_syncs_on_every_task() -> None:
         ),
         ("[[ -n $PID ]] && kill $PID  # the monitor", "if [[ -n $PID ]]; then kill $PID; fi"),
         ("[ $STATUS -ne 0 ] && exit 1", "if [ $STATUS -ne 0 ]; then exit 1; fi"),
+        ("[ $? -ne 0 ] && exit 1", "`if [ $? -ne 0 ]; then exit 1; fi`"),
     ],
 )
 def test_overlooked_1_a_test_as_the_last_line(last: str, better: str) -> None:
     launcher = f"#!/bin/bash\npython3 train.py --local_rank $SLURM_LOCALID\n{last}\n"
-    assert one(launcher, "test-at-end").fix == f"Write `{better}`"
+    found = one(launcher, "test-at-end").fix
+    assert found.startswith(f"Replace `{last.partition('  #')[0]}` with `")
+    assert better in found
     assert told(f"{HEAD}srun bash -c '\npython3 train.py\n{last}\n'\n") == ["test-at-end"]
-    for twin in (f"{better}", f"{last.partition('  #')[0]} || true", f"{last}\nexit 0", f"{last}\necho done"):
+    for twin in (better.strip("`"), f"{last.partition('  #')[0]} || true", f"{last}\nexit 0", f"{last}\necho done"):
         assert "test-at-end" not in told(f"#!/bin/bash\npython3 train.py\n{twin}\n")
 
 
@@ -299,6 +302,94 @@ def test_overlooked_8_a_default_without_its_dash(written: str, better: str) -> N
 )
 def test_overlooked_8_twins(twin: str) -> None:
     assert told(f"{HEAD}{twin}\nsrun python train.py\n") == []
+
+
+PRELAUNCH = """[ -z "$SLURM_INTERACTIVE" ] && (
+  bash -c "while sleep 120; do date; done" &
+  export CLOCK=$!
+)
+if [ -z "$SLURM_INTERACTIVE" ]; then
+  exec srun --mpi=none ./launcher.sh
+else
+  exec srun --overlap ./launcher.sh --interactive
+fi
+[ -z "$SLURM_INTERACTIVE" ] && kill $CLOCK
+"""
+
+
+def test_overlooked_8_the_whole_prelaunch_script_of_the_seed() -> None:
+    found = findings(HEAD + PRELAUNCH)
+    assert [f"{m.check}:{m.line}" for m in found] == [
+        "background-left:4",
+        "pid-lost:5",
+        "after-exec:8",
+        "test-at-end:12",
+    ]
+    assert found[0].fix.startswith("Start it outside of ( ... )")  # a trap within them would end it at once
+    assert found[2].says == "exec replaces the script here: line 12 and traps never run"
+
+
+# ── the seeds' other items ───────────────────────────────────────────────────────────────────
+
+
+def test_mb22_what_keeps_an_old_run_from_being_resumed() -> None:
+    run = "srun python scripts/training/run_recipe.py --recipe r{}\n"
+    assert told(HEAD + run.format("")) == ["stale-experiments"]
+    assert told(HEAD + "# rm -rf nemo_experiments\n" + run.format("")) == ["stale-experiments"]
+    for clears in ("rm -rf nemo_experiments", "rm -r -f ./nemo_experiments/default", 'mv "$W/nemo_experiments" old'):
+        assert told(f"{HEAD}{clears}\n" + run.format("")) == []
+    assert told(HEAD + run.format(" checkpoint.save=/lustre/ckpt/$SLURM_JOB_ID")) == []
+
+
+def test_ml6_one_connection_before_blackwell_and_without_fsdp() -> None:
+    run = "srun python pretrain_gpt.py --context-parallel-size 2{}\n"
+    set_to = "export CUDA_DEVICE_MAX_CONNECTIONS={}\n"
+    assert "is not set" in one(HEAD + run.format(""), "max-connections-missing").says
+    assert "is 8, with" in one(HEAD + set_to.format(8) + run.format(""), "max-connections-missing").says
+    assert told(HEAD + set_to.format(1) + run.format("")) == []
+    assert told(HEAD + set_to.format("$N") + run.format("")) == []
+    assert told(HEAD.replace("--nodes", "--partition=gb200 --nodes") + run.format("")) == []
+    assert told(HEAD + run.format(" --use-megatron-fsdp")) == []
+
+
+def test_ml7_one_connection_is_refused_by_megatrons_fsdp_alone() -> None:
+    for program, check in (
+        ("pretrain_gpt.py --use-torch-fsdp2", ["max-connections-fsdp"]),
+        ("train.py --use-fsdp", []),
+    ):
+        assert told(f"{HEAD}export CUDA_DEVICE_MAX_CONNECTIONS=1\nsrun python {program}\n") == check
+
+
+def test_mb1_a_script_for_gpus_that_requests_none() -> None:
+    script = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=4{}\nexport NEMO_HOME=/lustre/nemo\nsrun{} python a.py\n"
+    assert "--gpus-per-node=4" in one(script.format("", ""), "gpus-not-requested").fix
+    for asks in (
+        " --gpus-per-node=4",
+        " --gres=gpu:h100:4",
+        " --gpus=8",
+        " --gpus-per-task=1",
+        " --tres-per-task=gres/gpu:1",
+    ):
+        assert told(script.format(asks, "")) == told(script.format("", asks)) == []
+    assert told(script.format("", "").replace("NEMO_HOME", "CUDA_VISIBLE_DEVICES")) == []
+
+
+def test_kf1_the_sizes_that_count_are_those_of_the_step() -> None:
+    few = HEAD.replace("--ntasks-per-node=8 ", "")
+    assert told(few + "srun --ntasks-per-node=8 python train.py\n") == []
+    assert told(few + "srun --ntasks-per-node=4 python train.py\n") == ["tasks-unlike-gpus"]
+    assert told(
+        HEAD.replace("nodes=2", "nodes=1").replace("--ntasks-per-node=8", "--ntasks=1") + "srun python a.py\n"
+    ) == ["one-task-many-gpus"]
+
+
+def test_kf2_gloo_on_another_interface_than_nccl() -> None:
+    script = (
+        HEAD
+        + "IB=$(ip -br addr | awk '/^ib/ {print $1}')\nexport NCCL_SOCKET_IFNAME=$IB GLOO_SOCKET_IFNAME={}\nsrun python a.py\n"
+    )
+    assert told(script.replace("={}", "=em4")) == ["gloo-interface-unlike"]
+    assert told(script.replace("={}", "=$IB")) == told(script.replace("={}", "=$NCCL_SOCKET_IFNAME")) == []
 
 
 # ── forms of scripts ─────────────────────────────────────────────────────────────────────────

@@ -16,6 +16,7 @@ from slurmdoctor.slurm.values import seconds, size
 Fact = int | float | str
 _COUNTS = {"nodes": "nodes", "ntasks-per-node": "tasks_per_node", "ntasks": "tasks"}
 """Option of sbatch and srun -> fact."""
+_REMARK = re.compile(r"^[ \t]*#(?!SBATCH|!).*$", re.M)
 _SIZES = ("tp", "pp", "cp", "ep")
 _PORTS = frozenset({"master-port", "main-process-port"})
 
@@ -161,7 +162,8 @@ def _step(facts: Facts, script: Script, main: Step, programs: Programs) -> None:
     line = main.command.line
     facts.add("main", True, line)
     if not script.mixed:
-        _gpus_per_node(facts, main.options)
+        shape = [given for given in script.directives if given.name in ("nodes", "ntasks-per-node")]
+        _gpus_per_node(facts, (*shape, *main.options))
     facts.add("gpus_asked", any(map(asks_gpus, main.options)) or None)
     for command in main.runs:
         _arguments(facts, command, programs)
@@ -203,8 +205,9 @@ def asks_gpus(option: Directive) -> bool:
 
 
 def _script_marks(facts: Facts, script: Script, programs: Programs) -> None:
+    text = _REMARK.sub("", script.text)
     for name, pattern in programs.script_marks.items():
-        if found := pattern.search(script.text):
+        if found := pattern.search(text):
             facts.add(name, found[0])
 
 

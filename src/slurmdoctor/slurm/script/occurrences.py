@@ -178,6 +178,8 @@ def _kept(subject: Subject) -> Iterator[tuple[int, str, str | None]]:
         if command.name == "tee":
             for file in command.args:
                 yield command.line, "tee", file
+    if subject.main:
+        yield from ((subject.main.command.line, ">", file) for file in subject.main.command.outputs)
 
 
 def _working_folders(subject: Subject) -> Iterator[tuple[int, str, str | None]]:
@@ -187,6 +189,8 @@ def _working_folders(subject: Subject) -> Iterator[tuple[int, str, str | None]]:
     for command in (*(c for c in subject.own if c.line < last and not c.subshell and c.function is None), *runs):
         if command.name in ("cd", "pushd") and command.args:
             yield command.words[1].line or command.line, command.name, command.args[0]
+    for name, line in subject.script.read:
+        yield line, "source", name
 
 
 LISTS: Mapping[str, Callable[[Subject], Iterator[Occurrence]]] = {

@@ -23,7 +23,8 @@ def background(subject: Subject) -> Iterator[Occurrence]:
         if not one.name or _is_step(one) or _is_awaited(subject, one):
             continue
         if not (reaches_kill and _is_killed(subject, one)):
-            yield Occurrence(one.line, {"name": one.name, "wait": _waits_for_all(subject, one)})
+            inside = "( ... )" if one.subshell else None
+            yield Occurrence(one.line, {"name": one.name, "inside": inside, "wait": _waits_for_all(subject, one)})
 
 
 def _waits_for_all(subject: Subject, one: Background) -> int | None:

@@ -40,11 +40,13 @@ def _hidden_in_string(subject: Subject, main: Step, command: Command) -> Iterato
 
 def after_exec(subject: Subject) -> Iterator[Occurrence]:
     """`exec srun ...` with commands or traps behind it."""
-    command = _last_step(subject)
-    if command and command.name == "exec" and command.function is None:
-        skipped = [c.line for c in _after(subject, command)] or [trap.line for trap in subject.script.traps]
-        if skipped:
-            yield Occurrence(command.line, {"last": skipped[0]})
+    for command in subject.own:
+        if command.name == "exec" and len(command.words) > 1 and command.function is None:
+            behind = [c.line for c in _after(subject, command) if c.name != "exec"]
+            skipped = behind or [trap.line for trap in subject.script.traps]
+            if skipped:
+                yield Occurrence(command.line, {"last": skipped[0]})
+            return
 
 
 def hidden_by_last(subject: Subject) -> Iterator[Occurrence]:
@@ -74,7 +76,7 @@ def _as_condition(subject: Subject, one: LastTest) -> dict[str, str]:
         return {}
     before = [c for c in subject.script.commands if c.parent is one.parent and c.line <= one.line][-2:-1]
     works = any(is_work(c) or (subject.main and c is subject.main.command) for c in before)
-    if works and "errexit" not in subject.script.options:
+    if works and "errexit" not in subject.script.options and "$?" not in one.test:
         better = f"status=$?; {better}; exit $status"
     for written in (plain, Piece("", '"').written(plain)):
         if place := piece(subject.script.text, one.line, re.escape(written)):
