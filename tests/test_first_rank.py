@@ -41,7 +41,7 @@ def test_the_roots_own_line_names_its_rank() -> None:
 
 
 def test_how_a_rank_is_known_shows_the_order_and_aligned_clocks() -> None:
-    root, other = incident("cuda-oom", 3, 10.0, 1), incident("peer-lost", 4, 11.0, 2)
+    root, other = incident("cuda-oom", 3, 10.0, 1), incident("peer-lost", 4, None, 2)
     found = named(root, other, order="file", notes=(reason("clocks-differ"),))
     assert found.how == (reason("first-unexplained", order="file", aligned=True),)
 

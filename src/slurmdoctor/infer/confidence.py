@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from slurmdoctor.infer.earliest import delay_to, how_ordered
 from slurmdoctor.model import Confidence, Event, Finding, Incident, Timeline
 from slurmdoctor.model.causes import EXIT_CODE, KILLED, PEER_LOST, SIGTERM
 from slurmdoctor.model.finding import Reason, reason
@@ -16,7 +16,6 @@ _SPOKE_ON = 6
 """Different lines of its writer below an error from which it may not have been what ended it."""
 _MOST_NAMED = 4
 """Causes that a reason names."""
-_DAY = 86_400.0
 
 
 def rate_confidence(finding: Finding, timeline: Timeline) -> Finding:
@@ -88,37 +87,13 @@ def _reasons_of_order(finding: Finding, timeline: Timeline) -> list[Reason]:
     others = [incident.main for incident in (*finding.cascade, *finding.rivals)]
     if finding.root is None or not others:
         return []
-    root, by = finding.root.main, _how_ordered(finding.root.main, others, timeline)
+    root, by = finding.root.main, how_ordered(finding.root.main, others, timeline)
     ranks = {rank for i in (finding.root, *finding.same, *finding.cascade) for e in i.events for rank in e.ranks}
     found = [reason("first-in-order", by=by, ranks=len(ranks))] if by not in (None, "below") else []
     if finding.cascade:
         causes = tuple(dict.fromkeys(i.cause for i in finding.cascade))[:_MOST_NAMED]
-        delays = [delay for i in finding.cascade if (delay := _delay(root, i.main)) is not None]
+        delays = [delay for i in finding.cascade if (delay := delay_to(root, i.main)) is not None]
         found.append(
             reason("follows", by=by, causes=causes, within=max(delays, default=None) if by == "time" else None)
         )
     return found
-
-
-def _how_ordered(root: Event, others: Sequence[Event], timeline: Timeline) -> str | None:
-    """What shows that the root came before the others: `time`, `line`, `partly`; `below`: it stands below them."""
-    if timeline.order == "unknown":
-        return None
-    if timeline.order == "timestamps":
-        return "time" if all(timeline.key(root) <= timeline.key(other) for other in others) else "below"
-    delays = {other.order: _delay(root, other) for other in others}
-    if all(order > root.order if delay is None else delay >= 0 for order, delay in delays.items()):
-        if any(delay is not None for delay in delays.values()):
-            return "time"
-        return "line" if root.origin.time is None else "partly"
-    return "partly" if min(delays) > root.order else "below"
-
-
-def _delay(root: Event, other: Event) -> float | None:
-    """Seconds from the root to the other; by the time of day where only one of the two has a date."""
-    start, time = root.origin.time, other.origin.time
-    if start is None or time is None:
-        return None
-    if root.origin.dated == other.origin.dated and (start < _DAY) == (time < _DAY):
-        return time - start
-    return (time - start + _DAY / 2) % _DAY - _DAY / 2

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from slurmdoctor.infer.earliest import how_ordered
 from slurmdoctor.infer.exits import could_be_own, first_reported, reported_first
 from slurmdoctor.infer.extent import alike_ranks, same_failure
 from slurmdoctor.infer.members import Members, world_of
@@ -142,7 +143,7 @@ def _how_known(
     elif not (finding.cascade or finding.rivals or finding.same):
         how = (reason("only-error"),)
     else:
-        how = (_first_unexplained(timeline),)
+        how = (_first_unexplained(finding, timeline),)
     here = (i.main for i in (root, *finding.same) if i.main.origin.rank == rank)
     assumed = any(event.rank_basis == "lone-launcher" for event in here)
     return (*how, reason("local-rank-assumed")) if assumed else how
@@ -239,8 +240,11 @@ def _from_witnesses(
     return replace(finding, origin=placed, how=(reason("witness-names", witness=report.witness, rank=chosen),))
 
 
-def _first_unexplained(timeline: Timeline) -> Reason:
-    return reason("first-unexplained", order=timeline.order, aligned=bool(timeline.notes))
+def _first_unexplained(finding: Finding, timeline: Timeline) -> Reason:
+    root, others = finding.root, [incident.main for incident in (*finding.cascade, *finding.rivals)]
+    by_time = root is not None and bool(others) and how_ordered(root.main, others, timeline) == "time"
+    order = "timestamps" if by_time else timeline.order
+    return reason("first-unexplained", order=order, aligned=bool(timeline.notes))
 
 
 def _unnamed(
@@ -266,5 +270,7 @@ def _unnamed(
     else:
         several = observed.ranks_seen or any(r.ranks for r in timeline.reports) or (world_of(observed).size or 1) > 1
         others = finding.cascade or finding.rivals or finding.same
-        how = reason("no-rank") if several else _first_unexplained(timeline) if others else reason("only-error")
+        how = (
+            reason("no-rank") if several else _first_unexplained(finding, timeline) if others else reason("only-error")
+        )
     return replace(finding, origin=replace(origin, node=node), how=(how,), alike=alike)

@@ -166,6 +166,19 @@ _PLAIN = {
 """Names of facts, as a person would say what the log shows; of the others, the name."""
 
 
+_HOLES = {
+    "at": "file:line",
+    "raised_at": "file:line",
+    "code": "line of code",
+    "of_none": "attribute",
+    "none_used": "message",
+}
+"""Names in a fix's text, as a person would call them; of the others, the name."""
+_REACHED = {
+    "all": "all ranks failed the same way", "one": "only one of several ranks failed", "node": "only one node's ranks failed",
+}  # fmt: skip
+
+
 def _conditions(when: Mapping[str, Any], shown: Collection[str] = ()) -> str:
     """The conditions of a fix in words. Names in `shown` are left out: its text holds them."""
     rule = [f"For {_or(_all(want))}" for name, want in when.items() if name == "rule"]
@@ -186,6 +199,8 @@ def _compared(name: str, want: Any) -> str:
     wanted = _or(_all(want))
     if name == "seen":
         return f"{wanted} is also in the log"
+    if name == "reach":
+        return _REACHED.get(wanted, wanted)
     if name == "frames":
         return f"a frame of the traceback is {wanted}"
     return f"{_spaced(name)} {wanted}" if COMPARISON.fullmatch(wanted) else f"{_spaced(name)} is {wanted}"
@@ -210,7 +225,7 @@ def _open(template: str) -> str:
     """A template as text: `{num_experts}` becomes `<num experts>`, arithmetic `<N>`."""
     filled = re.sub(
         r"(?<!\$)(?<!\{)\{([^{}]+)\}",
-        lambda hole: f"<{_spaced(hole[1])}>" if hole[1].isidentifier() else "<N>",
+        lambda hole: f"<{_HOLES.get(hole[1], _spaced(hole[1]))}>" if hole[1].isidentifier() else "<N>",
         template,
     )
     return re.sub(r"\{\{|\}\}", lambda brace: brace[0][0], filled)
