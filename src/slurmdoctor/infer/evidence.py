@@ -37,19 +37,21 @@ def choose_evidence(finding: Finding, timeline: Timeline) -> Finding:
 
 
 def _last_words(finding: Finding) -> list[Event]:
-    """What a process printed last before an exit that tells nothing: no cause, but where to look."""
+    """What a process printed last before an exit that tells nothing, or rank 0 as the others waited: where to look."""
     root = finding.root
-    if finding.cause != EXIT_CODE or root is None or root.report is None:
+    if root is None:
         return []
-    own = (line for line in root.report.above if line.origin.rank in (None, finding.origin.rank))
+    told = [r.values["line"] for r in finding.reasons if r.code == "rank-0-at-work"]
+    if finding.cause == EXIT_CODE and root.report is not None:
+        told += [line for line in root.report.above if line.origin.rank in (None, finding.origin.rank)][:1]
     return [
         Event(
-            EXIT_CODE,
+            root.cause,
             "hint",
-            f"{EXIT_CODE}/last-words",
+            f"{root.cause}/last-words",
             x.origin,
             Hit(x.source, x.offset, x.text, x.raw),
             root.main.order,
         )
-        for x in own
-    ][:1]
+        for x in told
+    ]

@@ -23,6 +23,7 @@ from slurmdoctor.infer.script_evidence import apply_script
 from slurmdoctor.infer.silent_exits import silent_exits
 from slurmdoctor.infer.slurm_evidence import apply_record, script_status
 from slurmdoctor.infer.time_limit import apply_run_state
+from slurmdoctor.infer.transport import tell_transport
 from slurmdoctor.model import (
     EarlierAttempt,
     Finding,
@@ -98,6 +99,7 @@ def _attempt(
         return finding, state
     finding = name_first_rank(finding, timeline, observed, incidents, knowledge)
     finding = tell_busy(finding, timeline, observed, knowledge)
+    finding = tell_transport(finding, timeline, observed, knowledge)
     finding = find_exit(finding, timeline, knowledge, record)
     finding = measure_extent(finding, observed, knowledge, record)
     return rate_confidence(finding, timeline), state

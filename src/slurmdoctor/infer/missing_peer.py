@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
-from slurmdoctor.model import Finding, Incident, Observations, Origin, RankMap, Suspicion
+from slurmdoctor.model import Finding, Incident, Line, Observations, Origin, RankMap, Suspicion
 from slurmdoctor.model.causes import ID_TIMEOUT
 from slurmdoctor.model.finding import reason
 from slurmdoctor.model.numbers import MOST_RANKS, number
@@ -43,14 +45,28 @@ def name_missing_peer(finding: Finding, root: Incident, observed: Observations) 
         suspicion = Suspicion("missing", missing, ranks, how, "medium" if len(missing) == 1 else "low")
         finding = replace(finding, suspicion=suspicion, reasons=(*finding.reasons, how))
         return name_suspect(finding, suspicion, observed.rank_map)
-    if root.cause != ID_TIMEOUT or 0 in spoke:
-        return finding
     words = observed.last_words.get(0)
-    if words is None or origin.time is None or (words.origin.time or 0.0) <= origin.time + _STILL_BUSY:
+    if root.cause != ID_TIMEOUT or 0 in spoke or words is None:
         return finding
-    busy = reason("rank-0-busy", text=words.text.strip()[:100])
-    at = replace(finding.origin, rank=0, node=words.origin.node)
-    return replace(finding, origin=at, how=(busy,), reasons=(*finding.reasons, busy))
+    text = words.text.strip()[:100]
+    if origin.time is not None and (words.origin.time or 0.0) > origin.time + _STILL_BUSY:
+        busy = reason("rank-0-busy", text=text)
+        at = replace(finding.origin, rank=0, node=words.origin.node)
+        return replace(finding, origin=at, how=(busy,), reasons=(*finding.reasons, busy))
+    work = observed.rank_0_work
+    if work is None and not _spoke_after(words, (root, *finding.same)):
+        return finding
+    at_work = reason("rank-0-at-work", text=work.text if work else text, line=words)
+    return replace(finding, reasons=(*finding.reasons, at_work))
+
+
+def _spoke_after(words: Line, waits: Sequence[Incident]) -> bool:
+    """Whether rank 0 still printed when the others had given up, also by the clock where both show it."""
+    ends = [wait.main for wait in waits if wait.main.hit.source == words.source]
+    if not ends or any(words.offset < end.hit.offset for end in ends):
+        return False
+    times = [end.origin.time for end in ends if end.origin.time is not None]
+    return words.origin.time is None or not times or words.origin.time >= max(times)
 
 
 def _who_did_not_come(root: Incident, spoke: set[int], rank_map: RankMap) -> tuple[int, ...]:

@@ -55,6 +55,8 @@ class Observations(Struct, frozen=True):
     """What each rank printed last around the first wait for another rank, its own errors left out."""
     busy: Busy | None = None
     """What a process was busy with when the first wait timed out, or when the job was ended."""
+    rank_0_work: Busy | None = None
+    """The work that rank 0's last words tell of, where it was not done."""
     files: tuple[LogFile, ...] = ()
     zone: int | None = None
     """Seconds east of UTC of the log's stamps, where they name a zone."""

@@ -43,7 +43,7 @@ from slurmdoctor.readers import (
     stacks,
     traceback_events,
 )
-from slurmdoctor.readers.busy import find_busy
+from slurmdoctor.readers.busy import find_busy, work_told
 from slurmdoctor.readers.clock import Clock, date
 from slurmdoctor.readers.crowds import Crowds
 from slurmdoctor.readers.exceptions import exception_of
@@ -102,6 +102,7 @@ def assemble(
     reports = [placing.place_report(report, rank_map) for report in found.reports]
     reports.sort(key=lambda report: report.order)
     signals = sorted([*signals, *restarts.find(events, reports, lines)], key=lambda signal: signal.order)
+    last_words = collect_last_words(events, knowledge, lines)
     return Observations(
         events=tuple(events),
         launcher=_launcher(found.reports, knowledge.exit_reports),
@@ -110,8 +111,9 @@ def assemble(
         signals=tuple(signals),
         rank_map=rank_map,
         dumps=found.dumps,
-        last_words=collect_last_words(events, knowledge, lines),
+        last_words=last_words,
         busy=find_busy(events, knowledge, lines),
+        rank_0_work=work_told(last_words.get(0)),
         progress=tuple(steps),
         memory=find_memory(steps, signals, lines),
         trends=find_trends(signals, lines),

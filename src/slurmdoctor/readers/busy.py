@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import Busy, Event, Knowledge
+from slurmdoctor.model import Busy, Event, Knowledge, Line
 from slurmdoctor.ranks.lines import Lines
 
 _BAR = text("busy-bar")
@@ -35,6 +35,20 @@ def find_busy(events: Sequence[Event], knowledge: Knowledge, lines: Lines) -> Bu
         if found := _read(first.source, offset, piece, lines):
             return found
     return None
+
+
+def work_told(line: Line | None) -> Busy | None:
+    """The work that a process's last line tells of, and that was not done by then."""
+    if line is None:
+        return None
+    bar = _BAR.search(line.text)
+    if bar is None and not _LINE.search(line.text):
+        return None
+    if bar is not None and bar["done"] == bar["all"]:
+        return None
+    kind = _KIND.search(bar["what"] if bar else line.text)
+    words = f"{bar['what'].strip(' .:')}: {bar['done']} of {bar['all']}" if bar else line.text.strip()[:100]
+    return Busy(kind.lastgroup or "", words, line.offset) if kind else None
 
 
 def _read(source: int, offset: int, piece: bytes, lines: Lines) -> Busy | None:

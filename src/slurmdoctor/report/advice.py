@@ -19,6 +19,7 @@ _RETRY_WHY: Mapping[RetryAdvice, str] = {
 }
 _ONLY_FOLLOWED = "these lines show the consequences, not what failed first"
 _SCRIPT_FIRST = "fix the script first"
+_PEER_TOO = "add the node behind {peer}: it is the other end of the link"
 _ALL_ALIKE = "all ranks failed the same way, so no node stands out"
 _EXCLUDED = re.compile(r"--exclude=([^\s`);]+)")
 
@@ -34,8 +35,9 @@ def advise(
     against = _against(finding, names)
     names |= {"exclude": fold_nodes(against)} if against else {}
     best = remedies.best(cause, names)
-    retry = _retry(finding, best[0][0].retry or cause.retry if best else cause.retry, against)
-    agreeing = [said for fix, said in best if fix.retry in (None, retry.advice) and _leaves_out(said, retry)]
+    word = best[0][0].retry or cause.retry if best else cause.retry
+    retry = _retry(finding, word, against)
+    agreeing = [said for fix, said in best if fix.retry in (None, word) and _leaves_out(said, retry)]
     own = (*agreeing[:1], *_one_node(finding, knowledge), *agreeing[1:])
     shown = [*first]
     for remedy in own:
@@ -52,6 +54,8 @@ def _of_the_script(finding: Finding) -> tuple[tuple[Remedy, ...], tuple[Remedy, 
 
 def _against(finding: Finding, names: Mapping[str, Any]) -> tuple[str, ...]:
     """The nodes that the evidence is against: the only source of what a fix or the retry line excludes."""
+    if "bad_peer" in names:  # several nodes name it, and are not to blame themselves
+        return tuple(names["bad_nodes"])
     told = names.get("bad_nodes") or finding.origin.node or names.get("failed_nodes") or ""
     return tuple(told) if isinstance(told, tuple) else tuple(expand_nodes(told))
 
@@ -67,6 +71,9 @@ def _retry(finding: Finding, advice: RetryAdvice, against: tuple[str, ...]) -> R
     extent = finding.extent
     if len(extent.nodes) > 1 and len(extent.ranks) == extent.of and (not against or set(against) >= set(extent.nodes)):
         return Retry("after-fix", _ALL_ALIKE)
+    peer = finding.root.main.captures.get("peer") if finding.root is not None else None
+    if peer and peer not in against:
+        return Retry(advice, _PEER_TOO.format(peer=peer), against)
     return Retry(advice, _RETRY_WHY[advice], against)
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Extent, Finding, Incident, Observations, Suspicion, Timeline
-from slurmdoctor.model.causes import ID_TIMEOUT, TASK_FAILED
+from slurmdoctor.model.causes import TASK_FAILED
 from slurmdoctor.model.ranges import SHORT, expand_nodes, fold_nodes, ranges
 from slurmdoctor.report.frames import Frame, frames
+from slurmdoctor.report.links import names_of_links
 from slurmdoctor.report.raised import of_the_exception
 from slurmdoctor.report.waits import names_of
 
@@ -41,7 +42,7 @@ def names_for_fixes(finding: Finding, timeline: Timeline, observed: Observations
     names |= _of_the_nodes(finding, observed)
     if root is not None:
         names |= _of_the_root(finding, root, observed)
-    return names
+    return names | names_of_links(finding, observed)
 
 
 def _of_the_nodes(finding: Finding, observed: Observations) -> dict[str, Any]:
@@ -116,8 +117,6 @@ def _of_the_root(finding: Finding, root: Incident, observed: Observations) -> di
         known = root.main.captures
         raised = of_the_exception(root.main.traceback, known.get("exception", ""), known.get("message", ""))
         names |= {name: value for name, value in raised.items() if name not in known}
-    if finding.cause == ID_TIMEOUT:
-        names |= _of_the_wait(finding, root, observed)
     return names
 
 
@@ -148,22 +147,3 @@ def _is_other_copy(root: str, script_dir: str) -> bool:
     return not f"{script_dir}/".startswith(f"{root}/") and (
         beside or root.split("/")[1:3] != script_dir.split("/")[1:3]
     )
-
-
-def _of_the_wait(finding: Finding, root: Incident, observed: Observations) -> dict[str, Any]:
-    """What rank 0 did while the others waited; or that those who waited are all on other nodes than rank 0."""
-    busy = next((r for r in finding.how if r.code == "rank-0-busy"), None)
-    if busy is not None and finding.origin.rank == 0:
-        return {"rank0_busy": busy.values["text"]}
-    node_of = observed.rank_map.node_of
-    incidents = [i for i in (root, *finding.same) if i.cause == ID_TIMEOUT]
-    waiting = {rank for i in incidents for e in i.events for rank in e.ranks}
-    home = node_of.get(0)
-    nodes = {node_of.get(rank) for rank in waiting}
-    if not waiting or home is None or None in nodes or home in nodes:
-        return {}
-    if not any(node == home for rank, node in node_of.items() if rank not in waiting and rank > 0):
-        return {}
-    far_nodes = tuple(sorted(node for node in nodes if node))
-    names = {"far_ranks": ranges(tuple(waiting), SHORT), "far_nodes": far_nodes, "home_node": home}
-    return names | ({"bad_nodes": far_nodes} if len(far_nodes) == 1 else {})

@@ -259,6 +259,10 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "waited-for-unknown": _waited_for_unknown,
     "never-a-word": _never_a_word,
     "rank-0-busy": "rank 0 was still busy while the others waited for it: {text}",
+    "fell-to-sockets": lambda v: (
+        f"NCCL on {', '.join(v['nodes'])} alone fell back to sockets; other nodes use InfiniBand"
+    ),
+    "rank-0-at-work": "rank 0 printed no error, and was at work: {text}",
     "meanwhile": "rank {rank} meanwhile: {text}",
     "busy-meanwhile": _busy_meanwhile,
     "busy-until-ended": _busy_until_ended,

@@ -115,9 +115,9 @@ def _says_nothing(v: Values) -> str:
 
 
 def _all_entered(v: Values) -> str:
-    return (
-        f"all {v['count']} ranks entered {_collective(v['seq'], v['op'])} with the same size: it hung below NCCL "
-        "(network or GPU), and the log does not show which rank is at fault"
+    hung = f"all {v['count']} ranks entered {_collective(v['seq'], v['op'])} with the same size: it hung below NCCL "
+    return hung + (
+        "(network)" if v.get("told") else "(network or GPU), and the log does not show which rank is at fault"
     )
 
 
