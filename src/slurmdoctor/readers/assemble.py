@@ -99,10 +99,8 @@ def assemble(
     )
     events = context.add_stacks(context.add_endings(events), lines)
     events = afterlife.add_afterlife(events, lines, _alone(rank_map, found.reports))
-    reports = [placing.place_report(report, rank_map) for report in found.reports]
-    reports.sort(key=lambda report: report.order)
+    reports = sorted((placing.place_report(one, rank_map) for one in found.reports), key=lambda report: report.order)
     signals = sorted([*signals, *restarts.find(events, reports, lines)], key=lambda signal: signal.order)
-    last_words = collect_last_words(events, knowledge, lines)
     return Observations(
         events=tuple(events),
         launcher=_launcher(found.reports, knowledge.exit_reports),
@@ -111,9 +109,9 @@ def assemble(
         signals=tuple(signals),
         rank_map=rank_map,
         dumps=found.dumps,
-        last_words=last_words,
+        last_words=(words := collect_last_words(events, knowledge, lines)),
         busy=find_busy(events, knowledge, lines),
-        rank_0_work=work_told(last_words.get(0)),
+        rank_0_work=work_told(words.get(0)),
         progress=tuple(steps),
         memory=find_memory(steps, signals, lines),
         trends=find_trends(signals, lines),

@@ -18,13 +18,15 @@ def names_of_links(finding: Finding, observed: Observations) -> dict[str, Any]:
     root = finding.root
     if root is None:
         return {}
+    waits = finding.cause == ID_TIMEOUT
     names: dict[str, Any] = {"failed": _how_many(finding, root)}
+    if waits or finding.suspicion is not None:  # the nodes of those that waited are not to blame
+        names["bad_nodes"] = ()
     for told in finding.reasons:
         if told.code == "fell-to-sockets":
             names |= {"socket_nodes": told.values["nodes"], "bad_nodes": told.values["nodes"]}
     if "peer" in root.main.captures and root.main.origin.node is not None:
         names |= _ends_of_the_link(finding, root, observed)
-    waits = finding.cause == ID_TIMEOUT
     alike = (root, *finding.same) if waits else (root,)
     stack = frames(next((i.main.traceback for i in alike if i.main.traceback), ()))
     if stack:
