@@ -16,6 +16,7 @@ from slurmdoctor.infer.extent import measure_extent
 from slurmdoctor.infer.facts import collect_facts
 from slurmdoctor.infer.first_rank import name_first_rank
 from slurmdoctor.infer.incidents import gather_incidents
+from slurmdoctor.infer.missing_peer import tell_who_joined
 from slurmdoctor.infer.outcome import decide_whether_failed, live_events, with_survived
 from slurmdoctor.infer.rank_standings import stand_ranks
 from slurmdoctor.infer.roots import choose_root
@@ -96,7 +97,7 @@ def _attempt(
     elif finding.cause in knowledge.traits["ends-stalled"]:
         finding = apply_run_state(finding, state)
     if finding.verdict != "failed":
-        return finding, state
+        return tell_who_joined(finding, timeline, observed), state
     finding = name_first_rank(finding, timeline, observed, incidents, knowledge)
     finding = tell_busy(finding, timeline, observed, knowledge)
     finding = tell_transport(finding, timeline, observed, knowledge)

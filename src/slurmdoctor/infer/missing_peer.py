@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import Finding, Incident, Line, Observations, Origin, RankMap, Suspicion
+from slurmdoctor.model import Finding, Incident, Line, Observations, Origin, RankMap, Suspicion, Timeline
 from slurmdoctor.model.causes import ID_TIMEOUT
 from slurmdoctor.model.finding import reason
 from slurmdoctor.model.numbers import MOST_RANKS, number
@@ -81,3 +81,17 @@ def _who_did_not_come(root: Incident, spoke: set[int], rank_map: RankMap) -> tup
     missing = set(range(size)) - spoke - rank_map.seen - set(rank_map.node_of)
     agrees = len(missing) == size - came and len(missing) <= _MOST_MISSING * size
     return tuple(sorted(missing)) if agrees and spoke else ()
+
+
+def tell_who_joined(finding: Finding, timeline: Timeline, observed: Observations) -> Finding:
+    """A log that ends while ranks join, and shows only some of them: no failure is proven, but who is absent is told."""
+    marks = [mark for mark in observed.signals if mark.signal.kind == "fact"]
+    joining = any("members" in mark.captures for mark in marks)
+    size, seen = observed.rank_map.world_size, observed.rank_map.seen
+    if finding.verdict != "unknown" or timeline.progress or not joining or size is None or size > MOST_RANKS:
+        return finding
+    absent = tuple(rank for rank in range(size) if rank not in seen)
+    if not absent or any(mark.signal.id == "registered" for mark in marks):
+        return finding
+    told = reason("still-joining", came=size - len(absent), of=size, absent=absent)
+    return replace(finding, reasons=(told, *finding.reasons))

@@ -262,6 +262,9 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "fell-to-sockets": lambda v: (
         f"NCCL on {', '.join(v['nodes'])} alone fell back to sockets; other nodes use InfiniBand"
     ),
+    "still-joining": lambda v: (
+        f"{v['came']} of {v['of']} ranks had joined the process group when the log ends: ranks {ranges(v['absent'])} are absent"
+    ),
     "rank-0-at-work": "rank 0 printed no error, and was at work: {text}",
     "meanwhile": "rank {rank} meanwhile: {text}",
     "busy-meanwhile": _busy_meanwhile,
