@@ -133,6 +133,15 @@ def test_s12_the_node_that_names_several_peers_is_left_out() -> None:
     assert left_out(broken(("node03", "10.0.3.7"), ("node03", "10.0.3.8"))) == ("node03",)
 
 
+def test_kf4_where_all_ranks_fail_before_a_step_the_fabric_is_suspect() -> None:
+    ends = ENDED.format(n="node03", a=0, b=0) + ENDED.format(n="node04", a=1, b=1)
+    links = "".join(RETRIES.format(n=n, peer=p) for n, p in (("node03", "10.0.3.4"), ("node04", "10.0.3.3")))
+    found = diagnose("world size: 2\n" + links + FAILED.format(r=0) + FAILED.format(r=1) + ends)
+    assert found.fixes[0].do.startswith("Set NCCL_IB_GID_INDEX")
+    assert found.retry is not None
+    assert not found.retry.exclude_nodes
+
+
 def test_kf4_before_the_first_step_the_gid_is_told() -> None:
     first = " ".join(fix.do for fix in broken(("node03", "10.0.3.7")).fixes)
     assert "NCCL_IB_GID_INDEX" in first
