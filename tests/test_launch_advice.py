@@ -359,3 +359,41 @@ def test_s25_few_labelled_lines(label: str) -> None:
     assert cause(found) == "python-error"
     assert found.first_failure is not None
     assert found.first_failure.rank == 3
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "/var/spool/slurmd/job00042/slurm_script: line 9: ./run.sh: No such file or directory\n",
+        "slurmstepd: error: execve(): ./run.sh: No such file or directory\n",
+        "",
+    ],
+    ids=["shell", "srun", "alone"],
+)
+def test_s22_the_working_folder_is_missing_for_programs_too(error: str) -> None:
+    told = "slurmstepd: error: couldn't chdir to `/shared/demo': No such file or directory: going to /tmp instead\n"
+    text = advice(diagnose(told + error + ended("node03: 16-23", code=2)))
+    assert "working folder /shared/demo on node03: `srun -w node03 -n1 ls -ld /shared/demo`" in text
+
+
+@pytest.mark.parametrize(
+    ("venvs", "told"), [(8, "Run `uv sync` on one process first"), (0, "Build flash-attn before the job")]
+)
+def test_mb25_a_build_error_on_one_rank(venvs: int, told: str) -> None:
+    error = "  × Failed to build `flash-attn==2.7`\n  ╰─▶ Call to `setuptools.build_meta.build_wheel` failed (exit status: 1)\n"
+    found = diagnose(
+        "Creating virtual environment at: .venv\n" * venvs
+        + error
+        + "srun: error: node01: task 3: Exited with exit code 1\n"
+    )
+    assert cause(found) == "build-failed"
+    assert told in found.fixes[0].do
+
+
+def test_ml3_attention_views_lead_to_the_heads() -> None:
+    sizes = "  tensor_model_parallel_size ...................... 8\n  num_attention_heads ............................. 36\n"
+    error = "RuntimeError: shape '[4096, 1, 4, 384]' is invalid for input of size 7077888"
+    log = sizes + failing(range(8), error, "/opt/Megatron-LM/megatron/core/transformer/attention.py")
+    assert "Use TP 6 or 9: TP 8 does not divide the 36 attention heads" in advice(diagnose(log))
+    even = log.replace(" 36\n", " 32\n")
+    assert "heads" not in advice(diagnose(even))
