@@ -254,7 +254,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
         f"srun reports no end of task{'s' * (len(v['tasks']) > 1)} {ranges(v['tasks'], SHORT)}: finished normally, or still waiting for the others"
     ),
     "local-rank-only": "the line shows only a local rank ({local_rank}), and nothing shows on which node",
-    "no-rank": "the log does not say which rank",
+    "no-rank": "the log does not say which rank failed first",
     "only-error": "the only fatal error in the log",
     "waited-for-unknown": _waited_for_unknown,
     "never-a-word": _never_a_word,

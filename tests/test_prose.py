@@ -1,0 +1,92 @@
+"""The words of all that people read: plain American English, the field's words, no inversions (issue 14, point 4)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slurmdoctor.knowledge import builtin, load
+from slurmdoctor.model import Cause
+
+ROOT = Path(__file__).parents[1]
+CAUSES = load((builtin(),)).causes
+SENTENCES = sorted((ROOT / "src/slurmdoctor/report").glob("*.py"))
+PAGES = [
+    "README.md",
+    *(f"docs/{name}.md" for name in ("accuracy", "chat", "confidence", "glossary", "hook", "mutation")),
+]
+INSTEAD = {
+    r"\bmend(?:s|ed|ing)?\b": "fix",
+    r"(?-i:\bSee (?:that|whether)\b)": "check that, check whether",
+    r"\b(?:stands?|stood)\b(?! (?:for|out)\b)": "is, is in, hangs",
+    r"\banew\b": "again",
+    r"\bin vain\b": "without success; timed out",
+    r"\bin mid-run\b": "mid-run",
+    r"\b(?:ended|ends|dies|died) so\b": "this way",
+    r"\b(?:fail(?:ed|s)?|refuse[ds]?|ended?|met|raised?) (?:it )?alike\b": "the same way",
+    r"\b(?:\d+|\w+s) an? (?:node|task|rank|question) (?:than|as|and|each)\b": "per node",
+    r"\bone (?:rank|task|process|GPU|file) an? (?:node|rank|GPU|task|core)\b": "one per node",
+    r"\b(?:log|line|record|message|nothing|srun|Slurm)s? (?:(?:does|do) not )?tells?\b": "shows, does not show",
+    r"\btells? (?:of|no|neither|nothing|which|who|what)\b": "shows",
+    r"\bnames? no\b": "does not name",
+    r"\bsays? no(?:thing|ne)? of\b": "says nothing about",
+    r"\b(?:probably|perhaps) (?:was|were|is|are)\b": "was probably",
+    r"\bsharpens?\b": "makes more precise",
+    r"\bwithout a (?:last )?word\b": "without a message",
+    r"\b(?:says|say) (?:srun|sacct|Slurm)\b": "reported by srun",
+    r"\btime-outs?\b": "timeout",
+    r"\bleft (?:a rest|aside)\b": "does not divide evenly; ignored",
+    r"\b(?:none|nothing) is to be\b": "there is no",
+}
+"""What is not written -> what is."""
+_BAD = {re.compile(pattern, re.IGNORECASE): instead for pattern, instead in INSTEAD.items()}
+
+
+def found(text: str) -> list[str]:
+    text = " ".join(text.split())
+    return [f"`{hit[0]}`: write {instead}" for bad, instead in _BAD.items() for hit in bad.finditer(text)]
+
+
+def said_by(cause: Cause) -> Iterator[str]:
+    yield from (cause.title, cause.summary, cause.symptom, *cause.verify, *cause.falsepositives)
+    for fix in cause.fixes:
+        yield from (fix.do, fix.why or "")
+
+
+@pytest.mark.parametrize("cause", sorted(CAUSES))
+def test_a_cause_is_told_in_plain_words(cause: str) -> None:
+    assert not [wrong for text in said_by(CAUSES[cause]) for wrong in found(text)]
+
+
+@pytest.mark.parametrize("file", SENTENCES, ids=lambda file: file.stem)
+def test_the_reports_sentences_are_plain(file: Path) -> None:
+    tree = ast.parse(file.read_text())
+    notes = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
+    texts = (
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in notes
+    )
+    assert not [wrong for text in texts if " " in text for wrong in found(text)]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_pages_are_plain(page: str) -> None:
+    prose = re.sub(r"```.*?```|`[^`]*`", "", (ROOT / page).read_text(), flags=re.S)
+    assert not found(prose)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Mend it.", "See that /x is there", "8 ranks failed alike", "the log tells nothing", "one file a rank", "probably was stopped", "waits in vain"],
+)  # fmt: skip
+def test_what_crept_in_before_is_found(text: str) -> None:
+    assert found(text)
+
+
+def test_plain_words_are_not_taken_for_it() -> None:
+    assert not found("Tell the administrators. It stands for one rank. Check that it exists, per node, the same way.")
