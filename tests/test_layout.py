@@ -7,7 +7,9 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from report_examples import CUDA_OOM, EXIT_CODE, SILENT
+from cases import cases, verdict_of
+from report_examples import CUDA_OOM, EXIT_CODE, OOM_LINE, SILENT
+from slurmdoctor import diagnose
 from slurmdoctor.model import Diagnosis, Evidence, FirstFailure, Remedy
 from slurmdoctor.report import text
 from slurmdoctor.report.terminal import cells, wrap_words
@@ -94,13 +96,15 @@ def test_a_request_is_left_out_before_its_command_is_cut() -> None:
     assert not any("grep" in line for line in shown(EXIT_CODE, 56))
 
 
-@pytest.mark.parametrize("width", range(20, 120, 7))
+@pytest.mark.parametrize("width", [20, 33, 47, 51, 52, 53, 54, 80, 119])
 def test_a_command_stands_on_one_line_where_it_fits(width: int) -> None:
     lines = wrap_words(f"Look at the disk with {COMMAND}, then at `dmesg -T`, then go on.", width)
     assert max(map(cells, lines)) <= width
     for command in (COMMAND, "`dmesg -T`"):
-        assert any(command in line for line in lines) or cells(command) >= width
-    assert " ".join(lines).split() == f"Look at the disk with {COMMAND}, then at `dmesg -T`, then go on.".split()
+        assert any(command in line for line in lines) or cells(command) > width
+    assert "".join("".join(lines).split()) == "".join(
+        f"Look at the disk with {COMMAND}, then at `dmesg -T`, then go on.".split()
+    )
 
 
 def test_a_second_line_shows_what_it_needs_of_its_place() -> None:
@@ -136,3 +140,46 @@ def test_mn_no_command_waits_for_input(file: str, argument: str | None) -> None:
     first = FirstFailure(3, file=file, line=9, text="srun: error: n7: task 3: Exited with exit code 17")
     rows = [line for line in shown(replace(EXIT_CODE, first_failure=first)) if "grep" in line]
     assert [row.partition("killed' ")[2] for row in rows] == ([argument] if argument else [])
+
+
+@pytest.mark.parametrize(
+    ("said", "kept", "gone"),
+    [
+        ("['python', '-u', 'main.py', " + "'--flag', 'value', " * 20 + "] exits with return code = -9", "return code = -9", ""),
+        ("[proxy:0:0] HYDU_create_process (launch.c:825): " + "x/" * 40 + ": execvp error on file " + "/scratch" * 11
+         + " (Permission denied)", "… execvp error on file", "HYDU_create"),
+        (OOM_LINE + " Of the allocated memory 76 GiB is allocated by PyTorch." * 4, "Tried to allocate 2.00 GiB", ""),
+    ],
+)  # fmt: skip
+def test_a_long_quote_keeps_what_tells(said: str, kept: str, gone: str) -> None:
+    found = diagnose(
+        f'Traceback (most recent call last):\n  File "a.py", line 3, in f\n{said}\n' if "OutOf" in said else said
+    )
+    assert found.first_failure is not None
+    quoted = " ".join(line[4:] for line in shown(found, 80) if line.startswith("  │ "))
+    assert kept in quoted
+    assert not gone or gone not in quoted
+    assert "telling" not in found.to_dict()["first_failure"]
+
+
+@pytest.mark.parametrize("name", [case.name for case in cases()])
+def test_every_case_keeps_the_promises_at_every_width(name: str) -> None:
+    """No line over the width, no more than 15, numbers without gaps; a fix, a command and a request whole or not there."""
+    found = verdict_of(name)
+    for width in (40, 60, 80, 100, 140):
+        lines = shown(found, width)
+        assert len(lines) <= text.LIMIT
+        assert max(map(cells, lines)) <= width
+        assert fixes(lines) in ([], ["fix"], ["fix 1", "2"], ["fix 1", "2", "3"])
+        said = "".join("".join(lines).split())
+        whole = ["".join(fix.do.split()).rstrip(".") in said for fix in found.fixes[:3]]
+        assert whole[:1] in ([], [True])
+        assert len(fixes(lines)) == sum(whole)
+        label = ""
+        for line in lines:
+            label = line[2:9].strip() or label if line[:3] != "  │" else "quote"
+            if label[:3] in {"fix", "1", "2", "3", "nex", "che"}:
+                assert not line.endswith("…")
+        for command in (c for fix in found.fixes[:3] for c in re.findall(r"`[^`]+`", fix.do)):
+            start = command.split()[0]
+            assert cells(command) > width - 9 or start not in said or any(command in line for line in lines)

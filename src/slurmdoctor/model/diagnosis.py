@@ -31,6 +31,8 @@ class FirstFailure(Struct, frozen=True):
     how: str | None = None
     ranks: tuple[int, ...] = ()
     """All ranks that failed alike at once, where `rank` is only the one first seen (or None)."""
+    telling: tuple[int, int] | None = None
+    """From where to where the rule takes the text, where that is long; not part of the JSON contract."""
 
 
 class Exit(Struct, frozen=True, rename={"exit_class": "class"}):

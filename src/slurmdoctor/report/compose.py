@@ -32,8 +32,11 @@ from slurmdoctor.report.exits import meaning_of
 from slurmdoctor.report.names import names_for_fixes
 from slurmdoctor.report.reasons import sentence, sentences, told
 from slurmdoctor.report.recorded import coverage_with_record, with_record
+from slurmdoctor.search.compiled import compiled
 
 _MOST_RIVALS = 3
+_LONG = 100
+"""Characters that any report shows whole."""
 Numbers = Mapping[tuple[int, int], "int | None"]
 """(source, offset) of a line -> its number; None behind text that was not read."""
 _TITLE_OF_SUSPECT = {
@@ -70,7 +73,7 @@ def compose(
     diagnosis = Diagnosis(
         verdict="failed",
         cause=_named(finding, cause),
-        first_failure=_first(finding, lines),
+        first_failure=_first(finding, lines, cause),
         exit=_exit(finding),
         evidence=tuple(lines.proof(event) for event in finding.evidence),
         cascade=_cascade(finding, lines, knowledge),
@@ -128,12 +131,13 @@ def _named(finding: Finding, cause: Cause | None) -> NamedCause:
     return NamedCause(cause.id, cause.family, title, finding.rule, confidence)
 
 
-def _first(finding: Finding, lines: _Lines) -> FirstFailure:
+def _first(finding: Finding, lines: _Lines, cause: Cause | None) -> FirstFailure:
     root, origin = finding.root, finding.origin
     how = sentences(finding.how)
     if root is None:
         return FirstFailure(node=origin.node, how=how)
     file, line = lines.place(root.main.hit.place)
+    text = root.main.hit.text.strip() or root.main.hit.raw.strip()
     return FirstFailure(
         rank=origin.rank,
         local_rank=origin.local_rank,
@@ -141,11 +145,19 @@ def _first(finding: Finding, lines: _Lines) -> FirstFailure:
         time=lines.time(root.main, origin),
         file=file,
         line=line,
-        text=root.main.hit.text.strip() or root.main.hit.raw.strip(),
+        text=text,
         traceback=root.main.traceback,
         ranks=finding.alike,
         how=how,
+        telling=_telling(text, root.main.rule, cause),
     )
+
+
+def _telling(text: str, rule_id: str, cause: Cause | None) -> tuple[int, int] | None:
+    """From where to where its rule takes a long text."""
+    rule = next((rule for rule in cause.rules if rule.id == rule_id), None) if cause else None
+    found = compiled(rule.regex).search(text) if rule is not None and len(text) > _LONG else None
+    return found.span() if found else None
 
 
 def _exit(finding: Finding) -> Exit:

@@ -20,7 +20,7 @@ _FACTS = ("world_size", "nodes", "launcher", "framework", "attempts", "last_step
 
 def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
     """The contract as plain Python values: every key present, unknown is None, none is []."""
-    contract = {
+    contract: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "slurmdoctor": __version__,
         "verdict": diagnosis.verdict,
@@ -39,6 +39,7 @@ def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
         "ranks": to_builtins(diagnosis.ranks),
         "extent": _extent(diagnosis.extent),
     }
+    del contract["first_failure"]["telling"]
     return {key: _plain(value) for key, value in contract.items()}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -17,7 +18,7 @@ _NUMBERED = "fix"
 
 
 class Block(Struct, frozen=True):
-    """Lines that belong together. Each block gets `least` of them, then the rest of the room goes by `rank`."""
+    """Lines that belong together. Each block gets `least` of them, then the rest of the room goes by `rank`, lowest first."""
 
     rows: list[Line]
     rank: int
@@ -25,7 +26,7 @@ class Block(Struct, frozen=True):
     label: str | None = None
     """What stands before the first row; None where the rows are whole lines of their own."""
     kind: Literal["whole", "rows", "prose"] = "whole"
-    """All of it or nothing; rows that stand for themselves; or text, which says with `…` that it goes on."""
+    """All of it or nothing; rows that stand for themselves; or text, of which the end may be left out."""
     follows: bool = False
     """It says more of the block before it, and nothing without that."""
 
@@ -78,9 +79,28 @@ def _kept(block: Block, count: int, width: int) -> list[Line]:
     """The first rows of a block; of a text that goes on, the last one says so."""
     if block.kind != "prose" or count == len(block.rows):
         return block.rows[:count]
+    kept = [row[-1][1] for row in block.rows[:count]]
+    if block.label is not None and (clauses := _whole_clauses(kept)):
+        return [[*row[:-1], (row[-1][0], text)] for row, text in zip(block.rows, clauses, strict=False)]
     *rows, last = block.rows[:count]
-    (style, text), before = last[-1], sum(cells(piece) for _, piece in last[:-1])
-    if sum(text.count("`") for row in [*rows, last] for _, text in row) % 2:
-        text = text.rpartition("`")[0].rstrip()  # half a command is none
-    room = width - before - (0 if block.label is None else len(INDENT) + LABEL)
-    return [*rows, [*last[:-1], (style, cut(f"{text} …", room))]]
+    room = width - sum(cells(piece) for _, piece in last[:-1]) - (0 if block.label is None else len(INDENT) + LABEL)
+    return [*rows, [*last[:-1], (last[-1][0], cut(f"{last[-1][1]} …", room))]]
+
+
+def _whole_clauses(rows: Sequence[str]) -> list[str]:
+    """A text's rows to the last semicolon that ends a clause; none where no clause is whole."""
+    for number in range(len(rows) - 1, -1, -1):
+        text = rows[number]
+        ends = [
+            at.start()
+            for at in re.finditer(";(?: |$)", text)
+            if _closed("\n".join([*rows[:number], text[: at.start()]]))
+        ]
+        if ends:
+            return [*rows[:number], text[: ends[-1]]]
+    return []
+
+
+def _closed(text: str) -> bool:
+    """Whether no bracket and no command is open at a text's end."""
+    return text.count("`") % 2 == 0 and text.count("(") <= text.count(")")

@@ -97,6 +97,16 @@ def cut_path(path: str, width: int) -> str:
     return "…" + (tail[slash:] if 0 <= slash < len(tail) // 2 else tail)
 
 
+def excerpt(text: str, width: int, most: int, telling: tuple[int, int] | None) -> str:
+    """A text that is too long for so many lines from its telling part on; where none is known without its midst."""
+    room = int(width * most * 0.85)  # lines end before a word that they cannot hold
+    if cells(text) <= width * most * 0.95 or (telling and telling[0] <= room // 3):
+        return text
+    if telling is None:
+        return f"{text[: room * 6 // 10].rstrip()} … {text[-(room * 3 // 10) :].lstrip()}"
+    return f"… {text[telling[0] :]}"
+
+
 def wrap(text: str, width: int, most: int | None = None) -> list[str]:
     """Lines of at most this width, broken at blanks, or inside a word that is longer than a line."""
     if most is not None:
@@ -116,13 +126,35 @@ def wrap_words(text: str, width: int) -> list[str]:
     """Lines of at most this width, broken between words: a command in backquotes is one, where a line can hold it."""
     lines = [""]
     for token in re.findall(r"(?:`[^`]*`|[^\s`]|`)+", text):
-        for word in [token] if cells(token) <= width else token.split():
+        for word in _words(token, width):
             joined = f"{lines[-1]} {word}" if lines[-1] else word
             if cells(joined) <= width:
                 lines[-1] = joined
             else:
-                lines += wrap(word, width)
+                lines += _parts(word, width)
     return [line for line in lines if line] or [""]
+
+
+def _words(token: str, width: int) -> list[str]:
+    """What of a token stays together: all of it, or a command in it without the marks around it, or each word."""
+    if cells(token) <= width:
+        return [token]
+    pieces = [piece for piece in re.split(r"(`[^`]+`)", token) if piece]
+    if any(piece[0] == "`" and cells(piece) <= width for piece in pieces):
+        return pieces[:-1] if pieces[-1] == "." else pieces
+    return token.split()
+
+
+def _parts(word: str, width: int) -> list[str]:
+    """A word in lines; a path or a list that is too long for one is broken between its names."""
+    parts = []
+    while cells(word) > width:
+        head, _ = _split(word, width)
+        at = max(head.rfind("/"), head.rfind(",")) + 1
+        at = at if at > len(head) // 3 else len(head)
+        parts.append(word[:at])
+        word = word[at:]
+    return [*parts, word]
 
 
 def _split(text: str, width: int) -> tuple[str, int]:

@@ -10,10 +10,10 @@ from slurmdoctor.report.frames import Frame, best_frames
 from slurmdoctor.report.layout import INDENT, LABEL, Block, fit, prose
 from slurmdoctor.report.quantities import delay, plural
 from slurmdoctor.report.redact import disarm, one_line
-from slurmdoctor.report.terminal import Line, cells, clip, cut, cut_path, paint, wrap, wrap_words
+from slurmdoctor.report.terminal import Line, cells, clip, cut, cut_path, excerpt, paint, wrap, wrap_words
 
 LIMIT = 15
-_MOST_FIXES = 3
+_MOST_FIXES, _QUOTED = 3, 3
 _WIDEST = 140
 """Wider lines are hard to read, whatever the terminal's width."""
 _COLOURS = {"✗": "bad", "✓": "good", "?": "doubt"}
@@ -120,7 +120,9 @@ def _quote(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
         where.append(
             ("dim", f"  first seen on rank {first.rank}" if len(first.ranks) > 1 else f"  rank {first.rank}, the first")
         )
-    quote = _quoted(wrap(one_line(text), width - 4, 3), "bold")
+    said = one_line(text)
+    telling = first.telling if text == first.text else (0, 0)  # of a line of the evidence it is not known
+    quote = _quoted(wrap(excerpt(said, width - 4, _QUOTED, telling), width - 4, _QUOTED), "bold")
     blocks = [Block([where], 2, 1), Block(quote, 3, 1, kind="prose")]
     if context:
         lines = [row.rstrip().expandtabs(4) for entry in first.traceback for row in disarm(entry).split("\n")]
