@@ -94,7 +94,7 @@ def decide_whether_failed(
     if exit_status:
         return Finding("failed")
     if done is not None and not telling and not unresolved:
-        return Finding("no-failure", reasons=(reason("program-completed", text=done.line.text.strip()[:120]),))
+        return Finding("no-failure", reasons=(reason("program-completed", text=done.line.text.strip()[:400]),))
     if telling or unresolved or any(i.main.role == "cascade" for i in after):
         return Finding("failed")
     return _by_steps(timeline)

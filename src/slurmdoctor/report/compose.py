@@ -32,6 +32,7 @@ from slurmdoctor.report.exits import meaning_of
 from slurmdoctor.report.names import names_for_fixes
 from slurmdoctor.report.reasons import sentence, sentences, told
 from slurmdoctor.report.recorded import coverage_with_record, with_record
+from slurmdoctor.report.terminal import cut
 from slurmdoctor.search.compiled import compiled
 
 _MOST_RIVALS = 3
@@ -193,7 +194,7 @@ def _rivals(finding: Finding) -> tuple[Rival, ...]:
     for incident in finding.rivals:
         rank = incident.main.origin.rank
         where = f"on rank {rank}" if rank is not None else "in the log"
-        text = incident.main.hit.text.strip()[:120]
+        text = cut(incident.main.hit.text.strip(), 120)
         why = f"also {where}, later and not a consequence: {text}"
         found.setdefault(incident.cause, Rival(incident.cause, "low", why))
     return tuple(found.values())[:_MOST_RIVALS]

@@ -14,6 +14,7 @@ from slurmdoctor.model.ranges import SHORT, ranges
 from slurmdoctor.report.exits import exit_words
 from slurmdoctor.report.frames import frames
 from slurmdoctor.report.quantities import duration, listed, plural
+from slurmdoctor.report.terminal import cut
 from slurmdoctor.report.unread import UNREAD
 from slurmdoctor.report.waits import WAITS, names_of
 
@@ -226,7 +227,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     **WAITS,
     "survived": _survived,
     "exit-status-zero": "the job's exit status is 0",
-    "program-completed": "the program says that it completed: {text}",
+    "program-completed": lambda v: f"the program says that it completed: {cut(v['text'], 80)}",
     "steps-to-the-end": "steps up to the end of the log and no fatal error (but no end-of-run message either)",
     "stopped-short": "the last step is {step} of {steps}: the job is still running, or it ended without printing why",
     "cut-short": "the log ends in the middle of a line: what came next is missing",

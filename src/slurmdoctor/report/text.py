@@ -207,7 +207,8 @@ def _notes(diagnosis: Diagnosis) -> str:
                      else f"rank {seen.silent_ranks[0]} printed nothing")  # fmt: skip
     # to a verdict that is sure, Slurm's records would add nothing
     sure = diagnosis.verdict == "failed"
-    missing = [item for item in seen.missing if not (sure and item in ("sacct", "scontrol"))]
+    no_use = sure or words.other_record(diagnosis)
+    missing = [item for item in seen.missing if not (no_use and item in ("sacct", "scontrol"))]
     if missing and not words.requests(diagnosis):
         notes.append("not checked: " + ", ".join(map(one_line, missing)))
     return "; ".join(notes)

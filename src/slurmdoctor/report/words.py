@@ -142,12 +142,17 @@ def retry(diagnosis: Diagnosis) -> str:
     if diagnosis.retry is None:
         return ""
     text = _RETRY[diagnosis.retry.advice]
+<<<<<<< HEAD
     if diagnosis.retry.advice == "resume" and (saved := one_line(str(diagnosis.facts.get("checkpoint") or ""))):
         text = f"resubmit and resume from the last checkpoint ({saved if len(saved) <= _SAVED else '…' + saved[1 - _SAVED :]})"
     if diagnosis.retry.exclude_nodes:
+=======
+    if nodes := fold_nodes(map(one_line, diagnosis.retry.exclude_nodes)):
+>>>>>>> 5b64409 (Under PBS, LSF, Grid Engine or Flux their own command is advised)
         script = one_line(str(diagnosis.facts.get("script") or ""))
         script = script if re.fullmatch(r"[\w./+=-]{1,60}", script) else "..."
-        text = f"on other nodes: `sbatch --exclude={fold_nodes(map(one_line, diagnosis.retry.exclude_nodes))} {script}`"
+        slurm = other_record(diagnosis) is None
+        text = f"on other nodes: `sbatch --exclude={nodes} {script}`" if slurm else f"on other nodes than {nodes}"
     return f"{text}; {one_line(diagnosis.retry.why)}" if diagnosis.retry.why else text
 
 
@@ -188,7 +193,10 @@ def requests(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     job = job if re.fullmatch(r"\d[\d_.+]{0,30}", job) else "JOBID"
     missing = [one_line(item) for item in diagnosis.coverage.missing]
     asks: list[tuple[str, str]] = []
-    if "sacct" in missing or not missing:
+    if command := other_record(diagnosis):
+        asks.append((command, "how the job ended"))
+        missing = [item for item in missing if item not in ("sacct", "scontrol")]
+    elif "sacct" in missing or not missing:
         asks.append((f"sacct -j {job} -o JobID,State,ExitCode,NodeList", "how each step ended"))
     if "scontrol" in missing:
         where = "" if diagnosis.coverage.bytes else ", and where its StdOut and StdErr went"
@@ -198,6 +206,16 @@ def requests(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     if weak and diagnosis.coverage.bytes and (log := _log(diagnosis)):
         asks.append((f"grep -nm40 -iE 'error|traceback|fatal|killed' {log}", "the first errors"))
     return asks
+
+
+def other_record(diagnosis: Diagnosis) -> str | None:
+    """The command that shows how the job ended, where the log shows another batch system than Slurm."""
+    command = diagnosis.facts.get("record_command")
+    if not command or diagnosis.facts.get("job_id"):
+        return None
+    job = str(diagnosis.facts.get("batch_job") or "")
+    job = job if re.fullmatch(r"[\w.\[\]-]{1,60}", job) else "JOBID"
+    return f"{command} {shlex.quote(job)}"
 
 
 def _log(diagnosis: Diagnosis) -> str | None:
