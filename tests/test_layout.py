@@ -181,5 +181,5 @@ def test_every_case_keeps_the_promises_at_every_width(name: str) -> None:
             if label[:3] in {"fix", "1", "2", "3", "nex", "che"}:
                 assert not line.endswith("…")
         for command in (c for fix in found.fixes[:3] for c in re.findall(r"`[^`]+`", fix.do)):
-            start = command.split()[0]
-            assert cells(command) > width - 9 or start not in said or any(command in line for line in lines)
+            shown_at_all = "".join(command.split()) in said
+            assert cells(command) > width - 9 or not shown_at_all or any(command in line for line in lines)

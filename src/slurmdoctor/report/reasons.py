@@ -227,7 +227,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     **WAITS,
     "survived": _survived,
     "exit-status-zero": "the job's exit status is 0",
-    "program-completed": lambda v: f"the program says that it completed: {cut(v['text'], 80)}",
+    "program-completed": lambda v: f"the program says that it completed: {cut(v['text'], 120)}",
     "steps-to-the-end": "steps up to the end of the log and no fatal error (but no end-of-run message either)",
     "stopped-short": "the last step is {step} of {steps}: the job is still running, or it ended without printing why",
     "cut-short": "the log ends in the middle of a line: what came next is missing",

@@ -142,13 +142,9 @@ def retry(diagnosis: Diagnosis) -> str:
     if diagnosis.retry is None:
         return ""
     text = _RETRY[diagnosis.retry.advice]
-<<<<<<< HEAD
     if diagnosis.retry.advice == "resume" and (saved := one_line(str(diagnosis.facts.get("checkpoint") or ""))):
         text = f"resubmit and resume from the last checkpoint ({saved if len(saved) <= _SAVED else '…' + saved[1 - _SAVED :]})"
-    if diagnosis.retry.exclude_nodes:
-=======
     if nodes := fold_nodes(map(one_line, diagnosis.retry.exclude_nodes)):
->>>>>>> 5b64409 (Under PBS, LSF, Grid Engine or Flux their own command is advised)
         script = one_line(str(diagnosis.facts.get("script") or ""))
         script = script if re.fullmatch(r"[\w./+=-]{1,60}", script) else "..."
         slurm = other_record(diagnosis) is None
