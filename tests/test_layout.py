@@ -171,8 +171,8 @@ def test_every_case_keeps_the_promises_at_every_width(name: str) -> None:
         assert len(lines) <= text.LIMIT
         assert max(map(cells, lines)) <= width
         assert fixes(lines) in ([], ["fix"], ["fix 1", "2"], ["fix 1", "2", "3"])
-        said = "".join("".join(lines).split())
-        whole = ["".join(fix.do.split()).rstrip(".") in said for fix in found.fixes[:3]]
+        said = "".join("".join(lines).split()).replace("`.", "`")  # a full stop is left out before a command is broken
+        whole = ["".join(fix.do.split()).replace("`.", "`").rstrip(".") in said for fix in found.fixes[:3]]
         assert whole[:1] in ([], [True])
         assert len(fixes(lines)) == sum(whole)
         label = ""
@@ -183,3 +183,14 @@ def test_every_case_keeps_the_promises_at_every_width(name: str) -> None:
         for command in (c for fix in found.fixes[:3] for c in re.findall(r"`[^`]+`", fix.do)):
             shown_at_all = "".join(command.split()) in said
             assert cells(command) > width - 9 or not shown_at_all or any(command in line for line in lines)
+
+
+def test_a_path_is_shortened_by_whole_folders() -> None:
+    path = "/scratch/demo/runs/a-rather-long-name-of-a-run-that-failed-at-night/logs/rank_3.log"
+    placed = replace(BARE, first_failure=replace(FIRST, file=path))
+    name = "a-rather-long-name-of-a-run-that-failed-at-night"
+    assert shown(placed, 100)[1] == f"  {path}:8"
+    assert shown(placed, 80)[1] == f"  …/demo/runs/{name}/logs/rank_3.log:8"
+    assert shown(placed, 60)[1] == "  …/logs/rank_3.log:8"
+    timed = replace(BARE, first_failure=replace(FIRST, file=path, time="2026-11-20T12:01:03+08:00"))
+    assert shown(timed, 90)[1] == f"  …/{name}/logs/rank_3.log:8  12:01:03+08:00"

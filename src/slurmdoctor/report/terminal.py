@@ -89,12 +89,11 @@ def clip(line: Line, width: int) -> Line:
 
 
 def cut_path(path: str, width: int) -> str:
-    """A path, shortened at its beginning."""
+    """A path, shortened at its beginning by whole folders, and inside its last name only where that is too long."""
     if cells(path) <= width:
         return path
     tail = path[-max(width - 1, 1) :]
-    slash = tail.find("/")
-    return "…" + (tail[slash:] if 0 <= slash < len(tail) // 2 else tail)
+    return "…" + tail[max(tail.find("/"), 0) :]
 
 
 def excerpt(text: str, width: int, most: int, telling: tuple[int, int] | None) -> str:

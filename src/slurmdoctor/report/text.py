@@ -114,12 +114,10 @@ def _quote(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
     file, line, text, time = words.shown_line(diagnosis)
     if text is None:
         return []
-    where: Line = [("", INDENT), ("key", _place(file, line, width - 16))]
-    where += [("dim", "  " + words.clock(time))] if time else []
+    about = "  " + words.clock(time) if time else ""
     if len(words.reached(diagnosis).ranks) > 1 and first.rank is not None:
-        where.append(
-            ("dim", f"  first seen on rank {first.rank}" if len(first.ranks) > 1 else f"  rank {first.rank}, the first")
-        )
+        about += f"  first seen on rank {first.rank}" if len(first.ranks) > 1 else f"  rank {first.rank}, the first"
+    where: Line = [("", INDENT), ("key", _place(file, line, width - len(INDENT) - cells(about))), ("dim", about)]
     said = one_line(text)
     telling = first.telling if text == first.text else (0, 0)  # of a line of the evidence it is not known
     quote = _quoted(wrap(excerpt(said, width - 4, _QUOTED, telling), width - 4, _QUOTED), "bold")
