@@ -17,6 +17,7 @@ from slurmdoctor.report import words
 from slurmdoctor.report.exits import ending
 from slurmdoctor.report.frames import best_frames
 from slurmdoctor.report.redact import disarm, one_line
+from slurmdoctor.report.terminal import cut_path
 
 LIMIT = 1500
 _LONGEST_FIX = 420
@@ -49,7 +50,7 @@ def parts_of(diagnosis: Diagnosis, scale: float = 1.0, fixes: int = 3) -> Parts:
     for frame in best_frames(first.traceback, 1) if quote else []:
         quote += "\n" + fit(f"  {frame.place} in {frame.function or '?'}", 110)
     number = "" if line is None else f":{line}"
-    place = f"{one_line(file)[-int(70 * scale) :]}{number}" if file and text else ""
+    place = f"{cut_path(one_line(file), int(70 * scale))}{number}" if file and text else ""
     rivals = ", ".join(f"{one_line(o.id)} ({o.confidence})" for o in diagnosis.others[:3])
     last = diagnosis.facts.get("last_step")
     parts = (

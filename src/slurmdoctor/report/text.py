@@ -193,7 +193,7 @@ def _asks(diagnosis: Diagnosis, width: int) -> list[Block]:
         row = f"{shows}: {command}" if command and cells(shows) + 2 + cells(command) <= room else command
         if cells(row) <= room:
             rows: list[Line] = [[("", row)]] if row else _wrapped(shows, width)
-            blocks.append(Block(rows, 9, 0 if blocks else len(rows), "next"))
+            blocks.append(Block(rows, 12 if blocks else 9, 0 if blocks else len(rows), "next"))
     return blocks
 
 
