@@ -392,6 +392,23 @@ def test_kf2_gloo_on_another_interface_than_nccl() -> None:
     assert told(script.replace("={}", "=$IB")) == told(script.replace("={}", "=$NCCL_SOCKET_IFNAME")) == []
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        PER_NODE
+        + "i=0\nfor n in $NODES; do\n  srun -N1 -n1 -w $n torchrun --nnodes=2 --node_rank=$i --nproc_per_node=8 a.py &\n"
+        "  i=$((i+1))\ndone\nwait\n",
+        PER_NODE + "srun python3 MaxText/train.py configs/base.yml\n",
+        ONE_NODE + "srun python -m vllm.entrypoints.openai.api_server --tensor-parallel-size 8\n",
+        HEAD + "srun ./wrap.sh python train.py --local_rank '$SLURM_LOCALID'\n",
+        HEAD + "srun singularity exec --nv a.sif bash -c 'RANK=$SLURM_PROCID python train.py'\n",
+        ONE_NODE.replace("=8", "=1") + "python train.py\n",
+    ],
+)
+def test_scripts_of_other_kinds_are_left_in_peace(script: str) -> None:
+    assert told(script) == []
+
+
 # ── forms of scripts ─────────────────────────────────────────────────────────────────────────
 
 

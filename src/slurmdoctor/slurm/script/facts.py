@@ -63,6 +63,8 @@ def read_facts(script: Script, main: Step | None, programs: Programs) -> Facts:
 
 def _srun_counts(facts: Facts, script: Script, main: Step) -> None:
     """srun's own options win over those of sbatch; but it ignores its tasks per node where sbatch tells the tasks."""
+    if any("$" in (option.value or "") for option in main.options if option.name in ("nodelist", "relative")):
+        return  # one step of several, each on a node of its own
     told = script.directive("ntasks") or script.directive("ntasks-per-node")
     for name, fact in _COUNTS.items():
         ignored = name == "ntasks-per-node" and told and not main.option("ntasks")

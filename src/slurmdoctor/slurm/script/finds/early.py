@@ -111,7 +111,9 @@ def _waiting(word: Word, per_task: frozenset[str]) -> str | None:
 
 def _reads_variables(words: Sequence[Word]) -> bool:
     """A program that fills in variables itself: a shell, `env -S`, `ssh`, awk, or an unknown script of the user's."""
-    return words[0].text.rpartition("/")[2] in ("bash", "sh", "zsh", "env", "ssh", "xargs", "parallel", "awk", "perl")
+    name = words[0].text.rpartition("/")[2]
+    known = ("bash", "sh", "zsh", "env", "ssh", "xargs", "parallel", "awk", "perl")
+    return name in known or name.endswith(".sh") or words[0].text.startswith("./")
 
 
 def _differs(subject: Subject, name: str, step: Step | None) -> bool:
