@@ -106,7 +106,8 @@ def _replace(lines: Lines, at: int, old: str, new: str) -> Lines:
 
 
 WAYS: dict[str, Way] = {
-    rf"Run it as {_Q} Put {_Q} above it": lambda s, at, a, b: _above_step(_line(s, at, a), b),
+    rf"Remove the backslash.*?: {_Q}": lambda s, at, a: _replace(s, at, a.replace("$", "\\$"), a),
+    rf"Run it as {_Q}\. Put {_Q} above it": lambda s, at, a, b: _above_step(_line(s, at, a), b),
     rf"Run it as {_Q}": lambda s, at, a: _line(s, at, a),
     rf"Delete this line, and export it in each task: {_Q}": lambda s, at, a: _line(_without(s, at), at, a),
     r"Delete this line, and add `([^`]+)` to the srun": lambda s, at, a: _delete_and_add(s, at, a),
@@ -119,9 +120,12 @@ WAYS: dict[str, Way] = {
     r"Set `(--[^`]+)` in place of `--(ntasks)": lambda s, at, a, b: _option(s, at, a, b),
     r"(?:If .*, )?[Ss]et `(--[^`]+)`": lambda s, at, a: _option(s, at, a),
     r"(?:Add|Set|Derive).*?`(export [^`]+)` after this line": lambda s, at, a: _insert(s, at + 1, a),
-    r"(?:Add|Set|Derive).*?`(export [^`]+)`": lambda s, at, a: _above_step(s, a),
+    r"(?:Add|Set|Put|Derive).*?`(export [^`]+)`": lambda s, at, a: _above_step(s, a),
     r"Add `(#SBATCH [^`]+)`": lambda s, at, a: _directive(s, a),
     rf"Put {_Q} above it, and {_Q} in the first line": lambda s, at, a, b: _above(_replace(s, 0, s[0], b), at, a),
+    rf"Put {_Q} above it, and delete the `(wait)` in line (\d+)": lambda s, at, a, b, n: _above(
+        _without(s, int(n) - 1), at, a
+    ),
     rf"Put {_Q} above it": lambda s, at, a: _above(s, at, a),
     rf"Run it in one process first: put {_Q} above": lambda s, at, a: _above(s, at, a),
     rf"Run {_Q} before the training": lambda s, at, a: _above(s, at, a),
@@ -132,7 +136,7 @@ WAYS: dict[str, Way] = {
     r"Put `(\|\| exit)` after the training": lambda s, at, a: _after(s, at, a),
     rf"Use braces instead of parentheses: {_Q}": lambda s, at, a: _line(s, at, a),
     rf".*?[Pp]ass the signal on.*?: {_Q}": lambda s, at, a: _line(s, _main(s), a),
-    rf"Replace {_Q} with {_Q} Put {_Q} above the srun": lambda s, at, a, b, c: _above_step(_replace(s, at, a, b), c),
+    rf"Replace {_Q} with {_Q}\. Put {_Q} above the srun": lambda s, at, a, b, c: _above_step(_replace(s, at, a, b), c),
     rf"(?:Run .*? and r|R)eplace {_Q} with {_Q}": lambda s, at, a, b: _replace(s, at, a, b),
     r"Move this line above the first command": lambda s, at: _directive(_without(s, at), s[at]),
     rf"Remove {_Q}": lambda s, at, a: _replace(s, at, f"{a} ", ""),

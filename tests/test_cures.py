@@ -53,6 +53,12 @@ def test_the_report_cuts_no_command(check: checks.Check) -> None:
         "#SBATCH --nodes=1 --ntasks-per-node=1 --gpus-per-node=8\nsource /lustre/demo/Megatron-LM/.venv/bin/activate\n"
         "torchrun --standalone --nproc-per-node=8 pretrain_gpt.py",
         "#SBATCH --nodes=1 --ntasks-per-node=8 --gpus-per-node=8\nSHORT=${SLURM_JOB_ID:0:4}\nsrun python train.py",
+        "#SBATCH --nodes=1 --ntasks-per-node=8 --gpus-per-node=8\ntorchrun --standalone --nproc-per-node=8 train.py",
+        "#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=8\n"
+        "mpirun -np 2 torchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=$HEAD:29400 --nproc-per-node=8 train.py"
+        "  # slurmdoctor: ignore[port-fixed]",
+        "#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=8\n"
+        "srun bash -c 'bash -c \"torchrun --nnodes=2 --node_rank=\\$SLURM_NODEID --nproc-per-node=8 train.py\"'",
         # Slurm ignores the tasks per node of srun where sbatch told the tasks
         "#SBATCH --nodes=2 --ntasks-per-node=4 --gpus-per-node=4\nsrun --ntasks-per-node=2 python train.py",
         "#SBATCH --nodes=2 --ntasks-per-node=2 --gpus-per-node=2\nsrun bash -c 'set -o pipefail; python train.py | tee log'",
@@ -61,3 +67,16 @@ def test_the_report_cuts_no_command(check: checks.Check) -> None:
 )
 def test_harmless_twins(script: str) -> None:
     assert lint(parse(f"#!/bin/bash\n{script}\n")) == []
+
+
+WRAPPED_UP = {
+    '"srun train --rank $SLURM_PROCID"': "\"srun bash -c 'train --rank \\$SLURM_PROCID'\"",
+    "'srun train --rank $SLURM_PROCID'": r"'srun bash -c '\''train --rank $SLURM_PROCID'\'''",
+}
+
+
+@pytest.mark.parametrize("quoted", WRAPPED_UP)
+def test_a_fix_is_written_for_the_quotes_that_it_goes_between(quoted: str) -> None:
+    script = "#!/bin/bash\nsbatch -N 2 -n 16 --wrap {}\n".format
+    (finding,) = (m for m in lint(parse(script(quoted))) if m.level == "error")
+    assert cured(script(quoted), finding) == script(WRAPPED_UP[quoted])

@@ -88,6 +88,7 @@ EARLY = {
     "nounset": "set -eu\nsrun torchrun --nnodes=$SLURM_NNODES --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py",
     "here-document": "srun bash <<EOF\ntorchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py\nEOF",
     "here-document-written": "cat > run.sh <<EOF\ntorchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py\nEOF\nsrun bash run.sh",
+    "never-escaped-twice": "srun bash -c 'torchrun --nnodes=2 --nproc_per_node=8 --node_rank=\\$SLURM_NODEID train.py'",
     "never-filled-in": "srun torchrun --nnodes=2 --nproc_per_node=8 --node_rank=\\$SLURM_NODEID train.py",
     "never-in-single-quotes": "srun torchrun --nnodes=2 --nproc_per_node=8 --node_rank='$SLURM_NODEID' train.py",
     "never-one-quoted-command": "srun 'torchrun --nnodes=2 --nproc_per_node=8 --node_rank=$SLURM_NODEID train.py'",
@@ -172,6 +173,10 @@ def knows_the_nodes(one: Outcome) -> bool:
     )
 
 
+def is_on_all_nodes(one: Outcome) -> bool:
+    return {call.env["SLURMD_NODENAME"] for call in one.of("torchrun")} == set(one.record.nodes)
+
+
 def names_a_master(one: Outcome) -> bool:
     """The same, and the master is a node of the job."""
     return knows_the_nodes(one) and {c.option("master_addr") for c in one.of("torchrun")} == {one.record.nodes[0]}
@@ -227,6 +232,10 @@ def is_called_in_the_environment(one: Outcome) -> bool:
 
 def writes_a_file_per_task(one: Outcome) -> bool:
     return len(list(one.folder.glob("log-*"))) == one.record.num_tasks
+
+
+def has_its_log(one: Outcome) -> bool:
+    return [path.name.endswith(f"-{one.record.id}.out") for path in one.folder.glob("log-*")] == [True]
 
 
 def is_named(one: Outcome) -> bool:
@@ -311,10 +320,24 @@ OTHERS: dict[str, dict[str, tuple[str, Callable[[Outcome], bool], str]]] = {
             names_a_master,
             "",
         ),
+        "without-srun": (f"{NODES}torchrun --nproc-per-node=8 train.py", names_a_master, ""),
+        "own-variables": (
+            f'{NODES}COUNT=8\nsrun bash -c "torchrun --standalone --nproc-per-node=$COUNT train.py"',
+            names_a_master,
+            "",
+        ),
         "address-set": (
             f"{NODES}export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)\n"
             "export MASTER_PORT=$((20000 + SLURM_JOB_ID % 20000))\nsrun torchrun --nproc-per-node=8 train.py",
             names_a_master,
+            "",
+        ),
+    },
+    "launcher-without-srun": {
+        "": (f"{NODES}{RUN} --node_rank=$SLURM_NODEID train.py", knows_the_nodes, ""),
+        "piped": (
+            f"{NODES}set -o pipefail\nexport LR=1\n{RUN} --node_rank=0 train.py --lr $LR 2>&1 | tee log",
+            is_on_all_nodes,
             "",
         ),
     },
@@ -368,6 +391,10 @@ OTHERS: dict[str, dict[str, tuple[str, Callable[[Outcome], bool], str]]] = {
             has_its_own_port,
             "",
         ),
+    },
+    "variable-in-directive": {
+        "": (f"{ONE}#SBATCH --output=log-$SLURM_JOB_NAME-$SLURM_JOB_ID.out\nsrun python train.py", has_its_log, ""),
+        "of-the-script": (f"{ONE}#SBATCH --error=$LOGS/log-%j.out\nLOGS=.\nsrun python train.py", has_its_log, ""),
     },
     "expanded-too-early": {
         "file-of-srun": (f"{TASKS}srun --output=log-$SLURM_PROCID.txt python train.py", writes_a_file_per_task, ""),
@@ -437,6 +464,8 @@ OTHERS: dict[str, dict[str, tuple[str, Callable[[Outcome], bool], str]]] = {
     "background-left": {
         "waited-for": (f"{ONE}while true; do date; sleep 120; done &\nsrun python train.py\nwait", ends_well, ""),
         "exec": (f"{ONE}monitor.sh &\nsrun python train.py || exit\nwait", ends_well, ""),
+        "two": (f"{ONE}monitor.sh &\ndate_loop.sh &\nsrun python train.py\nwait", ends_well, ""),
+        "of-sh": (f"{ONE.replace('bash', 'sh')}monitor.sh &\nsrun python train.py\nwait", ends_well, ""),
         "loop": (f"{ONE}while sleep 1; do date; done > clock.log &\nsrun python train.py\nwait", ends_well, ""),
     },
     "pid-lost": {

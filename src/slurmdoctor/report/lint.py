@@ -78,6 +78,8 @@ def _whole_commands(text: str, width: int) -> list[str]:
             lines[-1:] = [f"{lines[-1]}`{piece}`"] if fits else [*lines[-1:], f"`{piece}`"]
         else:
             before = lines.pop() if lines else ""
+            # behind a command that has its line, a sentence begins anew
+            piece = piece if before or not at else piece.lstrip(" .,;:")
             lines += wrap(before + piece, width) if cells(before) <= width else [before, *wrap(piece.lstrip(), width)]
     return [line.rstrip() for line in lines if line.strip(" .")]
 

@@ -163,6 +163,7 @@ def _step(facts: Facts, script: Script, main: Step, programs: Programs) -> None:
     """Facts of the step that trains."""
     line = main.command.line
     facts.add("main", True, line)
+    facts.add_mark("by_srun", argv(main.command)[0].endswith("srun"), line)
     if not script.mixed:
         shape = [given for given in script.directives if given.name in ("nodes", "ntasks-per-node")]
         _gpus_per_node(facts, (*shape, *main.options))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from slurmdoctor.slurm.script.directives import number
 from slurmdoctor.slurm.script.finds import early, environment, processes, recipe, status
 from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject
+from slurmdoctor.slurm.script.model import Directive
 from slurmdoctor.slurm.script.steps import arguments
 
 _PLACEHOLDER = re.compile(r"<(?:[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|(?:your|YOUR|Your)[-_ ][\w -]{2,40})>")
@@ -34,7 +35,17 @@ def _unexpanded(subject: Subject) -> Iterator[Occurrence]:
     """`#SBATCH --output=$HOME/log`."""
     for given in subject.script.directives:
         if given.value and "$" in given.value:
-            yield Occurrence(given.line, {"option": f"--{given.name}", "value": given.value})
+            file = subject.script.name.rpartition("/")[2]
+            names = {"option": f"--{given.name}", "value": given.value, "better": _known(subject, given), "file": file}
+            yield Occurrence(given.line, names)
+
+
+def _known(subject: Subject, given: Directive) -> str | None:
+    """The value with sbatch's patterns, and the values that the script gives its variables; None where one is unknown."""
+    patterns = {**subject.programs.file_patterns, "USER": "%u"} if given.name in ("output", "error", "input") else {}
+    held = {one.name: one.value for one in reversed(subject.script.assignments)}
+    found = re.sub(r"\$\{?(\w+)\}?", lambda m: patterns.get(m[1]) or held.get(m[1]) or m[0], given.value or "")
+    return None if "$" in found else found
 
 
 def _ignored(subject: Subject) -> Iterator[Occurrence]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -35,11 +35,11 @@ def _cures(subject: Subject, main: Step) -> Iterator[tuple[str, str]]:
         told = subject.programs.several_nodes
         missing = [text for name, text in told.items() if name == "nnodes" or name not in given]
         alone = _PROGRAM + rf"(?:.*?{_ALONE})?"
-        yield from _changed(subject, main, torchrun, "on_all_nodes", alone, lambda text: _on_all_nodes(text, missing))
+        yield from _changed(subject, main, torchrun, "with_srun", "^$", "{}{}".format, "")
+        everywhere = " ".join(missing)
+        yield from _changed(subject, main, torchrun, "on_all_nodes", alone, _on_all_nodes, everywhere)
         nodes = r"--nnodes[= ]\S+?(?=[\s\"']|$)"
-        yield from _changed(
-            subject, main, torchrun, "with_node_rank", nodes, lambda text: f"{text} {told['node-rank']}"
-        )
+        yield from _changed(subject, main, torchrun, "with_node_rank", nodes, "{} {}".format, told["node-rank"])
         if not {"MASTER_ADDR", "MASTER_PORT"} & {one.name for one in subject.script.assignments}:
             yield "sets_master", subject.programs.sets_master
     vendored = (c for c in main.runs if any(_VENDORED.fullmatch(word.text) for word in c.words))
@@ -55,28 +55,37 @@ def _option(word: str) -> str | None:
 
 
 def _changed(
-    subject: Subject, main: Step, command: Command, name: str, pattern: str, change: Callable[[str], str]
+    subject: Subject, main: Step, command: Command, name: str, pattern: str, put: Callable[[str, str], str], added: str
 ) -> Iterator[tuple[str, str]]:
-    """The whole srun with a shell in each task; or, where there is one, what to replace in its string, and with what."""
+    """The whole srun with a shell in each task; or, where there is one, what to replace in its string, and with what.
+
+    `put` puts what is added into what the pattern finds.
+    """
     _, program = program_of(main)
     if command in (main.command, main.runs[0]) and program is not None and not list(strings(main.command)):
-        wrapped = in_task(
-            subject, main.command, program, change=lambda text: re.sub(pattern, lambda m: change(m[0]), text, count=1)
+        line = in_task(
+            subject,
+            main.command,
+            program,
+            change=lambda text: re.sub(pattern, lambda m: put(m[0], added), text, count=1),
         )
-        if wrapped is not None and argv(main.command)[:1] == ["srun"]:
-            yield name, wrapped
+        if line is not None:
+            yield (
+                name,
+                line if argv(main.command)[:1] == ["srun"] else re.sub(r"\bbash -c '", "srun bash -c '", line, count=1),
+            )
         return
     lines = {command.line, *(word.line for word in command.words if word.line)}
     found = (found for line in sorted(lines) if (found := piece(subject.script.text, line, pattern)))
     if place := next(found, None):
         yield f"{name}_from", place.text
-        yield f"{name}_to", place.text.replace(place.text, place.written(change(place.text).replace("\\$", "$")))
+        yield f"{name}_to", put(place.text, place.written(added))
 
 
-def _on_all_nodes(text: str, missing: Sequence[str]) -> str:
+def _on_all_nodes(text: str, added: str) -> str:
     program = re.match(_PROGRAM, text)
     end = program.end() if program else len(text)
-    return " ".join([text[:end], *missing]) + re.sub(_ALONE, "", text[end:])
+    return f"{text[:end]} {added}{re.sub(_ALONE, '', text[end:])}"
 
 
 def _with_path(subject: Subject, command: Command) -> Iterator[tuple[str, str]]:

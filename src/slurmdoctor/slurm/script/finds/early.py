@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from slurmdoctor.slurm.script.bash.quotes import Piece
+from slurmdoctor.slurm.script.bash.quotes import Piece, Quotes, piece
 from slurmdoctor.slurm.script.bash.syntax import strings
 from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject, program_of
 from slurmdoctor.slurm.script.finds.wrapped import in_task, joined, own_line
-from slurmdoctor.slurm.script.model import Early, EarlyUse, Word
+from slurmdoctor.slurm.script.model import Command, Early, EarlyUse, Word
 from slurmdoctor.slurm.script.steps import Step, argv
 
 _OF_NODE = frozenset({"SLURM_NODEID", "SLURMD_NODENAME"})
@@ -44,10 +44,10 @@ def exported(subject: Subject) -> Iterator[Occurrence]:
     if main is None or argv(main.command)[:1] != ["srun"]:
         return
     written = " ".join(word.written for word in main.command.words)
-    found = []
+    found, handled = [], {(use.early.line, use.early.name) for use in subject.script.early}
     for one in subject.script.exported_early:
         given = next((a for a in subject.script.assignments if a.exported and a.line == one.line), None)
-        if given is None or re.search(rf"\b{re.escape(given.name)}=", written):
+        if given is None or (one.line, one.name) in handled or re.search(rf"\b{re.escape(given.name)}=", written):
             continue
         used = re.search(rf"\$\{{?{re.escape(given.name)}\b", written)
         if _differs(subject, one.name, main) and one.through is None and (used or not main.launchers):
@@ -84,6 +84,7 @@ def never(subject: Subject) -> Iterator[Occurrence]:
         if program is None or argv(step.command)[:1] != ["srun"]:
             continue
         shell = {at for at, _, _ in strings(step.command)}
+        yield from _escaped_twice(subject, step)
         if not shell and _is_command_line(words[program]):
             first = words[program].text.split()[0]
             cure = in_task(subject, step.command, program, whole=True)
@@ -95,6 +96,22 @@ def never(subject: Subject) -> Iterator[Occurrence]:
                 cure = in_task(subject, step.command, program)
                 yield Occurrence(word.line, {"shown": f"${name}", "wrapped": cure})
                 break
+
+
+def _escaped_twice(subject: Subject, step: Step) -> Iterator[Occurrence]:
+    r"""`bash -c '... \$SLURM_NODEID'`: between single quotes the backslash is left to the task's shell, which takes the $ as text."""
+    for _, text, first in strings(step.command):
+        if re.search(r"\b(?:(?:ba|da|z)?sh -\w*c|ssh|eval|awk|python3? -c)\b|<<", text):
+            continue
+        for line in range(first, first + text.count("\n") + 1):
+            place = piece(
+                subject.script.text, line, r"[\w.-]*=?\\\$\{?(?:" + "|".join(subject.programs.per_task) + r")\b\}?"
+            )
+            if place and place.quotes == "'":
+                name = re.search(r"SLURM\w+", place.text)
+                yield Occurrence(
+                    line, {"shown": f"${name[0] if name else ''}", "plain": place.text.replace("\\$", "$")}
+                )
 
 
 def _is_command_line(word: Word) -> bool:
@@ -145,6 +162,8 @@ def _cure(subject: Subject, use: EarlyUse, step: Step | None) -> dict[str, str |
             return None
         pattern = subject.programs.file_patterns.get(one.name)
         return {"pattern": pattern, "option": f"--{option.name}"} if option.name in _FILES and pattern else None
+    if use.command.depth:
+        return {"wrapped": _in_outer(use.command, in_task(subject, use.command, program))}
     if re.fullmatch(r'"?\$\{\w+\[[@*]\]\}"?', words[at].written):
         return _of_array(subject, use, program)
     if one.through is not None and words[at].written.strip('"') not in (f"${one.through}", f"${{{one.through}}}"):
@@ -152,6 +171,22 @@ def _cure(subject: Subject, use: EarlyUse, step: Step | None) -> dict[str, str |
     if one.through is not None:
         return {"escaped": _escaped(subject, one), "quoted": joined(use.command, program)}
     return {"wrapped": in_task(subject, use.command, program)}
+
+
+def _in_outer(command: Command, line: str | None) -> str | None:
+    """`sbatch --wrap "srun ..."`, where the string is this one command."""
+    outer = command.parent
+    if outer is None or outer.depth or line is None:
+        return None
+    for at, text, _ in strings(outer):
+        own = outer.words[at].written
+        if text.strip().startswith("srun") and own[:1] in ("'", '"') and "\n" not in text:
+            quotes: Quotes = '"' if own[0] == '"' else "'"
+            return (
+                own_line(outer).replace(own, own[0] + Piece("", quotes).written(line) + own[0], 1)
+                + outer.behind.rstrip()
+            )
+    return None
 
 
 def _of_array(subject: Subject, use: EarlyUse, program: int) -> dict[str, str | None]:

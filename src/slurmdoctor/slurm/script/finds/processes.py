@@ -24,7 +24,9 @@ def background(subject: Subject) -> Iterator[Occurrence]:
             continue
         if not (reaches_kill and _is_killed(subject, one)):
             inside = "( ... )" if one.subshell else None
-            yield Occurrence(one.line, {"name": one.name, "inside": inside, "wait": _waits_for_all(subject, one)})
+            wait, sh = _waits_for_all(subject, one), script.interpreter in ("sh", "dash")
+            bash = {"wait_of_sh": wait} if sh else {"wait": wait, "ended": one.name}
+            yield Occurrence(one.line, {"name": one.name, "inside": inside, **bash})
 
 
 def _waits_for_all(subject: Subject, one: Background) -> int | None:
