@@ -232,3 +232,21 @@ def test_u_who_cancelled_it_is_not_asked_where_slurm_tells(uid: int) -> None:
     record = read([("sacct.txt", SACCT.format(uid))])
     found = diagnose("hello\n" + SCANCEL.format(at(hours=2)), record=record)
     told(found, f"uid {uid}", never="Find out who|Ask who")
+
+
+# ── a log without steps says so, and how long it was silent ──
+
+
+def test_silence_before_the_limit_is_told() -> None:
+    found = diagnose(
+        BANNER.format(0)
+        + f"{at()} [rank 0] INFO     Model (PP stage 0/1): 6,738,415,616 parameters\n"
+        + LIMIT.format(at(minutes=62, seconds=22))
+    )
+    assert "restarts" not in found.facts
+    told(found, f"the last line with a time is of {at()}, 62 min before", never=f"{MORE_TIME}|{FROM_CHECKPOINT}")
+
+
+def test_without_times_the_log_cannot_tell_a_slow_job_from_a_hang() -> None:
+    found = diagnose(BANNER.format(0) + "world_size=8\n[rank 0] INFO     Model built\n" + LIMIT.format(at(hours=1)))
+    told(found, "If it hung at its start", "NCCL_DEBUG=INFO", never=FROM_CHECKPOINT)

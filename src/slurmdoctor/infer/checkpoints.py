@@ -54,7 +54,7 @@ def restart_facts(timeline: Timeline, observed: Observations) -> dict[str, Any]:
     cuts = sorted({m.order for m in begins} | {e.order for e in observed.events if e.ends_job and e.role != "hint"})
     runs = _runs(timeline, observed, cuts)
     restarts = counted or (len(runs) - 1 if any(e.ends_job for e in observed.events) else 0)
-    if not restarts:
+    if restarts < 1:
         return {}
     facts: dict[str, Any] = {"restarts": restarts}
     if len(runs) > 1:

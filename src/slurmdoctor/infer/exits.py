@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from slurmdoctor.infer.members import ended_tasks
 from slurmdoctor.model import ExitClass, ExitReport, Finding, Incident, JobRecord, Knowledge, ProcessExit, Timeline
 from slurmdoctor.model.causes import COMMAND_NOT_FOUND, EXIT_CODE, HOST_OOM, PYTHON_ERROR, USAGE_ERROR
-from slurmdoctor.model.exits import NATIVE_CRASHES, from_code
+from slurmdoctor.model.exits import NATIVE_CRASHES, from_code, from_status
 from slurmdoctor.model.finding import Reason, reason
 
 _REFUSED: Mapping[int | None, ExitClass] = {2: "not-found", 13: "not-executable"}
@@ -22,8 +22,10 @@ def cause_of(exit: ProcessExit, knowledge: Knowledge) -> str:
     return knowledge.cause_of_ending.get(ending, EXIT_CODE)
 
 
-def find_exit(finding: Finding, timeline: Timeline, knowledge: Knowledge, record: JobRecord | None) -> Finding:
-    """The exit of the first failing process by the log; where the log tells none, by Slurm's record."""
+def find_exit(
+    finding: Finding, timeline: Timeline, knowledge: Knowledge, record: JobRecord | None, status: int | None = None
+) -> Finding:
+    """The exit of the first failing process by the log; where the log tells none, by Slurm's record or the status that was given."""
     codes = [r.exit.code for r in timeline.reports if r.kind == "step" and r.exit.code]
     finding = replace(finding, step_code=max(codes, default=None))
     if finding.root is not None or record is None:
@@ -34,7 +36,21 @@ def find_exit(finding: Finding, timeline: Timeline, knowledge: Knowledge, record
     if finding.root is not None and finding.root.cause == COMMAND_NOT_FOUND and finding.exit is not None:
         exit_class = _REFUSED.get(finding.exit.code, finding.exit.exit_class)
         finding = replace(finding, exit=replace(finding.exit, exit_class=exit_class))
-    return _as_told(finding if record is None else _by_the_record(finding, record, knowledge), knowledge)
+    if record is not None:
+        finding = _by_the_record(finding, record, knowledge)
+    elif status and finding.exit is None:
+        finding = _by_the_status(finding, status, knowledge)
+    return _as_told(finding, knowledge)
+
+
+def _by_the_status(finding: Finding, status: int, knowledge: Knowledge) -> Finding:
+    """The job's own exit status, where the log shows no end: of a log without a failure it is all that is known."""
+    given = from_status(status)
+    traceback = finding.root is not None and bool(finding.root.main.traceback) and given.exit_class == "python-error"
+    if finding.root is not None and not traceback:
+        return finding
+    finding = replace(finding, exit=given, exit_how=(reason("given-status"),))
+    return finding if traceback else replace(finding, cause=cause_of(given, knowledge), rule=None)
 
 
 def _as_told(finding: Finding, knowledge: Knowledge) -> Finding:
@@ -70,7 +86,10 @@ def _by_the_log(finding: Finding, timeline: Timeline, knowledge: Knowledge) -> F
     if best is not None:
         found = replace(finding, exit=best.exit, exit_how=(reason("witness", witness=best.witness),))
         return replace(found, reasons=(*found.reasons, *_conflicts(found, best, own)))
-    fitting = [r for r in timeline.reports if root is None or could_be_own(r, root, knowledge)]
+    # who held up the others has an end of its own, if any: theirs is how they stopped waiting
+    held_up = finding.suspicion is not None and rank is not None
+    reports = [r for r in timeline.reports if not (held_up and r.ranks and rank not in r.ranks)]
+    fitting = [r for r in reports if root is None or could_be_own(r, root, knowledge)]
     if fitting:
         alike = len({(r.exit.code, r.exit.signal) for r in fitting}) == 1
         code = "witness" if alike else "witness-of-several"
@@ -80,7 +99,7 @@ def _by_the_log(finding: Finding, timeline: Timeline, knowledge: Knowledge) -> F
         return replace(finding, exit=of_the_job.exit, exit_how=(reason("witness", witness=of_the_job.witness),))
     if root is not None and root.cause not in knowledge.traits["scheduler"]:
         stopped = ("terminated", "killed")
-        own_end = next((r for r in timeline.reports if r.exit.exit_class not in stopped), None)
+        own_end = next((r for r in reports if r.exit.exit_class not in stopped), None)
         if own_end is not None:
             return replace(finding, exit=own_end.exit, exit_how=(reason("witness", witness=own_end.witness),))
     caught = next((e.caught for e in root.events if e.caught is not None), None) if root is not None else None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from slurmdoctor.infer.after_training import after_training_facts
 from slurmdoctor.infer.checkpoints import checkpoint_facts, restart_facts
 from slurmdoctor.infer.members import world_size
 from slurmdoctor.infer.memory import memory_facts, trend_facts
@@ -47,6 +48,7 @@ def collect_facts(
     by_slurm = {finding.cause, finding.root and finding.root.cause} & knowledge.traits["ends-stalled"]
     if by_slurm or (finding.cause == HANG and state.kind is not None):
         facts |= stood(finding, timeline, state)
+    facts |= after_training_facts(finding, timeline)
     facts |= _busy(finding) | memory_facts(finding.origin.rank, observed.memory, facts)
     facts |= trend_facts(finding, observed.trends)
     if finding.record is not None:

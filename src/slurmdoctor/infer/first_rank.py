@@ -219,7 +219,10 @@ def _from_witnesses(
 ) -> Finding:
     """The root's line names no rank: a witness may, if only one process ended as the root would end it."""
     own = [r for r in timeline.reports if could_be_own(r, root, knowledge)]
-    if origin.node:
+    if root.report is not None and len(root.report.ranks) > 1:  # srun tells the same end of each node's tasks by itself
+        own = [r for r in own if r.exit == root.report.exit]
+        origin = origin if len({r.node for r in own}) == 1 else replace(origin, node=None)
+    elif origin.node:
         own = [r for r in own if r.node in (None, origin.node)] or own
     named = {r.ranks[0]: r for r in own if len(r.ranks) == 1}
     several = any(len(r.ranks) > 1 for r in own) or any("more_ranks" in e.captures for e in timeline.events)

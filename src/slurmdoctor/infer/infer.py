@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from slurmdoctor.infer.after_training import tell_after_training
 from slurmdoctor.infer.busy import tell_busy
 from slurmdoctor.infer.confidence import of_a_part, rate_confidence
 from slurmdoctor.infer.culprits import find_silent_culprit
@@ -16,6 +17,7 @@ from slurmdoctor.infer.extent import measure_extent
 from slurmdoctor.infer.facts import collect_facts
 from slurmdoctor.infer.first_rank import name_first_rank
 from slurmdoctor.infer.incidents import gather_incidents
+from slurmdoctor.infer.launch_size import launch_notes
 from slurmdoctor.infer.missing_peer import tell_who_joined
 from slurmdoctor.infer.outcome import decide_whether_failed, live_events, with_survived
 from slurmdoctor.infer.rank_standings import stand_ranks
@@ -55,6 +57,7 @@ def infer(
         exit_status = script_status(record)
     finding, state = _attempt(timeline, observed, knowledge, exit_status, record)
     finding = finding if observed.complete else of_a_part(finding)
+    finding = tell_after_training(finding, timeline, observed)
     before = [_attempt(one, observed, knowledge, None, None)[0] for one in timeline.earlier]
     earlier = tuple(EarlierAttempt(f.cause, f.origin.rank) for f in before if f.verdict == "failed")
     finding = replace(finding, earlier=earlier)
@@ -66,7 +69,8 @@ def infer(
         crash = reason("crash-stack", thread=root.main.stack_of, traceback=root.main.traceback)
         finding = replace(finding, reasons=(*finding.reasons, crash))
     facts = collect_facts(finding, timeline, observed, knowledge, state, script)
-    finding = replace(finding, facts=facts)
+    told = {**facts, "told_world": observed.numbers.get("world_size")}
+    finding = replace(finding, facts=facts, notes=launch_notes(told))
     if script is not None:
         finding = apply_script(finding, script, knowledge)
     finding = replace(finding, standings=stand_ranks(finding, timeline, observed, knowledge))
@@ -101,6 +105,6 @@ def _attempt(
     finding = name_first_rank(finding, timeline, observed, incidents, knowledge)
     finding = tell_busy(finding, timeline, observed, knowledge)
     finding = tell_transport(finding, timeline, observed, knowledge)
-    finding = find_exit(finding, timeline, knowledge, record)
+    finding = find_exit(finding, timeline, knowledge, record, exit_status)
     finding = measure_extent(finding, observed, knowledge, record)
     return rate_confidence(finding, timeline), state

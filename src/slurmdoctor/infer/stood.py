@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slurmdoctor.model import Event, Finding, RunState, Timeline
+from slurmdoctor.model.events import LAST_STAMP
 from slurmdoctor.model.times import format_time, parse_time, span
 from slurmdoctor.timeline.run_state import by_zone
 
@@ -26,6 +27,8 @@ def stood(finding: Finding, timeline: Timeline, state: RunState) -> dict[str, An
     times = [time for step in timeline.progress if (time := step.shown_time) is not None]
     if state.kind == "progressing" and state.since is not None and state.idle is not None:
         facts["elapsed_h"] = round((state.since + state.idle - min(times)) / 3600, 1)
+    if state.kind is None and finding.record is not None and finding.record.elapsed is not None:
+        facts["elapsed_h"] = round(finding.record.elapsed / 3600, 1)
     if state.kind is None and state.began is None and last is not None:
         facts |= _silence(last, dated)
     return {name: value for name, value in facts.items() if value is not None}
@@ -33,7 +36,8 @@ def stood(finding: Finding, timeline: Timeline, state: RunState) -> dict[str, An
 
 def _silence(last: Event, dated: bool) -> dict[str, Any]:
     """How long before Slurm's line, which tells its own time, the log's last stamped line stands."""
-    end, since = parse_time(last.captures.get("at", "")), last.origin.time
-    if not last.bound or end is None or since is None or end - since < _SILENT or by_zone(end - since):
+    end = parse_time(last.captures.get("at", ""))
+    since = last.origin.time if last.bound else parse_time(last.captures.get(LAST_STAMP, ""))
+    if end is None or since is None or end - since < _SILENT or by_zone(end - since):
         return {}
-    return {"silent": span(end - since), "silent_since": format_time(since, dated)}
+    return {"silent": span(end - since), "silent_since": format_time(since, dated or LAST_STAMP in last.captures)}

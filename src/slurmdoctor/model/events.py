@@ -15,6 +15,10 @@ HELD_BACK = 8192
 """Bytes that a program without a terminal holds back before it prints them: they may come after the traceback that ended it."""
 
 
+LAST_STAMP = "last_stamp"
+"""The capture with the time of the last stamped line above one of Slurm's that has none."""
+
+
 class Origin(Struct, frozen=True):
     """Who said a line, and when. Each field is read from the log, or None: never guessed."""
 

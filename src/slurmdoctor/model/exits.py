@@ -79,6 +79,11 @@ def from_code(code: int) -> ProcessExit:
     return ProcessExit(code, None, _CLASS_OF_CODE.get(code, "other"))
 
 
+def from_status(status: int) -> ProcessExit:
+    """A job's status as a person gives it: 9 and 15 too, which sacct shows behind the colon, are signals."""
+    return from_code(-status if status in (9, 15) else status)
+
+
 def from_signal(name: str | None) -> ProcessExit:
     """Where the signal alone is told, and no code."""
     return ProcessExit(None, name, _CLASS_OF_SIGNAL.get(name or "", "other"))

@@ -171,6 +171,8 @@ class Finding(Struct, frozen=True):
     """Slurm's record of the job, which the report quotes."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Facts of the job, by name."""
+    notes: tuple[Reason, ...] = ()
+    """What somebody should know of the job besides."""
 
     @property
     def first_of_cascade(self) -> Mapping[str, Incident]:

@@ -9,9 +9,13 @@ from msgspec.structs import replace
 
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Event, ExitReport, RankMap
+from slurmdoctor.model.events import LAST_STAMP
+from slurmdoctor.model.times import format_time
 from slurmdoctor.ranks.lines import Lines
 
 _SLURM = text("slurm-line")
+_FEW_ABOVE = 24
+"""Lines above one of Slurm's in which a stamp is looked for."""
 _LINE_END = 2
 """Bytes."""
 _LOGGED_ERROR = text("logged-error")
@@ -57,9 +61,17 @@ def _timed(event: Event, lines: Lines) -> Event:
     """The event with the time of the last stamp above it where its line has none."""
     above = lines.stamped_before(event.hit, event.label) if event.origin.time is None else None
     if above is None:
-        return event
+        return _with_the_last_stamp(event, lines) if "at" in event.captures and event.origin.time is None else event
     origin = replace(event.origin, time=above.origin.time, dated=above.origin.dated)
     return replace(event, origin=origin, bound=_LOGGED_ERROR.search(above.raw) is None)
+
+
+def _with_the_last_stamp(event: Event, lines: Lines) -> Event:
+    """Slurm's line, which tells its own time, with that of the last stamped line above it, whoever wrote that."""
+    before = lines.before(lines.at(event.hit.source, event.hit.offset), _FEW_ABOVE, same_writer=False)
+    last = next((line.origin for line in before if line.origin.time is not None), None)
+    shown = format_time(last.time) if last is not None and last.dated else None
+    return event if shown is None else replace(event, captures={**event.captures, LAST_STAMP: shown})
 
 
 def _placed(event: Event, maps: RankMap, by_message: Mapping[tuple[int, int], int]) -> Event:

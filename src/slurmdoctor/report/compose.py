@@ -212,7 +212,7 @@ def _coverage(finding: Finding, timeline: Timeline, observed: Observations) -> C
         silent_ranks=_silent(finding, observed),
         order=timeline.order,
         missing=("sacct", "scontrol"),
-        notes=tuple(map(sentence, (*observed.notes, *timeline.notes))),
+        notes=tuple(map(sentence, (*finding.notes, *observed.notes, *timeline.notes))),
     )
 
 

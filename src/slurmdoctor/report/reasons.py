@@ -14,6 +14,7 @@ from slurmdoctor.model.ranges import SHORT, ranges
 from slurmdoctor.report.exits import exit_words
 from slurmdoctor.report.frames import frames
 from slurmdoctor.report.quantities import duration, listed, plural
+from slurmdoctor.report.stood import STOOD
 from slurmdoctor.report.terminal import cut
 from slurmdoctor.report.unread import UNREAD
 from slurmdoctor.report.waits import WAITS, names_of
@@ -147,38 +148,6 @@ def _crash_stack(v: Values) -> str:
     return f"faulthandler shows {who} in {innermost.function} ({innermost.short_place})"
 
 
-# ── how it stood ─────────────────────────────────────────────────────────────────────────────
-
-
-def _step(step: int | None) -> str:
-    return "" if step is None else f" (step {step})"
-
-
-def _no_first_step(v: Values) -> str:
-    state = v["state"]
-    came = "no step came" if state.idle is None else f"no step came in the {duration(state.idle)}"
-    return f'{came} after "{state.began}"'
-
-
-def _stood_still(v: Values) -> str:
-    state = v["state"]
-    every = "" if state.pause is None else f", though steps had come every {duration(state.pause)}"
-    return f"no step in the last {duration(state.idle)}{_step(state.step)}{every}: the job was stalled"
-
-
-def _had_finished(v: Values) -> str:
-    state = v["state"]
-    if state.step is not None:
-        return f"all {state.step} steps were done; only the script, or a background process of it, was still running"
-    before = "" if state.idle is None else f", {duration(state.idle)} before the end"
-    return f"the program had finished{before}; only the script, or a background process of it, was still running"
-
-
-def _made_progress(v: Values) -> str:
-    state = v["state"]
-    return f"the last step{_step(state.step)} came {duration(state.idle)} before the end: the job was making progress and ran out of time"
-
-
 # ── what Slurm's record says ─────────────────────────────────────────────────────────────────
 
 
@@ -223,6 +192,7 @@ def _warning_ended_it(v: Values) -> str:
 
 
 _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
+    **STOOD,
     **UNREAD,
     **WAITS,
     "survived": _survived,
@@ -280,6 +250,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "crash-handler": "the process's crash handler",
     "recorded-step": "sacct for step {step}",
     "recorded-job": "Slurm for the whole job",
+    "given-status": "the job's exit status",
     "script-status": "the batch script",
     "witnesses-differ": _witnesses_differ,
     "record-hides-exit": lambda v: (
@@ -290,11 +261,6 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "first-in-order": _first_in_order,
     "follows": _follows,
     "crash-stack": _crash_stack,
-    "had-hung": lambda v: f"{_stood_still(v)}, so a longer limit would not have helped",
-    "stood-still": _stood_still,
-    "no-first-step": _no_first_step,
-    "had-finished": _had_finished,
-    "made-progress": _made_progress,
     "not-started": _not_started,
     "still-running": "the job is still running; this is what is known so far",
     "recorded": _recorded,

@@ -1,0 +1,159 @@
+"""What the exit status says where the log does not: a status that was given, a launcher's last command, a run that trained nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from slurmdoctor import Diagnosis, diagnose
+
+STEPS = "".join(f"iteration {n}/ 500 | elapsed time per iteration (ms): 4161.1 | lm loss: 2.1\n" for n in range(1, 30))
+DONE = "iter 390 step 39: loss 5.1, iter time: 2110.33ms (optimizer.step)\nTraining time: 86301.22s\nMemory used: 61.33 GB\n"
+
+
+def advice(found: Diagnosis) -> str:
+    return " ".join(f"{fix.do} {fix.why}" for fix in found.fixes)
+
+
+# ── S5 (MB18): a status without a word in the log ──
+
+
+@pytest.mark.parametrize(
+    ("status", "cause", "exit_class", "says"),
+    [
+        (1, "exit-code", "python-error", "traceback"),
+        (2, "exit-code", "usage-error", "arguments"),
+        (9, "killed", "killed", "memory"),
+        (137, "killed", "killed", "memory"),
+        (-9, "killed", "killed", "memory"),
+        (143, "sigterm", "terminated", "time limit"),
+        (15, "sigterm", "terminated", "time limit"),
+        (271, "sigterm", "terminated", "time limit"),
+        (134, "abort", "abort", "printed just before"),
+        (139, "segfault", "segfault", "stack"),
+        (126, "command-not-found", "not-executable", "path"),
+        (127, "command-not-found", "not-found", "path"),
+    ],
+)
+def test_s5_a_status_has_a_meaning_and_advice_of_its_own(status: int, cause: str, exit_class: str, says: str) -> None:
+    found = diagnose(STEPS, exit_status=status)
+    assert found.cause is not None
+    assert (found.cause.id, found.cause.confidence) == (cause, "low")
+    assert found.exit.exit_class == exit_class
+    assert found.exit.how
+    assert says in advice(found)
+
+
+def test_s5_a_status_of_zero_is_no_failure() -> None:
+    assert diagnose(STEPS, exit_status=0).verdict == "no-failure"
+
+
+def test_s5_an_exit_that_the_log_shows_stays() -> None:
+    found = diagnose(STEPS + "srun: error: node07: task 3: Segmentation fault (core dumped)\n", exit_status=143)
+    assert found.exit.signal == "SIGSEGV"
+
+
+# ── S4 (MB18): the kill comes before what Slurm does about it ──
+
+AFTER = [
+    "srun: Terminating StepId=4711.0\nslurmstepd: error: *** STEP 4711.0 ON node07 CANCELLED AT 2026-05-12T10:16:09 ***\n",
+    "srun: Terminating job step 4711.0\nslurmstepd: error: *** STEP 4711.0 ON node07 CANCELLED AT 2026-05-12T10:16:09 DUE to SIGNAL Killed ***\n",
+    "slurmstepd: error: *** STEP 4711.0 ON node07 CANCELLED AT 2026-05-12T10:16:09 ***\nslurmstepd: error: *** JOB 4711 ON node07 CANCELLED AT 2026-05-12T10:16:12 ***\n",
+]
+
+
+@pytest.mark.parametrize("after", AFTER)
+@pytest.mark.parametrize("killed", ["Killed", "Exited with exit code 137"])
+def test_s4_the_kill_that_came_first_is_named_and_memory_first(after: str, killed: str) -> None:
+    found = diagnose(
+        STEPS + f"srun: error: node08: task 12: {killed}\n{after}srun: error: node07: tasks 0-7: Terminated\n"
+    )
+    assert found.cause is not None
+    assert found.cause.id == "killed"
+    assert found.first_failure is not None
+    assert found.first_failure.rank == 12
+    assert "memory" in found.fixes[0].do
+    assert "node08" in found.fixes[0].do
+
+
+# ── EN1: the launcher's last line is a test ──
+
+ALL_BUT_LOCAL_ZERO = "srun: error: node01: tasks 1-7: Exited with exit code 1\nsrun: error: node02: tasks 9-15: Exited with exit code 1\n"
+
+
+@pytest.mark.parametrize("done", [DONE, STEPS + "[after training is done] datetime: 2026-05-12 10:19:11\n"])
+def test_en1_after_a_training_the_launchers_last_line_is_to_blame(done: str) -> None:
+    found = diagnose(done + ALL_BUT_LOCAL_ZERO)
+    assert "training had finished" in advice(found)
+    assert "local id 0 (0,8)" in advice(found)
+    assert "exit 0" in found.fixes[0].do
+    assert "Python" not in advice(found)
+    assert (len(found.extent.ranks), found.extent.of) == (14, 16)
+
+
+def test_en1_all_tasks_that_fail_after_a_training_are_not_told_of_local_ids() -> None:
+    found = diagnose(DONE + "srun: error: node01: tasks 0-7: Exited with exit code 3\n")
+    assert "local id" not in advice(found)
+    assert "had finished" in advice(found)
+
+
+def test_en1_without_a_finished_training_nothing_is_excused() -> None:
+    assert "had finished" not in advice(diagnose(STEPS + ALL_BUT_LOCAL_ZERO))
+
+
+# ── S28 (MB19): srun's words on others are not the suspect's end ──
+
+
+def test_s28_the_end_of_those_that_waited_is_not_the_missing_ranks() -> None:
+    waits = "".join(
+        f"[rank{n}]:[E512 10:44:12.102837465 ProcessGroupNCCL.cpp:685] [Rank {n}] Watchdog caught collective operation timeout: "
+        f"WorkNCCL(SeqNum=18, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600041 milliseconds before timing out.\n"
+        for n in range(1, 8)
+    )
+    found = diagnose("world_size=8\n" + waits + "srun: error: node01: tasks 1-7: Aborted (core dumped)\n")
+    assert found.first_failure is not None
+    assert found.first_failure.rank == 0
+    assert found.exit.signal is None
+
+
+# ── S23 (MB22): a silent resume of an old run ──
+
+LOADED = (
+    "INFO:megatron.bridge.training.checkpointing: loading distributed checkpoint from {0}/default/checkpoints at iteration 20\n"
+    " successfully loaded checkpoint from {0}/default/checkpoints [ t 1/2, p 1/1 ] at iteration 20\n"
+    "INFO:megatron.bridge.training.train:done with setup ...\ntraining ...\n"
+)
+END = "[after training is done] datetime: 2026-05-12 10:19:11\n"
+
+
+def test_s23_an_old_run_that_is_resumed_and_done_is_told() -> None:
+    found = diagnose(LOADED.format("/opt/Megatron-Bridge/nemo_experiments") + END)
+    assert found.verdict == "no-failure"
+    assert "no training step was made: the run resumed at step 20" in found.reasons[0]
+    assert "rm -rf /opt/Megatron-Bridge/nemo_experiments/default/checkpoints" in found.reasons[0]
+
+
+def test_s23_a_folder_of_the_users_own_is_not_to_be_removed() -> None:
+    found = diagnose(LOADED.format("/scratch/demo/run7") + END)
+    assert "no training step was made" in found.reasons[0]
+    assert "rm -rf" not in found.reasons[0]
+
+
+def test_s23_a_run_that_goes_on_training_is_left_in_peace() -> None:
+    found = diagnose(LOADED.format("nemo_experiments") + STEPS.replace("iteration ", "iteration 4") + END)
+    assert not any("no training step" in reason for reason in found.reasons)
+
+
+# ── overlooked 2: all GPUs take part, or it is said ──
+
+BANNER = "Nodes:        2 (node[07-08])\nGPUs/node:    4\nTotal GPUs:   8\n"
+
+
+@pytest.mark.parametrize(("world", "says"), [(4, "only 4 of them train together"), (1, "each process trains alone")])
+def test_checking_the_launch_a_part_of_the_gpus_is_told(world: int, says: str) -> None:
+    found = diagnose(f"{BANNER}[rank 0] INFO     DeviceMesh: dims=['dp_shard'], world_size={world}\n{STEPS}{END}")
+    assert any(says in note and "8 GPUs" in note for note in found.coverage.notes)
+
+
+@pytest.mark.parametrize("text", [BANNER + "world_size=8\n", "world_size=4\n", "Total GPUs: 8\ndata parallel size 4\n"])
+def test_checking_the_launch_whole_or_unknown_worlds_are_left_in_peace(text: str) -> None:
+    assert not any("GPUs" in note for note in diagnose(text + STEPS + END).coverage.notes)
