@@ -35,7 +35,7 @@ def _nothing_trained(v: Values) -> str:
     words = f"no training step was made: the run resumed{at}{where} and was done at once"
     if not v["path"]:
         return words
-    do = f"remove it first (`rm -rf {v['path']}`) or" if v["old"] else "to train anew,"
+    do = f"remove it first (`rm -rf {v['path']}`) or" if v["old"] else "to train from the start,"
     return f"{words}; if that is an old run, {do} use another checkpoint folder"
 
 
