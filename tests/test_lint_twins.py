@@ -336,6 +336,7 @@ def test_mb22_what_keeps_an_old_run_from_being_resumed() -> None:
     run = "srun python scripts/training/run_recipe.py --recipe r{}\n"
     assert told(HEAD + run.format("")) == ["stale-experiments"]
     assert told(HEAD + "# rm -rf nemo_experiments\n" + run.format("")) == ["stale-experiments"]
+    assert told(HEAD + "set -e\n" + run.format("") + "rm -rf nemo_experiments\n") == ["stale-experiments"]
     for clears in ("rm -rf nemo_experiments", "rm -r -f ./nemo_experiments/default", 'mv "$W/nemo_experiments" old'):
         assert told(f"{HEAD}{clears}\n" + run.format("")) == []
     assert told(HEAD + run.format(" checkpoint.save=/lustre/ckpt/$SLURM_JOB_ID")) == []
@@ -372,6 +373,14 @@ def test_mb1_a_script_for_gpus_that_requests_none() -> None:
     ):
         assert told(script.format(asks, "")) == told(script.format("", asks)) == []
     assert told(script.format("", "").replace("NEMO_HOME", "CUDA_VISIBLE_DEVICES")) == []
+
+
+def test_mb1_torchrun_with_several_processes_is_for_gpus() -> None:
+    script = (
+        "#!/bin/bash\n#SBATCH --nodes=1 --ntasks-per-node=1\nsrun torchrun --standalone --nproc_per_node=8 train.py\n"
+    )
+    assert "`#SBATCH --gpus-per-node=8`" in one(script, "gpus-not-requested").fix
+    assert told(script.replace("=8", "=1")) == []
 
 
 def test_kf1_the_sizes_that_count_are_those_of_the_step() -> None:

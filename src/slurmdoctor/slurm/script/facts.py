@@ -211,7 +211,9 @@ def _script_marks(facts: Facts, script: Script, programs: Programs) -> None:
     text = _REMARK.sub("", script.text)
     for name, pattern in programs.script_marks.items():
         if found := pattern.search(text):
-            facts.add(name, found[0])
+            line = text.count("\n", 0, found.start()) + 1
+            if name != "clears_experiments" or line <= facts.lines.get("recipe", line):  # cleared before the run
+                facts.add(name, found[0], line)
 
 
 # ── what follows ──
