@@ -116,7 +116,7 @@ def test_s24_ml9_bare_torchrun_gets_uv_run(command: str, check: str) -> None:
 )
 def test_s24_ml8_the_overlap_wants_32_connections(sizes: str, set_to: str) -> None:
     script = f"{HEAD}{set_to}srun python pretrain_gpt.py --overlap-moe-expert-parallel-comm{sizes}\n"
-    assert [m.fix for m in findings(script)] == ["Set `export CUDA_DEVICE_MAX_CONNECTIONS=32`."]
+    assert [m.fix for m in findings(script)] == ["Put `export CUDA_DEVICE_MAX_CONNECTIONS=32` before the training."]
 
 
 @pytest.mark.parametrize(
