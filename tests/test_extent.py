@@ -55,6 +55,14 @@ def test_one_node_is_told_and_to_be_looked_at() -> None:
     assert verdict.fixes[1].do == "Check node2: all its ranks (8-11) failed the same way, none of the other 12 did."
 
 
+def test_a_node_is_not_suspected_where_others_ended_with_the_same_exit_code() -> None:
+    """Their lines are lost: that they ended so is all the log has of them."""
+    log = started(16, 4) + "".join(traceback("KeyError: 'x'", f"[rank{r}]: ") for r in range(8, 12))
+    log += "srun: error: node2: tasks 8-11: Exited with exit code 1\nsrun: error: node3: tasks 12-15: Exited with exit code {}\n"
+    assert not any("node2" in fix.do for fix in diagnose(log.format(1)).fixes)
+    assert any("node2" in fix.do for fix in diagnose(log.format(6)).fixes)
+
+
 @pytest.mark.parametrize("ranks", [(8, 9), (8, 9, 10, 11, 12), tuple(range(16))])
 def test_ranks_that_are_not_just_one_node_do_not_speak_against_a_node(ranks: tuple[int, ...]) -> None:
     verdict = diagnose(started(16, 4) + "".join(traceback("KeyError: 'x'", f"[rank{r}]: ") for r in ranks))

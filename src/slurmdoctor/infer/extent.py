@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.infer.members import world_size
 from slurmdoctor.model import Extent, Finding, Incident, JobRecord, Knowledge, Observations, RankMap
+from slurmdoctor.model.causes import EXIT_CODE
 
 
 def measure_extent(finding: Finding, observed: Observations, knowledge: Knowledge, record: JobRecord | None) -> Finding:
@@ -19,7 +20,8 @@ def measure_extent(finding: Finding, observed: Observations, knowledge: Knowledg
     size = of or world_size(observed, record)
     size = size if size is None or len(ranks) <= size else None
     nodes = _nodes(ranks, finding, observed.rank_map)
-    return replace(finding, extent=Extent(tuple(sorted(ranks)), size, nodes, _is_node(ranks, nodes, observed.rank_map)))
+    whole = _is_node(ranks, nodes, observed.rank_map) and not _ended_alike(finding, observed) - ranks
+    return replace(finding, extent=Extent(tuple(sorted(ranks)), size, nodes, whole))
 
 
 def _ranks(finding: Finding, knowledge: Knowledge) -> set[int]:
@@ -67,3 +69,13 @@ def _is_node(ranks: set[int], nodes: Sequence[str], rank_map: RankMap) -> bool:
         return False
     there = {rank for rank, node in rank_map.node_of.items() if node == nodes[0]}
     return there == ranks and len(set(rank_map.node_of.values())) > 1
+
+
+def _ended_alike(finding: Finding, observed: Observations) -> set[int]:
+    """The ranks that ended with the exit code of the first failure, and of which no line tells another reason."""
+    code = finding.exit.code if finding.exit is not None else None
+    if code is None or finding.root is None:
+        return set()
+    reports = (report for report in observed.reports if report.exit.code == code)
+    other = {rank for e in observed.events if e.cause not in (finding.root.cause, EXIT_CODE) for rank in e.ranks}
+    return {rank for report in reports for rank in report.ranks} - other
