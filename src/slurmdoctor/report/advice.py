@@ -18,6 +18,7 @@ _RETRY_WHY: Mapping[RetryAdvice, str] = {
     "unknown": "",
 }
 _ONLY_FOLLOWED = "these lines show the consequences, not what failed first"
+_NODE_UNKNOWN = "the log does not name the node to leave out"
 _SCRIPT_FIRST = "fix the script first"
 _PEER_TOO = "add the node behind {peer}: it is the other end of the link"
 _ALL_ALIKE = "all ranks failed the same way, so no node stands out"
@@ -74,7 +75,7 @@ def _retry(finding: Finding, advice: RetryAdvice, against: tuple[str, ...]) -> R
     peer = finding.root.main.captures.get("peer") if finding.root is not None else None
     if peer and peer not in against:
         return Retry(advice, _PEER_TOO.format(peer=peer), against)
-    return Retry(advice, _RETRY_WHY[advice], against)
+    return Retry(advice, _RETRY_WHY[advice] if against else _NODE_UNKNOWN, against)
 
 
 def _leaves_out(said: Remedy, retry: Retry) -> bool:
