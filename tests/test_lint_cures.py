@@ -115,3 +115,12 @@ def test_a_cure_gives_each_task_its_own_value(script: str, right: list[str], bin
 )
 def test_a_script_that_is_right_is_left_in_peace(script: str) -> None:
     assert [m for m in lint(parse(HEAD + script + "\n")) if m.level != "note"] == []
+
+
+def test_a_line_that_exports_several_moves_as_a_whole() -> None:
+    script = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=8 --gpus-per-node=8\n"
+    script += "export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS\nsrun python train.py\n"
+    moved = "export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS; python train.py"
+    found = [finding for finding in lint(parse(script)) if finding.check == "exported-too-early"]
+    assert len(found) == 2
+    assert all(moved in finding.fix for finding in found)

@@ -34,8 +34,10 @@ def duration(seconds: float) -> str:
     whole = round(seconds)
     for unit, length, part, part_length in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
         if whole >= length:
+            if whole >= 10 * length:
+                return f"{round(whole / length)} {unit}"
             rest = whole % length // part_length
-            return f"{whole // length} {unit}" + (f" {rest} {part}" if rest and whole < 10 * length else "")
+            return f"{whole // length} {unit}" + (f" {rest} {part}" if rest else "")
     return f"{whole} s"
 
 

@@ -206,7 +206,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "after-own-wait": lambda v: (
         f"{listed(v['causes'])} only on ranks that had timed out waiting for another rank before: a consequence"
     ),
-    "whole-job": "Slurm or a person stopped the whole job, not one rank",
+    "whole-job": "the scheduler or a person stopped the whole job, not one rank",
     "task-failed": "Slurm ended the step because one of its tasks had failed; the log does not say which one",
     "not-stopped": "Slurm ended the step because a task had failed and stopped all others, so task {task} is the one",
     "record-names-no-process": "from Slurm's record; the log does not show which process",

@@ -11,7 +11,7 @@ from slurmdoctor.slurm.script.bash.quotes import Piece, Quotes, piece
 from slurmdoctor.slurm.script.bash.syntax import strings
 from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject, program_of
 from slurmdoctor.slurm.script.finds.wrapped import in_task, joined, own_line
-from slurmdoctor.slurm.script.model import Command, Early, EarlyUse, Word
+from slurmdoctor.slurm.script.model import Assignment, Command, Early, EarlyUse, Word
 from slurmdoctor.slurm.script.steps import Step, argv
 
 _OF_NODE = frozenset({"SLURM_NODEID", "SLURMD_NODENAME"})
@@ -46,17 +46,24 @@ def exported(subject: Subject) -> Iterator[Occurrence]:
     written = " ".join(word.written for word in main.command.words)
     found, handled = [], {(use.early.line, use.early.name) for use in subject.script.early}
     for one in subject.script.exported_early:
-        given = next((a for a in subject.script.assignments if a.exported and a.line == one.line), None)
+        given = next((a for a in _exports(subject, one.line) if re.search(rf"\$\{{?{one.name}\b", a.written)), None)
         if given is None or (one.line, one.name) in handled or re.search(rf"\b{re.escape(given.name)}=", written):
             continue
         used = re.search(rf"\$\{{?{re.escape(given.name)}\b", written)
         if _differs(subject, one.name, main) and one.through is None and (used or not main.launchers):
             found.append((one, given))
-    wrapped = _exporting(subject, main, [given.written for _, given in found])
+    # a line is deleted as a whole, so all that it exports moves
+    lines = dict.fromkeys(one.line for one, _ in found)
+    wrapped = _exporting(subject, main, [a.written for line in lines for a in _exports(subject, line)])
     for one, given in found:
         names = {"shown": f"${one.name}", "variable": given.name, "assignment": f"export {given.written}"}
         in_front = main.command.before.rstrip().endswith(given.written)
         yield Occurrence(one.line, {**names, "instead" if in_front else "wrapped": wrapped})
+
+
+def _exports(subject: Subject, line: int) -> list[Assignment]:
+    """The variables that a line of the script exports."""
+    return [one for one in subject.script.assignments if one.exported and one.line == line]
 
 
 def _exporting(subject: Subject, main: Step, written: Sequence[str]) -> str | None:
