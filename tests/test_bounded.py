@@ -91,7 +91,7 @@ def test_one_known_failure_among_thousands_of_kinds_is_the_root(line: str) -> No
 @pytest.mark.parametrize("line", KINDS.values(), ids=KINDS)
 def test_kinds_that_were_not_told_apart_are_told(line: str) -> None:
     notes = diagnose("\n".join(flood(line)) + "\n").coverage.notes
-    assert any("of others were told apart by their class" in note for note in notes)
+    assert any("more lines were grouped by exception class only" in note for note in notes)
 
 
 def test_a_tracebacks_end_is_not_looked_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,14 +100,14 @@ def test_a_tracebacks_end_is_not_looked_for_without_end(monkeypatch: pytest.Monk
     text = "".join(f"[rank{n % 64}]: Traceback (most recent call last):\n{between}" for n in range(768))
     lines = read_again(text)[1]
     assert lines.meter.done < 2 * 5_000
-    assert any("not all was read" in note for note in diagnose(text).coverage.notes)
+    assert any("not all text around" in note for note in diagnose(text).coverage.notes)
 
 
 def test_exit_reports_name_no_more_tasks_than_a_few_jobs_have() -> None:
     text = "".join(f"srun: error: node{n}: tasks 0-{n + 60_000}: Killed\n" for n in range(40))
     observed = read_again(text)[0]
     assert sum(len(report.tasks) for report in observed.reports) <= 2 * 65_536
-    assert any("38 exit reports were left out" in note for note in diagnose(text).coverage.notes)
+    assert any("38 exit reports were skipped" in note for note in diagnose(text).coverage.notes)
 
 
 def group_of(target: object, writers: int, lines: int) -> MatchGroup:
@@ -134,5 +134,5 @@ def test_every_rule_is_read_before_a_second_line_of_another() -> None:
     rules = KNOWLEDGE.rules[:300]
     plan = budget.plan([group_of(rule, 60, 12) for rule in rules])
     assert len(plan.places) <= budget.MOST["rules"]
-    assert {place.target for place in plan.places} == set(rules)
+    assert {id(place.target) for place in plan.places} == set(map(id, rules))
     assert plan.notes

@@ -462,4 +462,4 @@ def test_a_question_says_what_it_has_when_most_of_its_time_is_over(monkeypatch: 
     anyio.run(run)
     assert asked[0]["time_limit"] == 30
     notes = bounded.answer({"text": QUIET * 9000 + OOM, "time_limit": 1e-9})["report"]["coverage"]["notes"]
-    assert any(note.startswith("the time limit of 1e-09 s was met") for note in notes)
+    assert any(note.startswith("stopped reading after the limit of 1e-09 s") for note in notes)

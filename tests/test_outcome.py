@@ -99,9 +99,9 @@ def test_the_jobs_own_exit_status_decides() -> None:
 
 
 def test_a_finish_is_no_failure_but_for_what_came_after_it() -> None:
-    text = "  Training completed " + "x" * 90
+    text = "  Training completed " + "x" * 500
     found = decide_whether_failed(timeline(finished=finish(at=50, text=text)), (), (), None)
-    assert found == Finding("no-failure", reasons=(reason("program-completed", text=text.strip()[:80]),))
+    assert found == Finding("no-failure", reasons=(reason("program-completed", text=text.strip()[:400]),))
     done = finish(at=50)
     assert verdict(incident("x", at=49), finished=done) == "no-failure"
     assert verdict(incident("x", at=50), finished=done) == "failed"

@@ -64,7 +64,7 @@ def test_of_thousands_of_mistakes_the_first_are_told(
     (tmp_path / "many.yaml").write_text(text)
     told = found_in(tmp_path)
     assert len(told) == problems.MOST + 1
-    assert any(f"there are more than {problems.MOST} problems; mend these first" in line for line in told)
+    assert any(f"there are more than {problems.MOST} problems; fix these first" in line for line in told)
     assert guessed <= problems.MOST
 
 

@@ -267,7 +267,7 @@ def test_over_http(slack: Slack) -> None:
 
 QUIET = b"2026-11-20 12:00:01 loader opened a shard of the data set without any trouble\n"
 OOM = b"[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
-LEFT_OUT = re.compile(r"job\.out: 6\.\d MB between its head and its end were not read")
+LEFT_OUT = re.compile(r"job\.out: 6\.\d MB between its start and its end were not read")
 
 
 def quiet(megabytes: int) -> bytes:

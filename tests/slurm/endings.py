@@ -119,7 +119,7 @@ ENDINGS = (
     Ending("tool-kills", "exit 3", tool="kill -KILL $$"),
     Ending("hook-off", "export SLURMDOCTOR_HOOK=off\nexit 3"),
     Ending("cancelled-step", "srun sleep 300", ("cancelled",), cancels="step", options=("-n2",)),
-    Ending("signalled-by-hand", "srun sleep 300", ("ended by a signal",), cancels="script"),
+    Ending("signalled-by-hand", "srun sleep 300", ("a signal ended the script",), cancels="script"),
     *(
         Ending(f"hard-{name}", f"{setting}\n{PYTHON_ERROR}" if says else f"{setting}\nexit 5", says, options)
         for name, setting, says, options in HARD
@@ -129,7 +129,7 @@ ENDINGS = (
     Ending(
         "signalled",
         "srun sleep 300",
-        ("time-limit", "ended by a signal"),
+        ("time-limit", "a signal ended the script"),
         ("--time=1", "--signal=B:USR1@50"),
         slow=True,
     ),

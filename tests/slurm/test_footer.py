@@ -112,4 +112,4 @@ def test_a_requeued_job_speaks_of_its_own_run_only(cluster: Cluster) -> None:
             assert found["verdict"] == "no-failure", found
         else:
             assert "KeyError" in found["first_failure"]["text"]
-        assert found["coverage"]["notes"][0].startswith("an earlier run's text was left out: lines 1-")
+        assert found["coverage"]["notes"][0].startswith("skipped the output of an earlier run: lines 1-")

@@ -25,7 +25,7 @@ from slurmdoctor.model import (
     Timeline,
 )
 from slurmdoctor.model.causes import EXIT_CODE, ID_TIMEOUT
-from slurmdoctor.model.times import format_time
+from slurmdoctor.model.times import format_time, parse_time
 from slurmdoctor.report import remedies
 from slurmdoctor.report.advice import advise
 from slurmdoctor.report.exits import meaning_of
@@ -105,6 +105,10 @@ class _Lines:
 
     def time(self, event: Event, origin: Origin) -> str | None:
         """When it was, as the log shows it."""
+        # Slurm writes its time within its line; any other would be carried there from the line above
+        own = parse_time(event.captures.get("at", ""))
+        if own is not None:
+            return format_time(own, line=event.hit.raw)
         return format_time(origin.time, origin.dated, event.hit.raw, self._zone)
 
     def proof(self, event: Event) -> Evidence:

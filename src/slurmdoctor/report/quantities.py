@@ -36,8 +36,9 @@ def duration(seconds: float) -> str:
         if whole >= length:
             if whole >= 10 * length:
                 return f"{round(whole / length)} {unit}"
-            rest = whole % length // part_length
-            return f"{whole // length} {unit}" + (f" {rest} {part}" if rest else "")
+            parts = round(whole / part_length)
+            each = length // part_length
+            return f"{parts // each} {unit}" + (f" {parts % each} {part}" if parts % each else "")
     return f"{whole} s"
 
 
