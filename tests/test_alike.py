@@ -41,7 +41,9 @@ def test_of_lines_that_mean_the_same_some_hundreds_are_asked(tmp_path: Path, ask
     log.write_text("".join(f"[rank3]: ValueError: {word} is not in the vocabulary\n" for word in _words(6000)))
     found = diagnose(log)
     assert len(asked) < 1.2 * alike.TAKEN
-    assert any("repeated lines were counted together with the hundreds like them" in note for note in found.coverage.notes)
+    assert any(
+        "repeated lines were counted together with the hundreds like them" in note for note in found.coverage.notes
+    )
 
 
 def test_a_known_failure_amid_thousands_of_other_errors_is_the_cause(tmp_path: Path) -> None:
