@@ -16,9 +16,11 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from click.testing import CliRunner
 
 from cases import FIXTURES
 from slurmdoctor import __version__
+from slurmdoctor.cli import cli
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -178,3 +180,11 @@ def test_a_closed_pipe_is_no_error() -> None:
 
 def test_the_version_is_told() -> None:
     assert __version__ in run("--version").stdout.decode()
+
+
+@pytest.mark.parametrize(("setting", "coloured"), [({"FORCE_COLOR": "1"}, True), ({}, False)])
+def test_a_pipe_gets_colours_where_they_are_forced(setting: dict[str, str], coloured: bool) -> None:
+    found = CliRunner(env={"NO_COLOR": None, "FORCE_COLOR": None, **setting}).invoke(
+        cli, ["diagnose", "-"], input="[rank3]: KeyError: 'x'\n"
+    )
+    assert ("\x1b[" in found.output) is coloured

@@ -250,3 +250,9 @@ def test_silence_before_the_limit_is_told() -> None:
 def test_without_times_the_log_cannot_tell_a_slow_job_from_a_hang() -> None:
     found = diagnose(BANNER.format(0) + "world_size=8\n[rank 0] INFO     Model built\n" + LIMIT.format(at(hours=1)))
     told(found, "If it hung at its start", "NCCL_DEBUG=INFO", never=FROM_CHECKPOINT)
+
+
+def test_what_to_ask_slurm_names_the_job_where_the_log_does() -> None:
+    cancelled = "slurmstepd: error: *** JOB 4711 ON node07 CANCELLED AT 2026-11-20T10:00:00 ***\n"
+    assert "`sacct -j 4711 -o" in diagnose(cancelled).fixes[0].do
+    assert "`sacct -j JOBID --format" in diagnose("srun: error: node07: task 3: Killed\n").fixes[0].do

@@ -528,7 +528,7 @@ def test_the_text_has_a_summary_colour_on_demand_and_whole_commands() -> None:
     whole = [line for line in plain.splitlines() if line.startswith(("        `", "<stdin>"))]
     assert all(len(line) <= 60 for line in plain.splitlines() if line not in whole)
     assert "\x1b[" not in plain
-    coloured = CliRunner(env={"FORCE_COLOR": "1"}).invoke(cli, ["lint", "-"], input=script, color=True).output
+    coloured = CliRunner(env={"FORCE_COLOR": "1"}).invoke(cli, ["lint", "-"], input=script).output
     assert "\x1b[1;31merror:" in coloured
 
 

@@ -30,7 +30,7 @@ def in_line(path: object) -> str:
 
 def show(report: str) -> None:
     """Print a report: what it quotes is masked and disarmed already, and its colours are its own."""
-    click.echo(report, nl=False)
+    click.echo(report, nl=False, color=True)  # click would take them off for a pipe, FORCE_COLOR or not
 
 
 def error(wrong: Exception) -> None:
