@@ -535,3 +535,13 @@ def test_the_text_has_a_summary_colour_on_demand_and_whole_commands() -> None:
 def test_a_script_without_problems_is_told_so() -> None:
     found = CliRunner().invoke(cli, ["lint", "-"], input=HEAD + "srun python train.py\n")
     assert (found.exit_code, found.output) == (0, "no problems found\n")
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--rdzv-endpoint=$SLURMD_NODENAME:$PORT", "--master_addr $SLURMD_NODENAME", "--master_addr=${SLURMD_NODENAME}"],
+)
+def test_an_address_is_to_be_the_same_in_all_tasks(option: str) -> None:
+    head = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=8\n"
+    command = f"srun torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d {option} train.py\n"
+    assert "expanded-too-early" not in [found.check for found in lint(parse(head + command))]

@@ -18,6 +18,8 @@ _OF_NODE = frozenset({"SLURM_NODEID", "SLURMD_NODENAME"})
 _PLACES = frozenset({"nodelist", "relative", "exclude", "jobid", "job-name"})
 """Options of srun that the batch script may well fill in."""
 _FILES = frozenset({"output", "error", "input"})
+_ADDRESS = r"(?:addr(?:ess)?|endpoint|host|[-_]ip)[ =]\S*"
+"""An option in front of an address: all tasks need the same one, and the batch shell's own node is as good as any."""
 
 
 def early(subject: Subject) -> Iterator[Occurrence]:
@@ -158,6 +160,9 @@ def _cure(subject: Subject, use: EarlyUse, step: Step | None) -> dict[str, str |
         return {"escaped": _escaped(subject, one)}
     words, program = program_of(step)
     if at == program and _is_command_line(words[at]):
+        return None
+    written = " ".join(word.written for word in use.command.words)
+    if one.name == "SLURMD_NODENAME" and re.search(_ADDRESS + re.escape(one.written), written):
         return None
     if any(at == string for string, _, _ in strings(use.command)):
         return {"escaped": _escaped(subject, one)}
