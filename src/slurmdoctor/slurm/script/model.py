@@ -176,6 +176,11 @@ class Script(Struct, frozen=True):
     mixed: bool = False
     """A heterogeneous job: its parts have sizes of their own."""
 
+    @property
+    def of_sh(self) -> bool:
+        """Whether a plain POSIX shell reads it, which lacks what bash has."""
+        return self.interpreter in ("sh", "dash")
+
     def directive(self, name: str) -> Directive | None:
         """The one that counts: of several, Slurm takes the last."""
         return next((d for d in reversed(self.directives) if d.name == name), None)

@@ -115,7 +115,7 @@ def _documents(subject: Subject) -> Iterator[Occurrence]:
 def _bash_only(subject: Subject) -> Iterator[Occurrence]:
     """`set -o pipefail`, `source` and arrays under `#!/bin/sh`."""
     script = subject.script
-    if script.interpreter not in ("sh", "dash"):
+    if not script.of_sh:
         return
     arrays = (a.line for a in script.assignments if "=(" in a.written)
     pipefail = (c.line for c in subject.own if c.name == "set" and "pipefail" in c.args)

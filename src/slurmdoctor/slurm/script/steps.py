@@ -72,6 +72,11 @@ def steps(script: Script) -> list[Step]:
     return found
 
 
+def is_srun(command: Command) -> bool:
+    """Whether a command is srun's."""
+    return argv(command)[:1] == ["srun"]
+
+
 def main_step(found: Sequence[Step]) -> Step | None:
     """The step that trains: the last one that starts a launcher, or else Python."""
     launching = [step for step in found if step.launchers]

@@ -12,7 +12,7 @@ from slurmdoctor.slurm.script.bash.syntax import strings
 from slurmdoctor.slurm.script.finds.subject import Subject, program_of
 from slurmdoctor.slurm.script.finds.wrapped import in_task, own_line
 from slurmdoctor.slurm.script.model import Command
-from slurmdoctor.slurm.script.steps import Step, argv, launcher
+from slurmdoctor.slurm.script.steps import Step, argv, is_srun, launcher
 
 _PROGRAM = r"(?<![\w./-])(?:torchrun|torch\.distributed\.run)\b"
 _ALONE = r"(?:\s+--(?:standalone|nnodes[= ]\S+))"
@@ -72,7 +72,7 @@ def _changed(
         if line is not None:
             yield (
                 name,
-                line if argv(main.command)[:1] == ["srun"] else re.sub(r"\bbash -c '", "srun bash -c '", line, count=1),
+                line if is_srun(main.command) else re.sub(r"\bbash -c '", "srun bash -c '", line, count=1),
             )
         return
     lines = {command.line, *(word.line for word in command.words if word.line)}
@@ -108,13 +108,13 @@ def _passes_signals_on(subject: Subject, main: Step) -> str | None:
     """`srun ... & PID=$!`, where the srun is a command by itself."""
     command = main.command
     behind = _BEHIND.fullmatch(command.behind)
-    if argv(command)[:1] != ["srun"] or command.depth or command.function or command.subshell or command.background:
+    if not is_srun(command) or command.depth or command.function or command.subshell or command.background:
         return None
     if behind is None or not re.fullmatch(r"\s*(?:\w+=\S*\s+)*", command.before):
         return None
     line, to = own_line(command), behind["to"]
     if behind["tee"]:
-        if subject.script.interpreter in ("sh", "dash"):
+        if subject.script.of_sh:
             return None
         both = " 2>&1" if behind["both"] or "2>&1" in to else ""
         to = f"{to.replace(' 2>&1', '')} > >({behind['tee'].strip()}){both}"

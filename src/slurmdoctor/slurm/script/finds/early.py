@@ -12,14 +12,12 @@ from slurmdoctor.slurm.script.bash.syntax import strings
 from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject, program_of
 from slurmdoctor.slurm.script.finds.wrapped import in_task, joined, own_line
 from slurmdoctor.slurm.script.model import Assignment, Command, Early, EarlyUse, Word
-from slurmdoctor.slurm.script.steps import Step, argv
+from slurmdoctor.slurm.script.steps import Step, argv, is_srun
 
 _OF_NODE = frozenset({"SLURM_NODEID", "SLURMD_NODENAME"})
 _PLACES = frozenset({"nodelist", "relative", "exclude", "jobid", "job-name"})
 """Options of srun that the batch script may well fill in."""
 _FILES = frozenset({"output", "error", "input"})
-_ADDRESS = r"(?:addr(?:ess)?|endpoint|host|[-_]ip)[ =]\S*"
-"""An option in front of an address: all tasks need the same one, and the batch shell's own node is as good as any."""
 
 
 def early(subject: Subject) -> Iterator[Occurrence]:
@@ -43,7 +41,7 @@ def early(subject: Subject) -> Iterator[Occurrence]:
 def exported(subject: Subject) -> Iterator[Occurrence]:
     """`export RANK=$SLURM_PROCID` in the batch script: every task inherits the one value."""
     main = subject.main
-    if main is None or argv(main.command)[:1] != ["srun"]:
+    if main is None or not is_srun(main.command):
         return
     written = " ".join(word.written for word in main.command.words)
     found, handled = [], {(use.early.line, use.early.name) for use in subject.script.early}
@@ -90,7 +88,7 @@ def never(subject: Subject) -> Iterator[Occurrence]:
     r"""`srun torchrun --node_rank=\$SLURM_NODEID`: srun starts no shell that could fill it in."""
     for step in subject.steps:
         words, program = program_of(step)
-        if program is None or argv(step.command)[:1] != ["srun"]:
+        if program is None or not is_srun(step.command):
             continue
         shell = {at for at, _, _ in strings(step.command)}
         yield from _escaped_twice(subject, step)
@@ -162,7 +160,7 @@ def _cure(subject: Subject, use: EarlyUse, step: Step | None) -> dict[str, str |
     if at == program and _is_command_line(words[at]):
         return None
     written = " ".join(word.written for word in use.command.words)
-    if one.name == "SLURMD_NODENAME" and re.search(_ADDRESS + re.escape(one.written), written):
+    if one.name == "SLURMD_NODENAME" and any(map(subject.programs.address.search, written.split(one.written)[:-1])):
         return None
     if any(at == string for string, _, _ in strings(use.command)):
         return {"escaped": _escaped(subject, one)}

@@ -10,7 +10,7 @@ from slurmdoctor.slurm.script.bash.quotes import piece
 from slurmdoctor.slurm.script.directives import number
 from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject, program_of
 from slurmdoctor.slurm.script.model import Command
-from slurmdoctor.slurm.script.steps import Step, argv
+from slurmdoctor.slurm.script.steps import Step, argv, is_srun
 
 _OF_PLACE = re.compile(r"--(?:(?:no-)?container-[\w-]+|mpi|export)\b(?P<value>=)?")
 """Options of srun that say where and in what a task runs."""
@@ -52,7 +52,7 @@ def implicit_sync(subject: Subject) -> Iterator[Occurrence]:
 def _in_one_process(subject: Subject, step: Step, command: Command) -> str | None:
     """`srun -N 1 --ntasks=1 bash -c "cd ... && uv sync"`, in the step's own container."""
     sync = piece(subject.script.text, command.line, r"uv sync(?:\s+--?[\w=./-]+)*|uv run\b")
-    if sync is None or argv(step.command)[:1] != ["srun"]:
+    if sync is None or not is_srun(step.command):
         return None
     text = sync.text.replace("uv run", "uv sync")
     moved = [c for c in step.runs if c.parent is command.parent and c.name == "cd" and c.line <= command.line]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject
 from slurmdoctor.slurm.script.model import Background
-from slurmdoctor.slurm.script.steps import argv, is_work
+from slurmdoctor.slurm.script.steps import is_srun, is_work
 
 _KILLS = frozenset({"kill", "pkill", "killall"})
 
@@ -24,21 +24,21 @@ def background(subject: Subject) -> Iterator[Occurrence]:
             continue
         if not (reaches_kill and _is_killed(subject, one)):
             inside = "( ... )" if one.subshell else None
-            wait, sh = _waits_for_all(subject, one), script.interpreter in ("sh", "dash")
+            wait, sh = _waits_for_all(subject, one), script.of_sh
             bash = {"wait_of_sh": wait} if sh else {"wait": wait, "ended": one.name}
             yield Occurrence(one.line, {"name": one.name, "inside": inside, **bash})
 
 
 def _waits_for_all(subject: Subject, one: Background) -> int | None:
     """The line of a bare `wait` behind it, which waits for it too, where nothing else is to wait for."""
-    if any(argv(command)[:1] == ["srun"] and command.background for command in subject.own):
+    if any(is_srun(command) and command.background for command in subject.own):
         return None
     waits = (c.line for c in subject.own if c.name == "wait" and not c.args and c.line > one.line)
     return next(waits, None)
 
 
 def _is_step(one: Background) -> bool:
-    return any(argv(command)[:1] == ["srun"] for command in one.commands)
+    return any(is_srun(command) for command in one.commands)
 
 
 def _is_awaited(subject: Subject, one: Background) -> bool:

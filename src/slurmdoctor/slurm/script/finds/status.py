@@ -9,7 +9,7 @@ from slurmdoctor.slurm.script.bash.quotes import Piece, piece
 from slurmdoctor.slurm.script.bash.syntax import strings
 from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject
 from slurmdoctor.slurm.script.model import Command, LastTest
-from slurmdoctor.slurm.script.steps import Step, argv, is_work
+from slurmdoctor.slurm.script.steps import Step, is_srun, is_work
 
 _NO_WORK = frozenset({"exit", "wait", "kill", "true", ":", "tee"})
 _STARTS = frozenset({"srun", "mpirun", "mpiexec", "exec", "sbatch"})
@@ -21,7 +21,7 @@ def hidden_by_pipe(subject: Subject) -> Iterator[Occurrence]:
     if command is None or "xargs" in command.piped_to or "pipefail" in subject.script.options:
         return
     if command.piped_to:
-        sh = subject.script.interpreter if subject.script.interpreter in ("sh", "dash") else None
+        sh = subject.script.interpreter if subject.script.of_sh else None
         yield Occurrence(command.line, {"program": command.piped_to[-1], "sh": sh})
     elif subject.main and "bash" in command.args:
         yield from _hidden_in_string(subject, subject.main, command)
@@ -64,7 +64,7 @@ def hidden_by_last(subject: Subject) -> Iterator[Occurrence]:
 def last_test(subject: Subject) -> Iterator[Occurrence]:
     """`[ -n "$PID" ] && kill $PID` as the last statement: where the test is false, the exit status is 1."""
     for one in subject.script.last_tests:
-        of_task = one.parent is None or argv(one.parent)[:1] == ["srun"]
+        of_task = one.parent is None or is_srun(one.parent)
         if of_task and one.program.rpartition("/")[2] not in _STARTS and "python" not in one.program:
             yield Occurrence(one.line, {"program": one.program, **_as_condition(subject, one)})
 
