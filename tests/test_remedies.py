@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from slurmdoctor.knowledge.expressions import fill, holds, names_of, placeholders
 from slurmdoctor.model import Cause, Fix, Remedy
-from slurmdoctor.report.remedies import choose, verify
+from slurmdoctor.report.remedies import best, verify
 
 
 def cause(*fixes: Fix, verify: tuple[str, ...] = ()) -> Cause:
@@ -18,7 +18,7 @@ def cause(*fixes: Fix, verify: tuple[str, ...] = ()) -> Cause:
 
 
 def chosen(facts: dict[str, Any], *fixes: Fix) -> list[str]:
-    return [remedy.do for remedy in choose(cause(*fixes), facts)]
+    return [remedy.do for _, remedy in best(cause(*fixes), facts)]
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,9 @@ def test_a_fix_that_cannot_be_filled_makes_room_for_the_next() -> None:
 
 def test_why_and_reference_come_along() -> None:
     fix = Fix("Raise EP above {ep}.", "{ep} is too few", {}, "https://example.org")
-    assert choose(cause(fix), {"ep": 4}) == (Remedy("Raise EP above 4.", "4 is too few", "https://example.org"),)
-    assert choose(cause(Fix("Raise EP.", "{ep} is too few")), {}) == (Remedy("Raise EP.", None, None),)
+    assert best(cause(fix), {"ep": 4}) == [(fix, Remedy("Raise EP above 4.", "4 is too few", "https://example.org"))]
+    fix = Fix("Raise EP.", "{ep} is too few")
+    assert best(cause(fix), {}) == [(fix, Remedy("Raise EP.", None, None))]
 
 
 def test_verify_leaves_out_what_cannot_be_filled() -> None:

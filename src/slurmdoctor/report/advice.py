@@ -49,8 +49,11 @@ def advise(
 
 def _of_the_script(finding: Finding) -> tuple[tuple[Remedy, ...], tuple[Remedy, ...]]:
     """The script's lines to change: first those that bring this failure about, last those that hid the exit status."""
-    first = tuple(Remedy(f"{finding.script}:{m.line}: {m.fix}", m.why) for m in finding.mistakes)
-    return first, tuple(Remedy(f"{finding.script}:{m.line}: {m.fix}", m.why) for m in finding.hiding)
+    first, last = (
+        tuple(Remedy(f"{finding.script}:{m.line}: {m.fix}", m.why) for m in mistakes)
+        for mistakes in (finding.mistakes, finding.hiding)
+    )
+    return first, last
 
 
 def _against(finding: Finding, names: Mapping[str, Any]) -> tuple[str, ...]:

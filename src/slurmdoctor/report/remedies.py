@@ -37,16 +37,11 @@ def told(cause: Cause, derived: Facts) -> dict[str, Any]:
     return {k: round(v, 2) if isinstance(v, float) else v for k, v in derived.items() if k in names}
 
 
-def choose(cause: Cause, facts: Facts) -> tuple[Remedy, ...]:
-    """At most three fixes: those with the most conditions first, then in the file's order.
+def best(cause: Cause, facts: Facts) -> list[tuple[Fix, Remedy]]:
+    """At most three fixes: those with the most conditions first, then in the file's order; each with its words for this log.
 
     `facts`: the root event's captures, the job's facts, `rule` (the root's), `seen` (all causes in the log).
     """
-    return tuple(remedy for _, remedy in best(cause, facts))
-
-
-def best(cause: Cause, facts: Facts) -> list[tuple[Fix, Remedy]]:
-    """The same, each with the fix that it was filled from."""
     fitting = [fix for fix in cause.fixes if holds(fix.when, facts)]
     # that something is absent says nothing of this log
     fitting.sort(key=lambda fix: -sum(want is not False for want in fix.when.values()))
