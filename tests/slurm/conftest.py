@@ -24,6 +24,18 @@ def absent(reason: str) -> None:
     pytest.skip(reason)
 
 
+def started(made: Cluster) -> Iterator[Cluster]:
+    """The cluster while it runs; it is stopped whatever happens."""
+    if gone := missing():
+        absent(f"Slurm is not installed here (no {', '.join(gone)}; on Debian: apt-get install {PACKAGES})")
+    try:
+        if not made.start():
+            absent(f"no Slurm could be started here: {made.trouble}")
+        yield made
+    finally:
+        made.stop()
+
+
 @pytest.fixture(scope="session")
 def stub() -> Iterator[Path]:
     """A program in slurmdoctor's place that any user may run: it writes down who called it, and how."""
@@ -39,19 +51,12 @@ def stub() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory, stub: Path) -> Iterator[Cluster]:
-    if gone := missing():
-        absent(f"Slurm is not installed here (no {', '.join(gone)}; on Debian: apt-get install {PACKAGES})")
     made = Cluster(tmp_path_factory.mktemp("slurm", numbered=True))
     if os.geteuid() == 0:
         made.epilog = made.folder / "epilog.sh"
         made.epilog.write_text(hook.script("epilog", command=str(stub)))
         made.epilog.chmod(0o755)
-    try:
-        if not made.start():
-            absent(f"no Slurm could be started here: {made.trouble}")
-        yield made
-    finally:
-        made.stop()
+    yield from started(made)
 
 
 @pytest.fixture(scope="session")

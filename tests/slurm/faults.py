@@ -432,31 +432,14 @@ OTHERS: dict[str, dict[str, tuple[str, Callable[[Outcome], bool], str]]] = {
         "": (f"{ONE}cd .\n#SBATCH --job-name=late\nsrun python train.py", is_named, ""),
     },
     "signal-not-handled": {
-        "": (
-            f"{TASKS}#SBATCH --signal=B:USR1@120\nsrun python train.py",
-            saves_on_every_task,
-            SAVES.format(signal="USR1"),
-        ),
-        "piped": (
-            f"{TASKS}#SBATCH --signal=B:USR1@120\nset -o pipefail\nsrun python train.py 2>&1 | tee log",
-            saves_on_every_task,
-            SAVES.format(signal="USR1"),
-        ),
-        "errexit": (
-            f"{TASKS}#SBATCH --signal=B:USR1@120\nset -e\nsrun python train.py\necho done",
-            saves_on_every_task,
-            SAVES.format(signal="USR1"),
-        ),
-        "of-sh": (
-            f"{TASKS.replace('bash', 'sh')}#SBATCH --signal=B:USR1@120\nsrun python train.py",
-            saves_on_every_task,
-            SAVES.format(signal="USR1"),
-        ),
-        "or-exit": (
-            f"{TASKS}#SBATCH --signal=B:USR1@120\nsrun python train.py || exit\necho done",
-            saves_on_every_task,
-            SAVES.format(signal="USR1"),
-        ),
+        form: (f"{head}#SBATCH --signal=B:USR1@120\n{body}", saves_on_every_task, SAVES.format(signal="USR1"))
+        for form, head, body in (
+            ("", TASKS, "srun python train.py"),
+            ("piped", TASKS, "set -o pipefail\nsrun python train.py 2>&1 | tee log"),
+            ("errexit", TASKS, "set -e\nsrun python train.py\necho done"),
+            ("of-sh", TASKS.replace("bash", "sh"), "srun python train.py"),
+            ("or-exit", TASKS, "srun python train.py || exit\necho done"),
+        )
     },
     "signal-window": {
         "": (f"{TASKS}#SBATCH --signal=B:TERM@120\nsrun python train.py", saves_on_every_task, SAVES_SLOWLY),

@@ -20,8 +20,8 @@ from slurmdoctor.slurm.script.lint import lint
 from slurmdoctor.slurm.script.parse import parse
 
 from . import programs
-from .cluster import PACKAGES, PATH, Cluster, missing
-from .conftest import absent
+from .cluster import PATH, Cluster
+from .conftest import started
 from .faults import CASES, Case, Outcome, is_of_ranks
 from .programs import Call
 
@@ -49,15 +49,7 @@ class Pair:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    if gone := missing():
-        absent(f"Slurm is not installed here (no {', '.join(gone)}; on Debian: apt-get install {PACKAGES})")
-    made = Cluster(tmp_path_factory.mktemp("cures", numbered=True), gpus=64)
-    try:
-        if not made.start():
-            absent(f"no Slurm could be started here: {made.trouble}")
-        yield made
-    finally:
-        made.stop()
+    yield from started(Cluster(tmp_path_factory.mktemp("cures", numbered=True), gpus=64))
 
 
 @pytest.fixture(scope="module")
