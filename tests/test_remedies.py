@@ -262,3 +262,26 @@ def test_of_the_fixes_of_one_topic_only_the_best_is_offered() -> None:
 def test_a_fix_that_cannot_be_filled_does_not_speak_for_its_topic() -> None:
     fixes = (Fix("Set {missing}.", when={"x": True}, one_of="port"), Fix("Free a port.", one_of="port"))
     assert chosen({"x": 1}, *fixes) == ["Free a port."]
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/data/x-1.json", "Look: `ls -ld /data/x-1.json`."),
+        ("/data/a b.json", "Look: `ls -ld '/data/a b.json'`."),
+        ("/data/$(reboot);id", "Look: `ls -ld '/data/$(reboot);id'`."),
+        ("/data/it's", """Look: `ls -ld '/data/it'"'"'s'`."""),
+        ("/data/`reboot`", None),
+    ],
+)
+def test_what_a_log_says_is_one_argument_of_a_command(path: str, told: str | None) -> None:
+    assert chosen({"path": path}, Fix("Look: `ls -ld {path}`.")) == ([told] if told else [])
+
+
+def test_within_quotes_a_command_takes_only_what_is_plain_and_a_quote_is_left_as_it_is() -> None:
+    quoted = Fix('Look: `bash -c "df {path}"`.')
+    assert chosen({"path": "/data"}, quoted) == ['Look: `bash -c "df /data"`.']
+    assert chosen({"path": "/data/$(id)"}, quoted) == []
+    assert chosen({"at": "train.py:8 in main"}, Fix("Fix `{at}`: `a b` is {at}.")) == [
+        "Fix `train.py:8 in main`: `a b` is train.py:8 in main."
+    ]

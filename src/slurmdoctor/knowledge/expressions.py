@@ -17,6 +17,7 @@ import ast
 import math
 import operator
 import re
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
@@ -30,6 +31,8 @@ Facts = Mapping[str, Any]
 
 COMPARISON = lazy(r"(<=|>=|<|>)\s*(-?\d+(?:\.\d+)?|[a-z_][a-z0-9_]*)")
 """A wanted value such as `> 1`, or `> ep`."""
+_PLAIN_ARGUMENT = re.compile(r"[\w@%+=:,./~^\[\]-]*")
+"""What every shell takes as it is."""
 _HOLES = lazy(r"(?P<brace>\{\{|\}\})|(?P<shell>\$\{[^{}]*\})|\{(?P<hole>[^{}]*)\}|(?P<stray>[{}])")
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -197,18 +200,38 @@ def _number(found: Any) -> int | float | None:
 # ── templates ────────────────────────────────────────────────────────────────────────────────
 
 
-def fill(template: str, facts: Facts) -> str | None:
-    """The text with its placeholders filled; None where one of them is not known."""
+def fill(template: str, facts: Facts, *, to_paste: bool = False) -> str | None:
+    """The text with its placeholders filled; None where one of them is not known.
+
+    `to_paste`: what a log says becomes one argument of a command in backquotes, whatever it holds; None where it cannot.
+    """
     filled: list[str] = []
     try:
         for part in _parts(template):
             text = part if isinstance(part, str) else _printed(_value(part, facts))
+            if to_paste and text is not None and not isinstance(part, str):
+                text = _in_command("".join(filled), text)
             if text is None:
                 return None
             filled.append(text)
     except ValueError:
         return None
     return "".join(filled)
+
+
+def as_argument(text: str) -> str | None:
+    """A text as one argument of a shell's command; None where a command in backquotes cannot hold it."""
+    if _PLAIN_ARGUMENT.fullmatch(text):
+        return text
+    return None if "`" in text else shlex.quote(text)
+
+
+def _in_command(before: str, text: str) -> str | None:
+    """A text as it may stand behind `before`: within backquotes, and not first there, it is an argument."""
+    outside, _, command = before.rpartition("`")
+    if outside.count("`") % 2 or not command.strip() or "`" not in before or _PLAIN_ARGUMENT.fullmatch(text):
+        return text
+    return None if command.count('"') % 2 or command.count("'") % 2 else as_argument(text)
 
 
 def placeholders(template: str) -> frozenset[str]:

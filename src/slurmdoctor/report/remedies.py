@@ -80,11 +80,11 @@ def _all(want: Any) -> tuple[Any, ...]:
 
 def verify(cause: Cause, facts: Facts) -> tuple[str, ...]:
     """How to make sure; what cannot be filled from this log is left out."""
-    return tuple(text for template in cause.verify if (text := fill(template, facts)) is not None)
+    return tuple(text for template in cause.verify if (text := fill(template, facts, to_paste=True)) is not None)
 
 
 def _remedy(fix: Fix, facts: Facts) -> Remedy | None:
-    do = fill(fix.do, facts)
+    do = fill(fix.do, facts, to_paste=True)
     if do is None:
         return None
-    return Remedy(do=do, why=fill(fix.why, facts) if fix.why else None, reference=fix.reference)
+    return Remedy(do=do, why=fill(fix.why, facts, to_paste=True) if fix.why else None, reference=fix.reference)

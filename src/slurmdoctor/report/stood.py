@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from slurmdoctor.knowledge.expressions import as_argument
 from slurmdoctor.report.quantities import duration
 
 Values = Mapping[str, Any]
@@ -35,7 +36,8 @@ def _nothing_trained(v: Values) -> str:
     words = f"no training step was made: the run resumed{at}{where} and was done at once"
     if not v["path"]:
         return words
-    do = f"remove it first (`rm -rf {v['path']}`) or" if v["old"] else "to train from the start,"
+    old = as_argument(v["path"]) if v["old"] else None
+    do = f"remove it first (`rm -rf {old}`) or" if old else "to train from the start,"
     return f"{words}; if that is an old run, {do} use another checkpoint folder"
 
 
