@@ -8,6 +8,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from slurmdoctor.model.finding import Extent
+from slurmdoctor.model.lanes import Lanes
 from slurmdoctor.model.words import Confidence, ExitClass, RetryAdvice, Role, Verdict
 
 
@@ -133,3 +134,5 @@ class Diagnosis(Struct, frozen=True):
     coverage: Coverage = field(default_factory=Coverage)
     ranks: tuple[RankGroup, ...] = ()
     extent: Extent = field(default_factory=Extent)
+    lanes: Lanes = Lanes()
+    """What each rank did over time; not part of the JSON contract."""
