@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from slurmdoctor.cli import rules_option
-from slurmdoctor.cli.say import show
-from slurmdoctor.model import Diagnosis
+from slurmdoctor.cli.output import form_for, keep_inputs, output_option, put
+from slurmdoctor.model import Diagnosis, UserError
 from slurmdoctor.model.causes import EXIT_CODE
-from slurmdoctor.report.terminal import look
+from slurmdoctor.report.terminal import PLAIN, look
 
 FORMATS = ("text", "json", "markdown", "slack")
 _STATUS = {"no-failure": 0, "unknown": 0, "failed": 1}
@@ -21,6 +21,7 @@ _STATUS = {"no-failure": 0, "unknown": 0, "failed": 1}
 @click.command()
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the verdict.")
+@output_option
 @click.option("--exit-status", type=int, metavar="N", help="The exit status of the job, if you know it.")
 @click.option(
     "--job", "job_id", metavar="ID", help="Find the job's logs, state and exit codes through scontrol and sacct."
@@ -61,9 +62,12 @@ _STATUS = {"no-failure": 0, "unknown": 0, "failed": 1}
 @click.option(
     "--exit-code", is_flag=True, help="Exit 1 for a failure with its cause, 3 for one whose cause is not known."
 )
+@click.pass_context
 def diagnose(
+    called: click.Context,
     paths: tuple[str, ...],
     form: str,
+    output: str | None,
     exit_status: int | None,
     job_id: str | None,
     slurm_info: tuple[str, ...],
@@ -87,6 +91,10 @@ def diagnose(
     from slurmdoctor.pipeline import diagnose as read
     from slurmdoctor.search.many import usual_jobs
 
+    if output and beside_log:
+        raise UserError("-o and --beside-log name two places", "leave one of them out")
+    form = form_for(called, form, output, FORMATS)
+    keep_inputs(output, (*paths, *slurm_info, *([script] if script else ())))
     job = None
     if job_id or slurm_info or script:
         from slurmdoctor.slurm.job import gather  # a log alone does not wait for what reads Slurm
@@ -110,7 +118,7 @@ def diagnose(
         job.write_beside_log(_render(found, form, context, ranks, plain=True))
         return
     if wanted:
-        show(_render(found, form, context, ranks))
+        put(_render(found, form, context, ranks, plain=output is not None), output)
         sys.stdout.flush()
     if exit_code:
         unknown = found.cause is not None and found.cause.id == EXIT_CODE
@@ -121,8 +129,7 @@ def _render(found: Diagnosis, form: str, context: int, ranks: bool, plain: bool 
     module = importlib.import_module(f"slurmdoctor.report.{form}")
     if form != "text":
         return str(module.render(found))
-    seen = look(sys.stdout)
-    colour = seen.colour and not plain
+    seen = PLAIN if plain else look(sys.stdout)
     return str(
-        module.render(found, width=seen.width, colour=colour, context=context, ranks=ranks, encoding=seen.encoding)
+        module.render(found, width=seen.width, colour=seen.colour, context=context, ranks=ranks, encoding=seen.encoding)
     )

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from slurmdoctor.cli.say import show
+from slurmdoctor.cli.output import form_for, keep_inputs, output_option, put
 from slurmdoctor.cli.standard import stdin
 from slurmdoctor.report.lint import FORMATS
 from slurmdoctor.report.redact import Mode
@@ -15,30 +15,34 @@ from slurmdoctor.report.redact import Mode
 @click.command()
 @click.argument("scripts", nargs=-1, required=True, metavar="SCRIPT...")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the findings.")
+@output_option
 @click.option(
     "--redact",
     type=click.Choice(["default", "strict", "off"]),
     default="default",
     help="What to mask in what is printed.",
 )
-def lint(scripts: tuple[str, ...], form: str, redact: Mode) -> None:
+@click.pass_context
+def lint(context: click.Context, scripts: tuple[str, ...], form: str, output: str | None, redact: Mode) -> None:
     """Check batch scripts before they are submitted: each finding with its line, why, and how to fix it.
 
     SCRIPT is a file, or - for standard input. Exit status: 0 no problems found (notes do not count), 1 problems found,
     2 the call was bad.
     """
     from slurmdoctor.report.lint import render
-    from slurmdoctor.report.terminal import look
+    from slurmdoctor.report.terminal import PLAIN, look
     from slurmdoctor.slurm.job import read_text
     from slurmdoctor.slurm.script.lint import lint as check
     from slurmdoctor.slurm.script.lint import wrong
     from slurmdoctor.slurm.script.parse import parse
 
+    keep_inputs(output, scripts)
     found = []
     for name in scripts:
         text = stdin().read().decode("utf-8", "replace") if name == "-" else read_text(name)
         shown = "<stdin>" if name == "-" else name
         found.append((shown, check(parse(text, shown))))
-    show(render(found, form, redact, look(sys.stdout)))
+    form = form_for(context, form, output, FORMATS)
+    put(render(found, form, redact, PLAIN if output else look(sys.stdout)), output)
     if any(wrong(findings) for _, findings in found):
         raise click.exceptions.Exit(1)

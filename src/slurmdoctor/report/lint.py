@@ -11,19 +11,18 @@ from msgspec import to_builtins
 from slurmdoctor.model import ScriptMistake
 from slurmdoctor.report.quantities import plural
 from slurmdoctor.report.redact import Mode, Redactor, one_line
-from slurmdoctor.report.terminal import Line, Look, cells, cut, paint, wrap
+from slurmdoctor.report.terminal import PLAIN, Line, Look, cells, cut, paint, wrap
 from slurmdoctor.slurm.script.lint import wrong
 
 FORMATS = ("text", "json", "github")
 _GITHUB = {"error": "error", "warning": "warning", "note": "notice"}
 _COLOURS = {"error": "bad", "warning": "doubt", "note": "key"}
 _WIDEST = 140
-_PLAIN = Look(100, False)
 
 Findings = Sequence[tuple[str, Sequence[ScriptMistake]]]
 
 
-def render(found: Findings, form: str, redact: Mode = "default", look: Look = _PLAIN) -> str:
+def render(found: Findings, form: str, redact: Mode = "default", look: Look = PLAIN) -> str:
     """The findings of several scripts, which quote them: safe to print and to post."""
     masked = Redactor(redact).values(found)
     if form == "text":

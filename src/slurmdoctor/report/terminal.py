@@ -34,6 +34,10 @@ class Look(Struct, frozen=True):
     encoding: str = "utf-8"
 
 
+PLAIN = Look(_PIPED, False)
+"""In a file, whatever the terminal is like."""
+
+
 def look(stream: TextIO, environ: Mapping[str, str] = os.environ) -> Look:
     """Colour only on a terminal; NO_COLOR, FORCE_COLOR and COLUMNS decide where they are set."""
     terminal = stream.isatty()

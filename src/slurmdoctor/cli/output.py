@@ -1,0 +1,120 @@
+"""`-o FILE`: where a report goes, and in which form."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from slurmdoctor.cli.say import in_line, show
+from slurmdoctor.model import UserError
+
+_ENDINGS = {
+    ".perfetto.json": "perfetto",
+    ".trace.json": "perfetto",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".html": "html",
+    ".htm": "html",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".txt": "text",
+    ".log": "text",
+}
+
+
+def _checked(context: click.Context, option: click.Parameter, path: str | None) -> str | None:
+    """The file; refused at once where it cannot be written, for the logs may take minutes to read."""
+    if path is None or path == "-":
+        return None
+    if not path:
+        raise UserError("-o names nothing", "name a file, or - for standard output")
+    shown = in_line(path)
+    if os.path.isdir(path) or path.endswith("/"):  # noqa: PTH112 - never raises
+        raise UserError(f"{shown} is a folder", f"name a file in it: -o {shown.rstrip('/')}/report.txt")
+    folder = os.path.dirname(_target(path)) or "."  # noqa: PTH120
+    if not os.path.isdir(folder):  # noqa: PTH112
+        raise UserError(f"the folder {in_line(folder)} is not there", f"mkdir -p {in_line(folder)}, or name another")
+    if not os.access(path if _is_special(path) else folder, os.W_OK):
+        raise UserError(f"you may not write to {shown}", "name a file in a folder of your own")
+    return path
+
+
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    callback=_checked,
+    metavar="FILE",
+    help="Write to a file; its ending tells the format where --format does not.",
+)
+"""The option of all commands that print a report."""
+
+
+def form_for(context: click.Context, form: str, output: str | None, forms: Sequence[str]) -> str:
+    """The format that the user named, else the one that the file's ending names, else the usual one."""
+    named = context.get_parameter_source("form") in (
+        click.core.ParameterSource.COMMANDLINE,
+        click.core.ParameterSource.ENVIRONMENT,
+    )
+    if named or output is None:
+        return form
+    meant = next((meant for ending, meant in _ENDINGS.items() if output.lower().endswith(ending)), form)
+    return meant if meant in forms else form
+
+
+def keep_inputs(output: str | None, inputs: Iterable[str]) -> None:
+    """Refuse to write over what is read."""
+    for name in inputs:
+        with suppress(OSError, ValueError):
+            if output is not None and Path(name).samefile(output) and not _is_special(output):
+                raise UserError(f"-o {in_line(output)} is the file that is read", "name another file for the report")
+
+
+def put(report: str, output: str | None) -> None:
+    """Print a report, or write it: who looks at the file meanwhile sees the old one or the new one, never a half."""
+    if output is None:
+        show(report)
+        return
+    data = report.encode("utf-8", "replace")
+    try:
+        if _is_special(output):
+            Path(output).write_bytes(data)
+        else:
+            _replace(Path(_target(output)), data)
+    except OSError as error:
+        mend = "name a file in a folder of your own with free space"
+        raise UserError(f"{in_line(output)} cannot be written: {error.strerror}", mend) from None
+
+
+def _replace(place: Path, data: bytes) -> None:
+    aside = place.with_name(f".slurmdoctor-{os.getpid()}.part")
+    try:
+        with aside.open("xb") as file:
+            with suppress(OSError):
+                os.fchmod(file.fileno(), stat.S_IMODE(place.stat().st_mode))
+            file.write(data)
+        aside.replace(place)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+
+
+def _target(path: str) -> str:
+    """Where a link of the user's own leads. Another user's link is replaced: it could lead to any file of the user's."""
+    with suppress(OSError):
+        if os.path.islink(path) and os.lstat(path).st_uid == os.geteuid():  # noqa: PTH114
+            return os.path.realpath(path)
+    return path
+
+
+def _is_special(path: str) -> bool:
+    """Whether it is a pipe or a device, which is written to and not replaced."""
+    with suppress(OSError, ValueError):
+        return path.startswith(("/dev/", "/proc/")) or not stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116
+    return False
