@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -13,8 +14,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from report_examples import CUDA_OOM, EXAMPLES, NO_FAILURE
-from slurmdoctor import Diagnosis
-from slurmdoctor.model import FirstFailure
+from slurmdoctor import Diagnosis, diagnose
+from slurmdoctor.model import FirstFailure, JobRecord
 from slurmdoctor.report import json as report
 
 SCHEMA: dict[str, Any] = json.loads((resources.files("slurmdoctor.report") / "schema.json").read_text())
@@ -97,3 +98,13 @@ def test_any_text_and_any_fact_is_json(text: str, fact: object) -> None:
     shown = report.render(diagnosis)
     assert shown.isascii()
     CHECK.validate(json.loads(shown, parse_constant=pytest.fail))
+
+
+def test_a_job_is_named_by_its_files_names_and_by_slurms_record(tmp_path: Path) -> None:
+    log = tmp_path / "slurm-4711_3.out"
+    log.write_text("[rank3]: KeyError: 'x'\n")
+    assert diagnose(log).to_dict()["job"] == {"id": "4711_3", "array_task": 3, "name": None, "files": [str(log)]}
+    record = JobRecord("4714", "train", array_job="4711", array_task=3)
+    told = diagnose(log.read_text(), record=record).to_dict()["job"]
+    assert told == {"id": "4711_3", "array_task": 3, "name": "train", "files": []}
+    assert diagnose("KeyError: 'x'\n").to_dict()["job"] == {"id": None, "array_task": None, "name": None, "files": []}

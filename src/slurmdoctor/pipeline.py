@@ -18,6 +18,7 @@ from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import JobRecord, Knowledge, ScriptEvidence
 from slurmdoctor.model.deadline import NEVER, Deadline
 from slurmdoctor.model.finding import Reason, reason
+from slurmdoctor.model.jobs import JobFiles
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.source_format import learn_formats
@@ -75,6 +76,7 @@ def diagnose(
     notes = tuple(filter(None, (pasted, *map(sentence, (*earlier, *not_read)))))
     if notes:
         found = replace(found, coverage=replace(found.coverage, notes=(*notes, *found.coverage.notes)))
+    found = replace(found, job=_job(found, sources, record))
     return Diagnosis.of(Redactor(redact, knowledge.secrets).apply(found))  # type: ignore[arg-type]
 
 
@@ -107,6 +109,18 @@ def _earlier_left_out(sources: Sequence[Source], begins: Mapping[str, int], dead
     lines = [source.lines_above for source in cut if source.lines_above is not None]
     told = sum(lines) if len(lines) == len(cut) else None
     return (reason("earlier-run", files=len(cut), lines=told, bytes=sum(s.begins for s in cut)),) if cut else ()
+
+
+def _job(found: model.Diagnosis, sources: Sequence[Source], record: JobRecord | None) -> JobFiles:
+    """Which job it is: by Slurm's record, else as its log and the names of its files tell."""
+    files = tuple(source.path for source in sources if source.path is not None)
+    if record is not None:
+        task = record.array_task
+        ident = record.id if task is None or record.array_job is None else f"{record.array_job}_{task}"
+        return JobFiles(ident, task, record.name, files)
+    ident = str(found.facts.get("job_id") or "")
+    task_of_array = ident.partition("_")[2]
+    return JobFiles(ident or None, int(task_of_array) if task_of_array else None, None, files)
 
 
 def _evidence_of(script: Script | None) -> ScriptEvidence | None:

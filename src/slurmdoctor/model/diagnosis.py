@@ -8,6 +8,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from slurmdoctor.model.finding import Extent
+from slurmdoctor.model.jobs import JobFiles
 from slurmdoctor.model.lanes import Lanes
 from slurmdoctor.model.words import Confidence, ExitClass, RetryAdvice, Role, Verdict
 
@@ -136,3 +137,4 @@ class Diagnosis(Struct, frozen=True):
     extent: Extent = field(default_factory=Extent)
     lanes: Lanes = Lanes()
     """What each rank did over time; not part of the JSON contract."""
+    job: JobFiles = field(default_factory=JobFiles)

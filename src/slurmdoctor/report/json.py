@@ -17,6 +17,8 @@ SCHEMA_VERSION = 1
 # Facts that are always there; a log may add others.
 _FACTS = ("world_size", "nodes", "launcher", "framework", "attempts", "last_step")
 
+_JOB = ("id", "array_task", "name", "files")
+
 
 def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
     """The contract as plain Python values: every key present, unknown is None, none is []."""
@@ -38,6 +40,7 @@ def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
         "coverage": to_builtins(diagnosis.coverage),
         "ranks": to_builtins(diagnosis.ranks),
         "extent": _extent(diagnosis.extent),
+        "job": {name: getattr(diagnosis.job, name) for name in _JOB},
     }
     del contract["first_failure"]["telling"]
     return {key: _plain(value) for key, value in contract.items()}
