@@ -28,10 +28,7 @@ from slack_bolt.adapter.socket_mode import SocketModeHandler
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from slurmdoctor import diagnose
-from slurmdoctor.input.sources import Gap, Source, Text
-from slurmdoctor.model import UserError
-from slurmdoctor.report.slack import escape, to_dict
+from slurmdoctor import LogText, UserError, diagnose, diagnose_text
 
 MOST = 10 * 1024 * 1024
 """Bytes read of what somebody attached: half of them from the head, half from the end."""
@@ -95,21 +92,27 @@ def create(client: WebClient, signing_secret: str | None = None, redact: str = "
     return app
 
 
-def answer(log: str | list[Source], redact: str = "default") -> dict[str, Any]:
+def answer(log: str | list[LogText], redact: str = "default") -> dict[str, Any]:
     """What to post about a log; a log can neither ping anyone nor link in it."""
     if not log:
         return {"text": USAGE}
-    if isinstance(log, str) and "\n" not in log:
-        log += "\n"  # never a path
     try:
-        found = diagnose(log, redact=redact, time_limit=SECONDS)
+        if isinstance(log, str):
+            found = diagnose_text(log, redact=redact, time_limit=SECONDS)
+        else:
+            found = diagnose(log, redact=redact, time_limit=SECONDS)
     except UserError as error:
-        return {"text": escape(str(error))}
-    message = to_dict(found)
+        return {"text": "There is no answer.", "blocks": [{"type": "section", "text": unmarked(str(error))}]}
+    message = found.to_slack()
     if found.coverage.notes:
-        note = {"type": "plain_text", "text": "; ".join(found.coverage.notes)[:300], "emoji": False}
+        note = unmarked("; ".join(found.coverage.notes)[:300])
         message["blocks"] = [*message["blocks"], {"type": "context", "elements": [note]}]
     return message
+
+
+def unmarked(text: str) -> dict[str, Any]:
+    """Text that Slack shows as it is: nothing in it is a mention or a link."""
+    return {"type": "plain_text", "text": text, "emoji": False}
 
 
 def attached(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -147,28 +150,28 @@ class _Stay(urllib.request.HTTPRedirectHandler):
         """The token must not follow a redirect to somebody else."""
 
 
-def downloaded(files: list[dict[str, Any]], client: WebClient) -> list[Source]:
+def downloaded(files: list[dict[str, Any]], client: WebClient) -> list[LogText]:
     """The logs attached: of the first files as much as there is room and time for."""
     until = time.monotonic() + DOWNLOAD
     kept = files[:MOST_FILES]
     found = [read(file, client, MOST // len(kept) // 2, until) for file in kept]
-    return [source for source in found if source is not None]
+    return [log for log in found if log is not None]
 
 
-def read(file: Mapping[str, Any], client: WebClient, half: int, until: float) -> Source | None:
+def read(file: Mapping[str, Any], client: WebClient, half: int, until: float) -> LogText | None:
     """So many bytes of an attached file's head, and of its end; None where nothing can be had."""
     name = str(file.get("name") or "attachment")
     try:
         with get(file, client) as reply:
             data, whole = take(reply, 2 * half + 1, until)
             if whole and len(data) <= 2 * half:
-                return Text.source(data, name)
+                return LogText(data, name)
             end, left = the_end(file, client, half, until) or last(reply, data, half, until)
     except OSError:
         return None
     head = data[: data.rfind(b"\n", 0, half) + 1] or data[:half]
     end = end[end.find(b"\n") + 1 :]
-    return Text.source(head + end, name, Gap(len(head), max(left - len(head) - len(end), 1)))
+    return LogText(head, name, end, left_out=max(left - len(head) - len(end), 1))
 
 
 def get(file: Mapping[str, Any], client: WebClient, **headers: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -14,9 +15,8 @@ import jsonschema
 import pytest
 
 import slurmdoctor
-from slurmdoctor import Diagnosis, diagnose
+from slurmdoctor import Diagnosis, LogNotFoundError, LogText, UserError, diagnose, diagnose_job, diagnose_text
 from slurmdoctor.knowledge import folders, load
-from slurmdoctor.model import UserError
 
 OOM = "step 1\n[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
 TEXTS = (
@@ -30,13 +30,16 @@ TEXTS = (
 
 
 def cause(found: Diagnosis) -> str | None:
-    return found.cause.id if found.cause else None
+    return found.cause.id
 
 
 def test_what_is_public() -> None:
-    assert slurmdoctor.__all__ == ["Diagnosis", "UserError", "__version__", "diagnose"]
+    functions = ["diagnose", "diagnose_job", "diagnose_text"]
+    assert slurmdoctor.__all__ == ["Diagnosis", "LogNotFoundError", "LogText", "UserError", "__version__", *functions]
+    assert dir(slurmdoctor) == slurmdoctor.__all__
     for name in slurmdoctor.__all__:
         assert getattr(slurmdoctor, name) is not None
+        assert inspect.getdoc(getattr(slurmdoctor, name))
     with pytest.raises(AttributeError):
         slurmdoctor.nothing  # noqa: B018
     assert (Path(slurmdoctor.__file__).parent / "py.typed").exists()
@@ -70,7 +73,69 @@ def test_text_of_one_line_is_text_where_it_names_no_file() -> None:
     assert cause(diagnose("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB")) == "cuda-oom"
 
 
-@pytest.mark.parametrize("job", ["", "\n", b"", "\0", "\ud800", " " * 10_000])
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("[rank3]: KeyError: 'x'", "python-error"),
+        ("RuntimeError: CUDA out of memory", "cuda-oom"),
+        ("/usr/bin/python: No module named train", "module-not-found"),
+        ("srun: error: n1: task 5: Exited with exit code 1", "exit-code"),
+    ],
+)
+def test_a_line_of_a_log_is_text(line: str, said: str) -> None:
+    for text in (line, line + "\n", line.encode(), [LogText(line)]):
+        assert diagnose(text).cause.id == said
+    assert diagnose_text(line) == diagnose(line)
+
+
+@pytest.mark.parametrize(
+    "name", ["missing.log", "4711", "logs/", "~/job.out", "/scratch/my jobs/slurm-1.out", "my job.log", "slurm-*.out"]
+)
+def test_a_path_that_is_not_there_raises(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for kind in (LogNotFoundError, UserError, FileNotFoundError):  # whichever of them somebody expects
+        with pytest.raises(kind, match=re.escape(name)):
+            diagnose(name)
+    with pytest.raises(LogNotFoundError, match="diagnose_text"):
+        diagnose(name)
+    with pytest.raises(LogNotFoundError) as error:
+        diagnose([name])
+    assert "diagnose_text" not in str(error.value)
+    assert diagnose_text(name).verdict == "unknown"
+
+
+def test_a_path_that_is_nearly_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "slurm-4711.out").write_text(OOM)
+    with pytest.raises(LogNotFoundError, match=re.escape("slurm-4711.out")):
+        diagnose(tmp_path / "slurm-4711.ou")
+
+
+def test_a_file_s_name_goes_before_its_look_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a b", "rank: 3", "Killed"):
+        Path(name).write_text(OOM)
+        assert diagnose(name).first_failure.file == name
+
+
+def test_what_is_neither_text_nor_path_is_told_where_to_go() -> None:
+    with pytest.raises(TypeError, match="diagnose_job"):
+        diagnose(4711)  # type: ignore[arg-type]
+
+
+def test_logs_that_are_in_no_file_have_names_and_may_be_cut() -> None:
+    end = "\n" + OOM.replace("step 1", "step 9")
+    found = diagnose([LogText("step 1\n", "a.out"), LogText(b"step 1\n", "b.out", end=end.encode(), left_out=10**9)])
+    assert (found.cause.id, found.first_failure.file, found.first_failure.line) == ("cuda-oom", "b.out", None)
+    assert any("left out" in note or "not read" in note for note in found.coverage.notes)
+
+
+def test_paths_and_texts_are_one_job(tmp_path: Path) -> None:
+    (tmp_path / "job.out").write_text("step 1\nstep 2\n")
+    found = diagnose([tmp_path / "job.out", LogText(OOM, "this rank")])
+    assert (found.cause.id, found.first_failure.file, found.coverage.files) == ("cuda-oom", "this rank", 2)
+
+
+@pytest.mark.parametrize("job", ["", "\n", b"", "\0", "\ud800", " " * 10_000, "x" * 5000])
 def test_nothing_to_read_is_no_error(job: str | bytes) -> None:
     assert diagnose(job).verdict == "unknown"
 
@@ -93,6 +158,55 @@ def test_what_comes_back_is_frozen_and_goes_out_as_json_and_markdown() -> None:
             found.verdict = "failed"  # type: ignore[misc]
         jsonschema.validate(json.loads(json.dumps(found.to_dict())), schema)
         assert 0 < len(found.to_markdown()) <= 1500
+
+
+def test_a_healthy_log_needs_no_checks() -> None:
+    found = diagnose("step 1 loss 2.0\nstep 2 loss 1.9\nTraining completed successfully.\n")
+    assert (found.verdict, found.failed, bool(found.cause)) == ("no-failure", False, False)
+    assert (found.cause.id, found.cause.confidence) == (None, None)
+    assert (found.first_failure.rank, found.first_failure.time) == (None, None)
+    said = found.to_dict()
+    assert set(said["cause"].values()) == {None}
+    failed = diagnose(OOM)
+    assert failed.failed
+    assert failed.cause
+
+
+def test_every_report_is_a_method() -> None:
+    found = diagnose(OOM)
+    assert str(found) == found.to_text(width=100).rstrip("\n")
+    assert str(found).startswith("✗ rank 3 ran out of GPU memory")
+    assert max(map(len, found.to_text(width=60).splitlines())) <= 60
+    assert "\x1b[" in found.to_text(colour=True)
+    assert "\x1b[" not in found.to_text()
+    assert json.loads(found.to_json()) == found.to_dict()
+    assert found.to_slack()["text"].startswith("✗ rank 3")
+    assert {"channel"} & found.to_slack().keys() == set()
+    assert repr(found) == "Diagnosis('failed', cause='cuda-oom', rank=3, confidence='high')"
+    assert repr(diagnose("")) == "Diagnosis('unknown')"
+    shown = diagnose("[rank3]: KeyError: '<script>'")._repr_html_()
+    assert "<script>" not in shown
+    assert "&lt;script&gt;" in shown
+
+
+def test_verdicts_and_errors_pass_between_processes() -> None:
+    found = diagnose(OOM)
+    assert pickle.loads(pickle.dumps(found)) == found
+    for job, rules in (("none.log", []), ("/dev/zero", []), (OOM, ["none"])):
+        with pytest.raises(UserError) as error:
+            diagnose(job, rules=rules)
+        again = pickle.loads(pickle.dumps(error.value))
+        assert (type(again), str(again)) == (type(error.value), str(error.value))
+
+
+def test_a_job_is_found_by_its_number(tmp_path: Path) -> None:
+    """Where Slurm's commands are missing, the named logs are read anyway."""
+    (tmp_path / "slurm-4711.out").write_text(OOM)
+    for number in (4711, "4711"):
+        found = diagnose_job(number, tmp_path / "slurm-4711.out")
+        assert (found.cause.id, found.first_failure.rank) == ("cuda-oom", 3)
+    with pytest.raises(UserError, match="job id"):
+        diagnose_job("../etc", tmp_path)
 
 
 def test_silent(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -146,7 +260,7 @@ def test_strict_and_off() -> None:
     assert "tucana17" not in str(diagnose(text, redact="strict").to_dict())
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/chat.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/chat.md", "docs/python.md"])
 def test_the_python_shown_in_the_docs_runs(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

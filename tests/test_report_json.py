@@ -55,7 +55,7 @@ def test_the_contract_of_the_house() -> None:
         "meaning": None,
     }
     assert said["first_failure"]["rank"] == 13
-    assert said["cascade"][0]["first"] == {"file": "job.log", "line": 48300, "time": None}
+    assert said["cascade"][0]["first"] == {"file": "job.log", "line": 48300, "time": None, "clock": None}
     assert said["retry"] == {"advice": "after-fix", "why": "the node is not to blame", "exclude_nodes": []}
     assert said["facts"]["attempts"] is None
     assert said["coverage"]["silent_ranks"] == []

@@ -102,8 +102,8 @@ def broken(*links: tuple[str, str], steps: str = "") -> Diagnosis:
     """Nodes that each print that a peer no longer answers."""
     text = "".join(RETRIES.format(n=node, peer=peer) for node, peer in links)
     found = diagnose(steps + text + FAILED.format(r=2))
-    assert found.cause is not None
     assert found.cause.id == "nccl-transport"
+    assert found.cause.title is not None
     assert "mid-run" not in found.cause.title
     return found
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from slurmdoctor import diagnose
+from slurmdoctor.model import JobRecord
 from slurmdoctor.model.times import format_time, zone_of
 from slurmdoctor.ranks.timestamps import parse_time
 from slurmdoctor.report import text
@@ -30,15 +33,15 @@ def shown(log: str) -> tuple[str | None, str]:
         ("2026-05-12T11:32:00.5-05:30", "2026-05-12T11:32:00-05:30", "11:32:00-05:30"),
         ("2026-05-12T11:32:00.123Z", "2026-05-12T11:32:00+00:00", "11:32:00Z"),
         ("2026-05-12 11:32:00,123", "2026-05-12T11:32:00", "11:32:00"),
-        ("May 12 11:32:00", "11:32:00", "11:32:00"),
+        ("May 12 11:32:00", None, "11:32:00"),
     ],
 )
-def test_s32_a_time_is_shown_as_the_log_wrote_it(stamp: str, time: str, clock: str) -> None:
+def test_s32_a_time_is_shown_as_the_log_wrote_it(stamp: str, time: str | None, clock: str) -> None:
     for log in (f"{stamp} INFO start\n{stamp} ERROR stopped\n{KEY}", f"{stamp} ERROR KeyError: 'x'\n" + KEY):
         told, place = shown(log)
         assert told == time
         assert place.endswith(f"  {clock}")
-    assert datetime.fromisoformat(time if "T" in time else f"2026-05-12T{time}")  # ISO 8601, or the time of day alone
+    assert time is None or datetime.fromisoformat(time)
 
 
 def test_s32_the_clock_of_date_lines_has_their_zone() -> None:
@@ -86,3 +89,39 @@ def test_zones(stamp: str, seconds: int) -> None:
     assert local == parse_time("2026-05-12T11:32:00")
     assert local is not None
     assert format_time(local[0], True, f"at 2026-05-12T11:32:00{stamp} it", seconds) is not None
+
+
+def test_the_year_of_a_stamp_without_one_is_that_of_the_jobs_record() -> None:
+    log = "May 12 11:32:00 n1 train: ERROR KeyError: 'x'\n" + KEY
+    started = parse_time("2026-05-12T11:00:00")
+    assert started is not None
+    assert diagnose(log).first_failure.time is None
+    assert diagnose(log, record=JobRecord("7", start=started[0])).first_failure.time == "2026-05-12T11:32:00"
+    # what the log says itself goes before it
+    later = f"2027-01-02T00:00:00 INFO start\n{log}"
+    assert diagnose(later, record=JobRecord("7", start=started[0])).first_failure.time == "2027-05-12T11:32:00"
+
+
+@given(
+    year=st.integers(0, 9999), month=st.integers(0, 13), day=st.integers(0, 32), hour=st.integers(0, 25),
+    minute=st.integers(0, 61), zone=st.sampled_from(["", "Z", "+14:00", "-1200", "+99:99"]),
+    form=st.sampled_from(
+        [
+            "{y:04}-{m:02}-{d:02}T{H:02}:{M:02}:07{z} ", "[{y:04}-{m:02}-{d:02} {H:02}:{M:02}:07,123] ", "{H:02}:{M:02}:07 ",
+            "I{m:02}{d:02} {H:02}:{M:02}:07.5 12 a.py:1] ", "[May {d} {H:02}:{M:02}:07 {y:04}] ",
+            "{y:04}-{m:02}-{d:02}T{H:02}:{M:02}:07{z} [rank3]: ",
+        ]
+    ),
+)  # fmt: skip
+@settings(max_examples=60, deadline=None)
+def test_a_time_is_iso_8601_or_null_whatever_the_stamps(
+    year: int, month: int, day: int, hour: int, minute: int, zone: str, form: str
+) -> None:
+    stamp = form.format(y=year, m=month, d=day, H=hour, M=minute, z=zone)
+    later = form.format(y=9999, m=12, d=31, H=23, M=59, z="-12:00")
+    said = diagnose(f"{stamp}INFO start\n{stamp}ERROR KeyError: 'x'\n{later}{KEY}").to_dict()
+    first = said["first_failure"]
+    for item in (first, *said["evidence"], *(item["first"] for item in said["cascade"])):
+        if item["time"] is not None:
+            assert datetime.fromisoformat(item["time"]).isoformat() == item["time"]
+            assert item["time"].partition("T")[2] == item["clock"]

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from slurmdoctor import model
 from slurmdoctor.infer.infer import infer
 from slurmdoctor.input import paste, unread
-from slurmdoctor.input.opening import Opened, open_sources
-from slurmdoctor.input.sources import Source, Text
+from slurmdoctor.input.given import Given, LogText, opened
+from slurmdoctor.input.sources import Source
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import JobRecord, Knowledge, ScriptEvidence
 from slurmdoctor.model.deadline import NEVER, Deadline
@@ -37,7 +37,7 @@ Progress = Callable[[int, "int | None"], None]
 
 
 def diagnose(
-    job: str | bytes | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Sequence[Source],
+    job: Given,
     *,
     rules: Iterable[str | os.PathLike[str]] = (),
     exit_status: int | None = None,
@@ -51,8 +51,9 @@ def diagnose(
 ) -> Diagnosis:
     """Say what broke a job, from what it left.
 
-    `job` is a log's text (a str or bytes with a line end in it, or that names no file), a path, or several paths
-    (files, folders, globs, `-`), or opened sources. `rules` are folders of site rules, `exit_status` is the job's own
+    `job` is a path, several paths of one job (files, folders, globs, `-`), or a log's text: bytes, or a str that holds a line end or
+    `: `, or a blank without the looks of a path, and names no file. Any other str is a path, and raises LogNotFoundError where nothing
+    is there. `LogText`s with names may stand among the paths. `rules` are folders of site rules, `exit_status` is the job's own
     where it is known, and `redact` is `default`, `strict` or `off`. `record` is what Slurm knows of the job, `script`
     its batch script. `begins` says of a path at which byte the text of this run begins: what an earlier run has written
     above it is left out. Large logs are read by `jobs` processes at once; `progress` is told the bytes read and their
@@ -64,20 +65,59 @@ def diagnose(
 
     deadline = Deadline.after(time_limit)
     knowledge = load(folders(map(Path, rules)), examples=False)
-    opened = _opened(job)
-    earlier = _earlier_left_out(opened.sources, begins or {}, deadline)
-    sources, pasted = paste.unwrap(opened.sources, knowledge)
+    given = opened(job)
+    earlier = _earlier_left_out(given.sources, begins or {}, deadline)
+    sources, pasted = paste.unwrap(given.sources, knowledge)
     try:
         found = examine(sources, knowledge, exit_status, record, _evidence_of(script), jobs, progress, deadline)
     finally:
         for source in sources:
             source.close()
-    not_read = unread.notes(opened.skipped, [source.fault for source in sources if source.fault])
+    not_read = unread.notes(given.skipped, [source.fault for source in sources if source.fault])
     notes = tuple(filter(None, (pasted, *map(sentence, (*earlier, *not_read)))))
     if notes:
         found = replace(found, coverage=replace(found.coverage, notes=(*notes, *found.coverage.notes)))
     found = replace(found, job=_job(found, sources, record))
     return Diagnosis.of(Redactor(redact, knowledge.secrets).apply(found))  # type: ignore[arg-type]
+
+
+def diagnose_text(
+    text: str | bytes,
+    *,
+    rules: Iterable[str | os.PathLike[str]] = (),
+    exit_status: int | None = None,
+    redact: str = "default",
+    time_limit: float | None = None,
+) -> Diagnosis:
+    """Say what broke a job, from its log's text or a part of it, whatever it looks like: it is never taken for a path."""
+    return diagnose(LogText(text), rules=rules, exit_status=exit_status, redact=redact, time_limit=time_limit)
+
+
+def diagnose_job(
+    job_id: int | str,
+    *paths: str | os.PathLike[str],
+    rules: Iterable[str | os.PathLike[str]] = (),
+    exit_status: int | None = None,
+    redact: str = "default",
+    time_limit: float | None = None,
+) -> Diagnosis:
+    """Say what broke a Slurm job, from its logs and from what scontrol and sacct know of it.
+
+    Without `paths` the logs are those that Slurm names. Raises UserError where neither they nor Slurm can be asked.
+    """
+    from slurmdoctor.slurm.job import gather
+
+    job = gather([os.fspath(path) for path in paths], job_id=str(job_id), exit_status=exit_status)
+    return diagnose(
+        job.logs,
+        rules=rules,
+        exit_status=exit_status,
+        redact=redact,
+        record=job.record,
+        script=job.script,
+        begins=job.begins,
+        time_limit=time_limit,
+    )
 
 
 def examine(
@@ -92,7 +132,7 @@ def examine(
 ) -> model.Diagnosis:
     """The verdict on opened sources: read → search → attribute → assemble → order → infer → report."""
     labels = LabelReader(knowledge.formats)
-    formats = learn_formats(sources, labels)
+    formats = learn_formats(sources, labels, record.year if record is not None else None)
     matches = find_lines(sources, knowledge, labels, formats, jobs, _counter(sources, progress), deadline)
     lines = Lines(sources, matches, labels, formats, deadline)
     observed = assemble(matches, lines, knowledge, script.facts if script is not None else {})
@@ -137,22 +177,3 @@ def _counter(sources: Sequence[Source], progress: Progress | None) -> Callable[[
     sizes = [source.size for source in sources]
     total = None if None in sizes else sum(size or 0 for size in sizes)
     return lambda read: progress(read, total)
-
-
-def _opened(job: str | bytes | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Sequence[Source]) -> Opened:
-    if not isinstance(job, (str, bytes, os.PathLike)) and any(isinstance(one, Source) for one in job):
-        return Opened([one for one in job if isinstance(one, Source)])
-    if isinstance(job, bytes) or (isinstance(job, str) and ("\n" in job or not _names_something(job))):
-        return Opened([Text.source(job)])
-    paths = [job] if isinstance(job, (str, os.PathLike)) else [one for one in job if not isinstance(one, Source)]
-    return open_sources(paths)
-
-
-def _names_something(text: str) -> bool:
-    if not text.strip() or "\0" in text:
-        return False
-    pattern = any(c in text for c in "*?[") and ": " not in text  # `[rank3]: ...` is a line of a log
-    try:
-        return text == "-" or Path(text).exists() or pattern
-    except OSError:  # longer than a name can be
-        return False

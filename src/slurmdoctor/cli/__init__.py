@@ -143,4 +143,4 @@ def _complain(error: Exception) -> None:
 
     if isinstance(error, MemoryError):
         error = UserError("not enough memory", "read fewer files at once, or on a machine with more")
-    complain(told(error) if isinstance(error, OSError) else error)
+    complain(told(error) if isinstance(error, OSError) and not isinstance(error, UserError) else error)

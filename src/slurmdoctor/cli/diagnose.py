@@ -121,7 +121,7 @@ def diagnose(
         put(_render(found, form, context, ranks, plain=output is not None), output)
         sys.stdout.flush()
     if exit_code:
-        unknown = found.cause is not None and found.cause.id == EXIT_CODE
+        unknown = found.cause.id == EXIT_CODE
         raise click.exceptions.Exit(3 if unknown else _STATUS[found.verdict])
 
 

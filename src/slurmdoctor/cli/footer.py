@@ -143,7 +143,7 @@ def tells(found: Diagnosis, status: int, script: Script | None) -> bool:
     if found.verdict != "failed":
         return status != 0 and found.verdict == "unknown"
     handled = script is not None and any(trap.signals & _ASKING for trap in script.traps)
-    return status != 0 or not handled or found.cause is None or found.cause.id not in _ORDERLY
+    return status != 0 or not handled or found.cause.id not in _ORDERLY
 
 
 def note_logs(shell_pid: int, script_file: str | None) -> str:

@@ -81,7 +81,7 @@ def footer(
     if when != "always" and not tells(found, status, job.script):
         return
     lines = [f"--- slurmdoctor {__version__}, job {job_id()} ---"]
-    ended = found.cause is not None and found.cause.id in ENDED_BY_SLURM
+    ended = found.cause.id in ENDED_BY_SLURM
     if found.verdict == "failed" and status == 0 and not ended and not (job.record and job.record.running_children):
         lines.append("the script's exit status is 0, yet this failed in it:")
     text = render(found, width=100, colour=False, encoding=sys.stdout.encoding or "ascii")

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from slurmdoctor.input.folders import matching, walk
 from slurmdoctor.input.unread import UnreadError, kind_of_file, unread
-from slurmdoctor.model import UserError
+from slurmdoctor.model import LogNotFoundError, UserError
 
 MOST_FILES = 100_000
 """Files of one job; what stands behind them in the order of the names is not read."""
@@ -62,7 +62,7 @@ def _expand_one(given: str, found: Found) -> None:
     else:
         matched = matching(given)
         if not matched:
-            raise UserError(f"no file matches {given}", "check the pattern, or quote it less")
+            raise LogNotFoundError(f"no file matches {given}", "check the pattern, or quote it less")
         for path in matched:
             _expand_one(path, found)
 

@@ -18,7 +18,7 @@ from slurmdoctor.input.sources import Held, Source
 from slurmdoctor.input.spool import Spool
 from slurmdoctor.input.streams import Pipe, Stream, Streamed
 from slurmdoctor.input.unread import UnreadError, kind_of_file, unread
-from slurmdoctor.model import UserError
+from slurmdoctor.model import LogNotFoundError, UserError
 
 _HEAD = 4096
 _SMALL = 64 * 1024
@@ -60,7 +60,7 @@ def open_sources(paths: Sequence[str | os.PathLike[str]]) -> Opened:
                 sources.append(opening.source(path))
             except UnreadError as error:
                 if error.why == "missing" and path in named:
-                    raise UserError(error.message, did_you_mean(path)) from None
+                    raise LogNotFoundError(error.message, did_you_mean(path)) from None
                 skipped.append(error)
     except BaseException:
         for source in sources:

@@ -13,7 +13,7 @@ from slurmdoctor.model.diagnosis import (
     Retry,
     Rival,
 )
-from slurmdoctor.model.errors import UserError
+from slurmdoctor.model.errors import LogNotFoundError, UserError
 from slurmdoctor.model.events import (
     Busy,
     CollectiveStatus,
@@ -104,6 +104,7 @@ __all__ = [
     "Line",
     "LineFormat",
     "LogFile",
+    "LogNotFoundError",
     "MatchGroup",
     "MatchSample",
     "Matcher",

@@ -14,18 +14,26 @@ from slurmdoctor.model.words import Confidence, ExitClass, RetryAdvice, Role, Ve
 
 
 class NamedCause(Struct, frozen=True):
-    id: str
-    family: str
-    title: str
-    rule: str | None
-    confidence: Confidence
+    """The cause that the verdict names. Without a failure there is none: it is false, and all in it is None."""
+
+    id: str | None = None
+    family: str | None = None
+    title: str | None = None
+    rule: str | None = None
+    confidence: Confidence | None = None
+
+    def __bool__(self) -> bool:
+        return self.id is not None
 
 
 class FirstFailure(Struct, frozen=True):
+    """The rank, the time and the line of the root cause. What is not known, or has not failed, is None."""
+
     rank: int | None = None
     local_rank: int | None = None
     node: str | None = None
     time: str | None = None
+    """The moment in ISO 8601; None where the log tells no date."""
     file: str | None = None
     line: int | None = None
     text: str | None = None
@@ -33,6 +41,8 @@ class FirstFailure(Struct, frozen=True):
     how: str | None = None
     ranks: tuple[int, ...] = ()
     """All ranks that failed alike at once, where `rank` is only the one first seen (or None)."""
+    clock: str | None = None
+    """The time of day, as the log shows it."""
     telling: tuple[int, int] | None = None
     """From where to where the rule takes the text, where that is long; not part of the JSON contract."""
 
@@ -61,6 +71,7 @@ class Evidence(Struct, frozen=True):
     rule: str
     cause: str
     role: Role
+    clock: str | None = None
 
 
 class Cascade(Struct, frozen=True):
@@ -74,6 +85,7 @@ class Cascade(Struct, frozen=True):
     """Seconds after the first failure, where both times are known."""
     title: str = ""
     """The cause's title, which completes "63 ranks ..."; the reports fall back on the id."""
+    clock: str | None = None
 
 
 class Rival(Struct, frozen=True):
@@ -121,8 +133,8 @@ class Diagnosis(Struct, frozen=True):
     """The verdict on a job, with everything that proves it."""
 
     verdict: Verdict
-    cause: NamedCause | None = None
-    first_failure: FirstFailure | None = None
+    cause: NamedCause = field(default_factory=NamedCause)
+    first_failure: FirstFailure = field(default_factory=FirstFailure)
     exit: Exit = field(default_factory=Exit)
     evidence: tuple[Evidence, ...] = ()
     cascade: tuple[Cascade, ...] = ()

@@ -18,3 +18,11 @@ class UserError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}: {self.mend}" if self.mend else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """As it stands, for another process: exceptions pickle only what they were called with."""
+        return type(self).__new__, (type(self),), self.__dict__
+
+
+class LogNotFoundError(UserError, FileNotFoundError):
+    """No file has the name, or none fits the pattern."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from time import gmtime
 
 from msgspec import Struct, field
 
@@ -127,6 +128,12 @@ class JobRecord(Struct, frozen=True):
     @property
     def max_rss(self) -> int | None:
         return max((s.max_rss for s in self.steps if s.max_rss), default=None)
+
+    @property
+    def year(self) -> int | None:
+        """The year in which it started, or at least ended."""
+        moment = self.start if self.start is not None else self.end
+        return None if moment is None else gmtime(moment).tm_year
 
     @property
     def ended(self) -> bool:

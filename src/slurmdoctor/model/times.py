@@ -21,11 +21,22 @@ def format_time(time: float | None, dated: bool = True, line: str = "", zone: in
         written = parse_time(f"{year}-{month}-{day}T{clock}")
         if written is not None and abs(written - zone_of(offset) + (zone or 0) - time) < 1:
             return f"{year}-{month}-{day}T{clock}{_named(zone_of(offset))}"
-    moment = _EPOCH + timedelta(seconds=time)
+    try:
+        moment = _EPOCH + timedelta(seconds=time)
+    except OverflowError:  # a stamp of the year 1 or 9999, in the zone of another line
+        return None
     shown = moment.strftime("%H:%M:%S")
     if not dated:
         return shown
-    return moment.strftime("%Y-%m-%dT") + shown + ("" if zone is None or shown in line else _named(zone))
+    return moment.isoformat(timespec="seconds") + ("" if zone is None or shown in line else _named(zone))
+
+
+def when(shown: str | None) -> tuple[str | None, str | None]:
+    """(the moment, None where the log tells no date; the time of day) of a time that `format_time` made."""
+    if shown is None:
+        return None, None
+    _, dated, clock = shown.partition("T")
+    return (shown, clock) if dated else (None, shown)
 
 
 def zone_of(offset: str) -> int:
@@ -37,6 +48,8 @@ def zone_of(offset: str) -> int:
 
 def _named(zone: int) -> str:
     hours, minutes = divmod(abs(zone) // 60, 60)
+    if hours >= 24:  # no zone of this earth, nor of ISO 8601
+        return ""
     return f"{'-' if zone < 0 else '+'}{hours:02}:{minutes:02}"
 
 

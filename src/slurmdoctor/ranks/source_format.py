@@ -40,14 +40,14 @@ _STAMPED = 0.9
 """Share of the lines that carry a stamp where a collector prints it."""
 
 
-def learn_formats(sources: Sequence[Source], labels: LabelReader) -> list[SourceFormat]:
-    """What each source's lines have in common; the year may come from any of them, and one zone holds for all."""
+def learn_formats(sources: Sequence[Source], labels: LabelReader, year: int | None = None) -> list[SourceFormat]:
+    """What each source's lines have in common; one zone holds for all. The year may come from any of them, else it is the job's."""
     size = max(_LEAST_SAMPLE, min(_SAMPLE, _ALL_SAMPLES // max(1, len(sources))))
     most = None if size == _SAMPLE else _LINES * size // _LEAST_SAMPLE
     formats = [learn(source.sample(size, most), labels) for source in sources]
     zone = max((form.zone for form in formats if form.zone is not None), key=abs, default=None)
     formats = formats if zone is None else [replace(form, zone=zone) for form in formats]
-    years = [form.year for form in formats if form.year != ASSUMED_YEAR]
+    years = [form.year for form in formats if form.year != ASSUMED_YEAR] or ([year] if year else [])
     return [form if form.year in years else replace(form, year=years[0]) for form in formats] if years else formats
 
 

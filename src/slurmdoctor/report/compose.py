@@ -25,7 +25,7 @@ from slurmdoctor.model import (
     Timeline,
 )
 from slurmdoctor.model.causes import EXIT_CODE, ID_TIMEOUT
-from slurmdoctor.model.times import format_time, parse_time
+from slurmdoctor.model.times import format_time, parse_time, when
 from slurmdoctor.report import remedies
 from slurmdoctor.report.advice import advise
 from slurmdoctor.report.exits import meaning_of
@@ -103,21 +103,21 @@ class _Lines:
         """A line's file and number."""
         return self._files[place[0]].name, self._numbers[place]
 
-    def time(self, event: Event, origin: Origin) -> str | None:
-        """When it was, as the log shows it."""
+    def time(self, event: Event, origin: Origin) -> tuple[str | None, str | None]:
+        """(The moment, the time of day) as the log shows them."""
         # Slurm writes its time within its line; any other would be carried there from the line above
         own = parse_time(event.captures.get("at", ""))
         if own is not None:
-            return format_time(own, line=event.hit.raw)
-        return format_time(origin.time, origin.dated, event.hit.raw, self._zone)
+            return when(format_time(own, line=event.hit.raw))
+        return when(format_time(origin.time, origin.dated, event.hit.raw, self._zone))
 
     def proof(self, event: Event) -> Evidence:
         """An event's line as evidence."""
         file, line = self.place(event.hit.place)
         origin = event.origin
-        time = self.time(event, origin)
+        time, clock = self.time(event, origin)
         text = event.hit.raw.strip()
-        return Evidence(file, line, text, origin.rank, origin.node, time, event.rule, event.cause, event.role)
+        return Evidence(file, line, text, origin.rank, origin.node, time, event.rule, event.cause, event.role, clock)
 
     def rank_group(self, standing: RankStanding) -> RankGroup:
         """Ranks that stand alike, with the line that shows it."""
@@ -143,11 +143,13 @@ def _first(finding: Finding, lines: _Lines, cause: Cause | None) -> FirstFailure
         return FirstFailure(node=origin.node, how=how)
     file, line = lines.place(root.main.hit.place)
     text = root.main.hit.text.strip() or root.main.hit.raw.strip()
+    time, clock = lines.time(root.main, origin)
     return FirstFailure(
         rank=origin.rank,
         local_rank=origin.local_rank,
         node=origin.node,
-        time=lines.time(root.main, origin),
+        time=time,
+        clock=clock,
         file=file,
         line=line,
         text=text,
@@ -188,8 +190,9 @@ def _cascade(finding: Finding, lines: _Lines, knowledge: Knowledge) -> tuple[Cas
         ranks = {rank for i in incidents for e in i.events for rank in e.ranks}
         count = sum(e.count for i in incidents for e in i.events)
         known = knowledge.causes.get(cause)
-        stamp = lines.time(first, first.origin)
-        found.append(Cascade(cause, len(ranks), count, file, line, stamp, delay, known.title if known else ""))
+        moment, clock = lines.time(first, first.origin)
+        title = known.title if known else ""
+        found.append(Cascade(cause, len(ranks), count, file, line, moment, delay, title, clock))
     return tuple(found)
 
 

@@ -77,7 +77,7 @@ def ending(diagnosis: Diagnosis) -> str:
 
 def _adds(diagnosis: Diagnosis) -> str:
     """What the code's meaning adds; that the killer is unknown only where nothing explains the kill."""
-    cause = diagnosis.cause.id if diagnosis.cause else EXIT_CODE
+    cause = diagnosis.cause.id or EXIT_CODE
     explained = diagnosis.exit.exit_class == "killed" and cause not in (KILLED, EXIT_CODE)
     return "" if explained else _MEANING[diagnosis.exit.exit_class][0]
 

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from slurmdoctor import __version__
-from slurmdoctor.model import Cascade, Diagnosis, Extent, FirstFailure, NamedCause, Retry
+from slurmdoctor.model import Cascade, Diagnosis, Extent, Retry
 from slurmdoctor.model.ranges import ranges
 
 SCHEMA_VERSION = 1
@@ -26,8 +26,8 @@ def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "slurmdoctor": __version__,
         "verdict": diagnosis.verdict,
-        "cause": to_builtins(diagnosis.cause) or dict.fromkeys(NamedCause.__struct_fields__),
-        "first_failure": to_builtins(diagnosis.first_failure or FirstFailure()),
+        "cause": to_builtins(diagnosis.cause),
+        "first_failure": to_builtins(diagnosis.first_failure),
         "exit": to_builtins(diagnosis.exit),
         "evidence": to_builtins(diagnosis.evidence),
         "cascade": [_cascade(item) for item in diagnosis.cascade],
@@ -70,7 +70,7 @@ def _cascade(item: Cascade) -> dict[str, Any]:
         "ranks": item.ranks,
         "count": item.count,
         "delay": item.delay,
-        "first": {"file": item.file, "line": item.line, "time": item.time},
+        "first": {"file": item.file, "line": item.line, "time": item.time, "clock": item.clock},
     }
 
 

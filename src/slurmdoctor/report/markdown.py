@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from slurmdoctor.model import Diagnosis, FirstFailure, Remedy
+from slurmdoctor.model import Diagnosis, Remedy
 from slurmdoctor.report import words
 from slurmdoctor.report.exits import ending
 from slurmdoctor.report.frames import best_frames
@@ -44,7 +44,7 @@ def parts_of(diagnosis: Diagnosis, scale: float = 1.0, fixes: int = 3) -> Parts:
         most = int(most * scale)
         return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
-    first = diagnosis.first_failure or FirstFailure()
+    first = diagnosis.first_failure
     file, line, text, time = words.shown_line(diagnosis)
     quote = fit(one_line(text or ""), 360)
     for frame in best_frames(first.traceback, 1) if quote else []:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import Coverage, Diagnosis, Evidence, FirstFailure, JobRecord, Knowledge, Retry
+from slurmdoctor.model import Coverage, Diagnosis, Evidence, JobRecord, Knowledge, Retry
 from slurmdoctor.model.record import FAILED, RUNNING, WAITING, Quote
 
 _SOURCES = ("sacct", "scontrol")
@@ -30,9 +30,9 @@ def with_record(diagnosis: Diagnosis, job: JobRecord, knowledge: Knowledge) -> D
 
 def _with_quote(diagnosis: Diagnosis, job: JobRecord, knowledge: Knowledge) -> Diagnosis:
     quote = _quote(job)
-    cause, first = diagnosis.cause, diagnosis.first_failure or FirstFailure()
+    cause, first = diagnosis.cause, diagnosis.first_failure
     proves = first.file is None or job.state in knowledge.cause_of_state
-    if quote is None or cause is None or not proves:
+    if quote is None or cause.id is None or not proves:
         return diagnosis
     rule = f"{cause.id}/slurm"
     line = Evidence(quote.source, quote.line, quote.text, None, None, None, rule, cause.id, "confirmation")
@@ -56,7 +56,7 @@ def _quote(job: JobRecord) -> Quote | None:
 
 def _without_bad_nodes(diagnosis: Diagnosis, job: JobRecord, knowledge: Knowledge) -> Diagnosis:
     """Nodes are left out of the next run only where the evidence is against them."""
-    if not job.bad_nodes or diagnosis.cause is None or diagnosis.cause.id not in knowledge.traits["blames-node"]:
+    if not job.bad_nodes or diagnosis.cause.id not in knowledge.traits["blames-node"]:
         return diagnosis
     known = diagnosis.retry.exclude_nodes if diagnosis.retry else ()
     names = tuple(dict.fromkeys([*known, *job.bad_nodes]))

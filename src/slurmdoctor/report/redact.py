@@ -161,7 +161,7 @@ def _lines(lines: tuple[str, ...], change: Callable[[str], str]) -> tuple[str, .
 
 
 def _hosts_of(diagnosis: Diagnosis) -> Iterator[str]:
-    if diagnosis.first_failure and diagnosis.first_failure.node:
+    if diagnosis.first_failure.node:
         yield diagnosis.first_failure.node
     yield from (item.node for item in diagnosis.evidence if item.node)
     yield from diagnosis.extent.nodes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slurmdoctor.model import Diagnosis, Evidence, FirstFailure, Remedy
+from slurmdoctor.model import Diagnosis, Evidence, Remedy
 from slurmdoctor.model.ranges import SHORT, ranges
 from slurmdoctor.report import words
 from slurmdoctor.report.exits import ending
@@ -66,7 +66,7 @@ def _head(diagnosis: Diagnosis, width: int) -> list[Line]:
 
 
 def _failed(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
-    sure = diagnosis.cause is not None and diagnosis.cause.confidence == "high"
+    sure = diagnosis.cause.confidence == "high"
     return [
         *_quote(diagnosis, width, context),
         _said("exit", ending(diagnosis), width, 5),
@@ -110,7 +110,7 @@ def _fixes(fixes: tuple[Remedy, ...], width: int) -> list[Block]:
 
 def _quote(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
     """The line that proves the verdict, its place, and the frames that lead to it."""
-    first = diagnosis.first_failure or FirstFailure()
+    first = diagnosis.first_failure
     file, line, text, time = words.shown_line(diagnosis)
     if text is None:
         return []

@@ -6,7 +6,7 @@ import re
 import shlex
 from typing import NamedTuple
 
-from slurmdoctor.model import Diagnosis, Extent, FirstFailure, RetryAdvice
+from slurmdoctor.model import Diagnosis, Extent, RetryAdvice
 from slurmdoctor.model.causes import EXIT_CODE, KILLED
 from slurmdoctor.model.ranges import fold_nodes, ranges
 from slurmdoctor.report.exits import died
@@ -37,7 +37,7 @@ def headline(diagnosis: Diagnosis) -> str:
             return "the log is empty"
         return "the log does not show whether or why the job failed"
     cause, who = diagnosis.cause, _who(diagnosis)
-    if cause is None or cause.id == EXIT_CODE:
+    if not cause.title or cause.id == EXIT_CODE:
         return f"{who} {died(diagnosis.exit)}; the log does not say why"
     title = agreeing(cause.title, len(reached(diagnosis).ranks))
     if title[:1].isupper():  # a heading, not the rest of a sentence
@@ -79,31 +79,30 @@ class Shown(NamedTuple):
 
 def shown_line(diagnosis: Diagnosis) -> Shown:
     """The first failure's own line; of a rank that printed nothing, the first line of the evidence."""
-    first = diagnosis.first_failure or FirstFailure()
+    first = diagnosis.first_failure
     if first.text is None and diagnosis.evidence:
         item = diagnosis.evidence[0]
-        return Shown(item.file, item.line, item.text, item.time)
-    return Shown(first.file, first.line, first.text, first.time)
+        return Shown(item.file, item.line, item.text, item.clock or item.time)
+    return Shown(first.file, first.line, first.text, first.clock or first.time)
 
 
 def tag(diagnosis: Diagnosis) -> str:
     """The cause's id and how sure we are."""
-    if diagnosis.cause is None:
-        return ""
-    return f"{one_line(diagnosis.cause.id)} · {diagnosis.cause.confidence} confidence"
+    cause = diagnosis.cause
+    return f"{one_line(cause.id)} · {cause.confidence} confidence" if cause.id else ""
 
 
 def reached(diagnosis: Diagnosis) -> Extent:
     """How far the failure reached; at least the rank that was first."""
     first = diagnosis.first_failure
-    if diagnosis.extent.ranks or first is None:
+    if diagnosis.extent.ranks or not diagnosis.cause:
         return diagnosis.extent
     ranks = first.ranks or (() if first.rank is None else (first.rank,))
     return Extent(ranks, diagnosis.facts.get("world_size"))
 
 
 def _who(diagnosis: Diagnosis) -> str:
-    first, extent = diagnosis.first_failure or FirstFailure(), reached(diagnosis)
+    first, extent = diagnosis.first_failure, reached(diagnosis)
     if len(extent.ranks) > 1:
         return _several(extent)
     on = f" on {one_line(first.node)}" if first.node else ""
@@ -183,7 +182,7 @@ def read(diagnosis: Diagnosis) -> str:
 
 def requests(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     """What else to look at where the verdict is not sure: (command, what it shows)."""
-    if diagnosis.verdict == "no-failure" or (diagnosis.cause and diagnosis.cause.confidence == "high"):
+    if diagnosis.verdict == "no-failure" or diagnosis.cause.confidence == "high":
         return []
     job = str(diagnosis.facts.get("job_id") or "")
     job = job if re.fullmatch(r"\d[\d_.+]{0,30}", job) else "JOBID"
@@ -198,7 +197,7 @@ def requests(diagnosis: Diagnosis) -> list[tuple[str, str]]:
         where = "" if diagnosis.coverage.bytes else ", and where its StdOut and StdErr went"
         asks.append((f"scontrol show job {job}", f"why Slurm ended it{where}"))
     asks += [("", item) for item in missing if item not in ("sacct", "scontrol")]
-    weak = diagnosis.cause is None or diagnosis.cause.id in (EXIT_CODE, KILLED)
+    weak = diagnosis.cause.id in (None, EXIT_CODE, KILLED)
     if weak and diagnosis.coverage.bytes and (log := _log(diagnosis)):
         asks.append((f"grep -nm40 -iE 'error|traceback|fatal|killed' {log}", "the first errors"))
     return asks

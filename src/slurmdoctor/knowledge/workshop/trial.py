@@ -82,8 +82,8 @@ def run(labelled: Sequence[Case], diagnose: Diagnose) -> Trial:
     trial = Trial()
     for case in labelled:
         found = diagnose(case.logs())
-        named = HEALTHY if found.verdict == "no-failure" else found.cause.id if found.cause else UNKNOWN
-        rank = found.first_failure.rank if found.first_failure else None
+        named = HEALTHY if found.verdict == "no-failure" else found.cause.id or UNKNOWN
+        rank = found.first_failure.rank
         trial.wanted[case.cause] += 1
         # to leave a healthy log in peace is enough
         good = named in {case.cause, *case.also} or (case.cause == HEALTHY and found.verdict != "failed")
