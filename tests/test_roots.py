@@ -235,6 +235,13 @@ def test_an_exit_that_tells_nothing_takes_the_last_hint_of_its_rank() -> None:
     assert hinted(early, generic, root=exit).cause == "storage-io"
 
 
+def test_a_hint_without_a_label_is_of_the_rank_and_node_that_the_report_names() -> None:
+    exit = incident("exit-code", 0, 8.0, 900, node="n1", report=report(2, 0))
+    found = hinted(event("file-not-found", None, None, 100, role="hint"), root=exit)
+    assert found.root is not None
+    assert (found.root.main.origin.rank, found.root.main.origin.node) == (0, "n1")
+
+
 def test_a_hint_that_was_survived_counts_only_just_above_the_exit() -> None:
     exit = incident("exit-code", 4, 8.0, 4000)
 

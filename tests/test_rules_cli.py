@@ -98,6 +98,24 @@ def test_what_contributing_shows_is_proven(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "alike", "unlike"),
+    [
+        ("loader.TapeError: tape vol7 (node gpu12) is gone", "loader.TapeError: tape vol8 (node gpu3) is gone", "loader.TapeError: disk vol7 (node gpu12) is gone"),
+        ("loader.S3Error: bucket b2 lost 3 parts", "loader.S3Error: bucket b17 lost 40 parts", "loader.S3Error: disk b2 lost 3 parts"),
+        ("raid md0 of rack-4 failed after 1.5s", "raid md127 of rack-12 failed after 30s", "raid xd0 of rack-4 failed after 1.5s"),
+    ],
+)  # fmt: skip
+def test_a_draft_takes_the_same_line_of_another_node_and_disk(
+    tmp_path: Path, line: str, alike: str, unlike: str
+) -> None:
+    typed("new", "our-raid", "--line", line, "--folder", tmp_path)
+    (pattern,) = re.findall(r"^    regex: '(.*)'$", (tmp_path / "our-raid.yaml").read_text(), re.M)
+    assert re.search(pattern, line)
+    assert re.search(pattern, alike)
+    assert not re.search(pattern, unlike)
+
+
 def test_new_never_overwrites(tmp_path: Path) -> None:
     typed("new", "our-raid", "--folder", tmp_path)
     again = typed("new", "our-raid", "--folder", tmp_path)

@@ -143,7 +143,9 @@ def _last_hint(silent: Incident | None, timeline: Timeline, knowledge: Knowledge
     if not hints:
         return None
     last = max(hints, key=lambda e: (e.cause not in knowledge.traits["generic"], e.order))
-    origin = replace(last.origin, rank=rank if last.origin.rank is None else last.origin.rank)
+    origin = last.origin
+    if silent is not None and origin.rank is None:
+        origin = replace(origin, rank=rank, node=origin.node or silent.main.origin.node)
     event = replace(last, origin=origin)
     return Incident(event, (event,), silent.report if silent else None)
 

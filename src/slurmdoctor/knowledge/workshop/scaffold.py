@@ -15,7 +15,9 @@ from slurmdoctor.readers.exceptions import exception_of
 # What differs from run to run. The order is that of preference.
 _VARIABLE = regex.compile(
     r"(?P<mask>\[redacted [a-z0-9 -]+\])|(?P<hex>\b0x[0-9a-fA-F]+)|(?P<path>(?<![\w.])/[\w.@+~-]+(?:/[\w.@+~-]*)*)|(?P<quoted>'[^'\n]{1,80}'|\"[^\"\n]{1,80}\")"
-    r"|(?P<size>\d+(?:\.\d+)?(?= ?[KMGT]i?B\b))|(?P<number>(?<![A-Za-z_])\d+(?:\.\d+)*)"
+    r"|(?P<size>\d+(?:\.\d+)?(?= ?[KMGT]i?B\b))"
+    # a whole number, or the one at the end of a name: `gpu12`, but not `S3Error`
+    r"|(?P<number>(?<![\w.])\d+(?:\.\d+)*|(?<![\d.])\d+(?:\.\d+)*(?!\w))"
 )
 _STANDS_FOR = {
     "mask": r"(?:\[redacted [^\]]*\]|\S+)",
