@@ -286,6 +286,44 @@ def test_nothing_is_rebuilt_for_ordinary_text() -> None:
     assert Redactor("off").apply(CUDA_OOM) is CUDA_OOM
 
 
+OWN = "Tell storage@hpc.example.org that {volume} is gone; the password is shown there."
+
+
+def test_an_address_that_a_rule_gives_is_shown_and_any_other_masked() -> None:
+    filled = "Tell storage@hpc.example.org that vol-of-ann@hpc.example.org is gone"
+    assert redact(filled, own=OWN) == "Tell storage@hpc.example.org that [redacted e-mail] is gone"
+    assert redact(filled) == "Tell [redacted e-mail] that [redacted e-mail] is gone"
+
+
+def test_a_secret_that_is_a_word_of_a_rule_is_masked() -> None:
+    assert "shown" not in redact("DB_PASSWORD=shown", own=OWN)
+
+
+def test_a_site_s_fix_keeps_its_contact(tmp_path: Path) -> None:
+    (tmp_path / "lost-vol.yaml").write_text(LOST_VOLUME)
+    found = diagnose("loader of ann@lab.example.org: tape volume vol8 is gone\n", rules=[tmp_path])
+    assert [fix.do for fix in found.fixes] == ["Tell storage@hpc.example.org that vol8 is gone."]
+    assert "ann@lab" not in found.to_markdown()
+
+
+LOST_VOLUME = r"""
+cause: site/lost-vol
+title: lost a volume
+role: root
+exit_classes: [python-error]
+explains: [peer-lost]
+retry: elsewhere
+summary: A volume is gone.
+rules:
+  - id: site/lost-vol/loader
+    source: our loader
+    literals: ['tape volume']
+    regex: 'tape volume (?P<volume>\w+) is gone'
+    examples: {match: ['loader: tape volume vol8 is gone'], no_match: ['tape volume is back']}
+fixes:
+  - do: 'Tell storage@hpc.example.org that {volume} is gone.'
+"""
+
 STRICT = (
     "/gpfs/site/home/jdoe/run/train.py USER=jdoe on gpu-0231.example.internal (10.20.30.40) and fe80::1ff:fe23:4567:890a; "
     "slurmstepd-tucana: error: *** JOB 12 ON tucana CANCELLED; tucana:1:2 [0] NCCL; jdoe at 10.20.30.40; 127.0.0.1 [::]:29500"

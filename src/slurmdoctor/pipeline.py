@@ -78,7 +78,9 @@ def diagnose(
     if notes:
         found = replace(found, coverage=replace(found.coverage, notes=(*notes, *found.coverage.notes)))
     found = replace(found, job=_job(found, sources, record))
-    return Diagnosis.of(Redactor(redact, knowledge.secrets).apply(found))  # type: ignore[arg-type]
+    cause = knowledge.causes.get(found.cause.id) if found.cause else None
+    own = "\n".join(f"{fix.do}\n{fix.why}" for fix in cause.fixes) if cause else ""
+    return Diagnosis.of(Redactor(redact, knowledge.secrets, own).apply(found))  # type: ignore[arg-type]
 
 
 def diagnose_text(

@@ -53,20 +53,24 @@ def one_line(text: str) -> str:
     return re.sub(r"[\s\ufffd]+", lambda gap: "\ufffd" if "\ufffd" in gap[0] else " ", disarm(text)).strip()
 
 
-def redact(text: str, mode: Mode = "default") -> str:
-    """One text, disarmed and (by default) with its secrets masked."""
-    return Redactor(mode).text(text)
+def redact(text: str, mode: Mode = "default", own: str = "") -> str:
+    """One text, disarmed and (by default) with its secrets masked, but for what is in `own`."""
+    return Redactor(mode, own=own).text(text)
 
 
 Value = TypeVar("Value")
 
 
 class Redactor:
-    """Masks a name in the same way wherever it appears in one diagnosis. `kinds` are those of the program and of a site."""
+    """Masks a name in the same way wherever it appears in one diagnosis. `kinds` are those of the program and of a site.
 
-    def __init__(self, mode: Mode = "default", kinds: Sequence[SecretKind] | None = None) -> None:
+    `own` is text of rule files: the address of a site's operators in it is no secret of a log.
+    """
+
+    def __init__(self, mode: Mode = "default", kinds: Sequence[SecretKind] | None = None, own: str = "") -> None:
         self.mode = mode
         self._kinds = kinds
+        self._own = own
         if mode == "strict":
             from slurmdoctor.report.redaction.pseudonyms import Pseudonyms
 
@@ -101,7 +105,7 @@ class Redactor:
         if self.mode == "off":
             return texts
         wanted = self._wanted(texts)
-        masked = [_mask(text, wanted) for text in texts]
+        masked = [_mask(text, wanted, self._own) for text in texts]
         if self.mode == "default":
             return masked
         for text in masked:  # learn from all first, so that a name is masked also where nothing marks it as one
@@ -117,14 +121,17 @@ class Redactor:
         for at, (one, other) in enumerate(pairwise(evidence)):
             if one.file == other.file and one.line is not None and one.line + 1 == (other.line or 0):
                 both = "\n".join(disarm(item.text) for item in (masked[at], other))
-                new = _mask(both, self._wanted([both]), keep_lines=True).split("\n")
+                new = _mask(both, self._wanted([both]), self._own, keep_lines=True).split("\n")
                 if len(new) == 2:
                     masked[at : at + 2] = [replace(one, text=new[0]), replace(other, text=new[1])]
         return tuple(masked)
 
 
-def _mask(text: str, wanted: Wanted, *, keep_lines: bool = False) -> str:
+def _mask(text: str, wanted: Wanted, own: str, *, keep_lines: bool = False) -> str:
     found = spans(text, wanted)
+    if found and own:
+        public = {own[start:end] for start, end, _ in spans(own, wanted)}
+        found = [span for span in found if text[span[0] : span[1]] not in public]
     pieces: list[str] = []
     at = 0
     for start, end, kind in found:
