@@ -78,7 +78,7 @@ def diagnose(
     if notes:
         found = replace(found, coverage=replace(found.coverage, notes=(*notes, *found.coverage.notes)))
     found = replace(found, job=_job(found, sources, record))
-    cause = knowledge.causes.get(found.cause.id) if found.cause else None
+    cause = knowledge.causes.get(found.cause.id or "") if found.cause else None
     own = "\n".join(f"{fix.do}\n{fix.why}" for fix in cause.fixes) if cause else ""
     return Diagnosis.of(Redactor(redact, knowledge.secrets, own).apply(found))  # type: ignore[arg-type]
 
