@@ -9,17 +9,17 @@ from pathlib import Path
 import click
 
 from slurmdoctor.cli import rules_option
+from slurmdoctor.cli.job_ids import jobs_of, known_of, tell_how_found
 from slurmdoctor.cli.output import form_for, keep_inputs, output_option, put
+from slurmdoctor.cli.status import status_of, worst
 from slurmdoctor.model import Diagnosis, UserError
-from slurmdoctor.model.causes import EXIT_CODE
 from slurmdoctor.report.terminal import PLAIN, look
 
 FORMATS = ("text", "json", "markdown", "slack")
-_STATUS = {"no-failure": 0, "unknown": 0, "failed": 1}
 
 
 @click.command()
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.argument("paths", nargs=-1, metavar="[PATH or JOBID]...")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the verdict.")
 @output_option
 @click.option("--exit-status", type=int, metavar="N", help="The exit status of the job, if you know it.")
@@ -60,7 +60,9 @@ _STATUS = {"no-failure": 0, "unknown": 0, "failed": 1}
     help="Answer with what is known after that time; of large logs the start and the end are read first.",
 )
 @click.option(
-    "--exit-code", is_flag=True, help="Exit 1 for a failure with its cause, 3 for one whose cause is not known."
+    "--exit-code",
+    is_flag=True,
+    help="Exit 0 for no failure, 1 for one with its cause, 3 for one whose cause is not known, 4 if the log does not tell.",
 )
 @click.pass_context
 def diagnose(
@@ -85,7 +87,7 @@ def diagnose(
 ) -> None:
     """Say which rank failed first, why, what the exit code means, and what to do.
 
-    PATH is what the job left: log files, folders, globs, or - for standard input. Several are one job.
+    PATH is what the job left: log files, folders, globs, or - for standard input. JOBID is 4711, 4711_3, 4711+1 or 4711.0.
     """  # fmt: skip
     from slurmdoctor.cli.progress import Bar
     from slurmdoctor.pipeline import diagnose as read
@@ -94,35 +96,34 @@ def diagnose(
     if output and beside_log:
         raise UserError("-o and --beside-log name two places", "leave one of them out")
     form = form_for(called, form, output, FORMATS)
-    keep_inputs(output, (*paths, *slurm_info, *([script] if script else ())))
-    job = None
-    if job_id or slurm_info or script:
-        from slurmdoctor.slurm.job import gather  # a log alone does not wait for what reads Slurm
-
-        job = gather(list(paths), job_id=job_id, slurm_info=slurm_info, script=script, exit_status=exit_status)
-    with Bar() as bar:
-        found = read(
-            job.logs if job else list(paths) or ["-"],
-            rules=extra,
-            exit_status=exit_status,
-            redact="off" if no_redact else redact,
-            record=job.record if job else None,
-            script=job.script if job else None,
-            begins=job.begins if job else None,
-            jobs=jobs or usual_jobs(),
-            progress=bar.callback,
-            time_limit=time_limit,
-        )
-    wanted = found.verdict == "failed" or not if_failed
-    if wanted and job and beside_log:
-        job.write_beside_log(_render(found, form, context, ranks, plain=True))
-        return
-    if wanted:
-        put(_render(found, form, context, ranks, plain=output is not None), output)
+    keep_inputs(output, (*paths, *slurm_info, *filter(None, [script])))
+    statuses, reports = [], []
+    for job in jobs_of(paths, job_id, slurm_info, script, exit_status):
+        with Bar() as bar:
+            found = read(
+                job.logs if job else list(paths) or ["-"],
+                rules=extra,
+                exit_status=exit_status,
+                redact="off" if no_redact else redact,
+                **known_of(job),
+                jobs=jobs or usual_jobs(),
+                progress=bar.callback,
+                time_limit=time_limit,
+            )
+        statuses.append(status_of(found))
+        if if_failed and found.verdict != "failed":
+            continue
+        report = _render(found, form, context, ranks, plain=output is not None or beside_log)
+        if job and beside_log:
+            job.write_beside_log(report)
+        else:
+            reports.append(report)
+            tell_how_found(job, found, report)
+    if reports:
+        put("\n".join(reports), output)
         sys.stdout.flush()
     if exit_code:
-        unknown = found.cause.id == EXIT_CODE
-        raise click.exceptions.Exit(3 if unknown else _STATUS[found.verdict])
+        raise click.exceptions.Exit(worst(statuses))
 
 
 def _render(found: Diagnosis, form: str, context: int, ranks: bool, plain: bool = False) -> str:

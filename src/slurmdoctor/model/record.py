@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from time import gmtime
+from typing import Literal
 
 from msgspec import Struct, field
 
@@ -27,6 +28,11 @@ FAILED = frozenset(
         "LAUNCH_FAILED",
     }
 )
+
+
+GONE = "Slurm no longer knows this job"
+UNREACHABLE = ("not installed here", "no answer", "no configuration", "cannot be reached", "authentication failed")
+"""How the reason begins why one of Slurm's programs told nothing that could tell more on another machine."""
 
 
 class Quote(Struct, frozen=True):
@@ -58,6 +64,15 @@ class Step(Struct, frozen=True):
         return self.state in FAILED or (
             self.exit is not None and self.exit.exit_class != "ok" and self.state != "COMPLETED"
         )
+
+
+class FoundLogs(Struct, frozen=True):
+    """How a job's logs were found, where Slurm did not name them."""
+
+    slurm: Literal["unreachable", "gone", "silent", "elsewhere"]
+    """Why it did not: `gone` is a job that it no longer knows, `elsewhere` a log that it names and that is not here."""
+    how: Literal["name", "submit-line", "script", "comment"]
+    files: tuple[str, ...]
 
 
 class JobRecord(Struct, frozen=True):
@@ -96,6 +111,11 @@ class JobRecord(Struct, frozen=True):
     command: str | None = None
     std_out: str | None = None
     std_err: str | None = None
+    raw_id: str | None = None
+    """The id that `%j` stands for, where `id` is an array's with the task, or a component's."""
+    submit_line: str | None = None
+    comment: str | None = None
+    found: FoundLogs | None = None
     array_job: str | None = None
     array_task: int | None = None
     het_offset: int | None = None

@@ -206,7 +206,7 @@ def _notes(diagnosis: Diagnosis) -> str:
     # to a verdict that is sure, Slurm's records would add nothing
     sure = diagnosis.verdict == "failed"
     no_use = sure or words.other_record(diagnosis)
-    missing = [item for item in seen.missing if not (no_use and item in ("sacct", "scontrol"))]
+    missing = [item for item in seen.missing if not (no_use and words.asked_of_slurm(item))]
     if missing and not words.requests(diagnosis):
         notes.append("not checked: " + ", ".join(map(one_line, missing)))
     return "; ".join(notes)

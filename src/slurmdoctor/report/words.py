@@ -9,6 +9,7 @@ from typing import NamedTuple
 from slurmdoctor.model import Diagnosis, Extent, RetryAdvice
 from slurmdoctor.model.causes import EXIT_CODE, KILLED
 from slurmdoctor.model.ranges import fold_nodes, ranges
+from slurmdoctor.model.record import UNREACHABLE
 from slurmdoctor.report.exits import died
 from slurmdoctor.report.quantities import plural, size
 from slurmdoctor.report.redact import one_line
@@ -190,17 +191,29 @@ def requests(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     asks: list[tuple[str, str]] = []
     if command := other_record(diagnosis):
         asks.append((command, "how the job ended"))
-        missing = [item for item in missing if item not in ("sacct", "scontrol")]
-    elif "sacct" in missing or not missing:
+        missing = [item for item in missing if not asked_of_slurm(item)]
+    elif _can_tell("sacct", missing) or not missing:
         asks.append((f"sacct -j {job} -o JobID,State,ExitCode,NodeList", "how each step ended"))
-    if "scontrol" in missing:
+    if not command and _can_tell("scontrol", missing):
         where = "" if diagnosis.coverage.bytes else ", and where its StdOut and StdErr went"
         asks.append((f"scontrol show job {job}", f"why Slurm ended it{where}"))
-    asks += [("", item) for item in missing if item not in ("sacct", "scontrol")]
+    asks += [("", item) for item in missing if not asked_of_slurm(item)]
     weak = diagnosis.cause.id in (None, EXIT_CODE, KILLED)
     if weak and diagnosis.coverage.bytes and (log := _log(diagnosis)):
         asks.append((f"grep -nm40 -iE 'error|traceback|fatal|killed' {log}", "the first errors"))
     return asks
+
+
+def asked_of_slurm(item: str) -> bool:
+    """Whether what is missing is what one of Slurm's programs would tell: `sacct`, `sacct (accounting is off)`."""
+    return item.partition(" (")[0] in ("sacct", "scontrol")
+
+
+def _can_tell(program: str, missing: list[str]) -> bool:
+    """Whether this program was not asked, or would answer on another machine."""
+    return any(
+        item == program or item.startswith(tuple(f"{program} ({why}" for why in UNREACHABLE)) for item in missing
+    )
 
 
 def other_record(diagnosis: Diagnosis) -> str | None:

@@ -14,7 +14,9 @@ from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.model import UserError
 from slurmdoctor.model.exits import signal_name
 from slurmdoctor.model.record import JobRecord
-from slurmdoctor.slurm import jobinfo, logs, own_text, query
+from slurmdoctor.slurm import jobinfo, own_text, query
+from slurmdoctor.slurm.lookup import logs_of
+from slurmdoctor.slurm.named import named
 from slurmdoctor.slurm.script.directives import signal_request
 from slurmdoctor.slurm.script.model import Script
 
@@ -61,52 +63,75 @@ def gather(
     slurm_info: Sequence[str] = (),
     script: str | None = None,
     exit_status: int | None = None,
+    here: Sequence[str] = (".",),
 ) -> Job:
-    """The job. With an id but no paths, the logs are those that its record names."""
-    job = Job(logs=list(paths))
+    """The job. With an id but no paths, its logs are looked for: `here` are folders in which their names tell."""
+    record = None
     if slurm_info:
-        job.record = _recorded(slurm_info, job_id)
+        record = _recorded(slurm_info, job_id)
     elif job_id:
-        job.record = query.job(job_id)
-    job.script = _script(script, job_id, job.record)
-    if job.record is None:
-        job.logs = job.logs or ["-"]
+        record = query.job(job_id)
+    return _gathered(paths, job_id, record, _script(script, job_id, record), exit_status, here)
+
+
+def gather_all(
+    ids: Sequence[str],
+    *,
+    slurm_info: Sequence[str] = (),
+    script: str | None = None,
+    exit_status: int | None = None,
+    here: Sequence[str] = (".",),
+) -> tuple[list[Job], list[UserError]]:
+    """The jobs of these ids, of an array each task; and of which nothing was found. Raises that where it is all."""
+    found: list[Job] = []
+    absent: list[UserError] = []
+    for job_id in ids:
+        records = [_recorded(slurm_info, job_id)] if slurm_info else _records(job_id, here)
+        read = _script(script, job_id, records[0])
+        for record in records:
+            try:
+                found.append(_gathered((), job_id, record, read, exit_status, here))
+            except UserError as error:
+                absent.append(error)
+    if absent and not found:
+        raise absent[0]
+    return found, absent
+
+
+def _records(job_id: str, here: Sequence[str]) -> list[JobRecord]:
+    """The job's record; of an array those of its tasks, as Slurm knows them or else as files are named after them."""
+    if not job_id.isdigit():
+        return [query.job(job_id)]
+    records = query.tasks(job_id)
+    if records[0].sources:
+        return records
+    tasks = sorted(task for task in named(job_id, here) if task is not None)
+    return [replace(records[0], id=f"{job_id}_{task}", array_job=job_id, array_task=task) for task in tasks] or records
+
+
+def _gathered(
+    paths: Sequence[str],
+    job_id: str | None,
+    record: JobRecord | None,
+    script: Script | None,
+    exit_status: int | None,
+    here: Sequence[str],
+) -> Job:
+    job = Job(logs=list(paths) or ["-"], record=record, script=script)
+    if record is None:
         return job
     if exit_status is not None:
-        job.record = replace(job.record, exit_status=exit_status)
+        record = replace(record, exit_status=exit_status)
     with contextlib.suppress(Exception):  # a script that cannot be read must not cost the verdict
-        job.record = warned(job.record, job.script)
+        record = warned(record, script)
     if not paths and job_id:
-        job.logs, missing = _logs(job.record, job.script)
-        job.begins = own_text.begins((log for log in job.logs if isinstance(log, str)), {}, job.record)
-        job.record = replace(job.record, missing=(*job.record.missing, *missing))
+        files, record = logs_of(record, script, here)
+        job.logs = files or [Text.source("", name="no log")]
+        job.begins = own_text.begins(files, {}, record)
     elif paths:
-        job.begins = own_text.begins(filter(os.path.isfile, paths), {}, job.record, copies=True)
-    else:
-        job.logs = ["-"]
+        job.begins = own_text.begins(filter(os.path.isfile, paths), {}, record, copies=True)
+    job.record = record
     return job
-
-
-def _logs(record: JobRecord, script: Script | None) -> tuple[list[str] | list[Source], list[str]]:
-    found, missing = logs.find(record, _step_outputs(script))
-    if found:
-        return found, missing
-    if not record.sources:
-        why = "; ".join(record.missing) or "no answer"
-        raise UserError(
-            f"Slurm has no record of job {record.id} ({why})",
-            "name the log files, or run this where Slurm's commands work",
-        )
-    return [Text.source("", name="no log")], missing or ["log (Slurm does not say where it is)"]
-
-
-def _step_outputs(script: Script | None) -> list[str]:
-    """Files that the script gives its steps."""
-    if script is None:
-        return []
-    from slurmdoctor.slurm.script.steps import step_outputs
-
-    return step_outputs(script)
 
 
 def _recorded(files: Sequence[str], job_id: str | None) -> JobRecord:
@@ -129,7 +154,7 @@ def _script(file: str | None, job_id: str | None, record: JobRecord | None) -> S
 
     if file is not None:
         return parse(read_text(file), file)
-    text = query.script(job_id) if job_id else None
+    text = query.script(job_id) if job_id and record is not None and record.sources else None
     if text is None:
         return None
     with contextlib.suppress(Exception):  # nobody named it: a script that cannot be read must not cost the verdict

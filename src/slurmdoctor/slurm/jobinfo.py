@@ -6,7 +6,7 @@ Formats: Slurm 20 to 25. scontrol prints `Key=value` pairs, several a line; sacc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -20,6 +20,26 @@ _WORST = ("NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY", "FAILED", "TIMEOUT", "DEADL
 
 def read(texts: Iterable[tuple[str, str]], job_id: str | None = None) -> JobRecord | None:
     """The job in the texts, each of which comes with its name: the one asked for, or the one that failed worst."""
+    jobs, bad, step = _read(texts, job_id)
+    if not jobs:
+        return None
+    chosen = min(jobs, key=_badness)
+    others = tuple(label(job) for job in jobs if job is not chosen and job.state in FAILED)
+    return replace(_finished(chosen, bad, step), siblings=others)
+
+
+def tasks(texts: Iterable[tuple[str, str]], array: str) -> list[JobRecord]:
+    """All tasks of an array, those that wait as one; none where the id is no array's."""
+    jobs, bad, _ = _read(texts, array)
+    own = sorted(
+        (job for job in jobs if job.array_job == array), key=lambda job: (job.array_task is None, job.array_task)
+    )
+    waiting = [job for job in own if job.array_task is None]  # scontrol and sacct write them differently
+    return [_finished(job, bad, "") for job in own if job.array_task is not None or job is waiting[0]]
+
+
+def _read(texts: Iterable[tuple[str, str]], job_id: str | None) -> tuple[list[JobRecord], dict[str, str], str]:
+    """The jobs that the id stands for, the nodes that are down, and the step that it names."""
     records: list[JobRecord] = []
     tables: list[JobRecord] = []
     bad: dict[str, str] = {}
@@ -31,15 +51,14 @@ def read(texts: Iterable[tuple[str, str]], job_id: str | None = None) -> JobReco
         else:
             tables += read_sacct(text, name)
     wanted, _, step = (job_id or "").partition(".")
-    jobs = _matching([*_joined(records, tables)], wanted)
-    if not jobs:
-        return None
-    chosen = min(jobs, key=_badness)
-    others = tuple(_label(job) for job in jobs if job is not chosen and job.state in FAILED)
-    chosen = replace(chosen, siblings=others, bad_nodes={n: w for n, w in bad.items() if n in chosen.nodes})
-    if chosen.restarts:  # Slurm carries it over from the run before
-        chosen = replace(chosen, derived=None)
-    return _narrowed(chosen, step) if step else chosen
+    return _matching([*_joined(records, tables)], wanted), bad, step
+
+
+def _finished(job: JobRecord, bad: Mapping[str, str], step: str) -> JobRecord:
+    job = replace(job, bad_nodes={n: w for n, w in bad.items() if n in job.nodes})
+    if job.restarts:  # Slurm carries it over from the run before
+        job = replace(job, derived=None)
+    return _narrowed(job, step) if step else job
 
 
 def looks_like_slurm(text: str) -> bool:
@@ -106,7 +125,8 @@ def _badness(job: JobRecord) -> tuple[int, int, str]:
     return (rank, job.array_task or 0, job.id)
 
 
-def _label(job: JobRecord) -> str:
+def label(job: JobRecord) -> str:
+    """The id as people know it: an array's with the task."""
     return f"{job.array_job}_{job.array_task}" if job.array_job and job.array_task is not None else job.id
 
 

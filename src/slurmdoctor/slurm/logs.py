@@ -22,7 +22,7 @@ _WIDEST = 10
 
 def expand(pattern: str, job: JobRecord, ident: str | None = None) -> str:
     """The pattern as a glob: `%j` and others from the job's record are filled in, the rest (`%t`, `%N`) is `*`."""
-    own = ident or _number(job.id)
+    own = ident or _raw(job)
     known = {
         "A": job.array_job or own, "j": own, "J": own, "x": job.name,
         "a": None if job.array_task is None else str(job.array_task),
@@ -55,12 +55,14 @@ def find(job: JobRecord, more: Iterable[str] = ()) -> tuple[list[str], list[str]
     """
     files: list[str] = []
     missing: list[str] = []
-    patterns = [p for p in (job.std_out, job.std_err) if p] or _default(job)
+    patterns = [p for p in (job.std_out, job.std_err) if p] or default(job)
     for pattern in dict.fromkeys([*patterns, *more]):
         if pattern == "/dev/null" or pattern.startswith("/dev/"):
             continue
         # a step of another component of a het job writes that component's id
-        globs = dict.fromkeys([expand(pattern, job), *(expand(pattern, job, ident) for ident in job.het_ids)])
+        globs = dict.fromkeys(
+            [expand(pattern, job), *(expand(pattern, job, ident) for ident in (*job.het_ids, *_leader(job)))]
+        )
         here = [f for one in globs for f in _there(os.path.join(job.work_dir or "", one))]  # noqa: PTH118 - a pattern, not a path
         files += here
         if not here and pattern in patterns:
@@ -69,7 +71,8 @@ def find(job: JobRecord, more: Iterable[str] = ()) -> tuple[list[str], list[str]
     return list(unique)[:MOST_FILES], missing
 
 
-def _default(job: JobRecord) -> list[str]:
+def default(job: JobRecord) -> list[str]:
+    """Where sbatch writes to if nobody tells it."""
     return ["slurm-%A_%a.out" if job.array_task is not None else "slurm-%j.out"] if job.work_dir else []
 
 
@@ -91,5 +94,13 @@ def _why(pattern: str, job: JobRecord) -> str:
     return "not there, or not readable"
 
 
-def _number(ident: str) -> str:
-    return re.split(r"[_+.]", ident)[0]
+def _raw(job: JobRecord) -> str:
+    """What `%j` stands for: of an array's task a number of its own, which no other job has."""
+    if job.raw_id is None and job.array_task is not None and "_" in job.id:
+        return "(unknown)"
+    return job.raw_id or re.split(r"[_+.]", job.id)[0]
+
+
+def _leader(job: JobRecord) -> list[str]:
+    """The id of a het job's first component, in which the script runs."""
+    return [job.id.partition("+")[0]] if "+" in job.id else []

@@ -15,8 +15,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from slurmdoctor.model import UserError
-from slurmdoctor.model.record import FAILED, JobRecord
+from slurmdoctor.model.record import FAILED, GONE, JobRecord
 from slurmdoctor.slurm import jobinfo
+from slurmdoctor.slurm.sacct import read_places
 from slurmdoctor.slurm.scontrol import bad_nodes
 
 PATIENCE = 10.0
@@ -25,8 +26,15 @@ _FIELDS = (
     "JobID,JobName,Partition,State,ExitCode,DerivedExitCode,Elapsed,Timelimit,Start,End,NodeList,NNodes,NTasks,"
     "ReqMem,MaxRSS,UID,Reason,WorkDir"
 )
+_PLACES = ("JobID,WorkDir,Comment", "SubmitLine", "StdOut,StdErr")
+"""Fields that say where a job wrote to: any sacct has the first ones, 21.08 the second, 24.05 the third."""
+_SEPARATOR = "\x1f"
+"""A command line may hold any other."""
 _ID = re.compile(r"[0-9]+(?:_[0-9]+|\+[0-9]+)?(?:\.(?:[0-9]+|batch|extern|interactive))?")
 _MOST_NODES = 512
+
+
+_NO_RECORD = "no record of this job"
 
 
 class Answers(Struct):
@@ -34,6 +42,11 @@ class Answers(Struct):
 
     texts: list[tuple[str, str]] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+
+
+def is_id(word: str) -> bool:
+    """Whether a word could be a job's id."""
+    return _ID.fullmatch(word) is not None
 
 
 def check_id(job_id: str) -> str:
@@ -45,23 +58,84 @@ def check_id(job_id: str) -> str:
     return job_id.strip()
 
 
+def is_gone(job: JobRecord) -> bool:
+    """Whether Slurm answered, and knows nothing of the job."""
+    return not job.sources and any(GONE in why or _NO_RECORD in why for why in job.missing)
+
+
 def job(job_id: str, patience: float = PATIENCE) -> JobRecord:
-    """The record of a job. Without Slurm it holds only the id and what is missing."""
+    """The record of a job; of an array the task that failed worst. Without Slurm it holds only the id and what is missing."""
     wanted = check_id(job_id)
+    answers = _records(wanted, patience)
+    info = jobinfo.read(answers.texts, wanted) or JobRecord(wanted)
+    return _completed([info], answers, patience)[0]
+
+
+def tasks(array: str, patience: float = PATIENCE) -> list[JobRecord]:
+    """The records of an array's tasks; of any other job its own."""
+    answers = _records(array, patience)
+    found = jobinfo.tasks(answers.texts, array)
+    if len(found) < 2:
+        found = [jobinfo.read(answers.texts, array) or JobRecord(array)]
+    return _completed(found, answers, patience)
+
+
+def _records(wanted: str, patience: float) -> Answers:
     bare = wanted.partition(".")[0]
-    answers = ask(
+    return ask(
         {
             f"scontrol show job {bare}": ["scontrol", "show", "job", "-d", bare],
             f"sacct -j {bare}": ["sacct", "-P", "-j", bare, "-o", _FIELDS],
         },
         patience,
     )
-    info = jobinfo.read(answers.texts, wanted) or JobRecord(wanted)
-    if info.state in FAILED and 0 < len(info.nodes) <= _MOST_NODES:
-        nodes = ask({"scontrol show node": ["scontrol", "show", "node", ",".join(info.nodes)]}, patience / 2)
-        for _, text in nodes.texts:
-            info = replace(info, bad_nodes={n: w for n, w in bad_nodes(text).items() if n in info.nodes})
-    return replace(info, missing=(*answers.missing, *info.missing))
+
+
+def _completed(found: Sequence[JobRecord], answers: Answers, patience: float) -> list[JobRecord]:
+    """The records of one answer, with where their logs are, the nodes that are down, and what was not answered."""
+    if any(job.std_out is None and "sacct" in job.sources for job in found):
+        places = {job.id: job for job in _places(found[0].array_job or found[0].id.partition(".")[0], patience / 2)}
+        found = [_placed(job, places.get(jobinfo.label(job))) for job in found]
+    nodes = list(dict.fromkeys(node for job in found if job.state in FAILED for node in job.nodes))
+    down: dict[str, str] = {}
+    if 0 < len(nodes) <= _MOST_NODES:
+        for _, text in ask({"scontrol show node": ["scontrol", "show", "node", ",".join(nodes)]}, patience / 2).texts:
+            down |= bad_nodes(text)
+    return [
+        replace(
+            job,
+            bad_nodes=job.bad_nodes or {n: w for n, w in down.items() if n in job.nodes},
+            missing=(*answers.missing, *job.missing),
+        )
+        for job in found
+    ]
+
+
+def _places(bare: str, patience: float) -> list[JobRecord]:
+    """Where the jobs wrote to, as far as this version of sacct keeps it."""
+    for kept in range(len(_PLACES), 0, -1):
+        fields = ",".join([*_PLACES[:kept], "JobIDRaw"])  # last what holds no line end
+        command = ["sacct", "-X", "-P", f"--delimiter={_SEPARATOR}", "-j", bare, "-o", fields]
+        answers = ask({"sacct": command}, patience)
+        for _, text in answers.texts:
+            return read_places(text, _SEPARATOR)
+        if not any("nvalid field" in why for why in answers.missing):
+            break
+    return []
+
+
+def _placed(job: JobRecord, place: JobRecord | None) -> JobRecord:
+    if place is None or job.std_out is not None:
+        return job
+    return replace(
+        job,
+        raw_id=place.raw_id,
+        work_dir=job.work_dir or place.work_dir,
+        std_out=place.std_out,
+        std_err=place.std_err,
+        submit_line=place.submit_line,
+        comment=job.comment or place.comment,
+    )
 
 
 def script(job_id: str, patience: float = PATIENCE / 2) -> str | None:
@@ -143,7 +217,7 @@ def _collect(running: Sequence[tuple[str, str, subprocess.Popen[bytes]]], patien
         if child.returncode or not text.strip():
             answers.missing.append(f"{program} ({_reason(errors.decode('utf-8', 'replace') or text)})")
         elif program == "sacct" and len(text.strip().splitlines()) < 2:
-            answers.missing.append("sacct (no record of this job)")
+            answers.missing.append(f"sacct ({_NO_RECORD})")
         else:
             answers.texts.append((name, text))
 
@@ -174,12 +248,27 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
             pipe.close()
 
 
+_REASONS = {
+    "accounting storage is disabled": "accounting is off",
+    "Invalid job id": GONE,
+    "failed to open persistent connection": "cannot be reached: the accounting database does not answer",
+    "slurm_persist_conn_open": "cannot be reached: the accounting database does not answer",
+    "configuration source": "no configuration of Slurm here",
+    "fetch_config": "no configuration of Slurm here",
+    "slurm.conf": "no configuration of Slurm here",
+    "Unable to contact slurm controller": "cannot be reached: the controller does not answer",
+    "Connection refused": "cannot be reached: connection refused",
+    "Zero Bytes were transmitted": "authentication failed",
+    "uthentication": "authentication failed",
+    "unge": "authentication failed",
+    "imed out": "no answer in time",
+}
+"""What the programs say -> the same in plain words; the first one that occurs counts."""
+
+
 def _reason(errors: str) -> str:
-    text = " ".join(errors.split()).removeprefix("slurm_load_jobs error: ").removeprefix("sacct: error: ")
-    if "accounting storage is disabled" in text:
-        return "accounting is off"
-    if "failed to open persistent connection" in text or "Connection refused" in text:
-        return "the accounting database does not answer"
-    if "Invalid job id" in text:
-        return "Slurm no longer knows this job"
-    return text[:120].rstrip(".") or "no answer"
+    text = " ".join(errors.split())
+    for said, plain in _REASONS.items():
+        if said in text:
+            return plain
+    return text.removeprefix("slurm_load_jobs error: ").removeprefix("sacct: error: ")[:120].rstrip(".") or "no answer"

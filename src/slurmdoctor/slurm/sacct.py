@@ -34,6 +34,25 @@ def read_sacct(text: str, name: str = "sacct") -> list[JobRecord]:
     return [replace(info, steps=tuple(steps.get(job, {}).values())) for job, info in jobs.items()]
 
 
+def read_places(text: str, separator: str) -> list[JobRecord]:
+    """What a table says of where jobs wrote to. Its last field holds no line end; others may: a job's command line, say."""
+    head, _, body = text.lstrip().partition("\n")
+    separator = separator if separator in head else "|"
+    header = head.strip().split(separator)
+    found: list[JobRecord] = []
+    cells = body.split(separator)
+    row: list[str] = []
+    for cell in cells:
+        if len(row) + 1 < len(header):
+            row.append(cell)
+            continue
+        last, _, rest = cell.partition("\n")
+        named = dict(zip(header, [*row, last], strict=True))
+        found.append(_of_sacct(named.get("JobID", "").strip(), named, Quote("sacct", 0, "")))
+        row = [rest]
+    return found
+
+
 def _rows(text: str, name: str) -> Iterable[tuple[dict[str, str], Quote]]:
     header: list[str] = []
     spans: list[tuple[int, int]] = []
@@ -83,7 +102,7 @@ def _step(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
 
 def _of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobRecord:
     state, by = _state(row)
-    array = re.fullmatch(r"(\d+)_(\d+)", job)
+    array = re.fullmatch(r"(\d+)_(?:(\d+)|\[.*\])", job)
     het = re.fullmatch(r"(\d+)\+(\d+)", job)
     nodes = tuple(expand_nodes(plain(row.get("NodeList")) or ""))
     count = whole(row.get("NNodes") or row.get("AllocNodes")) or len(nodes) or None
@@ -109,8 +128,11 @@ def _of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobRecord:
         work_dir=plain(row.get("WorkDir")),
         std_out=plain(row.get("StdOut")),
         std_err=plain(row.get("StdErr")),
+        raw_id=plain(row.get("JobIDRaw")),
+        submit_line=plain(row.get("SubmitLine")),
+        comment=plain(row.get("Comment")),
         array_job=array[1] if array else None,
-        array_task=int(array[2]) if array else None,
+        array_task=whole(array[2]) if array else None,
         het_offset=int(het[2]) if het else None,
         quotes={"sacct": quote, "state": quote, "exit": quote},
         sources=frozenset({"sacct"}),

@@ -53,8 +53,10 @@ def _of_scontrol(pairs: Mapping[str, str], places: Mapping[str, Quote]) -> JobRe
     quotes = {to: places[key] for key, to in _QUOTED.items() if key in places}
     per_node = re.match(r"(\d+):", get("NtasksPerN:B:S:C") or "")
     nodes = tuple(expand_nodes(get("NodeList") or ""))
+    ident, array, task = pairs.get("JobId", "").strip(), get("ArrayJobId"), get("ArrayTaskId") or ""
+    unstarted = bool(array and task and not task.isdigit())  # `4-9%2`: those of an array that wait, in one record
     return JobRecord(
-        id=pairs.get("JobId", "").strip(),
+        id=f"{array}_[{task}]" if unstarted else ident,
         name=get("JobName") or get("Name"),
         state=(get("JobState") or "").partition(" ")[0] or None,
         uid=int(user[1]) if user else None,
@@ -77,8 +79,9 @@ def _of_scontrol(pairs: Mapping[str, str], places: Mapping[str, Quote]) -> JobRe
         command=get("Command"),
         std_out=get("StdOut"),
         std_err=get("StdErr"),
-        array_job=get("ArrayJobId"),
-        array_task=whole(get("ArrayTaskId")),
+        comment=get("Comment"),
+        array_job=array,
+        array_task=None if unstarted else whole(task),
         het_offset=whole(get("HetJobOffset") or get("PackJobOffset")),
         het_ids=_ids(get("HetJobIdSet") or get("PackJobIdSet")),
         quotes=quotes,

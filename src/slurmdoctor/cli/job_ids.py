@@ -1,0 +1,69 @@
+"""Words of the command line that are jobs' ids, and what is said of how their logs were found."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from slurmdoctor.cli.say import say
+from slurmdoctor.model import Diagnosis, UserError
+
+if TYPE_CHECKING:
+    from slurmdoctor.slurm.job import Job
+
+_ID = re.compile(r"[0-9]{1,18}(?:_[0-9]{1,9}|\+[0-9]{1,4})?(?:\.(?:[0-9]{1,9}|batch|extern|interactive))?")
+
+
+def job_ids(words: Sequence[str]) -> tuple[str, ...]:
+    """The jobs that are named by their ids; none where the words name files. A file of that name is a file."""
+    ids: list[str] = []
+    paths: list[str] = []
+    for word in words:
+        parts = word.split(",")
+        if all(map(_ID.fullmatch, parts)) and not os.path.lexists(word):
+            ids += parts
+        else:
+            paths.append(word)
+    if ids and paths:
+        raise UserError(
+            f"{ids[0]} is a job's id, and {paths[0]} names files",
+            f"name jobs or files; --job {ids[0]} reads these files with Slurm's record of that job",
+        )
+    return tuple(dict.fromkeys(ids))
+
+
+def jobs_of(
+    paths: Sequence[str],
+    job_id: str | None,
+    slurm_info: Sequence[str],
+    script: str | None,
+    exit_status: int | None,
+) -> Sequence[Job | None]:
+    """The jobs to read; None is the one of the paths, where nothing but its logs is to be read."""
+    ids = () if job_id else job_ids(paths)
+    if not (ids or job_id or slurm_info or script):
+        return [None]
+    from slurmdoctor.slurm.job import gather, gather_all  # a log alone does not wait for what reads Slurm
+
+    if not ids:
+        return [gather(paths, job_id=job_id, slurm_info=slurm_info, script=script, exit_status=exit_status)]
+    jobs, absent = gather_all(ids, slurm_info=slurm_info, script=script, exit_status=exit_status)
+    for wrong in absent:
+        say(f"slurmdoctor: {wrong}", err=True)
+    return jobs
+
+
+def known_of(job: Job | None) -> dict[str, Any]:
+    """What is known of a job beside its logs, as arguments of `diagnose`."""
+    return {"record": job.record, "script": job.script, "begins": job.begins} if job is not None else {}
+
+
+def tell_how_found(job: Job | None, found: Diagnosis, report: str) -> None:
+    """Say on standard error how the job's logs were found, where that is an inference and the report had no room for it."""
+    if job is None or job.record is None or job.record.found is None:
+        return
+    note = next(iter(found.coverage.notes), "")
+    if "".join(note.split()) not in "".join(report.split()):
+        say(f"slurmdoctor: {note}", err=True)

@@ -1,0 +1,92 @@
+"""A job's logs by their names: what `sbatch`, launchers and people usually call them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+
+from slurmdoctor.input.files import files_of
+from slurmdoctor.model import UserError
+
+BELOW = ("logs", "log", "slurm_logs", "slurm-logs", "slurm", "out", "output", "outputs", "job_logs", "report")
+"""Folders in which people keep their logs."""
+_MOST = 200_000
+"""Entries of a folder that are looked at."""
+_BEFORE = r"(?:^|.*[^0-9A-Za-z]|.*(?<![A-Za-z])(?:job|jobid|slurm|j))"
+_COUNTED = re.compile(
+    r"(?:^|[^a-z])(?:\w*step|iter\w*|epoch|ckpt|checkpoint|seed|port|rank|node|gpu|pid|version|chunk|shard)[^0-9a-z]?$",
+    re.I,
+)
+"""What counts something else than jobs."""
+_LOG = re.compile(
+    r"(?:.*\.(?:log|out|err|txt|stdout|stderr)|slurm-[0-9_]+|.*\.[oe][0-9_]+)(?:\.(?:gz|xz|zst|bz2))?", re.I
+)
+
+
+def named(job: str, folders: Iterable[str]) -> dict[int | None, list[str]]:
+    """The logs that are named after a job, by its array task (None: the job's own).
+
+    `job` is `4711`, `4711_3` or `4711+1`; the number is taken whole: 471 is not 4711.
+    """
+    array, _, task = job.partition("_")
+    number = re.escape(array.partition("+")[0])
+    own = re.compile(
+        rf"(?P<before>{_BEFORE}|.*\.[oe]){number}(?:_(?P<task>[0-9]{{1,7}})(?P<rest>_[0-9]+)?)?(?![0-9A-Za-z])(?P<behind>.*)"
+    )
+    found: dict[int | None, list[str]] = {}
+    seen: set[str] = set()
+    for path, name, is_folder in _entries(folders):
+        match = own.fullmatch(name)
+        real = os.path.realpath(path) if match else ""
+        if match is None or real in seen or _COUNTED.search(match["before"]):
+            continue
+        mine = _task(match)
+        if task and mine != int(task):
+            continue
+        if is_folder:
+            found.setdefault(mine, []).extend(_inside(path))
+        elif _LOG.fullmatch(name):
+            found.setdefault(mine, []).append(path)
+        seen.add(real)
+    return {task: files for task, files in found.items() if files}
+
+
+def _task(match: re.Match[str]) -> int | None:
+    """The array's task; in submitit's `4711_0_log.out` the number is a process of the job, and only `4711_3_0_log.out` an array's."""
+    if match["task"] is None or (match["rest"] is None and match["behind"].startswith("_log.")):
+        return None
+    return int(match["task"])
+
+
+def _inside(folder: str) -> list[str]:
+    try:
+        return files_of(folder)
+    except UserError:
+        return []
+
+
+def _entries(folders: Iterable[str]) -> Iterator[tuple[str, str, bool]]:
+    """(path, name, whether it is a folder) of all that lies in the folders, and in those below them in which logs are kept."""
+    asked: set[str] = set()
+    for folder in folders:
+        for here in (folder, *(os.path.join(folder, below) for below in BELOW)):  # noqa: PTH118 - a name that people see
+            real = os.path.realpath(here)
+            if real not in asked:
+                asked.add(real)
+                yield from _in_folder(here)
+
+
+def _in_folder(folder: str) -> Iterator[tuple[str, str, bool]]:
+    try:
+        with os.scandir(folder) as entries:
+            inside = sorted((entry for entry, _ in zip(entries, range(_MOST), strict=False)), key=lambda one: one.name)
+    except OSError:
+        return
+    for entry in inside:
+        try:
+            is_folder = entry.is_dir()
+            if is_folder or entry.is_file():
+                yield os.path.normpath(entry.path), entry.name, is_folder
+        except OSError:
+            continue

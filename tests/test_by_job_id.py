@@ -1,0 +1,233 @@
+"""`slurmdoctor diagnose 4711`: the job is found by its number, wherever its logs are, with Slurm's help or without."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_slurm import FakeSlurm
+from slurmdoctor.cli.status import worst
+
+TOOL = str(Path(sys.executable).with_name("slurmdoctor"))
+KEY = "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"train.py\", line 5, in <module>\n[rank3]: KeyError: 'lr'\n"
+OOM = "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+NO_CONFIG = (
+    "sacct: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host\nsacct: error: fetch_config: DNS SRV lookup failed\n"
+    "sacct: fatal: Could not establish a configuration source"
+)
+
+
+@pytest.fixture
+def slurm(tmp_path: Path) -> FakeSlurm:
+    return FakeSlurm(tmp_path / "bin")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "work"
+    made.mkdir()
+    return made
+
+
+def run(slurm: FakeSlurm, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [TOOL, "diagnose", *words], env=slurm.env, cwd=folder, capture_output=True, text=True, timeout=60, input=""
+    )
+
+
+def found(slurm: FakeSlurm, folder: Path, *words: str) -> dict[str, Any]:
+    done = run(slurm, folder, "--format", "json", *words)
+    assert done.returncode == 0, done.stderr
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said
+
+
+def put(folder: Path, name: str, text: str = KEY) -> None:
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+def complains(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1, done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+def record(job: str, folder: Path, **more: str) -> str:
+    pairs = {
+        "JobState": "FAILED", "Reason": "NonZeroExitCode", "ExitCode": "1:0", "RunTime": "00:10:00", "TimeLimit": "01:00:00",
+        "StartTime": "2026-11-20T10:00:00", "EndTime": "2026-11-20T10:10:00", "NodeList": "n1", "NumNodes": "1",
+        "WorkDir": str(folder), "StdErr": f"{folder}/run.err", "StdIn": "/dev/null", "StdOut": f"{folder}/run.out", **more,
+    }  # fmt: skip
+    return f"JobId={job} JobName=train\n   UserId=kim(4001)\n" + "".join(f"   {k}={v}\n" for k, v in pairs.items())
+
+
+def row(job: str, folder: Path, **more: str) -> dict[str, str]:
+    return {
+        "JobID": job, "JobIDRaw": job, "JobName": "train", "State": "FAILED", "ExitCode": "1:0", "Elapsed": "00:10:00",
+        "Start": "2026-11-20T10:00:00", "End": "2026-11-20T10:10:00", "NodeList": "n1", "NNodes": "1", "WorkDir": str(folder), **more,
+    }  # fmt: skip
+
+
+# ── a number is a job, unless a file has that name ───────────────────────────────────────────
+
+
+def test_a_number_is_a_job_as_slurm_knows_it(slurm: FakeSlurm, folder: Path) -> None:
+    slurm.scontrol({"4711": record("4711", folder)})
+    put(folder, "run.out")
+    put(folder, "run.err", "")
+    said = found(slurm, folder, "4711")
+    assert said["cause"]["id"] == "python-error"
+    assert said["first_failure"]["file"] == str(folder / "run.out")
+    assert said["coverage"]["notes"] == [], "Slurm named the log: nothing is an inference"
+    assert said == found(slurm, folder, "--job", "4711")
+
+
+def test_a_file_of_that_name_is_a_file(slurm: FakeSlurm, folder: Path) -> None:
+    put(folder, "4711", OOM)
+    put(folder, "slurm-4711.out", KEY)
+    assert found(slurm, folder, "4711")["cause"]["id"] == "cuda-oom"
+    assert slurm.asked == ""
+
+
+def test_ids_beside_files_are_refused(slurm: FakeSlurm, folder: Path) -> None:
+    put(folder, "a.log")
+    complains(run(slurm, folder, "4711", "a.log"), "--job 4711")
+
+
+# ── Slurm does not answer ────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        None,
+        NO_CONFIG,
+        "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
+        "sacct: error: slurm_persist_conn_open_without_init: failed to open persistent connection to host:db:6819: Connection refused",
+        "scontrol: error: Munge encode failed: Failed to access \"/run/munge/munge.socket.2\": No such file or directory",
+    ],
+)  # fmt: skip
+def test_slurm_out_of_reach_is_one_plain_line(slurm: FakeSlurm, folder: Path, said: str | None) -> None:
+    put(folder, "slurm-4711.out")
+    for program in ("scontrol", "sacct") if said else ():
+        slurm.says(program, said or "")
+    done = run(slurm, folder, "4711")
+    assert done.returncode == 0
+    line = "Slurm is not reachable from here: read ./slurm-4711.out, found by its name"
+    assert (" ".join(done.stdout.split()) + done.stderr).count(line) == 1
+    for noise in ("fetch_config", "resolve_ctls", "persist", "slurm_load", "unge"):
+        assert noise not in done.stdout + done.stderr
+    assert "slurm-4711.out:3" in done.stdout
+
+
+def test_a_job_that_slurm_forgot_is_read_all_the_same(slurm: FakeSlurm, folder: Path) -> None:
+    slurm.scontrol()
+    slurm.says("sacct", "Slurm accounting storage is disabled")
+    put(folder, "slurm-4711.out")
+    said = found(slurm, folder, "4711")
+    assert said["coverage"]["notes"] == ["Slurm no longer knows job 4711: read ./slurm-4711.out, found by its name"]
+    assert "sacct -j" not in run(slurm, folder, "4711").stdout, "accounting is off, and known to be"
+
+
+def test_without_a_log_one_line_says_where_it_was_looked_for(slurm: FakeSlurm, folder: Path) -> None:
+    put(folder, "slurm-47110.out")
+    complains(run(slurm, folder, "4711"), "no log of job 4711", str(folder), "Slurm is not reachable", "name its log")
+
+
+# ── by the usual names ───────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "slurm-4711.out", "train-4711.out", "train_4711.err", "4711.log", "train.o4711", "train.e4711", "logs/slurm-4711.out",
+        "log/4711.out", "slurm_logs/4711/stdout.log", "out/x-4711.out.gz", "outputs/4711_0_log.out", "job4711.out", "4711/rank0.out",
+        "slurm/job_4711.txt", "logs/4711-node07-3.log", "train_4711_20261120.log", "slurm-4711-rank3.out",
+    ],
+)  # fmt: skip
+def test_usual_names(slurm: FakeSlurm, folder: Path, name: str) -> None:
+    import gzip
+
+    put(folder, name)
+    if name.endswith(".gz"):
+        (folder / name).write_bytes(gzip.compress(KEY.encode()))
+    assert found(slurm, folder, "4711")["coverage"]["files"] == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "slurm-14711.out", "slurm-47110.out", "train-4711.py", "step_4711.log", "ckpt-4711.txt", "a4711f.log", "slurm-4711x.out", "seed4711.log",
+        "results/slurm-4711.out",
+    ],
+)  # fmt: skip
+def test_names_of_other_things(slurm: FakeSlurm, folder: Path, name: str) -> None:
+    put(folder, name)
+    complains(run(slurm, folder, "4711"), "no log of job 4711")
+
+
+def test_out_and_err_are_one_job(slurm: FakeSlurm, folder: Path) -> None:
+    put(folder, "train-4711.out", "step 1 loss 2.0\n")
+    put(folder, "train-4711.err", KEY)
+    said = found(slurm, folder, "4711")
+    assert said["coverage"]["files"] == 2
+    assert "and 1 more, found by their names" in said["coverage"]["notes"][0]
+
+
+# ── arrays, het jobs, several ids ────────────────────────────────────────────────────────────
+
+
+def test_a_task_of_an_array_without_slurm(slurm: FakeSlurm, folder: Path) -> None:
+    put(folder, "slurm-4711_3.out", OOM)
+    put(folder, "slurm-4711_30.out", KEY)
+    put(folder, "4711_3_log.out", KEY)  # submitit's: rank 3 of job 4711
+    said = found(slurm, folder, "4711_3")
+    assert (said["cause"]["id"], said["coverage"]["files"]) == ("cuda-oom", 1)
+
+
+def test_an_array_is_all_its_tasks(slurm: FakeSlurm, folder: Path) -> None:
+    put(folder, "slurm-4711_0.out", OOM)
+    put(folder, "slurm-4711_1.out", KEY)
+    slurm.scontrol({"4711": "\n".join(
+        record(raw, folder, ArrayJobId="4711", ArrayTaskId=task, StdOut=f"{folder}/slurm-4711_{task}.out", StdErr=f"{folder}/slurm-4711_{task}.out")
+        for raw, task in (("4712", "0"), ("4711", "1"))
+    )})  # fmt: skip
+    with_slurm = run(slurm, folder, "4711").stdout
+    (slurm.folder / "scontrol").unlink()
+    for said in (with_slurm, run(slurm, folder, "4711").stdout):
+        assert "cuda-oom" in said
+        assert "python-error" in said
+
+
+def test_several_ids_and_one_that_is_nowhere(slurm: FakeSlurm, folder: Path) -> None:
+    put(folder, "slurm-1.out", OOM)
+    put(folder, "slurm-2.out", KEY)
+    done = run(slurm, folder, "1", "2", "3")
+    assert "cuda-oom" in done.stdout
+    assert "python-error" in done.stdout
+    assert "no log of job 3" in done.stderr
+    assert run(slurm, folder, "1,2").stdout == run(slurm, folder, "1", "2").stdout
+
+
+# ── what the exit status tells ───────────────────────────────────────────────────────────────
+
+
+def test_what_nobody_knows_has_a_status_of_its_own(slurm: FakeSlurm, folder: Path) -> None:
+    put(folder, "slurm-1.out", "")
+    put(folder, "slurm-2.out", "step 129 | loss 2.2\nstep 130 | loss 2.")
+    put(folder, "slurm-3.out", KEY)
+    assert [run(slurm, folder, "--exit-code", job).returncode for job in "123"] == [4, 4, 1]
+    assert run(slurm, folder, "1").returncode == 0
+
+
+@pytest.mark.parametrize(("statuses", "one"), [([0, 4], 4), ([4, 3], 3), ([3, 1, 0], 1), ([0, 0], 0)])
+def test_of_several_jobs_the_worst_counts(statuses: list[int], one: int) -> None:
+    assert worst(statuses) == one
