@@ -6,10 +6,11 @@ SOURCES := pyproject.toml hatch_build.py hatch_ready.py $(wildcard src/slurmdoct
 RUNS := $(VENV)/.runs
 STAMP := $(VENV)/.installed
 MUTATES := $(VENV)/.mutates
+RELEASES := $(VENV)/.releases
 INSTALL = $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
 
-.PHONY: demo lint test test-slow test-all bless fuzz fuzz-native mutate docs bench clean
+.PHONY: demo lint test test-slow test-all bless fuzz fuzz-native mutate release-check docs bench clean
 
 $(RUNS): $(SOURCES)
 	@echo "setting up $(VENV), once: slurmdoctor, and its search compiled"
@@ -24,6 +25,11 @@ $(STAMP): $(SOURCES)
 $(MUTATES): $(STAMP)
 	@echo "adding mutmut to $(VENV), once"
 	@$(INSTALL) '.[dev,mutate]'
+	@touch $@
+
+$(RELEASES): $(STAMP)
+	@echo "adding what inspects wheels to $(VENV), once"
+	@$(INSTALL) '.[dev,release]'
 	@touch $@
 
 demo: $(RUNS) ## diagnose a real eight-rank log in which the loudest error is not the root
@@ -53,6 +59,9 @@ fuzz-native: $(STAMP) ## the C under ASan and UBSan beside its Python twin, and 
 
 mutate: $(MUTATES) ## how many mutants of inference the tests notice: SAMPLE=300 (0: all) SEED=1; docs/mutation.md
 	$(BIN)/python tests/mutate.py
+
+release-check: $(RELEASES) ## build the source distribution and the wheels into dist/, and prove them: docs/release.md
+	$(BIN)/python packaging/check.py
 
 docs: $(STAMP) ## docs/causes.md and the README's picture, from the rules and a real run
 	$(BIN)/python -m slurmdoctor.knowledge.workshop.docs > docs/.causes.md && mv docs/.causes.md docs/causes.md

@@ -105,7 +105,8 @@ def _compiled(root: Path) -> Path | None:
         MODULE,
         [str(root / SOURCE)],
         define_macros=[("Py_LIMITED_API", hex(STABLE)), ("_GNU_SOURCE", None)],
-        extra_compile_args=["-O3"],
+        # without what a debugger reads, which holds the path of the clone: one source makes one file, wherever it is compiled
+        extra_compile_args=["-O3", "-g0"],
         py_limited_api=True,
     )
     command = build_ext(Distribution({"name": "slurmdoctor", "ext_modules": [extension]}))
