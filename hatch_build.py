@@ -73,7 +73,9 @@ def _made_ready(root: Path, ready: Path, clone: bool, native: Path | None) -> bo
     """Whether the files of a first start were made: by the program itself, in a copy that lies as the installed one will."""
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder, "src") if clone else Path(folder)
-        shutil.copytree(root / "src", base, ignore=shutil.ignore_patterns("__pycache__", "ready"), dirs_exist_ok=True)
+        # a wheel's compiled search is the one given, not what an editable install left in the clone
+        left = ("__pycache__", "ready", *(() if clone else ("*.so",)))
+        shutil.copytree(root / "src", base, ignore=shutil.ignore_patterns(*left), dirs_exist_ok=True)
         shutil.copytree(root / "rules", Path(folder, "rules") if clone else base / "slurmdoctor" / "rules")
         if native is not None:
             shutil.copy(native, base / "slurmdoctor" / "search")

@@ -33,7 +33,7 @@ ALONE = ("unshare", "--user", "--map-root-user", "--net", "--")
 """Runs a command without network, where the kernel lets users do that."""
 
 
-class Failed(Exception):
+class ReleaseError(Exception):
     """What is wrong with the release."""
 
 
@@ -42,7 +42,7 @@ def run(*command: str | Path, cwd: Path = ROOT, env: Mapping[str, str] = Mapping
     seen = {**os.environ, **env}
     done = subprocess.run(command, cwd=cwd, env=seen, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode:
-        raise Failed(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        raise ReleaseError(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
@@ -71,13 +71,13 @@ def build_all() -> tuple[Path, Path, Path]:
         (DIST / name).write_bytes(content)
         print(f"built     {name}  {len(content) / 1e6:.1f} MB")
     if build("sdist") != source:
-        raise Failed(f"{source[0]} has other bytes when it is built again")
+        raise ReleaseError(f"{source[0]} has other bytes when it is built again")
     with folder() as unpacked:
         with tarfile.open(DIST / source[0]) as archive:
             archive.extractall(unpacked, filter="data")
         (root,) = unpacked.iterdir()
         if build("wheel", source=root) != native:
-            raise Failed(f"{native[0]} has other bytes when it is built from {source[0]}")
+            raise ReleaseError(f"{native[0]} has other bytes when it is built from {source[0]}")
     print("the same  bytes again, also from the source distribution in another folder")
     return DIST / source[0], DIST / native[0], DIST / pure[0]
 
@@ -118,10 +118,10 @@ def try_out(file: Path, wheels: Path, version: str, alone: tuple[str, ...]) -> N
         says = isolated((*alone, tools / "slurmdoctor", "--version"), home, wheels)
         search = PYTHON if file.name.endswith("-none-any.whl") else COMPILED
         if not says.startswith(f"slurmdoctor {version} {search}"):
-            raise Failed(f"{file.name}: --version says {says.strip()!r}, not {version} and {search!r}")
+            raise ReleaseError(f"{file.name}: --version says {says.strip()!r}, not {version} and {search!r}")
         report = isolated((*alone, tools / "slurmdoctor", "diagnose", "logs"), home, wheels)
         if any(words not in report.splitlines()[0] for words in FOUND):
-            raise Failed(f"{file.name}: the demo's report lacks one of {FOUND}:\n{report}")
+            raise ReleaseError(f"{file.name}: the demo's report lacks one of {FOUND}:\n{report}")
     print(f"works     {file.name}: {report.splitlines()[0]}")
 
 
@@ -141,5 +141,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except Failed as error:
+    except ReleaseError as error:
         raise SystemExit(f"release-check: {error}") from None

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,6 +40,14 @@ def built(folder: Path, source: Path = ROOT, env: Mapping[str, str] = MappingPro
     return next(folder.glob("*.whl"))
 
 
+def source_distribution(folder: Path) -> Path:
+    pytest.importorskip("hatchling")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(folder)]
+    subprocess.run(command, check=True, capture_output=True, cwd=ROOT, timeout=120)
+    (source,) = folder.glob("*.tar.gz")
+    return source
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(tmp_path_factory.mktemp("wheel"))
@@ -56,7 +65,41 @@ def test_the_wheel_holds_the_compiled_loop_for_all_pythons_from_3_10_on(wheel: P
 def test_without_a_compiler_the_wheel_is_python_alone(env: dict[str, str], tmp_path: Path) -> None:
     wheel = built(tmp_path, env=env)
     assert wheel.name.endswith("-py3-none-any.whl")
-    assert not any(name.endswith(".so") for name in zipfile.ZipFile(wheel).namelist())
+    names = zipfile.ZipFile(wheel).namelist()
+    assert not any(name.endswith(".so") for name in names)
+    assert not any(name.endswith(".literals") for name in names), "what Hyperscan compiled is for one processor"
+
+
+@pytest.mark.skipif(not COMPILES, reason="needs a C compiler and Python's headers")
+def test_a_wheel_is_the_same_byte_for_byte_wherever_it_is_built(wheel: Path, tmp_path: Path) -> None:
+    with tarfile.open(source_distribution(tmp_path)) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (elsewhere,) = tmp_path.glob("slurmdoctor-*/")
+    assert built(tmp_path / "again", elsewhere).read_bytes() == wheel.read_bytes()
+
+
+def test_the_source_distribution_holds_what_git_holds(tmp_path: Path) -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    if listed.returncode:
+        pytest.skip("not a clone")
+    with tarfile.open(source_distribution(tmp_path)) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    assert held == {"PKG-INFO", *(name for name in listed.stdout.split("\0") if name and (ROOT / name).exists())}
+
+
+def test_an_installation_is_small(wheel: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(tmp_path / "site"), str(wheel)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    files = [file for file in (tmp_path / "site").rglob("*") if file.is_file()]
+    assert any(file.suffix == ".pyc" for file in files)
+    blocks = sum(-(-file.stat().st_size // 4096) * 4096 for file in files)
+    assert blocks < 25e6, f"{blocks / 1e6:.1f} MB, by what disks count in"
 
 
 def test_the_wheel_holds_all_rules_and_the_schema(wheel: Path) -> None:
@@ -111,10 +154,7 @@ def test_what_comes_with_the_wheel_is_the_same_whenever_it_is_built(wheel: Path,
 
 
 def test_a_wheel_of_the_source_distribution_starts_alike(tmp_path: Path) -> None:
-    pytest.importorskip("hatchling")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
-    subprocess.run(command, check=True, capture_output=True, cwd=ROOT, timeout=120)
-    (source,) = tmp_path.glob("*.tar.gz")
+    source = source_distribution(tmp_path)
     assert started(tmp_path, installed(built(tmp_path, source), tmp_path)) == "3 python-error"
 
 

@@ -1,0 +1,139 @@
+"""What publishes slurmdoctor: the tag, the changelog's notes, and workflows that hold no secret and trust nobody more than they must."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+import slurmdoctor
+
+ROOT = Path(__file__).parents[1]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+PROJECT = (ROOT / "pyproject.toml").read_text()
+PYTHONS = re.findall(r"Programming Language :: Python :: (3\.\d+)", PROJECT)
+
+
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "packaging" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# ── the tag and its notes ────────────────────────────────────────────────────────────────────
+
+CHANGELOG = """# Changelog
+
+## 1.2.0 - 2026-12-01
+
+### Added
+- A page.
+
+## 1.1.0 - 2026-11-01
+- Older.
+"""
+
+
+def test_the_notes_are_the_changelogs_section_of_the_version() -> None:
+    assert script("notes").notes("v1.2.0", "1.2.0", CHANGELOG) == "### Added\n- A page."
+
+
+@pytest.mark.parametrize(
+    ("tag", "version", "changelog", "says"),
+    [
+        ("v1.2.1", "1.2.0", CHANGELOG, "the tag must be v1.2.0"),
+        ("1.2.0", "1.2.0", CHANGELOG, "the tag must be v1.2.0"),
+        ("v1.3.0", "1.3.0", CHANGELOG, "no section `## 1.3.0 - YYYY-MM-DD`"),
+        ("v1x2.0", "1x2.0", CHANGELOG, "no section"),
+        ("v1.2.0", "1.2.0", CHANGELOG.replace(" - 2026-12-01", " (unreleased)"), "write the day of the release"),
+        ("v1.2.0", "1.2.0", "## 1.2.0 - 2026-12-01\n\n## 1.1.0 - 2026-11-01\n- Older.\n", "says nothing of 1.2.0"),
+    ],
+)
+def test_a_tag_is_refused(tag: str, version: str, changelog: str, says: str) -> None:
+    notes = script("notes")
+    with pytest.raises(notes.TagError, match=re.escape(says)):
+        notes.notes(tag, version, changelog)
+
+
+def test_a_refusal_is_one_line() -> None:
+    ran = subprocess.run(
+        [sys.executable, "packaging/notes.py", "v0.0"], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("notes.py: the tag is v0.0, but __version__")
+    assert ran.stderr.count("\n") == 1
+
+
+def test_the_version_stands_in_one_place() -> None:
+    assert script("notes").version_of((ROOT / "src/slurmdoctor/__init__.py").read_text()) == slurmdoctor.__version__
+    assert 'dynamic = ["version"]' in PROJECT
+    assert 'path = "src/slurmdoctor/__init__.py"' in PROJECT
+
+
+# ── the workflows ────────────────────────────────────────────────────────────────────────────
+
+
+def workflow(name: str) -> dict[str, Any]:
+    loaded = yaml.safe_load((ROOT / ".github" / "workflows" / f"{name}.yml").read_text())
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def combined(job: dict[str, Any]) -> list[tuple[str, str]]:
+    """The (system, Python) pairs that a job's matrix makes."""
+    matrix = job["strategy"]["matrix"]
+    pairs = [(os, python) for os in matrix["os"] for python in matrix["python"]]
+    return pairs + [(entry["os"], entry["python"]) for entry in matrix.get("include", ())]
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
+def test_a_workflow_is_what_github_takes(file: Path) -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", str(file)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
+def test_a_workflow_uses_only_actions_of_one_commit_and_may_only_read(file: Path) -> None:
+    text = file.read_text()
+    used = re.findall(r"uses: (.*)", text)
+    assert used
+    for action in used:
+        assert re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v[\d.]+|\./\S*", action), action
+    assert workflow(file.stem)["permissions"] == {"contents": "read"}
+    assert "secrets." not in text
+    assert text.count("actions/checkout@") == text.count("persist-credentials: false")
+
+
+def test_only_the_job_that_publishes_gets_an_identity_and_no_code_of_ours_runs_in_it() -> None:
+    granted = {name: job["permissions"] for name, job in workflow("release")["jobs"].items() if "permissions" in job}
+    assert granted == {"publish": {"id-token": "write"}, "announce": {"contents": "write"}}
+    publish = workflow("release")["jobs"]["publish"]
+    assert publish["environment"] == "pypi"
+    assert not any("run" in step for step in publish["steps"])
+
+
+def test_nothing_is_published_that_was_not_tried_on_every_python() -> None:
+    jobs = workflow("release")["jobs"]
+    assert jobs["publish"]["needs"] == ["try"]
+    assert set(jobs["try"]["needs"]) == {"source", "wheels"}
+    systems = jobs["wheels"]["strategy"]["matrix"]["os"]
+    assert set(combined(jobs["try"])) == {(os, python) for os in systems for python in PYTHONS}
+
+
+def test_the_tests_run_on_linux_and_macos_on_every_python() -> None:
+    pairs = combined(workflow("ci")["jobs"]["test"])
+    assert PYTHONS[0] == re.findall(r'requires-python = ">=(.+)"', PROJECT)[0]
+    assert {python for os, python in pairs if os == "ubuntu-latest"} == set(PYTHONS)
+    for system in ("ubuntu-24.04-arm", "macos-latest"):
+        assert {python for os, python in pairs if os == system} >= {PYTHONS[0], PYTHONS[-1]}
