@@ -10,7 +10,7 @@ RELEASES := $(VENV)/.releases
 INSTALL = $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
 
-.PHONY: demo lint test test-slow test-all bless fuzz fuzz-native mutate release-check docs bench clean
+.PHONY: demo lint test test-slow test-all bless fuzz fuzz-native mutate release-check zipapp docs bench clean
 
 $(RUNS): $(SOURCES)
 	@echo "setting up $(VENV), once: slurmdoctor, and its search compiled"
@@ -62,6 +62,12 @@ mutate: $(MUTATES) ## how many mutants of inference the tests notice: SAMPLE=300
 
 release-check: $(RELEASES) ## build the source distribution and the wheels into dist/, and prove them: docs/release.md
 	$(BIN)/python packaging/check.py
+
+zipapp: $(RELEASES) ## dist/slurmdoctor.pyz: slurmdoctor and all that it needs in one file, for this Python
+	@mkdir -p dist
+	@$(BIN)/shiv --quiet --reproducible --compressed --preamble packaging/zipapp.py --console-script slurmdoctor --output-file dist/slurmdoctor.pyz \
+	  --python "/usr/bin/env $$($(BIN)/python -c 'import sys; print("python%d.%d" % sys.version_info[:2])')" .
+	@echo "dist/slurmdoctor.pyz is written, for machines with $$(head -n1 dist/slurmdoctor.pyz | grep -ao 'python[0-9.]*')"
 
 docs: $(STAMP) ## docs/causes.md and the README's picture, from the rules and a real run
 	$(BIN)/python -m slurmdoctor.knowledge.workshop.docs > docs/.causes.md && mv docs/.causes.md docs/causes.md

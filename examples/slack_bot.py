@@ -1,6 +1,6 @@
 """A Slack bot to start from: mention it beside a log, or call /diagnose, and it answers in the thread.
 
-    pip install slurmdoctor slack-bolt
+    pip install . slack-bolt     # in a clone
     export SLACK_BOT_TOKEN=xoxb-...
     export SLACK_APP_TOKEN=xapp-...          # socket mode: no address of your own is needed
     python slack_bot.py

@@ -240,7 +240,7 @@ def test_without_the_extra_one_line_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", program, "mcp"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert "pip install 'slurmdoctor[mcp]'" in done.stderr
+    assert "pip install 'mcp>=2,<3'" in done.stderr
 
 
 def test_an_allowed_folder_that_is_none() -> None:

@@ -17,7 +17,10 @@ CAUSES = load((builtin(),)).causes
 SENTENCES = sorted((ROOT / "src/slurmdoctor/report").glob("*.py"))
 PAGES = [
     "README.md",
-    *(f"docs/{name}.md" for name in ("accuracy", "chat", "confidence", "glossary", "hook", "mutation")),
+    *(
+        f"docs/{name}.md"
+        for name in ("accuracy", "chat", "confidence", "glossary", "hook", "install", "mutation", "release")
+    ),
 ]
 INSTEAD = {
     r"\bmend(?:s|ed|ing)?\b": "fix",

@@ -80,6 +80,32 @@ def test_the_version_stands_in_one_place() -> None:
     assert 'path = "src/slurmdoctor/__init__.py"' in PROJECT
 
 
+# ── what the docs promise ────────────────────────────────────────────────────────────────────
+
+DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+PROGRAMS = [*(ROOT / "src").rglob("*.py"), *(ROOT / "examples").rglob("*.*"), *(ROOT / "packaging").rglob("*.*")]
+FROM_PYPI = re.compile(
+    r"\b(?:(?:pip|pipx|uv tool) install(?!.*--find-links)(?: [^\s`,|;]+)*? |uvx )['\"]?slurmdoctor\b(?![-/.]\w)"
+)
+
+
+@pytest.mark.parametrize("file", [*DOCS, *PROGRAMS], ids=lambda file: file.relative_to(ROOT).as_posix())
+def test_nothing_is_said_to_come_from_pypi_before_it_does(file: Path) -> None:
+    heading = ""
+    for line in file.read_text(errors="replace").splitlines():
+        heading = line if line.startswith("## ") else heading
+        if FROM_PYPI.search(line):
+            assert "after the first release" in (heading + line).lower(), line
+
+
+def test_the_docs_tell_how_to_get_it_today_and_later() -> None:
+    text = (ROOT / "docs" / "install.md").read_text()
+    assert len(FROM_PYPI.findall(text)) > 2, "or the test above looks for nothing"
+    for today in ("pipx install .", "uv tool install .", "make zipapp", "packaging/Containerfile", "--no-index"):
+        assert today in text
+    assert "docs/install.md" in (ROOT / "README.md").read_text()
+
+
 # ── the workflows ────────────────────────────────────────────────────────────────────────────
 
 

@@ -26,14 +26,14 @@ from slurmdoctor.model import UserError
 def mcp(allow: tuple[str, ...], timeout: float, extra: tuple[Path, ...], redact: Literal["default", "strict"]) -> None:
     """Serve agents over the Model Context Protocol, on standard input and output.
 
-    Tools: diagnose_text, diagnose_path, diagnose_job, explain_cause, list_causes. Needs the extra: pip install 'slurmdoctor[mcp]'.
+    Tools: diagnose_text, diagnose_path, diagnose_job, explain_cause, list_causes. Needs the MCP SDK: pip install 'mcp>=2,<3'.
     """
     try:
         from slurmdoctor.cli.server import Settings, checked, serve
     except ImportError as error:
         if (error.name or "").partition(".")[0] == "slurmdoctor":
             raise
-        raise UserError("`slurmdoctor mcp` needs the MCP SDK, version 2", "pip install 'slurmdoctor[mcp]'") from None
+        raise UserError("`slurmdoctor mcp` needs the MCP SDK, version 2", "pip install 'mcp>=2,<3'") from None
     settings = Settings(checked(allow), extra, redact, timeout)
     stdin()  # closed, it would be an error of the SDK's
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python would wait for the thread that waits for a line

@@ -1,6 +1,6 @@
 """`slurmdoctor mcp`: the tools of slurmdoctor for agents, over the Model Context Protocol.
 
-Needs the official SDK (`pip install 'slurmdoctor[mcp]'`). Each diagnosis runs in a process of its own (`sandbox`).
+Needs the official SDK (`pip install 'mcp>=2,<3'`). Each diagnosis runs in a process of its own (`sandbox`).
 """
 
 from __future__ import annotations

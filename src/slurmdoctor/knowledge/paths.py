@@ -28,9 +28,7 @@ def builtin() -> Path:
     for folder in (package / "rules", package.parents[1] / "rules"):
         if (folder / "formats.yaml").is_file():
             return folder
-    raise UserError(
-        "slurmdoctor's own rules are missing", "install it again: pip install --force-reinstall slurmdoctor"
-    )
+    raise UserError("slurmdoctor's own rules are missing", "install slurmdoctor again, as you did the first time")
 
 
 def folders(extra: Iterable[Path] = ()) -> tuple[Path, ...]:

@@ -30,7 +30,7 @@ _AGAIN = "install slurmdoctor again with a C compiler and Python's headers"
 _DESCRIPTIONS: dict[Name, str] = {
     "native": "compiled C",
     "hyperscan": f"Hyperscan; two to three times as fast on gigabytes: {_AGAIN}",
-    "python": f"plain Python; some 600 times as fast on gigabytes: {_AGAIN}, or: pip install 'slurmdoctor[hyperscan]'",
+    "python": f"plain Python; some 600 times as fast on gigabytes: {_AGAIN}, or: pip install hyperscan",
 }
 
 
