@@ -23,6 +23,7 @@ from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.source_format import learn_formats
 from slurmdoctor.readers.assemble import assemble
+from slurmdoctor.readers.surroundings import surroundings
 from slurmdoctor.readers.targets import find_lines
 from slurmdoctor.report.compose import compose
 from slurmdoctor.report.reasons import sentence
@@ -140,7 +141,9 @@ def examine(
     observed = assemble(matches, lines, knowledge, script.facts if script is not None else {})
     timeline = order(observed)
     finding = infer(timeline, observed, knowledge, exit_status, record, script)
-    return compose(finding, timeline, observed, knowledge, lines.numbers(finding.places))
+    numbers = lines.numbers(finding.places)
+    found = compose(finding, timeline, observed, knowledge, numbers)
+    return replace(found, surroundings=surroundings(finding.evidence, lines, numbers))
 
 
 def _earlier_left_out(sources: Sequence[Source], begins: Mapping[str, int], deadline: Deadline) -> tuple[Reason, ...]:

@@ -15,7 +15,7 @@ from slurmdoctor.cli.status import status_of, worst
 from slurmdoctor.model import Diagnosis, UserError
 from slurmdoctor.report.terminal import PLAIN, look
 
-FORMATS = ("text", "json", "markdown", "slack")
+FORMATS = ("text", "json", "markdown", "slack", "html")
 
 
 @click.command()

@@ -12,6 +12,7 @@ from slurmdoctor.model.diagnosis import (
     Remedy,
     Retry,
     Rival,
+    Surroundings,
 )
 from slurmdoctor.model.errors import LogNotFoundError, UserError
 from slurmdoctor.model.events import (
@@ -141,6 +142,7 @@ __all__ = [
     "StackDump",
     "Standing",
     "Status",
+    "Surroundings",
     "Suspicion",
     "Target",
     "Text",

@@ -74,6 +74,17 @@ class Evidence(Struct, frozen=True):
     clock: str | None = None
 
 
+class Surroundings(Struct, frozen=True):
+    """The lines above and below one that a report quotes, whoever wrote them; not part of the JSON contract."""
+
+    file: str
+    line: int | None
+    above: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
+    numbered: bool = True
+    """Whether the lines follow one another in the file, as the numbers of lines count."""
+
+
 class Cascade(Struct, frozen=True):
     cause: str
     ranks: int
@@ -150,3 +161,5 @@ class Diagnosis(Struct, frozen=True):
     lanes: Lanes = Lanes()
     """What each rank did over time; not part of the JSON contract."""
     job: JobFiles = field(default_factory=JobFiles)
+    surroundings: tuple[Surroundings, ...] = ()
+    """Of the evidence's lines."""

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge.secrets import secret_kinds
-from slurmdoctor.model import Diagnosis, Evidence, SecretKind
+from slurmdoctor.model import Diagnosis, Evidence, SecretKind, Surroundings
 from slurmdoctor.report.redaction.spans import Wanted, spans
 from slurmdoctor.search.compiled import compiled
 
@@ -84,9 +84,12 @@ class Redactor:
         """The same diagnosis, safe to print and to post. Nothing is rebuilt where nothing is to be masked."""
         if self.mode == "strict":
             self._names.know(_hosts_of(diagnosis))
-        if self.mode != "off" and (joined := self._wrapped_evidence(diagnosis.evidence)) != diagnosis.evidence:
-            diagnosis = replace(diagnosis, evidence=joined)
-        return self.values(diagnosis)
+        if self.mode == "off":
+            return self.values(diagnosis)
+        evidence, around = self._wrapped_evidence(diagnosis.evidence), self._surroundings(diagnosis)
+        if self.mode == "strict":
+            return self.values(replace(diagnosis, evidence=evidence, surroundings=around))
+        return replace(self.values(replace(diagnosis, evidence=evidence, surroundings=())), surroundings=around)
 
     def values(self, value: Value) -> Value:
         """A text, or anything that holds texts, with all of them masked."""
@@ -125,6 +128,24 @@ class Redactor:
                 if len(new) == 2:
                     masked[at : at + 2] = [replace(one, text=new[0]), replace(other, text=new[1])]
         return tuple(masked)
+
+    def _surroundings(self, diagnosis: Diagnosis) -> tuple[Surroundings, ...]:
+        """Lines around one of the evidence are masked with it as one text, and stay as many."""
+        quoted = {(item.file, item.line): item.text for item in diagnosis.evidence}
+        blocks = [
+            "\n".join(
+                disarm(text).replace("\n", " ")
+                for text in (*item.above, quoted.get((item.file, item.line), ""), *item.below)
+            )
+            for item in diagnosis.surroundings
+        ]
+        wanted = self._wanted(blocks)
+        found = []
+        for item, block in zip(diagnosis.surroundings, blocks, strict=True):
+            rows = _mask(block, wanted, keep_lines=True).split("\n")
+            at = len(item.above)
+            found.append(replace(item, above=tuple(rows[:at]), below=tuple(rows[at + 1 :])))
+        return tuple(found)
 
 
 def _mask(text: str, wanted: Wanted, own: str, *, keep_lines: bool = False) -> str:

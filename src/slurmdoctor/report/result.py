@@ -56,6 +56,12 @@ class Diagnosis(model.Diagnosis, frozen=True):
 
         return to_dict(self)
 
+    def to_html(self) -> str:
+        """A page that needs no script, no network and no other file."""
+        from slurmdoctor.report.html import render
+
+        return render(self)
+
     def __str__(self) -> str:
         return self.to_text().rstrip("\n")
 

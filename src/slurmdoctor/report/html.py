@@ -1,0 +1,63 @@
+"""The HTML page: one file that needs no script, no network and no other file; `page` holds its parts."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from slurmdoctor import __version__
+from slurmdoctor.model import Diagnosis
+from slurmdoctor.report import words
+from slurmdoctor.report.page import aside, quotes, ranks, verdict
+from slurmdoctor.report.page.tags import Markup, fold, join, section, tag
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+"""No script, no request, no form: whatever stands in a log, and whatever page shows this one."""
+
+
+def render(diagnosis: Diagnosis) -> str:
+    """The page, in ASCII: no server and no locale can misread it."""
+    title = f"{words.mark(diagnosis)} {words.headline(diagnosis)}"
+    return _page(title, join((verdict.head(diagnosis), *parts(diagnosis))))
+
+
+def parts(diagnosis: Diagnosis) -> list[Markup]:
+    """The page's parts below the verdict, each under its heading."""
+    drawn, told = ranks.lanes_of(diagnosis), ranks.table(diagnosis.ranks)
+    if drawn and told:
+        told = fold("The same as a table", told)
+    found = [
+        section("fix", "What to do", *verdict.to_do(diagnosis), class_="card"),
+        section("ranks", "What each rank did", drawn, told),
+        section("spread", "How it spread", aside.spread(diagnosis)),
+        section("evidence", "Evidence", *quotes.evidence(diagnosis)),
+        section("end", "How the process ended", verdict.end(diagnosis)),
+        section("why", "Why this verdict", aside.why(diagnosis)),
+        section("aside", "What was left aside", *aside.left_aside(diagnosis)),
+        section("job", "The job", aside.facts(diagnosis)),
+    ]
+    return [part for part in found if part]
+
+
+def _page(title: str, body: Markup) -> str:
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("meta", name="generator", content=f"slurmdoctor {__version__}"),
+        tag("title", title),
+        tag("style", Markup(_style())),
+    )
+    skip = tag("a", "Skip to what to do", href="#fix", class_="skip")
+    foot = tag(
+        "footer", f"slurmdoctor {__version__}. This file holds all that it shows and asks nothing of the network."
+    )
+    whole = "<!DOCTYPE html>\n" + tag("html", head, tag("body", skip, tag("main", body), foot), lang="en") + "\n"
+    return whole.encode("ascii", "xmlcharrefreplace").decode("ascii")
+
+
+@cache
+def _style() -> str:
+    return (files("slurmdoctor.report") / "page" / "style.css").read_text(encoding="ascii")
