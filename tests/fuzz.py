@@ -28,8 +28,8 @@ from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import SearchResult, UserError
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.readers import targets
+from slurmdoctor.report import html, markdown, slack, text
 from slurmdoctor.report import json as report_json
-from slurmdoctor.report import markdown, slack, text
 from slurmdoctor.search import extension, scan
 from slurmdoctor.search.literals import Literals
 
@@ -258,6 +258,7 @@ def examined(files: Sequence[bytes], differences: list[str], validator: Any) -> 
         for render in (
             markdown.render,
             slack.render,
+            html.render,
             partial(text.render, width=80, colour=False, context=3, ranks=True),
         ):
             render(found).encode()

@@ -14,7 +14,7 @@ from slurmdoctor.model import Cause
 
 ROOT = Path(__file__).parents[1]
 CAUSES = load((builtin(),)).causes
-SENTENCES = sorted((ROOT / "src/slurmdoctor/report").glob("*.py"))
+SENTENCES = sorted((ROOT / "src/slurmdoctor/report").rglob("*.py"))
 PAGES = [
     "README.md",
     *(

@@ -18,8 +18,8 @@ from cases import cases, verdict_of
 from report_examples import CUDA_OOM, SILENT
 from slurmdoctor import diagnose
 from slurmdoctor.model import Diagnosis, Evidence, FirstFailure, Remedy
+from slurmdoctor.report import html, markdown, slack, text
 from slurmdoctor.report import json as report_json
-from slurmdoctor.report import markdown, slack, text
 from slurmdoctor.report.redact import Mode, Redactor, disarm, redact
 
 LETTERS, ALNUM, HEX = string.ascii_letters, string.ascii_letters + string.digits, "0123456789abcdef"
@@ -174,6 +174,7 @@ def test_no_secret_leaves_in_any_format(kind: str) -> None:
             report_json.render(safe),
             markdown.render(safe),
             slack.render(safe),
+            html.render(safe),
         ):
             assert secret not in shown
             assert json.dumps(secret)[1:-1] not in shown
@@ -428,6 +429,7 @@ def test_no_secret_leaves_a_diagnosis(kind: str) -> None:
                 report_json.render(found),
                 markdown.render(found),
                 slack.render(found),
+                html.render(found),
             ):
                 for secret, _ in planted:
                     assert secret not in shown

@@ -16,7 +16,7 @@ from slurmdoctor.cli import say as door
 from slurmdoctor.cli.sandbox import answer
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import UserError
-from slurmdoctor.report import explain, markdown, slack, text
+from slurmdoctor.report import explain, html, markdown, slack, text
 from slurmdoctor.report import json as report_json
 
 SECRET = KINDS["mistral"][1](__import__("random").Random("doors"))
@@ -66,6 +66,7 @@ def test_reports(form: str, mode: str) -> None:
         report_json.render(found),
         markdown.render(found),
         slack.render(found),
+        html.render(found),
     ]
     assert "[redacted " in shown[0]
     assert leaks("\n".join(shown)) == []

@@ -17,6 +17,7 @@ _REACH = 16 * 1024
 _LONGEST = 2000
 """Characters of a line."""
 _KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY")
+_KEY_BEGINS = "-----BEGIN "
 _BLOB = re.compile(r"[A-Za-z0-9+/]{60,}={0,2}$")
 
 
@@ -38,20 +39,20 @@ def _around(source: int, offset: int, lines: Lines, number: int | None) -> Surro
     ends = offset + _REACH >= lines.sources[source].length
     below = after[1:] if ends and after[-1] else after[1:-1]
     origin = lines.sources[source]
-    return Surroundings(
-        origin.name, number, _without_key(_shown(kept[-_LINES:])), _shown(below[:_LINES]), not origin.numbers
-    )
+    return Surroundings(origin.name, number, _shown(kept[-_LINES:]), _shown(below[:_LINES]), not origin.numbers)
 
 
 def _shown(raw: list[bytes]) -> tuple[str, ...]:
     """The lines as a terminal leaves them: of a progress bar its last state."""
     texts = (line.rstrip(b"\r").rpartition(b"\r")[2].decode("utf-8", "replace") for line in raw)
-    return tuple(_BLOB.sub("…", text.rstrip()[:_LONGEST]) for text in texts)
+    return _without_key([_BLOB.sub("…", text.rstrip()[:_LONGEST]) for text in texts])
 
 
-def _without_key(above: tuple[str, ...]) -> tuple[str, ...]:
+def _without_key(texts: list[str]) -> tuple[str, ...]:
     """Nothing of a private key whose beginning stands too far above to be known as one."""
-    end = next((at for at in reversed(range(len(above))) if _KEY_ENDS.search(above[at])), None)
-    if end is None or any("BEGIN" in text for text in above[:end]):
-        return above
-    return (*("…" for _ in range(end)), *above[end:])
+    for at, text in enumerate(texts):
+        if _KEY_BEGINS in text:
+            break
+        if found := _KEY_ENDS.search(text):
+            return (*("…" for _ in range(at)), text[found.start() :], *texts[at + 1 :])
+    return tuple(texts)

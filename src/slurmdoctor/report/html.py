@@ -18,7 +18,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-
 def render(diagnosis: Diagnosis) -> str:
     """The page, in ASCII: no server and no locale can misread it."""
     title = f"{words.mark(diagnosis)} {words.headline(diagnosis)}"
-    return _page(title, join((verdict.head(diagnosis), *parts(diagnosis))))
+    return _page(title, join((verdict.head(diagnosis), tag("div", *parts(diagnosis), id="details"))))
 
 
 def parts(diagnosis: Diagnosis) -> list[Markup]:
@@ -33,7 +33,7 @@ def parts(diagnosis: Diagnosis) -> list[Markup]:
         section("evidence", "Evidence", *quotes.evidence(diagnosis)),
         section("end", "How the process ended", verdict.end(diagnosis)),
         section("why", "Why this verdict", aside.why(diagnosis)),
-        section("aside", "What was left aside", *aside.left_aside(diagnosis)),
+        section("also", "Also considered", *aside.also(diagnosis)),
         section("job", "The job", aside.facts(diagnosis)),
     ]
     return [part for part in found if part]
@@ -50,7 +50,7 @@ def _page(title: str, body: Markup) -> str:
         tag("title", title),
         tag("style", Markup(_style())),
     )
-    skip = tag("a", "Skip to what to do", href="#fix", class_="skip")
+    skip = tag("a", "Skip to the details", href="#details", class_="skip")
     foot = tag(
         "footer", f"slurmdoctor {__version__}. This file holds all that it shows and asks nothing of the network."
     )

@@ -89,6 +89,8 @@ class Redactor:
         evidence, around = self._wrapped_evidence(diagnosis.evidence), self._surroundings(diagnosis)
         if self.mode == "strict":
             return self.values(replace(diagnosis, evidence=evidence, surroundings=around))
+        if (evidence, around) == (diagnosis.evidence, ()):
+            return self.values(diagnosis)
         return replace(self.values(replace(diagnosis, evidence=evidence, surroundings=())), surroundings=around)
 
     def values(self, value: Value) -> Value:

@@ -1,4 +1,4 @@
-"""The rest of the page: how the failure spread, why the verdict is this one, what was left aside, and the job."""
+"""The rest of the page: how the failure spread, why the verdict is this one, what else was considered, and the job."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def why(diagnosis: Diagnosis) -> Markup | None:
     return _items([sentence(_capital(reason)) for reason in reasons])
 
 
-def left_aside(diagnosis: Diagnosis) -> list[Markup]:
+def also(diagnosis: Diagnosis) -> list[Markup]:
     """Other causes that the log does not rule out, and what is to be known of the reading."""
     seen = diagnosis.coverage
     rivals = [

@@ -1,0 +1,306 @@
+"""The page promises: all of the verdict, without script or network, small at any size, and nothing of a log is markup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from page_examples import of_ranks
+from report_examples import ALL_ALIKE, CUDA_OOM, SILENT
+from slurmdoctor import Diagnosis, diagnose
+from slurmdoctor.cli import cli
+from slurmdoctor.model import Coverage, Rival
+from slurmdoctor.model.lanes import Lane, Lanes, Span
+from slurmdoctor.report.page.folding import MOST_ROWS, fold
+from test_report_chat import hostile
+
+FIXTURES = Path(__file__).parent / "fixtures"
+VOID = {"meta", "br"}
+_ELEMENTS = """html head meta title style body a main header h1 h2 span section p ul ol li dl dt dd div b q code pre mark details summary
+    figure figcaption table caption thead tbody tr th td footer svg defs pattern symbol rect path circle line text use"""
+_ATTRIBUTES = """lang charset http-equiv content name class id href rel scope open role aria-label aria-labelledby aria-hidden width height x y x1 x2
+    y1 y2 d r patternunits overflow text-anchor"""
+ELEMENTS, ATTRIBUTES = set(_ELEMENTS.split()), set(_ATTRIBUTES.split())
+HEALTHY = Diagnosis("no-failure", facts={"last_step": 500}, coverage=Coverage(1000, 20, 1, 8))
+UNKNOWN = Diagnosis("unknown", coverage=Coverage(1000, 20, 1, missing=("sacct", "scontrol")))
+EXAMPLES = {
+    "cuda-oom": CUDA_OOM, "all alike": ALL_ALIKE, "silent": SILENT, "healthy": HEALTHY, "unknown": UNKNOWN,
+    "8 ranks": of_ranks(8), "4,096 ranks": of_ranks(4096), "4,096 unlike": of_ranks(4096, uneven=True),
+}  # fmt: skip
+
+
+class Page(HTMLParser):
+    """A page as its elements and its visible text; fails where they are not nested."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.of: dict[str, list[str]] = {}
+        self._open: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self._open == []
+        self.text = " ".join(" ".join(self.texts).split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+            self.of.setdefault(tag, []).append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        for tag in set(self._open):
+            self.of[tag][-1] += data
+        if "style" not in self._open:
+            self.texts.append(data)
+
+    def all(self, attribute: str) -> Iterator[str]:
+        return (
+            value or "" for _, attributes in self.elements for name, value in attributes.items() if name == attribute
+        )
+
+
+@pytest.fixture(params=EXAMPLES.values(), ids=list(EXAMPLES))
+def html(request: pytest.FixtureRequest) -> str:
+    return Diagnosis.of(request.param).to_html()
+
+
+def test_it_is_one_well_formed_document(html: str) -> None:
+    page = Page(html)
+    assert html.startswith('<!DOCTYPE html>\n<html lang="en">')
+    assert {name for name, _ in page.elements} <= ELEMENTS
+    assert {name for _, attributes in page.elements for name in attributes} <= ATTRIBUTES
+    assert page.of["title"][0]
+    assert len(page.of["h1"]) == 1
+    levels = [int(name[1]) for name, _ in page.elements if re.fullmatch("h[1-6]", name)]
+    assert all(after - before <= 1 for before, after in zip([0, *levels], levels, strict=False))
+    ids = list(page.all("id"))
+    assert len(ids) == len(set(ids))
+    assert set(page.all("aria-labelledby")) <= set(ids)
+
+
+def test_it_asks_nothing_of_the_network(html: str) -> None:
+    page = Page(html)
+    policy = next(a["content"] for _, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy
+    assert "default-src 'none'" in policy
+    assert "script" not in policy
+    assert {url for name, a in page.elements if name != "a" and (url := a.get("href")) and url[0] != "#"} == set()
+    assert not re.search(r"@import|url\((?!#)|<script|<iframe|<img|<link", html)
+
+
+def test_every_link_within_it_leads_somewhere(html: str) -> None:
+    page = Page(html)
+    inner = {url[1:] for url in page.all("href") if url.startswith("#")} | set(re.findall(r"url\(#(\w+)\)", html))
+    known = set(page.all("id"))
+    drawn = "strip" in set(page.all("class"))
+    assert inner - known <= (set() if drawn else {"waiting", "followed"})
+
+
+def test_no_server_and_no_locale_can_misread_it(html: str) -> None:
+    assert html.isascii()
+    assert Page(html).elements[2] == ("meta", {"charset": "utf-8"})
+
+
+def test_it_says_all_of_the_verdict() -> None:
+    shown = replace(
+        CUDA_OOM, others=(Rival("node-failure", "low", "also on rank 9"),), verify=("Look with `nvidia-smi -l 5`.",),
+        coverage=replace(CUDA_OOM.coverage, notes=("2 earlier attempts failed",), silent_ranks=(7,)),
+        exit=replace(CUDA_OOM.exit, meaning="Python exits with 1 after an exception that nothing caught"),
+    )  # fmt: skip
+    page = Page(Diagnosis.of(shown).to_html())
+    for said in (
+        "Rank 13 on gpu-02 ran out of GPU memory", "cuda-oom", "high confidence", "job.log:48211", "12:01:03", "Tried to allocate 2.00 GiB",
+        "Raise expert parallelism from 4 to 8", "Tensor parallelism does not shrink experts.", "Lower the micro batch size",
+        "resubmit only after the fix; the node is not to blame", "Code 1 on rank 13", "nothing caught", "+10 m",
+        "63 ranks waited for a collective that never came", "63 ranks were stopped by SIGTERM", "experts.py:213 in forward",
+        "First error by time", "node-failure", "also on rank 9", "2 earlier attempts failed", "Rank 7 printed nothing",
+        "megatron", "51,300 lines", "0-12,14-63", "nvidia-smi -l 5", "Traceback, 7 lines",
+    ):  # fmt: skip
+        assert said.lower() in page.text.lower(), said
+
+
+def test_a_command_stands_by_itself_to_be_copied() -> None:
+    html = diagnose([FIXTURES / "demo-cascade"]).to_html()
+    commands = re.findall(r'<pre class="command"><code>(.*?)</code></pre>', html)
+    assert commands[0] == "srun -w gpu-a2 -n1 df -h /local/tokcache/part-00005.rows"
+    assert "Free space on the file system of /local/tokcache/part-00005.rows, or write elsewhere." in html
+
+
+def test_a_healthy_job_says_so_and_an_unknown_one_what_to_ask() -> None:
+    healthy, unknown = Page(HEALTHY.to_html()), Page(UNKNOWN.to_html())
+    assert "No failure found" in healthy.text
+    assert "What to do" not in healthy.text
+    assert "sacct -j JOBID" in unknown.text
+    assert "does not show whether" in unknown.text
+
+
+# ── the lines around the evidence ────────────────────────────────────────────────────────────
+
+
+def test_the_proof_stands_among_its_neighbours_with_their_numbers() -> None:
+    lines = [f"step {n}" for n in range(1, 31)] + ["KeyError: 'lr'"] + [f"after {n} & <b>" for n in range(9)]
+    lines[28:28] = ["Traceback (most recent call last):", '  File "train.py", line 7, in main', "    go()"]
+    proof = lines.index("KeyError: 'lr'")
+    html = diagnose("\n".join(lines) + "\n").to_html()
+    rows = re.findall(r'<span class="l(?: told)?"><span class="n">(\d+)</span><span class="t">(.*?)</span>', html)
+    shown = [(int(number), unescape(re.sub("<.*?>", "", text))) for number, text in rows]
+    assert shown == [(at + 1, lines[at]) for at in range(proof - 4, proof + 5)]
+
+
+KEY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
+
+
+@pytest.mark.parametrize("mode", ["default", "strict"])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [KEY] * 9,
+        [KEY, KEY, KEY[:20], "-----END RSA PRIVATE" + " KEY-----"],
+        [f"3: {KEY}"] * 5,
+        ["HF_" + "TOKEN=hf_" + KEY[:34]],
+    ],
+)
+def test_no_neighbour_shows_a_secret(lines: list[str], mode: str) -> None:
+    log = "\n".join(
+        [*lines, "Traceback (most recent call last):", '  File "a.py", line 1, in f', "KeyError: 'x'", *lines, ""]
+    )
+    html = diagnose(log, redact=mode).to_html()
+    assert KEY[:20] not in html
+    assert "KeyError" in html
+
+
+def test_a_line_of_a_megabyte_is_cut() -> None:
+    wide = "x " * 500_000
+    html = diagnose(f"{wide}\n[rank3]: KeyError: '{wide}'\n{wide}\n").to_html()
+    assert len(html) < 60_000
+
+
+# ── hostile text ─────────────────────────────────────────────────────────────────────────────
+
+ATTACKS = (
+    "<script>alert(1)</script>", "</style><script>alert(1)</script>", "</title><svg onload=alert(1)>", '" onmouseover="alert(1)" x="',
+    "'><img src=x onerror=alert(1)>", "javascript:alert(1)", "https://evil.example/?q=<b>", "<!-- ", "-->", "]]>", "&lt;script&gt;", "&#60;",
+    "a\x00b\x1b[2J\x1b]0;title\x07", "\u202eevil\u2066", "`</code><script>`", "(`x y</pre><script>alert(1)`)", "\r\n\r\n<h1>x", "\ud800",
+    "data:text/html,<script>alert(1)</script>", "<base href=https://evil.example>", "{{7*7}}${7*7}", "//evil.example/x",
+)  # fmt: skip
+
+
+def assert_inert(html: str) -> None:
+    page = Page(html)
+    assert html.isascii()
+    assert {name for name, _ in page.elements} <= ELEMENTS
+    assert {name for _, attributes in page.elements for name in attributes} <= ATTRIBUTES
+    assert all(re.match(r"#|https://[\w./#?=&%+~:-]+$", url) for url in page.all("href"))
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page.text)
+
+
+@pytest.mark.parametrize("said", ATTACKS)
+def test_hostile_text_is_text(said: str) -> None:
+    lane = Lane((3,), said, said, (Span(0, 1, "running"),), (), said)
+    found = Diagnosis.of(replace(hostile(said), lanes=Lanes((lane,), ticks=((0.0, said),))))
+    html = found.to_html()
+    assert_inert(html)
+    words = re.findall(r"[a-z]{4,}", said)
+    assert all(word in Page(html).text for word in words if word != "title")
+
+
+@given(st.text(st.characters(), max_size=60))
+def test_any_text_is_text(said: str) -> None:
+    assert_inert(Diagnosis.of(hostile(said)).to_html())
+
+
+# ── the lanes ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("uneven", [False, True], ids=["alike", "unlike"])
+@pytest.mark.parametrize("count", [1, 8, 512, 4096])
+def test_the_page_stays_small(count: int, uneven: bool) -> None:
+    html = of_ranks(max(count, 4), uneven=uneven).to_html()
+    assert len(html) < 2_000_000
+    assert len(Page(html).elements) < 20_000
+
+
+def test_the_worst_of_4096_ranks_stays_small_too() -> None:
+    """Each rank on a node of its own, and no two went alike."""
+    lanes = tuple(
+        Lane((rank,), f"n{rank}", "collateral", tuple(
+            Span(at, at + 1.0, "waiting" if rank >> at & 1 else "running") for at in range(12)
+        ), (), f"exit code {rank}")
+        for rank in range(4096)
+    )  # fmt: skip
+    html = Diagnosis.of(replace(CUDA_OOM, lanes=Lanes(lanes))).to_html()
+    assert len(html) < 300_000
+    assert "Not drawn: 4,048 ranks on 4,048 nodes" in Page(html).text
+
+
+def test_the_node_of_the_first_failure_stands_first_and_open() -> None:
+    html = of_ranks(4096).to_html()
+    nodes = re.findall(r'<details(?: open)? class="node"(?: open)?>', html)
+    assert len(nodes) == 2
+    assert ["open" in node for node in nodes] == [True, False]
+    assert html.index("gpu000") < html.index("gpu[001-511]")
+    assert re.search(r'culprit"><span class="name"><b>rank 3</b>', html)
+
+
+def test_nodes_whose_ranks_went_alike_share_a_row_and_no_rank_is_lost() -> None:
+    for found in (of_ranks(512), of_ranks(512, uneven=True)):
+        drawn = fold(found.lanes)
+        assert sum(len(group.rows) for group in drawn.groups) <= MOST_ROWS
+        shown = [rank for group in (*drawn.groups, *drawn.left_out) for rank in group.ranks]
+        assert sorted(shown) == list(range(512))
+
+
+def test_states_are_told_in_words_and_by_pattern() -> None:
+    states = ("running", "waiting", "failed", "followed", "silent", "gone", "finished")
+    spans = tuple(Span(float(at), at + 1.0, state) for at, state in enumerate(states))  # type: ignore[arg-type]
+    lanes = Lanes((Lane((3,), "gpu-1", "first", spans, ()),), 0.0, 7.0)
+    html = Diagnosis.of(replace(CUDA_OOM, lanes=lanes)).to_html()
+    page = Page(html)
+    told = next(label for label in page.all("aria-label") if label.startswith("running"))
+    assert told == (
+        "running until 00:00:01, waiting for others until 00:00:02, failed first until 00:00:03, failed after it until 00:00:04, "
+        "silent until 00:00:05, gone until 00:00:06, finished until 00:00:07"
+    )
+    assert set(states) <= set(page.all("class"))
+    assert {"waiting", "followed"} <= set(page.all("id"))
+    assert "stroke-dasharray" in re.findall(r"\.silent \{(.*?)\}", html)[0]
+
+
+def test_without_a_clock_the_page_says_so() -> None:
+    lanes = Lanes(
+        (Lane((3,), None, "first", (Span(0.0, 50.0, "running"),), ()),), clock=False, ticks=((1.0, "line 1"),)
+    )
+    page = Page(Diagnosis.of(replace(CUDA_OOM, lanes=lanes)).to_html())
+    assert "no usable time stamps" in page.text
+    assert "line 1" in page.text
+    assert "until" not in " ".join(page.all("aria-label"))
+
+
+# ── the doors ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_command_prints_the_page_and_writes_it(tmp_path: Path) -> None:
+    log = str(FIXTURES / "demo-cascade")
+    printed = CliRunner().invoke(cli, ["diagnose", log, "--format", "html"])
+    target = tmp_path / "report.html"
+    written = CliRunner().invoke(cli, ["diagnose", log, "--format", "html", "-o", str(target)])
+    assert (printed.exit_code, written.exit_code, written.output) == (0, 0, "")
+    assert target.read_text(encoding="ascii") == printed.output
+    assert_inert(printed.output)
