@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slurmdoctor.model import Cascade, Diagnosis, FirstFailure
+from slurmdoctor.model import Cascade, Diagnosis
 from slurmdoctor.model.ranges import ranges
 from slurmdoctor.report import words
 from slurmdoctor.report.page.tags import Markup, place, sentence, tag
@@ -17,9 +17,9 @@ _ORDERS = {"timestamps": "by time stamps", "file": "by lines: there are no time 
 def spread(diagnosis: Diagnosis) -> Markup | None:
     """From the root cause to those that followed."""
     first = diagnosis.first_failure
-    if first is None or not diagnosis.cascade:
+    if not diagnosis.cascade:
         return None
-    when = words.clock(first.time) if first.time else "first"
+    when = words.clock(shown) if (shown := first.clock or first.time) else "first"
     root = tag("li", tag("span", when, class_="when"), tag("b", words.headline(diagnosis)),
                tag("span", place(first.file, first.line), class_="place"), class_="origin")  # fmt: skip
     return tag("ol", root, *(_follower(item, diagnosis) for item in diagnosis.cascade), class_="chain")
@@ -36,8 +36,7 @@ def _follower(item: Cascade, diagnosis: Diagnosis) -> Markup:
 
 def why(diagnosis: Diagnosis) -> Markup | None:
     """The reasons, one an item."""
-    first = diagnosis.first_failure or FirstFailure()
-    reasons = dict.fromkeys(filter(None, (*diagnosis.reasons, first.how)))
+    reasons = dict.fromkeys(filter(None, (*diagnosis.reasons, diagnosis.first_failure.how)))
     return _items([sentence(_capital(reason)) for reason in reasons])
 
 

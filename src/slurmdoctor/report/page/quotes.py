@@ -22,7 +22,7 @@ _ROLES = {
 def evidence(diagnosis: Diagnosis) -> list[Markup]:
     """The lines of the evidence, the best first, then the whole traceback."""
     around = {(item.file, item.line): item for item in diagnosis.surroundings}
-    first = diagnosis.first_failure or FirstFailure()
+    first = diagnosis.first_failure
     proofs: list[Markup] = []
     later: list[Markup] = []
     for item in diagnosis.evidence:
@@ -38,7 +38,11 @@ def _item(item: Evidence, around: Surroundings | None, *, root: bool) -> Markup:
     role = _ROLES["root"] if root else _ROLES.get(item.role, "")
     rank = None if item.rank is None else f"rank {item.rank}"
     node = None if item.node is None else one_line(item.node)
-    about = [item.time and words.clock(item.time), " on ".join(filter(None, (rank, node))), one_line(item.cause)]
+    about = [
+        words.clock(time) if (time := item.clock or item.time) else "",
+        " on ".join(filter(None, (rank, node))),
+        one_line(item.cause),
+    ]
     caption = tag(
         "figcaption",
         tag("b", place(item.file, item.line), class_="place"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from slurmdoctor.model import Diagnosis, Evidence, FirstFailure, Remedy
+from slurmdoctor.model import Diagnosis, Evidence, Remedy
 from slurmdoctor.report import words
 from slurmdoctor.report.exits import ending
 from slurmdoctor.report.frames import best_frames
@@ -29,7 +29,7 @@ def head(diagnosis: Diagnosis, level: int = 1) -> Markup:
 
 def _chips(diagnosis: Diagnosis) -> Markup:
     cause, chips = diagnosis.cause, []
-    if cause is not None:
+    if cause.id and cause.confidence:
         dots = {"high": 3, "medium": 2, "low": 1}[cause.confidence]
         meter = tag("span", "●" * dots + "○" * (3 - dots), class_="dots", aria_hidden="true")
         chips += [tag("li", tag("code", one_line(cause.id))), tag("li", meter, f" {cause.confidence} confidence")]
@@ -41,7 +41,7 @@ def _chips(diagnosis: Diagnosis) -> Markup:
 
 def _proof(diagnosis: Diagnosis) -> list[Markup]:
     file, line, text, time = words.shown_line(diagnosis)
-    first = diagnosis.first_failure or FirstFailure()
+    first = diagnosis.first_failure
     if text is None or diagnosis.verdict == "no-failure":
         return []
     where = tag("p", tag("span", place(file, line), class_="place"), tag("span", words.clock(time)) if time else None,
@@ -62,7 +62,7 @@ def to_do(diagnosis: Diagnosis) -> list[Markup]:
         parts.append(tag("ol", *map(_fix, diagnosis.fixes), class_="fixes"))
     if retry := words.retry(diagnosis):
         parts.append(tag("p", tag("b", "Then: ", class_="label"), sentence(retry), class_="retry"))
-    sure = diagnosis.cause is not None and diagnosis.cause.confidence == "high"
+    sure = diagnosis.cause.confidence == "high"
     checks = [tag("li", *_with_commands(check)) for check in diagnosis.verify]
     if checks:
         parts.append(fold("Make sure first" if not sure else "How to make sure", tag("ul", *checks), open_=not sure))
