@@ -144,7 +144,7 @@ class Redactor:
         wanted = self._wanted(blocks)
         found = []
         for item, block in zip(diagnosis.surroundings, blocks, strict=True):
-            rows = _mask(block, wanted, keep_lines=True).split("\n")
+            rows = _mask(block, wanted, self._own, keep_lines=True).split("\n")
             at = len(item.above)
             found.append(replace(item, above=tuple(rows[:at]), below=tuple(rows[at + 1 :])))
         return tuple(found)
