@@ -106,7 +106,7 @@ def test_every_page_keeps_to_the_width(width: int) -> None:
     for cause in known.causes.values():
         for style, line in rows(cause, known, width):
             longest = max(map(len, line.split()), default=0)  # a path or an address is not cut
-            assert style == "title" or len(line) <= max(40, min(width, 100), longest + 10), line
+            assert style == "bold" or len(line) <= max(40, min(width, 100), longest + 10), line
 
 
 def test_a_rule_leads_to_its_cause() -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
+import re
 
 import pytest
 from hypothesis import given
@@ -145,19 +144,8 @@ def test_ranks_shows_how_each_stands() -> None:
 def test_colour_changes_nothing_but_colour() -> None:
     coloured = text.render(CUDA_OOM, width=80, colour=True)
     assert "\x1b[" in coloured
-    from rich.text import Text
-
-    plain = "\n".join(line.rstrip() for line in Text.from_ansi(coloured).plain.splitlines())
+    plain = "\n".join(line.rstrip() for line in re.sub(r"\x1b\[[\d;]*m", "", coloured).splitlines())
     assert plain.strip() == GOLDEN["cuda-oom"].strip()
-
-
-def test_rich_is_not_imported_for_a_pipe() -> None:
-    code = (
-        "import sys; from slurmdoctor.model import Diagnosis; from slurmdoctor.report import text;"
-        "text.render(Diagnosis('unknown'), width=80, colour=False);"
-        "assert not any(name.split('.')[0] == 'rich' for name in sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8", "no-such-codec"])

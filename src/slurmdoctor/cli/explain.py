@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 from pathlib import Path
 
 import click
 
 from slurmdoctor.cli import rules_option
-from slurmdoctor.cli.say import say
-
-_STYLES = {"title": "bold", "head": "bold cyan", "faint": "dim", "code": "yellow", "text": ""}
+from slurmdoctor.cli.say import show
 
 
 @click.command()
@@ -26,15 +22,8 @@ def explain(cause: str, extra: tuple[Path, ...]) -> None:
     from slurmdoctor.knowledge import folders, load
     from slurmdoctor.report.explain import find, rows
     from slurmdoctor.report.redact import redact
+    from slurmdoctor.report.terminal import look, paint
 
-    known = load(folders(extra))
-    page = rows(find(cause, known), known, shutil.get_terminal_size((100, 24)).columns)
-    if not sys.stdout.isatty():
-        say("\n".join(line for _, line in page))
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(no_color="NO_COLOR" in os.environ or None, highlight=False, soft_wrap=True)
-    for style, line in page:
-        console.print(Text(redact(line), style=_STYLES[style]))
+    known, seen = load(folders(extra)), look(sys.stdout)
+    page = [[(style, redact(line))] for style, line in rows(find(cause, known), known, seen.width)]
+    show(paint(page, colour=seen.colour, encoding=seen.encoding))

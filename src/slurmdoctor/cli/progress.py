@@ -7,14 +7,17 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rich.progress import Progress as Bars
-    from rich.progress import TaskID
+from slurmdoctor.report.terminal import Line, Look, look, paint
 
+if TYPE_CHECKING:
     from slurmdoctor.pipeline import Progress
 
 PATIENCE = 1.0
 """Seconds in which nothing is shown."""
+_PAUSE = 0.1
+"""Seconds between two pictures."""
+_WIDTH = 30
+_CLEAR = "\r\x1b[K"
 
 
 class Bar:
@@ -22,9 +25,9 @@ class Bar:
 
     def __init__(self) -> None:
         self._started = time.monotonic()
+        self._drawn = 0.0
         self._read = 0
-        self._shown: tuple[Bars, TaskID] | None = None
-        self.callback: Progress | None = self._update if sys.stderr is not None and sys.stderr.isatty() else None
+        self.callback: Progress | None = self._update if on_terminal() else None
 
     def __enter__(self) -> Bar:
         return self
@@ -32,26 +35,40 @@ class Bar:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._shown is not None:
-            self._shown[0].stop()
+        if self._drawn:
+            _draw(_CLEAR)
 
     def _update(self, read: int, total: int | None) -> None:
         self._read += read
-        if self._shown is None:
-            if time.monotonic() - self._started < PATIENCE:
-                return
-            self._shown = self._start(total)
-        bar, task = self._shown
-        bar.update(task, completed=self._read)
+        now = time.monotonic()
+        if now - self._started >= PATIENCE and now - self._drawn >= _PAUSE:
+            self._drawn = now
+            _draw(_CLEAR + row(self._read, total, now - self._started, look(sys.stderr)))
 
-    def _start(self, total: int | None) -> tuple[Bars, TaskID]:
-        from rich.console import Console  # slow to import, and needed on a terminal only
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-        bar = Progress(
-            TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
-            console=Console(stderr=True), transient=True,
-        )  # fmt: skip
-        task = bar.add_task("reading", total=total)
-        bar.start()
-        return bar, task
+def on_terminal() -> bool:
+    """Whether somebody watches."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def row(read: int, total: int | None, seconds: float, seen: Look) -> str:
+    """`reading ━━━━━━ 98 of 227 MB, 3 s left`; without the number of bytes to read, what was read."""
+    line: Line = [("", "reading ")]
+    if total:
+        done = min(read / total, 1.0)
+        full = round(_WIDTH * done)
+        left = f", {seconds * (1 - done) / done:.0f} s left" if done else ""
+        line += [("key", "━" * full), ("dim", "─" * (_WIDTH - full)), ("", f" {_megabytes(read)} of ")]
+        line += [("", f"{_megabytes(total)} MB{left}")]
+    else:
+        line += [("", f"{_megabytes(read)} MB")]
+    return paint([line], colour=seen.colour, encoding=seen.encoding).rstrip("\n")
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f}" if size < 10_000_000 else f"{size / 1e6:,.0f}"
+
+
+def _draw(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from typing import Any
 
 import click
@@ -18,7 +19,13 @@ def say(text: str = "", *, err: bool = False, nl: bool = True, mask: bool = True
         safe = redact(text) if mask else disarm(text)
     except UserError:  # the kinds of secrets are missing, like all rules: which is what it is about to say
         safe = disarm(text)
-    click.echo(click.style(safe, **style) if style else safe, nl=nl, err=err)
+    if not style:
+        click.echo(safe, nl=nl, err=err)
+        return
+    from slurmdoctor.report.terminal import look
+
+    colour = look(sys.stderr if err else sys.stdout).colour
+    click.echo(click.style(safe, **style), nl=nl, err=err, color=colour)
 
 
 def in_line(path: object) -> str:

@@ -112,22 +112,22 @@ def sections(cause: Cause, known: Knowledge) -> Iterator[Section]:
 
 
 def rows(cause: Cause, known: Knowledge, width: int = 100) -> Iterator[tuple[str, str]]:
-    """The page's lines, each with its style: title, faint, head, code or text."""
+    """The page's lines, each with its style of `report.terminal`."""
     width = max(40, min(width, 100))
-    yield "title", heading(cause)
+    yield "bold", heading(cause)
     about = f"{cause.id} · {cause.family} · usual exit: {', '.join(cause.exit_classes) or 'unknown'}"
     about += "" if cause.status == "stable" else f" · {cause.status}"
-    yield from (("faint", line) for line in _wrapped(about, width, ""))
+    yield from (("dim", line) for line in _wrapped(about, width, ""))
     for section in sections(cause, known):
-        yield "text", ""
+        yield "", ""
         yield "head", section.title
         for number, entry in enumerate(section.entries, 1):
             mark = f"{number}. " if section.numbered else ""
-            yield from (("text", line) for line in _wrapped(entry.text, width, "  " + mark))
+            yield from (("", line) for line in _wrapped(entry.text, width, "  " + mark))
             if entry.line is not None:
-                yield "code", "    │ " + _cut(entry.line, width - 6)
+                yield "quote", "    │ " + _cut(entry.line, width - 6)
             for note in entry.notes:
-                yield from (("faint", line) for line in _wrapped(note, width, "  " + " " * (len(mark) or 2)))
+                yield from (("dim", line) for line in _wrapped(note, width, "  " + " " * (len(mark) or 2)))
 
 
 def text(cause: Cause, known: Knowledge, width: int = 100) -> str:

@@ -15,14 +15,17 @@ Line = list[tuple[str, str]]
 
 STYLES = {
     "": "",
-    "bad": "bold red",
-    "good": "bold green",
-    "doubt": "bold yellow",
-    "bold": "bold",
-    "key": "cyan",
-    "dim": "dim",
+    "bad": "1;31",
+    "good": "1;32",
+    "doubt": "1;33",
+    "head": "1;36",
+    "bold": "1",
+    "key": "36",
+    "quote": "33",
+    "dim": "2",
 }
-_ASCII = {"✗": "x", "✓": "+", "│": "|", "·": "-", "…": "~", "�": "?"}
+"""Bold, and the colors that the terminal's user chose as red, green, yellow and cyan: the parameters of SGR."""
+_ASCII = {"✗": "x", "✓": "+", "│": "|", "·": "-", "…": "~", "�": "?", "━": "=", "─": "-"}
 _NARROWEST, _PIPED = 40, 100
 
 
@@ -172,19 +175,16 @@ def _split(text: str, width: int) -> tuple[str, int]:
 
 
 def paint(lines: Sequence[Line], *, colour: bool, encoding: str = "utf-8") -> str:
-    """The lines as text; with colour by way of rich, which is imported for that alone."""
+    """The lines as text."""
     if colour:
-        from rich.color import ColorSystem
-        from rich.style import Style
-
-        styles = {name: Style.parse(value or "none") for name, value in STYLES.items()}
-        shown = [
-            "".join(styles[style].render(text, color_system=ColorSystem.STANDARD) for style, text in line)
-            for line in lines
-        ]
+        shown = ["".join(_painted(style, text) for style, text in line) for line in lines]
     else:
         shown = ["".join(text for _, text in line).rstrip() for line in lines]
     return _encodable("\n".join(shown) + "\n", encoding)
+
+
+def _painted(style: str, text: str) -> str:
+    return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if text and STYLES[style] else text
 
 
 def _encodable(text: str, encoding: str) -> str:

@@ -1,0 +1,66 @@
+"""What every command shows on a terminal, in a pipe and in between: colours as the user says, a bar for long reading."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from slurmdoctor.cli.progress import row
+from slurmdoctor.report.terminal import PLAIN
+from test_cli import LOG, run
+
+COMMANDS = {
+    "diagnose": ["diagnose", str(LOG)],
+    "explain": ["explain", "cuda-oom"],
+    "lint": ["lint", "-"],
+    "rules list": ["rules", "list"],
+}
+SETTINGS = [
+    ({}, False),
+    ({"FORCE_COLOR": "1"}, True),
+    ({"FORCE_COLOR": "0"}, False),
+    ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+]
+
+
+@pytest.mark.parametrize(("setting", "coloured"), SETTINGS)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_pipe_has_colours_where_they_are_forced(command: str, setting: dict[str, str], coloured: bool) -> None:
+    shown = run(*COMMANDS[command], stdin=b"#!/bin/bash\nsrun a\n", **{"NO_COLOR": "", "FORCE_COLOR": "", **setting})
+    assert (b"\x1b[" in shown.stdout) is coloured
+
+
+def on_a_terminal(*arguments: str, **environment: str) -> str:
+    """What a command prints on a terminal, standard error too."""
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "NO_COLOR": "", "FORCE_COLOR": "", "TERM": "xterm-256color", **environment}
+    command = [sys.executable, "-m", "slurmdoctor", *arguments]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env) as ran:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                shown += os.read(ours, 65536)
+            except OSError:  # it has ended
+                break
+        ran.wait(timeout=120)
+    os.close(ours)
+    return shown.decode()
+
+
+@pytest.mark.parametrize(("setting", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
+@pytest.mark.parametrize("command", ["explain", "rules list"])
+def test_a_terminal_has_colours_but_where_they_are_not_wanted(
+    command: str, setting: dict[str, str], coloured: bool
+) -> None:
+    assert ("\x1b[" in on_a_terminal(*COMMANDS[command], **setting)) is coloured
+
+
+def test_the_bar_tells_how_much_is_read_and_how_long_it_takes() -> None:
+    assert row(50_000_000, 200_000_000, 2.0, PLAIN) == f"reading {'━' * 8}{'─' * 22} 50 of 200 MB, 6 s left"
+    assert row(1_500_000, None, 2.0, PLAIN) == "reading 1.5 MB"
