@@ -10,11 +10,15 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from slurmdoctor import __version__
+from slurmdoctor.cli.group import COMPLETE, Group
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 gc.set_threshold(200_000, 20, 20)
 """Garbage collection: what is made at the start stays, and looking through it takes a twentieth of a paste's time."""
@@ -24,7 +28,14 @@ class _Folder(click.Path):
     """A path, which is not empty: `--rules "$UNSET"` would name the working folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return super().convert(value, param, ctx) if value != "" else self.fail("it names nothing", param, ctx)
+        return super().convert(value, param, ctx) if value != "" else self.fail("the name is empty", param, ctx)
+
+
+def files(context: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem[str]]:
+    """Completes a path."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(begun, type="file")]
 
 
 def _watched(context: click.Context, option: click.Parameter, extra: tuple[Path, ...]) -> tuple[Path, ...]:
@@ -32,7 +43,7 @@ def _watched(context: click.Context, option: click.Parameter, extra: tuple[Path,
     from slurmdoctor.cli.say import in_line, say
     from slurmdoctor.knowledge.paths import doubts, folders
 
-    for doubt in doubts(folders(extra)):
+    for doubt in () if context.resilient_parsing else doubts(folders(extra)):
         say(f"slurmdoctor: {in_line(doubt)}", err=True)
     return extra
 
@@ -55,11 +66,13 @@ _COMMANDS = {
     "lint": "lint:lint",
     "footer": "hook:footer",
     "mcp": "mcp:mcp",
+    "completion": "completion:completion",
+    "help": "help:help_",
 }
 """Command -> module:object of this package, imported when called."""
 
 
-class _Lazy(click.Group):
+class _Lazy(Group):
     """A group whose commands are imported when they are called: start-up counts in a hook and a chat."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -74,7 +87,7 @@ class _Lazy(click.Group):
 
 
 def _version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
-    if wanted:
+    if wanted and not context.resilient_parsing:
         from slurmdoctor.cli.say import say
         from slurmdoctor.search.engine import description
 
@@ -123,6 +136,10 @@ def _run() -> int:
 
 def _status() -> int:
     """Run the command; its exit status."""
+    if asked := os.environ.get(COMPLETE):
+        from slurmdoctor.cli.completion import answer
+
+        return answer(cli, asked)
     try:
         # not cli(): click's own main turns a closed pipe into exit status 1
         with cli.make_context("slurmdoctor", sys.argv[1:]) as context:
@@ -141,6 +158,10 @@ def _complain(error: Exception) -> None:
     from slurmdoctor.cli.standard import told
     from slurmdoctor.model import UserError
 
+    if isinstance(error, click.ClickException):
+        from slurmdoctor.cli.usage import told as told_usage
+
+        error = told_usage(error, cli, sys.argv[1:])
     if isinstance(error, MemoryError):
         error = UserError("not enough memory", "read fewer files at once, or on a machine with more")
     complain(told(error) if isinstance(error, OSError) and not isinstance(error, UserError) else error)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from slurmdoctor.cli import rules_option
+from slurmdoctor.cli import files, rules_option
 from slurmdoctor.cli.job_ids import jobs_of, known_of, tell_how_found
 from slurmdoctor.cli.output import form_for, keep_inputs, output_option, put
 from slurmdoctor.cli.status import status_of, worst
@@ -18,8 +18,8 @@ from slurmdoctor.report.terminal import PLAIN, look
 FORMATS = ("text", "json", "markdown", "slack", "html")
 
 
-@click.command()
-@click.argument("paths", nargs=-1, metavar="[PATH or JOBID]...")
+@click.command(short_help="Say which rank failed first, why, and what to do.")
+@click.argument("paths", nargs=-1, metavar="[PATH or JOBID]...", shell_complete=files)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the verdict.")
 @output_option
 @click.option("--exit-status", type=int, metavar="N", help="The exit status of the job, if you know it.")
@@ -30,9 +30,10 @@ FORMATS = ("text", "json", "markdown", "slack", "html")
     "--slurm-info",
     multiple=True,
     metavar="FILE",
+    shell_complete=files,
     help="Saved text of `scontrol show job` or `sacct`; may be given again.",
 )
-@click.option("--script", metavar="FILE", help="The job's batch script.")
+@click.option("--script", metavar="FILE", shell_complete=files, help="The job's batch script.")
 @rules_option
 @click.option(
     "--context", type=click.IntRange(0, 500), default=0, metavar="N", help="Show N more lines of the traceback."

@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from slurmdoctor.cli import rules_option
 from slurmdoctor.cli.say import show
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
-@click.command()
-@click.argument("cause")
+
+def _causes(context: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem[str]]:
+    """Completes a cause, and behind its slash a rule."""
+    from click.shell_completion import CompletionItem
+
+    from slurmdoctor.knowledge import folders, load
+
+    known = load(folders(), examples=False)
+    titles = {cause.id: cause.title for cause in known.causes.values()}
+    if begun.rpartition("/")[0] in titles:
+        titles = {rule.id: known.causes[rule.cause].title for rule in known.rules}
+    return [CompletionItem(name, help=title) for name, title in sorted(titles.items()) if name.startswith(begun)]
+
+
+@click.command(short_help="Explain a cause: what happens, and what to do.")
+@click.argument("cause", shell_complete=_causes)
 @rules_option
 def explain(cause: str, extra: tuple[Path, ...]) -> None:
     """Explain a cause: what happens, how it shows, how to make sure, what to do.

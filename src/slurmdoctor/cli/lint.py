@@ -6,14 +6,15 @@ import sys
 
 import click
 
+from slurmdoctor.cli import files
 from slurmdoctor.cli.output import form_for, keep_inputs, output_option, put
 from slurmdoctor.cli.standard import stdin
 from slurmdoctor.report.lint import FORMATS
 from slurmdoctor.report.redact import Mode
 
 
-@click.command()
-@click.argument("scripts", nargs=-1, required=True, metavar="SCRIPT...")
+@click.command(short_help="Check batch scripts before they are submitted.")
+@click.argument("scripts", nargs=-1, required=True, metavar="SCRIPT...", shell_complete=files)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the findings.")
 @output_option
 @click.option(

@@ -13,7 +13,7 @@ from slurmdoctor.cli.standard import stdin
 from slurmdoctor.model import UserError
 
 
-@click.command()
+@click.command(short_help="Serve agents over the Model Context Protocol.")
 @click.option(
     "--allow",
     multiple=True,

@@ -7,6 +7,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from slurmdoctor.cli.say import show
 from slurmdoctor.report.terminal import Line, Look, look, paint
 
 if TYPE_CHECKING:
@@ -36,14 +37,14 @@ class Bar:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._drawn:
-            _draw(_CLEAR)
+            show(_CLEAR, err=True)
 
     def _update(self, read: int, total: int | None) -> None:
         self._read += read
         now = time.monotonic()
         if now - self._started >= PATIENCE and now - self._drawn >= _PAUSE:
             self._drawn = now
-            _draw(_CLEAR + row(self._read, total, now - self._started, look(sys.stderr)))
+            show(_CLEAR + row(self._read, total, now - self._started, look(sys.stderr)), err=True)
 
 
 def on_terminal() -> bool:
@@ -67,8 +68,3 @@ def row(read: int, total: int | None, seconds: float, seen: Look) -> str:
 
 def _megabytes(size: int) -> str:
     return f"{size / 1e6:.1f}" if size < 10_000_000 else f"{size / 1e6:,.0f}"
-
-
-def _draw(text: str) -> None:
-    sys.stderr.write(text)
-    sys.stderr.flush()

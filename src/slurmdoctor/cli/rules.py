@@ -13,6 +13,7 @@ import click
 from msgspec.structs import replace
 
 from slurmdoctor.cli import rules_option
+from slurmdoctor.cli.group import Group
 from slurmdoctor.cli.say import in_line, say
 from slurmdoctor.model import Knowledge, UserError
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from slurmdoctor.knowledge.workshop.trial import Trial
 
 
-@click.group()
+@click.group(cls=Group)
 def rules() -> None:
     """List, check, write and try rule files."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from typing import Any
 
@@ -35,21 +34,16 @@ def in_line(path: object) -> str:
     return one_line(str(path))
 
 
-def show(report: str) -> None:
+def show(report: str, *, err: bool = False) -> None:
     """Print a report: what it quotes is masked and disarmed already, and its colours are its own."""
-    click.echo(report, nl=False, color=True)  # click would take them off for a pipe, FORCE_COLOR or not
+    click.echo(report, nl=False, err=err, color=True)  # click would take them off for a pipe, FORCE_COLOR or not
 
 
 def error(wrong: Exception) -> None:
     """Say what went wrong: one line a problem."""
     from slurmdoctor.report.redact import one_line
 
-    if isinstance(wrong, click.ClickException):
-        told = io.StringIO()
-        wrong.show(told)
-        quoted = wrong.format_message()  # may hold what the user typed, line ends too
-        say(told.getvalue().replace(quoted, one_line(quoted)), err=True, nl=False)
-    elif isinstance(wrong, UserError):
+    if isinstance(wrong, UserError):
         say("slurmdoctor: " + "\n".join(map(one_line, wrong.lines)), err=True)
     else:
         what = f"internal error, {type(wrong).__name__}: {wrong}: please report it; SLURMDOCTOR_DEBUG=1 shows where"
