@@ -11,7 +11,8 @@ from slurmdoctor.cli.explain import explain
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.knowledge.workshop.docs import markdown
 from slurmdoctor.model import Cause, Fix, Knowledge, Rule, UserError
-from slurmdoctor.report.explain import find, rows, text
+from slurmdoctor.report.explain import rows, text
+from slurmdoctor.report.meanings import find
 
 ROOT = Path(__file__).parents[1]
 TAPE = Cause(
@@ -118,7 +119,6 @@ def test_a_rule_leads_to_its_cause() -> None:
     ("name", "mend"),
     [
         ("taep", "did you mean `tape`?"),
-        ("mondays", "related: tape"),
         ("zzz", "`slurmdoctor rules list` shows them all"),
     ],
 )
@@ -126,15 +126,6 @@ def test_an_unknown_name_is_answered_with_the_nearest(name: str, mend: str) -> N
     with pytest.raises(UserError, match=f"there is no cause `{name}`") as error:
         find(name, KNOWN)
     assert error.value.mend == mend
-
-
-@pytest.mark.parametrize(("word", "first"), [("OOM", {"cuda-oom", "host-oom"}), ("gpu memory", {"cuda-oom"})])
-def test_a_word_leads_to_the_causes_that_have_it_in_their_names(word: str, first: set[str]) -> None:
-    """Row ae of users.md: `explain OOM` listed host-oom and killed, and not cuda-oom."""
-    with pytest.raises(UserError) as error:
-        find(word, load((builtin(),)))
-    named = error.value.mend.removeprefix("related: ").split(", ")
-    assert first <= set(named[:2])
 
 
 def test_the_command_prints_plain_text_into_a_pipe() -> None:

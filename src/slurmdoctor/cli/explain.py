@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,18 +30,25 @@ def _causes(context: click.Context, param: click.Parameter, begun: str) -> list[
 
 
 @click.command(short_help="Explain a cause: what happens, and what to do.")
-@click.argument("cause", shell_complete=_causes)
+@click.argument("cause", nargs=-1, required=True, metavar="CAUSE", shell_complete=_causes)
 @rules_option
-def explain(cause: str, extra: tuple[Path, ...]) -> None:
+def explain(cause: tuple[str, ...], extra: tuple[Path, ...]) -> None:
     """Explain a cause: what happens, how it shows, how to make sure, what to do.
 
-    CAUSE is a cause or a rule, as a verdict or `slurmdoctor rules list` names it.
+    CAUSE is a cause or a rule, as a verdict or `slurmdoctor rules list` names it, or what people say: OOM, nccl timeout,
+    SIGKILL, exit code 137, ModuleNotFoundError, or a line of a log. Where that may be several causes, they are listed.
     """
     from slurmdoctor.knowledge import folders, load
-    from slurmdoctor.report.explain import find, rows
+    from slurmdoctor.report.explain import rows
+    from slurmdoctor.report.meanings import choices, meanings
     from slurmdoctor.report.redact import redact
-    from slurmdoctor.report.terminal import look, paint
+    from slurmdoctor.report.terminal import Line, look, paint
 
+    name = " ".join(cause)
     known, seen = load(folders(extra)), look(sys.stdout)
-    page = [[(style, redact(line))] for style, line in rows(find(cause, known), known, seen.width)]
-    show(paint(page, colour=seen.colour, encoding=seen.encoding))
+    found = meanings(name, known)
+    page: Iterable[Line] = choices(name, found, seen.width)
+    if len(found) == 1:
+        page = ([line] for line in rows(found[0], known, seen.width))
+    shown = [[(style, redact(text)) for style, text in line] for line in page]
+    show(paint(shown, colour=seen.colour, encoding=seen.encoding))

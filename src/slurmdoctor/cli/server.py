@@ -28,7 +28,8 @@ from slurmdoctor.cli.sandbox import MOST_TEXT, TOO_LONG
 from slurmdoctor.cli.wire import taken
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import UserError, Verdict
-from slurmdoctor.report.explain import find, text
+from slurmdoctor.report.explain import text
+from slurmdoctor.report.meanings import find
 from slurmdoctor.report.redact import one_line
 
 AT_ONCE = 2

@@ -148,6 +148,7 @@ class _Reading:
                 fresh.append(replace(rule, role=rule.role or ours.role, status=rule.status or ours.status))
         return replace(
             ours,
+            also=(*ours.also, *added["also"]),
             explains=ours.explains | frozenset(added["explains"]),
             traits=ours.traits | frozenset(added["traits"]),
             rules=(*fresh, *ours.rules),

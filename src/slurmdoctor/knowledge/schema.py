@@ -270,6 +270,7 @@ CAUSE = {
     "extends": Field(flag, default=False),
     "silence": Field(list_of(line), default=()),
     "title": Field(title, required=True, hint='add title: what completes "rank 13 ..."'),
+    "also": Field(list_of(line), default=()),
     "role": Field(one_of(*ROLES), required=True, hint=f"add role: one of {', '.join(ROLES)}"),
     "status": Field(one_of(*STATUSES), default="stable"),
     "exit_classes": Field(
@@ -291,7 +292,7 @@ CAUSE = {
     "references": Field(list_of(line), default=()),
 }
 ADDITIONS = {
-    **{key: CAUSE[key] for key in ("cause", "extends", "silence", "explains", "traits", "fragments")},
+    **{key: CAUSE[key] for key in ("cause", "extends", "silence", "also", "explains", "traits", "fragments")},
     "rules": Field(list_of(RULES.read), default=()),
     "let": CAUSE["let"],
     "verify": CAUSE["verify"],

@@ -108,6 +108,8 @@ class Cause(Struct, frozen=True, array_like=True):
     """What its lines are called where they only follow, in the plural: `lost peers`."""
     let: tuple[Derived, ...] = ()
     """Names that its fixes may use, each computed of those before it."""
+    also: tuple[str, ...] = ()
+    """What people call it besides: `OOM`, `137`."""
 
 
 @cache

@@ -10,8 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from slurmdoctor.knowledge.expressions import COMPARISON, placeholders
-from slurmdoctor.knowledge.problems import READERS, nearest
-from slurmdoctor.model import Cause, Fix, Knowledge, Rule, UserError
+from slurmdoctor.model import Cause, Fix, Knowledge, Rule
 from slurmdoctor.report.quantities import listed
 
 ROLES = {
@@ -45,33 +44,6 @@ class Section(Struct, frozen=True):
     title: str
     entries: tuple[Entry, ...]
     numbered: bool = False
-
-
-def find(name: str, known: Knowledge) -> Cause:
-    """The cause of that id, or of the rule of that id; a UserError with the nearest names otherwise."""
-    name = name.strip()
-    if name in known.causes:
-        return known.causes[name]
-    for rule in known.rules:
-        if rule.id == name:
-            return known.causes[rule.cause]
-    cause, _, reader = name.rpartition("/")
-    if reader in READERS and cause in known.causes:
-        return known.causes[cause]
-    if guess := nearest(name, [*known.causes, *(rule.id for rule in known.rules)]):
-        raise UserError(f"there is no cause `{name}`", f"did you mean `{guess}`?")
-    related = _related(name.lower(), known)
-    mend = f"related: {', '.join(related[:5])}" if related else "`slurmdoctor rules list` shows them all"
-    raise UserError(f"there is no cause `{name}`", mend)
-
-
-def _related(name: str, known: Knowledge) -> list[str]:
-    """The causes that a word may mean: those with it in their ids, then in their titles, then in their summaries."""
-    words, causes = name.replace("-", " "), known.causes.values()
-    named = [cause.id for cause in causes if words in cause.id.replace("-", " ")]
-    titled = [cause.id for cause in causes if words in cause.title.lower()]
-    told = [cause.id for cause in causes if words in cause.summary.lower()]
-    return list(dict.fromkeys([*named, *titled, *told]))
 
 
 def heading(cause: Cause) -> str:
@@ -118,6 +90,8 @@ def rows(cause: Cause, known: Knowledge, width: int = 100) -> Iterator[tuple[str
     about = f"{cause.id} · {cause.family} · usual exit: {', '.join(cause.exit_classes) or 'unknown'}"
     about += "" if cause.status == "stable" else f" · {cause.status}"
     yield from (("dim", line) for line in _wrapped(about, width, ""))
+    if cause.also:
+        yield from (("dim", line) for line in _wrapped(f"also called {', '.join(cause.also)}", width, ""))
     for section in sections(cause, known):
         yield "", ""
         yield "head", section.title

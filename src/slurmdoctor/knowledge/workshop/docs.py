@@ -45,6 +45,8 @@ def _cause(cause: Cause, known: Knowledge) -> Iterator[str]:
     yield f"\n### {cause.id}\n"
     ends = ", ".join(f"`{one}`" for one in cause.exit_classes) or "`unknown`"
     yield f"**{_plain(heading(cause))}.** Role: {cause.role}. Usually ends as {ends}."
+    if cause.also:
+        yield f"\nAlso called {_plain(', '.join(cause.also))}."
     for section in sections(cause, known):
         yield from _section(section)
 
