@@ -107,7 +107,7 @@ def _without_value(wrong: click.BadOptionUsage, path: str, command: click.Comman
 
 def _bad_value(message: str, param: click.Parameter) -> UserError | None:
     """A value that its option does not take; None where click's own sentence has to do."""
-    found = re.match(r"(?:(?:Path|File|Directory) )?'?(.*?)'? (?:is not |does not exist)", message, re.S)
+    found = re.match(r"(?:(?:Path|File|Directory) )?'?(.*?)'? (?:is not |does not )", message, re.S)
     given, values = (found[1] if found else ""), _values(param)
     if found and isinstance(param.type, click.Path):
         from slurmdoctor.input.files import did_you_mean
