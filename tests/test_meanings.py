@@ -70,7 +70,9 @@ def test_an_exception_that_only_the_examples_show_is_found() -> None:
     assert {"collective-timeout", "nccl-init"} <= {cause.id for cause in meanings("DistBackendError", known())}
 
 
-@pytest.mark.parametrize(("name", "mend"), [("segmentaton fault", "did you mean `segmentation fault`?"), ("cuda-om", "`cuda-oom`")])
+@pytest.mark.parametrize(
+    ("name", "mend"), [("segmentaton fault", "did you mean `segmentation fault`?"), ("cuda-om", "`cuda-oom`")]
+)
 def test_a_slip_is_told(name: str, mend: str) -> None:
     with pytest.raises(UserError) as error:
         meanings(name, known())
