@@ -152,6 +152,6 @@ def test_error_messages(form: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_we_say_ourselves_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     known = load((builtin(),))
     for cause in known.causes.values():
-        page = explain.text(explain.find(cause.id, known), known)
+        page = explain.text(cause, known)
         door.say(page)
         assert capsys.readouterr().out == page + "\n", cause.id

@@ -10,9 +10,10 @@ from slurmdoctor.model import Cause, Knowledge, UserError
 from slurmdoctor.report.terminal import Line, wrap
 from slurmdoctor.search.compiled import captures
 
-_FILLERS = frozenset(
-    "a an the my i is was it of in on error errors exception failed failure fails got get getting what why does mean".split()
-)
+_FILLERS = frozenset({
+    "a", "an", "the", "my", "i", "is", "was", "it", "of", "in", "on", "error", "errors", "exception", "failed", "failure",
+    "fails", "got", "get", "getting", "what", "why", "does", "mean",
+})  # fmt: skip
 """Words that tell no cause from another."""
 _EXIT = re.compile(r"(?:exit|exited with|return|returned|process)? ?(?:exit ?|return ?)?(?:code|status) (\d+)")
 _SHORTEST = 4
