@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +18,10 @@ from slurmdoctor.report.json import to_dict
 
 
 def pytest_configure() -> None:
-    """Hear signals that a shell in the background (SIGINT) or nohup (SIGHUP) ignores for us and all our children."""
+    """Hear signals that a shell in the background (SIGINT) or nohup (SIGHUP) ignores for us and all our children; read no config of who runs the tests."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    os.environ["SLURMDOCTOR_CONFIG"] = os.devnull
 
 
 @pytest.fixture

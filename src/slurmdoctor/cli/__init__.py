@@ -66,10 +66,12 @@ _COMMANDS = {
     "lint": "lint:lint",
     "footer": "hook:footer",
     "mcp": "mcp:mcp",
+    "config": "config:config",
     "completion": "completion:completion",
     "help": "help:help_",
 }
 """Command -> module:object of this package, imported when called."""
+_WITHOUT_SETTINGS = frozenset({"config", "completion", "help"})
 
 
 class _Lazy(Group):
@@ -84,6 +86,30 @@ class _Lazy(Group):
         module, _, name = _COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(f"slurmdoctor.cli.{module}"), name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is not None and command is not None and name not in _WITHOUT_SETTINGS and not ctx.resilient_parsing:
+            ctx.default_map = {name: _defaults(name, command)}
+        return name, command, rest
+
+
+def _defaults(name: str, command: click.Command) -> dict[str, Any]:
+    """What the config files set for a command. A job's footer goes on without them where one is wrong."""
+    from slurmdoctor.cli.settings import defaults
+    from slurmdoctor.model import UserError
+
+    try:
+        return defaults(name, command)
+    except UserError as error:
+        if name != "footer":
+            raise
+        from slurmdoctor.cli.say import error as complain
+
+        complain(UserError(f"{error.message} (ignored)", error.mend))
+        return {}
 
 
 def _version(context: click.Context, option: click.Parameter, wanted: bool) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from pathlib import Path
 
 import click
 
+from slurmdoctor.cli import rules_option
 from slurmdoctor.cli.footer import KINDS, SECONDS, SHELLS, WHEN
 from slurmdoctor.cli.say import say
 
@@ -47,8 +49,18 @@ def hook(shell: str, kind: str, seconds: int, when: str, command: str | None) ->
 @click.option("--before", default="", help="What --note has printed.")
 @click.option("--when", type=click.Choice(WHEN), default="failed")
 @click.option("--time-limit", "seconds", type=click.IntRange(1), default=SECONDS, help="What its shell grants it.")
+@click.option("--redact", type=click.Choice(["default", "strict", "off"]), default="default")
+@rules_option
 def footer(
-    note: bool, status: int, shell_pid: int, script_file: str | None, before: str, when: str, seconds: int
+    note: bool,
+    status: int,
+    shell_pid: int,
+    script_file: str | None,
+    before: str,
+    when: str,
+    seconds: int,
+    redact: str,
+    extra: tuple[Path, ...],
 ) -> None:
     """The verdict on the job that this runs in, printed by its footer."""
     from slurmdoctor import __version__
@@ -72,7 +84,9 @@ def footer(
     job = inside(status, shell_pid, script_file, before, patience=min(PATIENCE, seconds / 3))
     found = diagnose(
         job.logs,
+        rules=extra,
         exit_status=status or None,
+        redact=redact,
         record=job.record,
         script=job.script,
         begins=job.begins,

@@ -1,0 +1,210 @@
+"""`slurmdoctor.toml`: what it sets holds where the command line says nothing; what is wrong with it is one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from slurmdoctor import cli
+from slurmdoctor.cli import settings
+from test_cli import LOG, one_line, run
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Write = Callable[..., Path]
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Writes the user's file, or the site's; nobody else's is there."""
+    monkeypatch.delenv(settings.VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user"))
+    monkeypatch.setattr(settings, "SITE", str(tmp_path / "site" / "slurmdoctor.toml"))
+    monkeypatch.chdir(tmp_path)
+
+    def _write(text: str, whose: str = "user") -> Path:
+        path = tmp_path / ("user/slurmdoctor" if whose == "user" else whose) / "slurmdoctor.toml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    return _write
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
+    def _call(*words: str | Path) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["slurmdoctor", *map(str, words)])
+        status = cli._run()
+        told = capfd.readouterr()
+        return status, told.out, told.err
+
+    return _call
+
+
+def test_a_file_sets_what_the_command_line_does_not(write: Write, call: Call) -> None:
+    write('[diagnose]\nformat = "json"\nexit-code = true\nredact = "strict"\n[lint]\nformat = "github"\n')
+    status, out, _ = call("diagnose", LOG)
+    assert (status, json.loads(out)["first_failure"]["node"]) == (1, "host-1")
+    assert call("diagnose", "--format", "text", LOG)[1].startswith("✗ rank 5")
+    assert "gpu-a2" in call("diagnose", "--redact", "off", LOG)[1]
+    Path("job.sbatch").write_text("#!/bin/bash\nsrun a\n#SBATCH --mem=4G\n")
+    assert call("lint", "job.sbatch")[1].startswith("::")
+
+
+def test_the_users_file_is_stronger_than_the_sites(write: Write, call: Call) -> None:
+    write('redact = "strict"\n[diagnose]\nformat = "markdown"\n', "site")
+    write('[diagnose]\nformat = "json"\n')
+    assert json.loads(call("diagnose", LOG)[1])["first_failure"]["node"] == "host-1"
+
+
+def test_a_variable_names_another_file_or_none(write: Write, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    write('[diagnose]\nformat = "json"\n')
+    monkeypatch.setenv(settings.VARIABLE, str(write('[diagnose]\nformat = "slack"\n', "other")))
+    assert "blocks" in json.loads(call("diagnose", LOG)[1])
+    monkeypatch.setenv(settings.VARIABLE, os.devnull)
+    assert call("diagnose", LOG)[1].startswith("✗")
+
+
+def test_a_file_in_the_working_folder_is_not_read(write: Write, call: Call) -> None:
+    Path("slurmdoctor.toml").write_text('[diagnose]\nformat = "json"\n')
+    assert call("diagnose", LOG)[1].startswith("✗")
+
+
+def test_an_ending_is_stronger_than_a_file(write: Write, call: Call) -> None:
+    write('[diagnose]\nformat = "json"\n')
+    assert call("diagnose", LOG, "-o", "report.md") == (0, "", "")
+    assert Path("report.md").read_text().startswith("**✗")
+
+
+def test_rules_of_a_file_stand_beside_it_and_hold_for_all_commands(write: Write, call: Call) -> None:
+    source = (Path(__file__).parent / "bad_rules" / "short-literal.yaml").read_text()
+    folder = write('rules = ["ours"]\n').parent / "ours"
+    folder.mkdir()
+    (folder / "short-literal.yaml").write_text(source.replace("['gone']", "['library is gone']"))
+    assert "site/short-literal" in call("rules", "list")[1]
+    assert "A rank lost the tape library" in call("explain", "site/short-literal")[1]
+
+
+WRONG = {
+    '[diagnose]\nformt = "json"\n': (":2: ", "no key `formt` in [diagnose]", "did you mean `format`?"),
+    '[diagnose]\n\nformat = "jsno"\n': (":3: ", '`format` cannot be "jsno"', "did you mean `json`?"),
+    "[diagnose]\nformat = 3\n": (":2: ", "`format` cannot be 3", "one of text, json"),
+    '[diagnose]\nexit-code = "yes"\n': (":2: ", "true or false"),
+    "[diagnose]\ntime_limit = 0\n": (":2: ", "`time-limit` cannot be 0", "a number from 1 to 86400"),
+    "[diagnose]\njobs = true\n": (":2: ", "a number from 1 to 64"),
+    "[diagnose]\nrules = [1]\n": (":2: ", "a list of texts"),
+    '[diagnose]\njob = "4711"\n': (":2: ", "on the command line: --job"),
+    "[diagnos]\n": (":1: ", "no table `diagnos`", "did you mean `diagnose`?"),
+    '\nredcat = "strict"\n': (":2: ", "did you mean `redact`?"),
+    'format = "json"\n': (":1: ", "put it below [diagnose]"),
+    "diagnose = 3\n": (":1: ", "`diagnose` belongs to no command here"),
+    "[diagnose]\nformat = json\n": (":2: ", "it is no TOML"),
+    "[diagnose\n": (":1: ", "it is no TOML"),
+    "\xff": ("no text in UTF-8", "save it as UTF-8"),
+    'rules = ["nowhere"]\n': ("nowhere", "not there"),
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_wrong_file_is_one_line(text: str, write: Write, call: Call) -> None:
+    path = write("")
+    path.write_bytes(text.encode("latin-1"))
+    status, out, told = call("diagnose", LOG)
+    assert (status, out, told.count("\n")) == (2, "", 1)
+    assert told.startswith("slurmdoctor: ")
+    for words in (str(path.parent), *WRONG[text]):
+        assert words in told
+
+
+def test_a_wrong_table_stops_only_its_own_command(write: Write, call: Call) -> None:
+    write('[lint]\nformat = "jsno"\n')
+    assert call("diagnose", LOG)[0] == 0
+    assert call("lint", LOG)[0] == 2
+    assert call("config")[0] == 2
+    assert [call(*words)[0] for words in (["help"], ["--version"], ["completion", "bash"])] == [0, 0, 0]
+
+
+def test_a_file_that_others_may_write_to_is_refused(write: Write, call: Call) -> None:
+    path = write('[diagnose]\nformat = "json"\n')
+    path.chmod(0o666)
+    status, out, told = call("diagnose", LOG)
+    assert (status, out) == (2, "")
+    assert "every user may write to it" in told
+    path.chmod(0o644)
+    path.parent.chmod(0o777)
+    assert call("diagnose", LOG)[0] == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_another_users_file_is_refused(write: Write, call: Call) -> None:
+    os.chown(write("[diagnose]\n"), 12345, 12345)
+    assert "another user's" in call("diagnose", LOG)[2]
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    one_line(
+        run("diagnose", LOG, SLURMDOCTOR_CONFIG=str(tmp_path / "pipe")), "no regular file", "unset SLURMDOCTOR_CONFIG"
+    )
+    one_line(run("diagnose", LOG, SLURMDOCTOR_CONFIG=str(tmp_path)), "unset SLURMDOCTOR_CONFIG")
+    one_line(run("diagnose", LOG, SLURMDOCTOR_CONFIG=str(tmp_path / "none")), "none", "unset SLURMDOCTOR_CONFIG")
+
+
+def test_a_jobs_footer_goes_on_without_a_wrong_file(
+    write: Write, call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "4711")
+    monkeypatch.setenv("PATH", str(tmp_path))  # no Slurm
+    write("[[[\n")
+    status, out, told = call("footer", "--status", "1", "--shell", "1")
+    assert status == 0
+    assert "--- end of slurmdoctor ---" in out
+    assert "it is no TOML" in told
+    assert "(ignored)" in told
+
+
+def test_config_shows_each_setting_and_where_it_is_from(
+    write: Write, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = write('redact = "strict"\n[hook]\ntimeout = 60\n', "site")
+    user = write('[diagnose]\nexit_code = true\n\n[hook]\nwhen = "always"\n')
+    monkeypatch.setenv("SLURMDOCTOR_RULES", str(user.parent))
+    monkeypatch.setenv("NO_COLOR", "")
+    shown = call("config")[1]
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    assert f"exit-code = true # user: {user}:2" in lines
+    assert f'redact = "strict" # site: {site}:1' in lines
+    assert f"timeout = 60 # site: {site}:3" in lines
+    assert 'format = "text" # default' in lines
+    assert f"# SLURMDOCTOR_RULES={user.parent} (environment)" in lines
+    assert not any("NO_COLOR" in line for line in lines)
+    told = json.loads(call("config", "--format", "json")[1])
+    assert {"table": "hook", "key": "when", "value": "always", "from": "user", "file": str(user), "line": 5} in told[
+        "settings"
+    ]
+    assert [(file["from"], file["read"]) for file in told["files"]] == [("site", True), ("user", True)]
+
+
+def test_what_config_shows_is_a_config_file(write: Write, call: Call) -> None:
+    write('[diagnose]\nformat = "json"\n')
+    shown = call("config")[1]
+    assert tomllib.loads(shown)["diagnose"]["format"] == "json"
+    write(shown)
+    assert json.loads(call("diagnose", LOG)[1])["verdict"] == "failed"
+
+
+def test_where_no_file_is_no_reader_is_imported() -> None:
+    code = "import sys; from slurmdoctor import cli; cli._run(); sys.exit('tomllib' in sys.modules or 'tomli' in sys.modules)"
+    command = [sys.executable, "-c", code, "diagnose", os.devnull]
+    assert subprocess.run(command, capture_output=True, timeout=60).returncode == 0
