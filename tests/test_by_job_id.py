@@ -231,3 +231,140 @@ def test_what_nobody_knows_has_a_status_of_its_own(slurm: FakeSlurm, folder: Pat
 @pytest.mark.parametrize(("statuses", "one"), [([0, 4], 4), ([4, 3], 3), ([3, 1, 0], 1), ([0, 0], 0)])
 def test_of_several_jobs_the_worst_counts(statuses: list[int], one: int) -> None:
     assert worst(statuses) == one
+
+
+# ── what each version of sacct tells, of a job that scontrol has forgotten ───────────────────
+
+VERSIONS = [(20, 11), (22, 5), (23, 11), (24, 5), (25, 11)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_default_name_in_the_jobs_own_folder(
+    slurm: FakeSlurm, folder: Path, tmp_path: Path, version: tuple[int, int]
+) -> None:
+    place = tmp_path / "elsewhere"
+    put(place, "slurm-4711.out")
+    put(place, "slurm-4712.out", OOM)
+    slurm.scontrol()
+    slurm.sacct(version, [row("4711", place), row("4711.0", place)])
+    said = found(slurm, folder, "4711")
+    assert said["first_failure"]["file"] == str(place / "slurm-4711.out")
+    assert said["facts"]["state"] == "FAILED"
+    assert "found by its name" in said["coverage"]["notes"][0]
+
+
+LINES = [
+    ("sbatch -o logs/%x-%j.txt job.sh", "logs/train-4711.txt"),
+    ("sbatch -ologs/a.txt job.sh -o b.txt", "logs/a.txt"),
+    ("sbatch --output=first.txt --output last.txt job.sh", "last.txt"),
+    ("sbatch -N2 --gres gpu:8 --exclusive -e '%j of mine.err' job.sh --output=args.txt", "4711 of mine.err"),
+    ("sbatch --output=a|b.txt --wrap 'python train.py | tee log\nsleep 1\n'", "a|b.txt"),
+    ("srun -o run-%j.txt python train.py", "run-4711.txt"),
+]
+
+
+@pytest.mark.parametrize(("line", "name"), LINES)
+@pytest.mark.parametrize("version", VERSIONS[1:])
+def test_the_log_that_the_command_line_names(
+    slurm: FakeSlurm, folder: Path, tmp_path: Path, version: tuple[int, int], line: str, name: str
+) -> None:
+    place = tmp_path / "elsewhere"
+    put(place, name)
+    put(place, "args.txt", OOM)
+    put(place, "first.txt", OOM)
+    slurm.scontrol()
+    slurm.sacct(version, [row("4710", place), row("4711", place, SubmitLine=line), row("4712", place)])
+    said = found(slurm, folder, "4711")
+    assert said["first_failure"]["file"] == str(place / name)
+    assert "named on the command line of sbatch" in said["coverage"]["notes"][0]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_log_that_sacct_names(slurm: FakeSlurm, folder: Path, tmp_path: Path, version: tuple[int, int]) -> None:
+    place = tmp_path / "elsewhere"
+    put(place, "mine/4714-3.txt", "step 1 loss 2.0\n")
+    put(place, "mine/4714-3.err", OOM)
+    slurm.scontrol()
+    told = {"StdOut": "mine/%j-%a.txt", "StdErr": f"{place}/mine/%j-%a.err", "Comment": "for the paper\nwith | and |"}
+    rows = [row("4711_2", place, JobIDRaw="4713"), row("4711_3", place, JobIDRaw="4714", **told)]
+    slurm.sacct(version, rows)
+    said = found(slurm, folder, "4711_3")
+    if version < (24, 5):
+        assert said["coverage"]["bytes"] == 0, "no word of the log: Slurm's record alone speaks"
+        assert any("log" in item for item in said["coverage"]["missing"])
+    else:
+        assert (said["cause"]["id"], said["coverage"]["files"]) == ("cuda-oom", 2)
+        assert said["coverage"]["notes"] == []
+
+
+def test_a_task_is_never_taken_for_the_array_whose_number_it_shares(slurm: FakeSlurm, folder: Path) -> None:
+    """%j of the last task is the array's own number."""
+    put(folder, "run-4711.txt", OOM)
+    put(folder, "run-4712.txt", KEY)
+    slurm.scontrol()
+    line = "sbatch --array=0-1 -o run-%j.txt job.sh"
+    rows = [row(f"4711_{k}", folder, JobIDRaw=raw, SubmitLine=line) for k, raw in enumerate(("4712", "4711"))]
+    slurm.sacct((23, 11), rows)
+    assert found(slurm, folder, "4711_0")["cause"]["id"] == "python-error"
+    assert found(slurm, folder, "4711_1")["cause"]["id"] == "cuda-oom"
+
+
+def test_the_log_that_the_comment_names(slurm: FakeSlurm, folder: Path, tmp_path: Path) -> None:
+    log = tmp_path / "elsewhere" / "mine.log"
+    put(log.parent, log.name)
+    slurm.scontrol()
+    slurm.sacct((20, 11), [row("4711", folder, Comment=f"log={log}; paper")])
+    said = found(slurm, folder, "4711")
+    assert said["first_failure"]["file"] == str(log)
+    assert "named in the job's comment" in said["coverage"]["notes"][0]
+
+
+def test_the_log_that_the_script_names(slurm: FakeSlurm, folder: Path, tmp_path: Path) -> None:
+    put(tmp_path / "elsewhere", "of-4711.txt")
+    script = folder / "job.sh"
+    script.write_text("#!/bin/bash\n#SBATCH -o of-%j.txt\nsrun python train.py\n")
+    slurm.scontrol()
+    slurm.sacct((20, 11), [row("4711", tmp_path / "elsewhere")])
+    said = found(slurm, folder, "--script", "job.sh", "4711")
+    assert "named in the batch script" in said["coverage"]["notes"][0]
+
+
+def test_a_log_that_moved_is_found_by_its_name(slurm: FakeSlurm, folder: Path) -> None:
+    """Slurm names a folder of the cluster; the log was copied here."""
+    put(folder, "slurm-4711.out")
+    gone = "/scratch/demo/slurm-4711.out"
+    slurm.scontrol({"4711": record("4711", Path("/scratch/demo"), StdOut=gone, StdErr=gone)})
+    said = found(slurm, folder, "4711")
+    assert said["first_failure"]["file"] == "slurm-4711.out"
+    assert said["coverage"]["notes"][0] == (
+        f"the log that Slurm names, {gone}, is not here: read ./slurm-4711.out, found by its name"
+    )
+
+
+# ── jobs that have not ended ─────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("state", "log", "headline"),
+    [
+        ("PENDING", None, "? the job has not started\n"),
+        ("RUNNING", "", "? the job is still running, and its log is empty"),
+        ("RUNNING", "step 1/9 loss 2.0\n", "? the job is still running; no failure so far"),
+        ("RUNNING", KEY, "✗ rank 3 raised"),
+    ],
+)
+def test_a_job_that_has_not_ended_says_so(
+    slurm: FakeSlurm, folder: Path, state: str, log: str | None, headline: str
+) -> None:
+    if log is not None:
+        put(folder, "run.out", log)
+    more = {
+        "JobState": state,
+        "Reason": "Resources" if state == "PENDING" else "None",
+        "StdErr": f"{folder}/run.out",
+        "ExitCode": "0:0",
+    }
+    slurm.scontrol({"4711": record("4711", folder, **more)})
+    done = run(slurm, folder, "4711")
+    assert done.stdout.startswith(headline)
+    assert "run.out (not there" not in done.stdout

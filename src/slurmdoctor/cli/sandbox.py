@@ -68,13 +68,15 @@ def _found(question: dict[str, Any]) -> Diagnosis:
 
 
 def _of_job(job_id: str, allowed: Sequence[Path], how: dict[str, Any]) -> Diagnosis:
+    from msgspec.structs import replace
+
     from slurmdoctor.input.sources import Source, Text
     from slurmdoctor.pipeline import diagnose
     from slurmdoctor.slurm.job import gather
 
     if not _JOB.fullmatch(job_id):
         raise UserError(f"{job_id[:40]!r} is no job id", "a job id is a number, with _N for a task of an array")
-    job = gather([], job_id=job_id)
+    job = gather([], job_id=job_id, here=[str(folder) for folder in allowed])
     logs: list[str | Source] = []
     outside = 0
     for log in job.logs:
@@ -83,6 +85,8 @@ def _of_job(job_id: str, allowed: Sequence[Path], how: dict[str, Any]) -> Diagno
             logs.append(log)
         else:
             outside += 1
+    if outside and job.record is not None:  # how they were found would name them
+        job.record = replace(job.record, found=None)
     opened = [log for log in logs if isinstance(log, Source)]
     paths = [log for log in logs if not isinstance(log, Source)]
     nothing = [Text.source("", "no log")] if not paths and not opened else opened

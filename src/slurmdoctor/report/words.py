@@ -9,7 +9,7 @@ from typing import NamedTuple
 from slurmdoctor.model import Diagnosis, Extent, RetryAdvice
 from slurmdoctor.model.causes import EXIT_CODE, KILLED
 from slurmdoctor.model.ranges import fold_nodes, ranges
-from slurmdoctor.model.record import UNREACHABLE
+from slurmdoctor.model.record import RUNNING, UNREACHABLE, WAITING
 from slurmdoctor.report.exits import died
 from slurmdoctor.report.quantities import plural, size
 from slurmdoctor.report.redact import one_line
@@ -34,6 +34,11 @@ def headline(diagnosis: Diagnosis) -> str:
     if diagnosis.verdict == "no-failure":
         return "no failure found"
     if diagnosis.verdict == "unknown":
+        state = diagnosis.facts.get("state")
+        if state in WAITING:
+            return "the job has not started"
+        if state in RUNNING:
+            return f"the job is still running{'; no failure so far' if diagnosis.coverage.bytes else ', and its log is empty'}"
         if not diagnosis.coverage.bytes:
             return "the log is empty"
         return "the log does not show whether or why the job failed"

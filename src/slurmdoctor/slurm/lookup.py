@@ -103,5 +103,6 @@ def _why(job: JobRecord) -> Literal["unreachable", "gone", "silent", "elsewhere"
 
 def _nowhere(job: JobRecord, here: Sequence[str]) -> str:
     why = GONE if query.is_gone(job) else "Slurm is not reachable from here"
-    shown = [os.path.abspath(folder) for folder in here]  # noqa: PTH100 - without links resolved: as people know it
-    return f"no log of job {job.id} was found: {why}, and no file in {', '.join(shown)} or its {', '.join(BELOW[:4])}... is named after it"
+    places = ", ".join(os.path.abspath(folder) for folder in here)  # noqa: PTH100 - without links resolved: as people know it
+    looked = f", and no file in {places} or its {', '.join(BELOW[:3])} ... folders is named after it" if places else ""
+    return f"no log of job {job.id} was found: {why}{looked}"

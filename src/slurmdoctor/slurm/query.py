@@ -68,7 +68,16 @@ def job(job_id: str, patience: float = PATIENCE) -> JobRecord:
     wanted = check_id(job_id)
     answers = _records(wanted, patience)
     info = jobinfo.read(answers.texts, wanted) or JobRecord(wanted)
+    if info.het_offset:
+        info = _with_leaders_log(info, patience / 2)
     return _completed([info], answers, patience)[0]
+
+
+def _with_leaders_log(job: JobRecord, patience: float) -> JobRecord:
+    """The script of a het job runs in its first component: its log is that one's, whatever the others' records say."""
+    leader = next(iter(job.het_ids), job.id.partition("+")[0])
+    first = jobinfo.read(_records(leader, patience).texts, f"{leader}+0")
+    return replace(job, std_out=first.std_out, std_err=first.std_err) if first is not None and first.std_out else job
 
 
 def tasks(array: str, patience: float = PATIENCE) -> list[JobRecord]:
@@ -94,7 +103,7 @@ def _records(wanted: str, patience: float) -> Answers:
 def _completed(found: Sequence[JobRecord], answers: Answers, patience: float) -> list[JobRecord]:
     """The records of one answer, with where their logs are, the nodes that are down, and what was not answered."""
     if any(job.std_out is None and "sacct" in job.sources for job in found):
-        places = {job.id: job for job in _places(found[0].array_job or found[0].id.partition(".")[0], patience / 2)}
+        places = {job.id: job for job in _places(found[0].array_job or re.split("[.+]", found[0].id)[0], patience / 2)}
         found = [_placed(job, places.get(jobinfo.label(job))) for job in found]
     nodes = list(dict.fromkeys(node for job in found if job.state in FAILED for node in job.nodes))
     down: dict[str, str] = {}
