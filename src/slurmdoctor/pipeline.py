@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from slurmdoctor import model
 from slurmdoctor.infer.infer import infer
+from slurmdoctor.infer.lanes import chart
 from slurmdoctor.input import paste, unread
 from slurmdoctor.input.given import Given, LogText, opened
 from slurmdoctor.input.sources import Source
@@ -19,6 +20,7 @@ from slurmdoctor.model import JobRecord, Knowledge, ScriptEvidence
 from slurmdoctor.model.deadline import NEVER, Deadline
 from slurmdoctor.model.finding import Reason, reason
 from slurmdoctor.model.jobs import JobFiles
+from slurmdoctor.model.lanes import Courses
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.source_format import learn_formats
@@ -49,6 +51,7 @@ def diagnose(
     jobs: int = 1,
     progress: Progress | None = None,
     time_limit: float | None = None,
+    lanes: bool = True,
 ) -> Diagnosis:
     """Say what broke a job, from what it left.
 
@@ -59,7 +62,8 @@ def diagnose(
     its batch script. `begins` says of a path at which byte the text of this run begins: what an earlier run has written
     above it is left out. Large logs are read by `jobs` processes at once; `progress` is told the bytes read and their
     number, where that is known. After `time_limit` seconds the verdict is on what was read until then, and its coverage says how
-    much that was; a disk that does not answer is still waited for. Raises UserError for input that cannot be read and for broken
+    much that was; a disk that does not answer is still waited for. Without `lanes` it is not worked out what each rank did over
+    time, which only the page (`to_html`) and the trace need. Raises UserError for input that cannot be read and for broken
     rule files.
     """
     from slurmdoctor.report.redact import Redactor
@@ -70,7 +74,7 @@ def diagnose(
     earlier = _earlier_left_out(given.sources, begins or {}, deadline)
     sources, pasted = paste.unwrap(given.sources, knowledge)
     try:
-        found = examine(sources, knowledge, exit_status, record, _evidence_of(script), jobs, progress, deadline)
+        found = examine(sources, knowledge, exit_status, record, _evidence_of(script), jobs, progress, deadline, lanes)
     finally:
         for source in sources:
             source.close()
@@ -132,6 +136,7 @@ def examine(
     jobs: int = 1,
     progress: Progress | None = None,
     deadline: Deadline = NEVER,
+    lanes: bool = False,
 ) -> model.Diagnosis:
     """The verdict on opened sources: read → search → attribute → assemble → order → infer → report."""
     labels = LabelReader(knowledge.formats)
@@ -141,8 +146,9 @@ def examine(
     observed = assemble(matches, lines, knowledge, script.facts if script is not None else {})
     timeline = order(observed)
     finding = infer(timeline, observed, knowledge, exit_status, record, script)
-    numbers = lines.numbers(finding.places)
-    found = compose(finding, timeline, observed, knowledge, numbers)
+    courses = chart(finding, timeline, observed, knowledge) if lanes else Courses()
+    numbers = lines.numbers(finding.places | courses.places)
+    found = compose(finding, timeline, observed, knowledge, numbers, courses)
     return replace(found, surroundings=surroundings(finding.evidence, lines, numbers))
 
 

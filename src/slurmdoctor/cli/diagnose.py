@@ -15,7 +15,9 @@ from slurmdoctor.cli.status import status_of, worst
 from slurmdoctor.model import Diagnosis, UserError
 from slurmdoctor.report.terminal import PLAIN, look
 
-FORMATS = ("text", "json", "markdown", "slack", "html")
+FORMATS = ("text", "json", "markdown", "slack", "html", "perfetto")
+_OVER_TIME = ("html", "perfetto")
+"""Formats that show what each rank did over time."""
 
 
 @click.command(short_help="Say which rank failed first, why, and what to do.")
@@ -110,6 +112,7 @@ def diagnose(
                 jobs=jobs or usual_jobs(),
                 progress=bar.callback,
                 time_limit=time_limit,
+                lanes=form in _OVER_TIME,
             )
         statuses.append(status_of(found))
         if if_failed and found.verdict != "failed":

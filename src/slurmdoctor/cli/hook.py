@@ -91,6 +91,7 @@ def footer(
         script=job.script,
         begins=job.begins,
         time_limit=max(0.5, READING * seconds - (time.monotonic() - begun)),
+        lanes=False,
     )
     if when != "always" and not tells(found, status, job.script):
         return

@@ -162,7 +162,7 @@ def test(folder: Path, form: str, extra: tuple[Path, ...]) -> None:
     labelled = list(cases(folder))
     if not labelled:
         raise UserError(f"no truth.yaml below {folder}", "put one beside each log; docs/rules.md shows it")
-    trial = run(labelled, lambda logs: diagnose([str(log) for log in logs], rules=extra))
+    trial = run(labelled, lambda logs: diagnose([str(log) for log in logs], rules=extra, lanes=False))
     say(json.dumps(_scores(trial), indent=1) if form == "json" else "\n".join(_trial_lines(trial, folder)))
     if trial.right.total() < trial.wanted.total():
         raise click.exceptions.Exit(1)

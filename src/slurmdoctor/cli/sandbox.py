@@ -54,6 +54,7 @@ def _found(question: dict[str, Any]) -> Diagnosis:
         "rules": question.get("rules", ()),
         "redact": question.get("redact", "default"),
         "time_limit": question.get("time_limit"),
+        "lanes": False,
     }
     allowed = [Path(folder) for folder in question.get("allowed", ())]
     status = question.get("exit_status")

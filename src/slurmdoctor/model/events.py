@@ -188,6 +188,9 @@ class CollectiveStatus(Struct, frozen=True):
     told_by: int | None = None
     """The rank whose time-out gave the dump signal."""
     timeout_ms: int | None = None
+    ran_ms: int | None = None
+    """How long the operation had run when it timed out."""
+    source: int = 0
 
 
 class Busy(Struct, frozen=True):

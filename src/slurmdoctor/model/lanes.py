@@ -6,7 +6,20 @@ from typing import Literal
 
 from msgspec import Struct
 
+from slurmdoctor.model.exits import ProcessExit
+
 State = Literal["running", "waiting", "failed", "followed", "silent", "gone", "finished"]
+"""What a rank did.
+
+running   it printed or made steps, or its later end shows that it was there
+waiting   in a collective that timed out, or since its last step for others that failed
+failed    from its error on, where it was first
+followed  from an error on that follows from another rank's
+silent    no line of it was read, while others went on or were ended
+gone      its process had ended
+finished  it had completed
+"""
+MarkKind = Literal["first", "error", "exit", "step"]
 
 
 class Span(Struct, frozen=True):
@@ -22,11 +35,14 @@ class Mark(Struct, frozen=True):
     """One line of the log that tells of a rank."""
 
     at: float
-    kind: Literal["first", "error", "exit", "step"]
+    kind: MarkKind
     cause: str | None
     text: str
     file: str | None
+    """None where no line shows it: a rank that never came to what others waited in."""
     line: int | None
+    rank: int | None = None
+    """Whose it is, of the lane's ranks."""
 
 
 class Lane(Struct, frozen=True):
@@ -62,3 +78,46 @@ class Lanes(Struct, frozen=True):
     """Where to label the axis, and the label: the time as the log writes it, or `line 120`."""
     began: float = 0.0
     """Where the run began; below 0 where its earlier part is not shown."""
+
+
+class Sighting(Struct, frozen=True):
+    """A line that tells of a rank, before it is worded: a mark to be."""
+
+    at: float
+    kind: MarkKind
+    rank: int | None = None
+    cause: str | None = None
+    place: tuple[int, int] | None = None
+    """(source, offset) of the line; None where no line shows it."""
+    text: str = ""
+
+
+class Course(Struct, frozen=True):
+    """What ranks of one node that went alike did: a lane to be."""
+
+    ranks: tuple[int, ...] = ()
+    node: str | None = None
+    standing: str = ""
+    spans: tuple[Span, ...] = ()
+    sightings: tuple[Sighting, ...] = ()
+    ending: ProcessExit | None = None
+    left_out: int = 0
+
+
+class Courses(Struct, frozen=True):
+    """All of them, on one axis: seconds since the epoch, or places in the job's text."""
+
+    courses: tuple[Course, ...] = ()
+    start: float = 0.0
+    end: float = 0.0
+    failed: float | None = None
+    """Where the first failure stands."""
+    began: float = 0.0
+    clock: bool = True
+    dated: bool = False
+    """Whether the log's stamps name their year."""
+
+    @property
+    def places(self) -> set[tuple[int, int]]:
+        """(source, offset) of all lines that they show."""
+        return {one.place for course in self.courses for one in course.sightings if one.place is not None}

@@ -24,6 +24,8 @@ class Timeline(Struct, frozen=True):
     earlier: tuple[Timeline, ...] = ()
     """The attempts that failed before, oldest first."""
     attempts: int = 1
+    span: tuple[int, int] = (0, 1 << 62)
+    """From where to where the attempt stands in the job's text."""
     order: Order = "unknown"
     finished: SignalHit | None = None
     """The last line that says that the program completed."""

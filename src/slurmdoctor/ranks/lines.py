@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import groupby, islice
 
 from slurmdoctor.input.sources import Source
 from slurmdoctor.model import Hit, Line, Origin, SearchResult, SourceFormat, Writer
@@ -139,19 +139,28 @@ class Lines:
         self._stamps[line.source, label] = line.offset, looked, found
         return found
 
-    def number(self, source: int, offset: int) -> int | None:
-        """The 1-based number of the line at this offset; None behind text that was not read."""
-        at, lines = self._found.lines_before(source, offset)
+    def numbers(self, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int | None]:
+        """The 1-based numbers of the lines at these places, (source, offset); None behind text that was not read."""
+        found: dict[tuple[int, int], int | None] = {}
+        for source, here in groupby(sorted(set(places)), key=lambda place: place[0]):
+            counted = (-1, -1)
+            for _, offset in here:
+                counted = self._lines_before(source, offset, counted)
+                found[source, offset] = self._shown_number(source, offset, counted[1])
+        return found
+
+    def _lines_before(self, source: int, offset: int, counted: tuple[int, int]) -> tuple[int, int]:
+        """The offset and the lines above it, counted on from the nearest place where they are known; -1 where they are not."""
+        at, lines = max(self._found.lines_before(source, offset), counted)
+        return offset, lines + self.sources[source].read(at, offset - at).count(b"\n") if lines >= 0 else -1
+
+    def _shown_number(self, source: int, offset: int, lines: int) -> int | None:
         above, gap = self.sources[source].lines_above, self.sources[source].gap
         if lines < 0 or above is None or (gap and offset >= gap.offset):
             return None
-        number = lines + 1 + self.sources[source].read(at, offset - at).count(b"\n")
+        number = lines + 1
         numbers = self.sources[source].numbers
         return (numbers[number - 1] if number <= len(numbers) else number) + above
-
-    def numbers(self, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int | None]:
-        """The numbers of the lines at these places, (source, offset): of the few that are shown."""
-        return {place: self.number(*place) for place in places}
 
     def hit(self, line: Line) -> Hit:
         """The line as a Hit."""

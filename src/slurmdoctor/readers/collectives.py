@@ -61,7 +61,6 @@ class Heard(NamedTuple):
     origin: Origin
     place: Place
     status: CollectiveStatus
-    ran_ms: int | None = None
 
 
 def read(line: Line, order: int) -> Heard | None:
@@ -72,7 +71,7 @@ def read(line: Line, order: int) -> Heard | None:
     if group and group.get("name"):
         name = f"{name}({group['name']})"
     group_rank = number(group["rank"]) if group else None
-    said = CollectiveStatus(-1, name, group_rank, line.origin.time, order)
+    said = CollectiveStatus(-1, name, group_rank, line.origin.time, order, source=line.source)
     place = (line.source, line.offset)
     if (found := patterns.timeout.groups(shown, shape)) is not None:
         size = (number(found["numel_in"]), number(found["numel_out"])) if "numel_in" in found else None
@@ -84,8 +83,9 @@ def read(line: Line, order: int) -> Heard | None:
             size=size,
             group_size=_group_size(found["op"], size),
             timeout_ms=number(found["timeout"]),
+            ran_ms=number(found["ran"]) if "ran" in found else None,
         )
-        return Heard(line.origin, place, said, number(found["ran"]) if "ran" in found else None)
+        return Heard(line.origin, place, said)
     if (found := patterns.entered.groups(shown, shape)) is not None:
         group_rank = number(found["group_rank"]) if "group_rank" in found else None
         return Heard(
@@ -154,7 +154,11 @@ def _count_in_the_job(known: Sequence[tuple[Heard, int | None]], maps: RankMap) 
             if high - low > _ONE_PROCESS:
                 return False
         work = (within, status.seq, status.op)
-        if one.ran_ms is not None and status.seq is not None and ran.setdefault(work, one.ran_ms) != one.ran_ms:
+        if (
+            status.ran_ms is not None
+            and status.seq is not None
+            and ran.setdefault(work, status.ran_ms) != status.ran_ms
+        ):
             return False
     return True
 

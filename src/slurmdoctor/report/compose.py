@@ -25,10 +25,12 @@ from slurmdoctor.model import (
     Timeline,
 )
 from slurmdoctor.model.causes import EXIT_CODE, ID_TIMEOUT
+from slurmdoctor.model.lanes import Courses
 from slurmdoctor.model.times import format_time, parse_time, when
 from slurmdoctor.report import remedies
 from slurmdoctor.report.advice import advise
 from slurmdoctor.report.exits import meaning_of
+from slurmdoctor.report.lanes import draw
 from slurmdoctor.report.names import names_for_fixes
 from slurmdoctor.report.reasons import sentence, sentences, told
 from slurmdoctor.report.recorded import coverage_with_record, with_record
@@ -40,6 +42,7 @@ _LONG = 100
 """Characters that any report shows whole."""
 Numbers = Mapping[tuple[int, int], "int | None"]
 """(source, offset) of a line -> its number; None behind text that was not read."""
+NO_LANES = Courses()
 _TITLE_OF_SUSPECT = {
     "mismatch": "called a different collective from the other ranks",
     "behind": "never joined the collective that the other ranks waited in",
@@ -54,15 +57,17 @@ def compose(
     observed: Observations,
     knowledge: Knowledge,
     numbers: Numbers,
+    courses: Courses = NO_LANES,
 ) -> Diagnosis:
-    """Everything that the report formats show. `numbers` are those of the lines in `finding.places`."""
+    """Everything that the report formats show. `numbers` are those of the lines in `finding.places` and of the courses."""
     coverage = _coverage(finding, timeline, observed)
     if finding.record is not None:
         coverage = coverage_with_record(coverage, finding.record)
     facts = dict(finding.facts)
     reasons = told(finding.reasons, knowledge)
     if finding.verdict != "failed" or finding.cause is None:
-        return Diagnosis(finding.verdict, reasons=reasons, facts=facts, coverage=coverage)
+        lanes = draw(courses, observed, numbers, "")
+        return Diagnosis(finding.verdict, reasons=reasons, facts=facts, coverage=coverage, lanes=lanes)
     cause = knowledge.causes.get(finding.cause)
     names = names_for_fixes(finding, timeline, observed)
     if cause is not None:
@@ -71,9 +76,10 @@ def compose(
         facts |= remedies.told(cause, derived)
     lines = _Lines(observed, numbers)
     fixes, retry = advise(finding, knowledge, cause, names)
+    named = _named(finding, cause)
     diagnosis = Diagnosis(
         verdict="failed",
-        cause=_named(finding, cause),
+        cause=named,
         first_failure=_first(finding, lines, cause),
         exit=_exit(finding),
         evidence=tuple(lines.proof(event) for event in finding.evidence),
@@ -87,6 +93,7 @@ def compose(
         coverage=coverage,
         ranks=tuple(lines.rank_group(standing) for standing in finding.standings),
         extent=finding.extent,
+        lanes=draw(courses, observed, numbers, named.title or ""),
     )
     return diagnosis if finding.record is None else with_record(diagnosis, finding.record, knowledge)
 

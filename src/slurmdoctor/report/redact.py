@@ -23,7 +23,10 @@ Mode = Literal["off", "default", "strict"]
 # Fields that hold ids and words of slurmdoctor, never a log's text.
 _OWN = frozenset(
     {"id", "family", "rule", "cause", "role", "confidence", "verdict", "exit_class", "advice", "standing", "order"}
+    | {"state", "kind"}
 )
+_NO_TEXT = frozenset({"spans", "ticks"})
+"""Fields with numbers, and times."""
 _ONE_TEXT = frozenset({"traceback"})
 """Fields with lines that follow one another in the log."""
 # Colour, cursor and title sequences: removed.
@@ -175,7 +178,7 @@ def _rebuilt(value: Any, change: Callable[[str], str]) -> Any:
         new = {
             name: _lines(old, change) if name in _ONE_TEXT and old else _rebuilt(old, change)
             for name in value.__struct_fields__
-            if not (isinstance(old := getattr(value, name), str) and name in _OWN)
+            if name not in _NO_TEXT and not (isinstance(old := getattr(value, name), str) and name in _OWN)
         }
         return replace(value, **new)
     if isinstance(value, Mapping):
@@ -195,6 +198,7 @@ def _hosts_of(diagnosis: Diagnosis) -> Iterator[str]:
         yield diagnosis.first_failure.node
     yield from (item.node for item in diagnosis.evidence if item.node)
     yield from diagnosis.extent.nodes
+    yield from (lane.node for lane in diagnosis.lanes.lanes if lane.node)
     if diagnosis.retry:
         yield from diagnosis.retry.exclude_nodes
     for name in ("node", "master_addr", "host"):

@@ -74,6 +74,7 @@ def _part(span: attempts.Span, events: Sequence[Event], observed: Observations, 
         collectives=tuple(w for w in observed.collectives if low <= w.order < high),
         order=order,
         keys=keys,
+        span=span,
     )
 
 

@@ -28,9 +28,14 @@ class Skew(Struct, frozen=True):
 
     def of(self, event: Event) -> float:
         """What to take from an event's time to compare it with other nodes' events."""
+        return self.by(event.hit.source, event.origin.rank, event.origin.node)
+
+    def by(self, source: int, rank: int | None, node: str | None) -> float:
+        """The same of any line's time."""
         if not self.ahead:
             return 0.0
-        return self.ahead.get(self.where(event.hit.source, event.origin.rank, event.origin.node), 0.0)
+        own = self.ahead.get(self.where(source, rank, node))
+        return self.ahead.get(self.where(source, None, None), 0.0) if own is None else own
 
     @property
     def notes(self) -> tuple[Reason, ...]:

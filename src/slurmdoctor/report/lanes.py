@@ -1,0 +1,111 @@
+"""Words the lanes: times as the log writes them, the file and number of each line, and how processes ended."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate
+
+from slurmdoctor.model import Observations
+from slurmdoctor.model.lanes import Course, Courses, Lane, Lanes, Mark, Sighting, Span
+from slurmdoctor.model.times import format_time
+from slurmdoctor.report.exits import exit_words
+
+Numbers = Mapping[tuple[int, int], "int | None"]
+Scale = Callable[[float], float]
+"""From the axis of courses to that of lanes."""
+_TICKS = 6
+"""Labels of an axis, at most."""
+_DAY = 86_400.0
+_STEPS = (
+    *(n / 1000 for n in (1, 2, 5, 10, 20, 50, 100, 200, 500)),
+    *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200),
+)
+"""Seconds between labels; days beyond."""
+
+
+def draw(courses: Courses, observed: Observations, numbers: Numbers, title: str) -> Lanes:
+    """What a page draws. `title` says what a rank did that printed nothing of its failure."""
+    if not courses.courses:
+        return Lanes()
+    clock = courses.clock
+    row = None if clock else _rows(courses, observed, numbers)
+    start = courses.start if row is None else row(courses.start)
+
+    def scale(at: float) -> float:
+        return (at if row is None else row(at)) - start
+
+    end = scale(courses.end)
+    ticks = _times(courses, observed.zone) if clock else _lines(start, end)
+    return Lanes(
+        lanes=tuple(_lane(course, scale, observed, numbers, title) for course in courses.courses),
+        start=start if clock else None,
+        end=courses.end if clock else end,
+        clock=clock,
+        ticks=tuple(ticks),
+        began=min(0.0, scale(courses.began)),
+    )
+
+
+def _lane(course: Course, scale: Scale, observed: Observations, numbers: Numbers, title: str) -> Lane:
+    spans = (Span(scale(span.start), scale(span.end), span.state) for span in course.spans)
+    return Lane(
+        ranks=course.ranks,
+        node=course.node,
+        standing=course.standing,
+        spans=tuple(spans),
+        marks=tuple(_mark(one, scale, observed, numbers, title) for one in course.sightings),
+        ended=exit_words(course.ending) if course.ending is not None else "",
+        left_out=course.left_out,
+    )
+
+
+def _mark(one: Sighting, scale: Scale, observed: Observations, numbers: Numbers, title: str) -> Mark:
+    if one.place is None:
+        return Mark(scale(one.at), one.kind, one.cause, title if one.kind == "first" else "", None, None, one.rank)
+    file = observed.files[one.place[0]].name
+    return Mark(scale(one.at), one.kind, one.cause, one.text, file, numbers.get(one.place), one.rank)
+
+
+# ── the axis ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _times(courses: Courses, zone: int | None) -> Iterator[tuple[float, str]]:
+    """Round times; the first one with its date and zone."""
+    width = courses.end - courses.start
+    step = next((step for step in _STEPS if width / step <= _TICKS), _DAY * (1 + width // (_DAY * _TICKS)))
+    at = -(-courses.start // step) * step
+    first = True
+    while at <= courses.end:
+        shown = format_time(round(at, 3), courses.dated and (first or step >= _DAY), zone=zone if first else None) or ""
+        yield at - courses.start, shown.replace("T", " ") + (f".{round(at % 1 * 1000):03}" if step < 1 else "")
+        at, first = at + step, False
+
+
+def _lines(start: float, length: float) -> Iterator[tuple[float, str]]:
+    """Round line numbers."""
+    step = next(step * 10**power for power in range(12) for step in (1, 2, 5) if length / (step * 10**power) <= _TICKS)
+    at = -(-start // step) * step
+    while at <= start + length:
+        yield at - start, f"line {round(at):,}"
+        at += step
+
+
+def _rows(courses: Courses, observed: Observations, numbers: Numbers) -> Scale:
+    """From places in the text to lines: exact where the lines of marks stand, and in proportion between them."""
+    above_bytes = [0, *accumulate(file.bytes for file in observed.files)]
+    above_lines = [0, *accumulate(file.lines for file in observed.files)]
+    known = dict(zip(map(float, above_bytes), map(float, above_lines), strict=True))
+    for course in courses.courses:
+        for one in course.sightings:
+            number = numbers.get(one.place) if one.place is not None else None
+            if one.place is not None and number is not None:
+                known[one.at] = above_lines[one.place[0]] + number - 1.0
+    places = sorted(known)
+
+    def row(at: float) -> float:
+        after = min(max(bisect_right(places, at), 1), len(places) - 1)
+        low, high = places[after - 1], places[after]
+        return 1.0 + known[low] + (known[high] - known[low]) * (at - low) / (high - low)
+
+    return row if len(places) > 1 else lambda at: 1.0

@@ -1,0 +1,198 @@
+"""What each rank did over time, as the log shows it: lanes that a page or a trace viewer draws."""
+
+from __future__ import annotations
+
+import pytest
+
+from slurmdoctor import diagnose
+from slurmdoctor.model.lanes import Lane, Lanes, Mark
+
+DAY = "2026-03-21 02"
+STEP = "{rank}: [2026-03-21 02:{minute:02d}:{second:02d},114] [INFO] [rank {rank}] step {step}/5000 loss 2.31"
+TIMED_OUT = (
+    "{rank}: [rank{rank}]:[E321 02:{minute:02d}:{second:02d}.000013609 ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught "
+    "collective operation timeout: WorkNCCL(SeqNum=871, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) "
+    "ran for 600033 milliseconds before timing out."
+)
+OOM = "{rank}: [rank{rank}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.11 GiB"
+RAISED = """{rank}: [rank{rank}]: Traceback (most recent call last):
+{rank}: [rank{rank}]:   File "/home/ada/train.py", line 41, in main
+{rank}: [rank{rank}]:     row = shards[name]
+{rank}: [rank{rank}]: KeyError: 'shard-00417'"""
+
+
+def steps(ranks: int, minutes: int, silent_from: dict[int, int] | None = None) -> list[str]:
+    """A step a minute of each rank, from 02:00 on; some ranks stop at a minute."""
+    until = silent_from or {}
+    return [
+        STEP.format(rank=rank, minute=minute, second=rank, step=10 * minute)
+        for minute in range(minutes)
+        for rank in range(ranks)
+        if minute < until.get(rank, minutes)
+    ]
+
+
+def lanes_of(*lines: str) -> Lanes:
+    return diagnose("\n".join(lines) + "\n").lanes
+
+
+def lane(lanes: Lanes, rank: int) -> Lane:
+    return next(one for one in lanes.lanes if rank in one.ranks)
+
+
+def way(lanes: Lanes, rank: int) -> str:
+    """The states of a rank, in order."""
+    return " ".join(span.state for span in lane(lanes, rank).spans)
+
+
+def clock(lanes: Lanes, at: float) -> str:
+    """A place of the axis as the time of day."""
+    assert lanes.start is not None
+    minutes, seconds = divmod(round(lanes.start + at) % 3600, 60)
+    return f"{minutes:02d}:{seconds:02d}"
+
+
+def turn(lanes: Lanes, rank: int, state: str) -> str:
+    """When a rank came into a state."""
+    return clock(lanes, next(span.start for span in lane(lanes, rank).spans if span.state == state))
+
+
+def marks(lanes: Lanes, rank: int, kind: str) -> list[Mark]:
+    return [mark for mark in lane(lanes, rank).marks if mark.kind == kind]
+
+
+# ── a collective that timed out ──
+
+SILENT_3 = [
+    *steps(8, 4),
+    *(TIMED_OUT.format(rank=rank, minute=13, second=10) for rank in range(8) if rank != 3),
+    "srun: error: gpu-01: tasks 0-2,4-7: Aborted (core dumped)",
+    "srun: error: gpu-01: task 3: Killed",
+]
+
+
+def test_who_waited_did_so_since_the_collective_began_and_who_never_came_was_silent() -> None:
+    lanes = lanes_of(*SILENT_3)
+    assert way(lanes, 0) == "running waiting followed gone"
+    assert way(lanes, 3) == "running silent gone"
+    assert turn(lanes, 0, "waiting") == turn(lanes, 3, "silent") == "03:10"
+    assert turn(lanes, 0, "followed") == "13:10"
+    assert lane(lanes, 3).standing == "suspect"
+    assert (lane(lanes, 3).ended, lane(lanes, 0).ended) == ("SIGKILL", "SIGABRT")
+
+
+def test_who_printed_nothing_is_marked_where_the_others_began_to_wait() -> None:
+    [mark] = marks(lanes_of(*SILENT_3), 3, "first")
+    assert (mark.cause, mark.file, mark.line) == ("collective-timeout", None, None)
+    assert mark.text == "never joined the collective that the other ranks waited in"
+
+
+def test_an_error_before_the_timeouts_is_first_and_its_rank_is_gone_while_the_others_wait() -> None:
+    lanes = lanes_of(
+        *steps(4, 4),
+        OOM.format(rank=2),
+        "srun: error: gpu-01: task 2: Exited with exit code 1",
+        *(TIMED_OUT.format(rank=rank, minute=13, second=10) for rank in (0, 1, 3)),
+        "srun: error: gpu-01: tasks 0-1,3: Aborted (core dumped)",
+    )
+    assert way(lanes, 2) == "running failed gone"
+    assert turn(lanes, 2, "gone") == "03:03"
+    assert way(lanes, 0) == "running waiting followed gone"
+    [mark] = marks(lanes, 2, "first")
+    assert (mark.cause, mark.line, mark.rank) == ("cuda-oom", 17, 2)
+    assert mark.text.startswith("2: [rank2]: torch.OutOfMemoryError")
+
+
+def test_a_traceback_that_was_held_back_came_before_those_who_waited_for_it() -> None:
+    lanes = lanes_of(
+        *steps(4, 4),
+        *(TIMED_OUT.format(rank=rank, minute=13, second=10) for rank in (0, 1, 3)),
+        RAISED.format(rank=2),
+        "srun: error: gpu-01: task 2: Exited with exit code 1",
+    )
+    assert turn(lanes, 2, "failed") == "03:10"
+    assert way(lanes, 2) == "running failed gone"
+
+
+# ── other endings ──
+
+
+def test_who_stopped_while_others_made_steps_was_silent() -> None:
+    lanes = lanes_of(
+        *steps(4, 30, {1: 5}),
+        RAISED.format(rank=3),
+        "srun: error: gpu-01: task 3: Exited with exit code 1",
+    )
+    assert way(lanes, 1) == "running silent"
+    assert turn(lanes, 1, "silent") == "04:01"
+    assert way(lanes, 0) == "running"
+    assert way(lanes, 3) == "running failed gone"
+
+
+def test_a_rank_of_which_nothing_was_read_is_silent_throughout() -> None:
+    lanes = lanes_of("using world size: 4, data-parallel size: 4", *steps(3, 5), RAISED.format(rank=1))
+    assert way(lanes, 3) == "silent"
+
+
+def test_the_ranks_of_a_lost_node_are_gone_when_slurm_says_so() -> None:
+    lanes = lanes_of(
+        *(f"{rank}: gpu-0{rank // 2 + 1}:4012{rank}:4012{rank} [0] NCCL INFO comm 0x55d0 rank {rank} nranks 4 cudaDev 0" for rank in range(4)),
+        *steps(4, 4),
+        "srun: error: Node failure on gpu-02",
+        "slurmstepd: error: *** JOB 4711 ON gpu-01 CANCELLED AT 2026-03-21T02:09:03 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
+    )  # fmt: skip
+    assert [lane(lanes, rank).node for rank in (1, 2)] == ["gpu-01", "gpu-02"]
+    assert "gone" in way(lanes, 2)
+    assert way(lanes, 0).endswith("gone")
+    assert turn(lanes, 0, "gone") == "09:03"
+
+
+def test_a_job_that_stood_still_is_silent_from_its_last_step_to_its_end() -> None:
+    lanes = lanes_of(
+        *steps(2, 10),
+        "slurmstepd: error: *** JOB 4711 ON gpu-01 CANCELLED AT 2026-03-21T02:59:03 DUE TO TIME LIMIT ***",
+    )
+    assert way(lanes, 0) == "running silent gone"
+    assert (turn(lanes, 0, "silent"), turn(lanes, 0, "gone")) == ("09:01", "59:03")
+
+
+def test_all_that_failed_alike_share_one_lane() -> None:
+    lanes = lanes_of(*(line for rank in range(8) for line in RAISED.format(rank=rank).splitlines()))
+    assert [one.ranks for one in lanes.lanes] == [tuple(range(8))] or all("failed" in way(lanes, r) for r in range(8))
+
+
+def test_a_healthy_job_runs_and_finishes() -> None:
+    lanes = lanes_of(
+        *steps(2, 10),
+        *(f"{rank}: [2026-03-21 02:10:00,114] [INFO] [rank {rank}] training finished" for rank in range(2)),
+    )
+    assert way(lanes, 0) == "running finished"
+    assert turn(lanes, 0, "finished") == "10:00"
+    assert [one.ranks for one in lanes.lanes] == [(0, 1)]
+    assert {mark.kind for mark in lanes.lanes[0].marks} == {"step"}
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "[rank3]: KeyError: 'x'\n",
+        "hello\nworld\n",
+        "\n",
+        "python: can't open file 'train.py': [Errno 2] No such file or directory\n",
+        "slurmstepd: error: *** JOB 4711 ON gpu-01 CANCELLED AT 2026-03-21T02:59:03 DUE TO TIME LIMIT ***\n",
+    ],
+)
+def test_a_line_or_two_are_no_lanes(log: str) -> None:
+    assert diagnose(log).lanes == Lanes()
+
+
+def test_one_process_has_one_lane() -> None:
+    lanes = lanes_of(
+        "2026-03-21 02:00:00,114 INFO step 10/500 loss 2.3",
+        "2026-03-21 02:01:00,114 INFO step 20/500 loss 2.3",
+        "2026-03-21 02:02:00,114 ERROR CUDA out of memory. Tried to allocate 2.00 GiB",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB",
+    )
+    [one] = lanes.lanes
+    assert one.ranks == ()
+    assert [span.state for span in one.spans] == ["running", "failed"]
