@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
 
+from simulate import Job, speak, written
 from slurmdoctor import diagnose
 from slurmdoctor.model.lanes import Lane, Lanes, Mark
 
-DAY = "2026-03-21 02"
 STEP = "{rank}: [2026-03-21 02:{minute:02d}:{second:02d},114] [INFO] [rank {rank}] step {step}/5000 loss 2.31"
 TIMED_OUT = (
     "{rank}: [rank{rank}]:[E321 02:{minute:02d}:{second:02d}.000013609 ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught "
@@ -156,9 +159,141 @@ def test_a_job_that_stood_still_is_silent_from_its_last_step_to_its_end() -> Non
     assert (turn(lanes, 0, "silent"), turn(lanes, 0, "gone")) == ("09:01", "59:03")
 
 
-def test_all_that_failed_alike_share_one_lane() -> None:
-    lanes = lanes_of(*(line for rank in range(8) for line in RAISED.format(rank=rank).splitlines()))
-    assert [one.ranks for one in lanes.lanes] == [tuple(range(8))] or all("failed" in way(lanes, r) for r in range(8))
+def test_all_that_failed_alike_are_first_and_share_a_lane() -> None:
+    lanes = lanes_of(
+        *steps(8, 4),
+        *(line for rank in range(8) for line in RAISED.format(rank=rank).splitlines()),
+        "srun: error: gpu-01: tasks 0-7: Exited with exit code 1",
+    )
+    [one] = lanes.lanes
+    assert (one.ranks, one.standing, one.ended) == (tuple(range(8)), "first", "exit code 1")
+    assert way(lanes, 7) == "running failed gone"
+
+
+def test_of_two_attempts_the_last_one_is_shown() -> None:
+    lanes = lanes_of(
+        *steps(2, 5),
+        RAISED.format(rank=0),
+        "slurmstepd: error: *** JOB 4711 ON gpu-01 CANCELLED AT 2026-03-21T02:05:03 DUE TO JOB REQUEUE ***",
+        *(line.replace("2026-03-21 02", "2026-03-21 04") for line in steps(2, 5)),
+        OOM.format(rank=1),
+        "srun: error: gpu-01: task 1: Exited with exit code 1",
+    )
+    assert way(lanes, 1) == "running failed gone"
+    assert "failed" not in way(lanes, 0)
+    assert lanes.start is not None
+    assert lanes.start % 86400 >= 4 * 3600 - 60
+
+
+# ── the axis ──
+
+
+def test_a_run_of_hours_is_shown_from_the_last_steps_on() -> None:
+    lanes = lanes_of(
+        *(line.replace(" 02:", f" {hour:02d}:") for hour in range(2, 9) for line in steps(2, 59)),
+        "1: [2026-03-21 08:58:40,114] [ERROR] [rank 1] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total",
+        "srun: error: gpu-01: task 1: Exited with exit code 1",
+    )  # fmt: skip
+    assert lanes.start is not None
+    assert lanes.end is not None
+    assert lanes.end - lanes.start < 600
+    assert lanes.began < -6 * 3600
+    assert way(lanes, 1) == "running failed gone"
+    assert [mark.text for mark in marks(lanes, 0, "step")][-1] == "step 580/5000"
+
+
+def test_labels_of_the_axis_are_round_times_of_the_logs_clock() -> None:
+    lanes = lanes_of(*(line.replace(",114]", ",114+02:00]") for line in SILENT_3))
+    assert lanes.ticks[0][1].startswith("2026-03-21 02:0")
+    assert [label for _, label in lanes.ticks[1:3]] == ["02:04:00", "02:06:00"]
+    assert all(0 <= at <= (lanes.end or 0) - (lanes.start or 0) for at, _ in lanes.ticks)
+
+
+def test_clocks_that_are_apart_are_shown_as_one(tmp_path: Path) -> None:
+    """gpu-02's clock is 35 minutes ahead; by that clock the other rank waited from 02:40:20 on."""
+    for node, minutes in ((1, 0), (2, 35)):
+        lines = [
+            f"[2026-03-21 02:{minute + minutes:02d}:01,114] [INFO] [rank {node - 1}] step {10 * minute}/5000 loss 2.31"
+            for minute in range(6)
+        ]
+        if node == 2:
+            lines.append("[2026-03-21 02:40:30,114] [ERROR] [rank 1] torch.OutOfMemoryError: CUDA out of memory.")
+        else:
+            lines.append(TIMED_OUT.format(rank=0, minute=15, second=20).removeprefix("0: "))
+        (tmp_path / f"gpu-0{node}.log").write_text("\n".join(lines) + "\n")
+    lanes = diagnose(sorted(tmp_path.iterdir())).lanes
+    assert turn(lanes, 1, "failed") == "40:30"
+    assert turn(lanes, 0, "waiting") == "40:20"
+
+
+def test_without_stamps_lines_take_the_place_of_times() -> None:
+    lanes = lanes_of(
+        *(f"{rank}: step {step}/5000 loss 2.31" for step in range(10) for rank in range(2)),
+        RAISED.format(rank=1),
+        "srun: error: gpu-01: task 1: Exited with exit code 1",
+    )
+    assert (lanes.clock, lanes.start) == (False, None)
+    [mark] = marks(lanes, 1, "first")
+    assert mark.line == 24
+    failed = next(span for span in lane(lanes, 1).spans if span.state == "failed")
+    assert failed.start == mark.at == 23
+    assert all(label.startswith("line ") for _, label in lanes.ticks)
+
+
+def test_files_of_ranks_without_stamps_have_their_own_lines(tmp_path: Path) -> None:
+    for rank in range(3):
+        lines = [f"step {step}/5000 loss 2.31" for step in range(20)]
+        lines += RAISED.format(rank=rank).replace(f"{rank}: [rank{rank}]: ", "").splitlines() if rank == 2 else []
+        (tmp_path / f"rank_{rank}.log").write_text("\n".join(lines) + "\n")
+    lanes = diagnose(sorted(tmp_path.iterdir())).lanes
+    [mark] = marks(lanes, 2, "first")
+    assert (mark.line, round(mark.at)) == (24, 23)
+
+
+# ── safe and small ──
+
+
+def test_lines_are_masked_and_hosts_renamed() -> None:
+    log = [
+        *SILENT_3[:-2],
+        "2: [rank2]: RuntimeError: login failed for https://ada:hunter2secret@vault.example.org/x",
+        "srun: error: gpu-07: tasks 0-2,4-7: Aborted (core dumped)",
+    ]
+    text = "\n".join(log) + "\n"
+    assert "hunter2secret" not in repr(diagnose(text).lanes)
+    strict = diagnose(text, redact="strict").lanes
+    assert "gpu-07" not in repr(strict)
+    assert lane(strict, 0).node == "host-1"
+
+
+def test_texts_are_short_and_few() -> None:
+    lanes = lanes_of(
+        *steps(2, 5),
+        *(f"0: [rank0]: RuntimeError: CUDA error: an illegal memory access was encountered {'x' * 5000}" for _ in range(50)),
+    )  # fmt: skip
+    assert max(len(mark.text) for one in lanes.lanes for mark in one.marks) <= 200
+    assert lane(lanes, 0).left_out > 0
+
+
+def test_the_json_contract_has_none() -> None:
+    assert "lanes" not in diagnose("\n".join(SILENT_3) + "\n").to_dict()
+
+
+def test_who_does_not_need_them_does_not_wait_for_them() -> None:
+    assert diagnose("\n".join(SILENT_3) + "\n", lanes=False).lanes == Lanes()
+
+
+def test_4096_ranks_cost_little_and_share_lanes_by_node() -> None:
+    text = written(speak(Job(ranks=4096, per_node=8, root=5, cause="cuda-oom", steps=2)))
+    took = []
+    for wanted in (False, True):
+        begun = time.process_time()
+        found = diagnose(text, lanes=wanted)
+        took.append(time.process_time() - begun)
+    assert took[1] < 3 * took[0] + 0.5
+    assert len(found.lanes.lanes) < 1100
+    assert sum(len(one.ranks) for one in found.lanes.lanes) == 4096
+    assert sum(bool(mark.text) for one in found.lanes.lanes for mark in one.marks if mark.kind != "step") <= 400
 
 
 def test_a_healthy_job_runs_and_finishes() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
+from math import inf
 
 from slurmdoctor.model import ASSUMED_YEAR, Event, ExitReport, Finding, Line, Observations, Progress, Timeline
 from slurmdoctor.model.times import parse_time
@@ -29,14 +30,19 @@ class Axis:
 
     def __init__(self, finding: Finding, timeline: Timeline, observed: Observations) -> None:
         self._low, self._high = timeline.span
-        self._files = [file.name for file in observed.files]
-        clocks = skew.learn(timeline.progress, observed.rank_map, self._files) if timeline.notes else skew.Skew()
-        self._clocks = clocks
+        self._clocks = skew.learn(timeline.progress, observed.rank_map, [file.name for file in observed.files])
+        named = (path for path in observed.rank_map.of_path.values() if {"rank", "local_rank", "task"} & path.keys())
+        self.apart = len(list(named)) > 1
+        """Whether each rank has a file of its own: without a clock, places in two of them do not compare."""
         stamped = list(_stamped(timeline, observed))
+        self._with_stamps = {rank for _, (rank, _), _ in stamped}
         self._own_year = _shift([*(time for _, _, time in stamped), *_told(timeline.events)])
         self._stamps: dict[int, list[tuple[int, float]]] = {}
         self._learn(stamped)
         self._learn(_carried(timeline))
+        self._learn(
+            (place, origin, time) for place, origin, time in _said(timeline) if _one_clock(time, self._above(*place))
+        )
         self.clock = self._usable(finding, timeline, observed)
         self.begin = (
             self._low * 1.0 if not self.clock else min(time for stamps in self._stamps.values() for _, time in stamps)
@@ -47,7 +53,7 @@ class Axis:
     def of_event(self, event: Event) -> float | None:
         """Where an event stands; None where nothing above it has a stamp."""
         if not self.clock:
-            return float(event.order)
+            return self._place(event.hit.offset, event.order)
         origin, (source, offset) = event.origin, event.hit.place
         above = self._above(source, offset)
         told = parse_time(event.captures["at"]) if "at" in event.captures else None
@@ -57,10 +63,21 @@ class Axis:
             return self._true(origin.time, source, origin.rank, origin.node)
         return above
 
+    def is_stamped(self, event: Event) -> bool:
+        """Whether an event's own line shows its time."""
+        return "at" in event.captures or (event.origin.time is not None and not event.bound)
+
+    def earliest(self, event: Event) -> float:
+        """The last time that its own writer had shown before an event."""
+        origin = event.origin
+        if origin.time is None:
+            return -inf
+        return self._true(origin.time, event.hit.source, origin.rank, origin.node)
+
     def of_report(self, report: ExitReport) -> float | None:
         """Where the process that an exit report tells of ended."""
         if not self.clock:
-            return float(report.order)
+            return self._place(report.line.offset, report.order)
         above = self._above(report.line.source, report.line.offset)
         if report.time is not None:
             time = self._true(report.time, report.line.source, min(report.ranks, default=None), report.node)
@@ -70,13 +87,13 @@ class Axis:
 
     def of_step(self, step: Progress) -> float | None:
         if not self.clock:
-            return float(step.order)
+            return self._place(step.offset, step.order)
         time = step.shown_time
         return self._above(step.source, step.offset) if time is None else self._true(time, step.source, step.rank, None)
 
     def of_line(self, line: Line, order: int) -> float | None:
         if not self.clock:
-            return float(order)
+            return self._place(line.offset, order)
         time = line.origin.time
         if time is None:
             return self._above(line.source, line.offset)
@@ -85,6 +102,9 @@ class Axis:
     def corrected(self, time: float, source: int, rank: int | None) -> float:
         """A stamp's time by the axis's clock."""
         return self._true(time, source, rank, None)
+
+    def _place(self, offset: int, order: int) -> float:
+        return float(offset if self.apart else order)
 
     def _learn(self, stamped: Iterable[Stamped]) -> None:
         for (source, offset), origin, time in stamped:
@@ -97,7 +117,7 @@ class Axis:
 
     def _above(self, source: int, offset: int) -> float | None:
         stamps = self._stamps.get(source, [])
-        at = bisect_right(stamps, (offset, float("inf")))
+        at = bisect_right(stamps, (offset, inf))
         return stamps[at - 1][1] if at else None
 
     def _true(self, time: float, source: int, rank: int | None, node: str | None) -> float:
@@ -114,7 +134,9 @@ class Axis:
         told = set(_told(events))
         own = [e for e in events if e.origin.time is not None and not e.bound]
         ends = any(report.time is not None for report in timeline.reports)
-        many = len(times) >= _ENOUGH and max(times) - min(times) >= _LONG
+        root = finding.root.main
+        placed = self._above(*root.hit.place) is not None or root.origin.rank in self._with_stamps - {None}
+        many = placed and len(times) >= _ENOUGH and max(times) - min(times) >= _LONG
         return bool(own or told or ends or many) and len(times | told) > 1
 
 
@@ -140,6 +162,13 @@ def _carried(timeline: Timeline) -> Iterator[Stamped]:
     for event in timeline.events:
         if event.origin.time is not None and event.bound:
             yield event.hit.place, (event.origin.rank, event.origin.node), event.origin.time
+
+
+def _said(timeline: Timeline) -> Iterator[Stamped]:
+    """Slurm's lines that tell their time."""
+    for event in timeline.events:
+        for time in _told([event]):
+            yield event.hit.place, (None, None), time
 
 
 def _told(events: Iterable[Event]) -> Iterator[float]:

@@ -28,7 +28,7 @@ _WHOLE = 4.0
 """The same at most; and a run that is no longer than so many times what would be shown is shown whole."""
 _SMALL = 0.05
 """A failure that is shorter, beside the steps before it, is a moment."""
-_LEAST_LEAD = {True: 10.0, False: 4096.0}
+_LEAST_LEAD = {True: 60.0, False: 4096.0}
 """Seconds, or bytes, before a failure without a step before it."""
 _BEFORE = 4
 """Steps before a failure that are shown, where it is not too short."""
@@ -87,7 +87,7 @@ def chart(finding: Finding, timeline: Timeline, observed: Observations, knowledg
     if (job := scene.ranks.get(JOB)) is not None and (not ranks or job.sightings):
         # lines that name no rank
         found.append(_of_the_job(job, finding, world, not ranks))
-    return Courses(_quoting_few(found), start, end, scene.failed, began, axis.clock, axis.dated)
+    return Courses(_quoting_few(found), start, end, scene.failed, began, axis.clock, axis.apart, axis.dated)
 
 
 def _places(scene: Scene) -> Iterable[float]:
@@ -265,7 +265,7 @@ def _of_the_job(seen: Seen, finding: Finding, world: _World, alone: bool) -> Cou
     turns = _turns(seen, None, "first" if finding.verdict == "failed" else "", world) if alone else []
     shown = [one for one in seen.sightings if one.at >= world.start]
     return Course(
-        node=finding.origin.node,
+        node=finding.origin.node if alone else None,
         standing="first" if any(one.kind == "first" for one in seen.sightings) else "",
         spans=_spans(turns, world),
         sightings=tuple(sorted(shown, key=lambda one: one.at)),

@@ -41,6 +41,8 @@ class Seen(Struct):
     error: float | None = None
     waits: float | None = None
     """Since when it was in the collective that timed out."""
+    ran: float = 0.0
+    """How long it was there, where its watchdog's line has no stamp."""
     exit: float | None = None
     ending: ProcessExit | None = None
     done: float | None = None
@@ -118,15 +120,23 @@ def _add_steps(scene: Scene, timeline: Timeline, observed: Observations, axis: A
 
 
 def _add_waits(scene: Scene, timeline: Timeline, axis: Axis) -> None:
-    """Since when ranks were in the collective that their watchdogs ended: only these lines tell how long it ran."""
+    """Since when ranks were in the collective that their watchdogs ended: only these lines tell how long it ran.
+
+    Without a stamp of theirs a rank was not there before its last step.
+    """
     if not axis.clock:
         return
     for status in timeline.collectives:
         ran = status.ran_ms if status.ran_ms is not None else status.timeout_ms
-        if status.op is None or ran is None or status.time is None:
+        if status.op is None or ran is None:
             continue
-        since = axis.corrected(status.time, status.source, status.rank) - ran / 1000
         seen = scene.of(status.rank)
+        if status.time is not None:
+            since = axis.corrected(status.time, status.source, status.rank) - ran / 1000
+        elif seen.last is not None:
+            seen.ran, since = ran / 1000, seen.last
+        else:
+            continue
         seen.waits = since if seen.waits is None else min(since, seen.waits)
     scene.waited = min((seen.waits for seen in scene.ranks.values() if seen.waits is not None), default=None)
 
@@ -159,8 +169,9 @@ def _add_errors(scene: Scene, finding: Finding, knowledge: Knowledge, axis: Axis
     root = finding.root.main
     for at, event in sorted(placed, key=lambda one: one[0]):
         ranks = event.ranks or {None}
-        if (event.order == root.order or (event.cause == root.cause and firsts & event.ranks)) and bound is not None:
-            at = min(at, bound) if event.bound or event.origin.time is None else at
+        began = event.order == root.order or (event.cause == root.cause and firsts & event.ranks)
+        if began and bound is not None and not axis.is_stamped(event) and scene.of(event.origin.rank).waits is None:
+            at = max(min(at, bound), axis.earliest(event))
         if event.order == root.order:
             scene.failed = at if scene.failed is None else min(at, scene.failed)
         if _ends_all(event, knowledge):
@@ -208,11 +219,16 @@ def _is_report(incident: Incident) -> bool:
 
 
 def _placed(event: Event, scene: Scene, axis: Axis) -> float:
-    """Where an event stands; what no stamp stands above came before the others waited, else at the first stamp."""
+    """Where an event stands. Without a stamp of its own it came after its rank's last step and its wait."""
     at = axis.of_event(event)
-    if at is not None:
-        return at
-    return scene.waited if scene.waited is not None else axis.begin
+    if not axis.clock or axis.is_stamped(event):
+        return axis.begin if at is None else at
+    seen = scene.ranks.get(JOB if event.origin.rank is None else event.origin.rank, Seen())
+    if seen.last is not None:
+        at = max(seen.last + seen.ran, axis.begin if at is None else at)
+    if at is None:
+        at = scene.waited if scene.waited is not None else axis.begin
+    return at
 
 
 def _bound(scene: Scene, firsts: set[int], placed: Iterable[tuple[float, Event]]) -> float | None:
@@ -237,7 +253,8 @@ def _add_exits(scene: Scene, timeline: Timeline, axis: Axis) -> None:
             seen = scene.of(rank)
             if seen.ending is None:
                 seen.ending = report.exit
-                seen.exit = at
+                # a table shows whole seconds
+                at = seen.exit = max(at, seen.last if seen.last is not None else at)
                 text = report.line.raw.strip()[:LONGEST]
                 seen.show(Sighting(at, "exit", rank, None, (report.line.source, report.line.offset), text))
         if not report.ranks and report.node is not None:

@@ -114,6 +114,8 @@ class Courses(Struct, frozen=True):
     """Where the first failure stands."""
     began: float = 0.0
     clock: bool = True
+    apart: bool = False
+    """Whether places, where there is no clock, are those in each rank's own file."""
     dated: bool = False
     """Whether the log's stamps name their year."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from slurmdoctor.model import Observations
@@ -14,7 +14,7 @@ from slurmdoctor.report.exits import exit_words
 Numbers = Mapping[tuple[int, int], "int | None"]
 Scale = Callable[[float], float]
 """From the axis of courses to that of lanes."""
-_TICKS = 6
+_TICKS = 7
 """Labels of an axis, at most."""
 _DAY = 86_400.0
 _STEPS = (
@@ -29,21 +29,19 @@ def draw(courses: Courses, observed: Observations, numbers: Numbers, title: str)
     if not courses.courses:
         return Lanes()
     clock = courses.clock
-    row = None if clock else _rows(courses, observed, numbers)
-    start = courses.start if row is None else row(courses.start)
-
-    def scale(at: float) -> float:
-        return (at if row is None else row(at)) - start
-
-    end = scale(courses.end)
-    ticks = _times(courses, observed.zone) if clock else _lines(start, end)
+    whole = _scale(courses, courses.courses, observed, numbers)
+    # places in the files of two ranks do not compare
+    own = [_scale(courses, [one], observed, numbers) for one in courses.courses] if courses.apart and not clock else []
+    end = whole(courses.end)
+    ticks = _times(courses, observed.zone) if clock else _lines(_first_row(courses, observed), end)
+    scales = own or [whole] * len(courses.courses)
     return Lanes(
-        lanes=tuple(_lane(course, scale, observed, numbers, title) for course in courses.courses),
-        start=start if clock else None,
+        lanes=tuple(_lane(one, at, observed, numbers, title) for one, at in zip(courses.courses, scales, strict=True)),
+        start=courses.start if clock else None,
         end=courses.end if clock else end,
         clock=clock,
         ticks=tuple(ticks),
-        began=min(0.0, scale(courses.began)),
+        began=min(0.0, courses.began - courses.start if clock else 1.0 - _first_row(courses, observed)),
     )
 
 
@@ -91,21 +89,49 @@ def _lines(start: float, length: float) -> Iterator[tuple[float, str]]:
         at += step
 
 
-def _rows(courses: Courses, observed: Observations, numbers: Numbers) -> Scale:
-    """From places in the text to lines: exact where the lines of marks stand, and in proportion between them."""
-    above_bytes = [0, *accumulate(file.bytes for file in observed.files)]
-    above_lines = [0, *accumulate(file.lines for file in observed.files)]
-    known = dict(zip(map(float, above_bytes), map(float, above_lines), strict=True))
-    for course in courses.courses:
-        for one in course.sightings:
-            number = numbers.get(one.place) if one.place is not None else None
-            if one.place is not None and number is not None:
-                known[one.at] = above_lines[one.place[0]] + number - 1.0
-    places = sorted(known)
+def _scale(courses: Courses, shown: Sequence[Course], observed: Observations, numbers: Numbers) -> Scale:
+    """From the axis of courses to seconds from its start; to lines where there is no clock.
 
-    def row(at: float) -> float:
+    The lines of marks stand exactly, and what is between them in proportion.
+    """
+    if courses.clock:
+        return lambda at: at - courses.start
+    start = _first_row(courses, observed)
+    known = {courses.start: start, courses.end: _row(courses, courses.end, observed)}
+    above = _lines_above(courses, observed)
+    for one in (one for course in shown for one in course.sightings if one.place is not None):
+        number = numbers.get(one.place) if one.place is not None else None
+        if one.place is not None and number is not None:
+            known[one.at] = max(start, above[one.place[0]] + number)
+    places = sorted(known)
+    rows = list(accumulate((known[place] for place in places), max))
+
+    def scale(at: float) -> float:
         after = min(max(bisect_right(places, at), 1), len(places) - 1)
         low, high = places[after - 1], places[after]
-        return 1.0 + known[low] + (known[high] - known[low]) * (at - low) / (high - low)
+        row = rows[after - 1] + (rows[after] - rows[after - 1]) * (at - low) / (high - low)
+        return max(0.0, row - start)
 
-    return row if len(places) > 1 else lambda at: 1.0
+    return scale
+
+
+def _lines_above(courses: Courses, observed: Observations) -> list[float]:
+    """Of each file the lines of those before it, in the job's text."""
+    if courses.apart:
+        return [0.0] * len(observed.files)
+    return [0.0, *accumulate(float(file.lines) for file in observed.files)]
+
+
+def _first_row(courses: Courses, observed: Observations) -> float:
+    return _row(courses, courses.start, observed)
+
+
+def _row(courses: Courses, at: float, observed: Observations) -> float:
+    """About which line stands at a place."""
+    files = [max(observed.files, key=lambda file: file.bytes)] if courses.apart else observed.files
+    lines = 0.0
+    for file in files:
+        if at <= file.bytes or file is files[-1]:
+            return 1.0 + round(lines + file.lines * at / max(1, file.bytes))
+        lines, at = lines + file.lines, at - file.bytes
+    return 1.0
