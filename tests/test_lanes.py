@@ -275,6 +275,14 @@ def test_texts_are_short_and_few() -> None:
     assert lane(lanes, 0).left_out > 0
 
 
+def test_a_lane_quotes_no_other_ranks_line() -> None:
+    found = diagnose(written(speak(Job(ranks=512, per_node=8, root=5, cause="cuda-oom", steps=2))))
+    quoted = [(one, mark) for one in found.lanes.lanes for mark in one.marks if mark.kind == "error" and mark.file]
+    assert quoted
+    assert all(f"rank{mark.rank}]" in mark.text or f"{mark.rank}: " in mark.text for _, mark in quoted)
+    assert all(mark.rank in one.ranks for one, mark in quoted if one.ranks)
+
+
 def test_the_json_contract_has_none() -> None:
     assert "lanes" not in diagnose("\n".join(SILENT_3) + "\n").to_dict()
 
@@ -293,7 +301,7 @@ def test_4096_ranks_cost_little_and_share_lanes_by_node() -> None:
     assert took[1] < 3 * took[0] + 0.5
     assert len(found.lanes.lanes) < 1100
     assert sum(len(one.ranks) for one in found.lanes.lanes) == 4096
-    assert sum(bool(mark.text) for one in found.lanes.lanes for mark in one.marks if mark.kind != "step") <= 400
+    assert sum(mark.file is not None for one in found.lanes.lanes for mark in one.marks) <= 400
 
 
 def test_a_healthy_job_runs_and_finishes() -> None:

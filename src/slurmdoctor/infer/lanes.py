@@ -9,13 +9,12 @@ from msgspec.structs import replace
 
 from slurmdoctor.infer.axis import Axis
 from slurmdoctor.infer.members import world_size
-from slurmdoctor.infer.seen import JOB, LONGEST, Scene, Seen, look
+from slurmdoctor.infer.seen import JOB, LONGEST, MOST_LINES, MOST_STEPS, Scene, Seen, look
 from slurmdoctor.model import Event, Finding, Knowledge, Observations, Timeline
 from slurmdoctor.model.causes import HANG, NODE_FAILURE
 from slurmdoctor.model.lanes import Course, Courses, MarkKind, Sighting, Span, State
 from slurmdoctor.model.ranges import expand_nodes
 
-_MOST_MARKS = 8
 _QUOTED = 400
 """Lines of which the text is shown, over all lanes,"""
 _KINDS: Sequence[MarkKind] = ("first", "error", "exit", "step")
@@ -276,7 +275,7 @@ def _of_the_job(seen: Seen, finding: Finding, world: _World, alone: bool) -> Cou
 
 def _quoting_few(courses: Sequence[Course]) -> tuple[Course, ...]:
     """The lanes of the job, with the texts of so many lines as somebody may read; the other marks stay without one."""
-    every = [one for course in courses for one in course.sightings]
+    every = [one for course in courses for one in course.sightings if one.place is not None]
     if len(every) <= _QUOTED:
         return tuple(courses)
     kept = set(map(id, sorted(every, key=lambda one: (_KINDS.index(one.kind), one.at))[:_QUOTED]))
@@ -314,14 +313,13 @@ def _merged(group: Sequence[Course]) -> Course:
     first = group[0]
     if len(group) == 1:
         return first
-    shown: list[Sighting] = []
-    told: set[tuple[str, str | None]] = set()
-    every = sorted((one for course in group for one in course.sightings), key=lambda one: one.at)
+    every = sorted((one for course in group for one in course.sightings), key=lambda one: (one.at, one.place is None))
+    shown: dict[tuple[str, str | None], Sighting] = {}
     for one in every:
-        if one.kind == "step" or (one.kind, one.cause) not in told:
-            told.add((one.kind, one.cause))
-            shown.append(one)
-    kept = shown[:_MOST_MARKS]
+        shown.setdefault((one.kind, one.text if one.kind == "step" else one.cause), one)
+    steps = [one for one in shown.values() if one.kind == "step"]
+    told = [one for one in shown.values() if one.kind != "step"]
+    kept = sorted((*told[:MOST_LINES], *steps[-MOST_STEPS:]), key=lambda one: one.at)
     return Course(
         ranks=tuple(rank for course in group for rank in course.ranks),
         node=first.node,

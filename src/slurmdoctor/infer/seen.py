@@ -22,9 +22,9 @@ from slurmdoctor.model.lanes import MarkKind, Sighting
 
 JOB = -1
 """Stands for the job where a line names no rank."""
-_MOST = 8
+MOST_LINES = 8
 """Lines that a rank's lane shows besides steps,"""
-_STEPS = 6
+MOST_STEPS = 6
 """and steps."""
 LONGEST = 200
 """Characters of a line that are shown."""
@@ -56,7 +56,7 @@ class Seen(Struct):
         self.last = at if self.last is None else max(at, self.last)
 
     def show(self, one: Sighting) -> None:
-        if len(self.sightings) < _MOST:
+        if len(self.sightings) < MOST_LINES + MOST_STEPS:
             self.sightings.append(one)
         else:
             self.left_out += 1
@@ -115,7 +115,7 @@ def _add_steps(scene: Scene, timeline: Timeline, observed: Observations, axis: A
             steps.setdefault(rank, []).append(Sighting(at, "step", rank, None, (step.source, step.offset), text))
     for rank, made in steps.items():
         seen = scene.of(rank)
-        seen.sightings = made[-_STEPS:]
+        seen.sightings = made[-MOST_STEPS:]
         seen.left_out = 0
 
 
@@ -194,7 +194,10 @@ def _add_error(seen: Seen, event: Event, at: float, rank: int | None, first: boo
         return
     seen.causes.add(event.cause)
     kind: MarkKind = "first" if first else "error"
-    seen.show(Sighting(at, kind, rank, event.cause, event.hit.place, event.hit.raw.strip()[:LONGEST]))
+    if rank is None or rank not in event.others:
+        seen.show(Sighting(at, kind, rank, event.cause, event.hit.place, event.hit.raw.strip()[:LONGEST]))
+    else:  # the line is another rank's, which printed the same
+        seen.show(Sighting(at, kind, rank, event.cause))
 
 
 def _events(finding: Finding) -> Iterator[Event]:

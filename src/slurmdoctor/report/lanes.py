@@ -46,21 +46,24 @@ def draw(courses: Courses, observed: Observations, numbers: Numbers, title: str)
 
 
 def _lane(course: Course, scale: Scale, observed: Observations, numbers: Numbers, title: str) -> Lane:
+    ended = exit_words(course.ending) if course.ending is not None else ""
+    said = {"first": title, "exit": ended}
     spans = (Span(scale(span.start), scale(span.end), span.state) for span in course.spans)
     return Lane(
         ranks=course.ranks,
         node=course.node,
         standing=course.standing,
         spans=tuple(spans),
-        marks=tuple(_mark(one, scale, observed, numbers, title) for one in course.sightings),
-        ended=exit_words(course.ending) if course.ending is not None else "",
+        marks=tuple(_mark(one, scale, observed, numbers, said.get(one.kind, "")) for one in course.sightings),
+        ended=ended,
         left_out=course.left_out,
     )
 
 
-def _mark(one: Sighting, scale: Scale, observed: Observations, numbers: Numbers, title: str) -> Mark:
+def _mark(one: Sighting, scale: Scale, observed: Observations, numbers: Numbers, said: str) -> Mark:
+    """A mark; where no line is shown of it, with what is said instead."""
     if one.place is None:
-        return Mark(scale(one.at), one.kind, one.cause, title if one.kind == "first" else "", None, None, one.rank)
+        return Mark(scale(one.at), one.kind, one.cause, one.text or said or one.cause or "", None, None, one.rank)
     file = observed.files[one.place[0]].name
     return Mark(scale(one.at), one.kind, one.cause, one.text, file, numbers.get(one.place), one.rank)
 
