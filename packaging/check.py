@@ -99,7 +99,7 @@ def fetch(wheel: Path, wheels: Path) -> None:
     (wheels / wheel.name).unlink()
 
 
-def isolated(command: tuple[str | Path, ...], home: Path, wheels: Path) -> str:
+def isolated(command: tuple[str | Path, ...], home: Path, wheels: Path = Path()) -> str:
     """What the command printed, without network, as a user who has no settings."""
     env = {"HOME": str(home), "PATH": os.defpath, "NO_COLOR": "1", "COLUMNS": "100", "PYTHONIOENCODING": "utf-8"}
     env |= {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}
@@ -115,14 +115,29 @@ def try_out(file: Path, wheels: Path, version: str, alone: tuple[str, ...]) -> N
         quiet = ("--quiet", "--disable-pip-version-check")
         isolated((*alone, tools / "python", "-m", "pip", "install", *quiet, file), home, wheels)
         shutil.copytree(DEMO, home / "logs")
-        says = isolated((*alone, tools / "slurmdoctor", "--version"), home, wheels)
-        search = PYTHON if file.name.endswith("-none-any.whl") else COMPILED
-        if not says.startswith(f"slurmdoctor {version} {search}"):
-            raise ReleaseError(f"{file.name}: --version says {says.strip()!r}, not {version} and {search!r}")
-        report = isolated((*alone, tools / "slurmdoctor", "diagnose", "logs"), home, wheels)
-        if any(words not in report.splitlines()[0] for words in FOUND):
-            raise ReleaseError(f"{file.name}: the demo's report lacks one of {FOUND}:\n{report}")
-    print(f"works     {file.name}: {report.splitlines()[0]}")
+        diagnose(file.name, (*alone, tools / "slurmdoctor"), home, version)
+
+
+def try_zipapp(native: Path, wheels: Path, version: str, alone: tuple[str, ...]) -> None:
+    """Make the single file of the wheel, and diagnose the demo with it."""
+    with folder() as home:
+        shutil.copytree(DEMO, home / "logs")
+        tools, file = Path(sys.executable).parent, home / "slurmdoctor.pyz"
+        made = (tools / "shiv", "--quiet", "--preamble", ROOT / "packaging" / "zipapp.py", "--output-file", file)
+        isolated((*made, "--console-script", "slurmdoctor", "--python", sys.executable, native), home, wheels)
+        diagnose(file.name, (*alone, file), home, version)
+
+
+def diagnose(name: str, program: tuple[str | Path, ...], home: Path, version: str) -> None:
+    """Prove that the program knows its version and its search, and what broke the demo."""
+    says = isolated((*program, "--version"), home)
+    search = PYTHON if name.endswith("-none-any.whl") else COMPILED
+    if not says.startswith(f"slurmdoctor {version} {search}"):
+        raise ReleaseError(f"{name}: --version says {says.strip()!r}, not {version} and {search!r}")
+    report = isolated((*program, "diagnose", "logs"), home)
+    if any(words not in report.splitlines()[0] for words in FOUND):
+        raise ReleaseError(f"{name}: the demo's report lacks one of {FOUND}:\n{report}")
+    print(f"works     {name}")
 
 
 def main() -> None:
@@ -135,6 +150,7 @@ def main() -> None:
         fetch(files[1], wheels)
         for file in files:
             try_out(file, wheels, version, ALONE if can else ())
+        try_zipapp(files[1], wheels, version, ALONE if can else ())
     print(f"slurmdoctor {version} can be published")
 
 

@@ -106,6 +106,52 @@ def test_the_docs_tell_how_to_get_it_today_and_later() -> None:
     assert "docs/install.md" in (ROOT / "README.md").read_text()
 
 
+# ── recipes ──────────────────────────────────────────────────────────────────────────────────
+
+NEEDS = {
+    name.replace("backports.zstd", "backports-zstd"): bound
+    for name, bound in re.findall(
+        r'^  "([\w.-]+)>=([\d.]+)', PROJECT.split("dependencies = [")[1].split("\n]")[0], re.M
+    )
+}
+"""What the program needs to run, and which version at least."""
+TO_BUILD = dict(re.findall(r'"([\w.-]+)>=([\d.]+)', re.findall(r"^requires = \[(.*)\]", PROJECT, re.M)[0]))
+SPACK = ROOT / "packaging/spack/spack_repo/slurmdoctor"
+
+
+def bounds(entries: list[str]) -> dict[str, str]:
+    return dict(
+        re.findall(r"^([\w.-]+) >=([\d.]+)$", "\n".join(entries).replace("backports.zstd", "backports-zstd"), re.M)
+    )
+
+
+def test_the_conda_recipe_asks_for_what_the_project_does() -> None:
+    text = (ROOT / "packaging/conda/recipe.yaml").read_text()
+    recipe = yaml.safe_load(text)
+    assert recipe["context"]["version"] == slurmdoctor.__version__
+    asked = bounds([entry.replace("py-tree-sitter ", "tree-sitter ") for entry in recipe["requirements"]["run"]])
+    assert asked == NEEDS
+    assert bounds(recipe["requirements"]["host"]) == TO_BUILD
+    assert recipe["build"]["python"]["version_independent"] is True
+
+
+def test_the_spack_package_asks_for_what_the_project_does() -> None:
+    text = (SPACK / "packages/slurmdoctor/package.py").read_text()
+    compile(text, "package.py", "exec")
+    assert re.findall(r'^    version\("([^"]+)"', text, re.M) == [slurmdoctor.__version__]
+    asked = {
+        name: (bound, kinds)
+        for name, bound, kinds in re.findall(r'depends_on\("py-([\w-]+)@([\d.]+):", type=(.*?)(?:, when=.*)?\)\n', text)
+    }
+    for needed, kind in ((NEEDS, '"run"'), (TO_BUILD, '"build"')):
+        for name, bound in needed.items():
+            assert asked[name][0] == re.sub(r"(?:\.0)+$", "", bound)
+            assert kind in asked[name][1]
+    assert set(asked) == NEEDS.keys() | TO_BUILD.keys()
+    for package in SPACK.glob("packages/*/package.py"):
+        compile(package.read_text(), str(package), "exec")
+
+
 # ── the workflows ────────────────────────────────────────────────────────────────────────────
 
 
