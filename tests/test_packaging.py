@@ -92,6 +92,16 @@ def test_the_source_distribution_holds_what_git_holds(tmp_path: Path) -> None:
     assert held == {"PKG-INFO", *(name for name in listed.stdout.split("\0") if name and (ROOT / name).exists())}
 
 
+def test_an_installation_is_small(wheel: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(tmp_path / "site"), str(wheel)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    files = [file for file in (tmp_path / "site").rglob("*") if file.is_file()]
+    assert any(file.suffix == ".pyc" for file in files)
+    blocks = sum(-(-file.stat().st_size // 4096) * 4096 for file in files)
+    assert blocks < 25e6, f"{blocks / 1e6:.1f} MB, by what disks count in"
+
+
 def test_the_wheel_holds_all_rules_and_the_schema(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     for path in (ROOT / "rules").rglob("*.yaml"):
