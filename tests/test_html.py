@@ -19,7 +19,7 @@ from report_examples import ALL_ALIKE, CUDA_OOM, SILENT
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.cli import cli
 from slurmdoctor.model import Coverage, Rival
-from slurmdoctor.model.lanes import Lane, Lanes, Span
+from slurmdoctor.model.lanes import Lane, Lanes, Mark, Span
 from slurmdoctor.report.page.folding import MOST_ROWS, fold
 from test_report_chat import hostile
 
@@ -281,6 +281,21 @@ def test_states_are_told_in_words_and_by_pattern() -> None:
     assert set(states) <= set(page.all("class"))
     assert {"waiting", "followed"} <= set(page.all("id"))
     assert "stroke-dasharray" in re.findall(r"\.silent \{(.*?)\}", html)[0]
+
+
+def test_the_root_sign_stands_with_the_rank_that_the_verdict_names() -> None:
+    """Of a silent rank others tell first: their lines are errors of theirs."""
+    never = Mark(5.0, "first", None, "never joined the collective", None, None)
+    told = Mark(9.0, "first", "collective-timeout", "Watchdog caught", "job.log", 71)
+    lanes = (
+        Lane((1,), "n1", "waiting", (Span(0.0, 9.0, "waiting"),), (told,)),
+        Lane((2,), "n1", "suspect", (Span(0.0, 5.0, "running"), Span(5.0, 10.0, "silent")), (never,)),
+    )
+    found = replace(CUDA_OOM, lanes=Lanes(lanes, 0.0, 10.0))
+    html = Diagnosis.of(found).to_html()
+    assert [(row.ranks, row.first) for row in fold(found.lanes).groups[0].rows] == [((2,), True), ((1,), False)]
+    assert set(re.findall(r'<use href="#first" x="([\d.]+%)"', html.partition('class="lane head"')[2])) == {"50.00%"}
+    assert re.findall(r'<use href="#error" x="([\d.]+%)"', html.partition('class="lane head"')[2]) == ["90.00%"]
 
 
 def test_without_a_clock_the_page_says_so() -> None:

@@ -28,7 +28,7 @@ def parts(diagnosis: Diagnosis) -> list[Markup]:
         told = fold("The same as a table", told)
     found = [
         section("fix", "What to do", *verdict.to_do(diagnosis), class_="card"),
-        section("ranks", "What each rank did", drawn, told),
+        section("ranks", ranks.heading(diagnosis), drawn, told),
         section("spread", "How it spread", aside.spread(diagnosis)),
         section("evidence", "Evidence", *quotes.evidence(diagnosis)),
         section("end", "How the process ended", verdict.end(diagnosis)),

@@ -37,7 +37,7 @@ def _follower(item: Cascade, diagnosis: Diagnosis) -> Markup:
 def why(diagnosis: Diagnosis) -> Markup | None:
     """The reasons, one an item."""
     reasons = dict.fromkeys(filter(None, (*diagnosis.reasons, diagnosis.first_failure.how)))
-    return _items([sentence(_capital(reason)) for reason in reasons])
+    return _items([sentence(reason) for reason in reasons])
 
 
 def also(diagnosis: Diagnosis) -> list[Markup]:
@@ -47,16 +47,16 @@ def also(diagnosis: Diagnosis) -> list[Markup]:
         tag(
             "div",
             tag("dt", tag("code", one_line(rival.id)), f" {rival.confidence} confidence"),
-            tag("dd", sentence(_capital(rival.why))),
+            tag("dd", sentence(rival.why)),
         )
         for rival in diagnosis.others
     ]
-    notes = [sentence(_capital(note)) for note in seen.notes]
+    notes = [sentence(note) for note in seen.notes]
     if seen.silent_ranks:
-        who = ("Ranks " if len(seen.silent_ranks) > 1 else "Rank ") + ranges(seen.silent_ranks, 60)
-        notes.append(sentence(f"{who} printed nothing."))
+        who = ("ranks " if len(seen.silent_ranks) > 1 else "rank ") + ranges(seen.silent_ranks, 60)
+        notes.append(sentence(f"{who} printed nothing"))
     if seen.missing and words.other_record(diagnosis) is None:
-        notes.append(sentence(f"Not checked: {listed(list(map(one_line, seen.missing)))}."))
+        notes.append(sentence(f"not checked: {listed(list(map(one_line, seen.missing)))}"))
     found = [tag("dl", *rivals, class_="rivals") if rivals else None, _items(notes)]
     return [part for part in found if part]
 
@@ -65,7 +65,7 @@ def facts(diagnosis: Diagnosis) -> Markup:
     """What is known of the job, and what was read."""
     seen = diagnosis.coverage
     rows = [("Read", words.read(diagnosis)), ("Order of events", _ORDERS[seen.order])]
-    rows += [(_capital(str(name).replace("_", " ")), _value(value)) for name, value in diagnosis.facts.items()]
+    rows += [(str(name).replace("_", " ").capitalize(), _value(value)) for name, value in diagnosis.facts.items()]
     return tag(
         "dl",
         *(tag("div", tag("dt", one_line(name)), tag("dd", value)) for name, value in rows if value),
@@ -83,10 +83,6 @@ def _value(value: Any) -> str:
     if isinstance(value, list | tuple | set | frozenset):
         return ", ".join(_value(one) for one in value)
     return one_line(str(value))
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _items(items: list[Markup]) -> Markup | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -10,8 +10,14 @@ from slurmdoctor.model.lanes import Lane, Lanes
 
 MOST_ROWS = 48
 """Rows of a page: more are not read."""
+_LEADS = ("first", "suspect")
+"""Standings of the ranks that the verdict names."""
 _GRAINS = (400, 100, 25, 0)
 """Parts of the shown time within which edges count as alike; at 0 only the order of the states counts."""
+
+
+_Ways = dict[tuple[bool, object], list[Lane]]
+"""(whether the first failure is in them, their shape) -> the lanes of one node."""
 
 
 class Row(Struct, frozen=True):
@@ -19,11 +25,8 @@ class Row(Struct, frozen=True):
 
     ranks: tuple[int, ...]
     lane: Lane
-
-    @property
-    def first(self) -> bool:
-        """Whether the first failure is here."""
-        return is_first(self.lane)
+    first: bool = False
+    """The first failure is here."""
 
 
 class Group(Struct, frozen=True):
@@ -52,11 +55,6 @@ class Folded(Struct, frozen=True):
     left_out: tuple[Group, ...] = ()
 
 
-def is_first(lane: Lane) -> bool:
-    """Whether the first failure is in this lane."""
-    return lane.standing in ("first", "suspect") or any(mark.kind == "first" for mark in lane.marks)
-
-
 def length(lanes: Lanes) -> float:
     """How long the shown time is, in the unit of the spans; 0 where there is none."""
     return max((span.end for lane in lanes.lanes for span in lane.spans), default=0.0)
@@ -66,7 +64,7 @@ def fold(lanes: Lanes, most: int = MOST_ROWS) -> Folded:
     """The lanes in at most so many rows: the first failure first, then by rank."""
     groups: list[Group] = []
     for grain in _GRAINS:
-        groups = sorted(_alike(lanes, grain), key=lambda group: (not group.first, group.ranks[:1]))
+        groups = sorted(_alike(lanes, grain), key=lambda group: (not group.first, not group.ranks, group.ranks[:1]))
         if sum(len(group.rows) for group in groups) <= most:
             return Folded(tuple(groups), grain)
     shown: list[Group] = []
@@ -81,27 +79,33 @@ def fold(lanes: Lanes, most: int = MOST_ROWS) -> Folded:
     return Folded(tuple(shown), 0, tuple(left_out))
 
 
+def _is_first(lanes: Lanes) -> Callable[[Lane], bool]:
+    """Whether the first failure is in a lane: the verdict says so, or else the first line of it is that lane's."""
+    if any(lane.standing in _LEADS for lane in lanes.lanes):
+        return lambda lane: lane.standing in _LEADS
+    return lambda lane: any(mark.kind == "first" for mark in lane.marks)
+
+
 def _alike(lanes: Lanes, grain: int) -> list[Group]:
-    width = length(lanes) or 1.0
-    by_node: dict[str | None, dict[object, list[Lane]]] = {}
+    width, is_first = length(lanes) or 1.0, _is_first(lanes)
+    by_node: dict[str | None, _Ways] = {}
     for lane in lanes.lanes:
-        by_node.setdefault(lane.node, {}).setdefault(_shape(lane, width, grain), []).append(lane)
-    found: dict[object, list[tuple[str | None, dict[object, list[Lane]]]]] = {}
+        by_node.setdefault(lane.node, {}).setdefault((is_first(lane), _shape(lane, width, grain)), []).append(lane)
+    found: dict[object, list[tuple[str | None, _Ways]]] = {}
     for node, ways in by_node.items():
         # ranks of no known node fold among themselves alone
         found.setdefault((node is None, frozenset(ways)), []).append((node, ways))
     return [_group(nodes) for nodes in found.values()]
 
 
-def _group(nodes: Sequence[tuple[str | None, dict[object, list[Lane]]]]) -> Group:
-    rows = [_row(lane for _, ways in nodes for lane in ways[shape]) for shape in nodes[0][1]]
-    rows.sort(key=lambda row: (not row.first, row.ranks[:1]))
+def _group(nodes: Sequence[tuple[str | None, _Ways]]) -> Group:
+    rows = [_row([lane for _, ways in nodes for lane in ways[shape]], shape[0]) for shape in nodes[0][1]]
+    rows.sort(key=lambda row: (not row.first, not row.ranks, row.ranks[:1]))
     return Group(tuple(node for node, _ in nodes if node is not None), tuple(rows))
 
 
-def _row(lanes: Iterable[Lane]) -> Row:
-    alike = list(lanes)
-    return Row(tuple(sorted(rank for lane in alike for rank in lane.ranks)), alike[0])
+def _row(alike: Sequence[Lane], first: bool) -> Row:
+    return Row(tuple(sorted(rank for lane in alike for rank in lane.ranks)), alike[0], first)
 
 
 def _shape(lane: Lane, width: float, grain: int) -> object:
@@ -111,4 +115,4 @@ def _shape(lane: Lane, width: float, grain: int) -> object:
         return round(at / width * grain)
 
     spans = tuple((span.state, edge(span.start), edge(span.end)) for span in lane.spans)
-    return lane.standing, is_first(lane), lane.ended, not lane.ranks, spans
+    return lane.standing, lane.ended, not lane.ranks, spans

@@ -10,8 +10,10 @@ from slurmdoctor.report.redact import disarm, one_line
 
 _LONGEST = 1000
 """Characters of a line; of the quoted one more."""
+_OPEN = 2
+"""Lines of evidence that are shown before one asks for more."""
 _ROLES = {
-    "root": "the root cause",
+    "root": "the same cause",
     "confirmation": "confirms it",
     "hint": "points to it",
     "cascade": "came after it",
@@ -29,13 +31,15 @@ def evidence(diagnosis: Diagnosis) -> list[Markup]:
         root = (item.file, item.line) == (first.file, first.line)
         shown = _item(item, around.get((item.file, item.line)), root=root)
         (later if proofs and not root and item.role == "cascade" else proofs).append(shown)
+    if more := proofs[_OPEN:]:
+        proofs = [*proofs[:_OPEN], fold(f"{plural(len(more), 'more line')} of evidence", *more)]
     if later:
         later = [fold(f"{plural(len(later), 'line')} of what came after it", *later)]
     return [*proofs, *_traceback(first), *later]
 
 
 def _item(item: Evidence, around: Surroundings | None, *, root: bool) -> Markup:
-    role = _ROLES["root"] if root else _ROLES.get(item.role, "")
+    role = ("the root cause" if item.role == "root" else "the first sign of it") if root else _ROLES.get(item.role, "")
     rank = None if item.rank is None else f"rank {item.rank}"
     node = None if item.node is None else one_line(item.node)
     about = [

@@ -34,7 +34,8 @@ def lanes_of(diagnosis: Diagnosis) -> Markup | None:
     if not drawn.groups or not length(lanes):
         return None
     scale = strips.Scale.of(lanes)
-    root = next((mark.at for lane in lanes.lanes for mark in lane.marks if mark.kind == "first"), None)
+    leads = [row.lane for group in drawn.groups for row in group.rows if row.first]
+    root = min((mark.at for lane in leads for mark in lane.marks if mark.kind == "first"), default=None)
     notes = [
         strips.earlier(lanes),
         "" if lanes.clock else "The log has no usable time stamps: the axis counts its lines.",
@@ -52,6 +53,12 @@ def lanes_of(diagnosis: Diagnosis) -> Markup | None:
         *body,
         class_="lanes",
     )
+
+
+def heading(diagnosis: Diagnosis) -> str:
+    """What the part is about: a job of one process has no ranks to tell apart."""
+    named = diagnosis.ranks or any(lane.ranks for lane in diagnosis.lanes.lanes)
+    return "What each rank did" if named else "What happened over time"
 
 
 def table(groups: tuple[RankGroup, ...]) -> Markup | None:
@@ -106,7 +113,7 @@ def _name(who: str, about: str) -> Markup:
 
 def _who(row: Row) -> str:
     if not row.ranks:
-        return "a process"
+        return "a process" if row.lane.spans else "no rank named"
     return ("rank " if len(row.ranks) == 1 else "ranks ") + ranges(row.ranks, 8)
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from slurmdoctor.model.lanes import Lane, Lanes, Mark, Span, State
 from slurmdoctor.report.page.folding import Row, length
-from slurmdoctor.report.page.tags import Markup, place, tag
+from slurmdoctor.report.page.tags import Markup, escape, join, place, tag
 from slurmdoctor.report.quantities import duration, plural
 from slurmdoctor.report.redact import one_line
 
@@ -99,7 +99,8 @@ def axis(lanes: Lanes, scale: Scale) -> Markup:
 
 def strip(rows: Sequence[Row], scale: Scale, root: float | None) -> Markup:
     """One row, or those of a folded group above each other."""
-    shown = rows[:_STACKED]
+    drawn = [row for row in rows if row.lane.spans or row.first]
+    shown = drawn[:_STACKED] or rows[:1]
     one = len(shown) == 1
     height = _HEIGHT if one else max(len(shown) * (_THIN + _GAP) + _GAP, _HEIGHT)
     parts: list[Markup] = []
@@ -107,8 +108,8 @@ def strip(rows: Sequence[Row], scale: Scale, root: float | None) -> Markup:
     for number, row in enumerate(shown):
         top, thick = (5, 8) if one else (_GAP + number * (_THIN + _GAP), _THIN)
         parts += [_span(span, scale, top, thick) for span in row.lane.spans]
-        drawn = (mark for mark in _drawn(row.lane) if one or mark.kind == "first")
-        signs += [_sign(mark.kind, scale.place(mark.at), top + thick / 2) for mark in drawn]
+        seen = (mark for mark in _drawn(row.lane) if one or (row.first and mark.kind == "first"))
+        signs += [_sign(_kind(mark, row), scale.place(mark.at), top + thick / 2) for mark in seen]
     if root is not None:
         x = scale.place(root)
         parts.append(tag("line", x1=x, x2=x, y1=-9, y2=height + 9, class_="root"))
@@ -118,16 +119,20 @@ def strip(rows: Sequence[Row], scale: Scale, root: float | None) -> Markup:
 
 def marks(lane: Lane, scale: Scale) -> Markup | None:
     """The lines of the log that tell of a row's ranks; of a training step its tick is enough."""
-    items = []
-    for mark in lane.marks:
+    told: dict[tuple[str | None, int | None, str], Mark] = {}
+    for mark in lane.marks:  # a line that tells of several ranks is a mark of each
         if mark.kind != "step":
-            at = scale.moment(mark.at)
-            where = place(mark.file, mark.line)
-            items.append(tag("li", tag("span", at, class_="at") if at else None, tag("q", one_line(mark.text)),
-                             tag("span", where, class_="place") if where else None))  # fmt: skip
+            told.setdefault((mark.file, mark.line, mark.text), mark)
+    items = [_told(mark, scale) for mark in told.values()]
     if lane.left_out:
-        items.append(tag("li", f"and {plural(lane.left_out, 'more line')}"))
+        items.append(tag("li", tag("span", class_="at"), f"and {plural(lane.left_out, 'more line')}"))
     return tag("ul", *items, class_="marks") if items else None
+
+
+def _told(mark: Mark, scale: Scale) -> Markup:
+    where, text = place(mark.file, mark.line), one_line(mark.text)
+    said = join((tag("q", text), tag("span", where, class_="place"))) if where else escape(text)
+    return tag("li", tag("span", scale.moment(mark.at), class_="at"), tag("span", said))
 
 
 def earlier(lanes: Lanes) -> str:
@@ -141,6 +146,11 @@ def _spoken(row: Row, scale: Scale) -> str:
     """What a row shows, in words."""
     ends = ((WORDS[span.state], scale.moment(span.end)) for span in row.lane.spans)
     return ", ".join(f"{word} until {at}" if at else word for word, at in ends)
+
+
+def _kind(mark: Mark, row: Row) -> str:
+    """The root cause's sign stands with the rank that the verdict names alone; the first line of it is an error of its rank."""
+    return "error" if mark.kind == "first" and not row.first else mark.kind
 
 
 def _drawn(lane: Lane) -> list[Mark]:

@@ -10,6 +10,8 @@ from slurmdoctor.report.redact import disarm, one_line
 
 LONGEST = 4000
 """Characters of one text; the rest of a longer one is cut."""
+_SHORT = 28
+"""Characters of code that no line breaks, however narrow the page is."""
 _VOID = frozenset({"meta", "br"})
 _TEXTLESS = frozenset({"rect", "line", "use", "path", "circle"})
 """Elements of SVG that hold no text: they may close themselves."""
@@ -54,7 +56,11 @@ def join(children: Iterable[Content], between: str = "") -> Markup:
 def sentence(text: str) -> Markup:
     """A sentence of ours: what stands between backquotes is code, which one click selects."""
     pieces = re.split(r"`([^`\s][^`]*)`", one_line(text[:LONGEST]))
-    return join(tag("code", piece) if number % 2 else escape(piece) for number, piece in enumerate(pieces))
+    return join(_code(piece) if number % 2 else escape(piece) for number, piece in enumerate(pieces))
+
+
+def _code(text: str) -> Markup:
+    return tag("code", text, class_="short" if len(text) <= _SHORT else None)
 
 
 def advice(text: str) -> tuple[Markup, list[str]]:

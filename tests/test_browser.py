@@ -1,0 +1,197 @@
+"""The page in a real browser: at any size and width, light and dark, by keyboard, on paper, and with whatever a log holds."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from msgspec.structs import replace
+
+from page_examples import of_ranks
+from report_examples import CUDA_OOM
+from slurmdoctor import Diagnosis, diagnose
+from test_html import ATTACKS, HEALTHY, UNKNOWN
+from test_report_chat import hostile
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+REQUIRED = os.environ.get("SLURMDOCTOR_REQUIRE_BROWSER") == "1"
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None and not REQUIRED, reason="needs Chromium"),
+]
+QUIET = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync"
+DEMO = Path(__file__).parent / "fixtures" / "demo-cascade"
+PAGES: dict[str, Callable[[], Diagnosis]] = {
+    "8 ranks": lambda: of_ranks(8),
+    "512 ranks": lambda: of_ranks(512),
+    "512 unlike ranks": lambda: of_ranks(512, uneven=True),
+    "4,096 ranks": lambda: of_ranks(4096),
+    "4,096 unlike ranks": lambda: of_ranks(4096, uneven=True),
+    "a real log": lambda: diagnose([DEMO]),
+    "a healthy job": lambda: HEALTHY,
+    "an unknown end": lambda: UNKNOWN,
+    "hostile": lambda: Diagnosis.of(replace(hostile(" ".join(ATTACKS)), lanes=of_ranks(8).lanes)),
+    "one long word": lambda: Diagnosis.of(replace(hostile("x" * 3000), ranks=CUDA_OOM.ranks)),
+}
+OPEN_ALL = "() => document.querySelectorAll('details').forEach(one => { one.open = true })"
+CONTRASTS = """() => {
+  const rgb = text => (text.match(/[\\d.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, at) => sum + v * [0.2126, 0.7152, 0.0722][at], 0);
+  const back = one => { for (; one; one = one.parentElement) { const c = rgb(getComputedStyle(one).backgroundColor);
+    if (c.length === 3 || c[3] === 1) return c; } return [255, 255, 255]; };
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), bad = [];
+  while (walk.nextNode()) { const one = walk.currentNode.parentElement;
+    if (!walk.currentNode.data.trim() || !one.checkVisibility()) continue;
+    const style = getComputedStyle(one), ink = rgb(one instanceof SVGElement ? style.fill : style.color);
+    const [low, high] = [light(ink), light(back(one))].sort((a, b) => a - b);
+    if ((high + 0.05) / (low + 0.05) < 4.5) bad.push(one.className + ': ' + walk.currentNode.data.slice(0, 40)); }
+  return [...new Set(bad)]; }"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    assert CHROMIUM is not None, "SLURMDOCTOR_REQUIRE_BROWSER is set, and no Chromium is here"
+    sync = pytest.importorskip("playwright.sync_api") if not REQUIRED else __import__("playwright.sync_api").sync_api
+    with sync.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=QUIET.split())
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module", params=PAGES)
+def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("page") / "report.html"
+    file.write_text(PAGES[request.param]().to_html(), encoding="ascii")
+    return file
+
+
+@pytest.fixture
+def shown(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
+    """Opens a page, and proves at the end that it asked for nothing, spoke up nowhere and complained of nothing."""
+    contexts: list[Any] = []
+    wrong: list[str] = []
+
+    def spoke(dialog: Any) -> None:
+        wrong.append(dialog.message)
+        dialog.dismiss()
+
+    def show(file: Path, **options: Any) -> Page:
+        contexts.append(browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options}))
+        page: Page = contexts[-1].new_page()
+        page.on("request", lambda asked: wrong.append(asked.url) if asked.url != file.as_uri() else None)
+        page.on("dialog", spoke)
+        page.on("console", lambda message: wrong.append(message.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.goto(file.as_uri())
+        return page
+
+    yield show
+    urls = [page.url for context in contexts for page in context.pages]
+    for context in contexts:
+        context.close()
+    assert wrong == []
+    assert all(url.startswith("file:") and "report.html" in url for url in urls)
+
+
+@pytest.mark.parametrize("width", [380, 800, 1280])
+def test_nothing_overflows_at_any_width(report: Path, width: int, shown: Callable[..., Page]) -> None:
+    page = shown(report, viewport={"width": width, "height": 900})
+    for _ in range(2):
+        assert page.evaluate("() => document.scrollingElement.scrollWidth") <= width
+        page.evaluate(OPEN_ALL)
+    assert page.evaluate("() => document.querySelectorAll('*').length") < 20_000
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_text_stands_out_from_its_ground(report: Path, scheme: str, shown: Callable[..., Page]) -> None:
+    page = shown(report, color_scheme=scheme)
+    page.evaluate(OPEN_ALL)
+    assert page.evaluate(CONTRASTS) == []
+    ground = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    assert (max(map(int, ground[4:-1].split(","))) < 60) is (scheme == "dark")
+
+
+def test_it_reads_the_same_without_javascript(report: Path, shown: Callable[..., Page]) -> None:
+    texts = [shown(report, java_script_enabled=on).locator("body").inner_text() for on in (True, False)]
+    assert texts[0] == texts[1]
+    assert len(texts[0]) > 100
+
+
+def test_the_keyboard_reaches_and_opens_all_that_folds(report: Path, shown: Callable[..., Page]) -> None:
+    page = shown(report)
+    count = page.locator("summary").count()
+    reached = set()
+    for _ in range(count + 3 + page.locator("a").count()):
+        page.keyboard.press("Tab")
+        at = page.evaluate("() => [...document.querySelectorAll('summary')].indexOf(document.activeElement)")
+        if at >= 0 and at not in reached:
+            reached.add(at)
+            assert page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle") == "solid"
+            before = page.locator("summary").nth(at).evaluate("one => one.parentElement.open")
+            page.keyboard.press("Enter")
+            assert page.locator("summary").nth(at).evaluate("one => one.parentElement.open") is not before
+            if before:
+                page.keyboard.press("Enter")
+    assert reached >= {at for at in range(count) if page.locator("summary").nth(at).is_visible()}
+
+
+def test_paper_shows_what_is_folded(report: Path, shown: Callable[..., Page]) -> None:
+    page = shown(report)
+    page.emulate_media(media="print", color_scheme="dark")
+    hidden = page.evaluate(
+        "() => [...document.querySelectorAll('details > :not(summary)')].filter(one => !one.checkVisibility({contentVisibilityAuto: true})).length"
+    )
+    assert hidden == 0
+    assert page.evaluate(CONTRASTS) == []
+    assert page.pdf().startswith(b"%PDF-")
+
+
+def test_a_screen_reader_hears_the_strips_and_the_table(tmp_path: Path, shown: Callable[..., Page]) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(of_ranks(512).to_html(), encoding="ascii")
+    page = shown(file)
+    page.evaluate(OPEN_ALL)
+    heard = page.locator("body").aria_snapshot()
+    assert 'heading "Failed: Rank 13 on gpu-02 ran out of GPU memory" [level=1]' in heard
+    assert 'img "running until 12:01:03, failed first until 12:01:03, gone until 12:12:00"' in heard
+    assert 'table "What happened to every rank"' in heard
+    assert 'columnheader "Ranks"' in heard
+    assert 'rowheader "failed first"' in heard
+    names = page.get_by_role("img").evaluate_all("all => all.map(one => one.getAttribute('aria-label'))")
+    assert names
+    assert all(names)
+
+
+@pytest.mark.parametrize("width", [380, 1280])
+def test_the_strips_tell_the_times(width: int, tmp_path: Path, shown: Callable[..., Page]) -> None:
+    """The root's sign stands where its bar ends, and on one line in all strips, in the node's too."""
+    file = tmp_path / "report.html"
+    file.write_text(of_ranks(8).to_html(), encoding="ascii")
+    page = shown(file, viewport={"width": width, "height": 900})
+    bar = page.locator(".culprit .running").bounding_box()
+    strip = page.locator(".culprit svg").bounding_box()
+    assert bar is not None
+    assert strip is not None
+    assert bar["x"] + bar["width"] == pytest.approx(strip["x"] + strip["width"] * 63 / 720, abs=1.5)
+    lines = page.locator("line.root").evaluate_all("all => all.map(one => one.getBoundingClientRect().x)")
+    assert len(lines) == 3
+    assert max(lines) - min(lines) < 1.5
+
+
+@pytest.mark.parametrize("said", ATTACKS)
+def test_hostile_text_stays_still(said: str, tmp_path: Path, shown: Callable[..., Page]) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(Diagnosis.of(hostile(said)).to_html(), encoding="ascii")
+    page = shown(file)
+    page.evaluate(OPEN_ALL)
+    assert page.locator("script, img, iframe, base, [onload], [onerror], [onmouseover]").count() == 0
+    assert page.locator("a:not([href^='#']):not([href^='https:'])").count() == 0
+    assert page.locator("h1").count() == 1
