@@ -28,7 +28,7 @@ from slack_bolt.adapter.socket_mode import SocketModeHandler
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from slurmdoctor import LogText, UserError, diagnose, diagnose_text
+from slurmdoctor import Diagnosis, LogText, UserError, diagnose_jobs, diagnose_text
 
 MOST = 10 * 1024 * 1024
 """Bytes read of what somebody attached: half of them from the head, half from the end."""
@@ -98,16 +98,26 @@ def answer(log: str | list[LogText], redact: str = "default") -> dict[str, Any]:
         return {"text": USAGE}
     try:
         if isinstance(log, str):
-            found = diagnose_text(log, redact=redact, time_limit=SECONDS)
+            verdicts = [diagnose_text(log, redact=redact, time_limit=SECONDS)]
         else:
-            found = diagnose(log, redact=redact, time_limit=SECONDS)
+            verdicts = list(diagnose_jobs(log, redact=redact, time_limit=SECONDS))
     except UserError as error:
         return {"text": "There is no answer.", "blocks": [{"type": "section", "text": unmarked(str(error))}]}
+    if len(verdicts) > 1:
+        return listed(verdicts)
+    found = verdicts[0]
     message = found.to_slack()
     if found.coverage.notes:
         note = unmarked("; ".join(found.coverage.notes)[:300])
         message["blocks"] = [*message["blocks"], {"type": "context", "elements": [note]}]
     return message
+
+
+def listed(verdicts: list[Diagnosis]) -> dict[str, Any]:
+    """A line for each job, where the attachments are of several."""
+    rows = [f"{one.job.label}: {one.headline}" + f" ({one.cause.id})" * one.failed for one in verdicts]
+    head = f"{len(verdicts)} jobs, of which {sum(one.failed for one in verdicts)} failed. Send one's files alone for its fix."
+    return {"text": head, "blocks": [{"type": "section", "text": unmarked("\n".join([head, *rows])[:2900])}]}
 
 
 def unmarked(text: str) -> dict[str, Any]:

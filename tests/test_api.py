@@ -34,7 +34,7 @@ def cause(found: Diagnosis) -> str | None:
 
 
 def test_what_is_public() -> None:
-    functions = ["diagnose", "diagnose_job", "diagnose_text"]
+    functions = ["diagnose", "diagnose_job", "diagnose_jobs", "diagnose_text"]
     assert slurmdoctor.__all__ == ["Diagnosis", "LogNotFoundError", "LogText", "UserError", "__version__", *functions]
     assert dir(slurmdoctor) == slurmdoctor.__all__
     for name in slurmdoctor.__all__:

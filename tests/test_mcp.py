@@ -113,6 +113,28 @@ def test_a_client_lists_the_tools_and_asks_each(site: Path) -> None:
     talk(ask, "--allow", str(site / "logs"))
 
 
+def test_a_folder_of_several_jobs_is_a_list_and_one_can_be_picked(site: Path) -> None:
+    folder = site / "logs" / "mine"
+    folder.mkdir()
+    (folder / "slurm-4711.out").write_text(OOM)
+    (folder / "slurm-4712.out").write_text("step 1\nTraining completed.\n")
+
+    async def ask(client: Client) -> None:
+        result = await client.call_tool("diagnose_path", {"path": "mine"})
+        found = report(result)
+        assert {one["job"]["id"]: one["verdict"] for one in found["jobs"]} == {"4711": "failed", "4712": "no-failure"}
+        assert (found["job"]["id"], found["cause"]["id"]) == ("4711", "cuda-oom")
+        assert said(result).startswith("**2 jobs: 1 cuda-oom; 1 without failure**")
+        found = report(await client.call_tool("diagnose_path", {"path": "mine", "of_job": "4712"}))
+        assert (found["job"]["id"], found["verdict"], found.get("jobs")) == ("4712", "no-failure", None)
+        for wrong, word in (({"of_job": "4713"}, "no job 4713"), ({"exit_status": 1}, "of_job")):
+            refused = await client.call_tool("diagnose_path", {"path": "mine", **wrong})
+            assert refused.is_error
+            assert word in said(refused)
+
+    talk(ask, "--allow", str(site / "logs"))
+
+
 def test_what_is_outside_is_refused(site: Path) -> None:
     async def ask(client: Client) -> None:
         for path in (

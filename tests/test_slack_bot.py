@@ -238,20 +238,30 @@ def test_over_http(slack: Slack) -> None:
         assert "Paste the log" in told(slack.posts(4)[3])
         assert not any(name == "files/stolen" for name, _, _ in slack.calls)
 
+        # files of several jobs: a line each
+        several = [
+            {"url_private": slack.url + f"files/{name}", "name": name} for name in ("slurm-4711.out", "slurm-4712.out")
+        ]
+        assert http.mention("E7", files=several) == 200
+        listed = slack.posts(5)[4]
+        assert listed["text"].startswith("2 jobs, of which 2 failed")
+        assert "4712: rank 3 ran out of GPU memory (cuda-oom)" in told(listed)
+        assert "everyone" not in told(listed)
+
         # nothing to read
         assert http.mention("E6", text="<@U0BOT> hello") == 200
-        assert "Paste the log" in told(slack.posts(5)[4])
+        assert "Paste the log" in told(slack.posts(6)[5])
 
         # the command: a line in the channel, the answer below it
         assert http.command(LOG, slack.url) == 200
-        opened, answer = slack.posts(7)[5:]
+        opened, answer = slack.posts(8)[6:]
         assert "thread_ts" not in opened
         assert opened["text"].startswith("<@U7> asked about a log: ✗ rank 3")
         assert_cuda_oom(answer, "99.9")
         assert http.command("", slack.url) == 200
         assert "Paste the log" in told(slack.posts(1, "respond")[0])
         assert http.command("/etc/passwd", slack.url) == 200  # text, never a path
-        assert "root:" not in told(slack.posts(9)[8])
+        assert "root:" not in told(slack.posts(10)[9])
 
         # where it is no member, the asker alone sees the answer
         slack.member = False

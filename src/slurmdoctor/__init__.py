@@ -19,7 +19,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from slurmdoctor.input.given import LogText
     from slurmdoctor.model import LogNotFoundError, UserError
-    from slurmdoctor.pipeline import diagnose, diagnose_job, diagnose_text
+    from slurmdoctor.pipeline import diagnose, diagnose_job, diagnose_jobs, diagnose_text
     from slurmdoctor.report.result import Diagnosis
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "__version__",
     "diagnose",
     "diagnose_job",
+    "diagnose_jobs",
     "diagnose_text",
 ]
 
@@ -40,6 +41,7 @@ _HOMES = {
     "UserError": "model",
     "diagnose": "pipeline",
     "diagnose_job": "pipeline",
+    "diagnose_jobs": "pipeline",
     "diagnose_text": "pipeline",
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,12 @@ from slurmdoctor import model
 from slurmdoctor.infer.infer import infer
 from slurmdoctor.infer.lanes import chart
 from slurmdoctor.input import paste, unread
-from slurmdoctor.input.given import Given, LogText, opened
+from slurmdoctor.input.given import APath, Given, LogText, opened
 from slurmdoctor.input.sources import Source
+from slurmdoctor.input.unread import UnreadError
 from slurmdoctor.knowledge import folders, load
-from slurmdoctor.model import JobRecord, Knowledge, ScriptEvidence
+from slurmdoctor.knowledge.texts import text
+from slurmdoctor.model import Coverage, JobRecord, Knowledge, ScriptEvidence
 from slurmdoctor.model.deadline import NEVER, Deadline
 from slurmdoctor.model.finding import Reason, reason
 from slurmdoctor.model.jobs import JobFiles
@@ -35,12 +37,14 @@ from slurmdoctor.timeline.order import order
 if TYPE_CHECKING:
     from slurmdoctor.slurm.script.model import Script
 
+_NAMED = 3
+"""Jobs that a note names."""
 Progress = Callable[[int, "int | None"], None]
 """(bytes read since the last call, bytes to read in all where that is known)."""
 
 
 def diagnose(
-    job: Given,
+    job: Given | JobFiles,
     *,
     rules: Iterable[str | os.PathLike[str]] = (),
     exit_status: int | None = None,
@@ -53,11 +57,11 @@ def diagnose(
     time_limit: float | None = None,
     lanes: bool = True,
 ) -> Diagnosis:
-    """Say what broke a job, from what it left.
+    """Say what broke a job, from what it left. All files are read as those of one job; `diagnose_jobs` tells several apart.
 
     `job` is a path, several paths of one job (files, folders, globs, `-`), or a log's text: bytes, or a str that holds a line end or
     `: `, or a blank without the looks of a path, and names no file. Any other str is a path, and raises LogNotFoundError where nothing
-    is there. `LogText`s with names may stand among the paths. `rules` are folders of site rules, `exit_status` is the job's own
+    is there. `LogText`s with names may stand among the paths. It may be one of the jobs that `jobs_of` tells apart. `rules` are folders of site rules, `exit_status` is the job's own
     where it is known, and `redact` is `default`, `strict` or `off`. `record` is what Slurm knows of the job, `script`
     its batch script. `begins` says of a path at which byte the text of this run begins: what an earlier run has written
     above it is left out. Large logs are read by `jobs` processes at once; `progress` is told the bytes read and their
@@ -70,7 +74,7 @@ def diagnose(
 
     deadline = Deadline.after(time_limit)
     knowledge = load(folders(map(Path, rules)), examples=False)
-    given = opened(job)
+    given = opened(list(job.files) if isinstance(job, JobFiles) else job)
     earlier = _earlier_left_out(given.sources, begins or {}, deadline)
     sources, pasted = paste.unwrap(given.sources, knowledge)
     try:
@@ -78,11 +82,12 @@ def diagnose(
     finally:
         for source in sources:
             source.close()
-    not_read = unread.notes(given.skipped, [source.fault for source in sources if source.fault])
-    notes = tuple(filter(None, (pasted, *map(sentence, (*earlier, *not_read)))))
+    left_out = unread.notes(given.skipped, [source.fault for source in sources if source.fault])
+    told, mixed = (job, ()) if isinstance(job, JobFiles) else _told_apart(given.sources)
+    notes = tuple(filter(None, (pasted, *map(sentence, (*earlier, *left_out, *mixed)))))
     if notes:
         found = replace(found, coverage=replace(found.coverage, notes=(*notes, *found.coverage.notes)))
-    found = replace(found, job=_job(found, sources, record))
+    found = replace(found, job=_job(told, found, record))
     cause = knowledge.causes.get(found.cause.id or "") if found.cause else None
     own = "\n".join(f"{fix.do}\n{fix.why}" for fix in cause.fixes) if cause else ""
     return Diagnosis.of(Redactor(redact, knowledge.secrets, own).apply(found))  # type: ignore[arg-type]
@@ -162,16 +167,94 @@ def _earlier_left_out(sources: Sequence[Source], begins: Mapping[str, int], dead
     return (reason("earlier-run", files=len(cut), lines=told, bytes=sum(s.begins for s in cut)),) if cut else ()
 
 
-def _job(found: model.Diagnosis, sources: Sequence[Source], record: JobRecord | None) -> JobFiles:
-    """Which job it is: by Slurm's record, else as its log and the names of its files tell."""
-    files = tuple(source.path for source in sources if source.path is not None)
+def diagnose_jobs(
+    paths: APath | Iterable[APath | LogText],
+    *,
+    rules: Iterable[str | os.PathLike[str]] = (),
+    redact: str = "default",
+    jobs: int = 1,
+    time_limit: float | None = None,
+) -> Iterator[Diagnosis]:
+    """Say of each job whose files the paths name what broke it; the verdict's `job` says which one it is.
+
+    The files of a folder, or `LogText`s, are told apart by the ids and names in their names, by folders, lines and times. Jobs come
+    as they ended, each as soon as it is diagnosed; one that cannot be read has the verdict `unknown`. The options are those of
+    `diagnose`, and hold for each job.
+    """
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    texts = _by_name(one for one in given if isinstance(one, LogText))
+    files = [one for one in given if not isinstance(one, LogText)]
+    named = _split(list(texts), {name: log.data for name, log in texts.items()}) if texts else ()
+    for one in (*(jobs_of(files) if files else ()), *named):
+        log = [texts[name] for name in one.files] if one in named else one
+        try:
+            found = diagnose(log, rules=rules, redact=redact, jobs=jobs, time_limit=time_limit)
+        except UnreadError as error:
+            found = not_read(one, error, redact)
+        yield _of(found, one, redact) if one in named and len(named) > 1 else found
+
+
+def _of(found: Diagnosis, job: JobFiles, redact: str) -> Diagnosis:
+    """The verdict with the job as it was told from others: alone, its texts may not tell."""
+    from slurmdoctor.report.redact import Redactor
+
+    masked = Redactor(redact).values(job)  # type: ignore[arg-type]
+    return replace(found, job=replace(masked, id=job.id or found.job.id))
+
+
+def _by_name(texts: Iterable[LogText]) -> dict[str, LogText]:
+    """The texts; those of one name with a number."""
+    found: dict[str, LogText] = {}
+    for log in texts:
+        number = sum(name == log.name or name.startswith(f"{log.name} (") for name in found)
+        name = f"{log.name} ({number + 1})" if number else log.name
+        found[name] = replace(log, name=name)
+    return found
+
+
+def not_read(job: JobFiles, error: UnreadError, redact: str = "default") -> Diagnosis:
+    """The verdict on a job whose files cannot be read, where that must not be the end of the others: `unknown`, and why."""
+    from slurmdoctor.report.redact import Redactor
+
+    found = model.Diagnosis("unknown", coverage=Coverage(notes=(str(error),)), job=job)
+    return Diagnosis.of(Redactor(redact).apply(found))  # type: ignore[arg-type]
+
+
+def jobs_of(paths: Sequence[str | os.PathLike[str]]) -> tuple[JobFiles, ...]:
+    """The jobs whose files the paths name (files, folders, globs), as they ended."""
+    from slurmdoctor.input.files import expand
+    from slurmdoctor.input.glance import by_time
+
+    return by_time(_split(expand(paths).paths))
+
+
+def _split(files: Sequence[str], texts: Mapping[str, str | bytes] | None = None) -> tuple[JobFiles, ...]:
+    """The jobs of these files; `texts` are those that are in no file."""
+    from slurmdoctor.input.glance import Looker  # a pasted text does not wait for it
+    from slurmdoctor.input.jobs import split
+
+    return split(files, Looker(text("own-job"), text("own-rank"), text("run-start"), texts))
+
+
+def _told_apart(sources: Sequence[Source]) -> tuple[JobFiles, tuple[Reason, ...]]:
+    """The one job that the files are read as; a note where they are of several, or may be."""
+    files = [source.path for source in sources if source.path is not None]
+    names = [source.name for source in sources] if not files and len(sources) > 1 else []
+    found = _split(files) if files else _split(names, {}) if names else ()
+    if len(found) > 1:
+        ids = [job.label for job in found]
+        return JobFiles(files=tuple(files or names)), (
+            reason("several-jobs", count=len(ids), jobs=tuple(ids[:_NAMED])),
+        )
+    one = found[0] if found else JobFiles()
+    return one, (reason("perhaps-several-jobs"),) if one.doubtful else ()
+
+
+def _job(job: JobFiles, found: model.Diagnosis, record: JobRecord | None) -> JobFiles:
+    """Which job it is: by Slurm's record, else by the names of its files, else as its lines tell."""
     if record is not None:
-        task = record.array_task
-        ident = record.id if task is None or record.array_job is None else f"{record.array_job}_{task}"
-        return JobFiles(ident, task, record.name, files)
-    ident = str(found.facts.get("job_id") or "")
-    task_of_array = ident.partition("_")[2]
-    return JobFiles(ident or None, int(task_of_array) if task_of_array else None, None, files)
+        return replace(job, id=record.label, array_task=record.array_task, name=record.name or job.name)
+    return replace(job, id=job.id or str(found.facts.get("job_id") or "") or None)
 
 
 def _evidence_of(script: Script | None) -> ScriptEvidence | None:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import click
 
 from slurmdoctor.cli import files, rules_option
-from slurmdoctor.cli.job_ids import jobs_of, known_of, tell_how_found
+from slurmdoctor.cli.job_ids import tell_how_found
 from slurmdoctor.cli.output import form_for, keep_inputs, output_option, put
+from slurmdoctor.cli.say import in_line
+from slurmdoctor.cli.several import OF_SEVERAL, WHOLE, Ask, Read, read_all, reads, refuse_for_several, tell
 from slurmdoctor.cli.status import status_of, worst
-from slurmdoctor.model import Diagnosis, UserError
+from slurmdoctor.model import UserError
+from slurmdoctor.report.result import Diagnosis
 from slurmdoctor.report.terminal import PLAIN, look
 
 FORMATS = ("text", "json", "markdown", "slack", "html", "perfetto")
@@ -27,6 +32,9 @@ _OVER_TIME = ("html", "perfetto")
 @click.option("--exit-status", type=int, metavar="N", help="The exit status of the job, if you know it.")
 @click.option(
     "--job", "job_id", metavar="ID", help="Find the job's logs, state and exit codes through scontrol and sacct."
+)
+@click.option(
+    "--job-id", "wanted", metavar="ID", help="Of files of several jobs show this one; of an array all its tasks."
 )
 @click.option(
     "--slurm-info",
@@ -75,6 +83,7 @@ def diagnose(
     output: str | None,
     exit_status: int | None,
     job_id: str | None,
+    wanted: str | None,
     slurm_info: tuple[str, ...],
     script: str | None,
     extra: tuple[Path, ...],
@@ -92,42 +101,43 @@ def diagnose(
 
     PATH is what the job left: log files, folders, globs, or - for standard input. JOBID is 4711, 4711_3, 4711+1 or 4711.0.
     """  # fmt: skip
-    from slurmdoctor.cli.progress import Bar
-    from slurmdoctor.pipeline import diagnose as read
-    from slurmdoctor.search.many import usual_jobs
-
     if output and beside_log:
         raise UserError("-o and --beside-log name two places", "leave one of them out")
     form = form_for(called, form, output, FORMATS)
     keep_inputs(output, (*paths, *slurm_info, *filter(None, [script])))
-    statuses, reports = [], []
-    for job in jobs_of(paths, job_id, slurm_info, script, exit_status):
-        with Bar() as bar:
-            found = read(
-                job.logs if job else list(paths) or ["-"],
-                rules=extra,
-                exit_status=exit_status,
-                redact="off" if no_redact else redact,
-                **known_of(job),
-                jobs=jobs or usual_jobs(),
-                progress=bar.callback,
-                time_limit=time_limit,
-                lanes=form in _OVER_TIME,
-            )
-        statuses.append(status_of(found))
-        if if_failed and found.verdict != "failed":
-            continue
-        report = _render(found, form, context, ranks, plain=output is not None or beside_log)
-        if job and beside_log:
-            job.write_beside_log(report)
-        else:
-            reports.append(report)
-            tell_how_found(job, found, report)
-    if reports:
-        put("\n".join(reports), output)
-        sys.stdout.flush()
+    asked = reads(paths, wanted, job_id, slurm_info, script, exit_status)
+    mask = "off" if no_redact else redact
+    how = {"rules": extra, "exit_status": exit_status, "time_limit": time_limit, "lanes": form in _OVER_TIME}
+    found = read_all(asked, redact=mask, jobs=jobs, **how)
+    if len(asked) > 1 and not beside_log and (form not in WHOLE or not (ranks or context)):
+        refuse_for_several(asked, [(f"--format {form}", form not in OF_SEVERAL)])
+        verdicts = tell(found, asked, paths, Ask(form, output, if_failed))
+    else:
+        shown = partial(_render, form=form, context=context, ranks=ranks, plain=output is not None or beside_log)
+        verdicts = _tell_whole(found, asked, shown, Ask(form, output, if_failed), beside_log)
+    statuses = [status_of(one) for one in verdicts]
     if exit_code:
         raise click.exceptions.Exit(worst(statuses))
+
+
+def _tell_whole(
+    found: Iterable[Diagnosis], asked: Sequence[Read], render: Callable[[Diagnosis], str], ask: Ask, beside_log: bool
+) -> Iterator[Diagnosis]:
+    """Print each report whole."""
+    reports: list[str] = []
+    for one, verdict in zip(asked, found, strict=True):
+        yield verdict
+        if ask.if_failed and verdict.verdict != "failed":
+            continue
+        report = render(verdict)
+        if one.job and beside_log:
+            one.job.write_beside_log(report)
+        else:
+            reports.append(f"{in_line(one.label)}\n{report}" if len(asked) > 1 else report)
+            tell_how_found(one.job, verdict, report)
+    if reports:
+        put("\n".join(reports), ask.output)
+        sys.stdout.flush()
 
 
 def _render(found: Diagnosis, form: str, context: int, ranks: bool, plain: bool = False) -> str:

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from slurmdoctor.model import UserError
+from slurmdoctor.model.deadline import Deadline
+from slurmdoctor.model.jobs import JobFiles
 from slurmdoctor.report.result import Diagnosis
 
 MOST_TEXT = 10 * 1024 * 1024
@@ -28,6 +30,8 @@ TOO_LONG = (
 MOST_FILES = 10_000
 _MEMORY = 4 << 30
 """Bytes of address space: far above what a diagnosis needs, far below what hurts a login node."""
+_TO_BEGIN = 0.5
+"""Share of the time after which no other job is begun."""
 _JOB = re.compile(r"[0-9]{1,12}(?:_[0-9]{1,9})?(?:\+[0-9]{1,4})?")
 
 
@@ -35,6 +39,8 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     """`{"report": ..., "markdown": ...}`, or `{"error": ...}` with one line that says why not."""
     try:
         found = _found(question)
+        if isinstance(found, list):
+            return _of_several(found)
     except UserError as error:
         from slurmdoctor.report.redact import redact
 
@@ -46,7 +52,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     return {"report": found.to_dict(), "markdown": found.to_markdown()}
 
 
-def _found(question: dict[str, Any]) -> Diagnosis:
+def _found(question: dict[str, Any]) -> Diagnosis | list[Diagnosis]:
     from slurmdoctor.input.sources import Text
     from slurmdoctor.pipeline import diagnose
 
@@ -64,8 +70,51 @@ def _found(question: dict[str, Any]) -> Diagnosis:
         return diagnose([Text.source(question["text"], "paste")], exit_status=status, **how)
     if "path" in question:
         files, left_out = files_at(question["path"], allowed)
-        return _noted(diagnose(files, exit_status=status, **how), left_out)
+        jobs = _jobs(files, question.get("of_job"))
+        if len(jobs) > 1:
+            return _each(jobs, status, how)
+        return _noted(diagnose(jobs[0] if question.get("of_job") else files, exit_status=status, **how), left_out)
     return _of_job(question["job_id"], allowed, how)
+
+
+def _jobs(files: Sequence[str], wanted: str | None) -> Sequence[JobFiles]:
+    """The jobs that the files are of; where one is asked for, that one, and of an array all its tasks."""
+    from slurmdoctor.input.jobs import picked
+    from slurmdoctor.pipeline import jobs_of
+
+    jobs = jobs_of(files)
+    return picked(jobs, wanted) if wanted else jobs
+
+
+def _each(jobs: Sequence[JobFiles], status: int | None, how: dict[str, Any]) -> list[Diagnosis]:
+    """The verdicts on the newest jobs, oldest first, as far as the time goes."""
+    from slurmdoctor.input.unread import UnreadError
+    from slurmdoctor.pipeline import diagnose, not_read
+
+    if status is not None:
+        raise UserError(f"an exit status is of one job, and these files are of {len(jobs):,}", "name one with of_job")
+    deadline = Deadline.after(how["time_limit"])
+    found: list[Diagnosis] = []
+    for one in reversed(jobs):
+        if found and deadline.passed(_TO_BEGIN):
+            break
+        try:
+            found.append(diagnose(one, **how))
+        except UnreadError as error:
+            found.append(not_read(one, error, how["redact"]))
+    return found[::-1]
+
+
+def _of_several(found: Sequence[Diagnosis]) -> dict[str, Any]:
+    """A list of the jobs, and as the report that of the first that failed."""
+    from slurmdoctor.report.jobs import Row, markdown
+
+    first = next((one for one in found if one.failed), found[0])
+    jobs = [
+        {"job": one.to_dict()["job"], "verdict": one.verdict, "cause": one.cause.id, "headline": one.headline}
+        for one in found
+    ]
+    return {"report": {**first.to_dict(), "jobs": jobs}, "markdown": markdown([Row.of(one) for one in found])}
 
 
 def _of_job(job_id: str, allowed: Sequence[Path], how: dict[str, Any]) -> Diagnosis:

@@ -69,6 +69,10 @@ class Report(BaseModel):
     verify: list[str] = Field(description="how to make sure")
     retry: Keys | None = Field(description="what to do with the job now")
     coverage: Keys = Field(description="what was read, and what was missing")
+    jobs: list[Keys] | None = Field(
+        None,
+        description="where the files are of several jobs: each one's job, verdict, cause and headline; the rest is the first that failed",
+    )
 
 
 class Listed(BaseModel):
@@ -106,6 +110,13 @@ JobId = Annotated[
 ]
 CauseId = Annotated[str, Field(min_length=1, max_length=80, description="a cause or rule, as a verdict names it")]
 Status = Annotated[int | None, Field(ge=-64, le=255, description="the job's own exit status, where it is known")]
+
+OfJob = Annotated[
+    str | None,
+    Field(
+        max_length=200, description="of files of several jobs the one to read, by its id as the list of jobs names it"
+    ),
+]
 
 
 class Settings(Struct, frozen=True):
@@ -159,9 +170,11 @@ class Tools:
         lane = self._quick if len(text) <= SMALL else self._slow
         return await self._diagnose({"text": text, "exit_status": exit_status}, lane)
 
-    async def diagnose_path(self, path: PathText, exit_status: Status = None) -> Annotated[CallToolResult, Report]:
-        """Name the root cause of a failed job in a log file or a folder of logs; .gz, .xz and .zst are read too."""
-        return await self._diagnose({"path": path, "exit_status": exit_status}, self._slow)
+    async def diagnose_path(
+        self, path: PathText, exit_status: Status = None, of_job: OfJob = None
+    ) -> Annotated[CallToolResult, Report]:
+        """Name the root cause of a failed job in a log file or a folder of logs, of several jobs that of each; .gz, .xz and .zst are read too."""
+        return await self._diagnose({"path": path, "exit_status": exit_status, "of_job": of_job}, self._slow)
 
     async def diagnose_job(self, job_id: JobId) -> Annotated[CallToolResult, Report]:
         """Name the root cause of a Slurm job: its logs, state and exit codes are found through scontrol and sacct."""

@@ -20,5 +20,23 @@ class JobFiles(Struct, frozen=True):
     files: tuple[str, ...] = ()
     known_by: KnownBy = "only"
     """What told it from the other jobs; `only` where there was nothing to tell."""
-    time: float | None = None
-    """Its end as far as the log shows it, or when its files were last written; in seconds of local time."""
+    doubtful: bool = False
+    """They may be of several jobs: nothing tells."""
+
+    @property
+    def label(self) -> str:
+        """What to call it: its id, else its name, else its first file."""
+        return self.id or self.name or (self.files[0] if self.files else "-")
+
+
+class Glance(Struct, frozen=True):
+    """What the head and the end of a file tell of its job."""
+
+    ids: frozenset[str] = frozenset()
+    """Slurm's ids of the job that wrote it."""
+    ranks: frozenset[int] = frozenset()
+    starts: bool = False
+    """A program begins in it."""
+    begins: float | None = None
+    ends: float | None = None
+    """The first and the last time that it shows."""

@@ -141,6 +141,11 @@ class JobRecord(Struct, frozen=True):
     """What could not be read, each with its reason."""
 
     @property
+    def label(self) -> str:
+        """The id as people write it: of a task of an array `4711_3`."""
+        return self.id if self.array_job is None or self.array_task is None else f"{self.array_job}_{self.array_task}"
+
+    @property
     def work_steps(self) -> tuple[Step, ...]:
         """The steps that ran programs: neither the script nor the container for adopted processes."""
         return tuple(s for s in self.steps if s.id not in ("batch", "extern", "interactive"))

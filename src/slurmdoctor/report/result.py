@@ -24,6 +24,13 @@ class Diagnosis(model.Diagnosis, frozen=True):
         """Whether the job failed. False also where that is not known: then `verdict` is "unknown"."""
         return self.verdict == "failed"
 
+    @property
+    def headline(self) -> str:
+        """The verdict in one line, as in a list of jobs: `rank 5 on gpu-a2 ran out of GPU memory`."""
+        from slurmdoctor.report.jobs import Row
+
+        return Row.of(self).headline
+
     # the forms are imported where they are asked for: the terminal's report needs none of them
 
     def to_dict(self) -> dict[str, Any]:

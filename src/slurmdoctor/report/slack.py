@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 
 from slurmdoctor.model import Diagnosis
 from slurmdoctor.report.markdown import Parts, parts_of, pieces
@@ -33,6 +34,16 @@ def to_dict(diagnosis: Diagnosis) -> Element:
 def render(diagnosis: Diagnosis) -> str:
     """The message as JSON, in ASCII."""
     return json.dumps(to_dict(diagnosis), indent=2, ensure_ascii=True) + "\n"
+
+
+def message(head: str, items: Sequence[tuple[str, str, str]]) -> str:
+    """A list as JSON: each item is what stands before a name, the name, and what is said of it."""
+    rows = [_section([_text(before), _text(name, code=True), _text(said)]) for before, name, said in items]
+    listed: Element = {"type": "rich_text_list", "style": "bullet", "elements": rows}
+    elements = [_section([_text(head, bold=True)]), *([listed] if rows else [])]
+    blocks = [{"type": "rich_text", "elements": elements}]
+    told = {"text": escape(head), "blocks": blocks, "unfurl_links": False, "unfurl_media": False}
+    return json.dumps(told, indent=2, ensure_ascii=True) + "\n"
 
 
 def escape(text: str) -> str:

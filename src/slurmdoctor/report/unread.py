@@ -46,6 +46,13 @@ def _earlier_run(v: Values) -> str:
     return f"skipped the output of an earlier run: {where}"
 
 
+def _several_jobs(v: Values) -> str:
+    named = ", ".join(one_line(redact(job))[:40] for job in v["jobs"])
+    more = v["count"] - len(v["jobs"])
+    many = f"{named} and {more:,} more" if more > 0 else named
+    return f"these are the files of {v['count']:,} jobs ({many}), read as one: name the files of one"
+
+
 def _out_of_time(v: Values) -> str:
     of = "" if v["total"] is None else f" of {size(v['total'])}"
     return f"stopped reading after the limit of {v['seconds']:g} s: read {size(v['searched'])}{of}"
@@ -53,6 +60,8 @@ def _out_of_time(v: Values) -> str:
 
 UNREAD: Mapping[str, str | Callable[[Values], str]] = {
     "earlier-run": _earlier_run,
+    "several-jobs": _several_jobs,
+    "perhaps-several-jobs": "several files were read as one job; if they are not, name one",
     "files-not-read": _not_read,
     "files-read-in-part": _read_in_part,
     "out-of-time": _out_of_time,

@@ -1,0 +1,342 @@
+"""Which files are of one job, and which are not: by names, folders, lines and times."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slurmdoctor.input.glance import Looker
+from slurmdoctor.input.jobs import blind, split
+from slurmdoctor.knowledge.texts import text
+from slurmdoctor.model.jobs import Glance, JobFiles
+
+
+def looker() -> Looker:
+    return Looker(text("own-job"), text("own-rank"), text("run-start"))
+
+
+def groups(found: tuple[JobFiles, ...]) -> list[list[str]]:
+    return sorted(sorted(job.files) for job in found)
+
+
+def by_id(found: tuple[JobFiles, ...]) -> dict[str | None, int]:
+    """Each job's id, and how many files it has."""
+    return {job.id: len(job.files) for job in found}
+
+
+def never(path: str) -> Glance:
+    raise AssertionError(f"{path} was opened, though its name decides")
+
+
+SEVERAL: dict[str, tuple[str, dict[str | None, int]]] = {
+    "Slurm's default": ("slurm-4711.out slurm-4712.out slurm-4720.out", {"4711": 1, "4712": 1, "4720": 1}),
+    "young clusters": ("slurm-6.out slurm-7.out", {"6": 1, "7": 1}),
+    "an array": ("slurm-4711_0.out slurm-4711_1.out slurm-4711_17.out", {"4711_0": 1, "4711_1": 1, "4711_17": 1}),
+    "two arrays": ("slurm-10_1.out slurm-10_2.out slurm-11_1.out", {"10_1": 1, "10_2": 1, "11_1": 1}),
+    "an array beside a job": ("slurm-4711_0.out slurm-4711_1.out slurm-4700.out", {"4711_0": 1, "4711_1": 1, "4700": 1}),
+    "out beside err": ("slurm-4711.out slurm-4711.err slurm-4712.out slurm-4712.err", {"4711": 2, "4712": 2}),
+    "%x-%j": ("train-880123.out train-880124.out eval-880130.out", {"880123": 1, "880124": 1, "880130": 1}),
+    "%x_%j": ("train_880123.log train_880124.log", {"880123": 1, "880124": 1}),
+    "%j.out": ("880123.out 880124.out 880125.err", {"880123": 1, "880124": 1, "880125": 1}),
+    "%x.%j.out": ("train.880123.out train.880124.out", {"880123": 1, "880124": 1}),
+    "out and err named first": ("out_40306162.log err_40306162.log out_40306163.log err_40306163.log", {"40306162": 2, "40306163": 2}),
+    "%x_%A_%a": ("train_880123_1.out train_880123_2.out", {"880123_1": 1, "880123_2": 1}),
+    "PBS and SGE": ("train.o880123 train.e880123 train.o880124 train.e880124", {"880123": 2, "880124": 2}),
+    "a name with a size": ("gpt_10240_880123.out gpt_10240_880124.out", {"880123": 1, "880124": 1}),
+    "dates and ids": ("train-20261120-880123.log train-20261121-880124.log", {"880123": 1, "880124": 1}),
+    "submitit": ("4711_0_log.out 4711_0_log.err 4711_1_log.out 4712_0_log.out 4712_0_log.err", {"4711": 3, "4712": 2}),
+    "submitit's arrays": ("4711_3_0_log.out 4711_3_0_log.err 4711_4_0_log.out", {"4711_3": 2, "4711_4": 1}),
+    "submitit's side files": ("4711_0_log.out 4711_submission.sh 4711_0_result.pkl 4712_0_log.out 4712_submitted.pkl", {"4711": 3, "4712": 2}),
+    "ranks of two jobs": ("slurm-4711.0.out slurm-4711.1.out slurm-4712.0.out slurm-4712.1.out", {"4711": 2, "4712": 2}),
+    "ranks by name": ("train-880123-rank0.log train-880123-rank1.log train-880124-rank0.log train-880124-rank1.log", {"880123": 2, "880124": 2}),
+    "%j-%N-%n": ("880123-node07-0.out 880123-node08-1.out 880124-node07-0.out 880124-node08-1.out", {"880123": 2, "880124": 2}),
+    "a launcher beside its ranks, twice": ("slurm-16.out train-16-0.log train-16-1.log slurm-17.out train-17-0.log train-17-1.log", {"16": 3, "17": 3}),
+    "a folder a job": ("4711/rank_0.log 4711/rank_1.log 4713/rank_0.log 4713/rank_1.log", {"4711": 2, "4713": 2}),
+    "job_ID/": ("job_4711/stdout.log job_4711/stderr.log job_4712/stdout.log", {"4711": 2, "4712": 1}),
+    "ids inside of runs": ("exp1/slurm-4711.out exp1/train.log exp2/slurm-4712.out exp2/train.log", {"4711": 2, "4712": 2}),
+    "ids of three digits": ("train-123.out train-124.out", {"123": 1, "124": 1}),
+    "torchrun's folders": (
+        "slurm-141.out 141_l6hjsjsn/attempt_0/0/stderr.log 141_ziz9v06n/attempt_0/0/stderr.log "
+        "slurm-142.out 142_aaaaaaaa/attempt_0/0/stdout.log 142_aaaaaaaa/attempt_1/0/stdout.log", {"141": 3, "142": 3},
+    ),
+    "compressed": ("slurm-4711.out.gz slurm-4712.out.zst", {"4711": 1, "4712": 1}),
+    "in folders of their own with one name": ("a/slurm-4711.out b/slurm-4711.err c/slurm-4712.out", {"4711": 2, "4712": 1}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SEVERAL)
+def test_names_tell_jobs_apart(case: str) -> None:
+    paths, expected = SEVERAL[case]
+    found = split(paths.split(), blind)
+    assert by_id(found) == expected
+    assert len(found) > 1
+    assert not any(job.doubtful for job in found)
+
+
+ONE = {
+    "a file a rank": "rank_0.log rank_1.log rank_2.log rank_3.log",
+    "rank and node": "rank_0_dgx-01.log rank_8_dgx-02.log pool0-01037_rank0.err pool0-01038_rank1.err",
+    "hosts that look like ids": "c4711-rank0.log c4712-rank1.log",
+    "hosts behind a dash": "pod-14711_0.log pod-14711_1.log pod-14712_2.log pod-14712_3.log",
+    "nodes": "n21.log n22.log n23.log",
+    "node numbers": "nid001234.log nid001235.log",
+    "node names in words": "node-1234.log node-1235.log",
+    "a file a node": "mlm-660121-node0.out mlm-660121-node1.out",
+    "ranks of one job": "slurm-88213.0.out slurm-88213.1.out slurm-88213.2.out",
+    "slurm-%j-rank": "slurm-4711-rank0.out slurm-4711-rank3.out",
+    "%j.%t": "4711.0.log 4711.1.log 4711.3.log",
+    "%j-%N-%n": "roundtrip-88310-n04-0.log roundtrip-88310-n04-1.log roundtrip-88310-n05-8.log",
+    "%x-%j-%t beside the launcher's": "slurm-16.out train-16-0.log train-16-1.log train-16-2.log",
+    "%j_%t beside the launcher's": "slurm-4711.out slurm-4711_0.out slurm-4711_1.out slurm-4711_2.out",
+    "out beside err": "slurm-8814.err slurm-8814.out",
+    "streams by name": "train_error.log train_output.log",
+    "streams named first": "err_40306162.err res_40306162.out",
+    "a launcher's log": "launcher.log rank_1.log rank_2.log",
+    "tee": "slurm-102.out train.log",
+    "gauges": "slurm-102.out gpu07.gutil gpu08.gutil",
+    "submitit": "73_0_log.err 73_0_log.out 73_1_log.err 73_1_log.out 73_submission.sh 73_0_result.pkl",
+    "dates": "train-20261120.log train-20261121.log train-20261122.log",
+    "days": "train-2026-11-20.log train-2026-11-21.log",
+    "rotated": "log.1 log.2 log.3",
+    "rotated behind the newest": "train.log train.log.1 train.log.2",
+    "chunks": "train.part1.log train.part2.log",
+    "world sizes": "bench-1024.log bench-2048.log bench-4096.log",
+    "steps": "eval_5000.log eval_10000.log eval_15000.log",
+    "checkpoints": "eval-step-12345.log eval-step-23456.log",
+    "attempts": "attempt_0/rank_0.log attempt_1/rank_0.log",
+    "torchrun": "61_l6hjsjsn/attempt_0/0/stdout.log 61_l6hjsjsn/attempt_1/0/stdout.log 61_ziz9v06n/attempt_0/1/stderr.log",
+    "torchrun's random ids": "slurm-61000.out 12345_l6hjsjsn/attempt_0/0/stderr.log",
+    "torchrun without an id": "node0/none_abc/attempt_0/0/stderr.log node1/none_def/attempt_0/0/stderr.log",
+    "nccl's log a process": "nccl.gpu01.41123.log nccl.gpu01.41124.log",
+    "pids": "train-pid41123.log train-pid41124.log",
+    "seconds since the epoch": "train_1763640000.log train_1763650000.log",
+    "hosts' folders": "logs/gpu-a1/rank0.log logs/gpu-a2/rank1.log",
+    "one job in a folder of it": "4711/rank_0.log 4711/rank_1.log",
+    "an id and its folder": "job_4711/slurm-4711.out job_4711/train.log",
+    "stages of one job": "train/rank_0.log eval/rank_0.log",
+    "streams in folders": "stdout/rank_0.log stderr/rank_0.log",
+    "ranks and a launcher in folders": "launcher/main.log ranks/rank_0.log",
+    "hosts of the site": "c1/train.log c2/train.log",
+    "a launcher beside numbered logs": "launch.log run1.log run2.log",
+    "pieces of one run": "exp1/out.log exp1/err.log",
+    "one": "slurm-4711.out",
+}
+
+
+@pytest.mark.parametrize("case", ONE)
+def test_what_belongs_together_stays_together(case: str) -> None:
+    assert len(split(ONE[case].split(), blind)) == 1
+
+
+@pytest.mark.parametrize(
+    ("paths", "ident", "name"),
+    [
+        ("slurm-4711.out slurm-4711.err", "4711", None), ("train-880123.out", "880123", "train"), ("rank_0.log", None, None),
+        ("slurm-16.out train-16-0.log", "16", None), ("slurm-4711_3.out", "4711_3", None), ("train.o880123", "880123", "train"),
+        ("73_0_log.out 73_1_log.out", "73", None), ("slurm-4711_4294967294.out", "4711", None), ("eval-1000.log", None, None),
+    ],
+)  # fmt: skip
+def test_one_job_has_its_id_too(paths: str, ident: str | None, name: str | None) -> None:
+    (job,) = split(paths.split(), blind)
+    assert (job.id, job.name) == (ident, name)
+
+
+@pytest.mark.parametrize(
+    ("paths", "doubtful"),
+    [
+        ("train1.log train2.log train3.log", True), ("west.log prep.log", True), ("c1/train.log c2/train.log", True), ("node1/train.log node2/train.log", False), ("880123/0.out 880123/1.out", True),
+        ("rank_0.log rank_1.log", False), ("train0.log train1.log", False), ("train-16-0.log train-16-1.log", False),
+        ("job.err ONCV.out", False), ("launcher.log rank_1.log", False), ("slurm-102.out train.log", False), ("a.log", False),
+        ("train.log train.log.1", False), ("bench-1024.log bench-2048.log", True),
+    ],
+)  # fmt: skip
+def test_where_nothing_tells_it_is_said(paths: str, doubtful: bool) -> None:
+    (job,) = split(paths.split(), blind)
+    assert job.doubtful == doubtful
+
+
+NAMED = {
+    "runs by number": ("runs/exp1/train.log runs/exp1/err.log runs/exp2/train.log", {"exp1": 2, "exp2": 1}),
+    "numbered logs": ("run1.log run2.log", {"run1.log": 1, "run2.log": 1}),
+    "Hydra": ("outputs/2026-11-20/12-01-03/train.log outputs/2026-11-20/13-22-10/train.log", {"12-01-03": 1, "13-22-10": 1}),
+    "Hydra's days": ("o/2026-11-20/12-01-03/a.log o/2026-11-21/12-01-03/a.log", {"2026-11-20/12-01-03": 1, "2026-11-21/12-01-03": 1}),
+    "Hydra's sweeps": ("multirun/2026-11-20/12-01-03/0/train.log multirun/2026-11-20/12-01-03/1/train.log", {"0": 1, "1": 1}),
+    "wandb": (
+        "wandb/run-20261120_120103-ab12cd34/files/output.log wandb/run-20261120_120103-ab12cd34/logs/debug.log "
+        "wandb/run-20261121_120103-ef56ab78/files/output.log",
+        {"run-20261120_120103-ab12cd34": 2, "run-20261121_120103-ef56ab78": 1},
+    ),
+    "folders after a time": ("20261120_120103_bert/train.log 20261121_120103_bert/train.log", {"20261120_120103_bert": 1, "20261121_120103_bert": 1}),
+    "Lightning": ("lightning_logs/version_0/out.log lightning_logs/version_1/out.log", {"version_0": 1, "version_1": 1}),
+    "settings": ("lr_1e-3/train.log lr_3e-4/train.log", {"lr_1e-3": 1, "lr_3e-4": 1}),
+    "words": ("baseline/rank_0.log baseline/rank_1.log wide/rank_0.log wide/rank_1.log", {"baseline": 2, "wide": 2}),
+    "what is left beside jobs": ("slurm-801.out slurm-802.out train.log README.txt", {"801": 1, "802": 1, "train.log": 2}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_runs_without_an_id_are_called_by_their_names(case: str) -> None:
+    paths, expected = NAMED[case]
+    found = split(paths.split(), blind)
+    assert {job.label: len(job.files) for job in found} == expected
+
+
+@pytest.mark.parametrize("case", ["Slurm's default", "an array", "%x-%j", "PBS and SGE", "submitit", "a folder a job"])
+def test_no_file_is_opened_where_names_decide(case: str) -> None:
+    paths, expected = SEVERAL[case]
+    assert by_id(split([path for path in paths.split() if "eval" not in path], never)).items() <= expected.items()
+
+
+def test_no_files_are_no_jobs() -> None:
+    assert split([], blind) == ()
+
+
+def test_ten_thousand_files_are_told_apart_without_a_look() -> None:
+    found = split([f"logs/slurm-{number}.out" for number in range(880000, 890000)], never)
+    assert len(found) == 10_000
+
+
+# ── what lines and times tell ────────────────────────────────────────────────────────────────
+
+
+def written(folder: Path, files: Mapping[str, str]) -> list[str]:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    return [str(folder / name) for name in files]
+
+
+LIMIT = "slurmstepd: error: *** JOB {} ON node07 CANCELLED AT 2026-11-20T12:01:03 DUE TO TIME LIMIT ***\n"
+
+
+def run(day: int, first: int = 0, *, hour: int = 9) -> str:
+    """A run's log, stamped; it begins with step `first`."""
+    return "".join(
+        f"2026-11-{day:02} {hour + step // 60:02}:{step % 60:02}:00 step {step} loss 2.1\n"
+        for step in range(first, first + 90, 7)
+    )
+
+
+def test_lines_tell_jobs_apart(tmp_path: Path) -> None:
+    files = {
+        "big.out": LIMIT.format(4711),
+        "small.out": "x\n" * 9000 + LIMIT.format(4712),
+        "small.err": "srun: Terminating StepId=4712.0\n",
+    }
+    found = split(written(tmp_path, files), looker())
+    assert by_id(found) == {"4711": 1, "4712": 2}
+    assert {job.known_by for job in found} == {"content"}
+
+
+def test_a_log_without_an_id_beside_such_is_a_job_of_its_own(tmp_path: Path) -> None:
+    files = {"a.out": LIMIT.format(4711), "b.out": LIMIT.format(4712), "c.out": "step 3\n"}
+    assert by_id(split(written(tmp_path, files), looker())) == {"4711": 1, "4712": 1, None: 1}
+
+
+def test_lines_that_name_one_job_keep_it_together(tmp_path: Path) -> None:
+    files = {
+        "prep.log": "SLURM_JOB_ID=4711\n",
+        "train.log": LIMIT.format(4711),
+        "notes.txt": "Submitted batch job 4712\n",
+    }
+    assert len(split(written(tmp_path, files), looker())) == 1
+
+
+def test_logs_to_which_several_jobs_appended_are_one(tmp_path: Path) -> None:
+    files = {"slurm_a.out": LIMIT.format(4711) + LIMIT.format(4712), "other.out": LIMIT.format(4712)}
+    assert len(split(written(tmp_path, files), looker())) == 1
+
+
+def test_a_log_beside_an_arrays_task_is_its_own_though_slurm_counts_the_task_by_another_id(tmp_path: Path) -> None:
+    files = {"slurm-4711_3.out": "step 1\n", "train.log": "SLURM_JOB_ID=4714\n"}
+    assert by_id(split(written(tmp_path, files), looker())) == {"4711_3": 2}
+
+
+def test_a_line_joins_a_log_to_the_job_of_which_it_speaks(tmp_path: Path) -> None:
+    files = {"slurm-4711.out": "", "slurm-4712.out": "", "train.log": "SLURM_JOB_ID=4712\n"}
+    assert by_id(split(written(tmp_path / "jobs", files), looker())) == {"4711": 1, "4712": 2}
+    files = {"slurm-4711.out": "", "train.log": "SLURM_JOB_ID=4650\n"}
+    assert by_id(split(written(tmp_path / "other", files), looker())) == {"4711": 1, "4650": 1}
+    files = {"slurm-4711.out": "srun: Terminating StepId=4650.0\n", "train.log": "SLURM_JOB_ID=4650\n"}
+    assert by_id(split(written(tmp_path / "both", files), looker())) == {"4711": 2}
+
+
+def test_small_ids_in_names_are_confirmed_by_lines(tmp_path: Path) -> None:
+    files = {"train-16.out": "SLURM_JOB_ID=16\n", "train-17.out": "SLURM_JOB_ID=17\n"}
+    assert by_id(split(written(tmp_path, files), looker())) == {"16": 1, "17": 1}
+
+
+@pytest.mark.parametrize("joint", ["_", "-"])
+def test_lines_tell_the_tasks_of_an_array_from_ranks(tmp_path: Path, joint: str) -> None:
+    array = {f"train{joint}880123{joint}{task}.out": f"SLURM_JOB_ID={880130 + task}\n" for task in range(3)}
+    assert by_id(split(written(tmp_path / "array", array), looker())) == {f"880123_{task}": 1 for task in range(3)}
+    ranks = {f"train{joint}880123{joint}{task}.out": "SLURM_JOB_ID=880123\n" for task in range(3)}
+    assert by_id(split(written(tmp_path / "ranks", ranks), looker())) == {"880123": 3}
+    labelled = {f"train{joint}880123{joint}{task}.out": f"[rank{task}]: step 3\n" for task in range(3)}
+    assert by_id(split(written(tmp_path / "labelled", labelled), looker())) == {"880123": 3}
+
+
+def test_times_tell_runs_apart(tmp_path: Path) -> None:
+    found = split(written(tmp_path, {"train1.log": run(20), "train2.log": run(21), "train3.log": run(23)}), looker())
+    assert [len(job.files) for job in found] == [1, 1, 1]
+    assert {job.known_by for job in found} == {"time"}
+    folders = {"base/train.log": run(20), "base/eval.log": run(20), "wide/train.log": run(22)}
+    assert sorted(len(job.files) for job in split(written(tmp_path / "f", folders), looker())) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"train1.log": run(20), "train2.log": run(20)},  # at the same time: ranks, or nodes
+        {
+            "train-20261120.log": run(20),
+            "train-20261121.log": run(21, 90),
+        },  # a log a day: the second has no start of its own
+        {"train.log.2": run(20), "train.log.1": run(21), "train.log": run(22)},
+        {"prep.log": run(20), "train.log": run(21)},  # two stages of one script
+        {"attempt_1.log": run(20), "attempt_2.log": run(21)},
+    ],
+)
+def test_times_keep_together_what_may_be_one_run(tmp_path: Path, files: Mapping[str, str]) -> None:
+    assert len(split(written(tmp_path, files), looker())) == 1
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    import os
+
+    os.mkfifo(tmp_path / "live.log")
+    (tmp_path / "a.log").write_text("step 3\n")
+    assert len(split([str(tmp_path / "live.log"), str(tmp_path / "a.log"), str(tmp_path / "gone.log")], looker())) == 1
+
+
+# ── properties ───────────────────────────────────────────────────────────────────────────────
+
+_WORDS = st.sampled_from(
+    ["slurm-{}", "train-{}", "rank_{}", "{}", "{}_0_log", "job_{}", "{}/rank_0", "exp{}/train", "node{}/out", "slurm-{}_1", "{}_abcdefgh/attempt_0/0/stdout"]
+)  # fmt: skip
+_NUMBERS = st.sampled_from(["0", "1", "2", "16", "4711", "4712", "880123", "20261120", "007"])
+_PATHS = st.lists(
+    st.builds(lambda word, number, ending: word.format(number) + ending, _WORDS, _NUMBERS, st.sampled_from([".out", ".err", ".log", ""])),
+    min_size=1, max_size=12, unique=True,
+)  # fmt: skip
+
+
+@settings(deadline=None)
+@given(_PATHS, st.randoms(use_true_random=False))
+def test_no_file_is_lost_or_told_twice_in_whatever_order(paths: list[str], order: random.Random) -> None:
+    found = split(paths, blind)
+    assert sorted(path for job in found for path in job.files) == sorted(paths)
+    shuffled = list(paths)
+    order.shuffle(shuffled)
+    assert groups(split(shuffled, blind)) == groups(found)
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(min_size=1, max_size=30), min_size=1, max_size=6, unique=True))
+def test_any_name_is_read(paths: list[str]) -> None:
+    assert sorted(path for job in split(paths, blind) for path in job.files) == sorted(paths)
