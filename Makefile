@@ -7,7 +7,9 @@ RUNS := $(VENV)/.runs
 STAMP := $(VENV)/.installed
 MUTATES := $(VENV)/.mutates
 RELEASES := $(VENV)/.releases
-INSTALL = $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+# before there is a virtual environment of the wrong Python
+NEWER := import sys; sys.version_info < (3, 10) and sys.exit("slurmdoctor needs Python 3.10 or newer, and $(PYTHON) is %d.%d: make $(MAKECMDGOALS) PYTHON=python3.12, or see docs/install.md" % sys.version_info[:2])
+INSTALL = $(PYTHON) -c '$(NEWER)' && $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
 
 .PHONY: demo lint test test-slow test-all bless fuzz fuzz-native mutate release-check zipapp docs bench clean

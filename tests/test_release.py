@@ -106,6 +106,18 @@ def test_the_docs_tell_how_to_get_it_today_and_later() -> None:
     assert "docs/install.md" in (ROOT / "README.md").read_text()
 
 
+def test_make_says_so_where_python_is_too_old_and_sets_nothing_up(tmp_path: Path) -> None:
+    old = tmp_path / "python3"
+    old.write_text(f"#!{sys.executable}\nimport sys\nsys.version_info = (3, 9, 18)\nexec(sys.argv[2])\n")
+    old.chmod(0o755)
+    command = ["make", "demo", f"PYTHON={old}", f"VENV={tmp_path / 'venv'}"]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert ran.returncode != 0
+    assert f"slurmdoctor needs Python {PYTHONS[0]} or newer, and {old} is 3.9: make demo PYTHON=python3" in ran.stderr
+    assert "docs/install.md" in ran.stderr
+    assert not (tmp_path / "venv").exists()
+
+
 # ── recipes ──────────────────────────────────────────────────────────────────────────────────
 
 NEEDS = {
