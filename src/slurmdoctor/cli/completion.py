@@ -35,7 +35,7 @@ _INSTALL = {
 
 
 @click.command(short_help="Print what makes your shell complete the commands.")
-@click.argument("shell", type=click.Choice(list(_INSTALL)), required=False)
+@click.argument("shell", type=click.Choice(list(_INSTALL)), required=False, metavar="[SHELL]")
 @click.pass_context
 def completion(context: click.Context, shell: str | None) -> None:
     """Print what completes slurmdoctor's commands, options, causes and paths in your shell.

@@ -11,10 +11,20 @@ import click
 from slurmdoctor.cli.say import say
 from slurmdoctor.cli.settings import TABLES, Place, Setting, options_of, places, settings, toml
 
-VARIABLES = (
-    "SLURMDOCTOR_CONFIG", "SLURMDOCTOR_RULES", "SLURMDOCTOR_DEBUG", "SLURMDOCTOR", "SLURMDOCTOR_TIMEOUT",
-    "SLURMDOCTOR_WHEN", "SLURMDOCTOR_HOOK", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "XDG_CONFIG_HOME", "XDG_CACHE_HOME",
-)  # fmt: skip
+VARIABLES = {
+    "SLURMDOCTOR_CONFIG": "The one config file that is read; /dev/null for none.",
+    "SLURMDOCTOR_RULES": "Folders of more rules, with a colon between them.",
+    "SLURMDOCTOR_DEBUG": "If set, an internal error shows its traceback.",
+    "SLURMDOCTOR": "In a job: the program that its footer calls.",
+    "SLURMDOCTOR_TIMEOUT": "In a job: the seconds that its footer may take.",
+    "SLURMDOCTOR_WHEN": "In a job: whether its footer speaks of failed jobs only (failed), or always.",
+    "SLURMDOCTOR_HOOK": "In a job: off for no footer.",
+    "NO_COLOR": "If set, nothing is colored.",
+    "FORCE_COLOR": "If set, reports are colored in a pipe too; 0 for never.",
+    "COLUMNS": "The width of reports.",
+    "XDG_CONFIG_HOME": "The folder that is meant by ~/.config here.",
+    "XDG_CACHE_HOME": "The folder that is meant by ~/.cache here.",
+}
 """The variables by which a user steers the program."""
 
 
