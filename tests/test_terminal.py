@@ -6,6 +6,7 @@ import os
 import pty
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -63,3 +64,18 @@ def test_a_terminal_has_colours_but_where_they_are_not_wanted(
 def test_the_bar_tells_how_much_is_read_and_how_long_it_takes() -> None:
     assert row(50_000_000, 200_000_000, 2.0, PLAIN) == f"reading {'━' * 8}{'─' * 22} 50 of 200 MB, 6 s left"
     assert row(1_500_000, None, 2.0, PLAIN) == "reading 1.5 MB"
+
+
+def test_the_first_call_says_that_it_prepares_and_the_next_one_does_not(tmp_path: Path) -> None:
+    folder = tmp_path / "rules"
+    folder.mkdir()
+    source = (Path(__file__).parent / "bad_rules" / "short-literal.yaml").read_text()
+    (folder / "short-literal.yaml").write_text(source.replace("['gone']", "['library is gone']"))
+    call = ["diagnose", "--rules", str(folder), str(LOG)]
+    cache = {"XDG_CACHE_HOME": str(tmp_path), "NO_COLOR": "1"}
+    first, second = on_a_terminal(*call, **cache), on_a_terminal(*call, **cache)
+    *notes, report = first.split("\r\x1b[K")
+    assert set(notes) == {"preparing the rules, once (a few seconds) ..."}
+    assert report == second
+    assert second.startswith("✗ rank 5")
+    assert b"preparing" not in run(*call, XDG_CACHE_HOME=str(tmp_path / "other")).stderr

@@ -40,11 +40,17 @@ def files(context: click.Context, param: click.Parameter, begun: str) -> list[Co
 
 def _watched(context: click.Context, option: click.Parameter, extra: tuple[Path, ...]) -> tuple[Path, ...]:
     """The folders; a line on standard error for each file in them that another user could have written."""
+    if context.resilient_parsing:
+        return extra
+    from slurmdoctor.cli.progress import on_terminal, preparing
     from slurmdoctor.cli.say import in_line, say
+    from slurmdoctor.knowledge.load import announce
     from slurmdoctor.knowledge.paths import doubts, folders
 
-    for doubt in () if context.resilient_parsing else doubts(folders(extra)):
+    for doubt in doubts(folders(extra)):
         say(f"slurmdoctor: {in_line(doubt)}", err=True)
+    if on_terminal():
+        announce(preparing)
     return extra
 
 

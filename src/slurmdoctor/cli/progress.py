@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -25,7 +27,7 @@ class Bar:
     """Shows how much of the logs was read. `callback` is `diagnose`'s `progress`: None where there is no terminal."""
 
     def __init__(self) -> None:
-        self._started = time.monotonic()
+        self._started = 0.0
         self._drawn = 0.0
         self._read = 0
         self.callback: Progress | None = self._update if on_terminal() else None
@@ -42,9 +44,20 @@ class Bar:
     def _update(self, read: int, total: int | None) -> None:
         self._read += read
         now = time.monotonic()
+        self._started = self._started or now  # what was prepared before is no reading
         if now - self._started >= PATIENCE and now - self._drawn >= _PAUSE:
             self._drawn = now
             show(_CLEAR + row(self._read, total, now - self._started, look(sys.stderr)), err=True)
+
+
+@contextmanager
+def preparing() -> Iterator[None]:
+    """Says so while the rules are read for the first time."""
+    show("preparing the rules, once (a few seconds) ...", err=True)
+    try:
+        yield
+    finally:
+        show(_CLEAR, err=True)
 
 
 def on_terminal() -> bool:

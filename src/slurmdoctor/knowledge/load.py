@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from slurmdoctor.knowledge import cache as kept
 from slurmdoctor.model import Knowledge
 from slurmdoctor.search.shapes import digit_sensitive
 
+_around: Callable[[], AbstractContextManager[object]] = nullcontext
 _loaded: dict[tuple[str, bool], Knowledge] = {}
 """By what they were read from, and whether with examples: rules are loaded once a process. Several threads may load the same at once, to no harm."""
 _latest: dict[tuple[Path, ...], Knowledge] = {}
@@ -26,7 +28,8 @@ def load(folders: Sequence[Path], *, cache: bool = True, examples: bool = True) 
     key = kept.key(folders) if cache else None
     found = key and (_loaded.get((key, examples)) or kept.get(key, examples))
     if not found:
-        knowledge = _read(folders)
+        with _around():
+            knowledge = _read(folders)
         found = knowledge if examples else kept.without_examples(knowledge)
         if key and key == kept.key(folders):  # else they were changed meanwhile
             kept.put(key, knowledge)
@@ -34,6 +37,12 @@ def load(folders: Sequence[Path], *, cache: bool = True, examples: bool = True) 
         found = _loaded.setdefault((key, examples), found)
         _latest[tuple(folders)] = found
     return found
+
+
+def announce(around: Callable[[], AbstractContextManager[object]]) -> None:
+    """Surround the reading of rule files, where no cache has them, by this: it takes seconds, and a person waits."""
+    global _around
+    _around = around
 
 
 def loaded(folders: Sequence[Path]) -> Knowledge:
