@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,8 @@ import pytest
 
 from slurmdoctor import cli
 from slurmdoctor.cli import settings
+from slurmdoctor.cli.config import VARIABLES
+from slurmdoctor.cli.settings import TABLES
 from test_cli import LOG, one_line, run
 
 if sys.version_info >= (3, 11):
@@ -202,6 +205,16 @@ def test_what_config_shows_is_a_config_file(write: Write, call: Call) -> None:
     assert tomllib.loads(shown)["diagnose"]["format"] == "json"
     write(shown)
     assert json.loads(call("diagnose", LOG)[1])["verdict"] == "failed"
+
+
+def test_the_example_of_the_docs_is_right(write: Write, call: Call) -> None:
+    text = (Path(__file__).parents[1] / "docs" / "shell.md").read_text()
+    (example,) = re.findall(r"```toml\n(.*?)```", text, re.S)
+    write(example.replace('rules = ["rules.d", "~/my-rules"]', ""))
+    assert call("config")[0] == 0
+    assert call("diagnose", LOG)[0] == 1
+    for name in (*TABLES, *VARIABLES):
+        assert f"`{name}" in text, name
 
 
 def test_where_no_file_is_no_reader_is_imported() -> None:

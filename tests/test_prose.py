@@ -19,7 +19,7 @@ PAGES = [
     "README.md",
     *(
         f"docs/{name}.md"
-        for name in ("accuracy", "chat", "confidence", "glossary", "hook", "install", "mutation", "release")
+        for name in ("accuracy", "chat", "confidence", "glossary", "hook", "install", "mutation", "release", "shell")
     ),
 ]
 INSTEAD = {
