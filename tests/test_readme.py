@@ -48,6 +48,16 @@ def test_every_option_named_is_there(option: str) -> None:
     assert option in helps or option in ("--label",)
 
 
+def test_every_option_of_diagnose_is_in_the_readme_or_the_docs() -> None:
+    told = "".join(path.read_text() for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")))
+    command = [sys.executable, "-m", "slurmdoctor", "diagnose", "--help"]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+    options = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", shown, re.M)) - {"--help", "--output"}
+    assert len(options) > 12
+    assert {option for option in options if not re.search(rf"`{option}\b", told)} == set()
+    assert "`-o FILE`" in told or "-o report" in told
+
+
 def test_make_mutate_names_tests_that_are_there() -> None:
     selected = re.findall(r'^  "(tests/test_\w+\.py)",$', (ROOT / "pyproject.toml").read_text(), re.M)
     assert len(selected) > 10

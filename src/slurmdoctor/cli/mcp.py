@@ -17,6 +17,7 @@ from slurmdoctor.model import UserError
 @click.option(
     "--allow",
     multiple=True,
+    type=click.Path(),
     metavar="DIR",
     help="A folder whose logs may be read; may be given again. None by default.",
 )

@@ -85,8 +85,14 @@ def _called(root: click.Command, words: Sequence[str]) -> tuple[str, click.Comma
 def _no_option(name: str, path: str, command: click.Command, root: click.Command, words: Sequence[str]) -> UserError:
     if not name.startswith("--"):  # of `-format` click tells the first letter
         name = next((word for word in words if word.startswith(name) and len(word) > 2), name)
-    known = [option for param in command.params for option in param.opts if option.startswith("--")]
-    guess = nearest(f"--{name.lstrip('-')}".lower(), [*known, "--help"])
+    known = [option for param in command.params for option in param.opts]
+    guess = nearest(
+        f"--{name.lstrip('-')}".lower(), [*(option for option in known if option.startswith("--")), "--help"]
+    )
+    if len(name) == 2:  # `-v` for `-V`, `-f` for `--format`
+        wanted = (name.swapcase(), f"-{name}")
+        alike = [param.opts[0] for param in command.params if any(option.startswith(wanted) for option in param.opts)]
+        guess = alike[0] if len(alike) == 1 else None
     if guess:
         return UserError(f"`{path}` has no option {name}", f"did you mean {guess}?")
     if command is root:
