@@ -35,7 +35,7 @@ WRONG = {
     "diagnose -f json": ("has no option -f", "did you mean --format?"),
     "-v": ("has no option -v", "did you mean -V?"),
     "diagnose -j 2": ("has no option -j", "`slurmdoctor diagnose --help` lists them"),
-    "--format json job.log": ("--format stands before its command", "slurmdoctor diagnose --format"),
+    "--format json job.log": ("--format is an option of `slurmdoctor diagnose`", "slurmdoctor diagnose --format"),
     "diagnose --format jsno": ("--format cannot be `jsno`", "did you mean `json`?"),
     "diagnose --format": ("--format needs a value", "text, json, markdown"),
     "diagnose --jobs 99": ("--jobs cannot be `99`", "a number from 1 to 64"),

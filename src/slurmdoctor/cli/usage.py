@@ -98,7 +98,7 @@ def _no_option(name: str, path: str, command: click.Command, root: click.Command
     if command is root:
         diagnose = _called(root, ["diagnose"])[1]
         if any(name in param.opts for param in diagnose.params):
-            return UserError(f"{name} stands before its command", f"slurmdoctor diagnose {name} ...")
+            return UserError(f"{name} is an option of `slurmdoctor diagnose`", f"slurmdoctor diagnose {name} ...")
     return UserError(f"`{path}` has no option {name}", f"`{path} --help` lists them")
 
 
