@@ -107,6 +107,7 @@ def test_the_wheel_holds_all_rules_and_the_schema(wheel: Path) -> None:
     for path in (ROOT / "rules").rglob("*.yaml"):
         assert f"slurmdoctor/rules/{path.relative_to(ROOT / 'rules').as_posix()}" in names
     assert {"slurmdoctor/report/schema.json", "slurmdoctor/py.typed"} <= names
+    assert any(name.endswith(".data/data/share/man/man1/slurmdoctor.1") for name in names)
 
 
 # ── the first start ──────────────────────────────────────────────────────────────────────────
