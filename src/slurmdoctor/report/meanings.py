@@ -15,9 +15,15 @@ _FILLERS = frozenset({
     "fails", "got", "get", "getting", "what", "why", "does", "mean",
 })  # fmt: skip
 """Words that tell no cause from another."""
-_EXIT = re.compile(r"(?:exit|exited with|return|returned|process)? ?(?:exit ?|return ?)?(?:code|status) (\d+)")
+_EXIT = re.compile(
+    r"(?:exit|exited|exits|return|returned|exitcode|rc|code|status)(?: with)?(?: exit| return)?(?: code| status)? (\d+)"
+)
+_OF_SLURM = re.compile(r"0:(\d+)")
+"""A signal as sacct shows it."""
 _SHORTEST = 4
 _MOST = 10
+_ENOUGH = 0.5
+"""So much of a name has to be words of a cause."""
 _ORDER = ("root", "either", "confirmation", "cascade", "hint")
 
 
@@ -45,10 +51,26 @@ def meanings(name: str, known: Knowledge) -> list[Cause]:
         if found:
             return sorted(found, key=lambda cause: (_ORDER.index(cause.role), cause.id))
     names = {_plain(one): one for cause in known.causes.values() for one in (*cause.also, cause.id)}
-    guess = nearest(words, names) or nearest(name, (rule.id for rule in known.rules))
-    if guess:
-        raise UserError(f"there is no cause `{name}`", f"did you mean `{names.get(guess, guess)}`?")
-    raise UserError(f"there is no cause `{name}`", "`slurmdoctor rules list` shows them all")
+    slip = nearest(words, names) or nearest(name, (rule.id for rule in known.rules))
+    if slip is None or not _is_slip(words, slip):
+        shares = {cause.id: _shared(cause, words) for cause in known.causes.values()}
+        most = max(shares.values(), default=0.0)
+        if most >= _ENOUGH:
+            return [known.causes[one] for one, share in shares.items() if share == most]
+    mend = f"did you mean `{names.get(slip, slip)}`?" if slip else "`slurmdoctor rules list` shows them all"
+    raise UserError(f"there is no cause `{name}`", mend)
+
+
+def _is_slip(typed: str, meant: str) -> bool:
+    """Whether a letter or two make the difference, and not a word."""
+    return len(typed.split()) == len(meant.split()) and abs(len(typed) - len(meant)) <= 2
+
+
+def _shared(cause: Cause, words: str) -> float:
+    """How many of the words tell this cause."""
+    told = _told_words(cause)
+    each = words.split()
+    return sum(word in told for word in each) / max(len(each), 1)
 
 
 def _exact(name: str, known: Knowledge) -> Cause | None:
@@ -63,7 +85,11 @@ def _exact(name: str, known: Knowledge) -> Cause | None:
 
 def _plain(name: str) -> str:
     """A name in small words, without what tells nothing."""
+    by_signal = _OF_SLURM.fullmatch(name)
+    if by_signal:
+        return f"signal {by_signal[1]}"
     words = re.sub(r"[\W_]+", " ", name.lower()).strip()
+    words = re.sub(r"\btimed? out\b", "timeout", words)
     exit_code = _EXIT.fullmatch(words)
     if exit_code:
         return exit_code[1]
@@ -79,8 +105,11 @@ def _is_called(cause: Cause, words: str, typed: str) -> bool:
 
 
 def _is_told_by_words(cause: Cause, words: str, typed: str) -> bool:
-    told = {word for name in (cause.id, cause.title, *cause.also) for word in _plain(name).split()}
-    return told.issuperset(words.split())
+    return _told_words(cause).issuperset(words.split())
+
+
+def _told_words(cause: Cause) -> set[str]:
+    return {word for name in (cause.id, cause.title, *cause.also) for word in _plain(name).split()}
 
 
 def _prints(cause: Cause, words: str, typed: str) -> bool:
