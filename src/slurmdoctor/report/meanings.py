@@ -137,7 +137,7 @@ def choices(name: str, causes: list[Cause], width: int) -> Iterator[Line]:
     for cause in causes[:_MOST]:
         yield []
         yield [("bold", cause.id.ljust(longest)), ("", f"  {cause.title}")]
-        first = re.split(r"(?<=[.:;]) ", " ".join(cause.summary.split()), maxsplit=1)[0].rstrip(":;")
+        first = re.split(r"(?<=\.) ", " ".join(cause.summary.split()), maxsplit=1)[0]
         yield from ([("dim", f"  {line}")] for line in wrap(first, width - 2))
     if len(causes) > _MOST:
         yield []
