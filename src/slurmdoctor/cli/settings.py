@@ -171,7 +171,9 @@ class _File:
         if seen.st_mode & stat.S_IWOTH or (around.st_mode & stat.S_IWOTH and not sticky):
             raise UserError(f"{self.path} is not read: every user may write to it", "chmod o-w the file and its folder")
         if seen.st_uid not in (0, os.geteuid()):
-            raise UserError(f"{self.path} is not read: it is another user's", f"use a file of your own, or set {VARIABLE}=/dev/null")
+            raise UserError(
+                f"{self.path} is not read: it is another user's", f"use a file of your own, or set {VARIABLE}=/dev/null"
+            )
         try:
             return text.decode("utf-8-sig")
         except UnicodeDecodeError:
