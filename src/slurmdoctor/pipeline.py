@@ -107,7 +107,7 @@ def diagnose_text(
 
 def diagnose_job(
     job_id: int | str,
-    *paths: str | os.PathLike[str],
+    *logs: str | os.PathLike[str] | LogText,
     rules: Iterable[str | os.PathLike[str]] = (),
     exit_status: int | None = None,
     redact: str = "default",
@@ -115,13 +115,15 @@ def diagnose_job(
 ) -> Diagnosis:
     """Say what broke a Slurm job, from its logs and from what scontrol and sacct know of it.
 
-    Without `paths` the logs are those that Slurm names. Raises UserError where neither they nor Slurm can be asked.
+    The logs are those that are named, else those that Slurm names; a LogText is read beside them. Raises UserError where Slurm
+    cannot be asked and no log is named.
     """
     from slurmdoctor.slurm.job import gather
 
-    job = gather([os.fspath(path) for path in paths], job_id=str(job_id), exit_status=exit_status)
+    paths = [os.fspath(log) for log in logs if not isinstance(log, LogText)]
+    job = gather(paths, job_id=str(job_id), exit_status=exit_status)
     return diagnose(
-        job.logs,
+        [*job.logs, *(log for log in logs if isinstance(log, LogText))],
         rules=rules,
         exit_status=exit_status,
         redact=redact,

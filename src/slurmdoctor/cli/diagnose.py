@@ -20,7 +20,7 @@ from slurmdoctor.model import UserError
 from slurmdoctor.report.result import Diagnosis
 from slurmdoctor.report.terminal import PLAIN, look
 
-FORMATS = ("text", "json", "markdown", "slack", "html", "perfetto")
+FORMATS = ("text", "json", "markdown", "slack", "html", "perfetto", "github")
 _OVER_TIME = ("html", "perfetto")
 """Formats that show what each rank did over time."""
 

@@ -16,6 +16,11 @@ from slurmdoctor.report.redact import Mode
 @click.command(short_help="Check batch scripts before they are submitted.")
 @click.argument("scripts", nargs=-1, required=True, metavar="SCRIPT...", shell_complete=files)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the findings.")
+@click.option(
+    "--batch-only",
+    is_flag=True,
+    help="Leave out files that are no batch scripts: without an #SBATCH line in a program or at the top.",
+)
 @output_option
 @click.option(
     "--redact",
@@ -24,7 +29,9 @@ from slurmdoctor.report.redact import Mode
     help="What to mask in what is printed.",
 )
 @click.pass_context
-def lint(context: click.Context, scripts: tuple[str, ...], form: str, output: str | None, redact: Mode) -> None:
+def lint(
+    context: click.Context, scripts: tuple[str, ...], form: str, batch_only: bool, output: str | None, redact: Mode
+) -> None:
     """Check batch scripts before they are submitted: each finding with its line, why, and how to fix it.
 
     SCRIPT is a file, or - for standard input. Exit status: 0 no problems found (notes do not count), 1 problems found,
@@ -33,6 +40,7 @@ def lint(context: click.Context, scripts: tuple[str, ...], form: str, output: st
     from slurmdoctor.report.lint import render
     from slurmdoctor.report.terminal import PLAIN, look
     from slurmdoctor.slurm.job import read_text
+    from slurmdoctor.slurm.script.kinds import is_batch_script
     from slurmdoctor.slurm.script.lint import lint as check
     from slurmdoctor.slurm.script.lint import wrong
     from slurmdoctor.slurm.script.parse import parse
@@ -41,6 +49,8 @@ def lint(context: click.Context, scripts: tuple[str, ...], form: str, output: st
     found = []
     for name in scripts:
         text = stdin().read().decode("utf-8", "replace") if name == "-" else read_text(name)
+        if batch_only and not is_batch_script(text):
+            continue
         shown = "<stdin>" if name == "-" else name
         found.append((shown, check(parse(text, shown))))
     form = form_for(context, form, output, FORMATS)

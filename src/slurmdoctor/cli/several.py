@@ -24,7 +24,7 @@ from slurmdoctor.report.terminal import PLAIN, Line, look, paint, wrap_words
 if TYPE_CHECKING:
     from slurmdoctor.slurm.job import Job
 
-OF_SEVERAL = ("text", "json", "markdown", "slack")
+OF_SEVERAL = ("text", "json", "markdown", "slack", "github")
 """Formats that have a form for several jobs,"""
 WHOLE = ("text",)
 """and those that show more of each where that is asked for."""
@@ -136,12 +136,14 @@ def refuse_for_several(reads: Sequence[Read], options: Iterable[tuple[str, objec
 
 def tell(found: Iterable[Diagnosis], reads: Sequence[Read], paths: Sequence[str], ask: Ask) -> Iterator[Diagnosis]:
     """Print each job as it comes, and at last how many ended alike and how to see one whole."""
+    from slurmdoctor.report import github
     from slurmdoctor.report import jobs as short
 
     seen = PLAIN if ask.output is not None else look(sys.stdout)
     room = short.room_for(read.label for read in reads)
     rows: list[short.Row] = []
     kept: list[str] = []
+    beside: list[github.Annotation] = []
     for one in found:
         yield one
         row = short.Row.of(one)
@@ -150,6 +152,8 @@ def tell(found: Iterable[Diagnosis], reads: Sequence[Read], paths: Sequence[str]
             continue
         if ask.form == "json":
             kept.append(json.dumps(one.to_dict(), separators=(",", ":"), allow_nan=False) + "\n")
+        elif ask.form == "github":
+            beside.append(github.annotation(one))
         elif ask.form == "text":
             kept.append(paint([short.line(row, room, seen.width)], colour=seen.colour, encoding=seen.encoding))
         if ask.output is None and kept:
@@ -163,6 +167,8 @@ def tell(found: Iterable[Diagnosis], reads: Sequence[Read], paths: Sequence[str]
         end: list[Line] = [[("bold", part)] for part in wrap_words(short.counted(rows), seen.width)]
         end.append([("", f"one in full: {again}")])
         kept.append(paint(end, colour=seen.colour, encoding=seen.encoding))
+    elif ask.form == "github":
+        kept.append(github.commands(beside))
     elif ask.form != "json":
         kept.append(short.markdown(rows) if ask.form == "markdown" else short.slack(rows))
     put("".join(kept), ask.output)

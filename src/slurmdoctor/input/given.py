@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import IO, TypeAlias
 
 from msgspec import Struct
 
@@ -14,6 +15,9 @@ from slurmdoctor.input.sources import Gap, Source, Text
 from slurmdoctor.model import LogNotFoundError
 
 _LIKE_A_PATH = re.compile(r"~?[./]|.*\.(?:log|out|err|txt|gz|bz2|xz|zst)$")
+
+
+_JOB = re.compile(r"\d+(?:[_+.]\d+)*")
 
 
 class LogText(Struct, frozen=True):
@@ -28,28 +32,42 @@ class LogText(Struct, frozen=True):
 
 
 APath: TypeAlias = "str | os.PathLike[str]"
-Given: TypeAlias = "APath | bytes | LogText | Iterable[APath | LogText | Source]"
+Given: TypeAlias = "APath | bytes | IO[str] | IO[bytes] | LogText | Iterable[APath | LogText | Source]"
 
 
 def opened(job: Given) -> Opened:
     """The sources of what was given. Raises UserError where a path cannot be read."""
     if isinstance(job, (bytes, LogText)) or (isinstance(job, str) and is_text(job)):
         return Opened([_source(job)])
-    if isinstance(job, (str, os.PathLike)):
+    if isinstance(job, str):
         try:
             return open_sources([job])
         except LogNotFoundError as error:
-            mend = f"{error.mend}; to diagnose a text, give it to slurmdoctor.diagnose_text"
-            raise LogNotFoundError(error.message, mend) from None
+            number = "a Slurm job's number goes to diagnose_job, " if _JOB.fullmatch(job) else ""
+            raise LogNotFoundError(error.message, f"{error.mend}; {number}a log's text to diagnose_text") from None
+    if isinstance(job, os.PathLike):
+        return open_sources([job])
+    if isinstance(job, io.IOBase):
+        return Opened([_source(LogText(job.read(), str(getattr(job, "name", "<text>"))))])
     if not isinstance(job, Iterable):
-        raise TypeError(f"{job!r} is no text and no path; a Slurm job's number goes to slurmdoctor.diagnose_job")
-    several = list(job)
-    texts = [one if isinstance(one, Source) else _source(one) for one in several if isinstance(one, (Source, LogText))]
-    paths = [one for one in several if not isinstance(one, (Source, LogText))]
+        raise _neither(job)
+    texts: list[Source] = []
+    paths: list[APath] = []
+    for one in job:
+        if isinstance(one, (Source, bytes, LogText)):
+            texts.append(one if isinstance(one, Source) else _source(one))
+        elif isinstance(one, (str, os.PathLike)):
+            paths.append(one)
+        else:
+            raise _neither(one)
     if texts and not paths:
         return Opened(texts)
     found = open_sources(paths)
     return Opened([*found.sources, *texts], found.skipped)
+
+
+def _neither(given: object) -> TypeError:
+    return TypeError(f"{given!r} is no text and no path; a Slurm job's number goes to slurmdoctor.diagnose_job")
 
 
 def is_text(given: str) -> bool:

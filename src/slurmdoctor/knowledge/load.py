@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from threading import RLock
 
 from msgspec.structs import replace
 
@@ -14,7 +15,9 @@ from slurmdoctor.search.shapes import digit_sensitive
 
 _around: Callable[[], AbstractContextManager[object]] = nullcontext
 _loaded: dict[tuple[str, bool], Knowledge] = {}
-"""By what they were read from, and whether with examples: rules are loaded once a process. Several threads may load the same at once, to no harm."""
+"""By what they were read from, and whether with examples: rules are loaded once a process."""
+_one_at_a_time = RLock()
+"""msgspec crashes where two threads learn a type for the first time."""
 _latest: dict[tuple[Path, ...], Knowledge] = {}
 """What these folders held when they were last loaded."""
 
@@ -25,6 +28,11 @@ def load(folders: Sequence[Path], *, cache: bool = True, examples: bool = True) 
     The first folder is ours; later ones add to it, override it, or silence parts of it. A diagnosis does without the
     `examples`, the lines that prove the rules: they are more than half of what there is to read.
     """
+    with _one_at_a_time:
+        return _load(folders, cache, examples)
+
+
+def _load(folders: Sequence[Path], cache: bool, examples: bool) -> Knowledge:
     key = kept.key(folders) if cache else None
     found = key and (_loaded.get((key, examples)) or kept.get(key, examples))
     if not found:

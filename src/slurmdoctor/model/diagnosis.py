@@ -46,6 +46,9 @@ class FirstFailure(Struct, frozen=True):
     telling: tuple[int, int] | None = None
     """From where to where the rule takes the text, where that is long; not part of the JSON contract."""
 
+    def __bool__(self) -> bool:
+        return self != FirstFailure()
+
 
 class Exit(Struct, frozen=True, rename={"exit_class": "class"}):
     """How the first failing process ended; `code` is null where only the signal is shown."""

@@ -1,23 +1,28 @@
-"""Findings of `slurmdoctor lint` as text, JSON, or GitHub's workflow commands."""
+"""Findings of `slurmdoctor lint` as text, JSON, Markdown, or GitHub's workflow commands."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import to_builtins
 
 from slurmdoctor.model import ScriptMistake
+from slurmdoctor.report.github import Annotation, Kind, commands
+from slurmdoctor.report.markdown import code, marked
 from slurmdoctor.report.quantities import plural
 from slurmdoctor.report.redact import Mode, Redactor, one_line
 from slurmdoctor.report.terminal import PLAIN, Line, Look, cells, cut, paint, wrap
 from slurmdoctor.slurm.script.lint import wrong
 
-FORMATS = ("text", "json", "github")
-_GITHUB = {"error": "error", "warning": "warning", "note": "notice"}
+FORMATS = ("text", "json", "markdown", "github")
+_GITHUB: Mapping[str, Kind] = {"error": "error", "warning": "warning", "note": "notice"}
 _COLOURS = {"error": "bad", "warning": "doubt", "note": "key"}
 _WIDEST = 140
+_MOST_ROWS = 500
+"""Findings of a table; a step's summary may have a mebibyte."""
 
 Findings = Sequence[tuple[str, Sequence[ScriptMistake]]]
 
@@ -27,7 +32,7 @@ def render(found: Findings, form: str, redact: Mode = "default", look: Look = PL
     masked = Redactor(redact).values(found)
     if form == "text":
         return paint(_text(masked, min(look.width, _WIDEST)), colour=look.colour, encoding=look.encoding)
-    return {"json": _json, "github": _github}[form](masked)
+    return {"json": _json, "markdown": _markdown, "github": _github}[form](masked)
 
 
 def _text(found: Findings, width: int) -> list[Line]:
@@ -36,10 +41,15 @@ def _text(found: Findings, width: int) -> list[Line]:
         for m in findings:
             lines += [_head(one_line(name), m), *_row("│", m.text and cut(one_line(m.text), width - 4), width)]
             lines += [*_row("why   ", m.why, width), *_row("fix   ", m.fix, width), []]
+    return [*lines, [("bold" if lines else "good", _counts(found))]]
+
+
+def _counts(found: Findings) -> str:
+    """`1 error, 2 warnings in 3 files`"""
     levels = Counter(m.level for _, findings in found for m in findings)
     counts = ", ".join(plural(levels[level], level) for level in _COLOURS if levels[level])
     where = f" in {len(found)} files" if len(found) > 1 else ""
-    return [*lines, [("bold", counts + where) if counts else ("good", f"no problems found{where}")]]
+    return f"{counts or 'no problems found'}{where}" if found else "no batch scripts to check"
 
 
 def _head(name: str, m: ScriptMistake) -> Line:
@@ -97,18 +107,27 @@ def _json(found: Findings) -> str:
 
 
 def _github(found: Findings) -> str:
-    rows = [
-        f"::{_GITHUB[m.level]} file={_property(name)},line={m.line},title={_property('slurmdoctor ' + m.check)}::"
-        + _data(f"{m.says}. {m.why} {m.fix}")
+    return commands(
+        Annotation(_GITHUB[m.level], f"slurmdoctor {m.check}", f"{m.says}. {m.why} {m.fix}", name, m.line)
         for name, findings in found
         for m in findings
+    )
+
+
+def _markdown(found: Findings) -> str:
+    """A table, the errors first, for a pull request or a step's summary."""
+    rows = sorted(
+        ((m, name) for name, findings in found for m in findings), key=lambda row: list(_COLOURS).index(row[0].level)
+    )
+    table = [
+        "| " + " | ".join(map(_cell, (code(f"{name}:{m.line}"), m.level, marked(m.says), marked(m.fix)))) + " |"
+        for m, name in rows[:_MOST_ROWS]
     ]
-    return "".join(row + "\n" for row in rows)
+    head = ["", "| where | | what | fix |", "|---|---|---|---|"] if table else []
+    more = ["", f"and {len(rows) - _MOST_ROWS:,} more"] if len(rows) > _MOST_ROWS else []
+    return "\n".join([f"**slurmdoctor lint: {_counts(found)}**", *head, *table, *more]) + "\n"
 
 
-def _data(text: str) -> str:
-    return one_line(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+def _cell(text: str) -> str:
+    """Markdown in a table: there a bar ends a cell even in code."""
+    return re.sub(r"(?<!\\)\|", r"\\|", text)

@@ -5,9 +5,17 @@ from __future__ import annotations
 import re
 
 _SHEBANG = re.compile(r"#!\s*(?:\S*/env\s+(?:-\S+\s+)*)?(?:\S*/)?([\w.+-]+)")
+_DIRECTIVE = re.compile(r"^#SBATCH\b", re.MULTILINE)
 _SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "ash"})
 _ENDINGS = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml", ".ipynb": "json"}
 _NAMES = {"python": "Python", "yaml": "YAML", "json": "JSON", "toml": "TOML"}
+
+
+def is_batch_script(text: str) -> bool:
+    """Whether sbatch would take it for one: an `#SBATCH` line in a program, or among the comments at the top."""
+    text = text.lstrip("\ufeff")
+    top = re.match(r"(?:[ \t]*(?:#[^\n]*)?(?:\n|\Z))*", text)
+    return _DIRECTIVE.search(text if text.startswith("#!") else top[0] if top else "") is not None
 
 
 def of(text: str, name: str = "") -> tuple[str, str]:
