@@ -70,6 +70,7 @@ def test_a_node_is_a_process_and_a_rank_a_thread(demo: Events) -> None:
     assert sorted(named(demo, "process_name").values()) == ["job", "node gpu-a1", "node gpu-a2"]
     assert sorted(named(demo, "thread_name").values()) == [f"rank {rank}" for rank in range(8)]
     node = named(demo, "process_name")
+    assert all(name == f"rank {tid}" for (_, tid), name in named(demo, "thread_name").items())
     there = {name: node[pid, 0] for (pid, _), name in named(demo, "thread_name").items()}
     assert (there["rank 3"], there["rank 5"]) == ("node gpu-a1", "node gpu-a2")
 

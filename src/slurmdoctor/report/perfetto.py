@@ -57,9 +57,7 @@ def _about(diagnosis: Diagnosis) -> dict[str, Any]:
 
 def _events(diagnosis: Diagnosis) -> Iterator[Event]:
     lanes = diagnosis.lanes
-    nodes = {
-        node: number for number, node in enumerate(dict.fromkeys(x.node for x in lanes.lanes if x.ranks), _JOB + 1)
-    }
+    nodes = _nodes(lanes)
     yield from _process(_JOB, "job")
     for node, pid in nodes.items():
         yield from _process(pid, f"node {node}" if node is not None else "node unknown")
@@ -70,6 +68,13 @@ def _events(diagnosis: Diagnosis) -> Iterator[Event]:
         yield from (_instant(pid, mark, lane, _unit(lanes)) for mark in lane.marks)
     yield from _arrows(lanes, nodes)
     yield _headline(diagnosis)
+
+
+def _nodes(lanes: Lanes) -> dict[str | None, int]:
+    """Each node's process; its number is no rank's, for viewers take the thread of the same number for the main one."""
+    above = 10 ** len(str(max((rank for lane in lanes.lanes for rank in lane.ranks), default=0)))
+    names = dict.fromkeys(lane.node for lane in lanes.lanes if lane.ranks)
+    return {name: number for number, name in enumerate(names, above + 1)}
 
 
 def _unit(lanes: Lanes) -> int:
@@ -101,8 +106,7 @@ def _thread(pid: int, rank: int | None, lane: Lane, unit: int) -> Iterator[Event
 
 
 def _tid(rank: int | None) -> int:
-    """Thread 0 would be the idle one: viewers do not show it."""
-    return 1 if rank is None else rank + 1
+    return rank or 0
 
 
 def _instant(pid: int, mark: Mark, lane: Lane, unit: int) -> Event:
