@@ -137,6 +137,20 @@ def test_a_rank_of_which_nothing_was_read_is_silent_throughout() -> None:
     assert way(lanes, 3) == "silent"
 
 
+def test_plain_words_show_that_a_rank_was_there() -> None:
+    said = "2: [2026-03-21 02:{minute:02d}:30,114] [INFO] [rank 2] waiting for the tokenizer lock"
+    lanes = lanes_of(
+        "using world size: 4, data-parallel size: 4",
+        *(line for minute in range(3) for line in (*steps(2, minute + 1)[-2:], said.format(minute=minute))),
+        *steps(2, 30)[6:],
+        RAISED.format(rank=1),
+        "srun: error: gpu-01: task 1: Exited with exit code 1",
+    )
+    assert way(lanes, 2) == "running silent"
+    assert turn(lanes, 2, "silent") == "02:30"
+    assert way(lanes, 3) == "silent"
+
+
 def test_the_ranks_of_a_lost_node_are_gone_when_slurm_says_so() -> None:
     lanes = lanes_of(
         *(f"{rank}: gpu-0{rank // 2 + 1}:4012{rank}:4012{rank} [0] NCCL INFO comm 0x55d0 rank {rank} nranks 4 cudaDev 0" for rank in range(4)),
@@ -313,6 +327,11 @@ def test_a_healthy_job_runs_and_finishes() -> None:
     assert turn(lanes, 0, "finished") == "10:00"
     assert [one.ranks for one in lanes.lanes] == [(0, 1)]
     assert {mark.kind for mark in lanes.lanes[0].marks} == {"step"}
+
+
+def test_all_ranks_finish_with_a_program_that_says_so_once() -> None:
+    lanes = lanes_of(*steps(4, 10), "[2026-03-21 02:10:00,114] [INFO] training finished")
+    assert {way(lanes, rank) for rank in range(4)} == {"running finished"}
 
 
 @pytest.mark.parametrize(

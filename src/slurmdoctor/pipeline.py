@@ -27,6 +27,7 @@ from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.source_format import learn_formats
 from slurmdoctor.readers.assemble import assemble
+from slurmdoctor.readers.last_heard import collect_last_heard
 from slurmdoctor.readers.surroundings import surroundings
 from slurmdoctor.readers.targets import find_lines
 from slurmdoctor.report.compose import compose
@@ -153,10 +154,16 @@ def examine(
     observed = assemble(matches, lines, knowledge, script.facts if script is not None else {})
     timeline = order(observed)
     finding = infer(timeline, observed, knowledge, exit_status, record, script)
-    courses = chart(finding, timeline, observed, knowledge) if lanes else Courses()
+    courses = chart(finding, timeline, observed, knowledge, _heard(finding, observed, lines)) if lanes else Courses()
     numbers = lines.numbers(finding.places | courses.places)
     found = compose(finding, timeline, observed, knowledge, numbers, courses)
     return replace(found, surroundings=surroundings(finding.evidence, lines, numbers))
+
+
+def _heard(finding: model.Finding, observed: model.Observations, lines: Lines) -> Mapping[int, model.Line]:
+    """The last lines of the ranks that may have fallen silent."""
+    quiet = {rank for one in finding.standings if one.standing in ("silent", "suspect") for rank in one.ranks}
+    return collect_last_heard(quiet, observed.rank_map, lines)
 
 
 def _earlier_left_out(sources: Sequence[Source], begins: Mapping[str, int], deadline: Deadline) -> tuple[Reason, ...]:

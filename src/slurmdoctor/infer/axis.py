@@ -30,6 +30,7 @@ class Axis:
 
     def __init__(self, finding: Finding, timeline: Timeline, observed: Observations) -> None:
         self._low, self._high = timeline.span
+        self._above_files = [0, *accumulate(file.bytes for file in observed.files)]
         self._clocks = skew.learn(timeline.progress, observed.rank_map, [file.name for file in observed.files])
         named = (path for path in observed.rank_map.of_path.values() if {"rank", "local_rank", "task"} & path.keys())
         self.apart = len(list(named)) > 1
@@ -98,6 +99,10 @@ class Axis:
         if time is None:
             return self._above(line.source, line.offset)
         return self._true(time, line.source, line.origin.rank, line.origin.node)
+
+    def of_words(self, line: Line) -> float | None:
+        """Where a line stands that nothing else was read of."""
+        return self.of_line(line, self._above_files[line.source] + line.offset)
 
     def corrected(self, time: float, source: int, rank: int | None) -> float:
         """A stamp's time by the axis's clock."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,8 +11,9 @@ from msgspec.structs import replace
 from slurmdoctor.infer.axis import Axis
 from slurmdoctor.infer.members import world_size
 from slurmdoctor.infer.seen import JOB, LONGEST, MOST_LINES, MOST_STEPS, Scene, Seen, look
-from slurmdoctor.model import Event, Finding, Knowledge, Observations, Timeline
-from slurmdoctor.model.causes import HANG, NODE_FAILURE
+from slurmdoctor.infer.shown_part import ROOM, all_places, first_shown, onset, stood_still
+from slurmdoctor.model import Event, Finding, Knowledge, Line, Observations, Timeline
+from slurmdoctor.model.causes import NODE_FAILURE
 from slurmdoctor.model.lanes import Course, Courses, MarkKind, Sighting, Span, State
 from slurmdoctor.model.ranges import expand_nodes
 
@@ -21,20 +23,6 @@ _KINDS: Sequence[MarkKind] = ("first", "error", "exit", "step")
 """in this order."""
 _RECENT = 12
 """Lanes of a node that the next rank may share."""
-_LEAD = 0.15
-"""The part before the failure that is shown at least, in lengths of the failure."""
-_WHOLE = 4.0
-"""The same at most; and a run that is no longer than so many times what would be shown is shown whole."""
-_SMALL = 0.05
-"""A failure that is shorter, beside the steps before it, is a moment."""
-_LEAST_LEAD = {True: 60.0, False: 4096.0}
-"""Seconds, or bytes, before a failure without a step before it."""
-_BEFORE = 4
-"""Steps before a failure that are shown, where it is not too short."""
-_ROOM = 0.02
-"""The share of what is shown that stands before the failure at least, and behind the last line."""
-_STOPPED = 5
-"""Steps that others made without a rank before it is said to have stopped."""
 _SILENCE = 0.1
 """The share of what is shown for which a rank that had spoken must say nothing to be called silent."""
 
@@ -52,31 +40,43 @@ class _World(Struct):
     clock: bool
     cause: str | None
     root: Event | None
+    pause: float
+    """The longest time between two steps."""
 
 
-def chart(finding: Finding, timeline: Timeline, observed: Observations, knowledge: Knowledge) -> Courses:
-    """All lanes, over the part of the run in which the failure can be seen."""
+def chart(
+    finding: Finding,
+    timeline: Timeline,
+    observed: Observations,
+    knowledge: Knowledge,
+    heard: Mapping[int, Line] = MappingProxyType({}),
+) -> Courses:
+    """All lanes, over the part of the run in which the failure can be seen.
+
+    `heard` are the last lines of ranks that may have fallen silent.
+    """
     axis = Axis(finding, timeline, observed)
-    scene = look(finding, timeline, observed, knowledge, axis)
-    places = [*_places(scene), *([axis.begin] if axis.clock else [])]
+    scene = look(finding, timeline, observed, knowledge, axis, heard)
+    places = [*all_places(scene), *([axis.begin] if axis.clock else [])]
     if not places or min(places) == max(places):
         return Courses()
     began, last = min(places), max(places)
     standing = {rank: one.standing for one in finding.standings for rank in one.ranks}
     start = began
     if finding.verdict == "failed" and scene.failed is not None:
-        start = _start(scene, began, last, _onset(scene, finding, standing), axis.clock)
-    end = last + _ROOM * (last - start)
+        start = first_shown(scene, began, last, onset(scene, finding, standing), axis.clock)
+    end = last + ROOM * (last - start)
     world = _World(
         scene,
         start,
         end,
         failed=finding.verdict == "failed",
-        stalled=_stood_still(scene, finding),
+        stalled=stood_still(scene, finding),
         lost=_lost(finding),
         clock=axis.clock,
         cause=finding.cause,
         root=finding.root.main if finding.root is not None else None,
+        pause=scene.longest_pause,
     )
     ranks = {*standing, *observed.ranks_seen, *(rank for rank in scene.ranks if rank != JOB)}
     ranks |= set(range(world_size(observed, finding.record) or 0))
@@ -87,55 +87,6 @@ def chart(finding: Finding, timeline: Timeline, observed: Observations, knowledg
         # lines that name no rank
         found.append(_of_the_job(job, finding, world, not ranks))
     return Courses(_quoting_few(found), start, end, scene.failed, began, axis.clock, axis.apart, axis.dated)
-
-
-def _places(scene: Scene) -> Iterable[float]:
-    for seen in scene.ranks.values():
-        for at in (seen.first, seen.last, seen.error, seen.exit, seen.done):
-            if at is not None:
-                yield at
-    yield from scene.nodes_ended.values()
-    if scene.ended is not None:
-        yield scene.ended
-    if scene.waited is not None:
-        yield scene.waited
-
-
-def _onset(scene: Scene, finding: Finding, standing: Mapping[int, str]) -> float:
-    """When it began: with the first failure, as ranks began to wait, or as the job or a rank fell silent."""
-    found = [at for at in (scene.failed, scene.waited) if at is not None]
-    if scene.last_step is None:
-        return min(found)
-    if _stood_still(scene, finding):
-        found.append(scene.last_step)
-    for rank, seen in scene.ranks.items():
-        quiet = standing.get(rank) in ("silent", "suspect") and seen.last is not None and seen.pause > 0
-        if quiet and seen.last is not None and scene.last_step - seen.last > _STOPPED * seen.pause:
-            found.append(seen.last)
-    return min(found)
-
-
-def _stood_still(scene: Scene, finding: Finding) -> bool:
-    """Whether no rank made a step for long before Slurm ended the job."""
-    if finding.cause == HANG:
-        return True
-    pause = max((seen.pause for seen in scene.ranks.values()), default=0.0)
-    if scene.ended is None or scene.last_step is None or pause == 0:
-        return False
-    return scene.ended - scene.last_step > _STOPPED * pause
-
-
-def _start(scene: Scene, began: float, end: float, onset: float, clock: bool) -> float:
-    """Where the shown part begins: with the last steps before the failure, as long as the failure can still be seen."""
-    least, lasted = _LEAST_LEAD[clock], end - onset
-    steps = sorted({one.at for seen in scene.ranks.values() for one in seen.sightings if one.at < onset})
-    before = onset - steps[-_BEFORE:][0] if steps else least
-    if lasted > _SMALL * before:
-        before = min(before, _WHOLE * lasted)
-    start = onset - max(before, _LEAD * lasted, _ROOM * lasted)
-    if end - began <= _WHOLE * max(end - start, least):
-        start = began
-    return min(max(start, began), onset - _ROOM * lasted) if clock else max(start, began)
 
 
 def _lost(finding: Finding) -> frozenset[str]:
@@ -205,8 +156,9 @@ def _turns(seen: Seen, node: str | None, standing: str, world: _World) -> list[T
         turns.append((since, "silent"))
     if seen.error is not None:
         turns.append((seen.error, "failed" if standing in ("first", "suspect", "") else "followed"))
-    if seen.done is not None and seen.error is None:
-        turns.append((seen.done, "finished"))
+    done = seen.done if seen.done is not None or world.failed else scene.ranks.get(JOB, Seen()).done
+    if done is not None and seen.error is None:
+        turns.append((done, "finished"))
     elif ended is not None:
         if seen.error is None and standing == "first":
             turns.append((ended, "failed"))
@@ -242,7 +194,7 @@ def _silent_since(seen: Seen, standing: str, ended: float | None, world: _World)
         return scene.last_step
     if seen.last is None or not world.clock:
         return seen.last if standing == "silent" else None
-    usual = max(2 * seen.pause, _SILENCE * (world.end - world.start))
+    usual = max(2 * (seen.pause or world.pause), _SILENCE * (world.end - world.start))
     others = scene.last_step if scene.last_step is not None else seen.last
     until = (ended if ended is not None else world.end) if standing == "silent" else others
     return seen.last if until - seen.last > usual else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct, field
 
@@ -12,6 +12,7 @@ from slurmdoctor.model import (
     Finding,
     Incident,
     Knowledge,
+    Line,
     Observations,
     Origin,
     ProcessExit,
@@ -76,16 +77,31 @@ class Scene(Struct):
     """or what ran on a node."""
     last_step: float | None = None
 
+    @property
+    def longest_pause(self) -> float:
+        """The longest time between two steps of any rank."""
+        return max((seen.pause for seen in self.ranks.values()), default=0.0)
+
     def of(self, rank: int | None) -> Seen:
         return self.ranks.setdefault(JOB if rank is None else rank, Seen())
 
 
-def look(finding: Finding, timeline: Timeline, observed: Observations, knowledge: Knowledge, axis: Axis) -> Scene:
+def look(
+    finding: Finding,
+    timeline: Timeline,
+    observed: Observations,
+    knowledge: Knowledge,
+    axis: Axis,
+    heard: Mapping[int, Line],
+) -> Scene:
     """Gather what the last attempt's lines show."""
     scene = Scene({})
     _add_steps(scene, timeline, observed, axis)
     _add_waits(scene, timeline, axis)
     _add_words(scene, timeline, observed, axis)
+    for rank, line in heard.items():
+        if timeline.attempts == 1 and (at := axis.of_words(line)) is not None:
+            scene.of(rank).heard(at)
     _add_errors(scene, finding, knowledge, axis)
     _add_exits(scene, timeline, axis)
     return scene
