@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from slurmdoctor import model
 from slurmdoctor.infer.infer import infer
-from slurmdoctor.infer.lanes import chart
 from slurmdoctor.input import paste, unread
 from slurmdoctor.input.given import APath, Given, LogText, opened
 from slurmdoctor.input.sources import Source
@@ -27,7 +26,6 @@ from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.source_format import learn_formats
 from slurmdoctor.readers.assemble import assemble
-from slurmdoctor.readers.last_heard import collect_last_heard
 from slurmdoctor.readers.surroundings import surroundings
 from slurmdoctor.readers.targets import find_lines
 from slurmdoctor.report.compose import compose
@@ -154,16 +152,26 @@ def examine(
     observed = assemble(matches, lines, knowledge, script.facts if script is not None else {})
     timeline = order(observed)
     finding = infer(timeline, observed, knowledge, exit_status, record, script)
-    courses = chart(finding, timeline, observed, knowledge, _heard(finding, observed, lines)) if lanes else Courses()
+    courses = _courses(finding, timeline, observed, knowledge, lines) if lanes else Courses()
     numbers = lines.numbers(finding.places | courses.places)
     found = compose(finding, timeline, observed, knowledge, numbers, courses)
     return replace(found, surroundings=surroundings(finding.evidence, lines, numbers))
 
 
-def _heard(finding: model.Finding, observed: model.Observations, lines: Lines) -> Mapping[int, model.Line]:
-    """The last lines of the ranks that may have fallen silent."""
+def _courses(
+    finding: model.Finding,
+    timeline: model.Timeline,
+    observed: model.Observations,
+    knowledge: Knowledge,
+    lines: Lines,
+) -> Courses:
+    """What each rank did over time, with the last lines of those that may have fallen silent."""
+    from slurmdoctor.infer.lanes import chart  # only who looks at them waits for them
+    from slurmdoctor.readers.last_heard import collect_last_heard
+
     quiet = {rank for one in finding.standings if one.standing in ("silent", "suspect") for rank in one.ranks}
-    return collect_last_heard(quiet, observed.rank_map, lines)
+    heard = collect_last_heard(quiet, observed.rank_map, lines)
+    return chart(finding, timeline, observed, knowledge, heard)
 
 
 def _earlier_left_out(sources: Sequence[Source], begins: Mapping[str, int], deadline: Deadline) -> tuple[Reason, ...]:

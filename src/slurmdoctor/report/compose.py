@@ -25,12 +25,11 @@ from slurmdoctor.model import (
     Timeline,
 )
 from slurmdoctor.model.causes import EXIT_CODE, ID_TIMEOUT
-from slurmdoctor.model.lanes import Courses
+from slurmdoctor.model.lanes import Courses, Lanes
 from slurmdoctor.model.times import format_time, parse_time, when
 from slurmdoctor.report import remedies
 from slurmdoctor.report.advice import advise
 from slurmdoctor.report.exits import meaning_of
-from slurmdoctor.report.lanes import draw
 from slurmdoctor.report.names import names_for_fixes
 from slurmdoctor.report.reasons import sentence, sentences, told
 from slurmdoctor.report.recorded import coverage_with_record, with_record
@@ -66,7 +65,7 @@ def compose(
     facts = dict(finding.facts)
     reasons = told(finding.reasons, knowledge)
     if finding.verdict != "failed" or finding.cause is None:
-        lanes = draw(courses, observed, numbers, "")
+        lanes = _drawn(courses, observed, numbers, "")
         return Diagnosis(finding.verdict, reasons=reasons, facts=facts, coverage=coverage, lanes=lanes)
     cause = knowledge.causes.get(finding.cause)
     names = names_for_fixes(finding, timeline, observed)
@@ -93,9 +92,17 @@ def compose(
         coverage=coverage,
         ranks=tuple(lines.rank_group(standing) for standing in finding.standings),
         extent=finding.extent,
-        lanes=draw(courses, observed, numbers, named.title or ""),
+        lanes=_drawn(courses, observed, numbers, named.title or ""),
     )
     return diagnosis if finding.record is None else with_record(diagnosis, finding.record, knowledge)
+
+
+def _drawn(courses: Courses, observed: Observations, numbers: Numbers, title: str) -> Lanes:
+    if not courses.courses:
+        return Lanes()
+    from slurmdoctor.report.lanes import draw  # only who looks at them waits for them
+
+    return draw(courses, observed, numbers, title)
 
 
 class _Lines:
