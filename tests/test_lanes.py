@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import Case, cases, verdict_of
 from simulate import Job, speak, written
 from slurmdoctor import diagnose
 from slurmdoctor.model.lanes import Lane, Lanes, Mark
@@ -197,6 +198,20 @@ def test_of_two_attempts_the_last_one_is_shown() -> None:
     assert "failed" not in way(lanes, 0)
     assert lanes.start is not None
     assert lanes.start % 86400 >= 4 * 3600 - 60
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in cases() if case.truth.get("failed", True)], ids=lambda case: case.name
+)
+def test_every_failure_is_marked_with_the_rank_of_the_verdict(case: Case) -> None:
+    found = verdict_of(case.name)
+    lanes = found.lanes.lanes
+    if not lanes or found.verdict != "failed":
+        pytest.skip("nothing over time, or no failure")
+    marked = [one for one in lanes if any(mark.kind == "first" for mark in one.marks)]
+    assert marked
+    rank = found.first_failure.rank
+    assert rank is None or any(rank in one.ranks for one in marked)
 
 
 # ── the axis ──

@@ -50,7 +50,7 @@ class Seen(Struct):
     """When it said that it completed."""
     sightings: list[Sighting] = field(default_factory=list)
     left_out: int = 0
-    causes: set[str] = field(default_factory=set)
+    told: set[tuple[MarkKind, str]] = field(default_factory=set)
 
     def heard(self, at: float) -> None:
         self.first = at if self.first is None else min(at, self.first)
@@ -183,8 +183,10 @@ def _add_errors(scene: Scene, finding: Finding, knowledge: Knowledge, axis: Axis
     placed = [(_placed(event, scene, axis), event) for event in _events(finding)]
     bound = _bound(scene, firsts, placed)
     root = finding.root.main
+    # the first rank's, also where they do not name it
+    own_lines = {event.order for event in finding.root.events}
     for at, event in sorted(placed, key=lambda one: one[0]):
-        ranks = event.ranks or {None}
+        ranks = event.ranks or {finding.origin.rank if event.order in own_lines else None}
         began = event.order == root.order or (event.cause == root.cause and firsts & event.ranks)
         if began and bound is not None and not axis.is_stamped(event) and scene.of(event.origin.rank).waits is None:
             at = max(min(at, bound), axis.earliest(event))
@@ -203,13 +205,13 @@ def _add_errors(scene: Scene, finding: Finding, knowledge: Knowledge, axis: Axis
 def _add_error(seen: Seen, event: Event, at: float, rank: int | None, first: bool, own: bool) -> None:
     if own:
         seen.error = at if seen.error is None else min(at, seen.error)
-    if rank == event.origin.rank:
+    if rank not in event.others:
         seen.heard(at)
-    if event.cause in seen.causes:
+    kind: MarkKind = "first" if first else "error"
+    if (kind, event.cause) in seen.told:
         seen.left_out += 1
         return
-    seen.causes.add(event.cause)
-    kind: MarkKind = "first" if first else "error"
+    seen.told.add((kind, event.cause))
     if rank is None or rank not in event.others:
         seen.show(Sighting(at, kind, rank, event.cause, event.hit.place, event.hit.raw.strip()[:LONGEST]))
     else:  # the line is another rank's, which printed the same

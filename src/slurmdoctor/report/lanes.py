@@ -73,12 +73,15 @@ def _times(courses: Courses, zone: int | None) -> Iterator[tuple[float, str]]:
     """Round times; the first one with its date and zone."""
     width = courses.end - courses.start
     step = next((step for step in _STEPS if width / step <= _TICKS), _DAY * (1 + width // (_DAY * _TICKS)))
-    at = -(-courses.start // step) * step
-    first = True
+    begin = -(-courses.start // step) * step
+    if begin > courses.end:
+        begin = courses.start
+    at = begin
     while at <= courses.end:
+        first = at == begin
         shown = format_time(round(at, 3), courses.dated and (first or step >= _DAY), zone=zone if first else None) or ""
         yield at - courses.start, shown.replace("T", " ") + (f".{round(at % 1 * 1000):03}" if step < 1 else "")
-        at, first = at + step, False
+        at += step
 
 
 def _lines(start: float, length: float) -> Iterator[tuple[float, str]]:
@@ -98,7 +101,7 @@ def _scale(courses: Courses, shown: Sequence[Course], observed: Observations, nu
     if courses.clock:
         return lambda at: at - courses.start
     start = _first_row(courses, observed)
-    known = {courses.start: start, courses.end: _row(courses, courses.end, observed)}
+    known = {courses.start: start, courses.end: max(start + 1.0, _row(courses, courses.end, observed))}
     above = _lines_above(courses, observed)
     for one in (one for course in shown for one in course.sightings if one.place is not None):
         number = numbers.get(one.place) if one.place is not None else None
