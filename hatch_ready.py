@@ -6,7 +6,9 @@ files as the user's cache holds them, under the same names. `hatch_build.py` run
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -46,6 +48,12 @@ for log in (
     text.render(said, width=80, colour=False)
     for form in (json, markdown, slack):
         form.render(said)
+
+# what a run imports only where it needs it has patterns, too
+for room in ("input", "ranks", "readers", "timeline", "infer", "slurm", "report"):
+    package = importlib.import_module(f"slurmdoctor.{room}")
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
 
 tables = (
     known.rules,
