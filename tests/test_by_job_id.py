@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fake_slurm import FakeSlurm
+from slurmdoctor.cli.sandbox import answer
 from slurmdoctor.cli.status import worst
 
 TOOL = str(Path(sys.executable).with_name("slurmdoctor"))
@@ -368,3 +369,51 @@ def test_a_job_that_has_not_ended_says_so(
     done = run(slurm, folder, "4711")
     assert done.stdout.startswith(headline)
     assert "run.out (not there" not in done.stdout
+
+
+# ── a report beside the log, and one that must not go over it ────────────────────────────────
+
+
+def test_a_report_beside_a_log_that_was_found_by_its_name(slurm: FakeSlurm, folder: Path) -> None:
+    put(folder, "logs/slurm-4711.out")
+    for _ in range(2):  # the second time it lies there itself, and is no log of the job
+        assert run(slurm, folder, "4711", "--beside-log").stdout == ""
+        assert "python-error" in (folder / "logs" / "slurmdoctor-4711.txt").read_text()
+        assert found(slurm, folder, "4711")["coverage"]["files"] == 1
+
+
+def test_no_report_goes_over_the_log_that_was_found(slurm: FakeSlurm, folder: Path) -> None:
+    put(folder, "slurm-4711.out")
+    complains(run(slurm, folder, "4711", "-o", "slurm-4711.out"), "is the file that is read")
+    assert (folder / "slurm-4711.out").read_text() == KEY
+
+
+def test_rows_of_several_jobs_say_once_how_their_logs_were_found(slurm: FakeSlurm, folder: Path) -> None:
+    for job in "123":
+        put(folder, f"slurm-{job}.out", OOM)
+    done = run(slurm, folder, "1", "2", "3")
+    assert done.stdout.count("cuda-oom") >= 3
+    assert done.stderr.count("Slurm is not reachable from here") == 1
+    assert done.stderr.count("\n") == 1
+
+
+# ── for agents ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_agent_gets_only_logs_of_folders_that_are_open_to_it(
+    slurm: FakeSlurm, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(slurm.folder))
+    monkeypatch.chdir(folder)
+    put(folder, "slurm-4711.out", OOM)
+    (tmp_path / "open").mkdir()
+    question = {"job_id": "4711", "allowed": [str(tmp_path / "open")]}
+    refused = answer(question)
+    assert "no log of job 4711" in refused["error"]
+    assert str(folder) not in refused["error"]
+    put(tmp_path / "open", "logs/slurm-4711.out", KEY)
+    assert answer(question)["report"]["cause"]["id"] == "python-error"
+    slurm.scontrol({"4711": record("4711", folder)})  # Slurm names a folder that is not open
+    put(tmp_path / "open", "logs/slurm-4711.out", KEY)
+    put(folder, "run.out", OOM)
+    assert "cuda-oom" not in str(answer(question))

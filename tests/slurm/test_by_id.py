@@ -39,7 +39,7 @@ def test_an_array_is_its_tasks(cluster: Cluster) -> None:
         cluster.wait(f"{job}_{task}")
     said = shown(cluster, "--exit-code", job)
     assert said.returncode == 1
-    assert said.stdout.count("python-error") == 1
+    assert said.stdout.count("✗") == 1
     assert said.stdout.count("✓") == 2
     alone = diagnose(cluster, f"{job}_1")
     assert alone["first_failure"]["file"].endswith(f"{job}-1.txt")

@@ -12,6 +12,7 @@ import click
 
 from slurmdoctor.cli import files, rules_option
 from slurmdoctor.cli.job_ids import tell_how_found
+from slurmdoctor.cli.newest import or_newest
 from slurmdoctor.cli.output import form_for, keep_inputs, output_option, put
 from slurmdoctor.cli.say import in_line
 from slurmdoctor.cli.several import OF_SEVERAL, WHOLE, Ask, Read, read_all, reads, refuse_for_several, tell
@@ -104,8 +105,10 @@ def diagnose(
     if output and beside_log:
         raise UserError("-o and --beside-log name two places", "leave one of them out")
     form = form_for(called, form, output, FORMATS)
-    keep_inputs(output, (*paths, *slurm_info, *filter(None, [script])))
+    paths = or_newest(paths, job_id or slurm_info)
     asked = reads(paths, wanted, job_id, slurm_info, script, exit_status)
+    logs = [log for one in asked if one.job for log in one.job.logs if isinstance(log, str)]
+    keep_inputs(output, (*paths, *logs, *slurm_info, *filter(None, [script])))
     mask = "off" if no_redact else redact
     how = {"rules": extra, "exit_status": exit_status, "time_limit": time_limit, "lanes": form in _OVER_TIME}
     found = read_all(asked, redact=mask, jobs=jobs, **how)

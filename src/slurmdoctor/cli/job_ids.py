@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from slurmdoctor.cli.say import say
+from slurmdoctor.cli.say import in_line, say
 from slurmdoctor.model import Diagnosis, UserError
 
 if TYPE_CHECKING:
@@ -27,9 +27,10 @@ def job_ids(words: Sequence[str]) -> tuple[str, ...]:
         else:
             paths.append(word)
     if ids and paths:
+        other = "- is standard input" if paths[0] == "-" else f"{in_line(paths[0])} names files"
         raise UserError(
-            f"{ids[0]} is a job's id, and {paths[0]} names files",
-            f"name jobs or files; --job {ids[0]} reads these files with Slurm's record of that job",
+            f"{ids[0]} is a job's id, and {other}",
+            f"name jobs or logs; --job {ids[0]} reads these logs with Slurm's record of that job",
         )
     return tuple(dict.fromkeys(ids))
 
@@ -64,6 +65,18 @@ def tell_how_found(job: Job | None, found: Diagnosis, report: str) -> None:
     """Say on standard error how the job's logs were found, where that is an inference and the report had no room for it."""
     if job is None or job.record is None or job.record.found is None:
         return
-    note = next(iter(found.coverage.notes), "")
+    from slurmdoctor.report.recorded import how_found
+
+    note = how_found(job.record, job.record.found)
     if "".join(note.split()) not in "".join(report.split()):
         say(f"slurmdoctor: {note}", err=True)
+
+
+def tell_how_all_were_found(jobs: Iterable[Job | None]) -> None:
+    """Say once how the logs of several jobs were found: their rows have no room for it."""
+    from slurmdoctor.report.recorded import how_found
+
+    told = [how_found(job.record, job.record.found) for job in jobs if job and job.record and job.record.found]
+    if told:
+        more = f"; the logs of {len(told) - 1:,} more jobs too were not named by Slurm" if len(told) > 1 else ""
+        say(f"slurmdoctor: {told[0]}{more}", err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -80,6 +81,7 @@ def put(report: str, output: str | None) -> None:
     """Print a report, or write it: who looks at the file meanwhile sees the old one or the new one, never a half."""
     if output is None:
         show(report)
+        sys.stdout.flush()  # here a full disk is told of
         return
     data = report.encode("utf-8", "replace")
     try:

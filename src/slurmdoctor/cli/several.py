@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from slurmdoctor.cli.job_ids import jobs_of, known_of
+from slurmdoctor.cli.job_ids import jobs_of, known_of, tell_how_all_were_found
 from slurmdoctor.cli.output import put
 from slurmdoctor.cli.say import in_line
 from slurmdoctor.input.sources import Source
@@ -172,6 +172,7 @@ def tell(found: Iterable[Diagnosis], reads: Sequence[Read], paths: Sequence[str]
     elif ask.form != "json":
         kept.append(short.markdown(rows) if ask.form == "markdown" else short.slack(rows))
     put("".join(kept), ask.output)
+    tell_how_all_were_found(read.job for read in reads)
 
 
 def one_in_full(paths: Sequence[str], read: Read) -> str:

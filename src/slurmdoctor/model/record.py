@@ -31,8 +31,9 @@ FAILED = frozenset(
 
 
 GONE = "Slurm no longer knows this job"
-UNREACHABLE = ("not installed here", "no answer", "no configuration", "cannot be reached", "authentication failed")
-"""How the reason begins why one of Slurm's programs told nothing that could tell more on another machine."""
+NO_RECORD = "no record of this job"
+FINAL = (GONE, NO_RECORD, "accounting is off")
+"""Answers of Slurm's programs that asking again, or from another machine, would not change."""
 
 
 class Quote(Struct, frozen=True):

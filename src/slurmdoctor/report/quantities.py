@@ -45,3 +45,11 @@ def duration(seconds: float) -> str:
 def delay(seconds: float) -> str:
     """A duration after (or before) the first failure: `+10 m`, `-0.4 s`."""
     return ("-" if seconds < 0 else "+") + duration(abs(seconds))
+
+
+def ago(seconds: float) -> str:
+    """How old something is, in one figure: `12 s ago`, `3 min ago`, `5 h ago`, `2 days ago`."""
+    for unit, length, most in (("s", 1, 60), ("min", 60, 60), ("h", 3600, 48)):
+        if round(seconds / length) < most:
+            return f"{round(seconds / length)} {unit} ago"
+    return f"{round(seconds / 86400):,} days ago"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from slurmdoctor.model import Diagnosis, Extent, RetryAdvice
 from slurmdoctor.model.causes import EXIT_CODE, KILLED
 from slurmdoctor.model.ranges import fold_nodes, ranges
-from slurmdoctor.model.record import RUNNING, UNREACHABLE, WAITING
+from slurmdoctor.model.record import FINAL, RUNNING, WAITING
 from slurmdoctor.report.exits import died
 from slurmdoctor.report.quantities import plural, size
 from slurmdoctor.report.redact import one_line
@@ -215,10 +215,9 @@ def asked_of_slurm(item: str) -> bool:
 
 
 def _can_tell(program: str, missing: list[str]) -> bool:
-    """Whether this program was not asked, or would answer on another machine."""
-    return any(
-        item == program or item.startswith(tuple(f"{program} ({why}" for why in UNREACHABLE)) for item in missing
-    )
+    """Whether this program was not asked, or may answer another time or on another machine."""
+    final = {f"{program} ({answer})" for answer in FINAL}
+    return any(item.partition(" (")[0] == program and item not in final for item in missing)
 
 
 def other_record(diagnosis: Diagnosis) -> str | None:

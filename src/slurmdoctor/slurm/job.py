@@ -16,7 +16,7 @@ from slurmdoctor.model.exits import signal_name
 from slurmdoctor.model.record import JobRecord
 from slurmdoctor.slurm import jobinfo, own_text, query
 from slurmdoctor.slurm.lookup import logs_of
-from slurmdoctor.slurm.named import named
+from slurmdoctor.slurm.named import Shelves
 from slurmdoctor.slurm.script.directives import signal_request
 from slurmdoctor.slurm.script.model import Script
 
@@ -37,9 +37,12 @@ class Job(Struct):
         """Write the verdict into the folder of the job's own log."""
         record = self.record
         if record is None:
-            raise UserError("--beside-log needs --job", "give the job's id")
-        folder = Path(os.path.join(record.work_dir or "", record.std_out or "")).parent  # noqa: PTH118
-        if not record.work_dir or not folder.is_dir():
+            raise UserError(
+                "--beside-log needs a job's id", "name the job by it: slurmdoctor diagnose 4711 --beside-log"
+            )
+        log = record.found.files[0] if record.found else os.path.join(record.work_dir or "", record.std_out or "")  # noqa: PTH118
+        folder = Path(log).parent
+        if not (record.work_dir or record.found) or not folder.is_dir():
             raise UserError(f"the folder of job {record.id}'s log is not known here", "leave --beside-log out")
         place = folder / f"slurmdoctor-{record.id}.txt"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW  # a link there could lead to any file of the user
@@ -71,7 +74,7 @@ def gather(
         record = _recorded(slurm_info, job_id)
     elif job_id:
         record = query.job(job_id)
-    return _gathered(paths, job_id, record, _script(script, job_id, record), exit_status, here)
+    return _gathered(paths, job_id, record, _script(script, job_id, record), exit_status, Shelves(here))
 
 
 def gather_all(
@@ -85,12 +88,13 @@ def gather_all(
     """The jobs of these ids, of an array each task; and of which nothing was found. Raises that where it is all."""
     found: list[Job] = []
     absent: list[UserError] = []
+    shelves = Shelves(here)
     for job_id in ids:
-        records = [_recorded(slurm_info, job_id)] if slurm_info else _records(job_id, here)
+        records = [_recorded(slurm_info, job_id)] if slurm_info else _records(job_id, shelves)
         read = _script(script, job_id, records[0])
         for record in records:
             try:
-                found.append(_gathered((), job_id, record, read, exit_status, here))
+                found.append(_gathered((), job_id, record, read, exit_status, shelves))
             except UserError as error:
                 absent.append(error)
     if absent and not found:
@@ -98,14 +102,14 @@ def gather_all(
     return found, absent
 
 
-def _records(job_id: str, here: Sequence[str]) -> list[JobRecord]:
+def _records(job_id: str, shelves: Shelves) -> list[JobRecord]:
     """The job's record; of an array those of its tasks, as Slurm knows them or else as files are named after them."""
     if not job_id.isdigit():
         return [query.job(job_id)]
     records = query.tasks(job_id)
     if records[0].sources:
         return records
-    tasks = sorted(task for task in named(job_id, here) if task is not None)
+    tasks = sorted(task for task in shelves.named(job_id) if task is not None)
     return [replace(records[0], id=f"{job_id}_{task}", array_job=job_id, array_task=task) for task in tasks] or records
 
 
@@ -115,7 +119,7 @@ def _gathered(
     record: JobRecord | None,
     script: Script | None,
     exit_status: int | None,
-    here: Sequence[str],
+    shelves: Shelves,
 ) -> Job:
     job = Job(logs=list(paths) or ["-"], record=record, script=script)
     if record is None:
@@ -125,7 +129,7 @@ def _gathered(
     with contextlib.suppress(Exception):  # a script that cannot be read must not cost the verdict
         record = warned(record, script)
     if not paths and job_id:
-        files, record = logs_of(record, script, here)
+        files, record = logs_of(record, script, shelves)
         job.logs = files or [Text.source("", name="no log")]
         job.begins = own_text.begins(files, {}, record)
     elif paths:
@@ -144,7 +148,7 @@ def _recorded(files: Sequence[str], job_id: str | None) -> JobRecord:
     record = jobinfo.read(texts, job_id)
     if record is None:
         raise UserError(
-            f"no job {job_id or ''} in {', '.join(files)}".replace("  ", " "), "check the id, or leave --job out"
+            f"no job {job_id or ''} in {', '.join(files)}".replace("  ", " "), "check the id, or leave it out"
         )
     return record
 

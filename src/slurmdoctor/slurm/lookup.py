@@ -14,7 +14,7 @@ from slurmdoctor.model import UserError
 from slurmdoctor.model.record import GONE, WAITING, FoundLogs, JobRecord
 from slurmdoctor.slurm import logs, query
 from slurmdoctor.slurm.jobinfo import label
-from slurmdoctor.slurm.named import BELOW, named
+from slurmdoctor.slurm.named import BELOW, Shelves
 from slurmdoctor.slurm.script.directives import options
 from slurmdoctor.slurm.script.model import Directive, Script
 from slurmdoctor.slurm.script.steps import step_outputs
@@ -23,11 +23,8 @@ How = Literal["name", "submit-line", "script", "comment"]
 _LOG_IN_COMMENT = re.compile(r"/\S+\.(?:out|err|log)(?=$|[\s,;\"'])")
 
 
-def logs_of(job: JobRecord, script: Script | None, here: Sequence[str] = (".",)) -> tuple[list[str], JobRecord]:
-    """The job's log files, and its record with how they were found and what is not there.
-
-    `here` are the folders in which logs are known by their names, beside the job's own.
-    """
+def logs_of(job: JobRecord, script: Script | None, shelves: Shelves) -> tuple[list[str], JobRecord]:
+    """The job's log files, and its record with how they were found and what is not there."""
     files: list[str] = []
     missing: list[str] = []
     steps = step_outputs(script) if script is not None else []
@@ -35,16 +32,16 @@ def logs_of(job: JobRecord, script: Script | None, here: Sequence[str] = (".",))
         files, missing = logs.find(job, steps)
         if files or (job.state in WAITING and not job.restarts):  # what waits has written nothing yet
             return files, replace(job, missing=(*job.missing, *(missing if files else ())))
-    for how, found in _inferred(job, script, steps, here):
+    for how, found in _inferred(job, script, steps, shelves):
         if found:
             return found, replace(job, found=FoundLogs(_why(job), how, tuple(found)))
     if job.sources:
         return [], replace(job, missing=(*job.missing, *(missing or ["log (Slurm does not say where it is)"])))
-    raise UserError(_nowhere(job, here), "name its log files, or run this where Slurm's commands work")
+    raise UserError(_nowhere(job, shelves.here), "name its log files, or run this where Slurm's commands work")
 
 
 def _inferred(
-    job: JobRecord, script: Script | None, steps: list[str], here: Sequence[str]
+    job: JobRecord, script: Script | None, steps: list[str], shelves: Shelves
 ) -> Iterator[tuple[How, list[str]]]:
     """Where the logs may be, the surest place first."""
     if job.std_out is None:
@@ -54,17 +51,16 @@ def _inferred(
         yield "comment", _given_paths(job, _LOG_IN_COMMENT.findall(job.comment or ""))
         if job.work_dir:
             yield "name", logs.find(replace(job, std_out=None, std_err=None), steps)[0]
-    yield "name", by_name(job, here)
+    yield "name", by_name(job, shelves)
 
 
-def by_name(job: JobRecord, here: Sequence[str]) -> list[str]:
+def by_name(job: JobRecord, shelves: Shelves) -> list[str]:
     """The files that are named after the job: an array's task by its own name, or by the number that `%j` gave it."""
-    folders = [*filter(None, [job.work_dir]), *here]
     task = job.array_task if job.array_task is not None else _task(job.id)
-    files = named(label(job).partition(".")[0], folders).get(task, [])
+    files = shelves.named(re.split(r"[_+.]", label(job))[0], job.work_dir).get(task, [])
     own = job.raw_id or job.id
     if job.array_task is not None and own != job.array_job and own.isdigit():
-        files += named(own, folders).get(None, [])
+        files = [*files, *shelves.named(own, job.work_dir).get(None, [])]
     return list(dict.fromkeys(files))
 
 

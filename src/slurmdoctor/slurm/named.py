@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from slurmdoctor.input.files import files_of
 from slurmdoctor.model import UserError
@@ -19,37 +19,54 @@ _COUNTED = re.compile(
     re.I,
 )
 """What counts something else than jobs."""
+OURS = re.compile(r"slurmdoctor[-.].*")
+"""Verdicts that slurmdoctor itself wrote beside logs."""
 _LOG = re.compile(
     r"(?:.*\.(?:log|out|err|txt|stdout|stderr)|slurm-[0-9_]+|.*\.[oe][0-9_]+)(?:\.(?:gz|xz|zst|bz2))?", re.I
 )
 
+Entry = tuple[str, str, bool]
+"""(path, name, whether it is a folder)"""
 
-def named(job: str, folders: Iterable[str]) -> dict[int | None, list[str]]:
-    """The logs that are named after a job, by its array task (None: the job's own).
 
-    `job` is `4711`, `4711_3` or `4711+1`; the number is taken whole: 471 is not 4711.
-    """
-    array, _, task = job.partition("_")
-    number = re.escape(array.partition("+")[0])
-    own = re.compile(
-        rf"(?P<before>{_BEFORE}|.*\.[oe]){number}(?:_(?P<task>[0-9]{{1,7}})(?P<rest>_[0-9]+)?)?(?![0-9A-Za-z])(?P<behind>.*)"
-    )
-    found: dict[int | None, list[str]] = {}
-    seen: set[str] = set()
-    for path, name, is_folder in _entries(folders):
-        match = own.fullmatch(name)
-        real = os.path.realpath(path) if match else ""
-        if match is None or real in seen or _COUNTED.search(match["before"]):
-            continue
-        mine = _task(match)
-        if task and mine != int(task):
-            continue
-        if is_folder:
-            found.setdefault(mine, []).extend(_inside(path))
-        elif _LOG.fullmatch(name):
-            found.setdefault(mine, []).append(path)
-        seen.add(real)
-    return {task: files for task, files in found.items() if files}
+class Shelves:
+    """The folders in which logs are known by their names, each listed once."""
+
+    def __init__(self, here: Sequence[str] = (".",)) -> None:
+        self.here = tuple(here)
+        self._listed: dict[str | None, list[Entry]] = {}
+        self._named: dict[tuple[str, str | None], dict[int | None, list[str]]] = {}
+
+    def named(self, number: str, work_dir: str | None = None) -> dict[int | None, list[str]]:
+        """The logs that are named after a job, by its array task (None: the job's own); also those in its own folder.
+
+        The number is taken whole: 471 is not 4711.
+        """
+        if (number, work_dir) not in self._named:
+            self._named[number, work_dir] = self._search(number, work_dir)
+        return self._named[number, work_dir]
+
+    def _search(self, number: str, work_dir: str | None) -> dict[int | None, list[str]]:
+        if work_dir not in self._listed:
+            self._listed[work_dir] = list(entries([*filter(None, [work_dir]), *self.here]))
+        own = re.compile(
+            rf"(?P<before>{_BEFORE}|.*\.[oe]){number}(?:_(?P<task>[0-9]{{1,7}})(?P<rest>_[0-9]+)?)?(?![0-9A-Za-z])(?P<behind>.*)"
+        )
+        found: dict[int | None, list[str]] = {}
+        for path, name, is_folder in self._listed[work_dir]:
+            match = own.fullmatch(name) if number in name else None
+            if match is None or OURS.fullmatch(name) or _COUNTED.search(match["before"]):
+                continue
+            if is_folder:
+                found.setdefault(_task(match), []).extend(_inside(path))
+            elif _LOG.fullmatch(name):
+                found.setdefault(_task(match), []).append(path)
+        return {task: _once(files) for task, files in found.items() if files}
+
+
+def _once(files: list[str]) -> list[str]:
+    """The files without links to others of them."""
+    return list({os.path.realpath(file): file for file in reversed(files)}.values())[::-1]
 
 
 def _task(match: re.Match[str]) -> int | None:
@@ -66,8 +83,8 @@ def _inside(folder: str) -> list[str]:
         return []
 
 
-def _entries(folders: Iterable[str]) -> Iterator[tuple[str, str, bool]]:
-    """(path, name, whether it is a folder) of all that lies in the folders, and in those below them in which logs are kept."""
+def entries(folders: Iterable[str]) -> Iterator[Entry]:
+    """All that lies in the folders, and in those below them in which logs are kept."""
     asked: set[str] = set()
     for folder in folders:
         for here in (folder, *(os.path.join(folder, below) for below in BELOW)):  # noqa: PTH118 - a name that people see
@@ -77,7 +94,7 @@ def _entries(folders: Iterable[str]) -> Iterator[tuple[str, str, bool]]:
                 yield from _in_folder(here)
 
 
-def _in_folder(folder: str) -> Iterator[tuple[str, str, bool]]:
+def _in_folder(folder: str) -> Iterator[Entry]:
     try:
         with os.scandir(folder) as entries:
             inside = sorted((entry for entry, _ in zip(entries, range(_MOST), strict=False)), key=lambda one: one.name)

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from slurmdoctor.model import UserError
-from slurmdoctor.model.record import FAILED, GONE, JobRecord
+from slurmdoctor.model.record import FAILED, GONE, NO_RECORD, JobRecord
 from slurmdoctor.slurm import jobinfo
 from slurmdoctor.slurm.sacct import read_places
 from slurmdoctor.slurm.scontrol import bad_nodes
@@ -32,9 +32,6 @@ _SEPARATOR = "\x1f"
 """A command line may hold any other."""
 _ID = re.compile(r"[0-9]+(?:_[0-9]+|\+[0-9]+)?(?:\.(?:[0-9]+|batch|extern|interactive))?")
 _MOST_NODES = 512
-
-
-_NO_RECORD = "no record of this job"
 
 
 class Answers(Struct):
@@ -60,7 +57,7 @@ def check_id(job_id: str) -> str:
 
 def is_gone(job: JobRecord) -> bool:
     """Whether Slurm answered, and knows nothing of the job."""
-    return not job.sources and any(GONE in why or _NO_RECORD in why for why in job.missing)
+    return not job.sources and any(GONE in why or NO_RECORD in why for why in job.missing)
 
 
 def job(job_id: str, patience: float = PATIENCE) -> JobRecord:
@@ -226,7 +223,7 @@ def _collect(running: Sequence[tuple[str, str, subprocess.Popen[bytes]]], patien
         if child.returncode or not text.strip():
             answers.missing.append(f"{program} ({_reason(errors.decode('utf-8', 'replace') or text)})")
         elif program == "sacct" and len(text.strip().splitlines()) < 2:
-            answers.missing.append(f"sacct ({_NO_RECORD})")
+            answers.missing.append(f"sacct ({NO_RECORD})")
         else:
             answers.texts.append((name, text))
 
