@@ -139,7 +139,8 @@ def _how_known(
     elif root.main.rule == NOT_STOPPED:
         how = (reason("not-stopped", task=rank),)
     elif root.report is not None:
-        how = (reason("witness-alone", witness=root.report.witness),)
+        code = "last-line-of-reported" if root.main.role == "hint" else "witness-alone"
+        how = (reason(code, witness=root.report.witness),)
     elif not (finding.cascade or finding.rivals or finding.same):
         how = (reason("only-error"),)
     else:

@@ -216,6 +216,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "stood-still-alike": lambda v: f"{names_of(v['ranks'])} stalled together: none of them was first",
     "first-of-alike": _first_of_alike,
     "witness-alone": "reported by {witness}; the rank itself printed no error",
+    "last-line-of-reported": "{witness} reports that it failed; the line shown is the last relevant one before its end",
     "first-unexplained": lambda v: f"{_first_by(v['order'], v['aligned'])} that nothing else explains",
     "local-rank-assumed": "its local rank is taken as its rank: one launcher and one node in this log",
     "struck": "the system reported it without a rank; rank {rank} is the one that died of it",
