@@ -79,5 +79,23 @@ docs: $(STAMP) ## docs/causes.md, the man page and the README's picture, from th
 bench: $(STAMP) ## speed beside grep, and start-up, into docs/performance.md: ten minutes with SIZE=1GB RUNS=3, REAL=FOLDER of real logs
 	$(BIN)/python -m benchmarks.run
 
+SITES := $(VENV)/.sites
+.PHONY: site site-texts
+
+$(SITES): $(STAMP)
+	@echo "adding mkdocs to $(VENV), once"
+	@$(INSTALL) '.[dev,site]'
+	@touch $@
+
+docs: site-texts
+
+site-texts: $(STAMP) ## docs/commands.md, and the output that pages show, from the program
+	$(BIN)/python -m website.commands > docs/.commands.md && mv docs/.commands.md docs/commands.md
+	$(BIN)/python -m website.outputs
+
+site: $(SITES) ## the docs site in build/site, without a network: open build/site/index.html
+	$(BIN)/python -m website
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --config-file build/mkdocs.yml
+
 clean:
 	rm -rf $(VENV) .bench build dist mutants

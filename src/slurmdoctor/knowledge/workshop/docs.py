@@ -1,7 +1,8 @@
-"""docs/causes.md, made from the rules: `python -m slurmdoctor.knowledge.workshop.docs > docs/causes.md`."""
+"""docs/causes.md, made from the rules (`python -m slurmdoctor.knowledge.workshop.docs > docs/causes.md`), and a page per cause."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from itertools import groupby
@@ -28,17 +29,44 @@ def markdown(known: Knowledge) -> str:
     return "\n".join(_lines(known)).rstrip() + "\n"
 
 
+def index(known: Knowledge) -> str:
+    """The table of all causes, whose names lead to a page each."""
+    return "\n".join((_INTRODUCTION, *_table(known, "{}.md"))) + "\n"
+
+
+def page(cause: Cause, known: Knowledge) -> str:
+    """One cause as a page of its own."""
+    first, *rest = _cause(cause, known)
+    text = "\n".join((first.strip().replace("### ", "# "), *rest)).rstrip() + "\n"
+    text = re.sub(r"^\*\*(.*)\*\*$", r"## \1", text, flags=re.M)
+    return re.sub(
+        r"^(- (?:Causes|May be caused by): )(.*)$", lambda line: line[1] + _linked(line[2], known), text, flags=re.M
+    )
+
+
+def sorted_causes(known: Knowledge) -> list[Cause]:
+    return sorted(known.causes.values(), key=lambda cause: (cause.family, cause.id))
+
+
 def _lines(known: Knowledge) -> Iterator[str]:
     yield _INTRODUCTION
-    yield "| family | cause | a rank ... | rules |"
-    yield "|---|---|---|---|"
-    causes = sorted(known.causes.values(), key=lambda cause: (cause.family, cause.id))
-    for cause in causes:
-        yield f"| {cause.family} | [{cause.id}](#{cause.id}) | {_cell(cause.title)} | {len(cause.rules)} |"
-    for family, members in groupby(causes, key=lambda cause: cause.family):
+    yield from _table(known, "#{}")
+    for family, members in groupby(sorted_causes(known), key=lambda cause: cause.family):
         yield f"\n## {family.capitalize()}"
         for cause in members:
             yield from _cause(cause, known)
+
+
+def _table(known: Knowledge, address: str) -> Iterator[str]:
+    yield "| family | cause | a rank ... | rules |"
+    yield "|---|---|---|---|"
+    for cause in sorted_causes(known):
+        link = f"[{cause.id}]({address.format(cause.id)})"
+        yield f"| {cause.family} | {link} | {_cell(cause.title)} | {len(cause.rules)} |"
+
+
+def _linked(names: str, known: Knowledge) -> str:
+    return ", ".join(f"[{name}]({name}.md)" if name in known.causes else name for name in names.split(", "))
 
 
 def _cause(cause: Cause, known: Knowledge) -> Iterator[str]:

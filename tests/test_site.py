@@ -1,0 +1,242 @@
+"""The docs site: what it says can be run, and what it links to is there."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner
+from website import commands, contract, outputs
+from website.links import ROOT, links, prose
+from website.pages import known, pages, settings
+
+from slurmdoctor.cli import cli
+from test_prose import found
+
+TEXTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "corpus/README.md", "tests/fixtures/README.md"]
+TEXTS += sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))
+GENERATED = {"docs/causes.md", "docs/commands.md"}
+HAND_WRITTEN = [text for text in TEXTS if text not in GENERATED]
+SETTINGS = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+
+
+def read(text: str) -> str:
+    return (ROOT / text).read_text()
+
+
+def anchors(markdown: str) -> set[str]:
+    """The addresses of a text's headings, as GitHub and the site make them."""
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ (.*)", re.sub(r"^```.*?^```", "", markdown, flags=re.M | re.S), re.M):
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").strip().lower()
+        slug = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+        found.add(next(one for n in itertools.count() if (one := slug + (f"-{n}" if n else "")) not in found))
+    return found
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_every_link_leads_to_a_file_and_a_heading_that_are_there(text: str) -> None:
+    for target in links(read(text)):
+        path, _, anchor = target.partition("#")
+        if urlsplit(target).scheme:
+            continue
+        found = (ROOT / text).parent / path if path else ROOT / text
+        assert found.exists(), target
+        if anchor:
+            assert anchor in anchors(found.read_text()), target
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_links_to_elsewhere_are_whole_and_safe(text: str) -> None:
+    for address in re.findall(r"\b[a-z]{3,9}://[^\s)>\]`'\"|]+", prose(read(text))):
+        if address == "chrome://tracing":  # a page of the browser itself
+            continue
+        parts = urlsplit(address)
+        assert parts.scheme == "https", address
+        assert re.fullmatch(r"[a-z0-9.-]+\.[a-z]{2,}", parts.netloc), address
+
+
+@pytest.mark.parametrize(
+    "page", ["agents", "architecture", "exit-status", "index", "jobs", "lint", "page", "performance", "rules", "site-rules", "start"]
+)  # fmt: skip
+def test_these_pages_are_plain_too(page: str) -> None:
+    assert not found(re.sub(r"```.*?```|`[^`]*`", "", read(f"docs/{page}.md"), flags=re.S))
+
+
+# What can be typed: the lines of code blocks that call slurmdoctor.
+def typed(text: str) -> Iterator[str]:
+    for language, block in re.findall(r"^```(\w*)[^\n]*\n(.*?)^```", read(text), re.M | re.S):
+        if language in ("", "bash", "console", "sh", "yaml"):
+            marked = [line[2:] for line in block.splitlines() if line.startswith("$ ")]
+            yield from marked or block.replace("\\\n", " ").splitlines() if language != "yaml" else marked
+
+
+def calls(line: str) -> Iterator[list[str]]:
+    """The words behind each `slurmdoctor` of a line, up to the next pipe or redirection."""
+    if line.lstrip().startswith("#"):
+        return
+    try:
+        lexer = shlex.shlex(line.replace("[", "").replace("]", ""), posix=True, punctuation_chars="|&;<>()")
+        lexer.whitespace_split = True
+        words = list(lexer)
+    except ValueError:
+        return
+    for before, part in itertools.groupby(words, key=lambda word: bool(re.fullmatch(r"[|&;<>()]+", word))):
+        group = list(part)
+        if not before and "slurmdoctor" in group[:1] + group[1:2] * (group[0] in ("sudo", "timeout", "time")):
+            yield group[group.index("slurmdoctor") + 1 :]
+
+
+def wrong(words: list[str]) -> str | None:
+    """What click would say against a call, but for what the call's files hold."""
+    group: click.Command = cli
+    context = click.Context(cli)
+    while isinstance(group, click.Group) and words and not words[0].startswith("-"):
+        found = group.get_command(context, words[0])
+        if found is None:
+            return f"there is no command {words[0]}"
+        group, words = found, words[1:]
+    try:
+        parser = group.make_parser(click.Context(group))
+        given, _, _ = parser.parse_args(args=list(words))
+        for option in group.params:
+            kind, value = option.type, given.get(option.name or "")
+            if isinstance(kind, click.Choice) and isinstance(value, str) and value not in kind.choices:
+                return f"{option.name}: there is no {value}"
+    except click.ClickException as error:
+        return error.format_message()
+    return None
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_every_call_shown_is_one_that_the_program_takes(text: str) -> None:
+    said = {line: wrong(words) for line in typed(text) for words in calls(line)}
+    assert not {line: error for line, error in said.items() if error}
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("slurmdoctor diagnse job.log", "there is no command diagnse"),
+        ("zcat a.gz | slurmdoctor diagnose - --formt json", "No such option"),
+        ("slurmdoctor diagnose --format xml job.log", "form: there is no xml"),
+        ("slurmdoctor rules prove x.yaml", "there is no command prove"),
+    ],
+)
+def test_a_call_that_is_wrong_is_noticed(line: str, error: str) -> None:
+    assert [error in str(wrong(words)) for words in calls(line)] == [True]
+
+
+@pytest.mark.parametrize("block", re.findall(r"^```yaml\n(.*?)^```", read("docs/site-rules.md"), re.M | re.S))
+def test_a_rule_file_shown_is_proven(block: str, tmp_path: Path) -> None:
+    named = re.search(r"^cause: (\S+)", block, re.M)
+    file = tmp_path / f"{named[1] if named else 'ours'}.yaml"
+    file.write_text(block)
+    result = CliRunner().invoke(cli, ["rules", "check", str(file)])
+    assert result.exit_code == 0, result.output
+
+
+# What is shown as output: below `$ slurmdoctor ...`, in blocks marked as console.
+SHOWN = [(text, *call) for text in outputs.TEXTS for call in outputs.shown(read(text))]
+
+
+@pytest.mark.parametrize(("text", "command", "output"), SHOWN, ids=[f"{text}:{said}" for text, said, _ in SHOWN])
+def test_the_output_shown_is_the_output_printed(text: str, command: str, output: str) -> None:
+    """`make docs` writes it again."""
+    real = outputs.printed(command)
+    assert outputs.same(output, real), real
+
+
+def test_what_is_left_out_is_marked() -> None:
+    assert outputs.same("a\n...\nd\n", "a\nb\nc\nd\n")
+    assert not outputs.same("a\nd\n", "a\nb\nc\nd\n")
+    assert not outputs.same("a\n...\n", "b\n")
+
+
+def test_what_is_made_is_fresh() -> None:
+    assert read("docs/commands.md") == commands.markdown(), "`make docs` regenerates it"
+
+
+@pytest.mark.parametrize("path", sorted(contract.keys(contract.schema())))
+def test_every_key_of_the_contract_says_what_it_means(path: str) -> None:
+    assert contract.keys(contract.schema())[path], f"src/slurmdoctor/report/schema.json: describe {path}"
+
+
+# The site: its frame, and what mkdocs makes of it.
+def named(nav: object) -> Iterator[str]:
+    if isinstance(nav, str):
+        yield nav
+    elif isinstance(nav, dict):
+        yield from itertools.chain.from_iterable(map(named, nav.values()))
+    elif isinstance(nav, list):
+        yield from itertools.chain.from_iterable(map(named, nav))
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    rules = known()
+    made = {page for page in pages(rules) if not page.startswith("source/")}
+    listed = list(named(settings(SETTINGS, rules)["nav"]))
+    assert sorted(listed) == sorted(made)
+
+
+@pytest.mark.parametrize("text", [text for text in HAND_WRITTEN if text.startswith("docs/")])
+def test_a_page_can_be_read_in_one_go(text: str) -> None:
+    assert len(read(text).splitlines()) <= 310
+
+
+class Addresses(HTMLParser):
+    """What a page loads, where it links to, and what can be linked to in it."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.links: list[str] = []
+        self.names: set[str] = set()
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.names |= {given.get("id", ""), given.get("name", "")}
+        if "src" in given or (tag == "link" and given.get("rel") not in ("prev", "next", "canonical")):
+            self.loads.append(given.get("src") or given.get("href", ""))
+        elif tag == "a" and "href" in given:
+            self.links.append(given["href"])
+
+
+@pytest.fixture(scope="module")
+def site() -> Path:
+    subprocess.run(["make", "site"], cwd=ROOT, check=True, timeout=500)
+    return ROOT / "build/site"
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning_and_no_link_in_it_is_dead(site: Path) -> None:
+    made = {path: Addresses(path.read_text()) for path in site.rglob("*.html") if path.name != "404.html"}
+    assert len(made) > 70
+    for path, page in made.items():
+        for target in page.links + page.loads:
+            address, _, anchor = target.partition("#")
+            if urlsplit(target).scheme:
+                continue
+            found = (path.parent / address).resolve() if address else path
+            found = found / "index.html" if found.is_dir() else found
+            assert found.exists(), f"{path.name}: {target}"
+            if anchor and found in made:
+                assert anchor in made[found].names, f"{path.name}: {target}"
+
+
+@pytest.mark.slow
+def test_a_page_of_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
+    for path in site.rglob("*.html"):
+        assert [one for one in Addresses(path.read_text()).loads if "//" in one] == [], path.name
+    for path in site.rglob("*.css"):
+        assert not re.search(r"@import|url\([\"']?(?:https?:)?//", path.read_text()), path.name
