@@ -136,10 +136,29 @@ _PLAIN = {
     "op": "the collective", "rank0_busy": "that rank 0 was still busy", "silent_ranks": "which ranks printed nothing",
     "stalled_since": "since when the job was stalled", "stands_in": "where the late rank hangs", "suspects": "which ranks held it up",
     "task_failed": "that Slurm stopped the step for a failed task", "what": "the program's own message",
+    "by_owner": "that the job's own user cancelled it", "cancelled_by": "who cancelled the job", "checks": "a mistake in the script that explains it",
+    "emergency_save": "an emergency save", "emergency_saved": "that the emergency save was complete", "ended": "how the job was doing when it was ended",
+    "exception": "an exception", "gpu_vendor": "another vendor's GPU", "last_step": "a training step", "moved_to": "the folder to which the job changed",
+    "no_step": "that no step was made", "on_all_nodes": "that it is missing on all nodes", "phase": "what the program was doing", "reach": "how many ranks failed",
+    "record_command": "the command that the job was submitted with", "restarts": "restarts", "saves_in": "a save among the frames", "seen": "another failure",
+    "trained": "that the training was complete", "world_size": "how many ranks there are",
 }  # fmt: skip
 """Names of facts, as a person would say what the log shows; of the others, the name."""
 
 
+_NUMBERS = {
+    "failed": "the number of ranks that failed", "gained": "the number of steps that the restarts gained", "last_step": "the last step",
+    "nodes": "the number of nodes", "num_experts": "the count of experts", "num_workers": "the number of data workers", "rank": "the rank",
+    "world_size": "the number of ranks",
+}  # fmt: skip
+"""Names of facts that are compared, as a person would call them; of the others, the name."""
+_STATES = {
+    ("ended", "hung"): "the job made no progress before it was ended",
+    ("ended", "finished"): "the program had finished before the job was ended",
+    ("ended", "progressing"): "the job made progress until it was ended",
+}
+"""Facts with a value, as a person would say it."""
+_SIGNS = {"==": "is", "!=": "is not", ">=": "is at least", "<=": "is at most", ">": "is more than", "<": "is less than"}
 _HOLES = {
     "at": "file:line",
     "raised_at": "file:line",
@@ -155,7 +174,7 @@ _REACHED = {
 
 def _conditions(when: Mapping[str, Any], shown: Collection[str] = ()) -> str:
     """The conditions of a fix in words. Names in `shown` are left out: its text holds them."""
-    rule = [f"For {_or(_all(want))}" for name, want in when.items() if name == "rule"]
+    rule = [f"For {_or(_all(want))}" for name, want in when.items() if name == "rule" and want is not True]
     held = [name for name, want in when.items() if want is True and name not in shown and name != "rule"]
     there = [_PLAIN.get(name, _spaced(name)) for name in held if name.isidentifier()]
     lacking = [_PLAIN.get(name, _spaced(name)) for name, want in when.items() if want is False]
@@ -169,22 +188,24 @@ def _conditions(when: Mapping[str, Any], shown: Collection[str] = ()) -> str:
 
 
 def _compared(name: str, want: Any) -> str:
-    """`tp > 1`, `a frame of the traceback is save_hf_weights`, `nan is also in the log`."""
-    wanted = _or(_all(want))
+    """`tp is more than 1`, `a frame of the traceback is save_hf_weights`, `nan is also in the log`."""
+    wanted = _or(tuple("unknown" if one is False else one for one in _all(want)))
     if name == "seen":
         return f"{wanted} is also in the log"
     if name == "reach":
         return _REACHED.get(wanted, wanted)
     if name == "frames":
         return f"a frame of the traceback is {wanted}"
-    return f"{_spaced(name)} {wanted}" if COMPARISON.fullmatch(wanted) else f"{_spaced(name)} is {wanted}"
+    if COMPARISON.fullmatch(wanted):
+        return _spaced(f"{name} {wanted}")
+    return _STATES.get((name, wanted)) or f"{_NUMBERS.get(name, _spaced(name))} is {wanted}"
 
 
 def _spaced(condition: str) -> str:
     """A condition without the signs of its language."""
-    return (
-        re.sub(r"(?<=\w)_(?=\w)", " ", condition).replace(" == ", " is ").replace(" != ", " is not ").replace("'", "")
-    )
+    named = re.sub(r"^\w+(?= [<>=!])", lambda name: _NUMBERS.get(name[0], name[0]), condition)
+    signs = re.sub(r"(?<= )(?:[<>=!]=|[<>])(?= )", lambda sign: _SIGNS[sign[0]], named)
+    return re.sub(r"(?<=[a-z0-9])_(?=[a-z0-9])", " ", signs).replace("'", "")
 
 
 def _all(want: Any) -> tuple[Any, ...]:
