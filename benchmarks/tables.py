@@ -10,7 +10,7 @@ from statistics import median
 from benchmarks.measure import Runs
 
 BEGIN = "<!-- `make bench` writes what follows -->"
-END = "<!-- `make bench` wrote what stands above -->"
+END = "<!-- `make bench` wrote what is above -->"
 ONE, TWO, GREP = "slurmdoctor, one process", "slurmdoctor, two", "grep, three passes"
 GOALS = {"quiet": (0.5, 0.35), "nccl": (0.5, 0.35), "noisy": (0.6, 0.4), "varied": (0.8, 0.6), "cascade": (1.0, 0.8)}
 """Kind of log -> its goals in one process and in two: wall time to the greps', at 1 GB."""

@@ -81,8 +81,8 @@ def check(paths: tuple[Path, ...]) -> None:
 def fmt(paths: tuple[Path, ...], check: bool) -> None:
     """Put the keys of rule files into one order.
 
-    PATH is a file or a folder; without any, the rule folders of your site are meant. Comments move with what stands
-    below them. A pattern that is too wide is told, and yours to split.
+    PATH is a file or a folder; without any, the rule folders of your site are meant. Comments move with what is
+    below them. A pattern that is too wide is reported, and yours to split.
     Exit status: 0 all is in order, 1 files would change, or something is left to do by hand, 2 the call was bad.
     """
     from slurmdoctor.knowledge.paths import builtin, data_of, files, folders
