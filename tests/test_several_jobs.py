@@ -189,6 +189,16 @@ def test_the_rows_go_to_a_file(logs: Path) -> None:
     assert len((logs.parent / "report.json").read_text().splitlines()) == 6
 
 
+def test_no_name_of_a_file_steers_the_terminal(logs: Path) -> None:
+    hostile = logs / "a\x1b]0;owned\x07\n.log"
+    hostile.write_text(OOM)
+    os.utime(hostile, (0, 0))
+    *rows, _, again = said(logs).splitlines()
+    assert len(rows) == 7
+    assert again.startswith("one in full: ")
+    assert not {"\x1b", "\x07"} & set("".join([*rows, again]))
+
+
 def test_jobs_come_in_the_order_of_their_logs_times(logs: Path) -> None:
     for number, day in ((4711, 22), (4712, 20), (4713, 21)):
         (logs / f"slurm-{number}.out").write_text(LIMIT.format(number, day))

@@ -165,7 +165,7 @@ def tell(found: Iterable[Diagnosis], reads: Sequence[Read], paths: Sequence[str]
     if ask.form == "text":
         again = one_in_full(paths, reads[failed or 0])
         end: list[Line] = [[("bold", part)] for part in wrap_words(short.counted(rows), seen.width)]
-        end.append([("", f"one in full: {again}")])
+        end.append([("", f"one in full: {again if again.isprintable() else in_line(again)}")])
         kept.append(paint(end, colour=seen.colour, encoding=seen.encoding))
     elif ask.form == "github":
         kept.append(github.commands(beside))
