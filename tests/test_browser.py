@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from page_examples import of_ranks
 from report_examples import CUDA_OOM
+from simulate import Job, speak, written
 from slurmdoctor import Diagnosis, diagnose
 from test_html import ATTACKS, HEALTHY, UNKNOWN
 from test_report_chat import hostile
@@ -35,6 +36,7 @@ PAGES: dict[str, Callable[[], Diagnosis]] = {
     "4,096 ranks": lambda: of_ranks(4096),
     "4,096 unlike ranks": lambda: of_ranks(4096, uneven=True),
     "a real log": lambda: diagnose([DEMO]),
+    "a log of 4,096 ranks": lambda: diagnose(written(speak(Job(4096, per_node=8, root=5, cause="cuda-oom", steps=2)))),
     "a healthy job": lambda: HEALTHY,
     "an unknown end": lambda: UNKNOWN,
     "hostile": lambda: Diagnosis.of(replace(hostile(" ".join(ATTACKS)), lanes=of_ranks(8).lanes)),
