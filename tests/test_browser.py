@@ -15,7 +15,8 @@ from page_examples import of_ranks
 from report_examples import CUDA_OOM
 from simulate import Job, speak, written
 from slurmdoctor import Diagnosis, diagnose
-from test_html import ATTACKS, HEALTHY, UNKNOWN
+from slurmdoctor.report.html import render_jobs
+from test_html import ATTACKS, HEALTHY, UNKNOWN, jobs
 from test_report_chat import hostile
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ pytestmark = [
 ]
 QUIET = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync"
 DEMO = Path(__file__).parent / "fixtures" / "demo-cascade"
-PAGES: dict[str, Callable[[], Diagnosis]] = {
+PAGES: dict[str, Callable[[], Diagnosis | str]] = {
     "8 ranks": lambda: of_ranks(8),
     "512 ranks": lambda: of_ranks(512),
     "512 unlike ranks": lambda: of_ranks(512, uneven=True),
@@ -37,6 +38,7 @@ PAGES: dict[str, Callable[[], Diagnosis]] = {
     "4,096 unlike ranks": lambda: of_ranks(4096, uneven=True),
     "a real log": lambda: diagnose([DEMO]),
     "a log of 4,096 ranks": lambda: diagnose(written(speak(Job(4096, per_node=8, root=5, cause="cuda-oom", steps=2)))),
+    "several jobs": lambda: render_jobs(jobs(7)),
     "a healthy job": lambda: HEALTHY,
     "an unknown end": lambda: UNKNOWN,
     "hostile": lambda: Diagnosis.of(replace(hostile(" ".join(ATTACKS)), lanes=of_ranks(8).lanes)),
@@ -71,7 +73,8 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module", params=PAGES)
 def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("page") / "report.html"
-    file.write_text(PAGES[request.param]().to_html(), encoding="ascii")
+    page = PAGES[request.param]()
+    file.write_text(page if isinstance(page, str) else page.to_html(), encoding="ascii")
     return file
 
 
@@ -186,6 +189,16 @@ def test_the_strips_tell_the_times(width: int, tmp_path: Path, shown: Callable[.
     lines = page.locator("line.root").evaluate_all("all => all.map(one => one.getBoundingClientRect().x)")
     assert len(lines) == 3
     assert max(lines) - min(lines) < 1.5
+
+
+def test_a_link_in_the_table_opens_the_job(tmp_path: Path, shown: Callable[..., Page]) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(render_jobs(jobs(7)), encoding="ascii")
+    page = shown(file)
+    fix = page.locator("#job-0-fix")
+    assert not fix.is_visible()
+    page.get_by_role("link", name="4711_0").click()
+    fix.wait_for(state="visible")
 
 
 @pytest.mark.parametrize("said", ATTACKS)

@@ -19,13 +19,15 @@ from report_examples import ALL_ALIKE, CUDA_OOM, SILENT
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.cli import cli
 from slurmdoctor.model import Coverage, Rival
+from slurmdoctor.model.jobs import JobFiles
 from slurmdoctor.model.lanes import Lane, Lanes, Mark, Span
+from slurmdoctor.report.html import render_jobs
 from slurmdoctor.report.page.folding import MOST_ROWS, fold
 from test_report_chat import hostile
 
 FIXTURES = Path(__file__).parent / "fixtures"
 VOID = {"meta", "br"}
-_ELEMENTS = """html head meta title style body a main header h1 h2 span section p ul ol li dl dt dd div b q code pre mark details summary
+_ELEMENTS = """html head meta title style body a main header h1 h2 h3 span section p ul ol li dl dt dd div b q code pre mark details summary
     figure figcaption table caption thead tbody tr th td footer svg defs pattern symbol rect path circle line text use"""
 _ATTRIBUTES = """lang charset http-equiv content name class id href rel scope open role aria-label aria-labelledby aria-hidden width height x y x1 x2
     y1 y2 d r patternunits overflow text-anchor"""
@@ -319,3 +321,52 @@ def test_the_command_prints_the_page_and_writes_it(tmp_path: Path) -> None:
     assert (printed.exit_code, written.exit_code, written.output) == (0, 0, "")
     assert target.read_text(encoding="ascii") == printed.output
     assert_inert(printed.output)
+
+
+# ── several jobs ─────────────────────────────────────────────────────────────────────────────
+
+
+def jobs(count: int) -> list[Diagnosis]:
+    shapes = (CUDA_OOM, HEALTHY, SILENT, UNKNOWN, of_ranks(8))
+    return [replace(shapes[at % 5], job=JobFiles(f"4711_{at}", at)) for at in range(count)]
+
+
+def test_several_jobs_share_a_page_with_a_row_each() -> None:
+    page = Page(render_jobs(jobs(5)))
+    assert page.of["h1"] == ["3 of 5 jobs failed"]
+    assert "2 cuda-oom, 1 collective-timeout; 1 without failure; 1 unknown" in page.text
+    rows = [row.split("\n")[0] for row in page.of["tr"][1:6]]
+    assert rows[0] == "4711_0✗failedrank 13 on gpu-02 ran out of GPU memorycuda-oom"
+    assert rows[1] == "4711_1✓healthyno failure found"
+    ids = list(page.all("id"))
+    assert len(ids) == len(set(ids))
+    links = [url for url in page.all("href") if url.startswith("#job-")]
+    assert links == [f"#job-{at}" for at in range(5)]
+    assert {link[1:] for link in links} <= set(ids)
+    assert page.text.count("Raise expert parallelism") == 2
+
+
+@pytest.mark.parametrize("said", ATTACKS)
+def test_a_hostile_job_name_is_text(said: str) -> None:
+    assert_inert(render_jobs([Diagnosis.of(replace(hostile(said), job=JobFiles(said, None, said, (said,))))] * 2))
+
+
+def test_a_page_of_thousands_of_jobs_stays_small_and_shows_those_that_failed() -> None:
+    html = render_jobs(jobs(3000))
+    page = Page(html)
+    assert len(html) < 2_000_000
+    assert len(page.elements) < 20_000
+    assert "2,000 more jobs not shown" in page.text
+    assert html.count('class="job"') > 20
+    assert not re.search(r'<summary><span class="small good"', html)
+
+
+def test_the_command_writes_a_page_of_several_jobs(tmp_path: Path) -> None:
+    for number, log in enumerate(("demo-cascade/slurm-6.out", "ok-srun-label/slurm-1.out")):
+        (tmp_path / f"slurm-47{number:02}.out").write_bytes((FIXTURES / log).read_bytes())
+    target = tmp_path / "report.html"
+    done = CliRunner().invoke(cli, ["diagnose", str(tmp_path), "-o", str(target)])
+    assert (done.exit_code, done.output) == (0, "")
+    page = Page(target.read_text(encoding="ascii"))
+    assert page.of["h1"] == ["1 of 2 jobs failed"]
+    assert sum("4700" in text for text in page.of["summary"]) == 1

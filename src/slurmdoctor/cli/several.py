@@ -24,7 +24,7 @@ from slurmdoctor.report.terminal import PLAIN, Line, look, paint, wrap_words
 if TYPE_CHECKING:
     from slurmdoctor.slurm.job import Job
 
-OF_SEVERAL = ("text", "json", "markdown", "slack", "github")
+OF_SEVERAL = ("text", "json", "markdown", "slack", "github", "html")
 """Formats that have a form for several jobs,"""
 WHOLE = ("text",)
 """and those that show more of each where that is asked for."""
@@ -144,6 +144,7 @@ def tell(found: Iterable[Diagnosis], reads: Sequence[Read], paths: Sequence[str]
     rows: list[short.Row] = []
     kept: list[str] = []
     beside: list[github.Annotation] = []
+    drawn: list[Diagnosis] = []
     for one in found:
         yield one
         row = short.Row.of(one)
@@ -154,6 +155,8 @@ def tell(found: Iterable[Diagnosis], reads: Sequence[Read], paths: Sequence[str]
             kept.append(json.dumps(one.to_dict(), separators=(",", ":"), allow_nan=False) + "\n")
         elif ask.form == "github":
             beside.append(github.annotation(one))
+        elif ask.form == "html":
+            drawn.append(one)
         elif ask.form == "text":
             kept.append(paint([short.line(row, room, seen.width)], colour=seen.colour, encoding=seen.encoding))
         if ask.output is None and kept:
@@ -169,6 +172,10 @@ def tell(found: Iterable[Diagnosis], reads: Sequence[Read], paths: Sequence[str]
         kept.append(paint(end, colour=seen.colour, encoding=seen.encoding))
     elif ask.form == "github":
         kept.append(github.commands(beside))
+    elif ask.form == "html":
+        from slurmdoctor.report.html import render_jobs
+
+        kept.append(render_jobs(drawn))
     elif ask.form != "json":
         kept.append(short.markdown(rows) if ask.form == "markdown" else short.slack(rows))
     put("".join(kept), ask.output)

@@ -46,7 +46,6 @@ def lanes_of(diagnosis: Diagnosis) -> Markup | None:
         body.append(tag("p", f"Not drawn: {_left_out(drawn)}", class_="note"))
     return tag(
         "div",
-        strips.definitions(),
         strips.legend(lanes),
         tag("p", " ".join(filter(None, notes)), class_="note") if any(notes) else None,
         tag("div", tag("span", "clock" if lanes.clock else "line"), strips.axis(lanes, scale), class_="lane head"),

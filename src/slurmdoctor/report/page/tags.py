@@ -82,10 +82,11 @@ def command(text: str) -> Markup:
     return tag("pre", tag("code", one_line(text)), class_="command")
 
 
-def section(anchor: str, title: str, *children: Content, level: int = 2, **attributes: str) -> Markup:
+def section(anchor: str, title: str, *children: Content, prefix: str = "", level: int = 2, **attributes: str) -> Markup:
     """A part of the page under its heading; nothing where it has no content."""
     if not any(children):
         return Markup("")
+    anchor = prefix + anchor
     heading = tag(f"h{level}", title, id=f"{anchor}-title")
     return tag("section", heading, *children, id=anchor, aria_labelledby=f"{anchor}-title", **attributes)
 
