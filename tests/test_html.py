@@ -305,7 +305,7 @@ def test_without_a_clock_the_page_says_so() -> None:
         (Lane((3,), None, "first", (Span(0.0, 50.0, "running"),), ()),), clock=False, ticks=((1.0, "line 1"),)
     )
     page = Page(Diagnosis.of(replace(CUDA_OOM, lanes=lanes)).to_html())
-    assert "no usable time stamps" in page.text
+    assert "Too few lines have a usable time stamp" in page.text
     assert "line 1" in page.text
     assert "until" not in " ".join(page.all("aria-label"))
 

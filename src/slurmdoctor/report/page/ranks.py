@@ -38,7 +38,7 @@ def lanes_of(diagnosis: Diagnosis) -> Markup | None:
     root = min((mark.at for lane in leads for mark in lane.marks if mark.kind == "first"), default=None)
     notes = [
         strips.earlier(lanes),
-        "" if lanes.clock else "The log has no usable time stamps: the axis counts its lines.",
+        "" if lanes.clock else "Too few lines have a usable time stamp: the axis counts lines.",
         _rough(drawn),
     ]
     body = [_group(group, scale, root) for group in drawn.groups]
