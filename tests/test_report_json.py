@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -89,6 +89,7 @@ def test_the_schema_refuses_what_the_contract_does_not_name() -> None:
     assert not CHECK.is_valid(said)
 
 
+@settings(deadline=None)  # a loaded machine is no bug
 @given(
     st.text(st.characters(), max_size=60),
     st.one_of(st.floats(), st.tuples(st.integers()), st.sets(st.integers()), st.dictionaries(st.text(), st.floats())),
