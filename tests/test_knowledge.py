@@ -295,7 +295,7 @@ def test_a_rule_twice_is_a_mistake(ours: Path) -> None:
 def test_rules_lie_in_the_wheel_or_in_the_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "lib" / "slurmdoctor"
     monkeypatch.setattr(paths, "__file__", str(package / "knowledge" / "paths.py"))
-    with pytest.raises(UserError, match="install it again"):
+    with pytest.raises(UserError, match="install slurmdoctor again"):
         builtin()
     put(tmp_path / "rules" / "formats.yaml", "")
     assert builtin() == tmp_path / "rules"

@@ -93,7 +93,7 @@ def test_an_option_that_names_nothing_is_told(tmp_path: Path) -> None:
         [sys.executable, "-m", "slurmdoctor", "diagnose", "--rules", "", "/dev/null"], capture_output=True, text=True
     )
     assert done.returncode == 2
-    assert "it names nothing" in done.stderr
+    assert "the name is empty" in done.stderr
 
 
 def test_what_every_user_may_write_is_told_in_a_line(tmp_path: Path) -> None:

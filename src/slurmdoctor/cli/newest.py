@@ -9,7 +9,7 @@ from slurmdoctor.cli.say import in_line, say
 
 def or_newest(paths: tuple[str, ...], otherwise: object) -> tuple[str, ...]:
     """The paths; without any, and where a terminal would be read, the newest job's logs here."""
-    if paths or otherwise or not sys.stdin.isatty():
+    if paths or otherwise or sys.stdin is None or not sys.stdin.isatty():
         return paths
     from slurmdoctor.report.quantities import ago, listed
     from slurmdoctor.slurm.newest import newest

@@ -79,7 +79,9 @@ def last_time(path: str) -> float | None:
 def ends_of(path: str) -> tuple[str, str]:
     """The head and the end of a file as text; of a compressed one the head alone, and nothing of what cannot be read."""
     try:
-        # a pipe without a writer must not be waited for
+        # a pipe is not even opened: what its writer has sent would be lost
+        if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - a name of any kind
+            return "", ""
         number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):
         return "", ""
