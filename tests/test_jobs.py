@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slurmdoctor.input.files import files_of
 from slurmdoctor.input.glance import Looker
 from slurmdoctor.input.jobs import blind, split
 from slurmdoctor.knowledge.texts import text
@@ -64,6 +66,11 @@ SEVERAL: dict[str, tuple[str, dict[str | None, int]]] = {
         "slurm-141.out 141_l6hjsjsn/attempt_0/0/stderr.log 141_ziz9v06n/attempt_0/0/stderr.log "
         "slurm-142.out 142_aaaaaaaa/attempt_0/0/stdout.log 142_aaaaaaaa/attempt_1/0/stdout.log", {"141": 3, "142": 3},
     ),
+    "names of other words": ("train-4711.out train-4712.out eval-4713.out", {"4711": 1, "4712": 1, "4713": 1}),
+    "a word a job": ("train_4711.out eval_4713.out prep_4720.err", {"4711": 1, "4713": 1, "4720": 1}),
+    "an array's folders": ("arr_4400_0/rank0.out arr_4400_0/rank1.out arr_4400_1/rank0.out", {"4400_0": 2, "4400_1": 1}),
+    "an array's folders with dots": ("arr.4417.0/rank0.out arr.4417.1/rank0.out", {"4417_0": 1, "4417_1": 1}),
+    "%A_%a alone": ("4711_0.out 4711_1.out 4711_2.out", {"4711_0": 1, "4711_1": 1, "4711_2": 1}),
     "compressed": ("slurm-4711.out.gz slurm-4712.out.zst", {"4711": 1, "4712": 1}),
     "in folders of their own with one name": ("a/slurm-4711.out b/slurm-4711.err c/slurm-4712.out", {"4711": 2, "4712": 1}),
 }  # fmt: skip
@@ -123,6 +130,13 @@ ONE = {
     "ranks and a launcher in folders": "launcher/main.log ranks/rank_0.log",
     "hosts of the site": "c1/train.log c2/train.log",
     "a launcher beside numbered logs": "launch.log run1.log run2.log",
+    "%j-%t-%N": "4711-0-gpu-a0.log 4711-1-gpu-a0.log 4711-2-gpu-b.log",
+    "ranks with dots": "train.4711.0.out train.4711.1.out",
+    "a folder a rank": "4711-0/stdout 4711-0/stderr 4711-1/stdout 4711-1/stderr",
+    "a server beside the job": "train-4711.out tensorboard-6006.out redis-4712.out",
+    "another name's size": "train-4711.out bench-4608.out",
+    "a log and its rotated days": "train.log train.log.2026-11-20 train.log-20261119.gz",
+    "Ray's workers": "worker-aa-01000000-2001.out worker-bb-01000000-2002.out raylet.out",
     "pieces of one run": "exp1/out.log exp1/err.log",
     "one": "slurm-4711.out",
 }
@@ -139,6 +153,9 @@ def test_what_belongs_together_stays_together(case: str) -> None:
         ("slurm-4711.out slurm-4711.err", "4711", None), ("train-880123.out", "880123", "train"), ("rank_0.log", None, None),
         ("slurm-16.out train-16-0.log", "16", None), ("slurm-4711_3.out", "4711_3", None), ("train.o880123", "880123", "train"),
         ("73_0_log.out 73_1_log.out", "73", None), ("slurm-4711_4294967294.out", "4711", None), ("eval-1000.log", None, None),
+        ("eval-4713.out", "4713", "eval"), ("4711.out", "4711", None), ("4711-0-gpu-a0.log 4711-1-gpu-a1.log", "4711", None), ("4711-0-gpu-a0.log", "4711", None),
+        ("train.4711.0.out train.4711.1.out", "4711", "train"), ("tensorboard-6006.out", None, None), ("vllm-8080.out", None, None), ("model-2024.out", None, None),
+        ("bench-1536.out", None, None), ("rank-4711.out", None, None), ("train-20261120.out", None, None), ("eval-4700.out", None, None), ("loss-4711.log", None, None),
     ],
 )  # fmt: skip
 def test_one_job_has_its_id_too(paths: str, ident: str | None, name: str | None) -> None:
@@ -152,7 +169,7 @@ def test_one_job_has_its_id_too(paths: str, ident: str | None, name: str | None)
         ("train1.log train2.log train3.log", True), ("west.log prep.log", True), ("c1/train.log c2/train.log", True), ("node1/train.log node2/train.log", False), ("880123/0.out 880123/1.out", True),
         ("rank_0.log rank_1.log", False), ("train0.log train1.log", False), ("train-16-0.log train-16-1.log", False),
         ("job.err ONCV.out", False), ("launcher.log rank_1.log", False), ("slurm-102.out train.log", False), ("a.log", False),
-        ("train.log train.log.1", False), ("bench-1024.log bench-2048.log", True),
+        ("train.log train.log.1", False), ("4711-0-gpu-a0.log 4711-1-gpu-b.log", False), ("bench-1024.log bench-2048.log", True),
     ],
 )  # fmt: skip
 def test_where_nothing_tells_it_is_said(paths: str, doubtful: bool) -> None:
@@ -174,6 +191,10 @@ NAMED = {
     "folders after a time": ("20261120_120103_bert/train.log 20261121_120103_bert/train.log", {"20261120_120103_bert": 1, "20261121_120103_bert": 1}),
     "Lightning": ("lightning_logs/version_0/out.log lightning_logs/version_1/out.log", {"version_0": 1, "version_1": 1}),
     "settings": ("lr_1e-3/train.log lr_3e-4/train.log", {"lr_1e-3": 1, "lr_3e-4": 1}),
+    "torchrun, twice": (
+        "t/none_x2k9a_1j/attempt_0/0/stdout.log t/none_x2k9a_1j/attempt_1/0/stdout.log t/none_p0qz7_8b/attempt_0/0/stdout.log",
+        {"none_x2k9a_1j": 2, "none_p0qz7_8b": 1},
+    ),
     "words": ("baseline/rank_0.log baseline/rank_1.log wide/rank_0.log wide/rank_1.log", {"baseline": 2, "wide": 2}),
     "what is left beside jobs": ("slurm-801.out slurm-802.out train.log README.txt", {"801": 1, "802": 1, "train.log": 2}),
 }  # fmt: skip
@@ -271,7 +292,7 @@ def test_small_ids_in_names_are_confirmed_by_lines(tmp_path: Path) -> None:
     assert by_id(split(written(tmp_path, files), looker())) == {"16": 1, "17": 1}
 
 
-@pytest.mark.parametrize("joint", ["_", "-"])
+@pytest.mark.parametrize("joint", ["_", "-", "."])
 def test_lines_tell_the_tasks_of_an_array_from_ranks(tmp_path: Path, joint: str) -> None:
     array = {f"train{joint}880123{joint}{task}.out": f"SLURM_JOB_ID={880130 + task}\n" for task in range(3)}
     assert by_id(split(written(tmp_path / "array", array), looker())) == {f"880123_{task}": 1 for task in range(3)}
@@ -279,6 +300,69 @@ def test_lines_tell_the_tasks_of_an_array_from_ranks(tmp_path: Path, joint: str)
     assert by_id(split(written(tmp_path / "ranks", ranks), looker())) == {"880123": 3}
     labelled = {f"train{joint}880123{joint}{task}.out": f"[rank{task}]: step 3\n" for task in range(3)}
     assert by_id(split(written(tmp_path / "labelled", labelled), looker())) == {"880123": 3}
+
+
+@pytest.mark.parametrize("name", ["sweep.9100.{}.out", "slurm-9100.{}.out", "slurm-9100-{}.err"])
+def test_one_of_an_arrays_tasks_tells_that_it_has_another_id(tmp_path: Path, name: str) -> None:
+    files = {name.format(task): "step 3\n" for task in range(3)} | {name.format(3): LIMIT.format(9103)}
+    assert by_id(split(written(tmp_path / "array", files), looker())) == {f"9100_{task}": 1 for task in range(4)}
+    files[name.format(3)] = LIMIT.format(9100)
+    assert by_id(split(written(tmp_path / "ranks", files), looker())) == {"9100": 4}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "jobs"),
+    [
+        (run(20), run(21), 2),
+        (run(20), run(20), 1),  # two nodes, each with torchrun
+        ("[rank0]: step 3\n" + run(20), "[rank0]: step 3\n" + run(20), 2),
+        ("[rank0]: step 3\n", "[rank8]: step 3\n", 1),
+        ("[rank0]: step 3\n", "[rank0]: step 3\n", 2),
+    ],
+)
+def test_runs_of_torchrun_at_one_time_are_one_jobs_nodes(tmp_path: Path, first: str, second: str, jobs: int) -> None:
+    files = {"logs/none_aaaaaaaa/attempt_0/0/stderr.log": first, "logs/none_bbbb_bbb/attempt_0/0/stderr.log": second}
+    assert len(split(written(tmp_path, files), looker())) == jobs
+
+
+def test_rotated_logs_are_read_before_the_log_whose_older_lines_they_hold(tmp_path: Path) -> None:
+    names = [
+        "a.log",
+        "job.log.10.gz",
+        "job.log.2",
+        "job.log.1",
+        "job.log",
+        "k.out.2026-11-19",
+        "k.out-20261120",
+        "k.out",
+    ]
+    others = ["gone.log.1", "model.py.1", "notes.1"]
+    written(tmp_path, dict.fromkeys(names + others, "step 3\n"))
+    assert [Path(path).name for path in files_of(str(tmp_path))] == names
+
+
+REPORTS = {
+    "failed": "✗ rank 5 on gpu-a2 ran out of GPU memory                 cuda-oom · high confidence\n  job.log:12\n",
+    "in two lines": "✗ rank 0 could not import a Python module or a name from it\n  module-not-found · low confidence\n",
+    "markdown": "**✗ rank 5 on gpu-a2 ran out of GPU memory** (cuda-oom · high confidence)\n\n`job.log:12`\n",
+    "no failure": "✓ no failure found                           read 1 file, 9 lines (605 bytes)\n  last   step 70\n",
+    "without Unicode": "x rank 5 ran out of GPU memory                 cuda-oom - high confidence\n  job.log:12\n",
+    "several": "4711  ✗ the job was ended by its time limit     time-limit\n1 job: 1 time-limit\n"
+    "one in full: slurmdoctor diagnose . --job-id 4711\n",
+}
+
+
+@pytest.mark.parametrize("case", REPORTS)
+def test_a_report_beside_the_logs_is_not_read(tmp_path: Path, case: str) -> None:
+    logs = {
+        "slurm-4711.out": "step 3\n",
+        "tests.log": "✓ no failure found\n✗ 2 of 9 tests\n",
+        "run.txt": "$ slurmdoctor diagnose\n" + REPORTS[case],
+    }
+    reports = {"slurmdoctor-4711.txt": REPORTS[case], "why.log": REPORTS[case], "why.html": "<html>", "why.json": "{}"}
+    written(tmp_path, logs | reports)
+    os.mkfifo(tmp_path / "live.log")  # is not waited for
+    assert [Path(path).name for path in files_of(str(tmp_path))] == sorted(logs)
 
 
 def test_times_tell_runs_apart(tmp_path: Path) -> None:
@@ -307,8 +391,6 @@ def test_times_keep_together_what_may_be_one_run(tmp_path: Path, files: Mapping[
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    import os
-
     os.mkfifo(tmp_path / "live.log")
     (tmp_path / "a.log").write_text("step 3\n")
     assert len(split([str(tmp_path / "live.log"), str(tmp_path / "a.log"), str(tmp_path / "gone.log")], looker())) == 1

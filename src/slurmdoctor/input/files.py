@@ -9,6 +9,8 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from slurmdoctor.input.folders import matching, walk
+from slurmdoctor.input.job_names import rotated_from
+from slurmdoctor.input.reports import is_report
 from slurmdoctor.input.unread import UnreadError, kind_of_file, unread
 from slurmdoctor.model import LogNotFoundError, UserError
 
@@ -24,6 +26,10 @@ _NOT_LOGS = (
     ".ckpt", ".bin", ".safetensors", ".npy", ".npz", ".csv", ".tsv", ".parquet", ".pyc", ".so", ".png", ".jpg", ".svg",
     ".html", ".zip", ".tar", ".h5", ".pkl", ".lock", ".pid",
 )  # fmt: skip
+_OF_REPORTS = (".txt", ".log")
+"""Endings under which people keep slurmdoctor's reports beside their logs."""
+_COUNT = 3
+"""Most digits of a count of rotated logs; more are a day."""
 _SIDE_FILES = frozenset({"scontrol.txt", "sacct.txt", "requirements.txt"})
 
 
@@ -71,6 +77,7 @@ def _logs_in(folder: str) -> Found:
     """The logs in a folder and those below it, in the order of their names."""
     logs, maybe, gauges = Found(), Found(), Found()
     refused: list[UnreadError] = []
+    rotated: list[tuple[str, str, os.DirEntry[str]]] = []
     for entry in walk(folder, refused):
         stem = entry.name
         if stem.startswith(".") or stem in _SIDE_FILES:
@@ -78,11 +85,17 @@ def _logs_in(folder: str) -> Found:
         for ending in _COMPRESSED:
             stem = stem.removesuffix(ending)
         if stem.endswith(_LOG_ENDINGS):
-            _put(entry, logs)
+            if not (stem.endswith(_OF_REPORTS) and is_report(entry.path)):
+                _put(entry, logs)
+        elif (before := rotated_from(stem)) is not None:
+            rotated.append((f"{entry.path[: -len(entry.name)]}{before[0]}", before[1], entry))
+            _put(entry, maybe)
         elif stem.endswith(_GAUGES):
             _put(entry, gauges)
         elif "." not in stem or not stem.endswith((*_NOT_LOGS, ".json", *_COMPRESSED)):
             _put(entry, maybe)
+    if logs.paths:
+        _with_rotated(logs, rotated)
     found = logs if logs.paths or logs.skipped else maybe
     found.paths += gauges.paths
     found.paths = _without_second_names(found.paths)
@@ -93,6 +106,24 @@ def _logs_in(folder: str) -> Found:
             f"name the log itself; looked for {', '.join(_LOG_ENDINGS[:4])} and the like",
         )
     return found
+
+
+def _with_rotated(logs: Found, rotated: Sequence[tuple[str, str, os.DirEntry[str]]]) -> None:
+    """Put the rotated logs before the one whose older lines they hold, oldest first: `job.log.2`, `job.log.1`, `job.log`."""
+    older: dict[str, list[tuple[int, str, os.DirEntry[str]]]] = {}
+    for name, mark, entry in rotated:
+        number = mark[1:]
+        # the higher of two counts is older, and so is the earlier of two days
+        older.setdefault(name, []).append((-int(number) if len(number) <= _COUNT else 0, number, entry))
+    for at in range(len(logs.paths) - 1, -1, -1):
+        path = logs.paths[at]
+        for ending in _COMPRESSED:
+            path = path.removesuffix(ending)
+        parts = Found()
+        for _, _, entry in sorted(older.pop(path, ()), key=lambda one: one[:2]):
+            _put(entry, parts)
+        logs.paths[at:at] = parts.paths
+        logs.skipped += parts.skipped
 
 
 def _without_second_names(paths: list[str]) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from slurmdoctor.input.job_names import Maybe, Named, chosen, of_folder
 from slurmdoctor.model.jobs import Glance
+from slurmdoctor.search.compiled import lazy
 
 Key = tuple[str, "int | None"]
 """An id, and the task of the array."""
@@ -16,6 +17,14 @@ _CERTAIN = 5
 """Digits of a number that is an id though no other name has another one."""
 _PLAIN = 4
 """Digits from which a number in the name of any log may be an id; one of fewer only beside Slurm's own endings."""
+_NEAR = 0.1
+"""How far ids of jobs whose logs lie side by side are apart, as a share of them."""
+_PORTS = frozenset({6006, 6379, 6380, 8001, 8080, 8081, 8265, 8443, 8501, 8888, 8889, 9090, 10001, 29501})
+"""Ports that servers listen on by default, and are named after."""
+_SOLE = lazy(r"^[A-Za-z][A-Za-z_.-]*[-_.](\d{4,})$")
+"""`%x-%j`: words, and one number behind them."""
+_BY_SLURM = lazy(r"\.(?:out|err|o|e)(?:\.\w+)?$")
+"""Endings that Slurm's own examples have."""
 _SAMPLE = 6
 """Files that are looked into to tell the tasks of an array from the ranks of a job."""
 
@@ -32,8 +41,10 @@ def ids_by_name(files: Sequence[Named], look: Look) -> dict[str, Key]:
             told[file.path] = also
     left = [file for file in files if file.path not in told]
     told |= _guessed(left, lambda file: (file.folder, file.template), lambda file: file.maybe)
-    for folder, inside in _guessed_folders([file for file in left if file.path not in told]).items():
+    for folder, inside in _of_all_folders(files, [file for file in left if file.path not in told]).items():
         told |= dict.fromkeys(folder, inside)
+    for further in (_shared, _alike):
+        told |= further([file for file in left if file.path not in told], files, told)
     if not told:
         told = _alone(files)
     by_id: dict[str, list[Named]] = defaultdict(list)
@@ -76,6 +87,73 @@ def _also_named(file: Named, sure: set[str]) -> Maybe | None:
     return None
 
 
+def _measured(digits: str) -> bool:
+    """Whether the number looks like a size, a year or a port, not like an id."""
+    number = int(digits)
+    return number % 500 == 0 or number % 256 == 0 or 1990 <= number < 2040 or number in _PORTS
+
+
+def _near(digits: str, told: Iterable[Maybe]) -> bool:
+    """Whether a number is about as large as an id that is known, where any is."""
+    known = {int(one.digits) for one in told}
+    return not known or any(abs(int(digits) - one) <= one * _NEAR for one in known)
+
+
+def _shared(files: Sequence[Named], every: Sequence[Named], told: Mapping[str, Maybe]) -> dict[str, Maybe]:
+    """One number that several names have before a count, or that a name begins with: `4711-0-node07.log`, `sweep.4711.0.out`."""
+    groups: dict[Group, dict[str, Maybe]] = defaultdict(dict)
+    leading: dict[str, Maybe] = {}
+    others: dict[tuple[str, str, int], set[str]] = defaultdict(set)
+    for file in files:
+        for at, one in enumerate(file.maybe):
+            others[file.folder, file.template, at].add(one.digits)
+    for file in files:
+        for at, one in enumerate(file.maybe):
+            if len(others[file.folder, file.template, at]) > 1:  # hosts, or else they were taken for ids
+                continue
+            if len(one.digits) < _PLAIN or _measured(one.digits) or not _near(one.digits, told.values()):
+                continue
+            if one.task is not None:
+                groups[file.folder, one.digits][file.path] = one
+            if file.file.startswith(one.digits) and (one.task is not None or _BY_SLURM.search(file.path)):
+                leading[file.path] = one
+    found = leading
+    for group in groups.values():
+        if len({one.task for one in group.values()}) > 1:
+            found = group | found
+    return found
+
+
+def _alike(files: Sequence[Named], every: Sequence[Named], told: Mapping[str, Maybe]) -> dict[str, Maybe]:
+    """Ids in names that differ in their words too, beside those of such a form: `train-4711.out`, `eval-4713.out`."""
+    known: dict[Group, list[Maybe]] = defaultdict(list)
+    for file in every:
+        if file.path in told and _SOLE.search(file.file):
+            known[_form(file)].append(told[file.path])
+    groups: dict[Group, dict[str, Maybe]] = defaultdict(dict)
+    for file in files:
+        if not file.part and len(file.maybe) == 1 and _SOLE.search(file.file) and not _measured(file.maybe[0].digits):
+            groups[_form(file)][file.path] = file.maybe[0]
+    found: dict[str, Maybe] = {}
+    for form, group in groups.items():
+        if form in known:
+            found |= {path: one for path, one in group.items() if _near(one.digits, known[form])}
+        elif (
+            not told
+            and not chosen({one.digits for one in group.values()})
+            and (form[1] == "" or min(len(one.digits) for one in group.values()) >= _CERTAIN)
+        ):
+            largest = max(group.values(), key=lambda one: int(one.digits))
+            if all(_near(one.digits, [largest]) for one in group.values()):
+                found |= group
+    return found
+
+
+def _form(file: Named) -> Group:
+    """Where a log lies, and its ending, where it is not Slurm's own."""
+    return file.folder, "" if _BY_SLURM.search(file.path) else file.path.rpartition(".")[2]
+
+
 Group = tuple[str, str]
 
 
@@ -98,8 +176,8 @@ def _guessed(
     return found
 
 
-def _guessed_folders(files: Sequence[Named]) -> dict[tuple[str, ...], Maybe]:
-    """The same for folders: `4711/`, `train-4711/`; the paths in each."""
+def _of_all_folders(every: Sequence[Named], files: Sequence[Named]) -> dict[tuple[str, ...], Maybe]:
+    """The same for folders: `4711/`, `train-4711/`, `sweep_4711_0/`; the paths in each."""
     inside: dict[str, list[str]] = defaultdict(list)
     for file in files:
         parts = file.folder.split("/")
@@ -108,6 +186,11 @@ def _guessed_folders(files: Sequence[Named]) -> dict[tuple[str, ...], Maybe]:
                 inside["/".join(parts[: depth + 1])].append(file.path)
     folders = [_as_file(folder) for folder in inside]
     told = _guessed(folders, lambda one: (one.folder, one.template), lambda one: one.maybe)
+    counted = [one for one in folders if one.path not in told and any(maybe.task is not None for maybe in one.maybe)]
+    for folder, maybe in _shared(counted, every, told).items():
+        siblings = [one for one in counted if maybe.digits in {other.digits for other in one.maybe}]
+        if len(siblings) > 1:
+            told[folder] = maybe
     return {tuple(inside[folder]): one for folder, one in told.items()}
 
 
@@ -121,7 +204,7 @@ def _are_ids(files: Sequence[Named], numbers: Mapping[str, Maybe]) -> bool:
     """Whether numbers may be the ids of different jobs: of about one length, and not sizes or steps, which people choose."""
     values = {one.digits for one in numbers.values()}
     shortest, longest = min(map(len, values)), max(map(len, values))
-    if shortest < _PLAIN and not all(re.search(r"\.(?:out|err|o|e)(?:\.\w+)?$", file.path) for file in files):
+    if shortest < _PLAIN and not all(_BY_SLURM.search(file.path) for file in files):
         return False
     return len(values) > 1 and longest - shortest <= 1 and not chosen(values)
 
@@ -141,28 +224,29 @@ def _hosts(files: Sequence[Named], numbers: Mapping[str, Maybe]) -> bool:
 
 def _is_array(files: Sequence[Named], told: Mapping[str, Maybe], look: Look) -> bool:
     """Whether the numbers behind one id count the tasks of an array; else they count ranks."""
-    tasks = {told[file.path].task: file for file in files}
+    tasks: dict[int | None, list[Named]] = defaultdict(list)
+    for file in files:
+        tasks[told[file.path].task].append(file)
     if set(tasks) == {None}:
         return False
     joints = {told[file.path].joint for file in files if told[file.path].task is not None}
     by_slurm = all(file.id is not None for file in files)
-    if joints != {"_"} and (joints != {"-"} or len(tasks) < 2 or by_slurm):
+    if joints != {"_"} and (len(joints) > 1 or len(tasks) < 2):
         return False
     if None in tasks and len(tasks) > 1:  # the batch script's own log beside those of its ranks
         return False
-    if len(tasks) < 2 or by_slurm:
-        return joints == {"_"}
-    kept = sorted((task, file) for task, file in tasks.items() if task is not None)
-    seen = {task: look(file.path) for task, file in _spread(kept)}
-    ids = [one for glance in seen.values() for one in glance.ids]
+    if joints == {"_"} and (len(tasks) < 2 or by_slurm):
+        return True
+    kept = sorted((task, group) for task, group in tasks.items() if task is not None)
+    seen = {task: [look(file.path) for file in group[:2]] for task, group in kept[:: max(1, len(kept) // _SAMPLE)]}
+    ids = [one for glances in seen.values() for one in frozenset[str]().union(*(glance.ids for glance in glances))]
     if ids:
-        return len(ids) == len(set(ids)) and (len(ids) > 1 or joints == {"_"})
-    ranks = {task: glance.ranks for task, glance in seen.items() if glance.ranks}
-    if len(ranks) > 1 and all(found == {task} for task, found in ranks.items()):
+        several = joints == {"_"} or len(ids) > 1 or ids != [told[files[0].path].digits]
+        return several and len(ids) == len(set(ids))
+    ranks = {task: frozenset[int]().union(*(glance.ranks for glance in glances)) for task, glances in seen.items()}
+    shown = {task: found for task, found in ranks.items() if found}
+    if len(shown) > 1 and all(found == {task} for task, found in shown.items()):
         return False
-    return joints == {"_"}
-
-
-def _spread(items: Iterable[tuple[int, Named]]) -> list[tuple[int, Named]]:
-    every = list(items)
-    return every[:: max(1, len(every) // _SAMPLE)]
+    # a rank has one log: the same one in two folders is of two jobs
+    again = [{file.file for file in group if file.part and file.elastic is None} for _, group in kept]
+    return joints == {"_"} or bool(set.intersection(*again))

@@ -15,7 +15,10 @@ from slurmdoctor.search.compiled import lazy
 
 _COMPRESSED = lazy(r"\.(?:gz|bz2|xz|zst)$")
 _ENDING = lazy(r"(?i)\.(?:out|err|log|txt|stdout|stderr|output|error|o|e|gutil)$")
-_ROTATED = lazy(r"(?i)(?:^|(?<=\.))(?:out|err|log|txt)\.\d{1,3}$")
+_ROTATED = lazy(
+    r"(?i)(?:^|(?<=\.))(?:out|err|log|txt)(?P<mark>\.\d{1,3}|[-.]20\d\d([-_]?)[01]\d\2[0-3]\d(?:[-_T][-_:.\d]{2,8})?)$"
+)
+"""`job.log.1`, and after a day as logrotate's dateext and Python's handlers do."""
 _STREAM = lazy(r"(?i)[-_.]?(?<![a-z])(?:std)?(?:out(?:put)?|err(?:or)?s?|log|o|e)(?![a-z])")
 _SUBMITIT = lazy(r"^(\d+)(?:_(\d+))?_\d+_log$")
 _SUBMITIT_SIDE = lazy(r"^(\d+)(?:_\d+)*_(?:submission|submitted|result)\b")
@@ -25,7 +28,9 @@ _SAID = lazy(
     r"(?:(?P<joint>[-_.])(?P<task>\d{1,10})(?![a-z0-9]))?"
 )
 """`slurm-4711_3`, `job_4711`, `jobid4711`: the name says that it is a job's id."""
-_TORCHRUN = lazy(r"^(?P<above>.*?)(?P<run>[^/]+)_[^/_][^/]{1,7}/attempt_\d+/\d+/(?:stdout|stderr)\.log$")
+_TORCHRUN = lazy(
+    r"^(?P<above>.*?)(?P<folder>(?P<run>[^/]+?)_(?:[a-z0-9_]{8}|[^/_][^/]{1,7}))/attempt_\d+/\d+/(?:stdout|stderr)\.log$"
+)
 _DATE = lazy(
     r"(?<!\d)(?:19|20)\d\d([-_.]?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])"
     r"(?:[-_.T ]?(?:[01]\d|2[0-3])[-_.:h]?[0-5]\d(?:[-_.:m]?[0-5]\d)?s?)?(?!\d)"
@@ -45,7 +50,7 @@ _OF_A_PART = frozenset({
     "rack", "dgx", "dp", "tp", "pp", "ep", "cp", "shard", "part", "chunk", "seg", "segment", "piece", "split",
     "attempt", "try", "retry", "restart", "version", "v", "step", "steps", "iter", "iteration", "epoch", "ckpt",
     "checkpoint", "global", "bs", "batch", "mbs", "gbs", "lr", "port", "of", "world", "ws", "size", "np", "nproc",
-    "ntasks", "nodes", "ranks", "layers", "seq", "len", "dim", "hidden", "ctx", "nccl", "debug", "fold", "phase",
+    "ports", "tcp", "http", "tensorboard", "jupyter", "ray", "redis", "ntasks", "nodes", "ranks", "layers", "seq", "len", "dim", "hidden", "ctx", "nccl", "debug", "fold", "phase",
     "stage", "actor", "raylet",
 })  # fmt: skip
 """Words whose number counts parts of one job, or measures it."""
@@ -103,6 +108,8 @@ class Named(Struct, frozen=True):
     """The run that the name tells from others: `exp3`."""
     torchrun: str | None = None
     """torchrun's own id of the run, which is the job's where a script passes it on."""
+    elastic: str | None = None
+    """The folder that torchrun made for the run."""
     rotated: bool = False
 
     @property
@@ -118,10 +125,11 @@ class Named(Struct, frozen=True):
 
 def named(path: str) -> Named:
     """Read one path."""
-    torchrun = None
+    torchrun = elastic = None
     above, _, base = path.rpartition("/")
     if found := _TORCHRUN.match(path):
         above, torchrun = found["above"].rstrip("/"), found["run"]
+        elastic = found["folder"]
     base, rotated = _without_endings(base)
     if side := _SUBMITIT_SIDE.match(base):
         return Named(path, above, base, id=side[1])
@@ -134,7 +142,7 @@ def named(path: str) -> Named:
         joint = "_" if pbs and task else said["joint"] or ""
         return Named(path, above, base, said["id"], joint if task else "", whole, _name(base, said["id"]))
     if torchrun is not None:
-        return Named(path, above, base, torchrun=torchrun, part=True)
+        return Named(path, above, base, torchrun=torchrun, elastic=elastic, part=True)
     return _guessed(path, above, base, rotated)
 
 
@@ -164,16 +172,21 @@ def says_what(folder: str) -> bool:
     return not re.search(r"\d", folder) and folder.lower() not in _STAGES and _STREAM.sub("", folder).strip("-_.") != ""
 
 
+def rotated_from(base: str) -> tuple[str, str] | None:
+    """The name that a rotated log had while it was written, and what rotation put behind it."""
+    found = _ROTATED.search(base)
+    return (base[: found.start("mark")], found["mark"]) if found else None
+
+
 def _without_endings(base: str) -> tuple[str, bool]:
     base = _COMPRESSED.sub("", base)
-    rotated = _ROTATED.search(base) is not None
-    if rotated:
-        base = base.rpartition(".")[0]
+    before = rotated_from(base)
+    base = before[0] if before else base
     while shorter := _ENDING.sub("", base):
         if shorter == base:
             break
         base = shorter
-    return base, rotated
+    return base, before is not None
 
 
 def _guessed(path: str, folder: str, base: str, rotated: bool) -> Named:

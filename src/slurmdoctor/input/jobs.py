@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
+from slurmdoctor.input.elastic import runs_of_torchrun
 from slurmdoctor.input.job_ids import Key, Look, ids_by_name
 from slurmdoctor.input.job_names import Named, is_date, is_run, named, of_folder, says_what
 from slurmdoctor.model import UserError
@@ -78,6 +79,8 @@ def _job(group: Group, order: Mapping[str, int], top: str | None, doubtful: bool
 
 def _called(how: KnownBy, files: Sequence[Named], top: str) -> str:
     """What to call a job that has no id: its folder where that tells it from the others, else its file."""
+    if how == "folder" and files[0].elastic is not None:
+        return files[0].elastic
     if how == "folder" or (how == "time" and len({file.folder for file in files}) == 1 and len(files) > 1):
         parts = _common(files)[len(top) :].strip("/").split("/")
         named_so = [at for at, part in enumerate(parts, 1) if is_run(part) or part.isdigit()]
@@ -103,7 +106,7 @@ def _apart(files: Sequence[Named], look: Look) -> list[Group]:
         return [(alone, "only", tuple(files))]
     ways: tuple[Callable[[Sequence[Named], Look], list[Group]], ...]
     # what has no id is of the one job that has, unless a line says otherwise
-    ways = (_by_folder, _by_run, _by_content, _by_time) if alone is None else (_by_content,)
+    ways = (_by_torchrun, _by_folder, _by_run, _by_content, _by_time) if alone is None else (_by_content,)
     if alone is not None and alone[1] is not None:
         ways = ()  # the lines of an array's task name another id than its files
     for way in ways:
@@ -170,6 +173,13 @@ def _below(files: Sequence[Named]) -> list[tuple[Named, list[str]]]:
     """Each file with the folders that lead to it from the one that holds all."""
     top = len(_common(files))
     return [(file, [part for part in file.folder[top:].split("/") if part]) for file in files]
+
+
+def _by_torchrun(files: Sequence[Named], look: Look) -> list[Group]:
+    """A job for each run of torchrun that wrote into one folder."""
+    runs = runs_of_torchrun(files, look)
+    own = tuple(file for file in files if file.elastic is None)
+    return [(None, "folder", group) for group in (*runs, own) if group] if len(runs) > 1 else []
 
 
 def _by_folder(files: Sequence[Named], look: Look) -> list[Group]:
