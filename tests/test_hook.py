@@ -158,6 +158,34 @@ def test_it_reads_no_longer_than_its_shell_waits(monkeypatch: pytest.MonkeyPatch
     assert all(limit < wanted for limit, wanted in zip(limits, (1, 30), strict=True))
 
 
+@pytest.mark.parametrize(
+    "shell", [name for name in ("bash", "sh", "dash", "zsh", "busybox sh") if shutil.which(name.split()[0])]
+)
+@pytest.mark.parametrize(
+    ("before", "status"),
+    [("(exit 7)", 7), ("true", 0), ("false; true", 0), ("set -u; (exit 7)", 7), ("set -e; false && true", 1)],
+)
+def test_pasted_at_the_end_it_keeps_the_status_of_what_is_above(
+    tool: Path, shell: str, before: str, status: int
+) -> None:
+    put(tool, SAYS)
+    found = run(tool, "\n", before=f"echo words\n{before}", shell=shell)
+    assert found.returncode == status, found.stderr
+    assert found.stderr == f"verdict on status {status}\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+def test_read_from_a_file_it_hands_no_status_on(tool: Path, shell: str) -> None:
+    put(tool, SAYS)
+    own = tool.with_name("hook.sh")
+    own.write_text(hook.script("footer", seconds=2, command=str(tool)))
+    script = tool.with_name("job.sh")
+    script.write_text("set -e\nfalse && true\n. ./hook.sh\necho goes on\n")
+    env = {"SLURM_JOB_ID": "42", "PATH": "/usr/bin:/bin"}
+    found = subprocess.run([shell, script.name], env=env, cwd=tool.parent, capture_output=True, text=True, timeout=30)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "goes on\n", "verdict on status 0\n")
+
+
 def test_missing(tool: Path) -> None:
     done = run(tool, "exit 6")
     assert (done.returncode, done.stdout, done.stderr) == (6, "", "")

@@ -264,6 +264,13 @@ def test_a_row_fits_the_width(width: int, headline: str) -> None:
     assert text.endswith("  cuda-oom")
 
 
+def test_the_task_of_an_array_is_no_rank(logs: Path) -> None:
+    for task in (1, 2, 3):
+        (logs / f"slurm-4711_{task}.out").write_text(ERROR + "srun: error: node1: task 1: Exited with exit code 1\n")
+    rows = [row for row in CliRunner().invoke(cli, ["diagnose", "logs"]).output.splitlines() if row.startswith("4711_")]
+    assert [row.split("✗ ")[1][:15] for row in rows if "✗" in row] == ["rank 1 on node1"] * 3
+
+
 def test_tasks_of_an_array_are_named_as_slurm_does() -> None:
     assert named(["4711_0", "4711_1", "4711_2", "4711_7", "4720"]) == "4711_[0-2,7], 4720"
     assert named(["4711_3"]) == "4711_3"

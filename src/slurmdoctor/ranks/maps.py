@@ -96,8 +96,13 @@ def of_paths(paths: Mapping[int, str], patterns: Sequence[LineFormat]) -> dict[i
     """What the files' paths name of the processes that wrote them.
 
     What may be a node is one where the files name several, and each rank on one of them: `run1_rank0.log` tells none.
+    What may be a task of a step is one where the files name several: a lone `slurm-4711_3.out` is of an array's task.
     """
     found = {number: dict(of_path(path, patterns)) for number, path in paths.items()}
+    tasks = {number: path.pop("maybe_task") for number, path in found.items() if "maybe_task" in path}
+    if len(set(tasks.values())) > 1:
+        for number, task in tasks.items():
+            found[number]["task"] = task
     told = {number: path.pop("maybe_node") for number, path in found.items() if "maybe_node" in path}
     ranks = [found[number]["rank"] for number in told if "rank" in found[number]]
     if len(set(told.values())) > 1 and len(set(ranks)) == len(ranks):

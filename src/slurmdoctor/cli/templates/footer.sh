@@ -2,6 +2,7 @@
 # For bash, zsh and sh. Stands below the #SBATCH lines and above everything else. It never changes
 # the job: the exit status stays what it is, and where slurmdoctor is missing, fails or takes longer
 # than @TIMEOUT@ s, nothing happens. SLURMDOCTOR_HOOK=off turns it off.
+slurmdoctor_status=$?
 slurmdoctor_quiet() { # for subshells: settings, traps and signals of the script end here
   { set +e +u +x +v; } 2>/dev/null
   trap '' TERM INT HUP USR1 USR2 XCPU
@@ -67,7 +68,8 @@ slurmdoctor_footer() {
 }
 slurmdoctor_arm() { # [trap -- OWN EXIT]: an EXIT trap set before this one runs after it, and sees the same $?
   slurmdoctor_log=$(readlink "/proc/$$/fd/2") || :
-  slurmdoctor_before=$(slurmdoctor_note) || :
+  slurmdoctor_before=
+  [ -n "$slurmdoctor_late" ] || slurmdoctor_before=$(slurmdoctor_note) || :
   case ${3:-} in
     '' | -) slurmdoctor_exit='slurmdoctor_footer "$?" last' ;;
     *) slurmdoctor_exit="slurmdoctor_footer \"\$?\" && :
@@ -76,6 +78,11 @@ $3" ;;
 }
 slurmdoctor_script=${ZSH_ARGZERO:-$0}
 slurmdoctor_exit=
+slurmdoctor_late= # the status of a script at whose end this stands: what is above it has run, and keeps its status
+if [ "$slurmdoctor_status" != 0 ] && grep -v '^[[:space:]]*$' "$slurmdoctor_script" 2>/dev/null |
+  tail -n 1 | grep -q '^# --- end of slurmdoctor -'; then
+  slurmdoctor_late=$slurmdoctor_status
+fi
 if [ -n "${BASH_VERSION:-}" ]; then
   slurmdoctor_own=$(trap -p EXIT 2>/dev/null)
   case $slurmdoctor_own in # a DEBUG trap that speaks here, too, makes it unreadable: then there is no footer
@@ -92,4 +99,5 @@ elif slurmdoctor_file=$(mktemp 2>/dev/null) && trap >|"$slurmdoctor_file"; then
   slurmdoctor_arm trap -- "$slurmdoctor_own" EXIT
 fi
 if [ -n "$slurmdoctor_exit" ]; then trap "$slurmdoctor_exit" EXIT; fi # not in a function: zsh would run it at the function's end
+if [ -n "$slurmdoctor_late" ]; then (exit "$slurmdoctor_late") && :; fi
 # --- end of slurmdoctor ------------------------------------------------------------------------
