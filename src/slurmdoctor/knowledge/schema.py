@@ -63,6 +63,7 @@ LABEL_GROUPS = (
     "node",
     "node_rank",
     "maybe_node",
+    "maybe_task",
     "task",
     "attempt",
     "time",
