@@ -151,10 +151,8 @@ def test_the_keyboard_reaches_and_opens_all_that_folds(report: Path, shown: Call
 def test_paper_shows_what_is_folded(report: Path, shown: Callable[..., Page]) -> None:
     page = shown(report)
     page.emulate_media(media="print", color_scheme="dark")
-    hidden = page.evaluate(
-        "() => [...document.querySelectorAll('details > :not(summary)')].filter(one => !one.checkVisibility({contentVisibilityAuto: true})).length"
-    )
-    assert hidden == 0
+    hidden = "[...document.querySelectorAll('details > :not(summary)')].filter(one => !one.checkVisibility({contentVisibilityAuto: true}))"
+    page.wait_for_function(f"() => {hidden}.length === 0", timeout=10_000)
     assert page.evaluate(CONTRASTS) == []
     assert page.pdf().startswith(b"%PDF-")
 

@@ -34,6 +34,7 @@ def printed(command: str) -> str:
         program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m slurmdoctor "$@"\n')
         program.chmod(0o755)
         given = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "XDG", "FORCE"))}
+        given["SLURM_CONF"] = os.devnull  # a Slurm of this machine may know the jobs of the examples
         given |= {"PATH": f"{folder}:{os.defpath}", "COLUMNS": "92", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
         given |= {"HOME": folder, "TMPDIR": folder, "PYTHONPATH": str(ROOT / "src")}
         made = subprocess.run(

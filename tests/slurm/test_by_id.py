@@ -75,7 +75,9 @@ def test_a_job_that_waits_and_one_that_runs(cluster: Cluster) -> None:
 def test_a_job_that_slurm_forgot(cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "slurm-999998.out").write_text("[rank1]: KeyError: 'lr'\n")
     said = shown(cluster, "999998", cwd=tmp_path)
-    assert "Slurm no longer knows job 999998: read ./slurm-999998.out, found by its name" in said.stdout
+    assert "Slurm no longer knows job 999998: read ./slurm-999998.out, found by its name" in " ".join(
+        said.stdout.split()
+    )
     nothing = shown(cluster, "999999", cwd=tmp_path)
     assert nothing.returncode == 2
     assert nothing.stderr.count("\n") == 1
