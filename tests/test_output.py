@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -99,3 +101,23 @@ def test_a_folder_of_others_is_one_line(tmp_path: Path) -> None:
 
 def test_two_places_are_refused(tmp_path: Path) -> None:
     one_line(run("diagnose", "--job", "1", "--beside-log", "-o", tmp_path / "x.txt"), "two places")
+
+
+@pytest.mark.parametrize("named", ["logs", "logs/*.out", "logs/job.out", "-", None])
+def test_a_log_is_never_replaced_however_it_is_named(tmp_path: Path, named: str | None) -> None:
+    log = tmp_path / "logs" / "job.out"
+    log.parent.mkdir()
+    log.write_bytes(LOG.read_bytes())
+    call = [sys.executable, "-m", "slurmdoctor", "diagnose", *([named] if named else []), "-o", str(log)]
+    with log.open("rb") as stdin:
+        ran = subprocess.run(call, cwd=tmp_path, stdin=stdin, capture_output=True, text=True)
+    assert ran.returncode == 2
+    assert "is the file that is read" in ran.stderr
+    assert log.read_bytes() == LOG.read_bytes()
+
+
+def test_a_report_among_the_logs_is_replaced_by_the_next(tmp_path: Path) -> None:
+    (tmp_path / "job.out").write_bytes(LOG.read_bytes())
+    for _ in range(2):
+        assert run("diagnose", tmp_path, "-o", tmp_path / "report.txt").returncode == 0
+    assert (tmp_path / "report.txt").read_text().startswith("✗ rank 5")

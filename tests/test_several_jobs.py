@@ -17,6 +17,8 @@ from click.testing import CliRunner
 import slurmdoctor
 from slurmdoctor import LogText
 from slurmdoctor.cli import cli
+from slurmdoctor.input.jobs import picked
+from slurmdoctor.model.jobs import JobFiles
 from slurmdoctor.report.jobs import Row, alike, counted, line, markdown, named, slack
 from slurmdoctor.report.terminal import cells
 
@@ -297,3 +299,9 @@ def test_a_list_for_a_chat_is_short_and_cannot_ping(form: Callable[[list[Row]], 
     else:
         json.loads(text)
         assert len(text) < 20_000
+
+
+@pytest.mark.parametrize("wanted", ["5000", "5000+1", "5000.0", "5000+1.0"])
+def test_the_id_of_a_component_or_a_step_picks_its_job(wanted: str) -> None:
+    jobs = (JobFiles("5000", files=("slurm-5000.out",)), JobFiles("5001", files=("slurm-5001.out",)))
+    assert picked(jobs, wanted) == jobs[:1]

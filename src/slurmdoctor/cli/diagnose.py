@@ -108,7 +108,7 @@ def diagnose(
     paths = or_newest(paths, job_id or slurm_info)
     asked = reads(paths, wanted, job_id, slurm_info, script, exit_status)
     logs = [log for one in asked if one.job for log in one.job.logs if isinstance(log, str)]
-    keep_inputs(output, (*paths, *logs, *slurm_info, *filter(None, [script])))
+    keep_inputs(output, (*(paths or ["-"]), *logs, *slurm_info, *filter(None, [script])))
     mask = "off" if no_redact else redact
     how = {"rules": extra, "exit_status": exit_status, "time_limit": time_limit, "lanes": form in _OVER_TIME}
     found = read_all(asked, redact=mask, jobs=jobs, **how)

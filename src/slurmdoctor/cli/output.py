@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -70,11 +70,28 @@ def form_for(context: click.Context, form: str, output: str | None, forms: Seque
 
 
 def keep_inputs(output: str | None, inputs: Iterable[str]) -> None:
-    """Refuse to write over what is read."""
+    """Refuse to write over what is read: a file, one of a folder or of a pattern, or standard input."""
+    if output is None or _is_special(output) or not os.path.exists(output):  # noqa: PTH110 - never raises
+        return
     for name in inputs:
         with suppress(OSError, ValueError):
-            if output is not None and Path(name).samefile(output) and not _is_special(output):
+            if any(os.path.samestat(os.stat(output), one) for one in _read_for(name)):  # noqa: PTH116
                 raise UserError(f"-o {in_line(output)} is the file that is read", "name another file for the report")
+
+
+def _read_for(name: str) -> Iterator[os.stat_result]:
+    """The files that are read where this is named."""
+    if name == "-":
+        yield os.fstat(0)
+    elif os.path.isfile(name):  # noqa: PTH113
+        yield os.stat(name)  # noqa: PTH116
+    else:
+        from slurmdoctor.input.files import expand
+
+        with suppress(UserError):  # who reads it tells
+            for path in expand([name]).paths:
+                with suppress(OSError):
+                    yield os.stat(path)  # noqa: PTH116
 
 
 def put(report: str, output: str | None) -> None:

@@ -47,6 +47,8 @@ def picked(jobs: Sequence[JobFiles], wanted: str) -> tuple[JobFiles, ...]:
     """The job of this id or name; of an array all its tasks."""
     found = tuple(job for job in jobs if wanted in (job.id, job.label))
     found = found or tuple(job for job in jobs if (job.id or "").rpartition("_")[0] == wanted)
+    base = wanted.partition("+")[0].partition(".")[0]  # a component's or a step's id: names show the job's
+    found = found or tuple(job for job in jobs if base and job.id == base)
     if found:
         return found
     import difflib

@@ -143,7 +143,8 @@ def _recorded(files: Sequence[str], job_id: str | None) -> JobRecord:
     for name, text in texts:
         if not jobinfo.looks_like_slurm(text):
             raise UserError(
-                f"{name} holds no output of scontrol or sacct", "save it with: scontrol show job ID; sacct -j ID"
+                f"{name} holds no output of scontrol or sacct",
+                "save it as text, without --json: scontrol show job ID; sacct -j ID",
             )
     record = jobinfo.read(texts, job_id)
     if record is None:
