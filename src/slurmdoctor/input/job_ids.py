@@ -41,7 +41,7 @@ def ids_by_name(files: Sequence[Named], look: Look) -> dict[str, Key]:
             told[file.path] = also
     left = [file for file in files if file.path not in told]
     told |= _guessed(left, lambda file: (file.folder, file.template), lambda file: file.maybe)
-    for folder, inside in _of_all_folders(files, [file for file in left if file.path not in told]).items():
+    for folder, inside in _of_all_folders([file for file in left if file.path not in told]).items():
         told |= dict.fromkeys(folder, inside)
     for further in (_shared, _alike):
         told |= further([file for file in left if file.path not in told], files, told)
@@ -176,7 +176,7 @@ def _guessed(
     return found
 
 
-def _of_all_folders(every: Sequence[Named], files: Sequence[Named]) -> dict[tuple[str, ...], Maybe]:
+def _of_all_folders(files: Sequence[Named]) -> dict[tuple[str, ...], Maybe]:
     """The same for folders: `4711/`, `train-4711/`, `sweep_4711_0/`; the paths in each."""
     inside: dict[str, list[str]] = defaultdict(list)
     for file in files:
@@ -187,7 +187,7 @@ def _of_all_folders(every: Sequence[Named], files: Sequence[Named]) -> dict[tupl
     folders = [_as_file(folder) for folder in inside]
     told = _guessed(folders, lambda one: (one.folder, one.template), lambda one: one.maybe)
     counted = [one for one in folders if one.path not in told and any(maybe.task is not None for maybe in one.maybe)]
-    for folder, maybe in _shared(counted, every, told).items():
+    for folder, maybe in _shared(counted, counted, told).items():
         siblings = [one for one in counted if maybe.digits in {other.digits for other in one.maybe}]
         if len(siblings) > 1:
             told[folder] = maybe
