@@ -109,6 +109,8 @@ d.init_process_group("gloo")
 ranks = torch.tensor([d.get_rank()])
 d.all_reduce(ranks)
 print(f"rank {d.get_rank()} of {d.get_world_size()} on node {os.environ['GROUP_RANK']}, sum {int(ranks)}", flush=True)
+d.barrier()  # who leaves while another still speaks can break that one, or itself: gloo's threads are not joined at exit
+d.destroy_process_group()
 """
 HEAD = """#!/bin/bash
 #SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=2

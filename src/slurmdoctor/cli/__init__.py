@@ -70,6 +70,7 @@ _COMMANDS = {
     "rules": "rules:rules",
     "hook": "hook:hook",
     "lint": "lint:lint",
+    "survey": "survey:survey",
     "footer": "hook:footer",
     "mcp": "mcp:mcp",
     "config": "config:config",

@@ -140,6 +140,12 @@ class JobRecord(Struct, frozen=True):
     """The programs whose output is in it: `scontrol`, `sacct`."""
     missing: tuple[str, ...] = ()
     """What could not be read, each with its reason."""
+    cluster: str | None = None
+    user: str | None = None
+    account: str | None = None
+    gpus: int | None = None
+    """All that it was given."""
+    submitted: float | None = None
 
     @property
     def label(self) -> str:

@@ -1,0 +1,133 @@
+"""The types of a survey: a job that is to be diagnosed, and the row that comes of it. The row is the dataset's schema."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from hashlib import sha256
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, msgpack
+
+from slurmdoctor.model.record import JobRecord
+
+SCHEMA_VERSION = 1
+"""It grows with each change of a column that is there; new columns are added at the end."""
+
+
+class Log(Struct, frozen=True):
+    """A log, as the file system knows it: what has the same stamp holds the same text."""
+
+    path: str
+    inode: int = 0
+    size: int = 0
+    """Bytes."""
+    mtime_ns: int = 0
+    begins: int = 0
+    """The byte at which this run's text begins: a requeued job appends to its log."""
+
+
+class Item(Struct, frozen=True):
+    """One job (an array's task, one run of a requeued job), with all that its diagnosis needs. It crosses to other machines."""
+
+    key: str
+    """What it is called in the dataset: the same for the same run of the same job, whenever it is surveyed."""
+    id: str | None = None
+    name: str | None = None
+    logs: tuple[Log, ...] = ()
+    record: JobRecord | None = None
+    script: str | None = None
+    """Path of its batch script, where that lies on disk."""
+    user: str | None = None
+    """The owner of its logs, where no record tells the user."""
+    read: bool = True
+    """Whether its logs are to be read: those of jobs that Slurm calls COMPLETED only where that is asked for."""
+
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+        return sum(log.size - log.begins for log in self.logs) if self.read else 0
+
+
+class How(Struct, frozen=True):
+    """How each job is diagnosed: the same for a whole run."""
+
+    rules: tuple[str, ...] = ()
+    """Folders of site rules."""
+    rules_version: str = ""
+    """A digest of all rules and of the program: a row of another one is made anew."""
+    time_limit: float | None = 300.0
+    """Seconds that one job may take; then the verdict is on what was read until then."""
+
+
+def fingerprint(item: Item, how: How) -> str:
+    """What the row depends on: while it is the same, the job need not be diagnosed again."""
+    record = item.record
+    known = record and (record.state, record.end, record.elapsed, str(record.exit), len(record.steps))
+    return sha256(msgpack.encode((item.logs, known, item.script, item.read, how.rules_version))).hexdigest()[:32]
+
+
+Read = Literal["yes", "no-log", "not-asked", "error"]
+
+
+def _column(meaning: str) -> Meta:
+    return Meta(description=meaning)
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """One job of the dataset. What is not known is null. Times are local to the cluster, without a zone, as Slurm prints them."""
+
+    key: Annotated[str, _column("The run of the job: unique in the dataset")]
+    fingerprint: Annotated[str, _column("What the row depends on: logs, record, rules; the same one is not read again")]
+    cluster: Annotated[str | None, _column("Slurm's name of the cluster")] = None
+    job_id: Annotated[str | None, _column("As Slurm writes it: 4711, 4711_3, 4711+1")] = None
+    job_name: Annotated[str | None, _column("The job's name")] = None
+    user: Annotated[str | None, _column("Who submitted it; without a record the owner of the logs")] = None
+    account: Annotated[str | None, _column("Slurm's account")] = None
+    partition: Annotated[str | None, _column("Slurm's partition")] = None
+    nodes: Annotated[tuple[str, ...], _column("The nodes of the job")] = ()
+    num_nodes: Annotated[int | None, _column("How many nodes it had")] = None
+    gpus: Annotated[int | None, _column("How many GPUs it had")] = None
+    gpus_known_by: Annotated[
+        str | None, _column("sacct: AllocTRES; log: the world size, a GPU a rank; null: not known")
+    ] = None
+    submitted: Annotated[datetime | None, _column("When it was submitted")] = None
+    started: Annotated[datetime | None, _column("When it began; without a record the first time in the logs")] = None
+    ended: Annotated[datetime | None, _column("When it ended; without a record the last time in the logs")] = None
+    elapsed_s: Annotated[float | None, _column("Seconds from its start to its end")] = None
+    state: Annotated[str | None, _column("Slurm's state: FAILED, TIMEOUT, COMPLETED ...")] = None
+    restarts: Annotated[int | None, _column("How often it was started again before this end")] = None
+    verdict: Annotated[str, _column("failed, no-failure or unknown")] = "unknown"
+    cause: Annotated[str | None, _column("The root cause's id (docs/causes.md)")] = None
+    family: Annotated[str | None, _column("The cause's family")] = None
+    title: Annotated[str | None, _column("The cause in words")] = None
+    confidence: Annotated[str | None, _column("high, medium or low")] = None
+    rule: Annotated[str | None, _column("The rule that names the cause")] = None
+    rank: Annotated[int | None, _column("The rank that failed first")] = None
+    node: Annotated[str | None, _column("The node of the first failure")] = None
+    failed_at: Annotated[datetime | None, _column("When the first failure was printed")] = None
+    ran_on_s: Annotated[float | None, _column("Seconds from the first failure to the job's end")] = None
+    exit_code: Annotated[int | None, _column("The exit code of the first process that failed")] = None
+    exit_signal: Annotated[str | None, _column("Its signal")] = None
+    exit_class: Annotated[str | None, _column("What kind of end that is (docs/exit-status.md)")] = None
+    world_size: Annotated[int | None, _column("Ranks of the job")] = None
+    launcher: Annotated[str | None, _column("What started the ranks")] = None
+    evidence: Annotated[str | None, _column("The line that proves the cause")] = None
+    evidence_file: Annotated[str | None, _column("The file of that line")] = None
+    evidence_line: Annotated[int | None, _column("Its number in the file")] = None
+    fix: Annotated[str | None, _column("What to do first")] = None
+    retry: Annotated[str | None, _column("What to do with the job: as-is, after-fix, resume, other-nodes ...")] = None
+    exclude_nodes: Annotated[tuple[str, ...], _column("Nodes that the diagnosis advises to leave out")] = ()
+    gpu_hours: Annotated[float | None, _column("GPUs times elapsed hours")] = None
+    gpu_hours_lost: Annotated[float | None, _column("Of these, what the failure cost")] = None
+    lost_counted: Annotated[
+        str | None, _column("How the loss is counted: since-checkpoint, whole-run, or null: not known or none")
+    ] = None
+    last_line: Annotated[str | None, _column("Where the cause is not known: the last line that tells something")] = None
+    logs: Annotated[tuple[str, ...], _column("The job's log files")] = ()
+    bytes: Annotated[int, _column("Bytes of these")] = 0
+    read: Annotated[Read, _column("yes; no-log: none was found; not-asked: Slurm calls it COMPLETED; error")] = "yes"
+    error: Annotated[str | None, _column("Why it could not be read")] = None
+    notes: Annotated[tuple[str, ...], _column("What the reader noted: cut, damaged, or unreadable logs")] = ()
+    slurmdoctor: Annotated[str, _column("The version of slurmdoctor")] = ""
+    rules_version: Annotated[str, _column("A digest of the rules and the program that made the row")] = ""
+    schema_version: Annotated[int, _column("The version of these columns")] = SCHEMA_VERSION

@@ -1,0 +1,188 @@
+"""One job in, one row out: pure but for reading the job's logs, and it never raises. Executors run it on any machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from slurmdoctor import __version__, pipeline
+from slurmdoctor.input.glance import ends_of, times_in
+from slurmdoctor.input.unread import UnreadError
+from slurmdoctor.model import JobRecord
+from slurmdoctor.model.jobs import JobFiles
+from slurmdoctor.report.result import Diagnosis
+from slurmdoctor.survey.rows import How, Item, Row, fingerprint
+
+_HOUR = 3600.0
+_FEW = 16
+"""Files of a job whose ends are looked at for times, where Slurm does not tell them."""
+_LONGEST = 2000
+"""Characters of a text in a row."""
+
+
+def diagnose_one(item: Item, how: How) -> Row:
+    """The row of a job; whatever goes wrong is a row, too."""
+    row = _known(item, how)
+    if not item.read:
+        return replace(row, read="not-asked", verdict="no-failure" if row.state == "COMPLETED" else "unknown")
+    try:
+        found = _diagnosed(item, how)
+    except UnreadError as error:
+        return replace(row, read="error", error=_cut(str(error)))
+    except (Exception, MemoryError) as error:
+        return replace(row, read="error", error=_cut(f"{type(error).__name__}: {error}"))
+    return _lost(_told(row, found), found)
+
+
+def diagnose_all(items: Sequence[Item], how: How) -> list[Row]:
+    """The rows of several jobs: what one task of an executor does."""
+    return [diagnose_one(item, how) for item in items]
+
+
+def _diagnosed(item: Item, how: How) -> Diagnosis:
+    from slurmdoctor.input.sources import Text
+
+    given = [log.path for log in item.logs]
+    script = _script(item.script) if item.script else None
+    return pipeline.diagnose(
+        JobFiles(item.id, name=item.name, files=tuple(given)) if given else [Text.source("", name="no log")],
+        rules=how.rules,
+        record=item.record,
+        script=script,
+        begins={log.path: log.begins for log in item.logs if log.begins},
+        time_limit=how.time_limit,
+        lanes=False,
+    )
+
+
+@lru_cache(maxsize=64)
+def _script(path: str) -> Any:
+    """Jobs share their scripts. One that cannot be read must not cost the verdict."""
+    from slurmdoctor.slurm.job import read_text
+    from slurmdoctor.slurm.script.parse import parse
+
+    try:
+        return parse(read_text(path), Path(path).name)
+    except Exception:
+        return None
+
+
+def _known(item: Item, how: How) -> Row:
+    """What is known of the job before any log is read."""
+    record = item.record or JobRecord(item.id or "")
+    begins, ends = (record.start, record.end) if item.record else _times(item)
+    elapsed = record.elapsed if record.elapsed is not None else ends - begins if begins and ends else None
+    gpus = record.gpus
+    return Row(
+        key=item.key,
+        fingerprint=fingerprint(item, how),
+        cluster=record.cluster,
+        job_id=item.id,
+        job_name=record.name or item.name,
+        user=record.user or item.user,
+        account=record.account,
+        partition=record.partition,
+        nodes=record.nodes,
+        num_nodes=record.num_nodes,
+        gpus=gpus,
+        gpus_known_by="sacct" if gpus is not None else None,
+        submitted=moment(record.submitted),
+        started=moment(begins),
+        ended=moment(ends),
+        elapsed_s=elapsed,
+        state=record.state,
+        restarts=record.restarts,
+        gpu_hours=None if gpus is None or elapsed is None else gpus * elapsed / _HOUR,
+        logs=tuple(log.path for log in item.logs),
+        bytes=sum(log.size - log.begins for log in item.logs),
+        read="yes" if item.logs else "no-log",
+        slurmdoctor=__version__,
+        rules_version=how.rules_version,
+    )
+
+
+def _times(item: Item) -> tuple[float | None, float | None]:
+    """The first and the last time that the logs show."""
+    if not item.read:
+        return None, None
+    shown = [time for log in item.logs[:_FEW] for text in ends_of(log.path) for time in times_in(text)]
+    return (min(shown), max(shown)) if shown else (None, None)
+
+
+def moment(seconds: float | None) -> datetime | None:
+    """A time as Slurm and logs print it: local, without a zone."""
+    try:
+        return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def _told(row: Row, found: Diagnosis) -> Row:
+    """The row with the verdict."""
+    first, cause, facts = found.first_failure, found.cause, found.facts
+    size = facts.get("world_size")
+    if row.gpus is None and isinstance(size, int) and size > 0:  # a GPU a rank, as trainings have
+        hours = None if row.elapsed_s is None else size * row.elapsed_s / _HOUR
+        row = replace(row, gpus=size, gpus_known_by="log", gpu_hours=hours)
+    failed_at = _when(first.time)
+    node = first.node or next(iter(row.nodes), None) if row.num_nodes == 1 and cause else first.node
+    return replace(
+        row,
+        job_id=row.job_id or found.job.id,
+        verdict=found.verdict,
+        cause=cause.id,
+        family=cause.family,
+        title=cause.title,
+        confidence=cause.confidence,
+        rule=cause.rule,
+        rank=first.rank,
+        node=node,
+        failed_at=failed_at,
+        ran_on_s=_between(failed_at, row),
+        exit_code=found.exit.code,
+        exit_signal=found.exit.signal,
+        exit_class=found.exit.exit_class,
+        world_size=size if isinstance(size, int) else None,
+        launcher=facts.get("launcher"),
+        evidence=_cut(first.text),
+        evidence_file=first.file,
+        evidence_line=first.line,
+        fix=_cut(found.fixes[0].do) if found.fixes else None,
+        retry=found.retry.advice if found.retry else None,
+        exclude_nodes=found.retry.exclude_nodes if found.retry else (),
+        notes=tuple(map(str, found.coverage.notes)),
+    )
+
+
+def _lost(row: Row, found: Diagnosis) -> Row:
+    """The row with what the failure cost."""
+    if found.verdict != "failed" or row.gpu_hours is None:
+        return row
+    return replace(row, gpu_hours_lost=row.gpu_hours, lost_counted="whole-run")
+
+
+def _when(text: str | None) -> datetime | None:
+    try:
+        return None if text is None else datetime.fromisoformat(text).replace(tzinfo=None)
+    except ValueError:
+        return None
+
+
+def _between(failed_at: datetime | None, row: Row) -> float | None:
+    """Seconds from the first failure to the job's end; None where clocks disagree (a log in another zone)."""
+    if failed_at is None or row.ended is None:
+        return None
+    apart = row.ended - failed_at
+    longest = timedelta(seconds=row.elapsed_s) if row.elapsed_s else None
+    if apart < timedelta(seconds=-2) or (longest is not None and apart > longest + timedelta(seconds=60)):
+        return None
+    return max(0.0, apart.total_seconds())
+
+
+def _cut(text: str | None) -> str | None:
+    return text if text is None or len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -1,0 +1,97 @@
+"""One job in, one row out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from slurmdoctor.model import JobRecord
+from slurmdoctor.survey.rows import How, Item, Log, Row, fingerprint
+from slurmdoctor.survey.work import diagnose_one
+
+FIXTURES = Path(__file__).parent / "fixtures"
+DEMO = FIXTURES / "demo-cascade" / "slurm-6.out"
+
+
+def item_of(*logs: Path, record: JobRecord | None = None, read: bool = True) -> Item:
+    stamps = tuple(Log(str(path), 1, path.stat().st_size if path.exists() else 0, 1) for path in logs)
+    return Item("lab/6/1", "6", logs=stamps, record=record, read=read)
+
+
+def test_a_row_holds_the_verdict_and_the_line_that_proves_it() -> None:
+    row = diagnose_one(item_of(DEMO), How())
+    assert (row.verdict, row.cause, row.rank, row.node) == ("failed", "disk-full", 5, "gpu-a2")
+    assert row.evidence is not None
+    assert "No space left on device" in row.evidence
+    assert row.evidence_line == 22
+    assert row.fix is not None
+    assert row.fix.startswith("Free space")
+
+
+def test_what_slurm_knows_counts_the_gpu_hours() -> None:
+    record = JobRecord("6", state="FAILED", gpus=8, elapsed=1800, start=0.0, end=1800.0, user="ada", partition="gpu")
+    row = diagnose_one(item_of(DEMO, record=record), How())
+    assert (row.gpus_known_by, row.gpu_hours, row.gpu_hours_lost) == ("sacct", 4.0, 4.0)
+    assert (row.user, row.partition, row.state) == ("ada", "gpu", "FAILED")
+
+
+def test_without_slurm_the_log_tells_the_hours_a_gpu_a_rank() -> None:
+    row = diagnose_one(item_of(DEMO), How())
+    assert (row.gpus, row.gpus_known_by) == (8, "log")
+    assert row.started is not None
+    assert row.ended is not None
+    assert row.elapsed_s is not None
+    assert row.gpu_hours == pytest.approx(8 * row.elapsed_s / 3600)
+
+
+def test_a_job_that_was_not_asked_for_is_a_row_whose_logs_are_not_opened(tmp_path: Path) -> None:
+    row = diagnose_one(
+        item_of(tmp_path / "gone.out", record=JobRecord("7", state="COMPLETED", gpus=1, elapsed=60), read=False), How()
+    )
+    assert (row.read, row.verdict, row.cause) == ("not-asked", "no-failure", None)
+
+
+def test_a_log_that_is_gone_is_a_row_that_says_so(tmp_path: Path) -> None:
+    row = diagnose_one(item_of(tmp_path / "gone.out"), How())
+    assert row.read == "error"
+    assert "gone.out" in (row.error or "")
+
+
+def test_a_job_without_any_log_is_judged_by_what_slurm_says() -> None:
+    row = diagnose_one(item_of(record=JobRecord("7", state="TIMEOUT", elapsed=60)), How())
+    assert (row.read, row.verdict, row.cause) == ("no-log", "failed", "time-limit")
+
+
+def test_a_reader_that_breaks_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr("slurmdoctor.pipeline.diagnose", broken)
+    row = diagnose_one(item_of(DEMO), How())
+    assert (row.read, row.verdict, row.error) == ("error", "unknown", "RecursionError: too deep")
+
+
+@pytest.mark.parametrize("change", ["size", "mtime_ns", "inode", "begins"])
+def test_a_fingerprint_changes_with_each_log(change: str) -> None:
+    before = item_of(DEMO)
+    log = structs.replace(before.logs[0], **{change: 99})
+    assert fingerprint(before, How()) != fingerprint(structs.replace(before, logs=(log,)), How())
+
+
+def test_a_fingerprint_changes_with_the_rules_and_the_record() -> None:
+    before = item_of(DEMO, record=JobRecord("6", state="RUNNING"))
+    assert fingerprint(before, How()) != fingerprint(before, How(rules_version="2"))
+    assert fingerprint(before, How()) != fingerprint(
+        structs.replace(before, record=JobRecord("6", state="FAILED")), How()
+    )
+
+
+def test_every_column_says_what_it_means() -> None:
+    from msgspec.inspect import Metadata, StructType, type_info
+
+    info = type_info(Row)
+    assert isinstance(info, StructType)
+    told = [f.name for f in info.fields if isinstance(f.type, Metadata) and (f.type.extra_json_schema or {})]
+    assert told == [f.name for f in info.fields]
