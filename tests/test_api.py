@@ -9,6 +9,7 @@ import pickle
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -286,3 +287,30 @@ def test_the_python_shown_in_the_docs_runs(
     for block in blocks:
         exec(compile(block, page, "exec"), {})
         assert "cuda-oom" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda: diagnose(OOM, redact="secret"), UserError, "'secret'"),
+        (lambda: diagnose(OOM, rules="nowhere"), UserError, "nowhere, which is not there"),
+        (lambda: diagnose(OOM, exit_status="1"), TypeError, "exit_status is the job's own number"),  # type: ignore[arg-type]
+        (lambda: diagnose_text(None), TypeError, "None is no text"),  # type: ignore[arg-type]
+        (lambda: diagnose_text(7), TypeError, "7 is no text"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_wrong_argument_is_named(call: Callable[[], object], error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        call()
+
+
+def test_one_folder_of_rules_needs_no_list(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="holds no rule file"):
+        diagnose(OOM, rules=str(tmp_path / "empty"))
+
+
+@pytest.mark.parametrize("kind", [bytearray, memoryview])
+def test_any_bytes_are_a_log_s_text(kind: Callable[[bytes], bytes]) -> None:
+    data = kind(OOM.encode())
+    assert cause(diagnose(data)) == cause(diagnose_text(data)) == "cuda-oom"

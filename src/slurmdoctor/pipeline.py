@@ -72,7 +72,10 @@ def diagnose(
     from slurmdoctor.report.redact import Redactor
 
     deadline = Deadline.after(time_limit)
-    knowledge = load(folders(map(Path, rules)), examples=False)
+    if exit_status is not None and not isinstance(exit_status, int):
+        raise TypeError(f"exit_status is the job's own number, not {exit_status!r}")
+    named = [rules] if isinstance(rules, (str, os.PathLike)) else rules
+    knowledge = load(folders(map(Path, named)), examples=False)
     given = opened(list(job.files) if isinstance(job, JobFiles) else job)
     earlier = _earlier_left_out(given.sources, begins or {}, deadline)
     sources, pasted = paste.unwrap(given.sources, knowledge)

@@ -37,6 +37,8 @@ Given: TypeAlias = "APath | bytes | IO[str] | IO[bytes] | LogText | Iterable[APa
 
 def opened(job: Given) -> Opened:
     """The sources of what was given. Raises UserError where a path cannot be read."""
+    if isinstance(job, (bytearray, memoryview)):
+        job = bytes(job)
     if isinstance(job, (bytes, LogText)) or (isinstance(job, str) and is_text(job)):
         return Opened([_source(job)])
     if isinstance(job, str):
@@ -94,5 +96,9 @@ def _source(text: str | bytes | LogText) -> Source:
     return Text.source(head + end, text.name, gap)
 
 
-def _bytes(text: str | bytes) -> bytes:
-    return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+def _bytes(text: str | bytes | bytearray | memoryview) -> bytes:
+    if isinstance(text, str):
+        return text.encode("utf-8", "surrogatepass")
+    if isinstance(text, (bytes, bytearray, memoryview)):
+        return bytes(text)
+    raise TypeError(f"{text!r} is no text: a log's text is a str, or bytes")

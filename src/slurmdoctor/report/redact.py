@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge.secrets import secret_kinds
-from slurmdoctor.model import Diagnosis, Evidence, SecretKind, Surroundings
+from slurmdoctor.model import Diagnosis, Evidence, SecretKind, Surroundings, UserError
 from slurmdoctor.report.redaction.spans import Wanted, spans
 from slurmdoctor.search.compiled import compiled
 
@@ -71,6 +71,8 @@ class Redactor:
     """
 
     def __init__(self, mode: Mode = "default", kinds: Sequence[SecretKind] | None = None, own: str = "") -> None:
+        if mode not in get_args(Mode):
+            raise UserError(f"there is no way to redact that is called {mode!r}", f"take {', '.join(get_args(Mode))}")
         self.mode = mode
         self._kinds = kinds
         self._own = own
