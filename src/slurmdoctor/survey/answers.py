@@ -21,7 +21,10 @@ class Cost(Struct, frozen=True):
     gpu_hours_lost: float = 0.0
     with_hours: int = 0
     """Failed jobs whose GPU hours are known: the sum is over these."""
+    gpu_hours: float = 0.0
+    """GPU hours of all its jobs, failed or not, where they are known: of partitions and users."""
     title: str | None = None
+    """A cause's, which completes "a rank ..."."""
 
 
 class Period(Struct, frozen=True):
@@ -37,9 +40,11 @@ class Suspect(Struct, frozen=True):
 
     node: str
     failures: int
-    """Failures that a node can bring about: one a user, job name, cause and day; program errors are left out."""
+    """Failures that a node can bring about, as the test counts them (`Nodes.test`)."""
+    certain: int
+    """Of these, failures that nothing but the node brings about, as a GPU fault."""
     expected: float
-    """So many would be there if they fell on all nodes by their hours."""
+    """So many would be there if they fell on the nodes of each partition by their hours or their starts, whichever expects more."""
     jobs: int
     """Jobs that ran on it."""
     hours: float
@@ -59,8 +64,16 @@ class Nodes(Struct, frozen=True):
     hours: float = 0.0
     test: str = ""
     """The test in one sentence."""
-    left_out: int = 0
-    """Failures of programs, or without a node that could be named."""
+    of_programs: int = 0
+    """Failures left out: no node brings them about (an error of the program, a cancellation),"""
+    without_node: int = 0
+    """the log names no node of the job, or which nodes the job had is not known,"""
+    counted_already: int = 0
+    """or the same user's same trouble is counted already (`test`)."""
+    jobs_left_out: int = 0
+    """Jobs whose nodes or hours are not known: the hours are without theirs."""
+    failed_only: bool = False
+    """No job of the dataset went well: hours are of failed jobs only, and the test says less."""
     suspects: tuple[Suspect, ...] = ()
     exclude: str | None = None
     """The line for sbatch: `--exclude=node[03,07]`."""
@@ -74,13 +87,19 @@ class SizeClass(Struct, frozen=True):
     """GPUs."""
     jobs: int
     failures: int
+    """Failures of any cause but an end by Slurm or a person (time limit, preemption, cancellation)."""
     hours: float
     """Hours that all of them ran."""
     mttf: float | None
     """Hours of running a failure; None without a failure."""
     low: float | None = None
     high: float | None = None
-    """Its 95 % interval."""
+    """Its exact 95 % interval; no upper end without a failure."""
+    machine_failures: int = 0
+    """Of these failures, those that a node, a link or storage can bring about: not the program's own."""
+    machine_mttf: float | None = None
+    machine_low: float | None = None
+    machine_high: float | None = None
 
 
 class Delays(Struct, frozen=True):
@@ -137,7 +156,7 @@ class Unknown(Struct, frozen=True):
 
 
 class Answers(Struct, frozen=True):
-    """All that a report says."""
+    """All that a report says. Each row is one of failed, healthy, undecided, errors, not_asked."""
 
     jobs: int = 0
     """Rows."""
@@ -146,11 +165,13 @@ class Answers(Struct, frozen=True):
     failed: int = 0
     healthy: int = 0
     undecided: int = 0
-    """Read, and the log does not tell."""
+    """Neither the log nor Slurm tells whether it failed."""
     errors: int = 0
-    no_log: int = 0
+    """The logs could not be read."""
     not_asked: int = 0
     """Slurm calls them COMPLETED, and they were not read."""
+    no_log: int = 0
+    """No log was found: Slurm's word decides; such a row is a failed, a healthy or an undecided one."""
     completed_but_failed: int = 0
     """Slurm calls them COMPLETED, and their logs show a failure."""
     first: datetime | None = None
@@ -159,19 +180,34 @@ class Answers(Struct, frozen=True):
     gpu_hours: float = 0.0
     gpu_hours_lost: float = 0.0
     with_hours: int = 0
-    """Jobs whose GPU hours are known."""
+    """Jobs whose GPU hours are known: `gpu_hours` is over these."""
+    failed_with_hours: int = 0
+    """Failed jobs whose GPU hours are known: `gpu_hours_lost` is over these."""
     lost_counted: tuple[tuple[str, int], ...] = ()
     """How the loss is counted, and of how many jobs."""
     causes: tuple[Cost, ...] = ()
     periods: tuple[Period, ...] = ()
     period: str = "day"
     partitions: tuple[Cost, ...] = ()
+    partitions_in_all: int = 0
     users: tuple[Cost, ...] = ()
+    """Those that cost most."""
+    users_in_all: int = 0
     nodes: Nodes = Nodes()
     sizes: tuple[SizeClass, ...] = ()
+    sizes_left_out: int = 0
+    """Jobs whose GPUs or hours are not known."""
     delays: Delays = Delays()
     repeats: tuple[Repeat, ...] = ()
+    """Those that cost most."""
+    repeats_in_all: int = 0
+    repeated_jobs: int = 0
+    """Jobs that died of what the run before died of: all but the first of each, in all,"""
+    repeated_gpu_hours: float = 0.0
+    """and what they cost."""
     unknown: Unknown = Unknown()
     rules_versions: int = 1
     """Versions of rules and program that made the rows: of more than one, a run is not finished."""
     clusters: tuple[str, ...] = ()
+    filters: tuple[tuple[str, str], ...] = ()
+    """What the report was restricted to: (option, value)."""
