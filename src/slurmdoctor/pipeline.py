@@ -240,12 +240,17 @@ def not_read(job: JobFiles, error: UnreadError, redact: str = "default") -> Diag
     return Diagnosis.of(Redactor(redact).apply(found))  # type: ignore[arg-type]
 
 
-def jobs_of(paths: Sequence[str | os.PathLike[str]]) -> tuple[JobFiles, ...]:
-    """The jobs whose files the paths name (files, folders, globs), as they ended."""
+def jobs_of(paths: Sequence[str | os.PathLike[str]], survey: bool = False) -> tuple[JobFiles, ...]:
+    """The jobs whose files the paths name (files, folders, globs), as they ended.
+
+    For a survey, files that nothing tells to be of one job are of several.
+    """
+    from slurmdoctor.input.apart import apart
     from slurmdoctor.input.files import expand
     from slurmdoctor.input.glance import by_time
 
-    return by_time(_split(expand(paths).paths))
+    jobs = _split(expand(paths).paths)
+    return by_time(apart(jobs) if survey else jobs)
 
 
 def _split(files: Sequence[str], texts: Mapping[str, str | bytes] | None = None) -> tuple[JobFiles, ...]:

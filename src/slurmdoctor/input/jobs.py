@@ -40,7 +40,7 @@ def split(paths: Sequence[str], look: Look = blind) -> tuple[JobFiles, ...]:
     doubtful = len(groups) == 1 and _doubtful(files, groups[0][0])
     top = _common(files) if len(groups) > 1 else None
     jobs = [_job(group, order, top, doubtful) for group in groups]
-    return tuple(sorted(_each_its_own(jobs), key=by_id))
+    return tuple(sorted(each_its_own(jobs), key=by_id))
 
 
 def picked(jobs: Sequence[JobFiles], wanted: str) -> tuple[JobFiles, ...]:
@@ -91,7 +91,7 @@ def _called(how: KnownBy, files: Sequence[Named], top: str) -> str:
     return min(files, key=lambda file: (file.path.endswith(".txt"), file.path)).path.rpartition("/")[2]
 
 
-def _each_its_own(jobs: Sequence[JobFiles]) -> list[JobFiles]:
+def each_its_own(jobs: Sequence[JobFiles]) -> list[JobFiles]:
     """The jobs, none of which is called as another."""
     labels = Counter(job.label for job in jobs)
     return [job if labels[job.label] == 1 else replace(job, name=job.files[0]) for job in jobs]
