@@ -138,6 +138,19 @@ def test_a_checkpoint_that_was_saved_is_named(path: str) -> None:
     told(found, f"Resume from {path}")
 
 
+@pytest.mark.parametrize(
+    ("save", "time"),
+    [
+        ("ckpts/global_step500", "2026-05-12T10:14:02"),
+        ("step 500", "2026-05-12T10:20:00"),
+        ("output/checkpoint-500", None),
+    ],
+)
+def test_the_time_of_the_newest_checkpoint_is_known_where_its_line_has_a_date(save: str, time: str | None) -> None:
+    found = diagnose(steps(60, 1) + SAVES["step 500"].replace("10:20", "10:02") * (time is not None) + SAVES[save])
+    assert found.facts.get("checkpoint_time") == time
+
+
 def test_a_save_that_only_began_is_no_checkpoint() -> None:
     found = diagnose(
         steps(600, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from slurmdoctor.survey.rows import How, Item, Log, Row, fingerprint
 from slurmdoctor.survey.work import diagnose_one
 
 FIXTURES = Path(__file__).parent / "fixtures"
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 DEMO = FIXTURES / "demo-cascade" / "slurm-6.out"
 
 
@@ -44,6 +46,26 @@ def test_without_slurm_the_log_tells_the_hours_a_gpu_a_rank() -> None:
     assert row.ended is not None
     assert row.elapsed_s is not None
     assert row.gpu_hours == pytest.approx(8 * row.elapsed_s / 3600)
+
+
+@pytest.mark.parametrize(
+    ("saved", "counted", "lost"),
+    [
+        ("2026-05-12 10:50:00 INFO saved checkpoint at step 500\n", "since-checkpoint", 8 * 600 / 3600),
+        ("2026-05-12 09:50:00 INFO saved checkpoint at step 500\n", "whole-run", 8.0),  # the job before this one
+        ("INFO saved checkpoint at step 500\n", "whole-run", 8.0),
+    ],
+)
+def test_a_failure_costs_what_was_computed_since_the_newest_checkpoint(
+    tmp_path: Path, saved: str, counted: str, lost: float
+) -> None:
+    log = tmp_path / "slurm-6.out"
+    log.write_text(f"2026-05-12 10:00:01 INFO Starting\n{saved}2026-05-12 10:59:59 INFO x\n" + OOM)
+    end = datetime(2026, 5, 12, 11, tzinfo=timezone.utc).timestamp()
+    record = JobRecord("6", state="FAILED", gpus=8, elapsed=3600, start=end - 3600, end=end)
+    row = diagnose_one(item_of(log, record=record), How())
+    assert (row.verdict, row.lost_counted) == ("failed", counted)
+    assert row.gpu_hours_lost == pytest.approx(lost)
 
 
 def test_a_job_that_was_not_asked_for_is_a_row_whose_logs_are_not_opened(tmp_path: Path) -> None:

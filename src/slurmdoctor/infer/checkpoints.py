@@ -8,6 +8,7 @@ from typing import Any
 
 from slurmdoctor.model import Observations, SignalHit, Timeline
 from slurmdoctor.model.numbers import number
+from slurmdoctor.model.times import format_time
 
 EMERGENCY = "emergency_save"
 """The fact of a save that a signal brought about."""
@@ -16,7 +17,7 @@ _MOST_SAVE = 4 * 3600.0
 
 
 def checkpoint_facts(timeline: Timeline, observed: Observations) -> dict[str, Any]:
-    """The newest checkpoint, by its step and its path, and the seconds of the longest save."""
+    """The newest checkpoint, by its step, its path and the time when it was saved, and the seconds of the longest save."""
     marks = {kind: [m for m in observed.signals if m.signal.kind == kind] for kind in ("saving", "saved", "resumed")}
     last = max((p.order for p in timeline.progress), default=-1)
     # a program that tells only that it begins to save, and goes on, has saved; what was loaded is there, too
@@ -28,6 +29,9 @@ def checkpoint_facts(timeline: Timeline, observed: Observations) -> dict[str, An
         step, path = newest.captures.get("step"), newest.captures.get("path")
         found["checkpoint_step"] = number(step) if step else None
         found["checkpoint"] = path or f"step {number(step or '0')}"
+    saved = next((m.line.origin for m in reversed(there) if m.signal.kind != "resumed"), None)
+    if saved is not None and saved.dated:
+        found["checkpoint_time"] = format_time(saved.time)
     emergency = [m.order for m in observed.signals if m.signal.id == EMERGENCY]
     if emergency and any(m.order > emergency[-1] for m in marks["saved"]):
         found["emergency_saved"] = "yes"

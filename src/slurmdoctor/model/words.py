@@ -29,6 +29,7 @@ Trait = Literal[
     "generic", "waited", "timed-out", "link", "scheduler", "system", "struck", "hides-hang", "ends-stalled",
     "summary", "exit-only", "like-oom", "killed-process", "is-ending", "own-signal", "blames-node",
     "proven-by-script", "whole-job", "catch-all", "own-words", "parting", "made-before",
+    "of-machine",
 ]  # fmt: skip
 """What a cause is like, as far as inference treats such causes alike (`traits:` of a cause's file).
 
@@ -53,6 +54,7 @@ catch-all         its rules match what no other cause's rules match
 own-words         its lines are a program's own last words: the lines beside them tell what failed
 parting           ranks may print it as they leave one another, after the work was done
 made-before       it made what the shell then did not find: also where its own role does not show which came first
+of-machine        a node, a link or storage can bring it about, whatever the program: a survey looks for its node
 whole-job         it ends the job as a whole: the exit that Slurm recorded is no process's own
 """
 

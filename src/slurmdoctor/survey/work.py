@@ -160,9 +160,13 @@ def _told(row: Row, found: Diagnosis) -> Row:
 
 
 def _lost(row: Row, found: Diagnosis) -> Row:
-    """The row with what the failure cost."""
+    """The row with what the failure cost: what was computed since the newest checkpoint, where its time is known, else all."""
     if found.verdict != "failed" or row.gpu_hours is None:
         return row
+    since = _between(_when(found.facts.get("checkpoint_time")), row)
+    if since is not None and row.gpus is not None and row.elapsed_s is not None:
+        lost = row.gpus * min(since, row.elapsed_s) / _HOUR
+        return replace(row, gpu_hours_lost=lost, lost_counted="since-checkpoint")
     return replace(row, gpu_hours_lost=row.gpu_hours, lost_counted="whole-run")
 
 
@@ -173,11 +177,11 @@ def _when(text: str | None) -> datetime | None:
         return None
 
 
-def _between(failed_at: datetime | None, row: Row) -> float | None:
-    """Seconds from the first failure to the job's end; None where clocks disagree (a log in another zone)."""
-    if failed_at is None or row.ended is None:
+def _between(at: datetime | None, row: Row) -> float | None:
+    """Seconds from a time in the log to the job's end; None where clocks disagree (a log in another zone)."""
+    if at is None or row.ended is None:
         return None
-    apart = row.ended - failed_at
+    apart = row.ended - at
     longest = timedelta(seconds=row.elapsed_s) if row.elapsed_s else None
     if apart < timedelta(seconds=-2) or (longest is not None and apart > longest + timedelta(seconds=60)):
         return None
