@@ -34,7 +34,7 @@ ROOMS: dict[str, str] = {
     "report": "model search.compiled knowledge slurm",
     "pipeline": "model input search knowledge ranks readers timeline infer slurm report",
     "knowledge.workshop": "model search.compiled search knowledge ranks readers report",
-    "survey": "model input knowledge slurm report pipeline",
+    "survey": "model search.compiled input knowledge ranks slurm report pipeline",
     "cli": "model input search knowledge slurm report pipeline knowledge.workshop survey",
 }
 """Room -> the rooms that it may import. Rooms stand in the order of the data: a room imports only those above it.
