@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from builders import KNOWLEDGE
 from planted_secrets import KINDS
 from slurmdoctor.pipeline import diagnose
 from slurmdoctor.survey.last_line import last_line, last_words
-from slurmdoctor.survey.rows import Log
+from slurmdoctor.survey.rows import How, Item, Log
+from slurmdoctor.survey.work import diagnose_one
 
 WORK = "".join(f"step {n} loss 2.{n}\n" for n in range(30))
 SAYS = "solver: could not settle the mesh of part 17"
@@ -112,11 +114,15 @@ def test_a_log_that_has_gone_meanwhile_costs_nothing(tmp_path: Path) -> None:
 
 
 def test_secrets_and_controls_are_not_kept(tmp_path: Path) -> None:
-    import random
-
     name, make = KINDS["github"]
     secret = make(random.Random(3))
     line = of(tmp_path, f"\x1b[31msolver: could not log in with {name}={secret}\x1b]0;x\x07\n".encode())
     assert line is not None
     assert secret not in line
     assert line.isprintable()
+
+
+def test_the_row_holds_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.out"
+    path.write_text(f"{SAYS}\n")
+    assert diagnose_one(Item("a", logs=(Log(str(path), size=len(SAYS) + 1),)), How()).last_line == SAYS

@@ -16,6 +16,7 @@ from slurmdoctor.input.unread import UnreadError
 from slurmdoctor.model import JobRecord
 from slurmdoctor.model.jobs import JobFiles
 from slurmdoctor.report.result import Diagnosis
+from slurmdoctor.survey.last_line import last_line
 from slurmdoctor.survey.rows import How, Item, Row, fingerprint
 
 _HOUR = 3600.0
@@ -32,11 +33,12 @@ def diagnose_one(item: Item, how: How) -> Row:
         return replace(row, read="not-asked", verdict="no-failure" if row.state == "COMPLETED" else "unknown")
     try:
         found = _diagnosed(item, how)
+        said = last_line(found, item.logs, how.rules)
     except UnreadError as error:
         return replace(row, read="error", error=_cut(str(error)))
     except (Exception, MemoryError) as error:
         return replace(row, read="error", error=_cut(f"{type(error).__name__}: {error}"))
-    return _lost(_told(row, found), found)
+    return replace(_lost(_told(row, found), found), last_line=said)
 
 
 def diagnose_all(items: Sequence[Item], how: How) -> list[Row]:
