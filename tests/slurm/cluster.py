@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,6 +41,8 @@ class Cluster:
     """An EpilogSlurmctld."""
     gpus: int = 0
     """GPUs of each node: files that no driver stands behind."""
+    storage: str = "AccountingStorageType=accounting_storage/none"
+    """Lines of slurm.conf that say where its accounts are kept."""
     daemons: list[subprocess.Popen[bytes]] = field(default_factory=list)
     trouble: str = ""
 
@@ -74,7 +76,7 @@ class Cluster:
             except subprocess.SubprocessError:
                 pass
             time.sleep(0.2)
-        self.trouble = self._complaints()
+        self.trouble = complaints(self.folder / "log")
         return False
 
     def stop(self) -> None:
@@ -85,16 +87,7 @@ class Cluster:
                 self.run("scancel", "-s", "KILL", *jobs)
                 self.run("scancel", "-f", "-b", "-s", "KILL", *jobs)
                 time.sleep(0.5)
-        for daemon in reversed(self.daemons):
-            if daemon.poll() is None:
-                daemon.send_signal(signal.SIGTERM)
-        end = time.monotonic() + 8
-        for daemon in reversed(self.daemons):
-            try:
-                daemon.wait(max(0.1, end - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                daemon.wait()
+        end_all(self.daemons)
 
     # ── jobs ──
 
@@ -127,7 +120,7 @@ class Cluster:
             if record.ended:
                 return record
             assert time.monotonic() < end, (
-                f"job {job} is still {record.state}: {self.output(job)}\n{self._complaints()}"
+                f"job {job} is still {record.state}: {self.output(job)}\n{complaints(self.folder / 'log')}"
             )
             time.sleep(0.3)
 
@@ -155,7 +148,7 @@ class Cluster:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_few_files,
+                preexec_fn=few_files,
             )
         )
 
@@ -164,16 +157,9 @@ class Cluster:
             (self.folder / f"gpu{k}").touch()
         (self.folder / "gres.conf").write_text(f"Name=gpu File={self.folder}/gpu[0-{self.gpus - 1}]\n")
 
-    def _complaints(self) -> str:
-        lines: list[str] = []
-        for file in sorted((self.folder / "log").glob("*")):
-            text = file.read_text(errors="replace").splitlines()
-            lines += [f"{file.name}: {line}" for line in text if "error" in line or "fatal" in line][-4:]
-        return "\n".join(lines) or "the nodes did not come up in time"
-
     def _configuration(self) -> str:
         host, user, d = socket.gethostname().partition(".")[0], getpass.getuser(), self.folder
-        ports = _free_ports(NODES + 1)
+        ports = free_ports(NODES + 1)
         gpus = f" Gres=gpu:{self.gpus}" if self.gpus else ""
         nodes = "\n".join(
             f"NodeName=n{k} NodeAddr=127.0.0.1 NodeHostname={host} Port={ports[k]} CPUs=64 RealMemory=4000{gpus}"
@@ -198,7 +184,7 @@ SlurmctldPidFile={d}/slurmctld.pid
 SlurmdPidFile={d}/slurmd-%n.pid
 SlurmdParameters=config_overrides
 JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
+{self.storage}
 MpiDefault=none
 ReturnToService=2
 KillWait=20
@@ -213,14 +199,14 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=60 OverSubscribe=NO State=UP
 """
 
 
-def _few_files() -> None:
+def few_files() -> None:
     # with millions of descriptors allowed, Slurm's programs close them one by one
     limit = 4096
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit if hard < 0 else min(limit, hard), hard))
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:
@@ -229,3 +215,26 @@ def _free_ports(count: int) -> list[int]:
     finally:
         for one in sockets:
             one.close()
+
+
+def end_all(daemons: Sequence[subprocess.Popen[bytes]]) -> None:
+    """End each by its own pid, the last one first."""
+    for daemon in reversed(daemons):
+        if daemon.poll() is None:
+            daemon.send_signal(signal.SIGTERM)
+    end = time.monotonic() + 8
+    for daemon in reversed(daemons):
+        try:
+            daemon.wait(max(0.1, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            daemon.kill()
+            daemon.wait()
+
+
+def complaints(logs: Path) -> str:
+    """What daemons that did not come up have said."""
+    lines: list[str] = []
+    for file in sorted(logs.glob("*")):
+        text = file.read_text(errors="replace").splitlines()
+        lines += [f"{file.name}: {line}" for line in text if "error" in line.lower() or "fatal" in line][-4:]
+    return "\n".join(lines) or "they did not answer in time"

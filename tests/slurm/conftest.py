@@ -11,7 +11,8 @@ import pytest
 
 from slurmdoctor.cli import footer as hook
 
-from . import endings
+from . import accounts, endings
+from .accounts import Accounts
 from .cluster import PACKAGES, Cluster, missing
 from .endings import Run
 
@@ -90,3 +91,19 @@ def confined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield made
     finally:
         made.stop()
+
+
+@pytest.fixture(scope="session")
+def accounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Accounts]]:
+    """A cluster whose jobs are kept by a real slurmdbd on a real MariaDB."""
+    if gone := accounts.missing():
+        absent(f"slurmdbd is not installed here (no {', '.join(gone)}; on Debian: apt-get install {accounts.PACKAGES})")
+    kept = Accounts(tmp_path_factory.mktemp("accounts", numbered=True))
+    try:
+        if not kept.start():
+            absent(f"no slurmdbd could be started here: {kept.trouble}")
+        made = Cluster(tmp_path_factory.mktemp("accounted", numbered=True), gpus=4, storage=kept.settings)
+        for cluster in started(made):
+            yield cluster, kept
+    finally:
+        kept.stop()
