@@ -245,12 +245,18 @@ def jobs_of(paths: Sequence[str | os.PathLike[str]], survey: bool = False) -> tu
 
     For a survey, files that nothing tells to be of one job are of several.
     """
-    from slurmdoctor.input.apart import apart
     from slurmdoctor.input.files import expand
     from slurmdoctor.input.glance import by_time
 
-    jobs = _split(expand(paths).paths)
-    return by_time(apart(jobs) if survey else jobs)
+    files = expand(paths).paths
+    return by_time(surveyed(files) if survey else _split(files))
+
+
+def surveyed(files: Sequence[str]) -> Sequence[JobFiles]:
+    """The jobs of these files, as a survey counts them."""
+    from slurmdoctor.input.apart import apart
+
+    return apart(_split(files))
 
 
 def _split(files: Sequence[str], texts: Mapping[str, str | bytes] | None = None) -> tuple[JobFiles, ...]:

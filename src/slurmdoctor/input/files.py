@@ -45,14 +45,14 @@ def files_of(path: str) -> list[str]:
     return _logs_in(path).paths if os.path.isdir(path) else [path]  # noqa: PTH112 - never raises
 
 
-def expand(paths: Sequence[str | os.PathLike[str]]) -> Found:
-    """All files that the paths name: files, folders, globs, `-`."""
+def expand(paths: Sequence[str | os.PathLike[str]], most: int = MOST_FILES) -> Found:
+    """All files that the paths name: files, folders, globs, `-`; what stands behind the `most` is skipped."""
     found = Found()
     for path in paths:
         _expand_one(os.fspath(path), found)
     found.paths = list(dict.fromkeys(found.paths))
-    found.skipped += [UnreadError(path, "too-many") for path in found.paths[MOST_FILES:]]
-    del found.paths[MOST_FILES:]
+    found.skipped += [UnreadError(path, "too-many") for path in found.paths[most:]]
+    del found.paths[most:]
     if not found.paths and not found.skipped:
         raise UserError("nothing to read", "name the job's log, its folder, or - for standard input")
     return found

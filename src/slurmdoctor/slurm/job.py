@@ -138,7 +138,8 @@ def _gathered(
     return job
 
 
-def _recorded(files: Sequence[str], job_id: str | None) -> JobRecord:
+def saved(files: Sequence[str]) -> list[tuple[str, str]]:
+    """The texts of scontrol and sacct that people saved, each with its name."""
     texts = [(name, read_text(name)) for name in files]
     for name, text in texts:
         if not jobinfo.looks_like_slurm(text):
@@ -146,7 +147,11 @@ def _recorded(files: Sequence[str], job_id: str | None) -> JobRecord:
                 f"{name} holds no output of scontrol or sacct",
                 "save it as text, without --json: scontrol show job ID; sacct -j ID",
             )
-    record = jobinfo.read(texts, job_id)
+    return texts
+
+
+def _recorded(files: Sequence[str], job_id: str | None) -> JobRecord:
+    record = jobinfo.read(saved(files), job_id)
     if record is None:
         raise UserError(
             f"no job {job_id or ''} in {', '.join(files)}".replace("  ", " "), "check the id, or leave it out"

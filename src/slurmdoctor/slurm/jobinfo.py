@@ -38,6 +38,17 @@ def tasks(texts: Iterable[tuple[str, str]], array: str) -> list[JobRecord]:
     return [_finished(job, bad, "") for job in own if job.array_task is not None or job is waiting[0]]
 
 
+def by_name(texts: Iterable[tuple[str, str]]) -> dict[str, JobRecord]:
+    """All jobs in the texts, by each id that people and files call them by."""
+    jobs, bad, _ = _read(texts, None)
+    found: dict[str, JobRecord] = {}
+    for job in jobs:
+        done = _finished(job, bad, "")
+        for name in {label(job), *filter(None, [job.raw_id]), *_names(job)}:
+            found.setdefault(name, done)
+    return found
+
+
 def _read(texts: Iterable[tuple[str, str]], job_id: str | None) -> tuple[list[JobRecord], dict[str, str], str]:
     """The jobs that the id stands for, the nodes that are down, and the step that it names."""
     records: list[JobRecord] = []
@@ -69,14 +80,14 @@ def looks_like_slurm(text: str) -> bool:
 
 def _joined(records: Sequence[JobRecord], tables: Sequence[JobRecord]) -> list[JobRecord]:
     """The records of scontrol and sacct on the same job as one: sacct has the steps and who cancelled, scontrol the exact codes."""
-    left = list(tables)
+    left: dict[str, list[JobRecord]] = {}
+    for row in tables:
+        left.setdefault(row.id, []).append(row)
     found: list[JobRecord] = []
     for record in records:
-        row = next((r for r in left if r.id in _names(record)), None)
-        if row is not None:
-            left.remove(row)
-        found.append(_merged(record, row) if row else record)
-    return [*found, *left]
+        rows = next((left[name] for name in sorted(_names(record)) if left.get(name)), None)
+        found.append(_merged(record, rows.pop(0)) if rows else record)
+    return [*found, *(row for rows in left.values() for row in rows)]
 
 
 def _merged(record: JobRecord, row: JobRecord) -> JobRecord:

@@ -11,7 +11,7 @@ from slurmdoctor.model import ProcessExit
 from slurmdoctor.model.exits import from_code, from_sacct
 from slurmdoctor.model.ranges import expand_nodes
 from slurmdoctor.model.record import FAILED, RUNNING, WAITING, JobRecord, Quote, Step
-from slurmdoctor.slurm.values import plain, seconds, size, stamp, whole
+from slurmdoctor.slurm.values import gpus, plain, seconds, size, stamp, whole
 
 _SIGNALS_OF_SACCT = frozenset({4, 6, 7, 8, 9, 11, 15})
 """sacct prints codes from 128 on less 128, so 137 as 9. These plain codes are, as good as always, signals."""
@@ -93,7 +93,7 @@ def _step(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
         state,
         sacct_exit(row.get("ExitCode", "")),
         tuple(expand_nodes(plain(row.get("NodeList")) or "")),
-        seconds(row.get("Elapsed")),
+        _elapsed(row),
         size(row.get("MaxRSS")),
         by,
         quote,
@@ -112,6 +112,11 @@ def _of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobRecord:
         state=state,
         cancelled_by=by,
         uid=whole(row.get("UID")),
+        user=plain(row.get("User")),
+        account=plain(row.get("Account")),
+        cluster=plain(row.get("Cluster")),
+        gpus=gpus(row.get("AllocTRES")),
+        submitted=stamp(row.get("Submit")),
         reason=plain(row.get("Reason")),
         exit=sacct_exit(row.get("ExitCode", "")),
         derived=sacct_exit(row.get("DerivedExitCode", "")),
@@ -119,7 +124,7 @@ def _of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobRecord:
         num_nodes=count,
         num_tasks=whole(row.get("NTasks")),
         time_limit=seconds(row.get("Timelimit") or row.get("TimeLimit")),
-        elapsed=seconds(row.get("Elapsed")),
+        elapsed=_elapsed(row),
         start=stamp(row.get("Start")),
         end=stamp(row.get("End")),
         restarts=whole(row.get("Restarts")),
@@ -137,6 +142,10 @@ def _of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobRecord:
         quotes={"sacct": quote, "state": quote, "exit": quote},
         sources=frozenset({"sacct"}),
     )
+
+
+def _elapsed(row: Mapping[str, str]) -> int | None:
+    return whole(row["ElapsedRaw"]) if row.get("ElapsedRaw") else seconds(row.get("Elapsed"))
 
 
 def _requested(text: str | None, nodes: int | None) -> int | None:

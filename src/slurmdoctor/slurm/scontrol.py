@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from slurmdoctor.model.exits import from_sacct
 from slurmdoctor.model.ranges import expand_nodes
 from slurmdoctor.model.record import JobRecord, Quote
-from slurmdoctor.slurm.values import NOTHING, seconds, size, stamp, whole
+from slurmdoctor.slurm.values import NOTHING, gpus, seconds, size, stamp, whole
 
 _KEY = re.compile(r"(?:^|\s)([A-Za-z][\w:/()-]*)=")
 
@@ -49,7 +49,7 @@ _QUOTED = {"JobState": "state", "ExitCode": "exit", "DerivedExitCode": "derived"
 
 def _of_scontrol(pairs: Mapping[str, str], places: Mapping[str, Quote]) -> JobRecord:
     get = {k: v for k, v in pairs.items() if v not in NOTHING}.get
-    user = re.search(r"\((\d+)\)", get("UserId") or "")
+    user = re.match(r"([^()]*)\((\d+)\)", get("UserId") or "")
     quotes = {to: places[key] for key, to in _QUOTED.items() if key in places}
     per_node = re.match(r"(\d+):", get("NtasksPerN:B:S:C") or "")
     nodes = tuple(expand_nodes(get("NodeList") or ""))
@@ -59,7 +59,11 @@ def _of_scontrol(pairs: Mapping[str, str], places: Mapping[str, Quote]) -> JobRe
         id=f"{array}_[{task}]" if unstarted else ident,
         name=get("JobName") or get("Name"),
         state=(get("JobState") or "").partition(" ")[0] or None,
-        uid=int(user[1]) if user else None,
+        uid=int(user[2]) if user else None,
+        user=(user[1] or None) if user else None,
+        account=get("Account"),
+        gpus=gpus(get("AllocTRES") or get("TRES")),
+        submitted=stamp(get("SubmitTime")),
         reason=get("Reason"),
         exit=from_sacct(pairs.get("ExitCode", "")),
         derived=from_sacct(pairs.get("DerivedExitCode", "")),

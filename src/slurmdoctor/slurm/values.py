@@ -47,3 +47,13 @@ def stamp(text: str | None) -> float | None:
         return datetime.fromisoformat(text).replace(tzinfo=timezone.utc).timestamp() if text else None
     except ValueError:
         return None
+
+
+_GPUS = re.compile(r"(?:^|,)gres/gpu(:[^=,]+)?=(\d+)")
+
+
+def gpus(tres: str | None) -> int | None:
+    """The GPUs of `cpu=8,gres/gpu:a100=4,gres/gpu=4`: those of a type are among those of all. None where it names none."""
+    found = _GPUS.findall(tres or "")
+    every = [int(count) for kind, count in found if not kind]
+    return max(every) if every else sum(int(count) for _, count in found) or None

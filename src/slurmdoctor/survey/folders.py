@@ -1,0 +1,117 @@
+"""The jobs whose logs lie in folders, as items: no call of Slurm, its saved answers where they are given."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import cache, lru_cache
+
+from msgspec import Struct, field
+
+from slurmdoctor import pipeline
+from slurmdoctor.input.files import did_you_mean, expand
+from slurmdoctor.input.unread import UnreadError
+from slurmdoctor.model import JobRecord, LogNotFoundError, UserError
+from slurmdoctor.model.jobs import JobFiles
+from slurmdoctor.slurm import job as gathered
+from slurmdoctor.slurm import jobinfo, own_text
+from slurmdoctor.survey.rows import Item, Log
+
+MOST_FILES = 1_000_000
+"""Files of one survey; what stands behind them in the order of the names is told, and not read."""
+
+
+class Found(Struct, frozen=True):
+    """The jobs of the folders."""
+
+    jobs: Sequence[JobFiles] = ()
+    skipped: Sequence[UnreadError] = ()
+    """What lies in the folders and is not read, each with the reason."""
+    records: Mapping[str, JobRecord] = field(default_factory=dict)
+    """By each id that a job is known by."""
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def __iter__(self) -> Iterator[Item]:
+        only = next(iter(self.records.values()), None) if len(self.jobs) == 1 else None
+        for job in self.jobs:
+            item = _item(job, self.records.get(job.id or "", only if job.id is None else None))
+            if self._counts(item):
+                yield item
+
+    def _counts(self, item: Item) -> bool:
+        """Whether the job ended in the time that is asked for: its newest log was last written then."""
+        if self.since is None and self.until is None:
+            return True
+        newest = max((log.mtime_ns for log in item.logs), default=0) / 1e9
+        begin, end = (None if one is None else time.mktime(one.timetuple()) for one in (self.since, self.until))
+        return (begin is None or newest >= begin) and (end is None or newest < end)
+
+
+def find(
+    paths: Sequence[str],
+    slurm_info: Sequence[str] = (),
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> Found:
+    """The jobs of the files that the paths name (files, folders, globs). Raises UserError where nothing is there."""
+    for path in paths:
+        if path == "-":
+            raise UserError("a survey reads no standard input", "name the folders of the logs")
+        if not os.path.lexists(path) and not any(c in path for c in "*?["):
+            raise LogNotFoundError(f"{path} is not there", did_you_mean(path))
+    found = expand(paths, most=MOST_FILES)
+    texts = gathered.saved(slurm_info)
+    return Found(pipeline.surveyed(found.paths), found.skipped, jobinfo.by_name(texts), since, until)
+
+
+def log_of(path: str, begins: int = 0) -> tuple[Log, int]:
+    """The log with its stamp, and its owner; a log that is not there is an empty one, and -1."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - of a million files
+    except (OSError, ValueError):
+        return Log(path), -1
+    return Log(path, status.st_ino, status.st_size, status.st_mtime_ns, min(begins, status.st_size)), status.st_uid
+
+
+@cache
+def name_of(uid: int) -> str | None:
+    """The user's name; the number of one whom this machine does not know."""
+    import pwd
+
+    if uid < 0:
+        return None
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def key_of(record: JobRecord) -> str:
+    """The key of one run of a job: Slurm may give an id again, but not in the same second."""
+    return f"{record.cluster or ''}:{record.label}@{'' if record.submitted is None else int(record.submitted)}"
+
+
+@lru_cache(maxsize=4096)
+def _real(folder: str) -> str:
+    return os.path.realpath(folder)
+
+
+def _item(job: JobFiles, record: JobRecord | None) -> Item:
+    begins = own_text.begins(job.files, {}, record, copies=True) if record is not None else {}
+    logs, owners = zip(*(log_of(path, begins.get(path, 0)) for path in job.files), strict=True)
+    # what else a job is called, and which files without its id are its own, depends on the other jobs
+    bare = (job.id or "").partition("_")[0]
+    first = min(job.files, key=lambda path: (bare not in path.rpartition("/")[2], path.count("/"), path))
+    folder, _, name = first.rpartition("/")
+    place = _real(folder or ("/" if first.startswith("/") else "."))
+    return Item(
+        key=(f"{place}:{job.id}" if job.id else f"{place}/{name}") if record is None else key_of(record),
+        id=job.id if record is None else record.label,
+        name=job.name,
+        logs=logs,
+        record=record,
+        user=name_of(owners[0]),
+    )

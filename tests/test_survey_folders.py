@@ -1,0 +1,117 @@
+"""The jobs of folders as a survey's items."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from slurmdoctor.model import UserError
+from slurmdoctor.survey import folders
+from slurmdoctor.survey.rows import Item
+
+SACCT = """JobID|JobName|User|Account|Cluster|Partition|State|ExitCode|Submit|Start|End|ElapsedRaw|NodeList|AllocTRES
+4711|train|demo|vision|alps|gpu|FAILED|1:0|2026-11-20T10:00:00|2026-11-20T10:05:00|2026-11-20T11:05:00|3600|node[01-02]|billing=4,gres/gpu=8,gres/gpu:a100=8,node=2
+4711.batch|batch|||||FAILED|1:0|2026-11-20T10:05:00|2026-11-20T10:05:00|2026-11-20T11:05:00|3600|node01|gres/gpu=4
+4712|eval|demo|vision|alps|gpu|COMPLETED|0:0|2026-11-20T10:00:00|2026-11-20T10:05:00|2026-11-20T11:05:00|3600|node03|billing=4,node=1
+"""
+
+
+def _logs(folder: Path, *names: str, text: str = "step 1\n", at: float | None = None) -> list[Path]:
+    made = []
+    for name in names:
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        if at is not None:
+            os.utime(file, (at, at))
+        made.append(file)
+    return made
+
+
+def _items(folder: Path, **options: object) -> dict[str, Item]:
+    found = {item.key: item for item in folders.find([str(folder)], **options)}  # type: ignore[arg-type]
+    return {key.removeprefix(f"{folder.resolve()}"): item for key, item in found.items()}
+
+
+def test_each_job_is_an_item_with_all_its_logs(tmp_path: Path) -> None:
+    _logs(tmp_path, "slurm-4711.out", "slurm-4711.err", "slurm-4712_1.out", "slurm-4712_2.out", "a/train.log")
+    found = _items(tmp_path)
+    assert {key: len(item.logs) for key, item in found.items()} == {
+        ":4711": 2,
+        ":4712_1": 1,
+        ":4712_2": 1,
+        "/a/train.log": 1,
+    }
+    item = found[":4712_1"]
+    status = (tmp_path / "slurm-4712_1.out").stat()
+    assert (item.logs[0].inode, item.logs[0].size, item.logs[0].mtime_ns) == (status.st_ino, 7, status.st_mtime_ns)
+    assert item.user == (tmp_path / "slurm-4711.out").owner()
+
+
+def test_a_key_stays_whatever_else_comes(tmp_path: Path) -> None:
+    _logs(tmp_path, "slurm-4711.out", "a/train.log")
+    before = set(_items(tmp_path))
+    _logs(tmp_path, "slurm-4711.err", "b/train.log", "slurm-4712.out", "c/slurm-4711.out")
+    assert before <= set(_items(tmp_path))
+
+
+def test_slurms_saved_answer_goes_to_the_job_of_its_id(tmp_path: Path) -> None:
+    _logs(tmp_path / "logs", "slurm-4711.out", "slurm-4713.out")
+    (tmp_path / "sacct.txt").write_text(SACCT)
+    found = {item.id: item for item in folders.find([str(tmp_path / "logs")], [str(tmp_path / "sacct.txt")])}
+    assert set(found) == {"4711", "4713"}
+    assert found["4713"].record is None
+    record = found["4711"].record
+    assert record is not None
+    assert (record.user, record.account, record.cluster, record.gpus) == ("demo", "vision", "alps", 8)
+    assert (record.elapsed, len(record.steps)) == (3600, 1)
+    assert found["4711"].key == "alps:4711@1795168800"
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "expected"),
+    [
+        (None, None, {"1", "2", "3"}),
+        (datetime(2026, 11, 2), None, {"2", "3"}),
+        (None, datetime(2026, 11, 2), {"1"}),
+        (datetime(2026, 11, 2), datetime(2026, 11, 3), {"2"}),
+    ],
+)
+def test_the_newest_log_tells_when_a_job_ended(
+    tmp_path: Path, since: datetime | None, until: datetime | None, expected: set[str]
+) -> None:
+    for day in (1, 2, 3):
+        _logs(tmp_path, f"slurm-471{day}.out", at=datetime(2026, 11, day).timestamp())
+        _logs(tmp_path, f"slurm-471{day}.err", at=datetime(2026, 10, 1).timestamp())
+    found = folders.find([str(tmp_path)], since=since, until=until)
+    assert {item.id for item in found} == {f"471{day}" for day in expected}
+
+
+def test_a_log_that_vanishes_is_still_its_jobs(tmp_path: Path) -> None:
+    first, second = _logs(tmp_path, "slurm-4711.out", "slurm-4712.out")
+    found = folders.find([str(tmp_path)])
+    first.unlink()
+    assert [(item.id, item.logs[0].size) for item in found] == [("4711", 0), ("4712", second.stat().st_size)]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"), [("gone", "is not there"), ("-", "no standard input"), ("empty", "no log files")]
+)
+def test_what_is_no_folder_of_logs_is_one_line(tmp_path: Path, path: str, words: str) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=words) as error:
+        folders.find([path if path == "-" else str(tmp_path / path)])
+    assert "\n" not in str(error.value)
+
+
+def test_more_files_than_one_job_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit of a job's files is none of a survey's; what is above the survey's own is told."""
+    monkeypatch.setattr("slurmdoctor.input.files.MOST_FILES", 3)
+    _logs(tmp_path, *(f"slurm-{4711 + k}.out" for k in range(10)))
+    assert len(list(folders.find([str(tmp_path)]))) == 10
+    monkeypatch.setattr(folders, "MOST_FILES", 4)
+    found = folders.find([str(tmp_path)])
+    assert (len(list(found)), len(found.skipped)) == (4, 6)
