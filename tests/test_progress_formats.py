@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from slurmdoctor import diagnose
+from slurmdoctor.knowledge import load
+from slurmdoctor.search.compiled import captures
 
 ENDED = "slurmstepd: error: *** JOB 4711 ON node07 CANCELLED AT 2026-05-12T12:16:22 DUE TO TIME LIMIT ***\n"
 FORMS = {
@@ -50,3 +54,16 @@ def test_a_step_is_read_in_every_format(name: str) -> None:
 )
 def test_what_only_names_a_step_is_none(line: str) -> None:
     assert diagnose(f"{line}\n{ENDED}").facts.get("last_step") is None
+
+
+def test_a_step_of_sixty_metrics_is_soon_seen_to_be_no_bar() -> None:
+    metrics = " - ".join(f"training/rollout_{number}/mean:{number}.5" for number in range(60))
+    line = f"(TaskRunner pid=123) step:40 - {metrics} - timing_s/step:31.2"
+    assert 1800 < len(line) < 4096
+    for signal in load((), examples=False).signals:
+        if signal.kind == "progress":
+            captures(signal.regex, line)  # compiled, and no more of that
+            began = time.thread_time()
+            for _ in range(5):
+                captures(signal.regex, line)
+            assert time.thread_time() - began < 5 * 0.004, signal.id
