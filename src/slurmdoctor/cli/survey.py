@@ -10,7 +10,7 @@ import click
 from slurmdoctor.cli.group import Group
 from slurmdoctor.model import UserError
 
-_COMMANDS: dict[str, str] = {}
+_COMMANDS: dict[str, str] = {"run": "survey_run:run"}
 """Command -> module:object of this package, imported when called."""
 _NEEDED = ("pyarrow", "duckdb")
 """Packages of the extra that every survey needs."""

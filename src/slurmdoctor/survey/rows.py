@@ -63,7 +63,12 @@ def fingerprint(item: Item, how: How) -> str:
     """What the row depends on: while it is the same, the job need not be diagnosed again."""
     record = item.record
     known = record and (record.state, record.end, record.elapsed, str(record.exit), len(record.steps))
-    return sha256(msgpack.encode((item.logs, known, item.script, item.read, how.rules_version))).hexdigest()[:32]
+    parts = (item.logs, known, item.script, item.read, how.rules_version)
+    try:
+        packed = msgpack.encode(parts)
+    except UnicodeEncodeError:  # a path of bytes that are no text
+        packed = repr(parts).encode("utf-8", "backslashreplace")
+    return sha256(packed).hexdigest()[:32]
 
 
 Read = Literal["yes", "no-log", "not-asked", "error"]

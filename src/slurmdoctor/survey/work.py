@@ -46,6 +46,12 @@ def diagnose_all(items: Sequence[Item], how: How) -> list[Row]:
     return [diagnose_one(item, how) for item in items]
 
 
+def not_read(item: Item, how: How, why: str) -> Row:
+    """The row of a job whose reader did not come back: none of its logs is opened for it."""
+    row = _known(replace(item, read=False), how)
+    return replace(row, fingerprint=fingerprint(item, how), read="error", error=_cut(why))
+
+
 def _diagnosed(item: Item, how: How) -> Diagnosis:
     from slurmdoctor.input.sources import Text
 

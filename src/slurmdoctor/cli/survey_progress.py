@@ -1,0 +1,88 @@
+"""How far a survey is, on a terminal: jobs, bytes, and what is left once that can be known."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+
+from slurmdoctor.cli.progress import PATIENCE, on_terminal
+from slurmdoctor.cli.say import show
+from slurmdoctor.report.terminal import Line, look, paint
+from slurmdoctor.survey.tally import Tally
+
+_PAUSE = 0.2
+"""Seconds between two pictures."""
+_WIDTH = 20
+_CLEAR = "\r\x1b[K"
+_JOB = 100_000
+"""A job costs as much as so many bytes, beside its own."""
+_ENOUGH = 0.02
+"""What must be done before the rest can be told."""
+
+
+class SurveyBar:
+    """Shows a tally while it changes; nothing where there is no terminal."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._drawn = 0.0
+        self._first: tuple[float, float] | None = None
+        self._shows = on_terminal()
+
+    def __enter__(self) -> SurveyBar:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._drawn:
+            show(_CLEAR, err=True)
+
+    def update(self, tally: Tally) -> None:
+        now = time.monotonic()
+        if self._first is None and tally.done:
+            self._first = now, _work(tally.done, tally.bytes_done)
+        if self._shows and now - self._began >= PATIENCE and now - self._drawn >= _PAUSE:
+            self._drawn = now
+            seen = look(sys.stderr)
+            line = row(tally, self._left(tally, now), min(seen.width, 120))
+            show(_CLEAR + paint([line], colour=seen.colour, encoding=seen.encoding).rstrip("\n"), err=True)
+
+    def _left(self, tally: Tally, now: float) -> float | None:
+        """Seconds; None while that is not known: jobs are still looked for, or too little is done."""
+        whole = _work(tally.found - tally.unchanged, tally.bytes_found)
+        done = _work(tally.done, tally.bytes_done)
+        if not tally.listed or self._first is None or done < _ENOUGH * whole:
+            return None
+        since, before = self._first
+        return (whole - done) * (now - since) / (done - before) if done > before else None
+
+
+def row(tally: Tally, left: float | None, width: int = 100) -> Line:
+    """`reading ━━━━──── 812 of 10,412 jobs, 0.9 of 10.2 GB, 3 min left`; while jobs are looked for, `found so far`."""
+    wanted = tally.found - tally.unchanged
+    so_far = "" if tally.listed else " found so far"
+    told = (
+        f"{tally.done:,} of {wanted:,} jobs{so_far}, {tally.bytes_done / 1e9:.1f} of {tally.bytes_found / 1e9:.1f} GB"
+    )
+    told += f", {tally.unchanged:,} unchanged" if tally.unchanged else ""
+    told += f", {in_words(left)} left" if left is not None else ""
+    told += ", no worker yet" if wanted and not tally.workers and tally.listed else ""
+    line: Line = [("", "reading ")]
+    if tally.listed and wanted and len(told) + _WIDTH + 10 <= width:
+        full = round(_WIDTH * _work(tally.done, tally.bytes_done) / _work(wanted, tally.bytes_found))
+        line += [("key", "━" * full), ("dim", "─" * (_WIDTH - full)), ("", " ")]
+    return [*line, ("", told[: max(10, width - 9)])]
+
+
+def in_words(seconds: float) -> str:
+    """`40 s`, `12 min`, `3 h 20 min`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _work(jobs: int, size: int) -> float:
+    return jobs * _JOB + size

@@ -1,0 +1,136 @@
+"""`slurmdoctor survey run`: a row for each job, written as it is read."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from slurmdoctor.cli import files, rules_option
+from slurmdoctor.cli.say import in_line, say
+from slurmdoctor.model import UserError
+from slurmdoctor.survey.executors import Crew, LocalCrew
+from slurmdoctor.survey.rows import How, Item
+from slurmdoctor.survey.tally import Tally
+
+
+class _Shard(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """`3/16`: the third of sixteen."""
+
+    name = "K/N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, tuple):
+            return value
+        which, _, of = value.partition("/")
+        if not (which.isdecimal() and of.isdecimal() and 1 <= int(which) <= int(of) <= 100_000):
+            self.fail(f"{value} is no shard: they are 1/N to N/N (in a job array: --array=1-N)", param, ctx)
+        return int(which), int(of)
+
+
+@click.command(short_help="Diagnose thousands of jobs into a dataset.")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=files)
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="The dataset's folder: made, or gone on with.",
+)
+@rules_option
+@click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Read in N processes (default: one per core).")
+@click.option(
+    "--shard", type=_Shard(), help="Read the jobs of part K of N alone: for a job array, with one DIR for all."
+)
+@click.option(
+    "--time-limit",
+    type=click.IntRange(1, 86400),
+    default=300,
+    metavar="SECONDS",
+    help="What one job may take; after that its row tells what is known by then.",
+)
+def run(
+    paths: tuple[str, ...],
+    out: Path,
+    extra: tuple[Path, ...],
+    jobs: int | None,
+    shard: tuple[int, int] | None,
+    time_limit: int,
+) -> None:
+    """Diagnose each job that the paths name, and write a row of each into a dataset (Parquet files).
+
+    The same command again reads what is new or has changed since, and goes on where a run was stopped.
+    """
+    from slurmdoctor.survey.dataset import open_dataset
+    from slurmdoctor.survey.version import version
+    from slurmdoctor.survey.work import diagnose_one
+
+    rules = tuple(os.path.abspath(folder) for folder in extra)  # noqa: PTH100 - resolves no links
+    how = How(rules, version(rules), float(time_limit))
+    workers = jobs or _cores()
+    with open_dataset(out, shard) as data:
+        told = _run(data, _items(paths), how, lambda: LocalCrew(workers, diagnose_one, how), shard)
+    say(told, mask=False)
+
+
+def _run(data: Any, items: Iterator[Item], how: How, hire: Callable[[], Crew], shard: tuple[int, int] | None) -> str:
+    from slurmdoctor.cli.survey_progress import SurveyBar
+    from slurmdoctor.survey.run import run as survey
+
+    tally = Tally()
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what is done is kept
+    try:
+        with SurveyBar() as bar:
+            survey(data, items, how, hire, shard=shard, tally=tally, tell=bar.update)
+    except KeyboardInterrupt:
+        say(_summary(tally, data.folder, stopped=True), mask=False)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        for note in data.notes:
+            say(f"slurmdoctor: {in_line(note)}", err=True)
+    return _summary(tally, data.folder)
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS
+        return os.cpu_count() or 1
+
+
+def _summary(tally: Tally, folder: Path, stopped: bool = False) -> str:
+    """What was done, where it is, and what to do next."""
+    wanted = tally.found - tally.unchanged
+    read = f"{tally.done:,} of {wanted:,} jobs read" if stopped else f"{tally.done:,} jobs read"
+    parts = [f"{read} ({tally.failed:,} of them failed)"]
+    if tally.unchanged:
+        parts.append(f"{tally.unchanged:,} unchanged since the last run")
+    if tally.errors:
+        parts.append(f"{tally.errors:,} could not be read, the first: {in_line(tally.error)}")
+    place = in_line(folder)
+    end = "stopped; the same command goes on" if stopped else f"next: slurmdoctor survey report {place}"
+    return "\n".join(["; ".join(parts), f"rows: {place}/jobs", end])
+
+
+def _items(paths: tuple[str, ...]) -> Iterator[Item]:
+    """The jobs of the paths."""
+    from slurmdoctor.pipeline import jobs_of
+    from slurmdoctor.survey.rows import Log
+
+    if not paths:
+        raise UserError("no logs are named", "name folders or files")
+    for job in jobs_of(paths):
+        logs = []
+        for path in map(os.path.abspath, job.files):
+            try:
+                seen = os.stat(path)  # noqa: PTH116
+            except OSError:
+                logs.append(Log(path))
+                continue
+            logs.append(Log(path, seen.st_ino, seen.st_size, seen.st_mtime_ns))
+        yield Item(f"{job.id or ''}|{logs[0].path}", job.id, job.name, tuple(logs))

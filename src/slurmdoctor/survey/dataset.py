@@ -1,0 +1,151 @@
+"""The dataset on disk: a Parquet file a month, which readers always find whole, and beside them the run's own folder."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slurmdoctor.model import UserError
+from slurmdoctor.survey.columns import check
+from slurmdoctor.survey.files import replacing, unwritten
+from slurmdoctor.survey.known import Known
+from slurmdoctor.survey.rows import SCHEMA_VERSION
+
+MARK = "survey.json"
+"""It marks a folder as a dataset of ours."""
+_RUN = ".run"
+_ROWS = 16_384
+"""Rows that are in memory together."""
+_SHARDS = "shard-{}-of-{}"
+
+
+class DamagedError(Exception):
+    """A file of the dataset that cannot be read."""
+
+    def __init__(self, path: Path, error: Exception) -> None:
+        super().__init__(str(error))
+        self.path, self.error = path, error
+
+
+class Dataset:
+    """A dataset (or a shard of one) that this process alone may write."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.run = folder / _RUN
+        self.journal = self.run / "journal"
+        self.notes: list[str] = []
+        """What the user should hear: files that were set aside."""
+
+    def months(self) -> dict[str, Path]:
+        """Month -> its file."""
+        return {
+            path.parent.name.partition("=")[2]: path for path in sorted(self.folder.glob("jobs/month=*/jobs.parquet"))
+        }
+
+    def month(self, name: str) -> Path:
+        return self.folder / "jobs" / f"month={name}" / "jobs.parquet"
+
+    def known(self) -> Known:
+        """The jobs whose rows are there. A row that tells of an error is made anew, for the error may have gone."""
+        known = Known()
+        for path in self.months().values():
+            try:
+                for batch in batches(path, ["key", "fingerprint", "read"]):
+                    for key, fingerprint, read in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                        if read != "error":
+                            known.add(key, fingerprint)
+            except DamagedError as error:
+                self.set_aside(error)
+        return known
+
+    def set_aside(self, damaged: DamagedError) -> None:
+        """Keep a damaged file where it is in nobody's way."""
+        path = damaged.path
+        if isinstance(damaged.error, PermissionError) or not path.exists():
+            raise UserError(f"cannot read {path}: {damaged}", "run as the user who made the dataset") from damaged
+        place = self.run / "damaged"
+        place.mkdir(exist_ok=True)
+        target = place / f"{len(list(place.iterdir())) + 1}-{path.parent.name}-{path.name}"
+        path.rename(target)
+        self.notes.append(f"{path} is damaged and was moved to {target}; its jobs are read again")
+
+
+def batches(path: Path, names: Sequence[str] | None = None) -> Iterator[Any]:
+    """A file's columns of these names, a part of its rows after the other. Raises a UserError where a newer slurmdoctor wrote it."""
+    try:
+        with pq.ParquetFile(path) as file:
+            check(file.schema_arrow, str(path))
+            yield from file.iter_batches(_ROWS, columns=names)
+    except (OSError, pa.ArrowException) as error:
+        raise DamagedError(path, error) from error
+
+
+@contextmanager
+def open_dataset(folder: Path, shard: tuple[int, int] | None = None) -> Iterator[Dataset]:
+    """The dataset in a folder, which is made where there is none; no other run may write it meanwhile."""
+    data = Dataset(folder / _SHARDS.format(*shard) if shard else folder)
+    try:
+        _claim(folder, shard)
+        data.journal.mkdir(parents=True, exist_ok=True)
+        lock = (data.run / "lock").open("ab")
+    except OSError as error:
+        raise unwritten(error, Path(error.filename or folder)) from error
+    with lock:
+        _alone(lock, folder)
+        for left in data.run.glob("new-*"):
+            left.unlink(missing_ok=True)
+        yield data
+
+
+def _claim(folder: Path, shard: tuple[int, int] | None) -> None:
+    """Make sure that the folder is ours, or can be."""
+    mark = folder / MARK
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"--out {folder} is a file", "name a folder for the dataset")
+    if mark.is_file():
+        _same_version(mark)
+    elif folder.is_dir() and any(folder.iterdir()):
+        raise UserError(f"--out {folder} holds other things than a survey", "name a new or an empty folder")
+    others = {path.name.rpartition("-")[2] for path in folder.glob("shard-*-of-*")}
+    if others and (shard is None or others != {str(shard[1])}):
+        wanted = "--shard K/" + "/".join(sorted(others))
+        raise UserError(
+            f"--out {folder} holds shards of {', '.join(sorted(others))}",
+            f"go on with {wanted}, or name another folder",
+        )
+    if shard is not None and (folder / "jobs").exists():
+        raise UserError(f"--out {folder} holds a survey without shards", "leave --shard out, or name another folder")
+    if not mark.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        with replacing(mark, folder) as file:
+            file.write(json.dumps({"slurmdoctor": "survey", "schema_version": SCHEMA_VERSION}).encode() + b"\n")
+
+
+def _same_version(mark: Path) -> None:
+    try:
+        version = json.loads(mark.read_bytes())["schema_version"]
+    except (ValueError, KeyError, TypeError):
+        raise UserError(
+            f"{mark} is not what slurmdoctor wrote", "delete it if the folder is a survey, and name the folder again"
+        ) from None
+    if version > SCHEMA_VERSION:
+        raise UserError(
+            f"{mark.parent} was written by a newer slurmdoctor", "update slurmdoctor, or name another --out"
+        )
+
+
+def _alone(lock: IO[bytes], folder: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UserError(f"another run is writing to {folder}", "wait for its end, or name another --out") from None
+    except OSError:  # a file system without locks
+        pass

@@ -1,0 +1,327 @@
+"""A survey's dataset: a row a job, whatever happens while it is written."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from msgspec import structs
+
+from slurmdoctor.model import UserError
+from slurmdoctor.survey.chunks import Chunk
+from slurmdoctor.survey.columns import columns
+from slurmdoctor.survey.dataset import open_dataset
+from slurmdoctor.survey.executors import Crew, LocalCrew, Outcome, Work
+from slurmdoctor.survey.rows import How, Item, Log, Row, fingerprint
+from slurmdoctor.survey.run import run
+from slurmdoctor.survey.tally import Tally
+
+HOW = How()
+
+
+def item(number: int, size: int = 100, ended: str = "2026-11-03") -> Item:
+    """Its name is the day of its end: `quick` reads nothing."""
+    return Item(f"job{number}", str(number), ended, logs=(Log(f"/scratch/demo/{number}.out", number, size),))
+
+
+def quick(item: Item, how: How) -> Row:
+    ended = datetime.fromisoformat(item.name) if item.name else None
+    return Row(key=item.key, fingerprint=fingerprint(item, how), ended=ended, bytes=item.size, verdict="failed")
+
+
+class Here:
+    """Does the work at once, in this process."""
+
+    workers, wanted = 1, 2
+
+    def __init__(self, work: Work = quick) -> None:
+        self.work = work
+        self.chunks: list[Chunk] = []
+        self.read: list[str] = []
+
+    def submit(self, chunk: Chunk) -> None:
+        self.chunks.append(chunk)
+
+    def outcome(self, seconds: float) -> Outcome | None:
+        if not self.chunks:
+            return None
+        chunk = self.chunks.pop(0)
+        self.read += [one.key for one in chunk.items]
+        return Outcome(chunk, tuple(self.work(one, HOW) for one in chunk.items))
+
+    def close(self) -> None: ...
+
+
+def survey(out: Path, items: Iterable[Item], crew: Crew | None = None, shard: tuple[int, int] | None = None) -> Tally:
+    tally = Tally()
+    with open_dataset(out, shard) as data:
+        run(data, items, HOW, lambda: crew or Here(), shard=shard, tally=tally)
+    return tally
+
+
+def rows(out: Path, what: str = "key", glob: str = "jobs/*/*.parquet") -> list[tuple[object, ...]]:
+    found = duckdb.sql(f"SELECT {what} FROM read_parquet('{out}/{glob}') ORDER BY ALL")
+    assert found is not None
+    return found.fetchall()
+
+
+# ── the dataset ──
+
+
+def test_a_month_is_a_file_and_every_column_says_what_it_means(tmp_path: Path) -> None:
+    survey(tmp_path, [item(1), item(2, ended="2026-10-31"), item(3, ended="")])
+    files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("jobs/*/*"))
+    assert files == [f"jobs/month={month}/jobs.parquet" for month in ("2026-10", "2026-11", "unknown")]
+    schema = pq.read_schema(tmp_path / files[0])
+    assert schema.names == list(Row.__struct_fields__)
+    assert [field.metadata[b"description"].decode() for field in schema] == [column.meaning for column in columns()]
+
+
+def test_every_pattern_finds_every_row_once(tmp_path: Path) -> None:
+    survey(tmp_path, map(item, range(700)))
+    assert len(rows(tmp_path)) == len(rows(tmp_path, glob="**/*.parquet")) == 700
+    assert rows(tmp_path, "count(DISTINCT key), min(month)") == [(700, "2026-11")]
+
+
+def test_a_row_comes_back_as_it_went_in(tmp_path: Path) -> None:
+    full = Row(key="k", fingerprint="f", nodes=("node07",), gpus=8, ended=datetime(2026, 11, 3, 4), gpu_hours=1.5)
+    survey(tmp_path, [item(1)], Here(lambda *_: full))
+    (read,) = pq.ParquetFile(tmp_path / "jobs/month=2026-11/jobs.parquet").read().to_pylist()
+    assert {**read, "nodes": tuple(read["nodes"])} == {
+        name: list(value) if isinstance(value, tuple) and name != "nodes" else value
+        for name, value in structs.asdict(full).items()
+    }
+
+
+@pytest.mark.parametrize("odd", ["a\udcff", "\ud800", "a\x00b", "\x1b[31m"])
+def test_text_that_is_no_unicode_is_stored_escaped(tmp_path: Path, odd: str) -> None:
+    one = structs.replace(item(1), key=f"{odd}1", logs=(Log(f"/scratch/demo/{odd}", size=9),))
+    assert survey(tmp_path, [one]).done == 1
+    assert survey(tmp_path, [one]).unchanged == 1
+
+
+def test_a_number_that_no_column_holds_is_null(tmp_path: Path) -> None:
+    survey(tmp_path, [item(1)], Here(lambda *_: Row(key="k", fingerprint="f", rank=10**30)))
+    assert rows(tmp_path, "key, rank") == [("k", None)]
+
+
+# ── again ──
+
+
+def test_a_second_run_reads_what_is_new_or_has_changed(tmp_path: Path) -> None:
+    survey(tmp_path, map(item, range(9)))
+    crew = Here()
+    tally = survey(tmp_path, [*map(item, range(8)), item(8, size=999), item(9)], crew)
+    assert sorted(crew.read) == ["job8", "job9"]
+    assert (tally.done, tally.unchanged) == (2, 8)
+    assert rows(tmp_path, "count(*), count(DISTINCT key), max(bytes)") == [(10, 10, 999)]
+
+
+def test_a_row_that_moves_to_another_month_leaves_the_old_one(tmp_path: Path) -> None:
+    survey(tmp_path, [item(1), item(2), item(3, ended="")])
+    survey(tmp_path, [item(1, ended="2026-12-01", size=7), item(2), item(3, size=7)])
+    assert rows(tmp_path, "key, month") == [("job1", "2026-12"), ("job2", "2026-11"), ("job3", "2026-11")]
+    assert not (tmp_path / "jobs/month=unknown").exists()
+
+
+def test_a_job_that_is_listed_twice_is_one_row(tmp_path: Path) -> None:
+    survey(tmp_path, [item(1), item(1), item(1, size=5)])
+    assert rows(tmp_path) == [("job1",)]
+
+
+def test_what_could_not_be_read_is_tried_again(tmp_path: Path) -> None:
+    survey(tmp_path, [item(1)], Here(lambda i, h: structs.replace(quick(i, h), read="error", error="denied")))
+    assert survey(tmp_path, [item(1)]).done == 1
+
+
+def test_jobs_that_are_no_longer_found_stay(tmp_path: Path) -> None:
+    survey(tmp_path, [item(1)])
+    survey(tmp_path, [item(2)])
+    assert len(rows(tmp_path)) == 2
+
+
+# ── shards ──
+
+
+def test_shards_share_the_jobs_and_one_folder(tmp_path: Path) -> None:
+    for k in (1, 2, 3):
+        survey(tmp_path, map(item, range(60)), shard=(k, 3))
+    assert rows(tmp_path, "count(*), count(DISTINCT key)", "shard-*/jobs/*/*.parquet") == [(60, 60)]
+    with pytest.raises(UserError, match="holds shards of 3: go on with --shard K/3"):
+        survey(tmp_path, [], shard=(1, 4))
+    with pytest.raises(UserError, match="holds shards of 3"):
+        survey(tmp_path, [])
+
+
+# ── what goes wrong ──
+
+
+def test_a_folder_of_other_things_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(UserError, match="holds other things than a survey"):
+        survey(tmp_path, [])
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_two_runs_at_once_are_refused(tmp_path: Path) -> None:
+    with open_dataset(tmp_path), pytest.raises(UserError, match="another run is writing"):
+        survey(tmp_path, [])
+
+
+def test_a_newer_dataset_is_refused(tmp_path: Path) -> None:
+    survey(tmp_path, [item(1)])
+    path = tmp_path / "jobs/month=2026-11/jobs.parquet"
+    table = pq.read_table(path, partitioning=None)
+    pq.write_table(table.append_column("of_tomorrow", table["key"]), path)
+    with pytest.raises(UserError, match="newer slurmdoctor"):
+        survey(tmp_path, [item(1)])
+
+
+def test_columns_that_an_older_dataset_lacks_are_null(tmp_path: Path) -> None:
+    survey(tmp_path, [item(1)])
+    path = tmp_path / "jobs/month=2026-11/jobs.parquet"
+    pq.write_table(pq.read_table(path, partitioning=None).drop_columns(["notes"]), path)
+    survey(tmp_path, [item(2)])
+    assert rows(tmp_path, "key, notes") == [("job1", None), ("job2", [])]
+
+
+@pytest.mark.parametrize("cut", [0, 3, 400, -1])
+def test_a_damaged_month_is_set_aside_and_read_again(tmp_path: Path, cut: int) -> None:
+    survey(tmp_path, [item(1), item(2, ended="2026-10-01")])
+    path = tmp_path / "jobs/month=2026-11/jobs.parquet"
+    path.write_bytes(path.read_bytes()[:cut])
+    with open_dataset(tmp_path) as data:
+        run(data, [item(1), item(2)], HOW, Here, tally=Tally())
+    assert "month=2026-11/jobs.parquet is damaged and was moved to" in data.notes[0]
+    assert rows(tmp_path) == [("job1",), ("job2",)]
+
+
+def test_a_month_that_is_damaged_inside_is_set_aside(tmp_path: Path) -> None:
+    survey(tmp_path, map(item, range(50)))
+    path = tmp_path / "jobs/month=2026-11/jobs.parquet"
+    column = pq.ParquetFile(path).metadata.row_group(0).column(columns()[-3].name and 0)
+    data = bytearray(path.read_bytes())
+    start = column.dictionary_page_offset or column.data_page_offset
+    data[start : start + column.total_compressed_size] = b"\xff" * column.total_compressed_size
+    path.write_bytes(data)
+    survey(tmp_path, map(item, range(50)))
+    assert len(rows(tmp_path)) == 50
+
+
+def test_a_damaged_journal_is_set_aside_and_read_again(tmp_path: Path) -> None:
+    survey(tmp_path, [item(1)])
+    (tmp_path / ".run/journal/00000001.rows").write_bytes(b"PAR1 cut off")
+    with open_dataset(tmp_path) as data:
+        run(data, [item(1), item(2)], HOW, Here, tally=Tally())
+    assert "damaged" in data.notes[0]
+    assert len(rows(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("after", [0, 1, 2, 3, 5, 7, 9, 11, 13])
+def test_a_disk_that_fills_at_any_moment_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    survey(tmp_path, [item(1), item(2, ended="2026-10-01")])
+    left = [after]
+    real = os.fsync
+
+    def full(handle: int) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(28, "No space left on device")
+        real(handle)
+
+    monkeypatch.setattr("slurmdoctor.survey.files.os.fsync", full)
+    monkeypatch.setattr("slurmdoctor.survey.journal._ROWS", 1)
+    items = [item(1, ended="2026-12-01", size=5), *(item(n) for n in range(2, 9))]
+    with pytest.raises(UserError, match="No space left on device: make room there"):
+        survey(tmp_path, items)
+    assert len(rows(tmp_path)) == len(set(rows(tmp_path))) >= 1
+    monkeypatch.setattr("slurmdoctor.survey.files.os.fsync", real)
+    survey(tmp_path, items)
+    assert rows(tmp_path) == [(f"job{n}",) for n in range(1, 9)]
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+sys.path[:0] = {paths!r}
+from slurmdoctor.survey.executors import LocalCrew
+from test_survey_store import HOW, item, slow, survey
+survey(Path(sys.argv[1]), map(item, range(3000)), LocalCrew(2, slow, HOW))
+"""
+
+
+def slow(item: Item, how: How) -> Row:
+    time.sleep(0.002)
+    return quick(item, how)
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGINT"])
+def test_a_run_that_is_killed_goes_on(tmp_path: Path, name: str) -> None:
+    out = tmp_path / "out"
+    script = tmp_path / "run.py"
+    script.write_text(
+        "if __name__ == '__main__':" + KILLED.format(paths=[str(Path(__file__).parent)]).replace("\n", "\n    ")
+    )
+    survey(out, [item(0)])
+    with subprocess.Popen(
+        [sys.executable, str(script), str(out)], stderr=subprocess.DEVNULL, start_new_session=True
+    ) as process:
+        while not list((out / ".run/journal").glob("*.rows")) and process.poll() is None:
+            time.sleep(0.01)
+        os.kill(process.pid, signal.Signals[name])
+    seen = rows(out)
+    assert len(seen) == len(set(seen)) >= 1
+    assert (len(seen) > 500) == (name == "SIGINT"), "Ctrl-C publishes what is done"
+    tally = survey(out, map(item, range(3000)))
+    assert tally.unchanged > 100
+    assert rows(out, "count(*), count(DISTINCT key)") == [(3000, 3000)]
+    wait_for_end_of_group(process.pid)
+
+
+def wait_for_end_of_group(group: int) -> None:
+    """The workers have ended with the run."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    pytest.fail("workers outlive the run")
+
+
+# ── workers ──
+
+
+def deadly(item: Item, how: How) -> Row:
+    if item.key == "job7":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if item.key == "job8":
+        os._exit(3)
+    if item.key == "job9":
+        time.sleep(600)
+    return quick(item, how)
+
+
+def test_a_job_that_kills_its_reader_is_a_row_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    how = structs.replace(HOW, time_limit=0.5)
+    monkeypatch.setattr("slurmdoctor.survey.executors._MARGIN", 0.5)
+    tally = survey(tmp_path, map(item, range(120)), LocalCrew(2, deadly, how))
+    assert (tally.done, tally.errors) == (120, 3)
+    assert rows(tmp_path, "count(*), count(DISTINCT key)") == [(120, 120)]
+    assert [r for r in rows(tmp_path, "key, error") if r[1]] == [
+        ("job7", "its reader was killed by signal 9 (SIGKILL)"),
+        ("job8", "its reader exited with status 3"),
+        ("job9", "its reader did not answer within 1 s, and was ended"),
+    ]
