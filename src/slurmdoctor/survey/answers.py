@@ -18,6 +18,8 @@ class Cost(Struct, frozen=True):
     """Of so many that have it in common: all jobs of the partition; for a cause all that failed."""
     users: int = 0
     """Distinct users of these jobs."""
+    troubles: int = 0
+    """These jobs, those of one user, job name and day counted once: what `diff` compares."""
     gpu_hours_lost: float = 0.0
     with_hours: int = 0
     """Failed jobs whose GPU hours are known: the sum is over these."""
@@ -83,8 +85,9 @@ class SizeClass(Struct, frozen=True):
     """Jobs of like size: how long they run until one fails."""
 
     smallest: int
-    largest: int
-    """GPUs."""
+    """GPUs;"""
+    largest: int | None
+    """no largest number in the last class."""
     jobs: int
     failures: int
     """Failures of any cause but an end by Slurm or a person (time limit, preemption, cancellation)."""
@@ -108,11 +111,13 @@ class Delays(Struct, frozen=True):
     jobs: int = 0
     """Failed jobs of which both times are known,"""
     of: int = 0
-    """of so many failed ones."""
+    """of so many failed ones: without those that Slurm or a person ended, which have no first error."""
     median_s: float | None = None
     p90_s: float | None = None
     gpu_hours: float = 0.0
-    """GPUs times these seconds, in all."""
+    """GPUs times these seconds, in all,"""
+    with_gpus: int = 0
+    """over so many of these jobs, whose GPUs are known."""
     worst: tuple[tuple[str, float, float], ...] = ()
     """Jobs that cost most so: (job id, seconds, GPU hours)."""
 
@@ -124,7 +129,7 @@ class Repeat(Struct, frozen=True):
     job_name: str | None
     cause: str
     times: int
-    """Deaths of that cause in a row."""
+    """Deaths of that cause in a row: the first, and the runs that began after it."""
     first: datetime | None
     last: datetime | None
     gpu_hours_lost: float
@@ -196,7 +201,7 @@ class Answers(Struct, frozen=True):
     nodes: Nodes = Nodes()
     sizes: tuple[SizeClass, ...] = ()
     sizes_left_out: int = 0
-    """Jobs whose GPUs or hours are not known."""
+    """Jobs without a GPU, or whose GPUs or hours are not known."""
     delays: Delays = Delays()
     repeats: tuple[Repeat, ...] = ()
     """Those that cost most."""
@@ -208,6 +213,10 @@ class Answers(Struct, frozen=True):
     unknown: Unknown = Unknown()
     rules_versions: int = 1
     """Versions of rules and program that made the rows: of more than one, a run is not finished."""
+    undated: int = 0
+    """Jobs without any time: they are in no period, and left out where a date is asked for."""
+    work: int = 0
+    """All jobs, those of one user, job name and day counted once: what `troubles` are of."""
     clusters: tuple[str, ...] = ()
     filters: tuple[tuple[str, str], ...] = ()
     """What the report was restricted to: (option, value)."""

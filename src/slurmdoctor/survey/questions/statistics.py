@@ -1,0 +1,88 @@
+"""Exact tails of the binomial and the Poisson distribution, and what tests make of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import exp, lgamma, log, log1p
+
+ALPHA = 0.05
+_NOTHING = 1e-17
+"""A term that adds nothing to a sum."""
+
+
+def binomial_tail(count: int, trials: int, share: float) -> float:
+    """The probability of so many successes or more."""
+    if count <= 0 or share >= 1:
+        return 1.0
+    if count > trials or share <= 0:
+        return 0.0
+    odds = share / (1 - share)
+
+    def at(k: int) -> float:
+        ways = lgamma(trials + 1) - lgamma(k + 1) - lgamma(trials - k + 1)
+        return exp(ways + k * log(share) + (trials - k) * log1p(-share))
+
+    if count > trials * share:
+        return _sum(at(count), count, lambda k: (trials - k) / (k + 1) * odds, 1)
+    return max(0.0, 1 - _sum(at(count - 1), count - 1, lambda k: k / (trials - k + 1) / odds, -1))
+
+
+def poisson_tail(count: int, mean: float) -> float:
+    """The probability of so many events or more."""
+    if count <= 0:
+        return 1.0
+    if mean <= 0:
+        return 0.0
+
+    def at(k: int) -> float:
+        return exp(k * log(mean) - mean - lgamma(k + 1))
+
+    if count > mean:
+        return _sum(at(count), count, lambda k: mean / (k + 1), 1)
+    return max(0.0, 1 - _sum(at(count - 1), count - 1, lambda k: k / mean, -1))
+
+
+def _sum(term: float, k: int, ratio: Callable[[int], float], step: int) -> float:
+    """The sum of the terms from k on, away from the peak: each is smaller than the one before."""
+    total = 0.0
+    while term > _NOTHING * total and term > 0:
+        total += term
+        term *= ratio(k)
+        k += step
+    return min(1.0, total)
+
+
+def poisson_interval(count: int, confidence: float = 0.95) -> tuple[float, float]:
+    """The means between which the one lies that so many events came of: exact."""
+    each = (1 - confidence) / 2
+    high = count + 10.0 + 10 * count**0.5
+    low = _where(lambda mean: poisson_tail(count, mean) > each, high) if count else 0.0
+    return low, _where(lambda mean: 1 - poisson_tail(count + 1, mean) < each, high)
+
+
+def _where(holds: Callable[[float], bool], high: float) -> float:
+    """The least number from 0 to `high` for which it holds; it holds for all greater ones."""
+    low = 0.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return (low + high) / 2
+
+
+def holm(chances: Sequence[float]) -> list[float]:
+    """The probabilities, corrected for their number: those below ALPHA have in all a false one with at most ALPHA."""
+    corrected, worst = [1.0] * len(chances), 0.0
+    for rank, place in enumerate(sorted(range(len(chances)), key=lambda at: chances[at])):
+        worst = max(worst, min(1.0, chances[place] * (len(chances) - rank)))
+        corrected[place] = worst
+    return corrected
+
+
+def rates_differ(count: int, exposure: float, other_count: int, other_exposure: float) -> float:
+    """The probability of a difference between two rates as large as this by chance: exact, two-sided, given all events."""
+    if exposure <= 0 or other_exposure <= 0:
+        return 1.0
+    both, share = count + other_count, exposure / (exposure + other_exposure)
+    more = binomial_tail(count, both, share)
+    fewer = binomial_tail(other_count, both, 1 - share)
+    return min(1.0, 2 * min(more, fewer))

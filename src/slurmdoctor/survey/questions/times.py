@@ -1,0 +1,90 @@
+"""How long jobs run until one fails, how long they run on after the first error, and which die of the same cause again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from slurmdoctor.survey.answers import Delays, Repeat, SizeClass
+from slurmdoctor.survey.questions.statistics import poisson_interval
+from slurmdoctor.survey.questions.table import Kinds, listed
+
+_CLASSES: tuple[tuple[int, int | None], ...] = ((1, 1), (2, 8), (9, 32), (33, 128), (129, 512), (513, None))
+"""GPUs: the smallest and the largest of a class."""
+_REPEATS, _WORST, _IDS = 50, 10, 10
+"""How many are listed: jobs that die again, jobs that ran on longest, ids of one job."""
+
+
+def sizes(connection: Any, kinds: Kinds) -> tuple[tuple[SizeClass, ...], int]:
+    """The classes that have jobs, and how many jobs are in none."""
+    place = " ".join(f"WHEN gpus <= {most} THEN {at}" for at, (_, most) in enumerate(_CLASSES) if most)
+    rows = connection.execute(f"""
+        SELECT CASE WHEN NOT coalesce(gpus > 0 AND elapsed_s >= 0, false) THEN -1 {place} ELSE {len(_CLASSES) - 1} END AS class,
+            count(*), coalesce(sum(elapsed_s), 0) / 3600,
+            count(*) FILTER (WHERE outcome = 'failed' AND NOT coalesce(cause IN {listed(kinds.ended)}, false)),
+            count(*) FILTER (WHERE outcome = 'failed' AND cause IN {listed(kinds.machine)})
+        FROM jobs GROUP BY class ORDER BY class
+    """).fetchall()
+    found = []
+    for at, jobs, hours, failures, machine in rows:
+        if at >= 0:
+            (smallest, largest), (mean, low, high) = _CLASSES[at], mttf(failures, hours)
+            one = SizeClass(smallest, largest, jobs, failures, hours, mean, low, high, machine)
+            mean, low, high = mttf(machine, hours)
+            found.append(replace(one, machine_mttf=mean, machine_low=low, machine_high=high))
+    return tuple(found), sum(row[1] for row in rows if row[0] < 0)
+
+
+def mttf(failures: int, hours: float) -> tuple[float | None, float, float | None]:
+    """Hours a failure, and the exact 95 % interval; without a failure it has a lower end only."""
+    low, high = poisson_interval(failures)
+    return (hours / failures if failures else None), hours / high, (hours / low if low else None)
+
+
+def delays(connection: Any, kinds: Kinds) -> Delays:
+    """From the first error to the end, of the jobs that an error ended."""
+    errors = f"outcome = 'failed' AND NOT coalesce(cause IN {listed(kinds.ended)}, false)"
+    of, jobs, median, late, hours, known = connection.execute(f"""
+        SELECT count(*), count(ran_on_s), quantile_cont(ran_on_s, 0.5), quantile_cont(ran_on_s, 0.9),
+            coalesce(sum(ran_on_s * gpus) / 3600, 0), count(ran_on_s * gpus)
+        FROM jobs WHERE {errors}
+    """).fetchone()
+    worst = connection.execute(f"""
+        SELECT coalesce(job_id, key), ran_on_s, ran_on_s * gpus / 3600 AS hours FROM jobs
+        WHERE {errors} AND ran_on_s * gpus > 0 ORDER BY hours DESC, key LIMIT {_WORST}
+    """).fetchall()
+    return Delays(jobs, of, median, late, hours, known, tuple(worst))
+
+
+def repeats(connection: Any, kinds: Kinds) -> tuple[tuple[Repeat, ...], int, int, float]:
+    """Jobs that died of one cause run after run, the most costly first: those listed, how many in all, their runs, their GPU hours.
+
+    A run dies again where it began after the first one of the row had ended: tasks of an array that run side by side do not.
+    """
+    found = connection.execute(f"""
+        WITH runs AS (
+            SELECT cluster, "user", job_name, cause, key, job_id, started, ended, coalesce(gpu_hours_lost, 0) AS lost,
+                outcome = 'failed' AND cause IS NOT NULL AND cause NOT IN {listed(kinds.ended)} AS died,
+                row_number() OVER (PARTITION BY cluster, "user", job_name ORDER BY started, key) AS place
+            FROM jobs WHERE "user" IS NOT NULL AND job_name IS NOT NULL AND started IS NOT NULL AND ended IS NOT NULL
+        ), rows_ AS (
+            SELECT *, place - row_number() OVER (PARTITION BY cluster, "user", job_name, cause ORDER BY place) AS island
+            FROM runs WHERE died
+        ), marked AS (
+            SELECT *, min(ended) OVER (PARTITION BY cluster, "user", job_name, cause, island ORDER BY place
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) <= started AS again FROM rows_
+        ), chains AS (
+            SELECT "user", job_name, cause, 1 + count(*) FILTER (WHERE again) AS times, min(ended) AS first,
+                max(ended) FILTER (WHERE again) AS last, coalesce(sum(lost) FILTER (WHERE again), 0) AS lost,
+                list(coalesce(job_id, key) ORDER BY place)[:{_IDS}] AS ids
+            FROM marked GROUP BY cluster, "user", job_name, cause, island HAVING times > 1
+        )
+        SELECT *, count(*) OVER (), sum(times - 1) OVER (), sum(lost) OVER ()
+        FROM chains ORDER BY lost DESC, times DESC, "user", job_name, cause, first LIMIT {_REPEATS}
+    """).fetchall()
+    shown = tuple(
+        Repeat(user, name, cause, times, first, last, lost, tuple(ids))
+        for user, name, cause, times, first, last, lost, ids, *_ in found
+    )
+    return (shown, int(found[0][8]), int(found[0][9]), float(found[0][10])) if found else ((), 0, 0, 0.0)

@@ -1,0 +1,50 @@
+"""A cluster of made-up jobs, for the test of nodes: users with favorite nodes, broken programs, unlike partitions, and lemons."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Collection
+
+from slurmdoctor.survey.questions.nodes import Event, Exposure, once, suspects
+
+NODES = {"a": 40, "h": 24}
+"""Nodes of each partition; those of the second fail five times as often."""
+_FAULTS = {"a": 1 / 2000, "h": 1 / 400}
+"""Hardware faults an hour of a node."""
+
+
+def named(
+    seed: int, *, jobs: int = 1500, users: int = 20, faulty: Collection[str] = (), hanging: Collection[str] = ()
+) -> list[str]:
+    """The nodes that the test names. On `faulty` ones hardware breaks 40 times as often; on `hanging` ones a third of the jobs hangs."""
+    chance = random.Random(seed)
+    hours: dict[tuple[str, str], float] = defaultdict(float)
+    works: dict[tuple[str, str], set[tuple[object, ...]]] = defaultdict(set)
+    ran: dict[tuple[str, str], int] = defaultdict(int)
+    events = []
+    favorites = {user: {p: chance.sample(range(n), 4) for p, n in NODES.items()} for user in range(users)}
+    for _ in range(jobs):
+        user = min(int(chance.paretovariate(0.7)) - 1, users - 1)
+        part = chance.choice("aah")
+        wide = chance.choice((1, 1, 1, 2, 4, 8))
+        pool = favorites[user][part] if wide <= 4 and chance.random() < 0.5 else range(NODES[part])
+        nodes = [f"{part}{number:02}" for number in chance.sample(pool, wide)]
+        day, name = str(chance.randrange(28)), f"train{chance.randrange(3)}"
+        wanted = chance.choice((0.1, 1, 4, 24))
+        end = wanted
+        rates = {node: _FAULTS[part] * (40 if node in faulty else 1) for node in nodes}
+        if chance.random() < 1 - 2.718281828 ** -(sum(rates.values()) * wanted):
+            struck = chance.choices(nodes, list(rates.values()))[0]
+            end = wanted * chance.random()
+            events.append(Event(part, struck, str(user), "gpu-fault", True, name, day))
+        elif any(node in hanging for node in nodes) and chance.random() < 0.33:
+            events.append(Event(part, next(n for n in nodes if n in hanging), str(user), "hang", False, name, day))
+        elif chance.random() < (0.5 if user == 0 and name == "train0" else 0.03):  # a broken program, and bad luck
+            events.append(Event(part, chance.choice(nodes), str(user), "collective-timeout", False, name, day))
+        for node in nodes:
+            hours[part, node] += end
+            works[part, node].add((user, name, day))
+            ran[part, node] += 1
+    uses = [Exposure(part, node, hours[part, node], len(works[part, node]), ran[part, node]) for part, node in hours]
+    return [one.node for one in suspects(uses, once(events))[1]]

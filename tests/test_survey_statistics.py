@@ -1,0 +1,94 @@
+"""The tests behind a survey's answers: exact tails, intervals, and nodes that are named only where chance does not explain them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import comb
+
+import pytest
+
+from simulated_cluster import named
+from slurmdoctor.survey.questions.nodes import Event, Exposure, once, suspects
+from slurmdoctor.survey.questions.statistics import (
+    binomial_tail,
+    holm,
+    poisson_interval,
+    poisson_tail,
+    rates_differ,
+)
+
+
+@pytest.mark.parametrize(("trials", "share"), [(1, Fraction(1, 2)), (20, Fraction(1, 7)), (40, Fraction(9, 10))])
+def test_the_binomial_tail_is_exact(trials: int, share: Fraction) -> None:
+    for count in range(trials + 2):
+        exact = sum(comb(trials, k) * share**k * (1 - share) ** (trials - k) for k in range(count, trials + 1))
+        assert binomial_tail(count, trials, float(share)) == pytest.approx(float(exact), rel=1e-9, abs=1e-15)
+
+
+def test_the_tails_hold_for_a_million() -> None:
+    assert binomial_tail(500_000, 1_000_000, 0.5) == pytest.approx(0.5004, abs=1e-4)
+    assert binomial_tail(10_330, 1_000_000, 0.01) == pytest.approx(0.00048, abs=2e-5)
+    assert poisson_tail(1_000_000, 1_000_000.0) == pytest.approx(0.5003, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("count", "low", "high"),
+    [
+        (0, 0.0, 3.6889),
+        (1, 0.0253, 5.5716),
+        (10, 4.7954, 18.3904),
+        (100, 81.3640, 121.6272),
+        (100_000, 99381.2, 100621.7),
+    ],
+)
+def test_the_poisson_interval_is_that_of_the_tables(count: int, low: float, high: float) -> None:
+    assert poisson_interval(count) == pytest.approx((low, high), rel=2e-5, abs=1e-4)
+
+
+def test_holm_corrects_the_smallest_most() -> None:
+    assert holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
+
+
+def test_rates_differ_by_what_is_counted_and_not_by_what_was_run() -> None:
+    assert rates_differ(10, 1000.0, 20, 2000.0) == 1.0
+    assert rates_differ(10, 1000.0, 40, 1000.0) < 0.001
+    assert rates_differ(0, 0.0, 4, 10.0) == 1.0
+
+
+def test_chance_names_a_node_in_less_than_a_twentieth_of_clusters() -> None:
+    """With a broken program, favorite nodes, and partitions of which one fails five times as often."""
+    assert sum(bool(named(seed, jobs=800)) for seed in range(200)) <= 10
+
+
+@pytest.mark.parametrize(("faulty", "hanging"), [({"a07"}, set()), ({"h07"}, set()), (set(), {"a07"})])
+def test_a_lemon_is_mostly_found_and_no_other_node(faulty: set[str], hanging: set[str]) -> None:
+    found = [named(seed, faulty=faulty, hanging=hanging) for seed in range(20)]
+    assert sum(set(names) == faulty | hanging for names in found) >= 12
+    assert sum(bool(set(names) - faulty - hanging) for names in found) <= 1
+
+
+USES = [Exposure("gpu", f"node{number:02}", 100.0, 20, 20) for number in range(1, 33)]
+
+
+def blamed(count: int, *, certain: bool, users: int, node: str = "node07") -> list[Event]:
+    cause = "gpu-fault" if certain else "hang"
+    return [Event("gpu", node, f"u{n % users}", cause, certain, "train", f"2026-10-{n + 1:02}") for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("events", "suspected"),
+    [
+        (blamed(6, certain=True, users=1), True),  # a faulty GPU eats one user's job day after day
+        (blamed(20, certain=False, users=1), False),  # a broken program on its user's favorite node
+        (blamed(6, certain=False, users=6), True),
+        (blamed(1, certain=True, users=1), False),
+        ([e for use in USES for e in blamed(6, certain=True, users=1, node=use.node)], False),  # all nodes alike
+    ],
+)
+def test_one_user_is_evidence_only_where_nothing_but_the_node_can_be_it(events: list[Event], suspected: bool) -> None:
+    tested, found = suspects(USES, once(events))
+    assert ([one.node for one in found], tested) == (["node07"] if suspected else [], 32)
+
+
+def test_a_partition_of_one_node_accuses_nobody() -> None:
+    assert suspects(USES[:1], blamed(9, certain=True, users=3, node="node01")) == (0, [])
