@@ -122,7 +122,8 @@ def test_a_node_with_a_faulty_gpu_is_named_with_its_exclude_line(tmp_path: Path)
     assert found.exclude == "#SBATCH --exclude=node07"
     assert (found.tested, found.failures, found.of_programs, found.without_node, found.counted_already) == (16, 5, 40, 2, 1)  # fmt: skip
     assert (found.jobs_left_out, found.failed_only) == (1, False)
-    assert one.expected < 1 and one.chance < 0.001
+    assert one.expected < 1
+    assert one.chance < 0.001
     assert "16 nodes" in found.test
 
 
@@ -149,7 +150,7 @@ def test_the_delay_is_of_the_jobs_that_an_error_ended(tmp_path: Path) -> None:
     assert (found.jobs, found.of, found.with_gpus) == (11, 12, 10)
     assert (found.median_s, found.p90_s) == (360.0, 600.0)
     assert found.gpu_hours == pytest.approx(8 * 55 / 60)
-    assert found.worst[0][1:] == (600.0, pytest.approx(8 / 6))
+    assert found.worst[0][1:] == pytest.approx((600.0, 8 / 6))
 
 
 def run(cause: str | None, after: float, **more: Any) -> Row:
@@ -196,7 +197,10 @@ def test_unknown_is_what_no_rule_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_any_rows_give_answers_whose_parts_add_up(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
-    some = lambda *of: chance.choice((None, *of))  # noqa: E731
+
+    def some(*of: Any) -> Any:
+        return chance.choice((None, *of))
+
     rows = [
         row(some("hang", "nan", "site/x", "gpu-fault"), after=some(1, 500) or 0, gpus=some(0, 1, 9, 4096), user=some("a", "b\x1b[31m"),
             partition=some("p", "q"), nodes=chance.choice(((), ("n1",), ("n1", "n2"))), node=some("n1", "zz"), elapsed_s=some(0.0, 60.0),
