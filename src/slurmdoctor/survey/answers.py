@@ -19,7 +19,7 @@ class Cost(Struct, frozen=True):
     users: int = 0
     """Distinct users of these jobs."""
     troubles: int = 0
-    """These jobs, those of one user, job name and day counted once: what `diff` compares."""
+    """These jobs, those of one user, job name and day counted once: what `diff` compares; 0 in a period."""
     gpu_hours_lost: float = 0.0
     with_hours: int = 0
     """Failed jobs whose GPU hours are known: the sum is over these."""

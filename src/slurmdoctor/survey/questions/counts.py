@@ -94,15 +94,15 @@ def periods(connection: Any, titles: Mapping[str, str]) -> tuple[str, tuple[Peri
     unit = "day" if days <= 30 else "week" if days <= 30 * 7 else "month"
     rows = connection.execute(f"""
         SELECT CAST(date_trunc('{unit}', day) AS DATE) AS begins, coalesce(cause, '{UNKNOWN}') AS what, outcome = 'failed',
-            any_value(title), count(*), {_COST}
+            any_value(title), count(*), count(DISTINCT "user"), coalesce(sum(gpu_hours_lost), 0), count(gpu_hours_lost)
         FROM jobs WHERE day IS NOT NULL GROUP BY ALL
     """).fetchall()
     jobs: dict[date, int] = {}
     costs: dict[date, list[Cost]] = {}
-    for begins, what, failed, title, count, _, users, troubles, lost, known in rows:
+    for begins, what, failed, title, count, users, lost, known in rows:
         jobs[begins] = jobs.get(begins, 0) + count
         if failed:
-            cost = Cost(what, count, 0, users, troubles, lost, known, title=titles.get(what, title))
+            cost = Cost(what, count, 0, users, 0, lost, known, title=titles.get(what, title))
             costs.setdefault(begins, []).append(cost)
     kept = sorted(sorted(jobs, key=lambda begins: -jobs[begins])[:_COLUMNS])
     if len(all_ := _all_between(kept[0], kept[-1], unit)) <= _COLUMNS:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -23,8 +25,11 @@ _TEST = (
     "can bring about count: each user once per node, because the user's program may be the reason; hardware faults once per user, job "
     "name, cause and day."
 )
-_SHORT = "lower(CASE WHEN regexp_full_match({0}, '[0-9.:]+') THEN {0} ELSE split_part({0}, '.', 1) END)"
-"""A node as records and logs both call it: without its domain."""
+_PART = "coalesce(cluster, '') || '/' || coalesce(partition, '')"
+_ADDRESS = re.compile(r"[0-9.]+|.*:.*")
+_MOST_BLAMED = 4
+"""More nodes than these are the whole job rather than the ones at fault."""
+_BATCH = 10_000
 
 
 class Exposure(Struct, frozen=True):
@@ -34,7 +39,7 @@ class Exposure(Struct, frozen=True):
     node: str
     hours: float
     starts: int
-    """Jobs that ran on it, those of one user, name and day counted once."""
+    """Jobs that ran on it, those of one user, name, day and the same nodes counted once."""
     jobs: int
 
 
@@ -77,43 +82,57 @@ def nodes(connection: Any, kinds: Kinds) -> Nodes:
 def _exposures(connection: Any) -> tuple[list[Exposure], dict[str, str], int]:
     """What each node was used for, what Slurm calls it, and how many jobs tell nothing of their nodes or hours."""
     rows = connection.execute(f"""
-        WITH placed AS (
-            SELECT coalesce(cluster, '') || '/' || coalesce(partition, '') AS part, unnest(list_distinct(nodes)) AS full_name,
-                elapsed_s / 3600 AS hours, hash("user", name, day) AS work FROM jobs WHERE elapsed_s >= 0
-        )
-        SELECT part, {_SHORT.format("full_name")} AS node, min(full_name), sum(hours), count(DISTINCT work), count(*)
-        FROM placed GROUP BY part, node ORDER BY part, node
+        WITH works AS (
+            SELECT {_PART} AS part, nodes, sum(elapsed_s) / 3600 AS hours, count(*) AS jobs
+            FROM jobs WHERE elapsed_s >= 0 GROUP BY part, nodes, "user", name, day
+        ), used AS (SELECT part, unnest(nodes) AS node, hours, jobs FROM works)
+        SELECT part, node, sum(hours), count(*), CAST(sum(jobs) AS BIGINT) FROM used GROUP BY part, node ORDER BY part, node
     """).fetchall()
     out = connection.execute(
         "SELECT count(*) FROM jobs WHERE NOT coalesce(elapsed_s >= 0 AND len(nodes) > 0, false)"
     ).fetchone()[0]
-    exposures = [Exposure(part, node, hours, starts, jobs) for part, node, _, hours, starts, jobs in rows]
-    return exposures, {node: full for _, node, full, *_ in rows}, out
+    exposures: dict[tuple[str, str], Exposure] = {}
+    called: dict[str, str] = {}
+    for part, full, hours, starts, jobs in rows:
+        node = short_name(full)
+        called.setdefault(node, full)
+        use = exposures.get((part, node), Exposure(part, node, 0.0, 0, 0))
+        exposures[part, node] = Exposure(part, node, use.hours + hours, use.starts + starts, use.jobs + jobs)
+    return list(exposures.values()), called, out
 
 
 def _events(connection: Any, kinds: Kinds) -> tuple[list[Event], int, int]:
     """The failures with a node; how many there are without one, and how many that no node brings about."""
-    short = _SHORT.format("x")
-    rows = connection.execute(f"""
-        WITH failures AS (
-            SELECT *, [{short} FOR x IN nodes] AS own,
-                [{short} FOR x IN CASE WHEN node IS NOT NULL THEN [node] WHEN len(exclude_nodes) BETWEEN 1 AND 4 THEN exclude_nodes
-                    WHEN len(nodes) = 1 THEN nodes ELSE [] END] AS blamed
-            FROM jobs WHERE outcome = 'failed' AND cause IN {listed(kinds.machine)}
-        )
-        SELECT coalesce(cluster, '') || '/' || coalesce(partition, ''),
-            list_sort(list_distinct([x FOR x IN blamed IF list_contains(own, x) AND elapsed_s >= 0])),
-            coalesce("user", ''), cause, name, coalesce(CAST(day AS VARCHAR), '') FROM failures ORDER BY ALL
-    """).fetchall()
     programs = connection.execute(
         f"SELECT count(*) FROM jobs WHERE outcome = 'failed' AND NOT coalesce(cause IN {listed(kinds.machine)}, false)"
     ).fetchone()[0]
-    events = [
-        Event(part, node, user, cause, cause in kinds.certain, name, day)
-        for part, blamed, user, cause, name, day in rows
-        for node in blamed or ()
-    ]
-    return events, sum(not row[1] for row in rows), programs
+    connection.execute(f"""
+        SELECT {_PART}, coalesce("user", ''), cause, name, coalesce(CAST(day AS VARCHAR), ''),
+            node, exclude_nodes, CASE WHEN node IS NULL OR NOT list_contains(nodes, node) THEN nodes ELSE [node] END,
+            coalesce(elapsed_s >= 0, false)
+        FROM jobs WHERE outcome = 'failed' AND cause IN {listed(kinds.machine)} ORDER BY moment, key
+    """)
+    events, without = [], 0
+    while rows := connection.fetchmany(_BATCH):
+        for part, user, cause, name, day, node, excluded, own, counted in rows:
+            blamed = _blamed(node, excluded or (), own or ()) if counted else []
+            without += not blamed
+            events += [Event(part, one, user, cause, cause in kinds.certain, name, day) for one in blamed]
+    return events, without, programs
+
+
+def _blamed(node: str | None, excluded: Sequence[str], own: Sequence[str]) -> list[str]:
+    """The nodes of the job that a failure speaks against: where it was first, else those to leave out, else the only one."""
+    told = (
+        [node] if node is not None else excluded if 1 <= len(excluded) <= _MOST_BLAMED else own if len(own) == 1 else ()
+    )
+    return sorted({short_name(one) for one in told} & {short_name(one) for one in own})
+
+
+@lru_cache(maxsize=100_000)
+def short_name(node: str) -> str:
+    """A node as records and logs both call it: without its domain. An address has none."""
+    return (node if _ADDRESS.fullmatch(node) else node.partition(".")[0]).lower()
 
 
 def once(events: Iterable[Event]) -> list[Event]:
