@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, partial
-from importlib.resources import files
+from functools import partial
 
-from slurmdoctor import __version__
 from slurmdoctor.model import Diagnosis
 from slurmdoctor.report import words
 from slurmdoctor.report.jobs import Row, counted
 from slurmdoctor.report.page import aside, quotes, ranks, several, strips, verdict
+from slurmdoctor.report.page.skeleton import document
 from slurmdoctor.report.page.tags import Markup, fold, tag
 from slurmdoctor.report.page.tags import section as part
 
 _LARGEST = 450_000
 """Characters of the whole reports on a page of several jobs."""
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-"""No script, no request, no form: whatever stands in a log, and whatever page shows this one."""
 
 
 def render(diagnosis: Diagnosis) -> str:
@@ -61,29 +58,5 @@ def parts(diagnosis: Diagnosis, prefix: str = "", level: int = 2) -> list[Markup
 
 
 def _page(title: str, *body: Markup) -> str:
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("meta", name="generator", content=f"slurmdoctor {__version__}"),
-        tag("title", title),
-        tag("style", Markup(_style())),
-    )
-    skip = tag("a", "Skip to the details", href="#details", class_="skip")
-    foot = tag(
-        "footer", f"slurmdoctor {__version__}. This file holds all that it shows and asks nothing of the network."
-    )
-    drawings = [strips.definitions()] if any('class="strip"' in shown for shown in body) else []
-    whole = (
-        "<!DOCTYPE html>\n"
-        + tag("html", head, tag("body", *drawings, skip, tag("main", *body), foot), lang="en")
-        + "\n"
-    )
-    return whole.encode("ascii", "xmlcharrefreplace").decode("ascii")
-
-
-@cache
-def _style() -> str:
-    return (files("slurmdoctor.report") / "page" / "style.css").read_text(encoding="ascii")
+    drawn = any('class="strip"' in shown for shown in body)
+    return document(title, *body, drawings=strips.definitions() if drawn else None)
