@@ -1,0 +1,79 @@
+"""What the failures cost: by cause, by partition and by user, as tables with bars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from slurmdoctor.report.page.tags import Content, Markup, join, tag
+from slurmdoctor.report.quantities import plural
+from slurmdoctor.survey.answers import Answers, Cost
+from slurmdoctor.survey.page.figures import UNKNOWN, code, gpu_hours, hours, known, name, note, of, share, short
+from slurmdoctor.survey.page.tables import length, measure, table
+
+_MOST_CAUSES, _MOST_GROUPS = 25, 10
+
+
+def costliest(costs: Sequence[Cost]) -> list[Cost]:
+    """In the order of what they cost; where no hours are known, of their jobs."""
+    return sorted(costs, key=lambda cost: (-cost.gpu_hours_lost, -cost.jobs, cost.what))
+
+
+def causes(answers: Answers, colours: Mapping[str, str]) -> list[Markup | None]:
+    """A row a cause, the costliest first; bars of hours and of jobs."""
+    if not answers.causes:
+        return [tag("p", "No job failed, so there is no cause to show.")]
+    ordered, with_hours = costliest(answers.causes), answers.failed_with_hours
+    shown, rest = ordered[:_MOST_CAUSES], ordered[_MOST_CAUSES:]
+    longest = max(ordered, key=lambda cost: cost.gpu_hours_lost), max(ordered, key=lambda cost: cost.jobs)
+    base = f"{plural(answers.failed, 'failed job')}"
+    caption = f"Jobs are of {base}."
+    columns = ["Cause", "Failed jobs", "Users#"]
+    rows = [_cause(cost, answers, longest, colours.get(cost.what, "c0")) for cost in shown]
+    if with_hours:
+        lost = gpu_hours(answers.gpu_hours_lost)
+        caption = f"Hours are of the {lost} lost, known of {with_hours:,} of {base}. Jobs are of {base}."
+        columns.insert(1, "GPU hours lost")
+    else:
+        rows = [[who, *others] for who, _, *others in rows]
+    more = ""
+    if rest:
+        jobs, cost = sum(cost.jobs for cost in rest), sum(cost.gpu_hours_lost for cost in rest)
+        more = f"{plural(len(rest), 'more cause')} not shown: {plural(jobs, 'failed job')}, {gpu_hours(cost)} lost."
+    return [table(caption, columns, rows, "causes"), note(more)]
+
+
+def _cause(cost: Cost, answers: Answers, longest: tuple[Cost, Cost], colour: str) -> list[Content]:
+    about = "no rule names it" if cost.what == UNKNOWN else short(cost.title, 80)
+    part = share(cost.gpu_hours_lost, answers.gpu_hours_lost)
+    return [
+        join([code(cost.what), " ", tag("span", about, class_="about") if about else None]),
+        _lost(cost, part, longest[0], colour),
+        measure(f"{cost.jobs:,}", share(cost.jobs, cost.of), length(cost.jobs, longest[1].jobs), colour),
+        f"{cost.users:,}",
+    ]
+
+
+def _lost(cost: Cost, part: str, longest: Cost, colour: str = "plain-bar") -> Content:
+    if not cost.with_hours:
+        return "not known"
+    about = ", ".join(filter(None, (part, known(cost.with_hours, cost.jobs))))
+    return measure(hours(cost.gpu_hours_lost), about, length(cost.gpu_hours_lost, longest.gpu_hours_lost), colour)
+
+
+def groups(noun: str, costs: Sequence[Cost], in_all: int) -> list[Markup | None]:
+    """Partitions or users: those that lost most, each with its own jobs and hours as the denominator."""
+    if not costs:
+        return [tag("p", f"No job shows its {noun}.")]
+    shown = costliest(costs)[:_MOST_GROUPS]
+    longest = max(shown, key=lambda cost: cost.gpu_hours_lost), max(shown, key=lambda cost: cost.jobs)
+    rows: list[list[Content]] = []
+    for cost in shown:
+        part = f"{share(cost.gpu_hours_lost, cost.gpu_hours)} of {hours(cost.gpu_hours)}" if cost.gpu_hours else ""
+        jobs = measure(f"{cost.jobs:,}", of(cost.jobs, cost.of, "job"), length(cost.jobs, longest[1].jobs))
+        rows.append([name(cost.what, 40), _lost(cost, part, longest[0]), jobs])
+    more = max(in_all, len(costs)) - len(shown)
+    heads = (noun.capitalize(), "GPU hours lost", "Failed jobs")
+    return [
+        table(f"Each number is of the {noun}'s own GPU hours and jobs.", heads, rows),
+        note(f"{plural(more, f'more {noun}')} not shown." if more > 0 else ""),
+    ]
