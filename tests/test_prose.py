@@ -14,7 +14,9 @@ from slurmdoctor.model import Cause
 
 ROOT = Path(__file__).parents[1]
 CAUSES = load((builtin(),)).causes
-SENTENCES = sorted((ROOT / "src/slurmdoctor/report").rglob("*.py"))
+SENTENCES = sorted(
+    file for room in ("report", "survey/page") for file in (ROOT / "src/slurmdoctor" / room).rglob("*.py")
+)
 PAGES = [
     "README.md",
     *(

@@ -70,9 +70,10 @@ def groups(noun: str, costs: Sequence[Cost], in_all: int) -> list[Markup | None]
     for cost in shown:
         part = f"{share(cost.gpu_hours_lost, cost.gpu_hours)} of {hours(cost.gpu_hours)}" if cost.gpu_hours else ""
         jobs = measure(f"{cost.jobs:,}", of(cost.jobs, cost.of, "job"), length(cost.jobs, longest[1].jobs))
-        rows.append([name(cost.what, 40), _lost(cost, part, longest[0]), jobs])
+        users = [f"{cost.users:,}"] if noun != "user" else []
+        rows.append([name(cost.what, 40), _lost(cost, part, longest[0]), jobs, *users])
     more = max(in_all, len(costs)) - len(shown)
-    heads = (noun.capitalize(), "GPU hours lost", "Failed jobs")
+    heads = (noun.capitalize(), "GPU hours lost", "Failed jobs", "Users#")[: len(rows[0])]
     return [
         table(f"Each number is of the {noun}'s own GPU hours and jobs.", heads, rows),
         note(f"{plural(more, f'more {noun}')} not shown." if more > 0 else ""),

@@ -27,6 +27,8 @@ def counted(answers: Answers) -> list[Markup | None]:
 
 def _rows(answers: Answers) -> list[tuple[str, str]]:
     jobs = answers.jobs
+    if not jobs:
+        return [("Jobs in the report", "0")]
     hours = (
         f"Known of {answers.with_hours:,} jobs, {of(answers.with_hours, jobs, 'job')}: {gpu_hours(answers.gpu_hours)}"
     )

@@ -69,20 +69,23 @@ def _chips(answers: Answers) -> Markup | None:
 
 def tiles(answers: Answers) -> Markup:
     """Six numbers, each with what it is of."""
-    nodes, unread = answers.nodes, answers.undecided + answers.errors
-    lost = hours(answers.gpu_hours_lost) if answers.failed_with_hours else "not known"
-    skipped = f", {answers.not_asked:,} of them not read" if answers.not_asked else ""
-    used = f"of {gpu_hours(answers.gpu_hours)}"
+    jobs, failed, tested = answers.jobs, answers.failed, answers.nodes.tested
+    unread, skipped = answers.undecided + answers.errors, answers.not_asked
+    lost = share(answers.gpu_hours_lost, answers.gpu_hours)
     shown = (
-        ("Failed jobs", f"{answers.failed:,}", of(answers.failed, answers.jobs, "job")),
-        ("GPU hours lost", lost, " ".join(filter(None, (share(answers.gpu_hours_lost, answers.gpu_hours), used)))),
-        ("Failed, cause unknown", f"{answers.unknown.jobs:,}", of(answers.unknown.jobs, answers.failed, "failed job")),
-        ("COMPLETED for Slurm, failed in the log", f"{answers.completed_but_failed:,}", f"of {plural(answers.jobs, 'job')}{skipped}"),
-        ("Suspect nodes", f"{len(nodes.suspects):,}" if nodes.tested else "not tested", f"of {plural(nodes.tested, 'tested node')}"),
-        ("Undecided or not readable", f"{unread:,}", of(unread, answers.jobs, "job")),
+        ("Failed jobs", failed, of(failed, jobs, "job")),
+        ("GPU hours lost", hours(answers.gpu_hours_lost) if answers.failed_with_hours else None,
+         f"{lost} of {gpu_hours(answers.gpu_hours)}".strip() if answers.with_hours else "no job shows its GPUs and times"),
+        ("Failed, cause unknown", answers.unknown.jobs, of(answers.unknown.jobs, failed, "failed job")),
+        ("COMPLETED for Slurm, failed in the log", answers.completed_but_failed,
+         f"of {plural(jobs, 'job')}" + (f", {skipped:,} of them not read" if skipped else "")),
+        ("Suspect nodes", len(answers.nodes.suspects) if tested else None,
+         f"of {plural(tested, 'tested node')}" if tested else "no failure shows a node that it can blame"),
+        ("Undecided or not readable", unread, of(unread, jobs, "job")),
     )  # fmt: skip
-    return tag(
-        "dl",
-        *(tag("div", tag("dt", name), tag("dd", tag("b", value), " ", tag("span", about))) for name, value, about in shown),
-        class_="tiles",
-    )  # fmt: skip
+    return tag("dl", *(_tile(name, value, about) for name, value, about in shown), class_="tiles")
+
+
+def _tile(name: str, value: int | str | None, about: str) -> Markup:
+    number = value if isinstance(value, str) else "?" if value is None else f"{value:,}"
+    return tag("div", tag("dt", name), tag("dd", tag("b", number), " ", tag("span", about)))

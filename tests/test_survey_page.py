@@ -1,0 +1,236 @@
+"""The page of a survey promises: every answer with its denominator, readable by all, small at any size, and inert."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date
+from html import unescape
+from typing import Any
+
+import pytest
+from msgspec import Struct
+from msgspec.structs import replace
+
+from answers_examples import BIG, EMPTY, SMALL, hostile, many
+from slurmdoctor.survey.answers import Answers, Cost, Period, SizeClass, UnknownKind
+from slurmdoctor.survey.page.columns import filled
+from slurmdoctor.survey.page.figures import hours, share, span
+from slurmdoctor.survey.page.html import render
+from test_html import ATTACKS, ATTRIBUTES, ELEMENTS, KEY, Page
+
+DRAWN, MEASURED = {"bdi", "g"}, {"data-label", "cx", "cy", "rx"}
+EXAMPLES = {"big": BIG, "small": SMALL, "empty": EMPTY, "hostile": hostile("<b>x</b>"), "many": many(300)}
+SECTIONS = (
+    "What costs the GPU hours", "Over time", "Partitions", "Users", "Nodes that fail more than chance",
+    "Mean time to failure by job size", "From the first error to the end", "Jobs that die again of the same cause",
+    "Failures of no known cause", "How this was counted",
+)  # fmt: skip
+
+
+@pytest.fixture(params=EXAMPLES.values(), ids=list(EXAMPLES))
+def html(request: pytest.FixtureRequest) -> str:
+    return render(request.param)
+
+
+def assert_inert(html: str) -> None:
+    page = Page(html)
+    assert html.isascii()
+    assert {name for name, _ in page.elements} <= ELEMENTS | DRAWN
+    assert {name for _, attributes in page.elements for name in attributes} <= ATTRIBUTES | MEASURED
+    assert set(page.all("href")) == {"#details"}
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page.text)
+
+
+def test_it_is_one_well_formed_document_that_asks_nothing_of_the_network(html: str) -> None:
+    assert_inert(html)
+    page = Page(html)
+    levels = [int(name[1]) for name, _ in page.elements if re.fullmatch("h[1-6]", name)]
+    assert levels == [1] + [2] * (len(levels) - 1)
+    ids = list(page.all("id"))
+    assert len(ids) == len(set(ids))
+    assert set(page.all("aria-labelledby")) <= set(ids)
+    policy = next(a["content"] for _, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+    assert not re.search(r"@import|url\((?!#)|<script|<iframe|<img|<link", html)
+
+
+def test_the_parts_come_in_the_order_of_a_meeting() -> None:
+    page = Page(render(BIG))
+    assert page.of["h1"] == ["2,720 of 20,312 jobs failed"]
+    assert tuple(page.of["h2"]) == SECTIONS
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, Struct):
+        value = [getattr(value, field) for field in value.__struct_fields__]
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _numbers(one)
+    elif isinstance(value, int | float):
+        yield value
+
+
+def test_every_number_of_the_answers_is_on_the_page() -> None:
+    """Times and chances are told in words of their own; of forty users the page shows ten."""
+    delays = replace(BIG.delays, median_s=None, p90_s=None, worst=())
+    nodes = replace(BIG.nodes, suspects=tuple(replace(one, chance=0) for one in BIG.nodes.suspects))
+    shown = replace(BIG, periods=(), users=BIG.users[:10], users_in_all=0, repeats_in_all=0, delays=delays, nodes=nodes)
+    text = set(re.findall(r"[\d,]+(?:\.\d+)?", Page(render(BIG)).text.replace(", ", " ")))
+    missing = {number for number in _numbers(shown) if f"{number:,}" not in text and hours(number) not in text}
+    assert missing == set()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "They lost 49,759 GPU hours, 4.1 % of the 1,204,118 GPU hours that 19,877 jobs used (known of 2,592 of the 2,720 failed jobs).",
+        "collective-timeout cost most: 18,204 GPU hours, 37 % of the loss, in 412 of 2,720 failed jobs.",
+        "ended May 25 to Nov 22, 2026", "clusters alps, demo", "only --partition h100",
+        "13 % of 20,312 jobs", "37 of 20,312 jobs, 13,847 of them not read", "3 of 412 tested nodes",
+        "9,120 18 %, known of 640 of 655 jobs", "655 24 %", "39,804 4.9 % of 804,661, known of 1,502 of 1,511 jobs",
+        "802 more users not shown", "Suspects of 412 nodes tested, 231 failures in 604,331 node hours", "#SBATCH --exclude=gpu-[0031,0217,0388]",
+        "1 in 113,636", "none; 5.8 or more", "2,203 (1,574 to 3,083)", "at least 3 m 34 s after their first error, and one in ten at least 30 m",
+        "73 % of 2,720 failed jobs", "470005 and 8 more", "311 jobs (11 % of 2,720 failed jobs)",
+        "166 jobs (6.1 % of 2,720 failed jobs) failed of no known cause", "solver diverged at step 1288, residual nan",
+        "slurmdoctor rules new site/licence-server", "1,204 jobs since the newest checkpoint", "128 failed jobs without known GPU hours",
+        "2 versions made the rows", "2026-09-28 702 170, 24 % of 702 jobs 4,013 (known of 163 of 170 jobs) 63 collective-timeout, 36 cuda-oom",
+    ],
+)  # fmt: skip
+def test_what_it_says_has_its_denominator(said: str) -> None:
+    assert said in Page(render(replace(BIG, filters=(("--partition", "h100"),)))).text
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "How many GPU hours they lost is not known", "The most common cause is cuda-oom : 3 of 5 failed jobs.", "No job shows its partition.",
+        "No node could be tested", "No job shows both its GPUs and how long it ran.", "None of 5 failed jobs shows both the time",
+        "No job died twice in a row of the same cause.", "What kills the jobs", "One version made all rows",
+    ],
+)  # fmt: skip
+def test_where_there_is_nothing_to_show_it_says_so(said: str) -> None:
+    assert said in Page(render(SMALL)).text
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        (EMPTY, "No jobs to report on"),
+        (Answers(jobs=3, healthy=3), "0 of 3 jobs failed"),
+        (Answers(jobs=3, healthy=3), "No job failed, so there is no cause to show."),
+        (Answers(jobs=1, failed=1), "1 of 1 job failed"),
+        (replace(BIG, nodes=replace(BIG.nodes, suspects=(), exclude=None)), "No node fails more than chance explains: 412 nodes tested"),
+        (replace(BIG, nodes=replace(BIG.nodes, failed_only=True)), "hours are of failed jobs only"),
+        (replace(BIG, delays=replace(BIG.delays, p90_s=None, worst=())), "at least 3 m 34 s after their first error. In all"),
+        (replace(BIG, sizes=(SizeClass(513, 2**63 - 1, 1, 0, 2.0, None),)), "513 or more GPUs"),
+    ],
+)  # fmt: skip
+def test_poor_answers_are_told_plainly(answers: Answers, said: str) -> None:
+    assert said in Page(render(answers)).text
+
+
+# ── drawings ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_bars_are_as_long_as_their_numbers() -> None:
+    rows = re.findall(r"<tr><th.*?</tr>", render(BIG))
+    widths = [
+        re.findall(r'<rect width="([\d.]+)%"', row) for row in rows if ">cuda-oom<" in row or ">collective-t" in row
+    ]
+    assert widths[:2] == [["100.0", "58.7"], ["50.1", "93.3"]]
+
+
+def test_columns_are_stacked_to_their_sums_and_each_tells_its_number() -> None:
+    causes = (Cost("a", 3, 4), Cost("b", 1, 4))
+    answers = Answers(jobs=9, failed=4, causes=causes, periods=(Period(date(2026, 11, 2), 9, causes), Period(date(2026, 11, 3), 0, ())))  # fmt: skip
+    html = render(answers)
+    heights = re.findall(r'<rect x="[\d.]+%" y="([\d.]+)" width="36.00%" height="([\d.]+)" class="(\w+)"', html)
+    assert heights == [("48.0", "120.0", "c1"), ("8.0", "40.0", "c2")]
+    assert "<title>Nov 2: 4 failed jobs</title>" in html
+    assert 'aria-label="2 columns of failed jobs; the highest is 4, Nov 2. The table below has all numbers."' in html
+
+
+@pytest.mark.parametrize(
+    ("unit", "given", "drawn"),
+    [
+        ("day", ["2026-11-30", "2026-12-02"], ["2026-11-30", "2026-12-01", "2026-12-02"]),
+        ("week", ["2026-12-21", "2027-01-04"], ["2026-12-21", "2026-12-28", "2027-01-04"]),
+        ("month", ["2026-11-01", "2027-01-01"], ["2026-11-01", "2026-12-01", "2027-01-01"]),
+        ("aeon", ["2027-11-01", "2026-01-01"], ["2026-01-01", "2027-11-01"]),
+    ],
+)
+def test_time_without_jobs_is_a_gap(unit: str, given: list[str], drawn: list[str]) -> None:
+    periods = [Period(date.fromisoformat(begins), 1, ()) for begins in given]
+    assert [period.begins.isoformat() for period in filled(periods, unit)] == drawn
+
+
+def test_hours_until_a_failure_are_on_a_log_axis() -> None:
+    size = SizeClass(1, 1, 9, 4, 40.0, 10.0, 1.0, 100.0)
+    html = render(replace(SMALL, sizes=(size,)))
+    assert '<line x1="0.00%" x2="100.00%" y1="8" y2="8" class="all"/><circle cx="50.00%"' in html
+
+
+# ── any dataset ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("said", [*ATTACKS, "\u05d0\u05d1" * 2_500, "w" * 5_000, ""])
+def test_hostile_text_is_text(said: str) -> None:
+    assert_inert(render(hostile(said)))
+
+
+@pytest.mark.parametrize("letter", ["n", "&", "\U0001f525"])
+def test_it_stays_small_at_any_dataset(letter: str) -> None:
+    html = render(many(2_000, letter * 5_000))
+    assert len(html) <= 400_000
+    page = Page(html)
+    assert len(page.elements) < 20_000
+    for more in (
+        "1,975 more causes",
+        "1,990 more partitions",
+        "1,975 more suspects",
+        "1,990 more kinds",
+        "1,960 earlier days",
+    ):
+        assert f"{more} not shown" in page.text
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 1e300])
+def test_a_number_that_cannot_be_breaks_nothing(value: float) -> None:
+    cost = Cost("a", 1, 1, 1, value, 1, value)
+    size = SizeClass(1, 8, 1, 1, value, value, value, value)
+    answers = replace(
+        SMALL, gpu_hours=value, gpu_hours_lost=value, failed_with_hours=1, causes=(cost,), users=(cost,), sizes=(size,)
+    )
+    assert_inert(render(replace(answers, periods=(Period(date(2026, 1, 1), 1, (cost,)),))))
+
+
+def test_a_secret_of_a_last_line_is_masked() -> None:
+    line = "HF_" + "TOKEN=hf_" + KEY[:34]
+    kind = UnknownKind(line, 1, 1, 0.0, line, f"slurmdoctor rules new site/x --line '{line}'")
+    html = unescape(render(replace(SMALL, unknown=replace(SMALL.unknown, kinds=(kind,)))))
+    assert KEY[:20] not in html
+    assert html.count("[redacted") == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [(0, "0"), (0.001, "under 0.01"), (0.75, "0.75"), (1, "1"), (12.46, "12.5"), (99.96, "100"), (18_204.6, "18,205")],
+)
+def test_hours_are_as_precise_as_one_reads_them(value: float, told: str) -> None:
+    assert hours(value) == told
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "told"),
+    [(0, 9, "0 %"), (1, 3, "33 %"), (1, 30, "3.3 %"), (1, 9_999, "under 0.1 %"), (9_999, 10_000, "99.9 %"), (9, 9, "100 %"), (1, 0, "")],
+)  # fmt: skip
+def test_shares_never_round_to_all_or_nothing(part: float, whole: float, told: str) -> None:
+    assert share(part, whole) == told
+
+
+def test_a_span_of_dates_names_a_year_once() -> None:
+    assert span(date(2026, 5, 25), date(2026, 11, 22)) == "May 25 to Nov 22, 2026"
+    assert span(date(2025, 12, 31), date(2026, 1, 1)) == "Dec 31, 2025 to Jan 1, 2026"
+    assert span(date(2026, 1, 1), date(2026, 1, 1)) == "Jan 1, 2026"
