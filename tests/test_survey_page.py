@@ -87,26 +87,26 @@ def test_every_number_of_the_answers_is_on_the_page() -> None:
     [
         "They lost 49,759 GPU hours, 4.1 % of the 1,204,118 GPU hours that 19,877 jobs used (known of 2,592 of the 2,720 failed jobs).",
         "collective-timeout cost most: 18,204 GPU hours, 37 % of the loss, in 412 of 2,720 failed jobs.",
-        "ended May 25 to Nov 22, 2026", "clusters alps, demo", "only --partition h100",
+        "ended May 25 to Nov 22, 2026", "clusters alps, demo", "only partition h100",
         "13 % of 20,312 jobs", "37 of 20,312 jobs, 13,847 of them not read", "3 of 412 tested nodes",
         "9,120 18 %, known of 640 of 655 jobs", "655 24 %", "39,804 4.9 % of 804,661, known of 1,502 of 1,511 jobs",
         "802 more users not shown", "Suspects of 412 nodes tested, 231 failures in 604,331 node hours", "#SBATCH --exclude=gpu-[0031,0217,0388]",
         "1 in 113,636", "none; 5.8 or more", "2,203 (1,574 to 3,083)", "at least 3 m 34 s after their first error, and one in ten at least 30 m",
-        "73 % of 2,720 failed jobs", "470005 and 8 more", "311 jobs (11 % of 2,720 failed jobs)",
+        "1,977 jobs, 73 % of the 2,720 that an error ended", "3,118 GPU hours passed between the first error and the end, known of 1,961 of 1,977 jobs", "9 jobs without any time", "470005 and 8 more", "311 jobs (11 % of 2,720 failed jobs)",
         "166 jobs (6.1 % of 2,720 failed jobs) failed of no known cause", "solver diverged at step 1288, residual nan",
         "slurmdoctor rules new site/licence-server", "1,204 jobs since the newest checkpoint", "128 failed jobs without known GPU hours",
         "2 versions made the rows", "2026-09-28 702 170, 24 % of 702 jobs 4,013 (known of 163 of 170 jobs) 63 collective-timeout, 36 cuda-oom",
     ],
 )  # fmt: skip
 def test_what_it_says_has_its_denominator(said: str) -> None:
-    assert said in Page(render(replace(BIG, filters=(("--partition", "h100"),)))).text
+    assert said in Page(render(replace(BIG, filters=(("partition", "h100"),)))).text
 
 
 @pytest.mark.parametrize(
     "said",
     [
         "How many GPU hours they lost is not known", "The most common cause is cuda-oom : 3 of 5 failed jobs.", "No job shows its partition.",
-        "No node could be tested", "No job shows both its GPUs and how long it ran.", "None of 5 failed jobs shows both the time",
+        "No node could be tested", "No job shows both its GPUs and how long it ran.", "Of 5 jobs that an error ended, none shows both the time",
         "No job died twice in a row of the same cause.", "What kills the jobs", "One version made all rows",
     ],
 )  # fmt: skip
@@ -124,7 +124,7 @@ def test_where_there_is_nothing_to_show_it_says_so(said: str) -> None:
         (replace(BIG, nodes=replace(BIG.nodes, suspects=(), exclude=None)), "No node fails more than chance explains: 412 nodes tested"),
         (replace(BIG, nodes=replace(BIG.nodes, failed_only=True)), "hours are of failed jobs only"),
         (replace(BIG, delays=replace(BIG.delays, p90_s=None, worst=())), "at least 3 m 34 s after their first error. In all"),
-        (replace(BIG, sizes=(SizeClass(513, 2**63 - 1, 1, 0, 2.0, None),)), "513 or more GPUs"),
+        (replace(BIG, sizes=(SizeClass(513, None, 1, 0, 2.0, None),)), "513 or more GPUs"),
     ],
 )  # fmt: skip
 def test_poor_answers_are_told_plainly(answers: Answers, said: str) -> None:
@@ -198,7 +198,7 @@ def test_it_stays_small_at_any_dataset(letter: str) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 1e300])
 def test_a_number_that_cannot_be_breaks_nothing(value: float) -> None:
-    cost = Cost("a", 1, 1, 1, value, 1, value)
+    cost = Cost("a", 1, 1, 1, 0, value, 1, value)
     size = SizeClass(1, 8, 1, 1, value, value, value, value)
     answers = replace(
         SMALL, gpu_hours=value, gpu_hours_lost=value, failed_with_hours=1, causes=(cost,), users=(cost,), sizes=(size,)

@@ -43,7 +43,10 @@ def over_time(answers: Answers, colour: Mapping[str, str]) -> list[Markup | None
     return [
         tag("div", tag("div", *figures, class_="charts"), _legend(periods, colour), class_="panel"),
         fold("The same as a table", _table(periods, colour, answers)),
-        note(f"{plural(len(left_out), f'earlier {_unit(answers)}')} not shown." if left_out else ""),
+        note(
+            f"{plural(len(left_out), f'earlier {_unit(answers)}')} not shown." if left_out else "",
+            f"{plural(answers.undated, 'job')} without any time: in no column." if answers.undated else "",
+        ),
     ]
 
 

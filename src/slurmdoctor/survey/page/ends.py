@@ -6,7 +6,7 @@ from slurmdoctor.report.page.tags import LONGEST, Markup, command, tag
 from slurmdoctor.report.quantities import duration, plural
 from slurmdoctor.report.redact import one_line, redact
 from slurmdoctor.survey.answers import Answers, Repeat, UnknownKind
-from slurmdoctor.survey.page.figures import code, gpu_hours, hours, listed, name, note, of, short, span
+from slurmdoctor.survey.page.figures import code, gpu_hours, hours, listed, name, note, of, share, short, span
 from slurmdoctor.survey.page.tables import table
 
 _MOST, _IDS, _KINDS = 10, 6, 10
@@ -19,20 +19,25 @@ def delays(answers: Answers) -> list[Markup | None]:
     found = answers.delays
     if not found.jobs or found.median_s is None:
         return [
-            tag("p", f"None of {plural(found.of, 'failed job')} shows both the time of its first error and its end.")
+            tag(
+                "p",
+                f"Of {found.of:,} jobs that an error ended, none shows both the time of its first error and its end.",
+            )
         ]
     slow = f", and one in ten at least {duration(found.p90_s)}" if found.p90_s is not None else ""
-    told = f"Half of the jobs ran on for at least {duration(found.median_s)} after their first error{slow}. In all, {gpu_hours(found.gpu_hours)} passed between the first error and the end."
+    told = [
+        f"Half of the jobs ran on for at least {duration(found.median_s)} after their first error{slow}.",
+        f"In all, {gpu_hours(found.gpu_hours)} passed between the first error and the end,",
+        f"known of {found.with_gpus:,} of {plural(found.jobs, 'job')}.",
+    ]
     rows = [[name(job), duration(seconds), hours(cost)] for job, seconds, cost in found.worst[:_MOST]]
-    worst = (
-        table("The jobs that it cost most", ("Job", "From the first error to the end", "GPU hours#"), rows)
-        if rows
-        else None
-    )
+    heads = ("Job", "From the first error to the end", "GPU hours#")
     return [
-        tag("p", told),
-        worst,
-        note(f"Both times are known of {found.jobs:,}, {of(found.jobs, found.of, 'failed job')}."),
+        tag("p", " ".join(told)),
+        table("The jobs that it cost most", heads, rows) if rows else None,
+        note(
+            f"Both times are known of {found.jobs:,} jobs, {share(found.jobs, found.of)} of the {found.of:,} that an error ended."
+        ),
     ]
 
 
@@ -54,7 +59,7 @@ def repeats(answers: Answers) -> list[Markup | None]:
 
 
 def _repeat(one: Repeat) -> list[str]:
-    ids = listed((short(job, 24) for job in one.job_ids), len(one.job_ids), _IDS)
+    ids = listed((short(job, 24) for job in one.job_ids), max(one.times, len(one.job_ids)), _IDS)
     return [name(one.job_name, 40), name(one.user, 40), code(one.cause), f"{one.times:,}", hours(one.gpu_hours_lost), span(one.first, one.last), ids]  # fmt: skip
 
 

@@ -14,8 +14,6 @@ from slurmdoctor.survey.page.figures import hours, note
 from slurmdoctor.survey.page.tables import table
 
 _MOST = 12
-_OPEN_ENDED = 1_000_000
-"""No job has so many GPUs: a class that goes so far has no upper end."""
 _HEIGHT = 26
 
 
@@ -57,14 +55,14 @@ def sizes(answers: Answers) -> list[Markup | None]:
     left_out = [
         "A point is the hours that jobs of this size ran, divided by their failures; its line is the 95 % interval.",
         "Ends by Slurm or a person (time limit, preemption, cancellation) are no failures here.",
-        f"Left out: {plural(answers.sizes_left_out, 'job')} whose GPUs or hours are not known." if answers.sizes_left_out else "",
+        f"Left out: {plural(answers.sizes_left_out, 'job')} without a GPU, or whose GPUs or hours are not known." if answers.sizes_left_out else "",
         f"{plural(len(answers.sizes) - _MOST, 'larger size')} not shown." if len(answers.sizes) > _MOST else "",
     ]  # fmt: skip
     return [_drawn(shown, axis), _table(shown), note(*left_out)]
 
 
 def _gpus(size: SizeClass) -> str:
-    if size.largest < size.smallest or size.largest >= _OPEN_ENDED:
+    if size.largest is None:
         return f"{size.smallest:,} or more GPUs"
     return (
         plural(size.smallest, "GPU") if size.smallest == size.largest else f"{size.smallest:,} to {size.largest:,} GPUs"
