@@ -41,7 +41,7 @@ def quick(item: Item, how: How) -> Row:
 class Here:
     """Does the work at once, in this process."""
 
-    workers, wanted = 1, 2
+    workers, wanted, trials = 1, 2, 1
 
     def __init__(self, work: Work = quick) -> None:
         self.work = work
@@ -316,7 +316,7 @@ def deadly(item: Item, how: How) -> Row:
 
 def test_a_job_that_kills_its_reader_is_a_row_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     how = structs.replace(HOW, time_limit=0.5)
-    monkeypatch.setattr("slurmdoctor.survey.executors._MARGIN", 0.5)
+    monkeypatch.setattr("slurmdoctor.survey.executors.MARGIN", 0.5)
     tally = survey(tmp_path, map(item, range(120)), LocalCrew(2, deadly, how))
     assert (tally.done, tally.errors) == (120, 3)
     assert rows(tmp_path, "count(*), count(DISTINCT key)") == [(120, 120)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import click
 
 from slurmdoctor.cli import files, rules_option
 from slurmdoctor.cli.say import in_line, say
+from slurmdoctor.cli.survey import need
 from slurmdoctor.model import UserError
 from slurmdoctor.survey.executors import Crew, LocalCrew
 from slurmdoctor.survey.rows import How, Item
@@ -32,6 +33,27 @@ class _Shard(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         return int(which), int(of)
 
 
+class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """`memory=8GB`, `processes=2`, `job_extra_directives=[--exclusive]`: a text, a number, or a list or map of YAML."""
+
+    name = "NAME=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from yaml import YAMLError, safe_load
+
+        if isinstance(value, tuple):
+            return value
+        name, is_one, text = value.partition("=")
+        try:
+            # not all is YAML: there 12:00:00 is a number
+            read = int(text) if text.isdecimal() else safe_load(text) if text.startswith(("[", "{")) else text
+        except YAMLError:
+            is_one = ""
+        if not name.isidentifier() or not is_one:
+            self.fail(f"{value} is no option: write NAME=VALUE, as in queue=cpu", param, ctx)
+        return name, read
+
+
 @click.command(short_help="Diagnose thousands of jobs into a dataset.")
 @click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=files)
 @click.option(
@@ -47,6 +69,23 @@ class _Shard(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     "--shard", type=_Shard(), help="Read the jobs of part K of N alone: for a job array, with one DIR for all."
 )
 @click.option(
+    "--dask", metavar="ADDRESS", help="Read on the workers of a Dask scheduler: tcp://HOST:8786, or its .json file."
+)
+@click.option(
+    "--dask-slurm",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    help="Let Dask send N jobs to Slurm, and read on these.",
+)
+@click.option(
+    "--dask-option",
+    "dask_options",
+    type=_Option(),
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="What these jobs ask for, as Dask's SLURMCluster names it: queue=cpu, account=lab, walltime=08:00:00, memory=8GB.",
+)
+@click.option(
     "--time-limit",
     type=click.IntRange(1, 86400),
     default=300,
@@ -59,6 +98,9 @@ def run(
     extra: tuple[Path, ...],
     jobs: int | None,
     shard: tuple[int, int] | None,
+    dask: str | None,
+    dask_slurm: int | None,
+    dask_options: tuple[tuple[str, Any], ...],
     time_limit: int,
 ) -> None:
     """Diagnose each job that the paths name, and write a row of each into a dataset (Parquet files).
@@ -66,18 +108,40 @@ def run(
     The same command again reads what is new or has changed since, and goes on where a run was stopped.
     """
     from slurmdoctor.survey.dataset import open_dataset
+    from slurmdoctor.survey.folders import find
     from slurmdoctor.survey.version import version
-    from slurmdoctor.survey.work import diagnose_one
 
     rules = tuple(os.path.abspath(folder) for folder in extra)  # noqa: PTH100 - resolves no links
     how = How(rules, version(rules), float(time_limit))
-    workers = jobs or _cores()
     with open_dataset(out, shard) as data:
-        told = _run(data, _items(paths), how, lambda: LocalCrew(workers, diagnose_one, how), shard)
+        hire = _hire(jobs, dask, dask_slurm, dict(dask_options), data.run / "workers", how)
+        told = _run(data, find(paths), how, hire, shard)
     say(told, mask=False)
 
 
-def _run(data: Any, items: Iterator[Item], how: How, hire: Callable[[], Crew], shard: tuple[int, int] | None) -> str:
+def _hire(
+    jobs: int | None, dask: str | None, dask_slurm: int | None, options: dict[str, Any], logs: Path, how: How
+) -> Callable[[], Crew]:
+    """What brings the workers, once there is something to read."""
+    from slurmdoctor.survey.work import diagnose_one
+
+    named = [name for name, value in (("--jobs", jobs), ("--dask", dask), ("--dask-slurm", dask_slurm)) if value]
+    if len(named) > 1:
+        raise UserError(f"{' and '.join(named)} name two kinds of workers", "leave one of them out")
+    if options and not dask_slurm:
+        raise UserError("--dask-option is for the jobs of --dask-slurm", "add --dask-slurm N, or leave it out")
+    if not dask and not dask_slurm:
+        workers = jobs or _cores()
+        return lambda: LocalCrew(workers, diagnose_one, how)
+    need("distributed", *(["dask_jobqueue"] if dask_slurm else []))
+    from slurmdoctor.survey import dask_crew
+
+    if dask_slurm:
+        return lambda: dask_crew.send_to_slurm(dask_slurm, options, logs, diagnose_one, how)
+    return lambda: dask_crew.connect(str(dask), diagnose_one, how)
+
+
+def _run(data: Any, items: Iterable[Item], how: How, hire: Callable[[], Crew], shard: tuple[int, int] | None) -> str:
     from slurmdoctor.cli.survey_progress import SurveyBar
     from slurmdoctor.survey.run import run as survey
 
@@ -115,22 +179,3 @@ def _summary(tally: Tally, folder: Path, stopped: bool = False) -> str:
     place = in_line(folder)
     end = "stopped; the same command goes on" if stopped else f"next: slurmdoctor survey report {place}"
     return "\n".join(["; ".join(parts), f"rows: {place}/jobs", end])
-
-
-def _items(paths: tuple[str, ...]) -> Iterator[Item]:
-    """The jobs of the paths."""
-    from slurmdoctor.pipeline import jobs_of
-    from slurmdoctor.survey.rows import Log
-
-    if not paths:
-        raise UserError("no logs are named", "name folders or files")
-    for job in jobs_of(paths):
-        logs = []
-        for path in map(os.path.abspath, job.files):
-            try:
-                seen = os.stat(path)  # noqa: PTH116
-            except OSError:
-                logs.append(Log(path))
-                continue
-            logs.append(Log(path, seen.st_ino, seen.st_size, seen.st_mtime_ns))
-        yield Item(f"{job.id or ''}|{logs[0].path}", job.id, job.name, tuple(logs))

@@ -22,8 +22,8 @@ class Chunk(Struct, frozen=True):
     packed: tuple[bytes, ...]
     size: int
     """Bytes of their logs."""
-    alone: bool = False
-    """A job of its own, for its chunk's worker died."""
+    trial: int = 0
+    """How often a worker died with it: 0 for a chunk, then for a job of its own."""
 
     @property
     def items(self) -> list[Item]:
@@ -61,6 +61,6 @@ class Waiting:
 
 
 def one_by_one(chunk: Chunk) -> Sequence[Chunk]:
-    """Each job of a chunk as one of its own."""
+    """Each job of a chunk whose worker died as one of its own."""
     sizes = [item.size for item in chunk.items]
-    return [Chunk((one,), size, alone=True) for one, size in zip(chunk.packed, sizes, strict=True)]
+    return [Chunk((one,), size, chunk.trial + 1) for one, size in zip(chunk.packed, sizes, strict=True)]

@@ -22,7 +22,7 @@ from slurmdoctor.survey.chunks import Chunk
 from slurmdoctor.survey.rows import How, Item, Row
 
 Work = Callable[[Item, How], Row]
-_MARGIN = 60.0
+MARGIN = 60.0
 """Seconds beyond the time limit of a job after which its reader is ended: a disk may not answer."""
 _STARTS = 3
 """Workers that may die one after the other before they have done anything."""
@@ -38,6 +38,9 @@ class Outcome(Struct, frozen=True):
 
 class Crew(Protocol):
     """Workers, wherever they are."""
+
+    trials: int
+    """How often a worker must die with a job until it is the job's fault."""
 
     @property
     def wanted(self) -> int:
@@ -57,6 +60,8 @@ class Crew(Protocol):
 
 class LocalCrew:
     """Processes of this machine."""
+
+    trials = 1
 
     def __init__(self, workers: int, work: Work, how: How) -> None:
         self._done: _Done = SimpleQueue()
@@ -94,7 +99,7 @@ class _Lane:
         self._at: Chunk | None = None
         self._lock = threading.RLock()
         self._died = 0
-        self._patience = how.time_limit + _MARGIN if how.time_limit is not None else 0.0
+        self._patience = how.time_limit + MARGIN if how.time_limit is not None else 0.0
         self._start()
 
     @property

@@ -92,6 +92,8 @@ class _Loop:
         self._waiting = Waiting()
         self._again: deque[Chunk] = deque()
         """Jobs whose worker died, each alone."""
+        self._last: deque[Chunk] = deque()
+        """Those that died again beside others: they are read when nothing else is."""
         self._out = 0
         self._began = time.monotonic()
 
@@ -108,7 +110,7 @@ class _Loop:
                 self._hand_out()
                 seconds = 0.0
         self._journal.add([])
-        return bool(not self._tally.listed or self._waiting or self._again or self._out)
+        return bool(not self._tally.listed or self._waiting or self._again or self._last or self._out)
 
     def close(self) -> None:
         if self._crew is not None:
@@ -123,6 +125,8 @@ class _Loop:
         self._tally.listed = True
 
     def _hand_out(self) -> None:
+        if self._last and not (self._waiting or self._again or self._out):
+            self._again.append(self._last.popleft())
         if not self._waiting and not self._again:
             return
         crew = self._crew = self._crew or self._hire()
@@ -135,8 +139,8 @@ class _Loop:
     def _take(self, outcome: Outcome) -> None:
         self._out -= 1
         chunk, rows = outcome.chunk, outcome.rows
-        if outcome.died is not None and not chunk.alone:
-            self._again.extend(one_by_one(chunk))
+        if outcome.died is not None and self._crew is not None and chunk.trial < self._crew.trials:
+            (self._last if chunk.trial else self._again).extend(one_by_one(chunk))
             return
         if outcome.died is not None:
             rows = tuple(not_read(item, self._how, outcome.died) for item in chunk.items)

@@ -1,0 +1,187 @@
+"""Where chunks are diagnosed on many machines: Dask workers, those of a running cluster or of jobs that Dask sends to Slurm."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from slurmdoctor.model import UserError
+from slurmdoctor.survey.chunks import Chunk
+from slurmdoctor.survey.executors import MARGIN, Outcome, Work
+from slurmdoctor.survey.rows import How, Item, Row
+from slurmdoctor.survey.version import version
+from slurmdoctor.survey.work import not_read
+
+_CONNECTS = 30
+"""Seconds in which a scheduler must answer."""
+_TOLD = 300
+"""Characters of an error of Slurm that are shown."""
+_COUNTED = 2.0
+"""Seconds for which the number of workers is taken as known."""
+_LEAST: Mapping[str, Any] = {"cores": 1, "processes": 1, "memory": "4GB"}
+"""What a worker's job asks Slurm for, where neither Dask's own configuration nor an option says."""
+_one_at_a_time = threading.Lock()
+"""A worker with several threads reads one chunk at a time: reading is Python's work, and threads would not make it faster."""
+
+
+class DaskCrew:
+    """The workers of a Dask scheduler, as many as there are at any moment; what a dead one had, Dask gives to others."""
+
+    trials = 2  # with a worker die all the tasks that it had
+
+    def __init__(self, client: Any, work: Work, how: How, stack: ExitStack, cluster: Any = None) -> None:
+        self._client, self._work, self._how, self._stack, self._cluster = client, work, how, stack, cluster
+        self._began = time.monotonic()
+        self._executor = client.get_executor(pure=False)
+        self._done: SimpleQueue[tuple[Chunk, Future[list[Row]]]] = SimpleQueue()
+        self._counted = (-_COUNTED, 0)
+
+    @property
+    def workers(self) -> int:
+        since, count = self._counted
+        if time.monotonic() - since > _COUNTED:
+            try:
+                count = len(self._client.nthreads())
+            except OSError as error:
+                raise _gone() from error
+            self._counted = time.monotonic(), count
+            if not count and self._cluster is not None and time.monotonic() - self._began > _CONNECTS:
+                self._look_for_jobs()
+        return count
+
+    @property
+    def wanted(self) -> int:
+        return max(4, 2 * self.workers)
+
+    def submit(self, chunk: Chunk) -> None:
+        future = self._executor.submit(diagnosed_there, self._work, chunk, self._how)
+        future.add_done_callback(lambda done: self._done.put((chunk, done)))
+
+    def outcome(self, seconds: float) -> Outcome | None:
+        try:
+            chunk, future = self._done.get(timeout=seconds)
+        except Empty:
+            return None
+        return _outcome(chunk, future)
+
+    def close(self) -> None:
+        with suppress(Exception):  # what never came up cannot be closed
+            self._stack.close()
+
+    def _look_for_jobs(self) -> None:
+        """Dask does not tell where sbatch refuses its jobs; they then stay as they were made."""
+        jobs = self._cluster.workers.values()
+        if jobs and all(job.status.name == "created" for job in jobs):
+            raise UserError("Slurm took none of Dask's jobs", "SLURMDOCTOR_DEBUG=1 shows what sbatch says")
+
+
+def connect(address: str, work: Work, how: How) -> DaskCrew:
+    """The workers of the scheduler at an address, or of a scheduler file."""
+    distributed = _quiet()
+    where = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
+    stack = ExitStack()
+    try:
+        client = stack.enter_context(distributed.Client(**where, timeout=_CONNECTS, set_as_default=False))
+    except (OSError, ValueError, TypeError) as error:
+        raise UserError(
+            f"no Dask scheduler answers at {address}: {error}", "give the address it printed: tcp://HOST:8786"
+        ) from error
+    return DaskCrew(client, work, how, stack)
+
+
+def send_to_slurm(jobs: int, options: Mapping[str, Any], logs: Path, work: Work, how: How) -> DaskCrew:
+    """So many jobs of Dask workers, which Slurm starts; one that dies is sent again."""
+    distributed = _quiet()
+    import dask.config
+    from dask_jobqueue.slurm import SLURMCluster
+
+    configured = dask.config.get("jobqueue.slurm", {})
+    usual = {name: value for name, value in _LEAST.items() if configured.get(name) is None}
+    if not configured.get("log-directory"):
+        usual["log_directory"] = os.path.abspath(logs)  # noqa: PTH100 - else they fall into the working folder, as logs of jobs
+    stack = ExitStack()
+    try:
+        cluster = stack.enter_context(SLURMCluster(**{**usual, **options}))
+        _try(cluster.job_script())
+        cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)
+        client = stack.enter_context(distributed.Client(cluster, timeout=_CONNECTS, set_as_default=False))
+    except (OSError, ValueError, TypeError, RuntimeError, subprocess.SubprocessError) as error:
+        stack.close()
+        raise UserError(
+            f"Dask cannot send its jobs to Slurm: {' '.join(str(error).split())[:_TOLD]}",
+            "mend it with --dask-option, or in Dask's jobqueue.yaml",
+        ) from error
+    return DaskCrew(client, work, how, stack, cluster)
+
+
+def _try(script: str) -> None:
+    """Let Slurm judge the worker's job before any is sent."""
+    command = ["sbatch", "--test-only"]
+    done = subprocess.run(command, input=script, capture_output=True, text=True, timeout=_CONNECTS, check=False)
+    if done.returncode:
+        raise OSError(done.stderr.strip() or f"sbatch exited with status {done.returncode}")
+
+
+def diagnosed_there(work: Work, chunk: Chunk, how: How) -> list[Row]:
+    """The rows of a chunk, on a worker of Dask."""
+    if version(how.rules) != how.rules_version:
+        raise UserError(
+            f"the worker on {os.uname().nodename} has another slurmdoctor, or other rules, than this machine",
+            "install the same version there, and give both the same rules",
+        )
+    patience = how.time_limit + MARGIN if how.time_limit is not None else None
+    with _one_at_a_time:
+        return [within(patience, work, item, how) for item in chunk.items]
+
+
+def within(patience: float | None, work: Work, item: Item, how: How) -> Row:
+    """The row of a job. A reader that hangs, since its disk does not answer, is left behind."""
+    rows: list[Row] = []
+    reader = threading.Thread(target=lambda: rows.append(work(item, how)), daemon=True)
+    reader.start()
+    reader.join(patience)
+    if rows:
+        return rows[0]
+    why = f"did not answer within {patience:.0f} s" if reader.is_alive() and patience else "ended without a row"
+    return not_read(item, how, f"its reader {why}")
+
+
+def _outcome(chunk: Chunk, future: Future[list[Row]]) -> Outcome:
+    from distributed import KilledWorker
+
+    if future.cancelled():
+        raise _gone()
+    error = future.exception()
+    if error is None:
+        return Outcome(chunk, tuple(future.result()))
+    if isinstance(error, UserError):
+        raise error
+    if isinstance(error, ImportError):
+        raise UserError(f"a Dask worker has no slurmdoctor: {error}", "install the same version there") from error
+    if isinstance(error, KilledWorker):
+        return Outcome(chunk, died="its reader was killed, on each of the Dask workers that tried")
+    return Outcome(chunk, died=f"{type(error).__name__}: {error}")
+
+
+def _gone() -> UserError:
+    return UserError("the Dask scheduler is gone", "start it, and run the same command again: what is written is kept")
+
+
+def _quiet() -> Any:
+    """Dask, which does not tell the terminal of every worker that comes and goes."""
+    import distributed
+
+    if not os.environ.get("SLURMDOCTOR_DEBUG"):
+        for name in list(logging.root.manager.loggerDict):
+            if name.partition(".")[0] in ("distributed", "tornado", "asyncio"):
+                logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    return distributed

@@ -1,0 +1,73 @@
+"""A survey on Dask workers that Slurm starts: the same rows as on one machine, and a worker that dies costs none."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from slurmdoctor.model import UserError
+from slurmdoctor.survey.dask_crew import send_to_slurm
+from slurmdoctor.survey.dataset import open_dataset
+from slurmdoctor.survey.executors import Crew, LocalCrew
+from slurmdoctor.survey.folders import find
+from slurmdoctor.survey.rows import How
+from slurmdoctor.survey.run import run
+from slurmdoctor.survey.tally import Tally
+from slurmdoctor.survey.version import version
+from slurmdoctor.survey.work import diagnose_one
+
+from .cluster import Cluster
+
+pytestmark = pytest.mark.slow
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+HOW = How(rules_version=version(()))
+LOOPBACK = {"scheduler_options": {"host": "127.0.0.1"}, "memory": "1GB"}
+
+
+@pytest.fixture
+def slurm(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    for name in os.environ:
+        if name not in cluster.env:
+            monkeypatch.delenv(name)
+    for name, value in cluster.env.items():
+        monkeypatch.setenv(name, value)
+    return cluster
+
+
+def table(out: Path) -> list[tuple[Any, ...]]:
+    found = duckdb.sql(f"SELECT * FROM '{out}/jobs/*/*.parquet' ORDER BY key")
+    assert found is not None
+    return found.fetchall()
+
+
+def test_four_nodes_give_the_rows_of_one_machine_though_a_worker_is_cancelled(slurm: Cluster, tmp_path: Path) -> None:
+    cancelled: list[str] = []
+
+    def cancel(tally: Tally) -> None:
+        if tally.done and not cancelled:
+            cancelled.extend(slurm.run("squeue", "-h", "-n", "dask-worker", "-t", "R", "-o", "%A").split()[:1])
+            slurm.run("scancel", *cancelled)
+
+    def there(out: Path) -> Crew:
+        return send_to_slurm(4, LOOPBACK, out / ".run" / "workers", diagnose_one, HOW)
+
+    tallies = []
+    for name, hire in (("there", lambda: there(tmp_path / "there")), ("here", lambda: LocalCrew(2, diagnose_one, HOW))):
+        tally = Tally()
+        with open_dataset(tmp_path / name) as data:
+            run(data, find([str(FIXTURES)]), HOW, hire, tally=tally, tell=cancel if name == "there" else lambda _: None)
+        tallies.append((tally.found, tally.done, tally.errors))
+    assert cancelled
+    assert tallies[0] == tallies[1]
+    assert tallies[0][0] > 100
+    assert table(tmp_path / "there") == table(tmp_path / "here")
+    assert not list(Path.cwd().glob("dask-worker-*"))
+
+
+def test_what_slurm_refuses_is_one_line(slurm: Cluster, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"Dask cannot send its jobs to Slurm: .*[Ii]nvalid partition"):
+        send_to_slurm(1, {**LOOPBACK, "queue": "nosuch"}, tmp_path, diagnose_one, HOW)

@@ -1,0 +1,132 @@
+"""A survey on Dask: the same rows as on this machine, whatever dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from msgspec.structs import replace
+
+from slurmdoctor.model import UserError
+from slurmdoctor.survey import dask_crew
+from slurmdoctor.survey.dataset import open_dataset
+from slurmdoctor.survey.executors import Crew, LocalCrew, Work
+from slurmdoctor.survey.folders import find
+from slurmdoctor.survey.rows import How, Item, Log, Row, fingerprint
+from slurmdoctor.survey.run import run
+from slurmdoctor.survey.tally import Tally
+from slurmdoctor.survey.version import version
+from slurmdoctor.survey.work import diagnose_one
+
+FIXTURES = Path(__file__).parent / "fixtures"
+CASES = [str(folder) for folder in sorted(FIXTURES.glob("*cascade*")) + sorted(FIXTURES.glob("*oom*"))][:12]
+HOW = How(rules_version=version(()))
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[Any]:
+    import dask.config
+    from distributed import LocalCluster
+
+    with pytest.MonkeyPatch.context() as patch, dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent))  # for the jobs below that kill their readers
+        with LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=None, host="127.0.0.1") as cluster:  # type: ignore[no-untyped-call]
+            yield cluster
+
+
+def survey(
+    out: Path, hire: Callable[[], Crew], how: How = HOW, tell: Callable[[Tally], None] = lambda _: None
+) -> Tally:
+    tally = Tally()
+    with open_dataset(out) as data:
+        run(data, find(CASES), how, hire, tally=tally, tell=tell)
+    return tally
+
+
+def on(scheduler: Any, work: Work = diagnose_one, how: How = HOW) -> Callable[[], Crew]:
+    return lambda: dask_crew.connect(scheduler.scheduler_address, work, how)
+
+
+def table(out: Path) -> list[tuple[Any, ...]]:
+    found = duckdb.sql(f"SELECT * FROM '{out}/jobs/*/*.parquet' ORDER BY key")
+    assert found is not None
+    return found.fetchall()
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, ...]]:
+    """The rows as processes of this machine write them."""
+    out = tmp_path_factory.mktemp("local")
+    assert survey(out, lambda: LocalCrew(2, diagnose_one, HOW)).errors == 0
+    found = table(out)
+    assert len(found) >= len(CASES) > 5
+    return found
+
+
+def test_the_rows_are_those_of_this_machine(tmp_path: Path, scheduler: Any, local: list[tuple[Any, ...]]) -> None:
+    assert survey(tmp_path, on(scheduler)).errors == 0
+    assert table(tmp_path) == local
+
+
+def test_a_worker_that_is_killed_in_the_middle_costs_nothing(
+    tmp_path: Path, scheduler: Any, local: list[tuple[Any, ...]]
+) -> None:
+    killed: list[int] = []
+
+    def kill(tally: Tally) -> None:
+        if tally.done and not killed:
+            killed.append(scheduler.workers[0].pid)
+            os.kill(killed[0], signal.SIGKILL)
+
+    assert survey(tmp_path, on(scheduler), tell=kill).errors == 0
+    assert killed
+    assert table(tmp_path) == local
+
+
+def deadly(item: Item, how: How) -> Row:
+    if item.key == "job3":
+        os._exit(1)
+    return Row(key=item.key, fingerprint=fingerprint(item, how))
+
+
+def test_a_job_that_kills_its_readers_is_a_row(tmp_path: Path, scheduler: Any) -> None:
+    tally = Tally()
+    with open_dataset(tmp_path) as data:
+        run(data, (Item(f"job{n}") for n in range(8)), HOW, on(scheduler, deadly), tally=tally)
+    assert (tally.done, tally.errors) == (8, 1)
+    assert [(row[0], row[-6]) for row in table(tmp_path) if row[-6]] == [
+        ("job3", "its reader was killed, on each of the Dask workers that tried")
+    ]
+
+
+def test_a_worker_with_other_rules_stops_the_run(tmp_path: Path, scheduler: Any) -> None:
+    other = replace(HOW, rules_version="another")
+    with pytest.raises(UserError, match=r"the worker on \S+ has another slurmdoctor, or other rules"):
+        survey(tmp_path, on(scheduler, how=other), other)
+    assert not (tmp_path / "jobs").exists()
+
+
+def test_a_scheduler_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_crew, "_CONNECTS", 1)
+    with pytest.raises(UserError, match=r"no Dask scheduler answers at tcp://127.0.0.1:1: .*: give the address"):
+        survey(tmp_path, lambda: dask_crew.connect("tcp://127.0.0.1:1", diagnose_one, HOW))
+
+
+def test_a_reader_that_hangs_is_left_behind() -> None:
+    import threading
+
+    hangs = threading.Event()
+
+    def wait(item: Item, how: How) -> Row:
+        hangs.wait(60)
+        return diagnose_one(item, how)
+
+    item = Item("k", logs=(Log("/scratch/demo/1.out"),))
+    row = dask_crew.within(0.1, wait, item, HOW)
+    hangs.set()
+    assert (row.key, row.read, row.error) == ("k", "error", "its reader did not answer within 0 s")
