@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import date, timedelta
-from math import floor, isfinite, log10
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from math import ceil, floor, isfinite, log10
 
 from slurmdoctor.report.page.tags import Markup, fold, join, tag
 from slurmdoctor.report.quantities import plural
@@ -18,7 +18,11 @@ _COLOURS = 6
 """Causes with a colour of their own; the rest share one."""
 _HIGH, _TOP, _FOOT = 160, 8, 22
 """Pixels of the columns, above them and below."""
-_LABELS = 6
+_LABELS, _MONTHS = 6, 4
+"""Labels that a narrow figure has room for; those of months are longer."""
+_STEPS = (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10, 12, 16, 20, 40)
+_LONGEST = {"day": 1, "week": 7, "month": 31}
+"""Days of a period."""
 _Value = Callable[[Cost], float]
 
 
@@ -31,8 +35,7 @@ def over_time(answers: Answers, colour: Mapping[str, str]) -> list[Markup | None
     """The columns, what their colours mean, and the table."""
     if not answers.periods:
         return [tag("p", "No job shows when it ended, so there is nothing to show over time.")]
-    periods = list(filled(answers.periods, answers.period))
-    left_out, periods = periods[:-MOST_COLUMNS], periods[-MOST_COLUMNS:]
+    periods = answers.periods[-MOST_COLUMNS:]
     drawn = [("Failed jobs", lambda cost: float(cost.jobs), "failed jobs")]
     if answers.failed_with_hours:
         drawn.insert(0, ("GPU hours lost", lambda cost: cost.gpu_hours_lost, "GPU hours lost"))
@@ -43,37 +46,20 @@ def over_time(answers: Answers, colour: Mapping[str, str]) -> list[Markup | None
     return [
         tag("div", tag("div", *figures, class_="charts"), _legend(periods, colour), class_="panel"),
         fold("The same as a table", _table(periods, colour, answers)),
-        note(
-            f"{plural(len(left_out), f'earlier {_unit(answers)}')} not shown." if left_out else "",
-            f"{plural(answers.undated, 'job')} without any time: in no column." if answers.undated else "",
-        ),
+        _notes(periods, answers),
     ]
 
 
-def filled(periods: Sequence[Period], unit: str) -> Iterator[Period]:
-    """All periods in order, those in which no job ended too, so that the columns are a time axis."""
-    ordered = sorted(periods, key=lambda period: period.begins)
-    for before, after in zip([None, *ordered], ordered, strict=False):
-        if before is not None:
-            missing = list(_between(before.begins, after.begins, unit))
-            yield from (Period(begins, 0, ()) for begins in missing)
-        yield after
-
-
-def _between(start: date, end: date, unit: str) -> Iterator[date]:
-    at = _next(start, unit)
-    for _ in range(MOST_COLUMNS):
-        if at is None or at >= end:
-            return
-        yield at
-        at = _next(at, unit)
-
-
-def _next(at: date, unit: str) -> date | None:
-    if unit == "month":
-        return date(at.year + at.month // 12, at.month % 12 + 1, 1)
-    length = {"day": 1, "week": 7}.get(unit)
-    return at + timedelta(days=length) if length else None
+def _notes(periods: Sequence[Period], answers: Answers) -> Markup | None:
+    """What the columns leave out."""
+    unit, dated = _unit(answers), answers.jobs - answers.undated
+    elsewhere = dated - sum(period.jobs for period in periods)
+    apart = any((after.begins - before.begins).days > _LONGEST.get(unit, 0) for before, after in pairwise(periods))
+    return note(
+        f"{elsewhere:,} of {plural(dated, 'job')} ended at other times: in no column." if elsewhere > 0 else "",
+        f"{answers.undated:,} of {plural(answers.jobs, 'job')} show no time: in no column." if answers.undated else "",
+        "The columns are not next to each other in time: those between them had fewer jobs." if apart else "",
+    )
 
 
 def _unit(answers: Answers) -> str:
@@ -86,28 +72,25 @@ def _label(period: Period, answers: Answers) -> str:
 
 def _chart(periods: Sequence[Period], value: _Value, colour: Mapping[str, str], what: str, answers: Answers) -> Markup:
     sums = [sum(map(value, period.causes)) for period in periods]
-    top = _ceiling(max(sums, default=0.0))
-    ticks = (
-        [top * part / 4 for part in range(5)]
-        if top >= 4 or what != "failed jobs"
-        else list(map(float, range(int(top) + 1)))
-    )
+    marks = ticks(max(sums, default=0.0), whole=what == "failed jobs")
+    top, wide, high = marks[-1], 100 / len(periods), _TOP + _HIGH + _FOOT
     lines, scale = [], []
-    for tick in ticks:
-        y = _TOP + _HIGH * (1 - tick / top)
+    for mark in marks:
+        y = _TOP + _HIGH * (1 - mark / top)
         lines.append(tag("line", x1="0%", x2="100%", y1=f"{y:.1f}", y2=f"{y:.1f}", class_="grid"))
-        scale.append(tag("text", hours(tick), x="100%", y=f"{y + 4:.1f}", text_anchor="end"))
-    wide = 100 / len(periods)
-    stacks = [_stack(period, value, colour, at * wide, wide, top, f"{_label(period, answers)}: {hours(total)} {what}")
-              for at, (period, total) in enumerate(zip(periods, sums, strict=True))]  # fmt: skip
-    step = -(-len(periods) // _LABELS)
+        scale.append(tag("text", hours(mark), x="100%", y=f"{y + 4:.1f}", text_anchor="end"))
+    names = [_label(period, answers) for period in periods]
+    stacks = [
+        _stack(period, value, colour, at * wide, wide, top, f"{names[at]}: {hours(sums[at])} {what}")
+        for at, period in enumerate(periods)
+    ]
+    step = -(-len(periods) // (_MONTHS if answers.period == "month" else _LABELS))
     labels = [
-        tag("text", _label(period, answers), x=f"{(at + 0.5) * wide:.2f}%", y=_TOP + _HIGH + 17, text_anchor=_anchor(at, len(periods)))
-        for at, period in enumerate(periods) if at % step == 0
-    ]  # fmt: skip
+        tag("text", names[at], x=f"{(at + 0.5) * wide:.2f}%", y=_TOP + _HIGH + 17, text_anchor="middle")
+        for at in range(0, len(periods), step)
+    ]
     most = max(range(len(periods)), key=sums.__getitem__)
-    said = f"{plural(len(periods), 'column')} of {what}; the highest is {hours(sums[most])}, {_label(periods[most], answers)}. The table below has all numbers."
-    high = _TOP + _HIGH + _FOOT
+    said = f"{plural(len(periods), 'column')} of {what}; the highest is {hours(sums[most])}, {names[most]}. The table below has all numbers."
     return tag(
         "div",
         tag("svg", *scale, class_="scale", height=high, aria_hidden="true"),
@@ -116,16 +99,15 @@ def _chart(periods: Sequence[Period], value: _Value, colour: Mapping[str, str], 
     )  # fmt: skip
 
 
-def _anchor(at: int, count: int) -> str:
-    return "middle" if 0 < at < count - 1 or count < 8 else "start" if at == 0 else "end"
-
-
-def _ceiling(value: float) -> float:
-    """The next round number."""
-    if not isfinite(value) or value <= 0:
-        return 1.0
-    power = 10.0 ** floor(log10(value))
-    return next(step * power for step in (1, 2, 4, 5, 8, 10, 20) if step * power >= value)
+def ticks(most: float, *, whole: bool) -> list[float]:
+    """Round numbers from zero to the next one that is not less, in four steps; counts have no halves."""
+    most = most if isfinite(most) and most > 0 else 1.0
+    if whole and most < 4:
+        return [float(mark) for mark in range(ceil(most) + 1)]
+    power = 10.0 ** floor(log10(most))
+    tops = [step * power for step in _STEPS if step * power >= most]
+    top = next((one for one in tops if not whole or one % 4 == 0), tops[-1])
+    return [top * part / 4 for part in range(5)]
 
 
 def _stack(
@@ -134,7 +116,7 @@ def _stack(
     parts, y = [tag("title", said)], float(_TOP + _HIGH)
     for shade, amount in _by_colour(period, value, colour).items():
         high = amount / top * _HIGH
-        if high > 0:
+        if 0 < high <= _HIGH + 1:
             y -= high
             parts.append(tag("rect", x=f"{x + wide * 0.14:.2f}%", y=f"{y:.1f}", width=f"{wide * 0.72:.2f}%",
                              height=f"{high:.1f}", class_=shade))  # fmt: skip
@@ -177,7 +159,11 @@ def _table(periods: Sequence[Period], colour: Mapping[str, str], answers: Answer
             if failed
             else "0"
         )
-        begins = f"{period.begins:%b %Y}" if answers.period == "month" else period.begins.isoformat()
+        begins = (
+            f"{period.begins:%b %Y}"
+            if answers.period == "month"
+            else tag("span", period.begins.isoformat(), class_="date")
+        )
         rows.append([begins, f"{period.jobs:,}", f"{failed:,}, {of(failed, period.jobs, 'job')}" if failed else "0", lost_of, _mix(period, colour)])  # fmt: skip
     heads = (
         f"{_unit(answers).capitalize()} from" if answers.period != "month" else "Month",

@@ -68,13 +68,14 @@ def unknown(answers: Answers) -> list[Markup | None]:
     found = answers.unknown
     if not found.jobs:
         return [tag("p", "Every failed job has a known cause." if answers.failed else "No job failed.")]
-    told = (
-        f"{plural(found.jobs, 'job')} ({of(found.jobs, found.of, 'failed job')}) failed of no known cause. "
-        f"The logs of {found.with_line:,} of them have a last line that says something."
-    )
+    told = [
+        f"No rule says why {plural(found.jobs, 'job')} failed, {of(found.jobs, found.of, 'failed job')}:",
+        "their cause is unknown, or a catch-all that only says how they ended.",
+        f"The logs of {found.with_line:,} of them have a last line that says something.",
+    ]
     more = len(found.kinds) - _KINDS
     rest = note(f"{plural(more, 'more kind')} not shown." if more > 0 else "")
-    return [tag("p", told), *map(_kind, found.kinds[:_KINDS]), rest]
+    return [tag("p", " ".join(told)), *map(_kind, found.kinds[:_KINDS]), rest]
 
 
 def _kind(kind: UnknownKind) -> Markup:

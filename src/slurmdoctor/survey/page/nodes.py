@@ -83,7 +83,7 @@ def _left_out(tested: Nodes) -> Markup | None:
     )
     told = "; ".join(f"{count:,} {why}" for count, why in counts if count)
     jobs = (
-        f"Their hours are without {plural(tested.jobs_left_out, 'job')} whose nodes or hours are not known."
+        f"Node hours leave out {plural(tested.jobs_left_out, 'job')} whose nodes or hours are not known."
         if tested.jobs_left_out
         else ""
     )

@@ -107,8 +107,8 @@ def _sign(kind: str, x: str, y: int) -> Markup:
 
 
 def _point(axis: Axis, low: float | None, mean: float | None, high: float | None, y: int, kind: str) -> list[Markup]:
-    if low is None and mean is None:
-        return []
+    if not (mean or low):
+        return []  # nothing known, or no time at all, which a log axis cannot show
     start = axis.place(low if low is not None else mean or 0.0)
     end = "100%" if high is None and mean is None else axis.place(high if high is not None else mean or 0.0)
     line = tag("line", x1=start, x2=end, y1=y, y2=y, class_=kind if mean is not None else f"{kind} open")
@@ -135,6 +135,6 @@ def _table(shown: Sequence[SizeClass]) -> Markup:
 
 
 def _told(mean: float | None, low: float | None, high: float | None) -> str:
-    if mean is None:
-        return "" if low is None else f"none; {hours(low)} or more"
+    if not mean:
+        return f"none; {hours(low)} or more" if low else ""
     return hours(mean) if low is None or high is None else f"{hours(mean)} ({hours(low)} to {hours(high)})"
