@@ -15,14 +15,14 @@ from slurmdoctor.input import paste, unread
 from slurmdoctor.input.given import APath, Given, LogText, opened
 from slurmdoctor.input.sources import Source
 from slurmdoctor.input.unread import UnreadError
-from slurmdoctor.knowledge import folders, load
+from slurmdoctor.knowledge.load import current
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Coverage, JobRecord, Knowledge, ScriptEvidence
 from slurmdoctor.model.deadline import NEVER, Deadline
 from slurmdoctor.model.finding import Reason, reason
 from slurmdoctor.model.jobs import JobFiles
 from slurmdoctor.model.lanes import Courses
-from slurmdoctor.ranks.labels import LabelReader
+from slurmdoctor.ranks.labels import labels_of
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.source_format import learn_formats
 from slurmdoctor.readers.assemble import assemble
@@ -75,7 +75,7 @@ def diagnose(
     if exit_status is not None and not isinstance(exit_status, int):
         raise TypeError(f"exit_status is the job's own number, not {exit_status!r}")
     named = [rules] if isinstance(rules, (str, os.PathLike)) else rules
-    knowledge = load(folders(map(Path, named)), examples=False)
+    knowledge = current(map(Path, named))
     given = opened(list(job.files) if isinstance(job, JobFiles) else job)
     earlier = _earlier_left_out(given.sources, begins or {}, deadline)
     sources, pasted = paste.unwrap(given.sources, knowledge)
@@ -148,7 +148,7 @@ def examine(
     lanes: bool = False,
 ) -> model.Diagnosis:
     """The verdict on opened sources: read → search → attribute → assemble → order → infer → report."""
-    labels = LabelReader(knowledge.formats)
+    labels = knowledge.once(labels_of)
     formats = learn_formats(sources, labels, record.year if record is not None else None)
     matches = find_lines(sources, knowledge, labels, formats, jobs, _counter(sources, progress), deadline)
     lines = Lines(sources, matches, labels, formats, deadline)

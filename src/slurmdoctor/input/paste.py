@@ -53,7 +53,7 @@ def undo(text: str, knowledge: Knowledge) -> Undone:
     rows: list[Row] = list(enumerate(text.replace("\r\n", "\n").split("\n"), 1))
     whole = _whole(rows)
     done: list[str] = []
-    steps = _steps(LineStarts(knowledge))
+    steps = _steps(knowledge.once(LineStarts))
     for _ in range(_ROUNDS):
         before = len(done)
         for words, marked, step in steps:

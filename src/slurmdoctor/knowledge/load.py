@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from threading import RLock
+from time import monotonic
 
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge import cache as kept
+from slurmdoctor.knowledge import paths
 from slurmdoctor.model import Knowledge
 from slurmdoctor.search.shapes import digit_sensitive
 
@@ -20,6 +22,10 @@ _one_at_a_time = RLock()
 """msgspec crashes where two threads learn a type for the first time."""
 _latest: dict[tuple[Path, ...], Knowledge] = {}
 """What these folders held when they were last loaded."""
+FRESH = 1.0
+"""Seconds in which rule files are not looked at again."""
+_current: dict[tuple[tuple[Path, ...], tuple[str, ...]], tuple[float, Knowledge]] = {}
+"""When it was looked at, and what it was."""
 
 
 def load(folders: Sequence[Path], *, cache: bool = True, examples: bool = True) -> Knowledge:
@@ -44,6 +50,22 @@ def _load(folders: Sequence[Path], cache: bool, examples: bool) -> Knowledge:
     if key:
         found = _loaded.setdefault((key, examples), found)
         _latest[tuple(folders)] = found
+    return found
+
+
+def current(extra: Iterable[Path] = ()) -> Knowledge:
+    """The knowledge in the usual folders and these, without the examples, as the files are or were `FRESH` seconds ago.
+
+    Who diagnoses one job after the other in one process need not open a hundred files for each.
+    """
+    extra = tuple(extra)
+    key = (extra, paths.named_by())
+    seen, found = _current.get(key, (-FRESH, None))
+    now = monotonic()
+    if found is None or now - seen >= FRESH:
+        found = load(paths.folders(extra), examples=False)
+        _current.clear()  # of many folders in turn none comes again
+        _current[key] = now, found
     return found
 
 

@@ -44,6 +44,15 @@ def folders(extra: Iterable[Path] = ()) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def named_by() -> tuple[str, ...]:
+    """What decides which folders the usual ones are, besides what is there."""
+    try:
+        here = os.getcwd()  # noqa: PTH109 - a path may be relative
+    except OSError:
+        here = ""
+    return (str(SITE), here, *(os.environ.get(name, "") for name in (VARIABLE, "XDG_CONFIG_HOME", "HOME")))
+
+
 def files(folder: Path) -> list[Path]:
     """The rule files of a folder, in a fixed order. A path to a file gives that file."""
     return [Path(name) for name in names(folder)]

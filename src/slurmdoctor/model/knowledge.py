@@ -5,15 +5,16 @@ these types strings, to be parsed at every start.
 """
 
 import re
-from collections.abc import Mapping
-from functools import cache, cached_property
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Mapping
+from functools import cached_property, lru_cache
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from msgspec import Struct, field
 
 from slurmdoctor.model.words import ExitClass, ExitReporter, RetryAdvice, Role, SignalKind, Status, Trait
 
 Plain = str | int | float | bool | None
+Made = TypeVar("Made")
 
 
 class Rule(Struct, frozen=True, array_like=True):
@@ -112,7 +113,7 @@ class Cause(Struct, frozen=True, array_like=True):
     """What people call it besides: `OOM`, `137`."""
 
 
-@cache
+@lru_cache(maxsize=1024)  # those of labels that were learnt from logs would be kept for ever
 def _groups(pattern: str) -> frozenset[str]:
     return frozenset(re.findall(r"\(\?P<(\w+)>", pattern))
 
@@ -266,7 +267,20 @@ class Knowledge(Struct, frozen=True, dict=True, array_like=True):
     digit_sensitive: frozenset[str] | None = None
     """The patterns to which digits matter (`shapes.digits_matter`); None where nobody looked: to look takes longer than a scan."""
 
-    @property
+    def once(self, make: Callable[["Knowledge"], Made]) -> Made:
+        """What this function makes of the knowledge: made when it is first asked for, and kept as long as the knowledge.
+
+        Who diagnoses thousands of jobs in one process pays for it once.
+        """
+        if make not in self._made:
+            self._made[make] = make(self)
+        return cast(Made, self._made[make])
+
+    @cached_property
+    def _made(self) -> dict[Callable[["Knowledge"], Any], Any]:
+        return {}
+
+    @cached_property
     def rules(self) -> tuple[Rule, ...]:
         """All rules of all causes, in the order of their ids."""
         return tuple(rule for cause in self.causes.values() for rule in cause.rules)

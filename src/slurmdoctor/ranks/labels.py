@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from slurmdoctor.model import LineFormat, Origin, SourceFormat
+from slurmdoctor.model import Knowledge, LineFormat, Origin, SourceFormat
 from slurmdoctor.model.numbers import is_rank, number
 from slurmdoctor.ranks.timestamps import parse_time
 from slurmdoctor.search import marks
@@ -32,10 +32,12 @@ _MOST_BEGINNINGS = 20_000
 _FEW_FORMS = 10
 """Formats that are sooner tried on a text than on its beginning first."""
 _MOST_HEADS = 4_000
+_MOST_SPELLINGS = 64
+"""Ways to read labels that are remembered; one that learnt labels of its own has one of its own."""
 _LONG = 1024
 """Characters of a line that is worth remembering."""
 _UNKNOWN = SourceFormat()
-_Spelling = tuple[frozenset[str], bool, bool, tuple[str, ...]]
+_Spelling = tuple[frozenset[str], bool, bool, tuple[tuple[str, str], ...]]
 _Matched = tuple[LineFormat, Mapping[str, tuple[int, int]], int]
 """A format that a text begins with, where its groups stand in the text, and its length."""
 
@@ -156,6 +158,8 @@ class LabelReader:
         """Finds the labels that tell the writers of a source apart."""
         spelling = _spelling(source)
         if spelling not in self._keys:
+            if len(self._keys) >= _MOST_SPELLINGS:
+                self._keys.clear()
             self._keys[spelling] = WriterKey([*self.formats, *source.learnt], source)
         return self._keys[spelling]
 
@@ -219,9 +223,15 @@ class LabelReader:
         return able
 
 
+def labels_of(knowledge: Knowledge) -> LabelReader:
+    """The labels that rule files name."""
+    return LabelReader(knowledge.formats)
+
+
 def _spelling(source: SourceFormat) -> _Spelling:
     """What decides how a source's labels are read."""
-    return source.locked, source.stamped, source.label_is_node, tuple(form.pattern for form in source.learnt)
+    learnt = tuple((form.pattern, form.writer) for form in source.learnt)
+    return source.locked, source.stamped, source.label_is_node, learnt
 
 
 def _values(text: str, head: _Head, source: SourceFormat) -> tuple[dict[str, Any], list[int]] | None:

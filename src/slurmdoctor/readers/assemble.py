@@ -74,7 +74,7 @@ def assemble(
     crowds = Crowds(plan.crowds, rank_map, lines, found.origins)
     crowds.join(found.events)
 
-    by_wording = [rule for rule in knowledge.rules if rule.by_wording]
+    by_wording = knowledge.once(_by_wording)
 
     def recognise(line: Line) -> None:
         wanted = (matcher.target for matcher in matches.matchers_for(line.raw.encode()))
@@ -120,6 +120,10 @@ def assemble(
         notes=(*matches.notes, *plan.notes, *found.notes(), *lines.meter.notes, *unread, *_out_of_time(lines)),
         complete=matches.complete and lines.complete,
     )
+
+
+def _by_wording(knowledge: Knowledge) -> tuple[Rule, ...]:
+    return tuple(rule for rule in knowledge.rules if rule.by_wording)
 
 
 def _alone(rank_map: RankMap, reports: Sequence[ExitReport]) -> bool:

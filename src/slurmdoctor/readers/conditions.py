@@ -23,7 +23,7 @@ def apply(
     events: Sequence[Event], rank_map: RankMap, facts: Mapping[str, Any], knowledge: Knowledge, lines: Lines
 ) -> list[Event]:
     """The events, each for the cause that this job allows. `facts` are those of the log and of the script."""
-    asking = {rule.id: rule for rule in knowledge.rules if rule.when}
+    asking = knowledge.once(_asking)
     asked = [event for event in events if event.rule in asking]
     if not asked:
         return list(events)
@@ -35,6 +35,10 @@ def apply(
         at = _rank0_node(same, rank_map, known)
         other[name] = not holds(asking[name].when, {**known, **own, "rank0_node": at})
     return [_of_other_cause(e, asking[e.rule], knowledge) if other.get(e.rule) else e for e in events]
+
+
+def _asking(knowledge: Knowledge) -> dict[str, Rule]:
+    return {rule.id: rule for rule in knowledge.rules if rule.when}
 
 
 def facts_of(signals: Sequence[SignalHit]) -> dict[str, Any]:

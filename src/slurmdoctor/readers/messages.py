@@ -38,10 +38,10 @@ _RULE = text("drawn-line")
 
 def add_messages(events: Sequence[Event], knowledge: Knowledge, lines: Lines) -> list[Event]:
     """The events, with what their messages tell, and with the hints that are believed after all."""
-    rules = [rule for rule in knowledge.rules if rule.applies_to == "message"]
+    rules = knowledge.once(_message_rules)
     speaking = knowledge.traits["own-words"]
     told_apart = speaking | {rule.cause for rule in rules}
-    vague = {rule.id for rule in knowledge.rules if rule.general}
+    vague = knowledge.once(_vague)
     believed = sorted(_believed(events, knowledge.traits, vague, lines), key=lambda event: event.order)
     chosen = [e for e in believed if e.cause in told_apart and e.role not in ("hint", "cascade")][:_MOST]
     read = {
@@ -49,6 +49,14 @@ def add_messages(events: Sequence[Event], knowledge: Knowledge, lines: Lines) ->
         for event in lines.meter.each("messages", chosen)
     }
     return [one for event in believed for one in read.get(id(event), (event,))]
+
+
+def _message_rules(knowledge: Knowledge) -> tuple[Rule, ...]:
+    return tuple(rule for rule in knowledge.rules if rule.applies_to == "message")
+
+
+def _vague(knowledge: Knowledge) -> frozenset[str]:
+    return frozenset(rule.id for rule in knowledge.rules if rule.general)
 
 
 def _rules_beside(event: Event, rules: Sequence[Rule], knowledge: Knowledge) -> list[Rule]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -84,7 +84,7 @@ class StepLines:
     def read(self, source: int, offset: int, line: bytes, form: Form) -> Progress | None:
         """The step that this line tells."""
         origin, text = self._lines.peeled(source, line)
-        found = form.groups.groups(text, shape_of(text)) if self._shapely else captures(form.groups.pattern, text)
+        found = self._groups(form.groups, text)
         if found is None:
             return None
         step, steps = found.get("step"), found.get("steps")
@@ -95,8 +95,11 @@ class StepLines:
 
     def _learn(self, source: int, line: bytes) -> Form | None:
         _, text = self._lines.peeled(source, line)
-        groups = next((shaped for shaped in self._shaped if captures(shaped.pattern, text) is not None), None)
+        groups = next((shaped for shaped in self._shaped if self._groups(shaped, text) is not None), None)
         return Form(groups, self._lines.writer_key(source).span(line)) if groups else None
+
+    def _groups(self, shaped: Shaped, text: str) -> Mapping[str, str] | None:
+        return shaped.groups(text, shape_of(text)) if self._shapely else captures(shaped.pattern, text)
 
     def _search(self, size: int) -> Engine:
         # for a few bytes a native engine takes longer to start than to search

@@ -23,6 +23,7 @@ from slurmdoctor.readers.kinds import Kinds, notes
 from slurmdoctor.readers.matches import captures_of
 from slurmdoctor.readers.whatever import kinds_of
 from slurmdoctor.search.compiled import SECONDS, captures, compiled, lazy
+from slurmdoctor.search.literals import Literals
 from slurmdoctor.search.scan import scan
 from slurmdoctor.search.shapes import digit_sensitive, relaxed
 from slurmdoctor.search.whatever import Whatever
@@ -64,7 +65,7 @@ def find_lines(
 
     found = scan(
         sources,
-        matchers(knowledge),
+        knowledge.once(matchers),
         strip_labels,
         confirm,
         [labels.writer_key(form) for form in formats],
@@ -73,6 +74,7 @@ def find_lines(
         could_match=could_match,
         whatever=partial(whatever_of, labels, formats),
         deadline=deadline,
+        literals=knowledge.once(_literals_of),
     )
     return replace(found, notes=(*found.notes, *notes(found)))
 
@@ -118,6 +120,10 @@ def matchers(knowledge: Knowledge) -> list[Matcher]:
     add("stack", "stack", literals("dump-thread"), KEEP)
     add("map", "map", (x.encode() for form in knowledge.rank_lines for x in form.literals), _KEEP_MAP)
     return found
+
+
+def _literals_of(knowledge: Knowledge) -> Literals:
+    return Literals(knowledge.once(matchers))
 
 
 def confirm_line(matcher: Matcher, line: bytes, text: str, kinds: Kinds | None = None) -> str | None:

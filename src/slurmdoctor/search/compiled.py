@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from slurmdoctor.search import regex_internals
@@ -18,9 +18,12 @@ LAZY: list[str] = []
 """The patterns of all modules that were imported so far."""
 
 
-@cache
+@lru_cache(maxsize=regex_internals.MOST)
 def compiled(pattern: str) -> regex.Pattern[str]:
-    """The pattern, compiled when first needed and kept: `regex` forgets all but 500, and a job may need more in turn."""
+    """The pattern, compiled when first needed and kept: `regex` forgets all but 500, and a job may need more in turn.
+
+    All of ours are kept; those of labels that were learnt from thousands of logs are not.
+    """
     kept = regex_internals.recall(pattern)
     if kept is not None:
         return kept
@@ -32,8 +35,13 @@ def compiled(pattern: str) -> regex.Pattern[str]:
 
 
 def lazy(pattern: str) -> regex.Pattern[str]:
-    """The pattern, compiled when it is first used."""
+    """The pattern of a module, compiled when it is first used."""
     LAZY.append(pattern)
+    return later(pattern)
+
+
+def later(pattern: str) -> regex.Pattern[str]:
+    """A pattern that was made of data, compiled when it is first used."""
     return cast("regex.Pattern[str]", _Lazy(pattern))
 
 

@@ -10,7 +10,7 @@ walk is told to look at such lines by their digits alone (`walk.BY_DIGITS`).
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import lru_cache
 
 from slurmdoctor.search.compiled import compiled, lazy
 from slurmdoctor.search.shapes import DIGITS, TOKEN
@@ -71,7 +71,7 @@ def always(pattern: str, text: str) -> bool:
     return _is_plain(pattern) and compiled(pattern).search(text) is not None
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _wider(pattern: str) -> str | None:
     """A pattern that takes a mark wherever this one takes some hexadecimal digit; None where it is not to be made."""
     if _UNCLEAR.search(pattern):
@@ -99,7 +99,7 @@ def _wider(pattern: str) -> str | None:
     return "".join(made)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _is_plain(pattern: str) -> bool:
     """Whether all that takes a mark takes every hexadecimal digit, too."""
     if _UNCLEAR.search(pattern) or _REFUSES.search(pattern):

@@ -33,6 +33,8 @@ from slurmdoctor.search import usercache
 if TYPE_CHECKING:
     import regex
 
+MOST = 2500
+"""Patterns that one process keeps: all of ours, and some hundreds of sites and of labels that were learnt."""
 _MOST_KEPT = 5000
 _VERSIONED = ("_main.py", "regex.py")
 """The file of the half in Python that holds the version, of newer and older versions."""
@@ -66,6 +68,8 @@ def remember(pattern: str, made: regex.Pattern[str]) -> None:
     """Keep a compiled pattern for the next start: written when this process ends."""
     if not _fresh:
         atexit.register(_write, os.getpid())
+    if len(_fresh) >= MOST:
+        return
     with suppress(AttributeError, TypeError, UnicodeEncodeError):
         _fresh[_number(pattern)] = Raw(msgpack.encode(made._pickled_data))  # type: ignore[attr-defined]
 

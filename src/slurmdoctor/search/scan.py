@@ -57,21 +57,21 @@ def scan(
     could_match: CouldMatch | None = None,
     whatever: Callable[[int], Whatever] | None = None,
     deadline: Deadline = NEVER,
+    literals: Literals | None = None,
 ) -> SearchResult:
     """Read every source once, in so many processes where there is enough to read, until the deadline.
 
-    `progress` is called again and again with the bytes read since; what other processes read is estimated.
+    `progress` gets the bytes read since, those of other processes estimated. `literals` are the matchers', where they are known.
     """
-    literals = Literals(matchers, engine)
+    literals = literals or Literals(matchers, engine)
     processes = many.processes(sources, jobs)
 
     def read(number: int, start: int, stop: int | None, share: float = HEADS) -> Part:
         ask = whatever(number) if whatever else None
         reader = Reader(literals, matchers, strip_labels, confirm_line, writer_keys[number], number, could_match, ask)
-        source = sources[number]
-        blocks = _Timed(source.blocks(block_size or BLOCK, start, stop), deadline, share)
+        blocks = _Timed(sources[number].blocks(block_size or BLOCK, start, stop), deadline, share)
         told = blocks if progress is None else _reported(blocks, progress, processes)
-        part = reader.read(told, start, source.size)
+        part = reader.read(told, start, sources[number].size)
         part.cut = blocks.cut
         return part
 

@@ -10,7 +10,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from slurmdoctor.search.compiled import compiled, lazy
+from slurmdoctor.search.compiled import SECONDS, compiled, lazy
 
 if TYPE_CHECKING:
     from slurmdoctor.model import Knowledge
@@ -103,7 +103,10 @@ class Shaped:
         try:
             places = self._places[shape]
         except KeyError:
-            found = compiled(self.pattern).search(text)
+            try:
+                found = compiled(self.pattern).search(text, timeout=SECONDS)
+            except TimeoutError:
+                found = None
             named = found.groupdict() if found else {}
             places = None if found is None else tuple((n, *found.span(n)) for n in named if named[n] is not None)
             if len(self._places) >= self._MOST:

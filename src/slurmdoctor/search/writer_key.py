@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from slurmdoctor.model import LineFormat, SourceFormat
-from slurmdoctor.search.compiled import lazy
+from slurmdoctor.search.compiled import later
 from slurmdoctor.search.shapes import DIGITS
 
 if TYPE_CHECKING:
@@ -60,9 +60,9 @@ class WriterKey:
         tag = tag_pattern(usable)
         own = [form for form in labels if form not in shared]
         self._groups = sorted({name for form in own for name in form.groups & _NAMING})
-        self._find = lazy(_any([*(f.pattern for f in own), f"(?P<shared>{_any(f.pattern for f in shared)})", tag]))
-        self._tag = lazy(tag)
-        self._stamp = lazy(stamp_pattern(formats)) if source.stamped else None
+        self._find = later(_any([*(f.pattern for f in own), f"(?P<shared>{_any(f.pattern for f in shared)})", tag]))
+        self._tag = later(tag)
+        self._stamp = later(stamp_pattern(formats)) if source.stamped else None
         self._known: dict[bytes, Span] = {}
         self._begun: dict[bytes, Span | None] = {}
         """By the first letters' shape, where those tell it for all lines that begin so."""

@@ -1,0 +1,143 @@
+"""Many jobs in one process: the rules are read once and seen when they change, no job changes the next one's verdict, memory stays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from slurmdoctor import UserError, diagnose, diagnose_text
+from slurmdoctor.knowledge import cache, paths
+from slurmdoctor.readers import targets
+from slurmdoctor.search import compiled, regex_internals
+
+load = import_module("slurmdoctor.knowledge.load")  # the package has a function of this name
+LOGS = sorted((Path(__file__).parent / "fixtures").glob("*/*.log"))[::9]
+LINE = "[rank3]: loader.TapeError: tape library is gone after 30 s"
+RULE = """\
+cause: site/lost-tape
+title: lost the tape library
+role: root
+exit_classes: [python-error]
+explains: []
+retry: elsewhere
+summary: The tape library stopped.
+rules:
+  - id: site/lost-tape/loader
+    source: our loader
+    literals: ['tape library is gone']
+    regex: 'TapeError: tape library is gone'
+    examples:
+      match: ['loader.TapeError: tape library is gone after 30 s']
+      no_match: ['WARNING tape library is gone for cleaning']
+fixes:
+  - do: Exclude the node.
+    why: The loader cannot go on.
+falsepositives: ['On cleaning days.']
+references: ['https://wiki.example.org/tapes']
+"""
+
+
+@pytest.fixture
+def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Lets so many seconds pass."""
+    now = [1e9]
+    monkeypatch.setattr(load, "monotonic", lambda: now[0])
+
+    def passed(seconds: float) -> None:
+        now[0] += seconds
+
+    return passed
+
+
+def test_jobs_within_a_second_look_at_the_rules_once(
+    wait: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+
+    def data_of(name: str) -> bytes:
+        looked.append(name)
+        return paths.data_of(name)
+
+    monkeypatch.setattr(cache, "data_of", data_of)
+    wait(load.FRESH)
+    for _ in range(5):
+        diagnose_text(LINE)
+    once = len(looked)
+    assert once == len(set(looked)) > 50
+    wait(load.FRESH)
+    diagnose_text(LINE)
+    assert len(looked) == 2 * once
+
+
+def test_a_changed_folder_of_rules_is_seen_a_second_later(tmp_path: Path, wait: Callable[[float], None]) -> None:
+    rules = tmp_path / "lost-tape.yaml"
+    rules.write_text(RULE)
+    assert diagnose_text(LINE, rules=[rules]).cause.title == "lost the tape library"
+    rules.write_text(RULE.replace("lost the tape library", "lost its tape"))
+    wait(load.FRESH)
+    assert diagnose_text(LINE, rules=[rules]).cause.title == "lost its tape"
+    rules.write_text("cause: [")
+    wait(load.FRESH)
+    with pytest.raises(UserError):
+        diagnose_text(LINE, rules=[rules])
+
+
+def test_folders_of_rules_are_not_mistaken_for_one_another(
+    tmp_path: Path, wait: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("here", "there"):
+        (tmp_path / name / "rules").mkdir(parents=True)
+        (tmp_path / name / "rules" / f"tape-{name}.yaml").write_text(RULE.replace("lost-tape", f"tape-{name}"))
+    assert diagnose_text(LINE).cause.id == "python-error"
+    for name in ("here", "there", "here"):
+        monkeypatch.chdir(tmp_path / name)
+        assert diagnose_text(LINE, rules=["rules"]).cause.id == f"site/tape-{name}"
+    monkeypatch.setenv("SLURMDOCTOR_RULES", os.fspath(tmp_path / "there" / "rules"))
+    assert diagnose_text(LINE).cause.id == "site/tape-there"
+
+
+def test_what_the_search_needs_of_the_rules_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    diagnose_text(LINE)
+    made: list[object] = []
+    monkeypatch.setattr(targets, "Matcher", lambda *fields: made.append(fields))
+    assert diagnose_text(LINE.replace("30", "31")).cause.id == "python-error"
+    assert not made
+
+
+def test_no_job_changes_the_verdict_on_another() -> None:
+    def verdicts(logs: list[Path]) -> dict[Path, str]:
+        return {log: diagnose(log, lanes=False).to_json() for log in logs}
+
+    assert verdicts(LOGS) == verdicts(LOGS[::-1])
+
+
+def labelled(seed: int) -> str:
+    """A log whose lines carry a label that no other log has."""
+    draw = Random(seed)
+    word = "".join(draw.choices("abcdefgh", k=8))
+    steps = [f"<{word} gpu{rank}> step {step} {draw.random()}" for step in range(20) for rank in range(4)]
+    trace = [
+        "Traceback (most recent call last):",
+        f'  File "/a/{word}.py", line 3, in main',
+        "    x()",
+        "KeyError: 'x'",
+    ]
+    return "\n".join([*steps, *(f"<{word} gpu2> {line}" for line in trace)]) + "\n"
+
+
+def test_what_is_learnt_of_logs_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A label that is learnt makes patterns of its own; thousands of jobs may have thousands."""
+    diagnose_text(labelled(0))
+    monkeypatch.setattr(regex_internals, "MOST", len(regex_internals._fresh) + 20)
+    ours, kept = len(compiled.LAZY), compiled.compiled.cache_info().currsize
+    for seed in range(1, 40):
+        assert diagnose_text(labelled(seed)).first_failure.local_rank == 2
+    assert compiled.compiled.cache_info().currsize > kept
+    assert compiled.compiled.cache_info().maxsize is not None
+    assert len(compiled.LAZY) == ours
+    assert len(regex_internals._fresh) <= regex_internals.MOST
