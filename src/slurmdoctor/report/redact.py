@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Literal, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,6 +17,9 @@ from slurmdoctor.knowledge.secrets import secret_kinds
 from slurmdoctor.model import Diagnosis, Evidence, SecretKind, Surroundings, UserError
 from slurmdoctor.report.redaction.spans import Wanted, spans
 from slurmdoctor.search.compiled import compiled
+
+if TYPE_CHECKING:
+    from slurmdoctor.report.redaction.pseudonyms import Pseudonyms
 
 Mode = Literal["off", "default", "strict"]
 
@@ -67,10 +70,17 @@ Value = TypeVar("Value")
 class Redactor:
     """Masks a name in the same way wherever it appears in one diagnosis. `kinds` are those of the program and of a site.
 
-    `own` is text of rule files: the address of a site's operators in it is no secret of a log.
+    `own` is text of rule files: the address of a site's operators in it is no secret of a log. `names` gives the strict mode's
+    pseudonyms, where they are to be others than `user-1`.
     """
 
-    def __init__(self, mode: Mode = "default", kinds: Sequence[SecretKind] | None = None, own: str = "") -> None:
+    def __init__(
+        self,
+        mode: Mode = "default",
+        kinds: Sequence[SecretKind] | None = None,
+        own: str = "",
+        names: Pseudonyms | None = None,
+    ) -> None:
         if mode not in get_args(Mode):
             raise UserError(f"there is no way to redact that is called {mode!r}", f"take {', '.join(get_args(Mode))}")
         self.mode = mode
@@ -79,7 +89,7 @@ class Redactor:
         if mode == "strict":
             from slurmdoctor.report.redaction.pseudonyms import Pseudonyms
 
-            self._names = Pseudonyms()
+            self._names = names or Pseudonyms()
 
     def text(self, text: str) -> str:
         """One text of any kind."""

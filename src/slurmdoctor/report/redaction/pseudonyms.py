@@ -47,8 +47,15 @@ _NO_HOST = frozenset(
 class Pseudonyms:
     """Gives every name its number in order of appearance."""
 
+    given = r"(?:host|ip|user)-\d+"
+    """What a pseudonym looks like: it gets no other one."""
+
     def __init__(self) -> None:
         self._given: dict[str, dict[str, str]] = {"user": {}, "host": {}, "ip": {}}
+
+    def new(self, kind: str, name: str) -> str:
+        """The pseudonym of a name that has none."""
+        return f"{kind}-{len(self._given[kind]) + 1}"
 
     def know(self, hosts: Iterable[str]) -> None:
         """Names that are hosts for certain."""
@@ -79,7 +86,7 @@ class Pseudonyms:
         return text
 
     def _host(self, host: str) -> None:
-        if len(host) > 1 and host.lower() not in _NO_HOST and not compiled(r"(?:host|ip|user)-\d+").fullmatch(host):
+        if len(host) > 1 and host.lower() not in _NO_HOST and not compiled(self.given).fullmatch(host):
             self._name("host", host)
 
     def _address(self, match: regex.Match[str]) -> str:
@@ -93,6 +100,8 @@ class Pseudonyms:
 
     def _name(self, kind: str, name: str) -> str:
         given = self._given[kind]
-        if compiled(r"(?:host|ip|user)-\d+").fullmatch(name):
+        if compiled(self.given).fullmatch(name):
             return name
-        return given.setdefault(name, f"{kind}-{len(given) + 1}")
+        if name not in given:
+            given[name] = self.new(kind, name)
+        return given[name]

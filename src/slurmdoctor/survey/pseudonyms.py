@@ -1,0 +1,257 @@
+"""`--anonymize`: a row without the names of users, accounts, jobs, nodes and paths, which get stable pseudonyms instead.
+
+A pseudonym is an HMAC of the name with the user's own key: the same name has the same one in every row and every run, and without
+the key nobody can tell by hashing a list of names whose it is. Partitions and clusters get pseudonyms, too: many a partition is named
+after the group that bought it, and a cluster's name says whose it all is. Ids of jobs stay: they are numbers, and who may ask
+Slurm for the names behind them needs no dataset. Sizes, times, states, causes and exits stay as they are. Texts (evidence, fixes,
+last lines, errors, notes) pass `--redact strict`, and lose besides what the row's own columns call by name, and all paths.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
+
+from msgspec.structs import replace
+
+from slurmdoctor.report.redact import Redactor, one_line
+from slurmdoctor.report.redaction import pseudonyms as redaction
+from slurmdoctor.survey.rows import Row
+
+KEPT = frozenset(
+    {
+        "num_nodes",
+        "gpus",
+        "gpus_known_by",
+        "submitted",
+        "started",
+        "ended",
+        "elapsed_s",
+        "restarts",
+        "verdict",
+        "cause",
+        "family",
+    }
+    | {
+        "confidence",
+        "rule",
+        "rank",
+        "failed_at",
+        "ran_on_s",
+        "exit_code",
+        "exit_signal",
+        "exit_class",
+        "world_size",
+        "launcher",
+    }
+    | {
+        "evidence_line",
+        "retry",
+        "gpu_hours",
+        "gpu_hours_lost",
+        "lost_counted",
+        "bytes",
+        "read",
+        "slurmdoctor",
+        "rules_version",
+    }
+    | {"schema_version"}
+)
+"""Columns that name nobody."""
+NAMES = {
+    "cluster": "cluster",
+    "account": "account",
+    "partition": "partition",
+    "job_name": "job",
+    "user": "user",
+    "node": "node",
+}
+"""Column -> what its pseudonyms are called."""
+LISTS = {"nodes": "node", "exclude_nodes": "node", "logs": "log"}
+TEXTS = ("title", "evidence", "fix", "last_line", "error", "notes")
+OTHERS = frozenset({"key", "fingerprint", "job_id", "state", "evidence_file"})
+"""Columns that are changed in their own ways."""
+_SIZE = 12
+"""Hexadecimal digits: among a million names two are alike by chance once in 500 datasets."""
+_ID = re.compile(r"\d+(?:[_+.]\d+)*(?:_\[[\d,%-]+\])?")
+"""A job's id as Slurm writes it; others may hold the name of a host."""
+_HIDDEN = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff\ufffd]")
+"""What divides a word, and cannot be seen."""
+_TOKENS = re.compile(r"[\w.+@=%,:~/-]+")
+"""Words as files are called."""
+_SHORT = 4
+"""A name of fewer letters is one only where a word ends on both sides."""
+_NO_WORD_BEFORE = (
+    r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})|(?<=\\x[0-9A-Fa-f]{2}))"
+)
+_PLACES = re.compile(
+    r"(?P<url>\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s'\"<>()\[\]{},;]+)"
+    r"|(?P<user>(?<![\w.+-])[\w.+-]{1,64}@[A-Za-z0-9][\w.-]{0,200}\w)"
+    r"|(?P<path>(?<![\w/])(?:[A-Za-z]:\\\\?|\\\\\\\\|~[\w.-]*/|\.{0,2}/)[^\s'\"`<>(){}\[\]|;,:*?]*[^\s'\"`<>(){}\[\]|;,:*?.]"
+    r"|(?<![\w/.-])[\w.+@=-]+(?:/[\w.+@=-]+)+/?)"
+    r"|(?P<uid>(?i:\buid[ =:]{1,3})\d+)"
+    r"|(?P<host>(?<![\w.@-])(?:[a-z0-9][a-z0-9-]{0,62}\.){1,6}"
+    r"(?:edu|gov|mil|org|net|com|int|eu|ac\.[a-z]{2}|uk|de|fr|ch|at|it|es|nl|be|se|no|fi|dk|pl|cz|pt|gr|ie|jp|cn|kr|in|au|nz|ca|us|br|il)"
+    r"(?![\w.-]))"
+)
+"""What names a place or a person without being in a column."""
+_RATIO = re.compile(r"[\d.]+(?:/[\d.]+)+|[A-Za-z]{1,8}/[A-Za-z]{1,2}")
+"""Has a stroke and is no path: 3/8, it/s, I/O."""
+_GIVEN = r"(?:user|host|ip|node|log|path|url|job|account|partition|cluster|uid)-[0-9a-f]{12}"
+
+
+class Anonymizer:
+    """Gives pseudonyms by one key."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    @property
+    def id(self) -> str:
+        """Which key it is: it tells nothing of the key itself."""
+        return self._digest("", "key")
+
+    def name(self, kind: str, name: str) -> str:
+        """The pseudonym of a name. Nodes and hosts are one kind, as texts do not tell them apart."""
+        kind = "node" if kind == "host" else kind
+        return f"{kind}-{self._digest(kind, name)}"
+
+    def identity(self, key: str, fingerprint: str) -> tuple[str, str]:
+        """What a dataset calls a job, and what it knows it by: both are made of paths and ids."""
+        return f"run-{self._digest('run', key)}", self._digest("fingerprint", fingerprint, 32)
+
+    def row(self, row: Row) -> Row:
+        """The row without names."""
+        key, fingerprint = self.identity(row.key, row.fingerprint)
+        own = _Own(self, row)
+        texts = own.texts((row.title, row.evidence, row.fix, row.last_line, row.error, *row.notes))
+        title, evidence, fix, last_line, error, *notes = texts
+        return replace(
+            row,
+            key=key,
+            fingerprint=fingerprint,
+            job_id=row.job_id if row.job_id is None or _ID.fullmatch(row.job_id) else self.name("job", row.job_id),
+            state=row.state and row.state.split()[0],
+            evidence_file=row.evidence_file and own.file(row.evidence_file),
+            title=title,
+            evidence=evidence,
+            fix=fix,
+            last_line=last_line,
+            error=error,
+            notes=tuple(note or "" for note in notes),
+            **{column: self._maybe(kind, getattr(row, column)) for column, kind in NAMES.items()},
+            **{column: tuple(self.name(kind, one) for one in getattr(row, column)) for column, kind in LISTS.items()},
+        )
+
+    def _maybe(self, kind: str, name: str | None) -> str | None:
+        return self.name(kind, name) if name else name
+
+    def _digest(self, kind: str, name: str, size: int = _SIZE) -> str:
+        said = f"{kind}\0{name}".encode("utf-8", "surrogatepass")
+        return hmac.new(self._key, said, sha256).hexdigest()[:size]
+
+
+class _Keyed(redaction.Pseudonyms):
+    """The strict redaction's pseudonyms, by the key."""
+
+    given = _GIVEN
+
+    def __init__(self, names: Anonymizer) -> None:
+        super().__init__()
+        self._names = names
+
+    def new(self, kind: str, name: str) -> str:
+        return self._names.name(kind, name)
+
+
+class _Own:
+    """The names of one row, and its texts without them."""
+
+    def __init__(self, names: Anonymizer, row: Row) -> None:
+        self._names = names
+        self._logs = row.logs
+        self._new: dict[str, str] = {}
+        """Name in small letters -> pseudonym."""
+        for name, kind, whole in _named(row):
+            self._new.setdefault(name.casefold(), names.name(kind, whole))
+        self._pattern = _pattern(row)
+
+    def file(self, name: str) -> str:
+        """The pseudonym of a file that the evidence calls by the end of its path."""
+        whole = next((log for log in self._logs if log == name or log.endswith(f"/{name.lstrip('./')}")), name)
+        return self._names.name("log", whole)
+
+    def texts(self, texts: Sequence[str | None]) -> list[str | None]:
+        """The texts without names."""
+        plain = tuple("" if text is None else self._without_own(_HIDDEN.sub("", one_line(text))) for text in texts)
+        masked = Redactor("strict", names=_Keyed(self._names)).values(plain)
+        return [
+            None if text is None else _PLACES.sub(self._place, new) for text, new in zip(texts, masked, strict=True)
+        ]
+
+    def _without_own(self, text: str) -> str:
+        text = self._pattern.sub(self._own, text) if self._pattern else text
+        return _TOKENS.sub(lambda found: self._new.get(found[0].casefold(), found[0]), text)
+
+    def _own(self, found: re.Match[str]) -> str:
+        said = found[0].casefold()
+        return self._new.get(said) or self._new.get(said.partition(".")[0]) or self._names.name("node", found[0])
+
+    def _place(self, found: re.Match[str]) -> str:
+        kind, said = found.lastgroup or "path", found[0]
+        if re.fullmatch(_GIVEN, said) or (kind == "path" and _RATIO.fullmatch(said)):
+            return said
+        return self._new.get(said.casefold()) or self._names.name(kind, said)
+
+
+def _named(row: Row) -> Iterator[tuple[str, str, str]]:
+    """(name, kind, whole name) of all that the row's columns name, and of their parts that texts use alone."""
+    for column, kind in (*NAMES.items(), *LISTS.items()):
+        value = getattr(row, column)
+        for whole in value if isinstance(value, tuple) else (value,):
+            if whole and len(whole) > 1:
+                yield whole, kind, whole
+                yield (
+                    (
+                        whole.rpartition("/")[2]
+                        if kind == "log"
+                        else whole.partition(".")[0]
+                        if kind == "node"
+                        else whole
+                    ),
+                    kind,
+                    whole,
+                )
+    if row.evidence_file:
+        yield row.evidence_file, "log", row.evidence_file
+
+
+def _pattern(row: Row) -> re.Pattern[str] | None:
+    """What finds the row's names in a text, also within words; files are found as words, for a job may have thousands."""
+    names: set[str] = set()
+    stems: set[str] = set()
+    domains: set[str] = set()
+    for name, kind, _ in _named(row):
+        short, _, domain = name.partition(".")
+        stem = short.rstrip("0123456789") if kind == "node" else ""
+        if stem and stem != short:
+            stems.add(stem)
+            domains |= {domain} - {""}
+        elif len(name) > 1 and (kind != "log" or not _TOKENS.fullmatch(name)):
+            names.add(name)
+    parts = [_within(name, re.escape(name)) for name in _longest_first(names)]
+    tail = r"(?:\d+|\[[\d,-]+\])"
+    tail += rf"(?:\.(?:{'|'.join(map(re.escape, _longest_first(domains)))}))?" if domains else ""
+    parts += [_within(stem, re.escape(stem) + tail) for stem in _longest_first(stems)]
+    return re.compile("|".join(parts), re.IGNORECASE) if parts else None
+
+
+def _longest_first(names: Iterable[str]) -> list[str]:
+    return sorted(names, key=lambda name: (-len(name), name))
+
+
+def _within(name: str, pattern: str) -> str:
+    """The pattern of a name: a long one is found also within a word."""
+    return pattern if len(name) >= _SHORT else rf"{_NO_WORD_BEFORE}{pattern}(?![A-Za-z0-9])"

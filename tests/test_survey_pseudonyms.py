@@ -1,0 +1,262 @@
+"""`--anonymize`: no name of a user, an account, a job, a node or a path is left in a row, and what the row tells besides is."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import stat
+import string
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from msgspec import json
+from msgspec.structs import replace
+
+import hostile
+from planted_secrets import FORMS
+from slurmdoctor.model import UserError
+from slurmdoctor.survey import pseudonym_key
+from slurmdoctor.survey.pseudonyms import KEPT, LISTS, NAMES, OTHERS, TEXTS, Anonymizer
+from slurmdoctor.survey.rows import Row
+
+KEY = bytes(range(32))
+ROW = Row(
+    key="frost:4711@1790000000",
+    fingerprint="00ff" * 8,
+    cluster="frostmoor",
+    job_id="4711_3",
+    job_name="wombat-tune",
+    user="kimberley",
+    account="prof-lindqvist",
+    partition="lindqvist-a100",
+    nodes=("frost017.hpc.lindqvist.example", "frost018"),
+    num_nodes=2,
+    gpus=8,
+    started=datetime(2026, 11, 20, 12),
+    elapsed_s=3600.0,
+    state="CANCELLED by 90210",
+    verdict="failed",
+    cause="file-not-found",
+    title="did not find a file",
+    node="frost018",
+    evidence="FileNotFoundError: [Errno 2] No such file or directory: '/lustre/prof-lindqvist/kimberley/wombat/a.bin'",
+    evidence_file="wombat-tune-4711.out",
+    fix="Copy /lustre/prof-lindqvist/kimberley/wombat/a.bin to frost017, and run it again.",
+    exclude_nodes=("frost018",),
+    gpu_hours=8.0,
+    last_line="KIMBERLEY@frost017.hpc.lindqvist.example: job wombat-tune of Kimberley lost frost[017-018] and frost019",
+    logs=("/lustre/prof-lindqvist/kimberley/wombat-tune-4711.out", "/lustre/prof-lindqvist/kimberley/my run.err"),
+    error="PermissionError: [Errno 13] Permission denied: '/lustre/prof-lindqvist/kimberley/my run.err'",
+    notes=("my run.err is cut", "read as kimberley", "wombat-tune-4711.out holds NUL bytes"),
+)
+NAMED = ("kimberley", "lindqvist", "frost", "wombat", "lustre", "my run", "90210", "moor")
+
+
+def anonymous(row: Row, key: bytes = KEY) -> Row:
+    return Anonymizer(key).row(row)
+
+
+def shown(row: Row) -> str:
+    """All that the row says, as a reader searches it."""
+    return json.encode(row).decode().casefold()
+
+
+def word(rng: random.Random, least: int = 5) -> str:
+    """A name that no text of ours holds."""
+    return "q" + "".join(rng.choices(string.ascii_lowercase, k=rng.randrange(least - 1, 12)))
+
+
+def test_no_name_is_left() -> None:
+    said = shown(anonymous(ROW))
+    assert [name for name in NAMED if name in said] == []
+
+
+def test_what_names_nobody_stays() -> None:
+    found = anonymous(ROW)
+    assert {column: getattr(found, column) for column in KEPT} == {column: getattr(ROW, column) for column in KEPT}
+    assert (found.job_id, found.state) == ("4711_3", "CANCELLED")
+    assert found.evidence is not None
+    assert found.evidence.startswith("FileNotFoundError: [Errno 2] No such file or directory: 'path-")
+
+
+def test_each_column_is_decided_on() -> None:
+    """A new column names nobody, is a name, or is a text."""
+    groups = (KEPT, NAMES, LISTS, TEXTS, OTHERS)
+    assert sorted(column for group in groups for column in group) == sorted(Row.__struct_fields__)
+
+
+def test_a_name_has_the_same_pseudonym_in_every_column_text_and_run() -> None:
+    found = anonymous(ROW)
+    assert found == anonymous(ROW)
+    assert found.node == found.nodes[1] == found.exclude_nodes[0]
+    assert found.fix is not None
+    assert found.nodes[0] in found.fix  # called by its short name there
+    assert found.last_line is not None
+    assert str(found.user) in found.last_line
+    assert found.evidence_file == found.logs[0]
+    assert found.notes[0].startswith(found.logs[1])
+
+
+def test_names_are_distinct_and_another_key_gives_others() -> None:
+    names = Anonymizer(KEY)
+    assert len({names.name("node", f"node{n:04}") for n in range(5000)}) == 5000
+    found, other = anonymous(ROW), anonymous(ROW, bytes(32))
+    assert {found.user, found.node, found.key, found.fingerprint}.isdisjoint(
+        {other.user, other.node, other.key, other.fingerprint}
+    )
+    assert names.name("user", "train") != names.name("job", "train").replace("job", "user")
+
+
+def test_absent_names_stay_absent() -> None:
+    bare = Row(key="a", fingerprint="b")
+    found = anonymous(bare)
+    assert replace(found, key="a", fingerprint="b") == bare
+
+
+FORMS_OF_A_NAME: dict[str, Callable[[str, str], str]] = {
+    **FORMS,
+    "within a word": lambda _, name: f"exp_{name}_3 and my{name}2",
+    "as a folder": lambda _, name: f"cannot open /home/{name}/run/{name}.bin, see {name}/logs and ~{name}/x",
+    "percent": lambda _, name: f"GET https://example.org/%2F{name}?u={name}&v=1",
+    "escaped": lambda _, name: f"b'\\n{name}' u'\\u002f{name}' '\\x2f{name}'",
+    "capitals": lambda _, name: f"{name.upper()} {name.title()}",
+    "mail": lambda _, name: f"ask {name}@example.org or {name}@frost017",
+    "prose": lambda _, name: f"Permission denied for user {name}, group '{name}' ({name})",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS_OF_A_NAME)
+def test_no_name_of_a_column_is_left_in_any_text_in_any_form(form: str) -> None:
+    """Planted in every column that holds names, and in every text."""
+    rng = random.Random(form)
+    for _ in range(6):
+        name = {column: word(rng) for column in (*NAMES, *LISTS)}
+        name |= {
+            "node": f"{name['node']}07",
+            "nodes": f"{name['node']}08",
+            "logs": f"/{word(rng)}/{name['logs']}/{word(rng)}.out",
+        }
+        row = replace(
+            ROW,
+            **{column: name[column] for column in NAMES},
+            **{column: (name[column],) for column in LISTS},
+            key=f"{name['cluster']}:{name['logs']}",
+            evidence_file=name["logs"].rpartition("/")[2],
+        )
+        for planted in name.values():
+            text = FORMS_OF_A_NAME[form]("JOB_NAME", planted)
+            full = replace(row, **dict.fromkeys(TEXTS[:-1], text), notes=(text, text))
+            said = shown(anonymous(full))
+            parts = [part for part in planted.split("/") if part]
+            assert [part for part in parts if part in said] == [], text
+
+
+@pytest.mark.parametrize("name", ["li", "wu"])
+def test_a_short_name_is_one_only_as_a_word(name: str) -> None:
+    found = anonymous(replace(ROW, user=name, evidence=f"{name}: no such user, {name}_3 (client, wurst)"))
+    assert found.evidence is not None
+    assert re.findall(rf"(?<![a-z]){name}(?![a-z])", found.evidence) == []
+    assert "client, wurst" in found.evidence
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cannot reach gpu-b07 at 10.20.30.40:4711 or fe80::1ff:fe23:4567:890a",
+        "cannot open /data/other/x.bin or ../other/y.bin, C:\\Users\\other\\z, ~other/w",
+        "https://other:pass@git.other.example.org/other.git",
+        "see login1.other.ac.uk, cluster.other.edu and other@lists.other.de",
+        "USER=other uid=90210",
+        "srun: error: other-12: task 3: Killed",
+        "master_addr: othernode5",
+    ],
+)  # fmt: skip
+def test_other_hosts_people_and_places_in_texts_go_too(text: str) -> None:
+    said = shown(anonymous(replace(ROW, evidence=text)))
+    assert [name for name in ("other", "10.20", "fe80", "b07", "90210") if name in said] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 5 has 79 GiB",
+        "step 3/8 at 1.2 it/s, I/O error 5, 16:30",
+        "KeyError: 'input_ids'",
+        "[rank3]: torch.distributed.DistBackendError: NCCL error 2 in 12.4 s",
+    ],
+)
+def test_what_names_nobody_is_left_in_texts(text: str) -> None:
+    assert anonymous(replace(ROW, evidence=text)).evidence == text
+
+
+@pytest.mark.parametrize("kind", hostile.KINDS)
+def test_hostile_text_is_no_trouble(kind: str) -> None:
+    text = hostile.KINDS[kind]()[:2000].decode("utf-8", "replace")
+    found = anonymous(
+        replace(ROW, user=text[:300], job_name=text[300:700], nodes=(text[:40],), evidence=text, logs=(text,))
+    )
+    assert found.user is not None
+    assert re.fullmatch(r"user-[0-9a-f]{12}", found.user)
+
+
+def test_names_of_lone_surrogates_get_pseudonyms() -> None:
+    assert anonymous(replace(ROW, user="\ud800x", job_name="\udcff")).user
+
+
+def test_a_job_of_thousands_of_files_and_nodes_is_no_trouble() -> None:
+    files = tuple(f"/scratch/demo/rank_{n}.log" for n in range(4096))
+    nodes = tuple(f"frost{n:04}" for n in range(1024))
+    found = anonymous(replace(ROW, logs=files, nodes=nodes, notes=("rank_4095.log is cut", "frost1023 is gone")))
+    assert found.notes == (f"{found.logs[4095]} is cut", f"{found.nodes[1023]} is gone")
+
+
+# ── the key ──
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path / "config" / "slurmdoctor" / "pseudonyms.key"
+
+
+def test_the_key_is_made_once_for_its_user_s_eyes_alone(config: Path) -> None:
+    first = pseudonym_key.key()
+    assert len(first) == 32
+    assert pseudonym_key.key() == first
+    assert stat.S_IMODE(config.stat().st_mode) == 0o600
+    assert list(config.parent.iterdir()) == [config]
+
+
+@pytest.mark.parametrize("text", ["", "xyz", "00" * 31, "00" * 33, "\udcff"])
+def test_a_key_that_is_none_is_told(config: Path, text: str) -> None:
+    pseudonym_key.key()
+    config.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(UserError, match="no key of slurmdoctor's"):
+        pseudonym_key.key()
+
+
+def test_a_key_that_others_can_read_is_refused(config: Path) -> None:
+    pseudonym_key.key()
+    config.chmod(0o644)
+    with pytest.raises(UserError, match="others may read") as told:
+        pseudonym_key.key()
+    assert f"chmod 600 {config}" in str(told.value.mend)
+
+
+@pytest.mark.parametrize("make", [lambda path: path.mkdir(parents=True), lambda path: path.symlink_to("/dev/zero")])
+def test_a_key_that_is_no_file_is_refused(config: Path, make: Callable[[Path], None]) -> None:
+    config.parent.mkdir(parents=True)
+    make(config)
+    with pytest.raises(UserError):
+        pseudonym_key.key()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_is_told(config: Path) -> None:
+    config.parent.parent.mkdir()
+    config.parent.parent.chmod(0o500)
+    with pytest.raises(UserError, match="cannot be used"):
+        pseudonym_key.key()
