@@ -113,9 +113,10 @@ def run(
 
     rules = tuple(os.path.abspath(folder) for folder in extra)  # noqa: PTH100 - resolves no links
     how = How(rules, version(rules), float(time_limit))
+    items = find(paths)
+    hire = _hire(jobs, dask, dask_slurm, dict(dask_options), out / ".run" / "workers", how)
     with open_dataset(out, shard) as data:
-        hire = _hire(jobs, dask, dask_slurm, dict(dask_options), data.run / "workers", how)
-        told = _run(data, find(paths), how, hire, shard)
+        told = _run(data, items, how, hire, shard)
     say(told, mask=False)
 
 
@@ -170,7 +171,7 @@ def _cores() -> int:
 def _summary(tally: Tally, folder: Path, stopped: bool = False) -> str:
     """What was done, where it is, and what to do next."""
     wanted = tally.found - tally.unchanged
-    read = f"{tally.done:,} of {wanted:,} jobs read" if stopped else f"{tally.done:,} jobs read"
+    read = f"{tally.done:,} of {wanted:,} jobs read" if stopped else f"{tally.done:,} job{'s' * (wanted != 1)} read"
     parts = [f"{read} ({tally.failed:,} of them failed)"]
     if tally.unchanged:
         parts.append(f"{tally.unchanged:,} unchanged since the last run")

@@ -1,0 +1,157 @@
+"""`slurmdoctor survey run`: what its users see."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from slurmdoctor.cli.survey_progress import in_words, row
+from slurmdoctor.survey.tally import Tally
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def survey(*args: object, before: Callable[[], None] | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "slurmdoctor", "survey", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, preexec_fn=before)
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    folder = tmp_path / "logs"
+    for number in range(3):
+        place = folder / f"run{number}"  # the job's id is 471 and the number
+        place.mkdir(parents=True)
+        shutil.copy(FIXTURES / "demo-cascade/slurm-6.out", place / f"slurm-471{number}.out")
+    return folder
+
+
+def rows(out: Path, what: str) -> list[tuple[object, ...]]:
+    found = duckdb.sql(f"SELECT {what} FROM '{out}/jobs/*/*.parquet' ORDER BY ALL")
+    assert found is not None
+    return found.fetchall()
+
+
+def test_it_ends_with_what_was_done_where_it_is_and_what_to_do_next(logs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = survey(logs, "--out", out, "--jobs", 1)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "3 jobs read (3 of them failed)",
+        f"rows: {out}/jobs",
+        f"next: slurmdoctor survey report {out}",
+    ]
+    assert rows(out, "job_id, cause, rank") == [(f"471{number}", "disk-full", 5) for number in range(3)]
+    assert survey("run", logs, "--out", out).stdout.startswith(
+        "0 jobs read (0 of them failed); 3 unchanged since the last run\n"
+    )
+
+
+def test_a_dataset_among_the_logs_is_not_taken_for_one(logs: Path) -> None:
+    assert survey(logs, "--out", logs / "survey").returncode == 0
+    workers = logs / "survey/.run/workers"
+    workers.mkdir()
+    (workers / "dask-worker-1.out").write_text("distributed.worker - ERROR - RuntimeError: gone\n")
+    assert survey(logs, "--out", logs / "survey").stdout.startswith("0 jobs read (0 of them failed); 3 unchanged")
+
+
+def test_a_log_that_cannot_be_read_is_a_row_and_no_failure_of_the_run(logs: Path, tmp_path: Path) -> None:
+    (logs / "run1/slurm-4711.out").write_bytes(b"\x1f\x8b\x08 cut off")
+    done = survey(logs, "--out", tmp_path / "out")
+    assert done.returncode == 0
+    assert "; 1 could not be read, the first: " in done.stdout
+    assert rows(tmp_path / "out", "read, verdict") == [("error", "unknown"), ("yes", "failed"), ("yes", "failed")]
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["LOGS"], "needs --out"),
+        (["LOGS/nosuch", "--out", "OUT"], "nosuch is not there"),
+        (["LOGS", "--out", "LOGS"], "holds other things than a survey: name a new or an empty folder"),
+        (["LOGS", "--out", "LOGS/run0/slurm-4710.out"], "is a file: name a folder"),
+        (["LOGS", "--out", "/proc/nosuch"], "cannot write /proc/nosuch"),
+        (["LOGS", "--out", "OUT", "--shard", "0/4"], "they are 1/N to N/N"),
+        (["LOGS", "--out", "OUT", "--jobs", "2", "--dask-slurm", "2"], "--jobs and --dask-slurm name two kinds of workers"),
+        (["LOGS", "--out", "OUT", "--dask-option", "queue=x"], "--dask-option is for the jobs of --dask-slurm"),
+        (["LOGS", "--out", "OUT", "--dask-slurm", "1", "--dask-option", "queue"], "write NAME=VALUE"),
+    ],
+)  # fmt: skip
+def test_a_wrong_call_is_one_line_and_leaves_nothing_behind(
+    logs: Path, tmp_path: Path, args: list[str], told: str
+) -> None:
+    out = tmp_path / "out"
+    done = survey(*(one.replace("LOGS", str(logs)).replace("OUT", str(out)) for one in args))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert told in done.stderr
+    assert not out.exists()
+
+
+def test_a_full_disk_is_one_line_and_the_next_run_goes_on(logs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert survey(logs / "run0", "--out", out).returncode == 0
+    full = survey(logs, "--out", out, before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000)))
+    assert full.returncode == 2
+    assert "make room there; the same command again goes on" in full.stderr
+    assert len(full.stderr.splitlines()) == 1
+    assert rows(out, "job_id") == [("4710",)]
+    assert survey(logs, "--out", out).returncode == 0
+    assert rows(out, "job_id") == [("4710",), ("4711",), ("4712",)]
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_run_that_is_stopped_keeps_what_is_done(tmp_path: Path, name: str) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "slurmdoctor", "survey", str(FIXTURES), "--out", str(out), "--jobs", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        end = time.monotonic() + 60
+        while not (out / ".run/journal").is_dir() and time.monotonic() < end:
+            time.sleep(0.02)
+        time.sleep(2.5)
+        process.send_signal(signal.Signals[name])
+        told, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, "")
+    assert told.splitlines()[-1] == "stopped; the same command goes on"
+    done = int(told.split()[0])
+    assert done == (len(rows(out, "key")) if done else 0)
+
+
+# ── progress ──
+
+
+def shown(tally: Tally, left: float | None = None) -> str:
+    return "".join(text for _, text in row(tally, left))
+
+
+def test_while_jobs_are_looked_for_no_remainder_is_told() -> None:
+    assert shown(Tally(found=500, done=20, bytes_found=2_000_000_000, bytes_done=100_000_000)) == (
+        "reading 20 of 500 jobs found so far, 0.1 of 2.0 GB"
+    )
+
+
+def test_a_bar_of_jobs_and_bytes_and_what_is_left() -> None:
+    tally = Tally(
+        found=600, unchanged=100, done=250, bytes_found=10_000_000_000, bytes_done=5_000_000_000, listed=True, workers=2
+    )
+    assert shown(tally, 200.0) == (
+        f"reading {'━' * 10}{'─' * 10} 250 of 500 jobs, 5.0 of 10.0 GB, 100 unchanged, 3 min left"
+    )
+
+
+def test_that_no_worker_has_come_is_told() -> None:
+    assert shown(Tally(found=5, listed=True)).endswith(", no worker yet")
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(42.4, "42 s"), (720, "12 min"), (12_000, "3 h 20 min")])
+def test_a_remainder_is_in_the_words_of_people(seconds: float, words: str) -> None:
+    assert in_words(seconds) == words
