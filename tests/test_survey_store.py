@@ -149,6 +149,17 @@ def test_jobs_that_are_no_longer_found_stay(tmp_path: Path) -> None:
     assert len(rows(tmp_path)) == 2
 
 
+def test_a_large_journal_is_merged_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slurmdoctor.survey.journal._ROWS", 1)
+    monkeypatch.setattr("slurmdoctor.survey.merge._MOST", 50)
+    monkeypatch.setattr("slurmdoctor.survey.merge._AT_ONCE", 2)
+    days = ("2026-08-01", "2026-09-01", "2026-10-01", "2026-11-01", "")
+    survey(tmp_path, [item(n, ended=days[n % 5]) for n in range(300)])
+    survey(tmp_path, [item(n, size=7, ended=days[n % 4]) for n in range(300)])
+    assert rows(tmp_path, "count(*), count(DISTINCT key), min(bytes), max(bytes)") == [(300, 300, 7, 7)]
+    assert {month for (month,) in rows(tmp_path, "month")} == {day[:7] for day in days if day}
+
+
 # ── shards ──
 
 

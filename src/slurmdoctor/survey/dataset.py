@@ -88,6 +88,14 @@ def batches(path: Path, names: Sequence[str] | None = None) -> Iterator[Any]:
         raise DamagedError(path, error) from error
 
 
+def length(path: Path) -> int:
+    """How many rows a file has."""
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except (OSError, pa.ArrowException) as error:
+        raise DamagedError(path, error) from error
+
+
 @contextmanager
 def open_dataset(folder: Path, shard: tuple[int, int] | None = None) -> Iterator[Dataset]:
     """The dataset in a folder, which is made where there is none; no other run may write it meanwhile."""

@@ -13,12 +13,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from slurmdoctor.survey.columns import conform, schema
-from slurmdoctor.survey.dataset import DamagedError, Dataset, batches
+from slurmdoctor.survey.dataset import DamagedError, Dataset, batches, length
 from slurmdoctor.survey.files import replacing, settle
 from slurmdoctor.survey.journal import files
 
 _GROUP = 16_384
 """Rows that are written, and stay in memory, together."""
+_MOST = 200_000
+"""Rows of the journal that are merged at once."""
 _AT_ONCE = 32
 """Months that are written at once: each is an open file."""
 UNKNOWN = "unknown"
@@ -27,15 +29,25 @@ UNKNOWN = "unknown"
 
 def merge(data: Dataset) -> None:
     """Publish the journal. No reader ever finds a row twice: a row that changes its month first leaves the old one."""
-    while True:
+    while files(data):
         try:
-            return _merge(data)
+            _merge(data, _share(files(data)))
         except DamagedError as damaged:
             data.set_aside(damaged)
 
 
-def _merge(data: Dataset) -> None:
-    heads = _heads(data)
+def _share(journal: Sequence[Path]) -> Sequence[Path]:
+    """The oldest files, up to so many rows: what is merged at once is in memory by its keys."""
+    rows = 0
+    for number, path in enumerate(journal):
+        rows += length(path)
+        if rows > _MOST and number:
+            return journal[:number]
+    return journal
+
+
+def _merge(data: Dataset, journal: Sequence[Path]) -> None:
+    heads = _heads(journal)
     if heads is not None:
         new = heads.filter(heads["newest"])
         for month, path in data.months().items():
@@ -44,15 +56,15 @@ def _merge(data: Dataset) -> None:
                 _rewrite(data, path, kept)
         months = sorted(pc.unique(new["month"]).to_pylist())
         for first in range(0, len(months), _AT_ONCE):
-            _add(data, months[first : first + _AT_ONCE], heads)
-    for path in files(data):
+            _add(data, journal, months[first : first + _AT_ONCE], heads)
+    for path in journal:
         path.unlink()
     settle(data.journal)
 
 
-def _heads(data: Dataset) -> Any:
-    """Key and month of each of the journal's rows, in order, and whether it is the newest of its key; None without rows."""
-    parts = [batch for path in files(data) for batch in batches(path, ["key", "ended"])]
+def _heads(journal: Sequence[Path]) -> Any:
+    """Key and month of each of these rows, in order, and whether it is the newest of its key; None without rows."""
+    parts = [batch for path in journal for batch in batches(path, ["key", "ended"])]
     if not parts:
         return None
     read = pa.Table.from_batches(parts)
@@ -83,7 +95,7 @@ def _rewrite(data: Dataset, path: Path, kept: Any) -> None:
         writer.close()
 
 
-def _add(data: Dataset, months: Sequence[str], heads: Any) -> None:
+def _add(data: Dataset, journal: Sequence[Path], months: Sequence[str], heads: Any) -> None:
     """Write these months anew: what they held, but for the rows that are replaced, and the journal's newest rows."""
     with ExitStack() as stack:
         writers = []
@@ -96,7 +108,7 @@ def _add(data: Dataset, months: Sequence[str], heads: Any) -> None:
                 for batch in _those(path, _without(path, heads.filter(here)["key"])):
                     writer.add(batch)
         at = 0
-        for batch in chain.from_iterable(map(batches, files(data))):
+        for batch in chain.from_iterable(map(batches, journal)):
             for writer, here in writers:
                 writer.add(_part(batch, here, at))
             at += batch.num_rows
