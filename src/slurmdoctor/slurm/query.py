@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from typing import IO
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -32,6 +35,8 @@ _SEPARATOR = "\x1f"
 """A command line may hold any other."""
 _ID = re.compile(r"[0-9]+(?:_[0-9]+|\+[0-9]+)?(?:\.(?:[0-9]+|batch|extern|interactive))?")
 _MOST_NODES = 512
+_PIECE = 1 << 16
+"""Bytes of a stream that are taken at once."""
 
 
 class Answers(Struct):
@@ -174,6 +179,36 @@ def ask(questions: dict[str, Sequence[str]], patience: float) -> Answers:
     return answers
 
 
+def stream(command: Sequence[str], patience: float) -> Iterator[str]:
+    """The program's output, piece by piece. Raises UserError where it fails, or is silent for longer than `patience`."""
+    import tempfile  # slow to import, and needed only here
+
+    if shutil.which(command[0]) is None:
+        raise UserError(f"{command[0]} is not installed here", "run this where Slurm's commands work")
+    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+    with tempfile.TemporaryFile() as errors:
+        with _uninterrupted():
+            child = _started(command, errors)
+        try:
+            assert child.stdout is not None
+            while True:
+                if not select.select([child.stdout], [], [], patience)[0]:
+                    raise UserError(f"{command[0]} has said nothing for {patience:.0f} s", "try again later")
+                data = os.read(child.stdout.fileno(), _PIECE)
+                if not data:
+                    break
+                yield decode(data)
+            yield decode(b"", True)
+            if child.wait(timeout=patience):
+                errors.seek(0)
+                raise UserError(f"{command[0]} failed: {_reason(errors.read(_PIECE).decode('utf-8', 'replace'))}")
+        finally:
+            if child.poll() is None:
+                _kill(child)
+            elif child.stdout:
+                child.stdout.close()
+
+
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
     """Ctrl-C waits."""
@@ -187,27 +222,28 @@ def _uninterrupted() -> Iterator[None]:
 def _start(
     questions: dict[str, Sequence[str]], running: list[tuple[str, str, subprocess.Popen[bytes]]], answers: Answers
 ) -> None:
-    # a session of its own: a hung program is killed with all its children; but who began a session for us kills that
-    # as a whole, and a program that left it would live on
-    own_session = os.getsid(0) != os.getpid()
     for name, command in questions.items():
         program = command[0]
         if shutil.which(program) is None:
             answers.missing.append(f"{program} (not installed here)")
             continue
         try:
-            child = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=own_session,
-                env={k: v for k, v in os.environ.items() if k not in _FORMATS and (v or k != "SLURM_CONF")},
-            )
+            running.append((name, program, _started(command, subprocess.PIPE)))
         except OSError as error:
             answers.missing.append(f"{program} ({error.strerror})")
-            continue
-        running.append((name, program, child))
+
+
+def _started(command: Sequence[str], errors: int | IO[bytes]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        # a hung program is killed with all its children; but who began a session for us kills that as a whole, and a
+        # program that left it would live on
+        start_new_session=os.getsid(0) != os.getpid(),
+        env={k: v for k, v in os.environ.items() if k not in _FORMATS and (v or k != "SLURM_CONF")},
+    )
 
 
 def _collect(running: Sequence[tuple[str, str, subprocess.Popen[bytes]]], patience: float, answers: Answers) -> None:

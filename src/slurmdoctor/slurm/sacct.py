@@ -27,10 +27,10 @@ def read_sacct(text: str, name: str = "sacct") -> list[JobRecord]:
         if not job:
             continue
         if step:
-            steps.setdefault(job, {})[step] = _step(step, row, quote)
+            steps.setdefault(job, {})[step] = step_of(step, row, quote)
         else:
             steps[job] = {} if job in jobs else steps.get(job, {})
-            jobs[job] = _of_sacct(job, row, quote)
+            jobs[job] = of_sacct(job, row, quote)
     return [replace(info, steps=tuple(steps.get(job, {}).values())) for job, info in jobs.items()]
 
 
@@ -48,7 +48,7 @@ def read_places(text: str, separator: str) -> list[JobRecord]:
             continue
         last, _, rest = cell.partition("\n")
         named = dict(zip(header, [*row, last], strict=True))
-        found.append(_of_sacct(named.get("JobID", "").strip(), named, Quote("sacct", 0, "")))
+        found.append(of_sacct(named.get("JobID", "").strip(), named, Quote("sacct", 0, "")))
         row = [rest]
     return found
 
@@ -85,7 +85,7 @@ def sacct_exit(pair: str) -> ProcessExit | None:
     return found
 
 
-def _step(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
+def step_of(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
     state, by = _state(row)
     return Step(
         ident,
@@ -100,7 +100,7 @@ def _step(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
     )
 
 
-def _of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobRecord:
+def of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobRecord:
     state, by = _state(row)
     array = re.fullmatch(r"(\d+)_(?:(\d+)|\[.*\])", job)
     het = re.fullmatch(r"(\d+)\+(\d+)", job)

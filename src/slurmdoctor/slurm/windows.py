@@ -1,0 +1,171 @@
+"""The jobs that ended in a time, from sacct: one call for each day, read as it comes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta, timezone
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from slurmdoctor.model import UserError
+from slurmdoctor.model.record import RUNNING, JobRecord, Quote, Step
+from slurmdoctor.slurm import query
+from slurmdoctor.slurm.sacct import of_sacct, step_of
+
+PATIENCE = 600.0
+"""Seconds that sacct may be silent: the database answers a day of a large site in minutes."""
+_MARGIN = timedelta(hours=1)
+"""Steps that ended before a window are cut off; and a midnight may come twice, or not at all, as clocks change."""
+_SEPARATOR = "\x1f"
+_FIRST = [
+    "JobID", "State", "ExitCode", "DerivedExitCode", "ElapsedRaw", "Elapsed", "Submit", "Start", "End", "Timelimit",
+    "User", "UID", "Account", "Cluster", "Partition", "AllocTRES", "NNodes", "NTasks", "NodeList", "ReqMem", "MaxRSS",
+    "Restarts", "Reason",
+]  # fmt: skip
+"""Fields that hold neither a line end nor a separator."""
+_FREE = ["JobName", "SubmitLine", "Comment", "StdErr", "StdOut", "WorkDir"]
+"""Fields that hold what users write; those that tell most come last, where they can be told though one before is torn."""
+_LAST = "JobIDRaw"
+_ID = re.compile(r"\d+(?:_(?:\d+|\[[^\x1f\n]*\])|\+\d+)?(?:\.[\w+]+)?")
+_NEW = re.compile(rf"(?:{_ID.pattern}|JobID)\x1f")
+_OLD = re.compile(rf"\x1f(?:{_ID.pattern}|JobIDRaw)$")
+"""How a row begins, and how it ends."""
+_NO_END = RUNNING | {"RESIZING", "REVOKED"}
+"""States of rows that are not the end of a run: a resized job goes on in its next row, a revoked one on another cluster."""
+_DETAIL = frozenset({"ExitCode", "State", "JobID", "DerivedExitCode", "Start", "End", "NodeList", "Reason"})
+"""What a quote of the row shows."""
+
+
+class Window(Struct, frozen=True):
+    """A time, at most a day, local and without a zone; its end is not in it."""
+
+    begin: datetime
+    end: datetime
+
+    def holds(self, record: JobRecord) -> bool:
+        """Whether the job ended in it: every job that has ended did so in one window alone."""
+        return record.end is not None and _utc(self.begin) <= record.end < _utc(self.end)
+
+    def __str__(self) -> str:
+        return f"{self.begin:%Y-%m-%d}"
+
+
+class Asked(Struct, frozen=True):
+    """Whose jobs."""
+
+    user: str | None = None
+    partition: str | None = None
+
+
+def days(since: datetime, until: datetime) -> Iterator[Window]:
+    """The days of a time; the first and the last one may be cut."""
+    begin = since
+    while begin < until:
+        midnight = datetime.combine(begin.date() + timedelta(days=1), datetime.min.time())
+        yield Window(begin, min(midnight, until))
+        begin = midnight
+
+
+def fields(patience: float = PATIENCE) -> list[str]:
+    """The fields that this version of sacct knows, of those that are of use."""
+    known = {word.lower() for word in "".join(query.stream(["sacct", "-e"], patience)).split()}
+    if "jobid" not in known:
+        raise UserError("sacct does not tell its fields", "try `sacct --helpformat`")
+    return [name for name in (*_FIRST, *_FREE, _LAST) if name.lower() in known]
+
+
+def command(window: Window, asked: Asked, names: Sequence[str]) -> list[str]:
+    """The call for one day: every run of every job in it, with its steps."""
+    begin, end = (f"{one:%Y-%m-%dT%H:%M:%S}" for one in (window.begin - _MARGIN, window.end + _MARGIN))
+    whose = [f"--user={asked.user}"] if asked.user else ["--allusers"]
+    return [
+        "sacct", *whose, *([f"--partition={asked.partition}"] if asked.partition else []), "--duplicates", "--noconvert",
+        "--parsable2", f"--delimiter={_SEPARATOR}", f"--starttime={begin}", f"--endtime={end}",
+        f"--format={','.join(names)}",
+    ]  # fmt: skip
+
+
+def ended(window: Window, asked: Asked, names: Sequence[str], patience: float = PATIENCE) -> Iterator[JobRecord]:
+    """The jobs that ended in the window, with their steps. Raises UserError where sacct does not answer, or stops."""
+    pieces = query.stream(command(window, asked, names), patience)
+    return (job for job in jobs(rows(pieces, names)) if window.holds(job) and job.state not in _NO_END)
+
+
+# ── the text ──
+
+
+def rows(pieces: Iterable[str], names: Sequence[str]) -> Iterator[dict[str, str]]:
+    """The rows of the table. A name may hold line ends, and even the separator: then some names of that row are lost."""
+    for text in _records(_lines(pieces), len(names)):
+        cells = text.split(_SEPARATOR)
+        if cells[0] == "JobID":  # joined tables repeat their heads
+            continue
+        if len(cells) > len(names):
+            cells = _mended(cells, names)
+        yield dict(zip(names, cells, strict=True))
+
+
+def _lines(pieces: Iterable[str]) -> Iterator[str]:
+    rest = ""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split("\n")
+        yield from lines
+    if rest:
+        yield rest
+
+
+def _records(lines: Iterable[str], width: int) -> Iterator[str]:
+    """Whole rows: the next one begins where an id stands at the head of a line, and all cells of this one are there."""
+    held: list[str] = []
+    cells = 1
+    for line in lines:
+        if held and cells >= width and _NEW.match(line) and _OLD.search(held[-1]):
+            yield "\n".join(held)
+            held, cells = [], 1
+        held.append(line)
+        cells += line.count(_SEPARATOR)
+    if cells >= width:
+        yield "\n".join(held)
+
+
+def _mended(cells: list[str], names: Sequence[str]) -> list[str]:
+    """A row that has too many cells: one of its names holds the separator."""
+    torn = [at for at, name in enumerate(names) if name in _FREE and name not in ("StdErr", "StdOut", "WorkDir")]
+    behind = len(names) - torn[-1] - 1 if torn else 1
+    before = torn[0] if torn else len(names) - 1
+    name = cells[before] if names[before] == "JobName" else ""
+    lost = [name, *[""] * (len(torn) - 1)] if torn else []
+    return [*cells[:before], *lost, *cells[-behind:]]
+
+
+def jobs(table: Iterable[dict[str, str]]) -> Iterator[JobRecord]:
+    """Each job with its steps, which stand below it."""
+    job: JobRecord | None = None
+    steps: list[Step] = []
+    for row in table:
+        ident, _, step = row["JobID"].partition(".")
+        quote = Quote("sacct", 0, " ".join(row[name] for name in row if name in _DETAIL and row[name]))
+        if not step:
+            if job is not None:
+                yield replace(job, steps=tuple(steps))
+            job, steps = of_sacct(ident, row, quote), []
+        elif job is not None and ident == job.id:
+            steps.append(step_of(step, row, quote))
+    if job is not None:
+        yield replace(job, steps=tuple(steps))
+
+
+# ── GPUs ──
+
+
+def counts_gpus(patience: float = query.PATIENCE) -> bool:
+    """Whether this cluster's accounts tell GPUs, so that a job without any is known to have had none."""
+    for _, text in query.ask({"scontrol show config": ["scontrol", "show", "config"]}, patience).texts:
+        return re.search(r"^AccountingStorageTRES\s*=.*\bgres/gpu\b", text, re.M) is not None
+    return False
+
+
+def _utc(moment: datetime) -> float:
+    return moment.replace(tzinfo=timezone.utc).timestamp()

@@ -1,0 +1,206 @@
+"""What sacct is asked for a time, and what is made of its answer."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from slurmdoctor.model import UserError
+from slurmdoctor.slurm import query, values, windows
+from slurmdoctor.slurm.moments import moment
+
+NOW = datetime(2026, 11, 23, 14, 30)
+NAMES = ["JobID", "State", "ExitCode", "Start", "End", "AllocTRES", "JobName", "SubmitLine", "WorkDir", "JobIDRaw"]
+DAY = windows.Window(datetime(2026, 11, 20), datetime(2026, 11, 21))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-11-01", datetime(2026, 11, 1)),
+        ("2026-11-01T12:05", datetime(2026, 11, 1, 12, 5)),
+        ("2026-11-01 12:05:30", datetime(2026, 11, 1, 12, 5, 30)),
+        ("11/01", datetime(2026, 11, 1)),
+        ("12/24", datetime(2025, 12, 24)),  # the last one
+        ("11/01/25", datetime(2025, 11, 1)),
+        ("11.01.2025-06:00", datetime(2025, 11, 1, 6)),
+        ("1101", datetime(2026, 11, 1)),
+        ("110125", datetime(2025, 11, 1)),
+        ("06:15", datetime(2026, 11, 23, 6, 15)),
+        ("06:15PM", datetime(2026, 11, 23, 18, 15)),
+        ("12:00am", datetime(2026, 11, 23)),
+        ("today", datetime(2026, 11, 23)),
+        ("yesterday", datetime(2026, 11, 22)),
+        ("noon", datetime(2026, 11, 23, 12)),
+        ("now", NOW),
+        ("now-7days", NOW - timedelta(days=7)),
+        ("7d", NOW - timedelta(days=7)),
+        ("2 weeks ago", NOW - timedelta(weeks=2)),
+        ("now-60", NOW - timedelta(seconds=60)),
+    ],
+)
+def test_a_time_as_sacct_takes_it(text: str, expected: datetime) -> None:
+    assert moment(text, "--since", NOW) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "soon", "2026-13-01", "2026-02-30", "25:00", "7", "999999w", "2026-11-01T", "2026-11-01x12:00"]
+)
+def test_what_is_no_time_is_one_line(text: str) -> None:
+    with pytest.raises(UserError, match=r"^--since .* is no time: give .* 2026-11-01") as error:
+        moment(text, "--since", NOW)
+    assert "\n" not in str(error.value)
+
+
+def test_a_window_a_day() -> None:
+    found = list(windows.days(datetime(2026, 11, 20, 18), datetime(2026, 11, 22, 6)))
+    assert [(one.begin, one.end) for one in found] == [
+        (datetime(2026, 11, 20, 18), datetime(2026, 11, 21)),
+        (datetime(2026, 11, 21), datetime(2026, 11, 22)),
+        (datetime(2026, 11, 22), datetime(2026, 11, 22, 6)),
+    ]
+
+
+def _row(**cells: str) -> str:
+    usual = {"JobID": "4711", "State": "FAILED", "ExitCode": "1:0", "Start": "2026-11-20T10:00:00"}
+    usual |= {"End": "2026-11-20T11:00:00", "WorkDir": "/scratch/demo"}
+    row = {**usual, "JobIDRaw": cells.get("JobID", "4711"), **cells}
+    return "\x1f".join(row.get(name, "") for name in NAMES) + "\n"
+
+
+HEAD = "\x1f".join(NAMES) + "\n"
+
+
+def _rows(text: str, size: int = 7) -> list[dict[str, str]]:
+    return list(windows.rows((text[at : at + size] for at in range(0, len(text), size)), NAMES))
+
+
+ODD = {
+    "plain": {},
+    "line ends": {"JobName": "a\nb\n", "SubmitLine": "sbatch\n--comment 'x\ny' job.sh\n"},
+    "an id in a name": {"JobName": "x\n4712 and\n4713.batch"},
+    "the separator": {"JobName": "a\x1fb"},
+    "separators and an id in a name": {"JobName": "a\n4712\x1fFAILED\x1f", "SubmitLine": "sbatch -J 'a\n4712\x1f' x"},
+    "a carriage return": {"JobName": "a\rb\x0bc\x85d\u2028e"},
+    "broken text": {"JobName": "caf\ufffd"},
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_whatever_a_name_holds_no_row_is_lost_or_doubled(odd: str) -> None:
+    text = HEAD + _row(JobID="4710") + _row(**ODD[odd]) + HEAD + _row(JobID="4712_3", JobIDRaw="4714")
+    found = _rows(text)
+    assert [row["JobID"] for row in found] == ["4710", "4711", "4712_3"]
+    assert [row["WorkDir"] for row in found] == ["/scratch/demo"] * 3
+    assert [row["End"] for row in found] == ["2026-11-20T11:00:00"] * 3
+    if "\x1f" not in ODD[odd].get("JobName", ""):
+        assert found[1]["JobName"] == ODD[odd].get("JobName", "")
+
+
+def test_each_job_with_its_steps() -> None:
+    text = HEAD + _row() + _row(JobID="4711.batch") + _row(JobID="4711.0", ExitCode="0:9") + _row(JobID="4712")
+    text += _row(JobID="4711", State="REQUEUED") + _row(JobID="4711.batch", State="CANCELLED")
+    found = list(windows.jobs(_rows(text)))
+    assert [(job.id, job.state, [step.id for step in job.steps]) for job in found] == [
+        ("4711", "FAILED", ["batch", "0"]),
+        ("4712", "FAILED", []),
+        ("4711", "REQUEUED", ["batch"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("end", "inside"),
+    [
+        ("2026-11-19T23:59:59", False),
+        ("2026-11-20T00:00:00", True),
+        ("2026-11-20T23:59:59", True),
+        ("2026-11-21T00:00:00", False),
+        ("Unknown", False),
+    ],
+)
+def test_a_job_belongs_to_the_day_of_its_end(end: str, inside: bool) -> None:
+    (job,) = windows.jobs(_rows(HEAD + _row(End=end)))
+    assert DAY.holds(job) is inside
+
+
+@pytest.mark.parametrize(
+    ("tres", "expected"),
+    [
+        ("billing=8,cpu=64,gres/gpu=8,mem=1T,node=1", 8),
+        ("cpu=64,gres/gpu:a100=8,gres/gpu=8", 8),
+        ("cpu=64,gres/gpu:a100=4,gres/gpu:h100=2", 6),
+        ("cpu=4,gres/gpu=2,gres/gpumem=40G,gres/gpuutil=0,gres/shard=3", 2),
+        ("cpu=4,mem=1G", None),
+        ("", None),
+    ],
+)
+def test_gpus_are_counted_once(tres: str, expected: int | None) -> None:
+    assert values.gpus(tres) == expected
+
+
+# ── the program ──
+
+
+@pytest.fixture
+def sacct(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program of the test's own in sacct's place: what is written here, it does."""
+    file = tmp_path / "sacct"
+    file.touch(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    return file
+
+
+def _does(file: Path, body: str) -> None:
+    file.write_text(f"#!{sys.executable}\nimport sys, time, os\n{body}\n")
+
+
+def test_one_call_a_day_asks_for_what_this_sacct_knows(sacct: Path, tmp_path: Path) -> None:
+    _does(
+        sacct,
+        f"open({str(tmp_path / 'asked')!r}, 'a').write(repr(sys.argv[1:]) + '\\n')\n"
+        "print('JobID State  End\\nJobIDRaw JobName') if sys.argv[1] == '-e' else print('\\x1f'.join(['JobID', 'State', 'End', 'JobName', 'JobIDRaw']))",
+    )
+    names = windows.fields()
+    assert names == ["JobID", "State", "End", "JobName", "JobIDRaw"]
+    assert list(windows.ended(DAY, windows.Asked("demo", "gpu"), names)) == []
+    _, call = map(eval, (tmp_path / "asked").read_text().splitlines())  # what repr wrote
+    assert {
+        "--user=demo",
+        "--partition=gpu",
+        "--duplicates",
+        "--noconvert",
+        "--format=JobID,State,End,JobName,JobIDRaw",
+    } <= set(call)
+    assert {"-X", "--allocations", "-T", "--truncate", "--allusers"}.isdisjoint(call)
+    assert "--allusers" in windows.command(DAY, windows.Asked(), names)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("sys.exit('sacct: error: slurm_persist_conn_open_without_init: failed to open')", "database does not answer"),
+        ("sys.exit('sacct: error: Invalid user id: demo')", "sacct failed: Invalid user id: demo"),
+        ("print('JobID'); sys.stdout.flush(); os.kill(os.getpid(), 9)", "sacct failed"),
+        ("time.sleep(60)", "sacct has said nothing for 1 s"),
+    ],
+)
+def test_no_answer_is_one_line(sacct: Path, body: str, words: str) -> None:
+    _does(sacct, body)
+    with pytest.raises(UserError, match=words) as error:
+        list(windows.ended(DAY, windows.Asked(), NAMES, patience=1))
+    assert "\n" not in str(error.value)
+
+
+def test_no_sacct_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(UserError, match="sacct is not installed here"):
+        windows.fields()
+
+
+def test_text_that_is_no_utf8_comes_as_it_can(sacct: Path) -> None:
+    _does(sacct, "sys.stdout.buffer.write(b'caf\\xc3\\xa9 caf\\xe9\\n')")
+    assert "".join(query.stream(["sacct"], 10)) == "café caf\ufffd\n"
