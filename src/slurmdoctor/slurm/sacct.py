@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -70,8 +71,13 @@ def _rows(text: str, name: str) -> Iterable[tuple[dict[str, str], Quote]]:
 
 
 def _state(row: Mapping[str, str]) -> tuple[str | None, int | None]:
-    words = (row.get("State") or "").split()
-    by = re.search(r"by (\d+)", row.get("State") or "")
+    return _read_state(row.get("State") or "")
+
+
+@lru_cache(maxsize=1024)  # of a million rows
+def _read_state(text: str) -> tuple[str | None, int | None]:
+    words = text.split()
+    by = re.search(r"by (\d+)", text)
     state = words[0].rstrip("+") if words else None
     full = next((s for s in (*FAILED, *RUNNING, *WAITING) if state and len(state) >= 6 and s.startswith(state)), state)
     return full, int(by[1]) if by else None

@@ -14,6 +14,7 @@ from slurmdoctor.model.record import RUNNING, JobRecord, Quote, Step
 from slurmdoctor.slurm import query
 from slurmdoctor.slurm.sacct import of_sacct, step_of
 
+COMPLETED = frozenset({"COMPLETED"})
 PATIENCE = 600.0
 """Seconds that sacct may be silent: the database answers a day of a large site in minutes."""
 _MARGIN = timedelta(hours=1)
@@ -53,10 +54,12 @@ class Window(Struct, frozen=True):
 
 
 class Asked(Struct, frozen=True):
-    """Whose jobs."""
+    """Whose jobs, and how much of them."""
 
     user: str | None = None
     partition: str | None = None
+    completed: bool = False
+    """Whether more than the rows is to be known of jobs that Slurm calls completed: their steps."""
 
 
 def days(since: datetime, until: datetime) -> Iterator[Window]:
@@ -90,7 +93,8 @@ def command(window: Window, asked: Asked, names: Sequence[str]) -> list[str]:
 def ended(window: Window, asked: Asked, names: Sequence[str], patience: float = PATIENCE) -> Iterator[JobRecord]:
     """The jobs that ended in the window, with their steps. Raises UserError where sacct does not answer, or stops."""
     pieces = query.stream(command(window, asked, names), patience)
-    return (job for job in jobs(rows(pieces, names)) if window.holds(job) and job.state not in _NO_END)
+    bare = frozenset() if asked.completed else COMPLETED
+    return (job for job in jobs(rows(pieces, names), bare) if window.holds(job) and job.state not in _NO_END)
 
 
 # ── the text ──
@@ -140,21 +144,24 @@ def _mended(cells: list[str], names: Sequence[str]) -> list[str]:
     return [*cells[:before], *lost, *cells[-behind:]]
 
 
-def jobs(table: Iterable[dict[str, str]]) -> Iterator[JobRecord]:
-    """Each job with its steps, which stand below it."""
+def jobs(table: Iterable[dict[str, str]], bare: frozenset[str] = frozenset()) -> Iterator[JobRecord]:
+    """Each job with its steps, which stand below it; without them in the `bare` states, which are most of all jobs."""
     job: JobRecord | None = None
     steps: list[Step] = []
     for row in table:
         ident, _, step = row["JobID"].partition(".")
-        quote = Quote("sacct", 0, " ".join(row[name] for name in row if name in _DETAIL and row[name]))
         if not step:
             if job is not None:
                 yield replace(job, steps=tuple(steps))
-            job, steps = of_sacct(ident, row, quote), []
-        elif job is not None and ident == job.id:
-            steps.append(step_of(step, row, quote))
+            job, steps = of_sacct(ident, row, _quote(row)), []
+        elif job is not None and ident == job.id and job.state not in bare:
+            steps.append(step_of(step, row, _quote(row)))
     if job is not None:
         yield replace(job, steps=tuple(steps))
+
+
+def _quote(row: dict[str, str]) -> Quote:
+    return Quote("sacct", 0, " ".join(row[name] for name in row if name in _DETAIL and row[name]))
 
 
 # ── GPUs ──
