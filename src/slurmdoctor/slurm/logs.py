@@ -8,13 +8,14 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from slurmdoctor.model.record import JobRecord
 
 MOST_FILES = 20_000
 """A log a task, on the largest jobs there are."""
+There = Callable[[str], list[str]]
 _SPECIAL = re.compile(r"%([0-9]{0,9})([%AabJjNnstux])")
 _WIDEST = 10
 """Digits to which Slurm fills a number up, whatever the pattern asks for."""
@@ -24,7 +25,7 @@ def expand(pattern: str, job: JobRecord, ident: str | None = None) -> str:
     """The pattern as a glob: `%j` and others from the job's record are filled in, the rest (`%t`, `%N`) is `*`."""
     own = ident or _raw(job)
     known = {
-        "A": job.array_job or own, "j": own, "J": own, "x": job.name,
+        "A": job.array_job or own, "j": own, "J": own, "x": job.name, "u": job.user,
         "a": None if job.array_task is None else str(job.array_task),
         "b": None if job.array_task is None else str(job.array_task % 10),
     }  # fmt: skip
@@ -48,10 +49,19 @@ def expand(pattern: str, job: JobRecord, ident: str | None = None) -> str:
     return "".join([*pieces, glob.escape(pattern[at:])])
 
 
-def find(job: JobRecord, more: Iterable[str] = ()) -> tuple[list[str], list[str]]:
+def on_disk(pattern: str) -> list[str]:
+    """The files that a pattern of `expand` names, as far as they can be read."""
+    try:
+        found = glob.iglob(pattern)  # noqa: PTH207 - a whole path as a pattern
+        return sorted(file for file in found if Path(file).is_file() and os.access(file, os.R_OK))
+    except OSError:
+        return []
+
+
+def find(job: JobRecord, more: Iterable[str] = (), there: There = on_disk) -> tuple[list[str], list[str]]:
     """The job's log files, and the patterns for which there is none.
 
-    `more` are patterns that the script gives its steps (`srun --output=log-%t`).
+    `more` are patterns that the script gives its steps (`srun --output=log-%t`); `there` tells the files of a pattern.
     """
     files: list[str] = []
     missing: list[str] = []
@@ -63,7 +73,7 @@ def find(job: JobRecord, more: Iterable[str] = ()) -> tuple[list[str], list[str]
         globs = dict.fromkeys(
             [expand(pattern, job), *(expand(pattern, job, ident) for ident in (*job.het_ids, *_leader(job)))]
         )
-        here = [f for one in globs for f in _there(os.path.join(job.work_dir or "", one))]  # noqa: PTH118 - a pattern, not a path
+        here = [f for one in globs for f in there(os.path.join(job.work_dir or "", one))]  # noqa: PTH118 - a pattern, not a path
         files += here
         if not here and pattern in patterns:
             missing.append(f"log {pattern} ({_why(pattern, job)})")
@@ -74,14 +84,6 @@ def find(job: JobRecord, more: Iterable[str] = ()) -> tuple[list[str], list[str]
 def default(job: JobRecord) -> list[str]:
     """Where sbatch writes to if nobody tells it."""
     return ["slurm-%A_%a.out" if job.array_task is not None else "slurm-%j.out"] if job.work_dir else []
-
-
-def _there(pattern: str) -> list[str]:
-    try:
-        found = glob.iglob(pattern)  # noqa: PTH207 - a whole path as a pattern
-        return sorted(file for file in found if Path(file).is_file() and os.access(file, os.R_OK))
-    except OSError:
-        return []
 
 
 def _why(pattern: str, job: JobRecord) -> str:

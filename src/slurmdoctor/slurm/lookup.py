@@ -29,7 +29,7 @@ def logs_of(job: JobRecord, script: Script | None, shelves: Shelves) -> tuple[li
     missing: list[str] = []
     steps = step_outputs(script) if script is not None else []
     if job.std_out or job.std_err:
-        files, missing = logs.find(job, steps)
+        files, missing = logs.find(job, steps, shelves.there)
         if files or (job.state in WAITING and not job.restarts):  # what waits has written nothing yet
             return files, replace(job, missing=(*job.missing, *(missing if files else ())))
     for how, found in _inferred(job, script, steps, shelves):
@@ -45,12 +45,12 @@ def _inferred(
 ) -> Iterator[tuple[How, list[str]]]:
     """Where the logs may be, the surest place first."""
     if job.std_out is None:
-        yield "submit-line", _given(job, _submitted(job.submit_line or ""), steps)
+        yield "submit-line", _given(job, _submitted(job.submit_line or ""), steps, shelves)
         if script is not None:
-            yield "script", _given(job, script.directives, steps)
-        yield "comment", _given_paths(job, _LOG_IN_COMMENT.findall(job.comment or ""))
+            yield "script", _given(job, script.directives, steps, shelves)
+        yield "comment", _given_paths(job, _LOG_IN_COMMENT.findall(job.comment or ""), shelves)
         if job.work_dir:
-            yield "name", logs.find(replace(job, std_out=None, std_err=None), steps)[0]
+            yield "name", logs.find(replace(job, std_out=None, std_err=None), steps, shelves.there)[0]
     yield "name", by_name(job, shelves)
 
 
@@ -69,17 +69,20 @@ def _task(ident: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _given(job: JobRecord, directives: Sequence[Directive], steps: list[str]) -> list[str]:
+def _given(job: JobRecord, directives: Sequence[Directive], steps: list[str], shelves: Shelves) -> list[str]:
     """The files that --output and --error name; of several the last counts."""
     last = {directive.name: directive.value for directive in directives}
     out, err = last.get("output"), last.get("error")
     if not out and not err:
         return []
-    return logs.find(replace(job, std_out=out or next(iter(logs.default(job)), None), std_err=err), steps)[0]
+    told = replace(job, std_out=out or next(iter(logs.default(job)), None), std_err=err)
+    return logs.find(told, steps, shelves.there)[0]
 
 
-def _given_paths(job: JobRecord, paths: Sequence[str]) -> list[str]:
-    return [file for path in paths for file in logs.find(replace(job, std_out=path, std_err=None))[0]]
+def _given_paths(job: JobRecord, paths: Sequence[str], shelves: Shelves) -> list[str]:
+    return [
+        file for path in paths for file in logs.find(replace(job, std_out=path, std_err=None), (), shelves.there)[0]
+    ]
 
 
 def _submitted(line: str) -> list[Directive]:

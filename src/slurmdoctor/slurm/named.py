@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
 from slurmdoctor.input.files import files_of
@@ -25,17 +27,37 @@ _LOG = re.compile(
     r"(?:.*\.(?:log|out|err|txt|stdout|stderr)|slurm-[0-9_]+|.*\.[oe][0-9_]+)(?:\.(?:gz|xz|zst|bz2))?", re.I
 )
 
+_DIGITS = re.compile(r"\d+")
+_WHOLE = re.compile(r"(?<=\D)\d+(?=\D)")
+_LETTER = re.compile(r"\[([*?[])\]|(\*)|(.)", re.DOTALL)
+
 Entry = tuple[str, str, bool]
 """(path, name, whether it is a folder)"""
 
 
 class Shelves:
-    """The folders in which logs are known by their names, each listed once."""
+    """The folders in which logs are known by their names, each listed once: thousands of jobs may keep theirs in one."""
 
     def __init__(self, here: Sequence[str] = (".",)) -> None:
         self.here = tuple(here)
-        self._listed: dict[str | None, list[Entry]] = {}
+        self._folders: dict[str, Folder] = {}
+        self._listed: dict[str | None, dict[str, list[Entry]]] = {}
+        """By each number in an entry's name."""
         self._named: dict[tuple[str, str | None], dict[int | None, list[str]]] = {}
+
+    def there(self, pattern: str) -> list[str]:
+        """The files that a pattern of `logs.expand` names, as far as they can be read."""
+        folder, name = os.path.split(pattern)
+        above, pieces = _pieces(folder), _pieces(name)
+        if len(above) > 1:
+            found = sorted(glob.iglob(pattern))  # noqa: PTH207 - a whole path as a pattern
+        elif len(pieces) == 1:
+            found = [os.path.join(*above, *pieces)]  # noqa: PTH118 - thousands
+        else:
+            if above[0] not in self._folders:
+                self._folders[above[0]] = Folder(above[0])
+            found = [os.path.join(above[0], one) for one in self._folders[above[0]].matching(pieces)]  # noqa: PTH118
+        return [file for file in found if _can_be_read(file)]
 
     def named(self, number: str, work_dir: str | None = None) -> dict[int | None, list[str]]:
         """The logs that are named after a job, by its array task (None: the job's own); also those in its own folder.
@@ -48,13 +70,13 @@ class Shelves:
 
     def _search(self, number: str, work_dir: str | None) -> dict[int | None, list[str]]:
         if work_dir not in self._listed:
-            self._listed[work_dir] = list(entries([*filter(None, [work_dir]), *self.here]))
+            self._listed[work_dir] = _by_number(entries([*filter(None, [work_dir]), *self.here]))
         own = re.compile(
             rf"(?P<before>{_BEFORE}|.*\.[oe]){number}(?:_(?P<task>[0-9]{{1,7}})(?P<rest>_[0-9]+)?)?(?![0-9A-Za-z])(?P<behind>.*)"
         )
         found: dict[int | None, list[str]] = {}
-        for path, name, is_folder in self._listed[work_dir]:
-            match = own.fullmatch(name) if number in name else None
+        for path, name, is_folder in self._listed[work_dir].get(number, ()):
+            match = own.fullmatch(name)
             if match is None or OURS.fullmatch(name) or _COUNTED.search(match["before"]):
                 continue
             if is_folder:
@@ -62,6 +84,56 @@ class Shelves:
             elif _LOG.fullmatch(name):
                 found.setdefault(_task(match), []).append(path)
         return {task: _once(files) for task, files in found.items() if files}
+
+
+class Folder:
+    """The names in a folder, listed once."""
+
+    def __init__(self, path: str) -> None:
+        try:
+            self._names = sorted(os.listdir(path or "."))[:_MOST]  # noqa: PTH208 - names
+        except OSError:
+            self._names = []
+        self._by_number: dict[str, list[str]] = {}
+        for name in self._names:
+            for number in set(_DIGITS.findall(name)):
+                self._by_number.setdefault(number, []).append(name)
+
+    def matching(self, pieces: Sequence[str]) -> list[str]:
+        """The names that hold these pieces in this order, with anything between them; looked for among as few as possible."""
+        matches = re.compile(".*".join(map(re.escape, pieces)), re.DOTALL).fullmatch
+        first = bisect_left(self._names, pieces[0])
+        few: Sequence[str] = self._names[first : bisect_left(self._names, f"{pieces[0]}\U0010ffff", first)]
+        # a number at the edge of a piece may be part of a longer one
+        for number in {number for piece in pieces for number in _WHOLE.findall(piece)}:
+            few = min(few, self._by_number.get(number, []), key=len)
+        return [name for name in few if matches(name) and (pieces[0] or not name.startswith("."))]
+
+
+def _pieces(pattern: str) -> list[str]:
+    """The text between the stars of a glob whose other letters are escaped."""
+    found = [""]
+    for escaped, star, letter in _LETTER.findall(pattern):
+        if star:
+            found.append("")
+        else:
+            found[-1] += escaped or letter
+    return found
+
+
+def _can_be_read(file: str) -> bool:
+    try:
+        return os.path.isfile(file) and os.access(file, os.R_OK)  # noqa: PTH113 - thousands
+    except ValueError:  # a null byte
+        return False
+
+
+def _by_number(found: Iterable[Entry]) -> dict[str, list[Entry]]:
+    numbers: dict[str, list[Entry]] = {}
+    for entry in found:
+        for number in set(_DIGITS.findall(entry[1])):
+            numbers.setdefault(number, []).append(entry)
+    return numbers
 
 
 def _once(files: list[str]) -> list[str]:
