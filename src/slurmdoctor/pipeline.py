@@ -51,6 +51,7 @@ def diagnose(
     record: JobRecord | None = None,
     script: Script | None = None,
     begins: Mapping[str, int] | None = None,
+    ends: Mapping[str, int] | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
     time_limit: float | None = None,
@@ -63,7 +64,7 @@ def diagnose(
     is there. `LogText`s with names may stand among the paths. It may be one of the jobs that `jobs_of` tells apart. `rules` are folders of site rules, `exit_status` is the job's own
     where it is known, and `redact` is `default`, `strict` or `off`. `record` is what Slurm knows of the job, `script`
     its batch script. `begins` says of a path at which byte the text of this run begins: what an earlier run has written
-    above it is left out. Large logs are read by `jobs` processes at once; `progress` is told the bytes read and their
+    above it is left out; `ends` at which byte it ends, where a later run has written below it. Large logs are read by `jobs` processes at once; `progress` is told the bytes read and their
     number, where that is known. After `time_limit` seconds the verdict is on what was read until then, and its coverage says how
     much that was; a disk that does not answer is still waited for. Without `lanes` it is not worked out what each rank did over
     time, which only the page (`to_html`) and the trace need. Raises UserError for input that cannot be read and for broken
@@ -78,6 +79,9 @@ def diagnose(
     knowledge = current(map(Path, named))
     given = opened(list(job.files) if isinstance(job, JobFiles) else job)
     earlier = _earlier_left_out(given.sources, begins or {}, deadline)
+    for source in given.sources:
+        if ends and source.path is not None and source.path in ends:
+            source.leave_out_below(ends[source.path])
     sources, pasted = paste.unwrap(given.sources, knowledge)
     try:
         found = examine(sources, knowledge, exit_status, record, _evidence_of(script), jobs, progress, deadline, lanes)

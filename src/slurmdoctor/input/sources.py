@@ -102,6 +102,8 @@ class Source:
         """Byte of the file at which this source begins."""
         self.lines_above: int | None = 0
         """Lines of the file above it: line numbers are always the file's. None where there was no time to count them."""
+        self._end: int | None = None
+        """Where it ends, though the file goes on."""
         self.gap: Gap | None = None
         """Where bytes of the log were left out before it came here."""
         self.length = 0
@@ -142,6 +144,8 @@ class Source:
                 want = min(LONGEST_LINE, want * 2)
 
     def _fetch(self, at: int, size: int) -> bytes:
+        if self._end is not None:
+            size = min(size, self._end - at)
         if size <= 0:
             return b""
         try:
@@ -153,6 +157,11 @@ class Source:
         except UnreadError as error:
             self.fault = self.fault or error
             return b""
+
+    def leave_out_below(self, byte: int) -> None:
+        """End at this byte of the file, before anything is read: a later run wrote what stands below it."""
+        if self.divisible and self.size is not None and byte < self.begins + self.size:
+            self.size = self._end = max(0, byte - self.begins)
 
     def leave_out(self, above: int, deadline: Deadline = NEVER) -> None:
         """Begin at this byte of the file, before anything is read: an earlier run wrote what stands above it."""

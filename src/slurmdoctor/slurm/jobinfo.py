@@ -23,9 +23,14 @@ def read(texts: Iterable[tuple[str, str]], job_id: str | None = None) -> JobReco
     jobs, bad, step = _read(texts, job_id)
     if not jobs:
         return None
-    chosen = min(jobs, key=_badness)
+    chosen = worst(jobs)
     others = tuple(label(job) for job in jobs if job is not chosen and job.state in FAILED)
     return replace(_finished(chosen, bad, step), siblings=others)
+
+
+def worst(jobs: Iterable[JobRecord]) -> JobRecord:
+    """The one that failed worst."""
+    return min(jobs, key=_badness)
 
 
 def tasks(texts: Iterable[tuple[str, str]], array: str) -> list[JobRecord]:

@@ -30,6 +30,8 @@ _TAIL = 256
 """Bytes by which a file is known that was emptied and has grown again since."""
 _SLACK = 5.0
 """Seconds by which the clock of a file server may differ."""
+_LATER = 60.0
+"""Seconds after a job's end in which its last output may still come, and Slurm's line on that end be written."""
 _NODES_OWN = (None, "", ":/etc/localtime")
 """What TZ says where times are the node's."""
 _OVERLAP = 4096
@@ -98,6 +100,29 @@ def begins(paths: Iterable[str], notes: Mapping[File, Note], job: JobRecord, cop
     return found
 
 
+def end(path: str, job: JobRecord, begins: int, again: bool) -> int | None:
+    """Byte of the file at which this run's text ends, where a later one has written to it; None where none has.
+
+    `again` says that the job ran again. What begins where it ends is gone: the later run has emptied the file.
+    """
+    if job.end is None:
+        return None
+    try:
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - Path.open imports more
+            status = os.fstat(file.fileno())
+            ended = epoch(job.end, 1)
+            if status.st_mtime <= ended + (_SLACK if again else _LATER):
+                return None
+            if status.st_size > MOST_SEARCHED or os.environ.get("TZ") not in _NODES_OWN:
+                return None
+            at = _after_last_end(file, status.st_size, job.end + _SLACK) if job.start is not None else 0
+            if at > begins:
+                return at if at < status.st_size else None
+            return begins if again or job.id.partition("+")[0] not in os.path.basename(path) else None  # noqa: PTH119
+    except OSError:
+        return None
+
+
 def _begin(file: IO[bytes], path: str, notes: Mapping[File, Note], job: JobRecord, copies: bool, most: int) -> int:
     status = os.fstat(file.fileno())
     known = notes.get((status.st_dev, status.st_ino))
@@ -106,7 +131,7 @@ def _begin(file: IO[bytes], path: str, notes: Mapping[File, Note], job: JobRecor
         return 0 if emptied else known.size
     if job.start is None or not _is_shared(path, job):
         return 0
-    if not copies and status.st_mtime < _epoch(job.start, 0) - _SLACK:
+    if not copies and status.st_mtime < epoch(job.start, 0) - _SLACK:
         return status.st_size
     # where the job has a time zone of its own, Slurm's lines in the log are in another one than its records
     can_tell = os.environ.get("TZ") in _NODES_OWN and status.st_size <= most
@@ -118,7 +143,7 @@ def _is_shared(path: str, job: JobRecord) -> bool:
     return bool(job.restarts) or job.id.partition("+")[0] not in os.path.basename(path)  # noqa: PTH119
 
 
-def _epoch(stamp: float, fold: int) -> float:
+def epoch(stamp: float, fold: int) -> float:
     """Slurm's local time in seconds since the epoch; in an hour that the clock repeats, the first or the second time."""
     return datetime.fromtimestamp(stamp, timezone.utc).replace(tzinfo=None, fold=fold).timestamp()
 
@@ -138,7 +163,7 @@ def _after_last_end(file: IO[bytes], size: int, start: float) -> int:
             ends = [
                 first + found.end()
                 for found in _RUN_END.finditer(data.decode("latin-1"))  # a character a byte: offsets stay
-                if (at := stamp(found["at"])) is not None and _epoch(at, 1) < _epoch(start, 0)
+                if (at := stamp(found["at"])) is not None and epoch(at, 1) < epoch(start, 0)
             ]
             if ends:
                 return _past_slurms_words(file, ends[-1])

@@ -73,9 +73,13 @@ def days(since: datetime, until: datetime) -> Iterator[Window]:
 
 def fields(patience: float = PATIENCE) -> list[str]:
     """The fields that this version of sacct knows, of those that are of use."""
-    known = {word.lower() for word in "".join(query.stream(["sacct", "-e"], patience)).split()}
+    instead = "run this where sacct answers, or name the folders of the logs"
+    try:
+        known = {word.lower() for word in "".join(query.stream(["sacct", "-e"], patience)).split()}
+    except UserError as error:
+        raise UserError(error.message, instead) from None
     if "jobid" not in known:
-        raise UserError("sacct does not tell its fields", "try `sacct --helpformat`")
+        raise UserError("sacct does not tell its fields", instead)
     return [name for name in (*_FIRST, *_FREE, _LAST) if name.lower() in known]
 
 

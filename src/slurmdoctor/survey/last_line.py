@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurmdoctor.input.glance import HEAD, ends_of
+from slurmdoctor.input.glance import END, HEAD, ends_of, read_at
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Knowledge
@@ -77,6 +77,8 @@ def last_words(ends: Iterable[str], knowledge: Knowledge) -> str | None:
 
 def _end(log: Log) -> str:
     """The end of this run's text. Of a compressed log that is longer than what is read of it nothing is known."""
+    if log.ends:
+        return read_at(log.path, max(log.begins, log.ends - END), log.ends)
     head, end = ends_of(log.path)
     if not end:
         return "" if len(head.encode()) >= HEAD else head[-max(0, log.size - log.begins) :] if log.begins else head

@@ -24,6 +24,13 @@ class Log(Struct, frozen=True):
     mtime_ns: int = 0
     begins: int = 0
     """The byte at which this run's text begins: a requeued job appends to its log."""
+    ends: int = 0
+    """The byte at which it ends, where a later run has written below it; 0 at the file's end."""
+
+    @property
+    def length(self) -> int:
+        """Bytes of this run's text."""
+        return (self.ends or self.size) - self.begins
 
 
 class Item(Struct, frozen=True):
@@ -45,7 +52,7 @@ class Item(Struct, frozen=True):
     @property
     def size(self) -> int:
         """Bytes to read."""
-        return sum(log.size - log.begins for log in self.logs) if self.read else 0
+        return sum(log.length for log in self.logs) if self.read else 0
 
 
 class How(Struct, frozen=True):

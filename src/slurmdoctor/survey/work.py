@@ -63,6 +63,7 @@ def _diagnosed(item: Item, how: How) -> Diagnosis:
         record=item.record,
         script=script,
         begins={log.path: log.begins for log in item.logs if log.begins},
+        ends={log.path: log.ends for log in item.logs if log.ends},
         time_limit=how.time_limit,
         lanes=False,
     )
@@ -107,7 +108,7 @@ def _known(item: Item, how: How) -> Row:
         restarts=record.restarts,
         gpu_hours=None if gpus is None or elapsed is None else gpus * elapsed / _HOUR,
         logs=tuple(log.path for log in item.logs),
-        bytes=sum(log.size - log.begins for log in item.logs),
+        bytes=sum(log.length for log in item.logs),
         read="yes" if item.logs else "no-log",
         slurmdoctor=__version__,
         rules_version=how.rules_version,

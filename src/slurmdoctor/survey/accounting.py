@@ -1,0 +1,163 @@
+"""The jobs that Slurm's accounts tell of, as items: their logs are found as `diagnose` finds them, without a call for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from slurmdoctor.model import JobRecord, UserError
+from slurmdoctor.slurm import own_text, windows
+from slurmdoctor.slurm.job import warned
+from slurmdoctor.slurm.jobinfo import worst
+from slurmdoctor.slurm.lookup import logs_of
+from slurmdoctor.slurm.named import Shelves
+from slurmdoctor.survey.folders import key_of, log_of, name_of
+from slurmdoctor.survey.rows import Item, Log
+from slurmdoctor.survey.scripts import script_of
+
+AGAIN = frozenset({"REQUEUED", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL"})
+"""States after which Slurm may start a job again."""
+
+
+class Accounts(Struct):
+    """The jobs that ended in a time. Each is an item once; what could not be learnt is noted."""
+
+    since: datetime
+    until: datetime
+    asked: windows.Asked = windows.Asked()
+    patience: float = windows.PATIENCE
+    notes: list[str] = field(default_factory=list)
+    """What is missing, a line each, once all jobs were told."""
+    failed_days: int = 0
+    never_started: int = 0
+
+    def __iter__(self) -> Iterator[Item]:
+        """Raises UserError where sacct answers for none of the days."""
+        every = list(windows.days(self.since, self.until))
+        if not every:
+            raise UserError("--until is not after --since", "the time ends before --until: name the day after")
+        names = windows.fields(self.patience)
+        finder = _Finder(self.asked.completed, windows.counts_gpus())
+        for window in every:
+            try:
+                for job in windows.ended(window, self.asked, names, self.patience):
+                    if not job.nodes and not job.elapsed:
+                        self.never_started += 1
+                    else:
+                        yield from finder.take(job)
+            except UserError as error:
+                self.failed_days += 1
+                if self.failed_days == len(every) == 1:
+                    raise
+                self.notes.append(f"{window}: {error}; jobs of that day are missing")
+            yield from finder.rest()
+        yield from finder.components()
+        if self.failed_days == len(every):
+            raise UserError(f"sacct answered for none of {len(every):,} days", self.notes[0])
+        if self.never_started:
+            self.notes.append(f"{self.never_started:,} jobs were left out: they ended before they started")
+
+
+class _Finder:
+    """Makes items of records. Those of one job come one after the other."""
+
+    def __init__(self, completed: bool, counts_gpus: bool) -> None:
+        self._completed, self._counts_gpus = completed, counts_gpus
+        self._shelves = Shelves(())
+        self._runs: list[JobRecord] = []
+        """Of one job, which may have run several times."""
+        self._before: dict[str, int] = {}
+        """How often jobs that may run again have run."""
+        self._het: dict[str, list[JobRecord]] = {}
+
+    def take(self, job: JobRecord) -> Iterator[Item]:
+        if job.gpus is None and self._counts_gpus:
+            job = replace(job, gpus=0)
+        if job.het_offset is not None:
+            self._het.setdefault(f"{job.cluster}:{_head(job)}@{job.submitted}", []).append(job)
+            return
+        if self._runs and _name(self._runs[0]) != _name(job):
+            yield from self.rest()
+        self._runs.append(job)
+
+    def rest(self) -> Iterator[Item]:
+        """The runs that wait for a later one of the same job."""
+        runs, self._runs = sorted(self._runs, key=lambda job: (job.submitted or 0, job.start or 0)), []
+        for at, job in enumerate(runs):
+            before = self._before.get(_name(job), 0)
+            if job.state in AGAIN or at + 1 < len(runs):
+                self._before[_name(job)] = before + 1
+            job = job if job.restarts or not before else replace(job, restarts=before)
+            yield self._item(job, again=job.state == "REQUEUED" or at + 1 < len(runs))
+
+    def components(self) -> Iterator[Item]:
+        """Jobs of several components: each is one job, with the log of its first one."""
+        for parts in self._het.values():
+            yield self._item(joined(sorted(parts, key=lambda job: job.het_offset or 0)), again=False)
+
+    def _item(self, job: JobRecord, again: bool) -> Item:
+        key, label = key_of(job), job.label
+        if job.state in windows.COMPLETED and not self._completed:
+            bare = replace(job, steps=(), quotes={}, submit_line=None, comment=None)
+            return Item(key, label, job.name, record=bare, read=False)
+        script = script_of(job)
+        if script is not None and script.own:
+            with suppress(Exception):  # what cannot be read must not cost the row
+                job = warned(job, script.script)
+        files, job = logs_of(job, script.script if script else None, self._shelves)
+        logs, job, owner = _stamped(files, job, again)
+        path = script.path if script is not None and script.own else None
+        return Item(key, label, job.name, logs, job, path, None if job.user else name_of(owner))
+
+
+def _stamped(files: list[str], job: JobRecord, again: bool) -> tuple[tuple[Log, ...], JobRecord, int]:
+    """The logs with their stamps and what of each is this run's; the record with what is gone; the owner."""
+    begins = own_text.begins(files, {}, job)
+    logs: list[Log] = []
+    owner = job.uid if job.uid is not None else -1
+    for path in files:
+        log, uid = log_of(path, begins.get(path, 0))
+        owner = uid if owner < 0 else owner
+        end = own_text.end(path, job, log.begins, again)
+        if end is not None and end <= log.begins:
+            job = replace(job, missing=(*job.missing, f"log {path} (a later run has written to it)"))
+        else:
+            logs.append(log if end is None else replace(log, ends=end))
+    return tuple(logs), job, owner
+
+
+def joined(parts: list[JobRecord]) -> JobRecord:
+    """The components of a het job as one job: it is as its worst one, on the nodes and the GPUs of all."""
+    first, job = parts[0], worst(parts)
+    known = [part.gpus for part in parts if part.gpus is not None]
+    nodes = tuple(dict.fromkeys(node for part in parts for node in part.nodes))
+    return replace(
+        job,
+        id=_head(first),
+        raw_id=_head(first),
+        name=first.name,
+        het_offset=None,
+        het_ids=tuple(part.raw_id or part.id for part in parts),
+        nodes=nodes,
+        num_nodes=sum(part.num_nodes or 0 for part in parts) or None,
+        gpus=sum(known) if known else None,
+        elapsed=max((part.elapsed for part in parts if part.elapsed is not None), default=None),
+        steps=tuple(step for part in parts for step in part.steps),
+        std_out=first.std_out,
+        std_err=first.std_err,
+        submit_line=first.submit_line,
+        work_dir=first.work_dir,
+        comment=first.comment,
+    )
+
+
+def _head(job: JobRecord) -> str:
+    return job.id.partition("+")[0]
+
+
+def _name(job: JobRecord) -> str:
+    return f"{job.cluster}:{job.raw_id or job.id}"
