@@ -1,0 +1,316 @@
+"""The jobs that sacct tells of as a survey's items: every run of every job once, with its logs, and one call a day."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurmdoctor.model import UserError
+from slurmdoctor.slurm import windows
+from slurmdoctor.slurm.named import Shelves
+from slurmdoctor.survey.accounting import Accounts
+from slurmdoctor.survey.rows import Item
+
+KNOWN = [
+    "JobID", "JobIDRaw", "JobName", "User", "UID", "Account", "Cluster", "Partition", "State", "ExitCode", "Submit",
+    "Start", "End", "ElapsedRaw", "NNodes", "NodeList", "AllocTRES", "WorkDir", "SubmitLine", "Comment", "StdOut", "StdErr",
+]  # fmt: skip
+SACCT = """#!{python}
+import sys
+args = sys.argv[1:]
+open({asked!r}, "a").write(" ".join(["sacct", *args]) + "\\n")
+if args == ["-e"]:
+    print(" ".join({known!r}))
+    sys.exit()
+options = dict(word.lstrip("-").partition("=")[::2] for word in args)
+rows, down = {rows!r}, {down!r}
+if options["endtime"][:10] in down:
+    sys.exit("sacct: error: slurm_persist_conn_open: failed to open")
+fields = options["format"].split(",")
+print(options["delimiter"].join(fields))
+for row in rows:
+    if row["Start"] <= options["endtime"] and row["End"] >= options["starttime"] or row["End"] == "Unknown":
+        print(options["delimiter"].join(row.get(field, "") for field in fields))
+"""
+SCONTROL = "#!/bin/sh\necho scontrol $* >> {asked}\necho 'AccountingStorageTRES   = cpu,mem,node,billing,gres/gpu'\n"
+Sacct = Callable[..., Path]
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+
+
+@pytest.fixture
+def sacct(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sacct:
+    """Programs that answer from these rows, as the windows of a real one would cut them. Returns what they were asked."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}/usr/bin{os.pathsep}/bin")
+
+    def put(rows: Sequence[Mapping[str, str]], without: Sequence[str] = (), down: Sequence[str] = ()) -> Path:
+        known = [name for name in KNOWN if name not in without]
+        values = {"python": sys.executable, "asked": str(programs / "asked")}
+        (programs / "sacct").write_text(SACCT.format(rows=list(rows), known=known, down=list(down), **values))
+        (programs / "scontrol").write_text(SCONTROL.format(**values))
+        for name in ("sacct", "scontrol"):
+            (programs / name).chmod(0o755)
+        return programs / "asked"
+
+    return put
+
+
+def row(tmp: Path, **cells: str) -> dict[str, str]:
+    usual = {"JobID": "4711", "JobName": "train", "User": "demo", "UID": "1001", "Account": "vision", "Cluster": "alps"}
+    usual |= {"Partition": "gpu", "State": "FAILED", "ExitCode": "1:0", "Submit": "2026-11-20T09:00:00"}
+    usual |= {"Start": "2026-11-20T10:00:00", "End": "2026-11-20T11:00:00", "ElapsedRaw": "3600", "NNodes": "1"}
+    usual |= {"NodeList": "node01", "AllocTRES": "cpu=8,gres/gpu=4", "WorkDir": str(tmp), "SubmitLine": "sbatch job.sh"}
+    return {**usual, "JobIDRaw": cells.get("JobID", "4711"), **cells}
+
+
+def log(path: Path, text: str = OOM, at: str = "2026-11-20T11:00:00") -> str:
+    """Written last at this time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    os.utime(path, (datetime.fromisoformat(at).timestamp(),) * 2)
+    return str(path)
+
+
+def items(first: int = 20, last: int = 22, **asked: Any) -> list[Item]:
+    return list(Accounts(datetime(2026, 11, first), datetime(2026, 11, last), windows.Asked(**asked)))
+
+
+def names(item: Item) -> list[str]:
+    return [one.path.rpartition("/")[2] for one in item.logs]
+
+
+def test_a_job_with_all_that_sacct_knows(sacct: Sacct, tmp_path: Path) -> None:
+    sacct([row(tmp_path), row(tmp_path, JobID="4711.0", ExitCode="0:9")])
+    log(tmp_path / "slurm-4711.out")
+    (item,) = items()
+    record = item.record
+    assert (item.key, item.id, item.name, item.read, names(item)) == (
+        "alps:4711@1795165200", "4711", "train", True, ["slurm-4711.out"],
+    )  # fmt: skip
+    assert record is not None
+    assert (record.user, record.account, record.cluster, record.gpus, record.nodes) == (
+        "demo", "vision", "alps", 4, ("node01",),
+    )  # fmt: skip
+    assert [step.id for step in record.steps] == ["0"]
+
+
+def test_one_call_a_day_whatever_the_jobs(sacct: Sacct, tmp_path: Path) -> None:
+    asked = sacct([row(tmp_path, JobID=str(4700 + k), End=f"2026-11-2{k % 3}T12:00:00") for k in range(90)])
+    assert len(items(20, 23)) == 90
+    calls = asked.read_text().splitlines()
+    assert [call.split()[0] for call in calls] == ["sacct", "scontrol", "sacct", "sacct", "sacct"]
+
+
+@pytest.mark.parametrize(
+    ("end", "times"),
+    [
+        ("2026-11-19T23:59:59", 0), ("2026-11-20T00:00:00", 1), ("2026-11-20T23:59:59", 1), ("2026-11-21T00:00:00", 1),
+        ("2026-11-21T23:59:59", 1), ("2026-11-22T00:00:00", 0), ("Unknown", 0),
+    ],
+)  # fmt: skip
+def test_at_midnight_no_job_is_lost_or_doubled(sacct: Sacct, tmp_path: Path, end: str, times: int) -> None:
+    sacct([row(tmp_path, Start="2026-11-18T10:00:00", End=end, State="RUNNING" if end == "Unknown" else "FAILED")])
+    assert len(items()) == times
+
+
+WAYS = {
+    "StdOut": ({"StdOut": "logs/%x.%j.txt"}, "logs/train.4711.txt"),
+    "submit line": ({"SubmitLine": "sbatch -J train --output=mine-%j.log job.sh"}, "mine-4711.log"),
+    "script": ({"SubmitLine": "sbatch ours.sh 8"}, "deep/train-4711.txt"),
+    "comment": ({"Comment": "log=@/shared/a.log"}, "shared/a.log"),
+    "default": ({}, "slurm-4711.out"),
+    "usual name": ({}, "logs/train-4711.err"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_where_a_log_is_found(sacct: Sacct, tmp_path: Path, way: str) -> None:
+    cells, file = WAYS[way]
+    cells = {name: text.replace("@", str(tmp_path)) for name, text in cells.items()}
+    (tmp_path / "ours.sh").write_text("#!/bin/bash\n#SBATCH -o deep/%x-%j.txt\nsrun python train.py\n")
+    log(tmp_path / file)
+    sacct([row(tmp_path, **cells)], without=() if way == "StdOut" else ("StdOut", "StdErr"))
+    (item,) = items()
+    assert names(item) == [file.rpartition("/")[2]]
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_script_speaks_for_a_job_only_while_it_is_as_it_was(sacct: Sacct, tmp_path: Path, changed: bool) -> None:
+    log(
+        tmp_path / "job.sh",
+        "#!/bin/bash\npython train.py | tee log\n",
+        "2026-11-21T00:00:00" if changed else "2026-11-19T00:00:00",
+    )
+    sacct([row(tmp_path)])
+    (item,) = items()
+    assert item.script == (None if changed else str(tmp_path / "job.sh"))
+
+
+@pytest.mark.parametrize("text", ["\x7fELF", "", "print(1)"])
+def test_what_is_no_script_is_not_read_as_one(sacct: Sacct, tmp_path: Path, text: str) -> None:
+    log(tmp_path / "job.sh", text, "2026-11-19T00:00:00")
+    sacct([row(tmp_path)])
+    assert items()[0].script is None
+
+
+def test_completed_jobs_are_rows_and_read_when_asked(sacct: Sacct, tmp_path: Path) -> None:
+    sacct(
+        [
+            row(tmp_path, State="COMPLETED", ExitCode="0:0", AllocTRES="cpu=8"),
+            row(tmp_path, JobID="4711.0", State="COMPLETED"),
+        ]
+    )
+    log(tmp_path / "slurm-4711.out")
+    (bare,), (whole,) = items(), items(completed=True)
+    assert (bare.key, bare.read, bare.logs) == (whole.key, False, ())
+    assert (whole.read, names(whole)) == (True, ["slurm-4711.out"])
+    for item, steps in ((bare, 0), (whole, 1)):
+        assert item.record is not None
+        assert (len(item.record.steps), item.record.gpus, item.record.elapsed) == (steps, 0, 3600)
+
+
+def test_what_never_started_is_told_and_left_out(sacct: Sacct, tmp_path: Path) -> None:
+    sacct(
+        [
+            row(tmp_path, State="CANCELLED by 1001", NodeList="None assigned", ElapsedRaw="0"),
+            row(tmp_path, JobID="4712", State="CANCELLED by 1001"),
+        ]
+    )
+    accounts = Accounts(datetime(2026, 11, 20), datetime(2026, 11, 21))
+    found = [(item.id, item.record and (item.record.state, item.record.cancelled_by)) for item in accounts]
+    assert found == [("4712", ("CANCELLED", 1001))]
+    assert accounts.notes == ["1 jobs were left out: they ended before they started"]
+
+
+def test_components_of_a_het_job_are_one_job(sacct: Sacct, tmp_path: Path) -> None:
+    sacct([
+        row(tmp_path, JobID="4711+0", JobIDRaw="4711", State="COMPLETED"),
+        row(tmp_path, JobID="4711+1", JobIDRaw="4712", NodeList="node[02-03]", NNodes="2", AllocTRES="gres/gpu=8"),
+        row(tmp_path, JobID="4711+1.0", JobIDRaw="4712.0", ExitCode="5:0"),
+    ])  # fmt: skip
+    log(tmp_path / "slurm-4711.out")
+    (item,) = items()
+    assert item.record is not None
+    assert (item.id, names(item), item.record.state) == ("4711", ["slurm-4711.out"], "FAILED")
+    assert (item.record.nodes, item.record.num_nodes, item.record.gpus) == (("node01", "node02", "node03"), 3, 12)
+
+
+def test_a_task_of_an_array_has_its_own_log(sacct: Sacct, tmp_path: Path) -> None:
+    sacct([row(tmp_path, JobID=f"4711_{k}", JobIDRaw=str(4711 + (k + 1) % 3), StdOut="%A_%a.out") for k in range(3)])
+    for k in range(3):
+        log(tmp_path / f"4711_{k}.out")
+    assert {(item.id or "", *names(item)) for item in items()} == {(f"4711_{k}", f"4711_{k}.out") for k in range(3)}
+
+
+# ── logs of several runs ──
+
+LINE = "slurmstepd: error: *** JOB 4711 ON node01 CANCELLED AT 2026-11-20T10:59:59 DUE TO JOB REQUEUE ***\n"
+
+
+def _twice(tmp: Path) -> list[dict[str, str]]:
+    second = {"Submit": "2026-11-20T11:00:00", "Start": "2026-11-20T11:02:00", "End": "2026-11-20T12:00:00"}
+    return [row(tmp, **second), row(tmp, State="REQUEUED")]  # sacct may print the last run first
+
+
+def test_each_run_of_a_requeued_job_has_its_own_part_of_the_log(sacct: Sacct, tmp_path: Path) -> None:
+    sacct(_twice(tmp_path))
+    log(tmp_path / "slurm-4711.out", f"step 1\n{LINE}step 1\n{OOM}\n", "2026-11-20T12:00:00")
+    first, second = items()
+    cut = len(f"step 1\n{LINE}")
+    assert [(one.begins, one.ends) for item in (first, second) for one in item.logs] == [(0, cut), (cut, 0)]
+    assert first.key != second.key
+    assert [item.record and (item.record.state, item.record.restarts) for item in (first, second)] == [
+        ("REQUEUED", None),
+        ("FAILED", 1),
+    ]
+
+
+def test_a_log_that_the_next_run_emptied_is_not_the_run_befores(sacct: Sacct, tmp_path: Path) -> None:
+    sacct(_twice(tmp_path))
+    log(tmp_path / "slurm-4711.out", f"step 1\n{OOM}\n", "2026-11-20T12:00:00")
+    first, second = items()
+    assert (names(first), names(second)) == ([], ["slurm-4711.out"])
+    assert first.record is not None
+    assert "a later run has written to it" in first.record.missing[-1]
+
+
+def test_jobs_that_write_one_file_do_not_get_each_others_text(sacct: Sacct, tmp_path: Path) -> None:
+    later = {"Start": "2026-11-20T12:00:00", "End": "2026-11-20T13:00:00"}
+    sacct([row(tmp_path, StdOut="train.log"), row(tmp_path, JobID="4712", StdOut="train.log", **later)])
+    log(tmp_path / "train.log", OOM, "2026-11-20T13:00:00")
+    assert [(item.id, names(item)) for item in items()] == [("4711", []), ("4712", ["train.log"])]
+
+
+# ── what goes wrong ──
+
+
+def test_a_day_that_sacct_does_not_tell_is_noted_and_the_others_go_on(sacct: Sacct, tmp_path: Path) -> None:
+    rows = [
+        row(tmp_path, JobID=str(day), Start=f"2026-11-{day}T10:00:00", End=f"2026-11-{day}T11:00:00")
+        for day in (20, 21, 22)
+    ]
+    sacct(rows, down=["2026-11-22"])
+    accounts = Accounts(datetime(2026, 11, 20), datetime(2026, 11, 23))
+    assert [item.id for item in accounts] == ["20", "22"]
+    assert accounts.failed_days == 1
+    assert accounts.notes == [
+        "2026-11-21: sacct failed: cannot be reached: the accounting database does not answer; jobs of that day are missing"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "down", "words"),
+    [
+        (20, 20, [], "--until is not after --since"),
+        (20, 21, ["2026-11-21"], "the accounting database does not answer"),
+        (20, 22, ["2026-11-21", "2026-11-22"], "sacct answered for none of 2 days"),
+    ],
+)
+def test_nothing_at_all_is_one_line(sacct: Sacct, since: int, until: int, down: list[str], words: str) -> None:
+    sacct([], down=down)
+    with pytest.raises(UserError, match=words) as error:
+        items(since, until)
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_is_listed_once_for_all_jobs(sacct: Sacct, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed: list[str] = []
+    real = os.listdir
+
+    def counted(path: str) -> list[str]:
+        listed.append(path)
+        return real(path)
+
+    monkeypatch.setattr(os, "listdir", counted)
+    for job in range(4711, 4731):
+        for rank in range(2):
+            log(tmp_path / f"rank{rank}-{job}-node{rank}.out")
+    sacct([row(tmp_path, JobID=str(job), StdOut="rank%t-%j-%N.out") for job in range(4711, 4731)])
+    assert [len(item.logs) for item in items()] == [2] * 20
+    assert listed == [str(tmp_path)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("a-4711-*.out", {"a-4711-0.out", "a-4711-1.out"}),
+        ("*-4711-0.out", {"a-4711-0.out"}),
+        ("*4711*", {"a-4711-0.out", "a-4711-1.out", "b-14711-0.out"}),
+        ("*", {"a-4711-0.out", "a-4711-1.out", "b-14711-0.out", "c[1]*.out"}),
+        ("c[[]1][*]*.out", {"c[1]*.out"}),
+        ("d*", set()),
+    ],
+)
+def test_a_listed_folder_matches_as_a_shell_does(tmp_path: Path, pattern: str, expected: set[str]) -> None:
+    for name in ("a-4711-0.out", "a-4711-1.out", "b-14711-0.out", ".hidden-4711-9.out", "c[1]*.out"):
+        (tmp_path / name).touch()
+    (tmp_path / "d-folder").mkdir()
+    found = Shelves(()).there(f"{tmp_path}/{pattern}")
+    assert {Path(file).name for file in found} == expected
