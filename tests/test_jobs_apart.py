@@ -23,6 +23,17 @@ APART = {
     "folders of settings": ("size-4/ring.log size-8/ring.log size-16/ring.log", 3),
     "one name in each folder": ("a/x1/log.out a/x2/log.out b/x1/log.out", 3),
     "GPUs that a test counts": ("gpu_1_train.out gpu_2_train.out", 2),
+    "a short number beside one that is called an id": ("slurm1.out slurm2.out train_1.out eval_2.out", 4),
+    "one id in a crowd": (
+        " ".join(
+            [
+                *(f"{word}.log" for word in ["ab", "bc", "cd", "de", "ef", "fg", "gh", "hi", "ij", "jk"]),
+                "slurm-880123.out",
+            ]
+        ),
+        11,
+    ),
+    "short ids of two folders": ("a/slurm-7.out b/slurm-7.out a/slurm-8.out", 3),
     "three logs of a folder": ("train.log eval.log serve.log", 3),
 }
 ONE = {
@@ -49,7 +60,7 @@ def test_what_nothing_tells_to_be_one_job_is_several(case: str) -> None:
     paths, number = APART[case]
     found = taken(paths.split())
     assert len(found) == number
-    assert len({job.label for job in found}) == number
+    assert len({(job.label, job.files[0].rpartition("/")[0]) for job in found}) == number
     assert files(found) == sorted(paths.split())
 
 
@@ -61,6 +72,19 @@ def test_what_belongs_together_stays_together(case: str) -> None:
 def test_two_launches_in_one_folder_keep_their_ranks() -> None:
     found = taken(["a_1_rank_0.log", "a_1_rank_1.log", "a_2_rank_0.log", "a_2_rank_1.log", "b.log", "c.log"])
     assert sorted(len(job.files) for job in found) == [1, 1, 2, 2]
+
+
+def test_the_same_id_in_the_folders_of_two_users_is_two_jobs() -> None:
+    users = {f"/scratch/logs/{user}/slurm-{4000 + n}.out" for user in ("ada", "bob", "eve") for n in range(60)}
+    ranks = {f"/scratch/logs/eve/ranks/{4000 + n}/rank_{rank}.log" for n in range(3) for rank in range(4)}
+    found = pipeline.surveyed(sorted(users | ranks))
+    assert len(found) == 180
+    assert [len(job.files) for job in found if job.id == "4000"].count(5) == 1
+
+
+def test_the_streams_of_many_jobs_are_joined_though_each_has_a_folder() -> None:
+    paths = [f"logs/{stream}/train-{n}.{stream}" for n in range(51_000, 51_200) for stream in ("out", "err")]
+    assert {len(job.files) for job in pipeline.surveyed(paths)} == {2}
 
 
 def test_only_a_survey_takes_a_folder_apart(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from slurmdoctor import diagnose
-from slurmdoctor.knowledge import load
+from slurmdoctor.knowledge import folders, load
 from slurmdoctor.search.compiled import captures
 
 ENDED = "slurmstepd: error: *** JOB 4711 ON node07 CANCELLED AT 2026-05-12T12:16:22 DUE TO TIME LIMIT ***\n"
@@ -60,7 +60,7 @@ def test_a_step_of_sixty_metrics_is_soon_seen_to_be_no_bar() -> None:
     metrics = " - ".join(f"training/rollout_{number}/mean:{number}.5" for number in range(60))
     line = f"(TaskRunner pid=123) step:40 - {metrics} - timing_s/step:31.2"
     assert 1800 < len(line) < 4096
-    for signal in load((), examples=False).signals:
+    for signal in load(folders([]), examples=False).signals:
         if signal.kind == "progress":
             captures(signal.regex, line)  # compiled, and no more of that
             began = time.thread_time()

@@ -258,9 +258,9 @@ def jobs_of(paths: Sequence[str | os.PathLike[str]], survey: bool = False) -> tu
 
 def surveyed(files: Sequence[str]) -> Sequence[JobFiles]:
     """The jobs of these files, as a survey counts them."""
-    from slurmdoctor.input.apart import apart
+    from slurmdoctor.input.apart import apart, neighborhoods
 
-    return apart(_split(files))
+    return [job for near in neighborhoods(files) for job in apart(_split(near))]
 
 
 def _split(files: Sequence[str], texts: Mapping[str, str | bytes] | None = None) -> tuple[JobFiles, ...]:

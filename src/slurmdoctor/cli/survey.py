@@ -37,7 +37,11 @@ class _Survey(Group):
 
 @click.group(cls=_Survey, short_help="Say what kills thousands of jobs, from their logs.")
 def survey() -> None:
-    """Diagnose thousands of jobs, keep a row of each, and say what killed them, where, and at what cost."""
+    """Diagnose thousands of jobs, keep a row of each, and say what killed them, where, and at what cost.
+
+    `slurmdoctor survey logs/ --out found` writes the rows (it is short for `survey run`), and `slurmdoctor survey report found`
+    says what they tell.
+    """
     need(*_NEEDED)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from slurmdoctor.input.job_names import Named, is_run, named
+from msgspec.structs import replace
+
+from slurmdoctor.input.job_names import Named, is_run, named, of_folder
 from slurmdoctor.input.jobs import each_its_own
 from slurmdoctor.model.jobs import JobFiles
 from slurmdoctor.search.compiled import lazy
@@ -19,6 +22,10 @@ _HOSTS = frozenset({"node", "nid", "host", "attempt", "retry", "restart", "pid"}
 """Words whose numbers need not begin with 0."""
 _PART_FOLDER = lazy(rf"{_PART.pattern}$")
 _STREAM_FOLDER = lazy(r"(?i)(?<![a-z])(?:std)?(?:out(?:put)?s?|err(?:or)?s?|logs?)(?![a-z])")
+_SMALL = 100
+"""Files that are told apart together, wherever they lie."""
+_CERTAIN = 4
+"""Digits of an id that holds for files whose names do not call it one."""
 _UNSURE = frozenset({"only", "folder", "name"})
 _FEW = 8
 """Names in the folder of a run that are one job's stages: `exp3/train.log`, `exp3/eval.log`."""
@@ -26,25 +33,80 @@ Home = tuple[str, str]
 """A folder, and the name of the one in it, without the words for a stream."""
 
 
+def neighborhoods(paths: Iterable[str]) -> list[list[str]]:
+    """The files by folders that have nothing to do with one another: the same number in two of them is of two jobs."""
+    found: list[list[str]] = []
+    whole: dict[bool, list[str]] = defaultdict(list)
+    for path in paths:
+        whole[path.startswith("/")].append(path)
+    waiting = [("/" if rooted else "", inside) for rooted, inside in whole.items()]
+    while waiting:
+        above, inside = waiting.pop()
+        if len(inside) <= _SMALL:
+            found.append(inside)
+            continue
+        groups: dict[str, list[str]] = defaultdict(list)
+        names: dict[str, set[str]] = defaultdict(set)
+        for path in inside:
+            folder = path[len(above) :].rpartition("/")[0].partition("/")[0]
+            kind = _kind(folder)
+            groups[kind].append(path)
+            names[kind].add(folder)
+        for kind, group in groups.items():
+            # one folder is looked into further; folders that are counted stay together
+            only = names[kind].pop() if len(names[kind]) == 1 else ""
+            if only:
+                waiting.append((f"{above}{only}/", group))
+            else:
+                found.append(group)
+    return found
+
+
+def _kind(folder: str) -> str:
+    """The name of a folder with a sign for its numbers; none for the folder of a stream, of a rank, or of nothing."""
+    return "" if _PART_FOLDER.fullmatch(folder) else re.sub(r"\d+", "#", _STREAM_FOLDER.sub("", folder)).strip("-_.")
+
+
 def apart(jobs: Iterable[JobFiles]) -> list[JobFiles]:
-    """The jobs; those without an id are divided anew where their files may be of several."""
-    kept, homes = [], defaultdict[Home, list[Named]](list)
+    """The jobs; those without a certain id are divided anew where their files may be of several."""
+    kept: list[JobFiles] = []
+    homes: dict[Home, list[Named]] = defaultdict(list)
     whole: dict[str, JobFiles] = {}
     for job in jobs:
-        files = [named(path) for path in job.files] if job.id is None and job.known_by in _UNSURE else []
-        if not files or any(file.elastic is not None for file in files):
-            kept.append(job)
-            continue
-        whole |= {min(job.files): job}
-        for file in files:
+        sure, unsure = _sure(job)
+        kept += sure
+        for file in unsure:
             homes[_home(file)].append(file)
+        if not sure:
+            whole[min(job.files)] = job
     for home, inside in homes.items():
         for group in _of_one_folder(inside, home[1]):
             paths = tuple(file.path for file in group)
             before = whole.get(min(paths))
-            same = before is not None and sorted(before.files) == sorted(paths)
+            same = before is not None and before.id is None and sorted(before.files) == sorted(paths)
             kept.append(before if before and same else JobFiles(name=_called(paths), files=paths, known_by="name"))
     return each_its_own(kept)
+
+
+def _sure(job: JobFiles) -> tuple[list[JobFiles], list[Named]]:
+    """What is of one job for certain, and the files that may be of others: a short number is no id where no word says so."""
+    files = [named(path) for path in job.files]
+    ident = (job.id or "").partition("_")[0]
+    if any(file.elastic is not None for file in files):
+        return [job], []
+    if job.id is None:
+        return ([], files) if job.known_by in _UNSURE else ([job], [])
+    # the one id of a crowd, of which nothing says that it is one job
+    lone = job.known_by == "only" and len(_units(files)) > _FEW
+    if len(files) == 1 or job.known_by == "content" or (len(ident) >= _CERTAIN and not lone):
+        return [job], []
+    said: dict[Home, list[Named]] = defaultdict(list)
+    for file in files:
+        if file.id == ident or any(of_folder(folder).id == ident for folder in file.folder.split("/")):
+            said[_home(file)].append(file)
+    sure = {file.path for group in said.values() for file in group}
+    own = [replace(job, files=tuple(file.path for file in group)) for group in said.values()]
+    return own, [file for file in files if file.path not in sure]
 
 
 def _home(file: Named) -> Home:

@@ -1,0 +1,175 @@
+"""The last lines of jobs without a known cause, grouped by what they say, each kind with the command that drafts a rule for it."""
+
+from __future__ import annotations
+
+import random
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from slurmdoctor.cli import cli
+from slurmdoctor.survey import unknown
+from slurmdoctor.survey.answers import UnknownKind
+from slurmdoctor.survey.unknown import draft_command, kinds_of
+
+HOSTILE = [
+    "solver: can't read 'part 3'; rm -rf ~ `id` $(id) $HOME !! \\ \"x\" | & < > * ? # {a,b}",
+    "-x --folder=/ solver failed: bad option",
+    "\x1b[31msolver failed\x1b[0m: \x07 bell \x00 and \u202e turned round",
+    "solver failed on \udcff\udcfe bytes",
+    "résolveur échoué : l'étape 3 a échoué",
+    "求解器失败: 第 3 步",
+    "'",
+    "x" * 5000,
+]
+
+
+def kinds(*lines: str) -> tuple[UnknownKind, ...]:
+    return kinds_of([(line, "kim", 1.0) for line in lines])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "lines"),
+    [
+        ("solver: part <number> of <number> is lost", ["solver: part 3 of 8 is lost", "solver: part 1712 of 4096 is lost"]),
+        ("cannot read <path> twice", ["cannot read /scratch/demo/a.bin twice", "cannot read ~/b/c-7.bin twice"]),
+        ("lost <host> for good", ["lost 10.0.0.7:4711 for good", "lost 192.168.3.4 for good"]),
+        ("lost <name> for good", ["lost node07 for good", "lost gpu-a[01-03] for good"]),
+        ("bad block at <hex> found", ["bad block at 0x7f01 found", "bad block at 0xdeadbeef found"]),
+        ("needs <size> of tape", ["needs 2.00 GiB of tape", "needs 512MiB of tape"]),
+        ("<time> tape is gone", ["2026-11-21 09:24:45,123 tape is gone", "2026-11-22T10:00:00Z tape is gone"]),
+        ("TapeError: no <name> here", ["loader.tape.TapeError: no 'a b' here", 'TapeError: no "c" here']),
+        ("unknown option: <option>", ["unknown option: --depth=3", "unknown option: -q"]),
+        ("cannot fetch <url>", ["cannot fetch https://example.org/a?b=1", "cannot fetch s3://bucket/key"]),
+        ("wrong shape [<number>]", ["wrong shape [16, 16, 3]", "wrong shape [8, 9]"]),
+    ],
+)  # fmt: skip
+def test_lines_that_differ_from_run_to_run_are_one_kind(pattern: str, lines: list[str]) -> None:
+    assert [(kind.pattern, kind.jobs) for kind in kinds(*lines)] == [(pattern, 2)]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["lost node07 for good", "lost 10.0.0.7 for good"],
+        ["KeyError: 'a'", "KeyError: 3"],
+        ["run.sh: line 7: tapecat: command not found", "/var/spool/slurmd/job4711/slurm_script: line 12: tapecat: command not found"],
+        ["the tape library needs more than 2.00 GiB of space.", "the tape library needs more than 3 GiB (of space)"],
+    ],
+)  # fmt: skip
+def test_names_of_another_kind_in_the_same_place_make_no_other_one(lines: list[str]) -> None:
+    assert [kind.jobs for kind in kinds(*lines)] == [len(lines)]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["tape 3 is lost", "tape 3 is torn"],
+        ["KeyError: 'a'", "ValueError: 'a'"],
+        ["srun: error: node07: task 3: Killed", "srun: error: node07: task 3: Aborted", "srun: error: node07: task 3: Terminated"],
+    ],
+)  # fmt: skip
+def test_lines_that_say_something_else_are_other_kinds(lines: list[str]) -> None:
+    assert len(kinds(*lines)) == len(lines)
+
+
+def test_a_word_that_stands_for_many_things_is_a_name() -> None:
+    rules = ("map", "sort", "merge")
+    assert [kind.pattern for kind in kinds(*(f"Error in rule {one}: see its log" for one in rules))] == [
+        "Error in rule <word> see its log"
+    ]
+    assert len(kinds(*(f"Error in rule {one}: see its log" for one in rules[:2]))) == 2
+
+
+def test_jobs_users_and_hours_are_counted() -> None:
+    rows = [
+        ("tape 3 is lost", "kim", 1.1),
+        ("tape 4 is lost", "lee", 2.2),
+        ("tape 31 is lost", "kim", None),
+        ("no key", None, 0.1),
+    ]
+    first, second = kinds_of(rows)
+    assert (first.jobs, first.users, first.gpu_hours_lost, first.example) == (3, 2, 3.3, "tape 3 is lost")
+    assert (second.jobs, second.users) == (1, 0)
+    assert kinds_of(rows, most=1) == (first,)
+    assert kinds_of([]) == ()
+
+
+def _mixed(rng: random.Random) -> list[tuple[str, str | None, float | None]]:
+    words = ["tape", "disk", "mesh", "lost", "torn", "node07", "'x'", "/a/b", "17", "of", "3.5"]
+    return [
+        (" ".join(rng.choices(words, k=rng.randrange(1, 9))), rng.choice(["kim", "lee", None]), rng.random())
+        for _ in range(600)
+    ]
+
+
+@pytest.mark.parametrize("most", [50_000, 100, 7])
+def test_the_order_of_the_lines_does_not_matter(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(unknown, "MOST", most)
+    rng = random.Random(most)
+    rows = _mixed(rng)
+    first = kinds_of(rows)
+    for _ in range(5):
+        rng.shuffle(rows)
+        assert kinds_of(rows) == first
+
+
+@pytest.mark.parametrize("most", [100, 7])
+def test_no_more_patterns_are_kept_than_there_is_room_for_and_no_job_is_lost(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(unknown, "MOST", most)
+    found = kinds_of(_mixed(random.Random(3)))
+    assert len(found) <= most
+    assert sum(kind.jobs for kind in found) == 600
+
+
+@pytest.mark.parametrize("line", HOSTILE)
+def test_the_command_can_be_pasted_whatever_the_line_holds(line: str, tmp_path: Path) -> None:
+    (kind,) = kinds(line)
+    assert kind.example.isprintable()
+    assert kind.pattern.isprintable()
+    said = f'slurmdoctor() {{ printf "%s\\n" "$#" "$@"; }}; {kind.draft}'
+    shown = subprocess.run(["sh", "-c", said], capture_output=True, text=True, cwd=tmp_path, check=True).stdout
+    count, *arguments = shown.splitlines()
+    assert count == "4"
+    assert arguments[:2] == ["rules", "new"]
+    assert arguments[3].removeprefix("--line=") == kind.example[:300]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(one for one in HOSTILE if len(one) > 5),
+        "loader.TapeError: tape library is gone after 30 s",
+        "lost 10.0.0.7 for good",
+    ],
+)
+def test_the_command_drafts_a_rule_that_takes_the_line(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = shlex.split(kinds(line)[0].draft)[1:]
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == 0, done.output
+    assert len(list(tmp_path.glob("*.yaml"))) == 1
+    left = [row for row in done.output.splitlines() if row.startswith("  line ")]
+    assert [row for row in left if "is empty" not in row] == []  # nothing but what a person has to say is missing
+
+
+def test_each_draft_has_a_name_of_its_own() -> None:
+    taken: set[str] = set()
+    drafts = [
+        draft_command(pattern, "x", taken).split()[3]
+        for pattern in ("a tape is lost", "a tape is lost", "3", "4", "KeyError:")
+    ]
+    assert drafts == [
+        "site/a-tape-is-lost",
+        "site/a-tape-is-lost-2",
+        "site/unknown-end",
+        "site/unknown-end-2",
+        "site/key-error",
+    ]
