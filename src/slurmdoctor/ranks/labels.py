@@ -193,7 +193,7 @@ class LabelReader:
     def _next_label(self, rest: str, head: _Head, source: SourceFormat | None, after_time: bool) -> _Matched | None:
         """The format that the rest of a text begins with, where its groups stand in it, and its length."""
         learnt = source.learnt if source is not None and not head.ranks else ()
-        for form in (*self._able(rest[:4]), *learnt):
+        for form in (*self.able(rest[:4]), *learnt):
             if form.lock and source is not None and form.id not in source.locked:
                 continue
             if form.after_time and not after_time:
@@ -205,7 +205,7 @@ class LabelReader:
                 return form, {name: matched.span(name) for name in values if values[name] is not None}, matched.end()
         return None
 
-    def _able(self, beginning: str) -> tuple[LineFormat, ...]:
+    def able(self, beginning: str) -> tuple[LineFormat, ...]:
         """The formats that a text with these first characters can have: a few of many, and each line asks several times."""
         if self.remembers:
             beginning = beginning.translate(_DIGITS)
@@ -213,7 +213,7 @@ class LabelReader:
         if able is None:
             # of lines that begin with words each has a beginning of its own: what its first letter rules out is not tried
             size = len(beginning)
-            forms = self._able(beginning[: size // 2]) if size in (2, 4) else tuple(self.formats)
+            forms = self.able(beginning[: size // 2]) if size in (2, 4) else tuple(self.formats)
             if size == 4 and len(forms) <= _FEW_FORMS:
                 return forms
             tried = (f for f in forms if size == 3 or compiled(f.pattern).match(beginning, partial=True))

@@ -63,7 +63,7 @@ def learn(lines: Iterable[str], labels: LabelReader) -> SourceFormat:
         stamped = sum(rest is not None for rest in behind) >= max(3, _STAMPED * len(sample))
         if stamped:
             sample = [rest for rest in behind if rest and not _UNLABELLED.match(rest)]
-        locked = [form for form in labels.formats if form.lock and _is_used(form, sample)]
+        locked = _used(sample, labels)
     known = SourceFormat(locked=frozenset(form.id for form in locked), stamped=stamped)
     per_node = ranks_per_node(sample)
     return SourceFormat(
@@ -101,18 +101,31 @@ def _beginning(formats: Sequence[LineFormat]) -> regex.Pattern[str]:
     return compiled("|".join([stamp_pattern(formats), *(f"(?:{pattern})" for pattern in labels)]))
 
 
-def _is_used(form: LineFormat, sample: Sequence[str]) -> bool:
-    """Whether enough lines carry a label."""
+def _used(sample: Sequence[str], labels: LabelReader) -> list[LineFormat]:
+    """The ambiguous labels that enough lines carry."""
+    begun: dict[str, list[str]] = {}
+    for line in sample:
+        begun.setdefault(line[:4], []).append(line)
+    able: dict[str, list[str]] = {}
+    for beginning, lines in begun.items():
+        for form in labels.able(beginning):
+            if form.lock:
+                able.setdefault(form.id, []).extend(lines)
+    return [form for form in labels.formats if form.lock and _is_used(form, able.get(form.id, ()), len(sample))]
+
+
+def _is_used(form: LineFormat, lines: Sequence[str], total: int) -> bool:
+    """Whether enough lines of a sample carry a label; `lines` are those that can."""
     match = compiled(form.pattern).match
-    matched = [found for line in sample if (found := match(line))]
-    few = len(sample) <= 2 and len(matched) == len(sample)
-    if not matched or (len(matched) < max(2, form.lock * len(sample)) and not few):
+    matched = [found for line in lines if (found := match(line))]
+    few = total <= 2 and len(matched) == total
+    if not matched or (len(matched) < max(2, form.lock * total) and not few):
         return False
     if form.groups != {"node"}:
         return True
     # `error: ` at the head of many lines is no host: hosts are few, and have numbers
     hosts = {found["node"] for found in matched}
-    return len(hosts) <= max(2, len(sample) // 3) and all(any(c.isdigit() for c in host) for host in hosts)
+    return len(hosts) <= max(2, total // 3) and all(any(c.isdigit() for c in host) for host in hosts)
 
 
 def _differs_in_twos(form: LineFormat, sample: Sequence[str]) -> bool:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.model import Progress, Signal
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.search.compiled import captures
+from slurmdoctor.search.compiled import captures, lazy
 from slurmdoctor.search.engine import engine_for
 from slurmdoctor.search.extension import Engine
 from slurmdoctor.search.shapes import DIGITS, Shaped, digits_matter, shape_of
@@ -29,6 +29,9 @@ LOOK, READ, LEARN = 1, 4, 24
 """and what it costs to read one whole, and to learn whether lines of a new shape are steps: some 2 µs each."""
 
 
+_SIGNS = lazy(r"^[^A-Za-z]+|[^A-Za-z]+$")
+
+
 class Form(Struct, frozen=True):
     """How lines of one shape tell a step."""
 
@@ -41,7 +44,7 @@ class StepLines:
 
     def __init__(self, lines: Lines, signals: Sequence[Signal]) -> None:
         self._lines = lines
-        self._shaped = [Shaped(signal.regex) for signal in signals]
+        self._shaped = [(Shaped(signal.regex), _words(signal)) for signal in signals]
         self._literals = list(dict.fromkeys(x.encode() for s in signals for x in s.literals))
         self._shapely = not any(digits_matter(s.regex) for s in signals)
         self._known: dict[WriterKey, dict[bytes, Form | None]] = {}
@@ -95,7 +98,9 @@ class StepLines:
 
     def _learn(self, source: int, line: bytes) -> Form | None:
         _, text = self._lines.peeled(source, line)
-        groups = next((shaped for shaped in self._shaped if self._groups(shaped, text) is not None), None)
+        low = line.lower()
+        able = (shaped for shaped, words in self._shaped if any(word in low for word in words))
+        groups = next((shaped for shaped in able if self._groups(shaped, text) is not None), None)
         return Form(groups, self._lines.writer_key(source).span(line)) if groups else None
 
     def _groups(self, shaped: Shaped, text: str) -> Mapping[str, str] | None:
@@ -107,6 +112,11 @@ class StepLines:
         if many not in self._searches:
             self._searches[many] = engine_for(self._literals, None if many else "python")[0]
         return self._searches[many]
+
+
+def _words(signal: Signal) -> list[bytes]:
+    """Its literals in small letters, without the signs at their ends: a line that it takes holds one, however it is spelt."""
+    return [_SIGNS.sub("", literal).lower().encode() for literal in signal.literals]
 
 
 def label_of(line: bytes, form: Form) -> bytes:
