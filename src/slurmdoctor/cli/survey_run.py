@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +17,9 @@ from slurmdoctor.model import UserError
 from slurmdoctor.survey.executors import Crew, LocalCrew
 from slurmdoctor.survey.rows import How, Item
 from slurmdoctor.survey.tally import Tally
+
+if TYPE_CHECKING:
+    from slurmdoctor.survey.pseudonyms import Anonymizer
 
 
 class _Shard(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -86,6 +89,9 @@ class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     help="What these jobs ask for, as Dask's SLURMCluster names it: queue=cpu, account=lab, walltime=08:00:00, memory=8GB.",
 )
 @click.option(
+    "--anonymize", is_flag=True, help="Write pseudonyms for the names of users, accounts, jobs, nodes and paths."
+)
+@click.option(
     "--time-limit",
     type=click.IntRange(1, 86400),
     default=300,
@@ -101,6 +107,7 @@ def run(
     dask: str | None,
     dask_slurm: int | None,
     dask_options: tuple[tuple[str, Any], ...],
+    anonymize: bool,
     time_limit: int,
 ) -> None:
     """Diagnose each job that the paths name, and write a row of each into a dataset (Parquet files).
@@ -114,9 +121,10 @@ def run(
     rules = tuple(os.path.abspath(folder) for folder in extra)  # noqa: PTH100 - resolves no links
     how = How(rules, version(rules), float(time_limit))
     items = find(paths)
+    change = _anonymizer() if anonymize else None
     hire = _hire(jobs, dask, dask_slurm, dict(dask_options), out / ".run" / "workers", how)
-    with open_dataset(out, shard) as data:
-        told = _run(data, items, how, hire, shard)
+    with open_dataset(out, shard, change.id if change else None) as data:
+        told = _run(data, items, how, hire, shard, change)
     say(told, mask=False)
 
 
@@ -142,7 +150,21 @@ def _hire(
     return lambda: dask_crew.connect(str(dask), diagnose_one, how)
 
 
-def _run(data: Any, items: Iterable[Item], how: How, hire: Callable[[], Crew], shard: tuple[int, int] | None) -> str:
+def _anonymizer() -> Anonymizer:
+    from slurmdoctor.survey.pseudonym_key import key
+    from slurmdoctor.survey.pseudonyms import Anonymizer
+
+    return Anonymizer(key())
+
+
+def _run(
+    data: Any,
+    items: Iterable[Item],
+    how: How,
+    hire: Callable[[], Crew],
+    shard: tuple[int, int] | None,
+    change: Anonymizer | None,
+) -> str:
     from slurmdoctor.cli.survey_progress import SurveyBar
     from slurmdoctor.survey.run import run as survey
 
@@ -150,7 +172,7 @@ def _run(data: Any, items: Iterable[Item], how: How, hire: Callable[[], Crew], s
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what is done is kept
     try:
         with SurveyBar() as bar:
-            survey(data, items, how, hire, shard=shard, tally=tally, tell=bar.update)
+            survey(data, items, how, hire, shard=shard, change=change, tally=tally, tell=bar.update)
     except KeyboardInterrupt:
         say(_summary(tally, data.folder, stopped=True), mask=False)
         raise

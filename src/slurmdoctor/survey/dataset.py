@@ -20,6 +20,7 @@ from slurmdoctor.survey.rows import SCHEMA_VERSION
 
 MARK = "survey.json"
 """It marks a folder as a dataset of ours."""
+_PSEUDONYMS = "pseudonyms"
 _RUN = ".run"
 _ROWS = 16_384
 """Rows that are in memory together."""
@@ -97,11 +98,16 @@ def length(path: Path) -> int:
 
 
 @contextmanager
-def open_dataset(folder: Path, shard: tuple[int, int] | None = None) -> Iterator[Dataset]:
-    """The dataset in a folder, which is made where there is none; no other run may write it meanwhile."""
+def open_dataset(
+    folder: Path, shard: tuple[int, int] | None = None, pseudonyms: str | None = None
+) -> Iterator[Dataset]:
+    """The dataset in a folder, which is made where there is none; no other run may write it meanwhile.
+
+    `pseudonyms` says by which key names were replaced: no dataset holds rows of two keys, or names beside pseudonyms.
+    """
     data = Dataset(folder / _SHARDS.format(*shard) if shard else folder)
     try:
-        _claim(folder, shard)
+        _claim(folder, shard, pseudonyms)
         data.journal.mkdir(parents=True, exist_ok=True)
         lock = (data.run / "lock").open("ab")
     except OSError as error:
@@ -113,13 +119,13 @@ def open_dataset(folder: Path, shard: tuple[int, int] | None = None) -> Iterator
         yield data
 
 
-def _claim(folder: Path, shard: tuple[int, int] | None) -> None:
+def _claim(folder: Path, shard: tuple[int, int] | None, pseudonyms: str | None) -> None:
     """Make sure that the folder is ours, or can be."""
     mark = folder / MARK
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--out {folder} is a file", "name a folder for the dataset")
     if mark.is_file():
-        _same_version(mark)
+        _same_names(folder, _same_version(mark).get(_PSEUDONYMS), pseudonyms)
     elif folder.is_dir() and any(folder.iterdir()):
         raise UserError(f"--out {folder} holds other things than a survey", "name a new or an empty folder")
     others = {path.name.rpartition("-")[2] for path in folder.glob("shard-*-of-*")}
@@ -134,12 +140,29 @@ def _claim(folder: Path, shard: tuple[int, int] | None) -> None:
     if not mark.is_file():
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(mark, folder) as file:
-            file.write(json.dumps({"slurmdoctor": "survey", "schema_version": SCHEMA_VERSION}).encode() + b"\n")
+            names = {_PSEUDONYMS: pseudonyms} if pseudonyms else {}
+            said = {"slurmdoctor": "survey", "schema_version": SCHEMA_VERSION, **names}
+            file.write(json.dumps(said).encode() + b"\n")
 
 
-def _same_version(mark: Path) -> None:
+def _same_names(folder: Path, there: str | None, wanted: str | None) -> None:
+    if there == wanted:
+        return
+    if there is None:
+        raise UserError(f"--out {folder} holds rows with names", "name another folder for rows with pseudonyms")
+    if wanted is None:
+        raise UserError(f"--out {folder} holds rows with pseudonyms", "add --anonymize, or name another folder")
+    raise UserError(
+        f"the pseudonyms in --out {folder} were made with another key",
+        "go on as the user who made it, or name another folder",
+    )
+
+
+def _same_version(mark: Path) -> dict[str, Any]:
+    """What the mark says, of a version that is known."""
     try:
-        version = json.loads(mark.read_bytes())["schema_version"]
+        said: dict[str, Any] = json.loads(mark.read_bytes())
+        version = said["schema_version"]
     except (ValueError, KeyError, TypeError):
         raise UserError(
             f"{mark} is not what slurmdoctor wrote", "delete it if the folder is a survey, and name the folder again"
@@ -148,6 +171,7 @@ def _same_version(mark: Path) -> None:
         raise UserError(
             f"{mark.parent} was written by a newer slurmdoctor", "update slurmdoctor, or name another --out"
         )
+    return said
 
 
 def _alone(lock: IO[bytes], folder: Path) -> None:

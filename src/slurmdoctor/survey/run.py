@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from typing import Protocol
 
 from slurmdoctor.model import UserError
 from slurmdoctor.survey.chunks import Chunk, Waiting, one_by_one
@@ -26,7 +27,15 @@ _SLICE = 0.1
 """Seconds between two looks at what is done."""
 
 
-Change = Callable[[Row], Row]
+class Change(Protocol):
+    """What is done to all rows before they are written: `--anonymize`."""
+
+    def row(self, row: Row) -> Row: ...
+
+    def identity(self, key: str, fingerprint: str) -> tuple[str, str]:
+        """What the changed row has for these."""
+
+
 Hire = Callable[[], Crew]
 Tell = Callable[[Tally], None]
 
@@ -45,7 +54,7 @@ def run(
     """Write a row for each job that has none, or has changed. `hire` is called when the first one is to be read."""
     merge(data)  # what a run before left
     journal = Journal(data)
-    loop = _Loop(_to_read(data, items, how, shard, tally), journal, how, hire, change or _as_it_is, tally)
+    loop = _Loop(_to_read(data, items, how, shard, change, tally), journal, how, hire, change, tally)
     try:
         while loop.step():
             tell(tally)
@@ -61,7 +70,7 @@ def run(
 
 
 def _to_read(
-    data: Dataset, items: Iterable[Item], how: How, shard: tuple[int, int] | None, tally: Tally
+    data: Dataset, items: Iterable[Item], how: How, shard: tuple[int, int] | None, change: Change | None, tally: Tally
 ) -> Iterator[Item]:
     """The jobs of this shard whose rows are not there, or are of other logs, records or rules."""
     known = data.known()
@@ -69,22 +78,19 @@ def _to_read(
         if shard is not None and int.from_bytes(digest_of(item.key), "big") % shard[1] != shard[0] - 1:
             continue
         tally.found += 1
-        if known.add(item.key, fingerprint(item, how)):
+        called = item.key, fingerprint(item, how)
+        if known.add(*(change.identity(*called) if change else called)):
             tally.bytes_found += item.size
             yield item
         else:
             tally.unchanged += 1
 
 
-def _as_it_is(row: Row) -> Row:
-    return row
-
-
 class _Loop:
     """Looks for jobs, hands them out, and takes their rows, a moment for each."""
 
     def __init__(
-        self, items: Iterator[Item], journal: Journal, how: How, hire: Hire, change: Change, tally: Tally
+        self, items: Iterator[Item], journal: Journal, how: How, hire: Hire, change: Change | None, tally: Tally
     ) -> None:
         self._items, self._journal, self._how, self._hire, self._change = items, journal, how, hire, change
         self._tally = tally
@@ -152,4 +158,4 @@ class _Loop:
             if row.read == "error":
                 tally.errors += 1
                 tally.error = tally.error or f"{', '.join(row.logs[:1]) or row.key}: {row.error}"
-        self._journal.add([self._change(row) for row in rows])
+        self._journal.add([self._change.row(row) if self._change else row for row in rows])
