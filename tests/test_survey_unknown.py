@@ -24,6 +24,7 @@ HOSTILE = [
     "求解器失败: 第 3 步",
     "'",
     "x" * 5000,
+    "solver:  part\t3   failed",
 ]
 
 
@@ -158,6 +159,15 @@ def test_the_command_drafts_a_rule_that_takes_the_line(
     assert len(list(tmp_path.glob("*.yaml"))) == 1
     left = [row for row in done.output.splitlines() if row.startswith("  line ")]
     assert [row for row in left if "is empty" not in row] == []  # nothing but what a person has to say is missing
+
+
+def test_the_example_is_one_of_the_lines_that_most_look_like() -> None:
+    (kind,) = kinds("KeyError: 3", "KeyError: 'mask'", "KeyError: 'labels'")
+    assert (kind.pattern, kind.example) == ("KeyError: <name>", "KeyError: 'mask'")
+
+
+def test_blanks_stay_as_they_are_for_a_pattern_has_to_match_them() -> None:
+    assert kinds("Error in routine   read (2):")[0].draft.endswith("'Error in routine   read (2):'")
 
 
 def test_each_draft_has_a_name_of_its_own() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from slurmdoctor.report.redact import disarm
+
 _LONGEST = 400
 """Characters of a line that are looked at,"""
 WORDS = 8
@@ -34,9 +36,15 @@ _PARTS = re.compile(
 _SHOWN = {"quoted": "name", "call": "name"}
 _PACKAGE = re.compile(r"\b(?:[A-Za-z_]\w*\.)+(?=[A-Z]\w*(?:Error|Exception|Interrupt|Warning)\b)")
 """An exception's package: programs print it, or leave it out."""
+_GAP = re.compile(r"[^\S ]")
 _LIST = re.compile(r"(<\w+>)(?:(?:, ?| ?x ?|[-/:\s])\1)+")
 _PLACE = re.compile(r"^\S+: line <number>: ")
 """Where in a script a shell met what it complains of."""
+
+
+def flat(text: str) -> str:
+    """The text as one harmless line; unlike `one_line` it keeps blanks as they are, for a rule's pattern has to match them."""
+    return _GAP.sub(" ", disarm(text)).strip()
 
 
 @lru_cache(maxsize=8192)

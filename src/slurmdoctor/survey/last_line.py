@@ -12,9 +12,10 @@ from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Knowledge
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.ranks.source_format import learn
-from slurmdoctor.report.redact import one_line, redact
+from slurmdoctor.report.redact import redact
 from slurmdoctor.report.result import Diagnosis
 from slurmdoctor.search.compiled import compiled
+from slurmdoctor.survey.alike import flat
 from slurmdoctor.survey.rows import Log
 
 if TYPE_CHECKING:
@@ -44,9 +45,9 @@ def last_line(found: Diagnosis, logs: Sequence[Log], rules: Iterable[str] = ()) 
     if found.verdict == "no-failure" or not (cause is None or cause in knowledge.traits["catch-all"]):
         return None
     if found.first_failure.text and cause not in knowledge.traits["exit-only"]:
-        return one_line(found.first_failure.text)[:_LONGEST]
+        return flat(found.first_failure.text)[:_LONGEST]
     line = last_words([_end(log) for log in logs[-_FEW:]], knowledge)
-    return one_line(redact(line))[:_LONGEST] if line else None
+    return flat(redact(line))[:_LONGEST] if line else None
 
 
 def last_words(ends: Iterable[str], knowledge: Knowledge) -> str | None:

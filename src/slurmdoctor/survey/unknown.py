@@ -13,8 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from msgspec import Struct, field
 
-from slurmdoctor.report.redact import one_line
-from slurmdoctor.survey.alike import WORDS, cut, is_fixed, pattern_of
+from slurmdoctor.survey.alike import WORDS, cut, flat, is_fixed, pattern_of
 from slurmdoctor.survey.answers import UnknownKind
 
 MOST = 50_000
@@ -46,7 +45,6 @@ class _Group(Struct):
     users: set[str] = field(default_factory=set)
 
     def add(self, other: _Group) -> None:
-        self.example = min(self.example, other.example, key=lambda line: (len(line), line))
         self.jobs += other.jobs
         self.hours += other.hours
         self.users |= other.users
@@ -83,7 +81,7 @@ def draft_command(pattern: str, example: str, taken: set[str] | None = None) -> 
         number += 1
         name = f"{words or _NO_NAME}-{number}"
     taken.add(name)
-    return f"slurmdoctor rules new site/{name} --line={shlex.quote(one_line(example)[:_LONGEST_LINE])}"
+    return f"slurmdoctor rules new site/{name} --line={shlex.quote(flat(example)[:_LONGEST_LINE])}"
 
 
 def _counted(lines: Iterable[tuple[str, str | None, float | None]]) -> dict[str, _Group]:
@@ -91,7 +89,7 @@ def _counted(lines: Iterable[tuple[str, str | None, float | None]]) -> dict[str,
     groups: dict[str, _Group] = {}
     level = 0
     for line, user, hours in lines:
-        shown = one_line(line)
+        shown = flat(line)
         one = _Group(shown, 1, round((hours or 0.0) * _PARTS_OF_AN_HOUR), set() if user is None else {user})
         _add(groups, cut(pattern_of(shown), _SHORTER[level]), one)
         while len(groups) > MOST:
@@ -105,31 +103,36 @@ def _counted(lines: Iterable[tuple[str, str | None, float | None]]) -> dict[str,
 
 def _add(groups: dict[str, _Group], pattern: str, group: _Group) -> None:
     if pattern in groups:
-        groups[pattern].add(group)
+        there = groups[pattern]
+        there.example = min(there.example, group.example, key=lambda line: (len(line), line))
+        there.add(group)
     else:
         groups[pattern] = group
 
 
 def _joined(groups: Mapping[str, _Group]) -> Mapping[str, _Group]:
     """Patterns that differ in signs and in the kinds of their names, or in one word that stands for many things, as one: `Error in rule <word>`."""
-    alike: dict[str, list[str]] = defaultdict(list)
-    for pattern in sorted(groups, key=lambda one: (-groups[one].jobs, one)):
-        alike[_SIGNS.sub(" ", _NAMED.sub("<>", pattern))].append(pattern)
-    groups = {same[0]: _sum(groups[one] for one in same) for same in alike.values()}
+    alike: dict[str, str] = {}
+    for pattern in _commonest_first(groups):
+        alike[pattern] = alike.setdefault(_SIGNS.sub(" ", _NAMED.sub("<>", pattern)), pattern)
+    groups = _summed(groups, alike)
     for _ in range(_ROUNDS):
-        wider = _wider(groups)
-        joined: dict[str, _Group] = {}
-        for pattern in sorted(groups):
-            _add(joined, wider.get(pattern, pattern), groups[pattern])
-        groups = joined
+        groups = _summed(groups, _wider(groups))
     return groups
 
 
-def _sum(groups: Iterable[_Group]) -> _Group:
-    first, *others = groups
-    for other in others:
-        first.add(other)
-    return first
+def _summed(groups: Mapping[str, _Group], new: Mapping[str, str]) -> Mapping[str, _Group]:
+    """The groups with new patterns; the example is one of those that most lines look like."""
+    found: dict[str, _Group] = {}
+    for pattern in _commonest_first(groups):
+        there = found.setdefault(new.get(pattern, pattern), groups[pattern])
+        if there is not groups[pattern]:
+            there.add(groups[pattern])
+    return found
+
+
+def _commonest_first(groups: Mapping[str, _Group]) -> list[str]:
+    return sorted(groups, key=lambda pattern: (-groups[pattern].jobs, pattern))
 
 
 def _wider(patterns: Collection[str]) -> dict[str, str]:
