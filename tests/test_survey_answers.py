@@ -13,7 +13,7 @@ from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import UserError
 from slurmdoctor.survey.answers import Answers
 from slurmdoctor.survey.questions.ask import ask
-from slurmdoctor.survey.questions.table import ALL, Choice, missing_shards
+from slurmdoctor.survey.questions.table import ALL, Choice, unfinished
 from slurmdoctor.survey.rows import Row
 from surveyed import dataset, row
 
@@ -226,7 +226,7 @@ def test_all_shards_are_one_dataset_and_a_missing_one_is_named(tmp_path: Path) -
     for shard in (1, 3):
         dataset(tmp_path / f"shard-{shard}-of-3", [row("hang")])
     assert ask(str(tmp_path), KNOWN).jobs == 2
-    assert missing_shards(str(tmp_path)) == ["2 of 3"]
+    assert unfinished(str(tmp_path)) == ["1 of its shards are missing: 2/3"]
 
 
 def _newer(folder: Path) -> None:

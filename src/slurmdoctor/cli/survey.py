@@ -10,7 +10,12 @@ import click
 from slurmdoctor.cli.group import Group
 from slurmdoctor.model import UserError
 
-_COMMANDS: dict[str, str] = {"run": "survey_run:run"}
+_COMMANDS: dict[str, str] = {
+    "run": "survey_run:run",
+    "report": "survey_report:report",
+    "diff": "survey_report:diff",
+    "export": "survey_report:export",
+}
 """Command -> module:object of this package, imported when called."""
 _NEEDED = ("pyarrow", "duckdb")
 """Packages of the extra that every survey needs."""

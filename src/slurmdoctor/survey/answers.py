@@ -103,6 +103,8 @@ class SizeClass(Struct, frozen=True):
     machine_mttf: float | None = None
     machine_low: float | None = None
     machine_high: float | None = None
+    troubles: int = 0
+    """The failures, those of one user, job name and day counted once: what `diff` compares."""
 
 
 class Delays(Struct, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slurmdoctor.model import Knowledge
-from slurmdoctor.survey.answers import Answers, Unknown
+from slurmdoctor.survey.answers import Answers, Cost, Unknown
 from slurmdoctor.survey.questions import counts, nodes, times
 from slurmdoctor.survey.questions.table import ALL, Choice, Kinds, kinds_of, opened
 
@@ -15,6 +15,12 @@ def ask(folder: str, knowledge: Knowledge, choice: Choice = ALL) -> Answers:
     titles = {name: cause.title for name, cause in knowledge.causes.items()}
     with opened(folder, choice) as connection:
         return _answers(connection, kinds_of(knowledge), titles, choice)
+
+
+def by_cause_and_partition(folder: str, choice: Choice = ALL) -> list[tuple[dict[str, str], Cost]]:
+    """The costs of failures by cluster, partition and cause."""
+    with opened(folder, choice) as connection:
+        return counts.by_cause_and_partition(connection)
 
 
 def _answers(connection: Any, kinds: Kinds, titles: dict[str, str], choice: Choice) -> Answers:

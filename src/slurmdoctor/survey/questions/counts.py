@@ -17,11 +17,11 @@ MOST = 200
 """Partitions and users that are listed."""
 _COLUMNS = 36
 """Periods that a report has room for."""
-_TROUBLE = "(cluster, \"user\", name, coalesce(CAST(day AS VARCHAR), ''), CASE WHEN name = '' THEN key END)"
+TROUBLE = "(cluster, \"user\", name, coalesce(CAST(day AS VARCHAR), ''), CASE WHEN name = '' THEN key END)"
 """Jobs of one user, name and day: a sweep, or one job that is started again and again."""
 _COST = f"""
     count(*) FILTER (WHERE outcome = 'failed'), count(DISTINCT "user") FILTER (WHERE outcome = 'failed'),
-    count(DISTINCT hash{_TROUBLE}) FILTER (WHERE outcome = 'failed'),
+    count(DISTINCT hash{TROUBLE}) FILTER (WHERE outcome = 'failed'),
     coalesce(sum(gpu_hours_lost) FILTER (WHERE outcome = 'failed'), 0),
     count(gpu_hours_lost) FILTER (WHERE outcome = 'failed')
 """
@@ -46,7 +46,7 @@ def headline(connection: Any) -> dict[str, Any]:
         "partitions_in_all": f"count(DISTINCT coalesce(partition, '{UNKNOWN}'))",
         "users_in_all": f"count(DISTINCT coalesce(\"user\", '{UNKNOWN}'))",
         "rules_versions": "count(DISTINCT rules_version)",
-        "work": f"count(DISTINCT hash{_TROUBLE})",
+        "work": f"count(DISTINCT hash{TROUBLE})",
     }
     row = connection.execute(f"SELECT {', '.join(names.values())} FROM jobs").fetchone()
     found = dict(zip(names, row, strict=True))
@@ -79,6 +79,21 @@ def by(column: str, connection: Any) -> tuple[Cost, ...]:
         Cost(what, jobs, of, users, troubles, lost, known, gpu_hours=hours)
         for what, of, hours, jobs, users, troubles, lost, known in rows
     )[:MOST]
+
+
+def by_cause_and_partition(connection: Any) -> list[tuple[dict[str, str], Cost]]:
+    """The costs of failures by cluster, partition and cause: a label each."""
+    rows = connection.execute(f"""
+        SELECT coalesce(cluster, ''), coalesce(partition, '{UNKNOWN}'), coalesce(cause, '{UNKNOWN}') AS what, {_COST}
+        FROM jobs WHERE outcome = 'failed' GROUP BY ALL ORDER BY ALL
+    """).fetchall()
+    return [
+        (
+            {"cluster": cluster, "partition": partition, "cause": what},
+            Cost(what, jobs, jobs, users, troubles, lost, known),
+        )
+        for cluster, partition, what, jobs, users, troubles, lost, known in rows
+    ]
 
 
 def _sorted(costs: Any) -> tuple[Cost, ...]:

@@ -19,6 +19,8 @@ from slurmdoctor.survey.rows import SCHEMA_VERSION, Row
 _MEMORY = "1GB"
 _TYPES = {str: "VARCHAR", int: "BIGINT", float: "DOUBLE", datetime: "TIMESTAMP"}
 _SHARD = re.compile(r"shard-(\d+)-of-(\d+)")
+_FEW = 8
+"""Names that a line lists."""
 _MUST = {"key", "verdict", "cause", "read"}
 """Columns without which a Parquet file is no survey's."""
 
@@ -97,19 +99,23 @@ def _files(folder: Path) -> list[Path]:
             f"{shown} holds shards of {numbers}: jobs would count twice", "remove those of the older survey"
         )
     parts = [folder, *shards.values()]
-    files = sorted(file for part in parts for file in part.glob("jobs/month=*/*.parquet"))
+    files = sorted(file for part in parts for file in part.glob("jobs/month=*/jobs.parquet"))
     if not files and any((part / ".run").exists() for part in parts):
-        raise UserError(f"{shown} has no rows yet: its survey still runs, or was stopped", "wait for its end, or run it again")  # fmt: skip
+        raise UserError(f"{shown} has no rows yet: its survey still runs, was stopped, or found no job", "wait for its end, or run it again")  # fmt: skip
     if not files:
         raise UserError(f"{shown} is no dataset of a survey", run)
     return files
 
 
-def missing_shards(folder: str) -> list[str]:
-    """Shards that a dataset lacks: `3 of 8`."""
-    found = [_SHARD.fullmatch(one.name) for one in Path(folder).iterdir()]
-    there = {(int(m[1]), int(m[2])) for m in found if m}
-    return [f"{k} of {of}" for of in {of for _, of in there} for k in range(1, of + 1) if (k, of) not in there]
+def unfinished(folder: str) -> list[str]:
+    """What a dataset lacks, in words: shards that are not there, and rows that a run has not put into their month yet."""
+    found = {one: m for one in sorted(Path(folder).iterdir()) if (m := _SHARD.fullmatch(one.name))}
+    there = {(int(m[1]), int(m[2])) for m in found.values()}
+    lacking = [f"{k}/{of}" for of in {of for _, of in there} for k in range(1, of + 1) if (k, of) not in there]
+    notes = [f"{len(lacking)} of its shards are missing: {', '.join(lacking[:_FEW])}"] if lacking else []
+    if any(next((part / ".run/journal").glob("*.parquet"), None) for part in (Path(folder), *found)):
+        notes.append("a survey still runs or was stopped; the report is without its newest rows")
+    return notes
 
 
 def _literal(file: Path) -> str:

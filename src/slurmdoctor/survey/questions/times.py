@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from slurmdoctor.survey.answers import Delays, Repeat, SizeClass
+from slurmdoctor.survey.questions.counts import TROUBLE
 from slurmdoctor.survey.questions.statistics import poisson_interval
 from slurmdoctor.survey.questions.table import Kinds, listed
 
@@ -20,19 +21,22 @@ def sizes(connection: Any, kinds: Kinds) -> tuple[tuple[SizeClass, ...], int]:
     """The classes that have jobs, and how many jobs are in none."""
     place = " ".join(f"WHEN gpus <= {most} THEN {at}" for at, (_, most) in enumerate(_CLASSES) if most)
     rows = connection.execute(f"""
+        WITH marked AS (
+            SELECT *, outcome = 'failed' AND NOT coalesce(cause IN {listed(kinds.ended)}, false) AS fails FROM jobs
+        )
         SELECT CASE WHEN NOT coalesce(gpus > 0 AND elapsed_s >= 0, false) THEN -1 {place} ELSE {len(_CLASSES) - 1} END AS class,
             count(*), coalesce(sum(elapsed_s), 0) / 3600,
-            count(*) FILTER (WHERE outcome = 'failed' AND NOT coalesce(cause IN {listed(kinds.ended)}, false)),
-            count(*) FILTER (WHERE outcome = 'failed' AND cause IN {listed(kinds.machine)})
-        FROM jobs GROUP BY class ORDER BY class
+            count(*) FILTER (WHERE fails), count(*) FILTER (WHERE fails AND cause IN {listed(kinds.machine)}),
+            count(DISTINCT hash{TROUBLE}) FILTER (WHERE fails)
+        FROM marked GROUP BY class ORDER BY class
     """).fetchall()
     found = []
-    for at, jobs, hours, failures, machine in rows:
+    for at, jobs, hours, failures, machine, troubles in rows:
         if at >= 0:
             (smallest, largest), (mean, low, high) = _CLASSES[at], mttf(failures, hours)
             one = SizeClass(smallest, largest, jobs, failures, hours, mean, low, high, machine)
             mean, low, high = mttf(machine, hours)
-            found.append(replace(one, machine_mttf=mean, machine_low=low, machine_high=high))
+            found.append(replace(one, machine_mttf=mean, machine_low=low, machine_high=high, troubles=troubles))
     return tuple(found), sum(row[1] for row in rows if row[0] < 0)
 
 

@@ -1,0 +1,1 @@
+"""The answers at the terminal: sections of short tables, the most telling first."""

@@ -1,0 +1,99 @@
+"""`survey diff` at the terminal."""
+
+from __future__ import annotations
+
+from slurmdoctor.model.ranges import fold_nodes
+from slurmdoctor.report.terminal import Line
+from slurmdoctor.survey.questions.compare import Change, Difference, Side
+from slurmdoctor.survey.text.tables import clean, head, hours, said, share, table
+
+_MOST = 15
+_STYLES = {"better": "good", "gone": "good", "worse": "bad", "new": "bad", "chance": "dim"}
+_WORDS = {"chance": "within chance"}
+
+
+def diff(found: Difference, width: int) -> list[Line]:
+    """The comparison as lines of at most this width."""
+    whole, lines = found.all, [*_side("Before", found.before, width), *_side("After", found.after, width)]
+    lines += said(f"Failures per 1,000 jobs: {_rates(whole, 1000)}: {_word(whole)}.", width, "bold")
+    lines += _causes(found, width)
+    lines += _sizes(found, width)
+    lines += _nodes(found, width)
+    return [*lines, [], *said(found.test, width, "dim")]
+
+
+def _side(title: str, side: Side, width: int) -> list[Line]:
+    text = f"{title}: {clean(side.name, 60)}: {side.failed:,} of {side.jobs:,} jobs failed ({share(side.failed, side.jobs)}), "
+    text += (
+        f"{hours(side.gpu_hours_lost)} of {hours(side.gpu_hours)} GPU hours lost (known of {side.with_hours:,} jobs); "
+    )
+    return said(f"{text}{side.unknown:,} causes unknown, {side.repeated:,} died again of the same cause.", width)
+
+
+def _word(change: Change) -> str:
+    return _WORDS.get(change.trend, change.trend)
+
+
+def _rates(change: Change, each: float) -> str:
+    return f"{_rate(change.before, change.before_of, each)} before, {_rate(change.after, change.after_of, each)} after"
+
+
+def _rate(count: int, of: float, each: float) -> str:
+    return f"{each * count / of:.1f}" if of else "-"
+
+
+def _causes(found: Difference, width: int) -> list[Line]:
+    if not found.causes:
+        return []
+    rows = [
+        [
+            clean(one.what),
+            f"{one.before:,}", _rate(one.before, one.before_of, 1000), f"{one.after:,}", _rate(one.after, one.after_of, 1000),
+            f"{hours(one.hours_before)} > {hours(one.hours_after)}", _word(one),
+        ]
+        for one in found.causes[:_MOST]
+    ]  # fmt: skip
+    names = ["cause", "before", "per 1,000", "after", "per 1,000", "GPU h lost", "change"]
+    note = f"of {found.before.jobs:,} jobs before and {found.after.jobs:,} after"
+    lines = [*head("CAUSES", note, width), *_painted(table(names, rows, width, (0, 6)), found.causes)]
+    left = len(found.causes) - _MOST
+    return [*lines, [("dim", f"and {left:,} more causes, in --format json")]] if left > 0 else lines
+
+
+def _sizes(found: Difference, width: int) -> list[Line]:
+    if not found.sizes:
+        return []
+    rows = [
+        [
+            one.what,
+            *(f"{one.before:,}", hours(one.before_of), _mttf(one.before, one.before_of)),
+            *(f"{one.after:,}", hours(one.after_of), _mttf(one.after, one.after_of)),
+            _word(one),
+        ]
+        for one in found.sizes
+    ]
+    names = ["GPUs", "failures", "hours run", "MTTF h", "failures", "hours run", "MTTF h", "change"]
+    note = "before, then after; without ends by Slurm or a person"
+    return [
+        *head("MTTF BY JOB SIZE", note, width),
+        *_painted(table(names, rows, width, (0, 7)), found.sizes),
+    ]
+
+
+def _mttf(failures: int, run: float) -> str:
+    return hours(run / failures) if failures else "-"
+
+
+def _painted(lines: list[Line], changes: tuple[Change, ...]) -> list[Line]:
+    """The last column in the color of its word."""
+    painted = [lines[0]]
+    for line, change in zip(lines[1:], changes, strict=False):
+        at = max(at for at, (_, text) in enumerate(line) if text.strip())
+        painted.append([*line[:at], (_STYLES[change.trend], line[at][1]), *line[at + 1 :]])
+    return painted
+
+
+def _nodes(found: Difference, width: int) -> list[Line]:
+    parts = [("new", found.nodes_new), ("no longer", found.nodes_gone), ("still", found.nodes_still)]
+    told = [f"{word}: {clean(fold_nodes(names), 300)}" for word, names in parts if names]
+    return [*head("NODES THAT FAIL MORE THAN CHANCE", "", width), *said("; ".join(told) or "none before, none after", width)]  # fmt: skip

@@ -1,0 +1,198 @@
+"""`survey report` at the terminal."""
+
+from __future__ import annotations
+
+from slurmdoctor.report.quantities import duration, plural
+from slurmdoctor.report.terminal import Line
+from slurmdoctor.survey.answers import Answers, Cost
+from slurmdoctor.survey.text.tables import bar, clean, head, hours, more, said, share, table
+
+_CAUSES, _PERIODS, _FEW = 10, 8, 4
+"""Rows of a section: all are in the JSON and on the page."""
+_NARROW = 90
+"""Columns below which a table leaves out what can be spared."""
+_STATED = {
+    "since-checkpoint": "since the newest checkpoint",
+    "whole-run": "the whole run, where the log shows no dated checkpoint",
+}
+
+
+def report(answers: Answers, width: int) -> list[Line]:
+    """The answers as lines of at most this width, the most telling first."""
+    if not answers.jobs:
+        return [[("bold", "No job matches.")], *_basis(answers, width)]
+    return [
+        *_headline(answers, width),
+        *_causes(answers, width),
+        *_nodes(answers, width),
+        *_periods(answers, width),
+        *_shares("PARTITIONS", "partitions", answers.partitions, answers.partitions_in_all, width),
+        *_shares("USERS", "users", answers.users, answers.users_in_all, width),
+        *_sizes(answers, width),
+        *_delays(answers, width),
+        *_repeats(answers, width),
+        *_unknown(answers, width),
+        *_basis(answers, width),
+    ]
+
+
+def _headline(answers: Answers, width: int) -> list[Line]:
+    """One sentence that a meeting can begin with."""
+    text = f"{answers.failed:,} of {plural(answers.jobs, 'job')} failed ({share(answers.failed, answers.jobs)})"
+    if answers.failed_with_hours:
+        text += f" and lost {hours(answers.gpu_hours_lost)} of {hours(answers.gpu_hours)} GPU hours"
+        text += f" ({share(answers.gpu_hours_lost, answers.gpu_hours)})"
+    lines = said(f"{text}.", width, "bold")
+    if answers.causes:
+        first = answers.causes[0]
+        of_hours = answers.gpu_hours_lost > 0
+        part = share(first.gpu_hours_lost, answers.gpu_hours_lost) if of_hours else share(first.jobs, first.of)
+        of = "GPU hours lost" if of_hours else "failed jobs"
+        lines += said(f"The first cause is {clean(first.what)}: {part} of the {of}.", width)
+    about = [f"{answers.first:%Y-%m-%d} to {answers.last:%Y-%m-%d}"] if answers.first and answers.last else []
+    about += [f"cluster {', '.join(map(clean, answers.clusters[:_FEW]))}"] if answers.clusters else []
+    about += [f"--{name} {clean(value, 60)}" for name, value in answers.filters]
+    return [*lines, *said("; ".join(about), width, "dim")] if about else lines
+
+
+def _causes(answers: Answers, width: int) -> list[Line]:
+    if not answers.causes:
+        return []
+    lost, narrow = answers.gpu_hours_lost, width < _NARROW
+    most = max(cost.gpu_hours_lost if lost else cost.jobs for cost in answers.causes)
+    rows = []
+    for cost in answers.causes[:_CAUSES]:
+        amount = cost.gpu_hours_lost if lost else cost.jobs
+        row = [clean(cost.what), bar(amount, most), hours(cost.gpu_hours_lost), share(cost.gpu_hours_lost, lost)]
+        row += [f"{cost.jobs:,}", share(cost.jobs, cost.of), f"{cost.users:,}"]
+        rows.append(row if narrow else [*row, clean(cost.title or "", 60)])
+    names = ["cause", "", "GPU h lost", "", "jobs", "", "users", *([] if narrow else ["what happened"])]
+    note = f"of {plural(answers.failed, 'failed job')}; GPU hours of {answers.failed_with_hours:,} of them"
+    lines = [*head("CAUSES", note, width), *table(names, rows, width, (0, 1) if narrow else (0, 1, 7))]
+    return [*lines, *more(len(answers.causes) - _CAUSES, "causes")]
+
+
+def _nodes(answers: Answers, width: int) -> list[Line]:
+    nodes = answers.nodes
+    note = f"{nodes.tested:,} tested with {plural(nodes.failures, 'failure')} and {hours(nodes.hours)} node hours"
+    lines = head("NODES THAT FAIL MORE THAN CHANCE", note, width)
+    rows = []
+    for one in nodes.suspects[:_FEW]:
+        causes = ", ".join(f"{clean(cause)} {count:,}" for cause, count in one.causes)
+        row = [clean(one.node), f"{one.failures:,}", f"{one.expected:.1f}", f"{one.users:,}", f"{one.jobs:,}"]
+        rows.append([*row, hours(one.hours), f"{one.chance:.1g}", causes])
+    names = ["node", "failures", "expected", "users", "jobs", "hours", "chance", "causes"]
+    lines += table(names, rows, width, (0, 7)) if rows else [[("", _no_node(answers))]]
+    lines += more(len(nodes.suspects) - _FEW, "nodes, in the line below")
+    lines += [[("good", clean(nodes.exclude, 2000))]] if nodes.exclude else []
+    if nodes.failed_only and nodes.tested:
+        lines += said("No job here went well, so the hours are of failed jobs only, and the test shows less.", width, "doubt")  # fmt: skip
+    return lines
+
+
+def _no_node(answers: Answers) -> str:
+    return "none" if answers.nodes.tested else "The dataset does not show on which nodes the jobs ran."
+
+
+def _periods(answers: Answers, width: int) -> list[Line]:
+    if len(answers.periods) < 2:
+        return []
+    failed = {one.begins: sum(cost.jobs for cost in one.causes) for one in answers.periods}
+    most = max(failed.values())
+    rows = []
+    for one in answers.periods[-_PERIODS:]:
+        lost = sum(cost.gpu_hours_lost for cost in one.causes)
+        first = f"{clean(one.causes[0].what)} {one.causes[0].jobs:,}" if one.causes else ""
+        row = [f"{one.begins}", bar(failed[one.begins], most), f"{failed[one.begins]:,}", f"{one.jobs:,}"]
+        rows.append([*row, share(failed[one.begins], one.jobs), hours(lost), first])
+    names = [answers.period, "", "failed", "of jobs", "", "GPU h lost", "first cause"]
+    earlier = len(answers.periods) - _PERIODS
+    note = f"by {answers.period}" + (f"; {earlier:,} earlier ones are in --format html and json" if earlier > 0 else "")
+    return [*head("OVER TIME", note, width), *table(names, rows, width, (0, 1, 6))]
+
+
+def _shares(title: str, noun: str, costs: tuple[Cost, ...], in_all: int, width: int) -> list[Line]:
+    """Partitions or users, those that lost most."""
+    shown = [cost for cost in costs if cost.jobs][:_FEW]
+    if not shown or len(costs) < 2:
+        return []
+    rows = [
+        [clean(c.what), f"{c.jobs:,}", f"{c.of:,}", share(c.jobs, c.of), hours(c.gpu_hours_lost), hours(c.gpu_hours)]
+        for c in shown
+    ]
+    names = [noun.removesuffix("s"), "failed", "of jobs", "", "GPU h lost", "of GPU h"]
+    return [*head(title, "", width), *table(names, rows, width), *more(in_all - len(shown), noun)]
+
+
+def _sizes(answers: Answers, width: int) -> list[Line]:
+    if not answers.sizes:
+        return []
+    rows = []
+    for one in answers.sizes:
+        gpus = f"{one.smallest}-{one.largest}" if one.largest else f"{one.smallest} and more"
+        row = [str(one.smallest) if one.largest == one.smallest else gpus, f"{one.jobs:,}", hours(one.hours)]
+        row += [f"{one.failures:,}", hours(one.mttf), _between(one.low, one.high)]
+        rows.append([*row, f"{one.machine_failures:,}", hours(one.machine_mttf)])
+    names = ["GPUs", "jobs", "hours run", "failures", "MTTF h", "95 % interval", "of machine", "MTTF h"]
+    note = f"hours that jobs run until one fails; {answers.sizes_left_out:,} of {answers.jobs:,} jobs have no known GPUs or hours"
+    return [*head("MTTF BY JOB SIZE", note, width), *table(names, rows, width)]
+
+
+def _between(low: float | None, high: float | None) -> str:
+    return f"{hours(low)} - {hours(high)}" if high is not None else f"over {hours(low)}"
+
+
+def _delays(answers: Answers, width: int) -> list[Line]:
+    delays = answers.delays
+    if not delays.jobs or delays.median_s is None or delays.p90_s is None:
+        return []
+    text = f"Median {duration(delays.median_s)}, 90 % within {duration(delays.p90_s)}; {hours(delays.gpu_hours)} GPU hours in all"
+    note = f"{delays.jobs:,} of {plural(delays.of, 'job')} that an error ended"
+    return [*head("FROM THE FIRST ERROR TO THE END", note, width), *said(f"{text}.", width)]
+
+
+def _repeats(answers: Answers, width: int) -> list[Line]:
+    if not answers.repeats:
+        return []
+    rows = [
+        [clean(one.job_name or "-"), clean(one.user or "-", 16), clean(one.cause), f"{one.times:,}", hours(one.gpu_hours_lost)]
+        for one in answers.repeats[:_FEW]
+    ]  # fmt: skip
+    text = f"{answers.repeated_jobs:,} of {plural(answers.failed, 'failed job')}, {hours(answers.repeated_gpu_hours)} GPU hours"
+    names = ["job name", "user", "cause", "times", "GPU h lost again"]
+    lines = [*head("DIED AGAIN OF THE SAME CAUSE", text, width), *table(names, rows, width, (0, 1, 2))]
+    return [*lines, *more(answers.repeats_in_all - _FEW, "such jobs")]
+
+
+def _unknown(answers: Answers, width: int) -> list[Line]:
+    unknown = answers.unknown
+    if not unknown.jobs:
+        return []
+    note = f"{unknown.jobs:,} of {plural(unknown.of, 'failed job')} ({share(unknown.jobs, unknown.of)})"
+    lines = head("CAUSE NOT KNOWN", note, width)
+    rows = [[f"{kind.jobs:,}", f"{kind.users:,}", clean(kind.pattern, 200)] for kind in unknown.kinds[:_FEW]]
+    lines += table(["jobs", "users", "last line"], rows, width, (2,)) if rows else []
+    lines += more(len(unknown.kinds) - _FEW, "kinds of last lines")
+    if rows:
+        lines += [[("dim", "Draft a rule for the first: "), ("", clean(unknown.kinds[0].draft, 2000))]]
+    return lines
+
+
+def _basis(answers: Answers, width: int) -> list[Line]:
+    """What the numbers are of."""
+    parts = [
+        (answers.read, "were read"),
+        (answers.no_log, "have no log: Slurm's state decides"),
+        (answers.not_asked, "are COMPLETED and were not read"),
+        (answers.errors, "could not be read"),
+        (answers.undecided, "are undecided"),
+        (answers.completed_but_failed, "are COMPLETED for Slurm, but failed"),
+        (answers.undated, "have no time"),
+    ]
+    text = f"Of {plural(answers.jobs, 'job')}: " + ", ".join(f"{count:,} {what}" for count, what in parts if count)
+    text += f". GPU hours are known of {answers.with_hours:,}"
+    counted = [f"{_STATED.get(how, how)} ({count:,})" for how, count in answers.lost_counted]
+    text += f"; lost is {', or '.join(counted)}" if counted else ""
+    if answers.rules_versions > 1:
+        text += f". The rows are of {answers.rules_versions} versions of the rules: run the survey again"
+    return [*head("HOW IT WAS COUNTED", "", width), *said(f"{text}.", width, "dim")]
