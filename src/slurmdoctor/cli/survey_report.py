@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from slurmdoctor.survey.answers import Answers
     from slurmdoctor.survey.questions.table import Choice
 
-FORMATS = ("text", "json", "html")
+FORMATS = ("text", "html", "json")
 _DATASET = click.Path(path_type=Path)
 
 
@@ -148,10 +148,8 @@ def diff(
         names = (str(folders[0]), str(folders[1]))
         sides = [_answers(folder, extra, choice) for folder in folders]
     else:
-        names = (
-            f"before {at:%Y-%m-%d %H:%M}".removesuffix(" 00:00"),
-            f"from {at:%Y-%m-%d %H:%M}".removesuffix(" 00:00"),
-        )
+        day = f"{at:%Y-%m-%d %H:%M}".removesuffix(" 00:00")
+        names = (f"jobs that ended before {day}", f"jobs that ended from {day} on")
         if (choice.since and choice.since >= at) or (choice.until and choice.until <= at):
             raise UserError("--at is not between --since and --until", "leave one of them out")
         sides = [_answers(folders[0], extra, replace(choice, **{end: at})) for end in ("until", "since")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slurmdoctor.model import Knowledge
-from slurmdoctor.survey.answers import Answers, Cost, Unknown
+from slurmdoctor.survey.answers import Answers, Cost
 from slurmdoctor.survey.questions import counts, nodes, times
 from slurmdoctor.survey.questions.table import ALL, Choice, Kinds, kinds_of, opened
 
@@ -28,7 +28,6 @@ def _answers(connection: Any, kinds: Kinds, titles: dict[str, str], choice: Choi
     period, periods = counts.periods(connection, titles)
     sizes, sizes_left_out = times.sizes(connection, kinds)
     repeats, chains, runs, hours = times.repeats(connection, kinds)
-    unknown, with_line = counts.unknown_count(connection, kinds)
     return Answers(
         **known,
         causes=counts.causes(connection, known["failed"], titles),
@@ -44,7 +43,7 @@ def _answers(connection: Any, kinds: Kinds, titles: dict[str, str], choice: Choi
         repeats_in_all=chains,
         repeated_jobs=runs,
         repeated_gpu_hours=hours,
-        unknown=Unknown(unknown, known["failed"], with_line),
+        unknown=counts.unknown(connection, kinds, known["failed"]),
         filters=_filters(choice),
     )
 

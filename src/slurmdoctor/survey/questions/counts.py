@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date, timedelta
+from itertools import chain
 from typing import Any
 
 from msgspec.structs import replace
 
-from slurmdoctor.survey.answers import Cost, Period
+from slurmdoctor.survey.answers import Cost, Period, Unknown
 from slurmdoctor.survey.questions.table import Kinds, listed
+from slurmdoctor.survey.unknown import kinds_of
 
 UNKNOWN = "unknown"
 """What is called so where a job has none: a cause, a partition, a user."""
 MOST = 200
 """Partitions and users that are listed."""
+_KINDS = 50
+"""Kinds of last lines that are listed."""
+_BATCH = 10_000
 _COLUMNS = 36
 """Periods that a report has room for."""
 TROUBLE = "(cluster, \"user\", name, coalesce(CAST(day AS VARCHAR), ''), CASE WHEN name = '' THEN key END)"
@@ -140,10 +145,10 @@ def _all_between(first: date, last: date, unit: str) -> list[date]:
     return found
 
 
-def unknown_count(connection: Any, kinds: Kinds) -> tuple[int, int]:
-    """Failed jobs whose cause is not known, and of how many a last line is there."""
-    row = connection.execute(f"""
-        SELECT count(*), count(last_line) FROM jobs
-        WHERE outcome = 'failed' AND (cause IS NULL OR cause IN {listed(kinds.vague)})
-    """).fetchone()
-    return int(row[0]), int(row[1])
+def unknown(connection: Any, kinds: Kinds, failed: int) -> Unknown:
+    """Failed jobs whose cause is not known, and what kinds of last lines they have."""
+    such = f"FROM jobs WHERE outcome = 'failed' AND (cause IS NULL OR cause IN {listed(kinds.vague)})"
+    jobs, with_line = connection.execute(f"SELECT count(*), count(last_line) {such}").fetchone()
+    connection.execute(f'SELECT last_line, "user", gpu_hours_lost {such} AND last_line IS NOT NULL')
+    batches = iter(lambda: connection.fetchmany(_BATCH), [])
+    return Unknown(jobs, failed, with_line, kinds_of(chain.from_iterable(batches), _KINDS))

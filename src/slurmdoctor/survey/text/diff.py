@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from slurmdoctor.model.ranges import fold_nodes
-from slurmdoctor.report.terminal import Line
+from slurmdoctor.report.terminal import Line, clip, cut_path
 from slurmdoctor.survey.questions.compare import Change, Difference, Side
-from slurmdoctor.survey.text.tables import clean, head, hours, said, share, table
+from slurmdoctor.survey.text.tables import clean, head, hours, said, share, table, whole
 
 _MOST = 15
 _STYLES = {"better": "good", "gone": "good", "worse": "bad", "new": "bad", "chance": "dim"}
@@ -19,11 +19,11 @@ def diff(found: Difference, width: int) -> list[Line]:
     lines += _causes(found, width)
     lines += _sizes(found, width)
     lines += _nodes(found, width)
-    return [*lines, [], *said(found.test, width, "dim")]
+    return [clip(line, width) for line in [*lines, [], *said(found.test, width, "dim")]]
 
 
 def _side(title: str, side: Side, width: int) -> list[Line]:
-    text = f"{title}: {clean(side.name, 60)}: {side.failed:,} of {side.jobs:,} jobs failed ({share(side.failed, side.jobs)}), "
+    text = f"{title}: {cut_path(whole(side.name), 60)}: {side.failed:,} of {side.jobs:,} jobs failed ({share(side.failed, side.jobs)}), "
     text += (
         f"{hours(side.gpu_hours_lost)} of {hours(side.gpu_hours)} GPU hours lost (known of {side.with_hours:,} jobs); "
     )
@@ -49,7 +49,7 @@ def _causes(found: Difference, width: int) -> list[Line]:
         [
             clean(one.what),
             f"{one.before:,}", _rate(one.before, one.before_of, 1000), f"{one.after:,}", _rate(one.after, one.after_of, 1000),
-            f"{hours(one.hours_before)} > {hours(one.hours_after)}", _word(one),
+            f"{hours(one.hours_before)} to {hours(one.hours_after)}", _word(one),
         ]
         for one in found.causes[:_MOST]
     ]  # fmt: skip

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from slurmdoctor.report.quantities import duration, plural
-from slurmdoctor.report.terminal import Line
-from slurmdoctor.survey.answers import Answers, Cost
-from slurmdoctor.survey.text.tables import bar, clean, head, hours, more, said, share, table
+from slurmdoctor.report.terminal import Line, clip
+from slurmdoctor.survey.answers import Answers
+from slurmdoctor.survey.text.tables import bar, clean, head, hours, more, said, share, table, whole
 
-_CAUSES, _PERIODS, _FEW = 10, 8, 4
+_CAUSES, _PERIODS, _SIZES, _FEW = 7, 7, 6, 3
 """Rows of a section: all are in the JSON and on the page."""
 _NARROW = 90
 """Columns below which a table leaves out what can be spared."""
+_WHOLE = ("good", "quote")
+"""Styles of what is there to be copied: it is never cut."""
 _STATED = {
     "since-checkpoint": "since the newest checkpoint",
     "whole-run": "the whole run, where the log shows no dated checkpoint",
@@ -20,20 +22,21 @@ _STATED = {
 def report(answers: Answers, width: int) -> list[Line]:
     """The answers as lines of at most this width, the most telling first."""
     if not answers.jobs:
-        return [[("bold", "No job matches.")], *_basis(answers, width)]
-    return [
+        asked = " ".join(f"--{name} {clean(value, 60)}" for name, value in answers.filters)
+        return [[("bold", f"No job matches {asked}." if asked else "There are no jobs.")]]
+    lines = [
         *_headline(answers, width),
         *_causes(answers, width),
         *_nodes(answers, width),
         *_periods(answers, width),
-        *_shares("PARTITIONS", "partitions", answers.partitions, answers.partitions_in_all, width),
-        *_shares("USERS", "users", answers.users, answers.users_in_all, width),
+        *_shares(answers, width),
         *_sizes(answers, width),
         *_delays(answers, width),
         *_repeats(answers, width),
         *_unknown(answers, width),
         *_basis(answers, width),
     ]
+    return [line if any(style in _WHOLE for style, _ in line) else clip(line, width) for line in lines]
 
 
 def _headline(answers: Answers, width: int) -> list[Line]:
@@ -60,15 +63,16 @@ def _causes(answers: Answers, width: int) -> list[Line]:
         return []
     lost, narrow = answers.gpu_hours_lost, width < _NARROW
     most = max(cost.gpu_hours_lost if lost else cost.jobs for cost in answers.causes)
+    names = ["cause", "", *(["GPU h lost", ""] if lost else []), "jobs", "", "users"]
     rows = []
     for cost in answers.causes[:_CAUSES]:
-        amount = cost.gpu_hours_lost if lost else cost.jobs
-        row = [clean(cost.what), bar(amount, most), hours(cost.gpu_hours_lost), share(cost.gpu_hours_lost, lost)]
+        row = [clean(cost.what), bar(cost.gpu_hours_lost if lost else cost.jobs, most)]
+        row += [hours(cost.gpu_hours_lost), share(cost.gpu_hours_lost, lost)] if lost else []
         row += [f"{cost.jobs:,}", share(cost.jobs, cost.of), f"{cost.users:,}"]
         rows.append(row if narrow else [*row, clean(cost.title or "", 60)])
-    names = ["cause", "", "GPU h lost", "", "jobs", "", "users", *([] if narrow else ["what happened"])]
-    note = f"of {plural(answers.failed, 'failed job')}; GPU hours of {answers.failed_with_hours:,} of them"
-    lines = [*head("CAUSES", note, width), *table(names, rows, width, (0, 1) if narrow else (0, 1, 7))]
+    note = f"of {plural(answers.failed, 'failed job')}; GPU hours are known of {answers.failed_with_hours:,} of them"
+    left = (0, 1) if narrow else (0, 1, len(names))
+    lines = [*head("CAUSES", note, width), *table(names if narrow else [*names, "what happened"], rows, width, left)]
     return [*lines, *more(len(answers.causes) - _CAUSES, "causes")]
 
 
@@ -78,20 +82,23 @@ def _nodes(answers: Answers, width: int) -> list[Line]:
     lines = head("NODES THAT FAIL MORE THAN CHANCE", note, width)
     rows = []
     for one in nodes.suspects[:_FEW]:
-        causes = ", ".join(f"{clean(cause)} {count:,}" for cause, count in one.causes)
+        causes = ", ".join(f"{clean(cause)} {count:,}" for cause, count in one.causes[:_FEW])
         row = [clean(one.node), f"{one.failures:,}", f"{one.expected:.1f}", f"{one.users:,}", f"{one.jobs:,}"]
         rows.append([*row, hours(one.hours), f"{one.chance:.1g}", causes])
     names = ["node", "failures", "expected", "users", "jobs", "hours", "chance", "causes"]
     lines += table(names, rows, width, (0, 7)) if rows else [[("", _no_node(answers))]]
     lines += more(len(nodes.suspects) - _FEW, "nodes, in the line below")
-    lines += [[("good", clean(nodes.exclude, 2000))]] if nodes.exclude else []
+    lines += [[("good", whole(nodes.exclude))]] if nodes.exclude else []
     if nodes.failed_only and nodes.tested:
         lines += said("No job here went well, so the hours are of failed jobs only, and the test shows less.", width, "doubt")  # fmt: skip
     return lines
 
 
 def _no_node(answers: Answers) -> str:
-    return "none" if answers.nodes.tested else "The dataset does not show on which nodes the jobs ran."
+    if answers.nodes.tested:
+        return "none"
+    unknown = "the dataset does not show on which nodes the jobs ran" if not answers.nodes.hours else ""
+    return f"no test: {unknown or 'no failure that a node can bring about, or one node only'}"
 
 
 def _periods(answers: Answers, width: int) -> list[Line]:
@@ -111,30 +118,41 @@ def _periods(answers: Answers, width: int) -> list[Line]:
     return [*head("OVER TIME", note, width), *table(names, rows, width, (0, 1, 6))]
 
 
-def _shares(title: str, noun: str, costs: tuple[Cost, ...], in_all: int, width: int) -> list[Line]:
-    """Partitions or users, those that lost most."""
-    shown = [cost for cost in costs if cost.jobs][:_FEW]
-    if not shown or len(costs) < 2:
-        return []
-    rows = [
-        [clean(c.what), f"{c.jobs:,}", f"{c.of:,}", share(c.jobs, c.of), hours(c.gpu_hours_lost), hours(c.gpu_hours)]
-        for c in shown
+def _shares(answers: Answers, width: int) -> list[Line]:
+    """Partitions and users, those that lost most."""
+    sides = [
+        ("partition", answers.partitions, answers.partitions_in_all),
+        ("user", answers.users, answers.users_in_all),
     ]
-    names = [noun.removesuffix("s"), "failed", "of jobs", "", "GPU h lost", "of GPU h"]
-    return [*head(title, "", width), *table(names, rows, width), *more(in_all - len(shown), noun)]
+    rows, left = [], []
+    for noun, costs, in_all in sides:
+        shown = [cost for cost in costs if cost.jobs][:_FEW] if len(costs) > 1 else []
+        for cost in shown:
+            row = [f"{noun} {clean(cost.what)}", f"{cost.jobs:,}", f"{cost.of:,}", share(cost.jobs, cost.of)]
+            rows.append([*row, hours(cost.gpu_hours_lost), hours(cost.gpu_hours)])
+        left += [plural(in_all - len(shown), f"more {noun}")] if shown and in_all > len(shown) else []
+    if not rows:
+        return []
+    lines = [
+        *head("PARTITIONS AND USERS", "", width),
+        *table(["", "failed", "of jobs", "", "GPU h lost", "of GPU h"], rows, width),
+    ]
+    return [*lines, [("dim", f"and {' and '.join(left)}")]] if left else lines
 
 
 def _sizes(answers: Answers, width: int) -> list[Line]:
     if not answers.sizes:
         return []
     rows = []
-    for one in answers.sizes:
+    for one in answers.sizes[:_SIZES]:
         gpus = f"{one.smallest}-{one.largest}" if one.largest else f"{one.smallest} and more"
         row = [str(one.smallest) if one.largest == one.smallest else gpus, f"{one.jobs:,}", hours(one.hours)]
         row += [f"{one.failures:,}", hours(one.mttf), _between(one.low, one.high)]
         rows.append([*row, f"{one.machine_failures:,}", hours(one.machine_mttf)])
-    names = ["GPUs", "jobs", "hours run", "failures", "MTTF h", "95 % interval", "of machine", "MTTF h"]
-    note = f"hours that jobs run until one fails; {answers.sizes_left_out:,} of {answers.jobs:,} jobs have no known GPUs or hours"
+    names = ["GPUs", "jobs", "hours run", "failures", "MTTF h", "95 % interval", "of machines", "MTTF h"]
+    note = "hours that jobs run until one fails"
+    if out := answers.sizes_left_out:
+        note += f"; without {out:,} of {plural(answers.jobs, 'job')}: no GPU, or GPUs or hours not known"
     return [*head("MTTF BY JOB SIZE", note, width), *table(names, rows, width)]
 
 
@@ -169,12 +187,13 @@ def _unknown(answers: Answers, width: int) -> list[Line]:
     if not unknown.jobs:
         return []
     note = f"{unknown.jobs:,} of {plural(unknown.of, 'failed job')} ({share(unknown.jobs, unknown.of)})"
+    note += f"; last lines of {unknown.with_line:,}, and the command that drafts a rule for the first"
     lines = head("CAUSE NOT KNOWN", note, width)
-    rows = [[f"{kind.jobs:,}", f"{kind.users:,}", clean(kind.pattern, 200)] for kind in unknown.kinds[:_FEW]]
+    rows = [[f"{kind.jobs:,}", f"{kind.users:,}", clean(kind.pattern, width)] for kind in unknown.kinds[:_FEW]]
     lines += table(["jobs", "users", "last line"], rows, width, (2,)) if rows else []
     lines += more(len(unknown.kinds) - _FEW, "kinds of last lines")
     if rows:
-        lines += [[("dim", "Draft a rule for the first: "), ("", clean(unknown.kinds[0].draft, 2000))]]
+        lines += [[("quote", whole(unknown.kinds[0].draft))]]
     return lines
 
 
@@ -191,7 +210,7 @@ def _basis(answers: Answers, width: int) -> list[Line]:
     ]
     text = f"Of {plural(answers.jobs, 'job')}: " + ", ".join(f"{count:,} {what}" for count, what in parts if count)
     text += f". GPU hours are known of {answers.with_hours:,}"
-    counted = [f"{_STATED.get(how, how)} ({count:,})" for how, count in answers.lost_counted]
+    counted = [f"{_STATED.get(how) or clean(how)} ({count:,})" for how, count in answers.lost_counted]
     text += f"; lost is {', or '.join(counted)}" if counted else ""
     if answers.rules_versions > 1:
         text += f". The rows are of {answers.rules_versions} versions of the rules: run the survey again"

@@ -10,12 +10,19 @@ from slurmdoctor.report.terminal import Line, cells, cut, wrap_words
 _BAR = 12
 """Columns of the longest bar."""
 _LONGEST_NAME = 28
+_LONGEST = 2_000
+"""Characters of a name that are looked at."""
 GAP = "  "
 
 
 def clean(text: object, width: int = _LONGEST_NAME) -> str:
     """A name as a part of a line."""
-    return cut(one_line(redact(str(text))), width)
+    return cut(one_line(redact(str(text)[:_LONGEST])), width)
+
+
+def whole(text: str) -> str:
+    """A line to be copied, of any length."""
+    return one_line(redact(text))
 
 
 def hours(amount: float | None) -> str:

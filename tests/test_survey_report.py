@@ -1,0 +1,255 @@
+"""`survey report`, `diff` and `export`: what the terminal, a file and Prometheus are told of a dataset."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from msgspec.structs import replace
+from syrupy.assertion import SnapshotAssertion
+
+from answers_examples import BIG, EMPTY, SMALL, hostile, many
+from slurmdoctor.cli import cli
+from slurmdoctor.model import UserError
+from slurmdoctor.report.terminal import cells, paint
+from slurmdoctor.survey.answers import Answers
+from slurmdoctor.survey.questions.compare import compare
+from slurmdoctor.survey.rows import Row
+from slurmdoctor.survey.text.report import report
+from surveyed import dataset, row
+
+EVIL = '\x1b[31mroot\u202e\n# HELP x"\\ token=hf_' + "Ab1" * 12 + "<b>" + "y" * 5000
+
+EXAMPLES = {"big": BIG, "small": SMALL, "empty": EMPTY, "many": many(2000)}
+
+
+def run(*arguments: str, **environment: str) -> Result:
+    setting = {"COLUMNS": "90", "NO_COLOR": None, "FORCE_COLOR": None, **environment}
+    return CliRunner(env=setting).invoke(cli, ["survey", *arguments])
+
+
+def a_month() -> list[Row]:
+    """A small cluster: a node with a faulty GPU, a user who starts the same mistake again, and healthy jobs."""
+    nodes = [f"node{n:02}" for n in range(1, 9)]
+    rows = [row(nodes=(name,), hours=20, after=24 * n + 2, user="bob") for name in nodes for n in range(12)]
+    rows += [
+        row(
+            "gpu-fault",
+            node="node03",
+            nodes=("node03",),
+            after=24 * n,
+            job_name="pretrain",
+            user="eve",
+            ran_on_s=1800.0,
+        )
+        for n in range(6)
+    ]
+    rows += [row("nan", after=n, job_name="tune", ran_on_s=30.0, partition="debug") for n in range(4)]
+    rows += [
+        row("python-error", hours=0.2, after=60 * n, last_line=f"solver diverged at step {n}", job_name=f"solve-{n}")
+        for n in range(5)
+    ]
+    rows += [
+        row("time-limit", hours=24, gpus=64, read="no-log"),
+        row(None, read="not-asked", gpus=None),
+        row(None, verdict="unknown", read="error"),
+    ]
+    return [replace(one, cluster="lab") for one in rows]  # fmt: skip
+
+
+@pytest.fixture
+def month(tmp_path: Path) -> str:
+    return dataset(tmp_path / "month", a_month())
+
+
+def test_the_report_of_a_month(month: str, snapshot: SnapshotAssertion) -> None:
+    found = run("report", month)
+    assert (found.exit_code, found.stderr) == (0, "")
+    assert found.stdout == snapshot
+
+
+@pytest.mark.parametrize("name", EXAMPLES)  # by name: pytest would show all of them where one fails
+@pytest.mark.parametrize("width", [40, 80, 100, 250])
+def test_a_report_fits_the_terminal_and_about_a_page(name: str, width: int) -> None:
+    lines = report(EXAMPLES[name], width)
+    copied = [line for line in lines if line and line[0][0] in ("good", "quote")]
+    assert len(lines) <= (80 if width >= 80 else 95)
+    assert len(copied) <= 2
+    shown = ["".join(text for _, text in line).rstrip() for line in lines if line not in copied]
+    assert max(map(cells, shown)) <= width
+
+
+@pytest.mark.parametrize("name", ["\x1b[31mred", "a\nb", "\u202egnp", "x" * 5000])
+def test_names_of_jobs_and_users_are_harmless(name: str) -> None:
+    text = paint(report(hostile(name), 100), colour=False)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\u202a-\u202e]", text)
+    assert len(text) < 17_000
+    assert "a\nb" not in text
+
+
+def test_a_secret_in_a_job_name_is_masked(tmp_path: Path) -> None:
+    folder = dataset(tmp_path, [row("nan", after=n, job_name="run --token hf_" + "Ab1" * 12) for n in range(3)])
+    found = run("report", folder)
+    assert "hf_" not in found.stdout
+
+
+@pytest.mark.parametrize(("setting", "colour"), [({}, False), ({"FORCE_COLOR": "1"}, True), ({"NO_COLOR": "1"}, False)])
+def test_a_pipe_gets_no_color(month: str, setting: dict[str, str], colour: bool) -> None:
+    assert ("\x1b[" in run("report", month, **setting).stdout) is colour
+
+
+@pytest.mark.parametrize("form", ["text", "html", "json"])
+def test_a_report_goes_to_a_file_whose_ending_tells_its_form(month: str, tmp_path: Path, form: str) -> None:
+    file = tmp_path / f"report.{ {'text': 'txt'}.get(form, form) }"
+    found = run("report", month, "-o", str(file))
+    assert (found.exit_code, found.stdout) == (0, "")
+    assert {"text": "of 114 jobs failed", "html": "<!doctype html", "json": '"jobs": 114'}[
+        form
+    ] in file.read_text().replace("DOCTYPE", "doctype")
+
+
+def test_json_is_all_answers_with_a_version(month: str) -> None:
+    found = json.loads(run("report", month, "--format", "json").stdout)
+    assert found["schema_version"] == 1
+    assert set(found) == {"schema_version", "slurmdoctor", *Answers.__struct_fields__}
+    assert found["nodes"]["exclude"] == "#SBATCH --exclude=node03"
+    assert found["unknown"]["kinds"][0]["jobs"] == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--user", "eve"], "6 of 6 jobs failed"),
+        (["--user", "eve", "--user", "bob"], "6 of 102 jobs failed"),
+        (["--partition", "debug"], "4 of 4 jobs failed"),
+        (["--cluster", "lab"], "16 of 114 jobs failed"),
+        (["--until", "2026-10-06T00:00", "--user", "eve"], "1 of 1 job failed"),
+        (["--since", "2026-10-06", "--user", "eve"], "5 of 5 jobs failed"),
+        (["--user", "nobody"], "No job matches --user nobody"),
+    ],
+)
+def test_a_report_is_about_the_jobs_that_are_asked_for(month: str, options: list[str], said: str) -> None:
+    found = run("report", month, *options)
+    assert (found.exit_code, said in found.stdout) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["report", "{month}/nowhere"], "is not there"),
+        (["report", "{month}", "--since", "soon"], "--since 'soon' is no time"),
+        (["report", "{month}", "--since", "2026-10-06", "--until", "2026-10-05"], "--until is not after --since"),
+        (["diff", "{month}"], "diff compares two datasets"),
+        (["diff", "{month}", "{month}", "--at", "2026-10-06"], "diff compares two datasets"),
+        (["diff", "{month}", "--at", "2026-10-06", "--since", "2026-10-07"], "--at is not between"),
+        (["export", "{month}"], "export needs a format"),
+    ],
+)
+def test_a_bad_call_is_one_line_and_status_2(month: str, arguments: list[str], said: str) -> None:
+    found = run(*(one.format(month=month) for one in arguments))
+    assert isinstance(found.exception, UserError)  # which is status 2, whatever the command
+    assert (said in str(found.exception), len(found.exception.lines), found.stdout) == (True, 1, "")
+
+
+def test_rows_that_are_not_there_yet_are_told(month: str) -> None:
+    journal = Path(month) / ".run/journal"
+    journal.mkdir(parents=True)
+    (journal / "1.parquet").write_bytes(b"")
+    found = run("report", month)
+    assert (found.exit_code, "without its newest rows" in found.stderr) == (0, True)
+
+
+# ── diff ──
+
+
+def before_and_after(tmp_path: Path, more: int) -> tuple[str, str]:
+    was = [row("nan" if n < 10 else None, hours=2, after=n) for n in range(400)]
+    now = [row("nan" if n < 10 + more else None, hours=2, after=n) for n in range(400)]
+    for side, share in ((was, 0), (now, 30)):
+        for n in range(share):
+            side[-1 - n] = row("gpu-fault", hours=2, after=24 * n)
+    return dataset(tmp_path / "was", lettered(was)), dataset(tmp_path / "now", lettered(now))
+
+
+def lettered(rows: list[Row]) -> list[Row]:
+    """Jobs of many users: each is its own trouble."""
+    return [replace(one, user=f"user{n}") for n, one in enumerate(rows)]
+
+
+@pytest.mark.parametrize(("more", "word"), [(0, "chance"), (2, "chance"), (40, "worse")])
+def test_diff_says_which_changes_exceed_chance(tmp_path: Path, more: int, word: str) -> None:
+    was, now = before_and_after(tmp_path, more)
+    found = json.loads(run("diff", was, now, "--format", "json").stdout)
+    trends = {one["what"]: (one["trend"], one["before"], one["before_of"], one["after"]) for one in found["causes"]}
+    assert trends["nan"] == (word, 10, 400, 10 + more)
+    assert trends["gpu-fault"][0] == "new"
+    assert found["all"]["trend"] == "worse"
+    assert [one["trend"] for one in found["sizes"]] == ["worse"]
+
+
+def test_diff_at_the_terminal(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    was, now = before_and_after(tmp_path, 40)
+    found = run("diff", was, now)
+    assert found.exit_code == 0
+    assert found.stdout.replace(str(tmp_path), "/scratch/demo") == snapshot
+
+
+def test_one_users_sweep_is_no_trend(tmp_path: Path) -> None:
+    was = dataset(tmp_path / "was", lettered([row() for _ in range(200)]))
+    sweep = [row("nan", job_name=f"sweep-{n}", after=n / 100) for n in range(100)]
+    now = dataset(tmp_path / "now", lettered([row() for _ in range(200)]) + sweep)
+    found = json.loads(run("diff", was, now, "--format", "json").stdout)
+    assert (found["causes"][0]["after"], found["causes"][0]["trend"]) == (100, "chance")
+
+
+def test_diff_before_and_after_a_day(month: str) -> None:
+    found = json.loads(run("diff", month, "--at", "2026-10-08", "--user", "eve", "--format", "json").stdout)
+    assert (found["before"]["jobs"], found["after"]["jobs"]) == (3, 3)
+
+
+def test_the_same_answers_differ_in_nothing() -> None:
+    found = compare(("a", "b"), BIG, BIG)
+    assert {one.trend for one in (*found.causes, *found.sizes, found.all)} == {"chance"}
+    assert (found.nodes_new, found.nodes_gone) == ((), ())
+
+
+# ── Prometheus ──
+
+SAMPLE = re.compile(
+    r'slurmdoctor_survey_[a-z_]+(\{[a-z]+="(?:[^"\\\n]|\\[\\"n])*"(?:,[a-z]+="(?:[^"\\\n]|\\[\\"n])*")*\})? [0-9.e+-]+'
+)
+
+
+def test_metrics_are_in_the_form_of_a_textfile(tmp_path: Path) -> None:
+    folder = dataset(tmp_path / "d", [*a_month(), row("nan", partition=EVIL, cluster=EVIL), row('site/a"b\\c\nd')])
+    file = tmp_path / "slurmdoctor.prom"
+    found = run("export", folder, "--prometheus", "-o", str(file))
+    assert (found.exit_code, found.stdout, [one.name for one in tmp_path.iterdir() if "part" in one.name]) == (
+        0,
+        "",
+        [],
+    )
+    text = file.read_text()
+    names = re.findall(r"^# TYPE (\S+) (?:gauge|counter)$", text, re.M)
+    assert len(names) == len(set(names)) == len(re.findall("^# HELP ", text, re.M))
+    for line in text.splitlines():
+        assert line.startswith(("# HELP ", "# TYPE ")) or SAMPLE.fullmatch(line), line
+    assert 'slurmdoctor_survey_jobs{outcome="failed"} 18' in text
+    assert 'slurmdoctor_survey_failures_total{cluster="lab",partition="gpu",cause="gpu-fault"} 6' in text
+    assert 'slurmdoctor_survey_gpu_hours_lost{cluster="lab",partition="gpu",cause="gpu-fault"} 48' in text
+    assert r'cause="site/a\"b\\c\nd"' in text
+
+
+def test_metrics_name_no_job_and_users_only_where_asked(month: str) -> None:
+    plain, by_user = (run("export", month, "--prometheus", *more).stdout for more in ([], ["--by-user"]))
+    assert not re.search(r"eve|bob|job_id|pretrain|node03", plain)
+    assert 'slurmdoctor_survey_user_failures{user="eve"} 6' in by_user
+
+
+def test_a_filter_is_told_where_nothing_is_dated(tmp_path: Path) -> None:
+    folder = dataset(tmp_path, [row("nan", started=None, ended=None), row("nan", ended=datetime(2026, 10, 7))])
+    assert "1 have no time" in run("report", folder, "--since", "2026-10-01").stdout
