@@ -141,7 +141,7 @@ def test_a_report_is_about_the_jobs_that_are_asked_for(month: str, options: list
     ("arguments", "said"),
     [
         (["report", "{month}/nowhere"], "is not there"),
-        (["report", "{month}", "--since", "soon"], "--since 'soon' is no time"),
+        (["report", "{month}", "--since", "soon"], "--since soon is no time"),
         (["report", "{month}", "--since", "2026-10-06", "--until", "2026-10-05"], "--until is not after --since"),
         (["diff", "{month}"], "diff compares two datasets"),
         (["diff", "{month}", "{month}", "--at", "2026-10-06"], "diff compares two datasets"),
