@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slurmdoctor.report.quantities import duration, plural
 from slurmdoctor.report.terminal import Line, clip
-from slurmdoctor.survey.answers import Answers
+from slurmdoctor.survey.answers import Answers, Cost
 from slurmdoctor.survey.text.tables import bar, clean, head, hours, more, said, share, table, whole
 
 _CAUSES, _PERIODS, _SIZES, _FEW = 7, 7, 6, 3
@@ -44,11 +44,15 @@ def _headline(answers: Answers, width: int) -> list[Line]:
     text = f"{answers.failed:,} of {plural(answers.jobs, 'job')} failed ({share(answers.failed, answers.jobs)})"
     if answers.failed_with_hours:
         text += f" and lost {hours(answers.gpu_hours_lost)} of {hours(answers.gpu_hours)} GPU hours"
-        text += f" ({share(answers.gpu_hours_lost, answers.gpu_hours)})"
+        known = (
+            f"; known of {answers.with_hours:,} of {plural(answers.jobs, 'job')}"
+            if answers.with_hours < answers.jobs
+            else ""
+        )
+        text += f" ({share(answers.gpu_hours_lost, answers.gpu_hours)}{known})"
     lines = said(f"{text}.", width, "bold")
     if answers.causes:
-        first = answers.causes[0]
-        of_hours = answers.gpu_hours_lost > 0
+        first, of_hours = _ordered(answers)[0], _of_hours(answers)
         part = share(first.gpu_hours_lost, answers.gpu_hours_lost) if of_hours else share(first.jobs, first.of)
         of = "GPU hours lost" if of_hours else "failed jobs"
         lines += said(f"The first cause is {clean(first.what)}: {part} of the {of}.", width)
@@ -58,14 +62,23 @@ def _headline(answers: Answers, width: int) -> list[Line]:
     return [*lines, *said("; ".join(about), width, "dim")] if about else lines
 
 
+def _of_hours(answers: Answers) -> bool:
+    """Whether GPU hours decide what is first: where those of most failed jobs are not known, the jobs do."""
+    return answers.gpu_hours_lost > 0 and 2 * answers.failed_with_hours >= answers.failed
+
+
+def _ordered(answers: Answers) -> list[Cost]:
+    return sorted(answers.causes, key=lambda cost: 0 if _of_hours(answers) else -cost.jobs)
+
+
 def _causes(answers: Answers, width: int) -> list[Line]:
     if not answers.causes:
         return []
-    lost, narrow = answers.gpu_hours_lost, width < _NARROW
+    lost, narrow = answers.gpu_hours_lost if _of_hours(answers) else 0, width < _NARROW
     most = max(cost.gpu_hours_lost if lost else cost.jobs for cost in answers.causes)
     names = ["cause", "", *(["GPU h lost", ""] if lost else []), "jobs", "", "users"]
     rows = []
-    for cost in answers.causes[:_CAUSES]:
+    for cost in _ordered(answers)[:_CAUSES]:
         row = [clean(cost.what), bar(cost.gpu_hours_lost if lost else cost.jobs, most)]
         row += [hours(cost.gpu_hours_lost), share(cost.gpu_hours_lost, lost)] if lost else []
         row += [f"{cost.jobs:,}", share(cost.jobs, cost.of), f"{cost.users:,}"]
