@@ -27,17 +27,14 @@ _DATASET = click.Path(path_type=Path)
 def _moment(context: click.Context, option: click.Parameter, value: str | None) -> datetime | None:
     if value is None:
         return None
-    try:
-        return datetime.fromisoformat(value).replace(tzinfo=None)
-    except ValueError:
-        raise UserError(
-            f"{option.opts[0]} {in_line(value)} is no time", "write 2026-11-01 or 2026-11-01T12:00"
-        ) from None
+    from slurmdoctor.slurm.moments import moment
+
+    return moment(value, option.opts[0], datetime.now())
 
 
 _FILTERS = (
-    click.option("--since", callback=_moment, metavar="DATE", help="Jobs that ended on this day or later."),
-    click.option("--until", callback=_moment, metavar="DATE", help="Jobs that ended before this day."),
+    click.option("--since", callback=_moment, metavar="DATE", help="Jobs that ended at this time or later: 2026-11-01, 7d, as sacct takes it."),
+    click.option("--until", callback=_moment, metavar="DATE", help="Jobs that ended before this time."),
     click.option("--user", "users", multiple=True, metavar="U", help="Jobs of this user; may be given again."),
     click.option("--partition", "partitions", multiple=True, metavar="P", help="Jobs of this partition; may be given again."),
     click.option("--cluster", "clusters", multiple=True, metavar="C", help="Jobs of this cluster; may be given again."),
@@ -120,7 +117,10 @@ def report(
 @click.command(short_help="Compare two datasets, or one before and after a day.")
 @click.argument("folders", metavar="DIR [DIR]", nargs=-1, required=True, type=_DATASET)
 @click.option(
-    "--at", callback=_moment, metavar="DATE", help="Compare the jobs of one DIR before this day and from it on."
+    "--at",
+    callback=_moment,
+    metavar="DATE",
+    help="Compare the jobs of one DIR that ended before this time and after it.",
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the report.")
 @output_option
