@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from slurmdoctor.model import UserError
 from slurmdoctor.slurm import windows
 from slurmdoctor.slurm.named import Shelves
-from slurmdoctor.survey.accounting import Accounts
+from slurmdoctor.survey.accounting import Accounts, find
 from slurmdoctor.survey.rows import Item
 
 KNOWN = [
@@ -22,6 +24,7 @@ KNOWN = [
     "Start", "End", "ElapsedRaw", "NNodes", "NodeList", "AllocTRES", "WorkDir", "SubmitLine", "Comment", "StdOut", "StdErr",
 ]  # fmt: skip
 SACCT = """#!{python}
+import subprocess
 import sys
 args = sys.argv[1:]
 open({asked!r}, "a").write(" ".join(["sacct", *args]) + "\\n")
@@ -79,7 +82,11 @@ def log(path: Path, text: str = OOM, at: str = "2026-11-20T11:00:00") -> str:
 
 
 def items(first: int = 20, last: int = 22, **asked: Any) -> list[Item]:
-    return list(Accounts(datetime(2026, 11, first), datetime(2026, 11, last), windows.Asked(**asked)))
+    return list(told(first, last, **asked))
+
+
+def told(first: int, last: int, **asked: Any) -> Accounts:
+    return find(datetime(2026, 11, first), datetime(2026, 11, last), windows.Asked(**asked))
 
 
 def names(item: Item) -> list[str]:
@@ -183,7 +190,7 @@ def test_what_never_started_is_told_and_left_out(sacct: Sacct, tmp_path: Path) -
             row(tmp_path, JobID="4712", State="CANCELLED by 1001"),
         ]
     )
-    accounts = Accounts(datetime(2026, 11, 20), datetime(2026, 11, 21))
+    accounts = told(20, 21)
     found = [(item.id, item.record and (item.record.state, item.record.cancelled_by)) for item in accounts]
     assert found == [("4712", ("CANCELLED", 1001))]
     assert accounts.notes == ["1 jobs were left out: they ended before they started"]
@@ -257,7 +264,7 @@ def test_a_day_that_sacct_does_not_tell_is_noted_and_the_others_go_on(sacct: Sac
         for day in (20, 21, 22)
     ]
     sacct(rows, down=["2026-11-22"])
-    accounts = Accounts(datetime(2026, 11, 20), datetime(2026, 11, 23))
+    accounts = told(20, 23)
     assert [item.id for item in accounts] == ["20", "22"]
     assert accounts.failed_days == 1
     assert accounts.notes == [
@@ -268,9 +275,8 @@ def test_a_day_that_sacct_does_not_tell_is_noted_and_the_others_go_on(sacct: Sac
 @pytest.mark.parametrize(
     ("since", "until", "down", "words"),
     [
-        (20, 20, [], "--until is not after --since"),
         (20, 21, ["2026-11-21"], "the accounting database does not answer"),
-        (20, 22, ["2026-11-21", "2026-11-22"], "sacct answered for none of 2 days"),
+        (20, 22, ["2026-11-21", "2026-11-22"], "sacct told none of 2 days"),
     ],
 )
 def test_nothing_at_all_is_one_line(sacct: Sacct, since: int, until: int, down: list[str], words: str) -> None:
@@ -314,3 +320,64 @@ def test_a_listed_folder_matches_as_a_shell_does(tmp_path: Path, pattern: str, e
     (tmp_path / "d-folder").mkdir()
     found = Shelves(()).there(f"{tmp_path}/{pattern}")
     assert {Path(file).name for file in found} == expected
+
+
+# ── the command ──
+
+
+def survey(*args: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "slurmdoctor", "survey", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_without_paths_the_jobs_are_those_of_sacct(sacct: Sacct, tmp_path: Path) -> None:
+    asked = sacct([row(tmp_path), row(tmp_path, JobID="4712", State="COMPLETED")], down=["2026-11-22"])
+    log(tmp_path / "slurm-4711.out")
+    done = survey("--since", "2026-11-20", "--until", "2026-11-22", "--user", "demo", "--user", "jane", "--partition", "gpu",
+                  "--out", tmp_path / "out")  # fmt: skip
+    assert (done.returncode, done.stdout.splitlines()[0]) == (1, "2 jobs read (1 of them failed)"), done.stderr
+    assert [line.partition(": ")[2][:10] for line in done.stderr.splitlines()] == ["2026-11-21"]
+    found = duckdb.sql(
+        f"SELECT job_id, cause, read, gpus, \"user\" FROM '{tmp_path}/out/jobs/*/*.parquet' ORDER BY ALL"
+    )
+    assert found.fetchall() == [("4711", "cuda-oom", "yes", 4, "demo"), ("4712", None, "not-asked", 4, "demo")]
+    assert "--user=demo,jane --partition=gpu" in asked.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--since", "soon"), "--since 'soon' is no time: give a day"),
+        (("--since", "2026-11-20", "--until", "2026-11-20"), "is not after --since"),
+        (("--slurm-info", "sacct.txt"), "--slurm-info is for the logs of PATHs"),
+        (("--partition", "gpu", "."), "logs do not tell their partition"),
+        ((), "sacct is not installed here: run this where sacct answers, or name the folders of the logs"),
+    ],
+)
+def test_a_wrong_call_is_one_line_and_leaves_no_folder(
+    tmp_path: Path, options: tuple[str, ...], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    done = survey(*options, "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_jobs_of_folders_by_user_and_partition(tmp_path: Path) -> None:
+    log(tmp_path / "logs/slurm-4711.out")
+    log(tmp_path / "logs/slurm-4712.out")
+    saved = [row(tmp_path), row(tmp_path, JobID="4712", User="jane", Partition="cpu")]
+    (tmp_path / "sacct.txt").write_text(
+        "\n".join(["|".join(KNOWN), *("|".join(one.get(name, "") for name in KNOWN) for one in saved)])
+    )
+    for options, expected in (
+        ([], {"4711", "4712"}), (["--user", "jane"], {"4712"}), (["--partition", "gpu"], {"4711"}), (["--user", "nobody"], set()),
+    ):  # fmt: skip
+        out = tmp_path / "-".join(["out", *options])
+        done = survey(tmp_path / "logs", "--slurm-info", tmp_path / "sacct.txt", *options, "--out", out)
+        assert done.returncode == 0, done.stderr
+        files = list(out.glob("jobs/*/*.parquet"))
+        found = duckdb.connect().execute(f"SELECT job_id FROM '{out}/jobs/*/*.parquet'").fetchall() if files else []
+        assert {job for (job,) in found} == expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,10 @@ import click
 from slurmdoctor.cli import files, rules_option
 from slurmdoctor.cli.say import in_line, say
 from slurmdoctor.cli.survey import need
+from slurmdoctor.cli.survey_jobs import Jobs, which_jobs
 from slurmdoctor.model import UserError
 from slurmdoctor.survey.executors import Crew, LocalCrew
-from slurmdoctor.survey.rows import How, Item
+from slurmdoctor.survey.rows import How
 from slurmdoctor.survey.tally import Tally
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     metavar="DIR",
     help="The dataset's folder: made, or gone on with.",
 )
+@which_jobs
 @rules_option
 @click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Read in N processes (default: one per core).")
 @click.option(
@@ -99,7 +101,7 @@ class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     help="What one job may take; after that its row tells what is known by then.",
 )
 def run(
-    paths: tuple[str, ...],
+    look: Callable[[], Jobs],
     out: Path,
     extra: tuple[Path, ...],
     jobs: int | None,
@@ -110,22 +112,26 @@ def run(
     anonymize: bool,
     time_limit: int,
 ) -> None:
-    """Diagnose each job that the paths name, and write a row of each into a dataset (Parquet files).
+    """Diagnose each job, and write a row of each into a dataset (Parquet files).
+
+    The jobs are those whose logs the PATHs name (files, folders), else those that sacct tells of: one call a day, the logs by
+    what Slurm knows of them. sacct's times count: --until is not within.
 
     The same command again reads what is new or has changed since, and goes on where a run was stopped.
     """
     from slurmdoctor.survey.dataset import open_dataset
-    from slurmdoctor.survey.folders import find
     from slurmdoctor.survey.version import version
 
     rules = tuple(os.path.abspath(folder) for folder in extra)  # noqa: PTH100 - resolves no links
     how = How(rules, version(rules), float(time_limit))
-    items = find(paths)
+    items = look()
     change = _anonymizer() if anonymize else None
     hire = _hire(jobs, dask, dask_slurm, dict(dask_options), out / ".run" / "workers", how)
     with open_dataset(out, shard, change.id if change else None) as data:
         told = _run(data, items, how, hire, shard, change)
     say(told, mask=False)
+    if items.incomplete:
+        click.get_current_context().exit(1)
 
 
 def _hire(
@@ -159,7 +165,7 @@ def _anonymizer() -> Anonymizer:
 
 def _run(
     data: Any,
-    items: Iterable[Item],
+    items: Jobs,
     how: How,
     hire: Callable[[], Crew],
     shard: tuple[int, int] | None,
@@ -178,7 +184,7 @@ def _run(
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
-        for note in data.notes:
+        for note in [*items.notes, *data.notes]:
             say(f"slurmdoctor: {in_line(note)}", err=True)
     return _summary(tally, data.folder)
 

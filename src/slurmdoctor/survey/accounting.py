@@ -29,37 +29,46 @@ class Accounts(Struct):
     since: datetime
     until: datetime
     asked: windows.Asked = windows.Asked()
-    patience: float = windows.PATIENCE
+    fields: list[str] = field(default_factory=list)
+    """Those that this sacct knows."""
     notes: list[str] = field(default_factory=list)
     """What is missing, a line each, once all jobs were told."""
     failed_days: int = 0
     never_started: int = 0
 
+    @property
+    def incomplete(self) -> bool:
+        """Whether sacct did not answer for a day."""
+        return self.failed_days > 0
+
     def __iter__(self) -> Iterator[Item]:
         """Raises UserError where sacct answers for none of the days."""
         every = list(windows.days(self.since, self.until))
-        if not every:
-            raise UserError("--until is not after --since", "the time ends before --until: name the day after")
-        names = windows.fields(self.patience)
         finder = _Finder(self.asked.completed, windows.counts_gpus())
         for window in every:
             try:
-                for job in windows.ended(window, self.asked, names, self.patience):
+                for job in windows.ended(window, self.asked, self.fields):
                     if not job.nodes and not job.elapsed:
                         self.never_started += 1
                     else:
                         yield from finder.take(job)
             except UserError as error:
                 self.failed_days += 1
-                if self.failed_days == len(every) == 1:
-                    raise
+                if self.failed_days == len(every):
+                    self.notes.clear()
+                    raise UserError(
+                        f"sacct told none of {len(every):,} days; the last one: {error.message}", error.mend
+                    ) from None
                 self.notes.append(f"{window}: {error}; jobs of that day are missing")
             yield from finder.rest()
         yield from finder.components()
-        if self.failed_days == len(every):
-            raise UserError(f"sacct answered for none of {len(every):,} days", self.notes[0])
         if self.never_started:
             self.notes.append(f"{self.never_started:,} jobs were left out: they ended before they started")
+
+
+def find(since: datetime, until: datetime, asked: windows.Asked) -> Accounts:
+    """The jobs that ended from a time on and before another. Raises UserError where sacct does not answer at all."""
+    return Accounts(since, until, asked, windows.fields())
 
 
 class _Finder:

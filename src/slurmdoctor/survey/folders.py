@@ -33,6 +33,15 @@ class Found(Struct, frozen=True):
     """By each id that a job is known by."""
     since: datetime | None = None
     until: datetime | None = None
+    users: frozenset[str] = frozenset()
+    partitions: frozenset[str] = frozenset()
+    incomplete = False
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What was left out, in one line."""
+        count = len(self.skipped)
+        return [f"{count:,} files or folders were left out, the first: {self.skipped[0]}"] if count else []
 
     def __iter__(self) -> Iterator[Item]:
         only = next(iter(self.records.values()), None) if len(self.jobs) == 1 else None
@@ -42,7 +51,12 @@ class Found(Struct, frozen=True):
                 yield item
 
     def _counts(self, item: Item) -> bool:
-        """Whether the job ended in the time that is asked for: its newest log was last written then."""
+        """Whether the job is one of those that are asked for. It ended when its newest log was last written."""
+        record = item.record
+        if self.users and ((record and record.user) or item.user) not in self.users:
+            return False
+        if self.partitions and (record is None or record.partition not in self.partitions):
+            return False
         if self.since is None and self.until is None:
             return True
         newest = max((log.mtime_ns for log in item.logs), default=0) / 1e9
@@ -55,6 +69,8 @@ def find(
     slurm_info: Sequence[str] = (),
     since: datetime | None = None,
     until: datetime | None = None,
+    users: frozenset[str] = frozenset(),
+    partitions: frozenset[str] = frozenset(),
 ) -> Found:
     """The jobs of the files that the paths name (files, folders, globs). Raises UserError where nothing is there."""
     for path in paths:
@@ -64,7 +80,7 @@ def find(
             raise LogNotFoundError(f"{path} is not there", did_you_mean(path))
     found = expand(paths, most=MOST_FILES)
     texts = gathered.saved(slurm_info)
-    return Found(pipeline.surveyed(found.paths), found.skipped, jobinfo.by_name(texts), since, until)
+    return Found(pipeline.surveyed(found.paths), found.skipped, jobinfo.by_name(texts), since, until, users, partitions)
 
 
 def log_of(path: str, begins: int = 0) -> tuple[Log, int]:
