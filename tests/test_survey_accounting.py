@@ -337,10 +337,11 @@ def test_without_paths_the_jobs_are_those_of_sacct(sacct: Sacct, tmp_path: Path)
                   "--out", tmp_path / "out")  # fmt: skip
     assert (done.returncode, done.stdout.splitlines()[0]) == (1, "2 jobs read (1 of them failed)"), done.stderr
     assert [line.partition(": ")[2][:10] for line in done.stderr.splitlines()] == ["2026-11-21"]
-    found = duckdb.sql(
-        f"SELECT job_id, cause, read, gpus, \"user\" FROM '{tmp_path}/out/jobs/*/*.parquet' ORDER BY ALL"
-    )
-    assert found.fetchall() == [("4711", "cuda-oom", "yes", 4, "demo"), ("4712", None, "not-asked", 4, "demo")]
+    query = f"SELECT job_id, cause, read, gpus, \"user\" FROM '{tmp_path}/out/jobs/*/*.parquet' ORDER BY ALL"
+    assert duckdb.connect().execute(query).fetchall() == [
+        ("4711", "cuda-oom", "yes", 4, "demo"),
+        ("4712", None, "not-asked", 4, "demo"),
+    ]
     assert "--user=demo,jane --partition=gpu" in asked.read_text()
 
 
