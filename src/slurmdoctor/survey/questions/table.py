@@ -83,7 +83,7 @@ def opened(folder: str, choice: Choice = ALL) -> Iterator[Any]:
             except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException):
                 raise  # our own mistake
             except (duckdb.Error, UnicodeError) as error:
-                raise UserError(_damage(error, files, shown), "move that file away and run the survey again: it makes the rows anew") from None  # fmt: skip
+                raise UserError(_damage(error, files, shown), "wait if a survey is writing it; else run the survey again, which reads its jobs again") from None  # fmt: skip
 
 
 def _files(folder: Path) -> list[Path]:

@@ -23,7 +23,7 @@ def diff(found: Difference, width: int) -> list[Line]:
 
 
 def _side(title: str, side: Side, width: int) -> list[Line]:
-    text = f"{title}: {cut_path(whole(side.name), 60)}: {side.failed:,} of {side.jobs:,} jobs failed ({share(side.failed, side.jobs)}), "
+    text = f"{title} ({cut_path(whole(side.name), 60)}): {side.failed:,} of {side.jobs:,} jobs failed ({share(side.failed, side.jobs)}), "
     text += (
         f"{hours(side.gpu_hours_lost)} of {hours(side.gpu_hours)} GPU hours lost (known of {side.with_hours:,} jobs); "
     )

@@ -7,7 +7,7 @@ from slurmdoctor.report.terminal import Line, clip
 from slurmdoctor.survey.answers import Answers, Cost
 from slurmdoctor.survey.text.tables import bar, clean, head, hours, more, said, share, table, whole
 
-_CAUSES, _PERIODS, _SIZES, _FEW = 7, 7, 6, 3
+_CAUSES, _PERIODS, _SIZES, _FEW = 7, 5, 6, 3
 """Rows of a section: all are in the JSON and on the page."""
 _NARROW = 90
 """Columns below which a table leaves out what can be spared."""
@@ -102,9 +102,24 @@ def _nodes(answers: Answers, width: int) -> list[Line]:
     lines += table(names, rows, width, (0, 7)) if rows else [[("", _no_node(answers))]]
     lines += more(len(nodes.suspects) - _FEW, "nodes, in the line below")
     lines += [[("good", whole(nodes.exclude))]] if nodes.exclude else []
+    if nodes.tested:
+        lines += said(_counted(answers), width, "dim")
     if nodes.failed_only and nodes.tested:
         lines += said("No job here went well, so the hours are of failed jobs only, and the test shows less.", width, "doubt")  # fmt: skip
     return lines
+
+
+def _counted(answers: Answers) -> str:
+    """Which failures the test is of."""
+    nodes = answers.nodes
+    out = [
+        (nodes.of_programs, "that no node brings about"),
+        (nodes.without_node, "without a node"),
+        (nodes.counted_already, "of a user who is counted already"),
+    ]
+    left = ", ".join(f"{count:,} {what}" for count, what in out if count)
+    hours_of = f"ode hours are of {answers.jobs - nodes.jobs_left_out:,} of {plural(answers.jobs, 'job')}."
+    return f"Not counted of {plural(answers.failed, 'failed job')}: {left}; n{hours_of}" if left else f"N{hours_of}"
 
 
 def _no_node(answers: Answers) -> str:
@@ -146,8 +161,9 @@ def _shares(answers: Answers, width: int) -> list[Line]:
         left += [plural(in_all - len(shown), f"more {noun}")] if shown and in_all > len(shown) else []
     if not rows:
         return []
+    known = f"{answers.with_hours:,} of {plural(answers.jobs, 'job')}"
     lines = [
-        *head("PARTITIONS AND USERS", "", width),
+        *head("PARTITIONS AND USERS", f"GPU hours of {known}", width),
         *table(["", "failed", "of jobs", "", "GPU h lost", "of GPU h"], rows, width),
     ]
     return [*lines, [("dim", f"and {' and '.join(left)}")]] if left else lines
@@ -163,9 +179,8 @@ def _sizes(answers: Answers, width: int) -> list[Line]:
         row += [f"{one.failures:,}", hours(one.mttf), _between(one.low, one.high)]
         rows.append([*row, f"{one.machine_failures:,}", hours(one.machine_mttf)])
     names = ["GPUs", "jobs", "hours run", "failures", "MTTF h", "95 % interval", "of machines", "MTTF h"]
-    note = "hours that jobs run until one fails"
-    if out := answers.sizes_left_out:
-        note += f"; without {out:,} of {plural(answers.jobs, 'job')}: no GPU, or GPUs or hours not known"
+    out = f"without {answers.sizes_left_out:,} of {plural(answers.jobs, 'job')} (GPUs or hours not known)"
+    note = out if answers.sizes_left_out else "hours that jobs run until one fails"
     return [*head("MTTF BY JOB SIZE", note, width), *table(names, rows, width)]
 
 
@@ -177,7 +192,7 @@ def _delays(answers: Answers, width: int) -> list[Line]:
     delays = answers.delays
     if not delays.jobs or delays.median_s is None or delays.p90_s is None:
         return []
-    text = f"Median {duration(delays.median_s)}, 90 % within {duration(delays.p90_s)}; {hours(delays.gpu_hours)} GPU hours in all"
+    text = f"Median {duration(delays.median_s)}, 90 % within {duration(delays.p90_s)}; {hours(delays.gpu_hours)} GPU hours of {delays.with_gpus:,} of them"
     note = f"{delays.jobs:,} of {plural(delays.of, 'job')} that an error ended"
     return [*head("FROM THE FIRST ERROR TO THE END", note, width), *said(f"{text}.", width)]
 
@@ -189,7 +204,7 @@ def _repeats(answers: Answers, width: int) -> list[Line]:
         [clean(one.job_name or "-"), clean(one.user or "-", 16), clean(one.cause), f"{one.times:,}", hours(one.gpu_hours_lost)]
         for one in answers.repeats[:_FEW]
     ]  # fmt: skip
-    text = f"{answers.repeated_jobs:,} of {plural(answers.failed, 'failed job')}, {hours(answers.repeated_gpu_hours)} GPU hours"
+    text = f"{answers.repeated_jobs:,} of {plural(answers.failed, 'failed job')}, {hours(answers.repeated_gpu_hours)} GPU hours where known"
     names = ["job name", "user", "cause", "times", "GPU h lost again"]
     lines = [*head("DIED AGAIN OF THE SAME CAUSE", text, width), *table(names, rows, width, (0, 1, 2))]
     return [*lines, *more(answers.repeats_in_all - _FEW, "such jobs")]
@@ -200,7 +215,7 @@ def _unknown(answers: Answers, width: int) -> list[Line]:
     if not unknown.jobs:
         return []
     note = f"{unknown.jobs:,} of {plural(unknown.of, 'failed job')} ({share(unknown.jobs, unknown.of)})"
-    note += f"; last lines of {unknown.with_line:,}, and the command that drafts a rule for the first"
+    note += f"; {unknown.with_line:,} have a last line"
     lines = head("CAUSE NOT KNOWN", note, width)
     rows = [[f"{kind.jobs:,}", f"{kind.users:,}", clean(kind.pattern, width)] for kind in unknown.kinds[:_FEW]]
     lines += table(["jobs", "users", "last line"], rows, width, (2,)) if rows else []
@@ -213,13 +228,13 @@ def _unknown(answers: Answers, width: int) -> list[Line]:
 def _basis(answers: Answers, width: int) -> list[Line]:
     """What the numbers are of."""
     parts = [
-        (answers.read, "were read"),
-        (answers.no_log, "have no log: Slurm's state decides"),
-        (answers.not_asked, "are COMPLETED and were not read"),
-        (answers.errors, "could not be read"),
-        (answers.undecided, "are undecided"),
-        (answers.completed_but_failed, "are COMPLETED for Slurm, but failed"),
-        (answers.undated, "have no time"),
+        (answers.read, "read"),
+        (answers.no_log, "without a log (Slurm's state decides)"),
+        (answers.not_asked, "COMPLETED and not read"),
+        (answers.errors, "unreadable"),
+        (answers.undecided, "undecided"),
+        (answers.completed_but_failed, "COMPLETED for Slurm, but failed"),
+        (answers.undated, "without a time"),
     ]
     text = f"Of {plural(answers.jobs, 'job')}: " + ", ".join(f"{count:,} {what}" for count, what in parts if count)
     text += f". GPU hours are known of {answers.with_hours:,}"
