@@ -10,7 +10,7 @@ from slurmdoctor.knowledge.load import load
 from slurmdoctor.knowledge.paths import builtin
 from slurmdoctor.knowledge.workshop import docs
 from slurmdoctor.model import Knowledge
-from website import contract
+from website import columns, contract
 from website.links import CAUSES, PAGES, ROOT, rewritten
 
 _LANGUAGES = {".py": "python", ".json": "json", ".yaml": "yaml", ".yml": "yaml", ".sh": "bash", ".sbatch": "bash"}
@@ -30,7 +30,7 @@ def pages(rules: Knowledge) -> dict[str, str]:
     """Name -> Markdown, with the links that the site needs."""
     sources = {f"docs/{path.name}": path.name for path in (ROOT / "docs").glob("*.md") if f"docs/{path.name}" != CAUSES}
     sources |= {source: page for source, page in PAGES.items() if source != "README.md"}
-    made = {"json.md": contract.page(), "causes/index.md": docs.index(rules)}
+    made = {"json.md": contract.page(), "survey-columns.md": columns.page(), "causes/index.md": docs.index(rules)}
     made |= {f"causes/{cause.id}.md": docs.page(cause, rules) for cause in rules.causes.values()}
     texts = {page: (f"docs/{page}", text) for page, text in made.items()}
     texts |= {page: (source, (ROOT / source).read_text()) for source, page in sources.items()}
