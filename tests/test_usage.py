@@ -43,6 +43,8 @@ WRONG = {
     "diagnose --job": ("--job needs a value", "slurmdoctor diagnose --job ID"),
     "diagnose --ranks=3": ("--ranks takes no value",),
     "lint": ("`slurmdoctor lint` needs SCRIPT", "`slurmdoctor lint SCRIPT...`"),
+    "survey logs": ("`slurmdoctor survey` needs --out", "`slurmdoctor survey [PATH]... --out DIR`"),
+    "survey logs --outt found": ("--outt", "--out"),
     "rules new": ("`slurmdoctor rules new` needs CAUSE",),
     "rules check nowhere": ("no such file or folder: nowhere",),
     "hook more": ("more", "`slurmdoctor hook --help` shows how"),

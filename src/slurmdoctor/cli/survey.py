@@ -24,6 +24,8 @@ _NEEDED = ("pyarrow", "duckdb")
 class _Survey(Group):
     """A group whose first command needs no name: `survey PATH` is `survey run PATH`."""
 
+    unnamed = "run"
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
 
@@ -35,8 +37,8 @@ class _Survey(Group):
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in _COMMANDS and args[0] not in ctx.help_option_names and "run" in _COMMANDS:
-            args = ["run", *args]
+        if args and args[0] not in _COMMANDS and args[0] not in ctx.help_option_names:
+            args = [self.unnamed, *args]
         return super().parse_args(ctx, args)
 
 

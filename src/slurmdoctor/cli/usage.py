@@ -63,7 +63,8 @@ def told(wrong: click.ClickException, root: click.Command, words: Sequence[str])
         return _without_value(wrong, path, command, asked)
     if isinstance(wrong, click.MissingParameter) and wrong.param is not None:
         arguments = [_label(param) for param in command.params if isinstance(param, click.Argument)]
-        usage = " ".join([path, *arguments])
+        asks = [f"{_name(wrong.param)} {_label(wrong.param)}"] if isinstance(wrong.param, click.Option) else []
+        usage = " ".join([path, *arguments, *asks])
         return UserError(f"`{path}` needs {_name(wrong.param)}", f"`{usage}`; `{path} --help` tells more")
     if isinstance(wrong, click.BadParameter) and wrong.param is not None:
         return _bad_value(wrong.message, wrong.param) or UserError(f"{_name(wrong.param)}: {_plain(wrong)}", asked)
@@ -79,6 +80,9 @@ def _called(root: click.Command, words: Sequence[str]) -> tuple[str, click.Comma
         if inner is None:
             break
         path, command = f"{path} {word}", inner
+    unnamed = getattr(command, "unnamed", None)
+    if isinstance(command, click.Group) and unnamed:
+        command = command.get_command(click.Context(command), unnamed) or command
     return path, command
 
 
