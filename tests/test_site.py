@@ -58,7 +58,8 @@ def test_every_link_leads_to_a_file_and_a_heading_that_are_there(text: str) -> N
 @pytest.mark.parametrize("text", TEXTS)
 def test_links_to_elsewhere_are_whole_and_safe(text: str) -> None:
     for address in re.findall(r"\b[a-z]{3,9}://[^\s)>\]`'\"|]+", prose(read(text))):
-        if address == "chrome://tracing":  # a page of the browser itself
+        # a page of the browser itself; the form of an address of one's own
+        if address in ("chrome://tracing", "tcp://HOST:8786"):
             continue
         parts = urlsplit(address)
         assert parts.scheme == "https", address
@@ -100,8 +101,14 @@ def wrong(words: list[str]) -> str | None:
     """What click would say against a call, but for what the call's files hold."""
     group: click.Command = cli
     context = click.Context(cli)
-    while isinstance(group, click.Group) and words and not words[0].startswith("-"):
-        found = group.get_command(context, words[0])
+    while isinstance(group, click.Group) and words:
+        found = None if words[0].startswith("-") else group.get_command(context, words[0])
+        unnamed = getattr(group, "unnamed", None)
+        if found is None and unnamed and words[0] != "--help":
+            group = group.get_command(context, unnamed) or group
+            continue
+        if words[0].startswith("-"):
+            break
         if found is None:
             return f"there is no command {words[0]}"
         group, words = found, words[1:]
