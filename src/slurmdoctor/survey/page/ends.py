@@ -9,7 +9,7 @@ from slurmdoctor.survey.answers import Answers, Repeat, UnknownKind
 from slurmdoctor.survey.page.figures import code, gpu_hours, hours, listed, name, note, of, share, short, span
 from slurmdoctor.survey.page.tables import table
 
-_MOST, _IDS, _KINDS = 10, 6, 10
+_MOST, _WORST, _IDS, _KINDS = 10, 5, 6, 10
 _EXAMPLE, _DRAFT = 240, 600
 """Characters of an example, and of a command that is still shown."""
 
@@ -30,7 +30,7 @@ def delays(answers: Answers) -> list[Markup | None]:
         f"In all, {gpu_hours(found.gpu_hours)} passed between the first error and the end,",
         f"known of {found.with_gpus:,} of {plural(found.jobs, 'job')}.",
     ]
-    rows = [[name(job), duration(seconds), hours(cost)] for job, seconds, cost in found.worst[:_MOST]]
+    rows = [[name(job), duration(seconds), hours(cost)] for job, seconds, cost in found.worst[:_WORST]]
     heads = ("Job", "From the first error to the end", "GPU hours#")
     return [
         tag("p", " ".join(told)),

@@ -72,7 +72,15 @@ def _exclude(tested: Nodes) -> list[Markup]:
     line = one_line(tested.exclude)
     if len(line) > LONGEST:
         return [tag("p", "The line that excludes them is too long for this page; the JSON has it.", class_="note")]
-    return [tag("p", "Leave them out until they are repaired:"), tag("pre", tag("code", line), class_="log")]
+    return [
+        tag(
+            "p",
+            "Leave them out until they are checked:"
+            if len(tested.suspects) > 1
+            else "Leave it out until it is checked:",
+        ),
+        tag("pre", tag("code", line), class_="log"),
+    ]
 
 
 def _left_out(tested: Nodes) -> Markup | None:

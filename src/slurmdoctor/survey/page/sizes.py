@@ -37,8 +37,9 @@ class Axis(Struct, frozen=True):
 
     @property
     def ticks(self) -> list[float]:
-        """The decades."""
-        return [10.0**power for power in range(self.low, self.high + 1)]
+        """The decades; of few also what is between them."""
+        steps = (1, 2, 5) if self.high - self.low <= 2 else (1,)
+        return [*(step * 10.0**power for power in range(self.low, self.high) for step in steps), 10.0**self.high]
 
 
 def sizes(answers: Answers) -> list[Markup | None]:
