@@ -6,17 +6,21 @@ import re
 from collections.abc import Iterator
 from datetime import date
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from msgspec import Struct
 from msgspec.structs import replace
 
 from answers_examples import BIG, EMPTY, SMALL, hostile, many
+from slurmdoctor.cli import cli
 from slurmdoctor.survey.answers import Answers, Cost, Period, SizeClass, UnknownKind
 from slurmdoctor.survey.page.columns import ticks
 from slurmdoctor.survey.page.figures import hours, share, span
 from slurmdoctor.survey.page.html import render
+from surveyed import dataset, row
 from test_html import ATTACKS, ATTRIBUTES, ELEMENTS, KEY, Page
 
 DRAWN, MEASURED = {"bdi", "g"}, {"data-label", "cx", "cy", "rx"}
@@ -130,6 +134,16 @@ def test_where_there_is_nothing_to_show_it_says_so(said: str) -> None:
 )  # fmt: skip
 def test_poor_answers_are_told_plainly(answers: Answers, said: str) -> None:
     assert said in Page(render(answers)).text
+
+
+def test_the_command_writes_the_page_and_prints_it(tmp_path: Path) -> None:
+    found = dataset(tmp_path / "found", [row("cuda-oom"), row()])
+    file = tmp_path / "survey.html"
+    written = CliRunner().invoke(cli, ["survey", "report", found, "-o", str(file)])
+    printed = CliRunner().invoke(cli, ["survey", "report", found, "--format", "html"])
+    assert (written.exit_code, written.output, printed.exit_code) == (0, "", 0)
+    assert file.read_text(encoding="ascii") == printed.output
+    assert Page(printed.output).of["h1"] == ["1 of 2 jobs failed"]
 
 
 # ── drawings ─────────────────────────────────────────────────────────────────────────────────
