@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from slurmdoctor.report.page.tags import LONGEST, Markup, command, tag
+from slurmdoctor.report.page.tags import LONGEST, Markup, command, fold, tag
 from slurmdoctor.report.quantities import duration, plural
 from slurmdoctor.report.redact import one_line, redact
 from slurmdoctor.survey.answers import Answers, Repeat, UnknownKind
 from slurmdoctor.survey.page.figures import code, gpu_hours, hours, listed, name, note, of, share, short, span
 from slurmdoctor.survey.page.tables import table
 
-_MOST, _WORST, _IDS, _KINDS = 10, 5, 6, 10
+_MOST, _WORST, _IDS, _KINDS, _OPEN = 10, 5, 6, 10, 4
 _EXAMPLE, _DRAFT = 240, 600
 """Characters of an example, and of a command that is still shown."""
 
@@ -73,13 +73,17 @@ def unknown(answers: Answers) -> list[Markup | None]:
         "their cause is unknown, or a catch-all that only says how they ended.",
         f"The logs of {found.with_line:,} of them have a last line that says something.",
     ]
+    shown = [_kind(kind, found.jobs) for kind in found.kinds[:_KINDS]]
+    others = fold(plural(len(shown) - _OPEN, "more kind"), *shown[_OPEN:]) if len(shown) > _OPEN else None
     more = len(found.kinds) - _KINDS
     rest = note(f"{plural(more, 'more kind')} not shown." if more > 0 else "")
-    return [tag("p", " ".join(told)), *map(_kind, found.kinds[:_KINDS]), rest]
+    return [tag("p", " ".join(told)), *shown[:_OPEN], others, rest]
 
 
-def _kind(kind: UnknownKind) -> Markup:
-    about = f"{plural(kind.jobs, 'job')} of {plural(kind.users, 'user')}, {gpu_hours(kind.gpu_hours_lost)} lost"
+def _kind(kind: UnknownKind, of_jobs: int) -> Markup:
+    about = f"{kind.jobs:,} of {plural(of_jobs, 'job')}"
+    about += f", {plural(kind.users, 'user')}" if kind.users else ""
+    about += f", {gpu_hours(kind.gpu_hours_lost)} lost" if kind.gpu_hours_lost else ""
     caption = tag(
         "figcaption", tag("b", short(redact(kind.pattern[:LONGEST]), 160)), tag("span", about, class_="about")
     )
