@@ -128,6 +128,7 @@ def test_where_there_is_nothing_to_show_it_says_so(said: str) -> None:
         (replace(BIG, nodes=replace(BIG.nodes, suspects=(), exclude=None)), "No node fails more than chance explains: 412 nodes tested"),
         (replace(BIG, nodes=replace(BIG.nodes, failed_only=True)), "hours are of failed jobs only"),
         (replace(BIG, delays=replace(BIG.delays, p90_s=None, worst=())), "at least 3 m 34 s after their first error. In all"),
+        (replace(BIG, failed_with_hours=1_359), "The most common cause is exception : 702 of 2,720 failed jobs."),
         (replace(BIG, sizes=(SizeClass(2, 8, 1, 1, 0.0, 0.0, 0.0, 0.0),)), "2 to 8 GPUs 1 0 1 0 A point is"),
         (replace(BIG, sizes=(SizeClass(513, None, 1, 0, 2.0, None),)), "513 or more GPUs"),
     ],

@@ -222,3 +222,8 @@ class Answers(Struct, frozen=True):
     clusters: tuple[str, ...] = ()
     filters: tuple[tuple[str, str], ...] = ()
     """What the report was restricted to: (option, value)."""
+
+    @property
+    def by_hours(self) -> bool:
+        """Whether GPU hours decide what is first: where those of most failed jobs are not known, the jobs do."""
+        return self.gpu_hours_lost > 0 and 2 * self.failed_with_hours >= self.failed

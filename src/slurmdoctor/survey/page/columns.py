@@ -28,7 +28,7 @@ _Value = Callable[[Cost], float]
 
 def colours(answers: Answers) -> dict[str, str]:
     """The causes that cost most -> their colours, the same on the whole page."""
-    return {cost.what: f"c{at + 1}" for at, cost in enumerate(costliest(answers.causes)[:_COLOURS])}
+    return {cost.what: f"c{at + 1}" for at, cost in enumerate(costliest(answers.causes, answers)[:_COLOURS])}
 
 
 def over_time(answers: Answers, colour: Mapping[str, str]) -> list[Markup | None]:
@@ -38,7 +38,7 @@ def over_time(answers: Answers, colour: Mapping[str, str]) -> list[Markup | None
     periods = answers.periods[-MOST_COLUMNS:]
     drawn = [("Failed jobs", lambda cost: float(cost.jobs), "failed jobs")]
     if answers.failed_with_hours:
-        drawn.insert(0, ("GPU hours lost", lambda cost: cost.gpu_hours_lost, "GPU hours lost"))
+        drawn.insert(not answers.by_hours, ("GPU hours lost", lambda cost: cost.gpu_hours_lost, "GPU hours lost"))
     figures = [
         tag("figure", tag("figcaption", tag("b", f"{head} per {_unit(answers)}")), _chart(periods, value, colour, what, answers))
         for head, value, what in drawn

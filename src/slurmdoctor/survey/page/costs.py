@@ -13,16 +13,18 @@ from slurmdoctor.survey.page.tables import length, measure, table
 _OPEN_CAUSES, _MOST_CAUSES, _MOST_GROUPS = 12, 40, 10
 
 
-def costliest(costs: Sequence[Cost]) -> list[Cost]:
-    """In the order of what they cost; where no hours are known, of their jobs."""
-    return sorted(costs, key=lambda cost: (-cost.gpu_hours_lost, -cost.jobs, cost.what))
+def costliest(costs: Sequence[Cost], answers: Answers) -> list[Cost]:
+    """In the order of what they cost; where the hours of most are not known, of their jobs."""
+    if answers.by_hours:
+        return sorted(costs, key=lambda cost: (-cost.gpu_hours_lost, -cost.jobs, cost.what))
+    return sorted(costs, key=lambda cost: (-cost.jobs, -cost.gpu_hours_lost, cost.what))
 
 
 def causes(answers: Answers, colours: Mapping[str, str]) -> list[Markup | None]:
     """A row a cause, the costliest first, with bars of hours and of jobs; those that cost little are folded."""
     if not answers.causes:
         return [tag("p", "No job failed, so there is no cause to show.")]
-    ordered, with_hours = costliest(answers.causes), answers.failed_with_hours
+    ordered, with_hours = costliest(answers.causes, answers), answers.failed_with_hours
     longest = max(ordered, key=lambda cost: cost.gpu_hours_lost), max(ordered, key=lambda cost: cost.jobs)
     base = plural(answers.failed, "failed job")
     of_hours = f"Hours are of the {gpu_hours(answers.gpu_hours_lost)} lost, known of {with_hours:,} of {base}. "
@@ -39,7 +41,7 @@ def causes(answers: Answers, colours: Mapping[str, str]) -> list[Markup | None]:
         more = f"{plural(len(rest), 'more cause')} not shown: {plural(jobs, 'failed job')}, {gpu_hours(cost)} lost."
     return [
         listed(f"{of_hours if with_hours else ''}Jobs are of {base}.", first),
-        fold(_folded(others), listed("Causes that cost less", others)) if others else None,
+        fold(_folded(others), listed("The other causes", others)) if others else None,
         note(more),
     ]
 
@@ -75,11 +77,11 @@ def _lost(cost: Cost, part: str, longest: Cost, colour: str = "plain-bar") -> Co
     return measure(hours(cost.gpu_hours_lost), about, length(cost.gpu_hours_lost, longest.gpu_hours_lost), colour)
 
 
-def groups(noun: str, costs: Sequence[Cost], in_all: int) -> list[Markup | None]:
+def groups(noun: str, costs: Sequence[Cost], in_all: int, answers: Answers) -> list[Markup | None]:
     """Partitions or users: those that lost most, each with its own jobs and hours as the denominator."""
     if all(cost.what == UNKNOWN for cost in costs):
         return [tag("p", f"No job shows its {noun}.")]
-    shown = costliest(costs)[:_MOST_GROUPS]
+    shown = costliest(costs, answers)[:_MOST_GROUPS]
     longest = max(shown, key=lambda cost: cost.gpu_hours_lost), max(shown, key=lambda cost: cost.jobs)
     users = _users_head(shown) if noun != "user" else []
     rows: list[list[Content]] = []

@@ -14,12 +14,16 @@ from slurmdoctor.survey.page.ends import delays, repeats, unknown
 def render(answers: Answers) -> str:
     """The page, in ASCII: no server and no locale can misread it."""
     colour = colours(answers)
-    lost = "What costs the GPU hours" if answers.failed_with_hours else "What kills the jobs"
+    lost = "What costs the GPU hours" if answers.by_hours else "What kills the jobs"
     parts = [
         section("causes", lost, *costs.causes(answers, colour)),
         section("time", "Over time", *over_time(answers, colour)),
-        section("partitions", "Partitions", *costs.groups("partition", answers.partitions, answers.partitions_in_all)),
-        section("users", "Users", *costs.groups("user", answers.users, answers.users_in_all)),
+        section(
+            "partitions",
+            "Partitions",
+            *costs.groups("partition", answers.partitions, answers.partitions_in_all, answers),
+        ),
+        section("users", "Users", *costs.groups("user", answers.users, answers.users_in_all, answers)),
         section("nodes", "Nodes that fail more than chance", *nodes.nodes(answers)),
         section("sizes", "Mean time to failure by job size", *sizes.sizes(answers)),
         section("delays", "From the first error to the end", *delays(answers)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from slurmdoctor.report.page.tags import Markup, join, tag
 from slurmdoctor.report.quantities import plural
 from slurmdoctor.survey.answers import Answers
+from slurmdoctor.survey.page.costs import costliest
 from slurmdoctor.survey.page.figures import UNKNOWN, code, gpu_hours, hours, of, share, short, span
 
 _NAMED = 8
@@ -46,14 +47,12 @@ def _worst(answers: Answers) -> list[Markup]:
     named = [cost for cost in answers.causes if cost.what != UNKNOWN]
     if not named:
         return []
-    worst = max(named, key=lambda cost: (cost.gpu_hours_lost, cost.jobs))
+    worst = costliest(named, answers)[0]
     jobs = f"{worst.jobs:,} of {plural(answers.failed, 'failed job')}"
-    if not worst.gpu_hours_lost:
-        worst = max(named, key=lambda cost: cost.jobs)
-        jobs = f"{worst.jobs:,} of {plural(answers.failed, 'failed job')}"
+    if not answers.by_hours:
         return [join(["The most common cause is ", code(worst.what), f": {jobs}."])]
-    lost = f"{gpu_hours(worst.gpu_hours_lost)}, {share(worst.gpu_hours_lost, answers.gpu_hours_lost)} of the loss, in {jobs}"
-    return [join([code(worst.what), f" cost most: {lost}."])]
+    part = share(worst.gpu_hours_lost, answers.gpu_hours_lost)
+    return [join([code(worst.what), f" cost most: {gpu_hours(worst.gpu_hours_lost)}, {part} of the loss, in {jobs}."])]
 
 
 def _chips(answers: Answers) -> Markup | None:

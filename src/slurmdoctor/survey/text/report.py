@@ -52,7 +52,7 @@ def _headline(answers: Answers, width: int) -> list[Line]:
         text += f" ({share(answers.gpu_hours_lost, answers.gpu_hours)}{known})"
     lines = said(f"{text}.", width, "bold")
     if answers.causes:
-        first, of_hours = _ordered(answers)[0], _of_hours(answers)
+        first, of_hours = _ordered(answers)[0], answers.by_hours
         part = share(first.gpu_hours_lost, answers.gpu_hours_lost) if of_hours else share(first.jobs, first.of)
         of = "GPU hours lost" if of_hours else "failed jobs"
         lines += said(f"The first cause is {clean(first.what)}: {part} of the {of}.", width)
@@ -62,19 +62,14 @@ def _headline(answers: Answers, width: int) -> list[Line]:
     return [*lines, *said("; ".join(about), width, "dim")] if about else lines
 
 
-def _of_hours(answers: Answers) -> bool:
-    """Whether GPU hours decide what is first: where those of most failed jobs are not known, the jobs do."""
-    return answers.gpu_hours_lost > 0 and 2 * answers.failed_with_hours >= answers.failed
-
-
 def _ordered(answers: Answers) -> list[Cost]:
-    return sorted(answers.causes, key=lambda cost: 0 if _of_hours(answers) else -cost.jobs)
+    return sorted(answers.causes, key=lambda cost: 0 if answers.by_hours else -cost.jobs)
 
 
 def _causes(answers: Answers, width: int) -> list[Line]:
     if not answers.causes:
         return []
-    lost, narrow = answers.gpu_hours_lost if _of_hours(answers) else 0, width < _NARROW
+    lost, narrow = answers.gpu_hours_lost if answers.by_hours else 0, width < _NARROW
     most = max(cost.gpu_hours_lost if lost else cost.jobs for cost in answers.causes)
     names = ["cause", "", *(["GPU h lost", ""] if lost else []), "jobs", "", "users"]
     rows = []
