@@ -8,7 +8,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection
 from multiprocessing.process import BaseProcess
@@ -24,6 +24,8 @@ from slurmdoctor.survey.rows import How, Item, Row
 Work = Callable[[Item, How], Row]
 MARGIN = 60.0
 """Seconds beyond the time limit of a job after which its reader is ended: a disk may not answer."""
+_COMES_UP = 10.0
+"""Seconds in which a worker has started."""
 _STARTS = 3
 """Workers that may die one after the other before they have done anything."""
 
@@ -129,6 +131,7 @@ class _Lane:
         return Outcome(chunk, died=how)
 
     def close(self) -> None:
+        wait([self._up], _COMES_UP)  # one that is ended while it starts would print a traceback
         with self._lock:
             self._next.clear()
             self._executor.shutdown(wait=False, cancel_futures=True)
@@ -142,7 +145,8 @@ class _Lane:
             context.set_forkserver_preload([self._work.__module__])
         self._process: BaseProcess | None = None
         self._executor: Executor = ProcessPoolExecutor(1, mp_context=context, initializer=_prepare)
-        self._executor.submit(os.getpid).add_done_callback(self._met)
+        self._up = self._executor.submit(os.getpid)
+        self._up.add_done_callback(self._met)
 
     def _met(self, future: Future[int]) -> None:
         """Remember the process: when it is dead, it tells of what it died."""
