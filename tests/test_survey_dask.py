@@ -62,14 +62,14 @@ def table(out: Path) -> list[tuple[Any, ...]]:
 def local(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, ...]]:
     """The rows as processes of this machine write them."""
     out = tmp_path_factory.mktemp("local")
-    assert survey(out, lambda: LocalCrew(2, diagnose_one, HOW)).errors == 0
+    assert survey(out, lambda: LocalCrew(2, diagnose_one, HOW)).read["error"] == 0
     found = table(out)
     assert len(found) >= len(CASES) > 5
     return found
 
 
 def test_the_rows_are_those_of_this_machine(tmp_path: Path, scheduler: Any, local: list[tuple[Any, ...]]) -> None:
-    assert survey(tmp_path, on(scheduler)).errors == 0
+    assert survey(tmp_path, on(scheduler)).read["error"] == 0
     assert table(tmp_path) == local
 
 
@@ -83,7 +83,7 @@ def test_a_worker_that_is_killed_in_the_middle_costs_nothing(
             killed.append(scheduler.workers[0].pid)
             os.kill(killed[0], signal.SIGKILL)
 
-    assert survey(tmp_path, on(scheduler), tell=kill).errors == 0
+    assert survey(tmp_path, on(scheduler), tell=kill).read["error"] == 0
     assert killed
     assert table(tmp_path) == local
 
@@ -98,7 +98,7 @@ def test_a_job_that_kills_its_readers_is_a_row(tmp_path: Path, scheduler: Any) -
     tally = Tally()
     with open_dataset(tmp_path) as data:
         run(data, (Item(f"job{n}") for n in range(8)), HOW, on(scheduler, deadly), tally=tally)
-    assert (tally.done, tally.errors) == (8, 1)
+    assert (tally.done, tally.read["error"]) == (8, 1)
     assert [(row[0], row[-6]) for row in table(tmp_path) if row[-6]] == [
         ("job3", "its reader was killed, on each of the Dask workers that tried")
     ]

@@ -46,13 +46,13 @@ def test_it_ends_with_what_was_done_where_it_is_and_what_to_do_next(logs: Path, 
     done = survey(logs, "--out", out, "--jobs", 1)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        "3 jobs read (3 of them failed)",
+        "3 jobs, 3 of them failed; 3 read",
         f"rows: {out}/jobs",
         f"next: slurmdoctor survey report {out}",
     ]
     assert rows(out, "job_id, cause, rank") == [(f"471{number}", "disk-full", 5) for number in range(3)]
     assert survey("run", logs, "--out", out).stdout.startswith(
-        "0 jobs read (0 of them failed); 3 unchanged since the last run\n"
+        "0 jobs, 0 of them failed; 3 more unchanged since the last run\n"
     )
 
 
@@ -61,14 +61,14 @@ def test_a_dataset_among_the_logs_is_not_taken_for_one(logs: Path) -> None:
     workers = logs / "survey/.run/workers"
     workers.mkdir()
     (workers / "dask-worker-1.out").write_text("distributed.worker - ERROR - RuntimeError: gone\n")
-    assert survey(logs, "--out", logs / "survey").stdout.startswith("0 jobs read (0 of them failed); 3 unchanged")
+    assert survey(logs, "--out", logs / "survey").stdout.startswith("0 jobs, 0 of them failed; 3 more unchanged")
 
 
 def test_a_log_that_cannot_be_read_is_a_row_and_no_failure_of_the_run(logs: Path, tmp_path: Path) -> None:
     (logs / "run1/slurm-4711.out").write_bytes(b"\x1f\x8b\x08 cut off")
     done = survey(logs, "--out", tmp_path / "out")
     assert done.returncode == 0
-    assert "; 1 could not be read, the first: " in done.stdout
+    assert "; 1 could not be read\nnot read, the first: " in done.stdout
     assert rows(tmp_path / "out", "read, verdict") == [("error", "unknown"), ("yes", "failed"), ("yes", "failed")]
 
 
@@ -76,6 +76,11 @@ def test_a_log_that_cannot_be_read_is_a_row_and_no_failure_of_the_run(logs: Path
     ("args", "told"),
     [
         (["LOGS"], "needs --out"),
+        (["--out", "OUT"], "nothing says which jobs: name folders of logs, or --since 2026-11-01"),
+        (["LOGS", "--out", "OUT", "--since", "soon"], "--since 'soon' is no time"),
+        (["LOGS", "--out", "OUT", "--since", "2026-11-02", "--until", "2026-11-01"], "--until is not after --since"),
+        (["LOGS", "--out", "OUT", "--user", "ada", "--all-states"], "--user and --all-states choose among the jobs of"),
+        (["--out", "OUT", "--since", "7d", "--slurm-info", "LOGS"], "--slurm-info tells of the jobs whose logs are named"),
         (["LOGS/nosuch", "--out", "OUT"], "nosuch is not there"),
         (["LOGS", "--out", "LOGS"], "holds other things than a survey: name a new or an empty folder"),
         (["LOGS", "--out", "LOGS/run0/slurm-4710.out"], "is a file: name a folder"),

@@ -329,7 +329,7 @@ def test_a_job_that_kills_its_reader_is_a_row_that_says_so(tmp_path: Path, monke
     how = structs.replace(HOW, time_limit=0.5)
     monkeypatch.setattr("slurmdoctor.survey.executors.MARGIN", 0.5)
     tally = survey(tmp_path, map(item, range(120)), LocalCrew(2, deadly, how))
-    assert (tally.done, tally.errors) == (120, 3)
+    assert (tally.done, tally.read["error"]) == (120, 3)
     assert rows(tmp_path, "count(*), count(DISTINCT key)") == [(120, 120)]
     assert [r for r in rows(tmp_path, "key, error") if r[1]] == [
         ("job7", "its reader was killed by signal 9 (SIGKILL)"),

@@ -22,6 +22,13 @@ from slurmdoctor.survey.tally import Tally
 if TYPE_CHECKING:
     from slurmdoctor.survey.pseudonyms import Anonymizer
 
+_READ = {
+    "yes": "read",
+    "no-log": "without a log",
+    "not-asked": "COMPLETED, and not read without --all-states",
+    "error": "could not be read",
+}
+
 
 class _Shard(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     """`3/16`: the third of sixteen."""
@@ -118,6 +125,8 @@ def run(
     what Slurm knows of them. sacct's times count: --until is not within.
 
     The same command again reads what is new or has changed since, and goes on where a run was stopped.
+
+    Exit status: 0 every job has its row, 1 sacct did not answer for some of the days, 2 it could not run or go on.
     """
     from slurmdoctor.survey.dataset import open_dataset
     from slurmdoctor.survey.version import version
@@ -198,13 +207,14 @@ def _cores() -> int:
 
 def _summary(tally: Tally, folder: Path, stopped: bool = False) -> str:
     """What was done, where it is, and what to do next."""
-    wanted = tally.found - tally.unchanged
-    read = f"{tally.done:,} of {wanted:,} jobs read" if stopped else f"{tally.done:,} job{'s' * (wanted != 1)} read"
-    parts = [f"{read} ({tally.failed:,} of them failed)"]
-    if tally.unchanged:
-        parts.append(f"{tally.unchanged:,} unchanged since the last run")
-    if tally.errors:
-        parts.append(f"{tally.errors:,} could not be read, the first: {in_line(tally.error)}")
     place = in_line(folder)
+    of = f" of {tally.found - tally.unchanged:,}" if stopped else ""
+    parts = [f"{tally.done:,}{of} job{'s' * (tally.done != 1)}, {tally.failed:,} of them failed"]
+    parts += [f"{count:,} {_READ[read]}" for read, count in tally.read.items() if count]
+    if tally.unchanged:
+        parts.append(f"{tally.unchanged:,} more unchanged since the last run")
+    lines = ["; ".join(parts)]
+    if tally.error:
+        lines.append(f"not read, the first: {in_line(tally.error)}")
     end = "stopped; the same command goes on" if stopped else f"next: slurmdoctor survey report {place}"
-    return "\n".join(["; ".join(parts), f"rows: {place}/jobs", end])
+    return "\n".join([*lines, f"rows: {place}/jobs", end])

@@ -7,10 +7,11 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import connection
+from contextlib import contextmanager
+from multiprocessing import connection, forkserver
 from multiprocessing.process import BaseProcess
 from queue import Empty, SimpleQueue
 from typing import Protocol
@@ -21,6 +22,7 @@ from slurmdoctor.model import UserError
 from slurmdoctor.survey.chunks import Chunk
 from slurmdoctor.survey.rows import How, Item, Row
 
+_METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 Work = Callable[[Item, How], Row]
 MARGIN = 60.0
 """Seconds beyond the time limit of a job after which its reader is ended: a disk may not answer."""
@@ -68,6 +70,13 @@ class LocalCrew:
     def __init__(self, workers: int, work: Work, how: How) -> None:
         self._done: _Done = SimpleQueue()
         self._lanes = [_Lane(work, how, self._done) for _ in range(workers)]
+        _begin(work.__module__)
+        try:
+            for lane in self._lanes:
+                lane.start()
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def workers(self) -> int:
@@ -102,7 +111,9 @@ class _Lane:
         self._lock = threading.RLock()
         self._died = 0
         self._patience = how.time_limit + MARGIN if how.time_limit is not None else 0.0
-        self._start()
+        self._process: BaseProcess | None = None
+        self._executor: Executor | None = None
+        self._up: Future[int] | None = None
 
     @property
     def chunks(self) -> int:
@@ -125,12 +136,15 @@ class _Lane:
             return Outcome(chunk, died=f"{type(error).__name__}: {error}")
         how = self._how_it_died()
         with self._lock:
-            self._executor.shutdown(wait=False)
-            self._start()
+            if self._executor is not None:
+                self._executor.shutdown(wait=False)
+            self.start()
             self._go_on()
         return Outcome(chunk, died=how)
 
     def close(self) -> None:
+        if self._executor is None or self._up is None:
+            return
         wait([self._up], _COMES_UP)  # one that is ended while it starts would print a traceback
         with self._lock:
             self._next.clear()
@@ -138,15 +152,14 @@ class _Lane:
             if self._process is not None:
                 self._process.kill()
 
-    def _start(self) -> None:
-        methods = multiprocessing.get_all_start_methods()
-        context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
-        if "forkserver" in methods:
-            context.set_forkserver_preload([self._work.__module__])
-        self._process: BaseProcess | None = None
-        self._executor: Executor = ProcessPoolExecutor(1, mp_context=context, initializer=_prepare)
-        self._up = self._executor.submit(os.getpid)
-        self._up.add_done_callback(self._met)
+    def start(self) -> None:
+        with _uninterrupted():
+            self._process = None
+            self._executor = ProcessPoolExecutor(
+                1, mp_context=multiprocessing.get_context(_METHOD), initializer=_prepare
+            )
+            self._up = self._executor.submit(os.getpid)
+            self._up.add_done_callback(self._met)
 
     def _met(self, future: Future[int]) -> None:
         """Remember the process: when it is dead, it tells of what it died."""
@@ -155,7 +168,7 @@ class _Lane:
             self._process = next((one for one in multiprocessing.active_children() if one.pid == pid), None)
 
     def _go_on(self) -> None:
-        if self._at is None and self._next:
+        if self._at is None and self._next and self._executor is not None:
             self._at = self._next.popleft()
             try:
                 future = self._executor.submit(diagnosed, self._work, self._at, self._how, self._patience)
@@ -202,6 +215,27 @@ def diagnosed(work: Work, chunk: Chunk, how: How, patience: float = 0.0) -> list
     if patience:
         signal.setitimer(signal.ITIMER_REAL, 0)
     return rows
+
+
+def _begin(module: str) -> None:
+    """Start what the workers come from, with the module of their work; none of them hears Ctrl-C."""
+    if _METHOD == "forkserver":
+        forkserver.set_forkserver_preload([module])
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            forkserver.ensure_running()
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits: a worker that is half started could not be ended."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _prepare() -> None:

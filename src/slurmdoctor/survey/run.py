@@ -155,7 +155,7 @@ class _Loop:
         tally.bytes_done += chunk.size
         tally.failed += sum(row.verdict == "failed" for row in rows)
         for row in rows:
+            tally.read[row.read] += 1
             if row.read == "error":
-                tally.errors += 1
                 tally.error = tally.error or f"{', '.join(row.logs[:1]) or row.key}: {row.error}"
         self._journal.add([self._change.row(row) if self._change else row for row in rows])

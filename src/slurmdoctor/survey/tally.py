@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import get_args
+
+from slurmdoctor.survey.rows import Read
 
 
 @dataclass(slots=True)
@@ -14,9 +17,10 @@ class Tally:
     """Jobs whose rows are there already."""
     done: int = 0
     failed: int = 0
-    errors: int = 0
+    read: dict[str, int] = field(default_factory=lambda: dict.fromkeys(get_args(Read), 0))
+    """Rows by what was done with the logs."""
     error: str | None = None
-    """The first of these."""
+    """The first reason why a job was not read."""
     bytes_found: int = 0
     """Of the logs that are to be read."""
     bytes_done: int = 0
