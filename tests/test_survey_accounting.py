@@ -335,7 +335,8 @@ def test_without_paths_the_jobs_are_those_of_sacct(sacct: Sacct, tmp_path: Path)
     log(tmp_path / "slurm-4711.out")
     done = survey("--since", "2026-11-20", "--until", "2026-11-22", "--user", "demo", "--user", "jane", "--partition", "gpu",
                   "--out", tmp_path / "out")  # fmt: skip
-    assert (done.returncode, done.stdout.splitlines()[0]) == (1, "2 jobs read (1 of them failed)"), done.stderr
+    told = "2 jobs, 1 of them failed; 1 read; 1 COMPLETED, and not read without --all-states"
+    assert (done.returncode, done.stdout.splitlines()[0]) == (1, told), done.stderr
     assert [line.partition(": ")[2][:10] for line in done.stderr.splitlines()] == ["2026-11-21"]
     query = f"SELECT job_id, cause, read, gpus, \"user\" FROM '{tmp_path}/out/jobs/*/*.parquet' ORDER BY ALL"
     assert duckdb.connect().execute(query).fetchall() == [

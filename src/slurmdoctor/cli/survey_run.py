@@ -212,7 +212,7 @@ def _summary(tally: Tally, folder: Path, stopped: bool = False) -> str:
     parts = [f"{tally.done:,}{of} job{'s' * (tally.done != 1)}, {tally.failed:,} of them failed"]
     parts += [f"{count:,} {_READ[read]}" for read, count in tally.read.items() if count]
     if tally.unchanged:
-        parts.append(f"{tally.unchanged:,} more unchanged since the last run")
+        parts.append(f"{tally.unchanged:,} unchanged since the last run")
     lines = ["; ".join(parts)]
     if tally.error:
         lines.append(f"not read, the first: {in_line(tally.error)}")
