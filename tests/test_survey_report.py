@@ -199,6 +199,13 @@ def test_diff_at_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s
     assert found.stdout == snapshot
 
 
+@pytest.mark.parametrize(("rules", "said"), [("r1", False), ("r2", True)])
+def test_other_rules_are_said_to_be_a_reason(tmp_path: Path, rules: str, said: bool) -> None:
+    sides = [dataset(tmp_path / one, [row("nan", rules_version=one)]) for one in ("r1", "r2")]
+    found = run("diff", sides[0], sides[rules == "r2"])
+    assert ("read with different rules" in found.stdout) is said
+
+
 def test_one_users_sweep_is_no_trend(tmp_path: Path) -> None:
     was = dataset(tmp_path / "was", lettered([row() for _ in range(200)]))
     sweep = [row("nan", job_name=f"sweep-{n}", after=n / 100) for n in range(100)]

@@ -215,6 +215,8 @@ class Answers(Struct, frozen=True):
     unknown: Unknown = Unknown()
     rules_versions: int = 1
     """Versions of rules and program that made the rows: of more than one, a run is not finished."""
+    rules: tuple[str, ...] = ()
+    """These versions; of many the first."""
     undated: int = 0
     """Jobs without any time: they are in no period, and left out where a date is asked for."""
     work: int = 0

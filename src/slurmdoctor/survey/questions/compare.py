@@ -42,6 +42,8 @@ class Side(Struct, frozen=True):
 
     name: str
     jobs: int
+    read: int
+    """Jobs whose logs were read."""
     failed: int
     gpu_hours: float
     gpu_hours_lost: float
@@ -67,6 +69,8 @@ class Difference(Struct, frozen=True):
     """only before,"""
     nodes_still: tuple[str, ...]
     """and on both sides."""
+    same_rules: bool
+    """The rows of both sides were made by the same rules; else a cause may be new because its rule is."""
     test: str = TEST
 
 
@@ -85,11 +89,12 @@ def compare(names: tuple[str, str], before: Answers, after: Answers) -> Differen
         nodes_new=tuple(sorted(now - was)),
         nodes_gone=tuple(sorted(was - now)),
         nodes_still=tuple(sorted(was & now)),
+        same_rules=not before.jobs or not after.jobs or before.rules == after.rules,
     )
 
 
 def _side(name: str, of: Answers) -> Side:
-    return Side(name, of.jobs, of.failed, of.gpu_hours, of.gpu_hours_lost, of.with_hours, of.unknown.jobs, of.repeated_jobs)  # fmt: skip
+    return Side(name, of.jobs, of.read, of.failed, of.gpu_hours, of.gpu_hours_lost, of.with_hours, of.unknown.jobs, of.repeated_jobs)  # fmt: skip
 
 
 def _causes(before: Answers, after: Answers) -> tuple[Change, ...]:

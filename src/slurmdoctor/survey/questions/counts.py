@@ -59,6 +59,8 @@ def headline(connection: Any) -> dict[str, Any]:
     found["lost_counted"] = tuple((name or UNKNOWN, count) for name, count in connection.execute(how).fetchall())
     found["undated"] = connection.execute("SELECT count(*) FROM at_any_time WHERE moment IS NULL").fetchone()[0]
     clusters = connection.execute("SELECT DISTINCT cluster FROM jobs WHERE cluster IS NOT NULL ORDER BY 1").fetchall()
+    rules = "SELECT DISTINCT rules_version FROM jobs WHERE rules_version IS NOT NULL ORDER BY 1 LIMIT 10"
+    found["rules"] = tuple(name for (name,) in connection.execute(rules).fetchall())
     return {**found, "clusters": tuple(name for (name,) in clusters)}
 
 

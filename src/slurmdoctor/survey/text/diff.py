@@ -16,6 +16,8 @@ def diff(found: Difference, width: int) -> list[Line]:
     """The comparison as lines of at most this width."""
     whole, lines = found.all, [*_side("Before", found.before, width), *_side("After", found.after, width)]
     lines += said(f"Failures per 1,000 jobs: {_rates(whole, 1000)}: {_word(whole)}.", width, "bold")
+    if not found.same_rules:
+        lines += said("The sides were read with different rules, so a cause may be new because its rule is: run both surveys again.", width, "doubt")  # fmt: skip
     lines += _causes(found, width)
     lines += _sizes(found, width)
     lines += _nodes(found, width)
@@ -23,7 +25,7 @@ def diff(found: Difference, width: int) -> list[Line]:
 
 
 def _side(title: str, side: Side, width: int) -> list[Line]:
-    text = f"{title} ({cut_path(whole(side.name), 60)}): {side.failed:,} of {side.jobs:,} jobs failed ({share(side.failed, side.jobs)}), "
+    text = f"{title} ({cut_path(whole(side.name), 60)}): {side.failed:,} of {side.jobs:,} jobs failed ({share(side.failed, side.jobs)}; {side.read:,} read), "
     text += (
         f"{hours(side.gpu_hours_lost)} of {hours(side.gpu_hours)} GPU hours lost (known of {side.with_hours:,} jobs); "
     )
