@@ -172,6 +172,10 @@ def test_a_short_name_is_one_only_as_a_word(name: str) -> None:
         "USER=other uid=90210",
         "srun: error: other-12: task 3: Killed",
         "master_addr: othernode5",
+        "srun: error: Node failure on other-a7",
+        "srun: error: Node failure on other[07-08]",
+        "sbatch: error: invalid partition specified: other7",
+        "run sbatch --partition=other --account other --exclude=other[01-02],other7 x",
     ],
 )  # fmt: skip
 def test_other_hosts_people_and_places_in_texts_go_too(text: str) -> None:

@@ -91,6 +91,8 @@ _PLACES = re.compile(
     r"|(?P<user>(?<![\w.+-])[\w.+-]{1,64}@[A-Za-z0-9][\w.-]{0,200}\w)"
     r"|(?P<path>(?<![\w/])(?:[A-Za-z]:\\\\?|\\\\\\\\|~[\w.-]*/|\.{0,2}/)[^\s'\"`<>(){}\[\]|;,:*?]*[^\s'\"`<>(){}\[\]|;,:*?.]"
     r"|(?<![\w/.-])[\w.+@=-]+(?:/[\w.+@=-]+)+/?)"
+    r"|(?P<option>(?:--(?:partition|account|reservation|qos|job-name|nodelist|exclude|mail-user|wckey)[= ]|\bpartition specified: )"
+    r"(?:\[[^\]]*\]|[^\s'\"\[])+)"
     r"|(?P<uid>(?i:\buid[ =:]{1,3})\d+)"
     r"|(?P<host>(?<![\w.@-])(?:[a-z0-9][a-z0-9-]{0,62}\.){1,6}"
     r"(?:edu|gov|mil|org|net|com|int|eu|ac\.[a-z]{2}|uk|de|fr|ch|at|it|es|nl|be|se|no|fi|dk|pl|cz|pt|gr|ie|jp|cn|kr|in|au|nz|ca|us|br|il)"
@@ -99,7 +101,7 @@ _PLACES = re.compile(
 """What names a place or a person without being in a column."""
 _RATIO = re.compile(r"[\d.]+(?:/[\d.]+)+|[A-Za-z]{1,8}/[A-Za-z]{1,2}")
 """Has a stroke and is no path: 3/8, it/s, I/O."""
-_GIVEN = r"(?:user|host|ip|node|log|path|url|job|account|partition|cluster|uid)-[0-9a-f]{12}"
+_GIVEN = r"(?:user|host|ip|node|log|path|url|job|account|partition|cluster|uid|option)-[0-9a-f]{12}"
 
 
 class Anonymizer:
@@ -201,6 +203,9 @@ class _Own:
 
     def _place(self, found: re.Match[str]) -> str:
         kind, said = found.lastgroup or "path", found[0]
+        if kind == "option":
+            _, sign, value = re.split(r"(.*[= ])", said, maxsplit=1)
+            return said if re.fullmatch(rf"{_GIVEN}(?:,{_GIVEN})*", value) else f"{sign}{self._names.name(kind, value)}"
         if re.fullmatch(_GIVEN, said) or (kind == "path" and _RATIO.fullmatch(said)):
             return said
         return self._new.get(said.casefold()) or self._names.name(kind, said)

@@ -21,6 +21,7 @@ _USER = r"\b(?:USER|LOGNAME|USERNAME|SLURM_JOB_USER|SUDO_USER)['\"]?\s{0,2}[=:]\
 _HOSTS = (
     rf"slurmstepd-(?P<host>{_HOST}):",
     rf"srun: error: (?P<host>{_HOST}): task",
+    rf"\bNode failure on (?P<host>{_HOST}(?:\[[\d,-]{{1,200}}\])?)",
     rf"\bON (?P<host>{_HOST}) (?:CANCELLED|FAILED|\*\*\*)",
     rf"(?P<host>{_HOST}):\d{{1,8}}:\d{{1,8}} \[\d{{1,2}}\] ",
     rf"\b(?:MASTER_ADDR|master_addr|SLURMD_NODENAME|HOSTNAME|hostname|host|node)['\"]?\s{{0,6}}[=:]\s{{0,2}}['\"]?(?P<host>{_HOST})",
