@@ -18,7 +18,7 @@ from answers_examples import BIG, EMPTY, SMALL, hostile, many
 from slurmdoctor.cli import cli
 from slurmdoctor.survey.answers import Answers, Cost, Period, SizeClass, UnknownKind
 from slurmdoctor.survey.page.columns import ticks
-from slurmdoctor.survey.page.figures import hours, share, span
+from slurmdoctor.survey.page.figures import hours, job_id, share, span
 from slurmdoctor.survey.page.html import render
 from surveyed import dataset, row
 from test_html import ATTACKS, ATTRIBUTES, ELEMENTS, KEY, Page
@@ -257,6 +257,13 @@ def test_hours_are_as_precise_as_one_reads_them(value: float, told: str) -> None
 )  # fmt: skip
 def test_shares_never_round_to_all_or_nothing(part: float, whole: float, told: str) -> None:
     assert share(part, whole) == told
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("4711_3", "4711_3"), ("x" * 50, "x" * 39 + "…"), ("/scratch/" + "a/" * 40 + "job.log", "…" + "a/" * 16 + "job.log")]
+)  # fmt: skip
+def test_of_a_path_the_end_is_told(text: str, told: str) -> None:
+    assert job_id(text) == told
 
 
 def test_a_span_of_dates_names_a_year_once() -> None:

@@ -6,7 +6,7 @@ from slurmdoctor.report.page.tags import LONGEST, Markup, command, fold, tag
 from slurmdoctor.report.quantities import duration, plural
 from slurmdoctor.report.redact import one_line, redact
 from slurmdoctor.survey.answers import Answers, Repeat, UnknownKind
-from slurmdoctor.survey.page.figures import code, gpu_hours, hours, listed, name, note, of, share, short, span
+from slurmdoctor.survey.page.figures import code, gpu_hours, hours, job_id, listed, name, note, of, share, short, span
 from slurmdoctor.survey.page.tables import table
 
 _MOST, _WORST, _IDS, _KINDS, _OPEN = 10, 5, 6, 10, 4
@@ -30,7 +30,7 @@ def delays(answers: Answers) -> list[Markup | None]:
         f"In all, {gpu_hours(found.gpu_hours)} passed between the first error and the end,",
         f"known of {found.with_gpus:,} of {plural(found.jobs, 'job')}.",
     ]
-    rows = [[name(job), duration(seconds), hours(cost)] for job, seconds, cost in found.worst[:_WORST]]
+    rows = [[name(job_id(job, 60)), duration(seconds), hours(cost)] for job, seconds, cost in found.worst[:_WORST]]
     heads = ("Job", "From the first error to the end", "GPU hours#")
     return [
         tag("p", " ".join(told)),
@@ -47,7 +47,7 @@ def repeats(answers: Answers) -> list[Markup | None]:
         return [tag("p", "No job died twice in a row of the same cause.")]
     told = None
     if answers.repeated_jobs:
-        told = tag("p", f"{answers.repeated_jobs:,} jobs ({of(answers.repeated_jobs, answers.failed, 'failed job')}) died of what the run before had died of. They lost {gpu_hours(answers.repeated_gpu_hours)}.")  # fmt: skip
+        told = tag("p", f"{answers.repeated_jobs:,} jobs ({of(answers.repeated_jobs, answers.failed, 'failed job')}) died of what the run before had died of. They lost {gpu_hours(answers.repeated_gpu_hours)}, as far as that is known.")  # fmt: skip
     shown = answers.repeats[:_MOST]
     more = max(answers.repeats_in_all, len(answers.repeats)) - len(shown)
     heads = ("Job", "User", "Cause", "Times in a row#", "GPU hours of all but the first#", "When", "Job ids")
@@ -59,7 +59,7 @@ def repeats(answers: Answers) -> list[Markup | None]:
 
 
 def _repeat(one: Repeat) -> list[str]:
-    ids = listed((short(job, 24) for job in one.job_ids), max(one.times, len(one.job_ids)), _IDS)
+    ids = listed((job_id(job, 24) for job in one.job_ids), max(one.times, len(one.job_ids)), _IDS)
     return [name(one.job_name, 40), name(one.user, 40), code(one.cause), f"{one.times:,}", hours(one.gpu_hours_lost), span(one.first, one.last), ids]  # fmt: skip
 
 

@@ -20,6 +20,12 @@ def short(text: str | None, most: int = 60) -> str:
     return plain if len(plain) <= most else plain[: most - 1] + "…"
 
 
+def job_id(text: str, most: int = 40) -> str:
+    """A job's id; of one that is a path the end, which tells most."""
+    plain = one_line(text[-LONGEST:])
+    return short(text, most) if "/" not in plain or len(plain) <= most else "…" + plain[1 - most :]
+
+
 def name(text: str | None, most: int = 60) -> Markup:
     """A name of the dataset; one in letters from right to left does not turn what is beside it."""
     return tag("bdi", short(text, most) or "(none)")
