@@ -100,25 +100,24 @@ def begins(paths: Iterable[str], notes: Mapping[File, Note], job: JobRecord, cop
     return found
 
 
-def end(path: str, job: JobRecord, begins: int, again: bool) -> int | None:
+def end(path: str, job: JobRecord, begins: int, later: float | None) -> int | None:
     """Byte of the file at which this run's text ends, where a later one has written to it; None where none has.
 
-    `again` says that the job ran again. What begins where it ends is gone: the later run has emptied the file.
+    `later` is when the job ran again, if it did. What begins where it ends is gone: the later run has emptied the file.
     """
     if job.end is None:
         return None
     try:
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - Path.open imports more
             status = os.fstat(file.fileno())
-            ended = epoch(job.end, 1)
-            if status.st_mtime <= ended + (_SLACK if again else _LATER):
+            if status.st_mtime < (epoch(job.end, 1) + _LATER if later is None else epoch(later, 0)):
                 return None
             if status.st_size > MOST_SEARCHED or os.environ.get("TZ") not in _NODES_OWN:
                 return None
             at = _after_last_end(file, status.st_size, job.end + _SLACK) if job.start is not None else 0
             if at > begins:
                 return at if at < status.st_size else None
-            return begins if again or job.id.partition("+")[0] not in os.path.basename(path) else None  # noqa: PTH119
+            return begins if later is not None or job.id.partition("+")[0] not in os.path.basename(path) else None  # noqa: PTH119
     except OSError:
         return None
 

@@ -21,6 +21,8 @@ from slurmdoctor.survey.scripts import script_of
 
 AGAIN = frozenset({"REQUEUED", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL"})
 """States after which Slurm may start a job again."""
+_SLACK = 5.0
+"""Seconds after its end in which a run that is requeued may still be heard of."""
 
 
 class Accounts(Struct):
@@ -101,14 +103,17 @@ class _Finder:
             if job.state in AGAIN or at + 1 < len(runs):
                 self._before[_name(job)] = before + 1
             job = job if job.restarts or not before else replace(job, restarts=before)
-            yield self._item(job, again=job.state == "REQUEUED" or at + 1 < len(runs))
+            later = runs[at + 1].start if at + 1 < len(runs) else None
+            if later is None and (job.state == "REQUEUED" or at + 1 < len(runs)):
+                later = (job.end or 0) + _SLACK
+            yield self._item(job, later)
 
     def components(self) -> Iterator[Item]:
         """Jobs of several components: each is one job, with the log of its first one."""
         for parts in self._het.values():
-            yield self._item(joined(sorted(parts, key=lambda job: job.het_offset or 0)), again=False)
+            yield self._item(joined(sorted(parts, key=lambda job: job.het_offset or 0)), None)
 
-    def _item(self, job: JobRecord, again: bool) -> Item:
+    def _item(self, job: JobRecord, later: float | None) -> Item:
         key, label = key_of(job), job.label
         if job.state in windows.COMPLETED and not self._completed:
             bare = replace(job, steps=(), quotes={}, submit_line=None, comment=None)
@@ -118,12 +123,12 @@ class _Finder:
             with suppress(Exception):  # what cannot be read must not cost the row
                 job = warned(job, script.script)
         files, job = logs_of(job, script.script if script else None, self._shelves)
-        logs, job, owner = _stamped(files, job, again)
+        logs, job, owner = _stamped(files, job, later)
         path = script.path if script is not None and script.own else None
         return Item(key, label, job.name, logs, job, path, None if job.user else name_of(owner))
 
 
-def _stamped(files: list[str], job: JobRecord, again: bool) -> tuple[tuple[Log, ...], JobRecord, int]:
+def _stamped(files: list[str], job: JobRecord, later: float | None) -> tuple[tuple[Log, ...], JobRecord, int]:
     """The logs with their stamps and what of each is this run's; the record with what is gone; the owner."""
     begins = own_text.begins(files, {}, job)
     logs: list[Log] = []
@@ -131,7 +136,7 @@ def _stamped(files: list[str], job: JobRecord, again: bool) -> tuple[tuple[Log, 
     for path in files:
         log, uid = log_of(path, begins.get(path, 0))
         owner = uid if owner < 0 else owner
-        end = own_text.end(path, job, log.begins, again)
+        end = own_text.end(path, job, log.begins, later)
         if end is not None and end <= log.begins:
             job = replace(job, missing=(*job.missing, f"log {path} (a later run has written to it)"))
         else:
