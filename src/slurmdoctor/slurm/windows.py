@@ -15,8 +15,8 @@ from slurmdoctor.slurm import query
 from slurmdoctor.slurm.sacct import of_sacct, step_of
 
 COMPLETED = frozenset({"COMPLETED"})
-PATIENCE = 600.0
-"""Seconds that sacct may be silent: the database answers a day of a large site in minutes."""
+PATIENCE = 1800.0
+"""Seconds that sacct may be silent: slurmdbd gathers all steps of a day before it says a word, minutes for 300,000 jobs."""
 _MARGIN = timedelta(hours=1)
 """Steps that ended before a window are cut off; and a midnight may come twice, or not at all, as clocks change."""
 _SEPARATOR = "\x1f"
