@@ -15,7 +15,9 @@ from slurmdoctor.model import Cause
 ROOT = Path(__file__).parents[1]
 CAUSES = load((builtin(),)).causes
 SENTENCES = sorted(
-    file for room in ("report", "survey/page", "survey/text") for file in (ROOT / "src/slurmdoctor" / room).rglob("*.py")
+    file
+    for room in ("report", "survey/page", "survey/text")
+    for file in (ROOT / "src/slurmdoctor" / room).rglob("*.py")
 )
 PAGES = [
     "README.md",
