@@ -57,6 +57,20 @@ def pieces(kind: str, size: int, style: str = "srun", ranks: int = 4096, seed: i
     yield last
 
 
+def training(kind: str, size: int, style: str, ranks: int, seed: int) -> Iterator[bytes]:
+    """The bytes of a training that goes on and on: whole lines, as many as go into this size, but one at least."""
+    name = f"{kind} {size} {style} {ranks} {seed}"
+    number = written = 0
+    while written < size:
+        piece = _training(name, kind, style, ranks, number)
+        if written + len(piece) > size:
+            piece = piece[: piece.rfind(b"\n", 0, size - written) + 1] or piece[: piece.find(b"\n") + 1]
+            size = 0
+        yield piece
+        written += len(piece)
+        number += 1
+
+
 def _enough(piece: Piece, size: int) -> Iterator[bytes]:
     """Pieces 0, 1, 2 ... until they are as long as this."""
     written = number = 0
@@ -76,7 +90,7 @@ def _enough(piece: Piece, size: int) -> Iterator[bytes]:
 
 
 def _training(name: str, kind: str, style: str, ranks: int, number: int) -> bytes:
-    trouble, label = Trouble(ranks, Random(f"{name} training {number}")), _labels(style)
+    trouble, label = Trouble(ranks, Random(f"{name} training {number}")), labels(style)
     lines: list[str] = []
     for step in range(number * _STEPS + 1, (number + 1) * _STEPS + 1):
         trouble.at(step)
@@ -107,21 +121,23 @@ _BETWEEN: dict[str, Callable[[Trouble, int], list[str]]] = {
 
 def _failure(name: str, style: str, ranks: int, now: int) -> bytes:
     trouble, root = Trouble(ranks, Random(f"{name} failure")), ranks // 3
-    return _bytes([_labels(style)(root, now) + line for line in trouble.out_of_memory(root)])
+    return _bytes([labels(style)(root, now) + line for line in trouble.out_of_memory(root)])
 
 
 def _aftermath(name: str, style: str, ranks: int, now: int, at_once: int, number: int) -> bytes:
     trouble = Trouble(ranks, Random(f"{name} aftermath {number}"))
     turns = range(number * _TURNS + 1, (number + 1) * _TURNS + 1)
-    return _bytes(aftermath(trouble, _labels(style), ranks // 3, turns, now, at_once))
+    return _bytes(aftermath(trouble, labels(style), ranks // 3, turns, now, at_once))
 
 
 def _bytes(lines: list[str]) -> bytes:
     return "\n".join(lines).encode() + b"\n"
 
 
-def _labels(style: str) -> Label:
+def labels(style: str) -> Label:
+    """What a launcher puts before a line; `plain` is none."""
     return {
+        "plain": lambda rank, now: "",
         "srun": lambda rank, now: f"{rank:4}: ",
         "torch": lambda rank, now: f"[rank{rank}]: ",
         "stamped": lambda rank, now: f"{stamp(now)},{rank % 1000:03} [rank {rank}] ",

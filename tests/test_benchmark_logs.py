@@ -7,11 +7,11 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from benchmarks import logs, tables
+from benchmarks import jobs, logs, tables
 from benchmarks.logs import KINDS, pieces
 from benchmarks.measure import Runs
 
-from slurmdoctor import diagnose
+from slurmdoctor import diagnose, diagnose_jobs
 
 
 @pytest.mark.parametrize("kind", ["bars", "cascade"])
@@ -69,3 +69,22 @@ def test_a_run_writes_between_its_marks_and_nowhere_else() -> None:
     assert page.startswith(head)
     assert page.endswith(tail)
     assert tables.written(again, ["a table"]) == again
+
+
+def test_jobs_are_as_large_and_as_varied_as_those_of_a_cluster() -> None:
+    made = list(jobs.plans(4000, seed=1))
+    assert made == list(jobs.plans(4000, seed=1))
+    sizes = sorted(plan.size for plan in made)
+    assert (sizes[0], sizes[-1]) == (2_000, 200_000_000)
+    assert 80_000 < sizes[2000] < 120_000
+    assert 0.7e6 < sum(sizes) / 4000 < 1.4e6
+    assert {plan.kind for plan in made} == set(KINDS)
+    assert {plan.files for plan in made} >= {1, 2, 4, 8}
+
+
+def test_each_job_that_was_made_is_found_and_failed_where_it_did(tmp_path: Path) -> None:
+    made = list(jobs.plans(24, seed=3, size=6_000))
+    assert jobs.write(tmp_path, iter(made)) == sum(file.stat().st_size for file in tmp_path.rglob("*.*"))
+    found = {found.job.id: found for found in diagnose_jobs(tmp_path)}
+    assert found.keys() == {str(plan.id) for plan in made}
+    assert sum(found[str(plan.id)].failed == plan.failed for plan in made) >= 20

@@ -31,6 +31,8 @@ _DIGITS = str.maketrans("123456789", "000000000")
 _MOST_BEGINNINGS = 20_000
 _FEW_FORMS = 10
 """Formats that are sooner tried on a text than on its beginning first."""
+_WORTH_MORE = 4_000
+"""Lines after which it is worth the time to find out which of these few a beginning rules out: a paste has fewer."""
 _MOST_HEADS = 4_000
 _MOST_SPELLINGS = 64
 """Ways to read labels that are remembered; one that learnt labels of its own has one of its own."""
@@ -97,6 +99,7 @@ class LabelReader:
         self._beginnings: dict[str, tuple[LineFormat, ...]] = {}
         self._heads: dict[tuple[bytes, Any], _Head] = {}
         self._keys: dict[_Spelling, WriterKey] = {}
+        self._asked = 0
 
     def strip_labels(self, line: str, source: SourceFormat | None = None) -> tuple[Origin, str]:
         """Split a line into its origin and its text.
@@ -123,6 +126,10 @@ class LabelReader:
         if text.startswith("slurmstepd"):
             ranks = []  # its label is the task that printed the line, not the one that the line is about
         return _origin(found, ranks, source), text
+
+    def label_end(self, text: str, source: SourceFormat) -> int:
+        """Where the labels end at the head of a text without color."""
+        return self._head(text, source).end
 
     def settled(self, text: str, source: SourceFormat) -> bool:
         """Whether the labels are the same whatever the marks in the text stand for (`search/marks`)."""
@@ -214,7 +221,8 @@ class LabelReader:
             # of lines that begin with words each has a beginning of its own: what its first letter rules out is not tried
             size = len(beginning)
             forms = self.able(beginning[: size // 2]) if size in (2, 4) else tuple(self.formats)
-            if size == 4 and len(forms) <= _FEW_FORMS:
+            if size == 4 and len(forms) <= _FEW_FORMS and self._asked < _WORTH_MORE:
+                self._asked += 1
                 return forms
             tried = (f for f in forms if size == 3 or compiled(f.pattern).match(beginning, partial=True))
             able = tuple(tried) if size else tuple(self.formats)

@@ -84,8 +84,10 @@ def learn_labels(lines: Sequence[tuple[bool, str]], total: int, per_node: int | 
     `total` is the number of all lines, `per_node` the ranks of a node, where the log tells them.
     """
     seen: dict[str, _Candidate] = defaultdict(_Candidate)
+    proofs = _proofs()
     for _, rest in lines:
-        behind = _BEHIND.search(rest, 0, 2 * _LONGEST)
+        told = any(word in rest for word in proofs)
+        behind = _BEHIND.search(rest, 0, 2 * _LONGEST) if told else None
         if behind is not None and re.search(r"\w", rest[: behind.start()]):
             candidate = seen[_shape(rest[: behind.start()])]
             candidate.proofs += 1
@@ -95,7 +97,7 @@ def learn_labels(lines: Sequence[tuple[bool, str]], total: int, per_node: int | 
     least = max(_HANDFUL, _SHARE * total) if total > _HANDFUL else total
     usual = [s for s, one in seen.items() if one.proven or (one.lines + one.proofs >= least and _is_counted(s))]
     usual = [shape for shape in usual if len(shape) <= _LONGEST and not _COUNTER.search(shape)]
-    for inside, rest in lines:
+    for inside, rest in lines if usual else ():
         head = _shape(rest[:_LONGEST])
         for shape in usual:
             if head.startswith(shape.rstrip(" ")):
@@ -184,7 +186,7 @@ def may_be_labelled(sample: Sequence[str]) -> Iterator[str]:
     numbered = set(_NUMBERED.findall("\n".join(dict.fromkeys(heads))))
     counts = [word for word in numbered if _COUNTS.search(word + _MARK)]
     whole = "\n".join(sample)
-    proofs = [word for literal in literals("label-behind") if (word := literal.decode()) in whole]
+    proofs = [word for word in _proofs() if word in whole]
     proven = [any(word in line for word in proofs) for line in sample] if proofs else [False] * len(sample)
     before = {head.partition(_MARK)[0] for head, proof in zip(heads, proven, strict=True) if proof and _MARK in head}
     begins = tuple(word for word in before if word.strip() and len(word) < _LONGEST)
@@ -194,6 +196,11 @@ def may_be_labelled(sample: Sequence[str]) -> Iterator[str]:
             named[head] = head.startswith(begins) or any(word in head for word in counts)
         if proof or named[head]:
             yield line
+
+
+def _proofs() -> list[str]:
+    """Words that stand in each line that proves a label."""
+    return [literal.decode() for literal in literals("label-behind")]
 
 
 def ranks_per_node(sample: Iterable[str]) -> int | None:

@@ -91,7 +91,7 @@ def _without_known(sample: Sequence[str], labels: LabelReader, known: SourceForm
     for line in may_be_labelled(sample):
         alike = shape_of(line)
         if alike not in known_to:
-            known_to[alike] = len(line) - len(labels.strip_labels(line, known)[1])
+            known_to[alike] = labels.label_end(line, known)
         yield known_to[alike] > 0, line[known_to[alike] :]
 
 
