@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slurmdoctor.input.glance import END, HEAD, ends_of, read_at
-from slurmdoctor.knowledge import folders, load
+from slurmdoctor.knowledge.load import current
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Knowledge
-from slurmdoctor.ranks.labels import LabelReader
+from slurmdoctor.ranks.labels import LabelReader, labels_of
 from slurmdoctor.ranks.source_format import learn
 from slurmdoctor.report.redact import redact
 from slurmdoctor.report.result import Diagnosis
@@ -40,7 +40,7 @@ _WORK = (text("work-line"), text("busy-bar"))
 
 def last_line(found: Diagnosis, logs: Sequence[Log], rules: Iterable[str] = ()) -> str | None:
     """The line of a job of which no cause is known; None where one is, or where nothing tells."""
-    knowledge = load(folders(map(Path, rules)), examples=False)
+    knowledge = current(map(Path, rules))
     cause = found.cause.id
     if found.verdict == "no-failure" or not (cause is None or cause in knowledge.traits["catch-all"]):
         return None
@@ -52,7 +52,7 @@ def last_line(found: Diagnosis, logs: Sequence[Log], rules: Iterable[str] = ()) 
 
 def last_words(ends: Iterable[str], knowledge: Knowledge) -> str | None:
     """Of the ends of a job's logs the complaint that stands nearest to its end; without one the last line that is no noise."""
-    labels = LabelReader(knowledge.formats)
+    labels = knowledge.once(labels_of)
     complaints: list[tuple[int, str]] = []
     others: list[tuple[int, str]] = []
     for end in ends:
