@@ -193,7 +193,7 @@ def test_what_never_started_is_told_and_left_out(sacct: Sacct, tmp_path: Path) -
     accounts = told(20, 21)
     found = [(item.id, item.record and (item.record.state, item.record.cancelled_by)) for item in accounts]
     assert found == [("4712", ("CANCELLED", 1001))]
-    assert accounts.notes == ["1 jobs were left out: they ended before they started"]
+    assert accounts.notes == ["left out as they ended before they started: 1"]
 
 
 def test_components_of_a_het_job_are_one_job(sacct: Sacct, tmp_path: Path) -> None:
@@ -256,6 +256,20 @@ def test_jobs_that_write_one_file_do_not_get_each_others_text(sacct: Sacct, tmp_
 
 
 # ── what goes wrong ──
+
+
+def test_a_job_whose_logs_cannot_be_looked_for_is_a_row(
+    sacct: Sacct, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(self: Shelves, pattern: str) -> list[str]:
+        raise ValueError(pattern)
+
+    monkeypatch.setattr(Shelves, "there", fails)
+    sacct([row(tmp_path)])
+    (item,) = items()
+    assert item.logs == ()
+    assert item.record is not None
+    assert item.record.missing[-1].startswith("logs (ValueError")
 
 
 def test_a_day_that_sacct_does_not_tell_is_noted_and_the_others_go_on(sacct: Sacct, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ class Accounts(Struct):
             yield from finder.rest()
         yield from finder.components()
         if self.never_started:
-            self.notes.append(f"{self.never_started:,} jobs were left out: they ended before they started")
+            self.notes.append(f"left out as they ended before they started: {self.never_started:,}")
 
 
 def find(since: datetime, until: datetime, asked: windows.Asked) -> Accounts:
@@ -122,8 +122,13 @@ class _Finder:
         if script is not None and script.own:
             with suppress(Exception):  # what cannot be read must not cost the row
                 job = warned(job, script.script)
-        files, job = logs_of(job, script.script if script else None, self._shelves)
-        logs, job, owner = _stamped(files, job, later)
+        logs: tuple[Log, ...] = ()
+        owner = -1
+        try:
+            files, job = logs_of(job, script.script if script else None, self._shelves)
+            logs, job, owner = _stamped(files, job, later)
+        except Exception as error:  # one odd name must not end the survey: the row says that there is no log
+            job = replace(job, missing=(*job.missing, f"logs ({type(error).__name__}: {error})"))
         path = script.path if script is not None and script.own else None
         return Item(key, label, job.name, logs, job, path, None if job.user else name_of(owner))
 
