@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from slurmdoctor.cli.survey_progress import in_words, row
+from slurmdoctor.cli.survey_progress import SurveyBar, in_words, row
 from slurmdoctor.survey.tally import Tally
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -159,3 +159,19 @@ def test_that_no_worker_has_come_is_told() -> None:
 @pytest.mark.parametrize(("seconds", "words"), [(42.4, "42 s"), (720, "12 min"), (12_000, "3 h 20 min")])
 def test_a_remainder_is_in_the_words_of_people(seconds: float, words: str) -> None:
     assert in_words(seconds) == words
+
+
+def test_a_remainder_is_told_once_two_seconds_of_reading_say_how_fast_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("slurmdoctor.cli.survey_progress.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("slurmdoctor.cli.survey_progress.on_terminal", lambda: True)
+    seen: list[str] = []
+    monkeypatch.setattr("slurmdoctor.cli.survey_progress.show", lambda text, err: seen.append(text))
+    bar, tally = SurveyBar(), Tally(found=100, listed=True, workers=2)
+    for second in range(10):
+        clock[0] += 1
+        tally.done = min(second // 2 * 10, 20)  # every other second; nothing after the fifth
+        bar.update(tally)
+    assert ["left" in one for one in seen] == [False] * 4 + [True] * 6
+    assert seen[4].endswith(" 20 of 100 jobs, 0.0 of 0.0 MB, 16 s left")
+    assert seen[-1].endswith(" 11 s left")

@@ -213,7 +213,7 @@ def test_a_damaged_month_is_set_aside_and_read_again(tmp_path: Path, cut: int) -
     with open_dataset(tmp_path) as data:
         run(data, [item(1), item(2)], HOW, Here, tally=Tally())
     assert "month=2026-11/jobs.parquet is damaged and was moved to" in data.notes[0]
-    assert rows(tmp_path) == [("job1",), ("job2",)]
+    assert rows(tmp_path, glob="**/*.parquet") == [("job1",), ("job2",)]
 
 
 def test_a_month_that_is_damaged_inside_is_set_aside(tmp_path: Path) -> None:
@@ -260,6 +260,18 @@ def test_a_disk_that_fills_at_any_moment_loses_nothing(
     monkeypatch.setattr("slurmdoctor.survey.files.os.fsync", real)
     survey(tmp_path, items)
     assert rows(tmp_path) == [(f"job{n}",) for n in range(1, 9)]
+
+
+def test_no_pattern_finds_a_file_that_is_being_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    survey(tmp_path, [item(1)])
+    seen: list[int] = []
+
+    def look(handle: int) -> None:
+        seen.append(len(rows(tmp_path, glob="**/*.parquet")))
+
+    monkeypatch.setattr("slurmdoctor.survey.files.os.fsync", look)
+    survey(tmp_path, [item(2)])
+    assert seen == [1, 1, 1, 2, 2]  # a file and its folder: the journal, the month; then the emptied journal
 
 
 KILLED = """

@@ -66,6 +66,8 @@ def test_four_nodes_give_the_rows_of_one_machine_though_a_worker_is_cancelled(sl
     assert tallies[0][0] > 100
     assert table(tmp_path / "there") == table(tmp_path / "here")
     assert not list(Path.cwd().glob("dask-worker-*"))
+    left = slurm.run("squeue", "-h", "-n", "dask-worker", "-t", "PENDING,RUNNING", "-o", "%A").split()
+    assert left == [], "the workers' jobs end with the run"
 
 
 def test_what_slurm_refuses_is_one_line(slurm: Cluster, tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ _WIDTH = 20
 _CLEAR = "\r\x1b[K"
 _JOB = 100_000
 """A job costs as much as so many bytes, beside its own."""
-_ENOUGH = 0.02
-"""What must be done before the rest can be told."""
+_ENOUGH = 2.0
+"""Seconds of reading before the rest can be told."""
 
 
 class SurveyBar:
@@ -27,7 +27,8 @@ class SurveyBar:
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._drawn = 0.0
-        self._first: tuple[float, float] | None = None
+        self._first = self._newest = (0.0, 0.0)
+        """When jobs were done first and last, and the work that was done by then."""
         self._shows = on_terminal()
 
     def __enter__(self) -> SurveyBar:
@@ -41,8 +42,10 @@ class SurveyBar:
 
     def update(self, tally: Tally) -> None:
         now = time.monotonic()
-        if self._first is None and tally.done:
-            self._first = now, _work(tally.done, tally.bytes_done)
+        work = _work(tally.done, tally.bytes_done)
+        if work > self._newest[1]:
+            self._newest = now, work
+            self._first = self._first if self._first[1] else self._newest
         if self._shows and now - self._began >= PATIENCE and now - self._drawn >= _PAUSE:
             self._drawn = now
             seen = look(sys.stderr)
@@ -51,21 +54,18 @@ class SurveyBar:
 
     def _left(self, tally: Tally, now: float) -> float | None:
         """Seconds; None while that is not known: jobs are still looked for, or too little is done."""
-        whole = _work(tally.found - tally.unchanged, tally.bytes_found)
-        done = _work(tally.done, tally.bytes_done)
-        if not tally.listed or self._first is None or done < _ENOUGH * whole:
+        (since, before), (until, done) = self._first, self._newest
+        if not tally.listed or until - since < _ENOUGH:
             return None
-        since, before = self._first
-        return (whole - done) * (now - since) / (done - before) if done > before else None
+        rest = _work(tally.found - tally.unchanged, tally.bytes_found) - done
+        return max(0.0, rest * (until - since) / (done - before) - (now - until))
 
 
 def row(tally: Tally, left: float | None, width: int = 100) -> Line:
     """`reading ━━━━──── 812 of 10,412 jobs, 0.9 of 10.2 GB, 3 min left`; while jobs are looked for, `found so far`."""
     wanted = tally.found - tally.unchanged
     so_far = "" if tally.listed else " found so far"
-    told = (
-        f"{tally.done:,} of {wanted:,} jobs{so_far}, {tally.bytes_done / 1e9:.1f} of {tally.bytes_found / 1e9:.1f} GB"
-    )
+    told = f"{tally.done:,} of {wanted:,} jobs{so_far}, {_of(tally.bytes_done, tally.bytes_found)}"
     told += f", {tally.unchanged:,} unchanged" if tally.unchanged else ""
     told += f", {in_words(left)} left" if left is not None else ""
     told += ", no worker yet" if wanted and not tally.workers and tally.listed else ""
@@ -82,6 +82,11 @@ def in_words(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _of(size: int, whole: int) -> str:
+    unit, name = (1e9, "GB") if whole >= 1e9 else (1e6, "MB")
+    return f"{size / unit:.1f} of {whole / unit:.1f} {name}"
 
 
 def _work(jobs: int, size: int) -> float:

@@ -29,6 +29,8 @@ _COUNTED = 2.0
 """Seconds for which the number of workers is taken as known."""
 _LEAST: Mapping[str, Any] = {"cores": 1, "processes": 1, "memory": "4GB"}
 """What a worker's job asks Slurm for, where neither Dask's own configuration nor an option says."""
+_SCHEDULER = {"dashboard_address": "127.0.0.1:0"}
+"""Its pages are for this machine alone, at a port that is free."""
 _one_at_a_time = threading.Lock()
 """A worker with several threads reads one chunk at a time: reading is Python's work, and threads would not make it faster."""
 
@@ -110,7 +112,12 @@ def send_to_slurm(jobs: int, options: Mapping[str, Any], logs: Path, work: Work,
         usual["log_directory"] = os.path.abspath(logs)  # noqa: PTH100 - else they fall into the working folder, as logs of jobs
     stack = ExitStack()
     try:
-        cluster = stack.enter_context(SLURMCluster(**{**usual, **options}))
+        scheduler = {
+            **_SCHEDULER,
+            **(configured.get("scheduler-options") or {}),
+            **options.get("scheduler_options", {}),
+        }
+        cluster = stack.enter_context(SLURMCluster(**{**usual, **options, "scheduler_options": scheduler}))
         _try(cluster.job_script())
         cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)
         client = stack.enter_context(distributed.Client(cluster, timeout=_CONNECTS, set_as_default=False))

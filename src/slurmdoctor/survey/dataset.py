@@ -74,7 +74,7 @@ class Dataset:
             raise UserError(f"cannot read {path}: {damaged}", "run as the user who made the dataset") from damaged
         place = self.run / "damaged"
         place.mkdir(exist_ok=True)
-        target = place / f"{len(list(place.iterdir())) + 1}-{path.parent.name}-{path.name}"
+        target = place / f"{len(list(place.iterdir())) + 1}-{path.parent.name}-{path.name}.damaged"
         path.rename(target)
         self.notes.append(f"{path} is damaged and was moved to {target}; its jobs are read again")
 

@@ -16,7 +16,8 @@ from slurmdoctor.model import UserError
 @contextmanager
 def replacing(path: Path, scratch: Path) -> Iterator[BinaryIO]:
     """A file to write in `scratch`, on the same disk; at the end it is in the place of `path`."""
-    new = scratch / f"new-{token_hex(4)}-{path.parent.name}-{path.name}"
+    # a pattern that names all Parquet files of the dataset must not find it
+    new = scratch / f"new-{token_hex(4)}-{path.parent.name}-{path.name}.part"
     try:
         with new.open("wb") as file:
             yield file
