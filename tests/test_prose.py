@@ -23,7 +23,18 @@ PAGES = [
     "README.md",
     *(
         f"docs/{name}.md"
-        for name in ("accuracy", "chat", "confidence", "glossary", "hook", "install", "mutation", "release", "shell")
+        for name in (
+            "accuracy",
+            "chat",
+            "confidence",
+            "glossary",
+            "hook",
+            "install",
+            "mutation",
+            "release",
+            "shell",
+            "survey-public",
+        )
     ),
 ]
 INSTEAD = {
