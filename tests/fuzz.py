@@ -26,11 +26,10 @@ from slurmdoctor import diagnose, pipeline
 from slurmdoctor.input.sources import Text
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import SearchResult, UserError
-from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.readers import targets
 from slurmdoctor.report import html, markdown, slack, text
 from slurmdoctor.report import json as report_json
-from slurmdoctor.search import extension, scan
+from slurmdoctor.search import scan
 from slurmdoctor.search.literals import Literals
 
 SMALLEST, LARGEST = 512, 8192
@@ -208,22 +207,17 @@ def _by_itself() -> Iterator[list[str]]:
     What depends on the rules alone is made once.
     """
     knowledge = load(folders(), examples=False)
-    engines = {"native": "native" if extension.native is not None else "python", "python": "python"}
-    matchers = targets.matchers(knowledge)
-    literals = {name: Literals(matchers, engine) for name, engine in engines.items()}  # type: ignore[arg-type]
-    beginnings = LabelReader(knowledge.formats)._beginnings
+    python = Literals(knowledge.once(targets.matchers), "python")
     differences: list[str] = []
 
-    def labels(formats: Any) -> LabelReader:
-        reader = LabelReader(formats)
-        reader._beginnings = beginnings
-        return reader
+    def of_python(_: Any) -> Literals:
+        return python
 
     def search(sources: Any, *rest: Any) -> SearchResult:
         found = targets.find_lines(sources, *rest)
         again = [Text.source(source.read(0, source.length), source.name) for source in sources]
         with (
-            patch.object(scan, "Literals", lambda *_: literals["python"]),
+            patch.object(targets, "_literals_of", of_python),
             patch.object(scan, "BLOCK", 512 + 1009 * sum(source.length % 7 for source in sources)),
         ):
             slow = targets.find_lines(again, *rest)
@@ -237,11 +231,8 @@ def _by_itself() -> Iterator[list[str]]:
         return found
 
     with ExitStack() as stack:
-        stack.enter_context(patch.object(pipeline, "load", lambda *_, **__: knowledge))
-        stack.enter_context(patch.object(pipeline, "LabelReader", labels))
+        stack.enter_context(patch.object(pipeline, "current", lambda *_, **__: knowledge))
         stack.enter_context(patch.object(pipeline, "find_lines", search))
-        stack.enter_context(patch.object(targets, "matchers", lambda _: matchers))
-        stack.enter_context(patch.object(scan, "Literals", lambda *_: literals["native"]))
         yield differences
 
 

@@ -27,7 +27,7 @@ def test_a_survey_without_its_extra_says_in_a_line_what_to_install(missing: list
     done = run_without(missing, "survey", "logs", "--out", "found")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert all(name in done.stderr for name in (*missing, 'pip install "slurmdoctor[survey]"'))
+    assert all(name in done.stderr for name in (*missing, "pip install '.[survey]'"))
 
 
 def test_the_help_needs_no_extra() -> None:

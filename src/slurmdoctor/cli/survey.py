@@ -58,5 +58,5 @@ def need(*packages: str, extra: str = "survey") -> None:
     if missing:
         raise UserError(
             f"survey needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed",
-            f'install the extra: pip install "slurmdoctor[{extra}]"',
+            f"install it with the extra `{extra}`, from a clone: pip install '.[{extra}]'",
         )
