@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -112,9 +114,20 @@ def test_a_worker_with_other_rules_stops_the_run(tmp_path: Path, scheduler: Any)
 
 
 def test_a_scheduler_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask_crew, "_CONNECTS", 1)
+    monkeypatch.setattr(dask_crew, "_ANSWERS", 1)
     with pytest.raises(UserError, match=r"no Dask scheduler answers at tcp://127.0.0.1:1: .*: give the address"):
         survey(tmp_path, lambda: dask_crew.connect("tcp://127.0.0.1:1", diagnose_one, HOW))
+
+
+@pytest.mark.parametrize("address", ["nonsense", "gone.json", "empty.json"])
+def test_what_is_no_scheduler_is_one_line_at_once(tmp_path: Path, address: str) -> None:
+    (tmp_path / "empty.json").write_text("{}")
+    command = [sys.executable, "-m", "slurmdoctor", "survey", str(FIXTURES / "demo-cascade"), "--out", "found"]
+    done = subprocess.run(
+        [*command, "--dask", address], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert f"no Dask scheduler answers at {address}" in done.stderr
 
 
 def test_a_reader_that_hangs_is_left_behind() -> None:

@@ -52,9 +52,7 @@ def test_it_ends_with_what_was_done_where_it_is_and_what_to_do_next(logs: Path, 
         f"next: slurmdoctor survey report {out}",
     ]
     assert rows(out, "job_id, cause, rank") == [(f"471{number}", "disk-full", 5) for number in range(3)]
-    assert survey("run", logs, "--out", out).stdout.startswith(
-        "0 jobs, 0 of them failed; 3 unchanged since the last run\n"
-    )
+    assert survey("run", logs, "--out", out).stdout.startswith("3 jobs unchanged since the last run\n")
 
 
 def test_a_dataset_among_the_logs_is_not_taken_for_one(logs: Path) -> None:
@@ -62,7 +60,7 @@ def test_a_dataset_among_the_logs_is_not_taken_for_one(logs: Path) -> None:
     workers = logs / "survey/.run/workers"
     workers.mkdir()
     (workers / "dask-worker-1.out").write_text("distributed.worker - ERROR - RuntimeError: gone\n")
-    assert survey(logs, "--out", logs / "survey").stdout.startswith("0 jobs, 0 of them failed; 3 unchanged")
+    assert survey(logs, "--out", logs / "survey").stdout.startswith("3 jobs unchanged")
 
 
 def test_a_log_that_cannot_be_read_is_a_row_and_no_failure_of_the_run(logs: Path, tmp_path: Path) -> None:
@@ -158,6 +156,18 @@ def test_a_bar_of_jobs_and_bytes_and_what_is_left() -> None:
 
 def test_that_no_worker_has_come_is_told() -> None:
     assert shown(Tally(found=5, listed=True)).endswith(", no worker yet")
+
+
+def test_in_a_pipe_it_is_told_once_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("slurmdoctor.cli.survey_progress.time.monotonic", lambda: clock[0])
+    seen: list[str] = []
+    monkeypatch.setattr("slurmdoctor.cli.survey_progress.show", lambda text, err: seen.append(text))
+    bar, tally = SurveyBar(), Tally(found=100, listed=True, workers=0)
+    for _ in range(20):
+        clock[0] += 10
+        bar.update(tally)
+    assert [one.startswith("slurmdoctor: no worker has been there for 60 s") for one in seen] == [True]
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(42.4, "42 s"), (720, "12 min"), (12_000, "3 h 20 min")])

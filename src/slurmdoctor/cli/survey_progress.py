@@ -19,6 +19,8 @@ _JOB = 100_000
 """A job costs as much as so many bytes, beside its own."""
 _ENOUGH = 2.0
 """Seconds of reading before the rest can be told."""
+_ALONE = 60.0
+"""Seconds without any worker after which that is told, on a terminal or not."""
 
 
 class SurveyBar:
@@ -30,6 +32,8 @@ class SurveyBar:
         self._first = self._newest = (0.0, 0.0)
         """When jobs were done first and last, and the work that was done by then."""
         self._shows = on_terminal()
+        self._alone: float | None = None
+        self._told = False
 
     def __enter__(self) -> SurveyBar:
         return self
@@ -42,6 +46,7 @@ class SurveyBar:
 
     def update(self, tally: Tally) -> None:
         now = time.monotonic()
+        self._watch(tally, now)
         work = _work(tally.done, tally.bytes_done)
         if work > self._newest[1]:
             self._newest = now, work
@@ -51,6 +56,19 @@ class SurveyBar:
             seen = look(sys.stderr)
             line = row(tally, self._left(tally, now), min(seen.width, 120))
             show(_CLEAR + paint([line], colour=seen.colour, encoding=seen.encoding).rstrip("\n"), err=True)
+
+    def _watch(self, tally: Tally, now: float) -> None:
+        """Tell once that nobody reads."""
+        if tally.workers or not tally.found > tally.unchanged + tally.done:
+            self._alone, self._told = None, False
+            return
+        self._alone = now if self._alone is None else self._alone
+        if now - self._alone >= _ALONE and not self._told and not self._shows:
+            self._told = True
+            show(
+                f"slurmdoctor: no worker has been there for {_ALONE:.0f} s: waiting for one (Ctrl-C keeps what is done)\n",
+                err=True,
+            )
 
     def _left(self, tally: Tally, now: float) -> float | None:
         """Seconds; None while that is not known: jobs are still looked for, or too little is done."""

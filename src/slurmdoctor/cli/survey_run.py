@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -189,13 +190,13 @@ def _run(
         with SurveyBar() as bar:
             survey(data, items, how, hire, shard=shard, change=change, tally=tally, tell=bar.update)
     except KeyboardInterrupt:
-        say(_summary(tally, data.folder, stopped=True), mask=False)
+        say(_summary(tally, data.folder, shard, stopped=True), mask=False)
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
         for note in [*items.notes, *data.notes]:
             say(f"slurmdoctor: {in_line(note)}", err=True)
-    return _summary(tally, data.folder)
+    return _summary(tally, data.folder, shard)
 
 
 def _cores() -> int:
@@ -205,16 +206,21 @@ def _cores() -> int:
         return os.cpu_count() or 1
 
 
-def _summary(tally: Tally, folder: Path, stopped: bool = False) -> str:
+def _summary(tally: Tally, folder: Path, shard: tuple[int, int] | None, stopped: bool = False) -> str:
     """What was done, where it is, and what to do next."""
     place = in_line(folder)
-    of = f" of {tally.found - tally.unchanged:,}" if stopped else ""
+    wanted = tally.found - tally.unchanged
+    of = f" of {wanted:,}{'' if tally.listed else ' found so far'}" if stopped else ""
     parts = [f"{tally.done:,}{of} job{'s' * (tally.done != 1)}, {tally.failed:,} of them failed"]
+    if not wanted and tally.unchanged:
+        parts = []
     parts += [f"{count:,} {_READ[read]}" for read, count in tally.read.items() if count]
     if tally.unchanged:
-        parts.append(f"{tally.unchanged:,} unchanged since the last run")
+        parts.append(f"{tally.unchanged:,} job{'s' * (tally.unchanged != 1)} unchanged since the last run")
     lines = ["; ".join(parts)]
     if tally.error:
         lines.append(f"not read, the first: {in_line(tally.error)}")
-    end = "stopped; the same command goes on" if stopped else f"next: slurmdoctor survey report {place}"
+    report = f"slurmdoctor survey report {in_line(shlex.quote(str(folder.parent if shard else folder)))}"
+    when = f"next, when all {shard[1]:,} shards are there" if shard else "next"
+    end = "stopped; the same command goes on" if stopped else f"{when}: {report}"
     return "\n".join([*lines, f"rows: {place}/jobs", end])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
 import os
 import subprocess
@@ -22,7 +24,9 @@ from slurmdoctor.survey.version import version
 from slurmdoctor.survey.work import not_read
 
 _CONNECTS = 30
-"""Seconds in which a scheduler must answer."""
+"""Seconds in which a scheduler must answer what it is asked,"""
+_ANSWERS = 10
+"""and in which it must be there at all."""
 _TOLD = 300
 """Characters of an error of Slurm that are shown."""
 _COUNTED = 2.0
@@ -92,12 +96,22 @@ def connect(address: str, work: Work, how: How) -> DaskCrew:
     where = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
     stack = ExitStack()
     try:
+        asyncio.run(_reach(distributed, address))
         client = stack.enter_context(distributed.Client(**where, timeout=_CONNECTS, set_as_default=False))
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(
             f"no Dask scheduler answers at {address}: {error}", "give the address it printed: tcp://HOST:8786"
         ) from error
     return DaskCrew(client, work, how, stack)
+
+
+async def _reach(distributed: Any, address: str) -> None:
+    """Raise what keeps a scheduler out of reach: a client that is made and reaches none holds the program up for a minute."""
+    if address.endswith(".json"):
+        address = str(json.loads(await asyncio.to_thread(Path(address).read_bytes))["address"])
+    secured = distributed.Security().get_connection_args("client")
+    there = await distributed.core.connect(address, timeout=_ANSWERS, **secured)
+    await there.close()
 
 
 def send_to_slurm(jobs: int, options: Mapping[str, Any], logs: Path, work: Work, how: How) -> DaskCrew:

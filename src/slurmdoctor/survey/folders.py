@@ -41,7 +41,13 @@ class Found(Struct, frozen=True):
     def notes(self) -> Sequence[str]:
         """What was left out, in one line."""
         count = len(self.skipped)
-        return [f"{count:,} files or folders were left out, the first: {self.skipped[0]}"] if count else []
+        return (
+            [
+                f"{count:,} {'file or folder was' if count == 1 else 'files or folders were'} left out, the first: {self.skipped[0]}"
+            ]
+            if count
+            else []
+        )
 
     def __iter__(self) -> Iterator[Item]:
         only = next(iter(self.records.values()), None) if len(self.jobs) == 1 else None
