@@ -32,7 +32,7 @@ _CAUSES = (
 
 
 def _causes(failed: int) -> tuple[Cost, ...]:
-    return tuple(Cost(name, jobs, failed, users, 0, hours, known, title=title) for name, title, jobs, users, hours, known in _CAUSES)  # fmt: skip
+    return tuple(Cost(name, jobs, failed, users, hours, known, title=title) for name, title, jobs, users, hours, known in _CAUSES)  # fmt: skip
 
 
 def _periods() -> tuple[Period, ...]:
@@ -46,13 +46,11 @@ def _periods() -> tuple[Period, ...]:
             part *= (1.8 if week < 12 else 0.25) if name == "gpu-ecc" else 1.0
             if count := round(jobs * part):
                 causes.append(
-                    Cost(
-                        name, count, 0, min(count, users), 0, hours * part, min(count, round(known * part)), title=title
-                    )
+                    Cost(name, count, 0, min(count, users), hours * part, min(count, round(known * part)), title=title)
                 )
         failed = sum(cost.jobs for cost in causes)
         costs = tuple(
-            Cost(c.what, c.jobs, failed, c.users, 0, c.gpu_hours_lost, c.with_hours, title=c.title) for c in causes
+            Cost(c.what, c.jobs, failed, c.users, c.gpu_hours_lost, c.with_hours, title=c.title) for c in causes
         )
         found.append(Period(date(2026, 5, 25) + timedelta(weeks=week), 680 + week * 9 % 140, costs))
     return tuple(found)
@@ -65,10 +63,10 @@ BIG = Answers(
     lost_counted=(("since-checkpoint", 1_204), ("whole-run", 1_388)),
     causes=_causes(2_720), periods=_periods(), period="week",
     partitions=(
-        Cost("h100", 1_511, 8_207, 140, 0, 39_804.0, 1_502, 804_661.0), Cost("a100", 808, 7_190, 166, 0, 9_310.5, 802, 355_000.0),
-        Cost("debug", 351, 4_611, 203, 0, 611.25, 240, 42_007.0), Cost("interactive", 50, 304, 31, 0, 33.0, 48, 2_450.0),
+        Cost("h100", 1_511, 8_207, 140, 39_804.0, 1_502, 804_661.0), Cost("a100", 808, 7_190, 166, 9_310.5, 802, 355_000.0),
+        Cost("debug", 351, 4_611, 203, 611.25, 240, 42_007.0), Cost("interactive", 50, 304, 31, 33.0, 48, 2_450.0),
     ),
-    users=tuple(Cost(f"user{at:02}", 400 // (at + 1), 1_900 // (at + 1), 1, 0, 14_000 / (at + 1), 390 // (at + 1), 90_000 / (at + 1)) for at in range(40)),
+    users=tuple(Cost(f"user{at:02}", 400 // (at + 1), 1_900 // (at + 1), 1, 14_000 / (at + 1), 390 // (at + 1), 90_000 / (at + 1)) for at in range(40)),
     nodes=Nodes(
         tested=412, failures=231, hours=604_331.0, of_programs=1_922, without_node=61, counted_already=5, jobs_left_out=44,
         test="A node is a suspect where more failures fell on it than its share of all node hours explains (binomial, Holm, 5 %).",
@@ -123,7 +121,7 @@ EMPTY = Answers()
 
 def hostile(said: str) -> Answers:
     """Answers in which every text is this one."""
-    cost = Cost(said, 3, 9, 1, 0, 4.5, 2, 20.0, said)
+    cost = Cost(said, 3, 9, 1, 4.5, 2, 20.0, said)
     suspect = Suspect(said, 9, 3, 0.5, 10, 20.0, 2, ((said, 9),), 1e-9)
     kind = UnknownKind(said, 2, 1, 1.5, said, said)
     return Answers(
@@ -137,7 +135,7 @@ def hostile(said: str) -> Answers:
 def many(count: int, name: str = "n" * 5_000) -> Answers:
     """So many of everything, with long names."""
     one = hostile(name)
-    costs = tuple(Cost(f"{name}{at}", 3, 9, 1, 0, 4.5, 2, 20.0, name) for at in range(count))
+    costs = tuple(Cost(f"{name}{at}", 3, 9, 1, 4.5, 2, 20.0, name) for at in range(count))
     days = tuple(date(1990, 1, 1) + timedelta(days=at) for at in range(min(count, 9_000)))
     suspects = tuple(Suspect(f"{name}{at}", 9, 3, 0.5, 10, 20.0, 2, ((name, 1),) * count, 1e-9) for at in range(count))
     return Answers(

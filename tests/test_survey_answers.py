@@ -178,9 +178,40 @@ def test_a_job_that_dies_again_of_the_same_cause(tmp_path: Path, rows: list[Row]
     assert found.repeated_gpu_hours == pytest.approx(sum(8.0 * (n - 1) for n in times))
 
 
-def test_a_sweep_is_one_trouble(tmp_path: Path) -> None:
-    found = answers(tmp_path, [*(row("nan", job_name=f"sweep-{n}") for n in range(20)), row("nan", job_name=None)])
-    assert (found.causes[0].jobs, found.causes[0].troubles, found.work) == (21, 2, 2)
+def test_the_ids_of_a_job_that_dies_again_are_of_the_runs_that_are_counted(tmp_path: Path) -> None:
+    side = run("nan", 0.1, job_id="2")  # began before the first one had died
+    [one] = answers(tmp_path, [run("nan", 0, job_id="1"), side, run("nan", 5, job_id="3")]).repeats
+    assert (one.times, one.job_ids) == (2, ("1", "3"))
+
+
+@pytest.mark.parametrize(("gpus", "hours"), [(None, None), (0, 0.0)])
+def test_hours_that_are_not_known_are_not_zero(tmp_path: Path, gpus: int | None, hours: float | None) -> None:
+    found = answers(tmp_path, [run("python-error", n, gpus=gpus, last_line="x") for n in range(3)])
+    assert (found.repeats[0].gpu_hours_lost, found.repeated_gpu_hours) == (hours, hours)
+    assert found.unknown.kinds[0].gpu_hours_lost == hours
+
+
+@pytest.mark.parametrize("amount", [float("nan"), float("inf")])
+def test_hours_that_are_no_number_are_not_known(tmp_path: Path, amount: float) -> None:
+    found = answers(tmp_path, [row("hang", gpu_hours_lost=amount, gpu_hours=amount, elapsed_s=amount, ran_on_s=amount), row("hang")])  # fmt: skip
+    assert (found.gpu_hours_lost, found.failed_with_hours, found.with_hours) == (8.0, 1, 1)
+    assert found.sizes[0].hours == 1.0
+
+
+def test_the_exclude_line_has_names_of_nodes_only(tmp_path: Path) -> None:
+    strange = "node07; rm -rf x"
+    nodes = [*(f"node{n:02}" for n in range(1, 17)), strange]
+    fine = [row(nodes=(name,), hours=24, after=25 * n) for name in nodes for n in range(10)]
+    bad = [row("gpu-fault", node=name, nodes=(name,), after=24 * n, job_name="t") for name in ("node03", strange) for n in range(8)]  # fmt: skip
+    found = answers(tmp_path, [*fine, *bad]).nodes
+    assert {one.node for one in found.suspects} == {"node03", strange}
+    assert (found.exclude, found.not_names) == ("#SBATCH --exclude=node03", 1)
+
+
+def test_jobs_without_a_time_are_counted_within_the_filters(tmp_path: Path) -> None:
+    rows = [row("nan"), *(row("nan", started=None, ended=None) for _ in range(3))]
+    whole, dated = (answers(tmp_path, rows, choice) for choice in (ALL, Choice(since=datetime(2026, 10, 1))))
+    assert [(a.jobs, a.undated, a.undated_left_out) for a in (whole, dated)] == [(4, 3, 0), (1, 0, 3)]
 
 
 def test_unknown_is_what_no_rule_names(tmp_path: Path) -> None:
@@ -192,6 +223,7 @@ def test_unknown_is_what_no_rule_names(tmp_path: Path) -> None:
     ]
     found = answers(tmp_path, rows).unknown
     assert (found.jobs, found.of, found.with_line) == (3, 4, 2)
+    assert found.generic == (("exit-code", 1), ("python-error", 1))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -226,7 +258,8 @@ def test_all_shards_are_one_dataset_and_a_missing_one_is_named(tmp_path: Path) -
     for shard in (1, 3):
         dataset(tmp_path / f"shard-{shard}-of-3", [row("hang")])
     assert ask(str(tmp_path), KNOWN).jobs == 2
-    assert unfinished(str(tmp_path)) == ["1 of its shards are missing: 2/3"]
+    assert unfinished(str(tmp_path)) == ["2 of 3 shards are there; run those that are missing: 2/3"]
+    assert unfinished(str(tmp_path / "shard-3-of-3")) == ["this is shard 3 of 3 alone; name the folder above it for all"]  # fmt: skip
 
 
 def _newer(folder: Path) -> None:

@@ -227,7 +227,7 @@ def test_it_stays_small_at_any_dataset(letter: str) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 1e300])
 def test_a_number_that_cannot_be_breaks_nothing(value: float) -> None:
-    cost = Cost("a", 1, 1, 1, 0, value, 1, value)
+    cost = Cost("a", 1, 1, 1, value, 1, value)
     size = SizeClass(1, 8, 1, 1, value, value, value, value)
     answers = replace(
         SMALL, gpu_hours=value, gpu_hours_lost=value, failed_with_hours=1, causes=(cost,), users=(cost,), sizes=(size,)

@@ -17,8 +17,10 @@ from slurmdoctor.cli import cli
 from slurmdoctor.model import UserError
 from slurmdoctor.report.terminal import cells, paint
 from slurmdoctor.survey.answers import Answers
+from slurmdoctor.survey.mark import Marker
 from slurmdoctor.survey.questions.compare import compare
 from slurmdoctor.survey.rows import Row
+from slurmdoctor.survey.tally import Tally
 from slurmdoctor.survey.text.report import report
 from surveyed import dataset, row
 
@@ -77,7 +79,7 @@ def test_the_report_of_a_month(month: str, snapshot: SnapshotAssertion) -> None:
 def test_a_report_fits_the_terminal_and_about_a_page(name: str, width: int) -> None:
     lines = report(EXAMPLES[name], width)
     copied = [line for line in lines if line and line[0][0] in ("good", "quote")]
-    assert len(lines) <= (80 if width >= 80 else 105)
+    assert len(lines) <= (66 if width >= 100 else 72 if width >= 80 else 97)
     assert len(copied) <= 2
     shown = ["".join(text for _, text in line).rstrip() for line in lines if line not in copied]
     assert max(map(cells, shown)) <= width
@@ -146,6 +148,8 @@ def test_a_report_is_about_the_jobs_that_are_asked_for(month: str, options: list
         (["diff", "{month}"], "diff compares two datasets"),
         (["diff", "{month}", "{month}", "--at", "2026-10-06"], "diff compares two datasets"),
         (["diff", "{month}", "--at", "2026-10-06", "--since", "2026-10-07"], "--at is not between"),
+        (["diff", "{month}", "--at", "2030-01-01"], "no jobs that ended from 2030-01-01 on"),
+        (["diff", "{month}", "{month}", "--user", "nobody"], "nothing to compare: 0 jobs of"),
         (["export", "{month}"], "export needs a format"),
     ],
 )
@@ -158,9 +162,30 @@ def test_a_bad_call_is_one_line_and_status_2(month: str, arguments: list[str], s
 def test_rows_that_are_not_there_yet_are_told(month: str) -> None:
     journal = Path(month) / ".run/journal"
     journal.mkdir(parents=True)
-    (journal / "1.parquet").write_bytes(b"")
+    (journal / "1.rows").write_bytes(b"")
     found = run("report", month)
-    assert (found.exit_code, "without its newest rows" in found.stderr) == (0, True)
+    assert (found.exit_code, "without the newest rows" in found.stdout) == (0, True)
+
+
+@pytest.mark.parametrize("form", ["text", "html", "json"])
+@pytest.mark.parametrize(
+    ("listed", "finished", "said"),
+    [
+        (True, False, "was stopped after 114 of 900 jobs, or"),
+        (False, False, "was stopped after 114 of 900 jobs found so far, or"),
+        (True, True, ""),
+    ],
+)
+def test_a_report_of_a_run_that_was_stopped_says_so(
+    month: str, form: str, listed: bool, finished: bool, said: str
+) -> None:
+    folder = Path(month) / ".run"
+    folder.mkdir()
+    tally = Tally(found=900, unchanged=100, done=14, listed=listed)
+    Marker(folder).write(tally, finished=finished)
+    found = " ".join(run("report", month, "--format", form).stdout.split())
+    assert ("was stopped" in found) is bool(said)
+    assert said in found
 
 
 # ── diff ──
@@ -225,6 +250,25 @@ def test_the_same_answers_differ_in_nothing() -> None:
     assert (found.nodes_new, found.nodes_gone) == ((), ())
 
 
+def test_a_node_that_the_other_side_does_not_test_is_not_gone(month: str, tmp_path: Path) -> None:
+    other = dataset(tmp_path / "other", [row(nodes=(f"node{n:02}",)) for n in range(4, 9)])
+    found = run("diff", month, other)
+    assert "before, not tested after: node03" in found.stdout
+    assert "no longer" not in found.stdout
+    assert "after, not tested before: node03" in run("diff", other, month).stdout
+
+
+@pytest.mark.parametrize("jobs", [(500, 500), (400, 1600)])
+def test_more_jobs_of_the_same_users_are_no_change(tmp_path: Path, jobs: tuple[int, int]) -> None:
+    """The rates are the same; the second side has more jobs of each user, name and day."""
+    sides: list[str] = []
+    for count in jobs:
+        rows = [row("cuda-oom" if n % 10 == n // 10 % 10 else None, user=f"u{n % 40}", job_name="train") for n in range(count)]  # fmt: skip
+        sides.append(dataset(tmp_path / str(len(sides)), rows))
+    found = json.loads(run("diff", *sides, "--format", "json").stdout)
+    assert [one["trend"] for one in (found["all"], *found["causes"], *found["sizes"])] == ["chance"] * 3
+
+
 # ── Prometheus ──
 
 SAMPLE = re.compile(
@@ -248,7 +292,8 @@ def test_metrics_are_in_the_form_of_a_textfile(tmp_path: Path) -> None:
         assert line.startswith(("# HELP ", "# TYPE ")) or SAMPLE.fullmatch(line), line
     assert 'slurmdoctor_survey_jobs{outcome="failed"} 18' in text
     assert 'slurmdoctor_survey_failures_total{cluster="lab",partition="gpu",cause="gpu-fault"} 6' in text
-    assert 'slurmdoctor_survey_gpu_hours_lost{cluster="lab",partition="gpu",cause="gpu-fault"} 48' in text
+    assert 'slurmdoctor_survey_gpu_seconds_lost{cluster="lab",partition="gpu",cause="gpu-fault"} 172800' in text
+    assert not re.search("hours|minutes", text.replace("metrics", ""))
     assert r'cause="site/a\"b\\c\nd"' in text
 
 
@@ -267,4 +312,28 @@ def test_where_few_hours_are_known_the_jobs_decide_what_is_first(tmp_path: Path)
 
 def test_a_filter_is_told_where_nothing_is_dated(tmp_path: Path) -> None:
     folder = dataset(tmp_path, [row("nan", started=None, ended=None), row("nan", ended=datetime(2026, 10, 7))])
-    assert "1 without a time" in run("report", folder, "--since", "2026-10-01").stdout
+    found = run("report", folder, "--since", "2026-10-01").stdout
+    assert "Of 1 job: 1 read; 1 more has no time and is left out." in found
+
+
+def test_what_is_not_known_is_neither_zero_nor_a_sample(tmp_path: Path) -> None:
+    folder = dataset(tmp_path, [row("nan", gpus=None, after=30 * n, job_name="t") for n in range(3)])
+    text, metrics = run("report", folder).stdout, run("export", folder, "--prometheus").stdout
+    assert re.search(r"2026-10-07 .* -  nan 1$", text, re.M)
+    assert re.search(r"^t +ada +nan +3 +-$", text, re.M)
+    assert "GPU hours not known" in text
+    assert "gpu_seconds_lost" not in metrics
+    assert "survey_gpu_seconds " not in metrics
+
+
+@pytest.mark.parametrize(
+    ("causes", "said"),
+    [
+        (["nan", "hang"], "The first causes are hang and nan: each 50.0 % of the failed jobs."),
+        (["nan", "hang", "cuda-oom"], "3 causes are first alike."),
+    ],
+)
+def test_a_tie_has_no_first_cause(tmp_path: Path, causes: list[str], said: str) -> None:
+    folder = dataset(tmp_path, [row(cause, gpus=None) for cause in causes])
+    assert said in " ".join(run("report", folder).stdout.split())
+    assert "most common cause is" not in run("report", folder, "--format", "html").stdout

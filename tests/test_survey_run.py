@@ -15,6 +15,7 @@ import duckdb
 import pytest
 
 from slurmdoctor.cli.survey_progress import SurveyBar, in_words, row
+from slurmdoctor.survey.mark import mark_of
 from slurmdoctor.survey.tally import Tally
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -130,6 +131,10 @@ def test_a_run_that_is_stopped_keeps_what_is_done(tmp_path: Path, name: str, aft
         assert told.splitlines()[-1] == "stopped; the same command goes on"
         done = int(told.split()[0].replace(",", ""))
         assert done == (len(rows(out, "key")) if done else 0)
+        if done:
+            mark = mark_of(out / ".run")
+            assert mark is not None
+            assert (mark.there, mark.finished) == (done, False)
 
 
 # ── progress ──

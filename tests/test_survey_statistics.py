@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from fractions import Fraction
 from math import comb
 
@@ -11,6 +12,7 @@ from simulated_cluster import named
 from slurmdoctor.survey.questions.nodes import Event, Exposure, once, suspects
 from slurmdoctor.survey.questions.statistics import (
     binomial_tail,
+    clustering,
     holm,
     poisson_interval,
     poisson_tail,
@@ -53,6 +55,57 @@ def test_rates_differ_by_what_is_counted_and_not_by_what_was_run() -> None:
     assert rates_differ(10, 1000.0, 20, 2000.0) == 1.0
     assert rates_differ(10, 1000.0, 40, 1000.0) < 0.001
     assert rates_differ(0, 0.0, 4, 10.0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("blocks", "factor"),
+    [
+        ([(1, 10, 0, 10)] * 20 + [(0, 10, 0, 10)] * 380, 1.0),  # each failure of another user
+        ([(10, 10, 0, 10)] * 2 + [(0, 10, 0, 10)] * 398, 10.0),  # two users whose ten jobs all fail
+        ([(5, 10, 20, 40)] * 20 + [(0, 10, 0, 40)] * 20, 1.0),  # who always fails does so on both sides
+        ([(5, 10, 5, 10)], float("inf")),
+        ([], 1.0),
+    ],
+)
+def test_failures_of_one_user_that_come_together_are_fewer(
+    blocks: list[tuple[int, float, int, float]], factor: float
+) -> None:
+    assert clustering(blocks) == pytest.approx(factor, rel=0.1)
+
+
+def compared(seed: int, jobs: tuple[int, int], *, bursts: bool, more: float = 1.0) -> bool:
+    """Whether two sides of the same forty users are said to differ: in all, or in one of three causes."""
+    draw = random.Random(seed)
+    rates = [draw.betavariate(1, 9) for _ in range(40)]
+    blocks = [[[0, 0, 0, 0], [0, 0, 0, 0]] for _ in rates]
+    for side, count in enumerate(jobs):
+        left = count
+        while left > 0:
+            user = min(int(draw.expovariate(0.1)), 39)
+            together = draw.randint(5, 40) if bursts and draw.random() < 0.05 else 1
+            left -= together
+            blocks[user][side][3] += together
+            if draw.random() < rates[user] * (more if side else 1.0):
+                blocks[user][side][draw.randrange(3)] += together
+
+    def chance(causes: range) -> float:
+        found = [(sum(a[c] for c in causes), a[3], sum(b[c] for c in causes), b[3]) for a, b in blocks]
+        one, of, other, other_of = (sum(block[at] for block in found) for at in range(4))
+        return rates_differ(one, of, other, other_of, clustering(found))
+
+    return chance(range(3)) <= 0.05 or min(holm([chance(range(c, c + 1)) for c in range(3)])) <= 0.05
+
+
+@pytest.mark.parametrize("jobs", [(800, 800), (400, 1600)])
+@pytest.mark.parametrize("bursts", [False, True])
+def test_chance_alone_is_rarely_a_change(jobs: tuple[int, int], bursts: bool) -> None:
+    """Of equal and of unequal size, jobs alone and in bursts of one user."""
+    assert sum(compared(seed, jobs, bursts=bursts) for seed in range(200)) <= 14  # 5 % is 10, and chance
+
+
+@pytest.mark.parametrize("jobs", [(1500, 1500), (800, 3200)])
+def test_twice_the_failures_are_a_change(jobs: tuple[int, int]) -> None:
+    assert sum(compared(seed, jobs, bursts=False, more=2.0) for seed in range(30)) >= 24
 
 
 def test_chance_names_a_node_in_less_than_a_twentieth_of_clusters() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,12 +60,13 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
 def _answers(folder: Path, extra: tuple[Path, ...], choice: Choice) -> Answers:
     from slurmdoctor.knowledge import folders, load
     from slurmdoctor.survey.questions.ask import ask
-    from slurmdoctor.survey.questions.table import unfinished
 
-    found = ask(str(folder), load(folders(extra), examples=False), choice)
-    for note in unfinished(str(folder)):
+    return ask(str(folder), load(folders(extra), examples=False), choice)
+
+
+def _say_lacks(folder: Path, lacks: Iterable[str]) -> None:
+    for note in lacks:
         say(f"slurmdoctor: {in_line(folder)}: {note}", err=True)
-    return found
 
 
 def _shown(lines: Callable[[int], list[Line]], output: str | None) -> str:
@@ -139,21 +140,31 @@ def diff(
     """Compare two datasets: which causes came, went, or changed, per 1,000 jobs; MTTF; nodes; and which changes exceed chance."""  # fmt: skip
     from msgspec.structs import replace
 
+    from slurmdoctor.knowledge import folders as sites
+    from slurmdoctor.knowledge import load
+    from slurmdoctor.survey.questions.ask import ask_both
     from slurmdoctor.survey.questions.compare import compare
+    from slurmdoctor.survey.questions.table import unfinished
 
     if len(folders) != (1 if at else 2):
         wanted = "name one DIR with --at" if at else "name two, or one with --at DATE"
         raise UserError(f"diff compares two datasets, and {len(folders)} are named", wanted)
     if at is None:
         names = (str(folders[0]), str(folders[1]))
-        sides = [_answers(folder, extra, choice) for folder in folders]
+        choices = choice, choice
     else:
         day = f"{at:%Y-%m-%d %H:%M}".removesuffix(" 00:00")
         names = (f"jobs that ended before {day}", f"jobs that ended from {day} on")
         if (choice.since and choice.since >= at) or (choice.until and choice.until <= at):
             raise UserError("--at is not between --since and --until", "leave one of them out")
-        sides = [_answers(folders[0], extra, replace(choice, **{end: at})) for end in ("until", "since")]
-    found = compare(names, sides[0], sides[1])
+        choices = replace(choice, until=at), replace(choice, since=at)
+    both = ask_both((str(folders[0]), str(folders[-1])), load(sites(extra), examples=False), choices)
+    for folder in dict.fromkeys(folders):
+        _say_lacks(folder, unfinished(str(folder)))
+    for name, side in zip(names, (both.before, both.after), strict=True):
+        if not side.jobs:
+            raise UserError(f"nothing to compare: 0 jobs of {in_line(name)}" if at is None else f"nothing to compare: no {in_line(name)}", "choose other dates or filters")  # fmt: skip
+    found = compare(names, both.before, both.after, both.clusters, both.tested)
     if form_for(called, form, output, ("text", "json")) == "json":
         put(_json(found), output)
         return
@@ -181,4 +192,5 @@ def export(
     if not prometheus:
         raise UserError("export needs a format", "add --prometheus")
     found = _answers(folder, extra, choice)
+    _say_lacks(folder, found.lacks)
     put(metrics(found, by_cause_and_partition(str(folder), choice), by_user), output)

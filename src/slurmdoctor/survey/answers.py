@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date, datetime
 
 from msgspec import Struct
@@ -18,8 +19,6 @@ class Cost(Struct, frozen=True):
     """Of so many that have it in common: all jobs of the partition; for a cause all that failed."""
     users: int = 0
     """Distinct users of these jobs."""
-    troubles: int = 0
-    """These jobs, those of one user, job name and day counted once: what `diff` compares; 0 in a period."""
     gpu_hours_lost: float = 0.0
     with_hours: int = 0
     """Failed jobs whose GPU hours are known: the sum is over these."""
@@ -79,6 +78,8 @@ class Nodes(Struct, frozen=True):
     suspects: tuple[Suspect, ...] = ()
     exclude: str | None = None
     """The line for sbatch: `--exclude=node[03,07]`."""
+    not_names: int = 0
+    """Suspects that are not in it: what the dataset calls them is no name of a node."""
 
 
 class SizeClass(Struct, frozen=True):
@@ -103,8 +104,6 @@ class SizeClass(Struct, frozen=True):
     machine_mttf: float | None = None
     machine_low: float | None = None
     machine_high: float | None = None
-    troubles: int = 0
-    """The failures, those of one user, job name and day counted once: what `diff` compares."""
 
 
 class Delays(Struct, frozen=True):
@@ -134,9 +133,10 @@ class Repeat(Struct, frozen=True):
     """Deaths of that cause in a row: the first, and the runs that began after it."""
     first: datetime | None
     last: datetime | None
-    gpu_hours_lost: float
-    """Of all but the first."""
+    gpu_hours_lost: float | None
+    """Of all but the first; None where those of none are known."""
     job_ids: tuple[str, ...] = ()
+    """The first ones of the runs that are counted."""
 
 
 class UnknownKind(Struct, frozen=True):
@@ -145,7 +145,8 @@ class UnknownKind(Struct, frozen=True):
     pattern: str
     jobs: int
     users: int
-    gpu_hours_lost: float
+    gpu_hours_lost: float | None
+    """None where those of none of the jobs are known."""
     example: str
     draft: str
     """The command that drafts a rule from it."""
@@ -160,6 +161,8 @@ class Unknown(Struct, frozen=True):
     with_line: int = 0
     """Of these jobs a last line is there."""
     kinds: tuple[UnknownKind, ...] = ()
+    generic: tuple[tuple[str, int], ...] = ()
+    """Causes that only say how a job ended, and of how many; the other jobs have none."""
 
 
 class Answers(Struct, frozen=True):
@@ -210,20 +213,31 @@ class Answers(Struct, frozen=True):
     repeats_in_all: int = 0
     repeated_jobs: int = 0
     """Jobs that died of what the run before died of: all but the first of each, in all,"""
-    repeated_gpu_hours: float = 0.0
-    """and what they cost."""
+    repeated_gpu_hours: float | None = 0.0
+    """and what they cost; None where it is not known of any."""
     unknown: Unknown = Unknown()
     rules_versions: int = 1
     """Versions of rules and program that made the rows: of more than one, a run is not finished."""
     rules: tuple[str, ...] = ()
     """These versions; of many the first."""
     undated: int = 0
-    """Jobs without any time: they are in no period, and left out where a date is asked for."""
-    work: int = 0
-    """All jobs, those of one user, job name and day counted once: what `troubles` are of."""
+    """Of the jobs those without any time: they are in no period."""
+    undated_left_out: int = 0
+    """Jobs without any time that are not in the report, because a date was asked for."""
+    lacks: tuple[str, ...] = ()
+    """What the dataset lacks, in words: a run that was stopped, shards that are not there."""
     clusters: tuple[str, ...] = ()
     filters: tuple[tuple[str, str], ...] = ()
     """What the report was restricted to: (option, value)."""
+
+    def first_of(self, costs: Sequence[Cost]) -> tuple[Cost, ...]:
+        """The one that costs most, or all of a tie."""
+
+        def value(cost: Cost) -> float:
+            return cost.gpu_hours_lost if self.by_hours else cost.jobs
+
+        most = max(map(value, costs), default=0.0)
+        return tuple(cost for cost in costs if most and value(cost) == most)
 
     @property
     def by_hours(self) -> bool:

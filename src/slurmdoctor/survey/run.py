@@ -14,6 +14,7 @@ from slurmdoctor.survey.dataset import Dataset
 from slurmdoctor.survey.executors import Crew, Outcome
 from slurmdoctor.survey.journal import Journal
 from slurmdoctor.survey.known import digest_of
+from slurmdoctor.survey.mark import Marker
 from slurmdoctor.survey.merge import merge
 from slurmdoctor.survey.rows import How, Item, Row, fingerprint
 from slurmdoctor.survey.tally import Tally
@@ -53,20 +54,23 @@ def run(
 ) -> None:
     """Write a row for each job that has none, or has changed. `hire` is called when the first one is to be read."""
     merge(data)  # what a run before left
-    journal = Journal(data)
+    journal, marker = Journal(data), Marker(data.run)
     loop = _Loop(_to_read(data, items, how, shard, change, tally), journal, how, hire, change, tally)
     try:
         while loop.step():
+            marker.keep(tally)
             tell(tally)
     except BaseException:
         loop.close()
         with suppress(UserError):  # if it is the disk, that is told already
+            marker.write(tally)
             journal.flush()
             merge(data)
         raise
     loop.close()
     journal.flush()
     merge(data)
+    marker.write(tally, finished=True)
 
 
 def _to_read(

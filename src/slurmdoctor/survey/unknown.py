@@ -41,26 +41,27 @@ class _Group(Struct):
 
     example: str
     jobs: int = 0
-    hours: int = 0
+    hours: int | None = None
     users: set[str] = field(default_factory=set)
 
     def add(self, other: _Group) -> None:
         self.jobs += other.jobs
-        self.hours += other.hours
+        if other.hours is not None:
+            self.hours = (self.hours or 0) + other.hours
         self.users |= other.users
 
 
 def kinds_of(lines: Iterable[tuple[str, str | None, float | None]], most: int | None = None) -> tuple[UnknownKind, ...]:
     """The kinds of (last line, user, GPU hours lost), a job each; those of the most jobs first, and at most so many."""
     groups = _joined(_counted(lines))
-    order = sorted(groups.items(), key=lambda one: (-one[1].jobs, -one[1].hours, one[0]))[:most]
+    order = sorted(groups.items(), key=lambda one: (-one[1].jobs, -(one[1].hours or 0), one[0]))[:most]
     names: set[str] = set()
     return tuple(
         UnknownKind(
             pattern=pattern,
             jobs=group.jobs,
             users=len(group.users),
-            gpu_hours_lost=group.hours / _PARTS_OF_AN_HOUR,
+            gpu_hours_lost=None if group.hours is None else group.hours / _PARTS_OF_AN_HOUR,
             example=group.example,
             draft=draft_command(pattern, group.example, names),
         )
@@ -90,7 +91,8 @@ def _counted(lines: Iterable[tuple[str, str | None, float | None]]) -> dict[str,
     level = 0
     for line, user, hours in lines:
         shown = flat(line)
-        one = _Group(shown, 1, round((hours or 0.0) * _PARTS_OF_AN_HOUR), set() if user is None else {user})
+        lost = None if hours is None else round(hours * _PARTS_OF_AN_HOUR)
+        one = _Group(shown, 1, lost, set() if user is None else {user})
         _add(groups, cut(pattern_of(shown), _SHORTER[level]), one)
         while len(groups) > MOST:
             level += 1

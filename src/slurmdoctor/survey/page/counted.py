@@ -46,6 +46,7 @@ def _rows(answers: Answers) -> list[tuple[str, str]]:
         ("Failed", f"{answers.failed:,}, {of(answers.failed, jobs, 'job')}"),
         ("Healthy", f"{answers.healthy:,}, {of(answers.healthy, jobs, 'job')}"),
         ("Neither the log nor Slurm shows which", f"{answers.undecided:,}, {of(answers.undecided, jobs, 'job')}"),
+        ("Without a time, left out of the dates", f"{plural(answers.undated_left_out, 'more job')}" if answers.undated_left_out else ""),
         ("GPU hours", hours),
         ("How the loss is counted", "; ".join(lost)),
         ("Rules and program", "One version made all rows" if answers.rules_versions == 1 else rules),

@@ -83,7 +83,9 @@ def unknown(answers: Answers) -> list[Markup | None]:
 def _kind(kind: UnknownKind, of_jobs: int) -> Markup:
     about = f"{kind.jobs:,} of {plural(of_jobs, 'job')}"
     about += f", {plural(kind.users, 'user')}" if kind.users else ""
-    about += f", {gpu_hours(kind.gpu_hours_lost)} lost" if kind.gpu_hours_lost else ""
+    about += (
+        f", {gpu_hours(kind.gpu_hours_lost)} lost" if kind.gpu_hours_lost is not None else ", GPU hours lost not known"
+    )
     caption = tag(
         "figcaption", tag("b", short(redact(kind.pattern[:LONGEST]), 160)), tag("span", about, class_="about")
     )

@@ -36,17 +36,19 @@ def code(text: str | None, most: int = 40) -> Markup:
     return tag("code", short(text, most) or "(none)")
 
 
-def hours(value: float) -> str:
+def hours(value: float | None) -> str:
     """`0.75`, `12.5`, `18,205`: as precise as one reads it."""
-    if not isfinite(value):
+    if value is None or not isfinite(value):
         return "not known"
     if abs(value) < 0.995:
         return f"{value:.2f}" if abs(value) >= 0.005 else "0" if value == 0 else "under 0.01"
     return f"{value:.1f}".removesuffix(".0") if abs(value) < 99.95 else f"{value:,.0f}"
 
 
-def gpu_hours(value: float) -> str:
+def gpu_hours(value: float | None) -> str:
     """`1 GPU hour`, `18,205 GPU hours`."""
+    if value is None:
+        return "an unknown number of GPU hours"
     return f"{hours(value)} GPU hour" + "s" * (hours(value) != "1")
 
 

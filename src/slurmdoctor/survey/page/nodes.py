@@ -67,8 +67,9 @@ def _chance(value: float) -> str:
 
 
 def _exclude(tested: Nodes) -> list[Markup]:
+    left = [tag("p", not_names(tested), class_="note")] if tested.not_names else []
     if not tested.exclude:
-        return []
+        return left
     line = one_line(tested.exclude)
     if len(line) > LONGEST:
         return [tag("p", "The line that excludes them is too long for this page; the JSON has it.", class_="note")]
@@ -80,7 +81,12 @@ def _exclude(tested: Nodes) -> list[Markup]:
             else "Leave it out until it is checked:",
         ),
         tag("pre", tag("code", line), class_="log"),
+        *left,
     ]
+
+
+def not_names(tested: Nodes) -> str:
+    return f"The line is without {plural(tested.not_names, 'suspect')} whose name sbatch would not take."
 
 
 def _left_out(tested: Nodes) -> Markup | None:

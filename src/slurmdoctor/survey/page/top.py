@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slurmdoctor.report.page.tags import Markup, join, tag
+from slurmdoctor.report.page.tags import Markup, join, sentence, tag
 from slurmdoctor.report.quantities import plural
 from slurmdoctor.survey.answers import Answers
 from slurmdoctor.survey.page.costs import costliest
@@ -26,6 +26,7 @@ def head(answers: Answers) -> Markup:
         tag("h1", tag("span", title(answers))),
         tag("p", join([*_cost(answers), *_worst(answers)], " "), class_="lead") if answers.failed else None,
         None if answers.jobs else tag("p", "The dataset holds no jobs, or none that the filters take.", class_="lead"),
+        *(tag("p", sentence(f"{note}."), class_="lead") for note in answers.lacks),
         _chips(answers),
         class_="verdict",
     )
@@ -47,6 +48,8 @@ def _worst(answers: Answers) -> list[Markup]:
     named = [cost for cost in answers.causes if cost.what != UNKNOWN]
     if not named:
         return []
+    if len(answers.first_of(named)) > 1:
+        return []  # a tie has no first
     worst = costliest(named, answers)[0]
     jobs = f"{worst.jobs:,} of {plural(answers.failed, 'failed job')}"
     if not answers.by_hours:

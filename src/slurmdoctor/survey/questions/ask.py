@@ -4,17 +4,44 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from slurmdoctor.model import Knowledge
 from slurmdoctor.survey.answers import Answers, Cost
 from slurmdoctor.survey.questions import counts, nodes, times
-from slurmdoctor.survey.questions.table import ALL, Choice, Kinds, kinds_of, opened
+from slurmdoctor.survey.questions.blocks import Clusters, clusters
+from slurmdoctor.survey.questions.table import ALL, Choice, Kinds, kinds_of, opened, unfinished
 
 
 def ask(folder: str, knowledge: Knowledge, choice: Choice = ALL) -> Answers:
     """What the chosen rows of a dataset say together. Raises a UserError where it cannot be read."""
     titles = {name: cause.title for name, cause in knowledge.causes.items()}
     with opened(folder, choice) as connection:
-        return _answers(connection, kinds_of(knowledge), titles, choice)
+        found = _answers(connection, kinds_of(knowledge), titles, choice)
+    return replace(found, lacks=tuple(unfinished(folder)))
+
+
+class Sides(Struct, frozen=True):
+    """What a comparison needs of two datasets."""
+
+    before: Answers
+    after: Answers
+    clusters: Clusters
+    tested: tuple[set[str], set[str]]
+    """The nodes that the test of each side is of; empty where no node is suspected."""
+
+
+def ask_both(folders: tuple[str, str], knowledge: Knowledge, choices: tuple[Choice, Choice]) -> Sides:
+    """What two datasets say, and how far the jobs of one user fail together."""
+    titles, kinds = {name: cause.title for name, cause in knowledge.causes.items()}, kinds_of(knowledge)
+    with opened(folders[0], choices[0]) as one, opened(folders[1], choices[1]) as other:
+        before, after = (
+            _answers(side, kinds, titles, choice) for side, choice in zip((one, other), choices, strict=True)
+        )
+        suspected = before.nodes.suspects or after.nodes.suspects
+        tested = nodes.tested(one, kinds) if suspected else set(), nodes.tested(other, kinds) if suspected else set()
+        return Sides(before, after, clusters(one, other, kinds), tested)
 
 
 def by_cause_and_partition(folder: str, choice: Choice = ALL) -> list[tuple[dict[str, str], Cost]]:

@@ -22,11 +22,8 @@ _KINDS = 50
 _BATCH = 10_000
 _COLUMNS = 36
 """Periods that a report has room for."""
-TROUBLE = "(cluster, \"user\", name, coalesce(CAST(day AS VARCHAR), ''), CASE WHEN name = '' THEN key END)"
-"""Jobs of one user, name and day: a sweep, or one job that is started again and again."""
-_COST = f"""
+_COST = """
     count(*) FILTER (WHERE outcome = 'failed'), count(DISTINCT "user") FILTER (WHERE outcome = 'failed'),
-    count(DISTINCT hash{TROUBLE}) FILTER (WHERE outcome = 'failed'),
     coalesce(sum(gpu_hours_lost) FILTER (WHERE outcome = 'failed'), 0),
     count(gpu_hours_lost) FILTER (WHERE outcome = 'failed')
 """
@@ -42,6 +39,7 @@ def headline(connection: Any) -> dict[str, Any]:
         "not_asked": "count(*) FILTER (WHERE outcome = 'not-asked')",
         "no_log": "count(*) FILTER (WHERE read = 'no-log')",
         "completed_but_failed": "count(*) FILTER (WHERE outcome = 'failed' AND state = 'COMPLETED')",
+        "undated": "count(*) FILTER (WHERE moment IS NULL)",
         "first": "min(moment)",
         "last": "max(moment)",
         "gpu_hours": "coalesce(sum(gpu_hours), 0)",
@@ -51,13 +49,13 @@ def headline(connection: Any) -> dict[str, Any]:
         "partitions_in_all": f"count(DISTINCT coalesce(partition, '{UNKNOWN}'))",
         "users_in_all": f"count(DISTINCT coalesce(\"user\", '{UNKNOWN}'))",
         "rules_versions": "count(DISTINCT rules_version)",
-        "work": f"count(DISTINCT hash{TROUBLE})",
     }
     row = connection.execute(f"SELECT {', '.join(names.values())} FROM jobs").fetchone()
     found = dict(zip(names, row, strict=True))
     how = "SELECT lost_counted, count(*) FROM jobs WHERE outcome = 'failed' AND gpu_hours_lost IS NOT NULL GROUP BY ALL ORDER BY ALL"
     found["lost_counted"] = tuple((name or UNKNOWN, count) for name, count in connection.execute(how).fetchall())
-    found["undated"] = connection.execute("SELECT count(*) FROM at_any_time WHERE moment IS NULL").fetchone()[0]
+    undated = connection.execute("SELECT count(*) FROM at_any_time WHERE moment IS NULL").fetchone()[0]
+    found["undated_left_out"] = undated - found["undated"]
     clusters = connection.execute("SELECT DISTINCT cluster FROM jobs WHERE cluster IS NOT NULL ORDER BY 1").fetchall()
     rules = "SELECT DISTINCT rules_version FROM jobs WHERE rules_version IS NOT NULL ORDER BY 1 LIMIT 10"
     found["rules"] = tuple(name for (name,) in connection.execute(rules).fetchall())
@@ -71,8 +69,8 @@ def causes(connection: Any, failed: int, titles: Mapping[str, str]) -> tuple[Cos
         FROM jobs WHERE outcome = 'failed' GROUP BY what
     """).fetchall()
     return _sorted(
-        Cost(what, jobs, failed, users, troubles, lost, known, title=titles.get(what, title))
-        for what, title, jobs, users, troubles, lost, known in rows
+        Cost(what, jobs, failed, users, lost, known, title=titles.get(what, title))
+        for what, title, jobs, users, lost, known in rows
     )
 
 
@@ -83,8 +81,7 @@ def by(column: str, connection: Any) -> tuple[Cost, ...]:
         FROM jobs GROUP BY what
     """).fetchall()
     return _sorted(
-        Cost(what, jobs, of, users, troubles, lost, known, gpu_hours=hours)
-        for what, of, hours, jobs, users, troubles, lost, known in rows
+        Cost(what, jobs, of, users, lost, known, gpu_hours=hours) for what, of, hours, jobs, users, lost, known in rows
     )[:MOST]
 
 
@@ -97,9 +94,9 @@ def by_cause_and_partition(connection: Any) -> list[tuple[dict[str, str], Cost]]
     return [
         (
             {"cluster": cluster, "partition": partition, "cause": what},
-            Cost(what, jobs, jobs, users, troubles, lost, known),
+            Cost(what, jobs, jobs, users, lost, known),
         )
-        for cluster, partition, what, jobs, users, troubles, lost, known in rows
+        for cluster, partition, what, jobs, users, lost, known in rows
     ]
 
 
@@ -124,7 +121,7 @@ def periods(connection: Any, titles: Mapping[str, str]) -> tuple[str, tuple[Peri
     for begins, what, failed, title, count, users, lost, known in rows:
         jobs[begins] = jobs.get(begins, 0) + count
         if failed:
-            cost = Cost(what, count, 0, users, 0, lost, known, title=titles.get(what, title))
+            cost = Cost(what, count, 0, users, lost, known, title=titles.get(what, title))
             costs.setdefault(begins, []).append(cost)
     kept = sorted(sorted(jobs, key=lambda begins: -jobs[begins])[:_COLUMNS])
     if len(all_ := _all_between(kept[0], kept[-1], unit)) <= _COLUMNS:
@@ -153,4 +150,6 @@ def unknown(connection: Any, kinds: Kinds, failed: int) -> Unknown:
     jobs, with_line = connection.execute(f"SELECT count(*), count(last_line) {such}").fetchone()
     connection.execute(f'SELECT last_line, "user", gpu_hours_lost {such} AND last_line IS NOT NULL')
     batches = iter(lambda: connection.fetchmany(_BATCH), [])
-    return Unknown(jobs, failed, with_line, kinds_of(chain.from_iterable(batches), _KINDS))
+    kinds_ = kinds_of(chain.from_iterable(batches), _KINDS)
+    generic = f"SELECT cause, count(*) {such} AND cause IS NOT NULL GROUP BY cause ORDER BY 2 DESC, 1"
+    return Unknown(jobs, failed, with_line, kinds_, tuple(connection.execute(generic).fetchall()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -27,6 +27,8 @@ _TEST = (
 )
 _PART = "coalesce(cluster, '') || '/' || coalesce(partition, '')"
 _ADDRESS = re.compile(r"[0-9.]+|.*:.*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+"""What sbatch takes for a node; an address or a line of a log is none."""
 _MOST_BLAMED = 4
 """More nodes than these are the whole job rather than the ones at fault."""
 _BATCH = 10_000
@@ -63,6 +65,7 @@ def nodes(connection: Any, kinds: Kinds) -> Nodes:
     kept = once(events)
     healthy = connection.execute("SELECT 1 FROM jobs WHERE outcome IN ('healthy', 'not-asked') LIMIT 1").fetchone()
     tested, found = suspects(exposures, kept)
+    valid = [name for one in found if _NAME.fullmatch(name := called.get(one.node, one.node))]
     named = tuple(replace(one, node=called.get(one.node, one.node)) for one in found)
     return Nodes(
         tested=tested,
@@ -75,8 +78,15 @@ def nodes(connection: Any, kinds: Kinds) -> Nodes:
         jobs_left_out=left_out,
         failed_only=healthy is None,
         suspects=named,
-        exclude=f"#SBATCH --exclude={fold_nodes(sorted(one.node for one in named))}" if named else None,
+        exclude=f"#SBATCH --exclude={fold_nodes(sorted(valid))}" if valid else None,
+        not_names=len(named) - len(valid),
     )
+
+
+def tested(connection: Any, kinds: Kinds) -> set[str]:
+    """The nodes that the test is of, in short."""
+    exposures, _, _ = _exposures(connection)
+    return set(_used(exposures, Counter(one.partition for one in once(_events(connection, kinds)[0]))))
 
 
 def _exposures(connection: Any) -> tuple[list[Exposure], dict[str, str], int]:
@@ -153,18 +163,13 @@ def suspects(exposures: Sequence[Exposure], events: Sequence[Event]) -> tuple[in
     failures = Counter(one.partition for one in events)
     hours: dict[str, float] = {}
     starts: Counter[str] = Counter()
-    sizes: Counter[str] = Counter()
     for use in exposures:
         hours[use.partition] = hours.get(use.partition, 0.0) + use.hours
         starts[use.partition] += use.starts
-        sizes[use.partition] += 1
-    on: dict[str, list[Exposure]] = {}
-    for use in exposures:
-        if failures[use.partition] and sizes[use.partition] > 1:
-            on.setdefault(use.node, []).append(use)
+    on = _used(exposures, failures)
     against: dict[str, list[Event]] = {}
     for one in events:
-        if sizes[one.partition] > 1:
+        if any(use.partition == one.partition for use in on.get(one.node, ())):
             against.setdefault(one.node, []).append(one)
     names = sorted(on)
     expected = {
@@ -184,6 +189,16 @@ def suspects(exposures: Sequence[Exposure], events: Sequence[Event]) -> tuple[in
         if chance <= ALPHA and len(against.get(node, ())) >= _FEWEST
     ]
     return len(names), sorted(found, key=lambda one: (one.chance, -one.failures, one.node))
+
+
+def _used(exposures: Sequence[Exposure], failures: Mapping[str, int]) -> dict[str, list[Exposure]]:
+    """The nodes that can be tested, with their uses: those of partitions with failures and with other nodes."""
+    sizes = Counter(use.partition for use in exposures)
+    on: dict[str, list[Exposure]] = {}
+    for use in exposures:
+        if failures.get(use.partition) and sizes[use.partition] > 1:
+            on.setdefault(use.node, []).append(use)
+    return on
 
 
 def _suspect(node: str, events: Sequence[Event], used: Sequence[Exposure], expected: float, chance: float) -> Suspect:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import exp, lgamma, log, log1p
+from collections.abc import Callable, Iterable, Sequence
+from math import exp, inf, lgamma, log, log1p
 
 ALPHA = 0.05
 _NOTHING = 1e-17
@@ -78,11 +78,34 @@ def holm(chances: Sequence[float]) -> list[float]:
     return corrected
 
 
-def rates_differ(count: int, exposure: float, other_count: int, other_exposure: float) -> float:
-    """The probability of a difference between two rates as large as this by chance: exact, two-sided, given all events."""
+def rates_differ(
+    count: int, exposure: float, other_count: int, other_exposure: float, clustering: float = 1.0
+) -> float:
+    """The probability of a difference between two rates as large as this by chance: exact, two-sided, given all events.
+
+    Events that come `clustering` at once are so many fewer events.
+    """
     if exposure <= 0 or other_exposure <= 0:
         return 1.0
-    both, share = count + other_count, exposure / (exposure + other_exposure)
-    more = binomial_tail(count, both, share)
-    fewer = binomial_tail(other_count, both, 1 - share)
+    one, other = round(count / clustering), round(other_count / clustering)
+    both, share = one + other, exposure / (exposure + other_exposure)
+    more = binomial_tail(one, both, share)
+    fewer = binomial_tail(other, both, 1 - share)
     return min(1.0, 2 * min(more, fewer))
+
+
+def clustering(blocks: Iterable[tuple[int, float, int, float]]) -> float:
+    """How much more the difference of two rates varies than single events would let it: its jackknife variance, a block left out at
+    a time, by that of Poisson. A block is (count, exposure, other count, other exposure) of jobs that have a user in common.
+    """
+    blocks = list(blocks)
+    count, exposure, other_count, other_exposure = (sum(one[at] for one in blocks) for at in range(4))
+    if not count + other_count or exposure <= 0 or other_exposure <= 0:
+        return 1.0
+    alone = count / exposure**2 + other_count / other_exposure**2
+    whole, varied = count / exposure - other_count / other_exposure, 0.0
+    for one, of, other, other_of in blocks:
+        if of >= exposure or other_of >= other_exposure:
+            return inf  # one block is all of a side
+        varied += ((count - one) / (exposure - of) - (other_count - other) / (other_exposure - other_of) - whole) ** 2
+    return max(1.0, varied / alone)

@@ -13,7 +13,9 @@ from typing import Any, get_args, get_origin, get_type_hints
 from msgspec import Struct
 
 from slurmdoctor.model import Knowledge, UserError
+from slurmdoctor.report.quantities import plural
 from slurmdoctor.report.redact import one_line
+from slurmdoctor.survey.mark import mark_of
 from slurmdoctor.survey.rows import SCHEMA_VERSION, Row
 
 _MEMORY = "1GB"
@@ -112,9 +114,20 @@ def unfinished(folder: str) -> list[str]:
     found = {one: m for one in sorted(Path(folder).iterdir()) if (m := _SHARD.fullmatch(one.name))}
     there = {(int(m[1]), int(m[2])) for m in found.values()}
     lacking = [f"{k}/{of}" for of in {of for _, of in there} for k in range(1, of + 1) if (k, of) not in there]
-    notes = [f"{len(lacking)} of its shards are missing: {', '.join(lacking[:_FEW])}"] if lacking else []
-    if any(next((part / ".run/journal").glob("*.parquet"), None) for part in (Path(folder), *found)):
-        notes.append("a survey still runs or was stopped; the report is without its newest rows")
+    notes = []
+    if lacking:
+        more = f" and {len(lacking) - _FEW:,} more" if len(lacking) > _FEW else ""
+        notes.append(f"{len(there):,} of {len(there) + len(lacking):,} shards are there; run those that are missing: {', '.join(lacking[:_FEW])}{more}")  # fmt: skip
+    if alone := _SHARD.fullmatch(Path(folder).resolve().name):
+        notes.append(f"this is shard {alone[1]} of {alone[2]} alone; name the folder above it for all")
+    parts = (Path(folder), *found)
+    stopped = [mark for part in parts if (mark := mark_of(part / ".run")) and not mark.finished]
+    if stopped:
+        so_far = "" if all(mark.listed for mark in stopped) else " found so far"
+        done, of_jobs = sum(mark.there for mark in stopped), sum(mark.found for mark in stopped)
+        notes.append(f"a run was stopped after {done:,} of {plural(of_jobs, 'job')}{so_far}, or is still at work: run it again; what is read first are the biggest logs, so the shares are not those of all jobs")  # fmt: skip
+    if any(next((part / ".run/journal").glob("*.rows"), None) for part in parts):
+        notes.append("the report is without the newest rows of a run that is at work or was stopped")
     return notes
 
 
@@ -131,7 +144,7 @@ def _table(connection: Any, files: Sequence[Path], shown: str) -> None:
         raise UserError(f"{shown} holds Parquet files that no survey wrote", "name the folder that was given to --out")
     found.create_view("raw_files")
     columns = [
-        f"CAST({quoted_name(name) if name in there else 'NULL'} AS {_sql_type(hint)}) AS {quoted_name(name)}"
+        f"{_cast(quoted_name(name) if name in there else 'NULL', _sql_type(hint))} AS {quoted_name(name)}"
         for name, hint in get_type_hints(Row).items()
     ]
     connection.execute(f"CREATE TEMP VIEW raw AS SELECT {', '.join(columns)} FROM raw_files")
@@ -140,6 +153,12 @@ def _table(connection: Any, files: Sequence[Path], shown: str) -> None:
         raise UserError(f"{shown} was written by a newer slurmdoctor (schema {newest})", "install that version to read it")  # fmt: skip
     if not rows:
         raise UserError(f"{shown} has no rows", "run the survey again: it found no jobs")
+
+
+def _cast(value: str, kind: str) -> str:
+    """A column in SQL; a number that is none is not known."""
+    cast = f"CAST({value} AS {kind})"
+    return f"CASE WHEN isfinite({cast}) THEN {cast} END" if kind == "DOUBLE" else cast
 
 
 def _sql_type(hint: Any) -> str:

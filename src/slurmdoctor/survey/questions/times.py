@@ -7,7 +7,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from slurmdoctor.survey.answers import Delays, Repeat, SizeClass
-from slurmdoctor.survey.questions.counts import TROUBLE
 from slurmdoctor.survey.questions.statistics import poisson_interval
 from slurmdoctor.survey.questions.table import Kinds, listed
 
@@ -19,25 +18,29 @@ _REPEATS, _WORST, _IDS = 50, 10, 10
 
 def sizes(connection: Any, kinds: Kinds) -> tuple[tuple[SizeClass, ...], int]:
     """The classes that have jobs, and how many jobs are in none."""
-    place = " ".join(f"WHEN gpus <= {most} THEN {at}" for at, (_, most) in enumerate(_CLASSES) if most)
     rows = connection.execute(f"""
-        WITH marked AS (
-            SELECT *, outcome = 'failed' AND NOT coalesce(cause IN {listed(kinds.ended)}, false) AS fails FROM jobs
-        )
-        SELECT CASE WHEN NOT coalesce(gpus > 0 AND elapsed_s >= 0, false) THEN -1 {place} ELSE {len(_CLASSES) - 1} END AS class,
-            count(*), coalesce(sum(elapsed_s), 0) / 3600,
-            count(*) FILTER (WHERE fails), count(*) FILTER (WHERE fails AND cause IN {listed(kinds.machine)}),
-            count(DISTINCT hash{TROUBLE}) FILTER (WHERE fails)
-        FROM marked GROUP BY class ORDER BY class
+        SELECT smallest, count(*), coalesce(sum(elapsed_s), 0) / 3600,
+            count(*) FILTER (WHERE fails), count(*) FILTER (WHERE fails AND cause IN {listed(kinds.machine)})
+        FROM ({classed(kinds)}) GROUP BY smallest ORDER BY smallest
     """).fetchall()
-    found = []
-    for at, jobs, hours, failures, machine, troubles in rows:
-        if at >= 0:
-            (smallest, largest), (mean, low, high) = _CLASSES[at], mttf(failures, hours)
+    found, largest_of = [], dict(_CLASSES)
+    for smallest, jobs, hours, failures, machine in rows:
+        if smallest is not None:
+            largest, (mean, low, high) = largest_of[smallest], mttf(failures, hours)
             one = SizeClass(smallest, largest, jobs, failures, hours, mean, low, high, machine)
             mean, low, high = mttf(machine, hours)
-            found.append(replace(one, machine_mttf=mean, machine_low=low, machine_high=high, troubles=troubles))
-    return tuple(found), sum(row[1] for row in rows if row[0] < 0)
+            found.append(replace(one, machine_mttf=mean, machine_low=low, machine_high=high))
+    return tuple(found), sum(row[1] for row in rows if row[0] is None)
+
+
+def classed(kinds: Kinds) -> str:
+    """The query of all jobs, each with the smallest size of its class, if it has one, and whether it fails of itself."""
+    place = " ".join(f"WHEN gpus <= {most} THEN {least}" for least, most in _CLASSES if most)
+    return f"""
+        SELECT *, outcome = 'failed' AND NOT coalesce(cause IN {listed(kinds.ended)}, false) AS fails,
+            CASE WHEN NOT coalesce(gpus > 0 AND elapsed_s >= 0, false) THEN NULL {place} ELSE {_CLASSES[-1][0]} END AS smallest
+        FROM jobs
+    """
 
 
 def mttf(failures: int, hours: float) -> tuple[float | None, float, float | None]:
@@ -61,14 +64,14 @@ def delays(connection: Any, kinds: Kinds) -> Delays:
     return Delays(jobs, of, median, late, hours, known, tuple(worst))
 
 
-def repeats(connection: Any, kinds: Kinds) -> tuple[tuple[Repeat, ...], int, int, float]:
+def repeats(connection: Any, kinds: Kinds) -> tuple[tuple[Repeat, ...], int, int, float | None]:
     """Jobs that died of one cause run after run, the most costly first: those listed, how many in all, their runs, their GPU hours.
 
     A run dies again where it began after the first one of the row had ended: tasks of an array that run side by side do not.
     """
     found = connection.execute(f"""
         WITH runs AS (
-            SELECT cluster, "user", job_name, cause, key, job_id, started, ended, coalesce(gpu_hours_lost, 0) AS lost,
+            SELECT cluster, "user", job_name, cause, key, job_id, started, ended, gpu_hours_lost AS lost,
                 outcome = 'failed' AND cause IS NOT NULL AND cause NOT IN {listed(kinds.ended)} AS died,
                 row_number() OVER (PARTITION BY cluster, "user", job_name ORDER BY started, key) AS place
             FROM jobs WHERE "user" IS NOT NULL AND job_name IS NOT NULL AND started IS NOT NULL AND ended IS NOT NULL
@@ -77,18 +80,19 @@ def repeats(connection: Any, kinds: Kinds) -> tuple[tuple[Repeat, ...], int, int
             FROM runs WHERE died
         ), marked AS (
             SELECT *, min(ended) OVER (PARTITION BY cluster, "user", job_name, cause, island ORDER BY place
-                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) <= started AS again FROM rows_
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) <= started AS again,
+                row_number() OVER (PARTITION BY cluster, "user", job_name, cause, island ORDER BY place) = 1 AS leads FROM rows_
         ), chains AS (
             SELECT "user", job_name, cause, 1 + count(*) FILTER (WHERE again) AS times, min(ended) AS first,
-                max(ended) FILTER (WHERE again) AS last, coalesce(sum(lost) FILTER (WHERE again), 0) AS lost,
-                list(coalesce(job_id, key) ORDER BY place)[:{_IDS}] AS ids
+                max(ended) FILTER (WHERE again) AS last, sum(lost) FILTER (WHERE again) AS lost,
+                list(coalesce(job_id, key) ORDER BY place) FILTER (WHERE again OR leads)[:{_IDS}] AS ids
             FROM marked GROUP BY cluster, "user", job_name, cause, island HAVING times > 1
         )
         SELECT *, count(*) OVER (), sum(times - 1) OVER (), sum(lost) OVER ()
-        FROM chains ORDER BY lost DESC, times DESC, "user", job_name, cause, first LIMIT {_REPEATS}
+        FROM chains ORDER BY lost DESC NULLS LAST, times DESC, "user", job_name, cause, first LIMIT {_REPEATS}
     """).fetchall()
     shown = tuple(
         Repeat(user, name, cause, times, first, last, lost, tuple(ids))
         for user, name, cause, times, first, last, lost, ids, *_ in found
     )
-    return (shown, int(found[0][8]), int(found[0][9]), float(found[0][10])) if found else ((), 0, 0, 0.0)
+    return (shown, int(found[0][8]), int(found[0][9]), found[0][10]) if found else ((), 0, 0, 0.0)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from slurmdoctor.model.ranges import fold_nodes
+from slurmdoctor.report.quantities import plural
 from slurmdoctor.report.terminal import Line, clip, cut_path
 from slurmdoctor.survey.questions.compare import Change, Difference, Side
-from slurmdoctor.survey.text.tables import clean, head, hours, said, share, table, whole
+from slurmdoctor.survey.text.tables import clean, head, hours, more, said, share, table, whole
 
 _MOST = 15
 _STYLES = {"better": "good", "gone": "good", "worse": "bad", "new": "bad", "chance": "dim"}
@@ -25,11 +26,12 @@ def diff(found: Difference, width: int) -> list[Line]:
 
 
 def _side(title: str, side: Side, width: int) -> list[Line]:
-    text = f"{title} ({cut_path(whole(side.name), 60)}): {side.failed:,} of {side.jobs:,} jobs failed ({share(side.failed, side.jobs)}; {side.read:,} read), "
-    text += (
-        f"{hours(side.gpu_hours_lost)} of {hours(side.gpu_hours)} GPU hours lost (known of {side.with_hours:,} jobs); "
+    text = f"{title} ({cut_path(whole(side.name), 60)}): {side.failed:,} of {plural(side.jobs, 'job')} failed ({share(side.failed, side.jobs)}; {side.read:,} read), "
+    lost = f"{hours(side.gpu_hours_lost)} of {hours(side.gpu_hours)} GPU hours lost (known of {plural(side.with_hours, 'job')})"
+    text += f"{lost if side.with_hours else 'GPU hours not known'}; "
+    return said(
+        f"{text}{plural(side.unknown, 'cause')} unknown, {side.repeated:,} died again of the same cause.", width
     )
-    return said(f"{text}{side.unknown:,} causes unknown, {side.repeated:,} died again of the same cause.", width)
 
 
 def _word(change: Change) -> str:
@@ -51,15 +53,18 @@ def _causes(found: Difference, width: int) -> list[Line]:
         [
             clean(one.what),
             f"{one.before:,}", _rate(one.before, one.before_of, 1000), f"{one.after:,}", _rate(one.after, one.after_of, 1000),
-            f"{hours(one.hours_before)} to {hours(one.hours_after)}", _word(one),
+            f"{_hours(one.hours_before, found.before)} to {_hours(one.hours_after, found.after)}", _word(one),
         ]
         for one in found.causes[:_MOST]
     ]  # fmt: skip
     names = ["cause", "before", "per 1,000", "after", "per 1,000", "GPU h lost", "change"]
     note = f"of {found.before.jobs:,} jobs before and {found.after.jobs:,} after"
     lines = [*head("CAUSES", note, width), *_painted(table(names, rows, width, (0, 6)), found.causes)]
-    left = len(found.causes) - _MOST
-    return [*lines, [("dim", f"and {left:,} more causes, in --format json")]] if left > 0 else lines
+    return [*lines, *more(len(found.causes) - _MOST, "cause", ", in --format json")]
+
+
+def _hours(amount: float, side: Side) -> str:
+    return hours(amount if side.with_hours else None)
 
 
 def _sizes(found: Difference, width: int) -> list[Line]:
@@ -97,5 +102,6 @@ def _painted(lines: list[Line], changes: tuple[Change, ...]) -> list[Line]:
 
 def _nodes(found: Difference, width: int) -> list[Line]:
     parts = [("new", found.nodes_new), ("no longer", found.nodes_gone), ("still", found.nodes_still)]
+    parts += zip(("before, not tested after", "after, not tested before"), found.nodes_not_tested, strict=True)
     told = [f"{word}: {clean(fold_nodes(names), 300)}" for word, names in parts if names]
     return [*head("NODES THAT FAIL MORE THAN CHANCE", "", width), *said("; ".join(told) or "none before, none after", width)]  # fmt: skip

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from slurmdoctor.report.quantities import duration, plural
 from slurmdoctor.report.terminal import Line, clip
 from slurmdoctor.survey.answers import Answers, Cost
 from slurmdoctor.survey.text.tables import bar, clean, head, hours, more, said, share, table, whole
 
-_CAUSES, _PERIODS, _SIZES, _FEW = 7, 5, 6, 3
+_CAUSES, _PERIODS, _SIZES, _FEW = 5, 3, 5, 2
 """Rows of a section: all are in the JSON and on the page."""
 _NARROW = 90
 """Columns below which a table leaves out what can be spared."""
@@ -22,8 +24,9 @@ _STATED = {
 def report(answers: Answers, width: int) -> list[Line]:
     """The answers as lines of at most this width, the most telling first."""
     if not answers.jobs:
+        lacks = [line for note in answers.lacks for line in said(f"{note[:1].upper()}{note[1:]}.", width, "doubt")]
         asked = " ".join(f"--{name} {clean(value, 60)}" for name, value in answers.filters)
-        return [[("bold", f"No job matches {asked}." if asked else "There are no jobs.")]]
+        return [[("bold", f"No job matches {asked}." if asked else "There are no jobs.")], *lacks]
     lines = [
         *_headline(answers, width),
         *_causes(answers, width),
@@ -51,15 +54,33 @@ def _headline(answers: Answers, width: int) -> list[Line]:
         )
         text += f" ({share(answers.gpu_hours_lost, answers.gpu_hours)}{known})"
     lines = said(f"{text}.", width, "bold")
+    for note in answers.lacks:
+        lines += said(f"{note[:1].upper()}{note[1:]}.", width, "doubt")
     if answers.causes:
-        first, of_hours = _ordered(answers)[0], answers.by_hours
-        part = share(first.gpu_hours_lost, answers.gpu_hours_lost) if of_hours else share(first.jobs, first.of)
-        of = "GPU hours lost" if of_hours else "failed jobs"
-        lines += said(f"The first cause is {clean(first.what)}: {part} of the {of}.", width)
+        lines += said(_first(answers), width)
     about = [f"{answers.first:%Y-%m-%d} to {answers.last:%Y-%m-%d}"] if answers.first and answers.last else []
     about += [f"cluster {', '.join(map(clean, answers.clusters[:_FEW]))}"] if answers.clusters else []
     about += [f"--{name} {clean(value, 60)}" for name, value in answers.filters]
     return [*lines, *said("; ".join(about), width, "dim")] if about else lines
+
+
+def _first(answers: Answers) -> str:
+    """The cause that is first, or two of a tie; of more none is first."""
+    leaders, of_hours = answers.first_of(answers.causes), answers.by_hours
+    if len(leaders) not in (1, 2):
+        return f"{len(leaders):,} causes are first alike."
+    one = leaders[0]
+    part = share(one.gpu_hours_lost, answers.gpu_hours_lost) if of_hours else share(one.jobs, one.of)
+    of = "GPU hours lost" if of_hours else "failed jobs"
+    if len(leaders) == 2:
+        return f"The first causes are {clean(one.what)} and {clean(leaders[1].what)}: each {part} of the {of}."
+    return f"The first cause is {clean(one.what)}: {part} of the {of}."
+
+
+def _lost(costs: Iterable[Cost]) -> float | None:
+    """GPU hours; None where those of none are known."""
+    costs = list(costs)
+    return sum(cost.gpu_hours_lost for cost in costs) if any(cost.with_hours for cost in costs) else None
 
 
 def _ordered(answers: Answers) -> list[Cost]:
@@ -75,13 +96,13 @@ def _causes(answers: Answers, width: int) -> list[Line]:
     rows = []
     for cost in _ordered(answers)[:_CAUSES]:
         row = [clean(cost.what), bar(cost.gpu_hours_lost if lost else cost.jobs, most)]
-        row += [hours(cost.gpu_hours_lost), share(cost.gpu_hours_lost, lost)] if lost else []
+        row += [hours(_lost([cost])), share(cost.gpu_hours_lost, lost)] if lost else []
         row += [f"{cost.jobs:,}", share(cost.jobs, cost.of), f"{cost.users:,}"]
         rows.append(row if narrow else [*row, clean(cost.title or "", 60)])
     note = f"of {plural(answers.failed, 'failed job')}; GPU hours are known of {answers.failed_with_hours:,} of them"
     left = (0, 1) if narrow else (0, 1, len(names))
     lines = [*head("CAUSES", note, width), *table(names if narrow else [*names, "what happened"], rows, width, left)]
-    return [*lines, *more(len(answers.causes) - _CAUSES, "causes")]
+    return [*lines, *more(len(answers.causes) - _CAUSES, "cause")]
 
 
 def _nodes(answers: Answers, width: int) -> list[Line]:
@@ -95,8 +116,12 @@ def _nodes(answers: Answers, width: int) -> list[Line]:
         rows.append([*row, hours(one.hours), f"{one.chance:.1g}", causes])
     names = ["node", "failures", "expected", "users", "jobs", "hours", "chance", "causes"]
     lines += table(names, rows, width, (0, 7)) if rows else [[("", _no_node(answers))]]
-    lines += more(len(nodes.suspects) - _FEW, "nodes, in the line below")
+    lines += more(len(nodes.suspects) - _FEW, "node", ", in the line below" if nodes.exclude else "")
     lines += [[("good", whole(nodes.exclude))]] if nodes.exclude else []
+    if nodes.not_names:
+        lines += said(
+            f"The line is without {plural(nodes.not_names, 'suspect')} whose name sbatch would not take.", width, "dim"
+        )
     if nodes.tested:
         lines += said(_counted(answers), width, "dim")
     if nodes.failed_only and nodes.tested:
@@ -131,8 +156,9 @@ def _periods(answers: Answers, width: int) -> list[Line]:
     most = max(failed.values())
     rows = []
     for one in answers.periods[-_PERIODS:]:
-        lost = sum(cost.gpu_hours_lost for cost in one.causes)
-        first = f"{clean(one.causes[0].what)} {one.causes[0].jobs:,}" if one.causes else ""
+        leaders = answers.first_of(one.causes)
+        first = ", ".join(f"{clean(cost.what)} {cost.jobs:,}" for cost in leaders) if len(leaders) < 3 else ""
+        lost = _lost(one.causes) if one.causes else 0.0
         row = [f"{one.begins}", bar(failed[one.begins], most), f"{failed[one.begins]:,}", f"{one.jobs:,}"]
         rows.append([*row, share(failed[one.begins], one.jobs), hours(lost), first])
     names = [answers.period, "", "failed", "of jobs", "", "GPU h lost", "first cause"]
@@ -152,7 +178,7 @@ def _shares(answers: Answers, width: int) -> list[Line]:
         shown = [cost for cost in costs if cost.jobs][:_FEW] if len(costs) > 1 else []
         for cost in shown:
             row = [f"{noun} {clean(cost.what)}", f"{cost.jobs:,}", f"{cost.of:,}", share(cost.jobs, cost.of)]
-            rows.append([*row, hours(cost.gpu_hours_lost), hours(cost.gpu_hours)])
+            rows.append([*row, hours(_lost([cost])), hours(cost.gpu_hours or None)])
         left += [plural(in_all - len(shown), f"more {noun}")] if shown and in_all > len(shown) else []
     if not rows:
         return []
@@ -176,7 +202,8 @@ def _sizes(answers: Answers, width: int) -> list[Line]:
     names = ["GPUs", "jobs", "hours run", "failures", "MTTF h", "95 % interval", "of machines", "MTTF h"]
     out = f"without {answers.sizes_left_out:,} of {plural(answers.jobs, 'job')} (GPUs or hours not known)"
     note = out if answers.sizes_left_out else "hours that jobs run until one fails"
-    return [*head("MTTF BY JOB SIZE", note, width), *table(names, rows, width)]
+    lines = [*head("MTTF BY JOB SIZE", note, width), *table(names, rows, width)]
+    return [*lines, *more(len(answers.sizes) - _SIZES, "larger size")]
 
 
 def _between(low: float | None, high: float | None) -> str:
@@ -187,7 +214,12 @@ def _delays(answers: Answers, width: int) -> list[Line]:
     delays = answers.delays
     if not delays.jobs or delays.median_s is None or delays.p90_s is None:
         return []
-    text = f"Median {duration(delays.median_s)}, 90 % within {duration(delays.p90_s)}; {hours(delays.gpu_hours)} GPU hours of {delays.with_gpus:,} of them"
+    text = f"Median {duration(delays.median_s)}, 90 % within {duration(delays.p90_s)}; "
+    text += (
+        f"{hours(delays.gpu_hours)} GPU hours of {delays.with_gpus:,} of them"
+        if delays.with_gpus
+        else "GPU hours not known"
+    )
     note = f"{delays.jobs:,} of {plural(delays.of, 'job')} that an error ended"
     return [*head("FROM THE FIRST ERROR TO THE END", note, width), *said(f"{text}.", width)]
 
@@ -199,10 +231,12 @@ def _repeats(answers: Answers, width: int) -> list[Line]:
         [clean(one.job_name or "-"), clean(one.user or "-", 16), clean(one.cause), f"{one.times:,}", hours(one.gpu_hours_lost)]
         for one in answers.repeats[:_FEW]
     ]  # fmt: skip
-    text = f"{answers.repeated_jobs:,} of {plural(answers.failed, 'failed job')}, {hours(answers.repeated_gpu_hours)} GPU hours where known"
+    text = f"{answers.repeated_jobs:,} of {plural(answers.failed, 'failed job')}, "
+    known = answers.repeated_gpu_hours
+    text += "GPU hours not known" if known is None else f"{hours(known)} GPU hours where known"
     names = ["job name", "user", "cause", "times", "GPU h lost again"]
     lines = [*head("DIED AGAIN OF THE SAME CAUSE", text, width), *table(names, rows, width, (0, 1, 2))]
-    return [*lines, *more(answers.repeats_in_all - _FEW, "such jobs")]
+    return [*lines, *more(answers.repeats_in_all - _FEW, "such job")]
 
 
 def _unknown(answers: Answers, width: int) -> list[Line]:
@@ -210,11 +244,17 @@ def _unknown(answers: Answers, width: int) -> list[Line]:
     if not unknown.jobs:
         return []
     note = f"{unknown.jobs:,} of {plural(unknown.of, 'failed job')} ({share(unknown.jobs, unknown.of)})"
-    note += f"; {unknown.with_line:,} have a last line"
+    note += f"; {unknown.with_line:,} {'has' if unknown.with_line == 1 else 'have'} a last line"
     lines = head("CAUSE NOT KNOWN", note, width)
+    generic = [(count, clean(cause)) for cause, count in unknown.generic[:_FEW]]
+    generic += [(sum(count for _, count in unknown.generic[_FEW:]), "other generic ones")]
+    generic += [(unknown.jobs - sum(count for _, count in unknown.generic), "none at all")]
+    told = ", ".join(f"{count:,} {cause}" for count, cause in generic if count > 0)
+    if unknown.generic:
+        lines += said(f"These have only a generic cause, which says how they ended, or none: {told}.", width, "dim")
     rows = [[f"{kind.jobs:,}", f"{kind.users:,}", clean(kind.pattern, width)] for kind in unknown.kinds[:_FEW]]
     lines += table(["jobs", "users", "last line"], rows, width, (2,)) if rows else []
-    lines += more(len(unknown.kinds) - _FEW, "kinds of last lines")
+    lines += more(len(unknown.kinds) - _FEW, "kind", " of last lines")
     if rows:
         lines += [[("quote", whole(unknown.kinds[0].draft))]]
     return lines
@@ -231,7 +271,13 @@ def _basis(answers: Answers, width: int) -> list[Line]:
         (answers.completed_but_failed, "COMPLETED for Slurm, but failed"),
         (answers.undated, "without a time"),
     ]
+    left = answers.undated_left_out
     text = f"Of {plural(answers.jobs, 'job')}: " + ", ".join(f"{count:,} {what}" for count, what in parts if count)
+    text += (
+        f"; {left:,} more {'has' if left == 1 else 'have'} no time and {'is' if left == 1 else 'are'} left out"
+        if left
+        else ""
+    )
     text += f". GPU hours are known of {answers.with_hours:,}"
     counted = [f"{_STATED.get(how) or clean(how)} ({count:,})" for how, count in answers.lost_counted]
     text += f"; lost is {', or '.join(counted)}" if counted else ""

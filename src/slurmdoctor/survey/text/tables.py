@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from slurmdoctor.report.quantities import plural
 from slurmdoctor.report.redact import one_line, redact
 from slurmdoctor.report.terminal import Line, cells, cut, wrap_words
 
@@ -76,6 +77,6 @@ def table(names: Sequence[str], rows: Iterable[Sequence[str]], width: int, left:
     return lines
 
 
-def more(count: int, noun: str) -> list[Line]:
+def more(count: int, noun: str, where: str = "") -> list[Line]:
     """How many are not shown."""
-    return [[("dim", f"and {count:,} more {noun}")]] if count > 0 else []
+    return [[("dim", f"and {plural(count, f'more {noun}')}{where}")]] if count > 0 else []
