@@ -12,6 +12,7 @@ import pytest
 from slurmdoctor.model import UserError
 from slurmdoctor.slurm import query, values, windows
 from slurmdoctor.slurm.moments import moment
+from slurmdoctor.slurm.sacct import read_sacct
 
 NOW = datetime(2026, 11, 23, 14, 30)
 NAMES = ["JobID", "State", "ExitCode", "Start", "End", "AllocTRES", "JobName", "SubmitLine", "WorkDir", "JobIDRaw"]
@@ -204,3 +205,11 @@ def test_no_sacct_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_text_that_is_no_utf8_comes_as_it_can(sacct: Path) -> None:
     _does(sacct, "sys.stdout.buffer.write(b'caf\\xc3\\xa9 caf\\xe9\\n')")
     assert "".join(query.stream(["sacct"], 10)) == "café caf\ufffd\n"
+
+
+@pytest.mark.parametrize(("printed", "held"), [("3220K", 3297280), ("3297280", 3297280), ("1.50M", 1572864), ("0", 0)])
+def test_memory_in_use_is_bytes_where_sacct_converts_nothing(printed: str, held: int) -> None:
+    """`sacct --noconvert` prints 3297280 where sacct prints 3220K."""
+    table = f"JobID|State|MaxRSS|ReqMem\n56|OUT_OF_MEMORY||60M\n56.0|OUT_OF_MEMORY|{printed}|\n"
+    [job] = read_sacct(table)
+    assert (job.steps[0].max_rss, job.req_mem) == (held, 60 * 1024**2)

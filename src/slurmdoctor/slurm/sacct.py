@@ -12,7 +12,7 @@ from slurmdoctor.model import ProcessExit
 from slurmdoctor.model.exits import from_code, from_sacct
 from slurmdoctor.model.ranges import expand_nodes
 from slurmdoctor.model.record import FAILED, RUNNING, WAITING, JobRecord, Quote, Step
-from slurmdoctor.slurm.values import gpus, plain, seconds, size, stamp, whole
+from slurmdoctor.slurm.values import gpus, plain, seconds, size, stamp, used, whole
 
 _SIGNALS_OF_SACCT = frozenset({4, 6, 7, 8, 9, 11, 15})
 """sacct prints codes from 128 on less 128, so 137 as 9. These plain codes are, as good as always, signals."""
@@ -100,7 +100,7 @@ def step_of(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
         sacct_exit(row.get("ExitCode", "")),
         tuple(expand_nodes(plain(row.get("NodeList")) or "")),
         _elapsed(row),
-        size(row.get("MaxRSS")),
+        used(row.get("MaxRSS")),
         by,
         quote,
     )

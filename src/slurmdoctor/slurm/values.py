@@ -41,6 +41,12 @@ def size(text: str | None) -> int | None:
     return int(float(found[1]) * 1024**power)
 
 
+def used(text: str | None) -> int | None:
+    """Memory that sacct measured: `3220K`, and with --noconvert plain bytes."""
+    text = (text or "").strip()
+    return int(text) if text.isdecimal() else size(text)
+
+
 def stamp(text: str | None) -> float | None:
     """`2026-11-20T12:01:03`, as a log's own stamps are read: as if it were UTC."""
     try:
