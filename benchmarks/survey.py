@@ -1,4 +1,4 @@
-"""`python -m benchmarks.survey`: `slurmdoctor survey run` over generated jobs with one and with two workers, side by side.
+"""`python -m benchmarks.survey`: `slurmdoctor survey run` over generated jobs with one and with two workers, in turn.
 
 JOBS=10000 (of mixed sizes, a megabyte each in the mean), HUNDRED=1000 (jobs of 100 KB), TURNS=1, and FOLDER=.bench change what is run;
 LOGS=FOLDER reads logs that are there. The tables are printed; docs/performance.md has them. What it writes it deletes.
