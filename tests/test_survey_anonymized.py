@@ -64,7 +64,7 @@ def test_a_second_run_reads_only_what_changed(logs: Path) -> None:
     survey(logs, "--anonymize")
     (logs / "zorblatt-4711.out").write_text("now it can\n")
     again = survey(logs, "--anonymize")
-    assert "; 1 read; 2 unchanged" in again.stdout
+    assert "; 1 read; 2 jobs unchanged" in again.stdout
     assert rows(logs, "count(*)") == [(3,)]
 
 
