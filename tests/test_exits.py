@@ -7,6 +7,7 @@ import pytest
 from slurmdoctor.model.exits import from_code, from_sacct, from_words
 from slurmdoctor.model.ranges import expand, expand_nodes, ranges
 from slurmdoctor.readers.context import from_handler
+from slurmdoctor.report.exits import exit_words
 from slurmdoctor.report.exits import meaning_of as sentence
 
 
@@ -108,3 +109,11 @@ def test_task_lists_go_both_ways() -> None:
 
 def test_host_lists_keep_their_zeros() -> None:
     assert expand_nodes("cn[0417-0418],gpu7") == ["cn0417", "cn0418", "gpu7"]
+
+
+def test_a_signal_that_has_no_name_is_not_called_sigterm() -> None:
+    """Slurm's own 0:53: the job's output file could not be opened."""
+    end = from_sacct("0:53")
+    assert end is not None
+    assert end.shell_code is None
+    assert exit_words(end) == "a signal that has no name"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import UserError
@@ -164,7 +165,8 @@ def run(cause: str | None, after: float, **more: Any) -> Row:
         ([run("nan", 0), run("hang", 1), run("nan", 2)], []),
         ([run("nan", 0), run(None, 1), run("nan", 2), run("nan", 3)], [2]),
         ([run("nan", 0, job_id=f"9_{n}") for n in range(30)], []),  # an array, side by side
-        ([run("nan", n / 10, job_id=f"9_{n}") for n in range(15)], [6]),  # those that began after the first had died
+        ([run("nan", n / 10, job_id=f"9_{n}") for n in range(15)], []),  # nor one after the other
+        ([run("nan", n / 10, job_id=str(n)) for n in range(15)], [6]),  # those that began after the first had died
         ([run("time-limit", n) for n in range(4)], []),  # each resumes
         ([run("nan", n, user=f"u{n}") for n in range(4)], []),
         ([run(None, 0, verdict="failed"), run(None, 1, verdict="failed")], []),  # unknown is not the same
@@ -176,6 +178,26 @@ def test_a_job_that_dies_again_of_the_same_cause(tmp_path: Path, rows: list[Row]
     assert [one.times for one in found.repeats] == times
     assert (found.repeats_in_all, found.repeated_jobs) == (len(times), sum(n - 1 for n in times))
     assert found.repeated_gpu_hours == pytest.approx(sum(8.0 * (n - 1) for n in times))
+
+
+def test_the_tasks_of_one_array_do_not_die_again_and_a_later_array_is_one_run(tmp_path: Path) -> None:
+    first = [run("nan", hour, job_id=f"50_{hour}") for hour in range(6)]
+    assert answers(tmp_path / "one", first).repeats == ()
+    second = [run("nan", 10 + hour, job_id=f"60_{hour}") for hour in range(6)]
+    [one] = answers(tmp_path / "two", [*first, *second]).repeats
+    assert one.times == 2
+
+
+def test_runs_of_the_same_second_count_alike_under_any_key(tmp_path: Path) -> None:
+    causes = ["nan", "cuda-oom", "nan", "nan", "cuda-oom", "nan"]
+    told = []
+    for name, key in (("names", "{}"), ("hashes", "{:x}")):
+        rows = [
+            replace(run(cause, 5 * (at // 3), job_id=str(100 + at)), key=key.format((at + 3) * 2654435761 % 2**32))
+            for at, cause in enumerate(causes)
+        ]
+        told.append([(one.cause, one.times) for one in answers(tmp_path / name, rows).repeats])
+    assert told[0] == told[1]
 
 
 def test_the_ids_of_a_job_that_dies_again_are_of_the_runs_that_are_counted(tmp_path: Path) -> None:

@@ -52,10 +52,12 @@ class ProcessExit(Struct, frozen=True):
         return self.signal not in NATIVE_CRASHES and self.exit_class in _PLAIN
 
     @property
-    def shell_code(self) -> int:
-        """The code that a shell makes of it: of a signal 128 and its number."""
+    def shell_code(self) -> int | None:
+        """The code that a shell makes of it: of a signal 128 and its number. None where neither has a name."""
         from signal import Signals  # here and below: it is slow to import
 
+        if self.code is None and self.signal is None:
+            return None
         return self.code or 128 + Signals[self.signal or "SIGTERM"].value
 
 

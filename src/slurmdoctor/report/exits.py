@@ -48,6 +48,8 @@ def exit_words(end: ProcessExit | None) -> str:
     """As a noun: `exit code 1`, `SIGKILL`."""
     if end is None:
         return "an unknown exit"
+    if end.code is None and end.signal is None:  # Slurm's own: 0:53 of a job whose output file could not be opened
+        return "a signal that has no name"
     return end.signal or f"exit code {end.code}"
 
 

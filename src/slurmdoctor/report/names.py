@@ -37,8 +37,8 @@ def names_for_fixes(finding: Finding, timeline: Timeline, observed: Observations
         names |= _of_the_suspect(finding.suspicion)
     names |= _of_the_silent(finding, observed)
     names |= _of_the_extent(finding.extent)
-    if finding.exit is not None:
-        names["exit_code"] = finding.exit.shell_code
+    if finding.exit is not None and (code := finding.exit.shell_code) is not None:
+        names["exit_code"] = code
     names |= _of_the_nodes(finding, observed)
     if root is not None:
         names |= _of_the_root(finding, root, observed)

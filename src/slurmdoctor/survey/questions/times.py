@@ -67,23 +67,29 @@ def delays(connection: Any, kinds: Kinds) -> Delays:
 def repeats(connection: Any, kinds: Kinds) -> tuple[tuple[Repeat, ...], int, int, float | None]:
     """Jobs that died of one cause run after run, the most costly first: those listed, how many in all, their runs, their GPU hours.
 
-    A run dies again where it began after the first one of the row had ended: tasks of an array that run side by side do not.
+    A run dies again where it began after the first one of the row had ended, and is no other task of the same array. The tasks of
+    a later array are one run. Runs of the same second are in the order of their ids.
     """
     found = connection.execute(f"""
         WITH runs AS (
             SELECT cluster, "user", job_name, cause, key, job_id, started, ended, gpu_hours_lost AS lost,
                 outcome = 'failed' AND cause IS NOT NULL AND cause NOT IN {listed(kinds.ended)} AS died,
-                row_number() OVER (PARTITION BY cluster, "user", job_name ORDER BY started, key) AS place
+                CASE WHEN job_id SIMILAR TO '[0-9]+_.*' THEN split_part(job_id, '_', 1) END AS array_id,
+                row_number() OVER (PARTITION BY cluster, "user", job_name ORDER BY started, job_id, ended, key) AS place
             FROM jobs WHERE "user" IS NOT NULL AND job_name IS NOT NULL AND started IS NOT NULL AND ended IS NOT NULL
         ), rows_ AS (
             SELECT *, place - row_number() OVER (PARTITION BY cluster, "user", job_name, cause ORDER BY place) AS island
             FROM runs WHERE died
         ), marked AS (
             SELECT *, min(ended) OVER (PARTITION BY cluster, "user", job_name, cause, island ORDER BY place
-                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) <= started AS again,
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) <= started
+                    AND NOT coalesce(array_id = first_value(array_id) OVER so_far AND job_id <> first_value(job_id) OVER so_far, false)
+                    AS again,
                 row_number() OVER (PARTITION BY cluster, "user", job_name, cause, island ORDER BY place) = 1 AS leads FROM rows_
+            WINDOW so_far AS (PARTITION BY cluster, "user", job_name, cause, island ORDER BY place
+                ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
         ), chains AS (
-            SELECT "user", job_name, cause, 1 + count(*) FILTER (WHERE again) AS times, min(ended) AS first,
+            SELECT "user", job_name, cause, 1 + count(DISTINCT coalesce(array_id, key)) FILTER (WHERE again) AS times, min(ended) AS first,
                 max(ended) FILTER (WHERE again) AS last, sum(lost) FILTER (WHERE again) AS lost,
                 list(coalesce(job_id, key) ORDER BY place) FILTER (WHERE again OR leads)[:{_IDS}] AS ids
             FROM marked GROUP BY cluster, "user", job_name, cause, island HAVING times > 1
