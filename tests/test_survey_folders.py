@@ -48,7 +48,6 @@ def test_each_job_is_an_item_with_all_its_logs(tmp_path: Path) -> None:
     item = found[":4712_1"]
     status = (tmp_path / "slurm-4712_1.out").stat()
     assert (item.logs[0].inode, item.logs[0].size, item.logs[0].mtime_ns) == (status.st_ino, 7, status.st_mtime_ns)
-    assert item.user == (tmp_path / "slurm-4711.out").owner()
 
 
 def test_a_key_stays_whatever_else_comes(tmp_path: Path) -> None:
@@ -115,3 +114,67 @@ def test_more_files_than_one_job_may_have(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(folders, "MOST_FILES", 4)
     found = folders.find([str(tmp_path)])
     assert (len(list(found)), len(found.skipped)) == (4, 6)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "myjob.o901", "myjob.e901", "slurm-20.output", "err-50", "out_60", "stderr", "slurm.error", "bash_N2.02.logfile",
+        "log_slurm_job.3850073.node07.std_out_err", "train.log.1",
+    ],
+)  # fmt: skip
+def test_a_log_is_read_by_whatever_name_it_has_beside_others(tmp_path: Path, name: str) -> None:
+    _logs(tmp_path, name, "expA.log")
+    found = folders.find([str(tmp_path)])
+    assert sorted(log.path for item in found for log in item.logs) == sorted(
+        map(str, (tmp_path / name, tmp_path / "expA.log"))
+    )
+    assert found.no_logs is None
+
+
+def test_each_folder_tells_for_itself_whether_its_files_have_names_of_logs(tmp_path: Path) -> None:
+    _logs(tmp_path, "a/wien2k-result", "b/new.log", "b/notes", "b/train.py", "c/kernel.cu", "c/Makefile")
+    found = folders.find([str(tmp_path)])
+    assert {log.path for item in found for log in item.logs} == {
+        str(tmp_path / name) for name in ("a/wien2k-result", "b/new.log")
+    }
+    assert sorted(found.others) == sorted(
+        str(tmp_path / name) for name in ("b/notes", "b/train.py", "c/kernel.cu", "c/Makefile")
+    )
+    assert found.no_logs is not None
+    assert found.no_logs.startswith(f"4 files are no logs by their names, as {tmp_path}/")
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["600.out", "600.err", "slurm-601.out"], {("600", None), ("601", None)}),
+        (["train-4711.out", "eval-4712.out"], {("4711", "train"), ("4712", "eval")}),
+        (["expA.log", "expB.log"], {(None, None)}),
+        (["runs/exp1/log_rank_0.txt", "runs/exp2/log_rank_0.txt"], {(None, "exp1"), (None, "exp2")}),
+        ([f"{rank}.out" for rank in range(128)], {(None, None)}),
+        (["20261120.out", "20261121.out"], {(None, None)}),
+    ],
+)
+def test_ids_and_names_are_those_of_jobs_never_of_files(
+    tmp_path: Path, names: list[str], expected: set[tuple[str | None, str | None]]
+) -> None:
+    _logs(tmp_path, *names)
+    assert {(item.id, item.name) for item in folders.find([str(tmp_path)])} == expected
+
+
+@pytest.mark.parametrize(
+    ("owners", "expected"),
+    [(("root", "root"), (None, None)), (("ada", "ada"), (None, None)), (("root", "ada"), (None, None)),
+     (("ada", "bob"), ("ada", "bob")), (("ada", "bob", "root"), ("ada", "bob", None))],
+)  # fmt: skip
+def test_one_owner_of_all_logs_is_no_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owners: tuple[str, ...], expected: tuple[str | None, ...]
+) -> None:
+    made = _logs(tmp_path, *(f"slurm-{4711 + at}.out" for at in range(len(owners))))
+    of = {str(path): at for at, path in enumerate(made)}
+    log_of = folders.log_of
+    monkeypatch.setattr(folders, "log_of", lambda path, begins=0: (log_of(path, begins)[0], of[path]))
+    monkeypatch.setattr(folders, "name_of", lambda uid: owners[uid])
+    assert tuple(item.user for item in folders.find([str(tmp_path)])) == expected
+    assert len(list(folders.find([str(tmp_path)], users=frozenset({owners[0]})))) == owners.count(owners[0])

@@ -49,6 +49,38 @@ def test_without_slurm_the_log_tells_the_hours_a_gpu_a_rank() -> None:
 
 
 @pytest.mark.parametrize(
+    ("lines", "elapsed"),
+    [
+        ("2026-05-12 10:00:00 INFO step 1\n", None),
+        ("2026-05-12 10:00:00 INFO step 1\n2026-05-12 10:00:00 INFO step 2\n", None),
+        ("0: [2026-05-12 10:00:00] step 1\n0: [2026-05-12 10:10:00] step 2\n", 600),
+        ("2026-05-12 10:00:00 INFO use the model of 2025-01-01 00:00:00\n2026-05-12 10:10:00 INFO x\n", 600),
+        ("model of 2025-01-01 00:00:00\n2026-05-12 10:00:00 INFO x\n2026-05-12 10:10:00 INFO x\n", 600),
+        ("job started at 2026-05-12 10:00:00\njob ended at 2026-05-12 11:00:00\n", 3600),
+        ("2025-01-01 00:00:00 model\n2026-05-12 10:00:00 INFO x\n", None),
+    ],
+)
+def test_a_run_lasts_from_its_lines_first_time_to_their_last(tmp_path: Path, lines: str, elapsed: int | None) -> None:
+    log = tmp_path / "slurm-6.out"
+    log.write_text(f"world size 8, 8 GPUs\n{lines}" + OOM)
+    row = diagnose_one(item_of(log), How())
+    assert row.elapsed_s == elapsed
+    assert (row.gpu_hours is None) == (row.gpus is None or elapsed is None)
+
+
+@pytest.mark.parametrize(
+    ("says", "gpus"),
+    [("", None), ("GPU available: False", None), ("NCCL version 2.21.5", 4), ("0: 4 GPUs on this node", 4)],
+)
+def test_a_rank_is_a_gpu_only_where_gpus_are_at_work(tmp_path: Path, says: str, gpus: int | None) -> None:
+    log = tmp_path / "slurm-6.out"
+    ranks = "".join(f"{rank}: starting rank {rank} of 4\n" for rank in range(4))
+    log.write_text(f"{says}\n{ranks}world_size=4\n3: forrtl: severe (174): SIGSEGV, segmentation fault occurred\n")
+    row = diagnose_one(item_of(log), How())
+    assert (row.world_size, row.gpus) == (4, gpus)
+
+
+@pytest.mark.parametrize(
     ("saved", "counted", "lost"),
     [
         ("2026-05-12 10:50:00 INFO saved checkpoint at step 500\n", "since-checkpoint", 8 * 600 / 3600),

@@ -56,6 +56,12 @@ def test_it_ends_with_what_was_done_where_it_is_and_what_to_do_next(logs: Path, 
     assert survey("run", logs, "--out", out).stdout.startswith("3 jobs unchanged since the last run\n")
 
 
+def test_what_is_left_out_by_its_name_is_told(logs: Path, tmp_path: Path) -> None:
+    (logs / "train.py").write_text("x\n")
+    done = survey(logs, "--out", tmp_path / "out", "--jobs", 1)
+    assert f"left out: 1 file is no log by its name, as {logs}/train.py; " in done.stdout
+
+
 def test_a_dataset_among_the_logs_is_not_taken_for_one(logs: Path) -> None:
     assert survey(logs, "--out", logs / "survey").returncode == 0
     workers = logs / "survey/.run/workers"

@@ -42,6 +42,10 @@ class Jobs(Protocol):
     def notes(self) -> Sequence[str]: ...
 
     @property
+    def no_logs(self) -> str | None:
+        """What was left out because of its name."""
+
+    @property
     def incomplete(self) -> bool:
         """Whether Slurm did not tell all that was asked for."""
 

@@ -190,13 +190,13 @@ def _run(
         with SurveyBar() as bar:
             survey(data, items, how, hire, shard=shard, change=change, tally=tally, tell=bar.update)
     except KeyboardInterrupt:
-        say(_summary(tally, data.folder, shard, stopped=True), mask=False)
+        say(_summary(tally, data.folder, shard, items.no_logs, stopped=True), mask=False)
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
         for note in [*items.notes, *data.notes]:
             say(f"slurmdoctor: {in_line(note)}", err=True)
-    return _summary(tally, data.folder, shard)
+    return _summary(tally, data.folder, shard, items.no_logs)
 
 
 def _cores() -> int:
@@ -206,7 +206,9 @@ def _cores() -> int:
         return os.cpu_count() or 1
 
 
-def _summary(tally: Tally, folder: Path, shard: tuple[int, int] | None, stopped: bool = False) -> str:
+def _summary(
+    tally: Tally, folder: Path, shard: tuple[int, int] | None, no_logs: str | None, stopped: bool = False
+) -> str:
     """What was done, where it is, and what to do next."""
     place = in_line(folder)
     wanted = tally.found - tally.unchanged
@@ -220,6 +222,8 @@ def _summary(tally: Tally, folder: Path, shard: tuple[int, int] | None, stopped:
     lines = ["; ".join(parts)]
     if tally.error:
         lines.append(f"not read, the first: {in_line(tally.error)}")
+    if no_logs:
+        lines.append(f"left out: {in_line(no_logs)}")
     report = f"slurmdoctor survey report {in_line(shlex.quote(str(folder.parent if shard else folder)))}"
     when = f"next, when all {shard[1]:,} shards are there" if shard else "next"
     end = "stopped; the same command goes on" if stopped else f"{when}: {report}"

@@ -102,7 +102,7 @@ def _sure(job: JobFiles) -> tuple[list[JobFiles], list[Named]]:
         return [job], []
     said: dict[Home, list[Named]] = defaultdict(list)
     for file in files:
-        if file.id == ident or any(of_folder(folder).id == ident for folder in file.folder.split("/")):
+        if ident in (file.id, file.file) or any(of_folder(folder).id == ident for folder in file.folder.split("/")):
             said[_home(file)].append(file)
     sure = {file.path for group in said.values() for file in group}
     own = [replace(job, files=tuple(file.path for file in group)) for group in said.values()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -13,11 +14,17 @@ from slurmdoctor.input.job_names import rotated_from
 from slurmdoctor.input.reports import is_report
 from slurmdoctor.input.unread import UnreadError, kind_of_file, unread
 from slurmdoctor.model import LogNotFoundError, UserError
+from slurmdoctor.search.compiled import lazy
 
 MOST_FILES = 100_000
 """Files of one job; what stands behind them in the order of the names is not read."""
 
 _LOG_ENDINGS = (".log", ".out", ".err", ".txt", ".stdout", ".stderr", ".o", ".e")
+_SAID = lazy(
+    r"(?i)(?:(?:^|[-_.])(?:logs?|logfile|std_?(?:out|err)|std_out_err|output|error|outerr)|\.(?:out|err)|^(?:out|err|slurm))"
+    r"(?:[-_.]?\d[-_.\w]*)?$|\.p?[oe]\d{2,12}(?:[-.]\d{1,9})?$"
+)
+"""Other names that say it: `stderr`, `slurm-20.output`, `err-50`, `run.logfile`, `myjob.o901` as PBS and SGE write it."""
 _GAUGES = (".gutil",)
 """What was measured beside the job: read with its logs, never in their place."""
 _COMPRESSED = (".gz", ".xz", ".zst", ".bz2")
@@ -26,6 +33,13 @@ _NOT_LOGS = (
     ".ckpt", ".bin", ".safetensors", ".npy", ".npz", ".csv", ".tsv", ".parquet", ".pyc", ".so", ".png", ".jpg", ".svg",
     ".html", ".zip", ".tar", ".h5", ".pkl", ".lock", ".pid",
 )  # fmt: skip
+_SOURCES = (
+    ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".f", ".f90", ".js", ".ts", ".java", ".go", ".rs", ".lua", ".r",
+    ".jl", ".m", ".pl", ".tex", ".bib", ".pdf", ".css", ".jsonl", ".gif", ".jpeg", ".mp4", ".wav", ".onnx", ".gguf",
+    ".arrow", ".db", ".sqlite", ".patch", ".diff", ".xml", ".jinja", ".bat", ".csh", ".bash", ".sub", ".xlsx", ".dat",
+)  # fmt: skip
+"""Endings of what lies about in a tree of many jobs."""
+_SOURCE = lazy(r"(?i)(?:^(?:makefile|dockerfile|license|readme|copying|authors|core(?:[-_.]\d.*)?)$|tfevents)")
 _OF_REPORTS = (".txt", ".log")
 """Endings under which people keep slurmdoctor's reports beside their logs."""
 _COUNT = 3
@@ -38,6 +52,8 @@ class Found(Struct):
 
     paths: list[str] = field(default_factory=list)
     skipped: list[UnreadError] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+    """Files that are no logs by their names."""
 
 
 def files_of(path: str) -> list[str]:
@@ -45,11 +61,14 @@ def files_of(path: str) -> list[str]:
     return _logs_in(path).paths if os.path.isdir(path) else [path]  # noqa: PTH112 - never raises
 
 
-def expand(paths: Sequence[str | os.PathLike[str]], most: int = MOST_FILES) -> Found:
-    """All files that the paths name: files, folders, globs, `-`; what stands behind the `most` is skipped."""
+def expand(paths: Sequence[str | os.PathLike[str]], most: int = MOST_FILES, *, each_folder: bool = False) -> Found:
+    """All files that the paths name: files, folders, globs, `-`; what stands behind the `most` is skipped.
+
+    Of files without a log's name those count that lie beside none with one: in one folder if `each_folder`, else in all.
+    """
     found = Found()
     for path in paths:
-        _expand_one(os.fspath(path), found)
+        _expand_one(os.fspath(path), found, each_folder)
     found.paths = list(dict.fromkeys(found.paths))
     found.skipped += [UnreadError(path, "too-many") for path in found.paths[most:]]
     del found.paths[most:]
@@ -58,9 +77,10 @@ def expand(paths: Sequence[str | os.PathLike[str]], most: int = MOST_FILES) -> F
     return found
 
 
-def _expand_one(given: str, found: Found) -> None:
+def _expand_one(given: str, found: Found, each_folder: bool) -> None:
     if given != "-" and os.path.isdir(given):  # noqa: PTH112 - never raises
-        logs = _logs_in(given)
+        logs = _logs_in(given, each_folder)
+        found.others += logs.others
         found.paths += logs.paths
         found.skipped += logs.skipped
     elif given == "-" or os.path.lexists(given) or not any(c in given for c in "*?["):
@@ -70,42 +90,71 @@ def _expand_one(given: str, found: Found) -> None:
         if not matched:
             raise LogNotFoundError(f"no file matches {given}", "check the pattern, or quote it less")
         for path in matched:
-            _expand_one(path, found)
+            _expand_one(path, found, each_folder)
 
 
-def _logs_in(folder: str) -> Found:
+def _logs_in(folder: str, each_folder: bool = False) -> Found:
     """The logs in a folder and those below it, in the order of their names."""
     logs, maybe, gauges = Found(), Found(), Found()
     refused: list[UnreadError] = []
     rotated: list[tuple[str, str, os.DirEntry[str]]] = []
     for entry in walk(folder, refused):
-        stem = entry.name
-        if stem.startswith(".") or stem in _SIDE_FILES:
+        stem = _without(_COMPRESSED, entry.name)
+        if stem.startswith("."):
             continue
-        for ending in _COMPRESSED:
-            stem = stem.removesuffix(ending)
-        if stem.endswith(_LOG_ENDINGS):
-            if not (stem.endswith(_OF_REPORTS) and is_report(entry.path)):
-                _put(entry, logs)
-        elif (before := rotated_from(stem)) is not None:
+        before = rotated_from(stem)
+        if entry.name in _SIDE_FILES or (stem.endswith(_OF_REPORTS) and is_report(entry.path)):
+            logs.others.append(entry.path)
+        elif stem.endswith(_LOG_ENDINGS) or (
+            before is None and _SAID.search(stem) and not stem.endswith((*_NOT_LOGS, *_SOURCES, ".json"))
+        ):
+            _put(entry, logs)
+        elif before is not None:
             rotated.append((f"{entry.path[: -len(entry.name)]}{before[0]}", before[1], entry))
             _put(entry, maybe)
         elif stem.endswith(_GAUGES):
             _put(entry, gauges)
         elif "." not in stem or not stem.endswith((*_NOT_LOGS, ".json", *_COMPRESSED)):
             _put(entry, maybe)
+        else:
+            logs.others.append(entry.path)
     if logs.paths:
         _with_rotated(logs, rotated)
-    found = logs if logs.paths or logs.skipped else maybe
-    found.paths += gauges.paths
-    found.paths = _without_second_names(found.paths)
-    found.skipped += refused
-    if not found.paths and not found.skipped:
+    kept = set(logs.paths)
+    left = [path for path in maybe.paths if path not in kept]
+    if each_folder:  # of a rotated log the newest part may be gone
+        parts = {entry.path for _, _, entry in rotated}
+        beside = _beside_no_log(Found(left, maybe.skipped), logs, parts)
+    else:
+        beside = Found() if logs.paths or logs.skipped else maybe
+    kept = set(beside.paths)
+    logs.others += [path for path in left if path not in kept]
+    logs.paths += beside.paths + gauges.paths
+    logs.paths = _without_second_names(logs.paths)
+    logs.skipped += beside.skipped + refused
+    if not logs.paths and not logs.skipped:
         raise UserError(
             f"{folder} holds no log files",
             f"name the log itself; looked for {', '.join(_LOG_ENDINGS[:4])} and the like",
         )
-    return found
+    return logs
+
+
+def _beside_no_log(maybe: Found, logs: Found, rotated: AbstractSet[str]) -> Found:
+    """Those of the files that lie in a folder without any log, and are no sources by their names; parts of logs always."""
+    told = {os.path.dirname(path) for path in logs.paths}  # noqa: PTH120 - of a million files
+    kept = []
+    for path in maybe.paths:
+        place, name = os.path.split(path)
+        if path in rotated or (place not in told and not name.lower().endswith(_SOURCES) and not _SOURCE.search(name)):
+            kept.append(path)
+    return Found(kept, [one for one in maybe.skipped if os.path.dirname(one.path) not in told])  # noqa: PTH120
+
+
+def _without(endings: Sequence[str], name: str) -> str:
+    for ending in endings:
+        name = name.removesuffix(ending)
+    return name
 
 
 def _with_rotated(logs: Found, rotated: Sequence[tuple[str, str, os.DirEntry[str]]]) -> None:
@@ -117,10 +166,8 @@ def _with_rotated(logs: Found, rotated: Sequence[tuple[str, str, os.DirEntry[str
         older.setdefault(name, []).append((-int(number) if len(number) <= _COUNT else 0, number, entry))
     for at in range(len(logs.paths) - 1, -1, -1):
         path = logs.paths[at]
-        for ending in _COMPRESSED:
-            path = path.removesuffix(ending)
         parts = Found()
-        for _, _, entry in sorted(older.pop(path, ()), key=lambda one: one[:2]):
+        for _, _, entry in sorted(older.pop(_without(_COMPRESSED, path), ()), key=lambda one: one[:2]):
             _put(entry, parts)
         logs.paths[at:at] = parts.paths
         logs.skipped += parts.skipped

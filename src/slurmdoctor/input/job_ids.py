@@ -35,11 +35,13 @@ def ids_by_name(files: Sequence[Named], look: Look) -> dict[str, Key]:
     for file in files:
         if file.path not in told and (found := _of_folders(file)) is not None:
             told[file.path] = found
+    counted = _numbered([file for file in files if file.path not in told])
+    told |= {path: one for path, one in counted.items() if one is not None}
     sure = {one.digits for one in told.values()}
     for file in files:
         if file.path not in told and (also := _also_named(file, sure)):
             told[file.path] = also
-    left = [file for file in files if file.path not in told]
+    left = [file for file in files if file.path not in told and file.path not in counted]
     told |= _guessed(left, lambda file: (file.folder, file.template), lambda file: file.maybe)
     for folder, inside in _of_all_folders([file for file in left if file.path not in told]).items():
         told |= dict.fromkeys(folder, inside)
@@ -63,6 +65,21 @@ def _alone(files: Sequence[Named]) -> dict[str, Maybe]:
     longest = {file.path: max(file.maybe, key=lambda one: len(one.digits)) for file in files if file.maybe}
     values = {one.digits for one in longest.values()}
     return longest if len(values) == 1 and len(min(values)) >= _CERTAIN and not chosen(values) else {}
+
+
+def _numbered(files: Sequence[Named]) -> dict[str, Maybe | None]:
+    """Names that are a number and Slurm's ending, `%j.out`; None for those that count ranks from 0."""
+    groups: dict[str, list[Named]] = defaultdict(list)
+    for file in files:
+        if file.file.isdecimal() and _BY_SLURM.search(file.path) and not file.folder.rpartition("/")[2].isdecimal():
+            groups[file.folder].append(file)
+    found: dict[str, Maybe | None] = {}
+    for group in groups.values():
+        if any(int(file.file) == 0 for file in group):
+            found |= {file.path: None for file in group}
+        elif not all(1990 <= int(file.file) < 2040 for file in group):  # years
+            found |= {file.path: Maybe(file.file) for file in group if file.maybe}
+    return found
 
 
 def _of_folders(file: Named) -> Maybe | None:

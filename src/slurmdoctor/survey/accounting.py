@@ -38,6 +38,8 @@ class Accounts(Struct):
     failed_days: int = 0
     never_started: int = 0
 
+    no_logs = None
+
     @property
     def incomplete(self) -> bool:
         """Whether sacct did not answer for a day."""

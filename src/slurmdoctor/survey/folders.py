@@ -9,9 +9,11 @@ from datetime import datetime
 from functools import cache, lru_cache
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slurmdoctor import pipeline
 from slurmdoctor.input.files import did_you_mean, expand
+from slurmdoctor.input.job_names import named
 from slurmdoctor.input.unread import UnreadError
 from slurmdoctor.model import JobRecord, LogNotFoundError, UserError
 from slurmdoctor.model.jobs import JobFiles
@@ -23,12 +25,19 @@ MOST_FILES = 1_000_000
 """Files of one survey; what stands behind them in the order of the names is told, and not read."""
 
 
+_ROOT = "root"
+_SAMPLE = 5_000
+"""Jobs whose logs' owners are looked at, to tell whether there are several."""
+
+
 class Found(Struct, frozen=True):
     """The jobs of the folders."""
 
     jobs: Sequence[JobFiles] = ()
     skipped: Sequence[UnreadError] = ()
     """What lies in the folders and is not read, each with the reason."""
+    others: Sequence[str] = ()
+    """Files that are no logs by their names."""
     records: Mapping[str, JobRecord] = field(default_factory=dict)
     """By each id that a job is known by."""
     since: datetime | None = None
@@ -49,12 +58,30 @@ class Found(Struct, frozen=True):
             else []
         )
 
+    @property
+    def no_logs(self) -> str | None:
+        """How many files were left out by their names, with one of them."""
+        if not self.others:
+            return None
+        are = "files are no logs by their names" if len(self.others) > 1 else "file is no log by its name"
+        return f"{len(self.others):,} {are}, as {self.others[0]}; to read one, name it as a PATH"
+
     def __iter__(self) -> Iterator[Item]:
+        several = self._several_users()
         only = next(iter(self.records.values()), None) if len(self.jobs) == 1 else None
         for job in self.jobs:
             item = _item(job, self.records.get(job.id or "", only if job.id is None else None))
             if self._counts(item):
-                yield item
+                yield item if several and item.user != _ROOT else replace(item, user=None)
+
+    def _several_users(self) -> bool:
+        """Whether the logs are of several users; one owner may be who copied or unpacked them."""
+        owners = set()
+        for job in self.jobs[:: max(1, len(self.jobs) // _SAMPLE)]:
+            owners.add(name_of(log_of(job.files[0])[1]))
+            if len(owners - {_ROOT, None}) > 1:
+                return True
+        return False
 
     def _counts(self, item: Item) -> bool:
         """Whether the job is one of those that are asked for. It ended when its newest log was last written."""
@@ -84,9 +111,10 @@ def find(
             raise UserError("a survey reads no standard input", "name the folders of the logs")
         if not os.path.lexists(path) and not any(c in path for c in "*?["):
             raise LogNotFoundError(f"{path} is not there", did_you_mean(path))
-    found = expand(paths, most=MOST_FILES)
+    found = expand(paths, most=MOST_FILES, each_folder=True)
     texts = gathered.saved(slurm_info)
-    return Found(pipeline.surveyed(found.paths), found.skipped, jobinfo.by_name(texts), since, until, users, partitions)
+    jobs = pipeline.surveyed(found.paths)
+    return Found(jobs, found.skipped, found.others, jobinfo.by_name(texts), since, until, users, partitions)
 
 
 def log_of(path: str, begins: int = 0) -> tuple[Log, int]:
@@ -132,8 +160,20 @@ def _item(job: JobFiles, record: JobRecord | None) -> Item:
     return Item(
         key=(f"{place}:{job.id}" if job.id else f"{place}/{name}") if record is None else key_of(record),
         id=job.id if record is None else record.label,
-        name=job.name,
+        name=_called(job),
         logs=logs,
         record=record,
         user=name_of(owners[0]),
     )
+
+
+def _called(job: JobFiles) -> str | None:
+    """The job's name where a file's name or its folder tells it; a log's own name with its ending is none."""
+    if job.name not in {end for path in job.files for end in (path, path.rpartition("/")[2])}:
+        return job.name
+    bare = (job.id or "").partition("_")[0]
+    files = [named(path) for path in job.files]
+    told = {file.name or next((one.name for one in file.maybe if one.digits == bare), None) for file in files} - {None}
+    if len(told) == 1:
+        return told.pop()
+    return job.files[0].rpartition("/")[0].rpartition("/")[2] or None if job.known_by == "folder" else None

@@ -93,14 +93,16 @@ class Row(Struct, frozen=True, kw_only=True):
     cluster: Annotated[str | None, _column("Slurm's name of the cluster")] = None
     job_id: Annotated[str | None, _column("As Slurm writes it: 4711, 4711_3, 4711+1")] = None
     job_name: Annotated[str | None, _column("The job's name")] = None
-    user: Annotated[str | None, _column("Who submitted it; without a record the owner of the logs")] = None
+    user: Annotated[
+        str | None, _column("Who submitted it; without a record the owner of the logs, where they have several")
+    ] = None
     account: Annotated[str | None, _column("Slurm's account")] = None
     partition: Annotated[str | None, _column("Slurm's partition")] = None
     nodes: Annotated[tuple[str, ...], _column("The nodes of the job")] = ()
     num_nodes: Annotated[int | None, _column("How many nodes it had")] = None
     gpus: Annotated[int | None, _column("How many GPUs it had")] = None
     gpus_known_by: Annotated[
-        str | None, _column("sacct: AllocTRES; log: the world size, a GPU a rank; null: not known")
+        str | None, _column("sacct: AllocTRES; log: a GPU a rank, where it shows that GPUs are used; null: not known")
     ] = None
     submitted: Annotated[datetime | None, _column("When it was submitted")] = None
     started: Annotated[datetime | None, _column("When it began; without a record the first time in the logs")] = None

@@ -13,15 +13,24 @@ from msgspec.structs import replace
 from slurmdoctor import __version__, pipeline
 from slurmdoctor.input.glance import ends_of, times_in
 from slurmdoctor.input.unread import UnreadError
+from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import JobRecord
 from slurmdoctor.model.jobs import JobFiles
 from slurmdoctor.report.result import Diagnosis
+from slurmdoctor.search.compiled import lazy
 from slurmdoctor.survey.last_line import last_line
 from slurmdoctor.survey.rows import How, Item, Row, fingerprint
 
 _HOUR = 3600.0
 _FEW = 16
 """Files of a job whose ends are looked at for times, where Slurm does not tell them."""
+_LONGEST_RUN = 31 * 24 * _HOUR
+"""Seconds between the first and the last time of logs; where there are more, one of the two is of something else."""
+_STAMP = lazy(
+    r"(?m)^(?:[^\w\n]*|\d+:\s*|[A-Z]+\s+|\[[^\]\n]{1,40}\]\s*|\S{1,40}[:|]\s+){0,4}(20\d\d[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d)"
+)
+"""A line's own time, behind nothing but labels."""
+_OF_GPUS = text("gpu-in-use")
 _LONGEST = 2000
 """Characters of a text in a row."""
 
@@ -38,7 +47,7 @@ def diagnose_one(item: Item, how: How) -> Row:
         return replace(row, read="error", error=_cut(str(error)))
     except (Exception, MemoryError) as error:
         return replace(row, read="error", error=_cut(f"{type(error).__name__}: {error}"))
-    return replace(_lost(_told(row, found), found), last_line=said)
+    return replace(_lost(_told(row, found, item), found), last_line=said)
 
 
 def diagnose_all(items: Sequence[Item], how: How) -> list[Row]:
@@ -85,7 +94,9 @@ def _known(item: Item, how: How) -> Row:
     """What is known of the job before any log is read."""
     record = item.record or JobRecord(item.id or "")
     begins, ends = (record.start, record.end) if item.record else _times(item)
-    elapsed = record.elapsed if record.elapsed is not None else ends - begins if begins and ends else None
+    elapsed: float | None = record.elapsed
+    if elapsed is None and begins is not None and ends is not None:
+        elapsed = ends - begins if item.record or ends > begins else None  # one time in a log tells no span
     gpus = record.gpus
     return Row(
         key=item.key,
@@ -116,11 +127,16 @@ def _known(item: Item, how: How) -> Row:
 
 
 def _times(item: Item) -> tuple[float | None, float | None]:
-    """The first and the last time that the logs show."""
+    """The first and the last time that the logs show: that of their lines, where these have one."""
     if not item.read:
         return None, None
-    shown = [time for log in item.logs[:_FEW] for text in ends_of(log.path) for time in times_in(text)]
-    return (min(shown), max(shown)) if shown else (None, None)
+    pages = [f"{head}\n{end}" for head, end in (ends_of(log.path) for log in item.logs[:_FEW])]
+    own = [times for page in pages if (times := times_in("\n".join(_STAMP.findall(page))))]
+    shown = own if any(len(set(times)) > 1 for times in own) else [times for page in pages if (times := times_in(page))]
+    if not shown:
+        return None, None
+    first, last = min(times[0] for times in shown), max(times[-1] for times in shown)
+    return (first, last) if 0 <= last - first <= _LONGEST_RUN else (None, last)
 
 
 def moment(seconds: float | None) -> datetime | None:
@@ -131,11 +147,19 @@ def moment(seconds: float | None) -> datetime | None:
         return None
 
 
-def _told(row: Row, found: Diagnosis) -> Row:
+def _on_gpus(found: Diagnosis, item: Item) -> bool:
+    """Whether the logs or the verdict show that the ranks use GPUs: MPI programs have ranks, too."""
+    told = found.facts.get("framework"), found.facts.get("launcher"), found.cause.id, found.first_failure.text
+    if _OF_GPUS.search("\n".join(str(one) for one in told if one)):
+        return True
+    return any(_OF_GPUS.search(page) for log in item.logs[:_FEW] for page in ends_of(log.path))
+
+
+def _told(row: Row, found: Diagnosis, item: Item) -> Row:
     """The row with the verdict."""
     first, cause, facts = found.first_failure, found.cause, found.facts
     size = facts.get("world_size")
-    if row.gpus is None and isinstance(size, int) and size > 0:  # a GPU a rank, as trainings have
+    if row.gpus is None and isinstance(size, int) and size > 0 and _on_gpus(found, item):  # a GPU a rank
         hours = None if row.elapsed_s is None else size * row.elapsed_s / _HOUR
         row = replace(row, gpus=size, gpus_known_by="log", gpu_hours=hours)
     failed_at = _when(first.time)
