@@ -78,6 +78,8 @@ _COMMANDS = {
     "help": "help:help_",
 }
 """Command -> module:object of this package, imported when called."""
+_INTERRUPTED = 130
+"""The exit status after Ctrl-C."""
 _WITHOUT_SETTINGS = frozenset({"config", "completion", "help"})
 
 
@@ -138,7 +140,8 @@ def cli() -> None:
 def main() -> None:
     """Run the program, and exit without freeing every object: that takes a tenth of a paste's time."""
     status = _run()
-    if threading.active_count() == 1:
+    # the threads of a pool that was stopped while it starts have nothing to end in order, and would complain
+    if threading.active_count() == 1 or status == _INTERRUPTED:
         atexit._run_exitfuncs()
         with suppress(OSError):  # then Python exits in its own way, and reports the error
             sys.stdout.flush()
@@ -181,7 +184,7 @@ def _status() -> int:
     except click.exceptions.Exit as error:
         status = error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        return 130
+        return _INTERRUPTED
     sys.stdout.flush()
     return status
 

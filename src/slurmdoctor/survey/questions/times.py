@@ -76,7 +76,7 @@ def repeats(connection: Any, kinds: Kinds) -> tuple[tuple[Repeat, ...], int, int
                 outcome = 'failed' AND cause IS NOT NULL AND cause NOT IN {listed(kinds.ended)} AS died,
                 CASE WHEN job_id SIMILAR TO '[0-9]+_.*' THEN split_part(job_id, '_', 1) END AS array_id,
                 row_number() OVER (PARTITION BY cluster, "user", job_name ORDER BY started, job_id, ended, key) AS place
-            FROM jobs WHERE "user" IS NOT NULL AND job_name IS NOT NULL AND started IS NOT NULL AND ended IS NOT NULL
+            FROM jobs WHERE job_name IS NOT NULL AND started IS NOT NULL AND ended IS NOT NULL
         ), rows_ AS (
             SELECT *, place - row_number() OVER (PARTITION BY cluster, "user", job_name, cause ORDER BY place) AS island
             FROM runs WHERE died
