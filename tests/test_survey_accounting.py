@@ -17,7 +17,8 @@ from slurmdoctor.model import UserError
 from slurmdoctor.slurm import windows
 from slurmdoctor.slurm.named import Shelves
 from slurmdoctor.survey.accounting import Accounts, find
-from slurmdoctor.survey.rows import Item
+from slurmdoctor.survey.rows import OWN_JOBS, How, Item
+from slurmdoctor.survey.work import diagnose_one
 
 KNOWN = [
     "JobID", "JobIDRaw", "JobName", "User", "UID", "Account", "Cluster", "Partition", "State", "ExitCode", "Submit",
@@ -255,6 +256,66 @@ def test_jobs_that_write_one_file_do_not_get_each_others_text(sacct: Sacct, tmp_
     assert [(item.id, names(item)) for item in items()] == [("4711", []), ("4712", ["train.log"])]
 
 
+def _one_file(tmp: Path, second: str, written: str, **cells: str) -> list[dict[str, str]]:
+    """Two jobs with one --output, the second of which begins as soon as the first has ended."""
+    log(tmp / "same.out", OOM, written)
+    one = {"SubmitLine": "sbatch --output=same.out job.sh"}
+    later = {"Start": "2026-11-20T11:00:00", "End": "2026-11-20T11:00:20", "State": second, **cells}
+    return [row(tmp, JobID="36", **one), row(tmp, JobID="37", **one, **later)]
+
+
+@pytest.mark.parametrize(
+    ("state", "cells"),
+    [("FAILED", {}), ("COMPLETED", {}), ("RUNNING", {"End": "Unknown"}), ("FAILED", {"End": "2026-11-22T11:00:00"})],
+)
+def test_a_file_that_a_later_job_has_written_to_is_that_jobs(
+    sacct: Sacct, tmp_path: Path, state: str, cells: dict[str, str]
+) -> None:
+    sacct(_one_file(tmp_path, state, "2026-11-20T11:00:20", **cells), without=("StdOut", "StdErr"))
+    first = next(item for item in items(20, 21) if item.id == "36")
+    told = diagnose_one(first, How())
+    assert (told.read, told.cause, told.confidence) == ("no-log", "exit-code", "low")
+    assert f"log {tmp_path}/same.out (a later job (37) has written to same.out)" in told.notes
+
+
+def test_the_last_of_the_jobs_that_wrote_a_file_keeps_it(sacct: Sacct, tmp_path: Path) -> None:
+    sacct(_one_file(tmp_path, "FAILED", "2026-11-20T11:00:20"), without=("StdOut", "StdErr"))
+    assert [(item.id, names(item), item.notes) for item in items()][1:] == [("37", ["same.out"], ())]
+
+
+def test_a_later_job_that_did_not_write_to_a_file_takes_nothing(sacct: Sacct, tmp_path: Path) -> None:
+    sacct(_one_file(tmp_path, "FAILED", "2026-11-20T10:59:00"), without=("StdOut", "StdErr"))
+    assert [names(item) for item in items() if item.id == "36"] == [["same.out"]]
+
+
+def test_a_log_that_was_touched_by_nobody_known_is_kept_with_a_note(sacct: Sacct, tmp_path: Path) -> None:
+    sacct([row(tmp_path, StdOut="same.out")])
+    log(tmp_path / "same.out", OOM, "2026-11-20T11:30:00")
+    (item,) = items()
+    told = diagnose_one(item, How())
+    assert (told.cause, names(item)) == ("cuda-oom", ["same.out"])
+    assert "written to after the job's end" in " ".join(told.notes)
+
+
+def test_a_row_without_a_log_says_why(sacct: Sacct, tmp_path: Path) -> None:
+    sacct([row(tmp_path, StdOut="gone.out")])
+    (item,) = items()
+    assert diagnose_one(item, How()).notes == ("log gone.out (not there, or not readable)",)
+
+
+def test_a_run_that_slurm_requeued_means_that_without_a_log_too(sacct: Sacct, tmp_path: Path) -> None:
+    sacct([row(tmp_path, State="REQUEUED", ExitCode="0:0")])
+    told = diagnose_one(items()[0], How())
+    assert (told.state, told.verdict, told.cause, told.gpu_hours_lost) == ("REQUEUED", "failed", "preempted", 4.0)
+
+
+def test_jobs_that_a_survey_sent_itself_are_left_out_and_told(sacct: Sacct, tmp_path: Path) -> None:
+    sacct([row(tmp_path), row(tmp_path, JobID="4712", JobName=OWN_JOBS, State="CANCELLED by 1001")])
+    accounts = told(20, 21)
+    assert [item.id for item in accounts] == ["4711"]
+    assert accounts.notes == ["left out as a survey sent them to read logs (slurmdoctor-survey): 1"]
+
+
 # ── what goes wrong ──
 
 
@@ -358,6 +419,32 @@ def test_without_paths_the_jobs_are_those_of_sacct(sacct: Sacct, tmp_path: Path)
         ("4712", None, "not-asked", 4, "demo"),
     ]
     assert "--user=demo,jane --partition=gpu" in asked.read_text()
+
+
+def test_a_second_survey_makes_no_row_worse(sacct: Sacct, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    call = ("--since", "2026-11-20", "--until", "2026-11-22", "--out", out)
+    query = f"SELECT state, cause, read FROM '{out}/jobs/*/*.parquet' ORDER BY ALL"
+    first, second = _twice(tmp_path)[::-1]
+    sacct([first])
+    log(tmp_path / "slurm-4711.out", f"step 1\n{LINE}")
+    assert survey(*call).returncode == 0
+    sacct([first, second])
+    log(tmp_path / "slurm-4711.out", f"step 1\n{OOM}\n", "2026-11-20T12:00:00")  # the second run emptied it
+    assert survey(*call).stdout.splitlines()[0].endswith("1 job unchanged since the last run")
+    (tmp_path / "slurm-4711.out").unlink()
+    assert survey(*call).stdout.startswith("2 jobs unchanged")
+    assert duckdb.connect().execute(query).fetchall() == [
+        ("FAILED", "cuda-oom", "yes"),
+        ("REQUEUED", "preempted", "yes"),
+    ]
+
+
+def test_where_no_job_is_found_that_is_said_and_no_more(sacct: Sacct, tmp_path: Path) -> None:
+    sacct([])
+    done = survey("--since", "2026-11-20", "--until", "2026-11-21", "--partition", "nosuch", "--out", tmp_path / "out")
+    told = "no job of partition nosuch ended from 2026-11-20 00:00 to before 2026-11-21 00:00\n"
+    assert (done.returncode, done.stdout) == (0, told), done.stderr
 
 
 @pytest.mark.parametrize(

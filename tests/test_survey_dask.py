@@ -143,3 +143,16 @@ def test_a_reader_that_hangs_is_left_behind() -> None:
     row = dask_crew.within(0.1, wait, item, HOW)
     hangs.set()
     assert (row.key, row.read, row.error) == ("k", "error", "its reader did not answer within 0 s")
+
+
+@pytest.mark.parametrize(("options", "name"), [({}, "slurmdoctor-survey"), ({"job_name": "mine"}, "mine")])
+def test_the_jobs_that_are_sent_to_slurm_bear_a_name_that_no_survey_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, str], name: str
+) -> None:
+    script = tmp_path / "sbatch"
+    script.write_text(f"#!/bin/sh\ncat > {tmp_path}/sent\nexit 1\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(UserError, match="Dask cannot send its jobs to Slurm"):
+        dask_crew.send_to_slurm(1, options, tmp_path / "logs", diagnose_one, How())
+    assert f"#SBATCH -J {name}\n" in (tmp_path / "sent").read_text()

@@ -127,7 +127,7 @@ def test_it_knows_whose_a_job_was_and_where_it_ran(slurm: Accounts, ids: dict[st
 
 
 def test_an_unknown_user_is_one_line(slurm: Accounts) -> None:
-    with pytest.raises(UserError, match="sacct told none of 1 days; the last one: sacct failed: Invalid user"):
+    with pytest.raises(UserError, match="sacct told nothing of that day: sacct failed: Invalid user"):
         list(accounting.find(datetime(2026, 11, 1), datetime(2026, 11, 2), windows.Asked(user="nobody-here")))
 
 

@@ -49,7 +49,7 @@ def test_four_nodes_give_the_rows_of_one_machine_though_a_worker_is_cancelled(sl
 
     def cancel(tally: Tally) -> None:
         if tally.done and not cancelled:
-            cancelled.extend(slurm.run("squeue", "-h", "-n", "dask-worker", "-t", "R", "-o", "%A").split()[:1])
+            cancelled.extend(slurm.run("squeue", "-h", "-n", "slurmdoctor-survey", "-t", "R", "-o", "%A").split()[:1])
             slurm.run("scancel", *cancelled)
 
     def there(out: Path) -> Crew:
@@ -65,8 +65,8 @@ def test_four_nodes_give_the_rows_of_one_machine_though_a_worker_is_cancelled(sl
     assert tallies[0] == tallies[1]
     assert tallies[0][0] > 100
     assert table(tmp_path / "there") == table(tmp_path / "here")
-    assert not list(Path.cwd().glob("dask-worker-*"))
-    left = slurm.run("squeue", "-h", "-n", "dask-worker", "-t", "PENDING,RUNNING", "-o", "%A").split()
+    assert not list(Path.cwd().glob("slurmdoctor-survey-*"))
+    left = slurm.run("squeue", "-h", "-n", "slurmdoctor-survey", "-t", "PENDING,RUNNING", "-o", "%A").split()
     assert left == [], "the workers' jobs end with the run"
 
 

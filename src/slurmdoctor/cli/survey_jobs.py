@@ -49,6 +49,10 @@ class Jobs(Protocol):
     def incomplete(self) -> bool:
         """Whether Slurm did not tell all that was asked for."""
 
+    @property
+    def nothing(self) -> str:
+        """What is said where there are none."""
+
     def __iter__(self) -> Iterator[Item]: ...
 
 

@@ -196,6 +196,8 @@ def _run(
         signal.signal(signal.SIGTERM, before)
         for note in [*items.notes, *data.notes]:
             say(f"slurmdoctor: {in_line(note)}", err=True)
+    if not (tally.found or shard or items.no_logs):
+        return items.nothing
     return _summary(tally, data.folder, shard, items.no_logs)
 
 

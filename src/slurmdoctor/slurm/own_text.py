@@ -117,7 +117,7 @@ def end(path: str, job: JobRecord, begins: int, later: float | None) -> int | No
             at = _after_last_end(file, status.st_size, job.end + _SLACK) if job.start is not None else 0
             if at > begins:
                 return at if at < status.st_size else None
-            return begins if later is not None or job.id.partition("+")[0] not in os.path.basename(path) else None  # noqa: PTH119
+            return begins if later is not None else None
     except OSError:
         return None
 
@@ -139,7 +139,12 @@ def _begin(file: IO[bytes], path: str, notes: Mapping[File, Note], job: JobRecor
 
 def _is_shared(path: str, job: JobRecord) -> bool:
     """Whether another run may have written to the file: it is not named after this job, or the job has run before."""
-    return bool(job.restarts) or job.id.partition("+")[0] not in os.path.basename(path)  # noqa: PTH119
+    return bool(job.restarts) or not is_named_after(path, job)
+
+
+def is_named_after(path: str, job: JobRecord) -> bool:
+    """Whether the file's name holds the job's id."""
+    return job.id.partition("+")[0] in os.path.basename(path)  # noqa: PTH119
 
 
 def epoch(stamp: float, fold: int) -> float:

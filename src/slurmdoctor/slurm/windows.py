@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 
 from msgspec import Struct
@@ -94,11 +94,24 @@ def command(window: Window, asked: Asked, names: Sequence[str]) -> list[str]:
     ]  # fmt: skip
 
 
-def ended(window: Window, asked: Asked, names: Sequence[str], patience: float = PATIENCE) -> Iterator[JobRecord]:
-    """The jobs that ended in the window, with their steps. Raises UserError where sacct does not answer, or stops."""
+def ended(
+    window: Window,
+    asked: Asked,
+    names: Sequence[str],
+    patience: float = PATIENCE,
+    other: Callable[[JobRecord], None] = lambda job: None,
+) -> Iterator[JobRecord]:
+    """The jobs that ended in the window, with their steps; `other` is told of the rest, as of those that still run.
+
+    Raises UserError where sacct does not answer, or stops.
+    """
     pieces = query.stream(command(window, asked, names), patience)
     bare = frozenset() if asked.completed else COMPLETED
-    return (job for job in jobs(rows(pieces, names), bare) if window.holds(job) and job.state not in _NO_END)
+    for job in jobs(rows(pieces, names), bare):
+        if window.holds(job) and job.state not in _NO_END:
+            yield job
+        else:
+            other(job)
 
 
 # ── the text ──

@@ -16,8 +16,9 @@ from slurmdoctor.slurm.jobinfo import worst
 from slurmdoctor.slurm.lookup import logs_of
 from slurmdoctor.slurm.named import Shelves
 from slurmdoctor.survey.folders import key_of, log_of, name_of
-from slurmdoctor.survey.rows import Item, Log
+from slurmdoctor.survey.rows import OWN_JOBS, Item, Log
 from slurmdoctor.survey.scripts import script_of
+from slurmdoctor.survey.writers import Writers
 
 AGAIN = frozenset({"REQUEUED", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL"})
 """States after which Slurm may start a job again."""
@@ -37,6 +38,7 @@ class Accounts(Struct):
     """What is missing, a line each, once all jobs were told."""
     failed_days: int = 0
     never_started: int = 0
+    own_jobs: int = 0
 
     no_logs = None
 
@@ -45,29 +47,38 @@ class Accounts(Struct):
         """Whether sacct did not answer for a day."""
         return self.failed_days > 0
 
+    @property
+    def nothing(self) -> str:
+        """What is said where no job is found."""
+        whose = f"{_listed('user', self.asked.user)}{_listed('partition', self.asked.partition)}"
+        return f"no job{whose} ended from {self.since:%Y-%m-%d %H:%M} to before {self.until:%Y-%m-%d %H:%M}"
+
     def __iter__(self) -> Iterator[Item]:
         """Raises UserError where sacct answers for none of the days."""
         every = list(windows.days(self.since, self.until))
         finder = _Finder(self.asked.completed, windows.counts_gpus())
         for window in every:
             try:
-                for job in windows.ended(window, self.asked, self.fields):
+                for job in windows.ended(window, self.asked, self.fields, other=finder.wrote):
                     if not job.nodes and not job.elapsed:
                         self.never_started += 1
+                    elif job.name == OWN_JOBS:
+                        self.own_jobs += 1
                     else:
                         yield from finder.take(job)
             except UserError as error:
                 self.failed_days += 1
                 if self.failed_days == len(every):
                     self.notes.clear()
-                    raise UserError(
-                        f"sacct told none of {len(every):,} days; the last one: {error.message}", error.mend
-                    ) from None
+                    raise UserError(f"sacct told {_none_of(len(every))}: {error.message}", error.mend) from None
                 self.notes.append(f"{window}: {error}; jobs of that day are missing")
             yield from finder.rest()
         yield from finder.components()
+        yield from finder.settled()
         if self.never_started:
             self.notes.append(f"left out as they ended before they started: {self.never_started:,}")
+        if self.own_jobs:
+            self.notes.append(f"left out as a survey sent them to read logs ({OWN_JOBS}): {self.own_jobs:,}")
 
 
 def find(since: datetime, until: datetime, asked: windows.Asked) -> Accounts:
@@ -86,6 +97,7 @@ class _Finder:
         self._before: dict[str, int] = {}
         """How often jobs that may run again have run."""
         self._het: dict[str, list[JobRecord]] = {}
+        self._writers = Writers()
 
     def take(self, job: JobRecord) -> Iterator[Item]:
         if job.gpus is None and self._counts_gpus:
@@ -108,12 +120,33 @@ class _Finder:
             later = runs[at + 1].start if at + 1 < len(runs) else None
             if later is None and (job.state == "REQUEUED" or at + 1 < len(runs)):
                 later = (job.end or 0) + _SLACK
-            yield self._item(job, later)
+            yield from self._told(job, later)
 
     def components(self) -> Iterator[Item]:
         """Jobs of several components: each is one job, with the log of its first one."""
         for parts in self._het.values():
-            yield self._item(joined(sorted(parts, key=lambda job: job.het_offset or 0)), None)
+            yield from self._told(joined(sorted(parts, key=lambda job: job.het_offset or 0)), None)
+
+    def settled(self) -> Iterator[Item]:
+        """Jobs that had to wait, since a later one may have written to their logs."""
+        return self._writers.settled()
+
+    def wrote(self, job: JobRecord) -> None:
+        """A job that is not read may have written to a file of one that is."""
+        if not (self._writers.concern(job) or any(run.work_dir == job.work_dir for run in self._runs)):
+            return
+        with suppress(Exception):  # where its files are not found, they are nobody's
+            script = script_of(job)
+            self._writers.note(job, logs_of(job, script.script if script else None, self._shelves)[0])
+
+    def _told(self, job: JobRecord, later: float | None) -> Iterator[Item]:
+        item = self._item(job, later)
+        if not item.read:
+            self.wrote(job)
+        if self._writers.note(job, [log.path for log in item.logs]):
+            self._writers.hold(item, job)
+        else:
+            yield item
 
     def _item(self, job: JobRecord, later: float | None) -> Item:
         key, label = key_of(job), job.label
@@ -132,7 +165,10 @@ class _Finder:
         except Exception as error:  # one odd name must not end the survey: the row says that there is no log
             job = replace(job, missing=(*job.missing, f"logs ({type(error).__name__}: {error})"))
         path = script.path if script is not None and script.own else None
-        return Item(key, label, job.name, logs, job, path, None if job.user else name_of(owner))
+        user = None if job.user else name_of(owner)
+        return Item(
+            key, label, job.name, logs, job, path, user, tuple(why for why in job.missing if why.startswith("log"))
+        )
 
 
 def _stamped(files: list[str], job: JobRecord, later: float | None) -> tuple[tuple[Log, ...], JobRecord, int]:
@@ -174,6 +210,14 @@ def joined(parts: list[JobRecord]) -> JobRecord:
         work_dir=first.work_dir,
         comment=first.comment,
     )
+
+
+def _listed(what: str, names: str | None) -> str:
+    return f" of {what} {names.replace(',', ' or ')}" if names else ""
+
+
+def _none_of(days: int) -> str:
+    return "nothing of that day" if days == 1 else f"none of {days:,} days; the last one"
 
 
 def _head(job: JobRecord) -> str:

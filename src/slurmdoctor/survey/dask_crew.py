@@ -19,7 +19,7 @@ from typing import Any
 from slurmdoctor.model import UserError
 from slurmdoctor.survey.chunks import Chunk
 from slurmdoctor.survey.executors import MARGIN, Outcome, Work
-from slurmdoctor.survey.rows import How, Item, Row
+from slurmdoctor.survey.rows import OWN_JOBS, How, Item, Row
 from slurmdoctor.survey.version import version
 from slurmdoctor.survey.work import not_read
 
@@ -124,6 +124,8 @@ def send_to_slurm(jobs: int, options: Mapping[str, Any], logs: Path, work: Work,
     usual = {name: value for name, value in _LEAST.items() if configured.get(name) is None}
     if not configured.get("log-directory"):
         usual["log_directory"] = os.path.abspath(logs)  # noqa: PTH100 - else they fall into the working folder, as logs of jobs
+    if configured.get("name") in (None, "dask-worker"):
+        usual["job_name"] = OWN_JOBS
     stack = ExitStack()
     try:
         scheduler = {

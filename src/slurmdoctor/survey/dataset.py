@@ -59,10 +59,14 @@ class Dataset:
         known = Known()
         for path in self.months().values():
             try:
-                for batch in batches(path, ["key", "fingerprint", "read"]):
-                    for key, fingerprint, read in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                for batch in batches(path, ["key", "fingerprint", "read", "state"]):
+                    for key, fingerprint, read, state in zip(
+                        *(column.to_pylist() for column in batch.columns), strict=True
+                    ):
                         if read != "error":
                             known.add(key, fingerprint)
+                        if read == "yes":
+                            known.add_read(key, state)
             except DamagedError as error:
                 self.set_aside(error)
         return known

@@ -45,6 +45,7 @@ class Found(Struct, frozen=True):
     users: frozenset[str] = frozenset()
     partitions: frozenset[str] = frozenset()
     incomplete = False
+    nothing = "no job of these logs is one that the options ask for"
 
     @property
     def notes(self) -> Sequence[str]:

@@ -24,6 +24,18 @@ class Known:
         bucket += digest
         return True
 
+    def add_read(self, key: str, state: str | None) -> None:
+        """The logs of this job were read, when Slurm had it in this state."""
+        self.add(key, _of(state))
+
+    def was_read(self, key: str, state: str | None) -> bool:
+        digest = digest_of(f"{key}\0{_of(state)}")
+        return digest in self._buckets[int.from_bytes(digest[:2], "big") % _BUCKETS]
+
+
+def _of(state: str | None) -> str:
+    return f"read {state}"
+
 
 def digest_of(text: str) -> bytes:
     """16 bytes that stand for a text."""

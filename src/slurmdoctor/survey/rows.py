@@ -14,6 +14,10 @@ SCHEMA_VERSION = 1
 """It grows with each change of a column that is there; new columns are added at the end."""
 
 
+OWN_JOBS = "slurmdoctor-survey"
+"""Name of the jobs that a survey sends itself: no survey counts them."""
+
+
 class Log(Struct, frozen=True):
     """A log, as the file system knows it: what has the same stamp holds the same text."""
 
@@ -46,6 +50,8 @@ class Item(Struct, frozen=True):
     """Path of its batch script, where that lies on disk."""
     user: str | None = None
     """The owner of its logs, where no record tells the user."""
+    notes: tuple[str, ...] = ()
+    """Why a log of it is not there, or may not be its own."""
     read: bool = True
     """Whether its logs are to be read: those of jobs that Slurm calls COMPLETED only where that is asked for."""
 
@@ -141,7 +147,9 @@ class Row(Struct, frozen=True, kw_only=True):
     bytes: Annotated[int, _column("Bytes of these")] = 0
     read: Annotated[Read, _column("yes; no-log: none was found; not-asked: Slurm calls it COMPLETED; error")] = "yes"
     error: Annotated[str | None, _column("Why it could not be read")] = None
-    notes: Annotated[tuple[str, ...], _column("What the reader noted: cut, damaged, or unreadable logs")] = ()
+    notes: Annotated[
+        tuple[str, ...], _column("What was noted: logs that are not there, cut, damaged, or unreadable")
+    ] = ()
     slurmdoctor: Annotated[str, _column("The version of slurmdoctor")] = ""
     rules_version: Annotated[str, _column("A digest of the rules and the program that made the row")] = ""
     schema_version: Annotated[int, _column("The version of these columns")] = SCHEMA_VERSION

@@ -83,7 +83,10 @@ def _to_read(
             continue
         tally.found += 1
         called = item.key, fingerprint(item, how)
-        if known.add(*(change.identity(*called) if change else called)):
+        key, print_ = change.identity(*called) if change else called
+        # without its logs a job's row would tell less than it does
+        is_gone = item.record is not None and not item.logs and known.was_read(key, item.record.state)
+        if not is_gone and known.add(key, print_):
             tally.bytes_found += item.size
             yield item
         else:

@@ -69,13 +69,20 @@ def _diagnosed(item: Item, how: How) -> Diagnosis:
     return pipeline.diagnose(
         JobFiles(item.id, name=item.name, files=tuple(given)) if given else [Text.source("", name="no log")],
         rules=how.rules,
-        record=item.record,
+        record=_ended(item),
         script=script,
         begins={log.path: log.begins for log in item.logs if log.begins},
         ends={log.path: log.ends for log in item.logs if log.ends},
         time_limit=how.time_limit,
         lanes=False,
     )
+
+
+def _ended(item: Item) -> JobRecord | None:
+    """The record. Of a run that Slurm ended to queue the job again, REQUEUED says that it ended, not that it waits."""
+    if item.record is None or item.logs or item.record.state != "REQUEUED":
+        return item.record
+    return replace(item.record, state="PREEMPTED")
 
 
 @lru_cache(maxsize=64)
@@ -121,6 +128,7 @@ def _known(item: Item, how: How) -> Row:
         logs=tuple(log.path for log in item.logs),
         bytes=sum(log.length for log in item.logs),
         read="yes" if item.logs else "no-log",
+        notes=item.notes,
         slurmdoctor=__version__,
         rules_version=how.rules_version,
     )
@@ -188,7 +196,7 @@ def _told(row: Row, found: Diagnosis, item: Item) -> Row:
         fix=_cut(found.fixes[0].do) if found.fixes else None,
         retry=found.retry.advice if found.retry else None,
         exclude_nodes=found.retry.exclude_nodes if found.retry else (),
-        notes=tuple(map(str, found.coverage.notes)),
+        notes=(*row.notes, *map(str, found.coverage.notes)),
     )
 
 
