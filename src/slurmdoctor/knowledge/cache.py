@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from zlib import crc32
+from zlib import compress, crc32, decompress, error
 
 from msgspec import DecodeError, msgpack
 from msgspec.structs import replace
@@ -56,8 +56,9 @@ def key(folders: Sequence[Path]) -> str | None:
 def get(key: str, examples: bool = True) -> Knowledge | None:
     name = _file(key, examples)
     for read in (usercache.shipped, usercache.get):
-        with suppress(DecodeError, RecursionError):
-            known = msgpack.decode(read(name) or b"", type=Knowledge)
+        with suppress(DecodeError, RecursionError, error):
+            kept = read(name) or b""
+            known = msgpack.decode(decompress(kept) if examples else kept, type=Knowledge)
             # what stands in every line would be tried on every line
             if read is usercache.shipped or all(
                 len(literal) >= _SHORTEST for rule in known.rules for literal in rule.literals
@@ -69,7 +70,9 @@ def get(key: str, examples: bool = True) -> Knowledge | None:
 def put(key: str, knowledge: Knowledge) -> None:
     for examples in (True, False):
         kept = knowledge if examples else without_examples(knowledge)
-        usercache.put(_file(key, examples), msgpack.encode(kept, order="deterministic"))
+        text = msgpack.encode(kept, order="deterministic")
+        # only the commands that prove rules read the examples: there a megabyte on disk weighs more than ten milliseconds
+        usercache.put(_file(key, examples), compress(text) if examples else text)
 
 
 def without_examples(knowledge: Knowledge) -> Knowledge:
