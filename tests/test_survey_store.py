@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import time
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow.parquet as pq
@@ -17,7 +19,7 @@ import pytest
 from msgspec import structs
 
 from slurmdoctor.model import UserError
-from slurmdoctor.survey.chunks import Chunk
+from slurmdoctor.survey.chunks import Chunk, Waiting
 from slurmdoctor.survey.columns import columns
 from slurmdoctor.survey.dataset import open_dataset
 from slurmdoctor.survey.executors import Crew, LocalCrew, Outcome, Work
@@ -171,6 +173,39 @@ def test_shards_share_the_jobs_and_one_folder(tmp_path: Path) -> None:
         survey(tmp_path, [], shard=(1, 4))
     with pytest.raises(UserError, match="holds shards of 3"):
         survey(tmp_path, [])
+
+
+@pytest.mark.parametrize("attempt", range(20))
+def test_shards_that_start_at_once_all_join(tmp_path: Path, attempt: int) -> None:
+    count = 8
+    context = multiprocessing.get_context("fork")
+    barrier = context.Barrier(count)
+    shards = [
+        context.Process(target=_open_at_once, args=(barrier, tmp_path / "new", (n + 1, count))) for n in range(count)
+    ]
+    for shard in shards:
+        shard.start()
+    for shard in shards:
+        shard.join(30)
+    assert [shard.exitcode for shard in shards] == [0] * count
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
+        *(f"shard-{n + 1}-of-{count}" for n in range(count)),
+        "survey.json",
+    ]
+
+
+def _open_at_once(barrier: Any, out: Path, shard: tuple[int, int]) -> None:
+    barrier.wait(20)
+    with open_dataset(out, shard):
+        pass
+
+
+@pytest.mark.parametrize(("workers", "size"), [(2, 5_000_000), (64, 5_000_000), (1_000, 64_000_000)])
+def test_a_chunk_is_small_where_few_read_so_that_a_kill_costs_seconds(workers: int, size: int) -> None:
+    waiting = Waiting()
+    for number in range(workers * 4 * 2):
+        waiting.add(item(number, size=size // 2))
+    assert waiting.pop(workers).size == size
 
 
 # ── what goes wrong ──

@@ -10,8 +10,11 @@ from msgspec import Struct
 
 from slurmdoctor.survey.rows import Item
 
-_BYTES = 64_000_000
 _JOBS = 200
+_FEW, _MANY = 5_000_000, 64_000_000
+"""Bytes of a chunk. Only the rows of whole chunks are written, so a crash costs those that are read: some seconds of work,"""
+_EACH = 64_000
+"""and more of them for each worker: the chunks of a thousand do not come faster than one process takes them."""
 _SHARES = 4
 """A chunk is at most such a part of what waits for a worker: at the end, all are busy."""
 
@@ -49,7 +52,7 @@ class Waiting:
     def pop(self, workers: int) -> Chunk:
         """The biggest job that waits, and those after it, up to so many jobs and bytes."""
         most = min(_JOBS, max(1, len(self._heap) // (workers * _SHARES)))
-        largest = min(_BYTES, self._bytes // (workers * _SHARES))
+        largest = min(max(_FEW, workers * _EACH), _MANY, self._bytes // (workers * _SHARES))
         packed: list[bytes] = []
         size = 0
         while self._heap and (not packed or (len(packed) < most and size - self._heap[0][0] <= largest)):

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from slurmdoctor.model import UserError
 from slurmdoctor.survey.columns import check
-from slurmdoctor.survey.files import replacing, unwritten
+from slurmdoctor.survey.files import is_unfinished, replacing, unwritten
 from slurmdoctor.survey.known import Known
 from slurmdoctor.survey.rows import SCHEMA_VERSION
 
@@ -124,14 +124,21 @@ def open_dataset(
 
 
 def _claim(folder: Path, shard: tuple[int, int] | None, pseudonyms: str | None) -> None:
-    """Make sure that the folder is ours, or can be."""
+    """Make sure that the folder is ours, or can be. Shards that start at once all do this: the first one's mark holds for all."""
     mark = folder / MARK
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--out {folder} is a file", "name a folder for the dataset")
-    if mark.is_file():
-        _same_names(folder, _same_version(mark).get(_PSEUDONYMS), pseudonyms)
-    elif folder.is_dir() and any(folder.iterdir()):
-        raise UserError(f"--out {folder} holds other things than a survey", "name a new or an empty folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    # listed before the mark is looked for: whoever made something of ours there has put the mark there first
+    strange = any(not is_unfinished(path.name) for path in folder.iterdir())
+    if not mark.is_file():
+        if strange:
+            raise UserError(f"--out {folder} holds other things than a survey", "name a new or an empty folder")
+        with replacing(mark, folder, first=True) as file:
+            names = {_PSEUDONYMS: pseudonyms} if pseudonyms else {}
+            said = {"slurmdoctor": "survey", "schema_version": SCHEMA_VERSION, **names}
+            file.write(json.dumps(said).encode() + b"\n")
+    _same_names(folder, _same_version(mark).get(_PSEUDONYMS), pseudonyms)
     others = {path.name.rpartition("-")[2] for path in folder.glob("shard-*-of-*")}
     if others and (shard is None or others != {str(shard[1])}):
         wanted = "--shard K/" + "/".join(sorted(others))
@@ -141,12 +148,6 @@ def _claim(folder: Path, shard: tuple[int, int] | None, pseudonyms: str | None) 
         )
     if shard is not None and (folder / "jobs").exists():
         raise UserError(f"--out {folder} holds a survey without shards", "leave --shard out, or name another folder")
-    if not mark.is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        with replacing(mark, folder) as file:
-            names = {_PSEUDONYMS: pseudonyms} if pseudonyms else {}
-            said = {"slurmdoctor": "survey", "schema_version": SCHEMA_VERSION, **names}
-            file.write(json.dumps(said).encode() + b"\n")
 
 
 def _same_names(folder: Path, there: str | None, wanted: str | None) -> None:

@@ -14,8 +14,11 @@ from slurmdoctor.model import UserError
 
 
 @contextmanager
-def replacing(path: Path, scratch: Path) -> Iterator[BinaryIO]:
-    """A file to write in `scratch`, on the same disk; at the end it is in the place of `path`."""
+def replacing(path: Path, scratch: Path, first: bool = False) -> Iterator[BinaryIO]:
+    """A file to write in `scratch`, on the same disk; at the end it is in the place of `path`.
+
+    With `first`, one that is there by then stays: of several writers the first one wins.
+    """
     # a pattern that names all Parquet files of the dataset must not find it
     new = scratch / f"new-{token_hex(4)}-{path.parent.name}-{path.name}.part"
     try:
@@ -24,13 +27,30 @@ def replacing(path: Path, scratch: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         path.parent.mkdir(parents=True, exist_ok=True)
-        new.replace(path)
+        if not (first and _linked(new, path)):
+            new.replace(path)
         settle(path.parent)
     except OSError as error:
         raise unwritten(error, path) from error
     finally:
         with suppress(OSError):
             new.unlink(missing_ok=True)
+
+
+def _linked(new: Path, path: Path) -> bool:
+    """Whether a file is at `path` now, which was never replaced. Not every file system has links."""
+    try:
+        path.hardlink_to(new)
+    except FileExistsError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def is_unfinished(name: str) -> bool:
+    """Whether a file of this name is one that `replacing` writes, or wrote when it was killed."""
+    return name.startswith("new-") and name.endswith(".part")
 
 
 def unwritten(error: OSError, path: Path) -> UserError:
