@@ -7,7 +7,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -156,3 +159,42 @@ def test_the_jobs_that_are_sent_to_slurm_bear_a_name_that_no_survey_counts(
     with pytest.raises(UserError, match="Dask cannot send its jobs to Slurm"):
         dask_crew.send_to_slurm(1, options, tmp_path / "logs", diagnose_one, How())
     assert f"#SBATCH -J {name}\n" in (tmp_path / "sent").read_text()
+
+
+class Workerless:
+    """Dask's client where no worker has come: what it is given stays undone."""
+
+    def nthreads(self) -> dict[str, int]:
+        return {}
+
+    def get_executor(self, pure: bool) -> Any:
+        return SimpleNamespace(submit=lambda *_: Future())
+
+
+@pytest.mark.parametrize(("queue", "ends"), [("", True), ("7", True), ("12", False), (None, False)])
+def test_jobs_that_end_without_a_worker_end_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queue: str | None, ends: bool
+) -> None:
+    squeue = tmp_path / "squeue"
+    squeue.write_text("#!/bin/sh\n" + ("exit 1\n" if queue is None else f"echo {queue}\n"))
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    clock = [100.0]
+    monkeypatch.setattr("slurmdoctor.survey.dask_crew.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    jobs = {
+        n: SimpleNamespace(
+            job_id=str(11 + n), status=SimpleNamespace(name="running"), log_directory="found/.run/workers"
+        )
+        for n in range(2)
+    }
+    crew = dask_crew.DaskCrew(Workerless(), diagnose_one, HOW, ExitStack(), SimpleNamespace(workers=jobs))
+
+    def later(tally: Tally) -> None:
+        clock[0] += 20
+        if clock[0] > 250:
+            raise TimeoutError
+
+    told = r"2 of Dask's 2 jobs have ended without a worker: see found/.run/workers/\*.err"
+    with pytest.raises(UserError if ends else TimeoutError, match=told if ends else None):
+        survey(tmp_path / "out", lambda: crew, tell=later)
+    assert clock[0] >= 160

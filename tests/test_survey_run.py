@@ -165,6 +165,13 @@ def test_a_bar_of_jobs_and_bytes_and_what_is_left() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("size", "told"), [(800, "0.4 of 0.8 KB"), (64_000, "32.0 of 64.0 KB"), (142_000_000, "71.0 of 142.0 MB")]
+)
+def test_the_unit_fits_the_size(size: int, told: str) -> None:
+    assert shown(Tally(found=2, done=1, bytes_found=size, bytes_done=size // 2)).endswith(told)
+
+
 def test_that_no_worker_has_come_is_told() -> None:
     assert shown(Tally(found=5, listed=True)).endswith(", no worker yet")
 

@@ -11,6 +11,7 @@ from slurmdoctor.cli.say import show
 from slurmdoctor.report.terminal import Line, look, paint
 from slurmdoctor.survey.tally import Tally
 
+_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
 _PAUSE = 0.2
 """Seconds between two pictures."""
 _WIDTH = 20
@@ -103,7 +104,7 @@ def in_words(seconds: float) -> str:
 
 
 def _of(size: int, whole: int) -> str:
-    unit, name = (1e9, "GB") if whole >= 1e9 else (1e6, "MB")
+    unit, name = next((one for one in _UNITS if whole >= one[0]), _UNITS[-1])
     return f"{size / unit:.1f} of {whole / unit:.1f} {name}"
 
 

@@ -27,6 +27,8 @@ _CONNECTS = 30
 """Seconds in which a scheduler must answer what it is asked,"""
 _ANSWERS = 10
 """and in which it must be there at all."""
+_ALONE = 60.0
+"""Seconds without a worker after which Slurm is asked for the workers' jobs, each time."""
 _TOLD = 300
 """Characters of an error of Slurm that are shown."""
 _COUNTED = 2.0
@@ -46,7 +48,8 @@ class DaskCrew:
 
     def __init__(self, client: Any, work: Work, how: How, stack: ExitStack, cluster: Any = None) -> None:
         self._client, self._work, self._how, self._stack, self._cluster = client, work, how, stack, cluster
-        self._began = time.monotonic()
+        self._seen = self._asked = time.monotonic()
+        """When a worker was there last, and when Slurm was asked last."""
         self._executor = client.get_executor(pure=False)
         self._done: SimpleQueue[tuple[Chunk, Future[list[Row]]]] = SimpleQueue()
         self._counted = (-_COUNTED, 0)
@@ -59,9 +62,12 @@ class DaskCrew:
                 count = len(self._client.nthreads())
             except OSError as error:
                 raise _gone() from error
-            self._counted = time.monotonic(), count
-            if not count and self._cluster is not None and time.monotonic() - self._began > _CONNECTS:
-                self._look_for_jobs()
+            now = time.monotonic()
+            self._counted = now, count
+            if count:
+                self._seen = self._asked = now
+            elif self._cluster is not None and now - self._seen > _CONNECTS:
+                self._look_for_jobs(now)
         return count
 
     @property
@@ -83,11 +89,19 @@ class DaskCrew:
         with suppress(Exception):  # what never came up cannot be closed
             self._stack.close()
 
-    def _look_for_jobs(self) -> None:
-        """Dask does not tell where sbatch refuses its jobs; they then stay as they were made."""
-        jobs = self._cluster.workers.values()
+    def _look_for_jobs(self, now: float) -> None:
+        """Dask does not tell where sbatch refuses its jobs (they then stay as they were made), or where they end and reached no scheduler."""
+        jobs = list(self._cluster.workers.values())
         if jobs and all(job.status.name == "created" for job in jobs):
             raise UserError("Slurm took none of Dask's jobs", "SLURMDOCTOR_DEBUG=1 shows what sbatch says")
+        if jobs and now - self._asked >= _ALONE:
+            self._asked = now
+            there = _in_queue()
+            if there is not None and not any(job.job_id is None or job.job_id in there for job in jobs):
+                raise UserError(
+                    f"{len(jobs)} of Dask's {len(jobs)} jobs have ended without a worker: see {jobs[0].log_directory}/*.err",
+                    "where they cannot reach this machine, add --dask-option interface=ib0, or another network that they share",
+                )
 
 
 def connect(address: str, work: Work, how: How) -> DaskCrew:
@@ -152,6 +166,17 @@ def _try(script: str) -> None:
     done = subprocess.run(command, input=script, capture_output=True, text=True, timeout=_CONNECTS, check=False)
     if done.returncode:
         raise OSError(done.stderr.strip() or f"sbatch exited with status {done.returncode}")
+
+
+def _in_queue() -> set[str] | None:
+    """This user's jobs that wait or run, on every cluster that Slurm knows; None where it does not answer."""
+    for clusters in (["--clusters=all"], []):  # without slurmdbd there is only this one
+        command = ["squeue", "--me", "--noheader", "--format=%A", *clusters]
+        with suppress(OSError, subprocess.SubprocessError):
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_CONNECTS, check=False)
+            if not done.returncode:
+                return set(done.stdout.split())
+    return None
 
 
 def diagnosed_there(work: Work, chunk: Chunk, how: How) -> list[Row]:

@@ -140,7 +140,7 @@ class _Loop:
     def _hand_out(self) -> None:
         if self._last and not (self._waiting or self._again or self._out):
             self._again.append(self._last.popleft())
-        if not self._waiting and not self._again:
+        if not (self._waiting or self._again or self._out):
             return
         crew = self._crew = self._crew or self._hire()
         self._tally.workers = crew.workers
