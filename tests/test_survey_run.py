@@ -205,5 +205,5 @@ def test_a_remainder_is_told_once_two_seconds_of_reading_say_how_fast_it_goes(mo
         tally.done = min(second // 2 * 10, 20)  # every other second; nothing after the fifth
         bar.update(tally)
     assert ["left" in one for one in seen] == [False] * 4 + [True] * 6
-    assert seen[4].endswith(" 20 of 100 jobs, 0.0 of 0.0 MB, 16 s left")
+    assert seen[4].endswith(" 20 of 100 jobs, 0.0 of 0.0 KB, 16 s left")
     assert seen[-1].endswith(" 11 s left")
