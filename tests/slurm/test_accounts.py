@@ -50,7 +50,7 @@ ROWS = {
     "cancelled": [("CANCELLED", "cancelled", 0)],
     "time limit": [("TIMEOUT", "time-limit", 0)],
     "appended": [("REQUEUED", "preempted", 0), ("FAILED", "cuda-oom", 0)],
-    "emptied": [("REQUEUED", None, 0), ("FAILED", "cuda-oom", 0)],
+    "emptied": [("REQUEUED", "preempted", 0), ("FAILED", "cuda-oom", 0)],
     "waiting": [],
     "running": [],
 }
