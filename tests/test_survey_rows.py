@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -66,6 +67,28 @@ def test_a_run_lasts_from_its_lines_first_time_to_their_last(tmp_path: Path, lin
     row = diagnose_one(item_of(log), How())
     assert row.elapsed_s == elapsed
     assert (row.gpu_hours is None) == (row.gpus is None or elapsed is None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "worker: " + "^" * 4000,
+        "=" * 8000,
+        "\0" * 105_000,
+        "[" * 4000 + " 2026-05-12",
+        "\n" * 8000,
+        "\r" + "\u2588" * 300_000,
+        "INFO " * 2000,
+        "a: | " * 2000,
+    ],
+    ids=["carets", "ruler", "nuls", "brackets", "empty", "bar", "levels", "labels"],
+)
+def test_no_line_makes_a_survey_slow(tmp_path: Path, line: str) -> None:
+    log = tmp_path / "slurm-6.out"
+    log.write_text(f"2026-05-12 10:00:00 INFO x\n{line}\n{OOM}")
+    start = time.process_time()
+    row = diagnose_one(item_of(log), How(time_limit=5))
+    assert (row.read, row.cause, time.process_time() - start < 5) == ("yes", "cuda-oom", True)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,8 @@ _FEW = 16
 _LONGEST_RUN = 31 * 24 * _HOUR
 """Seconds between the first and the last time of logs; where there are more, one of the two is of something else."""
 _STAMP = lazy(
-    r"(?m)^(?:[^\w\n]*|\d+:\s*|[A-Z]+\s+|\[[^\]\n]{1,40}\]\s*|\S{1,40}[:|]\s+){0,4}(20\d\d[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d)"
+    r"(?m)^(?>(?!\[?20\d\d[-/])(?:\[[^\]\n]{1,40}\]|\d{1,9}:|[A-Z]{1,40}+(?=\s)|\S{1,40}[:|](?=\s)|[^\w\n])){0,40}+"
+    r"\[?(20\d\d[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d)"
 )
 """A line's own time, behind nothing but labels."""
 _OF_GPUS = text("gpu-in-use")
