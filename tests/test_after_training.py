@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from slurmdoctor import Diagnosis, diagnose
@@ -129,13 +131,17 @@ def test_s23_an_old_run_that_is_resumed_and_done_is_told() -> None:
     found = diagnose(LOADED.format("/opt/Megatron-Bridge/nemo_experiments") + END)
     assert found.verdict == "no-failure"
     assert "no training step was made: the run resumed at step 20" in found.reasons[0]
-    assert "rm -rf /opt/Megatron-Bridge/nemo_experiments/default/checkpoints" in found.reasons[0]
+    assert "/opt/Megatron-Bridge/nemo_experiments/default/checkpoints" in found.reasons[0]
+    assert "use another checkpoint folder" in found.reasons[0]
 
 
-def test_s23_a_folder_of_the_users_own_is_not_to_be_removed() -> None:
-    found = diagnose(LOADED.format("/scratch/demo/run7") + END)
-    assert "no training step was made" in found.reasons[0]
-    assert "rm -rf" not in found.reasons[0]
+def test_s23_two_files_do_not_tell_one_run(tmp_path: Path) -> None:
+    """One file resumes, another is done: which came first nobody knows."""
+    (tmp_path / "a-42.err").write_text("Resuming from /data/ckpt/step_500\n")
+    (tmp_path / "b-42.out").write_text("training finished\n")
+    found = diagnose([tmp_path / "a-42.err", tmp_path / "b-42.out"])
+    assert found.verdict == "no-failure"
+    assert not any("no training step" in reason for reason in found.reasons)
 
 
 def test_s23_a_run_that_goes_on_training_is_left_in_peace() -> None:

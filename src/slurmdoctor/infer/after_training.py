@@ -13,8 +13,6 @@ from slurmdoctor.model.finding import reason
 from slurmdoctor.model.numbers import number
 from slurmdoctor.model.ranges import ranges
 
-OLD_RUN = "old_run"
-"""The fact of a checkpoint that lies where each run of a program saves by default."""
 _SHOWN = 60
 _FEW_WORDS = 4096
 """Bytes between a loaded checkpoint and the end in which no training can have been told."""
@@ -70,8 +68,7 @@ def _nothing_trained(finding: Finding, timeline: Timeline, observed: Observation
     trained = any(step.order > last.order for step in timeline.progress)
     if trained or done.line.offset - last.line.end > _FEW_WORDS:
         return finding
-    path = next((m.captures["path"] for m in reversed(loaded) if m.captures.get("path")), None)
-    step = next((number(m.captures["step"]) for m in reversed(loaded) if m.captures.get("step")), None)
-    old = any(m.signal.id == OLD_RUN for m in observed.signals)
-    nothing = reason("nothing-trained", path=path, step=step, old=old)
+    told = next((m.captures for m in reversed(loaded) if m.captures.get("path")), last.captures)
+    step = number(told["step"]) if told.get("step") else None
+    nothing = reason("nothing-trained", path=told.get("path"), step=step)
     return replace(finding, reasons=(nothing, *finding.reasons))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from slurmdoctor.knowledge.expressions import as_argument
 from slurmdoctor.report.quantities import duration
 
 Values = Mapping[str, Any]
@@ -33,12 +32,8 @@ def _launch_size(v: Values) -> str:
 def _nothing_trained(v: Values) -> str:
     at = "" if v["step"] is None else f" at step {v['step']}"
     where = f" from {v['path']}" if v["path"] else ""
-    words = f"no training step was made: the run resumed{at}{where} and was done at once"
-    if not v["path"]:
-        return words
-    old = as_argument(v["path"]) if v["old"] else None
-    do = f"remove it first (`rm -rf {old}`) or" if old else "to train from the start,"
-    return f"{words}; if that is an old run, {do} use another checkpoint folder"
+    do = "; if that is an old run, use another checkpoint folder" if where else ""
+    return f"no training step was made: the run resumed{at}{where} and was done at once{do}"
 
 
 def _stood_still(v: Values) -> str:
