@@ -211,6 +211,8 @@ SECRET = {
     "but_not": Field(list_of(line), default=()),
     "value": Field(one_of("any", "mixed", "random", "dense"), default="random"),
     "check": Field(one_of("digit", "pair"), default=""),
+    "unlike": Field(pattern, default=""),
+    "strict": Field(flag, default=False),
     "command": Field(flag, default=False),
     "cut": Field(flag, default=False),
     "examples": _EXAMPLES,

@@ -242,6 +242,10 @@ class SecretKind(Struct, frozen=True, array_like=True):
     """Searched in the line before the shape, which alone does not tell."""
     check: Literal["", "digit", "pair"] = ""
     """What the secret must hold besides: a digit, or `user:password` in base64."""
+    unlike: str = ""
+    """What such a secret never is, as a whole, in small letters."""
+    strict: bool = False
+    """A name of a person, host or place: masked by `--redact strict` alone, and as `shown` with a number."""
     command: bool = False
     """An argument of a program: also searched in a list of quoted words, as Python prints the arguments of one."""
     cut: bool = False

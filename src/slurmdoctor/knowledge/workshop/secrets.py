@@ -85,7 +85,7 @@ def check_secret(kind: SecretKind, tree: Table, labels: LabelReader, problems: P
 
 
 def _speed(kind: SecretKind, tree: Table, problems: Problems) -> None:
-    for key, written in (("regex", kind.regex), ("behind", kind.behind)):
+    for key, written in (("regex", kind.regex), ("behind", kind.behind), ("unlike", kind.unlike)):
         for part, char in parse(written).shared_loops() if written else ():
             what = f"`{part.source}` repeats within a repeated group, and `{char}` may belong to either"
             problems.add(tree.at(key), what, "repeat once, or separate the repeats by another sign")

@@ -19,23 +19,29 @@ _LONGEST_NAME = 64
 _ENOUGH = 128
 """So much of a value tells whether it is a secret."""
 _IN_NAMES = "_.-ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-_REST_OF_NAME = lazy(r"\w{0,48}(?:[-.]\w{1,48}){0,4}")
+# Chinese and Japanese set no blank between a name and what is said of it.
+_REST_OF_NAME = lazy(r"[^\W\p{Lo}]{0,48}(?:[-.][^\W\p{Lo}]{1,48}){0,4}")
 _WORD_BEFORE_KEY = lazy(
     r"(?i)\b(?:api|access|secret|private|encryption|signing|license|account|auth|storage|service|master)[ ]$"
 )
-_PARTS = lazy(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[A-Z]|\d+")
+_CODED = lazy(r"(?i:[_-]?(?:b64|base64|hex|enc|encoded|raw|plain|value))?[_-]?\d{0,2}$")
+"""The end of a name that says how its value is written, or which of several it is."""
+_PARTS = lazy(r"\p{Lu}?\p{Ll}+|\p{Lu}+(?!\p{Ll})|\p{Lu}|[\p{Lo}\p{Lm}\p{M}]+|\d+")
 _MOST_PARTS = 4
 
 _SEPARATOR = lazy(
     r"(?P<close>[\"'`*]{0,3}[\])]{0,2})(?:"
     r"[ ]?:[ ]?(?:str|bytes|(?:Optional|Final)\[str\]|SecretStr)(?:[ ]\|[ ]None)?[ ]?=[ ]?"  # a field of a class, in code
+    r"|(?P<word>[ \t]{0,8}:[ \t]{0,8}(?:[|>][-+\d]{0,2}[ \t]{0,8})?\n[ \t]{1,64})"  # a value of lines, in YAML
     r"|[ \t]{0,64}(?::=|=>|[-=]>|={1,3}(?:[ \t]{0,64}\n)?|(?P<colon>:{1,2})|[→⇒])[ \t]{0,64}"
     r"|[ \t]{0,8}(?:\.{2,120}|(?:[ ]\.){2,60}|…+)[ \t]{0,8}[:=]?[ \t]{0,8}"
     r"|(?P<weak>,?[ \t]{1,4}[\"']?value[\"']?[ ]?[=:][ ]?|</name>\s{0,20}<value>|</t[dh]>\s{0,20}<td[^<>\n]{0,60}>"
-    r"|(?<=[\"'`]),[ \t\n]{0,4}(?=[bru]{0,2}[\"'`])|(?P<row>,)(?=[^\s,])"
+    r"|(?<=[\"'`]),\s{0,64}(?=[bru]{0,2}[\"'`])|(?P<row>,)(?=[^\s,])"
     r"|[ \t]{0,64}[|│┃¦][ \t]{0,64}|\t[ \t]{0,64}|[ ]{2,64})"
-    r"|(?P<tag>(?:[ ][ \w=\"':/#.-]{0,120})?>)"
-    r"|(?P<word>[ ](?:is|was|used|given|provided|value)[ ]?[:=]?[ ]|[ ]|\x1f|\n[ \t|│┃]{0,64}))"
+    r"|(?P<tag>(?:[ ][ \w=\"':/#.-]{0,120})?>\s{0,64})"
+    r"|(?P<word>(?:[ ](?:for|of|to|für|von|pour|de|du|per|di|para|do|da|voor|van|för|til|dla|pro|для)"
+    r"(?:[ ][\w@.'\"-]{1,64}){1,3}?)?(?:[ ]?[:=]|[ ](?:is|was|used|given|provided|value|ist|war|lautet|est|es|é|è|är|er|on|to|je|это)"
+    r"[ ]?[:=]?)[ ]|[ ]?[是为為は은는][ ]?:?[ ]?|[ ]|\x1f|\n[ \t|│┃]{0,64}))"
     r"(?:(?:SecretStr|Secret|Password|str|bytes|repr|quote)\((?=[\"'bru]))?(?:!!str[ ])?"
 )
 # A comma, semicolon or ampersand belongs to a value where what follows it is no other key and no other word.
@@ -52,15 +58,6 @@ _REST_OF_BARE = lazy(rf"{_BARE_SIGN}{{1,65536}}")
 _REST_OF_QUOTED = {q: lazy(rf"(?:\\[^\n]|[^\\\n{q}]){{1,65536}}") for q in "\"'`"}
 _REST_OF_WORD = lazy(rf"[^{WORDS_APART}\"'\n]{{1,65536}}")
 
-_EMPTY = frozenset(
-    {"none", "null", "nil", "true", "false", "yes", "no", "on", "off", "unset", "undefined", "missing", "required",
-     "optional", "invalid", "expired", "empty", "default", "str", "string", "bytes", "int", "bool", "any", "self",
-     "secret", "token", "password", "passwd", "redacted", "hidden", "masked", "removed", "changeme", "example",
-     "dummy", "placeholder", "incorrect", "wrong", "denied", "failed", "rejected", "accepted", "refused", "set",
-     "given", "provided", "needed", "unknown", "ok", "value", "authentication", "authorization", "authenticated",
-     "unauthorized", "forbidden", "configured", "anonymous", "disabled", "enabled"}
-)  # fmt: skip
-"""Values that are words of prose, types or masks."""
 _PLACE = lazy(
     r"\$|<[^<>]*>?$|\[|\{|\*{3}|%[(s{]|\.{2,3}$|\.{3}|\\[nrt\"']|\(|(?:\.{1,2}|~)/|/(?:[a-z_][a-z0-9_.@-]*|Users|Volumes|[\w.-]*\.[a-z]{1,5})(?:/|$)|[A-Z]:\\|(?i:x{3,}|your[-_ ])"
 )
@@ -78,6 +75,9 @@ _PROSE_GOES_ON = lazy(r"[ \t]+(?![\w.-]{1,40}[\"']?[ ]?[=:])[A-Za-z(]")
 _OPENS_TAG = lazy(r"<(?:[\w.-]{1,30}:)?$")
 _UNSPOKEN = lazy(r"[b-df-hj-np-tv-xz]{5}|^[b-df-hj-np-tv-xz]+$")
 """No word of English: five consonants in a row, or nothing else."""
+_SIGNED = lazy(r"\d|[#$%^&*+?@~!=](?=\w)")
+_PAIRED = lazy(r"(?=.*\d)[A-Za-z0-9#$%^&*+?@~!:]+")
+"""Letters and digits with signs that neither paths nor names of files and classes have."""
 _LAST_CELL = lazy(r"[\s|│┃¦]*$")
 _METAVAR = lazy(r"[A-Z][A-Z_]*")
 
@@ -97,7 +97,7 @@ def assigned(
     text: str, kinds: Sequence[SecretKind], *, flags_only: bool = False
 ) -> Iterator[tuple[int, int, SecretKind]]:
     """(begin, end, kind) of each value that is assigned to a name of these kinds; `flags_only`: to an option alone."""
-    stems = compiled("(?i:" + "|".join(sorted({one for kind in kinds for one in kind.literals})) + ")")
+    stems = compiled("(?i:" + "|".join(sorted({one for kind in kinds for one in kind.literals}, reverse=True)) + ")")
     done = 0
     for hit in stems.finditer(text):
         if hit.start() < done:
@@ -126,9 +126,7 @@ def _named(text: str, hit: regex.Match[str], kinds: Sequence[SecretKind]) -> tup
 
 def _kind_of(name: str, kinds: Sequence[SecretKind]) -> SecretKind | None:
     """The kind whose names this one is or ends in: `OPENAI_API_KEY`, `apiKey` and `api-key-2` are an `api_key`."""
-    parts = [part.lower() for part in _PARTS.findall(name)]
-    if len(parts) > 1 and parts[-1].isdigit() and len(parts[-1]) < 3:
-        parts.pop()
+    parts = [part.lower() for part in _PARTS.findall(_CODED.sub("", name))]
     ends = {"".join(parts[-count:]) for count in range(1, min(len(parts), _MOST_PARTS) + 1)}
     whole = "".join(parts)
     for kind in kinds:
@@ -181,7 +179,7 @@ def _is_secret(value: regex.Match[str], between: regex.Match[str], named: Named,
     said = value["quoted"] or value["bare"]
     quoted = value["quoted"] is not None
     bare = said if quoted else said.rstrip(")]}>:.")
-    if len(bare) < 4 or len(set(bare)) < 3 or bare.lower().strip("-_!.") in _EMPTY or _PLACE.match(bare):
+    if len(bare) < 4 or len(set(bare)) < 3 or is_none(bare, named.kind) or _PLACE.match(bare):
         return False
     if not quoted and _CODE.match(bare):
         return False
@@ -210,7 +208,9 @@ def _is_password(said: str, value: regex.Match[str], between: regex.Match[str], 
     if between["row"] is not None:
         return is_random(said)
     if between["word"] and not named.is_flag:
-        return (named.name.isupper() or between["word"] != " ") and has_digit(said) and not said.isdigit()
+        return (named.name.isupper() or between["word"] != " ") and not (
+            _SIGNED.search(said) is None or _NUMBER.fullmatch(said)
+        )
     if between["weak"] is not None:
         told = has_digit(said) or not said.replace("_", "").replace("-", "").replace(".", "").isalnum()
         return told or _is_row(text, between, value, named)
@@ -238,7 +238,7 @@ def _is_key(said: str, named: Named, plain: bool) -> bool:
         return False
     if plain and named.name.isupper() and "_" in named.name and named.kind.value != "dense":
         return True
-    if is_random(said):
+    if is_random(said) or (named.kind.value == "mixed" and not said.isalnum() and _PAIRED.fullmatch(said)):
         return named.kind.value != "dense" or _is_dense(said)
     if named.kind.value != "mixed" or not plain or not said.isalnum():
         return False
@@ -247,6 +247,11 @@ def _is_key(said: str, named: Named, plain: bool) -> bool:
 
 def _is_dense(said: str) -> bool:
     return len(said) >= 16 and has_digit(said) and said != said.lower() and said != said.upper()
+
+
+def is_none(said: str, kind: SecretKind) -> bool:
+    """Whether it is what no value of this kind is: a word of prose, a type, nobody's folder."""
+    return bool(kind.unlike) and compiled(kind.unlike).fullmatch(said.lower().strip("-_!.")) is not None
 
 
 def has_digit(said: str) -> bool:

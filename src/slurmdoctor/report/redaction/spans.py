@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from slurmdoctor.model import SecretKind
-from slurmdoctor.report.redaction.assigned import assigned, has_digit, is_random
+from slurmdoctor.report.redaction.assigned import assigned, has_digit, is_none, is_random
 from slurmdoctor.report.redaction.views import View, command_view, views
 from slurmdoctor.search.compiled import compiled, lazy
 
@@ -37,12 +37,13 @@ class Wanted(Struct, frozen=True):
     def of(cls, texts: Sequence[str], kinds: Sequence[SecretKind]) -> Wanted:
         seen = ("\n\n".join(texts), *(text for text in texts if "\n" in text))
         lines = {line for text in seen for view in views(text) for line in view.text.split("\n")}
-        # all literals are ASCII, and such text is searched several times as fast
-        lower = "\n".join(lines).lower().encode("ascii", "ignore").decode("ascii")
+        whole = "\n".join(lines).lower()
+        # nearly all literals are ASCII, and such text is searched several times as fast
+        plain = whole.encode("ascii", "ignore").decode("ascii")
         found: dict[str, list[int]] = {}
         for number, kind in enumerate(kinds):
             for literal in kind.literals:
-                if literal in found or literal in lower:
+                if literal in found or literal in (plain if literal.isascii() else whole):
                     found.setdefault(literal, []).append(number)
         return cls(tuple(kinds), {literal: tuple(numbers) for literal, numbers in found.items()})
 
@@ -108,6 +109,8 @@ def _holds(kind: SecretKind, text: str, start: int, end: int) -> bool:
         before = text[max(0, start - _BEFORE) : start].rpartition("\n")[2]
         if compiled(kind.behind).search(before) is None:
             return False
+    if is_none(text[start:end], kind):
+        return False
     if kind.check == "digit":
         return has_digit(text[start:end])
     return kind.check != "pair" or _is_pair(text[start:end])

@@ -19,11 +19,12 @@ WORDS_APART = "\x1f"
 _IGNORED = lazy(r"[\p{Cf}\p{Mn}\ufffd\u115f\u1160\u3164\uff01-\uff5e\u3000\u02d0\ua789\ufe55\u2236]")
 _COLONS = frozenset("\u02d0\ua789\ufe55\u2236")
 _ESCAPED = lazy(
-    r"\\{1,32}(?:[\"'`/=&:]|[nrt]|u00[2-7][0-9A-Fa-f]|x[2-7][0-9A-Fa-f])"
+    r"\\[ \t]{0,8}\n(?:>[ ])?[ \t]{0,64}"  # a shell's line goes on
+    r"|\\{1,32}(?:[\"'`/=&:]|[nrt]|u00[2-7][0-9A-Fa-f]|x[2-7][0-9A-Fa-f])"
     r"|%[2-7][0-9A-Fa-f]|&(?:quot|apos|amp|lt|gt|#\d{2,3}|#x[0-9A-Fa-f]{2});"
 )
 _STANDS_FOR = {"n": "\n", "r": "\n", "t": "\t", "quot": '"', "apos": "'", "amp": "&", "lt": "<", "gt": ">"}
-_BETWEEN_WORDS = lazy(r"\\{0,32}[\"'],?[ \t]{1,4}(?:[bru]{0,2}\\{0,32}[\"'])|\\{0,32}[\"'],(?:[bru]{0,2}\\{0,32}[\"'])")
+_BETWEEN_WORDS = lazy(r"\\{0,32}[\"'],?\s{1,64}(?:[bru]{0,2}\\{0,32}[\"'])|\\{0,32}[\"'],(?:[bru]{0,2}\\{0,32}[\"'])")
 # A program that wraps its output does so at the terminal's width; what goes on may stand behind a frame or blanks.
 _NEXT_LINE = lazy(r"\n(?:[|│┃>] ?)?[ \t]{0,60}(?=[\w+/=.~%-])")
 _NARROWEST = 40
@@ -119,6 +120,8 @@ def _fold(match: regex.Match[str]) -> str:
 
 def _unescape(match: regex.Match[str]) -> str:
     said = match[0].lstrip("\\").strip("&;")
+    if "\n" in said:
+        return " "
     if said in _STANDS_FOR:
         return _STANDS_FOR[said]
     if len(said) == 1:
