@@ -6,7 +6,7 @@ from typing import Any
 
 from builders import event, incident, line, report, timeline
 from slurmdoctor.infer.evidence import choose_evidence
-from slurmdoctor.model import CollectiveStatus, Event, Finding, Hit, Incident, Origin, Suspicion
+from slurmdoctor.model import CollectiveStatus, Ending, Event, Finding, Hit, Incident, Origin, Suspicion
 from slurmdoctor.model.finding import reason
 
 
@@ -14,7 +14,7 @@ def chosen(root: Incident | None, events: tuple[Event, ...] = (), **more: Any) -
     rank, collectives = more.pop("rank", None), more.pop("collectives", ())
     cause = more.pop("cause", root.cause if root else None)
     finding = Finding("failed", root, cause, origin=Origin(rank=rank), **more)
-    return list(choose_evidence(finding, timeline(events=events, collectives=collectives)).evidence)
+    return list(choose_evidence(finding, timeline(events=events, collectives=collectives), Ending()).evidence)
 
 
 def places(found: list[Event]) -> list[int]:

@@ -90,10 +90,10 @@ def test_what_gives_way_first_is_said_last() -> None:
 
 
 def test_a_request_is_left_out_before_its_command_is_cut() -> None:
-    row = "grep -nm40 -iE 'error|traceback|fatal|killed' job.err"
-    assert any(line.endswith(f"the first errors: {row}") for line in shown(EXIT_CODE, 80))
-    assert any(line.strip() == row for line in shown(EXIT_CODE, 64)), "the command alone where both do not fit"
-    assert not any("grep" in line for line in shown(EXIT_CODE, 56))
+    row = "sacct -j 77 -o JobID,State,ExitCode,NodeList"
+    assert any(line.endswith(f"how each step ended: {row}") for line in shown(EXIT_CODE, 80))
+    assert any(line.strip().endswith(row) for line in shown(EXIT_CODE, 58)), "the command alone where both do not fit"
+    assert not any("sacct" in line for line in shown(EXIT_CODE, 48))
 
 
 @pytest.mark.parametrize("width", [20, 33, 47, 51, 52, 53, 54, 80, 119])
@@ -121,25 +121,6 @@ def test_a_second_line_shows_what_it_needs_of_its_place() -> None:
 def test_a_second_line_is_not_the_first_one_again() -> None:
     again = Evidence("job.log", 9, f"7: {FIRST.text}", None, None, None, "r", "c", "root")
     assert not any(":9" in line for line in shown(replace(BARE, fixes=(), evidence=(again,))))
-
-
-@pytest.mark.parametrize(
-    ("file", "argument"),
-    [
-        ("logs/job 7.out", "'logs/job 7.out'"),
-        ("slurm-7.out", "slurm-7.out"),
-        ("-", None),
-        ("<text>", None),
-        ("/dev/stdin", None),
-        ("job.log.gz", None),
-        ("$(reboot).log", None),
-        ("-rf.log", None),
-    ],
-)
-def test_mn_no_command_waits_for_input(file: str, argument: str | None) -> None:
-    first = FirstFailure(3, file=file, line=9, text="srun: error: n7: task 3: Exited with exit code 17")
-    rows = [line for line in shown(replace(EXIT_CODE, first_failure=first)) if "grep" in line]
-    assert [row.partition("killed' ")[2] for row in rows] == ([argument] if argument else [])
 
 
 @pytest.mark.parametrize(

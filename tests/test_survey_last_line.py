@@ -10,8 +10,12 @@ import pytest
 
 from builders import KNOWLEDGE
 from planted_secrets import KINDS
-from slurmdoctor.pipeline import diagnose
-from slurmdoctor.survey.last_line import last_line, last_words
+from slurmdoctor.input.sources import Text
+from slurmdoctor.model.matches import SearchResult
+from slurmdoctor.ranks.labels import labels_of
+from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.ranks.source_format import learn_formats
+from slurmdoctor.readers.endings import find_ending
 from slurmdoctor.survey.rows import How, Item, Log
 from slurmdoctor.survey.work import diagnose_one
 
@@ -26,7 +30,12 @@ TABLE = (
 
 
 def words(*logs: str) -> str | None:
-    return last_words(logs, KNOWLEDGE)
+    labels = KNOWLEDGE.once(labels_of)
+    sources = [Text.source(log, name=str(number)) for number, log in enumerate(logs)]
+    assert all(list(source.blocks()) or not source.size for source in sources)  # what was not searched has no end
+    lines = Lines(sources, SearchResult((), (), lambda line: []), labels, learn_formats(sources, labels))
+    telling = find_ending(lines, KNOWLEDGE).telling
+    return telling.text if telling else None
 
 
 def of(folder: Path, log: bytes, begins: int = 0, name: str = "job-4711.out") -> str | None:
@@ -34,8 +43,7 @@ def of(folder: Path, log: bytes, begins: int = 0, name: str = "job-4711.out") ->
     path = folder / name
     path.write_bytes(log)
     logs = [Log(str(path), size=len(log), begins=begins)]
-    found = diagnose([str(path)], lanes=False, begins={str(path): begins} if begins else None)
-    return last_line(found, logs)
+    return diagnose_one(Item("a", logs=tuple(logs)), How()).last_line
 
 
 @pytest.mark.parametrize(
@@ -100,17 +108,9 @@ def test_of_a_requeued_job_s_log_only_its_own_run_counts(tmp_path: Path) -> None
     assert of(tmp_path, earlier + b"mesh is read\n", begins=len(earlier)) == "mesh is read"
 
 
-def test_of_a_compressed_log_that_is_not_read_to_its_end_nothing_is_said(tmp_path: Path) -> None:
-    assert of(tmp_path, gzip.compress(f"{SAYS}\n".encode()), name="a.out.gz") == SAYS
-    assert of(tmp_path, gzip.compress(f"{SAYS}\n".encode() + b"reading part\n" * 9000), name="b.out.gz") is None
-
-
-def test_a_log_that_has_gone_meanwhile_costs_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "a.out"
-    path.write_text("mesh is read\n")
-    found = diagnose([str(path)], lanes=False)
-    path.unlink()
-    assert last_line(found, [Log(str(path), size=13)]) is None
+def test_a_compressed_log_is_read_to_its_end(tmp_path: Path) -> None:
+    log = b"reading part\n" * 9000 + f"{SAYS}\n".encode()
+    assert of(tmp_path, gzip.compress(log), name="a.out.gz") == SAYS
 
 
 def test_secrets_and_controls_are_not_kept(tmp_path: Path) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import Event, Finding, Hit, Timeline
+from slurmdoctor.model import Ending, Event, Finding, Hit, Line, Timeline
 from slurmdoctor.model.causes import EXIT_CODE
 
 _MOST = 8
 """Lines of evidence: a reader wants few."""
 
 
-def choose_evidence(finding: Finding, timeline: Timeline) -> Finding:
-    """The finding with its evidence: the root's own lines first, then witnesses, then the cascade's first lines."""
+def choose_evidence(finding: Finding, timeline: Timeline, ending: Ending) -> Finding:
+    """The finding with its evidence: the root's own lines first, then witnesses, then the cascade's first lines.
+
+    Where nothing proves why the job ended, the lines that look most like its end follow.
+    """
     root = finding.root
     chosen: list[Event] = [i.main for i in finding.cascade[:3]]
     if root is not None:
@@ -30,6 +33,9 @@ def choose_evidence(finding: Finding, timeline: Timeline) -> Finding:
         own += list(proofs)[:2]
         own[1:1] = _last_words(finding)
         chosen = own + chosen
+    if finding.verdict != "no-failure" and finding.cause in (None, EXIT_CODE):
+        shown = ending.shown if finding.cause is None else ()
+        chosen += [_hint(line) for line in (ending.telling, *shown) if line is not None]
     by_place: dict[tuple[int, int], Event] = {}
     for event in chosen:
         by_place.setdefault(event.hit.place, event)
@@ -44,14 +50,9 @@ def _last_words(finding: Finding) -> list[Event]:
     told = [r.values["line"] for r in finding.reasons if r.code == "rank-0-at-work"]
     if finding.cause == EXIT_CODE and root.report is not None:
         told += [line for line in root.report.above if line.origin.rank in (None, finding.origin.rank)][:1]
-    return [
-        Event(
-            root.cause,
-            "hint",
-            f"{root.cause}/last-words",
-            x.origin,
-            Hit(x.source, x.offset, x.text, x.raw),
-            root.main.order,
-        )
-        for x in told
-    ]
+    return [_hint(line, root.cause, f"{root.cause}/last-words", root.main.order) for line in told]
+
+
+def _hint(line: Line, cause: str = "", rule: str = "", order: int = -1) -> Event:
+    hit = Hit(line.source, line.offset, line.text, line.raw)
+    return Event(cause, "hint", rule, line.origin, hit, order)

@@ -74,7 +74,7 @@ def infer(
     if script is not None:
         finding = apply_script(finding, script, knowledge)
     finding = replace(finding, standings=stand_ranks(finding, timeline, observed, knowledge))
-    return choose_evidence(finding, timeline)
+    return choose_evidence(finding, timeline, observed.ending)
 
 
 def _attempt(

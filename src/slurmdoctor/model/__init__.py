@@ -57,7 +57,7 @@ from slurmdoctor.model.knowledge import (
     Text,
 )
 from slurmdoctor.model.matches import Matcher, MatchGroup, MatchSample, SearchResult, Target, Writer
-from slurmdoctor.model.observations import LogFile, Observations
+from slurmdoctor.model.observations import Ending, LogFile, Observations
 from slurmdoctor.model.ranks import RankMap
 from slurmdoctor.model.record import JobRecord
 from slurmdoctor.model.timeline import Order, Timeline
@@ -87,6 +87,7 @@ __all__ = [
     "Derived",
     "Diagnosis",
     "EarlierAttempt",
+    "Ending",
     "Event",
     "Evidence",
     "Exit",

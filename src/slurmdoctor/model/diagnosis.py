@@ -71,8 +71,9 @@ class Evidence(Struct, frozen=True):
     rank: int | None
     node: str | None
     time: str | None
-    rule: str
-    cause: str
+    rule: str | None
+    cause: str | None
+    """None of a line that no rule takes: it only looks like an end."""
     role: Role
     clock: str | None = None
 
@@ -166,3 +167,5 @@ class Diagnosis(Struct, frozen=True):
     job: JobFiles = field(default_factory=JobFiles)
     surroundings: tuple[Surroundings, ...] = ()
     """Of the evidence's lines."""
+    last_words: str | None = None
+    """The line that looks most like an end, without its labels, where none proves why; not part of the JSON contract."""

@@ -33,6 +33,15 @@ class LogFile(Struct, frozen=True):
     """Whether it ends within a line."""
 
 
+class Ending(Struct, frozen=True):
+    """How the job's text ends, where no line proves why."""
+
+    telling: Line | None = None
+    """The line that looks most like an end,"""
+    shown: tuple[Line, ...] = ()
+    """and the last ones of its file."""
+
+
 class Observations(Struct, frozen=True):
     """Everything that was read, in the order of the job's text."""
 
@@ -57,6 +66,8 @@ class Observations(Struct, frozen=True):
     """What a process was busy with when the first wait timed out, or when the job was ended."""
     rank_0_work: Busy | None = None
     """The work that rank 0's last words tell of, where it was not done."""
+    ending: Ending = Ending()
+    """Nothing where a line may prove why the job ended."""
     files: tuple[LogFile, ...] = ()
     zone: int | None = None
     """Seconds east of UTC of the log's stamps, where they name a zone."""

@@ -10,6 +10,8 @@ from msgspec.structs import replace
 
 from slurmdoctor.input.sources import Source
 from slurmdoctor.model import (
+    Ending,
+    Event,
     ExitFormat,
     ExitReport,
     Knowledge,
@@ -35,6 +37,7 @@ from slurmdoctor.readers import (
     collectives,
     conditions,
     context,
+    endings,
     exits,
     messages,
     placing,
@@ -116,10 +119,16 @@ def assemble(
         memory=find_memory(steps, signals, lines),
         trends=find_trends(signals, lines),
         zone=lines.zone,
+        ending=Ending() if any(map(_tells, events)) else endings.find_ending(lines, knowledge),
         files=tuple(LogFile(s.name, s.searched, s.lines, _ends_in_a_line(s)) for s in lines.sources),
         notes=(*matches.notes, *plan.notes, *found.notes(), *lines.meter.notes, *unread, *_out_of_time(lines)),
         complete=matches.complete and lines.complete,
     )
+
+
+def _tells(event: Event) -> bool:
+    """Whether it may be what ended the job."""
+    return event.role in ("root", "either", "confirmation") and not event.survived
 
 
 def _by_wording(knowledge: Knowledge) -> tuple[Rule, ...]:

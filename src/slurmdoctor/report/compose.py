@@ -64,16 +64,24 @@ def compose(
         coverage = coverage_with_record(coverage, finding.record)
     facts = dict(finding.facts)
     reasons = told(finding.reasons, knowledge)
+    lines = _Lines(observed, numbers)
+    last_words = observed.ending.telling.text if observed.ending.telling and finding.verdict != "no-failure" else None
     if finding.verdict != "failed" or finding.cause is None:
-        lanes = _drawn(courses, observed, numbers, "")
-        return Diagnosis(finding.verdict, reasons=reasons, facts=facts, coverage=coverage, lanes=lanes)
+        return Diagnosis(
+            finding.verdict,
+            evidence=tuple(lines.proof(event) for event in finding.evidence),
+            reasons=reasons,
+            facts=facts,
+            coverage=coverage,
+            lanes=_drawn(courses, observed, numbers, ""),
+            last_words=last_words,
+        )
     cause = knowledge.causes.get(finding.cause)
     names = names_for_fixes(finding, timeline, observed)
     if cause is not None:
         derived = remedies.derive(cause, names)
         names |= derived
         facts |= remedies.told(cause, derived)
-    lines = _Lines(observed, numbers)
     fixes, retry = advise(finding, knowledge, cause, names)
     named = _named(finding, cause)
     diagnosis = Diagnosis(
@@ -93,6 +101,7 @@ def compose(
         ranks=tuple(lines.rank_group(standing) for standing in finding.standings),
         extent=finding.extent,
         lanes=_drawn(courses, observed, numbers, named.title or ""),
+        last_words=last_words,
     )
     return diagnosis if finding.record is None else with_record(diagnosis, finding.record, knowledge)
 
@@ -131,7 +140,9 @@ class _Lines:
         origin = event.origin
         time, clock = self.time(event, origin)
         text = event.hit.raw.strip()
-        return Evidence(file, line, text, origin.rank, origin.node, time, event.rule, event.cause, event.role, clock)
+        return Evidence(
+            file, line, text, origin.rank, origin.node, time, event.rule or None, event.cause or None, event.role, clock
+        )
 
     def rank_group(self, standing: RankStanding) -> RankGroup:
         """Ranks that stand alike, with the line that shows it."""
@@ -216,7 +227,7 @@ def _rivals(finding: Finding) -> tuple[Rival, ...]:
         rank = incident.main.origin.rank
         where = f"on rank {rank}" if rank is not None else "in the log"
         text = cut(incident.main.hit.text.strip(), 120)
-        why = f"also {where}, later and not a consequence: {text}"
+        why = f"also {where}, later; nothing shows that it follows from the first: {text}"
         found.setdefault(incident.cause, Rival(incident.cause, "low", why))
     return tuple(found.values())[:_MOST_RIVALS]
 

@@ -57,7 +57,7 @@ def parts_of(diagnosis: Diagnosis, scale: float = 1.0, fixes: int = 3) -> Parts:
         *_fixes(diagnosis.fixes[:fixes], scale),
         ("Exit", fit(ending(diagnosis), 140) if diagnosis.verdict == "failed" else ""),
         ("Retry", fit(words.retry(diagnosis), 120)),
-        ("Why", fit(words.why(diagnosis), 220)),
+        ("Why", words.why(diagnosis, int(220 * scale))),
         ("Or", fit(rivals, 120)),
         ("Read", words.read(diagnosis) if diagnosis.verdict != "failed" else ""),
         ("Last step", fit(one_line(str(last)), 30) if last is not None and not text else ""),

@@ -20,6 +20,7 @@ from slurmdoctor.report.unread import UNREAD
 from slurmdoctor.report.waits import WAITS, names_of
 
 Values = Mapping[str, Any]
+ONLY_ERROR = "the only fatal error in the log"
 _LAST = ("survived", "earlier-attempts")
 """Reasons that prove nothing of the verdict: they say what was left out."""
 
@@ -137,7 +138,7 @@ def _first_in_order(v: Values) -> str:
 
 def _follows(v: Values) -> str:
     if v["by"] == "below":
-        return f"explains the {listed(v['causes'])}, although some were printed above it"
+        return f"the {listed(v['causes'])} follow from it, also those that stand above it: ranks print with delay"
     within = f" (within {duration(v['within'])})" if v["within"] is not None and v["within"] >= 1 else ""
     return f"explains the later {listed(v['causes'])}{within}"
 
@@ -227,7 +228,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     ),
     "local-rank-only": "the line shows only a local rank ({local_rank}), and nothing shows on which node",
     "no-rank": "the log does not say which rank failed first",
-    "only-error": "the only fatal error in the log",
+    "only-error": ONLY_ERROR,
     "waited-for-unknown": _waited_for_unknown,
     "never-a-word": _never_a_word,
     "rank-0-busy": "rank 0 was still busy while the others waited for it: {text}",

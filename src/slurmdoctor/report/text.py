@@ -69,11 +69,12 @@ def _failed(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
     sure = diagnosis.cause.confidence == "high"
     return [
         *_quote(diagnosis, width, context),
+        _ends(diagnosis, width),
         _said("exit", ending(diagnosis), width, 5),
         Block(_then(diagnosis, width), 10, 1, "then", "rows"),
         *_fixes(diagnosis.fixes, width),
         _said("retry", words.retry(diagnosis), width, 6),
-        _said("why", words.why(diagnosis), width, 7),
+        _why(diagnosis, width, 7),
         Block([] if sure else _wrapped(next(iter(diagnosis.verify), ""), width), 13, label="check"),
         _said("also", _rivals(diagnosis), width, 8),
         *_asks(diagnosis, width),
@@ -87,12 +88,34 @@ def _not_failed(diagnosis: Diagnosis, width: int) -> list[Block]:
     return [
         _said("read", words.read(diagnosis) if doubt else "", width, 1),
         _said("last", "" if step is None else f"step {one_line(str(step))}", width, 1),
-        *(_quote(diagnosis, width, 0) if doubt else ()),
-        _said("why", words.why(diagnosis), width, 4),
+        _ends(diagnosis, width),
+        _why(diagnosis, width, 4),
         _said("also", _rivals(diagnosis), width, 5),
         *_asks(diagnosis, width),
         _said("note", _notes(diagnosis), width, 9),
     ]
+
+
+def _why(diagnosis: Diagnosis, width: int, rank: int) -> Block:
+    """The reasons, of which the first one is never cut."""
+    told = words.reasons(diagnosis) or [""]
+    least = len(wrap_words(told[0], width - LABEL - len(INDENT)))
+    return _said("why", "; ".join(told), width, rank, least)
+
+
+def _ends(diagnosis: Diagnosis, width: int) -> Block:
+    """The last lines of the log, and the one that looks most like an end, where no line proves why it ended."""
+    hints = [item for item in diagnosis.evidence if item.cause is None]
+    rows: list[Line] = []
+    before = None
+    for item in sorted(hints, key=lambda item: item.line or 0):
+        if before is None:
+            rows.append([("", INDENT), ("key", _place(item.file, item.line, width - len(INDENT)))])
+        elif item.line is not None and item.line > before + 1:
+            rows += _quoted(["…"], "dim")
+        rows += _quoted([cut(one_line(item.text), width - 4)], "bold" if item is hints[0] else "")
+        before = item.line or 0
+    return Block(rows, 2, len(rows))
 
 
 def _fixes(fixes: tuple[Remedy, ...], width: int) -> list[Block]:
@@ -116,7 +139,8 @@ def _quote(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
         return []
     about = "  " + words.clock(time) if time else ""
     if len(words.reached(diagnosis).ranks) > 1 and first.rank is not None:
-        about += f"  first seen on rank {first.rank}" if len(first.ranks) > 1 else f"  rank {first.rank}, the first"
+        alike, timed = len(first.ranks) > 1, diagnosis.coverage.order == "timestamps"
+        about += "  all alike" if alike else f"  rank {first.rank}{', the first' * timed}"
     where: Line = [("", INDENT), ("key", _place(file, line, width - len(INDENT) - cells(about))), ("dim", about)]
     said = one_line(text)
     telling = first.telling if text == first.text else (0, 0)  # of a line of the evidence it is not known
@@ -146,7 +170,7 @@ def _second(item: Evidence, file: str | None, width: int) -> list[Line]:
 
 def _second_line(diagnosis: Diagnosis, file: str | None, line: int | None, text: str) -> Evidence | None:
     """A second line that proves the verdict: a confirmation by another program, or the same cause in other words."""
-    others = [item for item in diagnosis.evidence if (item.file, item.line) != (file, line)]
+    others = [item for item in diagnosis.evidence if (item.file, item.line) != (file, line) and item.cause]
     words = (item for item in others if not item.text.endswith(text))
     return next((item for item in others if item.role == "confirmation"), next(words, None))
 
@@ -173,7 +197,7 @@ def _then(diagnosis: Diagnosis, width: int) -> list[Line]:
         elif len(rows) < 2:
             rows.append(entry)
         else:
-            more = f"  and {len(items) - number} more"
+            more = f"  and {plural(len(items) - number, 'other symptom')}"
             rows[-1] = cut(rows[-1], room - len(more)) + more
             break
     return [[("", part)] for row in rows if row for part in ([row] if cells(row) <= room else wrap_words(row, room))]

@@ -6,12 +6,13 @@ import re
 import shlex
 from typing import NamedTuple
 
-from slurmdoctor.model import Diagnosis, Extent, RetryAdvice
-from slurmdoctor.model.causes import EXIT_CODE, KILLED
+from slurmdoctor.model import Diagnosis, Extent, Retry, RetryAdvice
+from slurmdoctor.model.causes import EXIT_CODE
 from slurmdoctor.model.ranges import fold_nodes, ranges
 from slurmdoctor.model.record import FINAL, RUNNING, WAITING
 from slurmdoctor.report.exits import died
 from slurmdoctor.report.quantities import plural, size
+from slurmdoctor.report.reasons import ONLY_ERROR
 from slurmdoctor.report.redact import one_line
 
 _MANY = {
@@ -122,7 +123,7 @@ def _who(diagnosis: Diagnosis) -> str:
 def others(diagnosis: Diagnosis) -> str:
     """Who came after the first, where no line says how many they are."""
     ranks = diagnosis.coverage.ranks_seen > 1 or (diagnosis.facts.get("world_size") or 1) > 1
-    return "other ranks (number unknown)" if ranks else "other processes"
+    return "other ranks" if ranks else "other processes"
 
 
 _SAVED = 40
@@ -143,8 +144,8 @@ def _several(extent: Extent) -> str:
 
 
 def retry(diagnosis: Diagnosis) -> str:
-    """What to do with the job now."""
-    if diagnosis.retry is None:
+    """What to do with the job now; empty where that says no more than the fixes."""
+    if diagnosis.retry is None or (diagnosis.fixes and diagnosis.retry == Retry("after-fix", "")):
         return ""
     text = _RETRY[diagnosis.retry.advice]
     if diagnosis.retry.advice == "resume" and (saved := one_line(str(diagnosis.facts.get("checkpoint") or ""))):
@@ -157,12 +158,23 @@ def retry(diagnosis: Diagnosis) -> str:
     return f"{text}; {one_line(diagnosis.retry.why)}" if diagnosis.retry.why else text
 
 
-def why(diagnosis: Diagnosis) -> str:
-    """The reasons, joined."""
-    reasons = [one_line(reason).rstrip(".") for reason in diagnosis.reasons]
-    if not reasons and diagnosis.first_failure and diagnosis.first_failure.how:
-        reasons = [one_line(diagnosis.first_failure.how).rstrip(".")]
-    return "; ".join(dict.fromkeys(filter(None, reasons)))
+def reasons(diagnosis: Diagnosis) -> list[str]:
+    """Why the verdict is what it is, each reason once; that there is no other error says nothing to who sees none."""
+    told = diagnosis.reasons if diagnosis.reasons != (ONLY_ERROR,) else ()
+    told = told or tuple(filter(None, (diagnosis.first_failure.how,)))
+    return list(dict.fromkeys(filter(None, (one_line(reason).rstrip(".") for reason in told))))
+
+
+def why(diagnosis: Diagnosis, most: int) -> str:
+    """As many of the reasons as so many characters hold, none of them cut; the first one may be twice as long."""
+    told, *more = reasons(diagnosis) or [""]
+    if len(told) > 2 * most:
+        return told[: most - 1].rstrip() + "…"
+    for reason in more:
+        if len(told) + len(reason) + 2 > most:
+            break
+        told += f"; {reason}"
+    return told
 
 
 def remedy(do: str, reason: str | None) -> str:
@@ -190,7 +202,7 @@ def requests(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     """What else to look at where the verdict is not sure: (command, what it shows)."""
     if diagnosis.verdict == "no-failure" or diagnosis.cause.confidence == "high":
         return []
-    job = str(diagnosis.facts.get("job_id") or "")
+    job = str(diagnosis.facts.get("job_id") or diagnosis.job.id or "")
     job = job if re.fullmatch(r"\d[\d_.+]{0,30}", job) else "JOBID"
     missing = [one_line(item) for item in diagnosis.coverage.missing]
     asks: list[tuple[str, str]] = []
@@ -203,9 +215,6 @@ def requests(diagnosis: Diagnosis) -> list[tuple[str, str]]:
         where = "" if diagnosis.coverage.bytes else ", and where its StdOut and StdErr went"
         asks.append((f"scontrol show job {job}", f"why Slurm ended it{where}"))
     asks += [("", item) for item in missing if not asked_of_slurm(item)]
-    weak = diagnosis.cause.id in (None, EXIT_CODE, KILLED)
-    if weak and diagnosis.coverage.bytes and (log := _log(diagnosis)):
-        asks.append((f"grep -nm40 -iE 'error|traceback|fatal|killed' {log}", "the first errors"))
     return asks
 
 
@@ -228,14 +237,6 @@ def other_record(diagnosis: Diagnosis) -> str | None:
     job = str(diagnosis.facts.get("batch_job") or "")
     job = job if re.fullmatch(r"[\w.\[\]-]{1,60}", job) else "JOBID"
     return f"{command} {shlex.quote(job)}"
-
-
-def _log(diagnosis: Diagnosis) -> str | None:
-    """The log's name as an argument of a shell; None where it has none: grep without a file would wait for input."""
-    first = diagnosis.first_failure
-    file = first.file if first and first.file else next((item.file for item in diagnosis.evidence), "")
-    plain = re.fullmatch(r"(?!/dev/|/proc/)[\w./+=:,@%][\w./+=:,@% -]{0,149}(?<!\.gz|\.xz)(?<!\.zst|\.bz2)", file)
-    return shlex.quote(file) if plain else None
 
 
 def clock(time: str) -> str:

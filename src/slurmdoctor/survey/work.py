@@ -13,12 +13,13 @@ from msgspec.structs import replace
 from slurmdoctor import __version__, pipeline
 from slurmdoctor.input.glance import ends_of, times_in
 from slurmdoctor.input.unread import UnreadError
+from slurmdoctor.knowledge.load import current
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import JobRecord
 from slurmdoctor.model.jobs import JobFiles
 from slurmdoctor.report.result import Diagnosis
 from slurmdoctor.search.compiled import lazy
-from slurmdoctor.survey.last_line import last_line
+from slurmdoctor.survey.alike import flat
 from slurmdoctor.survey.rows import How, Item, Row, fingerprint
 
 _HOUR = 3600.0
@@ -43,12 +44,21 @@ def diagnose_one(item: Item, how: How) -> Row:
         return replace(row, read="not-asked", verdict="no-failure" if row.state == "COMPLETED" else "unknown")
     try:
         found = _diagnosed(item, how)
-        said = last_line(found, item.logs, how.rules)
     except UnreadError as error:
         return replace(row, read="error", error=_cut(str(error)))
     except (Exception, MemoryError) as error:
         return replace(row, read="error", error=_cut(f"{type(error).__name__}: {error}"))
-    return replace(_lost(_told(row, found, item), found), last_line=said)
+    return replace(_lost(_told(row, found, item), found), last_line=_last_line(found, how))
+
+
+def _last_line(found: Diagnosis, how: How) -> str | None:
+    """Where the cause is not known, the line that tells most of the end."""
+    traits = current(map(Path, how.rules)).traits
+    cause = found.cause.id
+    if found.verdict == "no-failure" or not (cause is None or cause in traits["catch-all"]):
+        return None
+    told = found.last_words if cause in (None, *traits["exit-only"]) else found.first_failure.text
+    return flat(told)[:_LONGEST] if told else None
 
 
 def diagnose_all(items: Sequence[Item], how: How) -> list[Row]:

@@ -45,7 +45,7 @@ def _item(item: Evidence, around: Surroundings | None, *, root: bool) -> Markup:
     about = [
         words.clock(time) if (time := item.clock or item.time) else "",
         " on ".join(filter(None, (rank, node))),
-        one_line(item.cause),
+        one_line(item.cause or ""),
     ]
     caption = tag(
         "figcaption",
