@@ -34,7 +34,7 @@ def words(*logs: str) -> str | None:
     sources = [Text.source(log, name=str(number)) for number, log in enumerate(logs)]
     assert all(list(source.blocks()) or not source.size for source in sources)  # what was not searched has no end
     lines = Lines(sources, SearchResult((), (), lambda line: []), labels, learn_formats(sources, labels))
-    telling = find_ending(lines, KNOWLEDGE).telling
+    telling = find_ending([], lines, KNOWLEDGE).telling
     return telling.text if telling else None
 
 

@@ -10,8 +10,6 @@ from msgspec.structs import replace
 
 from slurmdoctor.input.sources import Source
 from slurmdoctor.model import (
-    Ending,
-    Event,
     ExitFormat,
     ExitReport,
     Knowledge,
@@ -37,7 +35,6 @@ from slurmdoctor.readers import (
     collectives,
     conditions,
     context,
-    endings,
     exits,
     messages,
     placing,
@@ -49,6 +46,7 @@ from slurmdoctor.readers import (
 from slurmdoctor.readers.busy import find_busy, work_told
 from slurmdoctor.readers.clock import Clock, date
 from slurmdoctor.readers.crowds import Crowds
+from slurmdoctor.readers.endings import find_ending
 from slurmdoctor.readers.exceptions import exception_of
 from slurmdoctor.readers.gauges import find_trends
 from slurmdoctor.readers.last_words import collect_last_words
@@ -119,16 +117,11 @@ def assemble(
         memory=find_memory(steps, signals, lines),
         trends=find_trends(signals, lines),
         zone=lines.zone,
-        ending=Ending() if any(map(_tells, events)) else endings.find_ending(lines, knowledge),
+        ending=find_ending(events, lines, knowledge),
         files=tuple(LogFile(s.name, s.searched, s.lines, _ends_in_a_line(s)) for s in lines.sources),
         notes=(*matches.notes, *plan.notes, *found.notes(), *lines.meter.notes, *unread, *_out_of_time(lines)),
         complete=matches.complete and lines.complete,
     )
-
-
-def _tells(event: Event) -> bool:
-    """Whether it may be what ended the job."""
-    return event.role in ("root", "either", "confirmation") and not event.survived
 
 
 def _by_wording(knowledge: Knowledge) -> tuple[Rule, ...]:

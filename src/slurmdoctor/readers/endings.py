@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import Ending, Knowledge, Line
+from slurmdoctor.model import Ending, Event, Knowledge, Line
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.search.compiled import compiled
 
@@ -30,8 +30,13 @@ _NO_END = tuple(map(text, ("script-talk", "tool-line")))
 _WORK = (text("work-line"), text("busy-bar"))
 
 
-def find_ending(lines: Lines, knowledge: Knowledge) -> Ending:
-    """Of the ends of the job's files the complaint nearest to its file's end, without one the last line that is no noise."""
+def find_ending(events: Iterable[Event], lines: Lines, knowledge: Knowledge) -> Ending:
+    """Of the ends of the job's files the complaint nearest to its file's end, without one the last line that is no noise.
+
+    Nothing where an event may be what ended the job.
+    """
+    if any(event.role in ("root", "either", "confirmation") and not event.survived for event in events):
+        return Ending()
     complaints: list[tuple[int, Line]] = []
     others: list[tuple[int, Line]] = []
     shown: dict[int, tuple[Line, ...]] = {}
