@@ -92,9 +92,8 @@ def assemble(
     signals = sorted(found.signals, key=lambda signal: signal.order)
     events = conditions.apply(placed, rank_map, {**told, **conditions.facts_of(signals)}, knowledge, lines)
     marks = [*(report.line for report in found.reports), *(s.line for s in signals if s.signal.kind == "attempt")]
-    steps, unread = progress.find(
-        events, [(line.source, line.offset) for line in marks], lines, knowledge.signals, clock
-    )
+    places = [(line.source, line.offset) for line in marks]
+    steps, unread = progress.find(events, places, lines, knowledge.signals, clock)
     events = aftermath.add_aftermath(
         context.add_retries(date(events, clock), signals, lines), lines, knowledge.traits["scheduler"]
     )
