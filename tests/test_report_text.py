@@ -216,7 +216,7 @@ def test_headlines() -> None:
         (Exit(None, "SIGUSR1", "other"), "SIGUSR1"),
         (Exit(None, None, "unknown", 143), "the step's 143 is SIGTERM to the other ranks"),
         (Exit(-11, "SIGSEGV", "segfault", 1), "SIGSEGV (code -11); a crash in native code; "
-         "Slurm tells the step's highest exit code, 1"),
+         "Slurm shows the step's highest exit code, 1"),
     ],
 )  # fmt: skip
 def test_endings(end: Exit, words: str) -> None:

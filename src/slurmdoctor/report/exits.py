@@ -102,7 +102,7 @@ def _same_end(end: Exit) -> bool:
 def _step_end(code: int, cascade: Sequence[Cascade]) -> str:
     name = from_code(code).signal
     if name is None:
-        return f"Slurm tells the step's highest exit code, {code}"
+        return f"Slurm shows the step's highest exit code, {code}"
     stopped = max((item.ranks for item in cascade if item.cause == SIGTERM), default=0)
     if name == "SIGTERM":
         others = f"{stopped} other {'rank' if stopped == 1 else 'ranks'}" if stopped else "the other ranks"
