@@ -230,7 +230,7 @@ def test_a_site_extends_one_of_our_causes(tmp_path: Path, ours: Path) -> None:
     put(tmp_path / "site" / "tape.yaml", text)
     cause = plain(ours, tmp_path / "site").causes["tape"]
     assert [(rule.id, rule.role) for rule in cause.rules] == [("tape/robot", "root"), ("tape/loader", "root")]
-    assert [fix.do for fix in cause.fixes] == ["Kick it.", "Restart it."]
+    assert [(fix.do, fix.of_site) for fix in cause.fixes] == [("Kick it.", True), ("Restart it.", False)]
     assert cause.explains == {"sigterm", "peer-lost"}
     assert cause.title == "lost the tape library"
 

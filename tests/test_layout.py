@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from cases import cases, verdict_of
 from report_examples import CUDA_OOM, EXIT_CODE, OOM_LINE, SILENT
 from slurmdoctor import diagnose
-from slurmdoctor.model import Diagnosis, Evidence, FirstFailure, Remedy
+from slurmdoctor.model import Diagnosis, Evidence, FirstFailure, Remedy, Retry
 from slurmdoctor.report import text
+from slurmdoctor.report.reasons import ONLY_ERROR
 from slurmdoctor.report.terminal import cells, wrap_words
 
 COMMAND = "`srun --overlap -w node07 -n1 df -h /scratch/demo`"
@@ -105,6 +106,20 @@ def test_a_command_stands_on_one_line_where_it_fits(width: int) -> None:
     assert "".join("".join(lines).split()) == "".join(
         f"Look at the disk with {COMMAND}, then at `dmesg -T`, then go on.".split()
     )
+
+
+def test_no_row_says_what_another_says() -> None:
+    disk = Remedy("Free space: `srun -w n7 df -h /data`.")
+    asks = replace(BARE, fixes=(disk,), retry=Retry("after-fix", ""), reasons=(ONLY_ERROR,))
+    asks = replace(asks, verify=('Look: `srun -w n7 bash -c "df -h /data; df -i"`.',))
+    assert not {"retry", "why", "check"} & {line.split()[0] for line in shown(asks) if line.strip()}
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_the_first_reason_is_never_cut(width: int) -> None:
+    proof = "at SeqNum 76009 rank 4 waits in a barrier while 7 other ranks wait in an allreduce " * 3
+    report = " ".join(line.strip() for line in shown(replace(BARE, reasons=(proof, "more " * 99)), width))
+    assert " ".join(proof.split()) in report.replace("\n", " ")
 
 
 def test_a_second_line_shows_what_it_needs_of_its_place() -> None:

@@ -112,6 +112,10 @@ def test_the_most_specific_comes_first_then_the_order_of_the_file() -> None:
     assert chosen({}, *fixes) == ["a", "e"]
 
 
+def test_a_sites_fix_comes_before_ours_whatever_ours_ask_for() -> None:
+    assert chosen({"ep": 4}, Fix("ours", when={"ep": 4}), Fix("site's", of_site=True)) == ["site's", "ours"]
+
+
 def test_a_fix_that_cannot_be_filled_makes_room_for_the_next() -> None:
     fixes = (Fix("{missing}", when={"x": True}), Fix("a"), Fix("b {x / 0}"), Fix("c"), Fix("d"), Fix("e"))
     assert chosen({"x": 1}, *fixes) == ["a", "c", "d"]

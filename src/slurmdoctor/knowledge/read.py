@@ -127,7 +127,7 @@ class _Reading:
                 mend = did_you_mean(name, self._causes, "remove `extends`")
                 self.problems.add(place, f"this file extends `{name}`, which is not there", mend)
                 return
-            self._causes[name] = self._extended(ours, file)
+            self._causes[name] = self._extended(ours, file, site)
         elif self._first_here(f"cause {name}", place, here):
             given = {key: made[key] for key in Cause.__struct_fields__ if key in made}
             given |= {key: frozenset(made[key]) for key in ("explains", "traits")}
@@ -136,7 +136,7 @@ class _Reading:
             self._causes[name] = Cause(id=name, family=family, **given)
         self._check_cause(file, self._causes[name])
 
-    def _extended(self, ours: Cause, file: RuleFile) -> Cause:
+    def _extended(self, ours: Cause, file: RuleFile, site: bool) -> Cause:
         added = file.cause or {}
         known = {rule.id for rule in ours.rules}
         fresh = []
@@ -153,7 +153,7 @@ class _Reading:
             traits=ours.traits | frozenset(added["traits"]),
             rules=(*fresh, *ours.rules),
             let=(*ours.let, *added["let"]),
-            fixes=(*added["fixes"], *ours.fixes),
+            fixes=(*(replace(fix, of_site=site) for fix in added["fixes"]), *ours.fixes),
             verify=(*added["verify"], *ours.verify),
             falsepositives=(*ours.falsepositives, *added["falsepositives"]),
             references=(*ours.references, *added["references"]),

@@ -66,6 +66,8 @@ class Fix(Struct, frozen=True, array_like=True):
     """What to do with the job where this fix comes first; without it, what its cause says."""
     one_of: str | None = None
     """A topic: of the fixes with the same one only the best is offered."""
+    of_site: bool = False
+    """It comes before ours."""
 
 
 class Derived(Struct, frozen=True, array_like=True):

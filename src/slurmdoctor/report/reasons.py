@@ -138,7 +138,7 @@ def _first_in_order(v: Values) -> str:
 
 def _follows(v: Values) -> str:
     if v["by"] == "below":
-        return f"the {listed(v['causes'])} follow from it, also those that stand above it: ranks print with delay"
+        return f"the {listed(v['causes'])} follow from it, also those printed above it: output is buffered"
     within = f" (within {duration(v['within'])})" if v["within"] is not None and v["within"] >= 1 else ""
     return f"explains the later {listed(v['causes'])}{within}"
 

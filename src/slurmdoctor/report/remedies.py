@@ -38,13 +38,13 @@ def told(cause: Cause, derived: Facts) -> dict[str, Any]:
 
 
 def best(cause: Cause, facts: Facts) -> list[tuple[Fix, Remedy]]:
-    """At most three fixes: those with the most conditions first, then in the file's order; each with its words for this log.
+    """At most three fixes: the site's, then those with the most conditions, then in the file's order; each with its words for this log.
 
     `facts`: the root event's captures, the job's facts, `rule` (the root's), `seen` (all causes in the log).
     """
     fitting = [fix for fix in cause.fixes if holds(fix.when, facts)]
     # that something is absent says nothing of this log
-    fitting.sort(key=lambda fix: -sum(want is not False for want in fix.when.values()))
+    fitting.sort(key=lambda fix: (not fix.of_site, -sum(want is not False for want in fix.when.values())))
     found: list[tuple[Fix, Remedy]] = []
     for fix in fitting:
         remedy = _remedy(fix, facts)

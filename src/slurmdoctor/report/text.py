@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from slurmdoctor.model import Diagnosis, Evidence, Remedy
 from slurmdoctor.model.ranges import SHORT, ranges
 from slurmdoctor.report import words
@@ -75,7 +77,7 @@ def _failed(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
         *_fixes(diagnosis.fixes, width),
         _said("retry", words.retry(diagnosis), width, 6),
         _why(diagnosis, width, 7),
-        Block([] if sure else _wrapped(next(iter(diagnosis.verify), ""), width), 13, label="check"),
+        Block([] if sure else _wrapped(_check(diagnosis), width), 13, label="check"),
         _said("also", _rivals(diagnosis), width, 8),
         *_asks(diagnosis, width),
         _said("note", _notes(diagnosis), width, 9, 0),
@@ -101,6 +103,16 @@ def _why(diagnosis: Diagnosis, width: int, rank: int) -> Block:
     told = words.reasons(diagnosis) or [""]
     least = len(wrap_words(told[0], width - LABEL - len(INDENT)))
     return _said("why", "; ".join(told), width, rank, least)
+
+
+def _check(diagnosis: Diagnosis) -> str:
+    """How to make sure; empty where a fix that is shown already asks for the same command."""
+    check = next(iter(diagnosis.verify), "")
+    asked = [set(command.split()) for command in re.findall(r"`([^`]+)`", check.replace('"', " "))]
+    shown = [
+        set(command.split()) for fix in diagnosis.fixes[:_MOST_FIXES] for command in re.findall(r"`([^`]+)`", fix.do)
+    ]
+    return "" if any(len(mine) > 1 and mine <= theirs for mine in shown for theirs in asked) else check
 
 
 def _ends(diagnosis: Diagnosis, width: int) -> Block:
