@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -31,6 +30,7 @@ from slurmdoctor.model import UserError, Verdict
 from slurmdoctor.report.explain import text
 from slurmdoctor.report.meanings import find
 from slurmdoctor.report.redact import one_line
+from slurmdoctor.survey.children import python
 
 AT_ONCE = 2
 """Diagnoses of a lane at a time; others wait."""
@@ -212,7 +212,7 @@ class Tools:
 
 async def _run_sandbox(question: Keys, seconds: float) -> Keys:
     """The answer of a process that is killed when its time is over."""
-    command = [sys.executable, "-m", "slurmdoctor.cli.sandbox"]
+    command = [*python(), "-m", "slurmdoctor.cli.sandbox"]
     process = await anyio.open_process(command, stderr=subprocess.DEVNULL, start_new_session=True)
     output = b""
     try:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import shlex
 import subprocess
 import threading
 import time
@@ -17,6 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from slurmdoctor.model import UserError
+from slurmdoctor.survey.children import python
 from slurmdoctor.survey.chunks import Chunk
 from slurmdoctor.survey.executors import MARGIN, Outcome, Work
 from slurmdoctor.survey.rows import OWN_JOBS, How, Item, Row
@@ -140,6 +142,7 @@ def send_to_slurm(jobs: int, options: Mapping[str, Any], logs: Path, work: Work,
         usual["log_directory"] = os.path.abspath(logs)  # noqa: PTH100 - else they fall into the working folder, as logs of jobs
     if configured.get("name") in (None, "dask-worker"):
         usual["job_name"] = OWN_JOBS
+    own = {"python": shlex.join(python(options.get("python") or configured.get("python")))}
     stack = ExitStack()
     try:
         scheduler = {
@@ -147,7 +150,7 @@ def send_to_slurm(jobs: int, options: Mapping[str, Any], logs: Path, work: Work,
             **(configured.get("scheduler-options") or {}),
             **options.get("scheduler_options", {}),
         }
-        cluster = stack.enter_context(SLURMCluster(**{**usual, **options, "scheduler_options": scheduler}))
+        cluster = stack.enter_context(SLURMCluster(**{**usual, **options, **own, "scheduler_options": scheduler}))
         _try(cluster.job_script())
         cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)
         client = stack.enter_context(distributed.Client(cluster, timeout=_CONNECTS, set_as_default=False))

@@ -1,33 +1,26 @@
-"""Where chunks are diagnosed: on processes of this machine, each an executor of its own. A job that kills its reader is found out."""
+"""Where chunks are diagnosed: on processes of this machine. A job that kills its reader is found out."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
+import pickle
 import signal
+import subprocess
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import connection, forkserver
-from multiprocessing.process import BaseProcess
 from queue import Empty, SimpleQueue
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
 from slurmdoctor.model import UserError
+from slurmdoctor.survey.children import python
 from slurmdoctor.survey.chunks import Chunk
 from slurmdoctor.survey.rows import How, Item, Row
 
-_METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 Work = Callable[[Item, How], Row]
 MARGIN = 60.0
 """Seconds beyond the time limit of a job after which its reader is ended: a disk may not answer."""
-_COMES_UP = 10.0
-"""Seconds in which a worker has started."""
 _STARTS = 3
 """Workers that may die one after the other before they have done anything."""
 
@@ -68,15 +61,8 @@ class LocalCrew:
     trials = 1
 
     def __init__(self, workers: int, work: Work, how: How) -> None:
-        self._done: _Done = SimpleQueue()
+        self._done: SimpleQueue[Outcome | UserError] = SimpleQueue()
         self._lanes = [_Lane(work, how, self._done) for _ in range(workers)]
-        _begin(work.__module__)
-        try:
-            for lane in self._lanes:
-                lane.start()
-        except BaseException:
-            self.close()
-            raise
 
     @property
     def workers(self) -> int:
@@ -91,10 +77,12 @@ class LocalCrew:
 
     def outcome(self, seconds: float) -> Outcome | None:
         try:
-            lane, chunk, future = self._done.get(timeout=seconds)
+            outcome = self._done.get(timeout=seconds)
         except Empty:
             return None
-        return lane.outcome(chunk, future)
+        if isinstance(outcome, UserError):
+            raise outcome
+        return outcome
 
     def close(self) -> None:
         for lane in self._lanes:
@@ -104,149 +92,89 @@ class LocalCrew:
 class _Lane:
     """One worker, and the chunks that wait for it. It is given one at a time: if it dies, that one was it."""
 
-    def __init__(self, work: Work, how: How, done: _Done) -> None:
+    def __init__(self, work: Work, how: How, done: SimpleQueue[Outcome | UserError]) -> None:
         self._work, self._how, self._done = work, how, done
-        self._next: deque[Chunk] = deque()
-        self._at: Chunk | None = None
-        self._lock = threading.RLock()
-        self._died = 0
         self._patience = how.time_limit + MARGIN if how.time_limit is not None else 0.0
-        self._process: BaseProcess | None = None
-        self._executor: Executor | None = None
-        self._up: Future[int] | None = None
+        self._next: SimpleQueue[Chunk] = SimpleQueue()
+        self._busy = self._closed = False
+        self._lock = threading.Lock()
+        self._worker: subprocess.Popen[bytes] | None = None
+        threading.Thread(target=self._run, daemon=True).start()
 
     @property
     def chunks(self) -> int:
-        return len(self._next) + (self._at is not None)
+        return self._next.qsize() + self._busy
 
     def submit(self, chunk: Chunk) -> None:
-        with self._lock:
-            self._next.append(chunk)
-            self._go_on()
-
-    def outcome(self, chunk: Chunk, future: Future[list[Row]]) -> Outcome:
-        """What came of a chunk; a worker that died has a successor."""
-        error = future.exception()
-        if error is None:
-            self._died = 0
-            return Outcome(chunk, tuple(future.result()))
-        if isinstance(error, UserError):
-            raise error
-        if not isinstance(error, BrokenProcessPool):
-            return Outcome(chunk, died=f"{type(error).__name__}: {error}")
-        how = self._how_it_died()
-        with self._lock:
-            if self._executor is not None:
-                self._executor.shutdown(wait=False)
-            self.start()
-            self._go_on()
-        return Outcome(chunk, died=how)
+        self._next.put(chunk)
 
     def close(self) -> None:
-        if self._executor is None or self._up is None:
-            return
-        wait([self._up], _COMES_UP)  # one that is ended while it starts would print a traceback
         with self._lock:
-            self._next.clear()
-            self._executor.shutdown(wait=False, cancel_futures=True)
-            if self._process is not None:
-                self._process.kill()
+            self._closed = True
+            if self._worker is not None:
+                self._worker.kill()
+                self._worker.wait()
 
-    def start(self) -> None:
-        with _uninterrupted():
-            self._process = None
-            self._executor = ProcessPoolExecutor(
-                1, mp_context=multiprocessing.get_context(_METHOD), initializer=_prepare
-            )
-            self._up = self._executor.submit(os.getpid)
-            self._up.add_done_callback(self._met)
-
-    def _met(self, future: Future[int]) -> None:
-        """Remember the process: when it is dead, it tells of what it died."""
-        if not future.cancelled() and future.exception() is None:
-            pid = future.result()
-            self._process = next((one for one in multiprocessing.active_children() if one.pid == pid), None)
-
-    def _go_on(self) -> None:
-        if self._at is None and self._next and self._executor is not None:
-            self._at = self._next.popleft()
+    def _run(self) -> None:
+        while True:
+            self._busy = False
+            chunk = self._next.get()
+            self._busy = True
             try:
-                future = self._executor.submit(diagnosed, self._work, self._at, self._how, self._patience)
-            except BrokenProcessPool as error:
-                future = Future()
-                future.set_exception(error)
-            future.add_done_callback(self._finished)
+                self._done.put(self._outcome(chunk))
+            except UserError as error:
+                self._done.put(error)
 
-    def _finished(self, future: Future[list[Row]]) -> None:
-        with self._lock:
-            chunk, self._at = self._at, None
-            if chunk is not None and not future.cancelled():
-                self._done.put((self, chunk, future))
-                if future.exception() is None:
-                    self._go_on()
+    def _outcome(self, chunk: Chunk) -> Outcome:
+        """What came of a chunk; a worker that died has a successor when the next one comes."""
+        worker = self._worker = self._worker or self._started()
+        told = _told(worker, (self._work, chunk, self._how, self._patience))
+        if told is None:
+            self._worker = None
+            return Outcome(chunk, died=self._how_it_died(worker.wait()))
+        if isinstance(told, UserError):
+            raise told
+        return Outcome(chunk, died=told) if isinstance(told, str) else Outcome(chunk, told)
 
-    def _how_it_died(self) -> str:
-        if self._process is None:
-            self._died += 1
-            if self._died >= _STARTS:
-                raise UserError(
-                    "the workers die before they read anything", "try --jobs 1, or look for limits of memory"
+    def _started(self) -> subprocess.Popen[bytes]:
+        for _ in range(_STARTS):
+            with self._lock, _uninterrupted():
+                if self._closed:
+                    raise UserError("the survey has ended")
+                worker = self._worker = subprocess.Popen(
+                    [*python(), "-m", "slurmdoctor.survey.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
                 )
-            return "its reader could not start"
-        self._process.join(5)
-        status = self._process.exitcode
+            if _told(worker):
+                return worker
+            worker.wait()
+        raise UserError("the workers die before they read anything", "try --jobs 1, or look for limits of memory")
+
+    def _how_it_died(self, status: int) -> str:
         if status == -signal.SIGALRM:
             return f"its reader did not answer within {self._patience:.0f} s, and was ended"
-        if status is not None and status < 0:
+        if status < 0:
             return f"its reader was killed by signal {-status} ({signal.Signals(-status).name})"
         return f"its reader exited with status {status}"
 
 
-_Done = SimpleQueue[tuple[_Lane, Chunk, "Future[list[Row]]"]]
-
-
-def diagnosed(work: Work, chunk: Chunk, how: How, patience: float = 0.0) -> list[Row]:
-    """The rows of a chunk: what a worker does. A process of our own is ended where a job takes longer than its `patience`."""
-    rows = []
-    for item in chunk.items:
-        if patience:
-            signal.setitimer(signal.ITIMER_REAL, patience)
-        rows.append(work(item, how))
-    if patience:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    return rows
-
-
-def _begin(module: str) -> None:
-    """Start what the workers come from, with the module of their work; none of them hears Ctrl-C."""
-    if _METHOD == "forkserver":
-        forkserver.set_forkserver_preload([module])
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
-            forkserver.ensure_running()
-        finally:
-            signal.signal(signal.SIGINT, before)
+def _told(worker: subprocess.Popen[bytes], *asked: Any) -> Any:
+    """A worker's next answer; None where it died."""
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    try:
+        for one in asked:
+            pickle.dump(one, worker.stdin)
+        worker.stdin.flush()
+        return pickle.load(worker.stdout)
+    except (OSError, ValueError, EOFError, pickle.UnpicklingError):  # ValueError: it was closed meanwhile
+        return None
 
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits: a worker that is half started could not be ended."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    """Ctrl-C waits for a worker that is half started, and the worker, which inherits this, never hears it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _prepare() -> None:
-    """Leave Ctrl-C to the parent, and end with it, however it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-        os._exit(1)

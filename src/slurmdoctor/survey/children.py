@@ -1,0 +1,27 @@
+"""The one way to start Python again: it imports from where this one does, and never from the folder that it works in."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+_BEGIN = "import sys; sys.path[:] = {path!r}; del sys.argv[:2]; import runpy; runpy.run_module(sys.argv[0], None, '__main__', True)"
+_HOME = str(Path(__file__).resolve().parents[2])
+"""Where slurmdoctor is, be that the working folder."""
+
+
+def python(program: str | None = None) -> list[str]:
+    """The words before `-m MODULE ARGUMENT...`. A `program` other than this Python knows its modules itself.
+
+    `-I` alone would lose what PYTHONPATH, a zipapp or the user's own packages add: their folders are handed over. What such a
+    child starts in turn (multiprocessing, Dask's nannies) is given `-I` by Python.
+    """
+    if program not in (None, sys.executable):
+        return [str(program), "-I"]
+    try:
+        here = os.path.realpath(os.curdir)
+    except FileNotFoundError:  # it was deleted, and holds nothing
+        here = ""
+    path = [one for one in map(os.path.realpath, filter(None, sys.path)) if one != here]
+    return [sys.executable, "-I", "-c", _BEGIN.format(path=[*path, _HOME])]
