@@ -67,7 +67,14 @@ def sacct(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sacct:
 
 
 def row(tmp: Path, **cells: str) -> dict[str, str]:
-    usual = {"JobID": "4711", "JobName": "train", "User": "demo", "UID": "1001", "Account": "vision", "Cluster": "alps"}
+    usual = {
+        "JobID": "4711",
+        "JobName": "train",
+        "User": "demo",
+        "UID": str(os.getuid()),
+        "Account": "vision",
+        "Cluster": "alps",
+    }
     usual |= {"Partition": "gpu", "State": "FAILED", "ExitCode": "1:0", "Submit": "2026-11-20T09:00:00"}
     usual |= {"Start": "2026-11-20T10:00:00", "End": "2026-11-20T11:00:00", "ElapsedRaw": "3600", "NNodes": "1"}
     usual |= {"NodeList": "node01", "AllocTRES": "cpu=8,gres/gpu=4", "WorkDir": str(tmp), "SubmitLine": "sbatch job.sh"}
@@ -147,6 +154,14 @@ def test_where_a_log_is_found(sacct: Sacct, tmp_path: Path, way: str) -> None:
     sacct([row(tmp_path, **cells)], without=() if way == "StdOut" else ("StdOut", "StdErr"))
     (item,) = items()
     assert names(item) == [file.rpartition("/")[2]]
+
+
+def test_a_file_that_is_not_the_job_users_is_not_read_for_another(sacct: Sacct, tmp_path: Path) -> None:
+    log(tmp_path / "mine.log")
+    sacct([row(tmp_path, Comment=f"{tmp_path}/mine.log", UID=str(os.getuid() + 1))])
+    (item,) = items()
+    assert names(item) == []
+    assert item.notes[-1] == f"log {tmp_path}/mine.log (not a file of the job's user)"
 
 
 @pytest.mark.parametrize("changed", [False, True])
@@ -310,10 +325,11 @@ def test_a_run_that_slurm_requeued_means_that_without_a_log_too(sacct: Sacct, tm
 
 
 def test_jobs_that_a_survey_sent_itself_are_left_out_and_told(sacct: Sacct, tmp_path: Path) -> None:
-    sacct([row(tmp_path), row(tmp_path, JobID="4712", JobName=OWN_JOBS, State="CANCELLED by 1001")])
+    own = [row(tmp_path, JobID="4712", JobName=name, State="CANCELLED by 1001") for name in (OWN_JOBS, "slurmdoctor-4")]
+    sacct([row(tmp_path), *own])
     accounts = told(20, 21)
     assert [item.id for item in accounts] == ["4711"]
-    assert accounts.notes == ["left out as a survey sent them to read logs (slurmdoctor-survey): 1"]
+    assert accounts.notes == ["left out as slurmdoctor's own, which read logs: 2"]
 
 
 # ── what goes wrong ──

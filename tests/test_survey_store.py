@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -114,6 +115,13 @@ def test_text_that_is_no_unicode_is_stored_escaped(tmp_path: Path, odd: str) -> 
 def test_a_number_that_no_column_holds_is_null(tmp_path: Path) -> None:
     survey(tmp_path, [item(1)], Here(lambda *_: Row(key="k", fingerprint="f", rank=10**30)))
     assert rows(tmp_path, "key, rank") == [("k", None)]
+
+
+def test_only_its_maker_may_read_it(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with open_dataset(out) as data:
+        run(data, map(item, range(9)), HOW, Here, tally=Tally())
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (out, *out.rglob("*"))} == {0o700, 0o600}
 
 
 # ── again ──

@@ -20,9 +20,10 @@ from pathlib import Path
 import pytest
 
 import slurmdoctor
-from slurmdoctor.input import descriptors, opening, spool
+from slurmdoctor.input import descriptors, opening, spool, trusted
 from slurmdoctor.input.decode import kind_of
 from slurmdoctor.input.files import expand
+from slurmdoctor.input.glance import ends_of
 from slurmdoctor.input.opening import open_sources
 from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.model import SourceFormat, UserError
@@ -96,7 +97,7 @@ BAD: dict[str, tuple[str, Callable[[Path], None], str]] = {
     "damaged": ("old.log.gz", _damaged, "cannot decompress"),
     "not text": ("core.log", _no_text, "not a text log"),
     "pipe": ("live.log", os.mkfifo, ""),
-    "device": ("zero.log", lambda place: place.symlink_to("/dev/zero"), "is a device, not a log"),
+    "device": ("zero.log", lambda place: place.symlink_to("/dev/zero"), "is a device or a file of the kernel's"),
     "socket": ("agent.log", _socket, "is a socket, not a log"),
 }
 
@@ -336,6 +337,15 @@ def test_a_pipe_of_ones_own_is_read_once_somebody_writes(folder: Path) -> None:
     assert "cuda-oom" in done.stdout
 
 
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for_among_logs(folder: Path) -> None:
+    os.mkfifo(folder / "live")
+    (folder / "slurm-4711.out").write_text(OOM)
+    done = run("diagnose", *sorted(folder.iterdir()))
+    assert "live is a pipe" in done.stdout or "1 pipe (live)" in done.stdout
+    done = run("diagnose", folder / "good.log", "-o", folder / "live")
+    assert "live cannot be written: No such device or address" in done.stderr
+
+
 def test_dev_null_is_an_empty_log() -> None:
     done = run("diagnose", "/dev/null")
     assert done.returncode == 0
@@ -343,9 +353,68 @@ def test_dev_null_is_an_empty_log() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")
-def test_a_file_of_the_kernel_gets_one_line_or_is_read() -> None:
-    refused(run("diagnose", "/proc/self/mem"), "cannot read /proc/self/mem")
-    assert run("diagnose", "/proc/self/status").returncode == 0
+@pytest.mark.parametrize("name", ["mem", "status", "pagemap"])
+def test_a_file_of_the_kernel_is_refused_also_behind_a_link(name: str, folder: Path) -> None:
+    refused(run("diagnose", f"/proc/self/{name}"), "a file of the kernel's")
+    (folder / "b.log").symlink_to(f"/proc/self/{name}")
+    assert "cuda-oom" in run("diagnose", folder).stdout
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")
+def test_a_file_that_tells_no_size_is_read_to_a_limit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trusted, "_OF_KERNEL", ("/nothing/",))
+    (folder / "b.log").symlink_to("/proc/self/pagemap")
+    found = slurmdoctor.diagnose(folder)
+    assert found.coverage.notes[0] == "1 file was read only in part: 1 too large (b.log)"
+
+
+# ── links of others ──
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize(
+    ("links_owner", "files_owner", "reader", "read"),
+    [
+        (1234, 0, 0, False),  # a user has root read root's file
+        (1234, 4321, 0, False),
+        (1234, 4321, 4321, False),
+        (1234, 1234, 0, True),  # latest.log
+        (0, 1234, 0, True),  # /home -> /gpfs/home
+        (0, 1234, 4321, True),
+        (1234, 4321, 1234, True),
+    ],
+)
+@pytest.mark.parametrize("parent", [True, False])
+def test_a_link_counts_if_it_is_roots_ones_own_or_the_files_owners(
+    tmp_path: Path, links_owner: int, files_owner: int, reader: int, read: bool, parent: bool
+) -> None:
+    there, link = tmp_path / "there" / "a.log", tmp_path / "link"
+    there.parent.mkdir()
+    there.write_text(OOM)
+    os.chown(there, files_owner, -1)
+    link.symlink_to(there.parent if parent else there)
+    os.lchown(link, links_owner, -1)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    path = str(link / "a.log" if parent else link)
+    os.seteuid(reader)
+    try:
+        if read:
+            assert slurmdoctor.diagnose([path]).cause.id == "cuda-oom"
+        else:
+            with pytest.raises(UserError, match="a link of a user who does not own what it leads to: name the log"):
+                slurmdoctor.diagnose([path])
+    finally:
+        os.seteuid(0)
+    assert ends_of(path) == ((OOM if read else ""), "") or reader
+
+
+def test_what_is_replaced_between_two_looks_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "a.log").symlink_to(folder / "good.log")
+    real = os.lstat
+    monkeypatch.setattr(os, "lstat", lambda path: real(folder if str(path).endswith("a.log") else path))
+    with pytest.raises(UserError, match="was replaced while it was read"):
+        slurmdoctor.diagnose([folder / "a.log"])
 
 
 # ── bombs ──

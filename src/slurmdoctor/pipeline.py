@@ -77,7 +77,7 @@ def diagnose(
         raise TypeError(f"exit_status is the job's own number, not {exit_status!r}")
     named = [rules] if isinstance(rules, (str, os.PathLike)) else rules
     knowledge = current(map(Path, named))
-    given = opened(list(job.files) if isinstance(job, JobFiles) else job)
+    given = opened(job)
     earlier = _earlier_left_out(given.sources, begins or {}, deadline)
     for source in given.sources:
         if ends and source.path is not None and source.path in ends:

@@ -103,7 +103,10 @@ def put(report: str, output: str | None) -> None:
     data = report.encode("utf-8", "replace")
     try:
         if _is_special(output):
-            Path(output).write_bytes(data)
+            # a pipe that nobody reads would be waited for
+            with os.fdopen(os.open(output, os.O_WRONLY | os.O_NONBLOCK), "wb") as file:
+                os.set_blocking(file.fileno(), True)
+                file.write(data)
         else:
             _replace(Path(_target(output)), data)
     except OSError as error:

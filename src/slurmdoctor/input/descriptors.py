@@ -8,7 +8,8 @@ import os
 import resource
 from collections import OrderedDict
 
-from slurmdoctor.input.unread import UnreadError, kind_of_file, unread
+from slurmdoctor.input.trusted import open_regular
+from slurmdoctor.input.unread import UnreadError, unread
 
 _MOST = 128
 """Files that stay open; a quarter of what the process may open, where that is fewer."""
@@ -41,20 +42,16 @@ class File:
     def open(self) -> int:
         """A new descriptor of the file."""
         try:
-            # a pipe in the place of the file would wait for a writer
-            handle = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+            handle = open_regular(self.path)
         except OSError as error:
             if error.errno in _USED_UP:
                 raise
             raise self._gone() if self._identity else unread(self.path, error) from None
         try:
             seen = os.fstat(handle)
-            if (why := kind_of_file(seen.st_mode)) is not None:
-                raise UnreadError(self.path, why)
             if self._identity not in (None, (seen.st_dev, seen.st_ino)):
                 raise UnreadError(self.path, "replaced")
             self._identity = seen.st_dev, seen.st_ino
-            os.set_blocking(handle, True)  # some archives answer "later" to who does not wait
         except BaseException:
             os.close(handle)
             raise

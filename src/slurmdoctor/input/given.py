@@ -13,6 +13,7 @@ from msgspec import Struct
 from slurmdoctor.input.opening import Opened, open_sources
 from slurmdoctor.input.sources import Gap, Source, Text
 from slurmdoctor.model import LogNotFoundError
+from slurmdoctor.model.jobs import JobFiles
 
 _LIKE_A_PATH = re.compile(r"~?[./]|.*\.(?:log|out|err|txt|gz|bz2|xz|zst)$")
 
@@ -35,8 +36,10 @@ APath: TypeAlias = "str | os.PathLike[str]"
 Given: TypeAlias = "APath | bytes | IO[str] | IO[bytes] | LogText | Iterable[APath | LogText | Source]"
 
 
-def opened(job: Given) -> Opened:
+def opened(job: Given | JobFiles) -> Opened:
     """The sources of what was given. Raises UserError where a path cannot be read."""
+    if isinstance(job, JobFiles):
+        return open_sources(job.files, among_others=True)
     if isinstance(job, (bytearray, memoryview)):
         job = bytes(job)
     if isinstance(job, (bytes, LogText)) or (isinstance(job, str) and is_text(job)):

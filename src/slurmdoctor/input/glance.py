@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from slurmdoctor.input.decode import decoded, kind_of
 from slurmdoctor.input.jobs import by_id
 from slurmdoctor.input.streams import Pipe
+from slurmdoctor.input.trusted import open_regular
 from slurmdoctor.input.unread import UnreadError
 from slurmdoctor.model.jobs import Glance, JobFiles
 from slurmdoctor.model.times import parse_time
@@ -82,13 +83,11 @@ def ends_of(path: str) -> tuple[str, str]:
         # a pipe is not even opened: what its writer has sent would be lost
         if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - a name of any kind
             return "", ""
-        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError):
+        number = open_regular(path)
+    except (OSError, ValueError, UnreadError):
         return "", ""
     try:
         status = os.fstat(number)
-        if not stat.S_ISREG(status.st_mode):
-            return "", ""
         head = os.pread(number, HEAD, 0)
         kind = kind_of(head)
         if kind not in (None, "binary", "hole"):
@@ -105,9 +104,9 @@ def ends_of(path: str) -> tuple[str, str]:
 def read_at(path: str, first: int, behind: int) -> str:
     """The text between two bytes of a file; nothing of what cannot be read."""
     try:
-        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - a name of any kind
+        with os.fdopen(open_regular(path), "rb", buffering=0) as file:
             return os.pread(file.fileno(), max(0, behind - first), first).decode("utf-8", "replace")
-    except (OSError, ValueError):
+    except (OSError, ValueError, UnreadError):
         return ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import select
 import sys
@@ -44,14 +45,14 @@ class Opened(Struct, frozen=True):
     skipped: tuple[UnreadError, ...] = ()
 
 
-def open_sources(paths: Sequence[str | os.PathLike[str]]) -> Opened:
+def open_sources(paths: Sequence[str | os.PathLike[str]], *, among_others: bool = False) -> Opened:
     """Open everything that the paths name: files, folders, globs, `-` for standard input.
 
     Raises UserError, with what to do, where nothing readable is there, and for a name that nothing has.
     """
     named = {os.fspath(path) for path in paths}
     found = expand(paths)
-    opening = _Opening(named, many=len(found.paths) > _FEW)
+    opening = _Opening(named, len(found.paths) > _FEW, among_others or len(named) > 1)
     skipped = list(found.skipped)
     sources: list[Source] = []
     try:
@@ -81,9 +82,8 @@ def _nothing(skipped: Sequence[UnreadError]) -> UserError:
 class _Opening:
     """What the sources of one job share."""
 
-    def __init__(self, named: set[str], many: bool) -> None:
-        self._named = named
-        self._many = many
+    def __init__(self, named: set[str], many: bool, among_others: bool) -> None:
+        self._named, self._many, self._among_others = named, many, among_others
         self._handles = Handles()
         self._spool = Spool()
         self._room = _HELD
@@ -121,9 +121,9 @@ class _Opening:
                 return Source(path, path, len(text), Held(text))
             return self._streamed(path, lambda: Pipe(path, io.BytesIO(data).read), kind)
         head = file.pread(_HEAD, 0)
-        if size == 0:  # an empty file; but the kernel's own only say that they are
+        if size == 0:  # an empty file; but some file systems only say that it is, of what may have no end
             file.close()
-            return self._streamed(path, lambda: _again(file)) if head else Source(path, path, 0, Held(b""))
+            return self._streamed(path, lambda: _again(file, _HELD)) if head else Source(path, path, 0, Held(b""))
         kind = _kind(path, head, file)
         if kind is None:
             return Source(path, path, size, file)
@@ -136,7 +136,7 @@ class _Opening:
         except OSError as error:
             raise unread(path, error) from None
         # a shell's `logs/*` names a pipe that nobody writes to, too; what the shell opened itself has its writer
-        wait = _PATIENCE * 1000 if len(self._named) > 1 and not path.startswith(_OF_SHELL) else None
+        wait = _PATIENCE * 1000 if self._among_others and not path.startswith(_OF_SHELL) else None
         writer = select.poll()
         writer.register(stream, select.POLLIN)
         if not writer.poll(wait):
@@ -191,9 +191,15 @@ def _whole(stream: Stream) -> bytes | None:
     return None
 
 
-def _again(file: File) -> Pipe:
+def _again(file: File, most: float = math.inf) -> Pipe:
     stream = io.FileIO(file.open())
-    return Pipe(file.path, stream.read, stream.close)
+
+    def read(size: int) -> bytes | None:
+        if stream.tell() > most:
+            raise UnreadError(file.path, "too-large")
+        return stream.read(size)
+
+    return Pipe(file.path, read, stream.close)
 
 
 def _kind(path: str, head: bytes, rest: bytes | File) -> str | None:

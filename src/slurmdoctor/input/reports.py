@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from slurmdoctor.input.trusted import open_regular
+from slurmdoctor.input.unread import UnreadError
 from slurmdoctor.search.compiled import lazy
 
 _HEAD = 2048
@@ -16,11 +18,11 @@ _REPORT = lazy(
 
 def is_report(path: str) -> bool:
     """Whether a file begins as the terminal's report of one job does, or is the list of several."""
-    if not os.path.isfile(path):  # noqa: PTH113 - a pipe must not be waited for
+    if not os.path.isfile(path):  # noqa: PTH113 - what a pipe's writer has sent would be lost
         return False
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - of ten thousand files
+        with os.fdopen(open_regular(path), "rb") as file:
             head = file.read(_HEAD)
-    except OSError:
+    except (OSError, UnreadError):
         return False
     return _REPORT.search(head.decode("utf-8", "replace")) is not None

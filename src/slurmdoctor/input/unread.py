@@ -14,6 +14,7 @@ from slurmdoctor.model.finding import Reason, reason
 Why = Literal[
     "dangling", "loop", "denied", "missing", "vanished", "replaced", "shrunk", "damaged", "no-decoder", "binary", "pipe",
     "device", "socket", "folder", "broken", "too-long", "too-many", "too-large",
+    "foreign-link",
 ]  # fmt: skip
 """`report/reasons.py` has the words for each."""
 _SHOWN = 3
@@ -30,13 +31,17 @@ _ERRORS: dict[Why, tuple[str, str]] = {
     "replaced": ("{path} was replaced while it was read", "read it again"),
     "binary": ("{path} is not a text log (binary data)", _LOG),
     "pipe": ("{path} is a pipe", _LOG),
-    "device": ("{path} is a device, not a log", _LOG),
+    "device": ("{path} is a device or a file of the kernel's, not a log", _LOG),
     "socket": ("{path} is a socket, not a log", _LOG),
     "folder": ("{path} is a folder", "name it without a trailing component"),
     "damaged": ("cannot decompress {path}: {text}", "is the file whole? decompress it by hand to see"),
     "no-decoder": (
         "{path} is zstd-compressed, and no decoder is installed",
         "pip install backports.zstd, or: zstd -dc LOG | slurmdoctor diagnose -",
+    ),
+    "foreign-link": (
+        "{path} is, or lies behind, a link of a user who does not own what it leads to",
+        "name the log itself",
     ),
     "broken": ("cannot read {path}: {text}", _DISK),
     "too-long": ("the path is longer than a path can be", "name the log by a shorter way"),

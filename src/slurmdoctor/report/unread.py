@@ -14,7 +14,7 @@ _WHY = {
     "vanished": "vanished", "replaced": "replaced while being read", "shrunk": "truncated while being read", "damaged": "damaged",
     "no-decoder": "zstd (no decoder installed)", "binary": "not text", "pipe": "pipe", "device": "device", "socket": "socket",
     "folder": "folder", "broken": "on a disk that does not answer", "too-long": "with too long a name", "too-many": "over the limit of files",
-    "too-large": "too large",
+    "too-large": "too large", "foreign-link": "behind another user's link",
 }  # fmt: skip
 _NOUNS = frozenset({"dangling", "loop", "pipe", "device", "socket", "folder"})
 

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from slurmdoctor.input.sources import Source, Text
+from slurmdoctor.input.trusted import open_regular
 from slurmdoctor.model import UserError
 from slurmdoctor.model.exits import signal_name
 from slurmdoctor.model.record import JobRecord
@@ -175,10 +176,12 @@ def _script(file: str | None, job_id: str | None, record: JobRecord | None) -> S
 
 def read_text(name: str) -> str:
     """A small text file, or one line on why not."""
-    path = Path(name)
     try:
-        if path.stat().st_size > LARGEST:
-            raise UserError(f"{name} is larger than {LARGEST >> 20} MiB", "name the right file")
-        return path.read_bytes().decode("utf-8", "replace")
+        # a shell's <(sacct -j 4711) is no file
+        with open(open_regular(name) if os.path.isfile(name) else name, "rb") as file:  # noqa: PTH113, PTH123
+            text = file.read(LARGEST + 1)
     except OSError as error:
         raise UserError(f"{name} cannot be read ({error.strerror})", "check its name and its permissions") from None
+    if len(text) > LARGEST:
+        raise UserError(f"{name} is larger than {LARGEST >> 20} MiB", "name the right file")
+    return text.decode("utf-8", "replace")

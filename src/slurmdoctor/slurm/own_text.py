@@ -16,6 +16,8 @@ from typing import IO
 from msgspec import Struct
 
 from slurmdoctor.input.sources import BLOCK
+from slurmdoctor.input.trusted import open_regular
+from slurmdoctor.input.unread import UnreadError
 from slurmdoctor.knowledge.texts import literals
 from slurmdoctor.knowledge.texts import text as text_of
 from slurmdoctor.model import JobRecord
@@ -57,13 +59,13 @@ def note(paths: Iterable[str]) -> str:
     length = 0
     for path in paths:
         try:
-            with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - Path.open imports more
+            with os.fdopen(open_regular(path), "rb", buffering=0) as file:
                 status = os.fstat(file.fileno())
                 key = (status.st_dev, status.st_ino)
                 if status.st_size and key not in found and length < LONGEST_NOTE:
                     found[key] = f"{key[0]}:{key[1]}:{status.st_size}:{_tail(file, status.st_size)}"
                     length += len(found[key]) + 1
-        except OSError:
+        except (OSError, UnreadError):
             continue
     return " ".join(found.values())
 
@@ -90,10 +92,10 @@ def begins(paths: Iterable[str], notes: Mapping[File, Note], job: JobRecord, cop
     left = MOST_SEARCHED
     for path in paths:
         try:
-            with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - Path.open imports more
+            with os.fdopen(open_regular(path), "rb", buffering=0) as file:
                 at = _begin(file, path, notes, job, copies, left)
                 left -= os.fstat(file.fileno()).st_size
-        except OSError:
+        except (OSError, UnreadError):
             continue
         if at:
             found[path] = at
@@ -108,7 +110,7 @@ def end(path: str, job: JobRecord, begins: int, later: float | None) -> int | No
     if job.end is None:
         return None
     try:
-        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - Path.open imports more
+        with os.fdopen(open_regular(path), "rb", buffering=0) as file:
             status = os.fstat(file.fileno())
             if status.st_mtime < (epoch(job.end, 1) + _LATER if later is None else epoch(later, 0)):
                 return None
@@ -118,7 +120,7 @@ def end(path: str, job: JobRecord, begins: int, later: float | None) -> int | No
             if at > begins:
                 return at if at < status.st_size else None
             return begins if later is not None else None
-    except OSError:
+    except (OSError, UnreadError):
         return None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -16,12 +18,14 @@ from slurmdoctor.slurm.jobinfo import worst
 from slurmdoctor.slurm.lookup import logs_of
 from slurmdoctor.slurm.named import Shelves
 from slurmdoctor.survey.folders import key_of, log_of, name_of
-from slurmdoctor.survey.rows import OWN_JOBS, Item, Log
+from slurmdoctor.survey.rows import Item, Log
 from slurmdoctor.survey.scripts import script_of
 from slurmdoctor.survey.writers import Writers
 
 AGAIN = frozenset({"REQUEUED", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL"})
 """States after which Slurm may start a job again."""
+_OWN = re.compile(r"slurmdoctor-(?:survey|\d+)")
+"""Names of jobs that only read logs: Dask's workers, and what `hook --kind dependency` sends behind another job."""
 _SLACK = 5.0
 """Seconds after its end in which a run that is requeued may still be heard of."""
 
@@ -62,7 +66,7 @@ class Accounts(Struct):
                 for job in windows.ended(window, self.asked, self.fields, other=finder.wrote):
                     if not job.nodes and not job.elapsed:
                         self.never_started += 1
-                    elif job.name == OWN_JOBS:
+                    elif _OWN.fullmatch(job.name or ""):
                         self.own_jobs += 1
                     else:
                         yield from finder.take(job)
@@ -78,7 +82,7 @@ class Accounts(Struct):
         if self.never_started:
             self.notes.append(f"left out as they ended before they started: {self.never_started:,}")
         if self.own_jobs:
-            self.notes.append(f"left out as a survey sent them to read logs ({OWN_JOBS}): {self.own_jobs:,}")
+            self.notes.append(f"left out as slurmdoctor's own, which read logs: {self.own_jobs:,}")
 
 
 def find(since: datetime, until: datetime, asked: windows.Asked) -> Accounts:
@@ -178,6 +182,9 @@ def _stamped(files: list[str], job: JobRecord, later: float | None) -> tuple[tup
     owner = job.uid if job.uid is not None else -1
     for path in files:
         log, uid = log_of(path, begins.get(path, 0))
+        if uid >= 0 and job.uid not in (None, uid, os.geteuid()):  # what Slurm knows of the path, the user has said
+            job = replace(job, missing=(*job.missing, f"log {path} (not a file of the job's user)"))
+            continue
         owner = uid if owner < 0 else owner
         end = own_text.end(path, job, log.begins, later)
         if end is not None and end <= log.begins:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -110,6 +111,16 @@ def open_dataset(
     `pseudonyms` says by which key names were replaced: no dataset holds rows of two keys, or names beside pseudonyms.
     """
     data = Dataset(folder / _SHARDS.format(*shard) if shard else folder)
+    before = os.umask(0o077)  # the rows quote logs that only their owners may read
+    try:
+        with _locked(data, folder, shard, pseudonyms):
+            yield data
+    finally:
+        os.umask(before)
+
+
+@contextmanager
+def _locked(data: Dataset, folder: Path, shard: tuple[int, int] | None, pseudonyms: str | None) -> Iterator[None]:
     try:
         _claim(folder, shard, pseudonyms)
         data.journal.mkdir(parents=True, exist_ok=True)
@@ -120,7 +131,7 @@ def open_dataset(
         _alone(lock, folder)
         for left in data.run.glob("new-*"):
             left.unlink(missing_ok=True)
-        yield data
+        yield
 
 
 def _claim(folder: Path, shard: tuple[int, int] | None, pseudonyms: str | None) -> None:

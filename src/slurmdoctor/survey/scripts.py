@@ -10,6 +10,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from slurmdoctor.input.trusted import open_regular
+from slurmdoctor.input.unread import UnreadError
 from slurmdoctor.model import JobRecord
 from slurmdoctor.slurm.own_text import epoch
 from slurmdoctor.slurm.script import directives
@@ -41,7 +43,7 @@ def script_of(job: JobRecord) -> OnDisk | None:
     try:
         status = os.stat(path)  # noqa: PTH116
         script = _read(path, status.st_ino, status.st_size, status.st_mtime_ns)
-    except (OSError, ValueError):
+    except (OSError, ValueError, UnreadError):
         return None
     if script is None:
         return None
@@ -65,9 +67,9 @@ def _named(line: str) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _read(path: str, inode: int, size: int, mtime_ns: int) -> Script | None:
-    if not 0 < size <= _LARGEST or not os.path.isfile(path):  # noqa: PTH113 - a pipe would be waited for
+    if not 0 < size <= _LARGEST:
         return None
-    with open(path, "rb") as file:  # noqa: PTH123
+    with os.fdopen(open_regular(path), "rb") as file:
         data = file.read(_LARGEST)
     if not data.startswith(b"#!"):
         return None
