@@ -24,11 +24,11 @@ def advice(found: Diagnosis) -> str:
     [
         (1, "exit-code", "python-error", "traceback"),
         (2, "exit-code", "usage-error", "arguments"),
-        (9, "killed", "killed", "memory"),
+        (9, "exit-code", "other", "memory"),
         (137, "killed", "killed", "memory"),
         (-9, "killed", "killed", "memory"),
         (143, "sigterm", "terminated", "time limit"),
-        (15, "sigterm", "terminated", "time limit"),
+        (15, "exit-code", "other", "time limit"),
         (271, "sigterm", "terminated", "time limit"),
         (134, "abort", "abort", "printed just before"),
         (139, "segfault", "segfault", "stack"),

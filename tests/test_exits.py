@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from slurmdoctor import diagnose
+from slurmdoctor.model import JobRecord
 from slurmdoctor.model.exits import from_code, from_sacct, from_words
 from slurmdoctor.model.ranges import expand, expand_nodes, ranges
 from slurmdoctor.readers.context import from_handler
 from slurmdoctor.report.exits import exit_words
 from slurmdoctor.report.exits import meaning_of as sentence
+from slurmdoctor.slurm import jobinfo
 
 
 @pytest.mark.parametrize(
@@ -117,3 +120,28 @@ def test_a_signal_that_has_no_name_is_not_called_sigterm() -> None:
     assert end is not None
     assert end.shell_code is None
     assert exit_words(end) == "a signal that has no name"
+
+
+@pytest.mark.parametrize("code", [4, 6, 7, 8, 9, 11, 15])
+def test_a_script_that_ends_with_a_signals_number_was_not_signalled(code: int) -> None:
+    """sacct prints both `exit 9` and 137 as 9:0: alone, it proves no signal."""
+    saved = f"JobID|State|ExitCode\n42|FAILED|{code}:0\n42.batch|FAILED|{code}:0\n"
+    record = jobinfo.read([("sacct", saved)])
+    footer = JobRecord("42", state="RUNNING", exit_status=code)
+    srun = f"srun: error: gpu07: task 0: Exited with exit code {code}\n"
+    for log, one, status in (("", record, None), ("", footer, None), ("", None, code), (srun, record, None)):
+        found = diagnose(log, record=one, exit_status=status)
+        assert (found.cause.id, found.cause.confidence) == ("exit-code", "low")
+        assert (found.exit.code, found.exit.signal) == (code, None)
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [("", "preempted"), ("iteration 10/ 100 | elapsed time per iteration (ms): 100.0 | lm loss: 2.0\n", "preempted"),
+     ("iteration 10/ 100 | elapsed time per iteration (ms): 100.0 | lm loss: 2.0\n[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n", "cuda-oom")],
+)  # fmt: skip
+def test_a_run_that_was_requeued_has_ended(log: str, cause: str) -> None:
+    """REQUEUED is how sacct ends a run, and no job that waits, with its log as without."""
+    saved = "JobID|State|ExitCode|Start|End|Elapsed\n42|REQUEUED|0:0|2026-11-20T10:00:00|2026-11-20T11:00:00|01:00:00\n"
+    found = diagnose(log, record=jobinfo.read([("sacct", saved)]))
+    assert (found.verdict, found.cause.id) == ("failed", cause)

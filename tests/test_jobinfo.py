@@ -13,7 +13,6 @@ from slurmdoctor.model import Diagnosis, Finding
 from slurmdoctor.model.record import JobRecord
 from slurmdoctor.report.text import render
 from slurmdoctor.slurm import jobinfo, logs
-from slurmdoctor.slurm.sacct import sacct_exit
 from slurmdoctor.slurm.values import seconds, size
 
 pytestmark = pytest.mark.usefixtures("golden_verdicts")
@@ -102,14 +101,15 @@ def test_both_are_joined() -> None:
     assert (job.exit.code, job.exit.signal) == (143, "SIGTERM")
 
 
-@pytest.mark.parametrize(
-    ("pair", "code", "name"),
-    [("9:0", 137, "SIGKILL"), ("15:0", 143, "SIGTERM"), ("1:0", 1, None), ("0:9", None, "SIGKILL")],
-)
-def test_sacct_takes_128_off(pair: str, code: int | None, name: str | None) -> None:
-    death = sacct_exit(pair)
-    assert death is not None
-    assert (death.code, death.signal) == (code, name)
+def test_one_saved_file_may_hold_all_that_slurm_says() -> None:
+    node = "NodeName=gpu08 Arch=x86_64\n   State=DOWN ThreadsPerCore=2\n   Reason=Not responding [slurm@2026-11-20T11:00:05]\n"
+    job, steps = scontrol(exit="1:0"), STEPS.format(job="FAILED", exit="1:0", step="FAILED", code="1:0")
+    apart = record(job, steps, node)
+    assert apart.bad_nodes.keys() == {"gpu08"}
+    for texts in ((job, steps, node), (steps, job, node), (node, job, steps)):
+        one = record("\n".join(texts))
+        assert (one.bad_nodes, one.steps and one.steps[0].id, one.sources) == (apart.bad_nodes, "batch", apart.sources)
+        assert (one.state, one.reason, one.exit) == (apart.state, apart.reason, apart.exit)
 
 
 def test_sacct_with_bars() -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from slurmdoctor.infer.members import ended_tasks
 from slurmdoctor.model import ExitClass, ExitReport, Finding, Incident, JobRecord, Knowledge, ProcessExit, Timeline
 from slurmdoctor.model.causes import COMMAND_NOT_FOUND, EXIT_CODE, HOST_OOM, PYTHON_ERROR, USAGE_ERROR
-from slurmdoctor.model.exits import NATIVE_CRASHES, from_code, from_status
+from slurmdoctor.model.exits import NATIVE_CRASHES, from_code
 from slurmdoctor.model.finding import Reason, reason
 
 _REFUSED: Mapping[int | None, ExitClass] = {2: "not-found", 13: "not-executable"}
@@ -45,7 +45,7 @@ def find_exit(
 
 def _by_the_status(finding: Finding, status: int, knowledge: Knowledge) -> Finding:
     """The job's own exit status, where the log shows no end: of a log without a failure it is all that is known."""
-    given = from_status(status)
+    given = from_code(status)
     traceback = finding.root is not None and bool(finding.root.main.traceback) and given.exit_class == "python-error"
     if finding.root is not None and not traceback:
         return finding

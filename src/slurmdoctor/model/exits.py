@@ -81,11 +81,6 @@ def from_code(code: int) -> ProcessExit:
     return ProcessExit(code, None, _CLASS_OF_CODE.get(code, "other"))
 
 
-def from_status(status: int) -> ProcessExit:
-    """A job's status as a person gives it: 9 and 15 too, which sacct shows behind the colon, are signals."""
-    return from_code(-status if status in (9, 15) else status)
-
-
 def from_signal(name: str | None) -> ProcessExit:
     """Where the signal alone is told, and no code."""
     return ProcessExit(None, name, _CLASS_OF_SIGNAL.get(name or "", "other"))
@@ -112,7 +107,10 @@ def from_words(words: str) -> ProcessExit | None:
 
 
 def from_sacct(pair: str) -> ProcessExit | None:
-    """sacct's and scontrol's `code:signal`, such as 1:0, 0:9, 0:125 (out of memory)."""
+    """sacct's and scontrol's `code:signal`, such as 1:0, 0:9, 0:125 (out of memory).
+
+    sacct prints 137 as 9:0, and an `exit 9` too: where only it speaks, the code is no signal.
+    """
     found = re.fullmatch(r"(\d+):(\d+)", pair.strip())
     if not found:
         return None

@@ -12,7 +12,7 @@ from slurmdoctor.model.exits import ProcessExit
 
 RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "CONFIGURING"})
 
-WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
+WAITING = frozenset({"PENDING", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
 
 FAILED = frozenset(
     {
@@ -23,6 +23,7 @@ FAILED = frozenset(
         "NODE_FAIL",
         "BOOT_FAIL",
         "PREEMPTED",
+        "REQUEUED",
         "CANCELLED",
         "REVOKED",
         "LAUNCH_FAILED",

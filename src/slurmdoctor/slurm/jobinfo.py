@@ -15,7 +15,17 @@ from slurmdoctor.model.record import FAILED, RUNNING, WAITING, JobRecord
 from slurmdoctor.slurm.sacct import read_sacct
 from slurmdoctor.slurm.scontrol import bad_nodes, read_scontrol
 
-_WORST = ("NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY", "FAILED", "TIMEOUT", "DEADLINE", "PREEMPTED", "CANCELLED")
+_WORST = (
+    "NODE_FAIL",
+    "BOOT_FAIL",
+    "OUT_OF_MEMORY",
+    "FAILED",
+    "TIMEOUT",
+    "DEADLINE",
+    "PREEMPTED",
+    "REQUEUED",
+    "CANCELLED",
+)
 
 
 def read(texts: Iterable[tuple[str, str]], job_id: str | None = None) -> JobRecord | None:
@@ -62,10 +72,8 @@ def _read(texts: Iterable[tuple[str, str]], job_id: str | None) -> tuple[list[Jo
     for name, text in texts:
         if "JobId=" in text:
             records += read_scontrol(text, name)
-        elif "NodeName=" in text:
-            bad |= bad_nodes(text)
-        else:
-            tables += read_sacct(text, name)
+        bad |= bad_nodes(text)
+        tables += read_sacct(text, name)
     wanted, _, step = (job_id or "").partition(".")
     return _matching([*_joined(records, tables)], wanted), bad, step
 
@@ -101,7 +109,7 @@ def _merged(record: JobRecord, row: JobRecord) -> JobRecord:
         for name in JobRecord.__struct_fields__
         if getattr(record, name) is None and getattr(row, name) is not None
     }
-    if row.state in FAILED and record.state not in FAILED | RUNNING:
+    if row.state in FAILED and record.state not in FAILED | RUNNING | WAITING:
         filled["state"] = row.state
     if len(row.nodes) > len(record.nodes):  # scontrol leaves out the nodes that a job lost
         filled["nodes"] = row.nodes

@@ -8,14 +8,10 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import ProcessExit
-from slurmdoctor.model.exits import from_code, from_sacct
+from slurmdoctor.model.exits import from_sacct
 from slurmdoctor.model.ranges import expand_nodes
 from slurmdoctor.model.record import FAILED, RUNNING, WAITING, JobRecord, Quote, Step
 from slurmdoctor.slurm.values import gpus, plain, seconds, size, stamp, used, whole
-
-_SIGNALS_OF_SACCT = frozenset({4, 6, 7, 8, 9, 11, 15})
-"""sacct prints codes from 128 on less 128, so 137 as 9. These plain codes are, as good as always, signals."""
 
 
 def read_sacct(text: str, name: str = "sacct") -> list[JobRecord]:
@@ -62,6 +58,8 @@ def _rows(text: str, name: str) -> Iterable[tuple[dict[str, str], Quote]]:
             piped = "|" in line
             header = [cell.strip() for cell in (line.split("|") if piped else line.split())]
             spans = []
+        elif line.lstrip().startswith(("JobId=", "NodeName=")):  # scontrol's words below, in one saved file
+            header = []
         elif header and not spans and re.fullmatch(r"[-\s]+", line) and "-" in line:
             spans = [(m.start(), m.end()) for m in re.finditer(r"-+", line)]
         elif header and line.strip():
@@ -83,21 +81,13 @@ def _read_state(text: str) -> tuple[str | None, int | None]:
     return full, int(by[1]) if by else None
 
 
-def sacct_exit(pair: str) -> ProcessExit | None:
-    """sacct's `code:signal`: `9:0` is 137, for it takes 128 off codes from 128 on."""
-    found = from_sacct(pair)
-    if found and found.signal is None and found.code in _SIGNALS_OF_SACCT:
-        return from_code(128 + found.code)
-    return found
-
-
 def step_of(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
     state, by = _state(row)
     return Step(
         ident,
         row.get("JobName", ""),
         state,
-        sacct_exit(row.get("ExitCode", "")),
+        from_sacct(row.get("ExitCode", "")),
         tuple(expand_nodes(plain(row.get("NodeList")) or "")),
         _elapsed(row),
         used(row.get("MaxRSS")),
@@ -124,8 +114,8 @@ def of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobRecord:
         gpus=gpus(row.get("AllocTRES")),
         submitted=stamp(row.get("Submit")),
         reason=plain(row.get("Reason")),
-        exit=sacct_exit(row.get("ExitCode", "")),
-        derived=sacct_exit(row.get("DerivedExitCode", "")),
+        exit=from_sacct(row.get("ExitCode", "")),
+        derived=from_sacct(row.get("DerivedExitCode", "")),
         nodes=nodes,
         num_nodes=count,
         num_tasks=whole(row.get("NTasks")),

@@ -23,8 +23,8 @@ def read_scontrol(text: str, name: str = "scontrol show job") -> list[JobRecord]
     pairs: dict[str, str] = {}
     places: dict[str, Quote] = {}
     for number, line in enumerate([*text.splitlines(), "JobId="], 1):
-        if line.lstrip().startswith("JobId="):
-            if pairs:
+        if line.lstrip().startswith(("JobId=", "NodeName=")):
+            if "JobId" in pairs:
                 found.append(_of_scontrol(pairs, places))
             pairs, places = {}, {}
         for key, value in _pairs(line):

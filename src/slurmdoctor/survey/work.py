@@ -80,20 +80,13 @@ def _diagnosed(item: Item, how: How) -> Diagnosis:
     return pipeline.diagnose(
         JobFiles(item.id, name=item.name, files=tuple(given)) if given else [Text.source("", name="no log")],
         rules=how.rules,
-        record=_ended(item),
+        record=item.record,
         script=script,
         begins={log.path: log.begins for log in item.logs if log.begins},
         ends={log.path: log.ends for log in item.logs if log.ends},
         time_limit=how.time_limit,
         lanes=False,
     )
-
-
-def _ended(item: Item) -> JobRecord | None:
-    """The record. Of a run that Slurm ended to queue the job again, REQUEUED says that it ended, not that it waits."""
-    if item.record is None or item.logs or item.record.state != "REQUEUED":
-        return item.record
-    return replace(item.record, state="PREEMPTED")
 
 
 @lru_cache(maxsize=64)
