@@ -14,6 +14,7 @@ from slurmdoctor.model.numbers import number
 from slurmdoctor.model.ranges import expand
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers import torchelastic
+from slurmdoctor.readers.quoted import is_quotation, own_words
 from slurmdoctor.search.compiled import captures
 
 Groups = Mapping[str, str]
@@ -21,13 +22,16 @@ Groups = Mapping[str, str]
 
 def read(form: ExitFormat, lines: Lines, line: Line) -> Iterator[ExitReport]:
     """The report that this line begins, if it begins one."""
+    own = own_words(line)
+    if is_quotation(line) or (form.kind == "table" and own != line.text):
+        return
     if form.kind == "table":
         yield from torchelastic.read(form, lines, line)
         return
     below = (after.text for after in lines.after(line, max(form.below, int(form.joins_next_line))))
     reach = max(form.above, int(bool(form.under)))
     above = [before.text for before in lines.before(line, reach)] if reach else []
-    found = _groups(form, line.text, below, above)
+    found = _groups(form, own, below, above)
     ended = _exit(found) if found is not None else None
     if found is not None and ended is not None:
         yield _report(form, line, found, ended)

@@ -13,6 +13,7 @@ from slurmdoctor.model import Event, Line, Rule
 from slurmdoctor.model.numbers import is_rank, number
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers.exceptions import begins_frame, exception_of, undecorated
+from slurmdoctor.readers.quoted import own_words
 from slurmdoctor.search.compiled import captures
 
 Place = tuple[int, int]
@@ -47,7 +48,7 @@ def _exceptions(text: str) -> tuple[str, ...]:
 
 def rule_event(rule: Rule, line: Line, lines: Lines, count: int = 1) -> Event | None:
     """The event that a rule makes of a line, or None where the rule does not match it."""
-    captures = captures_of(rule, line.text)
+    captures = captures_of(rule, own_words(line))
     if captures is None:
         return None
     if group := _GROUP_RANK.search(line.text):

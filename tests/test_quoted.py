@@ -1,0 +1,53 @@
+"""Slurm's and the launchers' lines are believed where they print them; what a script, a diff, a test or a chat shows of them is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from slurmdoctor import diagnose
+from slurmdoctor.report.result import Diagnosis
+
+TASK = "srun: error: gpu09: task 3: Out Of Memory"
+LIMIT = "slurmstepd: error: *** JOB 4711 ON gpu07 CANCELLED AT 2026-11-20T12:41:09 DUE TO TIME LIMIT ***"
+AGENT = "failed (exitcode: 1) local_rank: 3 (pid: 77) of binary: /usr/bin/python"
+TABLE = [
+    "Root Cause (first observed failure):",
+    "[0]:",
+    "  rank      : 3 (local_rank: 3)",
+    "  exitcode  : -9 (pid: 42)",
+]
+STEPS = "".join(f"[rank{rank}]: step {step}/30 loss 2.1\n" for step in range(30) for rank in range(4))
+RAISED = '[rank2]: Traceback (most recent call last):\n[rank2]:   File "/x/train.py", line 9, in <module>\n[rank2]: KeyError: 5\n'
+
+
+def verdict(shown: str) -> Diagnosis:
+    return diagnose(f"{shown}\n{STEPS}{RAISED}srun: error: gpu07: task 2: Exited with exit code 1\n")
+
+
+@pytest.mark.parametrize(
+    "line", [TASK, LIMIT, AGENT, "mpirun noticed that process rank 3 with PID 5 on node n exited on signal 9 (Killed)."]
+)
+@pytest.mark.parametrize(
+    "around",
+    ["+ echo '{}'", '    raise ValueError("{}")', "# last time: {}", "> {}", "-# {}", "old/slurm-1.out:13:{}", "t.py::test_b[{}] PASSED", "E    assert '{}' == 1", "    {}", "prompt: my job says {} what is it?"],
+)  # fmt: skip
+def test_what_is_only_shown_is_no_launchers_line(around: str, line: str) -> None:
+    found = verdict(around.format(line))
+    assert found.cause is not None
+    assert (found.cause.id, found.first_failure and found.first_failure.rank) == ("python-error", 2)
+
+
+def test_no_launcher_speaks_through_a_rank() -> None:
+    shown = "\n".join(f"[rank1]: {line}" for line in (*TABLE, TASK, LIMIT))
+    assert verdict(shown).to_dict()["cause"]["id"] == "python-error"
+
+
+@pytest.mark.parametrize(
+    "above",
+    ["", "4: ", "Epoch 3 loss 0.2", "2026-11-20T12:41:09.123Z stderr F ", " 45%|###  | 9/20 [00:10<00:12, 4.2it/s]"],
+)
+@pytest.mark.parametrize(("line", "cause"), [(TASK, "host-oom"), (LIMIT, "time-limit")])
+def test_a_launchers_own_line_is_believed_behind_labels_and_what_others_left_open(
+    above: str, line: str, cause: str
+) -> None:
+    assert diagnose(f"{STEPS}{above}{line}\n").to_dict()["cause"]["id"] == cause
