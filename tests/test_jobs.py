@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from slurmdoctor.input.files import files_of
 from slurmdoctor.input.glance import Looker
+from slurmdoctor.input.job_names import SCHEMES, TORCHRUN
 from slurmdoctor.input.jobs import blind, split
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model.jobs import Glance, JobFiles
 
 
 def looker() -> Looker:
-    return Looker(text("own-job"), text("own-rank"), text("run-start"))
+    return Looker(text("own-job"), text("own-rank"))
 
 
 def groups(found: tuple[JobFiles, ...]) -> list[list[str]]:
@@ -69,8 +70,14 @@ SEVERAL: dict[str, tuple[str, dict[str | None, int]]] = {
     "names of other words": ("train-4711.out train-4712.out eval-4713.out", {"4711": 1, "4712": 1, "4713": 1}),
     "a word a job": ("train_4711.out eval_4713.out prep_4720.err", {"4711": 1, "4713": 1, "4720": 1}),
     "an array's folders": ("arr_4400_0/rank0.out arr_4400_0/rank1.out arr_4400_1/rank0.out", {"4400_0": 2, "4400_1": 1}),
-    "an array's folders with dots": ("arr.4417.0/rank0.out arr.4417.1/rank0.out", {"4417_0": 1, "4417_1": 1}),
     "%A_%a alone": ("4711_0.out 4711_1.out 4711_2.out", {"4711_0": 1, "4711_1": 1, "4711_2": 1}),
+    "an array beside short ids": ("slurm-6.out slurm-7.out arr-47_5.out arr-47_6.out", {"6": 1, "7": 1, "47_5": 1, "47_6": 1}),
+    "an array of a round id": ("arr-200000_1.out arr-200000_2.out", {"200000_1": 1, "200000_2": 1}),
+    "steps beside another job": ("slurm-4000011.out steplogs-4000049.out step-4000049-0.out step-4000049-1.out", {"4000011": 1, "4000049": 3}),
+    "arrays of PBS and of Torque": ("md.o5512.1 md.e5512.1 md.o5512.2 x.o99-1 x.o99-2", {"5512_1": 2, "5512_2": 1, "99_1": 1, "99_2": 1}),
+    "LSF": ("40123.out 40123.err lsf.o40124", {"40123": 2, "40124": 1}),
+    "one name in two folders": ("ada/slurm-88.out ada/slurm-88.err bob/slurm-88.out", {"88": 1}),
+    "round ids side by side": ("sft-300000.out sft-300100.out sft-300100.err", {"300000": 1, "300100": 2}),
     "compressed": ("slurm-4711.out.gz slurm-4712.out.zst", {"4711": 1, "4712": 1}),
     "in folders of their own with one name": ("a/slurm-4711.out b/slurm-4711.err c/slurm-4712.out", {"4711": 2, "4712": 1}),
 }  # fmt: skip
@@ -125,20 +132,19 @@ ONE = {
     "hosts' folders": "logs/gpu-a1/rank0.log logs/gpu-a2/rank1.log",
     "one job in a folder of it": "4711/rank_0.log 4711/rank_1.log",
     "an id and its folder": "job_4711/slurm-4711.out job_4711/train.log",
-    "stages of one job": "train/rank_0.log eval/rank_0.log",
     "streams in folders": "stdout/rank_0.log stderr/rank_0.log",
     "ranks and a launcher in folders": "launcher/main.log ranks/rank_0.log",
-    "hosts of the site": "c1/train.log c2/train.log",
     "a launcher beside numbered logs": "launch.log run1.log run2.log",
     "%j-%t-%N": "4711-0-gpu-a0.log 4711-1-gpu-a0.log 4711-2-gpu-b.log",
     "ranks with dots": "train.4711.0.out train.4711.1.out",
     "a folder a rank": "4711-0/stdout 4711-0/stderr 4711-1/stdout 4711-1/stderr",
-    "a server beside the job": "train-4711.out tensorboard-6006.out redis-4712.out",
-    "another name's size": "train-4711.out bench-4608.out",
     "a log and its rotated days": "train.log train.log.2026-11-20 train.log-20261119.gz",
     "Ray's workers": "worker-aa-01000000-2001.out worker-bb-01000000-2002.out raylet.out",
     "pieces of one run": "exp1/out.log exp1/err.log",
     "one": "slurm-4711.out",
+    "Paddle": "log/workerlog.0 log/workerlog.1 log/default.abcdef.log",
+    "MindSpore": "scheduler.log worker_0.log worker_1.log",
+    "one running number": "mm2_conv_0.err mm2_conv_1.err mm2_conv_2.err",
 }
 
 
@@ -148,12 +154,27 @@ def test_what_belongs_together_stays_together(case: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("paths", "jobs"),
+    [("prep.log train.log", 1), ("exp1/train.log exp2/train.log", 1), ("workerlog.2 workerlog.5", 1),
+     ("train-880123.out notes.log", 1), ("slurm-6.out slurm-7.out notes.log", 3), ("train-123.out train-124.out", 2)],
+)  # fmt: skip
+def test_files_that_are_named_one_by_one_are_one_job_unless_their_ids_differ(paths: str, jobs: int) -> None:
+    assert len(split(paths.split(), blind, together=True)) == jobs
+
+
+def test_docs_name_every_scheme() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "jobs.md").read_text()
+    for scheme in (*SCHEMES, TORCHRUN):
+        assert f"| {scheme.program} | `{scheme.writes.replace(', ', '`, `')}` |" in page
+
+
+@pytest.mark.parametrize(
     ("paths", "ident", "name"),
     [
         ("slurm-4711.out slurm-4711.err", "4711", None), ("train-880123.out", "880123", "train"), ("rank_0.log", None, None),
-        ("slurm-16.out train-16-0.log", "16", None), ("slurm-4711_3.out", "4711_3", None), ("train.o880123", "880123", "train"),
+        ("slurm-16.out train-16-0.log", "16", "train"), ("slurm-4711_3.out", "4711_3", None), ("train.o880123", "880123", "train"),
         ("73_0_log.out 73_1_log.out", "73", None), ("slurm-4711_4294967294.out", "4711", None), ("eval-1000.log", None, None),
-        ("eval-4713.out", "4713", "eval"), ("4711.out", "4711", None), ("4711-0-gpu-a0.log 4711-1-gpu-a1.log", "4711", None), ("4711-0-gpu-a0.log", "4711", None),
+        ("eval-4713.out", None, None), ("sft-30b_370027.err", "370027", "sft-30b"), ("4711.out", "4711", None), ("4711-0-gpu-a0.log 4711-1-gpu-a1.log", "4711", None), ("4711-0-gpu-a0.log", "4711", None),
         ("train.4711.0.out train.4711.1.out", "4711", "train"), ("tensorboard-6006.out", None, None), ("vllm-8080.out", None, None), ("model-2024.out", None, None),
         ("bench-1536.out", None, None), ("rank-4711.out", None, None), ("train-20261120.out", None, None), ("eval-4700.out", None, None), ("loss-4711.log", None, None),
     ],
@@ -166,7 +187,7 @@ def test_one_job_has_its_id_too(paths: str, ident: str | None, name: str | None)
 @pytest.mark.parametrize(
     ("paths", "doubtful"),
     [
-        ("train1.log train2.log train3.log", True), ("west.log prep.log", True), ("c1/train.log c2/train.log", True), ("node1/train.log node2/train.log", False), ("880123/0.out 880123/1.out", True),
+        ("train1.log train2.log train3.log", True), ("west.log prep.log", True), ("node1/train.log node2/train.log", False), ("880123/0.out 880123/1.out", False),
         ("rank_0.log rank_1.log", False), ("train0.log train1.log", False), ("train-16-0.log train-16-1.log", False),
         ("job.err ONCV.out", False), ("launcher.log rank_1.log", False), ("slurm-102.out train.log", False), ("a.log", False),
         ("train.log train.log.1", False), ("4711-0-gpu-a0.log 4711-1-gpu-b.log", False), ("bench-1024.log bench-2048.log", True),
@@ -196,7 +217,7 @@ NAMED = {
         {"none_x2k9a_1j": 2, "none_p0qz7_8b": 1},
     ),
     "words": ("baseline/rank_0.log baseline/rank_1.log wide/rank_0.log wide/rank_1.log", {"baseline": 2, "wide": 2}),
-    "what is left beside jobs": ("slurm-801.out slurm-802.out train.log README.txt", {"801": 1, "802": 1, "train.log": 2}),
+    "what is left beside jobs": ("slurm-801.out slurm-802.out train.log README.txt", {"801": 1, "802": 1, "train.log": 1, "README.txt": 1}),
 }  # fmt: skip
 
 
@@ -283,8 +304,29 @@ def test_a_line_joins_a_log_to_the_job_of_which_it_speaks(tmp_path: Path) -> Non
     assert by_id(split(written(tmp_path / "jobs", files), looker())) == {"4711": 1, "4712": 2}
     files = {"slurm-4711.out": "", "train.log": "SLURM_JOB_ID=4650\n"}
     assert by_id(split(written(tmp_path / "other", files), looker())) == {"4711": 1, "4650": 1}
-    files = {"slurm-4711.out": "srun: Terminating StepId=4650.0\n", "train.log": "SLURM_JOB_ID=4650\n"}
-    assert by_id(split(written(tmp_path / "both", files), looker())) == {"4711": 2}
+
+
+def test_an_id_of_a_name_never_loses_to_a_line(tmp_path: Path) -> None:
+    files = {
+        f"step-49-{task}.out": "slurmstepd-n4: error: *** STEP 49.0 ON n4 CANCELLED AT 2026-11-23T18:00:36 ***\n"
+        * (task == 0)
+        for task in range(3)
+    }
+    files |= {
+        "slurm-11.out": "",
+        "steplogs-49.out": "srun: Force Terminated StepId=49.0\n",
+        "latest.log": "x\n",
+        "run.log": "y\n",
+    }
+    found = split(written(tmp_path / "steps", files), looker())
+    assert {job.label.rpartition("/")[2]: len(job.files) for job in found} == {
+        "11": 1,
+        "49": 4,
+        "latest.log": 1,
+        "run.log": 1,
+    }
+    files = {"slurm-4711.out": LIMIT.format(4712), "slurm-4712.out": LIMIT.format(4711)}
+    assert by_id(split(written(tmp_path / "swapped", files), looker())) == {"4711": 1, "4712": 1}
 
 
 def test_small_ids_in_names_are_confirmed_by_lines(tmp_path: Path) -> None:
@@ -363,31 +405,6 @@ def test_a_report_beside_the_logs_is_not_read(tmp_path: Path, case: str) -> None
     written(tmp_path, logs | reports)
     os.mkfifo(tmp_path / "live.log")  # is not waited for
     assert [Path(path).name for path in files_of(str(tmp_path))] == sorted(logs)
-
-
-def test_times_tell_runs_apart(tmp_path: Path) -> None:
-    found = split(written(tmp_path, {"train1.log": run(20), "train2.log": run(21), "train3.log": run(23)}), looker())
-    assert [len(job.files) for job in found] == [1, 1, 1]
-    assert {job.known_by for job in found} == {"time"}
-    folders = {"base/train.log": run(20), "base/eval.log": run(20), "wide/train.log": run(22)}
-    assert sorted(len(job.files) for job in split(written(tmp_path / "f", folders), looker())) == [1, 2]
-
-
-@pytest.mark.parametrize(
-    "files",
-    [
-        {"train1.log": run(20), "train2.log": run(20)},  # at the same time: ranks, or nodes
-        {
-            "train-20261120.log": run(20),
-            "train-20261121.log": run(21, 90),
-        },  # a log a day: the second has no start of its own
-        {"train.log.2": run(20), "train.log.1": run(21), "train.log": run(22)},
-        {"prep.log": run(20), "train.log": run(21)},  # two stages of one script
-        {"attempt_1.log": run(20), "attempt_2.log": run(21)},
-    ],
-)
-def test_times_keep_together_what_may_be_one_run(tmp_path: Path, files: Mapping[str, str]) -> None:
-    assert len(split(written(tmp_path, files), looker())) == 1
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmdoctor import pipeline
-from slurmdoctor.input.apart import apart
 from slurmdoctor.input.jobs import split
 from slurmdoctor.model.jobs import JobFiles
 
@@ -22,7 +21,6 @@ APART = {
     "numbers that count runs": ("lammps-8-0.out lammps-8-1.out lammps-16-0.out", 3),
     "folders of settings": ("size-4/ring.log size-8/ring.log size-16/ring.log", 3),
     "one name in each folder": ("a/x1/log.out a/x2/log.out b/x1/log.out", 3),
-    "GPUs that a test counts": ("gpu_1_train.out gpu_2_train.out", 2),
     "a short number beside one that is called an id": ("slurm1.out slurm2.out train_1.out eval_2.out", 4),
     "one id in a crowd": (
         " ".join(
@@ -52,7 +50,7 @@ def files(jobs: list[JobFiles]) -> list[str]:
 
 
 def taken(paths: list[str]) -> list[JobFiles]:
-    return apart(split(paths))
+    return list(split(paths, survey=True))
 
 
 @pytest.mark.parametrize("case", APART)
@@ -77,14 +75,14 @@ def test_two_launches_in_one_folder_keep_their_ranks() -> None:
 def test_the_same_id_in_the_folders_of_two_users_is_two_jobs() -> None:
     users = {f"/scratch/logs/{user}/slurm-{4000 + n}.out" for user in ("ada", "bob", "eve") for n in range(60)}
     ranks = {f"/scratch/logs/eve/ranks/{4000 + n}/rank_{rank}.log" for n in range(3) for rank in range(4)}
-    found = pipeline.surveyed(sorted(users | ranks))
+    found = taken(sorted(users | ranks))
     assert len(found) == 180
     assert [len(job.files) for job in found if job.id == "4000"].count(5) == 1
 
 
 def test_the_streams_of_many_jobs_are_joined_though_each_has_a_folder() -> None:
     paths = [f"logs/{stream}/train-{n}.{stream}" for n in range(51_000, 51_200) for stream in ("out", "err")]
-    assert {len(job.files) for job in pipeline.surveyed(paths)} == {2}
+    assert {len(job.files) for job in taken(paths)} == {2}
 
 
 def test_only_a_survey_takes_a_folder_apart(tmp_path: Path) -> None:
@@ -94,15 +92,10 @@ def test_only_a_survey_takes_a_folder_apart(tmp_path: Path) -> None:
     assert [len(job.files) for job in pipeline.jobs_of([tmp_path], survey=True)] == [1, 1, 1]
 
 
-def test_jobs_with_ids_stay_as_they_are() -> None:
-    jobs = split(["slurm-4711.out", "slurm-4712.out", "logs/4712/rank_0.log", "logs/4712/rank_1.log"])
-    assert apart(jobs) == list(jobs)
-
-
 def test_a_hundred_thousand_files_take_seconds() -> None:
     paths = [f"logs/user{n % 97}/run{n // 97}/{kind}" for n in range(50_000) for kind in ("log.out", "log.err")]
     began = time.process_time()
-    assert len(apart([JobFiles(files=tuple(paths))])) == 50_000
+    assert len(taken(paths)) == 50_000
     assert time.process_time() - began < 20
 
 

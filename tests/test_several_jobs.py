@@ -305,3 +305,9 @@ def test_a_list_for_a_chat_is_short_and_cannot_ping(form: Callable[[list[Row]], 
 def test_the_id_of_a_component_or_a_step_picks_its_job(wanted: str) -> None:
     jobs = (JobFiles("5000", files=("slurm-5000.out",)), JobFiles("5001", files=("slurm-5001.out",)))
     assert picked(jobs, wanted) == jobs[:1]
+
+
+@pytest.mark.parametrize(("wanted", "files"), [("47_5", ("a/arr-47_5.out",)), ("8", ("r2-8.err", "r2-8.out"))])
+def test_a_number_in_a_name_is_an_id_where_the_user_says_so(wanted: str, files: tuple[str, ...]) -> None:
+    (job,) = picked((JobFiles(files=("a/arr-47_5.out", "r2-8.err", "r2-8.out", "r2-18.out", "a47_51.out")),), wanted)
+    assert (job.id, job.files) == (wanted, files)

@@ -208,7 +208,7 @@ def diagnose_jobs(
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     texts = _by_name(one for one in given if isinstance(one, LogText))
     files = [one for one in given if not isinstance(one, LogText)]
-    named = _split(list(texts), {name: log.data for name, log in texts.items()}) if texts else ()
+    named = split(list(texts), {name: log.data for name, log in texts.items()}) if texts else ()
     for one in (*(jobs_of(files) if files else ()), *named):
         log = [texts[name] for name in one.files] if one in named else one
         try:
@@ -253,29 +253,29 @@ def jobs_of(paths: Sequence[str | os.PathLike[str]], survey: bool = False) -> tu
     from slurmdoctor.input.glance import by_time
 
     files = expand(paths).paths
-    return by_time(surveyed(files) if survey else _split(files))
+    together = not survey and sorted(files) == sorted(os.fspath(path) for path in paths)
+    return by_time(split(files, together=together, survey=survey))
 
 
-def surveyed(files: Sequence[str]) -> Sequence[JobFiles]:
-    """The jobs of these files, as a survey counts them."""
-    from slurmdoctor.input.apart import apart, neighborhoods
-
-    return [job for near in neighborhoods(files) for job in apart(_split(near))]
-
-
-def _split(files: Sequence[str], texts: Mapping[str, str | bytes] | None = None) -> tuple[JobFiles, ...]:
+def split(
+    files: Sequence[str],
+    texts: Mapping[str, str | bytes] | None = None,
+    *,
+    together: bool = False,
+    survey: bool = False,
+) -> tuple[JobFiles, ...]:
     """The jobs of these files; `texts` are those that are in no file."""
-    from slurmdoctor.input.glance import Looker  # a pasted text does not wait for it
-    from slurmdoctor.input.jobs import split
+    from slurmdoctor.input import glance, jobs  # a pasted text does not wait for them
 
-    return split(files, Looker(text("own-job"), text("own-rank"), text("run-start"), texts))
+    look = glance.Looker(text("own-job"), text("own-rank"), texts)
+    return jobs.split(files, look, together=together, survey=survey)
 
 
 def _told_apart(sources: Sequence[Source]) -> tuple[JobFiles, tuple[Reason, ...]]:
     """The one job that the files are read as; a note where they are of several, or may be."""
     files = [source.path for source in sources if source.path is not None]
     names = [source.name for source in sources] if not files and len(sources) > 1 else []
-    found = _split(files) if files else _split(names, {}) if names else ()
+    found = split(files or names, None if files else {}, together=True) if files or names else ()
     if len(found) > 1:
         ids = [job.label for job in found]
         return JobFiles(files=tuple(files or names)), (

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from slurmdoctor.input.folders import matching, walk
-from slurmdoctor.input.job_names import rotated_from
+from slurmdoctor.input.job_names import is_log, rotated_from
 from slurmdoctor.input.reports import is_report
 from slurmdoctor.input.unread import UnreadError, kind_of_file, unread
 from slurmdoctor.model import LogNotFoundError, UserError
@@ -22,9 +22,9 @@ MOST_FILES = 100_000
 _LOG_ENDINGS = (".log", ".out", ".err", ".txt", ".stdout", ".stderr", ".o", ".e")
 _SAID = lazy(
     r"(?i)(?:(?:^|[-_.])(?:logs?|logfile|std_?(?:out|err)|std_out_err|output|error|outerr)|\.(?:out|err)|^(?:out|err|slurm))"
-    r"(?:[-_.]?\d[-_.\w]*)?$|\.p?[oe]\d{2,12}(?:[-.]\d{1,9})?$"
+    r"(?:[-_.]?\d[-_.\w]*)?$"
 )
-"""Other names that say it: `stderr`, `slurm-20.output`, `err-50`, `run.logfile`, `myjob.o901` as PBS and SGE write it."""
+"""Other names that say it: `stderr`, `slurm-20.output`, `err-50`, `run.logfile`; and those of a scheme: `myjob.o901`, `workerlog.0`."""
 _GAUGES = (".gutil",)
 """What was measured beside the job: read with its logs, never in their place."""
 _COMPRESSED = (".gz", ".xz", ".zst", ".bz2")
@@ -106,7 +106,9 @@ def _logs_in(folder: str, each_folder: bool = False) -> Found:
         if entry.name in _SIDE_FILES or (stem.endswith(_OF_REPORTS) and is_report(entry.path)):
             logs.others.append(entry.path)
         elif stem.endswith(_LOG_ENDINGS) or (
-            before is None and _SAID.search(stem) and not stem.endswith((*_NOT_LOGS, *_SOURCES, ".json"))
+            before is None
+            and (_SAID.search(stem) or is_log(stem))
+            and not stem.endswith((*_NOT_LOGS, *_SOURCES, ".json"))
         ):
             _put(entry, logs)
         elif before is not None:

@@ -1,4 +1,4 @@
-"""A short look at the head and the end of a log: which job wrote it, whether a run begins in it, and when it was written."""
+"""A short look at the head and the end of a log: which job wrote it, and when."""
 
 from __future__ import annotations
 
@@ -29,16 +29,15 @@ _TIME = lazy(r"(?<!\d)(20\d\d)[-/](\d\d)[-/](\d\d)[T _](\d\d:\d\d:\d\d)")
 
 
 class Looker:
-    """Looks into a file once, with patterns for the ids, the ranks and the start of a run that it may tell."""
+    """Looks into a file once, with patterns for the ids and the ranks that it may tell."""
 
     def __init__(
         self,
         ids: regex.Pattern[str],
         ranks: regex.Pattern[str],
-        starts: regex.Pattern[str],
         texts: Mapping[str, str | bytes] | None = None,
     ) -> None:
-        self._ids, self._ranks, self._starts = ids, ranks, starts
+        self._ids, self._ranks = ids, ranks
         self._texts = texts
         """By name, where they are in no file: then no file is opened."""
         self._seen: dict[str, Glance] = {}
@@ -54,7 +53,6 @@ class Looker:
         return Glance(
             frozenset(found["id"] for text in (head, end) for found in self._ids.finditer(text)),
             frozenset(int(found["rank"]) for found in self._ranks.finditer(head)),
-            self._starts.search(head) is not None,
             next(iter(times[0]), None),
             next(reversed(times[1] or times[0]), None),
         )

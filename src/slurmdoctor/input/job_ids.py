@@ -1,12 +1,11 @@
-"""Which of the numbers in files' and folders' names are jobs' ids: decided over all names, for one alone does not tell."""
+"""Which of the numbers in files' and folders' names are jobs' ids, and tasks of arrays: decided over all names, and by lines in doubt."""
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from slurmdoctor.input.job_names import Maybe, Named, chosen, of_folder
+from slurmdoctor.input.job_names import Named, Number, of_folder
 from slurmdoctor.model.jobs import Glance
 from slurmdoctor.search.compiled import lazy
 
@@ -14,45 +13,27 @@ Key = tuple[str, "int | None"]
 """An id, and the task of the array."""
 Look = Callable[[str], Glance]
 _CERTAIN = 5
-"""Digits of a number that is an id though no other name has another one."""
-_PLAIN = 4
-"""Digits from which a number in the name of any log may be an id; one of fewer only beside Slurm's own endings."""
-_NEAR = 0.1
-"""How far ids of jobs whose logs lie side by side are apart, as a share of them."""
-_PORTS = frozenset({6006, 6379, 6380, 8001, 8080, 8081, 8265, 8443, 8501, 8888, 8889, 9090, 10001, 29501})
-"""Ports that servers listen on by default, and are named after."""
-_SOLE = lazy(r"^[A-Za-z][A-Za-z_.-]*[-_.](\d{4,})$")
-"""`%x-%j`: words, and one number behind them."""
-_BY_SLURM = lazy(r"\.(?:out|err|o|e)(?:\.\w+)?$")
+"""Digits of a number that is an id whatever stands beside it."""
+_ANY, _BY_SLURM = 4, 3
+"""Digits from which numbers that differ are ids, in the names of any logs and of those with Slurm's own endings."""
+_OWN = lazy(r"\.(?:out|err|o|e)(?:\.\w+)?$")
 """Endings that Slurm's own examples have."""
 _SAMPLE = 6
-"""Files that are looked into to tell the tasks of an array from the ranks of a job."""
+"""Files that are looked into to learn what a number counts."""
 
 
 def ids_by_name(files: Sequence[Named], look: Look) -> dict[str, Key]:
     """The key of each path whose name, or whose folder's name, tells it."""
-    told = {file.path: Maybe(file.id, file.joint, file.task) for file in files if file.id is not None}
-    for file in files:
-        if file.path not in told and (found := _of_folders(file)) is not None:
-            told[file.path] = found
-    counted = _numbered([file for file in files if file.path not in told])
-    told |= {path: one for path, one in counted.items() if one is not None}
-    sure = {one.digits for one in told.values()}
-    for file in files:
-        if file.path not in told and (also := _also_named(file, sure)):
-            told[file.path] = also
-    left = [file for file in files if file.path not in told and file.path not in counted]
-    told |= _guessed(left, lambda file: (file.folder, file.template), lambda file: file.maybe)
-    for folder, inside in _of_all_folders([file for file in left if file.path not in told]).items():
-        told |= dict.fromkeys(folder, inside)
-    for further in (_shared, _alike):
-        told |= further([file for file in left if file.path not in told], files, told)
-    if not told:
-        told = _alone(files)
+    told = _told(files)
+    told |= _known([file for file in files if file.path not in told], told, look)
+    folders = _of_folders(files, told)
     by_id: dict[str, list[Named]] = defaultdict(list)
     for file in files:
-        if file.path in told:
-            by_id[told[file.path].digits].append(file)
+        one = next((folders[above] for above in around(file.folder) if above in folders), None)
+        one = told.get(file.path, one)
+        if one is not None:
+            told[file.path] = one
+            by_id[one.digits].append(file)
     keys: dict[str, Key] = {}
     for ident, group in by_id.items():
         array = _is_array(group, told, look)
@@ -60,210 +41,155 @@ def ids_by_name(files: Sequence[Named], look: Look) -> dict[str, Key]:
     return keys
 
 
-def _alone(files: Sequence[Named]) -> dict[str, Maybe]:
-    """The only long number of all names, where nobody chooses such: `train-880123.out`."""
-    longest = {file.path: max(file.maybe, key=lambda one: len(one.digits)) for file in files if file.maybe}
-    values = {one.digits for one in longest.values()}
-    return longest if len(values) == 1 and len(min(values)) >= _CERTAIN and not chosen(values) else {}
+def around(folder: str) -> Iterable[str]:
+    """The folder, and those around it."""
+    while folder:
+        yield folder
+        folder = folder.rpartition("/")[0]
 
 
-def _numbered(files: Sequence[Named]) -> dict[str, Maybe | None]:
-    """Names that are a number and Slurm's ending, `%j.out`; None for those that count ranks from 0."""
-    groups: dict[str, list[Named]] = defaultdict(list)
-    for file in files:
-        if file.file.isdecimal() and _BY_SLURM.search(file.path) and not file.folder.rpartition("/")[2].isdecimal():
-            groups[file.folder].append(file)
-    found: dict[str, Maybe | None] = {}
+def _told(entries: Iterable[Named], alone: bool = True) -> dict[str, Number]:
+    """The ids of entries whose names tell them: by a scheme, or as names of one form do that differ in one long number."""
+    told: dict[str, Number] = {}
+    groups: dict[tuple[str, str], list[Named]] = defaultdict(list)
+    sole: dict[str, list[Named]] = defaultdict(list)
+    for one in entries:
+        if one.id is not None:
+            told[one.path] = one.id
+        elif one.numbers:
+            groups[one.folder, one.template].append(one)
+            if len(one.counts) == 1 and not one.part and _OWN.search(one.path):
+                sole[one.folder].append(one)
     for group in groups.values():
-        if any(int(file.file) == 0 for file in group):
-            found |= {file.path: None for file in group}
-        elif not all(1990 <= int(file.file) < 2040 for file in group):  # years
-            found |= {file.path: Maybe(file.file) for file in group if file.maybe}
-    return found
+        if alone or len(group) > 1:
+            told |= next((ids for ids in _columns(group) if _are_ids(group, ids)), {})
+    # names of other words: `train-4711.out`, `eval-4713.out`
+    for group in sole.values():
+        ids = {one.path: one.numbers[0] for one in group}
+        if min(len(one.digits) for one in ids.values()) >= _ANY and len(group) > 1 and _are_ids(group, ids):
+            told |= ids
+    return told
 
 
-def _of_folders(file: Named) -> Maybe | None:
-    """An id that the name of the nearest folder calls one."""
-    for folder in reversed(file.folder.split("/")):
-        found = of_folder(folder)
-        if found.id is not None:
-            return Maybe(found.id, found.joint, found.task)
-    return None
+def _columns(group: Sequence[Named]) -> list[dict[str, Number]]:
+    """The numbers at each place of the names where ids may be, the longest first; none that counts from 0."""
+    least = min(len(one.numbers) for one in group)
+    places = [{one.path: one.numbers[at] for one in group} for at in range(least)]
+    places = [place for place in places if all(one.digits != "0" for one in place.values())]
+    return sorted(places, key=lambda place: -len(place[group[0].path].digits))
 
 
-def _also_named(file: Named, sure: set[str]) -> Maybe | None:
-    """An id that another file's name calls one, and this one's just holds: `train-16-0.log` beside `slurm-16.out`."""
-    if file.torchrun in sure:
-        return Maybe(file.torchrun or "")
-    for one in (*file.maybe, *map(Maybe, sorted(file.numbers, key=len, reverse=True))):
-        if one.digits in sure:
-            return Maybe(one.digits)
-    for folder in reversed(file.folder.split("/")):
-        if folder in sure:
-            return Maybe(folder)
-    return None
-
-
-def _measured(digits: str) -> bool:
-    """Whether the number looks like a size, a year or a port, not like an id."""
-    number = int(digits)
-    return number % 500 == 0 or number % 256 == 0 or 1990 <= number < 2040 or number in _PORTS
-
-
-def _near(digits: str, told: Iterable[Maybe]) -> bool:
-    """Whether a number is about as large as an id that is known, where any is."""
-    known = {int(one.digits) for one in told}
-    return not known or any(abs(int(digits) - one) <= one * _NEAR for one in known)
-
-
-def _shared(files: Sequence[Named], every: Sequence[Named], told: Mapping[str, Maybe]) -> dict[str, Maybe]:
-    """One number that several names have before a count, or that a name begins with: `4711-0-node07.log`, `sweep.4711.0.out`."""
-    groups: dict[Group, dict[str, Maybe]] = defaultdict(dict)
-    leading: dict[str, Maybe] = {}
-    others: dict[tuple[str, str, int], set[str]] = defaultdict(set)
-    for file in files:
-        for at, one in enumerate(file.maybe):
-            others[file.folder, file.template, at].add(one.digits)
-    for file in files:
-        for at, one in enumerate(file.maybe):
-            if len(others[file.folder, file.template, at]) > 1:  # hosts, or else they were taken for ids
-                continue
-            if len(one.digits) < _PLAIN or _measured(one.digits) or not _near(one.digits, told.values()):
-                continue
-            if one.task is not None:
-                groups[file.folder, one.digits][file.path] = one
-            if file.file.startswith(one.digits) and (one.task is not None or _BY_SLURM.search(file.path)):
-                leading[file.path] = one
-    found = leading
-    for group in groups.values():
-        if len({one.task for one in group.values()}) > 1:
-            found = group | found
-    return found
-
-
-def _alike(files: Sequence[Named], every: Sequence[Named], told: Mapping[str, Maybe]) -> dict[str, Maybe]:
-    """Ids in names that differ in their words too, beside those of such a form: `train-4711.out`, `eval-4713.out`."""
-    known: dict[Group, list[Maybe]] = defaultdict(list)
-    for file in every:
-        if file.path in told and _SOLE.search(file.file):
-            known[_form(file)].append(told[file.path])
-    groups: dict[Group, dict[str, Maybe]] = defaultdict(dict)
-    for file in files:
-        if not file.part and len(file.maybe) == 1 and _SOLE.search(file.file) and not _measured(file.maybe[0].digits):
-            groups[_form(file)][file.path] = file.maybe[0]
-    found: dict[str, Maybe] = {}
-    for form, group in groups.items():
-        if form in known:
-            found |= {path: one for path, one in group.items() if _near(one.digits, known[form])}
-        elif (
-            not told
-            and not chosen({one.digits for one in group.values()})
-            and (form[1] == "" or min(len(one.digits) for one in group.values()) >= _CERTAIN)
-        ):
-            largest = max(group.values(), key=lambda one: int(one.digits))
-            if all(_near(one.digits, [largest]) for one in group.values()):
-                found |= group
-    return found
-
-
-def _form(file: Named) -> Group:
-    """Where a log lies, and its ending, where it is not Slurm's own."""
-    return file.folder, "" if _BY_SLURM.search(file.path) else file.path.rpartition(".")[2]
-
-
-Group = tuple[str, str]
-
-
-def _guessed(
-    files: Sequence[Named], group_of: Callable[[Named], Group], maybe_of: Callable[[Named], tuple[Maybe, ...]]
-) -> dict[str, Maybe]:
-    """Ids that no word calls one: names that differ in one long number alone, as `%x-%j` makes them."""
-    groups: dict[Group, list[Named]] = defaultdict(list)
-    for file in files:
-        if maybe_of(file):
-            groups[group_of(file)].append(file)
-    found: dict[str, Maybe] = {}
-    for group in groups.values():
-        least = min(len(maybe_of(file)) for file in group)
-        for at in sorted(range(least), key=lambda at: -len(maybe_of(group[0])[at].digits)):
-            numbers = {file.path: maybe_of(file)[at] for file in group}
-            if _are_ids(group, numbers) and not _hosts(group, numbers):
-                found |= numbers
-                break
-    return found
-
-
-def _of_all_folders(files: Sequence[Named]) -> dict[tuple[str, ...], Maybe]:
-    """The same for folders: `4711/`, `train-4711/`, `sweep_4711_0/`; the paths in each."""
-    inside: dict[str, list[str]] = defaultdict(list)
-    for file in files:
-        parts = file.folder.split("/")
-        for depth, part in enumerate(parts):
-            if of_folder(part).maybe:
-                inside["/".join(parts[: depth + 1])].append(file.path)
-    folders = [_as_file(folder) for folder in inside]
-    told = _guessed(folders, lambda one: (one.folder, one.template), lambda one: one.maybe)
-    counted = [one for one in folders if one.path not in told and any(maybe.task is not None for maybe in one.maybe)]
-    for folder, maybe in _shared(counted, counted, told).items():
-        siblings = [one for one in counted if maybe.digits in {other.digits for other in one.maybe}]
-        if len(siblings) > 1:
-            told[folder] = maybe
-    return {tuple(inside[folder]): one for folder, one in told.items()}
-
-
-def _as_file(folder: str) -> Named:
-    above, _, name = folder.rpartition("/")
-    read = of_folder(name)
-    return Named(folder, above, read.file, maybe=read.maybe, part=read.part)
-
-
-def _are_ids(files: Sequence[Named], numbers: Mapping[str, Maybe]) -> bool:
-    """Whether numbers may be the ids of different jobs: of about one length, and not sizes or steps, which people choose."""
-    values = {one.digits for one in numbers.values()}
+def _are_ids(group: Sequence[Named], ids: Mapping[str, Number]) -> bool:
+    """Whether numbers at one place of names are ids: of about one length, and none that people choose."""
+    values = {one.digits for one in ids.values()}
+    tasks = {one.task for one in ids.values()}
+    by_slurm = all(_OWN.search(path) for path in ids)
+    if by_slurm and {one.joint for one in ids.values()} == {"_"} and len(tasks) > 1:
+        return True  # %A_%a
+    if _chosen(values) or (1 < len(values) < len({one.unit for one in group}) and running(group)):  # hosts of ranks
+        return False
     shortest, longest = min(map(len, values)), max(map(len, values))
-    if shortest < _PLAIN and not all(_BY_SLURM.search(file.path) for file in files):
-        return False
-    return len(values) > 1 and longest - shortest <= 1 and not chosen(values)
+    if len(values) > 1:
+        return longest - shortest <= 1 and shortest >= (_BY_SLURM if by_slurm else _ANY)
+    whole = by_slurm and all(one.unit in values for one in group)  # %j.out
+    first = all(one.unit.startswith(tuple(values)) for one in group)  # %j-%t-%N.log
+    counted = len(tasks) > 1 or (first and None not in tasks)
+    return shortest >= _CERTAIN or (shortest >= _BY_SLURM and whole) or (shortest >= _ANY and counted)
 
 
-def _hosts(files: Sequence[Named], numbers: Mapping[str, Maybe]) -> bool:
-    """Whether the number is a node's: then each rank is on one node alone, and together they are all from 0 or 1."""
-    ranks: dict[str, set[int]] = defaultdict(set)
-    for file in files:
-        one = numbers[file.path].digits
-        behind = [int(number) for number in re.findall(r"\d+", file.unit.partition(one)[2])]
-        if not behind:
-            return False
-        ranks[one].add(behind[-1])
-    every = sorted(rank for found in ranks.values() for rank in found)
-    return len(every) > len(ranks) and every in (list(range(len(every))), list(range(1, len(every) + 1)))
-
-
-def _is_array(files: Sequence[Named], told: Mapping[str, Maybe], look: Look) -> bool:
-    """Whether the numbers behind one id count the tasks of an array; else they count ranks."""
-    tasks: dict[int | None, list[Named]] = defaultdict(list)
-    for file in files:
-        tasks[told[file.path].task].append(file)
-    if set(tasks) == {None}:
-        return False
-    joints = {told[file.path].joint for file in files if told[file.path].task is not None}
-    by_slurm = all(file.id is not None for file in files)
-    if joints != {"_"} and (len(joints) > 1 or len(tasks) < 2):
-        return False
-    if None in tasks and len(tasks) > 1:  # the batch script's own log beside those of its ranks
-        return False
-    if joints == {"_"} and (len(tasks) < 2 or by_slurm):
+def _chosen(values: set[str]) -> bool:
+    """Whether people chose all of these numbers, as they do sizes, steps and years; a scheduler counts through them."""
+    numbers = [int(one) for one in values]
+    if len(numbers) > 1 and max(numbers) < 10**_CERTAIN and all(one % 100 == 0 for one in numbers):
         return True
-    kept = sorted((task, group) for task, group in tasks.items() if task is not None)
-    seen = {task: [look(file.path) for file in group[:2]] for task, group in kept[:: max(1, len(kept) // _SAMPLE)]}
+    return all(one % 500 == 0 or one & (one - 1) == 0 or 1990 <= one < 2040 for one in numbers)
+
+
+def running(files: Iterable[Named]) -> bool:
+    """Whether names of one form have a number that counts them from 0, as ranks are counted."""
+    names = {(one.template, one.counts) for one in files}
+    columns = zip(*(counts for _, counts in names), strict=False)
+    return len(names) > 1 and any(set(column) == set(range(len(names))) for column in columns)
+
+
+class _Near:
+    """The ids that are known in a folder, in those around it, or in those below it."""
+
+    def __init__(self) -> None:
+        self._here: dict[str, set[str]] = defaultdict(set)
+        self._below: dict[str, set[str]] = defaultdict(set)
+
+    def note(self, told: Mapping[str, Number]) -> None:
+        for path, one in told.items():
+            folder = path.rpartition("/")[0]
+            self._here[folder].add(one.digits)
+            for above in around(folder):
+                self._below[above].add(one.digits)
+
+    def __call__(self, digits: str | None, folder: str) -> bool:
+        return digits in self._below[folder] or any(digits in self._here[above] for above in (*around(folder), ""))
+
+
+def _known(files: Sequence[Named], told: Mapping[str, Number], look: Look) -> dict[str, Number]:
+    """Shorter numbers that are an id as one is near, or as the lines say: `train-16-0.log` beside `slurm-16.out`."""
+    near = _Near()
+    near.note(told)
+    groups: dict[tuple[str, str], list[Named]] = defaultdict(list)
+    for file in files:
+        if file.numbers:
+            groups[file.folder, file.template].append(file)
+    found: dict[str, Number] = {}
+    for group in groups.values():
+        sample = group[:: max(1, len(group) // _SAMPLE)]
+        # what the lines of one confirm is an id for all
+        said = (ids for ids in _columns(group) if any(ids[file.path].digits in look(file.path).ids for file in sample))
+        found |= next(said, {})
+    near.note(found)
+    for file in files:
+        behind = {one.task for one in file.numbers}  # an array's task, or a rank
+        for one in () if file.path in found else file.numbers:
+            enough = len(one.digits) >= _BY_SLURM or one.task is not None
+            if enough and int(one.digits) not in behind and near(one.digits, file.folder):
+                found[file.path] = one
+                break
+        if file.torchrun is not None and near(file.torchrun, file.folder):
+            found[file.path] = Number(file.torchrun)
+    return found
+
+
+def _of_folders(files: Sequence[Named], told: Mapping[str, Number]) -> dict[str, Number]:
+    """The ids of folders: `job_4711/`, `4711/` beside `4713/` or a log of 4711; none of one in which other ids are."""
+    inside: dict[str, set[str]] = {}
+    for file in files:
+        own = {told[file.path].digits} if file.path in told else set()
+        for folder in around(file.folder):
+            inside.setdefault(folder, set()).update(own)
+    near = _Near()
+    near.note(told)
+    entries = [of_folder(folder) for folder in inside]
+    found = _told(entries, alone=False)
+    whole = (one for one in entries if one.path not in found and near(one.base, one.folder))
+    found |= {one.path: Number(one.base) for one in whole if one.base.isdigit()}
+    return {folder: one for folder, one in found.items() if not inside[folder] - {one.digits}}
+
+
+def _is_array(files: Sequence[Named], told: Mapping[str, Number], look: Look) -> bool:
+    """Whether the numbers behind one id count the tasks of an array; else they count ranks."""
+    tasks: dict[int, list[Named]] = defaultdict(list)
+    for file in files:
+        task = told[file.path].task
+        if task is None:  # the batch script's own log beside those of its ranks
+            return False
+        tasks[task].append(file)
+    slurms = {told[file.path].joint for file in files} == {"_"}
+    if any(file.array for file in files) or (slurms and (len(tasks) < 2 or all(file.id for file in files))):
+        return True
+    kept = sorted(tasks.items())[:: max(1, len(tasks) // _SAMPLE)]
+    seen = {task: [look(file.path) for file in group[:2]] for task, group in kept}
     ids = [one for glances in seen.values() for one in frozenset[str]().union(*(glance.ids for glance in glances))]
     if ids:
-        several = joints == {"_"} or len(ids) > 1 or ids != [told[files[0].path].digits]
+        several = slurms or len(ids) > 1 or ids != [told[files[0].path].digits]
         return several and len(ids) == len(set(ids))
     ranks = {task: frozenset[int]().union(*(glance.ranks for glance in glances)) for task, glances in seen.items()}
     shown = {task: found for task, found in ranks.items() if found}
-    if len(shown) > 1 and all(found == {task} for task, found in shown.items()):
-        return False
-    # a rank has one log: the same one in two folders is of two jobs
-    again = [{file.file for file in group if file.part and file.elastic is None} for _, group in kept]
-    return joints == {"_"} or bool(set.intersection(*again))
+    return slurms and not (len(shown) > 1 and all(found == {task} for task, found in shown.items()))

@@ -1,7 +1,7 @@
-"""What a log's path tells of its job: Slurm's id, a task of an array, the job's name, and which numbers count ranks, nodes or runs.
+"""What a log's path tells of its job. `SCHEMES` is the one table of how schedulers, launchers and frameworks name logs.
 
-Names come from sbatch's and srun's patterns (`slurm-%j.out`, `%x-%j`, `%A_%a`), from submitit (`%j_%t_log.out`), PBS and SGE
-(`%x.o%j`), torchrun (`RUN_xxxxxxxx/attempt_0/0/stdout.log`), Hydra, or from people.
+A name that follows none of them may still hold Slurm's patterns (`%x-%j.out`, `%A_%a`, `%j-%N-%t`): its numbers are read here, and
+`input.jobs` tells over all names which of them are ids.
 """
 
 from __future__ import annotations
@@ -13,74 +13,86 @@ from msgspec import Struct
 
 from slurmdoctor.search.compiled import lazy
 
+
+class Scheme(Struct, frozen=True):
+    """How a program names its logs. The pattern's groups are `id`, `task` (of an array), `count` (a task or a rank), `part`, `run`."""
+
+    program: str
+    writes: str
+    """With Slurm's signs, as its documentation does."""
+    pattern: str
+
+
+SCHEMES = (
+    Scheme("submitit", "%j_%t_log.out, %A_%a_%t_log.err",
+           r"^(?P<id>\d+)(?:_(?P<task>\d+))?_\d+_log\.(?:out|err)$"),
+    Scheme("submitit, beside its logs", "%j_submission.sh, %j_submitted.pkl, %j_0_result.pkl",
+           r"^(?P<id>\d+)(?:_\d+)*_(?:submission|submitted|result)\b"),
+    Scheme("PBS, Torque, SGE, LSF", "NAME.o123, NAME.e123, NAME.o123.3, NAME.o123-3, NAME.pe123, lsf.o123",
+           r"\.p?[oe](?P<id>\d{2,12})(?:[-.](?P<task>\d{1,9}))?$"),
+    Scheme("Slurm by default, and names that say `job`", "slurm-%j.out, slurm-%A_%a.out, job_%j.log",
+           r"(?i)(?:^|(?<=[^a-z]))(?:slurm|slurm[-_.]?job|job[-_.]?id|job(?=[-_.]?\d{3}))[-_.=]?(?P<id>[1-9]\d{0,11})(?![a-z0-9])"
+           r"(?:(?P<joint>[-_.])(?P<count>\d{1,10})(?![a-z0-9]))?"),
+    Scheme("PaddlePaddle", "log/workerlog.N, log/default.xxxxxx.log", r"^(?P<part>workerlog\.\d+|default\.[a-z]{6}\.log)$"),
+    Scheme("MindSpore", "worker_N.log, scheduler.log", r"^(?P<part>worker_\d+|scheduler)\.log$"),
+    Scheme("Ray", "worker-ID-JOB-PID.out, raylet.out, gcs_server.out",
+           r"^(?P<part>worker-[0-9a-f]+-[0-9a-f]{8}-\d+|raylet|gcs_server|dashboard\w*|monitor|log_monitor)\.(?:out|err|log)$"),
+    Scheme("NCCL, UCX and crashes of a process", "nccl.%h.%p.log, hs_err_pid123.log", r"(?i)(?<![a-z])(?P<part>nccl|pid|hs_err|ucx)"),
+    Scheme("Hydra", "outputs/DATE/TIME/, multirun/DATE/TIME/N/",
+           r"^(?P<run>20\d\d-[01]\d-[0-3]\d|[0-2]\d-[0-5]\d-[0-5]\d)$"),
+    Scheme("wandb, and folders after a time", "run-DATE_TIME-ID/files/output.log",
+           r"(?P<run>(?<!\d)20\d\d[-_.]?[01]\d[-_.]?[0-3]\d[-_T.][0-2]\d[-_.:h]?[0-5]\d)"),
+    Scheme("Lightning, and people who count runs", "lightning_logs/version_N/, exp3/, run3.log",
+           r"(?i)(?<![a-z])(?P<run>(?:version|run|exp|experiment|trial|sweep|seed)[-_.]?\d{1,2})(?!\d)"),
+)  # fmt: skip
+"""By file name, the last three of a folder as well; torchrun's is a path's."""
+TORCHRUN = Scheme(
+    "torchrun --log-dir", "RUNID_xxxxxxxx/attempt_N/RANK/stderr.log",
+    r"^(?P<above>.*?)(?P<folder>(?P<run>[^/]+?)_(?:[a-z0-9_]{8}|[^/_][^/]{1,7}))/attempt_\d+/\d+/(?:stdout|stderr)\.log$",
+)  # fmt: skip
+_PATTERNS = [lazy(scheme.pattern) for scheme in SCHEMES]
+_TORCHRUN = lazy(TORCHRUN.pattern)
+
 _COMPRESSED = lazy(r"\.(?:gz|bz2|xz|zst)$")
 _ENDING = lazy(r"(?i)\.(?:out|err|log|logfile|txt|stdout|stderr|output|error|o|e|gutil)$")
 _ROTATED = lazy(
     r"(?i)(?:^|(?<=\.))(?:out|err|log|txt)(?P<mark>\.\d{1,3}|[-.]20\d\d([-_]?)[01]\d\2[0-3]\d(?:[-_T][-_:.\d]{2,8})?)$"
 )
 """`job.log.1`, and after a day as logrotate's dateext and Python's handlers do."""
-_STREAM = lazy(r"(?i)[-_.]?(?<![a-z])(?:std)?(?:out(?:put)?|err(?:or)?s?|log|o|e)(?![a-z])")
-_SUBMITIT = lazy(r"^(\d+)(?:_(\d+))?_\d+_log$")
-_SUBMITIT_SIDE = lazy(r"^(\d+)(?:_\d+)*_(?:submission|submitted|result)\b")
-_PBS = lazy(r"^(?P<name>.*)\.(?:p?[oe])(?P<id>\d{2,12})(?:(?P<joint>[-.])(?P<task>\d{1,9}))?$")
-_SAID = lazy(
-    r"(?i)(?:^|(?<=[^a-z]))(?:slurm|slurm[-_.]?job|job[-_.]?id|job(?=[-_.]?\d{3}))[-_.=]?(?P<id>[1-9]\d{0,11})(?![a-z0-9])"
-    r"(?:(?P<joint>[-_.])(?P<task>\d{1,10})(?![a-z0-9]))?"
-)
-"""`slurm-4711_3`, `job_4711`, `jobid4711`: the name says that it is a job's id."""
-_TORCHRUN = lazy(
-    r"^(?P<above>.*?)(?P<folder>(?P<run>[^/]+?)_(?:[a-z0-9_]{8}|[^/_][^/]{1,7}))/attempt_\d+/\d+/(?:stdout|stderr)\.log$"
-)
-_DATE = lazy(
-    r"(?<!\d)(?:19|20)\d\d([-_.]?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])"
+_STREAM = lazy(r"(?i)[-_.]?(?<![a-z])(?:std)?(?:out(?:put)?s?|err(?:or)?s?|logs?|o|e)(?![a-z])")
+_NO_NUMBER = lazy(
+    r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?<!\d)1[5-9]\d{8}(?!\d)"
+    r"|(?<!\d)(?:19|20)\d\d([-_.]?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])"
     r"(?:[-_.T ]?(?:[01]\d|2[0-3])[-_.:h]?[0-5]\d(?:[-_.:m]?[0-5]\d)?s?)?(?!\d)"
 )
-_MOMENT = lazy(r"(?<!\d)20\d\d[-_.]?[01]\d[-_.]?[0-3]\d[-_T.][0-2]\d[-_.:h]?[0-5]\d")
-_CLOCK = lazy(r"^(?:[01]\d|2[0-3])[-_.:h]?[0-5]\d[-_.:m]?[0-5]\d$")
-_STAMP = lazy(r"(?<!\d)1[5-9]\d{8}(?!\d)")
-"""Seconds since the epoch."""
-_BEHIND = lazy(r"([-_.])(\d{1,7})(?![A-Za-z0-9])")
-_BY_PROCESS = lazy(r"(?i)(?<![a-z])(?:nccl|pid|core|hs_err|ucx)")
-"""Names whose long number is a process's: NCCL_DEBUG_FILE=nccl.%h.%p.log."""
-_UUID = lazy(r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
-_NUMBER = lazy(r"(?P<label>[A-Za-z]*)(?P<gap>[-_.=]?)(?<![0-9])(?P<digits>\d+)(?P<behind>[A-Za-z]*)")
-_OF_A_PART = frozenset({
-    "rank", "rk", "r", "local", "localrank", "task", "t", "proc", "process", "p", "pid", "n", "node", "nid", "cn",
-    "host", "hostname", "gpu", "gpus", "cuda", "device", "dev", "worker", "w", "compute", "server", "machine", "ip",
-    "rack", "dgx", "dp", "tp", "pp", "ep", "cp", "shard", "part", "chunk", "seg", "segment", "piece", "split",
-    "attempt", "try", "retry", "restart", "version", "v", "step", "steps", "iter", "iteration", "epoch", "ckpt",
-    "checkpoint", "global", "bs", "batch", "mbs", "gbs", "lr", "port", "of", "world", "ws", "size", "np", "nproc",
-    "ports", "tcp", "http", "tensorboard", "jupyter", "ray", "redis", "ntasks", "nodes", "ranks", "layers", "seq", "len", "dim", "hidden", "ctx", "nccl", "debug", "fold", "phase",
-    "stage", "actor", "raylet",
+"""UUIDs, seconds since the epoch, days and times."""
+_NUMBER = lazy(
+    r"(?P<label>[A-Za-z]*)(?P<gap>[-_.=\[]?)(?<![0-9])(?P<digits>\d+)(?P<behind>[A-Za-z]*)(?:(?P<joint>[-_.])(?=(?P<next>\d{1,7})(?![A-Za-z0-9])))?"
+)
+_PARTS = frozenset({
+    "rank", "rk", "r", "local", "localrank", "task", "t", "proc", "process", "p", "n", "node", "nid", "cn", "host", "hostname", "gpu",
+    "gpus", "cuda", "device", "dev", "worker", "workerlog", "w", "compute", "server", "machine", "ip", "rack", "dgx", "dp", "tp", "pp",
+    "ep", "cp", "shard", "part", "chunk", "attempt", "try", "retry", "restart", "actor",
 })  # fmt: skip
-"""Words whose number counts parts of one job, or measures it."""
-_SETTINGS = frozenset({
-    "lr", "bs", "wd", "dropout", "warmup", "layers", "dim", "hidden", "seq", "len", "batch", "mbs", "gbs", "alpha",
-    "beta", "temp", "version",
+"""Words whose number counts processes, nodes, pieces or attempts of one job,"""
+_MEASURES = frozenset({
+    "steps", "iter", "iteration", "epoch", "ckpt", "checkpoint", "global", "bs", "batch", "mbs", "gbs", "lr", "port", "ports", "of",
+    "world", "ws", "size", "np", "nproc", "ntasks", "nodes", "ranks", "layers", "seq", "len", "dim", "hidden", "ctx", "fold", "phase",
+    "stage", "seed", "version", "split",
 })  # fmt: skip
-"""Words whose number tells one folder's run from another's."""
-_STAGES = frozenset({
-    "train", "training", "eval", "evaluation", "test", "val", "infer", "prep", "preprocess", "data", "main",
-    "worker", "master", "ranks", "logs",
-})  # fmt: skip
-"""Folders of one job's stages and parts."""
-_OF_A_RUN = frozenset({
-    "run", "runs", "exp", "experiment", "trial", "job", "sweep", "seed",
-})  # fmt: skip
-"""Words whose number tells one run of a program from another."""
-_SHORTEST = 3
-"""Digits of a number that may be a job's id without a word that says so."""
-_NO_TASK = 4294967294
-"""What `%a` is outside of an array."""
+"""and those whose number measures a run."""
+_STEP = "step"
+"""A count of training's steps; before a second number Slurm's step: `step-%j-%t`."""
 
 
-class Maybe(Struct, frozen=True):
-    """A number that may be an id, and the number right behind it."""
+class Number(Struct, frozen=True):
+    """A number that may be an id, and the one right behind it."""
 
     digits: str
     joint: str = ""
     task: int | None = None
     name: str | None = None
+    """What stands before it."""
 
 
 class Named(Struct, frozen=True):
@@ -89,21 +101,20 @@ class Named(Struct, frozen=True):
     path: str
     folder: str
     """The folder, without the parts that torchrun makes."""
-    file: str
-    """The file's name without its endings."""
-    id: str | None = None
-    """An id that the name calls one."""
-    joint: str = ""
-    task: int | None = None
-    """The number behind the id, and what joins it: an array's task, or a rank."""
-    name: str | None = None
-    """What stands before the id."""
-    maybe: tuple[Maybe, ...] = ()
-    """Numbers that may be an id though no word calls them one, in the order of the name."""
-    numbers: frozenset[str] = frozenset()
-    """All numbers that count no part of a job."""
+    unit: str
+    """The name without its endings and the words for a stream; a sign stands for the number of a rank, a node or the like."""
+    template: str
+    """The same with a sign for each number."""
+    counts: tuple[int, ...] = ()
+    """All its numbers."""
+    id: Number | None = None
+    """An id that a scheme tells, and the task of the array or the count behind it."""
+    array: bool = False
+    """The scheme says that the count is an array's."""
+    numbers: tuple[Number, ...] = ()
+    """Numbers that may be an id though no scheme calls them one, in the order of the name."""
     part: bool = False
-    """A number counts ranks, nodes, attempts, steps or the like."""
+    """It is a rank's, a node's or the like."""
     run: str | None = None
     """The run that the name tells from others: `exp3`."""
     torchrun: str | None = None
@@ -113,63 +124,55 @@ class Named(Struct, frozen=True):
     rotated: bool = False
 
     @property
-    def template(self) -> str:
-        """The name with a sign for each number, whatever stream it is."""
-        return re.sub(r"\d+", "#", self.unit)
-
-    @property
-    def unit(self) -> str:
-        """The name without the words for a stream: `train_err.log` and `train_out.log` are one."""
-        return _STREAM.sub("", self.file).strip("-_.")
+    def base(self) -> str:
+        """The file's or folder's name."""
+        return self.path.rpartition("/")[2]
 
 
 def named(path: str) -> Named:
     """Read one path."""
-    torchrun = elastic = None
-    above, _, base = path.rpartition("/")
     if found := _TORCHRUN.match(path):
-        above, torchrun = found["above"].rstrip("/"), found["run"]
-        elastic = found["folder"]
-    base, rotated = _without_endings(base)
-    if side := _SUBMITIT_SIDE.match(base):
-        return Named(path, above, base, id=side[1])
-    if submitit := _SUBMITIT.match(base):
-        task = submitit[2]
-        return Named(path, above, base, submitit[1], "_" if task else "", int(task) if task else None)
-    if torchrun is None and (said := (pbs := _PBS.match(base)) or _SAID.search(base)):
-        task = said["task"]
-        whole = int(task) if task and int(task) != _NO_TASK else None
-        joint = "_" if pbs and task else said["joint"] or ""
-        return Named(path, above, base, said["id"], joint if task else "", whole, _name(base, said["id"]))
-    if torchrun is not None:
-        return Named(path, above, base, torchrun=torchrun, elastic=elastic, part=True)
-    return _guessed(path, above, base, rotated)
+        own = path[found.end("folder") :]
+        return Named(
+            path, found["above"].rstrip("/"), own, own, part=True, torchrun=found["run"], elastic=found["folder"]
+        )
+    folder, _, base = path.rpartition("/")
+    return _read(path, folder, _COMPRESSED.sub("", base))
+
+
+def of_folder(path: str) -> Named:
+    """Read the name of the folder at this path."""
+    above, _, base = path.rpartition("/")
+    return _read(path, above, base)
 
 
 @lru_cache(maxsize=4096)  # of the folders of thousands of files
-def of_folder(folder: str) -> Named:
-    """Read the name of one folder."""
-    said = _SAID.search(folder)
-    if said:
-        return Named(folder, "", folder, said["id"], said["joint"] or "", int(said["task"]) if said["task"] else None)
-    return _guessed(folder, "", folder, False)
+def is_part(folder: str) -> bool:
+    """Whether a folder is a stream's, a rank's, a node's or an attempt's: `node01`, `rank_0`, `stderr`."""
+    found = _NUMBER.fullmatch(folder)
+    return (found is not None and found["label"].lower() in _PARTS) or not _STREAM.sub("", folder).strip("-_.")
 
 
-def is_date(folder: str) -> bool:
-    """Whether a folder is named after a day or a time, as Hydra does."""
-    return _DATE.fullmatch(folder) is not None or _CLOCK.fullmatch(folder) is not None
-
-
+@lru_cache(maxsize=4096)
 def is_run(folder: str) -> bool:
-    """Whether a folder is named as one run of several is: `exp3`, `lr_3e-4`, `run-20261120_120103-x7`, or after a time."""
-    if is_date(folder) or _MOMENT.search(folder) or of_folder(folder).run:
-        return True
-    return any(found["label"].lower() in _SETTINGS for found in _NUMBER.finditer(folder))
+    """Whether a folder is one run's: `exp3`, `version_0`, `run-20261120_120103-x7`, or after a day or a time."""
+    return _read(folder, "", folder).run is not None
 
 
-def says_what(folder: str) -> bool:
-    """Whether a folder's name is a word of its own, and none for a host, a stage or a stream: `baseline`."""
-    return not re.search(r"\d", folder) and folder.lower() not in _STAGES and _STREAM.sub("", folder).strip("-_.") != ""
+def is_day(folder: str) -> bool:
+    """Whether a folder is named after a day or a time, as Hydra does: numbers in it count the runs of a sweep."""
+    found = _read(folder, "", folder)
+    return found.run == folder and "-" in folder and not re.search("[A-Za-z]", folder)
+
+
+def is_log(name: str) -> bool:
+    """Whether a scheme knows a name that has no ending of a log: `train.o4711`, `workerlog.0`."""
+    return any(pattern.search(name) for pattern in (_PATTERNS[2], _PATTERNS[4]))
+
+
+def without_stream(name: str) -> str:
+    """The name of a file or folder without the words for a stream: `train_err` and `train_out` are one."""
+    return _STREAM.sub("", name).strip("-_. ")
 
 
 def rotated_from(base: str) -> tuple[str, str] | None:
@@ -178,56 +181,73 @@ def rotated_from(base: str) -> tuple[str, str] | None:
     return (base[: found.start("mark")], found["mark"]) if found else None
 
 
-def _without_endings(base: str) -> tuple[str, bool]:
-    base = _COMPRESSED.sub("", base)
+def _read(path: str, folder: str, base: str) -> Named:
     before = rotated_from(base)
     base = before[0] if before else base
-    while shorter := _ENDING.sub("", base):
-        if shorter == base:
-            break
-        base = shorter
-    return base, before is not None
-
-
-def _guessed(path: str, folder: str, base: str, rotated: bool) -> Named:
-    """What the numbers of a name may be that no word calls an id."""
-    plain = base
-    for never in (_UUID, _DATE, _STAMP):
-        plain = never.sub(lambda found: "D" * len(found[0]), plain)
-    maybe: list[Maybe] = []
-    numbers: set[str] = set()
-    run, part = None, _BY_PROCESS.search(base) is not None
-    for found in () if part else _NUMBER.finditer(plain):
-        label, digits = found["label"].lower(), found["digits"]
-        if label in _OF_A_PART:
-            part = True
-            continue
-        if label in _OF_A_RUN and run is None and len(digits) < _SHORTEST:
-            run = base[: found.end("digits")]
-        if found["behind"] or digits[0] == "0" or (label and not found["gap"]):
-            continue
-        numbers.add(digits)
-        if len(digits) >= _SHORTEST:
-            behind = _BEHIND.match(plain, found.end("digits"))
-            joint, task = (behind[1], int(behind[2])) if behind else ("", None)
-            maybe.append(Maybe(digits, joint, task, _name(base, digits)))
+    groups: dict[str, str] = {}
+    for pattern in _PATTERNS:
+        if found := pattern.search(base):
+            groups = {name: text for name, text in found.groupdict().items() if text is not None} | groups
+    stem = _stem(base)
+    numbers, unit, part = _numbers(stem)
+    whole = _NO_NUMBER.sub(lambda found: "D" * len(found[0]), stem)
+    told = _id(groups, stem)
+    if "part" in groups and told is None:
+        numbers, part, unit = (), True, "~" if "." in base else unit
     return Named(
-        path, folder, base, maybe=tuple(maybe), numbers=frozenset(numbers), part=part, run=run, rotated=rotated
+        path,
+        folder,
+        unit,
+        template=without_stream(re.sub(r"\d+", "#", whole)),
+        counts=tuple(int(one) for one in re.findall(r"\d+", whole)),
+        id=told,
+        array="task" in groups,
+        numbers=numbers if told is None else (),
+        part=part,
+        run=groups.get("run") if told is None else None,
+        rotated=before is not None,
     )
 
 
-def _name(base: str, ident: str) -> str | None:
+def _stem(base: str) -> str:
+    while (shorter := _ENDING.sub("", base)) != base:
+        base = shorter
+    return base
+
+
+_NO_TASK = 4294967294
+"""What `%a` is outside of an array."""
+
+
+def _id(groups: dict[str, str], stem: str) -> Number | None:
+    if "id" not in groups:
+        return None
+    count = groups.get("task") or groups.get("count")
+    task = None if count is None or int(count) == _NO_TASK else int(count)
+    joint = "_" if "task" in groups else groups.get("joint", "")
+    return Number(groups["id"], joint if task is not None else "", task, _name(stem, groups["id"]))
+
+
+def _numbers(stem: str) -> tuple[tuple[Number, ...], str, bool]:
+    """The numbers that may be ids; the name with a sign for those of ranks and nodes, and whether there are such."""
+    plain = _NO_NUMBER.sub(lambda found: "D" * len(found[0]), stem)
+    numbers: list[Number] = []
+    parts: list[tuple[int, int]] = []
+    for found in _NUMBER.finditer(plain):
+        label, digits, task = found["label"].lower(), found["digits"], found["next"]
+        if label in _PARTS:
+            parts.append(found.span("digits"))
+        elif label in _MEASURES or (label == _STEP and task is None):
+            continue
+        elif not found["behind"] and (digits == "0" or digits[0] != "0") and (not label or found["gap"]):
+            numbers.append(Number(digits, found["joint"] or "", int(task) if task else None, _name(stem, digits)))
+    unit = stem
+    for first, behind in reversed(parts):
+        unit = f"{unit[:first]}~{unit[behind:]}"
+    return tuple(numbers), without_stream(unit), bool(parts)
+
+
+def _name(stem: str, ident: str) -> str | None:
     """What stands before the id, where it is a name and no word of Slurm's: `%x`."""
-    before = _STREAM.sub("", base.partition(ident)[0]).strip("-_. ")
+    before = without_stream(stem.partition(ident)[0])
     return before if before and not re.fullmatch(r"(?:slurm|job|id|run|D|\d|[-_.])+", before, re.I) else None
-
-
-def _round(digits: str) -> bool:
-    """Whether it is a number that people choose: 1000, 2048."""
-    number = int(digits)
-    return number % 100 == 0 or number & (number - 1) == 0
-
-
-def chosen(values: set[str]) -> bool:
-    """Whether people chose all of these numbers: steps, sizes."""
-    return all(map(_round, values))

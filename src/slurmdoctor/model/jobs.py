@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-KnownBy = Literal["name", "folder", "content", "time", "only"]
+KnownBy = Literal["name", "folder", "content", "only"]
 
 
 class JobFiles(Struct, frozen=True):
@@ -35,8 +35,6 @@ class Glance(Struct, frozen=True):
     ids: frozenset[str] = frozenset()
     """Slurm's ids of the job that wrote it."""
     ranks: frozenset[int] = frozenset()
-    starts: bool = False
-    """A program begins in it."""
     begins: float | None = None
     ends: float | None = None
     """The first and the last time that it shows."""

@@ -114,7 +114,7 @@ def find(
             raise LogNotFoundError(f"{path} is not there", did_you_mean(path))
     found = expand(paths, most=MOST_FILES, each_folder=True)
     texts = gathered.saved(slurm_info)
-    jobs = pipeline.surveyed(found.paths)
+    jobs = pipeline.split(found.paths, survey=True)
     return Found(jobs, found.skipped, found.others, jobinfo.by_name(texts), since, until, users, partitions)
 
 
@@ -173,8 +173,8 @@ def _called(job: JobFiles) -> str | None:
     if job.name not in {end for path in job.files for end in (path, path.rpartition("/")[2])}:
         return job.name
     bare = (job.id or "").partition("_")[0]
-    files = [named(path) for path in job.files]
-    told = {file.name or next((one.name for one in file.maybe if one.digits == bare), None) for file in files} - {None}
+    numbers = [one for file in map(named, job.files) for one in (file.id, *file.numbers) if one is not None]
+    told = {one.name for one in numbers if one.digits == bare} - {None}
     if len(told) == 1:
         return told.pop()
     return job.files[0].rpartition("/")[0].rpartition("/")[2] or None if job.known_by == "folder" else None
