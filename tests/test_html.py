@@ -370,3 +370,16 @@ def test_the_command_writes_a_page_of_several_jobs(tmp_path: Path) -> None:
     page = Page(target.read_text(encoding="ascii"))
     assert page.of["h1"] == ["1 of 2 jobs failed"]
     assert sum("4700" in text for text in page.of["summary"]) == 1
+
+
+def test_evidence_that_stands_together_shows_its_neighbors_once() -> None:
+    lines = [f"step {n}" for n in range(9)]
+    lines += [
+        f"[rank{rank}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB." for rank in (0, 1)
+    ]
+    lines += [
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed."
+    ]
+    html = diagnose("\n".join(lines) + "\n").to_html()
+    numbers = re.findall(r'<span class="l"><span class="n">(\d+)</span>', html)
+    assert len(numbers) == len(set(numbers))

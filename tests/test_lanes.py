@@ -373,3 +373,13 @@ def test_one_process_has_one_lane() -> None:
     [one] = lanes.lanes
     assert one.ranks == ()
     assert [span.state for span in one.spans] == ["running", "failed"]
+
+
+def test_what_follows_is_not_drawn_before_the_root_where_its_lines_have_no_time(tmp_path: Path) -> None:
+    lost = "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.31.4.2]:3483\n"
+    oom = "2026-11-20 13:12:10 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    made = "".join(f"2026-11-20 13:{m:02d}:00 step {m}/900 loss 1.0\n" for m in range(12))
+    for rank, text in enumerate((made + lost, made + oom, "2026-11-20 08:00:00 starting\n" + lost)):
+        (tmp_path / f"rank_{rank}.log").write_text(text)
+    lanes = diagnose(tmp_path).lanes
+    assert {turn(lanes, rank, state) for rank, state in ((0, "followed"), (1, "failed"), (2, "followed"))} == {"12:10"}

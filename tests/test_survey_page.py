@@ -109,7 +109,7 @@ def test_what_it_says_has_its_denominator(said: str) -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        "How many GPU hours they lost is not known", "The most common cause is cuda-oom : 3 of 5 failed jobs.", "No job shows its partition.",
+        "How many GPU hours they lost is not known", "The most common cause is cuda-oom : 3 of 5 failed jobs.",
         "No node could be tested", "No job shows both its GPUs and how long it ran.", "Of 5 jobs that an error ended, none shows both the time",
         "No job died twice in a row of the same cause.", "What kills the jobs", "One version made all rows",
     ],

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.infer.axis import Axis
 from slurmdoctor.infer.members import world_size
-from slurmdoctor.infer.seen import JOB, LONGEST, MOST_LINES, MOST_STEPS, Scene, Seen, look
+from slurmdoctor.infer.seen import JOB, MOST_LINES, MOST_STEPS, Scene, Seen, look, quoted
 from slurmdoctor.infer.shown_part import ROOM, all_places, first_shown, onset, stood_still
 from slurmdoctor.model import Event, Finding, Knowledge, Line, Observations, Timeline
 from slurmdoctor.model.causes import NODE_FAILURE
@@ -138,7 +138,7 @@ def _unsaid(rank: int, seen: Seen, turns: Sequence[Turn], standing: str, world: 
     if standing == "suspect":
         yield Sighting(at, "first", rank, world.cause)
     else:
-        yield Sighting(at, "first", rank, world.cause, world.root.hit.place, world.root.hit.raw.strip()[:LONGEST])
+        yield Sighting(at, "first", rank, world.cause, world.root.hit.place, quoted(world.root.hit.raw))
 
 
 def _turns(seen: Seen, node: str | None, standing: str, world: _World) -> list[Turn]:

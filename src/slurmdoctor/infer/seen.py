@@ -185,11 +185,15 @@ def _add_errors(scene: Scene, finding: Finding, knowledge: Knowledge, axis: Axis
     root = finding.root.main
     # the first rank's, also where they do not name it
     own_lines = {event.order for event in finding.root.events}
+    followed = {event.order for incident in finding.cascade for event in incident.events}
+    since = next((at for at, event in placed if event.order == root.order), axis.begin)
     for at, event in sorted(placed, key=lambda one: one[0]):
         ranks = event.ranks or {finding.origin.rank if event.order in own_lines else None}
         began = event.order == root.order or (event.cause == root.cause and firsts & event.ranks)
         if began and bound is not None and not axis.is_stamped(event) and scene.of(event.origin.rank).waits is None:
             at = max(min(at, bound), axis.earliest(event))
+        elif event.order in followed and not axis.is_stamped(event):
+            at = max(at, since)
         if event.order == root.order:
             scene.failed = at if scene.failed is None else min(at, scene.failed)
         if _ends_all(event, knowledge):
@@ -213,7 +217,7 @@ def _add_error(seen: Seen, event: Event, at: float, rank: int | None, first: boo
         return
     seen.told.add((kind, event.cause))
     if rank is None or rank not in event.others:
-        seen.show(Sighting(at, kind, rank, event.cause, event.hit.place, event.hit.raw.strip()[:LONGEST]))
+        seen.show(Sighting(at, kind, rank, event.cause, event.hit.place, quoted(event.hit.raw)))
     else:  # the line is another rank's, which printed the same
         seen.show(Sighting(at, kind, rank, event.cause))
 
@@ -231,6 +235,12 @@ def _events(finding: Finding) -> Iterator[Event]:
             if event.order not in done and (event is root or not told):
                 done.add(event.order)
                 yield event
+
+
+def quoted(raw: str) -> str:
+    """A line as a lane shows it."""
+    text = raw.strip()
+    return text if len(text) <= LONGEST else text[: LONGEST - 1].rstrip() + "…"
 
 
 def _is_report(incident: Incident) -> bool:
@@ -276,7 +286,7 @@ def _add_exits(scene: Scene, timeline: Timeline, axis: Axis) -> None:
                 seen.ending = report.exit
                 # a table shows whole seconds
                 at = seen.exit = max(at, seen.last if seen.last is not None else at)
-                text = report.line.raw.strip()[:LONGEST]
+                text = quoted(report.line.raw)
                 seen.show(Sighting(at, "exit", rank, None, (report.line.source, report.line.offset), text))
         if not report.ranks and report.node is not None:
             scene.nodes_ended[report.node] = min(at, scene.nodes_ended.get(report.node, at))

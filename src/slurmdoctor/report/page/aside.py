@@ -11,6 +11,7 @@ from slurmdoctor.report.page.tags import Markup, place, sentence, tag
 from slurmdoctor.report.quantities import delay, listed, plural
 from slurmdoctor.report.redact import one_line
 
+_UNITS = {"gib": "GiB", "mib": "MiB", "gb": "GB", "ms": "ms", "s": "s", "seconds": "s", "minutes": "min", "hours": "h"}
 _ORDERS = {"timestamps": "by time stamps", "file": "by lines: there are no time stamps", "unknown": "not known"}
 
 
@@ -65,11 +66,22 @@ def facts(diagnosis: Diagnosis) -> Markup:
     """What is known of the job, and what was read."""
     seen = diagnosis.coverage
     rows = [("Read", words.read(diagnosis)), ("Order of events", _ORDERS[seen.order])]
-    rows += [(str(name).replace("_", " ").capitalize(), _value(value)) for name, value in diagnosis.facts.items()]
+    rows += [(_name(name), _value(value)) for name, value in diagnosis.facts.items()]
     return tag(
         "dl",
         *(tag("div", tag("dt", one_line(name)), tag("dd", value)) for name, value in rows if value),
         class_="facts",
+    )
+
+
+def _name(fact: str) -> str:
+    """`timeout_ms` as `Timeout (ms)`."""
+    *words, last = str(fact).split("_")
+    unit = _UNITS.get(last) if words else None
+    return (
+        f"{' '.join(words)} ({unit})".capitalize().replace(unit.lower(), unit)
+        if unit
+        else " ".join((*words, last)).capitalize()
     )
 
 

@@ -27,9 +27,15 @@ def evidence(diagnosis: Diagnosis) -> list[Markup]:
     first = diagnosis.first_failure
     proofs: list[Markup] = []
     later: list[Markup] = []
+    read: set[tuple[str, int]] = set()
     for item in diagnosis.evidence:
         root = (item.file, item.line) == (first.file, first.line)
-        shown = _item(item, around.get((item.file, item.line)), root=root)
+        near = around.get((item.file, item.line))
+        if near is not None and item.line is not None and near.numbered:
+            known = (item.file, item.line) in read  # its neighbors stand on the page already
+            read |= {(item.file, n) for n in range(item.line - len(near.above), item.line + len(near.below) + 1)}
+            near = None if known else near
+        shown = _item(item, near, root=root)
         (later if proofs and not root and item.role == "cascade" else proofs).append(shown)
     if more := proofs[_OPEN:]:
         proofs = [*proofs[:_OPEN], fold(f"{plural(len(more), 'more line')} of evidence", *more)]

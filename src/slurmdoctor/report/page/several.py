@@ -44,7 +44,7 @@ def job(at: int, row: Row, *own: Markup) -> Markup:
 def _row(at: int, row: Row, linked: bool) -> Markup:
     label = tag("a", row.label, href=f"#job-{at}") if linked else row.label
     cause = tag("code", row.cause) if row.cause else None
-    result = tag("td", _sign(row), _SPOKEN[row.verdict])
+    result = tag("td", _sign(row), _SPOKEN[row.verdict], class_="word")
     return tag("tr", tag("th", label, scope="row"), result, tag("td", row.headline), tag("td", cause))
 
 

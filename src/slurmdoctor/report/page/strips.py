@@ -89,7 +89,7 @@ def axis(lanes: Lanes, scale: Scale) -> Markup:
     labels, taken = [], -_LABEL
     for at, label in lanes.ticks:
         x = scale.share(at)
-        if at < 0 or at > scale.width or x - taken < _LABEL:
+        if at < 0 or at > scale.width or x - taken < max(_LABEL, 1.2 * len(label)):
             continue
         anchor = "start" if x < _LABEL / 2 else "end" if x > 100 - _LABEL / 2 else "middle"
         labels.append(tag("text", one_line(label), x=f"{x:.2f}%", y=12, text_anchor=anchor))

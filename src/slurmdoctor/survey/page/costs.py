@@ -80,7 +80,7 @@ def _lost(cost: Cost, part: str, longest: Cost, colour: str = "plain-bar") -> Co
 def groups(noun: str, costs: Sequence[Cost], in_all: int, answers: Answers) -> list[Markup | None]:
     """Partitions or users: those that lost most, each with its own jobs and hours as the denominator."""
     if all(cost.what == UNKNOWN for cost in costs):
-        return [tag("p", f"No job shows its {noun}.")]
+        return []
     shown = costliest(costs, answers)[:_MOST_GROUPS]
     longest = max(shown, key=lambda cost: cost.gpu_hours_lost), max(shown, key=lambda cost: cost.jobs)
     users = _users_head(shown) if noun != "user" else []
