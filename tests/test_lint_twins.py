@@ -48,7 +48,7 @@ def test_s15_megatron_lm_takes_tp_for_it() -> None:
     )
     found = one(script, "experts-unlike-gpus")
     assert found.says == "expert TP 4 x EP 8 x PP 1 = 32 does not divide 2 x 8 = 16 GPUs"
-    assert found.fix == "Set EP to 4, or request 4 nodes (32 GPUs)."
+    assert found.fix == "Set EP 4 or EP 2, or request 4 nodes (32 GPUs)."
 
 
 def test_mb24_an_ep_beyond_the_gpus_names_no_flag_that_the_program_lacks() -> None:
@@ -60,12 +60,12 @@ def test_mb24_an_ep_beyond_the_gpus_names_no_flag_that_the_program_lacks() -> No
 @pytest.mark.parametrize(
     ("sizes", "fix"),
     [
-        ("--tp 8 --pp 3", "Set PP to 2, or request 3 nodes (24 GPUs)."),
-        ("--tp 6", "Set TP to 4, or request 3 nodes (24 GPUs)."),
-        ("--tp 32", "Set TP to 16, or request 4 nodes (32 GPUs)."),
+        ("--tp 8 --pp 3", "Set PP 2 or PP 1, or request 3 nodes (24 GPUs)."),
+        ("--tp 6", "Set TP 2 or TP 8, or request 3 nodes (24 GPUs)."),
+        ("--tp 32", "Set TP 8 or TP 4, or request 4 nodes (32 GPUs)."),
         ("--tp 4 --micro-batch-size 3 --global-batch-size 32", "Set the global batch to 36, a multiple of 12."),
-        ("--ep 8 --num-experts 60", "Set EP to 6, a divisor of 60."),
-        ("--tp 8 --num-attention-heads 20", "Set TP to 5, a divisor of 20."),
+        ("--ep 8 --num-experts 60", "Set EP 4 or EP 2: that fits 60 experts, 16 processes."),
+        ("--tp 8 --num-attention-heads 20", "Set TP 4 or TP 2: that fits 20 heads, 8 GPUs of a node, 16 processes."),
     ],
 )
 def test_a_fix_that_is_a_number_is_computed_for_this_script(sizes: str, fix: str) -> None:

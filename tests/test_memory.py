@@ -168,7 +168,7 @@ def test_the_memory_of_other_processes_is_what_neither_is_free_nor_its_own() -> 
         ("checkpoint save", "cpu_offload=True", "micro batch", (("/x/t.py", "save_checkpoint", "x"),)),
         ("evaluation", "evaluation batch", "micro batch", (("/x/t.py", "evaluate", "x"), ("/x/m.py", "forward", "x"))),
         ("generation", "new tokens", "micro batch", (("/v/utils.py", "generate", "x"), ("/x/m.py", "forward", "x"))),
-        ("export", "on the CPU one tensor at a time", "micro batch", (("/x/b.py", "save_hf_weights", "x"),)),
+        ("export", "over more GPUs or nodes for the export", "micro batch", (("/x/b.py", "save_hf_weights", "x"),)),
         (
             "KV cache setup",
             "--max-model-len",

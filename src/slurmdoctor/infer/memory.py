@@ -7,12 +7,17 @@ from typing import Any
 
 from slurmdoctor.model import Finding, MemoryReading, MemoryTrend
 
+_ALIKE = 0.9
+"""The least share of the fullest GPU's memory that each of them uses where all stood alike."""
+
 
 def memory_facts(rank: int | None, readings: Sequence[MemoryReading], facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The failing rank's last reading and its peak; another rank's reading says nothing of this one, and is named as that one's."""
+    """The failing rank's last reading and its peak. Another rank's says nothing of this one, unless all GPUs stood alike."""
     alone = facts.get("world_size") in (None, 1)
     own = [r for r in readings if _rank_of(r, facts) == rank and (rank is not None or (alone and r.gpu is None))]
-    return _shown(own, readings)
+    used = [reading.used or 0 for reading in readings if reading.rank is None]
+    alike = len(used) == len(readings) > 0 and min(used) >= _ALIKE * max(used)
+    return _shown(own or (readings if alike else ()), readings)
 
 
 def _rank_of(reading: MemoryReading, facts: Mapping[str, Any]) -> int | None:

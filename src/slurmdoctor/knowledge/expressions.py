@@ -59,11 +59,6 @@ def _divisor(number: float, least: float) -> int:
     return next((one for one in range(max(1, math.ceil(least)), int(number) + 1) if number % one == 0), 0) or _none()
 
 
-def _divisor_below(number: float, most: float) -> int:
-    """The largest divisor of a number that is at most so large."""
-    return int(number) // _divisor(number, number / most) if most >= 1 else _none()
-
-
 def _gcd(*numbers: float) -> int:
     """The largest number that divides all of these."""
     return math.gcd(*map(int, numbers)) if all(one == int(one) and one > 0 for one in numbers) else _none()
@@ -79,7 +74,6 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "ceil": math.ceil,
     "floor": math.floor,
     "divisor": _divisor,
-    "divisor_below": _divisor_below,
     "gcd": _gcd,
 }
 

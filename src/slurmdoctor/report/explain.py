@@ -132,7 +132,7 @@ _PLAIN = {
     "old_torch": "a PyTorch before 2.1", "others_gib": "memory of other processes", "mem_had": "how much memory the job had",
     "ep_fits": "an EP that fits the GPUs", "expert_gb": "the size of an expert", "experts_gb": "the size of the experts",
     "held_gib": "what the killed process held", "at_step": "the step", "no_steps": "that no step was made", "other": "another program than a training",
-    "late_ranks": "which ranks are late",
+    "late_ranks": "which ranks are late", "layouts": "sizes that fit",
     "op": "the collective", "rank0_busy": "that rank 0 was still busy", "silent_ranks": "which ranks printed nothing",
     "stalled_since": "since when the job was stalled", "stands_in": "where the late rank hangs", "suspects": "which ranks held it up",
     "task_failed": "that Slurm stopped the step for a failed task", "what": "the program's own message",

@@ -9,6 +9,7 @@ from typing import Any
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Extent, Finding, Incident, Observations, Suspicion, Timeline
 from slurmdoctor.model.causes import TASK_FAILED
+from slurmdoctor.model.layouts import layouts
 from slurmdoctor.model.ranges import SHORT, expand_nodes, fold_nodes, ranges
 from slurmdoctor.report.frames import Frame, frames
 from slurmdoctor.report.links import names_of_links
@@ -42,7 +43,7 @@ def names_for_fixes(finding: Finding, timeline: Timeline, observed: Observations
     names |= _of_the_nodes(finding, observed)
     if root is not None:
         names |= _of_the_root(finding, root, observed)
-    return names | names_of_links(finding, observed)
+    return names | names_of_links(finding, observed) | layouts(names)
 
 
 def _of_the_nodes(finding: Finding, observed: Observations) -> dict[str, Any]:

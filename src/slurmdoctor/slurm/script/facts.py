@@ -7,6 +7,7 @@ import re
 
 from msgspec import Struct, field
 
+from slurmdoctor.model.layouts import layouts
 from slurmdoctor.slurm.script.directives import gpus, number, signal_request, whole
 from slurmdoctor.slurm.script.model import Command, Directive, Script
 from slurmdoctor.slurm.script.programs import Programs
@@ -263,7 +264,7 @@ def _model_ranks(facts: Facts) -> None:
 
 def sizes_that_fit(facts: Facts) -> None:
     """What the sizes could be instead: the next numbers that divide evenly."""
-    world, per_node, nodes = (facts.whole(name) for name in ("world", "world_gpus", "nodes"))
+    per_node, nodes = facts.whole("world_gpus"), facts.whole("nodes")
     for fact, ranks in (
         ("nodes_for_model", facts.whole("model_ranks")),
         ("nodes_for_experts", facts.whole("expert_ranks")),
@@ -271,26 +272,5 @@ def sizes_that_fit(facts: Facts) -> None:
         if per_node and nodes and ranks:
             step = ranks // math.gcd(ranks, per_node)
             facts.add(fact, -(-nodes // step) * step)
-    if world:
-        facts.add("smaller", _smaller(facts, world))
-        etp, pipeline, expert = (facts.whole(name) or 1 for name in ("etp", "pp", "ep"))
-        experts = facts.whole("num_experts") or 0
-        fitting = (
-            n for n in range(min(expert, world, 100_000), 0, -1) if not world % (etp * n * pipeline) and not experts % n
-        )
-        facts.add("ep_for_gpus", next(fitting, None))
-    for fact, parts, name in (("ep_for_experts", "num_experts", "ep"), ("tp_for_heads", "num_heads", "tp")):
-        pieces, now = facts.whole(parts), facts.whole(name)
-        if pieces and now and now <= pieces < 100_000:
-            facts.add(fact, next(n for n in range(now, 0, -1) if pieces % n == 0))
-
-
-def _smaller(facts: Facts, world: int) -> str | None:
-    """The one size that must shrink least for the model to fit: `PP to 2`."""
-    sizes = {name: facts.whole(name) or 1 for name in ("pp", "cp", "tp")}
-    for name, size_ in sizes.items():
-        rest = math.prod(sizes.values()) // size_
-        for n in range(min(size_, 100_000) - 1, 0, -1):
-            if world % (rest * n) == 0:
-                return f"{name.upper()} to {n}"
-    return None
+    for name, text in layouts(facts.values).items():
+        facts.add(name, text or None)
