@@ -115,7 +115,7 @@ def test_s8_mb14_fp8_is_expected(told: str) -> None:
         ("0: WARNING: 12 FP8 params skipped allclose (dequantisation is lossy):\n", "checkpoint-mismatch"),
         (
             "0: Weight verification: 1003/1004 compared weights matched\n0: 1 weight mismatches (showing up to 20):\n",
-            "checkpoint-mismatch",
+            "fp8-mismatch",
         ),
     ],
     ids=["bf16", "fp8-skipped", "new-format"],
