@@ -264,6 +264,19 @@ def test_it_speaks_in_the_log_where_the_script_has_closed_its_errors(tool: Path,
     assert log.read_text() == "verdict on status 3\n"
 
 
+@pytest.mark.parametrize("shell", ["zsh", "mksh", "bash"])
+def test_a_debug_trap_leaves_nothing_behind(tool: Path, tmp_path: Path, shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"needs {shell}")
+    put(tool, SAYS)
+    (tmp_path / "tmp").mkdir()
+    done = run(tool, "exit 4", before="trap 'echo touch pwned' DEBUG", shell=shell, TMPDIR=str(tmp_path / "tmp"))
+    assert (done.returncode, "no such file" in done.stderr) == (4, False)
+    assert "verdict on status 4" in done.stderr or shell == "bash"
+    assert not list((tmp_path / "tmp").iterdir())
+    assert not (tmp_path / "pwned").exists()
+
+
 HOSTILE = (
     "",
     "0",
@@ -320,6 +333,7 @@ def test_kinds_are_bash(kind: str, tmp_path: Path) -> None:
 def test_the_watching_job_takes_only_a_job_id(tmp_path: Path, answer: str) -> None:
     fake = tmp_path / "sbatch"
     put(fake, f"printf '%s\\n' \"$@\" --- >> {tmp_path}/asked\ncat <<'E'\n{answer}\nE")
+    put(tmp_path / "squeue", "echo '--partition=gpu --account=(null)'")
     script = tmp_path / "watched"
     script.write_text(hook.script("dependency", command="/opt/$(touch pwned) b/slurmdoctor"))
     done = subprocess.run(
@@ -330,6 +344,7 @@ def test_the_watching_job_takes_only_a_job_id(tmp_path: Path, answer: str) -> No
     if answer.startswith("41"):
         assert done.stdout == "41\n"
         assert "--dependency=afternotok:41\n" in asked[0]
+        assert "--partition=gpu\n--wrap" in asked[0]
         assert (
             "--wrap=timeout 300 '/opt/$(touch pwned) b/slurmdoctor' diagnose --time-limit 240 --job 41 --if-failed\n"
             in asked[0]

@@ -43,6 +43,16 @@ def test_the_exit_status_stays(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "lint.json").read_text())["files"][0]["wrong"]
 
 
+def test_an_ending_that_names_no_format_is_refused(tmp_path: Path) -> None:
+    refused = one_line(run("diagnose", LOG, "-o", tmp_path / "report.pdf"))
+    assert "report.pdf: no format ends in .pdf: use " in refused
+    assert not list(tmp_path.iterdir())
+
+
+def test_beside_log_without_a_job_is_refused() -> None:
+    assert "--beside-log needs a job's id" in one_line(run("diagnose", LOG, "--beside-log"))
+
+
 def test_a_dash_is_standard_output() -> None:
     assert run("diagnose", LOG, "-o", "-").stdout == run("diagnose", LOG).stdout
 

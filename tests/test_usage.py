@@ -32,6 +32,7 @@ WRONG = {
     "--hlep": ("has no option --hlep", "did you mean --help?"),
     "diagnose --formt json": ("`slurmdoctor diagnose` has no option --formt", "did you mean --format?"),
     "diagnose -format json": ("has no option -format", "did you mean --format?"),
+    "diagnose --json": ("has no option --json", "did you mean --format json?"),
     "diagnose -f json": ("has no option -f", "did you mean --format?"),
     "-v": ("has no option -v", "did you mean -V?"),
     "diagnose -j 2": ("has no option -j", "`slurmdoctor diagnose --help` lists them"),

@@ -44,7 +44,7 @@ def stub() -> Iterator[Path]:
         Path(folder).chmod(0o777)
         program = Path(folder) / "stub"
         program.write_text(
-            f"#!/bin/sh\necho $(id -un) $* > {folder}/called.new && mv {folder}/called.new {folder}/called\n"
+            f"#!/bin/sh\necho $(id -un) $* $SLURM_CONF $SLURM_JOB_STDOUT > {folder}/called.new && mv {folder}/called.new {folder}/called\n"
         )
         program.chmod(0o755)
         yield program
@@ -55,7 +55,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, stub: Path) -> Iterator[Cl
     made = Cluster(tmp_path_factory.mktemp("slurm", numbered=True))
     if os.geteuid() == 0:
         made.epilog = made.folder / "epilog.sh"
-        made.epilog.write_text(hook.script("epilog", command=str(stub)))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("SLURM_CONF", made.env["SLURM_CONF"])
+            made.epilog.write_text(hook.script("epilog", command=str(stub)))
         made.epilog.chmod(0o755)
     yield from started(made)
 

@@ -91,7 +91,8 @@ def test_dependent_job(cluster: Cluster) -> None:
     assert job.isdigit()
     cluster.wait(job)
     second = str(int(job) + 1)
-    assert cluster.wait(second).state == "COMPLETED"
+    watching = cluster.wait(second)
+    assert (watching.state, watching.partition) == ("COMPLETED", cluster.record(job).partition)
     assert "KeyError: 17" in cluster.output(second)
 
 
@@ -116,6 +117,8 @@ def test_epilog(cluster: Cluster, stub: Path) -> None:
         "--beside-log",
         "--time-limit",
         "90",
+        cluster.env["SLURM_CONF"],
+        f"{folder}/%j.out",
     ]
 
 

@@ -107,6 +107,8 @@ def diagnose(
     form = form_for(called, form, output, FORMATS)
     paths = or_newest(paths, job_id or slurm_info)
     asked = reads(paths, wanted, job_id, slurm_info, script, exit_status)
+    if beside_log and any(one.job is None or one.job.record is None for one in asked):
+        raise UserError("--beside-log needs a job's id", "name the job by it: slurmdoctor diagnose 4711 --beside-log")
     logs = [log for one in asked if one.job for log in one.job.logs if isinstance(log, str)]
     keep_inputs(output, (*(paths or ["-"]), *logs, *slurm_info, *filter(None, [script])))
     mask = "off" if no_redact else redact

@@ -52,6 +52,7 @@ def script(kind: str, *, seconds: int = SECONDS, when: str = "failed", command: 
         "WHEN": when,
         "PATH": shlex.quote(_search_path()),
         "COMMAND": tool,
+        "CONF": shlex.quote(os.environ.get("SLURM_CONF", "")),
         # a string that the watching job's shell reads once more
         "WATCH": shlex.quote(f"timeout 300 {tool} diagnose --time-limit 240"),
         # a job whose script hides its failure ends well in Slurm's eyes: only afterany looks at it

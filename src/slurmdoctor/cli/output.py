@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from slurmdoctor.cli.say import in_line, show
+from slurmdoctor.cli.say import in_line, say, show
 from slurmdoctor.model import UserError
 
 _ENDINGS = {
@@ -26,6 +26,7 @@ _ENDINGS = {
     ".markdown": "markdown",
     ".txt": "text",
     ".log": "text",
+    ".out": "text",
 }
 
 
@@ -65,8 +66,13 @@ def form_for(context: click.Context, form: str, output: str | None, forms: Seque
     )
     if named or output is None:
         return form
-    meant = next((meant for ending, meant in _ENDINGS.items() if output.lower().endswith(ending)), form)
-    return meant if meant in forms else form
+    ours = {ending: meant for ending, meant in _ENDINGS.items() if meant in forms}
+    meant = next((meant for ending, meant in ours.items() if output.lower().endswith(ending)), None)
+    ending = os.path.splitext(output)[1]  # noqa: PTH122
+    if meant is None and ending[1:].isalpha() and not _is_special(output):
+        known = ", ".join(ours)
+        raise UserError(f"-o {in_line(output)}: no format ends in {in_line(ending)}", f"use {known}, or add --format")
+    return meant or form
 
 
 def keep_inputs(output: str | None, inputs: Iterable[str]) -> None:
@@ -109,6 +115,8 @@ def put(report: str, output: str | None) -> None:
                 file.write(data)
         else:
             _replace(Path(_target(output)), data)
+            if sys.stderr.isatty():
+                say(f"written to {in_line(output)}", err=True)
     except OSError as error:
         mend = "name a file in a folder of your own with free space"
         raise UserError(f"{in_line(output)} cannot be written: {error.strerror}", mend) from None

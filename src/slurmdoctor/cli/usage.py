@@ -97,6 +97,10 @@ def _no_option(name: str, path: str, command: click.Command, root: click.Command
         wanted = (name.swapcase(), f"-{name}")
         alike = [param.opts[0] for param in command.params if any(option.startswith(wanted) for option in param.opts)]
         guess = alike[0] if len(alike) == 1 else None
+    word = name.lstrip("-")  # `--json` for `--format json`
+    for param in command.params:
+        if isinstance(param.type, click.Choice) and word in param.type.choices:
+            guess = f"{param.opts[0]} {word}"
     if guess:
         return UserError(f"`{path}` has no option {name}", f"did you mean {guess}?")
     if command is root:

@@ -37,13 +37,10 @@ class Job(Struct):
     def write_beside_log(self, text: str) -> None:
         """Write the verdict into the folder of the job's own log."""
         record = self.record
-        if record is None:
-            raise UserError(
-                "--beside-log needs a job's id", "name the job by it: slurmdoctor diagnose 4711 --beside-log"
-            )
+        assert record is not None
         log = record.found.files[0] if record.found else os.path.join(record.work_dir or "", record.std_out or "")  # noqa: PTH118
         folder = Path(log).parent
-        if not (record.work_dir or record.found) or not folder.is_dir():
+        if not (record.found or log.startswith("/")) or not folder.is_dir():
             raise UserError(f"the folder of job {record.id}'s log is not known here", "leave --beside-log out")
         place = folder / f"slurmdoctor-{record.id}.txt"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW  # a link there could lead to any file of the user

@@ -72,7 +72,10 @@ def job(job_id: str, patience: float = PATIENCE) -> JobRecord:
     info = jobinfo.read(answers.texts, wanted) or JobRecord(wanted)
     if info.het_offset:
         info = _with_leaders_log(info, patience / 2)
-    return _completed([info], answers, patience)[0]
+    info = _completed([info], answers, patience)[0]
+    if info.std_out is None and wanted == os.environ.get("SLURM_JOB_ID"):  # slurmctld tells its epilog
+        info = replace(info, std_out=os.environ.get("SLURM_JOB_STDOUT") or None)
+    return info
 
 
 def _with_leaders_log(job: JobRecord, patience: float) -> JobRecord:

@@ -88,12 +88,14 @@ if [ -n "${BASH_VERSION:-}" ]; then
   case $slurmdoctor_own in # a DEBUG trap that speaks here, too, makes it unreadable: then there is no footer
     '' | "trap -- "*) eval "slurmdoctor_arm $slurmdoctor_own" ;;
   esac
-elif slurmdoctor_file=$(mktemp 2>/dev/null) && trap >|"$slurmdoctor_file"; then
-  # other shells show their traps neither to functions nor to subshells, and each in an order of its own
+elif slurmdoctor_file=$(mktemp 2>/dev/null) && slurmdoctor_file=${slurmdoctor_file##*
+} && trap >|"$slurmdoctor_file"; then
+  # other shells show their traps neither to functions nor to subshells, and each in an order of its own;
+  # what a DEBUG trap of zsh says stands in every substitution
   slurmdoctor_own=
   slurmdoctor_seen() { if [ "${3:-}" = EXIT ]; then slurmdoctor_own=$2; fi; }
   alias trap=slurmdoctor_seen
-  eval "$(cat "$slurmdoctor_file")"
+  . "$slurmdoctor_file"
   unalias trap
   rm -f "$slurmdoctor_file"
   slurmdoctor_arm trap -- "$slurmdoctor_own" EXIT
