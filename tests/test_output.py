@@ -44,13 +44,12 @@ def test_the_exit_status_stays(tmp_path: Path) -> None:
 
 
 def test_an_ending_that_names_no_format_is_refused(tmp_path: Path) -> None:
-    refused = one_line(run("diagnose", LOG, "-o", tmp_path / "report.pdf"))
-    assert "report.pdf: no format ends in .pdf: use " in refused
+    one_line(run("diagnose", LOG, "-o", tmp_path / "report.pdf"), "report.pdf: no format ends in .pdf: use ")
     assert not list(tmp_path.iterdir())
 
 
 def test_beside_log_without_a_job_is_refused() -> None:
-    assert "--beside-log needs a job's id" in one_line(run("diagnose", LOG, "--beside-log"))
+    one_line(run("diagnose", LOG, "--beside-log"), "--beside-log needs a job's id")
 
 
 def test_a_dash_is_standard_output() -> None:
