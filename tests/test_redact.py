@@ -439,3 +439,74 @@ def test_no_false_mask_in_the_evidence_of_the_fixtures() -> None:
     for case in cases():
         plain, masked = diagnose(case.logs, redact="off"), verdict_of(case.name)
         assert [item.text for item in masked.evidence] == [item.text for item in plain.evidence], case.name
+
+
+TREES = r"""
+/iopsstor/scratch/GROUP/USER/run /capstor/scratch/GROUP/USER /users/USER/x /home/USER/run /home/hpc/GROUP/USER/x /home/ulc/es/USER
+/p/project/GROUP/USER/code /p/project1/GROUP/USER /p/home/jusers/USER/juwels /p/scratch/GROUP/USER/x /gpfs/scratch/GROUP/USER /gpfs/projects/bsc99/USER
+/gpfswork/rech/GROUP/USER /gpfsdswork/projects/rech/GROUP/USER/x /lustre/fswork/projects/rech/GROUP/USER/x /lustre/fsw/USER/x
+/scratch/project_465000000/USER/x /pfs/lustrep1/users/USER /pfs/lustrep1/scratch/project_465000000/USER /leonardo_scratch/large/userexternal/USER
+/leonardo_work/GROUP/USER /leonardo/home/userexternal/USER /global/homes/k/USER /global/cscratch1/sd/USER /pscratch/sd/k/USER/x /global/cfs/cdirs/GROUP/USER
+/ccs/home/USER /lustre/orion/GROUP/scratch/USER/x /gpfs/alpine/GROUP/scratch/USER /gpfs/alpine/scratch/USER /mnt/beegfs/USER /cluster/home/USER/x
+/cluster/scratch/USER /cluster/work/GROUP/USER /rds/project/GROUP/USER /rds/user/USER/hpc-work /rds/general/user/USER/home /work/GROUP/USER/x /fsx/USER/x
+/data/USER/x /net/scratch/USER /nobackup/USER /project/GROUP/USER /projects/bXXX/USER /work2/01234/USER/frontera /home1/01234/USER /scratch1/01234/USER
+/lus/grand/projects/GROUP/USER /eagle/GROUP/USER /dss/dsshome1/lxc01/USER /dss/dssfs02/GROUP/x-dss-0000/USER /private/home/USER /scratch/gpfs/USER
+/gpfs/gibbs/project/GROUP/USER /n/home01/USER /storage/home/hcoda1/5/USER /work/e01/e01/USER /gs/bs/GROUP/USER /groups/GROUP/USER ~/projects/def-prof/USER
+/Users/USER/x /mnt/petrelfs/USER /checkpoint/USER/x ~USER/x file:///gpfs/site/home/USER/x \/home\/USER\/x
+"""
+
+
+@pytest.mark.parametrize("tree", TREES.split())
+@pytest.mark.parametrize("name", ["kmueller", "bsc99123", "km42"])
+def test_strict_masks_a_person_by_where_the_name_stands_and_then_everywhere(tree: str, name: str) -> None:
+    path = tree.replace("USER", name).replace("GROUP", "ab123")
+    shown = redact(f"OSError: [Errno 122] Disk quota exceeded: '{path}' ({name} on x, {name}-backup)", "strict")
+    assert name not in shown, shown
+    assert "ab123" not in shown, shown
+    assert shown.count("user-") >= 3, shown
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("ssh kmueller@data01", "kmueller data01"),
+        ("rsync://data01/x rsync://kmueller@data01/x", "kmueller data01"),
+        ("kmueller@data01: Permission denied (publickey).", "kmueller data01"),
+        ("on kmueller-ws1", "kmueller-ws1"),
+        ("s3://kmueller-bucket/x", "kmueller"),
+        ("uid=50123(kmueller) gid=100(users)", "50123 kmueller"),
+        ("/run/user/50123/bus", "50123"),
+        (r"\\fileserver01\share", "fileserver01"),
+        (r"cannot reach \\fileserver01", "fileserver01"),
+        ("link 1c:34:da:7f:00:12 is down", "1c:34:da"),
+        ("node0097i.juwels went away", "node0097i juwels"),
+        ("UserId=kmueller(50123) GroupId=hai(100) Account=hai_x", "kmueller hai_x"),
+        ("http://mlserver:8888/lab", "mlserver"),
+        ("USER=kmueller ... kmueller_utils.py", "kmueller"),
+    ],
+)
+def test_strict_masks_names_beside_paths(line: str, name: str) -> None:
+    shown = redact(line, "strict")
+    assert not [one for one in name.split() if one in shown], shown
+    assert redact(line) == line
+
+
+READABLE = r"""
+/data/imagenet/train/n01440764/x.jpg: No such file or directory
+/p/project/code/train.py
+/opt/conda/lib/python3.11/site-packages/torch/utils/data/_utils/worker.py
+/usr/lib/python3/dist-packages/x.py /opt/project/x/y.py
+/scratch/tmp/x /home/runner/work /work/data
+the root cause is USER=root; user=root
+for user input; user: What is this? {"role": "user", "content": "hello"}
+loss@train.py numpy@1.26 git@github.com:a/b top@1 mAP@50 q@k.T
+Xid (PCI:0000:3b:00): 79 at 12:01:03
+https://huggingface.co/meta-llama/Llama-3.1-8B
+tcp 127.0.0.1 [::]:29500 localhost:29500
+torch.Size([32000, 4096]) layer.3.weight at::native::add
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("line", READABLE)
+def test_strict_keeps_what_is_nobody_s(line: str) -> None:
+    assert redact(line, "strict") == line

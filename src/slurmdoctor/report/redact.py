@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.knowledge.secrets import secret_kinds
 from slurmdoctor.model import Diagnosis, Evidence, SecretKind, Surroundings, UserError
-from slurmdoctor.report.redaction.spans import Wanted, spans
+from slurmdoctor.report.redaction.spans import Wanted, replaced, spans
 from slurmdoctor.search.compiled import compiled
 
 if TYPE_CHECKING:
@@ -128,12 +128,15 @@ class Redactor:
         masked = [_mask(text, wanted, self._own) for text in texts]
         if self.mode == "default":
             return masked
-        for text in masked:  # learn from all first, so that a name is masked also where nothing marks it as one
-            self._names.learn(text)
-        return [self._names.mask(text) for text in masked]
+        wanted = self._wanted(masked, strict=True)
+        found = [(text, spans(text, wanted)) for text in masked]
+        for known in found:  # learn from all first, so that a name is masked also where nothing marks it as one
+            self._names.learn(*known)
+        return [self._names.mask(*known) for known in found]
 
-    def _wanted(self, texts: Sequence[str]) -> Wanted:
-        return Wanted.of(texts, secret_kinds() if self._kinds is None else self._kinds)
+    def _wanted(self, texts: Sequence[str], *, strict: bool = False) -> Wanted:
+        kinds = secret_kinds() if self._kinds is None else self._kinds
+        return Wanted.of(texts, [kind for kind in kinds if kind.strict == strict])
 
     def _wrapped_evidence(self, evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
         """Lines that follow one another are masked as one text: a program may have broken a secret over both."""
@@ -170,13 +173,12 @@ def _mask(text: str, wanted: Wanted, own: str, *, keep_lines: bool = False) -> s
     if found and own:
         public = {own[start:end] for start, end, _ in spans(own, wanted)}
         found = [span for span in found if text[span[0] : span[1]] not in public]
-    pieces: list[str] = []
-    at = 0
-    for start, end, kind in found:
+
+    def mark(start: int, end: int, kind: SecretKind) -> str:
         lines = "\n" * text.count("\n", start, end) if keep_lines else ""
-        pieces += [text[at:start], f"[redacted {kind.shown or kind.id.replace('-', ' ')}]", lines]
-        at = end
-    return "".join([*pieces, text[at:]]) if found else text
+        return f"[redacted {kind.shown or kind.id.replace('-', ' ')}]{lines}"
+
+    return replaced(text, found, mark)
 
 
 # ── every string of a diagnosis ───────────────────────────────────────────────────────────────────────

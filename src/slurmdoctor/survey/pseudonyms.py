@@ -101,7 +101,9 @@ _PLACES = re.compile(
 """What names a place or a person without being in a column."""
 _RATIO = re.compile(r"[\d.]+(?:/[\d.]+)+|[A-Za-z]{1,8}/[A-Za-z]{1,2}")
 """Has a stroke and is no path: 3/8, it/s, I/O."""
-_GIVEN = r"(?:user|host|ip|node|log|path|url|job|account|partition|cluster|uid|option)-[0-9a-f]{12}"
+_GIVEN = (
+    r"(?:bucket|folder|group|mac|user|host|ip|node|log|path|url|job|account|partition|cluster|uid|option)-[0-9a-f]{12}"
+)
 
 
 class Anonymizer:

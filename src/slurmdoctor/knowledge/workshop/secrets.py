@@ -70,11 +70,11 @@ def check_secret(kind: SecretKind, tree: Table, labels: LabelReader, problems: P
         problems.add(tree.place, "a kind of secret has either `regex` or `names`", "keep one of the two")
         return
     _speed(kind, tree, problems)
-    redactor = Redactor("default", (kind,))
+    redactor = Redactor("strict" if kind.strict else "default", (kind,))
     for at, line in enumerate(kind.match):
         text, secrets = planted(line, random.Random(line))
         shown = redactor.text(text)
-        if not secrets or "[redacted " not in shown or any(secret in shown for secret in secrets):
+        if not secrets or shown == text or any(secret in shown for secret in secrets):
             mend = "correct the pattern, the literals or the example"
             problems.add(tree.at("examples", "match", at), f"the secret is not masked: `{shown}`", mend)
     for at, line in enumerate(kind.no_match):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -68,6 +68,16 @@ def spans(text: str, wanted: Wanted) -> list[Span]:
         if commands and (words := command_view(view)) is not None:
             found += _mapped(words, _in_command(words.text, commands))
     return _apart(_around_marks(found, text), wanted.kinds) if found else []
+
+
+def replaced(text: str, found: Sequence[Span], new: Callable[[int, int, SecretKind], str]) -> str:
+    """The text with something else in the place of each of these."""
+    pieces: list[str] = []
+    at = 0
+    for start, end, kind in found:
+        pieces += [text[at:start], new(start, end, kind)]
+        at = end
+    return "".join([*pieces, text[at:]])
 
 
 def _mapped(view: View, found: Iterator[Span]) -> Iterator[Span]:
@@ -141,8 +151,9 @@ def _cut_off(last: regex.Match[str], kinds: Sequence[SecretKind]) -> Iterator[Sp
 
 def _around_marks(found: list[Span], text: str) -> Iterator[Span]:
     """The secrets without what is masked already."""
+    marked = "[redacted " in text
     for start, end, kind in found:
-        for mark in _MARK.finditer(text, start, end) if "[redacted " in text else ():
+        for mark in _MARK.finditer(text, start, end) if marked else ():
             if any(char.isalnum() for char in text[start : mark.start()]):
                 yield start, mark.start(), kind
             start = mark.end()
