@@ -12,13 +12,15 @@ from typing import Any
 
 import duckdb
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slurmdoctor.model import UserError
 from slurmdoctor.slurm import windows
 from slurmdoctor.slurm.named import Shelves
-from slurmdoctor.survey.accounting import Accounts, find
+from slurmdoctor.survey.accounting import AGAIN, Accounts, find
 from slurmdoctor.survey.rows import OWN_JOBS, How, Item
-from slurmdoctor.survey.work import diagnose_one
+from slurmdoctor.survey.work import _node, diagnose_one
 
 KNOWN = [
     "JobID", "JobIDRaw", "JobName", "User", "UID", "Account", "Cluster", "Partition", "State", "ExitCode", "Submit",
@@ -262,6 +264,30 @@ def test_a_log_that_the_next_run_emptied_is_not_the_run_befores(sacct: Sacct, tm
     assert (names(first), names(second)) == ([], ["slurm-4711.out"])
     assert first.record is not None
     assert "a later run has written to it" in first.record.missing[-1]
+
+
+OTHERS = "srun: error: node02: task 1: Exited with exit code 1\n"
+
+
+@pytest.mark.parametrize("state", sorted(AGAIN))
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("append", [True, False])
+def test_no_row_has_a_node_or_a_line_of_another_run(
+    sacct: Sacct, tmp_path: Path, state: str, known: bool, append: bool
+) -> None:
+    second, first = _twice(tmp_path)
+    line = LINE.replace("JOB REQUEUE", "NODE FAILURE") if append else ""
+    sacct([{**second, "NodeList": "node02"}, {**first, "State": state}][0 if known else 1 :])
+    log(tmp_path / "slurm-4711.out", f"step 1\n{line}step 1\n[rank1]: {OOM}\n{OTHERS}", "2026-11-20T12:00:00")
+    rows = [diagnose_one(item, How()) for item in items()]
+    assert rows[0].cause != "cuda-oom"
+    assert all(one.node is None or one.node in one.nodes for one in rows), [(one.node, one.nodes) for one in rows]
+
+
+@given(node=st.sampled_from([None, "node01", "node02", "node01.site.org", "x"]), nodes=st.lists(st.sampled_from(["node01", "node02", "n7"]), unique=True), cause=st.booleans())  # fmt: skip
+def test_the_node_of_a_row_is_one_of_its_job(node: str | None, nodes: list[str], cause: bool) -> None:
+    found = _node(node, tuple(nodes), cause)
+    assert found is None or not nodes or found in nodes
 
 
 def test_jobs_that_write_one_file_do_not_get_each_others_text(sacct: Sacct, tmp_path: Path) -> None:

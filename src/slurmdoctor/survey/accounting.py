@@ -27,7 +27,9 @@ AGAIN = frozenset({"REQUEUED", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL"})
 _OWN = re.compile(r"slurmdoctor-(?:survey|\d+)")
 """Names of jobs that only read logs: Dask's workers, and what `hook --kind dependency` sends behind another job."""
 _SLACK = 5.0
-"""Seconds after its end in which a run that is requeued may still be heard of."""
+"""Seconds after its end in which a run that is requeued may still be heard of,"""
+_LAST_WORDS = 60.0
+"""and one of whose node nothing is heard: what is written later is the next run's, though that has not ended yet."""
 
 
 class Accounts(Struct):
@@ -122,8 +124,8 @@ class _Finder:
                 self._before[_name(job)] = before + 1
             job = job if job.restarts or not before else replace(job, restarts=before)
             later = runs[at + 1].start if at + 1 < len(runs) else None
-            if later is None and (job.state == "REQUEUED" or at + 1 < len(runs)):
-                later = (job.end or 0) + _SLACK
+            if later is None and (job.state in AGAIN or at + 1 < len(runs)):
+                later = (job.end or 0) + (_SLACK if job.state == "REQUEUED" else _LAST_WORDS)
             yield from self._told(job, later)
 
     def components(self) -> Iterator[Item]:

@@ -175,7 +175,6 @@ def _told(row: Row, found: Diagnosis, item: Item) -> Row:
         hours = None if row.elapsed_s is None else size * row.elapsed_s / _HOUR
         row = replace(row, gpus=size, gpus_known_by="log", gpu_hours=hours)
     failed_at = _when(first.time)
-    node = first.node or next(iter(row.nodes), None) if row.num_nodes == 1 and cause else first.node
     return replace(
         row,
         job_id=row.job_id or found.job.id,
@@ -186,7 +185,7 @@ def _told(row: Row, found: Diagnosis, item: Item) -> Row:
         confidence=cause.confidence,
         rule=cause.rule,
         rank=first.rank,
-        node=node,
+        node=_node(first.node, row.nodes, cause.id is not None),
         failed_at=failed_at,
         ran_on_s=_between(failed_at, row),
         exit_code=found.exit.code,
@@ -202,6 +201,14 @@ def _told(row: Row, found: Diagnosis, item: Item) -> Row:
         exclude_nodes=found.retry.exclude_nodes if found.retry else (),
         notes=(*row.notes, *map(str, found.coverage.notes)),
     )
+
+
+def _node(shown: str | None, nodes: tuple[str, ...], failed: bool) -> str | None:
+    """The node of the first failure: one of the job's, where these are known."""
+    if not nodes:
+        return shown
+    own = {node.partition(".")[0]: node for node in nodes}
+    return own.get((shown or "").partition(".")[0]) or (nodes[0] if len(nodes) == 1 and failed else None)
 
 
 def _lost(row: Row, found: Diagnosis) -> Row:
