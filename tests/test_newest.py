@@ -46,6 +46,7 @@ def at_a_terminal(folder: Path, *words: str) -> subprocess.CompletedProcess[str]
         ({"slurm-1.out": 90, "slurm-2.out": 60}, "slurm-2.out"),
         ({"slurm-2.out": 60, "logs/slurm-3.out": 30}, "logs/slurm-3.out"),
         ({"slurm-2.out": 60, "debug.log": 5}, "slurm-2.out"),
+        ({"slurm-6.out": 9000, "train-731842.log": 3600}, "train-731842.log"),
         ({"run.log": 60, "notes.txt": 5, "train.py": 1, "results/x.out": 1}, "run.log"),
         ({"train.o4711": 60, "a.out": 5, "slurmdoctor-4711.out": 5, "slurm.conf": 1}, "train.o4711"),
     ],
@@ -79,7 +80,7 @@ def test_it_says_which_one_it_reads(tmp_path: Path) -> None:
     put(tmp_path, "slurm-2.err", 200, KEY, now=time.time())
     done = at_a_terminal(tmp_path, "--exit-code")
     assert done.stderr == (
-        "reading slurm-2.out and slurm-2.err, the newest log here (3 min ago); name another to read that\n"
+        "reading slurm-2.out and slurm-2.err, the newest job's log here (3 min ago); name another to read that\n"
     )
     assert "slurm-2.err:3" in done.stdout
     assert done.returncode == 1
@@ -89,7 +90,7 @@ def test_other_jobs_logs_without_an_id_are_left_alone(tmp_path: Path) -> None:
     for number, name in enumerate(("exp_a.out", "exp_b.out", "baseline.out")):
         put(tmp_path, name, 100 * number, f"{KEY if number == 0 else OOM}", now=time.time())
     done = at_a_terminal(tmp_path)
-    assert done.stderr.startswith("reading exp_a.out, the newest log here")
+    assert done.stderr.startswith("reading exp_a.out, the newest job's log here")
     assert "python-error" in done.stdout
 
 

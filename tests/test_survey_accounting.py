@@ -140,6 +140,14 @@ def test_at_midnight_no_job_is_lost_or_doubled(sacct: Sacct, tmp_path: Path, end
 WAYS = {
     "StdOut": ({"StdOut": "logs/%x.%j.txt"}, "logs/train.4711.txt"),
     "submit line": ({"SubmitLine": "sbatch -J train --output=mine-%j.log job.sh"}, "mine-4711.log"),
+    "submit line without its quotes": (
+        {"SubmitLine": "sbatch -N1 --output=log %x (été) [%j].txt --requeue job.sh 8"},
+        "log train (été) [4711].txt",
+    ),
+    "and the script behind": (
+        {"SubmitLine": "sbatch --output=log %x (été) [%j].txt job.sh 8"},
+        "log train (été) [4711].txt",
+    ),
     "script": ({"SubmitLine": "sbatch ours.sh 8"}, "deep/train-4711.txt"),
     "comment": ({"Comment": "log=@/shared/a.log"}, "shared/a.log"),
     "default": ({}, "slurm-4711.out"),

@@ -18,5 +18,5 @@ def or_newest(paths: tuple[str, ...], otherwise: object) -> tuple[str, ...]:
     others = [in_line(file) for file in found.files if file != found.log]
     more = [f"{len(others):,} more files"] if len(others) > 1 else others
     log = listed([in_line(found.log), *more])
-    say(f"reading {log}, the newest log here ({ago(found.age)}); name another to read that", err=True)
+    say(f"reading {log}, the newest job's log here ({ago(found.age)}); name another to read that", err=True)
     return found.files

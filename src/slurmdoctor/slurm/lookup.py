@@ -20,6 +20,9 @@ from slurmdoctor.slurm.script.model import Directive, Script
 from slurmdoctor.slurm.script.steps import step_outputs
 
 How = Literal["name", "submit-line", "script", "comment"]
+_OUTPUT = re.compile(r" --(?P<name>output|error)[= ](?P<value>(?:(?! -)[^\n]){1,1000})")
+_MOST_WORDS = 12
+"""Of a name with blanks."""
 _LOG_IN_COMMENT = re.compile(r"/\S+\.(?:out|err|log)(?=$|[\s,;\"'])")
 
 
@@ -46,6 +49,7 @@ def _inferred(
     """Where the logs may be, the surest place first."""
     if job.std_out is None:
         yield "submit-line", _given(job, _submitted(job.submit_line or ""), steps, shelves)
+        yield "submit-line", _unquoted(job, steps, shelves)
         if script is not None:
             yield "script", _given(job, script.directives, steps, shelves)
         yield "comment", _given_paths(job, _LOG_IN_COMMENT.findall(job.comment or ""), shelves)
@@ -92,6 +96,17 @@ def _submitted(line: str) -> list[Directive]:
     except ValueError:
         words = line.split()
     return options(words[1:], 0)[0]
+
+
+def _unquoted(job: JobRecord, steps: list[str], shelves: Shelves) -> list[str]:
+    """The files of a name with blanks, of whose words sacct shows no quotes: `sbatch --output=log %a [%A].txt job.sh`."""
+    for found in _OUTPUT.finditer(job.submit_line or ""):
+        words = found["value"].split(" ")[:_MOST_WORDS]
+        for count in range(2, len(words) + 1):
+            option = Directive(found["name"], " ".join(words[:count]), 0)
+            if files := _given(job, [option], steps, shelves):
+                return files
+    return []
 
 
 def _why(job: JobRecord) -> Literal["unreachable", "gone", "silent", "elsewhere"]:

@@ -9,18 +9,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
 from slurmdoctor.input.files import files_of
+from slurmdoctor.input.job_names import named, of_folder
 from slurmdoctor.model import UserError
 
 BELOW = ("logs", "log", "slurm_logs", "slurm-logs", "slurm", "out", "output", "outputs", "job_logs", "report")
 """Folders in which people keep their logs."""
 _MOST = 200_000
 """Entries of a folder that are looked at."""
-_BEFORE = r"(?:^|.*[^0-9A-Za-z]|.*(?<![A-Za-z])(?:job|jobid|slurm|j))"
-_COUNTED = re.compile(
-    r"(?:^|[^a-z])(?:\w*step|iter\w*|epoch|ckpt|checkpoint|seed|port|rank|node|gpu|pid|version|chunk|shard)[^0-9a-z]?$",
-    re.I,
-)
-"""What counts something else than jobs."""
 OURS = re.compile(r"slurmdoctor[-.].*")
 """Verdicts that slurmdoctor itself wrote beside logs."""
 _LOG = re.compile(
@@ -71,18 +66,14 @@ class Shelves:
     def _search(self, number: str, work_dir: str | None) -> dict[int | None, list[str]]:
         if work_dir not in self._listed:
             self._listed[work_dir] = _by_number(entries([*filter(None, [work_dir]), *self.here]))
-        own = re.compile(
-            rf"(?P<before>{_BEFORE}|.*\.[oe]){number}(?:_(?P<task>[0-9]{{1,7}})(?P<rest>_[0-9]+)?)?(?![0-9A-Za-z])(?P<behind>.*)"
-        )
         found: dict[int | None, list[str]] = {}
         for path, name, is_folder in self._listed[work_dir].get(number, ()):
-            match = own.fullmatch(name)
-            if match is None or OURS.fullmatch(name) or _COUNTED.search(match["before"]):
+            read = of_folder(path) if is_folder else named(path)
+            own = next((one for one in (read.id, *read.numbers) if one is not None and one.digits == number), None)
+            if own is None or OURS.fullmatch(name) or not (is_folder or _LOG.fullmatch(name)):
                 continue
-            if is_folder:
-                found.setdefault(_task(match), []).extend(_inside(path))
-            elif _LOG.fullmatch(name):
-                found.setdefault(_task(match), []).append(path)
+            files = _inside(path) if is_folder else [path]
+            found.setdefault(own.task if own.joint == "_" else None, []).extend(files)
         return {task: _once(files) for task, files in found.items() if files}
 
 
@@ -139,13 +130,6 @@ def _by_number(found: Iterable[Entry]) -> dict[str, list[Entry]]:
 def _once(files: list[str]) -> list[str]:
     """The files without links to others of them."""
     return list({os.path.realpath(file): file for file in reversed(files)}.values())[::-1]
-
-
-def _task(match: re.Match[str]) -> int | None:
-    """The array's task; in submitit's `4711_0_log.out` the number is a process of the job, and only `4711_3_0_log.out` an array's."""
-    if match["task"] is None or (match["rest"] is None and match["behind"].startswith("_log.")):
-        return None
-    return int(match["task"])
 
 
 def _inside(folder: str) -> list[str]:

@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
 
+from slurmdoctor.input.job_names import is_log
+from slurmdoctor.input.jobs import split
 from slurmdoctor.model import UserError
-from slurmdoctor.slurm.named import BELOW, OURS, Shelves, entries
+from slurmdoctor.slurm.named import BELOW, OURS, entries
 
-_JOBS_OWN = re.compile(r"(?!a\.out$).*\.(?:out|err|[oe][0-9_]+)(?:\.(?:gz|xz|zst|bz2))?", re.I)
-"""Names that job logs have, and little else."""
+_JOBS_OWN = re.compile(r"(?!a\.out$).*\.(?:out|err)(?:\.(?:gz|xz|zst|bz2))?", re.I)
 _OF_ANY = re.compile(r".*\.(?:log|stdout|stderr)", re.I)
-_ID = re.compile(r"(?:^|slurm-|job|[-_.]|\.[oe])(?!(?:19|20)\d{6}(?!\d))(\d{3,12})(?:_\d{1,7})?(?![0-9A-Za-z])")
-"""Where a name tells a job's id; eight digits may be a date."""
 
 
 class Newest(Struct, frozen=True):
@@ -31,17 +29,19 @@ class Newest(Struct, frozen=True):
 
 
 def newest(folder: str = ".", now: float | None = None) -> Newest:
-    """The newest log here; what is named as a job's counts first, and what holds nothing last. Raises UserError without any."""
+    """The newest log of a job here: one with an id or Slurm's endings, else any; what holds nothing counts last. Raises UserError."""
     found: dict[str, tuple[bool, bool, float]] = {}
     for path, name, is_folder in entries([folder]):
-        if is_folder or OURS.fullmatch(name) or not (_JOBS_OWN.fullmatch(name) or _OF_ANY.fullmatch(name)):
+        of_a_job = _JOBS_OWN.fullmatch(name) is not None or is_log(name)
+        if is_folder or OURS.fullmatch(name) or not (of_a_job or _OF_ANY.fullmatch(name)):
             continue
+        of_a_job = of_a_job or split([path])[0].id is not None
         try:
             status = Path(path).stat()
         except OSError:
             continue
         if os.access(path, os.R_OK):
-            found[path] = (_JOBS_OWN.fullmatch(name) is not None, status.st_size > 0, status.st_mtime)
+            found[path] = (of_a_job, status.st_size > 0, status.st_mtime)
     if not found:
         raise UserError(
             f"no log of a job is in {Path(folder).absolute()} or its {', '.join(BELOW[:3])} ... folders",
@@ -49,18 +49,5 @@ def newest(folder: str = ".", now: float | None = None) -> Newest:
         )
     log = max(found, key=found.__getitem__)
     age = (time.time() if now is None else now) - found[log][2]
-    return Newest(log, max(0.0, age), _of_its_job(log, found, folder))
-
-
-def _of_its_job(log: str, others: Iterable[str], folder: str) -> tuple[str, ...]:
-    """The files that are named after the same job; without an id in its name those that differ in their ending alone."""
-    shelves = Shelves([folder])
-    for number in _ID.findall(log.rpartition("/")[2]):
-        for files in shelves.named(number).values():
-            if log in files:
-                return tuple(files)
-    return tuple(sorted(path for path in others if _stem(path) == _stem(log)))
-
-
-def _stem(path: str) -> str:
-    return re.sub(r"\.(?:out|err|log|stdout|stderr|[oe](?=[0-9_]+$))", "", path, flags=re.I)
+    files = next(job.files for job in split(sorted(found), survey=True) if log in job.files)
+    return Newest(log, max(0.0, age), files)
