@@ -78,6 +78,10 @@ mật khẩu: §
 train.py --passwort §
 ['train.py', '--senha', '§']
 credentials=kim:§
+password (kim): §
+Password [kim]: §
+пароль пользователя kim: §
+pw '§'
 creds: kim:§
 password:⏎  §
 password: |⏎  §
@@ -124,6 +128,9 @@ echo -n '§' | kinit kim
 printf '%s' § | docker login -u kim --password-stdin
 ldapsearch -x -D cn=kim -w § -b dc=example
 ldappasswd -w § cn=kim
+ldapsearch -D cn=kim -w§
+redis-cli -a§ ping
+kinit kim <<EOF⏎§⏎EOF
 openssl rsa -in k.pem -passin pass:§
 openssl enc -d -pass pass:§ -in x
 net use Z: \\nas\share /user:kim §
@@ -230,6 +237,9 @@ pw: 12 px
 pw=8
 pw=1024 ph=1024
 pw: 14x14
+mdp: Markov4
+password (min 12 characters): required
+password 'required' is missing
 pw_conv.weight: torch.Size([64, 3, 1, 1])
 token: 128
 tokens: 4096

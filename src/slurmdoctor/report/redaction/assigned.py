@@ -39,8 +39,8 @@ _SEPARATOR = lazy(
     r"|(?<=[\"'`]),\s{0,64}(?=[bru]{0,2}[\"'`])|(?P<row>,)(?=[^\s,])"
     r"|[ \t]{0,64}[|│┃¦][ \t]{0,64}|\t[ \t]{0,64}|[ ]{2,64})"
     r"|(?P<tag>(?:[ ][ \w=\"':/#.-]{0,120})?>\s{0,64})"
-    r"|(?P<word>(?:[ ](?:for|of|to|für|von|pour|de|du|per|di|para|do|da|voor|van|för|til|dla|pro|для)"
-    r"(?:[ ][\w@.'\"-]{1,64}){1,3}?)?(?:[ ]?[:=]|[ ](?:is|was|used|given|provided|value|ist|war|lautet|est|es|é|è|är|er|on|to|je|это)"
+    r"|(?P<word>(?:[ ](?:for|of|to|für|von|pour|de|du|per|di|para|do|da|voor|van|för|til|dla|pro|для|пользователя)"
+    r"(?:[ ][\w@.'\"-]{1,64}){1,3}?|[ ][(\[][\w@. -]{1,64}[)\]])?(?:[ ]?[:=]|[ ](?:is|was|used|given|provided|value|ist|war|lautet|est|es|é|è|är|er|on|to|je|это)"
     r"[ ]?[:=]?)[ ]|[ ]?[是为為は은는][ ]?:?[ ]?|[ ]|\x1f|\n[ \t|│┃]{0,64}))"
     r"(?:(?:SecretStr|Secret|Password|str|bytes|repr|quote)\((?=[\"'bru]))?(?:!!str[ ])?"
 )
@@ -208,7 +208,7 @@ def _is_password(said: str, value: regex.Match[str], between: regex.Match[str], 
     if between["row"] is not None:
         return is_random(said)
     if between["word"] and not named.is_flag:
-        return (named.name.isupper() or between["word"] != " ") and not (
+        return (named.name.isupper() or quoted or between["word"] != " ") and not (
             _SIGNED.search(said) is None or _NUMBER.fullmatch(said)
         )
     if between["weak"] is not None:
