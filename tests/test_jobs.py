@@ -402,6 +402,7 @@ def test_a_report_beside_the_logs_is_not_read(tmp_path: Path, case: str) -> None
         "run.txt": "$ slurmdoctor diagnose\n" + REPORTS[case],
     }
     reports = {"slurmdoctor-4711.txt": REPORTS[case], "why.log": REPORTS[case], "why.html": "<html>", "why.json": "{}"}
+    reports["slurmdoctor-4711.out"] = REPORTS[case]
     written(tmp_path, logs | reports)
     os.mkfifo(tmp_path / "live.log")  # is not waited for
     assert [Path(path).name for path in files_of(str(tmp_path))] == sorted(logs)

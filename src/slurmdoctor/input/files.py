@@ -42,6 +42,8 @@ _SOURCES = (
 _SOURCE = lazy(r"(?i)(?:^(?:makefile|dockerfile|license|readme|copying|authors|core(?:[-_.]\d.*)?)$|tfevents)")
 _OF_REPORTS = (".txt", ".log")
 """Endings under which people keep slurmdoctor's reports beside their logs."""
+_WATCHED = "slurmdoctor-"
+"""Beginning of what `hook --kind dependency` has a job write."""
 _COUNT = 3
 """Most digits of a count of rotated logs; more are a day."""
 _SIDE_FILES = frozenset({"scontrol.txt", "sacct.txt", "requirements.txt"})
@@ -103,7 +105,9 @@ def _logs_in(folder: str, each_folder: bool = False) -> Found:
         if stem.startswith("."):
             continue
         before = rotated_from(stem)
-        if entry.name in _SIDE_FILES or (stem.endswith(_OF_REPORTS) and is_report(entry.path)):
+        if entry.name in _SIDE_FILES or (
+            (stem.endswith(_OF_REPORTS) or stem.startswith(_WATCHED)) and is_report(entry.path)
+        ):
             logs.others.append(entry.path)
         elif stem.endswith(_LOG_ENDINGS) or (
             before is None

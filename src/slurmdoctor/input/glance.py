@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
@@ -77,10 +76,9 @@ def last_time(path: str) -> float | None:
 
 def ends_of(path: str) -> tuple[str, str]:
     """The head and the end of a file as text; of a compressed one the head alone, and nothing of what cannot be read."""
+    if not os.path.isfile(path):  # noqa: PTH113 - a pipe is not even opened: what its writer has sent would be lost
+        return "", ""
     try:
-        # a pipe is not even opened: what its writer has sent would be lost
-        if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - a name of any kind
-            return "", ""
         number = open_regular(path)
     except (OSError, ValueError, UnreadError):
         return "", ""

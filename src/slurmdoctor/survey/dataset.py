@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -111,27 +111,18 @@ def open_dataset(
     `pseudonyms` says by which key names were replaced: no dataset holds rows of two keys, or names beside pseudonyms.
     """
     data = Dataset(folder / _SHARDS.format(*shard) if shard else folder)
-    before = os.umask(0o077)  # the rows quote logs that only their owners may read
-    try:
-        with _locked(data, folder, shard, pseudonyms):
-            yield data
-    finally:
-        os.umask(before)
-
-
-@contextmanager
-def _locked(data: Dataset, folder: Path, shard: tuple[int, int] | None, pseudonyms: str | None) -> Iterator[None]:
-    try:
-        _claim(folder, shard, pseudonyms)
-        data.journal.mkdir(parents=True, exist_ok=True)
-        lock = (data.run / "lock").open("ab")
-    except OSError as error:
-        raise unwritten(error, Path(error.filename or folder)) from error
-    with lock:
+    with ExitStack() as end:
+        end.callback(os.umask, os.umask(0o077))  # the rows quote logs that only their owners may read
+        try:
+            _claim(folder, shard, pseudonyms)
+            data.journal.mkdir(parents=True, exist_ok=True)
+            lock = end.enter_context((data.run / "lock").open("ab"))
+        except OSError as error:
+            raise unwritten(error, Path(error.filename or folder)) from error
         _alone(lock, folder)
         for left in data.run.glob("new-*"):
             left.unlink(missing_ok=True)
-        yield
+        yield data
 
 
 def _claim(folder: Path, shard: tuple[int, int] | None, pseudonyms: str | None) -> None:

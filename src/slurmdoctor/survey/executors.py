@@ -132,8 +132,6 @@ class _Lane:
         if told is None:
             self._worker = None
             return Outcome(chunk, died=self._how_it_died(worker.wait()))
-        if isinstance(told, UserError):
-            raise told
         return Outcome(chunk, died=told) if isinstance(told, str) else Outcome(chunk, told)
 
     def _started(self) -> subprocess.Popen[bytes]:

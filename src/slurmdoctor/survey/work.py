@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from pathlib import Path
@@ -59,11 +58,6 @@ def _last_line(found: Diagnosis, how: How) -> str | None:
         return None
     told = found.last_words if cause in (None, *traits["exit-only"]) else found.first_failure.text
     return flat(told)[:_LONGEST] if told else None
-
-
-def diagnose_all(items: Sequence[Item], how: How) -> list[Row]:
-    """The rows of several jobs: what one task of an executor does."""
-    return [diagnose_one(item, how) for item in items]
 
 
 def not_read(item: Item, how: How, why: str) -> Row:

@@ -10,7 +10,6 @@ import threading
 from queue import SimpleQueue
 from typing import Any
 
-from slurmdoctor.model import UserError
 from slurmdoctor.survey.work import diagnose_one  # noqa: F401 - loaded before the first chunk comes
 
 
@@ -42,8 +41,6 @@ def _told(work: Any, chunk: Any, how: Any, patience: float) -> Any:
         for item in chunk.items:
             signal.setitimer(signal.ITIMER_REAL, patience)
             rows.append(work(item, how))
-    except UserError as error:
-        return error
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     finally:
