@@ -7,12 +7,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from builders import KNOWLEDGE, incident
 from cases import cases
 from slurmdoctor import Diagnosis, diagnose
-from slurmdoctor.model import Cause, Extent, Finding, Fix, Origin, Retry, ScriptMistake
+from slurmdoctor.model import Cause, Extent, Finding, Fix, Retry, ScriptMistake
 from slurmdoctor.model.ranges import expand_nodes
 from slurmdoctor.report.advice import advise
+from test_record_goldens import LOGS as SMALL
+from test_record_goldens import RECORDS
 
 LOGS = Path(__file__).parent / "seed_logs"
 
@@ -47,17 +51,17 @@ def test_a_fix_can_ask_what_the_script_says() -> None:
 def test_what_the_retry_line_says_is_what_the_best_fix_says() -> None:
     raise_it = Fix("Raise the timeout.", when={"busy": True, "rank": True}, retry="after-fix")
     leave_it = Fix("Submit with `--exclude={exclude}`.", when={"exclude": True}, retry="elsewhere")
-    node = Origin(node="node07")
-    shown, retry = advised(raise_it, leave_it, names={"busy": 1, "rank": 0}, origin=node)
+    node = ("node07",)
+    shown, retry = advised(raise_it, leave_it, names={"busy": 1, "rank": 0}, exclude=node)
     assert (shown, retry and (retry.advice, retry.exclude_nodes)) == (["Raise the timeout."], ("after-fix", ()))
-    shown, retry = advised(raise_it, leave_it, origin=node)
+    shown, retry = advised(raise_it, leave_it, exclude=node)
     assert shown == ["Submit with `--exclude=node07`."]
     assert retry is not None
     assert (retry.advice, retry.exclude_nodes) == ("elsewhere", ("node07",))
 
 
 def test_a_fix_that_leaves_out_a_node_is_not_shown_beside_another_retry() -> None:
-    shown, retry = advised(Fix("Lower the batch."), Fix("Try `--exclude={exclude}`."), origin=Origin(node="node07"))
+    shown, retry = advised(Fix("Lower the batch."), Fix("Try `--exclude={exclude}`."), exclude=("node07",))
     assert shown == ["Lower the batch."]
     assert retry is not None
     assert not retry.exclude_nodes
@@ -68,7 +72,7 @@ def test_no_node_is_left_out_where_the_ranks_of_all_nodes_failed_alike() -> None
     assert advised(Fix("a"), retry="elsewhere", extent=everywhere)[1] == Retry(
         "after-fix", "all ranks failed the same way, so no node stands out"
     )
-    here = advised(Fix("a"), retry="elsewhere", extent=everywhere, origin=Origin(node="node07"))[1]
+    here = advised(Fix("a"), retry="elsewhere", extent=everywhere, exclude=("node07",))[1]
     assert here is not None
     assert here.exclude_nodes == ("node07",)
 
@@ -85,11 +89,19 @@ def test_where_the_cause_is_unknown_so_is_what_to_do() -> None:
 
 @lru_cache(maxsize=1)
 def known() -> dict[str, Diagnosis]:
-    """The verdict on every fixture and every seed log."""
-    found = {log.stem: diagnose(log) for log in sorted(LOGS.glob("*.log"))}
-    for case in cases():
-        found[case.name] = diagnose([str(log) for log in case.logs])
-    return found
+    """The verdict on every fixture and every seed log, alone and with a node that Slurm reports; on small logs beside every record."""
+    logs = {log.stem: [str(log)] for log in sorted(LOGS.glob("*.log"))}
+    logs |= {case.name: [str(log) for log in case.logs] for case in cases()}
+    found = {name: diagnose(files) for name, files in logs.items()}
+    for state in ("a node down", "a node drained"):
+        found |= {
+            f"{name}, {state}": diagnose(files, record=RECORDS[f"FAILED, {state}"]) for name, files in logs.items()
+        }
+    return found | {
+        f"{log}, {state}": diagnose(text, record=record)
+        for log, text in SMALL.items()
+        for state, record in RECORDS.items()
+    }
 
 
 def test_no_fix_leaves_out_a_node_that_the_retry_line_does_not() -> None:
@@ -98,6 +110,37 @@ def test_no_fix_leaves_out_a_node_that_the_retry_line_does_not() -> None:
         for fix in found.fixes:
             for listed in re.findall(r"--exclude=([^\s`);]+)", fix.do):
                 assert set(expand_nodes(listed.rstrip(",."))) <= left_out, f"{name}: {fix.do} / {found.retry}"
+
+
+def test_nodes_are_left_out_exactly_where_the_next_run_is_sent_elsewhere() -> None:
+    for name, found in known().items():
+        if found.retry is None:
+            continue
+        elsewhere = found.retry.advice == "elsewhere"
+        assert not found.retry.exclude_nodes or elsewhere, name
+        assert not elsewhere or found.retry.exclude_nodes or "does not name the node" in found.retry.why, name
+
+
+def test_what_had_finished_is_not_sent_again() -> None:
+    for name, found in known().items():
+        if any("had finished" in why or "steps were done" in why for why in found.reasons):
+            assert found.retry is None or found.retry.advice not in ("as-is", "resume"), name
+
+
+def test_a_node_that_is_drained_long_after_the_job_speaks_against_nobody() -> None:
+    """And a fix that knows what failed is not dropped for a node that is only drained."""
+    race = "0: error: failed to remove directory `/home/kim/run/.venv/lib/python3.11/site-packages/torch`: Directory not empty (os error 39)\n"
+    killed = "srun: error: gpu07: task 3: Killed\n"
+    for state, words, raced, alone in (
+        ("IDLE+DRAIN", "planned kernel update [root@2026-11-22T09:00:00]", "after-fix", ()),
+        ("IDLE+DRAIN", "Xid 79 [root@2026-11-20T11:30:00]", "after-fix", ("gpu08",)),
+        ("DOWN*", "Not responding [slurm@2026-11-20T11:00:30]", "elsewhere", ("gpu08",)),
+    ):
+        record = replace(RECORDS["FAILED"], bad_nodes={"gpu08": f"{state} ({words})"})
+        found = [diagnose(log, record=record).retry for log in (race, killed)]
+        assert [one and one.advice for one in found] == [raced, "elsewhere" if alone else "after-fix"]
+        assert found[1] is not None
+        assert found[1].exclude_nodes == alone
 
 
 CHANGES = re.compile(r"^(?:Set|Raise|Lower|Add|Use|Give|Start|Derive|Increase|Reduce|Install|Unset|Fix)\b")

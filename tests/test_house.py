@@ -156,3 +156,29 @@ def test_the_table_for_newcomers_is_this_one() -> None:
     text = text.partition("Until 0.1.0")[0]
     listed = re.findall(r"^\| `([\w.]+)` \| [^|]+ \| ([^|]*)\|$", text, re.M)
     assert {room: imports.replace("`", "").strip() for room, imports in listed} == ROOMS
+
+
+DECIDED = {"verdict", "cause", "first_failure", "retry"}
+"""What infer concludes; `report` words it once, in compose, and `survey` copies it."""
+
+
+def test_nothing_decides_after_infer() -> None:
+    """No room after infer gives a verdict, a cause, a first failure or a retry another value."""
+    found = []
+    for room in ("report", "survey"):
+        for file in sorted((PACKAGE / room).rglob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if not isinstance(node, ast.Call) or getattr(node.func, "id", "") not in (
+                    "replace",
+                    "Diagnosis",
+                    "Finding",
+                ):
+                    continue
+                named = {word.arg: word.value for word in node.keywords if word.arg in DECIDED}
+                if getattr(node.func, "id", "") == "Diagnosis":
+                    named = {} if file.name == "compose.py" else named
+                decided = [
+                    part for value in named.values() for part in ast.walk(value) if isinstance(part, ast.Constant)
+                ]
+                found += [f"{file.name}:{part.lineno}: {part.value!r}" for part in decided if part.value is not None]
+    assert found == []

@@ -74,6 +74,8 @@ RECORDS = {
     "FAILED by the warning": job("FAILED", "0:10", elapsed=3490, warned_by="SIGUSR1", warned_before=120),
     "FAILED long before the warning": job("FAILED", "0:10", elapsed=1200, warned_by="SIGUSR1", warned_before=120),
     "FAILED, a node down": job("FAILED", "1:0", bad_nodes={"gpu08": "DOWN (Not responding)"}),
+    "FAILED, a node drained": job("FAILED", "1:0", bad_nodes={"gpu08": "IDLE+DRAIN (Xid 79 [root@2026-11-20T11:30:00])"}),
+    "REQUEUED": job("REQUEUED", "0:0"),
     "OUT_OF_MEMORY": job("OUT_OF_MEMORY", "0:125", step("OUT_OF_MEMORY", "0:125", "gpu08", max_rss=190 << 30)),
     "TIMEOUT": job("TIMEOUT", "0:15"),
     "TIMEOUT of a step": job("TIMEOUT", "0:15", step("CANCELLED", "0:15")),

@@ -17,7 +17,7 @@ from slurmdoctor.input.sources import Source
 from slurmdoctor.input.unread import UnreadError
 from slurmdoctor.knowledge.load import current
 from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import Coverage, JobRecord, Knowledge, ScriptEvidence
+from slurmdoctor.model import Coverage, JobRecord, Knowledge, ScriptEvidence, Verdict
 from slurmdoctor.model.deadline import NEVER, Deadline
 from slurmdoctor.model.finding import Reason, reason
 from slurmdoctor.model.jobs import JobFiles
@@ -234,6 +234,11 @@ def _by_name(texts: Iterable[LogText]) -> dict[str, LogText]:
         name = f"{log.name} ({number + 1})" if number else log.name
         found[name] = replace(log, name=name)
     return found
+
+
+def unread_verdict(record: JobRecord | None) -> Verdict:
+    """What Slurm alone says of a job whose log nobody asked for: that it completed, or nothing."""
+    return "no-failure" if record is not None and record.state == "COMPLETED" else "unknown"
 
 
 def not_read(job: JobFiles, error: UnreadError, redact: str = "default") -> Diagnosis:

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from slurmdoctor.input.sources import Text
 from slurmdoctor.model import Diagnosis, JobRecord, UserError
-from slurmdoctor.model.causes import CANCELLED, HANG, NODE_FAILURE, PREEMPTED, SIGTERM, TIME_LIMIT
 from slurmdoctor.slurm import own_text, query
 from slurmdoctor.slurm.job import Job, read_text, warned
 from slurmdoctor.slurm.logs import find
@@ -31,10 +30,8 @@ PATIENCE = 8.0
 """Seconds that a footer waits for scontrol and sacct."""
 READING = 0.75
 """Share of a footer's time after which it reads no more of the logs: before its shell kills it, it says what it has."""
-ENDED_BY_SLURM = frozenset({CANCELLED, TIME_LIMIT, HANG, PREEMPTED, NODE_FAILURE, SIGTERM})
-"""Causes with which the shell's own exit status, mostly 0, means nothing."""
-_ORDERLY = frozenset({CANCELLED, TIME_LIMIT, PREEMPTED, SIGTERM})
-"""Causes that are no failure where the script handles the signal, and then ends with 0."""
+_ORDERLY = "scheduler"
+"""The family of causes that are no failure where the script handles the signal, and then ends with 0."""
 _TEMPLATES = Path(__file__).parent / "templates"
 _ASKING = frozenset({"TERM", "INT", "HUP", "USR1", "USR2", "XCPU"})
 _STEP_PROGRAMS = frozenset({"srun", "mpirun", "mpiexec", "torchrun"})
@@ -144,7 +141,7 @@ def tells(found: Diagnosis, status: int, script: Script | None) -> bool:
     if found.verdict != "failed":
         return status != 0 and found.verdict == "unknown"
     handled = script is not None and any(trap.signals & _ASKING for trap in script.traps)
-    return status != 0 or not handled or found.cause.id not in _ORDERLY
+    return status != 0 or not handled or found.cause.family != _ORDERLY
 
 
 def note_logs(shell_pid: int, script_file: str | None) -> str:

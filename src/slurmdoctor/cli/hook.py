@@ -65,7 +65,6 @@ def footer(
     """The verdict on the job that this runs in, printed by its footer."""
     from slurmdoctor import __version__
     from slurmdoctor.cli.footer import (
-        ENDED_BY_SLURM,
         PATIENCE,
         READING,
         inside,
@@ -77,6 +76,7 @@ def footer(
     if note:
         say(note_logs(shell_pid, script_file), mask=False)
         return
+    from slurmdoctor.knowledge.load import current
     from slurmdoctor.pipeline import diagnose
     from slurmdoctor.report.text import render
 
@@ -96,7 +96,8 @@ def footer(
     if when != "always" and not tells(found, status, job.script):
         return
     lines = [f"--- slurmdoctor {__version__}, job {job_id()} ---"]
-    ended = found.cause.id in ENDED_BY_SLURM
+    traits = current(extra).traits
+    ended = found.cause.id in traits["scheduler"] | traits["whole-job"]  # then the shell's own status means nothing
     if found.verdict == "failed" and status == 0 and not ended and not (job.record and job.record.running_children):
         lines.append("the script's exit status is 0, yet this failed in it:")
     text = render(found, width=100, colour=False, encoding=sys.stdout.encoding or "ascii")

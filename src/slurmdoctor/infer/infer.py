@@ -8,6 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from slurmdoctor.infer.after_training import tell_after_training
+from slurmdoctor.infer.blame import blame_nodes
 from slurmdoctor.infer.busy import tell_busy
 from slurmdoctor.infer.confidence import of_a_part, rate_confidence
 from slurmdoctor.infer.culprits import find_silent_culprit
@@ -24,7 +25,7 @@ from slurmdoctor.infer.rank_standings import stand_ranks
 from slurmdoctor.infer.roots import choose_root
 from slurmdoctor.infer.script_evidence import apply_script
 from slurmdoctor.infer.silent_exits import silent_exits
-from slurmdoctor.infer.slurm_evidence import apply_record, script_status
+from slurmdoctor.infer.slurm_evidence import apply_record, quote_record, script_status
 from slurmdoctor.infer.time_limit import apply_run_state
 from slurmdoctor.infer.transport import tell_transport
 from slurmdoctor.model import (
@@ -73,6 +74,7 @@ def infer(
     finding = replace(finding, facts=facts, notes=launch_notes(told))
     if script is not None:
         finding = apply_script(finding, script, knowledge)
+    finding = blame_nodes(quote_record(finding, knowledge), observed, knowledge)
     finding = replace(finding, standings=stand_ranks(finding, timeline, observed, knowledge))
     return choose_evidence(finding, timeline, observed.ending)
 

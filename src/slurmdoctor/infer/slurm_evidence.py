@@ -33,6 +33,22 @@ def apply_record(
     return _apply(replace(finding, record=record), SlurmView(record, timeline, state, knowledge))
 
 
+def quote_record(finding: Finding, knowledge: Knowledge) -> Finding:
+    """The finding with Slurm's own line on how the job, or its step, ended: where the log has no root, or the state names a cause."""
+    job = finding.record
+    if job is None or finding.verdict != "failed" or job.state in RUNNING | WAITING:
+        return finding
+    if finding.root is not None and job.state not in knowledge.cause_of_state:
+        return finding
+    worst = next((s for s in reversed(job.work_steps) if s.failed), None)
+    quote = job.quotes.get("state")
+    if worst is not None and worst.quote is not None and job.state in ("COMPLETED", "FAILED", None):
+        quote = worst.quote
+    if job.preempted_at is not None and job.state in FAILED:
+        quote = job.quotes.get("preempt", quote)
+    return replace(finding, quote=quote)
+
+
 def script_status(record: JobRecord) -> int | None:
     """The script's own status, where Slurm says that it failed: then an error that others survived counts after all."""
     if record.state != "FAILED":

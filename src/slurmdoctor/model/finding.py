@@ -7,10 +7,11 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from slurmdoctor.model.causes import ID_TIMEOUT
 from slurmdoctor.model.events import Event, ExitReport, Origin
 from slurmdoctor.model.exits import ProcessExit
-from slurmdoctor.model.record import JobRecord
-from slurmdoctor.model.words import Confidence, RunStateKind, Standing, Verdict
+from slurmdoctor.model.record import JobRecord, Quote
+from slurmdoctor.model.words import Confidence, RetryAdvice, RunStateKind, Standing, Verdict
 
 
 class Reason(Struct, frozen=True):
@@ -168,11 +169,28 @@ class Finding(Struct, frozen=True):
     hiding: tuple[ScriptMistake, ...] = ()
     """Mistakes of the script that hid the exit status."""
     record: JobRecord | None = None
-    """Slurm's record of the job, which the report quotes."""
+    """Slurm's record of the job."""
+    quote: Quote | None = None
+    """The line of it that shows how the job ended, where it proves the cause."""
+    exclude: tuple[str, ...] = ()
+    """The nodes that the evidence is against."""
+    reported: Mapping[str, str] = field(default_factory=dict)
+    """Those of them that Slurm reports as bad, and as what."""
+    retry: RetryAdvice | None = None
+    """What to do with the job, whatever the cause's fixes are."""
+    node_names: Mapping[str, Any] = field(default_factory=dict)
+    """What fixes call the nodes that the failure belongs to."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Facts of the job, by name."""
     notes: tuple[Reason, ...] = ()
     """What somebody should know of the job besides."""
+
+    @property
+    def held_up(self) -> str | None:
+        """How the ranks that are named held up the others."""
+        if self.cause == ID_TIMEOUT and self.origin.rank == 0:
+            return "awaited"
+        return self.suspicion.kind if self.suspicion is not None else None
 
     @property
     def first_of_cascade(self) -> Mapping[str, Incident]:

@@ -33,11 +33,14 @@ def advise(
     if cause is None:
         return (*first, *last), None
     names = {**names, "checks": [m.check for m in finding.mistakes]}
-    against = _against(finding, names)
-    names |= {"exclude": fold_nodes(against)} if against else {}
-    best = remedies.best(cause, names)
-    word = best[0][0].retry or cause.retry if best else cause.retry
-    retry = _retry(finding, word, against)
+    names |= {"exclude": fold_nodes(finding.exclude)} if finding.exclude else {}
+    agreed = remedies.best(cause, names, finding.retry)
+    best = agreed or remedies.best(
+        cause, names
+    )  # a cause whose fixes all say otherwise knows more than the state of a node
+    word = best[0][0].retry if best else None
+    word = (finding.retry if agreed else None) or word or ("elsewhere" if finding.reported else cause.retry)
+    retry = _retry(finding, word)
     agreeing = [said for fix, said in best if fix.retry in (None, word) and _leaves_out(said, retry)]
     own = (*agreeing[:1], *_one_node(finding, knowledge), *agreeing[1:])
     shown = [*first]
@@ -56,20 +59,17 @@ def _of_the_script(finding: Finding) -> tuple[tuple[Remedy, ...], tuple[Remedy, 
     return first, last
 
 
-def _against(finding: Finding, names: Mapping[str, Any]) -> tuple[str, ...]:
-    """The nodes that the evidence is against: the only source of what a fix or the retry line excludes."""
-    if "bad_peer" in names:  # several nodes name it, and are not to blame themselves
-        return tuple(names["bad_nodes"])
-    told = names.get("bad_nodes") or finding.origin.node or names.get("failed_nodes") or ""
-    return tuple(told) if isinstance(told, tuple) else tuple(expand_nodes(told))
-
-
-def _retry(finding: Finding, advice: RetryAdvice, against: tuple[str, ...]) -> Retry:
+def _retry(finding: Finding, advice: RetryAdvice) -> Retry:
     """What the cause, or its best fix, advises, as far as the failure reached only as far as that."""
     if finding.mistakes and advice in ("as-is", "elsewhere"):
         return Retry("after-fix", _SCRIPT_FIRST)
     if advice != "elsewhere":
         return Retry(advice, _RETRY_WHY[advice])
+    against = finding.exclude
+    if finding.reported:
+        node, words = next(iter(finding.reported.items()))
+        more = f", and {len(finding.reported) - 1} more" if len(finding.reported) > 1 else ""
+        return Retry(advice, f"Slurm reports {node} as {words}{more}", against)
     if not against and finding.root is not None and finding.root.main.role == "cascade":
         return Retry("after-fix", _ONLY_FOLLOWED)
     extent = finding.extent

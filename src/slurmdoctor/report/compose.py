@@ -24,7 +24,7 @@ from slurmdoctor.model import (
     Rival,
     Timeline,
 )
-from slurmdoctor.model.causes import EXIT_CODE, ID_TIMEOUT
+from slurmdoctor.model.causes import EXIT_CODE
 from slurmdoctor.model.lanes import Courses, Lanes
 from slurmdoctor.model.times import format_time, parse_time, when
 from slurmdoctor.report import remedies
@@ -32,7 +32,7 @@ from slurmdoctor.report.advice import advise
 from slurmdoctor.report.exits import meaning_of
 from slurmdoctor.report.names import names_for_fixes
 from slurmdoctor.report.reasons import sentence, sentences, told
-from slurmdoctor.report.recorded import coverage_with_record, with_record
+from slurmdoctor.report.recorded import coverage_with_record
 from slurmdoctor.report.terminal import cut
 from slurmdoctor.search.compiled import compiled
 
@@ -46,6 +46,7 @@ _TITLE_OF_SUSPECT = {
     "mismatch": "called a different collective from the other ranks",
     "behind": "never joined the collective that the other ranks waited in",
     "missing": "never joined the collective that the other ranks waited in",
+    "awaited": "kept the other ranks waiting for its ncclUniqueId",
     "all-entered": "hung inside a collective all ranks had entered (network or GPU)",
 }
 
@@ -84,12 +85,13 @@ def compose(
         facts |= remedies.told(cause, derived)
     fixes, retry = advise(finding, knowledge, cause, names)
     named = _named(finding, cause)
-    diagnosis = Diagnosis(
-        verdict="failed",
+    proof, quoted = tuple(lines.proof(event) for event in finding.evidence), _quoted(finding)
+    return Diagnosis(
+        verdict=finding.verdict,
         cause=named,
         first_failure=_first(finding, lines, cause),
         exit=_exit(finding),
-        evidence=tuple(lines.proof(event) for event in finding.evidence),
+        evidence=(*quoted, *proof) if finding.root is None else (*proof, *quoted),
         cascade=_cascade(finding, lines, knowledge),
         others=_rivals(finding),
         reasons=reasons,
@@ -103,7 +105,15 @@ def compose(
         lanes=_drawn(courses, observed, numbers, named.title or ""),
         last_words=last_words,
     )
-    return diagnosis if finding.record is None else with_record(diagnosis, finding.record, knowledge)
+
+
+def _quoted(finding: Finding) -> tuple[Evidence, ...]:
+    """Slurm's own line."""
+    quote, cause = finding.quote, finding.cause
+    if quote is None or cause is None:
+        return ()
+    rule = f"{cause}/slurm"
+    return (Evidence(quote.source, quote.line, quote.text, None, None, None, rule, cause, "confirmation"),)
 
 
 def _drawn(courses: Courses, observed: Observations, numbers: Numbers, title: str) -> Lanes:
@@ -155,9 +165,7 @@ def _named(finding: Finding, cause: Cause | None) -> NamedCause:
     confidence = finding.confidence or "low"
     if cause is None:
         return NamedCause(finding.cause, "process", finding.cause, finding.rule, confidence)
-    title = _TITLE_OF_SUSPECT.get(finding.suspicion.kind, cause.title) if finding.suspicion else cause.title
-    if cause.id == ID_TIMEOUT and finding.origin.rank == 0:
-        title = "kept the other ranks waiting for its ncclUniqueId"
+    title = _TITLE_OF_SUSPECT.get(finding.held_up or "", cause.title)
     return NamedCause(cause.id, cause.family, title, finding.rule, confidence)
 
 
@@ -165,7 +173,9 @@ def _first(finding: Finding, lines: _Lines, cause: Cause | None) -> FirstFailure
     root, origin = finding.root, finding.origin
     how = sentences(finding.how)
     if root is None:
-        return FirstFailure(node=origin.node, how=how)
+        if (quote := finding.quote) is None:
+            return FirstFailure(node=origin.node, how=how)
+        return FirstFailure(node=origin.node, file=quote.source, line=quote.line, text=quote.text, how=how)
     file, line = lines.place(root.main.hit.place)
     text = root.main.hit.text.strip() or root.main.hit.raw.strip()
     time, clock = lines.time(root.main, origin)

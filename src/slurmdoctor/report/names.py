@@ -40,26 +40,9 @@ def names_for_fixes(finding: Finding, timeline: Timeline, observed: Observations
     names |= _of_the_extent(finding.extent)
     if finding.exit is not None and (code := finding.exit.shell_code) is not None:
         names["exit_code"] = code
-    names |= _of_the_nodes(finding, observed)
     if root is not None:
         names |= _of_the_root(finding, root, observed)
-    return names | names_of_links(finding, observed) | layouts(names)
-
-
-def _of_the_nodes(finding: Finding, observed: Observations) -> dict[str, Any]:
-    """Whether the failure belongs to some nodes, where all ranks had it and elsewhere none, or to all nodes alike."""
-    extent, node_of = finding.extent, observed.rank_map.node_of
-    told = finding.facts.get("nodes")
-    number = max(len(set(node_of.values())), told if isinstance(told, int) else 0)
-    if number < 2 or not extent.ranks:
-        return {}
-    if extent.of == len(extent.ranks) or (extent.nodes and len(extent.nodes) == number):
-        return {"on_all_nodes": True}
-    there = {rank for rank, node in node_of.items() if node in extent.nodes}
-    several = len(extent.ranks) >= 2 * len(extent.nodes) or extent.of == number
-    if extent.nodes and several and there == set(extent.ranks):
-        return {"only_nodes": ",".join(extent.nodes), "bad_nodes": extent.nodes}
-    return {}
+    return names | names_of_links(finding) | layouts(names)
 
 
 def _plain(value: str) -> Any:

@@ -1,11 +1,11 @@
-"""What Slurm's record adds to the report: its own lines as evidence, what else is missing, the nodes to leave out."""
+"""What of Slurm's record is missing, how the job's logs were found, and which other tasks failed."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import Coverage, Diagnosis, Evidence, JobRecord, Knowledge, Retry
-from slurmdoctor.model.record import FAILED, RUNNING, WAITING, FoundLogs, Quote
+from slurmdoctor.model import Coverage, JobRecord
+from slurmdoctor.model.record import FoundLogs
 from slurmdoctor.report.redact import one_line, redact
 
 _SOURCES = ("sacct", "scontrol")
@@ -46,45 +46,3 @@ def how_found(job: JobRecord, found: FoundLogs) -> str:
     how = _HOW[found.how] if found.how != "name" else f"found by {'its name' if count == 1 else 'their names'}"
     why = _NOT_TOLD[found.slurm].format(job=job.id, log=one_line(redact(job.std_out or "")))
     return f"{why}: read {told}, {how}"
-
-
-def with_record(diagnosis: Diagnosis, job: JobRecord, knowledge: Knowledge) -> Diagnosis:
-    """The diagnosis of a failure, with Slurm's own line as evidence, and without the nodes that Slurm calls bad."""
-    return _without_bad_nodes(_with_quote(diagnosis, job, knowledge), job, knowledge)
-
-
-def _with_quote(diagnosis: Diagnosis, job: JobRecord, knowledge: Knowledge) -> Diagnosis:
-    quote = _quote(job)
-    cause, first = diagnosis.cause, diagnosis.first_failure
-    proves = first.file is None or job.state in knowledge.cause_of_state
-    if quote is None or cause.id is None or not proves:
-        return diagnosis
-    rule = f"{cause.id}/slurm"
-    line = Evidence(quote.source, quote.line, quote.text, None, None, None, rule, cause.id, "confirmation")
-    if first.file is not None:
-        return replace(diagnosis, evidence=(*diagnosis.evidence, line))
-    first = replace(first, file=quote.source, line=quote.line, text=quote.text)
-    return replace(diagnosis, first_failure=first, evidence=(line, *diagnosis.evidence))
-
-
-def _quote(job: JobRecord) -> Quote | None:
-    """The line of Slurm's record that says how the job, or its step, ended."""
-    if job.state in RUNNING | WAITING:
-        return None
-    if job.preempted_at is not None and job.state in FAILED and "preempt" in job.quotes:
-        return job.quotes["preempt"]
-    worst = next((s for s in reversed(job.work_steps) if s.failed), None)
-    if worst is not None and worst.quote is not None and job.state in ("COMPLETED", "FAILED", None):
-        return worst.quote
-    return job.quotes.get("state")
-
-
-def _without_bad_nodes(diagnosis: Diagnosis, job: JobRecord, knowledge: Knowledge) -> Diagnosis:
-    """Nodes are left out of the next run only where the evidence is against them."""
-    if not job.bad_nodes or diagnosis.cause.id not in knowledge.traits["blames-node"]:
-        return diagnosis
-    known = diagnosis.retry.exclude_nodes if diagnosis.retry else ()
-    names = tuple(dict.fromkeys([*known, *job.bad_nodes]))
-    node, words = next(iter(job.bad_nodes.items()))
-    more = f", and {len(job.bad_nodes) - 1} more" if len(job.bad_nodes) > 1 else ""
-    return replace(diagnosis, retry=Retry("elsewhere", f"Slurm reports {node} as {words}{more}", names))

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from slurmdoctor.knowledge.expressions import Facts, fill, holds, value
-from slurmdoctor.model import Cause, Fix, Remedy
+from slurmdoctor.model import Cause, Fix, Remedy, RetryAdvice
 
 MOST = 3
 """So many fixes are shown: the ones that say most about this log."""
@@ -37,12 +37,13 @@ def told(cause: Cause, derived: Facts) -> dict[str, Any]:
     return {k: round(v, 2) if isinstance(v, float) else v for k, v in derived.items() if k in names}
 
 
-def best(cause: Cause, facts: Facts) -> list[tuple[Fix, Remedy]]:
+def best(cause: Cause, facts: Facts, advice: RetryAdvice | None = None) -> list[tuple[Fix, Remedy]]:
     """At most three fixes: the site's, then those with the most conditions, then in the file's order; each with its words for this log.
 
-    `facts`: the root event's captures, the job's facts, `rule` (the root's), `seen` (all causes in the log).
+    `facts`: the root event's captures, the job's facts, `rule` (the root's), `seen` (all causes in the log). With `advice`, what to do
+    with the job is known, and no fix may say otherwise.
     """
-    fitting = [fix for fix in cause.fixes if holds(fix.when, facts)]
+    fitting = [fix for fix in cause.fixes if (advice is None or fix.retry in (None, advice)) and holds(fix.when, facts)]
     # that something is absent says nothing of this log
     fitting.sort(key=lambda fix: (not fix.of_site, -sum(want is not False for want in fix.when.values())))
     found: list[tuple[Fix, Remedy]] = []

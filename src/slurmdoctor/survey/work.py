@@ -40,7 +40,7 @@ def diagnose_one(item: Item, how: How) -> Row:
     """The row of a job; whatever goes wrong is a row, too."""
     row = _known(item, how)
     if not item.read:
-        return replace(row, read="not-asked", verdict="no-failure" if row.state == "COMPLETED" else "unknown")
+        return replace(row, read="not-asked", verdict=pipeline.unread_verdict(item.record))
     try:
         found = _diagnosed(item, how)
     except UnreadError as error:
