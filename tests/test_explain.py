@@ -12,7 +12,7 @@ from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.knowledge.workshop.docs import markdown
 from slurmdoctor.model import Cause, Fix, Knowledge, Rule, UserError
 from slurmdoctor.report.explain import rows, text
-from slurmdoctor.report.meanings import find
+from slurmdoctor.report.meanings import meanings
 
 ROOT = Path(__file__).parents[1]
 TAPE = Cause(
@@ -111,8 +111,8 @@ def test_every_page_keeps_to_the_width(width: int) -> None:
 
 
 def test_a_rule_leads_to_its_cause() -> None:
-    assert find("tape/loader", KNOWN) is TAPE
-    assert find("tape/traceback", KNOWN) is TAPE, "a reader of the program's own is no rule, and shown like one"
+    assert meanings("tape/loader", KNOWN) == [TAPE]
+    assert meanings("tape/traceback", KNOWN) == [TAPE], "a reader of the program's own is no rule, and shown like one"
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_rule_leads_to_its_cause() -> None:
 )
 def test_an_unknown_name_is_answered_with_the_nearest(name: str, mend: str) -> None:
     with pytest.raises(UserError, match=f"there is no cause `{name}`") as error:
-        find(name, KNOWN)
+        meanings(name, KNOWN)
     assert error.value.mend == mend
 
 

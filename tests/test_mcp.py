@@ -104,6 +104,7 @@ def test_a_client_lists_the_tools_and_asks_each(site: Path) -> None:
 
         page = await client.call_tool("explain_cause", {"cause": "cuda-oom"})
         assert "What to do" in said(page)
+        assert "may mean" in said(await client.call_tool("explain_cause", {"cause": "OOM"}))
         page = await client.call_tool("explain_cause", {"cause": "cuda-omo"})
         assert page.is_error
         assert "did you mean `cuda-oom`" in said(page)

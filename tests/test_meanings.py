@@ -8,7 +8,7 @@ import pytest
 
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import Knowledge, UserError
-from slurmdoctor.report.meanings import find, meanings
+from slurmdoctor.report.meanings import meanings
 from test_cli import one_line, run
 
 MEANT = {
@@ -85,11 +85,6 @@ def test_a_slip_is_told(name: str, mend: str) -> None:
     with pytest.raises(UserError) as error:
         meanings(name, known())
     assert mend in error.value.mend
-
-
-def test_who_wants_one_cause_is_told_of_several() -> None:
-    with pytest.raises(UserError, match="may mean 2 causes: related: cuda-oom, host-oom"):
-        find("OOM", known())
 
 
 def test_several_are_a_short_list_that_tells_them_apart() -> None:

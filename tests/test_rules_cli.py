@@ -68,8 +68,8 @@ def test_a_newcomers_way_from_a_line_to_a_rule_that_works(tmp_path: Path) -> Non
         ("title: TODO", "title: lost the scratch array"),
         ("TODO What happens and why, in a few plain sentences.", "The array's controller gave up, and reads fail."),
         ("TODO the program that prints it, and since which version", "our raid driver >= 2"),
-        ("TODO What to do, as an imperative sentence.", "Ask the operators to look at the array."),
-        ("why: TODO", "why: Its disks are not the job's."),
+        ("TODO What to do, as an imperative sentence.", "Mount it again: ask the operators."),
+        ("'TODO'", "Its disks are not the job."),
         ("no_match: []", "no_match: ['raid controller is back after 3 s']"),
     ):
         assert draft in text

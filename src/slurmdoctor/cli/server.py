@@ -28,8 +28,9 @@ from slurmdoctor.cli.wire import taken
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import UserError, Verdict
 from slurmdoctor.report.explain import text
-from slurmdoctor.report.meanings import find
+from slurmdoctor.report.meanings import choices, meanings
 from slurmdoctor.report.redact import one_line
+from slurmdoctor.report.terminal import PLAIN, paint
 from slurmdoctor.survey.children import python
 
 AT_ONCE = 2
@@ -181,9 +182,12 @@ class Tools:
         return await self._diagnose({"job_id": job_id}, self._slow)
 
     async def explain_cause(self, cause: CauseId) -> str:
-        """Explain a cause: what happens, how it shows, how to make sure, what to do."""
+        """Explain a cause: what happens, how it shows, how to make sure, what to do; of several that a name may mean, list them."""
         try:
-            return text(find(cause, self._known), self._known)
+            found = meanings(cause, self._known)
+            if len(found) > 1:
+                return paint(list(choices(one_line(cause), found, PLAIN.width)), colour=False)
+            return text(found[0], self._known)
         except UserError as error:
             raise ToolError(one_line(str(error))) from None
 

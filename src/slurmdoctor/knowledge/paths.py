@@ -17,6 +17,8 @@ LINT = "lint"
 
 LARGEST = 1024 * 1024
 """Bytes of a rule file."""
+_TRUTH = "truth.yaml"
+"""The label of a case, which may lie beside rules."""
 _MOST = 50_000
 """Entries of a folder of rules: the root of a file system may be named by mistake."""
 _DEEPEST = 20
@@ -69,7 +71,11 @@ def names(folder: Path) -> list[str]:
         left -= len(inner) + len(here)
         if left < 0:
             raise UserError(f"{folder} holds more than {_MOST:,} files", "name the folder of the rule files")
-        found += [f"{where}/{name}" for name in here if name.endswith((".yaml", ".yml")) and not name.startswith(".")]
+        found += [
+            f"{where}/{name}"
+            for name in here
+            if name.endswith((".yaml", ".yml")) and not name.startswith((".", _TRUTH))
+        ]
         inner[:] = sorted(name for name in inner if not name.startswith(".") and name != LINT)
         if where.count("/", len(top)) >= _DEEPEST:
             inner.clear()

@@ -27,15 +27,6 @@ _ENOUGH = 0.5
 _ORDER = ("root", "either", "confirmation", "cascade", "hint")
 
 
-def find(name: str, known: Knowledge) -> Cause:
-    """The one cause that a name means; a UserError with those that it may mean otherwise."""
-    found = meanings(name, known)
-    if len(found) > 1:
-        named = ", ".join(cause.id for cause in found[:5])
-        raise UserError(f"`{name.strip()}` may mean {len(found)} causes", f"related: {named}")
-    return found[0]
-
-
 def meanings(name: str, known: Knowledge) -> list[Cause]:
     """The causes that a name means: an id, a rule's id, what people say, an exit code, a line of a log.
 

@@ -56,8 +56,8 @@ rules:
 _TAIL = """\
 verify: []                       # how to make sure, where the log alone is not enough
 fixes:
-  - do: TODO What to do, as an imperative sentence.
-    why: TODO
+  - do: 'TODO What to do, as an imperative sentence.'
+    why: 'TODO'
 falsepositives: []               # when the line does not mean what it says
 references: []
 """

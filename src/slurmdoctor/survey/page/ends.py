@@ -69,8 +69,8 @@ def unknown(answers: Answers) -> list[Markup | None]:
     if not found.jobs:
         return [tag("p", "Every failed job has a known cause." if answers.failed else "No job failed.")]
     told = [
-        f"No rule says why {plural(found.jobs, 'job')} failed, {of(found.jobs, found.of, 'failed job')}:",
-        "their cause is unknown, or a catch-all that only says how they ended.",
+        f"A generic cause, or none, is known of {plural(found.jobs, 'job')}, {of(found.jobs, found.of, 'failed job')}:",
+        "no rule says why they failed.",
         f"The logs of {found.with_line:,} of them have a last line that says something.",
     ]
     shown = [_kind(kind, found.jobs) for kind in found.kinds[:_KINDS]]

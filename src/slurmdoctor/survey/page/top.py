@@ -78,7 +78,7 @@ def tiles(answers: Answers) -> Markup:
         ("Failed jobs", failed, of(failed, jobs, "job")),
         ("GPU hours lost", hours(answers.gpu_hours_lost) if answers.failed_with_hours else None,
          f"{lost} of {gpu_hours(answers.gpu_hours)}".strip() if answers.with_hours else "no job shows its GPUs and times"),
-        ("Failed, and no rule says why", answers.unknown.jobs, of(answers.unknown.jobs, failed, "failed job")),
+        ("Failed with a generic cause, or none", answers.unknown.jobs, of(answers.unknown.jobs, failed, "failed job")),
         ("COMPLETED for Slurm, failed in the log", answers.completed_but_failed,
          f"of {plural(jobs, 'job')}" + (f", {skipped:,} of them not read" if skipped else "")),
         ("Suspect nodes", len(answers.nodes.suspects) if tested else None,
