@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from slurmdoctor.input.job_names import Named, Number, of_folder
 from slurmdoctor.model.jobs import Glance
@@ -41,11 +42,14 @@ def ids_by_name(files: Sequence[Named], look: Look) -> dict[str, Key]:
     return keys
 
 
-def around(folder: str) -> Iterable[str]:
+@lru_cache(maxsize=4096)  # of the folders of thousands of files
+def around(folder: str) -> tuple[str, ...]:
     """The folder, and those around it."""
+    found = []
     while folder:
-        yield folder
+        found.append(folder)
         folder = folder.rpartition("/")[0]
+    return tuple(found)
 
 
 def _told(entries: Iterable[Named], alone: bool = True) -> dict[str, Number]:

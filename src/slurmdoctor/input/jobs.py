@@ -22,8 +22,10 @@ _LISTED = 6
 """Jobs that an error names."""
 _FEW = 8
 """Names in one folder that may be one job's: `exp3/train.log`, `exp3/eval.log`."""
+_MOST_RUNS = 500
+"""Runs of torchrun that are compared,"""
 _LOOKS_A_RUN = 8
-"""Files of one run of torchrun that are looked into."""
+"""and files of each that are looked into."""
 Group = tuple["Key | None", KnownBy, tuple[Named, ...]]
 
 
@@ -138,10 +140,12 @@ def _by_home(files: list[Named]) -> list[list[Named]]:
     homes = set[str]().union(*(folders for folders in places.values() if len(folders) > 1))
     if not homes:
         return [files]
+    first = min(homes)
+    nearest = {above: home for home in sorted(homes, reverse=True) for above in (home, *around(home))}
     groups: dict[str, list[Named]] = defaultdict(list)
     for file in files:
-        own = next((folder for folder in (home_of(file), *around(file.folder)) if folder in homes), None)
-        groups[own or max(sorted(homes), key=lambda home: len(_shared(home, file.folder)))].append(file)
+        own = next((one for one in (home_of(file), *around(file.folder)) if one in nearest), first)
+        groups[nearest[own]].append(file)
     return list(groups.values())
 
 
@@ -156,7 +160,7 @@ def _joined(files: Sequence[Named], jobs: Sequence[tuple[Key, list[Named]]], loo
     left = []
     for file in files:
         owners = next((inside[folder] for folder in (*around(file.folder), "") if inside.get(folder)), [])
-        ids = look(file.path).ids if by_id else frozenset()
+        ids = look(file.path).ids if by_id and (len(owners) != 1 or len(jobs) == 1) else frozenset()
         said = [by_id[one] for one in ids if one in by_id]
         if len(said) == 1 or (len(owners) == 1 and not ids and not crowd):
             (said or owners)[0].append(file)
@@ -207,7 +211,8 @@ def _runs_of_torchrun(files: Sequence[Named], look: Look) -> list[list[Named]]:
             runs[home_of(file), (file.elastic if file.torchrun == "none" else file.torchrun) or ""].append(file)
     found: dict[str, list[list[Named]]] = defaultdict(list)
     for (home, _), group in runs.items():
-        other = next((one for one in found[home] if _at_once(one, group, look)), None)
+        earlier = found[home] if len(runs) <= _MOST_RUNS else ()
+        other = next((one for one in earlier if _at_once(one, group, look)), None)
         if other is None:
             found[home].append(group)
         else:
