@@ -53,8 +53,9 @@ test-all: test test-slow
 bless: $(STAMP) ## write the golden verdicts and reports anew; read `git diff` before you commit them
 	$(BIN)/python -m pytest --snapshot-update -m "not slow" $$(grep -lE "golden_verdicts|SnapshotAssertion" tests/test_*.py)
 
-fuzz: $(STAMP) ## whole diagnoses of damaged logs: LOGS=10000 SEED=1
+fuzz: $(STAMP) ## whole diagnoses of damaged logs, and lint of damaged scripts: LOGS=10000 SCRIPTS=1000 SEED=1
 	$(BIN)/python tests/fuzz.py --logs $(or $(LOGS),10000) --seed $(or $(SEED),1)
+	$(BIN)/python tests/fuzz.py --scripts $(or $(SCRIPTS),1000) --seed $(or $(SEED),1)
 
 fuzz-native: $(STAMP) ## the C under ASan and UBSan beside its Python twin, and its warnings: INPUTS=1000 (of each property) SEED=1
 	$(BIN)/python tests/fuzz_native.py --inputs $(or $(INPUTS),1000) --seed $(or $(SEED),1)

@@ -1,6 +1,7 @@
 """Damages logs at random and diagnoses each: never a crash, never invalid JSON, and one result by the C and by the Python twin.
 
 `python tests/fuzz.py --logs 100000 --seed 1` tells what fell; a log's number and the seed make it again: `--only 4711`.
+`--scripts 10000` damages batch scripts instead, and lints each: never a crash, never more than `SCRIPT_BUDGET` or `MEMORY`.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import resource
 import signal
 import sys
 import time
@@ -31,10 +33,18 @@ from slurmdoctor.report import html, markdown, slack, text
 from slurmdoctor.report import json as report_json
 from slurmdoctor.search import scan
 from slurmdoctor.search.literals import Literals
+from slurmdoctor.slurm.script import checks
+from slurmdoctor.slurm.script.lint import evidence_of, lint
+from slurmdoctor.slurm.script.parse import parse
+from slurmdoctor.slurm.script.steps import step_outputs
 
 SMALLEST, LARGEST = 512, 8192
 BUDGET = 2.0
 """CPU seconds for a log of a few KB: a hundred times as many as it takes."""
+LARGEST_SCRIPT, SCRIPT_BUDGET = 1 << 20, 8.0
+"""Bytes of a script, and CPU seconds for what is far above its limits."""
+MEMORY = 700 << 10
+"""KiB that the process may hold when all scripts are linted."""
 _HERE = Path(__file__).parent
 _SCHEMA = Path(pipeline.__file__).parent / "report" / "schema.json"
 _SIDE = {"truth.yaml", "job.sbatch", "scontrol.txt", "sacct.txt", "README.md", "notes.md"}
@@ -197,6 +207,179 @@ def made(seed: int, number: int) -> list[bytes]:
     return files
 
 
+# ── scripts ──────────────────────────────────────────────────────────────────────────────────
+
+_SHELL = [
+    "a|",
+    "|&",
+    "a;",
+    "&",
+    "&&",
+    "||",
+    "(",
+    "((",
+    "$(",
+    "$((",
+    ")",
+    "))",
+    "{",
+    "}",
+    "}",
+    "[[",
+    "]]",
+    "`",
+    "'",
+    '"',
+    "$'",
+    '$"',
+    "\\",
+    "#",
+    "!",
+    "<",
+    ">",
+    ">>",
+    "2>&1",
+    "<<E",
+    "<<<a",
+    "<(",
+    ">(",
+    "${",
+    "${a:-",
+    "${a[@]}",
+    "$a",
+    "$SLURM_PROCID",
+    "a=",
+    "a=(",
+    "a+=(x)",
+    "export@a=",
+    "A=$A$A",
+    "if@a;@then",
+    "else",
+    "elif",
+    "fi;",
+    "for@i@in",
+    "while",
+    "do",
+    "done;",
+    "case@a@in",
+    "a)",
+    ";;",
+    "esac;",
+    "f(){",
+    "function@f@{",
+    "[@a@]@&&",
+    "srun",
+    "sbatch",
+    "bash@-c",
+    'bash@-c@"',
+    "bash@-c@'",
+    "-c",
+    'eval@"',
+    "env@A=1",
+    "torchrun",
+    "python",
+    "trap@'a'@EXIT",
+    "wait",
+    "kill@$!",
+    "sleep@1&",
+    "#SBATCH@-n1",
+    "#SBATCH@--signal=B:USR1@9",
+    "--output=%j",
+    ">@o",
+    ">>o",
+    "--node_rank=$SLURM_NODEID",
+    "\\$SLURM_PROCID",
+    "uv@run",
+    "uv@sync",
+    "cd@/tmp",
+    "cp@/tmp/a",
+    "#@slurmdoctor:@ignore[",
+    "rm@nemo_experiments",
+    "PYTHONPATH=",
+    "exec",
+    "set@-e",
+    "{a,b}",
+]
+
+
+@cache
+def _scripts() -> list[bytes]:
+    """The repository's batch scripts, and the examples of the checks."""
+    found = [file.read_bytes() for file in sorted(_HERE.rglob("*.sbatch"))]
+    return found + [
+        f"#!/bin/bash\n{text}".encode() for check in checks.load() for text in (check.bad, check.good) if text
+    ]
+
+
+def _pieces(dice: Random) -> bytes:
+    """Some of what bash is made of, some thousand times."""
+    unit = " ".join(dice.choices(_SHELL, k=dice.randrange(1, 4))).replace("@", " ").replace("\\n", "\n")
+    unit = dice.choice((unit, unit.replace(" ", ""), f"{unit}\n"))
+    return (unit * int(10 ** (dice.random() * 5) + 1)).encode()[: int(10 ** (2 + dice.random() * 4))]
+
+
+def _repeat(data: bytes, dice: Random) -> bytes:
+    at = dice.choice((_place(data, dice), dice.randrange(len(data) + 1), len(data)))
+    return data[:at] + _pieces(dice) + data[at:]
+
+
+def _nest(data: bytes, dice: Random) -> bytes:
+    start, end = sorted((_place(data, dice), _place(data, dice)))
+    opens, closes = dice.choice(
+        ((b"if :; then\n", b"\nfi\n"), (b"(", b")"), (b"{ ", b"; }"), (b"$(", b")"), (b'"$(a ', b')"'))
+    )
+    deep = int(10 ** (dice.random() * 4))
+    return data[:start] + opens * deep + data[start:end] + closes * dice.choice((deep, deep, deep - 1, 0)) + data[end:]
+
+
+def _double(data: bytes, dice: Random) -> bytes:
+    return data * dice.choice((2, 4, 16, 512))
+
+
+_OF_SCRIPTS = (_cut, _again, _flip, _join, _holes, _number, _shuffle, _repeat, _repeat, _repeat, _nest, _nest, _double)
+
+
+def made_script(seed: int, number: int) -> bytes:
+    """A damaged batch script."""
+    dice = Random(f"script {seed} {number}")
+    data = dice.choice(_scripts())
+    for damage in dice.choices(_OF_SCRIPTS, k=dice.randrange(1, 5)):
+        data = damage(data or b"\n", dice)[:LARGEST_SCRIPT]
+    return data
+
+
+def linted(data: bytes) -> str:
+    """What is wrong with the way that a script is read; empty where nothing is."""
+    try:
+        script = parse(data.decode("utf-8", "replace"), "job.sbatch")
+        lint(script)
+        evidence_of(script)
+        step_outputs(script)
+    except Hang:
+        return f"more than {SCRIPT_BUDGET} s of CPU time"
+    except Exception as error:
+        return f"{type(error).__name__}: {error} ({_where(error)})"
+    return ""
+
+
+def run_scripts(seed: int, numbers: Sequence[int]) -> list[tuple[int, str]]:
+    """(number, what is wrong) of each damaged script on which lint fell."""
+    made_ones = ((number, made_script(seed, number)) for number in numbers)
+    fell = [(number, wrong) for number, data in made_ones if (wrong := _in_time(SCRIPT_BUDGET, linted, data))]
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return [*fell, (numbers[-1], f"{held >> 10} MiB held")] if held > MEMORY else fell
+
+
+def _in_time(budget: float, work: Callable[..., str], *given: Any) -> str:
+    before = signal.signal(signal.SIGPROF, _over)
+    try:
+        signal.setitimer(signal.ITIMER_PROF, budget)
+        return work(*given)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
 # ── diagnosis ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -280,21 +463,10 @@ def run(seed: int, numbers: Sequence[int]) -> list[tuple[int, str]]:
     """(number, what is wrong) of each damaged log on which the program fell."""
     schema = json.loads(_SCHEMA.read_text(encoding="utf-8"))
     validator = jsonschema.validators.validator_for(schema)(schema)
-    fell = []
-    before = signal.signal(signal.SIGPROF, _over)
-    try:
-        with _by_itself() as differences:
-            for number in numbers:
-                files = made(seed, number)
-                signal.setitimer(signal.ITIMER_PROF, BUDGET)
-                wrong = examined(files, differences, validator)
-                signal.setitimer(signal.ITIMER_PROF, 0)
-                if wrong:
-                    fell.append((number, wrong))
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
-    return fell
+    with _by_itself() as differences:
+        made_ones = ((number, made(seed, number)) for number in numbers)
+        told = ((number, _in_time(BUDGET, examined, files, differences, validator)) for number, files in made_ones)
+        return [(number, wrong) for number, wrong in told if wrong]
 
 
 def _told_by_processes(work: Callable[[Any], Any], shares: Sequence[Any], jobs: int) -> Iterator[Any]:
@@ -308,20 +480,23 @@ def _told_by_processes(work: Callable[[Any], Any], shares: Sequence[Any], jobs: 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--logs", type=int, default=1000, help="how many")
+    parser.add_argument("--scripts", type=int, help="how many batch scripts, instead of logs")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--only", type=int, help="this log alone, written to fuzzed.0.log and on")
+    parser.add_argument("--only", type=int, help="this log (or script) alone, written to fuzzed.0.log and on")
     given = parser.parse_args()
     if given.only is not None:
-        for n, data in enumerate(made(given.seed, given.only)):
+        files = made(given.seed, given.only) if not given.scripts else [made_script(given.seed, given.only)]
+        for n, data in enumerate(files):
             Path(f"fuzzed.{n}.log").write_bytes(data)
-    numbers = range(given.logs) if given.only is None else [given.only]
+    kind, work = ("scripts", run_scripts) if given.scripts else ("logs", run)
+    numbers = range(given.scripts or given.logs) if given.only is None else [given.only]
     shares = [numbers[at : at + 1000] for at in range(0, len(numbers), 1000)]
     began, fell, done = time.process_time(), 0, 0
-    for found in _told_by_processes(partial(run, given.seed), shares, given.jobs):
+    for found in _told_by_processes(partial(work, given.seed), shares, given.jobs):
         done, fell = done + 1, fell + len(found)
         print(
-            f"{min(done * 1000, len(numbers))} logs, {fell} fell, {time.process_time() - began:.0f} s CPU", flush=True
+            f"{min(done * 1000, len(numbers))} {kind}, {fell} fell, {time.process_time() - began:.0f} s CPU", flush=True
         )
         for number, wrong in found:
             print(f"  --seed {given.seed} --only {number}: {wrong[:600]}", flush=True)

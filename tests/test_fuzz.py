@@ -15,6 +15,10 @@ def test_no_damaged_log_makes_it_fall() -> None:
     assert fuzz.run(seed=2, numbers=range(1500)) == []
 
 
+def test_no_damaged_script_makes_lint_fall() -> None:
+    assert fuzz.run_scripts(seed=2, numbers=range(100)) == []
+
+
 def test_a_log_is_made_again_from_its_number() -> None:
     assert fuzz.made(1, 7) == fuzz.made(1, 7)
     assert all(0 < len(data) <= fuzz.LARGEST for number in range(50) for data in fuzz.made(1, number))

@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cases import finding_of
-from slurmdoctor import diagnose
+from slurmdoctor import LogText, diagnose
 from slurmdoctor.cli import cli
 from slurmdoctor.cli import footer as hook
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.knowledge.expressions import names_of, placeholders
+from slurmdoctor.model import UserError
 from slurmdoctor.slurm.script import checks, occurrences
 from slurmdoctor.slurm.script.finds import ignores
 from slurmdoctor.slurm.script.lint import evidence_of, lint, wrong
@@ -109,6 +110,76 @@ def test_a_check_of_an_older_file_is_read_by_its_names_of_today() -> None:
 def test_conditions_are_no_python(condition: str) -> None:
     with pytest.raises(ValueError, match=r"is no part of a condition|is not known"):
         names_of(condition)
+
+
+# ── scripts that are too much ────────────────────────────────────────────────────────────────
+
+_HEAD = "#!/bin/bash\n#SBATCH -n4\n"
+_TOO_MUCH = {
+    "pipes": "a|" * 20_000,
+    "pipes of lines": "a|\n" * 80_000,
+    "semicolons": ("a;" * 8_000 + "\n") * 12,
+    "ifs": "if true; then\n" * 60_000,
+    "blocks": "if true; then\n" * 1000 + "fi\n" * 1000,
+    "ands": "a && " * 20_000,
+    "arrays": "a=(" * 5_000,
+    "one hundred words of 15 kB": ("srun " + "a" * 15_000 + "\n") * 100,
+    "a command of all lines": "a \\\n" * 300_000,
+    "doubled": "A=x\n" + "A=$A$A\n" * 60 + "srun $A\n",
+    "doubled array": "A=(x $SLURM_PROCID)\n" + 'A=("${A[@]}" "${A[@]}")\n' * 60 + 'srun "${A[@]}"\n',
+    "pipes in substitutions": "$(" * 40 + "a" + " | a)" * 40,
+    "footers": "# --- slurmdoctor: \n" * 20_000,
+    "comments": "# slurmdoctor: ignore\n" * 5_000 + "a \\\n" * 60_000,
+    "backquotes": "`>!" * 5_000 + "do ",
+}
+
+
+@pytest.mark.parametrize("text", _TOO_MUCH.values(), ids=_TOO_MUCH)
+def test_a_script_that_is_too_much_costs_a_note(text: str) -> None:
+    began = time.process_time()
+    script = parse(_HEAD + text)
+    found = lint(script)
+    assert time.process_time() - began < 5
+    assert script.cut is not None
+    assert ("script-cut", script.cut) in {(m.check, m.line) for m in found}
+    assert sum(len(command.piped_to) + len(command.words) for command in script.commands) < 2_000_000
+
+
+def test_what_stands_above_the_limit_is_read() -> None:
+    script = parse(_HEAD + "srun python train.py | tee log\n" + "if true; then\n" * 1000 + "fi\n" * 1000)
+    assert [m.check for m in lint(script)] == ["exit-status-in-pipe", "script-cut"]
+
+
+def test_redirects_do_not_double_the_time() -> None:
+    began = time.process_time()
+    lint(parse(f"#!/bin/bash\n#SBATCH --signal=B:USR1@100\nsrun python x{' >>a' * 60} ; x\n"))
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(("script", "note"), [("a|" * 20_000, "was read up to line 3"), ("\0" * 99, "it is no text")])
+def test_no_script_costs_the_verdict(script: str, note: str, tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_text("ModuleNotFoundError: No module named 'flash_attn'\n")
+    (tmp_path / "job.sbatch").write_text(_HEAD + script)
+    logs = ["diagnose", str(tmp_path / "job.log"), "--format", "json"]
+    found = [CliRunner().invoke(cli, [*logs, *more]) for more in ([], ["--script", str(tmp_path / "job.sbatch")])]
+    bare, beside = (json.loads(one.stdout) for one in found)
+    assert beside["cause"] == bare["cause"]
+    assert note in beside["coverage"]["notes"][0]
+
+
+def test_a_fault_of_ours_in_a_script_costs_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slurmdoctor.slurm.script.lint.findings", lambda script: [1 / 0])
+    found = diagnose(LogText("ModuleNotFoundError: No module named 'a'\n"), script=parse(_HEAD, "job.sbatch"))
+    assert found.cause.id == "module-not-found"
+    assert "job.sbatch was of no use: internal error, ZeroDivisionError" in found.coverage.notes[0]
+
+
+@pytest.mark.parametrize("data", [b"\x80\x04\x95K\0}", b"\x89PNG\r\n\x1a\n", b"epoch 1 (loss 2.3)\nTraceback (most\n"])
+def test_what_is_no_script_is_refused(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "job.sbatch").write_bytes(data)
+    run = CliRunner().invoke(cli, ["lint", str(tmp_path / "job.sbatch")])
+    assert isinstance(run.exception, UserError)
+    assert "script" in str(run.exception)
 
 
 # ── the command ──────────────────────────────────────────────────────────────────────────────

@@ -83,14 +83,16 @@ def diagnose(
         if ends and source.path is not None and source.path in ends:
             source.leave_out_below(ends[source.path])
     sources, pasted = paste.unwrap(given.sources, knowledge)
+    told_by_script = _evidence_of(script)
     try:
-        found = examine(sources, knowledge, exit_status, record, _evidence_of(script), jobs, progress, deadline, lanes)
+        found = examine(sources, knowledge, exit_status, record, told_by_script, jobs, progress, deadline, lanes)
     finally:
         for source in sources:
             source.close()
     left_out = unread.notes(given.skipped, [source.fault for source in sources if source.fault])
     told, mixed = (job, ()) if isinstance(job, JobFiles) else _told_apart(given.sources)
-    notes = tuple(filter(None, (pasted, *map(sentence, (*earlier, *left_out, *mixed)))))
+    of_script = told_by_script.notes if told_by_script else ()
+    notes = tuple(filter(None, (pasted, *map(sentence, (*earlier, *left_out, *mixed, *of_script)))))
     if notes:
         found = replace(found, coverage=replace(found.coverage, notes=(*notes, *found.coverage.notes)))
     found = replace(found, job=_job(told, found, record))
@@ -302,7 +304,11 @@ def _evidence_of(script: Script | None) -> ScriptEvidence | None:
         return None
     from slurmdoctor.slurm.script.lint import evidence_of  # only who brings a script waits for its checks
 
-    return evidence_of(script)
+    try:
+        return evidence_of(script)
+    except Exception as error:  # tests/fuzz.py asks `evidence_of` itself; here a script must not cost the verdict
+        why = f"internal error, {type(error).__name__}: please report it"
+        return ScriptEvidence(script.name, {}, (), (reason("script-unread", name=script.name, why=why),))
 
 
 def _counter(sources: Sequence[Source], progress: Progress | None) -> Callable[[int], None] | None:

@@ -159,10 +159,10 @@ def note_logs(shell_pid: int, script_file: str | None) -> str:
 def _script(file: str | None, name: str | None) -> Script | None:
     if not file or not Path(file).is_file():
         return None
-    with contextlib.suppress(Exception):
-        from slurmdoctor.slurm.script.parse import parse
+    with contextlib.suppress(UserError):
+        from slurmdoctor.slurm.script.parse import parse_beside
 
-        return parse(read_text(file), name or Path(file).name)
+        return parse_beside(read_text(file, whole=False), name or Path(file).name)
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import click
@@ -9,6 +10,7 @@ import click
 from slurmdoctor.cli import files
 from slurmdoctor.cli.output import form_for, keep_inputs, output_option, put
 from slurmdoctor.cli.standard import stdin
+from slurmdoctor.model import UserError
 from slurmdoctor.report.lint import FORMATS
 from slurmdoctor.report.redact import Mode
 
@@ -39,8 +41,8 @@ def lint(
     """
     from slurmdoctor.report.lint import render
     from slurmdoctor.report.terminal import PLAIN, look
-    from slurmdoctor.slurm.job import read_text
-    from slurmdoctor.slurm.script.kinds import is_batch_script
+    from slurmdoctor.slurm.job import LARGEST, read_text
+    from slurmdoctor.slurm.script.kinds import is_batch_script, is_no_text
     from slurmdoctor.slurm.script.lint import lint as check
     from slurmdoctor.slurm.script.lint import wrong
     from slurmdoctor.slurm.script.parse import parse
@@ -48,11 +50,19 @@ def lint(
     keep_inputs(output, scripts)
     found = []
     for name in scripts:
-        text = stdin().read().decode("utf-8", "replace") if name == "-" else read_text(name)
+        text = stdin().read(LARGEST).decode("utf-8", "replace") if name == "-" else read_text(name, whole=False)
+        if is_no_text(text):
+            raise UserError(f"{name} is no script: it holds bytes that are no text", "name the file that sbatch gets")
         if batch_only and not is_batch_script(text):
             continue
         shown = "<stdin>" if name == "-" else name
-        found.append((shown, check(parse(text, shown))))
+        script = parse(text, shown)
+        if script.broken and script.interpreter == "bash" and not re.search("^#!|^#SBATCH", text, re.M):
+            raise UserError(
+                f"{name} is no batch script: no #! and no #SBATCH line, and bash cannot read line {script.broken[0]}",
+                "name the file that sbatch gets, and give logs to `slurmdoctor diagnose`",
+            )
+        found.append((shown, check(script)))
     form = form_for(context, form, output, FORMATS)
     put(render(found, form, redact, PLAIN if output else look(sys.stdout)), output)
     if any(wrong(findings) for _, findings in found):

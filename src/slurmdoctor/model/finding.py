@@ -104,6 +104,8 @@ class ScriptEvidence(Struct, frozen=True):
     """The script's file name."""
     facts: Mapping[str, Any]
     mistakes: tuple[ScriptMistake, ...]
+    notes: tuple[Reason, ...] = ()
+    """What of it was not read, and why."""
 
 
 class RankStanding(Struct, frozen=True):

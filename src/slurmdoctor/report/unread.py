@@ -58,16 +58,20 @@ def _out_of_time(v: Values) -> str:
     return f"stopped reading after the limit of {v['seconds']:g} s: read {size(v['searched'])}{of}"
 
 
+def _short(name: str) -> str:
+    return one_line(redact(name))[-60:]
+
+
 UNREAD: Mapping[str, str | Callable[[Values], str]] = {
     "earlier-run": _earlier_run,
     "several-jobs": _several_jobs,
     "perhaps-several-jobs": "several files were read as one job; if they are not, name one",
+    "script-cut": lambda v: f"{_short(v['name'])} was read up to line {v['line']}: it is larger than batch scripts are",
+    "script-unread": lambda v: f"{_short(v['name'])} was of no use: {v['why']}",
     "files-not-read": _not_read,
     "files-read-in-part": _read_in_part,
     "out-of-time": _out_of_time,
-    "left-out": lambda v: (
-        f"{one_line(redact(v['name']))[-60:]}: {size(v['bytes'])} between its start and its end were not read"
-    ),
+    "left-out": lambda v: f"{_short(v['name'])}: {size(v['bytes'])} between its start and its end were not read",
     "out-of-time-again": "the reading time limit was reached before all relevant lines were examined",
     "part-read": "only part of the log was read; the rest may hold a failure",
     "not-read-again": "{count} of {total} relevant lines were counted but not examined: too many in this log",

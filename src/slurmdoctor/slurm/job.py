@@ -158,27 +158,25 @@ def _recorded(files: Sequence[str], job_id: str | None) -> JobRecord:
 
 
 def _script(file: str | None, job_id: str | None, record: JobRecord | None) -> Script | None:
-    from slurmdoctor.slurm.script.parse import parse
+    from slurmdoctor.slurm.script.parse import parse_beside
 
     if file is not None:
-        return parse(read_text(file), file)
+        return parse_beside(read_text(file, whole=False), file)
     text = query.script(job_id) if job_id and record is not None and record.sources else None
     if text is None:
         return None
-    with contextlib.suppress(Exception):  # nobody named it: a script that cannot be read must not cost the verdict
-        known = record.command.split()[0] if record and record.command else ""
-        return parse(text, Path(known).name or f"batch script of job {job_id}")
-    return None
+    known, *_ = record.command.split() if record and record.command else [""]
+    return parse_beside(text, Path(known).name or f"batch script of job {job_id}")
 
 
-def read_text(name: str) -> str:
-    """A small text file, or one line on why not."""
+def read_text(name: str, whole: bool = True) -> str:
+    """A small text file, or one line on why not. Of a script (not `whole`) the beginning is enough."""
     try:
         # a shell's <(sacct -j 4711) is no file
         with open(open_regular(name) if os.path.isfile(name) else name, "rb") as file:  # noqa: PTH113, PTH123
             text = file.read(LARGEST + 1)
     except OSError as error:
         raise UserError(f"{name} cannot be read ({error.strerror})", "check its name and its permissions") from None
-    if len(text) > LARGEST:
+    if whole and len(text) > LARGEST:
         raise UserError(f"{name} is larger than {LARGEST >> 20} MiB", "name the right file")
     return text.decode("utf-8", "replace")

@@ -16,7 +16,7 @@ from slurmdoctor.model import JobRecord
 from slurmdoctor.slurm.own_text import epoch
 from slurmdoctor.slurm.script import directives
 from slurmdoctor.slurm.script.model import Script
-from slurmdoctor.slurm.script.parse import parse
+from slurmdoctor.slurm.script.parse import parse_beside
 
 _LARGEST = 1 << 20
 """Bytes; a script is smaller."""
@@ -76,8 +76,7 @@ def _read(path: str, inode: int, size: int, mtime_ns: int) -> Script | None:
     text = data.decode("utf-8", "replace")
     name = Path(path).name
     if _OUTPUT_OF_A_STEP.search(text):
-        try:
-            return parse(text, name)
-        except Exception:  # a script that cannot be parsed still says where its log is
-            pass
+        script = parse_beside(text, name)
+        if not script.fault:  # one that cannot be parsed still says where its log is
+            return script
     return Script(name, text, directives=tuple(directives.read(text)[0]))

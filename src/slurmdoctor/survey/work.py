@@ -14,7 +14,7 @@ from slurmdoctor.input.glance import ends_of, times_in
 from slurmdoctor.input.unread import UnreadError
 from slurmdoctor.knowledge.load import current
 from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import JobRecord
+from slurmdoctor.model import JobRecord, UserError
 from slurmdoctor.model.jobs import JobFiles
 from slurmdoctor.report.result import Diagnosis
 from slurmdoctor.search.compiled import lazy
@@ -87,11 +87,11 @@ def _diagnosed(item: Item, how: How) -> Diagnosis:
 def _script(path: str) -> Any:
     """Jobs share their scripts. One that cannot be read must not cost the verdict."""
     from slurmdoctor.slurm.job import read_text
-    from slurmdoctor.slurm.script.parse import parse
+    from slurmdoctor.slurm.script.parse import parse_beside
 
     try:
-        return parse(read_text(path), Path(path).name)
-    except Exception:
+        return parse_beside(read_text(path, whole=False), Path(path).name)
+    except UserError:
         return None
 
 

@@ -47,6 +47,7 @@ class Facts(Struct):
 def read_facts(script: Script, main: Step | None, programs: Programs) -> Facts:
     """The facts of a script, of which `main` is the step that trains."""
     facts = Facts()
+    facts.add("cut", script.cut, script.cut)
     if main is not None and not script.mixed:
         _srun_counts(facts, script, main)
     _directives(facts, script)

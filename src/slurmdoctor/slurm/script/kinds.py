@@ -18,6 +18,12 @@ def is_batch_script(text: str) -> bool:
     return _DIRECTIVE.search(text if text.startswith("#!") else top[0] if top else "") is not None
 
 
+def is_no_text(text: str) -> bool:
+    """Whether it is a program, a pickle or an image: no shell reads NUL, and what is no UTF-8 at all is no text."""
+    start = text[:4096]
+    return "\0" in text or start.count("\ufffd") > len(start) / 20
+
+
 def of(text: str, name: str = "") -> tuple[str, str]:
     """The file's interpreter, and its language where no shell reads it: (`sh`, ``), (`python`, `Python`)."""
     if found := _SHEBANG.match(text):

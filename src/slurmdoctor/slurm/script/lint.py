@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from msgspec import Struct
 
 from slurmdoctor.knowledge.expressions import fill, holds
 from slurmdoctor.model import ScriptEvidence, ScriptMistake
+from slurmdoctor.model.finding import reason
 from slurmdoctor.slurm.script.checks import Check, Texts, load
 from slurmdoctor.slurm.script.facts import Fact, read_facts
 from slurmdoctor.slurm.script.finds import ignores
 from slurmdoctor.slurm.script.finds.cures import read_cures
 from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject
 from slurmdoctor.slurm.script.model import Script
-from slurmdoctor.slurm.script.occurrences import read_occurrences
+from slurmdoctor.slurm.script.occurrences import MOST, read_occurrences
 from slurmdoctor.slurm.script.programs import programs
 from slurmdoctor.slurm.script.steps import main_step, steps
 
 _ORDER: Mapping[str, int] = {"error": 0, "warning": 1, "note": 2}
-MOST = 5
-"""Findings of one check that are shown."""
 
 
 class Plan(Struct, frozen=True):
@@ -49,14 +49,17 @@ def evidence_of(script: Script) -> ScriptEvidence:
     facts = {name: planned[name] for name in programs().facts_for_fixes if name in planned}
     if planned.get("fixed_port"):
         facts["master_port"] = planned["fixed_port"]
-    return ScriptEvidence(script.name.rpartition("/")[2], facts, tuple(findings(script)))
+    name = script.name.rpartition("/")[2]
+    notes = [reason("script-cut", name=name, line=script.cut)] if script.cut else []
+    notes += [reason("script-unread", name=name, why=script.fault)] if script.fault else []
+    return ScriptEvidence(name, facts, tuple(findings(script)), tuple(notes))
 
 
 def lint(script: Script, checks: Sequence[Check] | None = None) -> list[ScriptMistake]:
     """The findings on a script, in the order of its lines, but for those that its comments ask to leave out."""
     checks = load() if checks is None else checks
     asked = ignores.read(script)
-    unknown = list(ignores.unknown(asked, [check.id for check in checks]))
+    unknown = list(islice(ignores.unknown(asked, [check.id for check in checks]), MOST))
     return [m for m in findings(script, checks, unknown) if not ignores.covers(asked, m.line, m.check)]
 
 
@@ -69,7 +72,7 @@ def findings(
     found: list[ScriptMistake] = []
     for check in checks if checks is not None else load():
         if check.each is not None:
-            for item in [*seen.lists.get(check.each, ()), *(unknown if check.each == ignores.LIST else ())][:MOST]:
+            for item in unknown if check.each == ignores.LIST else seen.lists.get(check.each, ()):
                 found += _finding(check, item.line, {**seen.facts, **item.names}, lines)
         elif check.when is not None and holds(check.when, seen.facts):
             line = seen.lines.get(check.at or "", seen.lines.get("main", 1))

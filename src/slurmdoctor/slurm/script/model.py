@@ -48,10 +48,24 @@ class Command(Struct, frozen=True):
     """The command whose string it is part of: `srun` of `srun bash -c "python train.py"`."""
     subshell: bool = False
     """It runs in `( ... )`."""
-    before: str = ""
-    """What stands before it on its first line: `if `."""
-    behind: str = ""
-    """What stands behind it on its last line: ` 2>&1 | tee log`."""
+    source: bytes = b""
+    """The script that it stands in, where it is part of no string."""
+    span: tuple[int, int] = (0, 0)
+    """Where it begins and ends there."""
+
+    @property
+    def before(self) -> str:
+        """What stands before it on its first line: `if `."""
+        start = self.span[0]
+        return self.source[self.source.rfind(b"\n", 0, start) + 1 : start].decode("utf-8", "replace")
+
+    @property
+    def behind(self) -> str:
+        """What stands behind it on its last line: ` 2>&1 | tee log`."""
+        end = self.source.find(b"\n", self.span[1])
+        while end > 0 and self.source[end - 1 : end] == b"\\":
+            end = self.source.find(b"\n", end + 1)
+        return self.source[self.span[1] : end if end >= 0 else None].decode("utf-8", "replace")
 
     @property
     def name(self) -> str:
@@ -175,6 +189,10 @@ class Script(Struct, frozen=True):
     """What a recipe sets, by dotted names, each with its line: `slurm.nodes`."""
     mixed: bool = False
     """A heterogeneous job: its parts have sizes of their own."""
+    cut: int | None = None
+    """The first line that was not read, of a script that is too much to read."""
+    fault: str | None = None
+    """Why nothing of it could be used beside a log."""
 
     @property
     def of_sh(self) -> bool:

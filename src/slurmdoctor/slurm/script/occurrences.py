@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 
 from slurmdoctor.slurm.script.directives import number
 from slurmdoctor.slurm.script.finds import early, environment, processes, recipe, status
@@ -11,6 +12,8 @@ from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject
 from slurmdoctor.slurm.script.model import Directive
 from slurmdoctor.slurm.script.steps import arguments
 
+MOST = 5
+"""Findings of one check that are shown."""
 _PLACEHOLDER = re.compile(r"<(?:[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|(?:your|YOUR|Your)[-_ ][\w -]{2,40})>")
 _COPY = frozenset({"cp", "rsync", "tar", "git", "sbcast", "unzip", "scp", "dcp", "bcast"})
 _UNDASHED = re.compile(r"\$\{(\w+):(\d+|[A-Za-z][\w.]*)\}")
@@ -18,7 +21,7 @@ _UNDASHED = re.compile(r"\$\{(\w+):(\d+|[A-Za-z][\w.]*)\}")
 
 def read_occurrences(subject: Subject) -> dict[str, list[Occurrence]]:
     """Every list with what it holds."""
-    return {name: list(find(subject)) for name, find in LISTS.items()}
+    return {name: list(islice(find(subject), MOST)) for name, find in LISTS.items()}
 
 
 # ── directives ──
@@ -89,7 +92,8 @@ def _undashed(subject: Subject) -> Iterator[Occurrence]:
     for line, text in enumerate(subject.script.text.splitlines(), 1):
         for found in () if text.lstrip().startswith("#") or subject.script.unread else _UNDASHED.finditer(text):
             name, given = found[1], found[2]
-            itself = re.search(rf"\b{name}=[\"']?$", text[: found.start()])
+            start = found.start()
+            itself = re.search(rf"(?:^|\W){name}=[\"']?$", text[max(0, start - len(name) - 3) : start])
             if itself or given == "0" or (not given.isdigit() and given.lower() != given):
                 yield Occurrence(line, {"written": found[0], "better": f"${{{name}:-{given}}}", "name": name})
 
@@ -152,8 +156,12 @@ def _kept_locally(subject: Subject) -> Iterator[Occurrence]:
     """`--save /tmp/checkpoints`: what must outlive the job on a path that only one node sees."""
     kept = list(_kept(subject))
     kept += _working_folders(subject) if (_nodes(subject) or 0) > 1 else []
+    copied = list(_copied(subject))
     for line, what, path in kept:
-        if path and subject.programs.is_local(path) and not _is_staged(subject, line, path):
+        staged = path and any(
+            at < line and (path == word.rstrip("/") or word.startswith(f"{path}/")) for at, word in copied
+        )
+        if path and subject.programs.is_local(path) and not staged:
             yield Occurrence(line, {"what": what, "path": path, "alone": what if _nodes(subject) == 1 else None})
 
 
@@ -162,11 +170,11 @@ def _nodes(subject: Subject) -> int | None:
     return number(told[0]) if told else subject.count(subject.main, "nodes")
 
 
-def _is_staged(subject: Subject, line: int, path: str) -> bool:
-    """Whether the script itself puts there what it uses there: `srun tar -xf data.tar -C /tmp/data`, `sbcast`."""
-    earlier = (c for c in subject.script.commands if c.line < line)
-    copying = (c for c in earlier if _COPY & {word.text.rpartition("/")[2] for word in c.words})
-    return any(path == word.rstrip("/") or word.startswith(path + "/") for c in copying for word in c.args)
+def _copied(subject: Subject) -> Iterator[tuple[int, str]]:
+    """What the script itself puts where it uses it: `srun tar -xf data.tar -C /tmp/data`, `sbcast`."""
+    for command in subject.script.commands:
+        if _COPY & {word.text.rpartition("/")[2] for word in command.words}:
+            yield from ((command.line, word) for word in command.args)
 
 
 def _kept(subject: Subject) -> Iterator[tuple[int, str, str | None]]:

@@ -3,65 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-from msgspec import Struct
-from msgspec.structs import replace
 
 from slurmdoctor.slurm.script import kinds
-from slurmdoctor.slurm.script.bash.syntax import (
-    CAN_BE_LEFT,
-    GROUPS,
-    LOOPS,
-    REDIRECTS,
-    errors,
-    in_background,
-    last_test,
-    parser,
-    signal,
-    strings,
-)
-from slurmdoctor.slurm.script.bash.words import Value, Words
+from slurmdoctor.slurm.script.bash.walk import TooMuchError, Walk
+from slurmdoctor.slurm.script.bash.words import Value
 from slurmdoctor.slurm.script.directives import is_mixed, slurm_variables
 from slurmdoctor.slurm.script.directives import read as read_directives
 from slurmdoctor.slurm.script.finds import recipe
-from slurmdoctor.slurm.script.model import (
-    Assignment,
-    Background,
-    Command,
-    Early,
-    EarlyUse,
-    LastTest,
-    Script,
-    Trap,
-    Word,
-)
+from slurmdoctor.slurm.script.model import Script
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
-DEEPEST = 4
-"""Strings within strings: deeper ones are not parsed."""
-LONGEST = 1024 * 1024
-"""Characters; no script is longer, and the rest is not read."""
-LONGEST_VALUE = 64 * 1024
-"""Characters; a variable that outgrows them is not known any longer."""
-MOST_COMMANDS = 10_000
-"""Behind so many commands no string is parsed any more."""
-_SET_OPTIONS = {"e": "errexit", "u": "nounset", "x": "xtrace"}
-_HOOK = re.compile(r"^# --- slurmdoctor: .*?^# --- end of slurmdoctor -+$", re.M | re.S)
+LONGEST, LONGEST_LINE = 256 * 1024, 16 * 1024
+"""Characters of a script, and of a line. One that has more is read up to there; so is one that needs more of the next two."""
+_HOOK = re.compile(r"^# --- slurmdoctor: .*\n(?:(?!# --- ).*\n)*# --- end of slurmdoctor -+$", re.M)
 """The footer in a script, by its first and last line: its traps and commands are not the script's."""
 
 
 def parse(text: str, name: str = "script") -> Script:
     """The parsed script. Lines that are no bash stand in `broken`; the others are read all the same."""
-    text = text[:LONGEST]
+    text, cut = _readable(text)
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n")
     directives, ignored = read_directives(lines)
     interpreter, unread = kinds.of(lines, name)
-    walk = _Walk({k: Value(v, True) for k, v in slurm_variables(directives).items()})
-    broken = walk.source(_HOOK.sub(lambda hook: "\n" * hook[0].count("\n"), lines), 1, 0) if not unread else []
+    walk = Walk({k: Value(v, True) for k, v in slurm_variables(directives).items()})
+    try:
+        if not unread:
+            walk.source(_HOOK.sub(lambda hook: "\n" * hook[0].count("\n"), lines), 1, 0)
+    except TooMuchError:
+        cut = walk.line
     within = {line for first, last in walk.documents for line in range(first, last + 1)}
     return Script(
         name,
@@ -72,7 +40,7 @@ def parse(text: str, name: str = "script") -> Script:
         assignments=tuple(walk.assignments),
         traps=tuple(walk.traps),
         options=frozenset(walk.options),
-        broken=tuple(dict.fromkeys(broken)),
+        broken=tuple(dict.fromkeys(walk.broken)),
         early=tuple(walk.early),
         exported_early=tuple(walk.exported_early),
         background=tuple(walk.background),
@@ -83,264 +51,23 @@ def parse(text: str, name: str = "script") -> Script:
         unread=unread,
         settings=recipe.settings(lines) if interpreter == "yaml" else {},
         mixed=is_mixed(lines),
+        cut=cut,
     )
 
 
-class _Around(Struct, frozen=True):
-    """What surrounds a statement."""
-
-    background: bool = False
-    piped_to: tuple[str, ...] = ()
-    outputs: tuple[str, ...] = ()
-
-
-_TOP = _Around()
-"""A statement of the script itself."""
+def parse_beside(text: str, name: str) -> Script:
+    """The script of a job whose log is read: what is wrong with it costs a note, never the verdict."""
+    if kinds.is_no_text(text):
+        return Script(name, "", fault="it is no text")
+    try:
+        return parse(text, name)
+    except Exception as error:
+        return Script(name, "", fault=f"internal error, {type(error).__name__}: please report it")
 
 
-class _Walk:
-    """Walks the syntax tree and collects commands, assignments, traps and shell options."""
-
-    def __init__(self, values: dict[str, Value]) -> None:
-        self.values = values
-        self.commands: list[Command] = []
-        self.assignments: list[Assignment] = []
-        self.traps: list[Trap] = []
-        self.options: set[str] = set()
-        self.early: list[EarlyUse] = []
-        self.exported_early: list[Early] = []
-        self.background: list[Background] = []
-        self.last_tests: list[LastTest] = []
-        self.read: list[tuple[str, int]] = []
-        self.documents: list[tuple[int, int]] = []
-        self.in_subshell = False
-        self.words = Words(values, self.statement)
-        self.depth = 0
-        self.function: str | None = None
-        self.parent: Command | None = None
-
-    def source(self, text: str, first: int, depth: int) -> list[int]:
-        """Walk shell text whose first line is line `first` of the script. Returns the lines that are no bash."""
-        before = self.words, self.depth
-        self.words = Words(self.values, self.statement, text.encode("utf-8", "replace"), first)
-        self.depth = depth
-        root = parser().parse(self.words.data).root_node
-        broken = [self.words.line(node) for node in errors(root)]
-        for child in root.named_children:
-            self.statement(child)
-        if test := last_test(root, self.words.text):
-            line, program = self.words.line(test.right), self._program(test.right)
-            self.last_tests.append(LastTest(line, test.test, test.then, program or test.then, self.parent))
-        self.words, self.depth = before
-        return broken
-
-    # ── statements ──
-
-    def statement(self, node: Node, around: _Around = _TOP) -> None:
-        if node.type in CAN_BE_LEFT and in_background(node) and not around.background:
-            start = len(self.commands)
-            self._statement(node, replace(around, background=True))
-            if self.depth == 0 and start < len(self.commands):
-                self._leave(node, tuple(self.commands[start:]))
-        else:
-            self._statement(node, around)
-
-    def _statement(self, node: Node, around: _Around) -> None:
-        if node.type == "command":
-            self._command(node, around)
-        elif node.type == "variable_assignment":
-            self._assign(node, exported=False)
-        elif node.type in ("declaration_command", "unset_command"):
-            self._declare(node)
-        elif node.type == "pipeline":
-            self._pipeline(node, around)
-        elif node.type == "redirected_statement":
-            self._redirected(node, around)
-        elif node.type == "function_definition":
-            self._function(node)
-        elif node.type == "subshell":
-            self._subshell(node, around)
-        else:
-            inner = around if node.type in GROUPS else replace(around, piped_to=())
-            for child in node.named_children:
-                self.statement(child, inner)
-
-    def _subshell(self, node: Node, around: _Around) -> None:
-        """`( ... )`: what it sets is gone behind it."""
-        outer, held = self.in_subshell, dict(self.values)
-        self.in_subshell = True
-        for child in node.named_children:
-            self.statement(child, around)
-        self.in_subshell = outer
-        self.values.clear()
-        self.values.update(held)
-
-    def _leave(self, node: Node, commands: tuple[Command, ...]) -> None:
-        """`monitor.sh &`, and `while ...; done &`."""
-        name = f"this `{LOOPS[node.type]}` loop" if node.type in LOOPS else self._program(node) or commands[0].name
-        self.background.append(Background(name, self.words.line(node), commands, None, self.in_subshell))
-
-    def _declare(self, node: Node) -> None:
-        """`export A=1 B`, `declare -x A=1`, `local A=1`."""
-        exported = self.words.text(node).startswith(("export", "declare -x", "typeset -x"))
-        for child in node.named_children:
-            if child.type == "variable_assignment":
-                self._assign(child, exported)
-            elif child.type == "variable_name" and exported:
-                self._export(self.words.text(child), self.words.line(child))
-
-    def _pipeline(self, node: Node, around: _Around) -> None:
-        parts = [child for child in node.named_children if child.type != "comment"]
-        programs = [self._program(part) for part in parts]
-        for at, part in enumerate(parts):
-            self.statement(part, replace(around, piped_to=(*programs[at + 1 :], *around.piped_to)))
-
-    def _program(self, node: Node) -> str:
-        """The name of the program that a part of a pipe runs."""
-        if node.type == "command":
-            first = next(
-                (c for c in node.named_children if c.type not in ("variable_assignment", "file_redirect")), None
-            )
-            return self.words.word(first).text.rpartition("/")[2] if first is not None else ""
-        inner = (child for child in node.named_children if child.type in ("command", "redirected_statement"))
-        return next(map(self._program, inner), "")
-
-    def _redirected(self, node: Node, around: _Around) -> None:
-        around = replace(around, outputs=tuple(self._outputs(node)) or around.outputs)
-        for child in node.named_children:
-            if child.type not in REDIRECTS:
-                self.statement(child, around)
-            elif child.type == "heredoc_redirect":
-                self._document(child)
-
-    def _document(self, node: Node) -> None:
-        """`<<EOF ...`: the variables in it are filled in here and now, but for those of `<<'EOF'`."""
-        start = next((self.words.text(child) for child in node.children if child.type == "heredoc_start"), "")
-        command = self.commands[-1] if self.commands else None
-        for inner in node.named_children:
-            if inner.type in ("pipeline", "command"):
-                # `sbatch <<EOF | tee log`: the pipeline inside a redirect is the command's own
-                self.statement(inner)
-            elif inner.type == "heredoc_body":
-                first = self.words.line(inner)
-                self.documents.append((first, self.words.first + int(inner.end_point[0])))
-                if command is not None and not re.search(r"[\"'\\]", start):
-                    brought = (one for part in inner.named_children for one in self.words.word(part).early)
-                    self.early += [EarlyUse(one, command) for one in brought]
-
-    def _outputs(self, node: Node) -> Iterator[str]:
-        for child in node.named_children:
-            if child.type != "file_redirect" or "<" in self.words.text(child).split("&")[0][:3]:
-                continue
-            target = child.child_by_field_name("destination")
-            if target is not None and not self.words.text(target).isdigit():
-                yield self.words.word(target).text
-
-    def _function(self, node: Node) -> None:
-        before = self.function
-        self.function = next((self.words.text(c) for c in node.named_children if c.type == "word"), "")
-        for child in node.named_children:
-            if child.type != "word":
-                self.statement(child)
-        self.function = before
-
-    # ── commands ──
-
-    def _command(self, node: Node, around: _Around) -> None:
-        env: dict[str, str] = {}
-        given: list[tuple[Node, str, Value]] = []
-        words: list[Word] = []
-        early: list[tuple[int, Early]] = []
-        begin, pieces = node, 0
-        for child in node.named_children:
-            if child.type == "variable_assignment":
-                name, value = child.child_by_field_name("name"), child.child_by_field_name("value")
-                if name is not None:
-                    held = self.words.word(value) if value is not None else Value("", True)
-                    env[self.words.text(name)] = held.text
-                    given.append((child, self.words.text(name), held))
-            elif child.type not in REDIRECTS and child.type != "comment":
-                written = self.words.text(child)
-                begin = begin if words else child
-                for piece in self.words.split(child):
-                    early += [(len(words), one) for one in piece.early]
-                    words.append(Word(piece.text, piece.known, piece.line, written, pieces))
-                pieces += 1
-        if not words:
-            return
-        before, behind = self.words.beside(begin, node) if self.depth == 0 else ("", "")
-        command = Command(
-            tuple(words),
-            self.words.line(node),
-            around.background,
-            around.piped_to,
-            around.outputs,
-            env,
-            self.depth,
-            self.function,
-            self.parent,
-            self.in_subshell,
-            before,
-            behind,
-        )
-        self._builtin(command)
-        self.commands.append(command)
-        if "srun" in (w.text.rpartition("/")[2] for w in words[:2]):
-            self.early += [EarlyUse(one, command, at) for at, one in early]
-            for child, variable, held in given:
-                self.exported_early += held.early
-                written = self.words.text(child)
-                self.assignments.append(self._assignment(variable, held, command.line, True, False, written))
-        if self.depth < DEEPEST and len(self.commands) < MOST_COMMANDS:
-            outer, self.parent = self.parent, command
-            for _, text, line in strings(command):
-                self.source(text, line, self.depth + 1)
-            self.parent = outer
-
-    def _builtin(self, command: Command) -> None:
-        args = command.args
-        if command.name == "trap" and len(args) > 1 and args[0] != "-":
-            self.traps.append(Trap(frozenset(map(signal, args[1:])), command.line))
-        elif command.name in ("source", ".") and args:
-            self.read.append((args[0], command.line))
-        elif command.name == "set" and self.depth == 0:
-            for arg, value in zip(args, (*args[1:], ""), strict=True):
-                if arg[:1] in ("+", "-") and not arg.startswith("--"):
-                    named = {value} if arg.endswith("o") and value else set()
-                    chosen = named | {_SET_OPTIONS[letter] for letter in arg[1:] if letter in _SET_OPTIONS}
-                    self.options = self.options | chosen if arg[0] == "-" else self.options - chosen
-
-    # ── variables ──
-
-    def _assign(self, node: Node, exported: bool) -> None:
-        name_node, value_node = node.child_by_field_name("name"), node.child_by_field_name("value")
-        if name_node is None:
-            return
-        name, line = self.words.text(name_node), self.words.line(node)
-        value = self.words.word(value_node) if value_node is not None else Value("", True, line)
-        old, written = self.values.get(name), self.words.text(node)
-        if old and written.startswith(f"{name}+="):
-            items = None if old.items is None or value.items is None else (*old.items, *value.items)
-            between = "" if items is None else " "
-            known, early = old.known and value.known, old.early + value.early
-            value = Value(old.text + between + value.text, known, old.line, early, items)
-        if len(value.text) > LONGEST_VALUE:
-            value = Value(self.words.text(value_node)[:LONGEST_VALUE] if value_node else "", False, line)
-        if self.depth == 0:
-            self.values[name] = value
-        if exported and self.depth == 0:
-            self.exported_early += value.early
-        pid = value_node is not None and "$!" in self.words.text(value_node)
-        if pid and self.background:
-            self.background[-1] = replace(self.background[-1], pid=name)
-        self.assignments.append(self._assignment(name, value, line, exported, pid, written))
-
-    def _export(self, name: str, line: int) -> None:
-        value = self.values.get(name) or Value("", False)
-        if self.depth == 0:
-            self.exported_early += value.early
-        self.assignments.append(self._assignment(name, value, line, True, False, ""))
-
-    def _assignment(self, name: str, value: Value, line: int, exported: bool, pid: bool, written: str) -> Assignment:
-        known = value.text if value.known else None
-        return Assignment(name, known, line, exported, value.text, self.in_subshell, pid, written)
+def _readable(text: str) -> tuple[str, int | None]:
+    """A script up to where it is longer than scripts are, and the line that is the first one left out."""
+    lines = text[:LONGEST].split("\n")
+    end = len(lines) - (len(text) > LONGEST)
+    end = next((at for at in range(end) if len(lines[at]) > LONGEST_LINE), end)
+    return ("\n".join(lines[:end]) + "\n", end + 1) if end < len(lines) else (text, None)

@@ -102,11 +102,12 @@ def step_outputs(script: Script) -> list[str]:
 def argv(command: Command) -> list[str]:
     """A command's words from its program on: `exec`, `time`, `env A=1` and their options are left out."""
     words = [w.text for w in command.words]
-    while len(words) > 1 and (words[0] in _BEFORE_PROGRAMS or re.match(r"\w+=", words[0])):
-        words = words[1:]
-        while words and words[0].startswith("-"):
-            words = words[1:]
-    return words
+    at = 0
+    while at < len(words) - 1 and (words[at] in _BEFORE_PROGRAMS or re.match(r"\w+=", words[at])):
+        at += 1
+        while at < len(words) and words[at].startswith("-"):
+            at += 1
+    return words[at:]
 
 
 def launcher(command: Command) -> Launcher | None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from slurmdoctor.slurm.script.bash.syntax import parser
+from slurmdoctor.slurm.script.bash.syntax import parsed
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+_tree = lru_cache(maxsize=1)(parsed)
 Quotes = Literal["", "'", '"']
 
 
@@ -35,7 +37,8 @@ def piece(script: str, line: int, pattern: str) -> Piece | None:
     data = script.encode("utf-8", "replace")
     start = len("\n".join(lines[: line - 1]).encode("utf-8", "replace")) + (line > 1)
     start += len(lines[line - 1][: found.start()].encode("utf-8", "replace"))
-    return Piece(found[0], _quotes(data, parser().parse(data).root_node.descendant_for_byte_range(start, start + 1)))
+    tree = _tree(data)
+    return tree and Piece(found[0], _quotes(data, tree.root_node.descendant_for_byte_range(start, start + 1)))
 
 
 def _quotes(data: bytes, node: Node | None) -> Quotes:

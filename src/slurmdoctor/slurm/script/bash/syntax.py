@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import faulthandler
+import os
 import re
+import resource
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from slurmdoctor.model.exits import signal_name
 from slurmdoctor.slurm.script.model import Command
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node, Parser, Tree
 
 GROUPS = frozenset({"subshell", "compound_statement"})
 LOOPS = {"while_statement": "while", "for_statement": "for", "c_style_for_statement": "for"}
@@ -20,6 +24,10 @@ CAN_BE_LEFT = frozenset(
 )
 """Statements that `&` can leave running."""
 REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
+_HARMLESS = 2_000
+"""Bytes that are parsed at once, however broken."""
+_SECONDS, _MEMORY = 1, 300 << 20
+"""What the parser may take for a script."""
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 
 
@@ -40,27 +48,61 @@ def parser() -> Parser:
     return Parser(Language(tree_sitter_bash.language()))
 
 
+def parsed(data: bytes) -> Tree | None:
+    """The tree of a text; None where it takes too much: of some broken texts the grammar's recovery takes gigabytes for 10 kB.
+
+    A child tries it first, within limits: what happens there, the memory of this process does not.
+    """
+    return parser().parse(data) if len(data) < _HARMLESS or _can_be_parsed(data) else None
+
+
+def _can_be_parsed(data: bytes) -> bool:
+    grammar, child = parser(), os.fork()
+    if child:
+        return os.waitpid(child, 0)[1] == 0
+    try:
+        faulthandler.disable()  # it may well die, and nobody shall hear of it
+        now = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+        for limit, most in (
+            (resource.RLIMIT_CPU, _SECONDS),
+            (resource.RLIMIT_AS, now + _MEMORY),
+            (resource.RLIMIT_CORE, 0),
+        ):
+            hard = resource.getrlimit(limit)[1]
+            resource.setrlimit(limit, (most if hard < 0 else min(most, hard), hard))
+        grammar.parse(data)
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+
 def in_background(node: Node) -> bool:
     after = node.next_sibling
     return after is not None and after.type == "&"
 
 
-def errors(node: Node) -> Iterator[Node]:
+def errors(root: Node) -> Iterator[Node]:
     """The nodes that the parser could not make sense of."""
-    if node.type == "ERROR" or node.is_missing:
-        yield node
-    elif node.has_error:
-        for child in node.children:
-            yield from errors(child)
+    cursor = root.walk()
+    while node := cursor.node:
+        wrong = node.type == "ERROR" or node.is_missing
+        if wrong:
+            yield node
+        if not wrong and node.has_error and cursor.goto_first_child():
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return
 
 
 def strings(command: Command) -> Iterator[tuple[int, str, int]]:
     """The strings that a command hands to another shell: `bash -c "..."`, `--wrap`, `eval`. (word, text, first line)."""
     words = command.words
+    shell = False
     for at in range(1, len(words)):
         option = words[at - 1].text
-        shell = re.fullmatch(r"-\w*c", option) and any(w.text.rpartition("/")[2] in _SHELLS for w in words[:at])
-        if shell or option == "--wrap":
+        shell = shell or option.rpartition("/")[2] in _SHELLS
+        if (shell and re.fullmatch(r"-\w*c", option)) or option == "--wrap":
             yield at, words[at].text, words[at].line
     if command.name == "eval" and words[0].line:
         yield 1, " ".join(command.args), words[0].line

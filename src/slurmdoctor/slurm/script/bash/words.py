@@ -44,6 +44,8 @@ class Words(Struct):
     """What each variable holds at this place of the script."""
     substitute: Callable[[Node], None]
     """Called with each command in `$(...)`."""
+    spend: Callable[[int], None]
+    """Called with what each value costs."""
     data: bytes = b""
     first: int = 1
 
@@ -54,17 +56,13 @@ class Words(Struct):
         """The node as it is written."""
         return self.data[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
-    def beside(self, first: Node, last: Node) -> tuple[str, str]:
-        """What stands before the first node on its line, and behind the last one to the end of its line."""
-        before = self.data[self.data.rfind(b"\n", 0, first.start_byte) + 1 : first.start_byte]
-        end = self.data.find(b"\n", last.end_byte)
-        while end > 0 and self.data[end - 1 : end] == b"\\":
-            end = self.data.find(b"\n", end + 1)
-        behind = self.data[last.end_byte : end if end >= 0 else len(self.data)]
-        return before.decode("utf-8", "replace"), behind.decode("utf-8", "replace")
-
     def word(self, node: Node) -> Value:
         """The node's value."""
+        value = self._value(node)
+        self.spend(cost(value))
+        return value
+
+    def _value(self, node: Node) -> Value:
         line, kind = self.line(node), node.type
         if kind == "raw_string":
             return Value(self.text(node)[1:-1], True, line)
@@ -91,10 +89,13 @@ class Words(Struct):
         """The words that a node makes: an array's, or those of an unquoted variable, split at its blanks."""
         found = _OF_ARRAY.fullmatch(self.text(node).strip('"'))
         if found and found[2] in "@*" and (held := self.values.get(found[1])) and held.items is not None:
+            self.spend(sum(map(cost, held.items)))
             return list(held.items)
         value = self.word(node)
         if node.type in ("simple_expansion", "expansion") and value.known and " " in value.text:
-            return [replace(value, text=piece) for piece in value.text.split()]
+            pieces = value.text.split()
+            self.spend(len(pieces) * cost(replace(value, text="")))
+            return [replace(value, text=piece) for piece in pieces]
         return [value]
 
     def _joined(self, node: Node, start: int, end: int, literal: Callable[[str], str]) -> Value:
@@ -136,17 +137,25 @@ class Words(Struct):
 
     def _likely(self, variable: re.Match[str]) -> str:
         value = self.values.get(variable[1])
+        self.spend(cost(value) if value else 0)
         return value.text if value else variable[0]
 
     def _arithmetic(self, node: Node) -> Value:
         """`$((NODES * 8))`."""
         line, written = self.line(node), self.text(node)
         inner = written.removeprefix("$((").removesuffix("))")
-        numbers = {k: v.text for k, v in self.values.items() if v.known and re.fullmatch(r"\d+", v.text)}
+        names = dict.fromkeys(re.findall(r"\w+", inner))
+        held = ((name, self.values[name]) for name in names if name in self.values)
+        numbers = {name: one.text for name, one in held if one.known and re.fullmatch(r"\d{1,18}", one.text)}
         plain = _VARIABLE.sub(r"\1", inner).replace("/", "//")
-        result = fill("{" + plain + "}", numbers) if re.fullmatch(r"[\w\s+*/%()-]+", plain) else None
-        early = tuple(one for name in re.findall(r"\w+", inner) for one in _early(name, line, written))
+        result = fill("{" + plain + "}", numbers) if re.fullmatch(r"[\w\s+*/%()-]{1,200}", plain) else None
+        early = tuple(one for name in names for one in _early(name, line, written))
         return Value(written if result is None else result, result is not None, line, early)
+
+
+def cost(value: Value) -> int:
+    """What a value takes, in characters."""
+    return 1 + len(value.text) + 10 * len(value.early)
 
 
 def array(items: Sequence[Value], line: int) -> Value:

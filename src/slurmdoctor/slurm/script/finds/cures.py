@@ -18,7 +18,7 @@ _PROGRAM = r"(?<![\w./-])(?:torchrun|torch\.distributed\.run)\b"
 _ALONE = r"(?:\s+--(?:standalone|nnodes[= ]\S+))"
 _VENDORED = re.compile(r"\S*3rdparty/Megatron-LM/\S*")
 _BEHIND = re.compile(
-    r"(?P<to>(?:\s+(?:\d?>>?&?|&>>?|<)\s*[^\s|;&]+)*)(?:\s*\|(?P<both>&?)\s*(?P<tee>tee\s[^|;&]+?))?(?P<rest>\s*\|\|[^|;&]+)?\s*(?:#.*)?"
+    r"(?P<to>(?:\s+(?:\d?>>?&?|&>>?|<)\s*[^\s|;&<>][^\s|;&]*)*)(?:\s*\|(?P<both>&?)\s*(?P<tee>tee\s[^|;&]+?))?(?P<rest>\s*\|\|[^|;&]+)?\s*(?:#.*)?"
 )
 """What may stand behind an srun that goes into the background: redirects, a pipe to tee, `|| exit`."""
 

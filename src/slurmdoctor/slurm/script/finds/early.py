@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from msgspec.structs import replace
-
 from slurmdoctor.slurm.script.bash.quotes import Piece, Quotes, piece
 from slurmdoctor.slurm.script.bash.syntax import strings
 from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject, program_of
@@ -70,18 +68,20 @@ def _exporting(subject: Subject, main: Step, written: Sequence[str]) -> str | No
     """The command, in which each task exports its own value first."""
     words, program = program_of(main)
     assignment = "export " + " ".join(written)
-    before = re.sub("|".join(re.escape(one) + r"\s*" for one in written) or "^", "", main.command.before)
-    main = replace(main, command=replace(main.command, before=before))
     if program is None:
         return None
     shell = next(iter(strings(main.command)), None)
     if shell is None:
-        return in_task(subject, main.command, program, change=lambda inner: f"{assignment}; {inner}")
-    own = words[shell[0]].written
-    if own[:1] not in ("'", '"') or re.fullmatch(r'"\$\{?\w+\}?"', own):
-        return None
-    first = Piece("", '"' if own[0] == '"' else "'").written(assignment)
-    return own_line(main.command).replace(own, f"{own[0]}{first}; {own[1:]}", 1) + main.command.behind.rstrip()
+        line = in_task(subject, main.command, program, change=lambda inner: f"{assignment}; {inner}")
+    else:
+        own = words[shell[0]].written
+        if own[:1] not in ("'", '"') or re.fullmatch(r'"\$\{?\w+\}?"', own):
+            return None
+        first = Piece("", '"' if own[0] == '"' else "'").written(assignment)
+        line = own_line(main.command).replace(own, f"{own[0]}{first}; {own[1:]}", 1) + main.command.behind.rstrip()
+    before = main.command.before.lstrip()
+    kept = re.sub("|".join(re.escape(one) + r"\s*" for one in written) or "^", "", before)
+    return kept + line.removeprefix(before) if line else None
 
 
 def never(subject: Subject) -> Iterator[Occurrence]:

@@ -12,6 +12,8 @@ from slurmdoctor.slurm.script.model import Script
 LIST = "unknown_ignores"
 """The name of what `unknown` finds, in `each:` of `checks.yaml`."""
 _COMMENT = re.compile(r"#\s*slurmdoctor:\s*ignore(?:\[([^\]]*)\])?", re.I)
+_MOST = 50
+"""Comments above one command."""
 
 Asked = Mapping[int, Sequence[tuple[str, ...]]]
 """Line -> the ids of each comment that holds for it; no ids: all checks."""
@@ -19,26 +21,18 @@ Asked = Mapping[int, Sequence[tuple[str, ...]]]
 
 def read(script: Script) -> Asked:
     """The comments, each with the line that it holds for: its own, or the next one where it stands alone."""
-    found: dict[int, list[tuple[str, ...]]] = {}
-    lines = script.text.splitlines()
-    for at, line in enumerate(lines, 1):
-        if comment := _COMMENT.search(line):
-            ids = tuple(one.strip() for one in (comment[1] or "").split(",") if one.strip())
-            for number in (at, *_below(lines, at)):
-                found.setdefault(number, []).append(ids)
+    found: dict[int, Sequence[tuple[str, ...]]] = {}
+    above: list[tuple[str, ...]] = []
+    for number, line in enumerate(script.text.splitlines(), 1):
+        comment = _COMMENT.search(line)
+        ids = [tuple(filter(None, map(str.strip, (comment[1] or "").split(","))))] if comment else []
+        if line.lstrip().startswith("#") and not line.startswith("#SBATCH"):
+            above = [*above, *ids][-_MOST:]
+            found[number] = ids
+        else:  # the command below, with all lines that continue it
+            found[number] = [*above, *ids] if ids else above
+            above = above if line.rstrip().endswith("\\") else []
     return found
-
-
-def _below(lines: Sequence[str], at: int) -> Iterator[int]:
-    """The command below a comment that stands alone, with all lines that continue it."""
-    if not lines[at - 1].lstrip().startswith("#") or lines[at - 1].startswith("#SBATCH"):
-        return
-    while at < len(lines) and lines[at].lstrip().startswith("#") and not lines[at].startswith("#SBATCH"):
-        at += 1
-    for number in range(at, len(lines)):
-        yield number + 1
-        if not lines[number].rstrip().endswith("\\"):
-            return
 
 
 def covers(asked: Asked, line: int, check: str) -> bool:

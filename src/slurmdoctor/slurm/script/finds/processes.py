@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject
-from slurmdoctor.slurm.script.model import Background
+from slurmdoctor.slurm.script.model import Background, Command
 from slurmdoctor.slurm.script.steps import is_srun, is_work
 
 _KILLS = frozenset({"kill", "pkill", "killall"})
@@ -14,48 +14,40 @@ _KILLS = frozenset({"kill", "pkill", "killall"})
 
 def background(subject: Subject) -> Iterator[Occurrence]:
     """`monitor.sh &`: a process that nothing ends."""
-    script = subject.script
+    script, waits = subject.script, [c for c in subject.own if c.name == "wait"]
+    kills = [c for c in subject.own if c.name in _KILLS and c.function is None]
+    named = [(c.line, {name for word in c.words for name in re.findall(r"\$\{?(\w+)", word.written)}) for c in kills]
+    kept = {one.pid for one in script.background if one.pid}
     if any("EXIT" in trap.signals for trap in script.traps):
         return
     replaced = any(c.name == "exec" and len(c.words) > 1 for c in subject.own)
     reaches_kill = not replaced and "errexit" not in script.options
     for one in script.background:
-        if not one.name or _is_step(one) or _is_awaited(subject, one):
+        if not one.name or _is_step(one) or _is_awaited(one, waits):
             continue
-        if not (reaches_kill and _is_killed(subject, one)):
+        # a kill of another one's PID does not end this one
+        kill = (at > one.line and (not names & kept or one.pid in names) for at, names in named)
+        if not (reaches_kill and any(kill)):
             inside = "( ... )" if one.subshell else None
-            wait, sh = _waits_for_all(subject, one), script.of_sh
+            wait, sh = _waits_for_all(subject, one, waits), script.of_sh
             bash = {"wait_of_sh": wait} if sh else {"wait": wait, "ended": one.name}
             yield Occurrence(one.line, {"name": one.name, "inside": inside, **bash})
 
 
-def _waits_for_all(subject: Subject, one: Background) -> int | None:
+def _waits_for_all(subject: Subject, one: Background, waits: Sequence[Command]) -> int | None:
     """The line of a bare `wait` behind it, which waits for it too, where nothing else is to wait for."""
     if any(is_srun(command) and command.background for command in subject.own):
         return None
-    waits = (c.line for c in subject.own if c.name == "wait" and not c.args and c.line > one.line)
-    return next(waits, None)
+    return next((c.line for c in waits if not c.args and c.line > one.line), None)
 
 
 def _is_step(one: Background) -> bool:
     return any(is_srun(command) for command in one.commands)
 
 
-def _is_awaited(subject: Subject, one: Background) -> bool:
+def _is_awaited(one: Background, waits: Sequence[Command]) -> bool:
     """Runs side by side that the script waits for are its work, not its helpers."""
-    works = any(map(is_work, one.commands))
-    return works and any(c.name == "wait" and c.line >= one.line for c in subject.own)
-
-
-def _is_killed(subject: Subject, one: Background) -> bool:
-    for command in subject.own:
-        if command.name in _KILLS and command.function is None and command.line > one.line:
-            named = {name for word in command.words for name in re.findall(r"\$\{?(\w+)", word.written)}
-            kept = {other.pid for other in subject.script.background if other.pid}
-            # a kill of another one's PID does not end this one
-            if not named & kept or one.pid in named or (one.pid is None and not named):
-                return True
-    return False
+    return bool(waits) and waits[-1].line >= one.line and any(map(is_work, one.commands))
 
 
 def lost_pid(subject: Subject) -> Iterator[Occurrence]:
