@@ -197,7 +197,7 @@ def test_ml4_one_checkout_is_not_taken_for_two() -> None:
 def test_mb25_uv_sync_of_several_tasks(error: str) -> None:
     log = "Creating virtual environment at: .venv\n" * 8 + error + ended("node01: 3", code=2).replace("tasks", "task")
     found = diagnose(log)
-    assert cause(found) == "storage-io"
+    assert cause(found) == ("build-failed" if "Failed to build" in error else "storage-io")
     assert found.fixes[0].do.startswith("Run `uv sync` on one process first (`srun --ntasks=1 uv sync`)")
     assert "`uv run --no-sync`" in found.fixes[0].do
 

@@ -175,8 +175,8 @@ def test_mb13_moe_is_answered_with_arithmetic() -> None:
 
 
 def test_mb14_fp8_round_trip() -> None:
-    found = answered("mb14", "fp8-mismatch")
-    assert advice(found) == "as-is"
+    found = answered("mb14", "fp8-mismatch", "--atol", "nothing was exported yet")
+    assert advice(found) == "after-fix"
 
 
 def test_mb15_must_be_launched_with_torchrun() -> None:
@@ -195,9 +195,7 @@ def test_mb17_packed_sequences_of_another_node() -> None:
 
 def test_mb18_exit_codes() -> None:
     error = answered("mb18_1", "exit-code", "Exit code 1 is what Python returns after an uncaught exception", "stderr")
-    assert "did not reach this log" not in " ".join(fix.why or "" for fix in error.fixes), (
-        "nothing shows a Python program"
-    )
+    assert "no traceback is in" not in " ".join(fix.why or "" for fix in error.fixes), "nothing shows a Python program"
     assert (error.exit.code, error.exit.exit_class, first_rank(error)) == (1, "other", 2)
     killed = answered("mb18_9", "killed", "MaxRSS")
     assert (killed.exit.signal, first_rank(killed)) == ("SIGKILL", 2)
@@ -215,7 +213,7 @@ def test_mb22_old_run_is_resumed() -> None:
 
 
 def test_mb24_sizes_do_not_fit_the_nodes() -> None:
-    answered("mb24", "parallelism/world-size", "4 x 8 = 32", "4 x 3 x 1 = 12", "use 6 nodes")
+    answered("mb24", "parallelism/world-size", "PP 2 or PP 1", "TP 4 x PP 3 x CP 1 = 12", "use 6 nodes")
 
 
 # ── ML: Megatron-LM ──────────────────────────────────────────────────────────────────────────
@@ -240,7 +238,7 @@ def test_ml3_heads_do_not_divide() -> None:
     answered(
         "ml3",
         "parallelism/heads",
-        "Use TP 6 or 9: TP 8 does not divide the 36 heads",
+        "Use TP 4 or TP 2: TP 8 does not divide the 36 heads",
         "WORLD_SIZE = TP x PP x CP x DP",
         "heads % TP = 0",
         first=False,
@@ -323,8 +321,7 @@ def test_kf9_two_jobs_one_port() -> None:
 
 
 def test_na1_labels_steps_and_memory() -> None:
-    found = answered("na1", "cuda-oom/torch", "by step 200")
-    assert "38." not in shown(found)  # that is another node's
+    found = answered("na1", "cuda-oom/torch", "38.7GB/40GB were in use on the GPUs that print it at step 200")
     assert found.first_failure is not None
     assert (first_rank(found), found.first_failure.node, found.facts["last_step"]) == (19, "dgx-03", 200)
 

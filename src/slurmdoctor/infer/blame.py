@@ -110,12 +110,13 @@ def _far_from_rank_0(finding: Finding, root: Incident, observed: Observations) -
     waiting = {rank for i in incidents for e in i.events for rank in e.ranks}
     home = node_of.get(0)
     nodes = {node_of.get(rank) for rank in waiting}
-    if not waiting or home is None or None in nodes or home in nodes:
-        return {}
-    if not any(node == home for rank, node in node_of.items() if rank not in waiting and rank > 0):
+    if not waiting or None in nodes or home in nodes:
         return {}
     far_nodes = tuple(sorted(node for node in nodes if node))
-    names = {"far_ranks": ranges(tuple(waiting), SHORT), "far_nodes": far_nodes, "home_node": home}
+    names = {"far_ranks": ranges(tuple(waiting), SHORT), "far_nodes": far_nodes}
+    if home is None or not any(node == home for rank, node in node_of.items() if rank not in waiting and rank > 0):
+        return names
+    names["home_node"] = home
     others = set(node_of.values()) - {home, *far_nodes}
     # of two nodes either may be the one that cannot reach the other
     bad = far_nodes if others else (home, *far_nodes)

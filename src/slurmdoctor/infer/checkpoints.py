@@ -12,6 +12,8 @@ from slurmdoctor.model.times import format_time
 
 EMERGENCY = "emergency_save"
 """The fact of a save that a signal brought about."""
+_SHOWN = 60
+"""Characters of a line that a fix quotes."""
 _MOST_SAVE = 4 * 3600.0
 """Seconds beyond which two lines are not the begin and the end of one save."""
 
@@ -32,6 +34,10 @@ def checkpoint_facts(timeline: Timeline, observed: Observations) -> dict[str, An
     saved = next((m.line.origin for m in reversed(there) if m.signal.kind != "resumed"), None)
     if saved is not None and saved.dated:
         found["checkpoint_time"] = format_time(saved.time)
+    # a save after a failure or a signal may be cut off by the end that follows
+    begun, ended = marks["saving"][-1:], max((m.order for m in marks["saved"]), default=-1)
+    if begun and max(last, ended) < begun[0].order < min((e.order for e in observed.events), default=0):
+        found["save_open"] = begun[0].line.text[:_SHOWN]
     emergency = [m.order for m in observed.signals if m.signal.id == EMERGENCY]
     if emergency and any(m.order > emergency[-1] for m in marks["saved"]):
         found["emergency_saved"] = "yes"

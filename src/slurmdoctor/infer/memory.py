@@ -17,7 +17,9 @@ def memory_facts(rank: int | None, readings: Sequence[MemoryReading], facts: Map
     own = [r for r in readings if _rank_of(r, facts) == rank and (rank is not None or (alone and r.gpu is None))]
     used = [reading.used or 0 for reading in readings if reading.rank is None]
     alike = len(used) == len(readings) > 0 and min(used) >= _ALIKE * max(used)
-    return _shown(own or (readings if alike else ()), readings)
+    return _shown(own or (readings if alike else ()), readings) | (
+        {"memory_elsewhere": True} if alike and not own else {}
+    )
 
 
 def _rank_of(reading: MemoryReading, facts: Mapping[str, Any]) -> int | None:
@@ -34,6 +36,7 @@ def _shown(own: Sequence[MemoryReading], readings: Sequence[MemoryReading]) -> d
     facts: dict[str, Any] = {}
     if last := next((reading for reading in reversed(own) if reading.used and reading.text), None):
         facts |= {"memory": last.text, "memory_gib": last.used, "memory_of_gib": last.total, "memory_step": last.step}
+        facts["memory_before_gib"] = last.before
     peaks = [reading for reading in own if reading.peak]
     others = [reading for reading in readings if reading.peak and reading.rank is not None]
     if peaks:

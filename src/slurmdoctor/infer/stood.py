@@ -27,6 +27,8 @@ def stood(finding: Finding, timeline: Timeline, state: RunState) -> dict[str, An
     times = [time for step in timeline.progress if (time := step.shown_time) is not None]
     if state.kind == "progressing" and state.since is not None and state.idle is not None:
         facts["elapsed_h"] = round((state.since + state.idle - min(times)) / 3600, 1)
+    if state.kind is None and times:
+        facts["last_step_at"] = format_time(times[-1], dated)
     if state.kind is None and finding.record is not None and finding.record.elapsed is not None:
         facts["elapsed_h"] = round(finding.record.elapsed / 3600, 1)
     if state.kind is None and state.began is None and last is not None:

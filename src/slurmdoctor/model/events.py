@@ -260,6 +260,8 @@ class MemoryReading(Struct, frozen=True):
     peak: float | None = None
     gpu: tuple[int, int] | None = None
     """The node's number and the GPU's on it, where the line names these in place of a rank."""
+    before: float | None = None
+    """What was used in the first of the steps that were read."""
 
 
 class MemoryTrend(Struct, frozen=True):

@@ -22,6 +22,7 @@ _MOST = 64
 def find_memory(steps: Sequence[Progress], signals: Sequence[SignalHit], lines: Lines) -> tuple[MemoryReading, ...]:
     """Each rank's last step that shows it, and all reports."""
     last: dict[Any, MemoryReading] = {}
+    before: dict[Any, float | None] = {}
     for step in reversed(steps[-_MOST:]):
         shown = lines.at(step.source, step.offset).text
         if found := _STEP.search(shown):
@@ -29,7 +30,9 @@ def find_memory(steps: Sequence[Progress], signals: Sequence[SignalHit], lines: 
             gpu = (number(place["node"]), number(place["gpu"])) if place else None
             reading = _reading(step.rank, step.step, step.order, found.groupdict())
             last.setdefault(gpu or step.rank, replace(reading, gpu=gpu))
-    return tuple(sorted([*last.values(), *_reports(signals)], key=lambda reading: reading.order))
+            before[gpu or step.rank] = reading.used
+    read = (replace(reading, before=before[key]) for key, reading in last.items())
+    return tuple(sorted([*read, *_reports(signals)], key=lambda reading: reading.order))
 
 
 def _reports(signals: Sequence[SignalHit]) -> Iterator[MemoryReading]:

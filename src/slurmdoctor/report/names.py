@@ -17,6 +17,7 @@ from slurmdoctor.report.raised import of_the_exception
 from slurmdoctor.report.waits import names_of
 
 _PHASE = text("work-phase")
+_NODE_LOCAL = text("node-local")
 _MOST_FRAMES = 160
 _PARTS = ("src", "lib", "python")
 """Folders of one checkout that hold its packages."""
@@ -42,6 +43,8 @@ def names_for_fixes(finding: Finding, timeline: Timeline, observed: Observations
         names["exit_code"] = code
     if root is not None:
         names |= _of_the_root(finding, root, observed)
+    names["traceback_seen"] = any(e.traceback for e in observed.events)
+    names["node_local"] = _NODE_LOCAL.match(str(names.get("path"))) is not None
     return names | names_of_links(finding) | layouts(names)
 
 

@@ -13,7 +13,7 @@ from slurmdoctor.knowledge.rulefile import RuleFile
 from slurmdoctor.model import Knowledge
 from slurmdoctor.model.causes import NOT_STOPPED
 
-_READ = "rank local_rank node nodes world_size launcher framework last_step attempts silent_ranks late_ranks suspects untold untold_node layouts layout_fits layout_lacks task_failed odd_ranks all_entered"
+_READ = "rank local_rank node nodes world_size launcher framework last_step attempts silent_ranks late_ranks suspects untold untold_node node_local traceback_seen memory_before_gib memory_elsewhere save_open last_step_at layouts layout_fits layout_lacks task_failed odd_ranks all_entered"
 _TOLD = "stands_in exit_code failed_nodes frames stack_function stack_place restarts gained stalled_since busy busy_with busy_limit_min"
 _MEMORY = "memory memory_gib memory_of_gib memory_step peak_gib other_peak_gib peak_rank phase exclude reach memory_trend memory_gpu memory_min memory_from_gib memory_to_gib"
 _RUN = "no_step idle silent silent_since elapsed_h begins_at came_to checkpoint checkpoint_step checkpoint_time save_s trained spared by_owner"
