@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from report_examples import ALL_ALIKE, CUDA_OOM, EXAMPLES, EXIT_CODE, NO_FAILURE, OOM_LINE, SILENT, UNKNOWN
+from slurmdoctor import diagnose
 from slurmdoctor.model import Coverage, Diagnosis, Evidence, Exit, FirstFailure, Remedy
 from slurmdoctor.report import text
 from slurmdoctor.report.exits import ending
@@ -286,3 +287,9 @@ def test_probably_comes_after_the_auxiliary() -> None:
 def test_others_are_ranks_only_where_ranks_were_seen() -> None:
     assert others(replace(ALL_ALIKE, facts={"world_size": 8})) == "other ranks"
     assert others(replace(ALL_ALIKE, facts={}, coverage=Coverage())) == "other processes"
+
+
+def test_a_node_that_the_log_only_numbers_is_said() -> None:
+    log = "[Node 0] starting\n[Node 2] Traceback (most recent call last):\n[Node 2] ValueError: bad shard\n"
+    assert "a process on node number 2 raised" in diagnose(log).to_text()
+    assert diagnose(log).first_failure.node is None, "no name of a host, so nothing to leave out"
