@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from builders import BEFORE, beside, failed, incident, job, report, timeline, work
+from slurmdoctor import diagnose
 from slurmdoctor.infer.time_limit import apply_run_state, warning_came
 from slurmdoctor.model import Finding, JobRecord, RunState
 from slurmdoctor.model.exits import from_code, from_signal
@@ -39,6 +41,33 @@ def test_a_timeout_confirms_the_limits_own_line() -> None:
     assert (got.reasons, got.rule, got.root is not None) == ((BEFORE, LIMIT), "some/rule", True)
     hung = beside(failed(incident("time-limit")), job("TIMEOUT"), state=RunState("hung"))
     assert (hung.cause, hung.rule, codes(hung)) == ("hang", None, ["before", "recorded", "had-hung"])
+
+
+STEPS = "".join(f"0: 2026-11-20 10:{m:02d}:30 iteration {m}/900 loss 1.5\n" for m in range(1, 31))
+MORE = "".join(f"0: 2026-11-20 10:{m:02d}:30 iteration {m}/900 loss 1.5\n" for m in range(33, 59))
+BROKEN = "10: gpu02:4711:4801 [2] NCCL WARN NET/IB: Got completion from peer 10.0.0.7<43210> with status=12 opcode=129 len=0 vendor err 129 (Recv)\n"
+ENDED = "slurmstepd: error: *** JOB 42 ON gpu01 CANCELLED AT 2026-11-20T11:{}:00 DUE TO TIME LIMIT ***\n"
+RECORD = JobRecord("42", state="TIMEOUT", elapsed=4620, start=1795168800.0, time_limit=4620)
+
+
+@pytest.mark.parametrize("record", [None, RECORD])
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        (STEPS + BROKEN + ENDED.format(17), "nccl-transport"),
+        (BROKEN + ENDED.format(17), "nccl-transport"),
+        (STEPS + "10: [rank10]: torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n" + ENDED.format(17), "cuda-error"),
+        (STEPS + BROKEN + MORE + ENDED.format("00"), "time-limit"),  # survived
+        (STEPS + MORE + ENDED.format("00") + BROKEN, "time-limit"),  # it ended the job first
+        (STEPS + MORE + BROKEN + ENDED.format("00"), "time-limit"),  # no long wait: what is ended prints so, too
+    ],
+)  # fmt: skip
+def test_an_error_after_which_no_step_came_is_not_hidden_by_the_limit(
+    log: str, cause: str, record: JobRecord | None
+) -> None:
+    found = diagnose(log, record=record and replace(record, elapsed=3600 if "T11:00" in log else 4620))
+    assert (found.cause.id, found.first_failure.rank) == (cause, None if cause == "time-limit" else 10)
+    assert (cause == "time-limit") or "time-limit" in {one.cause for one in found.cascade}
 
 
 @pytest.mark.parametrize("role", ["root", "either", "confirmation"])

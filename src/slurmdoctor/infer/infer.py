@@ -22,7 +22,7 @@ from slurmdoctor.infer.launch_size import launch_notes
 from slurmdoctor.infer.missing_peer import tell_who_joined
 from slurmdoctor.infer.outcome import decide_whether_failed, live_events, with_survived
 from slurmdoctor.infer.rank_standings import stand_ranks
-from slurmdoctor.infer.roots import choose_root
+from slurmdoctor.infer.roots import choose_root, what_stalled
 from slurmdoctor.infer.script_evidence import apply_script
 from slurmdoctor.infer.silent_exits import silent_exits
 from slurmdoctor.infer.slurm_evidence import apply_record, quote_record, script_status
@@ -98,6 +98,7 @@ def _attempt(
         finding = find_silent_culprit(finding, timeline, observed, knowledge, record)
     last = finding.root.main if finding.root is not None else None
     state = run_state(timeline, end_of(record, last), record)
+    finding = what_stalled(finding, timeline, state, knowledge)
     if record is not None:
         finding = apply_record(finding, timeline, record, state, knowledge)
     elif finding.cause in knowledge.traits["ends-stalled"]:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from slurmdoctor.infer.exits import cause_of, first_reported, reported_first
 from slurmdoctor.infer.explain import Explainer, printed_above
 from slurmdoctor.infer.incidents import was_not_made
-from slurmdoctor.model import Finding, Incident, Knowledge, Timeline
+from slurmdoctor.model import Event, Finding, Incident, Knowledge, Progress, RunState, Timeline
 from slurmdoctor.model.causes import COLLECTIVE_TIMEOUT, EXIT_CODE, HANG, SIGTERM, STEP_CANCELLED
 from slurmdoctor.model.finding import reason
 from slurmdoctor.model.timeline import TICK
@@ -47,6 +47,36 @@ def choose_root(finding: Finding, timeline: Timeline, incidents: Sequence[Incide
         same=tuple(i for i in others if root is not None and i.cause == root.cause),
         cascade=cascade,
     )
+
+
+def what_stalled(finding: Finding, timeline: Timeline, state: RunState, knowledge: Knowledge) -> Finding:
+    """The finding with what stopped the job long before Slurm or a person ended it: an error below its last step."""
+    end, last = finding.root, timeline.last_progress
+    idle = state.kind == "hung" or state.began is not None or last is None
+    if end is None or not idle or finding.cause not in knowledge.traits["ends-stalled"]:
+        return finding
+    endings = knowledge.traits["scheduler"] | knowledge.traits["exit-only"]
+    before = [
+        i
+        for i in finding.cascade
+        if i.main.role in ("root", "either")
+        and i.cause not in endings
+        and printed_above(i, end)
+        and (last is None or _came_after(i.main, last))
+    ]
+    if not before:
+        return finding
+    found = choose_root(replace(finding, rivals=()), timeline, before, knowledge)
+    rest = tuple(i for i in (end, *finding.same, *finding.cascade) if i not in before)
+    stalled = (reason("stood-still", state=state),) if state.kind == "hung" and state.began is None else ()
+    return replace(found, cascade=(*found.cascade, *rest), reasons=(*found.reasons, *stalled))
+
+
+def _came_after(event: Event, step: Progress) -> bool:
+    """Whether an event came after a step: in one file by place, else by their times."""
+    if event.hit.source == step.source:
+        return event.order > step.order
+    return event.origin.time is not None and step.time is not None and event.origin.time > step.time
 
 
 # ── tiers: a later one answers only where the earlier ones are empty ─────────────────────────
