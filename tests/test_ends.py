@@ -211,7 +211,7 @@ def test_s21_a_forced_exit_asks_for_a_longer_window() -> None:
     )
     assert found.cause is not None
     assert found.cause.id == "sigterm"
-    told(found, "--signal=B:TERM@360", "shutdown_timeout_sec=360", never="Python|traceback")
+    told(found, "--signal=TERM@360", "shutdown_timeout_sec=360", never="Python|traceback")
 
 
 def test_kf6_the_window_follows_from_how_long_a_save_takes() -> None:

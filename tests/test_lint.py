@@ -122,7 +122,7 @@ _TOO_MUCH = {
     "ifs": "if true; then\n" * 60_000,
     "blocks": "if true; then\n" * 1000 + "fi\n" * 1000,
     "ands": "a && " * 20_000,
-    "arrays": "a=(" * 5_000,
+    "arrays": ("a=(" * 5_000 + "\n") * 5,
     "one hundred words of 15 kB": ("srun " + "a" * 15_000 + "\n") * 100,
     "a command of all lines": "a \\\n" * 300_000,
     "doubled": "A=x\n" + "A=$A$A\n" * 60 + "srun $A\n",

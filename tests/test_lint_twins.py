@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from click.testing import CliRunner
 
+from slurmdoctor import LogText, diagnose
 from slurmdoctor.cli import cli
 from slurmdoctor.model import ScriptMistake
 from slurmdoctor.slurm.script.lint import lint
@@ -545,3 +548,99 @@ def test_an_address_is_to_be_the_same_in_all_tasks(option: str) -> None:
     head = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=8\n"
     command = f"srun torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d {option} train.py\n"
     assert "expanded-too-early" not in [found.check for found in lint(parse(head + command))]
+
+
+# ── what scripts easily get wrong, and the scripts beside them that are right ──
+
+_ARRAY = "#SBATCH --array=0-9 --ntasks=1\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "found"),
+    [
+        (f"{_ARRAY}#SBATCH --output=out.log\npython a.py\n", "array-one-log:3"),
+        (f"{_ARRAY}#SBATCH -e %x_%A.err\npython a.py\n", "array-one-log:3"),
+        (f"{_ARRAY}python a.py > result.csv\n", "output-shared:3"),
+        ("#SBATCH --ntasks=8\nsrun bash -c 'python a.py > result.csv'\n", "output-shared:3"),
+        ("#SBATCH --mem=64 --gres=gpu:1\npython a.py\n", "memory-in-megabytes:2"),
+        ("#SBATCH --error=logs/a/%j.err\nmkdir -p ./logs/a/\npython a.py\n", "log-folder-late:2"),
+        ("#SBATCH --time= 01:00:00\npython a.py\n", "directive-with-blanks:2"),
+        ("#SBATCH -n 1\n#sbatch --mem=64G\npython a.py\n", "directive-commented-out:3"),
+        ("#SBATCH -N 2 --ntasks-per-node=128 --cpus-per-task=16\nsrun ./a\n", "cpus-beyond-node:2"),
+        ("#SBATCH -t 24:00\npython a.py\n", "time-in-minutes:2"),
+        (f"{_ARRAY}python a.py ${{SEEDS[SLURM_ARRAY_TASK_ID]}}\n", "array-not-set:3"),
+        ("#SBATCH -n 1\npython a.py $SLURM_ARRAY_TASK_ID\n", "array-not-asked:3"),
+        ("#SBATCH -n 8\nsrun python a.py &\necho started\n", "background-at-end:3"),
+        ("#SBATCH -n 8\nfor i in 1 2; do\n  srun -n 1 ./a $i &\ndone\n", "background-at-end:4"),
+    ],
+)
+def test_what_scripts_easily_get_wrong(script: str, found: str) -> None:
+    assert [f"{m.check}:{m.line}" for m in findings(f"#!/bin/bash\n{script}")] == [found]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        f"{_ARRAY}#SBATCH --output=logs/%A_%a.log\npython a.py\n",
+        f"{_ARRAY}#SBATCH --output=%4a/out.log\npython a.py\n",
+        f"{_ARRAY}#SBATCH --output=%x-%j.log --error=/dev/null\npython a.py\n",
+        f"{_ARRAY}#SBATCH --output=all.log --open-mode=append\npython a.py\n",
+        "#SBATCH --array=7 --ntasks=1 --output=seven.log\npython a.py\n",
+        f"{_ARRAY}python a.py >> result.csv\n",
+        f"{_ARRAY}python a.py > result.$SLURM_ARRAY_TASK_ID.csv\n",
+        f"{_ARRAY}cd run_$SLURM_ARRAY_TASK_ID\npython a.py > result.csv\n",
+        f"{_ARRAY}OUT=r_$SLURM_ARRAY_TASK_ID.csv\npython a.py > $OUT\n",
+        f"{_ARRAY}if [ $SLURM_ARRAY_TASK_ID = 0 ]; then python head.py > head.csv; fi\n",
+        "#SBATCH --ntasks=8\nsrun python a.py > result.csv\n",
+        "#SBATCH --ntasks=8\nsrun bash -c 'python a.py > result.$SLURM_PROCID.csv'\n",
+        "#SBATCH --ntasks=8\nsrun -n 1 bash -c 'python a.py > result.csv'\n",
+        "#SBATCH --mem=16G\npython a.py\n",
+        "#SBATCH --mem=16000\npython a.py\n",
+        "#SBATCH --mem=0 --gres=gpu:1\npython a.py\n",
+        "#SBATCH --mem-per-cpu=500 --gres=gpu:1\npython a.py\n",
+        "#SBATCH --output=logs/%j.out\nmkdir -p ckpt logs/$SLURM_JOB_ID\npython a.py\n",
+        "#SBATCH --job-name=a # = b\n#SBATCH --comment='--a = b'\npython a.py\n",
+        "# SBATCH options below\n#SBATCH -n 1\n##SBATCH --mem=64G\npython a.py\n# SBATCH --mem=1G\n",
+        "#SBATCH --nodes=4 --ntasks=256 --cpus-per-task=2\nsrun ./a\n",
+        "#SBATCH --ntasks=64 --cpus-per-task=64\nsrun ./a\n",
+        "#SBATCH --time=30:00\npython a.py\n",
+        "#SBATCH --time=60:00\npython a.py\n",
+        "#SBATCH --time=48:00:00\npython a.py\n",
+        "#SBATCH --time=2-00:00\npython a.py\n",
+        f"{_ARRAY}mapfile -t FILES < list.txt\npython a.py ${{FILES[$SLURM_ARRAY_TASK_ID]}}\n",
+        f"{_ARRAY}read -ra FILES <<< 'a b'\npython a.py ${{FILES[$SLURM_ARRAY_TASK_ID]}} ${{PIPESTATUS[1]}}\n",
+        "#SBATCH -n 1\n# $SLURM_ARRAY_TASK_ID is 0\npython a.py ${SLURM_ARRAY_TASK_ID:-0}\n",
+        "#SBATCH -n 8\nfor i in 1 2; do\n  srun -n 1 ./a $i &\ndone\nwait\n",
+        "#SBATCH -n 8\nsrun -n 1 ./server &\nsrun -n 7 ./client\n",
+    ],
+)
+def test_what_only_looks_wrong(script: str) -> None:
+    assert findings(f"#!/bin/bash\n{script}") == []
+
+
+@pytest.mark.parametrize(
+    ("given", "trap", "proposed"),
+    [
+        ("B:TERM@20", "", "TERM@300"),
+        ("B:TERM@120", "", "TERM@120"),
+        ("B:USR1@20", "", "USR1@300"),
+        ("B:USR1@20", "trap 'kill -USR1 $PID' USR1\n", "B:USR1@300"),
+        ("TERM@20", "", "TERM@300"),
+    ],
+)
+def test_h5_lint_proposes_one_signal_for_one_line(given: str, trap: str, proposed: str) -> None:
+    found = findings(f"#!/bin/bash\n#SBATCH -n 1 --signal={given}\n{trap}srun python a.py\n")
+    assert {signal for m in found for signal in re.findall(r"--signal=(\S+?@\d+)", m.fix)} == {proposed}
+
+
+def test_h5_kf6_diagnose_says_of_the_line_what_lint_says() -> None:
+    log = (
+        "2026-11-03T08:58:00 [trainer] caught SIGTERM, writing emergency checkpoint to /ckpt/step_8123\n"
+        "slurmstepd: error: *** STEP 991.0 ON h1 CANCELLED AT 2026-11-03T09:00:01 DUE TO TIME LIMIT ***\n"
+        "srun: error: h1: tasks 0-3: Killed\n"
+    )
+    script = "#!/bin/bash\n#SBATCH -n 4\n#SBATCH --signal=B:SIGTERM@120\nsrun python train.py\n"
+    fix = diagnose(LogText(log), script=parse(script, "job.sbatch")).fixes[0].do
+    assert "--signal=B:SIGTERM@120 (job.sbatch:3)" in fix
+    assert "to `--signal=TERM@360`" in fix
+    assert "`--signal=TERM@120`" in one(script, "signal-window").fix

@@ -60,15 +60,15 @@ def collect_facts(
 
 def _warning(facts: Mapping[str, Any], record: JobRecord | None) -> dict[str, Any]:
     """The warning that Slurm sends before the limit, by the script or by Slurm's record where the log does not show it."""
-    if "signal_window" in facts:
+    spec, seconds = facts.get("signal_to"), facts.get("signal_seconds")
+    if spec is None:
+        spec, seconds = facts.get("signal_spec"), facts.get("signal_window")
+    if spec is None and record is not None:
+        spec, seconds = record.warned_by, record.warned_before
+    if not spec or not seconds:
         return {}
-    name, seconds = facts.get("signal"), facts.get("signal_seconds")
-    shell = "B:" if facts.get("signal_batch") else ""
-    if name is None and record is not None and record.warned_by is not None:
-        name, seconds = record.warned_by, record.warned_before
-    if not name or not seconds:
-        return {}
-    return {"signal_window": seconds, "signal_spec": f"{shell}{str(name).removeprefix('SIG')}"}
+    given = facts.get("signal_given") or f"--signal={spec}@{seconds}"
+    return {"signal_window": seconds, "signal_spec": str(spec).replace("SIG", ""), "signal_given": given}
 
 
 # ── what the log tells ───────────────────────────────────────────────────────────────────────

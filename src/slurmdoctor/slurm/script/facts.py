@@ -18,6 +18,7 @@ Fact = int | float | str
 _COUNTS = {"nodes": "nodes", "ntasks-per-node": "tasks_per_node", "ntasks": "tasks"}
 """Option of sbatch and srun -> fact."""
 _REMARK = re.compile(r"^[ \t]*#(?!SBATCH|!).*$", re.M)
+_OF_ARRAY = re.compile(r"^[^#]*\$\{?SLURM_ARRAY_TASK_ID\b(?!:?-)")
 _SIZES = ("tp", "pp", "cp", "ep")
 _PORTS = frozenset({"master-port", "main-process-port"})
 
@@ -94,6 +95,10 @@ def _directives(facts: Facts, script: Script) -> None:
         _gpus_per_node(facts, script.directives)
     facts.add("mixed", script.mixed or None)
     facts.add("gpus_asked", any(map(asks_gpus, script.directives)) or script.mixed or None)
+    if used := next(
+        (number for number, text in enumerate(script.text.splitlines(), 1) if _OF_ARRAY.search(text)), None
+    ):
+        facts.add("array_used", script.directive("array") is None or None, used)
     for name in ("exclusive", "requeue"):
         if found := script.directive(name):
             facts.add(name, True, found.line)
@@ -102,6 +107,14 @@ def _directives(facts: Facts, script: Script) -> None:
     if found := script.directive("time"):
         limit = seconds(found.value)
         facts.add("time_min", round(limit / 60) if limit else None, found.line)
+        minutes = re.fullmatch(r"(\d{2,3}):00", found.value or "")
+        facts.add("time_mmss", whole(minutes[1]) if minutes else None, found.line)
+    if found := script.directive("cpus-per-task"):
+        facts.add("cpus_per_task", number(found.value), found.line)
+    for name in ("mem", "mem-per-gpu"):
+        if (found := script.directive(name)) and (amount := whole(found.value)):
+            facts.add("mem_mb", amount, found.line)
+            facts.add("mem_option", f"--{name}")
     if found := script.directive("mem"):
         amount = size(found.value)
         facts.add("mem_gib", round(amount / 2**30, 1) if amount else None, found.line)
@@ -109,8 +122,11 @@ def _directives(facts: Facts, script: Script) -> None:
         facts.add("signal", asked.signal, asked.line)
         facts.add("signal_seconds", asked.seconds, asked.line)
         facts.add("signal_batch", asked.batch_shell, asked.line)
-        facts.add("signal_to", f"B:{asked.signal}" if asked.batch_shell else asked.signal)
-        facts.add("signal_handled", handles_signal(script, asked.signal))
+        handled = handles_signal(script, asked.signal)
+        facts.add("signal_handled", handled)
+        # what lint and diagnose propose: without a trap, B: keeps the signal from the tasks
+        facts.add("signal_to", f"B:{asked.signal}" if asked.batch_shell and handled else asked.signal)
+        facts.add("signal_wide", asked.seconds if (asked.seconds or 0) >= 60 else 300)
 
 
 def _gpus_per_node(facts: Facts, options: tuple[Directive, ...]) -> None:

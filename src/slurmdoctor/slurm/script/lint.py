@@ -50,6 +50,8 @@ def evidence_of(script: Script) -> ScriptEvidence:
     if planned.get("fixed_port"):
         facts["master_port"] = planned["fixed_port"]
     name = script.name.rpartition("/")[2]
+    if given := script.directive("signal"):
+        facts["signal_given"] = f"--signal={given.value} ({name}:{given.line})"
     notes = [reason("script-cut", name=name, line=script.cut)] if script.cut else []
     notes += [reason("script-unread", name=name, why=script.fault)] if script.fault else []
     return ScriptEvidence(name, facts, tuple(findings(script)), tuple(notes))

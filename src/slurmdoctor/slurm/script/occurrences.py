@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
 from slurmdoctor.slurm.script.directives import number
-from slurmdoctor.slurm.script.finds import early, environment, processes, recipe, status
+from slurmdoctor.slurm.script.finds import early, environment, header, processes, recipe, shared, status
 from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject
 from slurmdoctor.slurm.script.model import Directive
 from slurmdoctor.slurm.script.steps import arguments
@@ -233,6 +233,13 @@ LISTS: Mapping[str, Callable[[Subject], Iterator[Occurrence]]] = {
     "kept_locally": _kept_locally,
     "sync_everywhere": environment.sync_everywhere,
     "implicit_sync": environment.implicit_sync,
+    "array_logs": shared.array_logs,
+    "shared_outputs": shared.outputs,
+    "unset_arrays": shared.unset_arrays,
+    "blanks": header.blanks,
+    "commented": header.commented,
+    "late_folders": header.late_folders,
+    "unawaited": processes.unawaited,
     "background": processes.background,
     "lost_pid": processes.lost_pid,
     "after_exec": status.after_exec,

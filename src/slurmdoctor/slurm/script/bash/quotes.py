@@ -30,15 +30,19 @@ class Piece(NamedTuple):
 
 def piece(script: str, line: int, pattern: str) -> Piece | None:
     """What a pattern finds in a line of a script."""
-    lines = script.split("\n")
+    lines, data = _parts(script)
     found = re.search(pattern, lines[line - 1]) if 0 < line <= len(lines) else None
     if found is None:
         return None
-    data = script.encode("utf-8", "replace")
     start = len("\n".join(lines[: line - 1]).encode("utf-8", "replace")) + (line > 1)
     start += len(lines[line - 1][: found.start()].encode("utf-8", "replace"))
     tree = _tree(data)
     return tree and Piece(found[0], _quotes(data, tree.root_node.descendant_for_byte_range(start, start + 1)))
+
+
+@lru_cache(maxsize=1)
+def _parts(script: str) -> tuple[list[str], bytes]:
+    return script.split("\n"), script.encode("utf-8", "replace")
 
 
 def _quotes(data: bytes, node: Node | None) -> Quotes:

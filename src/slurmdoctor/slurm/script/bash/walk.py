@@ -41,7 +41,7 @@ DEEPEST = 4
 """Strings within strings: deeper ones are not parsed."""
 MOST = 2_000_000
 """Characters of all words, with their variables filled in. A statement counts as `_STATEMENT` of them."""
-NESTED = 80
+NESTED = 50
 """Statements within statements."""
 _STATEMENT = 500
 _SET_OPTIONS = {"e": "errexit", "u": "nounset", "x": "xtrace"}

@@ -110,7 +110,7 @@ def _escaped_twice(subject: Subject, step: Step) -> Iterator[Occurrence]:
     for _, text, first in strings(step.command):
         if re.search(r"\b(?:(?:ba|da|z)?sh -\w*c|ssh|eval|awk|python3? -c)\b|<<", text):
             continue
-        for line in range(first, first + text.count("\n") + 1):
+        for line in (first + at for at, one in enumerate(text.split("\n")) if "\\$" in one):
             place = piece(
                 subject.script.text, line, r"[\w.-]*=?\\\$\{?(?:" + "|".join(subject.programs.per_task) + r")\b\}?"
             )

@@ -9,6 +9,7 @@ from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject
 from slurmdoctor.slurm.script.model import Background, Command
 from slurmdoctor.slurm.script.steps import is_srun, is_work
 
+_QUICK = frozenset({"echo", "date", "printf", "true", ":", "hostname", "export"})
 _KILLS = frozenset({"kill", "pkill", "killall"})
 
 
@@ -23,7 +24,7 @@ def background(subject: Subject) -> Iterator[Occurrence]:
     replaced = any(c.name == "exec" and len(c.words) > 1 for c in subject.own)
     reaches_kill = not replaced and "errexit" not in script.options
     for one in script.background:
-        if not one.name or _is_step(one) or _is_awaited(one, waits):
+        if not one.name or _is_step(one) or _is_awaited(one, waits) or one.line > _last_work(subject):
             continue
         # a kill of another one's PID does not end this one
         kill = (at > one.line and (not names & kept or one.pid in names) for at, names in named)
@@ -32,6 +33,20 @@ def background(subject: Subject) -> Iterator[Occurrence]:
             wait, sh = _waits_for_all(subject, one, waits), script.of_sh
             bash = {"wait_of_sh": wait} if sh else {"wait": wait, "ended": one.name}
             yield Occurrence(one.line, {"name": one.name, "inside": inside, **bash})
+
+
+def unawaited(subject: Subject) -> Iterator[Occurrence]:
+    """`mpirun ... &`, and then the script ends."""
+    last = _last_work(subject)
+    for one in subject.script.background:
+        if one.line > last and one.commands[0].function is None and one.name:
+            yield Occurrence(one.line, {"name": one.name})
+
+
+def _last_work(subject: Subject) -> int:
+    """The line of the last command that the script waits for, and that takes its time: not `echo done`."""
+    lines = (c.line for c in subject.own if not c.background and c.name not in _QUICK)
+    return max(lines, default=0)
 
 
 def _waits_for_all(subject: Subject, one: Background, waits: Sequence[Command]) -> int | None:
