@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -13,7 +13,6 @@ from slurmdoctor.knowledge import builtin
 from slurmdoctor.knowledge.paths import files
 from slurmdoctor.knowledge.problems import shown
 from slurmdoctor.knowledge.read import read
-from slurmdoctor.knowledge.workshop import patterns, proof
 from slurmdoctor.knowledge.workshop.check import check
 from slurmdoctor.knowledge.workshop.matching import admits, peeled, takes
 from slurmdoctor.knowledge.workshop.snippet import render
@@ -58,9 +57,7 @@ NO_MATCH = [pytest.param(rule, line, id=f"{rule.id}-{at}") for rule in RULES for
 def problems() -> dict[str, list[str]]:
     """What `rules check` says, by file."""
     told: dict[str, list[str]] = {}
-    with pytest.MonkeyPatch.context() as patch:  # a slow test machine must not make a pattern slow
-        patch.setattr(proof, "slowest", partial(patterns.slowest, limit=4 * patterns.LIMIT))
-        checked = check(LOADED)
+    checked = check(LOADED)
     for problem in (*checked.problems, *checked.notes):
         told.setdefault(problem.place.file, []).append(render(problem))
     return told

@@ -11,7 +11,7 @@ from slurmdoctor.model import Confidence, Event, Finding, Incident, Timeline
 from slurmdoctor.model.causes import EXIT_CODE, KILLED, PEER_LOST, SIGTERM
 from slurmdoctor.model.finding import Reason, reason
 
-_SCRIPT = re.compile(r"[\w./-]+\.py\b")
+_SCRIPT = re.compile(r"(?<![\w./-])[\w./-]+\.py\b")
 _SPOKE_ON = 6
 """Different lines of its writer below an error from which it may not have been what ended it."""
 _MOST_NAMED = 4

@@ -22,7 +22,7 @@ MOST_FILES = 100_000
 _LOG_ENDINGS = (".log", ".out", ".err", ".txt", ".stdout", ".stderr", ".o", ".e")
 _SAID = lazy(
     r"(?i)(?:(?:^|[-_.])(?:logs?|logfile|std_?(?:out|err)|std_out_err|output|error|outerr)|\.(?:out|err)|^(?:out|err|slurm))"
-    r"(?:[-_.]?\d[-_.\w]*)?$"
+    r"(?:[-_.]?\d[-_.\w]{0,200})?$"
 )
 """Other names that say it: `stderr`, `slurm-20.output`, `err-50`, `run.logfile`; and those of a scheme: `myjob.o901`, `workerlog.0`."""
 _GAUGES = (".gutil",)

@@ -67,7 +67,7 @@ _NO_NUMBER = lazy(
 )
 """UUIDs, seconds since the epoch, days and times."""
 _NUMBER = lazy(
-    r"(?P<label>[A-Za-z]*)(?P<gap>[-_.=\[]?)(?<![0-9])(?P<digits>\d+)(?P<behind>[A-Za-z]*)(?:(?P<joint>[-_.])(?=(?P<next>\d{1,7})(?![A-Za-z0-9])))?"
+    r"(?P<label>[A-Za-z]{0,64})(?P<gap>[-_.=\[]?)(?<![0-9])(?P<digits>\d+)(?P<behind>[A-Za-z]*)(?:(?P<joint>[-_.])(?=(?P<next>\d{1,7})(?![A-Za-z0-9])))?"
 )
 _PARTS = frozenset({
     "rank", "rk", "r", "local", "localrank", "task", "t", "proc", "process", "p", "n", "node", "nid", "cn", "host", "hostname", "gpu",

@@ -31,7 +31,7 @@ def characters(rows: Sequence[Row]) -> list[Row] | None:
     return each(rows, plain)
 
 
-_FENCE = lazy(r"^(\s{0,3})(`{3,}|~{3,})[ \t]*([\w+.-]{0,20})[ \t]*$")
+_FENCE = lazy(r"^(\s{0,3})(`{3,}|~{3,})[ \t]*+([\w+.-]{0,20}+)[ \t]*+$")
 _FENCED = lazy(r"\n\s{0,3}~~~")
 _OPENS = lazy(r"^\s{0,3}`{3}(?=[^`\s])")
 _CLOSES = lazy(r"(?<=[^`\s])`{3,}\s*$")  # tildes stand below a traceback's code

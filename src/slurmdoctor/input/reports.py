@@ -11,7 +11,7 @@ from slurmdoctor.search.compiled import lazy
 _HEAD = 2048
 _REPORT = lazy(
     r"\A(?:\*\*)?[✗✓?x+] (?:[^\n]*\n){0,3}?[^\n]*"
-    r"(?:[a-z0-9-]+ [·-] (?:high|medium|low) confidence|(?<=  )read [\d,]+ files?, )"
+    r"(?:[a-z0-9-] [·-] (?:high|medium|low) confidence|(?<=  )read [\d,]+ files?, )"
     r"|\A\S+  [✗✓?x+] [^\n]+\n(?:\S+  [✗✓?x+] |[\d,]+ jobs?: )"
 )
 

@@ -18,9 +18,9 @@ _SRUN = lazy(
     r"(?<!: )(?<![\d.:/,-])"
     r"(\d{1,4}): (?!tasks?\b|error:)(?=\S| {2,})"
 )
-_FRAME = lazy(r'[ \t]*File "[^"\n]{1,300}", line \d+(?:,? in (?:<\w+>|[\w.<>]+?)(?=\s|$|[^\w.<>]))?')
+_FRAME = lazy(r'(?<![ \t])[ \t]*+File "[^"\n]{1,300}", line \d+(?:,? in (?:<\w+>|[\w.<>]++))?')
 _RAISED = lazy(rf"(?<![\w.'\"(:,=])(?:{EXCEPTION})(?=: |:$|\s*$)")
-_FIELD = lazy(r"\s+(?=(?:host|rank|exitcode|error_file|traceback)\s{0,8}: )")
+_FIELD = lazy(r"(?<!\s)\s+(?=(?:host|rank|exitcode|error_file|traceback)\s{0,8}: )")
 _RULE = lazy(r"([=-]{20,})(?![=-])\s*(?=\S)")
 _IN_CODE = lazy(r"\b(?:raise|except|from)\s+$")
 _IN_PROSE = lazy(r"(?:[,:(=]|\b(?:raise|except|by|to|Caught|an?|the|from|of|with|got|and|or))\s+$")
@@ -156,7 +156,7 @@ _SAMPLE = 200
 """Lines below full ones that are looked at first; of fewer, all."""
 _HALF = lazy(r" ?[a-z0-9_]| [A-Z]|[:.,/=_-]\w")
 _PAIRS = (("(", ")"), ("[", "]"), ("<", ">"))
-_TAIL = lazy(r"[^\s'\"()\[\]<>]*[/._:=-][^\s'\"()\[\]<>]*[A-Za-z0-9_]$")
+_TAIL = lazy(r"[/._:=-][^\s'\"()\[\]<>/._:=-]*+(?<=[A-Za-z0-9_])$")
 
 
 def _torn(before: str, after: str) -> bool:

@@ -29,7 +29,7 @@ _HANDFUL = 2
 _MOST = 4
 """Labels that one source is believed to use besides the known ones."""
 _DIGITS = lazy(r"\d+")
-_BLANKS = lazy(r"[ \t]+(?=\S)")
+_BLANKS = lazy(r"(?<![ \t])[ \t]++(?=\S)")
 _NUMBERED = re.compile(r"(?<![A-Za-z])[A-Za-z]+[ =:#_-]{0,2}(?=0)")
 """Asked of each head: `re` is several times as fast as `regex`."""
 _WORD = lazy(r"[^\W\d_]")

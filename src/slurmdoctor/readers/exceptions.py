@@ -13,7 +13,7 @@ _EXCEPTION = lazy(
     r"^[ `>|]{0,8}(?P<class>(?:[A-Za-z_]\w*\.)*(?P<name>[A-Za-z_]\w*))(?:\([\w.]+\))?(?::\s?(?P<text>.*)|\s*)$"
 )
 _NAMED_LIKE_ONE = lazy(
-    r"(?:Error|Exception|Interrupt|Exit|Iteration|Failure|Timeout|Warning|Unavailable|Refused|Group|Invalid\w*|NotFound|Corrupt\w*)$"
+    r"(?:Error|Exception|Interrupt|Exit|Iteration|Failure|Timeout|Warning|Unavailable|Refused|Group|NotFound|(?:Invalid|Corrupt)\w{0,64}+)$"
 )
 TREE = lazy(r"^[ ]*(?:[|+](?:-[-+]*)?[ ]?)+")
 """What an exception group draws before its lines."""

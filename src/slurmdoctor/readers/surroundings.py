@@ -18,7 +18,7 @@ _LONGEST = 2000
 """Characters of a line."""
 _KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY")
 _KEY_BEGINS = "-----BEGIN "
-_BLOB = re.compile(r"[A-Za-z0-9+/]{60,}={0,2}$")
+_BLOB = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{60,}={0,2}$")
 
 
 def surroundings(

@@ -24,7 +24,7 @@ from slurmdoctor.search.compiled import lazy
 
 HEADER = "Traceback (most recent call last)"
 _FRAME = text("python-frame")
-_MARKS = lazy(r"^\s*[\^~ ]+$")
+_MARKS = lazy(r"^\s*+(?:(?<= )|[\^~])[\^~ ]*+$")
 _CHAINED = text("chained-traceback")
 _HARMLESS = text("harmless-traceback")
 _IN_THREAD = text("thread-traceback")

@@ -53,7 +53,7 @@ def anything(text: bytes) -> bytes:
 
 # ── patterns ─────────────────────────────────────────────────────────────────────────────────
 
-_UNCLEAR = lazy(r"\(\?>|\(\?\(|\(\?P=|[+*?}]\+|\\[^\W_bBdDsSwWAZntrfvxuU]|\(\?\w*[abef]\w*[:)]")
+_UNCLEAR = lazy(r"\(\?>|\(\?\(|\(\?P=|[+*?}]\+|\\[^\W_bBdDsSwWAZntrfvxuU]|\(\?\w{0,9}[abef]\w{0,9}[:)]")
 """What holds on to its text, asks for it again, or is read by rules that this module does not know."""
 _REFUSES = lazy(r"\\D|\(\?<?!")
 """What may take a mark and refuse what it stands for."""

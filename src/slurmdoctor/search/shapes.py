@@ -20,7 +20,7 @@ DIGITS = bytes.maketrans(b"123456789", b"000000000")
 
 _NO_DIGITS_MEANT = lazy(
     r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[dDwWsSbBAZ])"  # escapes that stand for classes or fixed characters
-    r"|(?<!\\)\{\d*,?\d*\}"  # quantifiers
+    r"|(?<!\\)\{\d{0,9},?\d{0,9}\}"  # quantifiers
     r"|\(\?P<\w+>"  # names of groups
     r"|0-9|0-\?"  # all digits at once
 )
@@ -47,7 +47,7 @@ def digit_sensitive(knowledge: Knowledge) -> frozenset[str]:
 
 
 TOKEN = lazy(
-    r"(?P<kept>\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|\D)|\{\d*,?\d*\}|\(\?P?<\w+>)"
+    r"(?P<kept>\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|\D)|\{\d{0,9},?\d{0,9}\}|\(\?P?<\w+>)"
     r"|(?P<these>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<digit>[0-9])|(?P<not>\(\?<?!)|(?P<open>\()|(?P<close>\))|(?s:.)"
 )
 """The parts of a pattern."""

@@ -23,7 +23,7 @@ How = Literal["name", "submit-line", "script", "comment"]
 _OUTPUT = re.compile(r" --(?P<name>output|error)[= ](?P<value>(?:(?! -)[^\n]){1,1000})")
 _MOST_WORDS = 12
 """Of a name with blanks."""
-_LOG_IN_COMMENT = re.compile(r"/\S+\.(?:out|err|log)(?=$|[\s,;\"'])")
+_LOG_IN_COMMENT = re.compile(r"(?<!\S)[^\s/]*(/\S+\.(?:out|err|log))(?=$|[\s,;\"'])")
 
 
 def logs_of(job: JobRecord, script: Script | None, shelves: Shelves) -> tuple[list[str], JobRecord]:

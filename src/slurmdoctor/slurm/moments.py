@@ -11,7 +11,7 @@ from slurmdoctor.model import UserError
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGO = re.compile(
-    r"(?:now\s*-\s*)?(\d{1,6})\s*(s|sec(?:ond)?s?|min(?:ute)?s?|h|hours?|d|days?|w|weeks?)?(\s+ago)?", re.I
+    r"(?:now\s*-\s*)?(\d{1,6})\s{0,9}(s|sec(?:ond)?s?|min(?:ute)?s?|h|hours?|d|days?|w|weeks?)?(\s{1,9}ago)?", re.I
 )
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?(?:\.\d+)?\s*(am|pm)?", re.I)
 _DAY = re.compile(

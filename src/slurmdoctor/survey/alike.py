@@ -34,7 +34,7 @@ _PARTS = re.compile(
 )
 """What differs from run to run. A name is what holds a digit, or looks like a file's: `node07`, `train.py`."""
 _SHOWN = {"quoted": "name", "call": "name"}
-_PACKAGE = re.compile(r"\b(?:[A-Za-z_]\w*\.)+(?=[A-Z]\w*(?:Error|Exception|Interrupt|Warning)\b)")
+_PACKAGE = re.compile(r"(?<!\w\.)\b(?:[A-Za-z_]\w*\.)+(?=[A-Z]\w*(?:Error|Exception|Interrupt|Warning)\b)")
 """An exception's package: programs print it, or leave it out."""
 _GAP = re.compile(r"[^\S ]")
 _LIST = re.compile(r"(<\w+>)(?:(?:, ?| ?x ?|[-/:\s])\1)+")

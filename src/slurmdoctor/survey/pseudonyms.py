@@ -206,7 +206,8 @@ class _Own:
     def _place(self, found: re.Match[str]) -> str:
         kind, said = found.lastgroup or "path", found[0]
         if kind == "option":
-            _, sign, value = re.split(r"(.*[= ])", said, maxsplit=1)
+            at = max(said.rfind("="), said.rfind(" ")) + 1
+            sign, value = said[:at], said[at:]
             return said if re.fullmatch(rf"{_GIVEN}(?:,{_GIVEN})*", value) else f"{sign}{self._names.name(kind, value)}"
         if re.fullmatch(_GIVEN, said) or (kind == "path" and _RATIO.fullmatch(said)):
             return said

@@ -13,7 +13,7 @@ from slurmdoctor.knowledge.problems import Problems
 from slurmdoctor.knowledge.regexes import alternatives
 from slurmdoctor.knowledge.tree import Table
 from slurmdoctor.knowledge.workshop.matching import TIMEOUT, admits, is_kind, peeled, search, takes
-from slurmdoctor.knowledge.workshop.patterns import LIMIT, Part, parse, slowest
+from slurmdoctor.knowledge.workshop.patterns import Part, parse, slowest
 from slurmdoctor.model import Rule, Signal
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.report.redact import redact
@@ -182,8 +182,8 @@ def _speed(matcher: Matcher, tree: Table, problems: Problems) -> None:
             return
     if line := slowest(matcher.regex):
         place = next((one.place for one in parts if slowest(one.text)), tree.at("regex"))
-        what = f"the regex takes more than {LIMIT:g} s on the line `{line}`"
-        problems.add(place, what, "begin with ^ or fixed text, and use [^x]* in place of .* where you can")
+        what = f"the regex takes more than linear time on the line `{line}`"
+        problems.add(place, what, "begin with ^ or (?<!\\w), and bound what repeats: .{0,200} in place of .*")
 
 
 def _unloop(source: str) -> str:

@@ -20,11 +20,11 @@ _VARIABLE = regex.compile(
     r"|(?P<number>(?<![\w.])\d+(?:\.\d+)*|(?<![\d.])\d+(?:\.\d+)*(?!\w))"
 )
 _STANDS_FOR = {
-    "mask": r"(?:\[redacted [^\]]*\]|\S+)",
-    "hex": "0x[0-9a-fA-F]+",
-    "path": r"/\S*",
-    "size": r"[\d.]+",
-    "number": r"[\d.]+",
+    "mask": r"(?:\[redacted [^\]]{1,40}\]|\S{1,200})",
+    "hex": "0x[0-9a-fA-F]{1,16}",
+    "path": r"/\S{0,200}",
+    "size": r"[\d.]{1,20}",
+    "number": r"[\d.]{1,20}",
 }
 _MOST_LITERAL = 60
 _PLAIN_REGEX = 160

@@ -72,8 +72,8 @@ def advice(text: str) -> tuple[Markup, list[str]]:
         apart.append(found[1])
         return found[2] or ""
 
-    plain = re.sub(r" \(`([^`]* [^`]*)`\)()", lift, plain)
-    plain = re.sub(r"(?<=:) `([^`]* [^`]*)`\.?()$", lift, plain)
+    plain = re.sub(r" \(`([^` ]* [^`]*)`\)()", lift, plain)
+    plain = re.sub(r"(?<=:) `([^` ]* [^`]*)`\.?()$", lift, plain)
     return sentence(plain), apart
 
 

@@ -27,7 +27,7 @@ def is_no_text(text: str) -> bool:
 def of(text: str, name: str = "") -> tuple[str, str]:
     """The file's interpreter, and its language where no shell reads it: (`sh`, ``), (`python`, `Python`)."""
     if found := _SHEBANG.match(text):
-        program = re.sub(r"[\d.]+$", "", found[1])
+        program = found[1].rstrip("0123456789.")
         return program, "" if program in _SHELLS else _NAMES.get(program, program)
     kind = _ENDINGS.get("." + name.rpartition(".")[2].lower(), "") if "." in name else ""
     if not kind and re.search(r"^slurm:[ \t]*(?:#.*)?$", text, re.M) and not re.search(r"^#SBATCH", text, re.M):

@@ -26,7 +26,7 @@ _TEST = (
     "name, cause and day."
 )
 _PART = "coalesce(cluster, '') || '/' || coalesce(partition, '')"
-_ADDRESS = re.compile(r"[0-9.]+|.*:.*")
+_ADDRESS = re.compile(r"[0-9.]+|[^:\n]*:.*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 """What sbatch takes for a node; an address or a line of a log is none."""
 _MOST_BLAMED = 4

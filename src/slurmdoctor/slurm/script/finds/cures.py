@@ -15,10 +15,10 @@ from slurmdoctor.slurm.script.model import Command
 from slurmdoctor.slurm.script.steps import Step, argv, is_srun, launcher
 
 _PROGRAM = r"(?<![\w./-])(?:torchrun|torch\.distributed\.run)\b"
-_ALONE = r"(?:\s+--(?:standalone|nnodes[= ]\S+))"
+_ALONE = r"(?:(?<!\s)\s+--(?:standalone|nnodes[= ]\S+))"
 _VENDORED = re.compile(r"\S*3rdparty/Megatron-LM/\S*")
 _BEHIND = re.compile(
-    r"(?P<to>(?:\s+(?:\d?>>?&?|&>>?|<)\s*[^\s|;&<>][^\s|;&]*)*)(?:\s*\|(?P<both>&?)\s*(?P<tee>tee\s[^|;&]+?))?(?P<rest>\s*\|\|[^|;&]+)?\s*(?:#.*)?"
+    r"(?P<to>(?:\s+(?:\d?>>?&?|&>>?|<)\s*[^\s|;&<>][^\s|;&]*)*)(?:\s*\|(?P<both>&?)\s*(?P<tee>tee(?:\s+[^\s|;&]+)+))?(?P<rest>\s*\|\|\s*[^\s|;&]+(?:\s+[^\s|;&]+)*)?\s*(?:#.*)?"
 )
 """What may stand behind an srun that goes into the background: redirects, a pipe to tee, `|| exit`."""
 

@@ -82,5 +82,5 @@ def lost_pid(subject: Subject) -> Iterator[Occurrence]:
 def _braces(subject: Subject, line: int) -> str | None:
     """`( a & B=$! )` → `{ a & B=$!; }`."""
     text = subject.script.text.splitlines()[line - 1].strip()
-    found = re.fullmatch(r"\(\s*([^()]*?)[\s;]*\)", text)
-    return f"{{ {found[1]}; }}" if found else None
+    found = re.fullmatch(r"\(([^()]*)\)", text)
+    return f"{{ {found[1].strip(' ;')}; }}" if found else None

@@ -67,7 +67,7 @@ def _line(command: Command, program: int, shell: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return re.sub(r"\s*\\\n\s*", " ", text).strip()
+    return " ".join(map(str.strip, text.split("\\\n"))).strip()
 
 
 def _written(command: Command, program: int) -> list[str]:

@@ -1,0 +1,182 @@
+"""No pattern of ours takes more than linear time on any line, wherever it stands: each is tried on lines made of its own loops."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import signal
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+import pytest
+import regex
+
+import slurmdoctor
+from slurmdoctor.knowledge import builtin, load
+from slurmdoctor.knowledge.workshop.patterns import slowest
+from slurmdoctor.search.compiled import LAZY
+
+PACKAGE = Path(slurmdoctor.__file__).parent
+MAKERS, ASKS = (
+    {"lazy", "later", "compiled", "captures", "text"},
+    {"search", "sub", "subn", "split", "findall", "finditer"},
+)
+FIELDS = ("regex", "pattern", "near", "under", "writer", "behind", "launcher")
+BOUNDED = {
+    "input/files.py": "a file's name",
+    "input/job_names.py": "a path: 4,096 bytes, of which a name has 255",
+    "knowledge/workshop/patterns.py": "a pattern of a rule file, matched where a class begins",
+}
+"""What is asked of short texts alone, and why they are short: on these it takes milliseconds."""
+OLD_STAMP = (
+    r"(?m)^(?:[^\w\n]*|\d+:\s*|[A-Z]+\s+|\[[^\]\n]{1,40}\]\s*|\S{1,40}[:|]\s+){0,4}"
+    r"(20\d\d[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d)"
+)
+Key = tuple[str | bytes, str, int]
+
+
+class Collector:
+    """The patterns of the package: of each the library, the flags and how it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: dict[Key, set[str]] = defaultdict(set)
+        self.where: dict[Key, str] = {}
+        names = [path for path in sorted(PACKAGE.rglob("*.py")) if path.stem != "__main__"]
+        self.modules = {path: importlib.import_module(_dotted(path)) for path in names}
+        self.trees = {path: ast.parse(path.read_text()) for path in names}
+        self.above = {
+            child: node for t in self.trees.values() for node in ast.walk(t) for child in ast.iter_child_nodes(node)
+        }
+        self.uses: dict[int, set[str]] = defaultdict(set)
+        for path, tree in self.trees.items():
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                    above = self.above[node]
+                    way = above.attr if isinstance(above, ast.Attribute) else "?"
+                    self.uses[id(vars(self.modules[path]).get(node.id))] |= {way} - {"pattern"}
+        known = load((builtin(),))
+        self.texts = {entry.id: entry.pattern for entry in known.texts}
+        for path, tree in self.trees.items():
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Call) and node.args:
+                    self._call(path, node)
+        # those of rules and signals are proven by `rules check`, as a site's are (tests/test_catalogue.py)
+        for table in {*known.__struct_fields__} - {"signals"}:
+            entries = getattr(known, table)
+            for entry in entries if isinstance(entries, tuple) else ():
+                for field in FIELDS:
+                    pattern = getattr(entry, field, "")
+                    if (
+                        pattern
+                        and hasattr(entry, "id")
+                        and not (table == "texts" and (pattern, "regex", 0) in self.asked)
+                    ):
+                        way = "match" if (table, field) == ("formats", "pattern") else "search"
+                        self._add((pattern, "regex", 0), {way}, f"{table}:{entry.id}")
+        for pattern in LAZY:
+            if (pattern, "regex", 0) not in self.asked:
+                self._add((pattern, "regex", 0), {"search"}, "made when a module is imported")
+
+    def _add(self, key: Key, ways: set[str], where: str) -> None:
+        self.asked[key] |= {way if way in ("match", "fullmatch") else "search" for way in ways or {"?"}}
+        self.where.setdefault(key, where)
+
+    def _call(self, path: Path, node: ast.Call) -> None:
+        """A pattern that a call is given, where it is one that the module alone tells."""
+        made, module, above = node.func, self.modules[path], self.above[node]
+        library, way = "regex", "compile"
+        if isinstance(made, ast.Attribute) and isinstance(made.value, ast.Name) and made.value.id in ("re", "regex"):
+            library, way = made.value.id, made.attr
+        elif not isinstance(made, ast.Name) or made.id not in MAKERS:
+            return
+        given = _value(node.args[0], module)
+        if isinstance(made, ast.Name) and made.id == "text":
+            given = self.texts.get(given)
+        if not isinstance(given, (str, bytes)) or (
+            library == "re" and way not in ASKS | {"compile", "match", "fullmatch"}
+        ):
+            return
+        options = [
+            _value(part, module) for part in (*node.args[1:], *(k.value for k in node.keywords if k.arg == "flags"))
+        ]
+        flags = sum(int(option) for option in options if isinstance(option, re.RegexFlag))
+        if way != "compile":
+            ways = {way}
+        elif isinstance(above, ast.Attribute):
+            ways = {above.attr}
+        elif isinstance(above, ast.Assign) and isinstance(above.targets[0], ast.Name):
+            ways = self.uses[id(vars(module).get(above.targets[0].id))]
+        else:
+            ways = {"search"}
+        self._add((given, library, flags), ways, str(path.relative_to(PACKAGE)))
+
+
+def _dotted(path: Path) -> str:
+    return ".".join(["slurmdoctor", *path.relative_to(PACKAGE).with_suffix("").parts]).removesuffix(".__init__")
+
+
+def _value(node: ast.expr, module: ModuleType) -> Any:
+    try:
+        return eval(compile(ast.Expression(node), "module", "eval"), vars(module))
+    except Exception:
+        return None  # made of what a log or a rule file says: the table's own patterns are tried
+
+
+def _asker(pattern: str | bytes, library: str, flags: int, way: str) -> Callable[[str, float], object]:
+    made: Any = (re if library == "re" else regex).compile(pattern, flags)
+
+    def ask(line: str, seconds: float) -> object:
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)  # processor time: a busy machine makes no pattern slow
+        try:
+            return getattr(made, way)(line.encode("latin-1", "replace") if isinstance(pattern, bytes) else line)
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+    return ask
+
+
+def _late(_number: int, _frame: FrameType | None) -> None:
+    raise TimeoutError
+
+
+@pytest.fixture
+def interrupted() -> Iterator[None]:
+    before = signal.signal(signal.SIGVTALRM, _late)
+    yield
+    signal.signal(signal.SIGVTALRM, before)
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_no_pattern_of_ours_is_worse_than_linear() -> None:
+    ours = Collector()
+    assert len(ours.asked) > 550, "patterns are no longer found"
+    slow = []
+    for key, ways in ours.asked.items():
+        pattern, library, flags = key
+        text = pattern.decode("latin-1") if isinstance(pattern, bytes) else pattern
+        for way in ways if ours.where[key] not in BOUNDED else ():
+            if line := slowest(text, _asker(pattern, library, flags, way)):
+                slow.append(f"{ours.where[key]}: {text[:200]!r} on {line!r}")
+    assert not slow, "\n".join(slow)
+
+
+@pytest.mark.usefixtures("interrupted")
+@pytest.mark.parametrize("library", ["re", "regex"])
+@pytest.mark.parametrize(
+    "pattern",
+    [OLD_STAMP, r"(a+)+b", r"\s*\s*x", r"(\w+\s?)+$", r".*foo.*bar.*baz", r"\w+Error", r"\d+ of x", r"^(?:a|a)*$"],
+)
+def test_a_pattern_that_is_worse_is_found(pattern: str, library: str) -> None:
+    assert slowest(pattern, _asker(pattern, library, 0, "search")) is not None
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"(?<!\w)\w+Error", r"^\w+x", r"foo.{0,300}bar", r"(?<!\d)\d+ of x", r"^\s*\w+(?:\.\w+)*Error: "],
+)
+def test_a_linear_pattern_is_left_alone(pattern: str) -> None:
+    assert slowest(pattern) is None
