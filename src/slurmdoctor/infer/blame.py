@@ -14,7 +14,7 @@ from slurmdoctor.model.times import parse_time
 
 _BROKEN = re.compile(r"DOWN|FAIL|NOT_RESPONDING|\*")
 """States of a node that Slurm itself has lost; one that is only drained somebody took out."""
-_STAMP = re.compile(r"\[\S*@(\S+)\]\)?$")
+_STAMP = re.compile(r"\[[^\s\[@]{0,120}@([^\s@]{1,120})\]\)?$")
 _FOUND_LATER = 86400.0
 """Seconds after a job's end in which a node is drained for what broke the job."""
 

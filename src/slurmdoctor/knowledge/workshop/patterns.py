@@ -226,7 +226,9 @@ def slowest(pattern: str, ask: Ask | None = None) -> str | None:
     inside = parse(pattern)
     for line, longer in dict.fromkeys(zip(inside.hostile(LONG), inside.hostile(4 * LONG), strict=True)):
         took = _cost(asked, line, LIMIT, _TELLING)
-        if took >= LIMIT or (took >= _TELLING and _cost(asked, longer, _GROWTH * took, _GROWTH * took) >= _GROWTH * took):
+        if took >= LIMIT or (
+            took >= _TELLING and _cost(asked, longer, _GROWTH * took, _GROWTH * took) >= _GROWTH * took
+        ):
             return f"{line[:60]}... ({len(line)} characters)"
     return None
 
