@@ -23,6 +23,8 @@ _TELLING = LIMIT / 25
 """Where it takes less, nothing is told by"""
 _GROWTH = 10
 """what the longer line costs: four times as much where a pattern is linear, sixteen times where it is quadratic."""
+_SURE = 3
+"""So often it is measured: what other programs of the machine take counts as ours now and then."""
 _MANY = 16
 Ask = Callable[[str, float], object]
 """(line, seconds) -> what a pattern says of the line; TimeoutError where it takes longer."""
@@ -225,18 +227,21 @@ def slowest(pattern: str, ask: Ask | None = None) -> str | None:
     asked = ask or (lambda line, seconds: regex.compile(pattern).search(line, timeout=seconds))
     inside = parse(pattern)
     for line, longer in dict.fromkeys(zip(inside.hostile(LONG), inside.hostile(4 * LONG), strict=True)):
-        took = _cost(asked, line, LIMIT, _TELLING)
-        if took >= LIMIT or (
-            took >= _TELLING and _cost(asked, longer, _GROWTH * took, _GROWTH * took) >= _GROWTH * took
-        ):
+        if all(_grows(asked, line, longer) for _ in range(_SURE)):
             return f"{line[:60]}... ({len(line)} characters)"
     return None
 
 
+def _grows(ask: Ask, line: str, longer: str) -> bool:
+    took = _cost(ask, line, LIMIT, _TELLING)
+    limit = _GROWTH * took
+    return took >= LIMIT or (took >= _TELLING and _cost(ask, longer, limit, limit) >= limit)
+
+
 def _cost(ask: Ask, line: str, limit: float, enough: float) -> float:
-    """Seconds of processor time, the least of five times or one below `enough`; a time-out on a busy machine proves nothing."""
+    """Seconds of processor time, the least of three times or one below `enough`; a time-out on a busy machine proves nothing."""
     best = limit
-    for patience in (limit, limit, limit, 4 * limit, 16 * limit):
+    for patience in (limit, 4 * limit, 16 * limit):
         start = time.process_time()
         with suppress(TimeoutError):
             ask(line, 2 * patience)
