@@ -277,6 +277,22 @@ def test_a_debug_trap_leaves_nothing_behind(tool: Path, tmp_path: Path, shell: s
     assert not (tmp_path / "pwned").exists()
 
 
+@pytest.mark.parametrize("says", ["results.csv", "./results.csv", "$PWD/results.csv"])
+@pytest.mark.parametrize("trap", ["TRAPEXIT() {{ echo {} }}", "unsetopt debugbeforecmd; trap 'echo {}' DEBUG"])
+def test_what_a_trap_of_zsh_says_is_no_file_of_ours(tool: Path, tmp_path: Path, trap: str, says: str) -> None:
+    if shutil.which("zsh") is None:
+        pytest.skip("needs zsh")
+    put(tool, SAYS)
+    precious = tmp_path / "results.csv"
+    precious.write_text("precious")
+    (tmp_path / "tmp").mkdir()
+    says = says.replace("$PWD", str(tmp_path))
+    before = f"cd {tmp_path}; {trap.format(says)}"
+    done = run(tool, "exit 4", before=before, shell="zsh", TMPDIR=str(tmp_path / "tmp"))
+    assert (done.returncode, precious.read_text()) == (4, "precious")
+    assert not list((tmp_path / "tmp").iterdir())
+
+
 HOSTILE = (
     "",
     "0",

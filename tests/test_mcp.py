@@ -189,7 +189,7 @@ def test_a_job_through_slurm(site: Path) -> None:
         "#!/bin/sh\n"
         '[ "$2" = job ] || exit 1\n'
         'case "$4" in 7) log=outside/other.log;; *) log=logs/job.log;; esac\n'
-        "cat << END\nJobId=$4 JobName=x\n   UserId=kim(1)\n   JobState=FAILED Reason=NonZeroExitCode\n   ExitCode=1:0\n"
+        f"cat << END\nJobId=$4 JobName=x\n   UserId=kim({os.geteuid()})\n   JobState=FAILED Reason=NonZeroExitCode\n   ExitCode=1:0\n"
         "   RunTime=00:10:00 TimeLimit=01:00:00\n   StartTime=2026-11-20T10:00:00 EndTime=2026-11-20T10:10:00\n"
         f"   WorkDir={site}\n   StdErr={site}/$log\n   StdIn=/dev/null\n   StdOut={site}/$log\nEND\n"
     )

@@ -99,7 +99,6 @@ def test_a_job_is_picked_by_its_id(logs: Path) -> None:
         (["-", "--job-id", "4711"], ["--job-id"]), (["--job-id", "4711"], ["--job-id"]),
         (["logs", "--exit-status", "1"], ["--exit-status is of one job", "--job-id"]),
         (["logs", "--script", "logs/slurm-4700.out"], ["--script is of one job", "--job-id"]),
-        (["logs", "--format", "perfetto"], ["--format perfetto is of one job", "--job-id 4720"]),
         (["logs", "logs/slurm-9.out"], ["no such file", "slurm-9.out"]),
     ],
 )  # fmt: skip

@@ -368,7 +368,32 @@ def test_a_file_that_tells_no_size_is_read_to_a_limit(folder: Path, monkeypatch:
     assert found.coverage.notes[0] == "1 file was read only in part: 1 too large (b.log)"
 
 
+@pytest.mark.parametrize("words", [("lint",), ("diagnose", "a.log", "--script"), ("diagnose", "a.log", "--slurm-info")])
+def test_a_pipe_is_no_script_and_no_record(folder: Path, words: tuple[str, ...]) -> None:
+    os.mkfifo(folder / "pipe")
+    first, *more = words
+    refused(run(first, *(folder / one if one == "a.log" else one for one in more), folder / "pipe"), "is a pipe")
+
+
 # ── links of others ──
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("through", ["link", "path"])
+def test_what_slurm_knows_of_a_log_the_user_has_said(tmp_path: Path, through: str) -> None:
+    theirs, log = tmp_path / "theirs.log", tmp_path / "slurm-10.out"
+    theirs.write_text(OOM)
+    log.symlink_to(theirs)
+    os.lchown(log, 1234, -1)
+    told = log if through == "link" else theirs
+    info = tmp_path / "job.txt"
+    info.write_text(
+        f"JobId=10 JobName=x\n   UserId=kim(1234) GroupId=users(100)\n   JobState=FAILED ExitCode=1:0\n   StdOut={told}\n"
+    )
+    done = run("diagnose", "--job", "10", "--slurm-info", info)
+    assert "out of memory" not in done.stdout + done.stderr
+    os.chown(theirs, 1234, -1)
+    assert "cuda-oom" in run("diagnose", "--job", "10", "--slurm-info", info).stdout
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

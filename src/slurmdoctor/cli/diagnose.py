@@ -21,8 +21,7 @@ from slurmdoctor.model import UserError
 from slurmdoctor.report.result import Diagnosis
 from slurmdoctor.report.terminal import PLAIN, look
 
-FORMATS = ("text", "json", "markdown", "slack", "html", "perfetto", "github")
-_OVER_TIME = ("html", "perfetto")
+FORMATS = ("text", "json", "markdown", "slack", "html", "github")
 """Formats that show what each rank did over time."""
 
 
@@ -112,7 +111,7 @@ def diagnose(
     logs = [log for one in asked if one.job for log in one.job.logs if isinstance(log, str)]
     keep_inputs(output, (*(paths or ["-"]), *logs, *slurm_info, *filter(None, [script])))
     mask = "off" if no_redact else redact
-    how = {"rules": extra, "exit_status": exit_status, "time_limit": time_limit, "lanes": form in _OVER_TIME}
+    how = {"rules": extra, "exit_status": exit_status, "time_limit": time_limit, "lanes": form == "html"}
     found = read_all(asked, redact=mask, jobs=jobs, **how)
     if len(asked) > 1 and not beside_log and (form not in WHOLE or not (ranks or context)):
         refuse_for_several(asked, [(f"--format {form}", form not in OF_SEVERAL)])

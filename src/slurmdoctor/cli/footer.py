@@ -170,4 +170,5 @@ def _logs(shell_pid: int, script: Script | None, record: JobRecord) -> tuple[lis
     """The files that the script and its steps write to, and the patterns for which there is none."""
     found = shell_outputs(shell_pid)
     from_slurm, missing = find(record, step_outputs(script) if script else ())
-    return [*found, *(file for file in from_slurm if file not in map(os.path.realpath, found))], missing
+    known = set(map(os.path.realpath, found))
+    return [*found, *(file for file in from_slurm if os.path.realpath(file) not in known)], missing

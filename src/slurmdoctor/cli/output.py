@@ -15,8 +15,6 @@ from slurmdoctor.cli.say import in_line, say, show
 from slurmdoctor.model import UserError
 
 _ENDINGS = {
-    ".perfetto.json": "perfetto",
-    ".trace.json": "perfetto",
     ".json": "json",
     ".jsonl": "json",
     ".ndjson": "json",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import wraps
@@ -70,10 +71,14 @@ def which_jobs(command: Callable[..., Any]) -> Callable[..., Any]:
         slurm_info: Sequence[str],
         **rest: Any,
     ) -> Any:
+        # a worker of Dask may work in another folder
+        elsewhere = rest.get("dask") or rest.get("dask_slurm")
+        named = [os.path.abspath(path) for path in paths] if elsewhere else paths  # noqa: PTH100 - resolves no links
+
         def look() -> Jobs:
             begin, end = _times(since, until, bool(paths))
-            if paths:
-                return _of_folders(paths, slurm_info, begin, end, users, partitions)
+            if named:
+                return _of_folders(named, slurm_info, begin, end, users, partitions)
             if slurm_info:
                 raise UserError("--slurm-info is for the logs of PATHs", "name their folders, or leave it out")
             return _of_accounts(begin, end, users, partitions, all_states)

@@ -69,12 +69,6 @@ class Diagnosis(model.Diagnosis, frozen=True):
 
         return render(self)
 
-    def to_perfetto(self) -> str:
-        """What each rank did over time, as a trace that ui.perfetto.dev and chrome://tracing open."""
-        from slurmdoctor.report.perfetto import render
-
-        return render(self)
-
     def __str__(self) -> str:
         return self.to_text().rstrip("\n")
 

@@ -128,6 +128,11 @@ def _gathered(
         record = warned(record, script)
     if not paths and job_id:
         files, record = logs_of(record, script, shelves)
+        # what Slurm knows of the path, the user has said
+        own = [f for f in files if record.uid in (None, os.geteuid(), os.stat(f).st_uid)]  # noqa: PTH116
+        if len(own) < len(files):
+            record = replace(record, missing=(*record.missing, "logs that are not files of the job's user"))
+            files = own
         job.logs = files or [Text.source("", name="no log")]
         job.begins = own_text.begins(files, {}, record)
     elif paths:
@@ -172,6 +177,8 @@ def _script(file: str | None, job_id: str | None, record: JobRecord | None) -> S
 def read_text(name: str, whole: bool = True) -> str:
     """A small text file, or one line on why not. Of a script (not `whole`) the beginning is enough."""
     try:
+        if Path(name).is_fifo() and not os.path.realpath(name).startswith("/proc/"):
+            raise UserError(f"{name} is a pipe, which may never end", "name a file")
         # a shell's <(sacct -j 4711) is no file
         with open(open_regular(name) if os.path.isfile(name) else name, "rb") as file:  # noqa: PTH113, PTH123
             text = file.read(LARGEST + 1)

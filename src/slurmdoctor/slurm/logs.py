@@ -77,8 +77,9 @@ def find(job: JobRecord, more: Iterable[str] = (), there: There = on_disk) -> tu
         files += here
         if not here and pattern in patterns:
             missing.append(f"log {pattern} ({_why(pattern, job)})")
-    unique = dict.fromkeys(os.path.realpath(f) for f in files)
-    return list(unique)[:MOST_FILES], missing
+    # one file by two names is one; a link stays what it is, for who opens it asks whose it is
+    unique = {os.path.realpath(f): os.path.abspath(f) for f in reversed(files)}  # noqa: PTH100 - resolves no links
+    return list(unique.values())[::-1][:MOST_FILES], missing
 
 
 def default(job: JobRecord) -> list[str]:

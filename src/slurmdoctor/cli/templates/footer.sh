@@ -88,8 +88,14 @@ if [ -n "${BASH_VERSION:-}" ]; then
   case $slurmdoctor_own in # a DEBUG trap that speaks here, too, makes it unreadable: then there is no footer
     '' | "trap -- "*) eval "slurmdoctor_arm $slurmdoctor_own" ;;
   esac
-elif slurmdoctor_file=$(mktemp 2>/dev/null) && slurmdoctor_file=${slurmdoctor_file##*
-} && trap >|"$slurmdoctor_file"; then
+elif slurmdoctor_file=$(mktemp "${TMPDIR:-/tmp}/slurmdoctor.XXXXXXXX" 2>/dev/null); then
+  # what a DEBUG trap or TRAPEXIT of zsh says stands around the name: nothing but a new file of this form is written to
+  slurmdoctor_file=${slurmdoctor_file##*/slurmdoctor.}
+  slurmdoctor_file=${TMPDIR:-/tmp}/slurmdoctor.${slurmdoctor_file%"${slurmdoctor_file#????????}"}
+fi
+if [ -n "${BASH_VERSION:-}" ] || [ ! -O "${slurmdoctor_file:-}" ] || [ -s "$slurmdoctor_file" ]; then
+  : # no other shell, or no file
+elif trap >|"$slurmdoctor_file"; then
   # other shells show their traps neither to functions nor to subshells, and each in an order of its own;
   # what a DEBUG trap of zsh says stands in every substitution
   slurmdoctor_own=
