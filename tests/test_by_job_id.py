@@ -68,7 +68,9 @@ def record(job: str, folder: Path, **more: str) -> str:
         "StartTime": "2026-11-20T10:00:00", "EndTime": "2026-11-20T10:10:00", "NodeList": "n1", "NumNodes": "1",
         "WorkDir": str(folder), "StdErr": f"{folder}/run.err", "StdIn": "/dev/null", "StdOut": f"{folder}/run.out", **more,
     }  # fmt: skip
-    return f"JobId={job} JobName=train\n   UserId=kim({os.geteuid()})\n" + "".join(f"   {k}={v}\n" for k, v in pairs.items())
+    return f"JobId={job} JobName=train\n   UserId=kim({os.geteuid()})\n" + "".join(
+        f"   {k}={v}\n" for k, v in pairs.items()
+    )
 
 
 def row(job: str, folder: Path, **more: str) -> dict[str, str]:
