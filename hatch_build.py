@@ -50,7 +50,7 @@ class Compile(BuildHookInterface):  # type: ignore[type-arg]
         if built is None:
             if wanted == "require":
                 raise SystemExit(f"{SOURCE} could not be compiled; the compiler's words stand above")
-            print(f"slurmdoctor: {SOURCE} was not compiled: slow on gigabytes without [hyperscan]", file=sys.stderr)
+            print(f"slurmdoctor: {SOURCE} was not compiled: slow on gigabytes", file=sys.stderr)
             return
         build_data["pure_python"] = False
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")

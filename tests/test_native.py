@@ -38,11 +38,8 @@ def test_it_is_compiled_where_it_can_be() -> None:
 
 def test_without_a_compiler_the_version_names_the_way_to_be_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extension, "native", None)
-    monkeypatch.setattr(engine, "find_spec", lambda name: None)
     assert engine.available() == "python"
-    assert "or: pip install hyperscan" in engine.description()
-    monkeypatch.setattr(engine, "find_spec", lambda name: object())
-    assert engine.available() == "hyperscan"
+    assert "with a C compiler" in engine.description()
 
 
 def test_a_module_from_another_versions_source_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,7 @@ _EXAMPLES = {
     for rule in (yaml.safe_load(file.read_text()) or {}).get("rules", [])
     if "match" in rule.get("examples", {})
 }
-ENGINES: tuple[Name, ...] = ("native", *(("hyperscan",) if find_spec("hyperscan") else ()), "python")
+ENGINES: tuple[Name, ...] = ("native", "python")
 
 
 @dataclass

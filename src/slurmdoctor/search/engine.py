@@ -1,14 +1,12 @@
-"""Chooses what searches a block of bytes for all words at once: our own C, else Hyperscan, else plain Python.
+"""Chooses what searches a block of bytes for all words at once: our own C, else plain Python.
 
-All of them find the same. `description`, for `slurmdoctor --version`, says which one searches here, and how to get a faster one.
-Hyperscan is the extra `[hyperscan]`: it helps only where our C was not compiled.
+Both find the same. `description`, for `slurmdoctor --version`, says which one searches here, and how to get a faster one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.util import find_spec
 from itertools import chain
 from typing import Any, Literal
 
@@ -18,29 +16,24 @@ from slurmdoctor.search import extension, usercache
 from slurmdoctor.search import words as choice
 from slurmdoctor.search.extension import Engine
 
-Name = Literal["native", "hyperscan", "python"]
+Name = Literal["native", "python"]
 
 _VERSION = b"words 8"
 """Part of the cache's key: to be changed with what is kept."""
-_KEPT = tuple[list[bytes], list[list[int]], list[int] | bytes | None]
-"""The words, the literals of each by their numbers, and of each word the place of its window, or what Hyperscan made of all."""
+_KEPT = tuple[list[bytes], list[list[int]], list[int] | None]
+"""The words, the literals of each by their numbers, and of each word the place of its window."""
 _FEW = 64
 """So few literals are compiled as fast as they are read from the cache."""
 _AGAIN = "install slurmdoctor again with a C compiler and Python's headers"
 _DESCRIPTIONS: dict[Name, str] = {
     "native": "compiled C",
-    "hyperscan": f"Hyperscan; two to three times as fast on gigabytes: {_AGAIN}",
-    "python": f"plain Python; some 600 times as fast on gigabytes: {_AGAIN}, or: pip install hyperscan",
+    "python": f"plain Python; some 600 times as fast on gigabytes: {_AGAIN}",
 }
 
 
 def available() -> Name:
     """What searches here."""
-    return "native" if extension.native is not None else _without_native()
-
-
-def _without_native() -> Name:
-    return "hyperscan" if find_spec("hyperscan") is not None else "python"
+    return "native" if extension.native is not None else "python"
 
 
 def description() -> str:
@@ -60,8 +53,7 @@ def engine_for(literals: Sequence[bytes], name: Name | None = None) -> tuple[Eng
         file = f"{usercache.name_for(msgpack.encode([_VERSION, name, *literals]))}.literals"
     words, meant, kept = _kept(file, literals)
     if not words and literals:
-        begins = choice.rare_beginnings(literals) if many and name == "hyperscan" else literals
-        words, meant = choice.choose(literals, begins)
+        words, meant = choice.choose(literals)
     engine, made = _engine(words, name, kept)
     if file and made != kept:
         usercache.put(file, msgpack.encode((words, meant, made)))
@@ -88,7 +80,7 @@ def _able(words: Sequence[bytes], name: Name | None) -> Name:
         return "python"
     name = available() if name is None else name
     if name == "native" and (extension.native is None or min(map(len, words)) < choice.WINDOW):
-        return _without_native()
+        return "python"
     return name
 
 
@@ -97,11 +89,6 @@ def _engine(words: Sequence[bytes], name: Name, kept: Any = None) -> tuple[Engin
     if name == "native":
         offsets = kept or choice.rarest_windows(words)
         return _native(words, offsets, choice.stride(words)), offsets
-    if name == "hyperscan":
-        from slurmdoctor.search.hyperscan import Hyperscan  # an extra, and slow to import
-
-        found = Hyperscan(words, kept or b"")
-        return found, found.dump() if found.fresh and len(words) > _FEW else kept
     return _Portable(words), None
 
 

@@ -6,8 +6,6 @@ Why: the rules have some 1,600 literals, and the cost of a search is the number 
   memory` is. So a word may stand for several literals.
 - The compiled search looks for a window of four or five bytes of each word, and `rarest_windows` chooses the one that is rarest in
   what jobs print all the time (`usual.TEXT`): of `RuntimeError: NCCL` not `Runt` but `: NC`.
-- Hyperscan sifts by the last bytes of a word, and `rare_beginnings` cuts a literal behind its rarest ones: of
-  `[rank3]: Watchdog caught collective operation timeout` it gets `[rank3]: Watchdog caught`.
 
 Limits: a word only says that its literals may stand there. Whoever gets one must look for the literals themselves. Whatever
 `usual.TEXT` holds, the same lines are found: only speed depends on it.
@@ -26,48 +24,27 @@ WINDOW = 4
 """Bytes that the compiled search compares at once; `native/search.h` has the same number. No word may be shorter."""
 _LONGEST_STRIDE = 2
 """A longer stride looks at fewer places, but for more of each word: measured with 1,600 words, 3 is a third slower."""
-_SHORTEST_BEGINNING = 8
-"""Bytes that are left of a literal at least."""
-_TAIL = 9
-"""Hyperscan sifts by a word's last eight bytes, and by how many words end alike: rare ends make it twice as fast."""
 
 
-def choose(literals: Sequence[bytes], begins: Sequence[bytes]) -> tuple[list[bytes], list[list[int]]]:
-    """(words, for each word the numbers of the literals that it may stand for); no word contains another.
-
-    `begins` are the literals again, or the beginning of each that shall be searched for in its place.
-    """
+def choose(literals: Sequence[bytes]) -> tuple[list[bytes], list[list[int]]]:
+    """(words, for each word the numbers of the literals that it may stand for); no word contains another."""
     words: list[bytes] = []
     meant: list[list[int]] = []
     every = b"\0".join(set(literals))
     number_of: dict[bytes, int] = {}
     inside: list[bytes] = []
     """The words that stand in other literals, too."""
-    for literal in sorted(range(len(literals)), key=lambda number: (len(begins[number]), number)):
-        begin = begins[literal]
-        word = begin if begin in number_of else next((short for short in inside if short in literals[literal]), begin)
+    for number in sorted(range(len(literals)), key=lambda number: (len(literals[number]), number)):
+        literal = literals[number]
+        word = literal if literal in number_of else next((short for short in inside if short in literal), literal)
         if word not in number_of:
             number_of[word] = len(words)
             words.append(word)
             meant.append([])
             if every.count(word) > 1:
                 inside.append(word)
-        meant[number_of[word]].append(literal)
+        meant[number_of[word]].append(number)
     return words, meant
-
-
-def rare_beginnings(literals: Sequence[bytes]) -> list[bytes]:
-    """Each literal, cut behind bytes that are rare in usual text."""
-    from slurmdoctor.search.usual import TEXT  # here and below: needed only where no search is in the cache
-
-    def common(word: bytes) -> float:
-        return _commonness(word[-_TAIL:], 2)
-
-    def best(literal: bytes) -> bytes:
-        able = [literal[:end] for end in range(_SHORTEST_BEGINNING, len(literal))]
-        return min((literal, *(word for word in able if word not in TEXT)), key=common)
-
-    return [best(literal) for literal in literals]
 
 
 def stride(words: Sequence[bytes]) -> int:
