@@ -11,9 +11,9 @@ from made import event, line, observed, report
 from slurmdoctor.model import Event, ExitReport, Observations, Origin, Progress, Signal, SignalHit
 from slurmdoctor.model.finding import reason
 from slurmdoctor.model.observations import LogFile
+from slurmdoctor.readers.progress_index import ProgressIndex
 from slurmdoctor.timeline.attempts import END, Attempts, find
 from slurmdoctor.timeline.order import order
-from slurmdoctor.timeline.steps import ProgressIndex
 
 
 def step(
@@ -195,7 +195,7 @@ def test_few_stamps_or_two_kinds_do_not_order() -> None:
 
 def test_the_timeline_holds_the_last_attempt_and_the_earlier_ones_apart() -> None:
     marks = (mark("attempt", 1000), mark("survived", 120), mark("finished", 50), mark("finished", 60))
-    early = [at(1.0, 100, retried=True), at(2.0, 500, retried=True)]
+    early = [at(1.0, 100, survived=True), at(2.0, 500, survived=True)]
     reports = (report(1, 1, order=600), report(1, 1, order=6000))
     steps = (step(40), step(45))
     found = order(seen(*early, at(3.0, 5000), reports=reports, marks=marks, steps=steps))
@@ -205,11 +205,6 @@ def test_the_timeline_holds_the_last_attempt_and_the_earlier_ones_apart() -> Non
     assert before.reports == reports[:1]
     assert found.finished == marks[3]
     assert (found.last_progress, found.progress, found.notes) == (steps[1], steps, ())
-
-
-def test_what_was_retried_or_gone_on_after_is_survived() -> None:
-    found = order(seen(at(1.0, 100, retried=True), at(2.0, 200), at(3.0, 900), steps=(step(300, 1),)))
-    assert [e.survived for e in found.events] == [True, True, False]
 
 
 def clocks(ahead: float, count: int = 3, jitter: float = 0.0) -> Observations:

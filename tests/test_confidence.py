@@ -33,8 +33,7 @@ def rated(root: Incident | None, seen: Timeline | None = None, **more: Any) -> F
         (incident("python-error", "confirmation"), "high"),
         (incident("python-error", "either"), "medium"),
         (incident("python-error", survived=True), "medium"),
-        (incident("python-error", spoke=5), "high"),
-        (incident("python-error", spoke=6), "medium"),
+        (incident("python-error", outlived="perhaps"), "medium"),
         (incident("peer-lost", "cascade"), "low"),
         (incident("nccl-transport", "cascade"), "medium"),
         (incident("sigterm"), "low"),
@@ -72,7 +71,9 @@ def test_a_table_that_names_the_same_first_rank_ends_the_doubt() -> None:
     assert agreed.reasons == (reason("first-in-order", by="line", ranks=1), reason("table-agrees"))
     assert (
         rated(
-            incident("python-error", rank=3, spoke=9), timeline(reports=(report(1, rank=3, first=True),)), rank=3
+            incident("python-error", rank=3, outlived="perhaps"),
+            timeline(reports=(report(1, rank=3, first=True),)),
+            rank=3,
         ).confidence
         == "high"
     )

@@ -12,8 +12,7 @@ from slurmdoctor.model.causes import EXIT_CODE, KILLED, PEER_LOST, SIGTERM
 from slurmdoctor.model.finding import Reason, reason
 
 _SCRIPT = re.compile(r"(?<![\w./-])[\w./-]+\.py\b")
-_SPOKE_ON = 6
-"""Different lines of its writer below an error from which it may not have been what ended it."""
+_RAISED = re.compile(r"^[\w.]*(?:Error|Exception): ")
 _MOST_NAMED = 4
 """Causes that a reason names."""
 
@@ -54,12 +53,29 @@ def _of_root(finding: Finding, timeline: Timeline, agrees: bool) -> Confidence:
         return "low" if root.cause in (PEER_LOST, SIGTERM) else "medium"
     unordered_rivals = bool(finding.rivals) and timeline.order != "timestamps" and not agrees
     went_on = root.main.survived or (not agrees and (_spoke_on(root) or _another_ended(finding, root)))
+    raised = bool(root.main.traceback or _RAISED.search(root.main.hit.text))
+    went_on = went_on or (raised and (_end_unwitnessed(root, timeline) or _others_named(finding, timeline)))
     return "medium" if unordered_rivals or went_on or root.main.role == "either" else "high"
 
 
 def _spoke_on(root: Incident) -> bool:
     """Whether the root's writer said much after it, and it may be only an error on the way."""
-    return min(event.spoke for event in root.events) >= _SPOKE_ON
+    return all(event.outlived for event in root.events)
+
+
+def _end_unwitnessed(root: Incident, timeline: Timeline) -> bool:
+    """Whether Slurm ended the job after an exception of which nothing else shows that it ended its process: it may be data."""
+    shown = any(r.exit.code != 0 for r in timeline.reports) or any(e.role == "cascade" for e in timeline.events)
+    ended = any(e.ends_job and e.order > root.main.order for e in timeline.events)
+    return ended and not shown
+
+
+def _others_named(finding: Finding, timeline: Timeline) -> bool:
+    """Whether Slurm names tasks that failed of themselves, and the root's rank is none of them."""
+    failed = {
+        rank for r in timeline.reports if r.kind == "step" and r.exit.code and not r.exit.signal for rank in r.ranks
+    }
+    return bool(failed) and finding.origin.rank is not None and finding.origin.rank not in failed
 
 
 def _another_ended(finding: Finding, root: Incident) -> bool:

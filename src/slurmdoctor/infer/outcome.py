@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
@@ -18,12 +16,6 @@ _BUFFERED = 8192
 """Bytes that a program may hold back: an echo of the script so near to an error does not show that the error was survived."""
 
 
-_NUMBER = re.compile(r"\d+")
-_WORDS = 24
-_USUAL = 3
-"""Times that an error was survived before, from which it is the job's usual one."""
-
-
 def live_events(timeline: Timeline, exit_status: int | None = None) -> tuple[list[Event], int]:
     """The events that count, and how many were left aside because the job went on after them.
 
@@ -32,8 +24,10 @@ def live_events(timeline: Timeline, exit_status: int | None = None) -> tuple[lis
     """
     live = [e for e in timeline.events if not e.survived]
     unresolved = unresolved_exits(timeline)
-    if not exit_status and not unresolved and not any(e.role == "cascade" for e in live):
-        live = _without_usual(live, timeline)
+    if exit_status == 0:
+        live = [e for e in live if not e.outlived]
+    elif not exit_status and not unresolved and not any(e.role == "cascade" for e in live):
+        live = [e for e in live if e.outlived != "likely"]
     if any(e.role in TELLING for e in live):
         return live, len(timeline.events) - len(live)
     if exit_status:  # it did fail: other ranks may have gone on to the end
@@ -43,18 +37,6 @@ def live_events(timeline: Timeline, exit_status: int | None = None) -> tuple[lis
     if not ended_badly or ran_to_the_end:
         return live, 0
     return [e for e in timeline.events if unresolved or e.outlived != "long"], 0
-
-
-def _without_usual(live: Sequence[Event], timeline: Timeline) -> list[Event]:
-    """The events but for those that the job survived several times before: where nothing shows that it ended, the last of them did not end it."""
-    usual = Counter(_kind(e) for e in timeline.events if e.survived and e.role in TELLING)
-    return [e for e in live if usual[_kind(e)] < _USUAL]
-
-
-def _kind(event: Event) -> str:
-    """What exceptions of one kind share: the first words, but for numbers; other events are each their own kind."""
-    raised = event.traceback or "exception" in event.captures
-    return _NUMBER.sub("#", event.hit.text[:_WORDS]) if raised else f"{event.order}"
 
 
 def unresolved_exits(timeline: Timeline) -> list[ExitReport]:

@@ -89,10 +89,9 @@ class Event(Struct, frozen=True):
     """The label of its line, which tells its writer from the others (`WriterKey`)."""
     retried: bool = False
     """A line just after it shows that the error was caught and dealt with: `attempt 2/5 succeeded`."""
-    spoke: int = 0
-    """Different lines, as far as they were counted, that its writer printed after it and that no ending brings."""
-    outlived: Literal["", "shortly", "long"] = ""
-    """Whether what its writer printed after it shows that it went on; after long work what ended it later is something else."""
+    outlived: Literal["", "perhaps", "likely", "shortly", "long"] = ""
+    """Whether what its writer printed after it shows that it went on; after long work what ended it later is something else. Perhaps:
+    it spoke on, or told results; likely: the job had survived the same several times."""
     caught: ProcessExit | None = None
     """The signal that a crash handler caught, where its line names one: the process ends by it."""
     warned: bool = False

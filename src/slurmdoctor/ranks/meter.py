@@ -17,13 +17,12 @@ MOST: Mapping[str, int] = {
     "tracebacks": 300_000,
     "stamps": 200_000,
     "stacks": 60_000,
-    "retries": 60_000,
-    "aftermath": 60_000,
+    "caught": 60_000,
     "messages": 60_000,
     "afterlife": 60_000,
 }
 """Units that each stage may spend: half a second at most. A job with few lines that tell something comes nowhere near."""
-_UNTOLD = ("stamps", "retries", "aftermath", "afterlife")
+_UNTOLD = ("stamps", "caught", "afterlife")
 """Stages whose answers are as good without what stands far away."""
 
 Item = TypeVar("Item")

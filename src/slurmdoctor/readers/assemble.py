@@ -29,8 +29,6 @@ from slurmdoctor.model.ranges import MOST_TASKS
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.maps import RankMapBuilder, of_paths
 from slurmdoctor.readers import (
-    afterlife,
-    aftermath,
     budget,
     collectives,
     conditions,
@@ -41,6 +39,7 @@ from slurmdoctor.readers import (
     progress,
     restarts,
     stacks,
+    survival,
     traceback_events,
 )
 from slurmdoctor.readers.busy import find_busy, work_told
@@ -94,11 +93,9 @@ def assemble(
     marks = [*(report.line for report in found.reports), *(s.line for s in signals if s.signal.kind == "attempt")]
     places = [(line.source, line.offset) for line in marks]
     steps, unread = progress.find(events, places, lines, knowledge.signals, clock)
-    events = aftermath.add_aftermath(
-        context.add_retries(date(events, clock), signals, lines), lines, knowledge.traits["scheduler"]
-    )
-    events = context.add_stacks(context.add_endings(events), lines)
-    events = afterlife.add_afterlife(events, lines, _alone(rank_map, found.reports))
+    events = context.add_stacks(context.add_endings(date(events, clock)), lines)
+    alone = _alone(rank_map, found.reports)
+    events = survival.judge(events, signals, steps, lines, knowledge.traits["scheduler"], alone)
     reports = sorted((placing.place_report(one, rank_map) for one in found.reports), key=lambda report: report.order)
     signals = sorted([*signals, *restarts.find(events, reports, lines)], key=lambda signal: signal.order)
     return Observations(

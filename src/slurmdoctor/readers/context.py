@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import Event, ExitReport, Line, ProcessExit, SignalHit
+from slurmdoctor.model import Event, ExitReport, Line, ProcessExit
 from slurmdoctor.model.exits import from_signal, from_words, signal_name
 from slurmdoctor.model.numbers import number
 from slurmdoctor.ranks.lines import Lines
@@ -23,9 +22,6 @@ _SLURM = text("slurm-line")
 _DEPTH = 160
 """Lines of a crash dump that are read."""
 _MOST_DUMPS = 200
-_RETRY_LINES = 6
-"""Lines after an event within which `attempt 2/5 succeeded` or `PASSED` is about it."""
-_RETRY_BYTES = 64 * 1024
 _ABOVE = 40
 """Lines above an exit report that are read."""
 _MOST_REPORTS = 64
@@ -81,27 +77,6 @@ def from_handler(line: str) -> ProcessExit | None:
         return from_words(found["words"])
     signal = found["signal"]
     return from_signal(signal_name(number(signal)) if signal.isdecimal() else signal)
-
-
-def add_retries(events: Sequence[Event], signals: Sequence[SignalHit], lines: Lines) -> list[Event]:
-    """The events, and of each whether a signal of kind `survived` stands just after it."""
-    survived: dict[int, list[SignalHit]] = {}
-    for signal in signals:
-        if signal.signal.kind == "survived":
-            survived.setdefault(signal.line.source, []).append(signal)
-    return [
-        replace(event, retried=True) if _retried(event, survived.get(event.hit.source, ()), lines) else event
-        for event in lines.meter.each("retries", events)
-    ]
-
-
-def _retried(event: Event, survived: Sequence[SignalHit], lines: Lines) -> bool:
-    after = bisect_left(survived, event.order, key=lambda signal: signal.order)
-    if after == len(survived) or survived[after].order - event.order >= _RETRY_BYTES:
-        return False
-    line = lines.at(event.hit.source, event.hit.offset)
-    near = {line.offset, *(below.offset for below in lines.after(line, _RETRY_LINES))}
-    return survived[after].line.offset in near
 
 
 def add_lines_above(reports: Sequence[ExitReport], lines: Lines) -> list[ExitReport]:

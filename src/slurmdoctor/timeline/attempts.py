@@ -15,6 +15,8 @@ Span = tuple[int, int]
 _MOST_EARLIER = 8
 _ENDS = ("root", "either", "confirmation")
 """Roles of events by which a process or a job may have ended."""
+_STEPS = 4
+"""Steps of a rank below the report of its end that show that another run's end was reported."""
 _NO_MORE = 200
 """Bytes after a cut in which no attempt can have said anything."""
 _NOT_YET = 1024
@@ -141,7 +143,7 @@ def _by_tasks(observed: Observations) -> set[int]:
 
 
 def _by_the_dead(observed: Observations) -> set[int]:
-    """Where a writer that failed makes steps again, but only after its step's end was reported: in the next step."""
+    """Where a writer that failed makes steps again, but only after its step's end was reported, or a rank after its own end: in the next step."""
     ends = sorted((r.line.source, r.order) for r in observed.reports if r.kind == "step")
     steps: dict[tuple[int, bytes], list[int]] = {}
     for step in observed.progress:
@@ -154,6 +156,14 @@ def _by_the_dead(observed: Observations) -> set[int]:
         at = bisect_right(ends, (event.hit.source, first)) - 1
         if at >= 0 and ends[at][0] == event.hit.source and event.order < ends[at][1] < first:
             cuts.add(ends[at][1] + 1)
+    of_rank: dict[tuple[int, int], list[int]] = {}
+    for step in observed.progress:
+        if step.rank is not None:
+            of_rank.setdefault((step.source, step.rank), []).append(step.order)
+    for report in observed.reports:
+        own = (of_rank.get((report.line.source, rank), []) for rank in report.ranks if report.kind in ("step", "table"))
+        if any(len(orders) - bisect_right(orders, report.order) >= _STEPS for orders in own):
+            cuts.add(report.order + 1)
     return cuts
 
 

@@ -1,4 +1,4 @@
-"""Events → a timeline: in what order they came, which attempt they belong to, and what was survived."""
+"""Events → a timeline: in what order they came, and which attempt they belong to."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ from msgspec.structs import replace
 from slurmdoctor.model import Event, Observations, Order, SignalHit, Timeline
 from slurmdoctor.timeline import attempts, skew
 from slurmdoctor.timeline.skew import Skew
-from slurmdoctor.timeline.steps import ProgressIndex
 
 _FEW_WORDS = 4096
 """Bytes that ranks may print besides, as the training loop begins: warnings, mostly."""
 
 
 def order(observed: Observations) -> Timeline:
-    """Cut into attempts, mark what was survived, and order what is left."""
+    """Cut into attempts, and order what is left."""
     progress = observed.progress
     ends = [mark for mark in observed.signals if mark.signal.kind == "finished"]
     finished = next((mark for mark in reversed(ends) if mark.by_program), ends[-1] if ends else None)
-    index = ProgressIndex(progress, {number: file.bytes for number, file in enumerate(observed.files)})
-    events = [replace(e, survived=e.retried or bool(e.outlived) or index.went_on(e)) for e in observed.events]
+    events = observed.events
     went_on = sorted([p.order for p in progress] + [m.order for m in observed.signals if m.signal.kind == "survived"])
     attempt_spans = attempts.find(events, observed)
     clocks = skew.learn(progress, observed.rank_map, [file.name for file in observed.files])

@@ -1,22 +1,26 @@
-"""Tells of an error's line whether who printed it went on: the batch script and its small tools, and who logs a warning.
+"""Tells of an error whether the lines around it show that it was caught, or that who printed it goes on after such lines.
 
 A batch script without `set -e` goes on after `cp: cannot stat ...` or `bc: command not found`: what other programs print
 around such a line shows that it ended nothing. Two lines at the end, `date` and `done`, show nothing.
-An error within a record of level WARNING, `[WARNING] FileNotFoundError: ...`, was caught by who logs it.
+An error within a record of level WARNING, `[WARNING] FileNotFoundError: ...`, was caught by who logs it. One that a program
+shows as its data, `generated: Traceback ...`, is none of its own.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import Event
+from slurmdoctor.model import Event, SignalHit
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.meter import PEELED
 from slurmdoctor.readers import tracebacks
+from slurmdoctor.readers.exceptions import exception_of
+from slurmdoctor.readers.work import STEPS, TELLING, WORK, rises
 from slurmdoctor.search.compiled import lazy
 
 _TOOL = text("tool-line")
@@ -25,10 +29,15 @@ _WARNING = text("warning-label")
 _OF_AN_ERROR = text("of-an-error")
 _MAIN = text("main-command")
 _TALK = text("script-talk")
+_SHOWN = text("shown-text")
 _TOOLS_NEED, _OTHERS_NEED = 3, 6
 """Lines of other programs that show that a script went on after a small tool, or after a command that may be its program."""
 _LABEL = 200
 """Bytes of a line that may hold its label."""
+_RETRY_LINES = 6
+"""Lines after an event within which `attempt 2/5 succeeded` or `PASSED` is about it,"""
+_RETRY_BYTES = 64 * 1024
+"""and bytes."""
 _VARIABLE = lazy(r"\d+|\b(?:DEBUG|INFO|WARN|WARNING|ERROR)\b")
 _FORM = 14
 """Characters of it that lines of one logger share at least."""
@@ -42,23 +51,70 @@ _BYTES = 8 * 1024
 """Bytes that are read after the line, and before it."""
 _MOST = 60
 """Lines of them that are looked at."""
-_TELLING = ("root", "either")
 
 
-def add_aftermath(events: Sequence[Event], lines: Lines, from_outside: Collection[str]) -> list[Event]:
-    """The events, and whether those who printed them went on.
+class Caught:
+    """Asked of each error what the lines around it show."""
 
-    `from_outside` are causes that come from Slurm or a person: they end a job at whatever level they are logged.
-    """
-    own = {(event.hit.source, event.hit.offset) for event in events}
-    found = []
-    for event in lines.meter.each("aftermath", events):
-        if event.cause not in from_outside and _is_warning(event, lines):
-            event = replace(event, warned=True, retried=event.retried or event.role in _TELLING)
-        elif _went_on(event, own, lines):
-            event = replace(event, retried=True)
-        found.append(event)
-    return found
+    def __init__(
+        self, lines: Lines, events: Sequence[Event], signals: Sequence[SignalHit], from_outside: Collection[str]
+    ) -> None:
+        """`from_outside` are causes that come from Slurm or a person: they end a job at whatever level they are logged."""
+        self._lines = lines
+        self._own = {event.hit.place for event in events}
+        self._from_outside = from_outside
+        self._dealt_with: dict[int, list[SignalHit]] = {}
+        for signal in signals:
+            if signal.signal.kind == "survived":
+                self._dealt_with.setdefault(signal.line.source, []).append(signal)
+
+    def judge(self, event: Event) -> Event:
+        """The event, and whether who printed it caught it, or went on as batch scripts do."""
+        telling = event.role in TELLING
+        if event.cause not in self._from_outside and _is_warning(event, self._lines):
+            return replace(event, warned=True, retried=telling or self._retried(event))
+        if self._retried(event) or (telling and (_is_shown(event, self._lines) or self._script_went_on(event))):
+            return replace(event, retried=True)
+        return event
+
+    def _retried(self, event: Event) -> bool:
+        """Whether a signal of kind `survived` stands just after it."""
+        survived = self._dealt_with.get(event.hit.source, ())
+        after = bisect_left(survived, event.order, key=lambda signal: signal.order)
+        if after == len(survived) or survived[after].order - event.order >= _RETRY_BYTES:
+            return False
+        line = self._lines.at(event.hit.source, event.hit.offset)
+        near = {line.offset, *(below.offset for below in self._lines.after(line, _RETRY_LINES))}
+        return survived[after].line.offset in near
+
+    def _script_went_on(self, event: Event) -> bool:
+        """Whether its line is a shell's or a small tool's, and others print so much that the script went on after it."""
+        shown, lines, source = event.hit.text, self._lines, event.hit.source
+        tool = _TOOL.search(shown) is not None
+        if event.traceback or not (tool or _SHELL.search(shown)):
+            return False
+        if _MAIN.search(shown):  # nothing but the work that it was to start shows that it was started otherwise
+            return rises(lines.at(source, at) for _, at, _ in _below(event, lines))[0] >= STEPS
+        need = _TOOLS_NEED if tool else _OTHERS_NEED
+        if _enough(_below(event, lines), need, self._own, lines):
+            return True
+        if tool and _enough(_above(event, lines), need, self._own, lines):
+            return True
+        others = (log.lines for number, log in enumerate(lines.sources) if number != source)
+        return sum(others) >= need * _ELSEWHERE
+
+
+def _is_shown(event: Event, lines: Lines) -> bool:
+    """Whether a program shows the error as its data: right behind the words for it, or below them, before it logs or works on."""
+    if not (event.traceback or exception_of(event.hit.text) or "exception" in event.captures):
+        return _SHOWN.match(event.hit.text) is not None
+    line = lines.at(event.hit.source, event.hit.offset)
+    for above in (line, *lines.before(line, 2 * len(event.traceback) + _REST)):
+        if _SHOWN.match(above.text):
+            return True
+        if above is not line and (above.origin.time is not None or WORK.search(above.text)):
+            return False
+    return False
 
 
 def _is_warning(event: Event, lines: Lines) -> bool:
@@ -67,7 +123,7 @@ def _is_warning(event: Event, lines: Lines) -> bool:
     label = raw[: raw.find(shown)] if shown in raw else ""
     if _WARNING.search(label or raw[:_LEVEL]):
         return True
-    return event.role in _TELLING and not label and _is_rest_of_warning(event, lines)
+    return event.role in TELLING and not label and _is_rest_of_warning(event, lines)
 
 
 def _is_rest_of_warning(event: Event, lines: Lines) -> bool:
@@ -102,20 +158,6 @@ def _record_above(event: Event, lines: Lines) -> str | None:
         elif event.traceback or lines.peeled(event.hit.source, raw[:_LABEL])[0].time is not None:
             return shown
     return None
-
-
-def _went_on(event: Event, own: set[tuple[int, int]], lines: Lines) -> bool:
-    shown = event.hit.text
-    if event.role not in _TELLING or event.traceback or event.retried or _MAIN.search(shown):
-        return False
-    tool = _TOOL.search(shown) is not None
-    if not tool and not _SHELL.search(shown):
-        return False
-    need = _TOOLS_NEED if tool else _OTHERS_NEED
-    if _enough(_below(event, lines), need, own, lines) or (tool and _enough(_above(event, lines), need, own, lines)):
-        return True
-    others = (source.lines for number, source in enumerate(lines.sources) if number != event.hit.source)
-    return sum(others) >= need * _ELSEWHERE
 
 
 def _enough(found: Iterator[tuple[int, int, bytes]], need: int, own: set[tuple[int, int]], lines: Lines) -> bool:

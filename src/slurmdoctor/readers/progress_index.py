@@ -5,8 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
+from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Event, Progress
 from slurmdoctor.model.events import HELD_BACK
+
+_TOP = text("top-frame")
 
 
 class ProgressIndex:
@@ -49,7 +52,8 @@ class ProgressIndex:
         """
         source = event.hit.source
         steps = self._of_source.get(source, ())
-        if not steps or not event.traceback or event.label or event.origin.time is not None:
+        ended = event.traceback and _TOP.search(event.traceback[0])
+        if not steps or not ended or event.label or event.origin.time is not None:
             return False
         near = self._ends.get(source, 0) - event.hit.offset <= HELD_BACK
         first, last = steps[0], steps[-1]

@@ -1,34 +1,36 @@
-"""Tells of an error what its writer printed after it: steps of a program's work, or other words that no ending brings.
+"""Judges of each error whether the job outlived it, by who printed it, and by what that writer did after it.
 
 An error that ended its process is followed by its traceback, by what others print of the end, and by nothing else. Where
-the same writer's step numbers rise after it, whatever the program calls them, it was survived.
+the same writer's step numbers rise after it, whatever the program calls them, it was survived; where it speaks on, perhaps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import Event, Line, Writer
+from slurmdoctor.model import Event, Line, Progress, SignalHit, Writer
 from slurmdoctor.model.events import HELD_BACK
 from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.readers.caught import Caught
 from slurmdoctor.readers.exceptions import begins_frame, exception_of
+from slurmdoctor.readers.progress_index import ProgressIndex
+from slurmdoctor.readers.work import MANY_STEPS, STEPS, TELLING, VARIABLE, rises
 from slurmdoctor.search.compiled import lazy
 
-_WORK = text("work-line")
-_NO_WORK = text("no-work-line")
 _END_TALK = tuple(map(text, ("end-talk", "of-the-end", "slurm-line", "script-talk", "tool-line", "shell-line")))
 _SLURM = text("slurm-line")
 _LOW_LEVEL = text("low-level-label")
-_TELLING = ("root", "either")
-_STEPS, _MANY_STEPS = 4, 24
-"""Rising numbers behind the same words that show work, and so much of it that an earlier error ended nothing."""
+_RESULT = text("result-line")
+_SNIPPET = text("snippet-frame")
 _LONG = 600.0
-"""Seconds of work after an error that show the same."""
+"""Seconds of work after an error that show that it ended nothing."""
+_SPOKE_ON = 6
+"""Different lines of its writer below an error from which it may not have been what ended it;"""
 _MOST_SPOKEN = 12
 """Different lines that are counted."""
 _LOGGED_SPOKEN = 4
@@ -41,23 +43,46 @@ _TAIL = 16 * 1024
 """and bytes at the end of its file."""
 _MOST = 32
 """Errors of which the first and the last ones are looked at."""
-_VARIABLE = lazy(r"[\d.]+|'[^']*'?|\"[^\"]*\"?|/\S*")
-_NUMBERS = lazy(r"\d+(?:\.\d+)?")
+_USUAL = 3
+"""Times that an error was survived before, from which it is the job's usual one,"""
+_WORDS = 24
+"""by so many first characters."""
+_NUMBERS = lazy(r"\d+")
 _WORDY = lazy(r"[A-Za-z]{3}")
 
 
-def add_afterlife(events: Sequence[Event], lines: Lines, alone: bool) -> list[Event]:
-    """The events, and of those that may have ended something what their writers printed after them.
+def judge(
+    events: Sequence[Event],
+    signals: Sequence[SignalHit],
+    steps: Sequence[Progress],
+    lines: Lines,
+    from_outside: Collection[str],
+    alone: bool,
+) -> list[Event]:
+    """The events, and of each whether it was survived, or perhaps outlived.
 
-    `alone` is whether lines without a label are all of one process, as far as the log shows.
+    `from_outside` are causes that come from Slurm or a person; `alone` is whether lines without a label are all of one process,
+    as far as the log shows.
     """
-    telling = [e for e in events if e.role in _TELLING and (e.warned or not e.retried) and not _SLURM.match(e.hit.text)]
+    caught = Caught(lines, events, signals, from_outside)
+    events = [caught.judge(event) for event in lines.meter.each("caught", events)]
+    telling = [e for e in events if e.role in TELLING and (e.warned or not e.retried) and not _SLURM.match(e.hit.text)]
     telling.sort(key=lambda e: e.order, reverse=True)
     half = _MOST // 2
     looked = {id(e) for e in (*telling[:half], *telling[half:][-half:])}
     reader = _Afterlives(lines, {e.hit.place for e in events}, alone)
     found = {id(e): reader.add(e, id(e) in looked) for e in lines.meter.each("afterlife", telling)}
-    return [found.get(id(event), event) for event in events]
+    index = ProgressIndex(steps, {number: source.length for number, source in enumerate(lines.sources)})
+    judged = [found.get(id(event), event) for event in events]
+    judged = [replace(e, survived=e.retried or e.outlived in ("shortly", "long") or index.went_on(e)) for e in judged]
+    usual = Counter(_kind(e) for e in judged if e.survived and e.role in TELLING)
+    return [replace(e, outlived="likely") if not e.survived and usual[_kind(e)] >= _USUAL else e for e in judged]
+
+
+def _kind(event: Event) -> str:
+    """What exceptions of one kind share: the first words, but for numbers; other events are each their own kind."""
+    raised = event.traceback or "exception" in event.captures
+    return _NUMBERS.sub("#", event.hit.text[:_WORDS]) if raised else f"{event.order}"
 
 
 class _Later(Struct, frozen=True):
@@ -88,11 +113,12 @@ class _Afterlives:
         writer = (event.hit.source, event.label)
         later = self._later.get(writer, _Later(self._lines.sources[event.hit.source].length))
         here = list(self._below(event, later.offset)) if look and not self._lines.out_of_time() else []
-        said = _spoken(here)
-        steps, seconds = _work(event, here, self._lines)
+        said, began = _spoken(here), event.origin.time
+        steps, last = rises(here, timed=self._held_back(event))
+        seconds = last - began if began is not None else 0.0
         spoke = max(later.spoke, said)
-        worked = steps >= _STEPS or later.long
-        long = later.long or (worked and (steps >= _MANY_STEPS or seconds >= _LONG))
+        worked = steps >= STEPS or later.long
+        long = later.long or (worked and (steps >= MANY_STEPS or seconds >= _LONG))
         doubted = spoke >= _LOGGED_SPOKEN and _logged_low(event)
         before_it = max(later.before_it, said)
         another = later.error not in ("", event.rule)  # the same one again may be another process's
@@ -101,7 +127,21 @@ class _Afterlives:
         self._later[writer] = _Later(
             event.hit.offset, spoke, long, later.error if survived else event.rule, before_it if survived else 0
         )
-        return replace(event, spoke=spoke, outlived="long" if long else "shortly" if survived else "")
+        perhaps = spoke >= (1 if _is_snippet(event) else _SPOKE_ON) or self._told_results(event)
+        return replace(event, outlived="long" if long else "shortly" if survived else "perhaps" if perhaps else "")
+
+    def _held_back(self, event: Event) -> bool:
+        """Whether what stands below a traceback may have been held back until its process ended."""
+        left = self._lines.sources[event.hit.source].length - event.hit.offset
+        return bool(event.traceback) and left <= HELD_BACK
+
+    def _told_results(self, event: Event) -> bool:
+        """Whether its writer, or one that is no rank, says at the end what came out."""
+        source, offset = event.hit.source, event.hit.offset
+        return any(
+            line.offset > offset and (line.label == event.label or line.origin.rank is None) and _is_result(line.text)
+            for line in self._tail(source)
+        )
 
     def _below(self, event: Event, stop: int) -> Iterator[Line]:
         """The writer's lines after the event and before its next one: those near it, and those at the end of the file."""
@@ -148,30 +188,19 @@ def _spoken(below: Iterable[Line]) -> int:
             trace = trace and not shown.strip()
             if not _WORDY.search(shown) or shown[:1].isspace() or any(talk.search(shown) for talk in _END_TALK):
                 continue
-            shapes.add(_VARIABLE.sub("#", shown[:80])[:40])
+            shapes.add(VARIABLE.sub("#", shown[:80])[:40])
             if len(shapes) >= _MOST_SPOKEN:
                 break
     return len(shapes)
 
 
-def _work(event: Event, below: Iterable[Line], lines: Lines) -> tuple[int, float]:
-    """How often numbers of steps rise behind the same words, and for how many seconds after the event."""
-    highest: dict[str, tuple[float, ...]] = {}
-    rises: dict[str, int] = {}
-    began = event.origin.time
-    last = began or 0.0
-    held = bool(event.traceback) and lines.sources[event.hit.source].length - event.hit.offset <= HELD_BACK
-    for line in below:
-        found = _WORK.search(line.text)
-        if found is None or _NO_WORK.search(line.text) or (held and line.origin.time is None):
-            continue
-        key = _VARIABLE.sub("#", line.text[: found.start("at")])
-        numbers = tuple(map(float, islice(_NUMBERS.findall(found["at"]), 6)))
-        if numbers > highest.get(key, ()):
-            highest[key] = numbers
-            rises[key] = rises.get(key, 0) + 1
-            last = max(last, line.origin.time or 0.0)
-    return max(rises.values(), default=0), last - began if began is not None else 0.0
+def _is_result(shown: str) -> bool:
+    return _RESULT.search(shown) is not None and not any(talk.search(shown) for talk in _END_TALK[:3])
+
+
+def _is_snippet(event: Event) -> bool:
+    """Whether what raised it is no program of a job: code that another one made and ran."""
+    return bool(event.traceback) and _SNIPPET.search(event.traceback[0]) is not None
 
 
 def _logged_low(event: Event) -> bool:
