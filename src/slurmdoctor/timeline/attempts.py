@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -72,7 +72,7 @@ def _cuts(observed: Observations) -> list[int]:
     for event in observed.events:
         if event.ends_job and event.role != "hint" and went_on.get(event.hit.source, 0) > event.order:
             cuts.add(event.order + 1)
-    return sorted(cuts)
+    return sorted(cuts | _by_own_steps(observed, cuts))
 
 
 def _announced(observed: Observations) -> set[int]:
@@ -143,7 +143,7 @@ def _by_tasks(observed: Observations) -> set[int]:
 
 
 def _by_the_dead(observed: Observations) -> set[int]:
-    """Where a writer that failed makes steps again, but only after its step's end was reported, or a rank after its own end: in the next step."""
+    """Where a writer that failed makes steps again, but only after its step's end was reported: in the next step."""
     ends = sorted((r.line.source, r.order) for r in observed.reports if r.kind == "step")
     steps: dict[tuple[int, bytes], list[int]] = {}
     for step in observed.progress:
@@ -156,15 +156,25 @@ def _by_the_dead(observed: Observations) -> set[int]:
         at = bisect_right(ends, (event.hit.source, first)) - 1
         if at >= 0 and ends[at][0] == event.hit.source and event.order < ends[at][1] < first:
             cuts.add(ends[at][1] + 1)
+    return cuts
+
+
+def _by_own_steps(observed: Observations, cuts: Collection[int]) -> set[int]:
+    """Below the report of a rank's end that its own steps follow, where no cut stands between them and those above: it was another run's."""
+    found: set[int] = set()
     of_rank: dict[tuple[int, int], list[int]] = {}
     for step in observed.progress:
         if step.rank is not None:
             of_rank.setdefault((step.source, step.rank), []).append(step.order)
+    ends = sorted(cuts)
     for report in observed.reports:
-        own = (of_rank.get((report.line.source, rank), []) for rank in report.ranks if report.kind in ("step", "table"))
-        if any(len(orders) - bisect_right(orders, report.order) >= _STEPS for orders in own):
-            cuts.add(report.order + 1)
-    return cuts
+        for rank in report.ranks if report.kind in ("step", "table") else ():
+            own = of_rank.get((report.line.source, rank), [])
+            later = own[bisect_right(own, report.order) :]
+            before = own[len(own) - len(later) - 1] if len(later) < len(own) else -1
+            if len(later) >= _STEPS and not _any(ends, (before, later[0])):
+                found.add(report.order + 1)
+    return found
 
 
 def _by_agents(observed: Observations, went_on: Mapping[int, int]) -> set[int]:

@@ -1,0 +1,83 @@
+"""An error that the job outlived is not its end: who printed it, what that writer did after it, and what ended the job tell."""
+
+from __future__ import annotations
+
+import pytest
+
+from slurmdoctor import diagnose
+from slurmdoctor.report.result import Diagnosis
+
+SHELL = "/var/spool/slurmd/job99/slurm_script: line 3: python: command not found\n"
+STEPS = "".join(f"{rank}: iteration {step} loss 2.1\n" for step in range(1, 31) for rank in range(4))
+PLAIN = "".join(f"step {step} loss 2.{step}\n" for step in range(30))
+LIMIT = "slurmstepd: error: *** JOB 4711 ON gpu07 CANCELLED AT 2026-11-20T12:41:09 DUE TO TIME LIMIT ***\n"
+KILLED = "slurmstepd: error: Detected 1 oom_kill event in StepId=4711.0. Some of the step tasks have been OOM Killed.\n"
+FAILED = "srun: error: gpu07: task 2: Exited with exit code 1\n"
+
+
+def raised(file: str = "/x/train.py", error: str = "KeyError: 'x'", label: str = "", where: str = "<module>") -> str:
+    lines = ["Traceback (most recent call last):", f'  File "{file}", line 3, in {where}', "    f()", error]
+    return "".join(f"{label}{line}\n" for line in lines)
+
+
+def told(found: Diagnosis) -> tuple[str | None, str | None]:
+    return (found.cause.id, found.cause.confidence) if found.cause else (None, None)
+
+
+def test_a_shells_line_is_outlived_by_the_ranks_work() -> None:
+    found = diagnose(SHELL + STEPS + raised(label="2: ") + FAILED)
+    assert told(found) == ("python-error", "high")
+    assert told(diagnose(SHELL + raised(label="2: ") + FAILED))[0] == "command-not-found"
+
+
+def test_a_traceback_that_somebody_caught_holds_no_output_back() -> None:
+    assert (
+        diagnose(raised("/x/video.py", "ModuleNotFoundError: No module named 'decord'", where="load") + PLAIN).verdict
+        == "no-failure"
+    )
+    assert diagnose(raised() + PLAIN).verdict == "failed"
+
+
+@pytest.mark.parametrize(
+    "word", ["generated: ", "[agent] tool output:\n", "sample 3:\n", "Assistant: here it is\n", "Q: why?\n"]
+)
+@pytest.mark.parametrize("ending", [LIMIT, KILLED, "step 31 loss 2.0\n"])
+def test_what_a_program_shows_as_its_data_ended_nothing(word: str, ending: str) -> None:
+    assert (
+        told(diagnose(PLAIN + word + raised(error="ZeroDivisionError: division by zero") + ending))[0] != "python-error"
+    )
+
+
+@pytest.mark.parametrize(
+    "word", ["stderr: ", "ERROR: ", "worker 3 failed:\n", "Error executing job with overrides: []\n"]
+)
+def test_what_a_program_relays_is_its_end(word: str) -> None:
+    assert told(diagnose(PLAIN + word + raised() + FAILED))[0] == "python-error"
+
+
+@pytest.mark.parametrize(
+    "talk", ["accuracy: 0.41\n", "pass@1: 0.42\n", "done, results written to out.json\n", "all 100 tasks finished\n"]
+)
+def test_results_below_an_error_make_it_doubtful_and_with_status_zero_none(talk: str) -> None:
+    log = PLAIN + raised("/work/repo/solve.py") + talk
+    assert told(diagnose(log)) == ("python-error", "medium")
+    assert diagnose(log, exit_status=0).verdict == "no-failure"
+    assert told(diagnose(PLAIN + raised(), exit_status=0))[0] == "python-error"
+
+
+def test_what_slurm_ended_after_an_exception_is_not_sure_to_have_ended_by_it() -> None:
+    assert told(diagnose(PLAIN + raised() + LIMIT))[1] == "medium"
+    assert told(diagnose(PLAIN + raised() + FAILED + LIMIT)) == ("python-error", "high")
+
+
+def test_a_rank_that_slurm_does_not_name_is_not_sure() -> None:
+    raises = raised(label="[rank3]: ")
+    assert told(diagnose(raises + FAILED))[1] == "medium"
+    assert told(diagnose(raises + FAILED.replace("task 2", "task 3")))[1] == "high"
+
+
+def test_the_report_of_a_ranks_end_above_its_own_steps_is_another_runs() -> None:
+    work = STEPS.replace(": iteration", ": [rank0]: step").replace("[rank0]: ", "")
+    found = diagnose(FAILED.replace("1\n", "9\n") + work + raised(label="3: ") + FAILED.replace("task 2", "task 3"))
+    assert found.first_failure is not None
+    assert found.first_failure.rank == 3
