@@ -65,6 +65,11 @@ def test_results_below_an_error_make_it_doubtful_and_with_status_zero_none(talk:
     assert told(diagnose(PLAIN + raised(), exit_status=0))[0] == "python-error"
 
 
+def test_a_banner_below_an_error_makes_it_doubtful_and_proves_nothing() -> None:
+    assert told(diagnose(PLAIN + raised() + "Training complete\n")) == ("python-error", "medium")
+    assert told(diagnose(PLAIN + raised() + "Training complete\n", exit_status=0))[0] == "python-error"
+
+
 def test_what_slurm_ended_after_an_exception_is_not_sure_to_have_ended_by_it() -> None:
     assert told(diagnose(PLAIN + raised() + LIMIT))[1] == "medium"
     assert told(diagnose(PLAIN + raised() + FAILED + LIMIT)) == ("python-error", "high")

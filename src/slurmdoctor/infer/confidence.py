@@ -52,7 +52,8 @@ def _of_root(finding: Finding, timeline: Timeline, agrees: bool) -> Confidence:
     if root.main.role == "cascade" or root.cause in (KILLED, SIGTERM):
         return "low" if root.cause in (PEER_LOST, SIGTERM) else "medium"
     unordered_rivals = bool(finding.rivals) and timeline.order != "timestamps" and not agrees
-    went_on = root.main.survived or (not agrees and (_spoke_on(root) or _another_ended(finding, root)))
+    done = timeline.finished is not None and timeline.finished.order > root.main.order
+    went_on = root.main.survived or (not agrees and (done or _spoke_on(root) or _another_ended(finding, root)))
     raised = bool(root.main.traceback or _RAISED.search(root.main.hit.text))
     went_on = went_on or (raised and (_end_unwitnessed(root, timeline) or _others_named(finding, timeline)))
     return "medium" if unordered_rivals or went_on or root.main.role == "either" else "high"

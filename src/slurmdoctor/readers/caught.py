@@ -19,7 +19,6 @@ from slurmdoctor.model import Event, SignalHit
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.meter import PEELED
 from slurmdoctor.readers import tracebacks
-from slurmdoctor.readers.exceptions import exception_of
 from slurmdoctor.readers.work import STEPS, TELLING, WORK, rises
 from slurmdoctor.search.compiled import lazy
 
@@ -106,13 +105,12 @@ class Caught:
 
 def _is_shown(event: Event, lines: Lines) -> bool:
     """Whether a program shows the error as its data: right behind the words for it, or below them, before it logs or works on."""
-    if not (event.traceback or exception_of(event.hit.text) or "exception" in event.captures):
-        return _SHOWN.match(event.hit.text) is not None
     line = lines.at(event.hit.source, event.hit.offset)
     for above in (line, *lines.before(line, 2 * len(event.traceback) + _REST)):
-        if _SHOWN.match(above.text):
+        logged = above is not line and above.origin.time is not None
+        if _SHOWN.match(above.text) and (not logged or above.text.rstrip().endswith(":")):
             return True
-        if above is not line and (above.origin.time is not None or WORK.search(above.text)):
+        if logged or (above is not line and WORK.search(above.text)):
             return False
     return False
 
