@@ -81,8 +81,9 @@ def test_a_rank_that_slurm_does_not_name_is_not_sure() -> None:
     assert told(diagnose(raises + FAILED.replace("task 2", "task 3")))[1] == "high"
 
 
-def test_the_report_of_a_ranks_end_above_its_own_steps_is_another_runs() -> None:
-    work = STEPS.replace(": iteration", ": [rank0]: step").replace("[rank0]: ", "")
-    found = diagnose(FAILED.replace("1\n", "9\n") + work + raised(label="3: ") + FAILED.replace("task 2", "task 3"))
+def test_the_table_of_a_ranks_end_above_its_own_steps_is_another_runs() -> None:
+    table = "Root Cause (first observed failure):\n[0]:\n  host      : gpu01\n  rank      : 3 (local_rank: 3)\n  exitcode  : -9 (pid: 42)\n"
+    work = "".join(f"[rank{rank}]: step {step} loss 2.1\n" for step in range(30) for rank in range(4))
+    found = diagnose(table + work + raised(label="[rank2]: ") + FAILED)
     assert found.first_failure is not None
-    assert found.first_failure.rank == 3
+    assert found.first_failure.rank == 2

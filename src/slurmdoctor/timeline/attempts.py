@@ -160,7 +160,7 @@ def _by_the_dead(observed: Observations) -> set[int]:
 
 
 def _by_own_steps(observed: Observations, cuts: Collection[int]) -> set[int]:
-    """Below the report of a rank's end that its own steps follow, where no cut stands between them and those above: it was another run's."""
+    """Below torchelastic's report of a rank's end that its own steps follow, where no cut stands between them and those above: it was another run's."""
     found: set[int] = set()
     of_rank: dict[tuple[int, int], list[int]] = {}
     for step in observed.progress:
@@ -168,7 +168,7 @@ def _by_own_steps(observed: Observations, cuts: Collection[int]) -> set[int]:
             of_rank.setdefault((step.source, step.rank), []).append(step.order)
     ends = sorted(cuts)
     for report in observed.reports:
-        for rank in report.ranks if report.kind in ("step", "table") else ():
+        for rank in report.ranks if report.kind == "table" else ():
             own = of_rank.get((report.line.source, rank), [])
             later = own[bisect_right(own, report.order) :]
             before = own[len(own) - len(later) - 1] if len(later) < len(own) else -1
