@@ -17,7 +17,7 @@ MOST: Mapping[str, int] = {
     "tracebacks": 300_000,
     "stamps": 200_000,
     "stacks": 60_000,
-    "caught": 60_000,
+    "caught": 120_000,
     "messages": 60_000,
     "afterlife": 60_000,
 }

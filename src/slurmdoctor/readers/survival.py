@@ -107,6 +107,7 @@ class _Afterlives:
         self._alone = alone
         self._later: dict[Writer, _Later] = {}
         self._tails: dict[int, list[Line]] = {}
+        self._results: dict[int, list[Line]] = {}
 
     def add(self, event: Event, look: bool) -> Event:
         """The event with its afterlife; where it is not to be looked at, with that of its writer's next one."""
@@ -138,9 +139,11 @@ class _Afterlives:
     def _told_results(self, event: Event) -> bool:
         """Whether its writer, or one that is no rank, says at the end what came out."""
         source, offset = event.hit.source, event.hit.offset
+        if source not in self._results:
+            self._results[source] = [line for line in self._tail(source) if _is_result(line.text)]
         return any(
-            line.offset > offset and (line.label == event.label or line.origin.rank is None) and _is_result(line.text)
-            for line in self._tail(source)
+            line.offset > offset and (line.label == event.label or line.origin.rank is None)
+            for line in self._results[source]
         )
 
     def _below(self, event: Event, stop: int) -> Iterator[Line]:
