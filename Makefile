@@ -74,8 +74,8 @@ zipapp: $(RELEASES) ## dist/slurmdoctor.pyz: slurmdoctor and all that it needs i
 
 docs: $(STAMP) ## docs/causes.md, the man page and the README's picture, from the rules, --help and a real run
 	$(BIN)/python -m slurmdoctor.knowledge.workshop.docs > docs/.causes.md && mv docs/.causes.md docs/causes.md
-	$(BIN)/python -m slurmdoctor.cli.manual > docs/man/.slurmdoctor.1 && mv docs/man/.slurmdoctor.1 docs/man/slurmdoctor.1
-	$(BIN)/python -m slurmdoctor.cli.picture tests/fixtures/demo-cascade docs/demo.svg
+	$(BIN)/python -m website.manual > docs/man/.slurmdoctor.1 && mv docs/man/.slurmdoctor.1 docs/man/slurmdoctor.1
+	$(BIN)/python -m website.picture tests/fixtures/demo-cascade docs/demo.svg
 
 bench: $(STAMP) ## speed beside grep, and start-up, into docs/performance.md: ten minutes with SIZE=1GB RUNS=3, REAL=FOLDER of real logs
 	$(BIN)/python -m benchmarks.run

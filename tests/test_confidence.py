@@ -121,4 +121,4 @@ def test_what_shows_that_it_was_first_is_told_as_it_is(root: Origin, other: Orig
 def test_an_error_printed_below_what_follows_from_it_is_not_called_the_earliest() -> None:
     late, before = incident("python-error", at=9), incident("peer-lost", "cascade", at=2)
     said = "; ".join(map(sentence, rated(late, timeline(order="file"), cascade=(before,)).reasons))
-    assert said == "explains the peer-lost, although some were printed above it"
+    assert said == "the peer-lost follow from it, also those printed above it: output is buffered"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
+from website.manual import page
 
-from slurmdoctor.cli.manual import page
 from test_cli import run
 
 ROOT = Path(__file__).parents[1]

@@ -1,4 +1,4 @@
-"""A picture (SVG) of the terminal report of a real run: `python -m slurmdoctor.cli.picture LOG OUT.svg`."""
+"""A picture (SVG) of the terminal report of a real run: `python -m website.picture LOG OUT.svg`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The man page, made from the texts of --help: `python -m slurmdoctor.cli.manual > docs/man/slurmdoctor.1`."""
+"""The man page, made from the texts of --help: `python -m website.manual > docs/man/slurmdoctor.1`."""
 
 from __future__ import annotations
 
