@@ -98,6 +98,15 @@ def test_behind_what_was_not_read_no_line_has_a_number(log: Path) -> None:
         assert f"{name}:" not in shown
 
 
+def test_the_limit_holds_within_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(OOM.replace("\n", " ") * 40_000)
+    found = read(open_sources([path]).sources, (20, 0.0), (1, HEADS))
+    (note,) = (note for note in found.coverage.notes if "limit" in note)
+    assert note.startswith("stopped reading after the limit of 100 s: read ")
+    assert found.coverage.bytes < 300_000 < path.stat().st_size
+
+
 def test_in_front_of_it_they_have_their_own(tmp_path: Path) -> None:
     path = tmp_path / "job.log"
     path.write_text(STEP + OOM + quiet(20))

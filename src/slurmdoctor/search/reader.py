@@ -86,6 +86,9 @@ class Reader:
         self._confirm_line = confirm_line
         self._could_match = could_match
         self._whatever = whatever
+        self._late: Callable[[], bool] = bool
+        self._stopped: int | None = None
+        """Where reading ended within a line, as the time was over."""
         self._some_take_any_digits = not all(matcher.digit_sensitive for matcher in matchers)
         self._writer_key = writer_key
         self._source = source
@@ -99,8 +102,11 @@ class Reader:
         self._end: int | None = None
         self.once: dict[Match, Place] = {}
 
-    def read(self, blocks: Iterable[Block], start: int = 0, size: int | None = None) -> Part:
-        """Count the matches of all blocks. `size` is the whole source's, where that is known."""
+    def read(
+        self, blocks: Iterable[Block], start: int = 0, size: int | None = None, late: Callable[[], bool] = bool
+    ) -> Part:
+        """Count the matches of all blocks, until it is late. `size` is the whole source's, where that is known."""
+        self._late = late
         self._end = None if size is None else size - _NEAR_END
         part = Part(self._source, start, {}, self.once)
         block = Block(start, b"\n", 1, 1)
@@ -113,6 +119,9 @@ class Reader:
             else:
                 self._read_lines(block)
             part.end = block.offset + block.size
+            if self._stopped is not None:
+                part.end = min(part.end, self._stopped)
+                break
             if len(part.offsets) % _REVIEW == _FIRST_REVIEW:
                 self._drop_idle_literals(block)
         part.lines += not block.data[: block.size].endswith(b"\n")
@@ -157,6 +166,9 @@ class Reader:
         for after in ends:
             if after <= until:
                 continue
+            if self._late():
+                self._stopped = self._stopped or base + after
+                break
             start, end, whole = piece(block, after - 1)
             if after > limit and not (whole and end < len(data)):
                 continue

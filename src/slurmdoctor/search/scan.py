@@ -71,7 +71,7 @@ def scan(
         reader = Reader(literals, matchers, strip_labels, confirm_line, writer_keys[number], number, could_match, ask)
         blocks = _Timed(sources[number].blocks(block_size or BLOCK, start, stop), deadline, share)
         told = blocks if progress is None else _reported(blocks, progress, processes)
-        part = reader.read(told, start, sources[number].size)
+        part = reader.read(told, start, sources[number].size, blocks.late)
         part.cut = blocks.cut
         return part
 
@@ -156,14 +156,17 @@ class _Timed:
         self.cut = False
 
     def __iter__(self) -> Iterator[Block]:
-        if self._deadline.passed(self._share):  # not even the first block is read: there may be thousands of files
-            self.cut = True
+        if self.late():  # not even the first block is read: there may be thousands of files
             return
         for block in self._blocks:
-            if self._deadline.passed(self._share):
-                self.cut = True
+            if self.late():
                 return
             yield block
+
+    def late(self) -> bool:
+        """Whether to read no further; asked within a block, too, where a line in it takes long."""
+        self.cut = self.cut or self._deadline.passed(self._share)
+        return self.cut
 
 
 def _reported(blocks: Iterable[Block], progress: Callable[[int], None], processes: int) -> Iterator[Block]:
