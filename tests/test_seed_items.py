@@ -301,7 +301,7 @@ def test_kf5_first_step_hangs() -> None:
 
 
 def test_kf6_emergency_checkpoint_cut_off() -> None:
-    answered("kf6", "time-limit", "cut off after 120 s", "B:SIGTERM@360")
+    answered("kf6", "time-limit", "cut off after 120 s", "B:TERM@360")
 
 
 def test_kf7_restarts_without_progress() -> None:
