@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.model import UserError
 from slurmdoctor.survey import dask_crew
+from slurmdoctor.survey.chunks import Chunk
 from slurmdoctor.survey.dataset import open_dataset
 from slurmdoctor.survey.executors import Crew, LocalCrew, Work
 from slurmdoctor.survey.folders import find
@@ -167,8 +168,25 @@ class Workerless:
     def nthreads(self) -> dict[str, int]:
         return {}
 
-    def get_executor(self, pure: bool) -> Any:
-        return SimpleNamespace(submit=lambda *_: Future())
+    def submit(self, *_: Any, pure: bool) -> Any:
+        return Future()
+
+
+class Forgetful(Workerless):
+    """Its rows are gone with their worker when they are fetched."""
+
+    def submit(self, *_: Any, pure: bool) -> Any:
+        future: Future[list[Row]] = Future()
+        future.set_exception(OSError("the worker is gone"))
+        return future
+
+
+def test_rows_that_die_with_their_worker_before_they_are_fetched_are_not_waited_for() -> None:
+    crew = dask_crew.DaskCrew(Forgetful(), diagnose_one, HOW, ExitStack())
+    crew.submit(Chunk((), 0))
+    outcome = crew.outcome(1.0)
+    assert outcome is not None
+    assert outcome.died == "OSError: the worker is gone"
 
 
 @pytest.mark.parametrize(("queue", "ends"), [("", True), ("7", True), ("12", False), (None, False)])

@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping
-from concurrent.futures import Future
+from concurrent.futures import CancelledError
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -52,8 +52,7 @@ class DaskCrew:
         self._client, self._work, self._how, self._stack, self._cluster = client, work, how, stack, cluster
         self._seen = self._asked = time.monotonic()
         """When a worker was there last, and when Slurm was asked last."""
-        self._executor = client.get_executor(pure=False)
-        self._done: SimpleQueue[tuple[Chunk, Future[list[Row]]]] = SimpleQueue()
+        self._done: SimpleQueue[tuple[Chunk, list[Row] | BaseException]] = SimpleQueue()
         self._counted = (-_COUNTED, 0)
 
     @property
@@ -77,15 +76,15 @@ class DaskCrew:
         return max(4, 2 * self.workers)
 
     def submit(self, chunk: Chunk) -> None:
-        future = self._executor.submit(diagnosed_there, self._work, chunk, self._how)
-        future.add_done_callback(lambda done: self._done.put((chunk, done)))
+        future = self._client.submit(diagnosed_there, self._work, chunk, self._how, pure=False)
+        future.add_done_callback(lambda done: self._done.put((chunk, _result(done))))
 
     def outcome(self, seconds: float) -> Outcome | None:
         try:
-            chunk, future = self._done.get(timeout=seconds)
+            chunk, result = self._done.get(timeout=seconds)
         except Empty:
             return None
-        return _outcome(chunk, future)
+        return _outcome(chunk, result)
 
     def close(self) -> None:
         with suppress(Exception):  # what never came up cannot be closed
@@ -206,21 +205,29 @@ def within(patience: float | None, work: Work, item: Item, how: How) -> Row:
     return not_read(item, how, f"its reader {why}")
 
 
-def _outcome(chunk: Chunk, future: Future[list[Row]]) -> Outcome:
+def _result(future: Any) -> list[Row] | BaseException:
+    """What Dask has of a chunk that is done. Dask's own executor loses a chunk whose rows died with their worker before they were fetched."""
+    try:
+        rows: list[Row] = future.result()
+    except BaseException as error:
+        return error
+    return rows
+
+
+def _outcome(chunk: Chunk, result: list[Row] | BaseException) -> Outcome:
     from distributed import KilledWorker
 
-    if future.cancelled():
+    if not isinstance(result, BaseException):
+        return Outcome(chunk, tuple(result))
+    if isinstance(result, CancelledError):
         raise _gone()
-    error = future.exception()
-    if error is None:
-        return Outcome(chunk, tuple(future.result()))
-    if isinstance(error, UserError):
-        raise error
-    if isinstance(error, ImportError):
-        raise UserError(f"a Dask worker has no slurmdoctor: {error}", "install the same version there") from error
-    if isinstance(error, KilledWorker):
+    if isinstance(result, UserError):
+        raise result
+    if isinstance(result, ImportError):
+        raise UserError(f"a Dask worker has no slurmdoctor: {result}", "install the same version there") from result
+    if isinstance(result, KilledWorker):
         return Outcome(chunk, died="its reader was killed, on each of the Dask workers that tried")
-    return Outcome(chunk, died=f"{type(error).__name__}: {error}")
+    return Outcome(chunk, died=f"{type(result).__name__}: {result}")
 
 
 def _gone() -> UserError:
