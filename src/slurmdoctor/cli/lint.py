@@ -51,10 +51,10 @@ def lint(
     found = []
     for name in scripts:
         text = stdin().read(LARGEST).decode("utf-8", "replace") if name == "-" else read_text(name, whole=False)
+        if batch_only and (is_no_text(text) or not is_batch_script(text)):
+            continue
         if is_no_text(text):
             raise UserError(f"{name} is no script: it holds bytes that are no text", "name the file that sbatch gets")
-        if batch_only and not is_batch_script(text):
-            continue
         shown = "<stdin>" if name == "-" else name
         script = parse(text, shown)
         if script.broken and script.interpreter == "bash" and not re.search("^#!|^#SBATCH", text, re.M):

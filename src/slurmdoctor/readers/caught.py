@@ -29,6 +29,7 @@ _OF_AN_ERROR = text("of-an-error")
 _MAIN = text("main-command")
 _TALK = text("script-talk")
 _SHOWN = text("shown-text")
+_CHAT = text("chat-turn")
 _TOOLS_NEED, _OTHERS_NEED = 3, 6
 """Lines of other programs that show that a script went on after a small tool, or after a command that may be its program."""
 _LABEL = 200
@@ -108,7 +109,9 @@ def _is_shown(event: Event, lines: Lines) -> bool:
     line = lines.at(event.hit.source, event.hit.offset)
     for above in (line, *lines.before(line, 2 * len(event.traceback) + _REST)):
         logged = above is not line and above.origin.time is not None
-        if _SHOWN.match(above.text) and (not logged or above.text.rstrip().endswith(":")):
+        if _SHOWN.match(above.text) and (above is line or above.text.rstrip().endswith(":")):
+            return True
+        if not logged and _CHAT.match(above.text):
             return True
         if logged or (above is not line and WORK.search(above.text)):
             return False

@@ -163,7 +163,7 @@ class _Afterlives:
 
     def _tail(self, source: int) -> list[Line]:
         """The lines at the end of a file."""
-        if source not in self._tails:
+        if source not in self._tails and not self._lines.out_of_time():
             length = self._lines.sources[source].length
             start = max(0, length - _TAIL)
             data = self._lines.text(source, start, length - start)
@@ -172,7 +172,7 @@ class _Afterlives:
             while offset < length and self._lines.meter.spend():
                 found.append(self._lines.at(source, offset))
                 offset = max(found[-1].end, offset + 1)
-        return self._tails[source]
+        return self._tails.get(source, [])
 
 
 def _spoken(below: Iterable[Line]) -> int:

@@ -19,9 +19,7 @@ _MEMORY = "memory memory_gib memory_of_gib memory_step peak_gib other_peak_gib p
 _RUN = "no_step idle silent silent_since elapsed_h begins_at came_to checkpoint checkpoint_step checkpoint_time save_s trained spared by_owner"
 _WAITED = "failed reach exclude checks saves_in bad_peer socket_nodes rank0_busy far_ranks far_nodes home_node"
 # by Slurm's record (slurm/attest.py) and by the batch script (script/sharpen.py)
-_RECORDED = (
-    "job_id state ended needed_min idle_min time_limit_min elapsed_min cancelled_by req_mem_gib max_rss_gib num_tasks"
-)
+_RECORDED = "signal_given job_id state ended needed_min idle_min time_limit_min elapsed_min cancelled_by req_mem_gib max_rss_gib num_tasks"
 _SCRIPT = "tasks_per_node gpus_per_node nproc mem_gib time_min"
 FACTS = set(f"{_READ} {_TOLD} {_RUN} {_MEMORY} {_WAITED} {_RECORDED} {_SCRIPT}".split())
 """Those that slurmdoctor finds without a rule; facts.yaml adds its own."""
