@@ -23,7 +23,7 @@ _TELLING = LIMIT / 25
 """Where it takes less, nothing is told by"""
 _GROWTH = 10
 """what the longer line costs: four times as much where a pattern is linear, sixteen times where it is quadratic."""
-_SURE = 3
+_SURE = 6
 """So often it is measured: what other programs of the machine take counts as ours now and then."""
 _MANY = 16
 Ask = Callable[[str, float], object]
