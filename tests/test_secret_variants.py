@@ -22,6 +22,12 @@ Password for kim: §
 password for user kim is §
 Password for 'kim@data01': §
 The password was: §
+THE PASSWORD IS §
+wpa: psk=§
+argument --password: invalid choice: '§' (choose from a, b)
+{"name": "DB_PASSWORD", "value": "§"}
+rabbitmqadmin -u kim -p '§' list queues
+jdbc:oracle:thin:kim/§@db01:1521/x
 Passwort: §
 Kennwort = §
 Das Passwort für kim lautet §

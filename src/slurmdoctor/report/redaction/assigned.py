@@ -40,7 +40,7 @@ _SEPARATOR = lazy(
     r"|[ \t]{0,64}[|│┃¦][ \t]{0,64}|\t[ \t]{0,64}|[ ]{2,64})"
     r"|(?P<tag>(?:[ ][ \w=\"':/#.-]{0,120})?>\s{0,64})"
     r"|(?P<word>(?:[ ](?:for|of|to|für|von|pour|de|du|per|di|para|do|da|voor|van|för|til|dla|pro|для|пользователя)"
-    r"(?:[ ][\w@.'\"-]{1,64}){1,3}?|[ ][(\[][\w@. -]{1,64}[)\]])?(?:[ ]?[:=]|[ ](?:is|was|used|given|provided|value|ist|war|lautet|est|es|é|è|är|er|on|to|je|это)"
+    r"(?:[ ][\w@.'\"-]{1,64}){1,3}?|[ ][(\[][\w@. -]{1,64}[)\]])?(?:[ ]?[:=]|[ ](?i:is|was|used|given|provided|value|ist|war|lautet|est|es|é|è|är|er|on|to|je|это)"
     r"[ ]?[:=]?)[ ]|[ ]?[是为為は은는][ ]?:?[ ]?|[ ]|\x1f|\n[ \t|│┃]{0,64}))"
     r"(?:(?:SecretStr|Secret|Password|str|bytes|repr|quote)\((?=[\"'bru]))?(?:!!str[ ])?"
 )
