@@ -18,6 +18,11 @@ def test_no_damaged_log_makes_it_fall() -> None:
     assert fuzz.run(seed=2, numbers=range(1500)) == []
 
 
+def test_what_the_fuzzer_found_does_not_come_back() -> None:
+    """A label that holds the learner's mark, a finish without a stamp, a number of 5,000 digits, a million ranks."""
+    assert fuzz.run(seed=23, numbers=[4992, 7286, 33103, 34761, 11553]) == []
+
+
 def test_no_damaged_script_makes_lint_fall() -> None:
     command = [
         sys.executable,

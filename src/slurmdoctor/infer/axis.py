@@ -44,7 +44,7 @@ class Axis:
         self._learn(
             (place, origin, time) for place, origin, time in _said(timeline) if _one_clock(time, self._above(*place))
         )
-        self.clock = self._usable(finding, timeline, observed)
+        self.clock = any(self._stamps.values()) and self._usable(finding, timeline, observed)
         self.begin = (
             self._low * 1.0 if not self.clock else min(time for stamps in self._stamps.values() for _, time in stamps)
         )

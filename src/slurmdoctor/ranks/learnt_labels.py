@@ -67,6 +67,8 @@ class _Candidate(Struct):
 
     def see(self, line: str, shape: str, inside: bool) -> None:
         digits = _DIGITS.findall(line)[: shape.count(_MARK)]
+        if len(digits) < shape.count(_MARK):  # the line itself holds the mark
+            return
         values = [int(value[:9]) for value in digits]
         self.padded |= {n for n, value in enumerate(digits) if value[0] == "0" and len(value) > 1}
         if len(self.together) < _MOST_TUPLES:
@@ -102,6 +104,7 @@ def learn_labels(lines: Sequence[tuple[bool, str]], total: int, per_node: int | 
         for shape in usual:
             if head.startswith(shape.rstrip(" ")):
                 seen[shape].see(rest, shape, inside)
+    usual = [shape for shape in usual if seen[shape].carried]
     usual.sort(key=lambda shape: -seen[shape].carried)
     longest = sorted(usual[:_MOST], key=lambda shape: -len(shape))  # `[gpu0][0]` before `[gpu0]`
     return tuple(_form(shape, seen[shape], per_node) for shape in longest)

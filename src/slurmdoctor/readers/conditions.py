@@ -11,6 +11,7 @@ from slurmdoctor.knowledge.expressions import holds
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Event, Knowledge, RankMap, Rule, SignalHit
 from slurmdoctor.model.causes import PYTHON_ERROR
+from slurmdoctor.model.numbers import number
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers.exceptions import exception_of
 
@@ -85,8 +86,8 @@ def _rank0_node(events: Sequence[Event], rank_map: RankMap, facts: Mapping[str, 
             told.add(node_of[rank] == home)
         elif rank in local_of:
             told.add(local_of[rank] == rank)
-        elif per_node.isdecimal() and int(per_node):
-            told.add(rank < int(per_node))
+        elif per_node.isdecimal() and number(per_node):
+            told.add(rank < number(per_node))
     return "same" if True in told else "other" if told else None
 
 
