@@ -14,6 +14,7 @@ import pytest
 from fake_slurm import FakeSlurm
 from slurmdoctor.cli.sandbox import answer
 from slurmdoctor.cli.status import worst
+from slurmdoctor.slurm import jobinfo
 
 TOOL = str(Path(sys.executable).with_name("slurmdoctor"))
 KEY = "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"train.py\", line 5, in <module>\n[rank3]: KeyError: 'lr'\n"
@@ -420,3 +421,15 @@ def test_an_agent_gets_only_logs_of_folders_that_are_open_to_it(
     put(tmp_path / "open", "logs/slurm-4711.out", KEY)
     put(folder, "run.out", OOM)
     assert "cuda-oom" not in str(answer(question))
+
+
+@pytest.mark.parametrize("digits", [15, 400, 5000])
+def test_no_number_is_too_long(digits: int) -> None:
+    n = "9" * digits
+    scontrol = (
+        f"JobId=7 UserId=u({n}) JobState=TIMEOUT ExitCode={n}:0 TimeLimit=1-{n}:00 RunTime={n} HetJobIdSet=7-{n},{n}\n"
+        f"   NumNodes={n} NumTasks={n} NtasksPerN:B:S:C={n}:0:*:* MinMemoryNode={n}M TRES=cpu=8,gres/gpu={n}\n"
+    )
+    sacct = f"JobID|State|Elapsed|ReqMem|MaxRSS|ExitCode\n7|CANCELLED by {n}|1-{n}:00|{n}G|{n}|{n}:0\n"
+    for told in (scontrol, sacct):
+        jobinfo.read([("long", told)])

@@ -127,6 +127,7 @@ _TOO_MUCH = {
     "a command of all lines": "a \\\n" * 300_000,
     "doubled": "A=x\n" + "A=$A$A\n" * 60 + "srun $A\n",
     "doubled array": "A=(x $SLURM_PROCID)\n" + 'A=("${A[@]}" "${A[@]}")\n' * 60 + 'srun "${A[@]}"\n',
+    "brackets within brackets": "ls " + "+(" * 400 + "a" + "*)" * 400,
     "pipes in substitutions": "$(" * 40 + "a" + " | a)" * 40,
     "footers": "# --- slurmdoctor: \n" * 20_000,
     "comments": "# slurmdoctor: ignore\n" * 5_000 + "a \\\n" * 60_000,
@@ -258,6 +259,8 @@ def test_no_text_breaks_it(text: str) -> None:
         "#SBATCH -N " + "9" * 5000 + "\nsrun python a.py --tp " + "9" * 5000,
         "srun python a.py\n" * 3000,
         "X=${Y:-None}\nsrun python a.py\n",
+        "#SBATCH --time=" + "9" * 5000 + "\n#SBATCH --mem=" + "9" * 400 + "\nsrun python a.py\n",
+        "#SBATCH --time=1-" + "9" * 400 + ":00\nset\nset -o\nsrun python a.py\n",
     ],
     ids=lambda t: repr(t[:24]),
 )

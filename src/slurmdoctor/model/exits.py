@@ -111,7 +111,7 @@ def from_sacct(pair: str) -> ProcessExit | None:
 
     sacct prints 137 as 9:0, and an `exit 9` too: where only it speaks, the code is no signal.
     """
-    found = re.fullmatch(r"(\d+):(\d+)", pair.strip())
+    found = re.fullmatch(r"(\d{1,9}):(\d{1,9})", pair.strip())
     if not found:
         return None
     code, number = int(found[1]), int(found[2])

@@ -69,7 +69,7 @@ def by_name(job: JobRecord, shelves: Shelves) -> list[str]:
 
 
 def _task(ident: str) -> int | None:
-    found = re.match(r"\d+_(\d+)", ident)
+    found = re.match(r"\d+_(\d{1,15})", ident)
     return int(found[1]) if found else None
 
 

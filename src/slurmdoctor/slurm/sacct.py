@@ -78,7 +78,7 @@ def _read_state(text: str) -> tuple[str | None, int | None]:
     by = re.search(r"by (\d+)", text)
     state = words[0].rstrip("+") if words else None
     full = next((s for s in (*FAILED, *RUNNING, *WAITING) if state and len(state) >= 6 and s.startswith(state)), state)
-    return full, int(by[1]) if by else None
+    return full, whole(by[1]) if by else None
 
 
 def step_of(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
@@ -134,7 +134,7 @@ def of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobRecord:
         comment=plain(row.get("Comment")),
         array_job=array[1] if array else None,
         array_task=whole(array[2]) if array else None,
-        het_offset=int(het[2]) if het else None,
+        het_offset=whole(het[2]) if het else None,
         quotes={"sacct": quote, "state": quote, "exit": quote},
         sources=frozenset({"sacct"}),
     )

@@ -51,7 +51,6 @@ def _of_scontrol(pairs: Mapping[str, str], places: Mapping[str, Quote]) -> JobRe
     get = {k: v for k, v in pairs.items() if v not in NOTHING}.get
     user = re.match(r"([^()]*)\((\d+)\)", get("UserId") or "")
     quotes = {to: places[key] for key, to in _QUOTED.items() if key in places}
-    per_node = re.match(r"(\d+):", get("NtasksPerN:B:S:C") or "")
     nodes = tuple(expand_nodes(get("NodeList") or ""))
     ident, array, task = pairs.get("JobId", "").strip(), get("ArrayJobId"), get("ArrayTaskId") or ""
     unstarted = bool(array and task and not task.isdigit())  # `4-9%2`: those of an array that wait, in one record
@@ -59,7 +58,7 @@ def _of_scontrol(pairs: Mapping[str, str], places: Mapping[str, Quote]) -> JobRe
         id=f"{array}_[{task}]" if unstarted else ident,
         name=get("JobName") or get("Name"),
         state=(get("JobState") or "").partition(" ")[0] or None,
-        uid=int(user[2]) if user else None,
+        uid=whole(user[2]) if user else None,
         user=(user[1] or None) if user else None,
         account=get("Account"),
         gpus=gpus(get("AllocTRES") or get("TRES")),
@@ -70,7 +69,7 @@ def _of_scontrol(pairs: Mapping[str, str], places: Mapping[str, Quote]) -> JobRe
         nodes=nodes,
         num_nodes=whole(get("NumNodes")),
         num_tasks=whole(get("NumTasks")),
-        tasks_per_node=int(per_node[1]) or None if per_node else None,
+        tasks_per_node=whole(get("NtasksPerN:B:S:C")) or None,
         time_limit=seconds(get("TimeLimit")),
         elapsed=seconds(get("RunTime")),
         start=stamp(get("StartTime")),
@@ -97,13 +96,9 @@ def _ids(text: str | None) -> tuple[str, ...]:
     """`25-27,31`, as Slurm writes a set of job ids."""
     found: list[str] = []
     for part in (text or "").split(","):
-        first, _, last = part.partition("-")
-        if first.isdigit():
-            found += (
-                map(str, range(int(first), min(int(last or first), int(first) + 128) + 1))
-                if (last or first).isdigit()
-                else ()
-            )
+        if ends := re.fullmatch(r"(\d{1,15})(?:-(\d{1,15}))?", part):
+            first, last = int(ends[1]), int(ends[2] or ends[1])
+            found += map(str, range(first, min(last, first + 128) + 1))
     return tuple(found)
 
 

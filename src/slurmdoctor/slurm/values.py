@@ -6,6 +6,8 @@ import re
 from datetime import datetime, timezone
 
 NOTHING = frozenset({"", "(null)", "N/A", "None", "Unknown", "UNLIMITED", "Partition_Limit", "None assigned", "NONE"})
+_NUMBER = r"\d{1,15}"
+"""One of a size that means anything."""
 
 
 def plain(text: str | None) -> str | None:
@@ -13,7 +15,7 @@ def plain(text: str | None) -> str | None:
 
 
 def whole(text: str | None) -> int | None:
-    found = re.match(r"\d{1,15}", text or "")
+    found = re.match(_NUMBER, text or "")
     return int(found[0]) if found else None
 
 
@@ -21,7 +23,7 @@ def seconds(text: str | None) -> int | None:
     """Slurm's times: `90` (minutes), `1:30` (minutes:seconds), `01:30:00`, `2-00:00:00`, `1-12`, `00:00:05.123`."""
     if not text or text in NOTHING or text == "INVALID":
         return None
-    found = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.\d+)?", text.strip())
+    found = re.fullmatch(r"(?:(N)-)?(N)(?::(N))?(?::(N))?(?:\.\d+)?".replace("N", _NUMBER), text.strip())
     if not found:
         return None
     days, a, b, c = (int(x) if x else None for x in found.groups())
@@ -34,7 +36,7 @@ def seconds(text: str | None) -> int | None:
 
 def size(text: str | None) -> int | None:
     """`800M`, `12268K`, `1.5G`, `400` (megabytes, as sbatch --mem takes it) in bytes."""
-    found = re.fullmatch(r"([\d.]+)([KMGTP]?)(?:i?B)?", (text or "").strip(), re.I)
+    found = re.fullmatch(r"([\d.]{1,15})([KMGTP]?)(?:i?B)?", (text or "").strip(), re.I)
     if not found or found[1].count(".") > 1:
         return None
     power = "KMGTP".index(found[2].upper()) + 1 if found[2] else 2
@@ -44,7 +46,7 @@ def size(text: str | None) -> int | None:
 def used(text: str | None) -> int | None:
     """Memory that sacct measured: `3220K`, and with --noconvert plain bytes."""
     text = (text or "").strip()
-    return int(text) if text.isdecimal() else size(text)
+    return int(text) if re.fullmatch(_NUMBER, text) else size(text)
 
 
 def stamp(text: str | None) -> float | None:
@@ -55,7 +57,7 @@ def stamp(text: str | None) -> float | None:
         return None
 
 
-_GPUS = re.compile(r"(?:^|,)gres/gpu(:[^=,]+)?=(\d+)")
+_GPUS = re.compile(rf"(?:^|,)gres/gpu(:[^=,]+)?=({_NUMBER})")
 
 
 def gpus(tres: str | None) -> int | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from slurmdoctor.slurm.script import kinds
-from slurmdoctor.slurm.script.bash.walk import TooMuchError, Walk
-from slurmdoctor.slurm.script.bash.words import Value
+from slurmdoctor.slurm.script.bash.walk import Walk
+from slurmdoctor.slurm.script.bash.words import TooMuchError, Value
 from slurmdoctor.slurm.script.directives import is_mixed, slurm_variables
 from slurmdoctor.slurm.script.directives import read as read_directives
 from slurmdoctor.slurm.script.finds import recipe

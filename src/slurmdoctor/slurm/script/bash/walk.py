@@ -22,7 +22,7 @@ from slurmdoctor.slurm.script.bash.syntax import (
     signal,
     strings,
 )
-from slurmdoctor.slurm.script.bash.words import Value, Words, cost
+from slurmdoctor.slurm.script.bash.words import TooMuchError, Value, Words, cost
 from slurmdoctor.slurm.script.model import (
     Assignment,
     Background,
@@ -41,16 +41,10 @@ DEEPEST = 4
 """Strings within strings: deeper ones are not parsed."""
 MOST = 2_000_000
 """Characters of all words, with their variables filled in. A statement counts as `_STATEMENT` of them."""
-NESTED = 50
-"""Statements within statements."""
 _STATEMENT = 500
 _SET_OPTIONS = {"e": "errexit", "u": "nounset", "x": "xtrace"}
 _MOST_PIPED = 20
 """Programs behind a command in its pipe, the last ones, that are kept."""
-
-
-class TooMuchError(Exception):
-    """The script needs more than any script should."""
 
 
 class _Around(Struct, frozen=True):
@@ -83,7 +77,7 @@ class Walk:
         self.broken: list[int] = []
         self.in_subshell = False
         self.words = Words(values, self.statement, self.spend)
-        self.depth = self.nested = self.spent = 0
+        self.depth = self.spent = 0
         self.line = 1
         self.function: str | None = None
         self.parent: Command | None = None
@@ -97,7 +91,9 @@ class Walk:
         """Walk shell text whose first line is line `first` of the script."""
         before = self.words, self.depth
         self.spend(_STATEMENT)
-        self.words = Words(self.values, self.statement, self.spend, text.encode("utf-8", "replace"), first)
+        self.words = Words(
+            self.values, self.statement, self.spend, text.encode("utf-8", "replace"), first, self.words.nested
+        )
         self.depth = depth
         began, tree = time.thread_time(), parsed(self.words.data)
         if tree is None:
@@ -119,9 +115,7 @@ class Walk:
     def statement(self, node: Node, around: _Around = _TOP) -> None:
         if self.depth == 0:
             self.line = self.words.line(node)
-        self.nested += 1
-        if self.nested > NESTED:
-            raise TooMuchError
+        self.words.enter()
         if node.type in CAN_BE_LEFT and in_background(node) and not around.background:
             start = len(self.commands)
             self._statement(node, replace(around, background=True))
@@ -129,7 +123,7 @@ class Walk:
                 self._leave(node, tuple(self.commands[start:]))
         else:
             self._statement(node, around)
-        self.nested -= 1
+        self.words.nested -= 1
 
     def _statement(self, node: Node, around: _Around) -> None:
         if node.type == "command":
@@ -292,7 +286,7 @@ class Walk:
         elif command.name in ("source", ".") and args:
             self.read.append((args[0], command.line))
         elif command.name == "set" and self.depth == 0:
-            for arg, value in zip(args, (*args[1:], ""), strict=True):
+            for arg, value in zip(args, (*args[1:], ""), strict=False):
                 if arg[:1] in ("+", "-") and not arg.startswith("--"):
                     named = {value} if arg.endswith("o") and value else set()
                     chosen = named | {_SET_OPTIONS[letter] for letter in arg[1:] if letter in _SET_OPTIONS}

@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 _WITH_DEFAULT = re.compile(r"\$\{(\w+):?([-=?+])(.*)\}", re.S)
+NESTED = 50
+"""Words and statements within each other."""
 _OF_ARRAY = re.compile(r"\$\{(\w+)\[(@|\*|\d{1,3})\]\}")
+
+
+class TooMuchError(Exception):
+    """The script needs more than any script should."""
 
 
 class Value(Struct, frozen=True):
@@ -48,6 +54,13 @@ class Words(Struct):
     """Called with what each value costs."""
     data: bytes = b""
     first: int = 1
+    nested: int = 0
+
+    def enter(self) -> None:
+        """One word or statement deeper."""
+        self.nested += 1
+        if self.nested > NESTED:
+            raise TooMuchError
 
     def line(self, node: Node) -> int:
         return self.first + int(node.start_point[0])
@@ -58,7 +71,9 @@ class Words(Struct):
 
     def word(self, node: Node) -> Value:
         """The node's value."""
+        self.enter()
         value = self._value(node)
+        self.nested -= 1
         self.spend(cost(value))
         return value
 
