@@ -61,7 +61,7 @@ def _of_root(finding: Finding, timeline: Timeline, agrees: bool) -> Confidence:
 
 def _spoke_on(root: Incident) -> bool:
     """Whether the root's writer said much after it, and it may be only an error on the way."""
-    return all(event.outlived for event in root.events)
+    return all(event.outlived not in ("", "maybe") for event in root.events)
 
 
 def _end_unwitnessed(root: Incident, timeline: Timeline) -> bool:

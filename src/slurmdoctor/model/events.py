@@ -61,6 +61,9 @@ class Hit(Struct, frozen=True):
         return self.source, self.offset
 
 
+Outlived = Literal["", "maybe", "perhaps", "likely", "shortly", "long"]
+
+
 class Event(Struct, frozen=True):
     """Something that happened to a rank: the unit that inference reasons about."""
 
@@ -89,9 +92,9 @@ class Event(Struct, frozen=True):
     """The label of its line, which tells its writer from the others (`WriterKey`)."""
     retried: bool = False
     """A line just after it shows that the error was caught and dealt with: `attempt 2/5 succeeded`."""
-    outlived: Literal["", "perhaps", "likely", "shortly", "long"] = ""
-    """Whether what its writer printed after it shows that it went on; after long work what ended it later is something else. Perhaps:
-    it spoke on, or told results; likely: the job had survived the same several times."""
+    outlived: Outlived = ""
+    """Whether what its writer printed after it shows that it went on; after long work what ended it later is something else. Maybe: it
+    said something more; perhaps: it spoke on, or told results; likely: the job had survived the same several times."""
     caught: ProcessExit | None = None
     """The signal that a crash handler caught, where its line names one: the process ends by it."""
     warned: bool = False

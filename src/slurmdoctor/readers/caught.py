@@ -69,13 +69,19 @@ class Caught:
                 self._dealt_with.setdefault(signal.line.source, []).append(signal)
 
     def judge(self, event: Event) -> Event:
-        """The event, and whether who printed it caught it, or went on as batch scripts do."""
+        """The event: retried where who printed it caught it, or went on as batch scripts do; perhaps outlived where the lines around it say so."""
         telling = event.role in TELLING
-        if event.cause not in self._from_outside and _is_warning(event, self._lines):
+        own = event.cause not in self._from_outside
+        label = _label(event)
+        if own and _WARNING.search(label or event.hit.raw[:_LEVEL]):
             return replace(event, warned=True, retried=telling or self._retried(event))
-        if self._retried(event) or (telling and (_is_shown(event, self._lines) or self._script_went_on(event))):
+        if not telling:
+            return replace(event, retried=self._retried(event))
+        if self._script_went_on(event):
             return replace(event, retried=True)
-        return event
+        logged = own and not label and _is_rest_of_warning(event, self._lines)
+        excused = logged or self._retried(event) or _is_shown(event, self._lines)
+        return replace(event, outlived="perhaps") if excused else event
 
     def _retried(self, event: Event) -> bool:
         """Whether a signal of kind `survived` stands just after it."""
@@ -118,13 +124,9 @@ def _is_shown(event: Event, lines: Lines) -> bool:
     return False
 
 
-def _is_warning(event: Event, lines: Lines) -> bool:
-    """Whether its line is a record of level WARNING, or the rest of one."""
+def _label(event: Event) -> str:
     raw, shown = event.hit.raw, event.hit.text.strip()
-    label = raw[: raw.find(shown)] if shown in raw else ""
-    if _WARNING.search(label or raw[:_LEVEL]):
-        return True
-    return event.role in TELLING and not label and _is_rest_of_warning(event, lines)
+    return raw[: raw.find(shown)] if shown in raw else ""
 
 
 def _is_rest_of_warning(event: Event, lines: Lines) -> bool:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Event, Line, Progress, SignalHit, Writer
-from slurmdoctor.model.events import HELD_BACK
+from slurmdoctor.model.events import HELD_BACK, Outlived
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers.caught import Caught
 from slurmdoctor.readers.exceptions import begins_frame, exception_of
@@ -33,6 +33,10 @@ _SPOKE_ON = 6
 """Different lines of its writer below an error from which it may not have been what ended it;"""
 _MOST_SPOKEN = 12
 """Different lines that are counted."""
+_WHILE = 60.0
+"""Seconds over which lines that are alike show as much, two of them as one: an exit handler prints many in a moment."""
+_EXCUSED_SPOKEN = 1
+"""and where the lines around it say that it was caught, or is data;"""
 _LOGGED_SPOKEN = 4
 """Different lines after an error that a logger calls a warning, which show that it was none,"""
 _ANEW_SPOKEN = 8
@@ -70,7 +74,10 @@ def judge(
     telling.sort(key=lambda e: e.order, reverse=True)
     half = _MOST // 2
     looked = {id(e) for e in (*telling[:half], *telling[half:][-half:])}
-    reader = _Afterlives(lines, {e.hit.place for e in events}, alone)
+    ends = (e.order for e in events if e.ends_job or (e.role != "cascade" and _SLURM.match(e.hit.text)))
+    told = (s.line for s in signals if s.signal.kind in ("survived", "finished"))
+    known = {*(e.hit.place for e in events), *((line.source, line.offset) for line in told)}
+    reader = _Afterlives(lines, known, alone, max(ends, default=-1))
     found = {id(e): reader.add(e, id(e) in looked) for e in lines.meter.each("afterlife", telling)}
     index = ProgressIndex(steps, {number: source.length for number, source in enumerate(lines.sources)})
     judged = [found.get(id(event), event) for event in events]
@@ -101,10 +108,12 @@ class _Later(Struct, frozen=True):
 class _Afterlives:
     """Takes the errors from the last one upwards: what was printed after one was printed after those above it, too."""
 
-    def __init__(self, lines: Lines, known: set[tuple[int, int]], alone: bool) -> None:
+    def __init__(self, lines: Lines, known: set[tuple[int, int]], alone: bool, ended: int) -> None:
         self._lines = lines
         self._known = known
         self._alone = alone
+        self._ended = ended
+        """Where Slurm ended the job; -1 where it did not."""
         self._later: dict[Writer, _Later] = {}
         self._tails: dict[int, list[Line]] = {}
         self._results: dict[int, list[Line]] = {}
@@ -114,8 +123,12 @@ class _Afterlives:
         writer = (event.hit.source, event.label)
         later = self._later.get(writer, _Later(self._lines.sources[event.hit.source].length))
         here = list(self._below(event, later.offset)) if look and not self._lines.out_of_time() else []
-        said, began = _spoken(here), event.origin.time
-        steps, last = rises(here, timed=self._held_back(event))
+        (said, lines), began = _spoken(here), event.origin.time
+        if began is not None and here and (here[-1].origin.time or began) - began >= _WHILE:
+            said = max(said, min(lines // 2, _SPOKE_ON))
+        steps, last = rises(
+            here, self._lines.before(self._lines.at(*event.hit.place), _NEAR), timed=self._held_back(event)
+        )
         seconds = last - began if began is not None else 0.0
         spoke = max(later.spoke, said)
         worked = steps >= STEPS or later.long
@@ -123,13 +136,17 @@ class _Afterlives:
         doubted = spoke >= _LOGGED_SPOKEN and _logged_low(event)
         before_it = max(later.before_it, said)
         another = later.error not in ("", event.rule)  # the same one again may be another process's
-        anew = another and before_it >= _ANEW_SPOKEN and (self._alone or bool(event.label))
-        survived = event.retried or worked or doubted or anew
+        one_writer = self._alone or bool(event.label)
+        anew = another and before_it >= _ANEW_SPOKEN and one_writer
+        excused = event.outlived == "perhaps"
+        ended = event.order < self._ended and (excused or (one_writer and spoke >= _SPOKE_ON))
+        survived = event.retried or worked or doubted or anew or ended or (excused and spoke >= _EXCUSED_SPOKEN)
         self._later[writer] = _Later(
             event.hit.offset, spoke, long, later.error if survived else event.rule, before_it if survived else 0
         )
-        perhaps = spoke >= (1 if _is_snippet(event) else _SPOKE_ON) or self._told_results(event)
-        return replace(event, outlived="long" if long else "shortly" if survived else "perhaps" if perhaps else "")
+        perhaps = excused or spoke >= (1 if _is_snippet(event) else _SPOKE_ON) or self._told_results(event)
+        otherwise: Outlived = "perhaps" if perhaps else "maybe" if spoke else ""
+        return replace(event, outlived="long" if long else "shortly" if survived else otherwise)
 
     def _held_back(self, event: Event) -> bool:
         """Whether what stands below a traceback may have been held back until its process ended."""
@@ -175,9 +192,10 @@ class _Afterlives:
         return self._tails.get(source, [])
 
 
-def _spoken(below: Iterable[Line]) -> int:
-    """How many different lines are the program's own talk: no traceback, no stack, nothing that ends bring."""
+def _spoken(below: Iterable[Line]) -> tuple[int, int]:
+    """How many different lines are the program's own talk, and how many in all: no traceback, no stack, nothing that ends bring."""
     shapes: set[str] = set()
+    said = 0
     trace = False
     for line in below:
         shown = line.text
@@ -191,10 +209,11 @@ def _spoken(below: Iterable[Line]) -> int:
             trace = trace and not shown.strip()
             if not _WORDY.search(shown) or shown[:1].isspace() or any(talk.search(shown) for talk in _END_TALK):
                 continue
+            said += 1
             shapes.add(VARIABLE.sub("#", shown[:80])[:40])
             if len(shapes) >= _MOST_SPOKEN:
                 break
-    return len(shapes)
+    return len(shapes), said
 
 
 def _is_result(shown: str) -> bool:

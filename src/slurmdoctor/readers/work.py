@@ -19,8 +19,11 @@ VARIABLE = lazy(r"[\d.]+|'[^']*'?|\"[^\"]*\"?|/\S*")
 _NUMBERS = lazy(r"\d+(?:\.\d+)?")
 
 
-def rises(lines: Iterable[Line], timed: bool = False) -> tuple[int, float]:
-    """How often numbers rise behind the same words, and when they last did; `timed`: lines without a time show nothing."""
+def rises(lines: Iterable[Line], above: Iterable[Line] = (), timed: bool = False) -> tuple[int, float]:
+    """How often numbers rise behind the same words, and when they last did; `timed`: lines without a time show nothing.
+
+    Where numbers rose behind other words `above`, only many show work: a checkpoint that is still written is none.
+    """
     highest: dict[str, tuple[float, ...]] = {}
     count: dict[str, int] = {}
     last = 0.0
@@ -28,10 +31,18 @@ def rises(lines: Iterable[Line], timed: bool = False) -> tuple[int, float]:
         found = WORK.search(line.text)
         if found is None or _NO_WORK.search(line.text) or (timed and line.origin.time is None):
             continue
-        key = VARIABLE.sub("#", line.text[: found.start("at")])
+        key = _words(line.text, found.start("at"))
         numbers = tuple(map(float, islice(_NUMBERS.findall(found["at"]), 6)))
         if numbers > highest.get(key, ()):
             highest[key] = numbers
             count[key] = count.get(key, 0) + 1
             last = max(last, line.origin.time or 0.0)
-    return max(count.values(), default=0), last
+    most = max(count.values(), default=0)
+    if STEPS <= most < MANY_STEPS:
+        before = {_words(line.text, found.start("at")) for line in above if (found := WORK.search(line.text))}
+        most = max((n for key, n in count.items() if key in before or not before), default=0)
+    return most, last
+
+
+def _words(shown: str, end: int) -> str:
+    return VARIABLE.sub("#", shown[:end])
