@@ -156,6 +156,11 @@ def test_s24_en1_a_loop_in_the_background_is_ended(left: str) -> None:
     assert told(f"{HEAD}{left}\nCLOCK=$!\nsrun python train.py\nkill $CLOCK\n") == []
 
 
+def test_en1_a_wait_for_work_and_a_monitor_is_kept() -> None:
+    (found,) = findings(f"{HEAD}nvidia-smi dmon > gpu.log &\nbwa mem a > b &\nsrun python train.py\nwait\n")
+    assert found.fix.endswith("Let the `wait` in line 6 name the process ids of the work.")
+
+
 def test_en1_the_kill_of_another_process_does_not_end_this_one() -> None:
     script = "date_loop.sh & A=$!\nnvidia-smi dmon & B=$!\nsrun python train.py\nkill $A\nwait\n"
     assert [m.says.split()[0] for m in findings(HEAD + script)] == ["nvidia-smi"]
@@ -169,6 +174,17 @@ def test_en1_the_kill_of_another_process_does_not_end_this_one() -> None:
         "for seed in 1 2; do srun -n 8 python a.py --seed $seed & done\nwait\n",
         "( srun -n 8 python a.py; echo done ) &\nwait\n",
         "for seed in 1 2; do python a.py --seed $seed & done\nwait\n",
+        "for f in *.fa; do bwa mem ref $f > $f.sam & done\nwait\nsamtools merge all.bam *.sam\n",
+        "for i in 1 2; do tar xf $i.tar -C /data & done\nwait\nsrun python train.py\n",
+        "mpirun -np 4 ./a x & mpirun -np 4 ./a y &\nwait\n./post\n",
+        "timeout 600 nvidia-smi -l 30 > gpu.log &\nsrun python train.py\nwait\n",
+        "octave a.m & octave b.m & wait\n./collect\n",
+        'for f in *; do bwa $f &\npids+=($!); done\nfor p in "${pids[@]}"; do wait $p; done\n',
+        "wget -q http://x/d.tar &\nDL=$!\npython warm.py\nwait $DL\nsrun python train.py\n",
+        "nvidia-smi dmon > gpu.log &\nsrun python train.py\n",
+        "nvidia-smi > gpu.log &\nsrun python train.py\nwait\n",
+        "tensorboard --logdir runs &\nT=$!\nsrun python train.py &\nP=$!\nwait $P\n",
+        "jupyter lab --port 8888 &\nwait\n",
     ],
 )
 def test_en1_work_side_by_side_is_left_in_peace(work: str) -> None:

@@ -138,6 +138,8 @@ class Background(Struct, frozen=True):
     line: int
     commands: tuple[Command, ...]
     """The commands of it: of a loop all that stand in it."""
+    text: str
+    """The beginning of it as it is written."""
     pid: str | None = None
     """The variable that keeps its process id."""
     subshell: bool = False

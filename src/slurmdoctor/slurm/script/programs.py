@@ -44,6 +44,8 @@ class Programs(Struct, frozen=True):
     """Scripts that are read in for an environment, and set nothing that the checks ask for."""
     per_task: frozenset[str]
     """Variables that have another value in every task; the batch shell sees only its own."""
+    monitors: re.Pattern[str]
+    """Commands that go on until something ends them."""
     address: re.Pattern[str]
     """The end of a text behind which an address stands, one for all tasks."""
     file_patterns: Mapping[str, str]

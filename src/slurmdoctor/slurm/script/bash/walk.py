@@ -159,7 +159,9 @@ class Walk:
     def _leave(self, node: Node, commands: tuple[Command, ...]) -> None:
         """`monitor.sh &`, and `while ...; done &`."""
         name = f"this `{LOOPS[node.type]}` loop" if node.type in LOOPS else self._program(node) or commands[0].name
-        self.background.append(Background(name, self.words.line(node), commands, None, self.in_subshell))
+        self.background.append(
+            Background(name, self.words.line(node), commands, self.words.text(node)[:1000], None, self.in_subshell)
+        )
 
     def _declare(self, node: Node) -> None:
         """`export A=1 B`, `declare -x A=1`, `local A=1`."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject
-from slurmdoctor.slurm.script.model import Background, Command
+from slurmdoctor.slurm.script.model import Command
 from slurmdoctor.slurm.script.steps import is_srun, is_work
 
 _QUICK = frozenset({"echo", "date", "printf", "true", ":", "hostname", "export"})
@@ -14,25 +14,38 @@ _KILLS = frozenset({"kill", "pkill", "killall"})
 
 
 def background(subject: Subject) -> Iterator[Occurrence]:
-    """`monitor.sh &`: a process that nothing ends."""
-    script, waits = subject.script, [c for c in subject.own if c.name == "wait"]
-    kills = [c for c in subject.own if c.name in _KILLS and c.function is None]
-    named = [(c.line, {name for word in c.words for name in re.findall(r"\$\{?(\w+)", word.written)}) for c in kills]
-    kept = {one.pid for one in script.background if one.pid}
+    """`nvidia-smi dmon &`, and a `wait` that waits for it too: what else may run in the background is work, and ends."""
+    script, own = subject.script, list(subject.own)
     if any("EXIT" in trap.signals for trap in script.traps):
         return
-    replaced = any(c.name == "exec" and len(c.words) > 1 for c in subject.own)
-    reaches_kill = not replaced and "errexit" not in script.options
-    for one in script.background:
-        if not one.name or _is_step(one) or _is_awaited(one, waits) or one.line > _last_work(subject):
-            continue
+    kills = [(c.line, _variables(c)) for c in own if c.name in _KILLS and c.function is None]
+    kept = {one.pid for one in script.background if one.pid}
+    replaced = any(c.name == "exec" and len(c.words) > 1 for c in own)
+    left = [one for one in script.background if subject.programs.monitors.search(one.text)]
+    work = {one.line for one in script.background} - {one.line for one in left}
+    for one in left:
+        waits = (
+            c.line for c in own if c.name == "wait" and c.line > one.line and (not c.args or one.pid in _variables(c))
+        )
+        wait = next(waits, None)
         # a kill of another one's PID does not end this one
-        kill = (at > one.line and (not names & kept or one.pid in names) for at, names in named)
-        if not (reaches_kill and any(kill)):
-            inside = "( ... )" if one.subshell else None
-            wait, sh = _waits_for_all(subject, one, waits), script.of_sh
-            bash = {"wait_of_sh": wait} if sh else {"wait": wait, "ended": one.name}
-            yield Occurrence(one.line, {"name": one.name, "inside": inside, **bash})
+        killed = any(at > one.line and (not names & kept or one.pid in names) for at, names in kills)
+        served = wait is not None and not any(
+            is_srun(c) or is_work(c) or _is_foreground(c, one.line, wait) for c in own
+        )
+        if served or not (replaced or (wait and not killed)) or any(is_srun(c) or is_work(c) for c in one.commands):
+            continue
+        inside, mixed = "( ... )" if one.subshell else None, wait if work else None
+        bash = {"wait_of_sh": wait} if script.of_sh else {"wait": wait, "ended": one.name}
+        yield Occurrence(one.line, {"name": one.name, "inside": inside, "mixed": mixed, **bash})
+
+
+def _variables(command: Command) -> set[str]:
+    return {name for word in command.words for name in re.findall(r"\$\{?(\w+)", word.written)}
+
+
+def _is_foreground(command: Command, first: int, last: int) -> bool:
+    return first < command.line < last and not command.background and command.name not in {*_QUICK, "sleep"}
 
 
 def unawaited(subject: Subject) -> Iterator[Occurrence]:
@@ -49,22 +62,6 @@ def _last_work(subject: Subject) -> int:
     return max(lines, default=0)
 
 
-def _waits_for_all(subject: Subject, one: Background, waits: Sequence[Command]) -> int | None:
-    """The line of a bare `wait` behind it, which waits for it too, where nothing else is to wait for."""
-    if any(is_srun(command) and command.background for command in subject.own):
-        return None
-    return next((c.line for c in waits if not c.args and c.line > one.line), None)
-
-
-def _is_step(one: Background) -> bool:
-    return any(is_srun(command) for command in one.commands)
-
-
-def _is_awaited(one: Background, waits: Sequence[Command]) -> bool:
-    """Runs side by side that the script waits for are its work, not its helpers."""
-    return bool(waits) and waits[-1].line >= one.line and any(map(is_work, one.commands))
-
-
 def lost_pid(subject: Subject) -> Iterator[Occurrence]:
     """`( monitor & PID=$! ); kill $PID`: the variable is gone behind the subshell, and the kill ends nothing."""
     lost = {a.name: a for a in subject.script.assignments if a.pid and a.subshell}
@@ -72,7 +69,7 @@ def lost_pid(subject: Subject) -> Iterator[Occurrence]:
     for command in subject.own:
         if command.name not in _KILLS or command.subshell:
             continue
-        for name in (n for word in command.words for n in re.findall(r"\$\{?(\w+)", word.written)):
+        for name in _variables(command):
             if name in lost and name not in kept:
                 line = lost[name].line
                 yield Occurrence(line, {"name": name, "kill": command.line, "braces": _braces(subject, line)})
