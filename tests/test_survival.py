@@ -87,3 +87,39 @@ def test_the_table_of_a_ranks_end_above_its_own_steps_is_another_runs() -> None:
     found = diagnose(table + work + raised(label="[rank2]: ") + FAILED)
     assert found.first_failure is not None
     assert found.first_failure.rank == 2
+
+
+STEPS = "".join(f"step {n} loss 2.0\n" for n in range(1, 31))
+OOM = raised(error="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+
+@pytest.mark.parametrize(
+    ("above", "below"),
+    [
+        ("Q: torch.Size([2, 16, 4096, 128])\n", ""),
+        ("Predictions:\n[[0.1, 0.2]]\n", ""),
+        ("User: kim\n", FAILED),
+        ("Human: eval off\n", "Make sure to have access to it.\n"),
+        ("", "GPU health check: PASSED\n"),
+        ("", "rsync failed, retrying in 5 s\n"),
+        ("", "Exit code: 0\n"),
+        ("2026-11-20 12:00:00 WARNING - exception in training loop, shutting down\n", "2026-11-20 12:00:01 INFO - shutting down\n"),
+        ("", "".join(f"async writer: batch {n}/4 written\n" for n in range(1, 5))),
+    ],
+)  # fmt: skip
+def test_words_around_a_real_error_do_not_excuse_it(above: str, below: str) -> None:
+    assert told(diagnose(STEPS + above + OOM + below))[0] == "cuda-oom"
+
+
+def test_one_ranks_goodbye_is_none_of_anothers() -> None:
+    raises = raised(error="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", label="[rank3]: ")
+    log = "[rank0]: step 1/10 loss 2.0\n" + raises + "[rank0]: All done\n"
+    assert told(diagnose(log))[0] == "cuda-oom"
+
+
+@pytest.mark.parametrize(
+    "below", ["reward 0.4\n", "Trial 3 completed after 10 iterations.\n", "=== 3 passed in 2.1s ===\n"]
+)
+def test_beside_a_status_of_0_one_more_line_shows_that_the_error_ended_nothing(below: str) -> None:
+    assert diagnose("stdout of agent 1\n" + raised() + below, exit_status=0).verdict == "no-failure"
+    assert diagnose("stdout of agent 1\n" + raised(), exit_status=0).verdict == "failed"

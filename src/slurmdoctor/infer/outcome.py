@@ -26,6 +26,8 @@ def live_events(timeline: Timeline, exit_status: int | None = None) -> tuple[lis
     unresolved = unresolved_exits(timeline)
     if exit_status == 0:
         live = [e for e in live if not e.outlived]
+        if not unresolved:
+            return live, 0
     elif not exit_status and not unresolved and not any(e.role == "cascade" for e in live):
         live = [e for e in live if e.outlived != "likely"]
     if any(e.role in TELLING for e in live):

@@ -19,7 +19,7 @@ from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.readers.caught import Caught
 from slurmdoctor.readers.exceptions import begins_frame, exception_of
 from slurmdoctor.readers.progress_index import ProgressIndex
-from slurmdoctor.readers.work import MANY_STEPS, STEPS, TELLING, VARIABLE, rises
+from slurmdoctor.readers.work import MANY_STEPS, STEPS, TELLING, VARIABLE, WORK, rises
 from slurmdoctor.search.compiled import lazy
 
 _END_TALK = tuple(map(text, ("end-talk", "of-the-end", "slurm-line", "script-talk", "tool-line", "shell-line")))
@@ -35,7 +35,7 @@ _MOST_SPOKEN = 12
 """Different lines that are counted."""
 _WHILE = 60.0
 """Seconds over which lines that are alike show as much, two of them as one: an exit handler prints many in a moment."""
-_EXCUSED_SPOKEN = 1
+_EXCUSED_SPOKEN = 2
 """and where the lines around it say that it was caught, or is data;"""
 _LOGGED_SPOKEN = 4
 """Different lines after an error that a logger calls a warning, which show that it was none,"""
@@ -140,7 +140,8 @@ class _Afterlives:
         anew = another and before_it >= _ANEW_SPOKEN and one_writer
         excused = event.outlived == "perhaps"
         ended = event.order < self._ended and (excused or (one_writer and spoke >= _SPOKE_ON))
-        survived = event.retried or worked or doubted or anew or ended or (excused and spoke >= _EXCUSED_SPOKEN)
+        went_on = excused and (spoke >= _EXCUSED_SPOKEN or any(WORK.search(line.text) for line in here))
+        survived = event.retried or worked or doubted or anew or ended or went_on
         self._later[writer] = _Later(
             event.hit.offset, spoke, long, later.error if survived else event.rule, before_it if survived else 0
         )
