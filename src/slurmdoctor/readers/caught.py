@@ -25,6 +25,7 @@ from slurmdoctor.search.compiled import lazy
 _TOOL = text("tool-line")
 _SHELL = text("shell-line")
 _WARNING = text("warning-label")
+_LOW_LEVEL = text("low-level-label")
 _OF_AN_ERROR = text("of-an-error")
 _MAIN = text("main-command")
 _TALK = text("script-talk")
@@ -80,7 +81,7 @@ class Caught:
         if self._script_went_on(event):
             return replace(event, retried=True)
         logged = own and not label and _is_rest_of_warning(event, self._lines)
-        excused = logged or self._retried(event) or _is_shown(event, self._lines)
+        excused = logged or _LOW_LEVEL.search(label) or self._retried(event) or _is_shown(event, self._lines)
         return replace(event, outlived="perhaps") if excused else event
 
     def _retried(self, event: Event) -> bool:

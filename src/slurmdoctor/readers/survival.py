@@ -24,21 +24,18 @@ from slurmdoctor.search.compiled import lazy
 
 _END_TALK = tuple(map(text, ("end-talk", "of-the-end", "slurm-line", "script-talk", "tool-line", "shell-line")))
 _SLURM = text("slurm-line")
-_LOW_LEVEL = text("low-level-label")
 _RESULT = text("result-line")
 _SNIPPET = text("snippet-frame")
 _LONG = 600.0
 """Seconds of work after an error that show that it ended nothing."""
 _SPOKE_ON = 6
-"""Different lines of its writer below an error from which it may not have been what ended it;"""
+"""Different lines of its writer below an error from which it may not have been what ended it,"""
+_EXCUSED_SPOKEN = 2
+"""or was not, where the lines around it say that it was caught, or is data;"""
 _MOST_SPOKEN = 12
 """Different lines that are counted."""
 _WHILE = 60.0
 """Seconds over which lines that are alike show as much, two of them as one: an exit handler prints many in a moment."""
-_EXCUSED_SPOKEN = 2
-"""and where the lines around it say that it was caught, or is data;"""
-_LOGGED_SPOKEN = 4
-"""Different lines after an error that a logger calls a warning, which show that it was none,"""
 _ANEW_SPOKEN = 8
 """and between two errors, which show that the first one did not end the run that the second one ended."""
 _NEAR = 120
@@ -133,7 +130,6 @@ class _Afterlives:
         spoke = max(later.spoke, said)
         worked = steps >= STEPS or later.long
         long = later.long or (worked and (steps >= MANY_STEPS or seconds >= _LONG))
-        doubted = spoke >= _LOGGED_SPOKEN and _logged_low(event)
         before_it = max(later.before_it, said)
         another = later.error not in ("", event.rule)  # the same one again may be another process's
         one_writer = self._alone or bool(event.label)
@@ -141,7 +137,7 @@ class _Afterlives:
         excused = event.outlived == "perhaps"
         ended = event.order < self._ended and (excused or (one_writer and spoke >= _SPOKE_ON))
         went_on = excused and (spoke >= _EXCUSED_SPOKEN or any(WORK.search(line.text) for line in here))
-        survived = event.retried or worked or doubted or anew or ended or went_on
+        survived = event.retried or worked or anew or ended or went_on
         self._later[writer] = _Later(
             event.hit.offset, spoke, long, later.error if survived else event.rule, before_it if survived else 0
         )
@@ -224,10 +220,3 @@ def _is_result(shown: str) -> bool:
 def _is_snippet(event: Event) -> bool:
     """Whether what raised it is no program of a job: code that another one made and ran."""
     return bool(event.traceback) and _SNIPPET.search(event.traceback[0]) is not None
-
-
-def _logged_low(event: Event) -> bool:
-    """Whether a logger printed the event's line as less than an error."""
-    hit = event.hit
-    label = hit.raw[: len(hit.raw) - len(hit.text)] if hit.raw.endswith(hit.text) else ""
-    return _LOW_LEVEL.search(label) is not None
