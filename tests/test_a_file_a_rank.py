@@ -60,3 +60,11 @@ def test_the_out_file_behind_the_err_file_is_no_new_attempt(tmp_path: Path) -> N
     found = slurmdoctor.diagnose(tmp_path).to_dict()
     assert (found["verdict"], found["cause"]["id"]) == ("failed", "time-limit")
     assert found["facts"]["attempts"] == 1
+
+
+@pytest.mark.parametrize("name", ["rank", "r", "gpu"])
+def test_what_a_files_name_counts_is_no_node(tmp_path: Path, name: str) -> None:
+    _write(tmp_path, {f"train_4711_{name}{n}.log": STEPS + (LOST if n == 2 else "") for n in range(4)})
+    found = slurmdoctor.diagnose(tmp_path)
+    assert f"{name}2" not in str(found).replace(f"_{name}2", "")
+    assert (found.first_failure and found.first_failure.node) is None

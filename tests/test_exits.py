@@ -145,3 +145,10 @@ def test_a_run_that_was_requeued_has_ended(log: str, cause: str) -> None:
     saved = "JobID|State|ExitCode|Start|End|Elapsed\n42|REQUEUED|0:0|2026-11-20T10:00:00|2026-11-20T11:00:00|01:00:00\n"
     found = diagnose(log, record=jobinfo.read([("sacct", saved)]))
     assert (found.verdict, found.cause.id) == ("failed", cause)
+
+
+@pytest.mark.parametrize("name", ["SIGTER", "SIGEMT", "SIG_DFL", "SIGUNUSED"])
+def test_a_signals_name_that_is_unknown_here_is_an_ending_all_the_same(name: str) -> None:
+    found = diagnose(f"x\nprocess 1 terminated with signal {name}\n")
+    assert (found.verdict, found.cause and found.cause.id) == ("failed", "exit-code")
+    assert "exit-code" in str(found) + found.to_json()

@@ -53,12 +53,11 @@ class ProcessExit(Struct, frozen=True):
 
     @property
     def shell_code(self) -> int | None:
-        """The code that a shell makes of it: of a signal 128 and its number. None where neither has a name."""
+        """The code that a shell makes of it: of a signal 128 and its number. None where neither is known here."""
         from signal import Signals  # here and below: it is slow to import
 
-        if self.code is None and self.signal is None:
-            return None
-        return self.code or 128 + Signals[self.signal or "SIGTERM"].value
+        number = Signals.__members__.get(self.signal or "")
+        return self.code or (None if number is None else 128 + number)
 
 
 def signal_name(number: int) -> str | None:
@@ -88,10 +87,10 @@ def from_signal(name: str | None) -> ProcessExit:
 
 def from_name(name: str) -> ProcessExit:
     """Where the name of a signal stands for the code: `SIGKILL` is -9."""
-    import signal
+    from signal import Signals
 
-    number = getattr(signal, name, None)
-    return from_code(-int(number)) if number is not None else ProcessExit(None, name, "other")
+    number = Signals.__members__.get(name)
+    return from_code(-number) if number is not None else ProcessExit(None, name, "other")
 
 
 def from_words(words: str) -> ProcessExit | None:

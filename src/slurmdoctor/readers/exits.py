@@ -22,8 +22,7 @@ Groups = Mapping[str, str]
 
 def read(form: ExitFormat, lines: Lines, line: Line) -> Iterator[ExitReport]:
     """The report that this line begins, if it begins one."""
-    own = own_words(line)
-    if is_quotation(line) or (form.kind == "table" and own != line.text):
+    if is_quotation(line) or own_words(line) != line.text:
         return
     if form.kind == "table":
         yield from torchelastic.read(form, lines, line)
@@ -31,7 +30,7 @@ def read(form: ExitFormat, lines: Lines, line: Line) -> Iterator[ExitReport]:
     below = (after.text for after in lines.after(line, max(form.below, int(form.joins_next_line))))
     reach = max(form.above, int(bool(form.under)))
     above = [before.text for before in lines.before(line, reach)] if reach else []
-    found = _groups(form, own, below, above)
+    found = _groups(form, line.text, below, above)
     ended = _exit(found) if found is not None else None
     if found is not None and ended is not None:
         yield _report(form, line, found, ended)

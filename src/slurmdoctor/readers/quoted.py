@@ -11,6 +11,8 @@ from slurmdoctor.model import Line
 _LAUNCHER = text("launcher-line")
 _QUOTATION = text("quotation")
 _LEFT_OPEN = text("left-open-line")
+_WHOLE = text("launcher-ending")
+_QUOTES = text("quotes-behind")
 _RANK = text("rank-label")
 
 
@@ -27,7 +29,8 @@ def own_words(line: Line) -> str:
         return shown
     above = shown[: found.start()]
     if above:
-        own = _LEFT_OPEN.match(above) is not None and not is_quotation(line)
+        whole = _WHOLE.match(shown[found.start() :]) is not None
+        own = _LEFT_OPEN.match(above) is not None or (whole and _QUOTES.search(above) is None)
     else:  # no launcher speaks through a rank
         own = _RANK.match(line.label.decode("utf-8", "replace")) is None
-    return shown if own else above
+    return shown if own and not is_quotation(line) else above

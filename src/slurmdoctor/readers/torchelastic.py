@@ -25,6 +25,7 @@ from slurmdoctor.ranks.timestamps import parse_time
 from slurmdoctor.search.compiled import captures
 
 _ROOT = text("torchelastic-root")
+_ENTRY = text("torchelastic-entry")
 _FIELD = text("torchelastic-field")
 _RANK = text("torchelastic-rank")
 _ABOVE = 6
@@ -55,7 +56,7 @@ def _fields_above(lines: Lines, line: Line) -> tuple[dict[str, str], bool]:
             fields.setdefault(found["name"], found["value"].strip())
         elif _ROOT.search(above.text):
             return fields, True
-        elif not above.text.strip().startswith("["):
+        elif not _ENTRY.match(above.text):
             break
     return fields, False
 
