@@ -628,6 +628,16 @@ def test_what_scripts_easily_get_wrong(script: str, found: str) -> None:
         "#SBATCH -n 1\n# $SLURM_ARRAY_TASK_ID is 0\npython a.py ${SLURM_ARRAY_TASK_ID:-0}\n",
         "#SBATCH -n 8\nfor i in 1 2; do\n  srun -n 1 ./a $i &\ndone\nwait\n",
         "#SBATCH -n 8\nsrun -n 1 ./server &\nsrun -n 7 ./client\n",
+        "#SBATCH -n 4\nsrun python a.py 2>&1 | tee a.log\nexit ${PIPESTATUS[0]}\n",
+        "#SBATCH -n 4\nsrun python a.py |& tee a.log\nstatus=${PIPESTATUS[0]}\nexit $status\n",
+        "#SBATCH -n 4\nshopt -so pipefail\nsrun python a.py | tee a.log\n",
+        f"{_ARRAY}if (( SLURM_ARRAY_TASK_ID == 0 )); then python a.py > head.csv; fi\n",
+        f"{_ARRAY}(( SLURM_ARRAY_TASK_ID == 1 )) && python a.py > one.log\n./b $SLURM_ARRAY_TASK_ID\n",
+        f'{_ARRAY}TASK=$SLURM_ARRAY_TASK_ID\nif [ "$TASK" -eq 1 ]; then python a.py > one.log; fi\n',
+        f"{_ARRAY}id=${{SLURM_ARRAY_TASK_ID}}\nif test $id = 1; then python a.py > one.log; fi\n",
+        "#SBATCH -n 1\n# SBATCH --array=0-9 would run this ten times\n# SBATCH --mem takes megabytes\npython a.py\n",
+        "#SBATCH -n 1 --gpus=8\nCUDA_VISIBLE_DEVICES=4,5,6,7 torchrun --standalone --nproc-per-node=4 a.py\n",
+        "#SBATCH -N 1 -n 2 --gpus=8\nsrun -n1 --gpus=4 --exact torchrun --standalone --nproc-per-node=4 a.py\n",
     ],
 )
 def test_what_only_looks_wrong(script: str) -> None:
@@ -660,3 +670,41 @@ def test_h5_kf6_diagnose_says_of_the_line_what_lint_says() -> None:
     assert "--signal=B:SIGTERM@120 (job.sbatch:3)" in fix
     assert "to `--signal=TERM@360`" in fix
     assert "`--signal=TERM@120`" in one(script, "signal-window").fix
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        'L="torchrun --nproc-per-node=8 --nnodes=2"\nL+=" --rdzv-backend=c10d --rdzv-endpoint=$(hostname):0"\nsrun $L a.py\n',
+        'A="--nnodes=2"\nA+=" --rdzv-backend=c10d --rdzv-endpoint=$(hostname):0"\nsrun torchrun $A a.py\n',
+        "L=$(cat <<EOF\ntorchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=$H:0\nEOF\n)\nsrun $L a.py\n",
+        "L=torchrun\nread -r -d '' L <<EOF\ntorchrun --nnodes=2 --rdzv-backend=c10d\nEOF\nsrun $L a.py\n",
+        'L=torchrun\nprintf -v L "torchrun --nnodes=2 --rdzv-backend=%s" c10d\nsrun $L a.py\n',
+        'srun torchrun "${OPTIONS[@]}" a.py\n',
+        "srun torchrun --nproc-per-node=8 $(cat options) a.py\n",
+        "srun ./launch.sh a.py\n",
+        "srun apptainer run --nv img.sif a.py\n",
+        "srun python a.py --strategy MultiWorkerMirroredStrategy\n",
+        "srun python -m mpi4py a.py\n",
+    ],
+)
+def test_nothing_is_claimed_of_a_command_that_the_script_does_not_tell(launch: str) -> None:
+    assert findings(f"#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=8\n{launch}") == []
+
+
+@pytest.mark.parametrize("first", ["#!/bin/zsh\n", "#!/bin/bash -eo pipefail\n"])
+def test_the_first_line_counts(first: str) -> None:
+    body = "for f (*.txt) { python a.py $f }\n" if "zsh" in first else "srun python a.py | tee log\n"
+    assert findings(f"{first}#SBATCH -n 4\n{body}") == []
+
+
+@pytest.mark.parametrize(
+    ("given", "fix"),
+    [("", "in place of `--standalone` or `--nnodes`: `--nnodes=$SLURM_NNODES --rdzv"), (" --nnodes=2", "too, which")],
+)
+def test_a_launcher_in_a_variable_is_cured_where_its_options_stand(given: str, fix: str) -> None:
+    (found,) = findings(
+        "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=4\n"
+        f'CMD="torchrun --nproc_per_node=4{given} a.py"\n[ -n "$D" ] && CMD="$CMD --debug"\nsrun $CMD\n'
+    )
+    assert found.fix.startswith(f"In line 3, give torchrun these options {fix}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import pairwise
 
 from msgspec import Struct, field
 
@@ -19,6 +20,8 @@ _COUNTS = {"nodes": "nodes", "ntasks-per-node": "tasks_per_node", "ntasks": "tas
 """Option of sbatch and srun -> fact."""
 _REMARK = re.compile(r"^[ \t]*#(?!SBATCH|!).*$", re.M)
 _OF_ARRAY = re.compile(r"^[^#]*\$\{?SLURM_ARRAY_TASK_ID\b(?!:?-)")
+_OPEN = re.compile(r"\$(?:[\w@*]+|\{.*\}|\(.*\))|`.*`", re.S)
+"""A word that only the job will know."""
 _SIZES = ("tp", "pp", "cp", "ep")
 _PORTS = frozenset({"master-port", "main-process-port"})
 
@@ -66,6 +69,8 @@ def read_facts(script: Script, main: Step | None, programs: Programs) -> Facts:
 
 def _srun_counts(facts: Facts, script: Script, main: Step) -> None:
     """srun's own options win over those of sbatch; but it ignores its tasks per node where sbatch tells the tasks."""
+    shape = [given for given in script.directives if given.name in ("nodes", "ntasks-per-node")]
+    _gpus_per_node(facts, (*shape, *main.options))
     if any("$" in (option.value or "") for option in main.options if option.name in ("nodelist", "relative")):
         return  # one step of several, each on a node of its own
     told = script.directive("ntasks") or script.directive("ntasks-per-node")
@@ -182,12 +187,10 @@ def _step(facts: Facts, script: Script, main: Step, programs: Programs) -> None:
     line = main.command.line
     facts.add("main", True, line)
     facts.add_mark("by_srun", argv(main.command)[0].endswith("srun"), line)
-    if not script.mixed:
-        shape = [given for given in script.directives if given.name in ("nodes", "ntasks-per-node")]
-        _gpus_per_node(facts, (*shape, *main.options))
     facts.add("gpus_asked", any(map(asks_gpus, main.options)) or None)
     for command in main.runs:
         _arguments(facts, command, programs)
+        facts.add_mark("open_options", _is_open(command), command.line)
     for launcher in main.launchers:
         facts.add("launcher", launcher.name, launcher.line)
         facts.add_mark("bare_torchrun", launcher.bare and launcher.name == "torchrun", launcher.line)
@@ -196,9 +199,9 @@ def _step(facts: Facts, script: Script, main: Step, programs: Programs) -> None:
     image = main.option("container-image") or script.directive("container-image")
     if image:
         facts.add("container", True, image.line)
-    words = [word for command in main.runs for word in argv(command)]
+    text = "\n".join(" ".join(argv(command)) for command in main.runs)
     for name, pattern in programs.step_marks.items():
-        if found := pattern.search(" ".join(words)):
+        if found := pattern.search(text):
             holder = next((c for c in main.runs if found[0] in argv(c)), None)
             facts.add(name, found[0], line_of(holder, found[0]) if holder else line)
 
@@ -216,6 +219,18 @@ def _arguments(facts: Facts, command: Command, programs: Programs) -> None:
         if port and "fixed_port" not in facts.values:
             facts.add("fixed_port", port, line)
             facts.add("port_of_option", port)
+
+
+def _is_open(command: Command) -> bool:
+    """`torchrun $ARGS train.py`: where the script does not tell ARGS, it may hold any option."""
+    words = command.words
+    end = next((at for at, word in enumerate(words) if word.text.endswith(".py")), len(words))
+    return any(
+        _OPEN.fullmatch(word.text)
+        and (word.written[0] != '"' or "@" in word.written)
+        and not re.fullmatch("-[^=]+", before.text)
+        for before, word in pairwise(words[:end])
+    )
 
 
 def asks_gpus(option: Directive) -> bool:

@@ -84,7 +84,8 @@ def _placeholders(subject: Subject) -> Iterator[Occurrence]:
 def _broken(subject: Subject) -> Iterator[Occurrence]:
     """A line that is no bash, and no template's either."""
     empty = {one.line for one in _placeholders(subject)}
-    return (Occurrence(line) for line in subject.script.broken if line not in empty)
+    read = subject.script.interpreter not in ("zsh", "ksh")
+    return (Occurrence(line) for line in subject.script.broken if read and line not in empty)
 
 
 def _undashed(subject: Subject) -> Iterator[Occurrence]:

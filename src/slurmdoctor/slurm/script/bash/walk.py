@@ -287,6 +287,9 @@ class Walk:
             self.traps.append(Trap(frozenset(map(signal, args[1:])), command.line))
         elif command.name in ("source", ".") and args:
             self.read.append((args[0], command.line))
+        elif command.name in ("read", "printf", "mapfile", "readarray"):
+            for name in args:
+                self.values.pop(name, None)
         elif command.name == "set" and self.depth == 0:
             for arg, value in zip(args, (*args[1:], ""), strict=False):
                 if arg[:1] in ("+", "-") and not arg.startswith("--"):

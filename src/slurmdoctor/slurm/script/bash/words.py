@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 _WITH_DEFAULT = re.compile(r"\$\{(\w+):?([-=?+])(.*)\}", re.S)
+_UNSPLIT = re.compile(r"(?:\$\{[^{}]*\}|\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\S)+")
+"""A word of a value that is partly unknown: what is computed in it stays whole."""
 NESTED = 50
 """Words and statements within each other."""
 _OF_ARRAY = re.compile(r"\$\{(\w+)\[(@|\*|\d{1,3})\]\}")
@@ -107,8 +109,8 @@ class Words(Struct):
             self.spend(sum(map(cost, held.items)))
             return list(held.items)
         value = self.word(node)
-        if node.type in ("simple_expansion", "expansion") and value.known and " " in value.text:
-            pieces = value.text.split()
+        if node.type in ("simple_expansion", "expansion") and " " in value.text:
+            pieces = value.text.split() if value.known else _UNSPLIT.findall(value.text)
             self.spend(len(pieces) * cost(replace(value, text="")))
             return [replace(value, text=piece) for piece in pieces]
         return [value]

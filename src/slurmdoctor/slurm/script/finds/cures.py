@@ -69,11 +69,16 @@ def _changed(
             program,
             change=lambda text: re.sub(pattern, lambda m: put(m[0], added), text, count=1),
         )
-        if line is not None:
+        if line is not None and added in line:
             yield (
                 name,
                 line if is_srun(main.command) else re.sub(r"\bbash -c '", "srun bash -c '", line, count=1),
             )
+        elif held := next(
+            (a.line for a in subject.script.assignments if re.search(r"^\w+\+?=(?!')(?s:.*?)" + _PROGRAM, a.written)),
+            None,
+        ):
+            yield "held", str(held)
         return
     lines = {command.line, *(word.line for word in command.words if word.line)}
     found = (found for line in sorted(lines) if (found := piece(subject.script.text, line, pattern)))

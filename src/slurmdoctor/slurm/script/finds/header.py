@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject
 
 _BLANKS = re.compile(r"^#SBATCH\s[^\"'#]*?(?<![\w-])(--[\w-]+)(?:\s+=\s*|=\s+)([^\s#-][^\s#]*)")
-_COMMENTED = re.compile(r"^(#[ \t]*SBATCH)\s+(-{1,2}[A-Za-z][^#]{0,60})", re.I)
+_COMMENTED = re.compile(r"^(#[ \t]*SBATCH)((?:\s+-{1,2}[A-Za-z][^\s#=]*(?:[ =][^\s#-][^\s#]*)?)+)\s*(?:#.*)?$", re.I)
 
 
 def blanks(subject: Subject) -> Iterator[Occurrence]:

@@ -6,14 +6,13 @@ import re
 from collections.abc import Iterator
 
 from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject
-from slurmdoctor.slurm.script.model import Command
+from slurmdoctor.slurm.script.model import Command, Script
 from slurmdoctor.slurm.script.steps import is_srun, is_work
 
 _TASK = "SLURM_ARRAY_TASK_ID"
 _INDEXED = re.compile(r"\$\{([A-Za-z]\w*)\[([^\]@*]{2,60}|[1-9])\]")
 _OF_BASH = re.compile(r"BASH_\w+|PIPESTATUS|FUNCNAME|DIRSTACK|GROUPS|MAPFILE|COPROC")
-_CHOICE = re.compile(rf"^[^#\n]*(?:\[|\bcase|\btest)\s[^\n]{{0,200}}{_TASK}", re.M)
-"""One task of the array does what the others don't."""
+_TEST = re.compile(r"^[^#]*(?:\[\s|\(\(|\b(?:case|test)\s)")
 
 
 def array_logs(subject: Subject) -> Iterator[Occurrence]:
@@ -31,7 +30,7 @@ def array_logs(subject: Subject) -> Iterator[Occurrence]:
 def outputs(subject: Subject) -> Iterator[Occurrence]:
     """`python sweep.py > out.csv` in an array, and `srun -n 8 bash -c 'python sweep.py > out.csv'`."""
     moves = any(c.name in ("cd", "pushd") and not all(w.known for w in c.words) for c in subject.script.commands)
-    if _is_array(subject) and not moves and not _CHOICE.search(subject.script.text):
+    if _is_array(subject) and not moves and not _chooses(subject.script):
         for command in subject.own:
             if is_work(command) or is_srun(command) or command.words[0].text.startswith("./"):
                 yield from _fixed(command, command.behind, "the tasks of the array", _TASK)
@@ -41,6 +40,13 @@ def outputs(subject: Subject) -> Iterator[Occurrence]:
             for command in step.runs:
                 if command.parent is step.command and command.depth and is_work(command):
                     yield from _fixed(command, shell, f"{tasks} tasks", "SLURM_PROCID")
+
+
+def _chooses(script: Script) -> bool:
+    """Whether one task of the array does what the others don't."""
+    names = {_TASK, *(one.name for one in script.assignments if _TASK in one.likely)}
+    lines = filter(_TEST.match, script.text.splitlines())
+    return any(names & set(re.findall(r"\w+", line)) for line in lines)
 
 
 def _fixed(command: Command, around: str, many: str, variable: str) -> Iterator[Occurrence]:

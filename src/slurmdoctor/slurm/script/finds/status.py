@@ -12,13 +12,14 @@ from slurmdoctor.slurm.script.model import Command, LastTest
 from slurmdoctor.slurm.script.steps import Step, is_srun, is_work
 
 _NO_WORK = frozenset({"exit", "wait", "kill", "true", ":", "tee"})
+_GUARDED = re.compile(r"^(?:#!|[^#\n]).*(?:pipefail|PIPESTATUS)", re.M)
 _STARTS = frozenset({"srun", "mpirun", "mpiexec", "exec", "sbatch"})
 
 
 def hidden_by_pipe(subject: Subject) -> Iterator[Occurrence]:
     """`srun ... | tee log` without pipefail: the script's exit status is tee's."""
     command = _last_step(subject)
-    if command is None or "xargs" in command.piped_to or "pipefail" in subject.script.options:
+    if command is None or "xargs" in command.piped_to or _GUARDED.search(subject.script.text):
         return
     if command.piped_to:
         sh = subject.script.interpreter if subject.script.of_sh else None
