@@ -169,8 +169,6 @@ class Script(Struct, frozen=True):
     """All commands in order. Those of a command's string follow directly after it."""
     assignments: tuple[Assignment, ...] = ()
     traps: tuple[Trap, ...] = ()
-    options: frozenset[str] = frozenset()
-    """`errexit`, `pipefail`, `nounset`, as `set` turns them on."""
     broken: tuple[int, ...] = ()
     """Lines that are no bash."""
     early: tuple[EarlyUse, ...] = ()

@@ -39,7 +39,6 @@ def parse(text: str, name: str = "script") -> Script:
         commands=tuple(walk.commands),
         assignments=tuple(walk.assignments),
         traps=tuple(walk.traps),
-        options=frozenset(walk.options),
         broken=tuple(dict.fromkeys(walk.broken)),
         early=tuple(walk.early),
         exported_early=tuple(walk.exported_early),

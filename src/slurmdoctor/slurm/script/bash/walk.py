@@ -42,7 +42,6 @@ DEEPEST = 4
 MOST = 2_000_000
 """Characters of all words, with their variables filled in. A statement counts as `_STATEMENT` of them."""
 _STATEMENT = 500
-_SET_OPTIONS = {"e": "errexit", "u": "nounset", "x": "xtrace"}
 _MOST_PIPED = 20
 """Programs behind a command in its pipe, the last ones, that are kept."""
 
@@ -67,7 +66,6 @@ class Walk:
         self.commands: list[Command] = []
         self.assignments: list[Assignment] = []
         self.traps: list[Trap] = []
-        self.options: set[str] = set()
         self.early: list[EarlyUse] = []
         self.exported_early: list[Early] = []
         self.background: list[Background] = []
@@ -272,9 +270,7 @@ class Walk:
         if "srun" in (w.text.rpartition("/")[2] for w in words[:2]):
             self.early += [EarlyUse(one, command, at) for at, one in early]
             for child, variable, held in given:
-                self.exported_early += held.early
-                written = self.words.text(child)
-                self.assignments.append(self._assignment(variable, held, command.line, True, False, written))
+                self._keep(variable, held, command.line, True, False, self.words.text(child))
         if self.depth < DEEPEST:
             outer, self.parent = self.parent, command
             for _, text, line in strings(command):
@@ -290,12 +286,6 @@ class Walk:
         elif command.name in ("read", "printf", "mapfile", "readarray"):
             for name in args:
                 self.values.pop(name, None)
-        elif command.name == "set" and self.depth == 0:
-            for arg, value in zip(args, (*args[1:], ""), strict=False):
-                if arg[:1] in ("+", "-") and not arg.startswith("--"):
-                    named = {value} if arg.endswith("o") and value else set()
-                    chosen = named | {_SET_OPTIONS[letter] for letter in arg[1:] if letter in _SET_OPTIONS}
-                    self.options = self.options | chosen if arg[0] == "-" else self.options - chosen
 
     # ── variables ──
 
@@ -311,23 +301,19 @@ class Walk:
             between = "" if items is None else " "
             known, early = old.known and value.known, old.early + value.early
             value = Value(old.text + between + value.text, known, old.line, early, items)
-        self.spend(_STATEMENT + cost(value))
         if self.depth == 0:
             self.values[name] = value
-        if exported and self.depth == 0:
-            self.exported_early += value.early
         pid = value_node is not None and "$!" in self.words.text(value_node)
         if pid and self.background:
             self.background[-1] = replace(self.background[-1], pid=name)
-        self.assignments.append(self._assignment(name, value, line, exported, pid, written))
+        self._keep(name, value, line, exported, pid, written)
 
     def _export(self, name: str, line: int) -> None:
-        value = self.values.get(name) or Value("", False)
-        self.spend(_STATEMENT + cost(value))
-        if self.depth == 0:
-            self.exported_early += value.early
-        self.assignments.append(self._assignment(name, value, line, True, False, ""))
+        self._keep(name, self.values.get(name) or Value("", False), line, True, False, "")
 
-    def _assignment(self, name: str, value: Value, line: int, exported: bool, pid: bool, written: str) -> Assignment:
+    def _keep(self, name: str, value: Value, line: int, exported: bool, pid: bool, written: str) -> None:
+        self.spend(_STATEMENT + cost(value))
+        if exported and self.depth == 0:
+            self.exported_early += value.early
         known = value.text if value.known else None
-        return Assignment(name, known, line, exported, value.text, self.in_subshell, pid, written)
+        self.assignments.append(Assignment(name, known, line, exported, value.text, self.in_subshell, pid, written))

@@ -13,6 +13,8 @@ from slurmdoctor.slurm.script.steps import Step, is_srun, is_work
 
 _NO_WORK = frozenset({"exit", "wait", "kill", "true", ":", "tee"})
 _GUARDED = re.compile(r"^(?:#!|[^#\n]).*(?:pipefail|PIPESTATUS)", re.M)
+_ERREXIT = re.compile(r"^(?:#!|\s*set\b).*\s-(?:\w*e|\w*o\s+errexit)", re.M)
+_HANDLED = re.compile(_ERREXIT.pattern + r"|\$\?|PIPESTATUS|\|\|", re.M)
 _STARTS = frozenset({"srun", "mpirun", "mpiexec", "exec", "sbatch"})
 
 
@@ -55,7 +57,7 @@ def hidden_by_last(subject: Subject) -> Iterator[Occurrence]:
     command, script = _last_step(subject), subject.script
     if command is None or command.name == "exec" or command.piped_to or command.background or command.function:
         return
-    if "errexit" in script.options or any(handling in script.text for handling in ("$?", "PIPESTATUS", "||")):
+    if _HANDLED.search(script.text):
         return
     behind = [c for c in _after(subject, command) if c.name not in _NO_WORK]
     if behind and not is_work(behind[-1]):
@@ -77,7 +79,7 @@ def _as_condition(subject: Subject, one: LastTest) -> dict[str, str]:
         return {}
     before = [c for c in subject.script.commands if c.parent is one.parent and c.line <= one.line][-2:-1]
     works = any(is_work(c) or (subject.main and c is subject.main.command) for c in before)
-    if works and "errexit" not in subject.script.options and "$?" not in one.test:
+    if works and not _ERREXIT.search(subject.script.text) and "$?" not in one.test:
         better = f"status=$?; {better}; exit $status"
     for written in (plain, Piece("", '"').written(plain)):
         if place := piece(subject.script.text, one.line, re.escape(written)):
