@@ -586,6 +586,7 @@ _ARRAY = "#SBATCH --array=0-9 --ntasks=1\n"
         ("#SBATCH -t 24:00\npython a.py\n", "time-in-minutes:2"),
         (f"{_ARRAY}python a.py ${{SEEDS[SLURM_ARRAY_TASK_ID]}}\n", "array-not-set:3"),
         ("#SBATCH -n 1\npython a.py $SLURM_ARRAY_TASK_ID\n", "array-not-asked:3"),
+        ("#SBATCH -n 8\nmpirun -np 8 python a.py 2>&1 | tee a.log\n", "exit-status-in-pipe:3"),
         ("#SBATCH -n 8\nsrun python a.py &\necho started\n", "background-at-end:3"),
         ("#SBATCH -n 8\nfor i in 1 2; do\n  srun -n 1 ./a $i &\ndone\n", "background-at-end:4"),
     ],
@@ -682,6 +683,7 @@ def test_h5_kf6_diagnose_says_of_the_line_what_lint_says() -> None:
         'L=torchrun\nprintf -v L "torchrun --nnodes=2 --rdzv-backend=%s" c10d\nsrun $L a.py\n',
         'srun torchrun "${OPTIONS[@]}" a.py\n',
         "srun torchrun --nproc-per-node=8 $(cat options) a.py\n",
+        "srun torchrun --nproc-per-node 8 --max-restarts 3 $OPTIONS a.py\n",
         "srun ./launch.sh a.py\n",
         "srun apptainer run --nv img.sif a.py\n",
         "srun python a.py --strategy MultiWorkerMirroredStrategy\n",
@@ -690,6 +692,15 @@ def test_h5_kf6_diagnose_says_of_the_line_what_lint_says() -> None:
 )
 def test_nothing_is_claimed_of_a_command_that_the_script_does_not_tell(launch: str) -> None:
     assert findings(f"#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=8\n{launch}") == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["--nproc_per_node $GPUS a.py", "--nproc_per_node=8 a.py $ARGS", "-m my.train $ARGS", "--standalone $ARGS a.py"],
+)
+def test_what_is_unknown_behind_an_option_or_the_program_hides_none(options: str) -> None:
+    script = f"#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=8\nsrun torchrun {options}\n"
+    assert [m.check for m in findings(script)] == ["nodes-train-alone"]
 
 
 @pytest.mark.parametrize("first", ["#!/bin/zsh\n", "#!/bin/bash -eo pipefail\n"])

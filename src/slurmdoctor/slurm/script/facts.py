@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from itertools import pairwise
 
 from msgspec import Struct, field
 
@@ -20,8 +19,6 @@ _COUNTS = {"nodes": "nodes", "ntasks-per-node": "tasks_per_node", "ntasks": "tas
 """Option of sbatch and srun -> fact."""
 _REMARK = re.compile(r"^[ \t]*#(?!SBATCH|!).*$", re.M)
 _OF_ARRAY = re.compile(r"^[^#]*\$\{?SLURM_ARRAY_TASK_ID\b(?!:?-)")
-_OPEN = re.compile(r"\$(?:[\w@*]+|\{.*\}|\(.*\))|`.*`", re.S)
-"""A word that only the job will know."""
 _SIZES = ("tp", "pp", "cp", "ep")
 _PORTS = frozenset({"master-port", "main-process-port"})
 
@@ -190,7 +187,6 @@ def _step(facts: Facts, script: Script, main: Step, programs: Programs) -> None:
     facts.add("gpus_asked", any(map(asks_gpus, main.options)) or None)
     for command in main.runs:
         _arguments(facts, command, programs)
-        facts.add_mark("open_options", _is_open(command), command.line)
     for launcher in main.launchers:
         facts.add("launcher", launcher.name, launcher.line)
         facts.add_mark("bare_torchrun", launcher.bare and launcher.name == "torchrun", launcher.line)
@@ -219,18 +215,6 @@ def _arguments(facts: Facts, command: Command, programs: Programs) -> None:
         if port and "fixed_port" not in facts.values:
             facts.add("fixed_port", port, line)
             facts.add("port_of_option", port)
-
-
-def _is_open(command: Command) -> bool:
-    """`torchrun $ARGS train.py`: where the script does not tell ARGS, it may hold any option."""
-    words = command.words
-    end = next((at for at, word in enumerate(words) if word.text.endswith(".py")), len(words))
-    return any(
-        _OPEN.fullmatch(word.text)
-        and (word.written[0] != '"' or "@" in word.written)
-        and not re.fullmatch("-[^=]+", before.text)
-        for before, word in pairwise(words[:end])
-    )
 
 
 def asks_gpus(option: Directive) -> bool:

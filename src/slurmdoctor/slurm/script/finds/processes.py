@@ -33,7 +33,7 @@ def background(subject: Subject) -> Iterator[Occurrence]:
         served = wait is not None and not any(
             is_srun(c) or is_work(c) or _is_foreground(c, one.line, wait) for c in own
         )
-        if served or not (replaced or (wait and not killed)) or any(is_srun(c) or is_work(c) for c in one.commands):
+        if served or not (replaced or (wait and not killed)) or any(map(is_srun, one.commands)):
             continue
         inside, mixed = "( ... )" if one.subshell else None, wait if work else None
         bash = {"wait_of_sh": wait} if script.of_sh else {"wait": wait, "ended": one.name}

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from slurmdoctor.slurm.script.bash.quotes import Piece, piece
-from slurmdoctor.slurm.script.bash.syntax import strings
 from slurmdoctor.slurm.script.finds.subject import Occurrence, Subject
 from slurmdoctor.slurm.script.model import Command, LastTest
 from slurmdoctor.slurm.script.steps import Step, is_srun, is_work
@@ -32,10 +31,9 @@ def hidden_by_pipe(subject: Subject) -> Iterator[Occurrence]:
 
 def _hidden_in_string(subject: Subject, main: Step, command: Command) -> Iterator[Occurrence]:
     """`srun bash -c 'python train.py | tee log'`."""
-    shell = next((text for _, text, _ in strings(command)), "")
     own = [c for c in main.runs if c.parent is command and c.depth > command.depth]
     for inner in own:
-        if inner.piped_to and is_work(inner) and not re.search(r"pipefail|PIPESTATUS", shell):
+        if inner.piped_to and is_work(inner):
             start = re.escape(" ".join(word.written for word in own[0].words[:2]))
             found = piece(subject.script.text, own[0].line, start)
             yield Occurrence(inner.line, {"program": inner.piped_to[-1], "unguarded": found.text if found else None})
@@ -90,7 +88,8 @@ def _as_condition(subject: Subject, one: LastTest) -> dict[str, str]:
 def _last_step(subject: Subject) -> Command | None:
     """The command of the step whose exit status matters."""
     step = subject.main or (subject.steps[-1] if subject.steps else None)
-    return step.command if step else None
+    mpi = (command for command in subject.own if command.name in ("mpirun", "mpiexec"))
+    return step.command if step else max(mpi, key=lambda command: command.line, default=None)
 
 
 def _after(subject: Subject, command: Command) -> list[Command]:
