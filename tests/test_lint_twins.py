@@ -185,6 +185,10 @@ def test_en1_the_kill_of_another_process_does_not_end_this_one() -> None:
         "nvidia-smi > gpu.log &\nsrun python train.py\nwait\n",
         "tensorboard --logdir runs &\nT=$!\nsrun python train.py &\nP=$!\nwait $P\n",
         "jupyter lab --port 8888 &\nwait\n",
+        "tar czf tensorboard.tgz runs/tensorboard &\nsrun python train.py\nwait\n",
+        "jupyter nbconvert --execute a.ipynb &\nsrun python train.py\nwait\n",
+        "{ nvidia-smi; ./post; sleep 5; } &\nsrun python train.py\nwait\n",
+        "while true; do [ -e done ] && break; sleep 5; done &\nsrun python train.py\nwait\n",
     ],
 )
 def test_en1_work_side_by_side_is_left_in_peace(work: str) -> None:

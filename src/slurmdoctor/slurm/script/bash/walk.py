@@ -158,7 +158,7 @@ class Walk:
         """`monitor.sh &`, and `while ...; done &`."""
         name = f"this `{LOOPS[node.type]}` loop" if node.type in LOOPS else self._program(node) or commands[0].name
         self.background.append(
-            Background(name, self.words.line(node), commands, self.words.text(node)[:1000], None, self.in_subshell)
+            Background(name, self.words.line(node), commands, self.words.text(node)[:400], None, self.in_subshell)
         )
 
     def _declare(self, node: Node) -> None:
