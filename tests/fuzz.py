@@ -43,7 +43,7 @@ BUDGET = 2.0
 """CPU seconds for a log of a few KB: a hundred times as many as it takes."""
 LARGEST_SCRIPT, SCRIPT_BUDGET = 1 << 20, 8.0
 """Bytes of a script, and CPU seconds for what is far above its limits."""
-MEMORY = 700 << 10
+MEMORY = 1 << 20
 """KiB that the process may hold when all scripts are linted."""
 _HERE = Path(__file__).parent
 _SCHEMA = Path(pipeline.__file__).parent / "report" / "schema.json"

@@ -78,10 +78,12 @@ class Caught:
             return replace(event, warned=True, retried=telling or self._retried(event))
         if not telling:
             return replace(event, retried=self._retried(event))
-        if self._script_went_on(event):
+        record = _warning_above(event, self._lines) if own and not label else None
+        if self._script_went_on(event) or tracebacks.HEADER in (record or ""):
             return replace(event, retried=True)
-        logged = own and not label and _is_rest_of_warning(event, self._lines)
-        excused = logged or _LOW_LEVEL.search(label) or self._retried(event) or _is_shown(event, self._lines)
+        excused = (
+            record is not None or _LOW_LEVEL.search(label) or self._retried(event) or _is_shown(event, self._lines)
+        )
         return replace(event, outlived="perhaps") if excused else event
 
     def _retried(self, event: Event) -> bool:
@@ -130,17 +132,17 @@ def _label(event: Event) -> str:
     return raw[: raw.find(shown)] if shown in raw else ""
 
 
-def _is_rest_of_warning(event: Event, lines: Lines) -> bool:
-    """Whether a record of level WARNING that tells of an error stands right above, and another record follows."""
+def _warning_above(event: Event, lines: Lines) -> str | None:
+    """The record of level WARNING that tells of an error right above; where it does not hold the traceback, another record follows."""
     record = _record_above(event, lines)
     if record is None or not (_WARNING.search(record[:_LABEL]) and _OF_AN_ERROR.search(record)):
-        return False
+        return None
     if tracebacks.HEADER in record:
-        return True
+        return record
     below = (raw for _, _, raw in islice(_below(event, lines), _REST))
     stamped = (raw for raw in below if lines.peeled(event.hit.source, raw[:_LABEL])[0].time is not None)
     following = next(stamped, b"").decode("utf-8", "replace")
-    return _label_form(following) == _label_form(record)
+    return record if _label_form(following) == _label_form(record) else None
 
 
 def _label_form(shown: str) -> str:
