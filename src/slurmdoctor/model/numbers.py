@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-MOST_RANKS = 200_000
+MOST_RANKS = 100_000
 """No job has more: lists of ranks would fill the memory."""
 _MOST_DIGITS = 18
 """Python refuses to read some thousands, and 64 bits hold these."""

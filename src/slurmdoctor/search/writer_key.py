@@ -102,7 +102,7 @@ class WriterKey:
             # loggers tag some lines of a writer and not others; only here does the tag tell writers apart
             tag = self._tag.match(text, found.end())
             return (at, found.end(), *tag.span("tag")) if tag else (at, found.end(), 0, 0)
-        return at, min(found.end(), max(map(found.end, self._groups)) + 1), 0, 0
+        return at, max(at, min(found.end(), max(map(found.end, self._groups)) + 1)), 0, 0
 
     def settled(self, beginning: bytes) -> bool:
         """Whether the label stands at one place in all lines that begin so."""
