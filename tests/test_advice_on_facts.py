@@ -3,6 +3,7 @@
 import pytest
 
 from slurmdoctor import diagnose
+from slurmdoctor.slurm.script.parse import parse
 
 LIMIT = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-10-02T13:49:40 DUE TO TIME LIMIT ***\n"
 STEPS = "".join(f"[2026-10-02 11:{m:02d}:01] iteration {m}/ 5000 | lm loss: 2.1E+00 |\n" for m in range(1, 50))
@@ -45,3 +46,25 @@ def test_a_fix_stands_on_what_the_log_shows(log: str, said: str, never: str) -> 
     text = " ".join(diagnose(log).to_text(width=400).split())
     assert said in text
     assert never not in text
+
+
+KILLED = "srun: error: n1: task 2: Out Of Memory\n"
+PIECES = OOM.replace("1.02 GiB is free", "1.02 GiB is free. Of the allocated memory 20.0 GiB is allocated by PyTorch, and 15.9 GiB is reserved by PyTorch but unallocated")  # fmt: skip
+PORT = "RuntimeError: The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "script", "said", "never"),
+    [
+        (KILLED, "#SBATCH --mem=0 --exclusive", "more nodes", "--mem=0` takes"),
+        (PIECES, "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "smaller micro batch", "expandable_segments"),
+        (OOM, "srun python pretrain_gpt.py --micro-batch-size 1 --recompute-granularity full", "recomputed already", "activation checkpointing"),
+        (STEPS[:60] + LIMIT, "#SBATCH --time=UNLIMITED --signal=TERM@300 --requeue", "on the signal of --signal=TERM@300", "longer --time"),
+        (PORT, "export MASTER_PORT=$((20000 + SLURM_JOB_ID % 20000))", "who holds the port", "Derive the port"),
+    ],
+)  # fmt: skip
+def test_no_fix_asks_for_what_the_script_does(log: str, script: str, said: str, never: str) -> None:
+    head = "#!/bin/bash\n#SBATCH --nodes=1 --ntasks-per-node=4 --gpus-per-node=4\n"
+    text = " ".join(diagnose(log, script=parse(f"{head}{script}\n")).to_text(width=400).split())
+    assert said in text
+    assert never not in text.partition(" fix ")[2]

@@ -22,6 +22,8 @@ NODE = {"gpus_per_node": 8}
         ({"layers": 33, "pp": 4, "world_size": 32}, "PP 1"),
         ({"experts": 60, "ep": 8, "world_size": 16}, "EP 4 or EP 2"),
         ({"tp": 2, "pp": 1, "ep": 6, "num_experts": 48, "processes": 16, "framework": "megatron"}, "EP 2 or EP 8"),
+        ({"tp": 8, "heads": 32, "world_size": 12, "micro_batch": 1, "global_batch": 64}, None),
+        ({"tp": 8, "heads": 32, "world_size": 12, "micro_batch": 1, "global_batch": 60}, "TP 4 or TP 2"),
         ({"tp": 8}, None),
         ({"heads": 28, "world_size": 16}, None),
     ],

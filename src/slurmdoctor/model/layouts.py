@@ -55,11 +55,13 @@ def _divisors(number: int) -> list[int]:
 
 
 def _fits(sizes: Mapping[str, int], told: Mapping[str, set[int]], models: tuple[tuple[str, ...], ...]) -> bool:
-    """Whether each size divides what it must, and the ranks of one copy of the model, and of its experts, the processes."""
+    """Whether each size divides what it must, the ranks of a model's copy and of its experts the processes, and the copies the batch."""
     kv, tp = sizes.get("kv_heads", 1), sizes.get("tp", 1)
     parts: list[tuple[int, tuple[str, ...]]] = [
         (math.prod(sizes.get(name, 1) for name in names), ("processes",)) for names in models
     ]
     parts += [(sizes[name], limits) for name, limits in _LIMITS.items() if name in sizes]
     whole = all(number % size == 0 for size, limits in parts for limit in limits for number in told[limit])
-    return whole and (kv % tp == 0 or tp % kv == 0)
+    copies = (number // parts[0][0] for number in told["processes"])
+    fed = all(sizes.get("global_batch", 0) % (sizes.get("micro_batch", 1) * count) == 0 for count in copies if count)
+    return whole and fed and (kv % tp == 0 or tp % kv == 0)
