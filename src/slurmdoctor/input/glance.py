@@ -97,15 +97,6 @@ def ends_of(path: str) -> tuple[str, str]:
         os.close(number)
 
 
-def read_at(path: str, first: int, behind: int) -> str:
-    """The text between two bytes of a file; nothing of what cannot be read."""
-    try:
-        with os.fdopen(open_regular(path), "rb", buffering=0) as file:
-            return os.pread(file.fileno(), max(0, behind - first), first).decode("utf-8", "replace")
-    except (OSError, ValueError, UnreadError):
-        return ""
-
-
 def by_time(jobs: Sequence[JobFiles]) -> tuple[JobFiles, ...]:
     """The jobs in the order of their ends: the last time that a log shows, else when it was last written."""
     looking = len(jobs) <= _MOST_DATED

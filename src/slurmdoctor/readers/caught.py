@@ -118,9 +118,8 @@ def _is_shown(event: Event, lines: Lines) -> bool:
     line = lines.at(event.hit.source, event.hit.offset)
     for above in (line, *lines.before(line, 2 * len(event.traceback) + _REST)):
         logged = above is not line and above.origin.time is not None
-        if _SHOWN.match(above.text) and (above is line or above.text.rstrip().endswith(":")):
-            return True
-        if not logged and _CHAT.match(above.text):
+        shown = above.text.rstrip()
+        if (_SHOWN.match(shown) and (above is line or shown[-1:] == ":")) or (not logged and _CHAT.match(shown)):
             return True
         if logged or (above is not line and WORK.search(above.text)):
             return False

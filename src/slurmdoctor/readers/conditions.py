@@ -86,8 +86,8 @@ def _rank0_node(events: Sequence[Event], rank_map: RankMap, facts: Mapping[str, 
             told.add(node_of[rank] == home)
         elif rank in local_of:
             told.add(local_of[rank] == rank)
-        elif per_node.isdecimal() and number(per_node):
-            told.add(rank < number(per_node))
+        elif per_node.isdecimal() and (size := number(per_node)):
+            told.add(rank < size)
     return "same" if True in told else "other" if told else None
 
 

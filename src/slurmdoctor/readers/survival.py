@@ -34,8 +34,6 @@ _EXCUSED_SPOKEN = 2
 """or was not, where the lines around it say that it was caught, or is data;"""
 _MOST_SPOKEN = 12
 """Different lines that are counted."""
-_WHILE = 60.0
-"""Seconds over which lines that are alike show as much, two of them as one: an exit handler prints many in a moment."""
 _ANEW_SPOKEN = 8
 """and between two errors, which show that the first one did not end the run that the second one ended."""
 _NEAR = 120
@@ -120,9 +118,7 @@ class _Afterlives:
         writer = (event.hit.source, event.label)
         later = self._later.get(writer, _Later(self._lines.sources[event.hit.source].length))
         here = list(self._below(event, later.offset)) if look and not self._lines.out_of_time() else []
-        (said, lines), began = _spoken(here), event.origin.time
-        if began is not None and here and (here[-1].origin.time or began) - began >= _WHILE:
-            said = max(said, min(lines // 2, _SPOKE_ON))
+        said, began = _spoken(here), event.origin.time
         steps, last = rises(
             here, self._lines.before(self._lines.at(*event.hit.place), _NEAR), timed=self._held_back(event)
         )
@@ -189,10 +185,9 @@ class _Afterlives:
         return self._tails.get(source, [])
 
 
-def _spoken(below: Iterable[Line]) -> tuple[int, int]:
-    """How many different lines are the program's own talk, and how many in all: no traceback, no stack, nothing that ends bring."""
+def _spoken(below: Iterable[Line]) -> int:
+    """How many different lines are the program's own talk: no traceback, no stack, nothing that ends bring."""
     shapes: set[str] = set()
-    said = 0
     trace = False
     for line in below:
         shown = line.text
@@ -206,11 +201,10 @@ def _spoken(below: Iterable[Line]) -> tuple[int, int]:
             trace = trace and not shown.strip()
             if not _WORDY.search(shown) or shown[:1].isspace() or any(talk.search(shown) for talk in _END_TALK):
                 continue
-            said += 1
             shapes.add(VARIABLE.sub("#", shown[:80])[:40])
             if len(shapes) >= _MOST_SPOKEN:
                 break
-    return len(shapes), said
+    return len(shapes)
 
 
 def _is_result(shown: str) -> bool:

@@ -46,11 +46,6 @@ class Answers(Struct):
     missing: list[str] = field(default_factory=list)
 
 
-def is_id(word: str) -> bool:
-    """Whether a word could be a job's id."""
-    return _ID.fullmatch(word) is not None
-
-
 def check_id(job_id: str) -> str:
     """The id as Slurm's programs take it: `123`, `123_4` (array task), `123+1` (component), `123.0` (step)."""
     if not _ID.fullmatch(job_id.strip()):
