@@ -124,7 +124,7 @@ def _stands_after_finish(event: Event, timeline: Timeline) -> bool:
     if done is None:
         return True
     if event.hit.source == done.line.source:
-        if None not in (event.origin.rank, done.line.origin.rank) and event.origin.rank != done.line.origin.rank:
+        if len({event.origin.rank, done.line.origin.rank} - {None}) > 1:
             return True  # one rank's goodbye is none of another's
         # what a program has printed but not yet written comes out as it dies, below its last words
         return event.order >= done.order or not (done.by_program or done.order - event.order > _BUFFERED)
