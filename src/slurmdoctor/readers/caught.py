@@ -81,9 +81,7 @@ class Caught:
         record = _warning_above(event, self._lines) if own and not label else None
         if self._script_went_on(event) or tracebacks.HEADER in (record or ""):
             return replace(event, retried=True)
-        excused = (
-            record is not None or _LOW_LEVEL.search(label) or self._retried(event) or _is_shown(event, self._lines)
-        )
+        excused = record or _LOW_LEVEL.search(label) or self._retried(event) or _is_shown(event, self._lines)
         return replace(event, outlived="perhaps") if excused else event
 
     def _retried(self, event: Event) -> bool:

@@ -132,7 +132,8 @@ class RuleEvents:
 
     def doubt(self, where: Place) -> None:
         """Take the events of a line, which may only speak of an error, for hints."""
-        self.at[where] = [replace(event, role="hint") for event in self.at[where]]
+        if events := self.at.get(where):
+            self.at[where] = [replace(event, role="hint") for event in events]
 
     def between(self, source: int, start: int, end: int) -> list[Place]:
         """The lines with events that stand between two offsets of a source."""
