@@ -81,8 +81,9 @@ class Caught:
         record = _warning_above(event, self._lines) if own and not label else None
         if self._script_went_on(event) or tracebacks.HEADER in (record or ""):
             return replace(event, retried=True)
-        excused = record or _LOW_LEVEL.search(label) or self._retried(event) or _is_shown(event, self._lines)
-        return replace(event, outlived="perhaps") if excused else event
+        if record or _LOW_LEVEL.search(label) or self._retried(event) or _is_shown(event, self._lines):
+            return replace(event, outlived="perhaps")
+        return event
 
     def _retried(self, event: Event) -> bool:
         """Whether a signal of kind `survived` stands just after it."""
