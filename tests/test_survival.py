@@ -59,7 +59,7 @@ def test_what_a_program_relays_is_its_end(word: str) -> None:
     "talk", ["accuracy: 0.41\n", "pass@1: 0.42\n", "done, results written to out.json\n", "all 100 tasks finished\n"]
 )
 def test_results_below_an_error_make_it_doubtful_and_with_status_zero_none(talk: str) -> None:
-    log = PLAIN + raised("/work/repo/solve.py") + talk
+    log = PLAIN + raised("/opt/demo/solve.py") + talk
     assert told(diagnose(log)) == ("python-error", "medium")
     assert diagnose(log, exit_status=0).verdict == "no-failure"
     assert told(diagnose(PLAIN + raised(), exit_status=0))[0] == "python-error"

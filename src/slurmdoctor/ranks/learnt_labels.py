@@ -104,8 +104,7 @@ def learn_labels(lines: Sequence[tuple[bool, str]], total: int, per_node: int | 
         for shape in usual:
             if head.startswith(shape.rstrip(" ")):
                 seen[shape].see(rest, shape, inside)
-    usual = [shape for shape in usual if seen[shape].carried]
-    usual.sort(key=lambda shape: -seen[shape].carried)
+    usual = sorted((shape for shape in usual if seen[shape].carried), key=lambda shape: -seen[shape].carried)
     longest = sorted(usual[:_MOST], key=lambda shape: -len(shape))  # `[gpu0][0]` before `[gpu0]`
     return tuple(_form(shape, seen[shape], per_node) for shape in longest)
 

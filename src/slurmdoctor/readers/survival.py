@@ -119,9 +119,8 @@ class _Afterlives:
         later = self._later.get(writer, _Later(self._lines.sources[event.hit.source].length))
         here = list(self._below(event, later.offset)) if look and not self._lines.out_of_time() else []
         said, began = _spoken(here), event.origin.time
-        steps, last = rises(
-            here, self._lines.before(self._lines.at(*event.hit.place), _NEAR), timed=self._held_back(event)
-        )
+        above = self._lines.before(self._lines.at(*event.hit.place), _NEAR) if here else ()
+        steps, last = rises(here, above, self._held_back(event))
         seconds = last - began if began is not None else 0.0
         spoke = max(later.spoke, said)
         worked = steps >= STEPS or later.long

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 NOTHING = frozenset({"", "(null)", "N/A", "None", "Unknown", "UNLIMITED", "Partition_Limit", "None assigned", "NONE"})
 _NUMBER = r"\d{1,15}"
 """One of a size that means anything."""
+_TIME = re.compile(rf"(?:({_NUMBER})-)?({_NUMBER})(?::({_NUMBER}))?(?::({_NUMBER}))?(?:\.\d+)?")
 
 
 def plain(text: str | None) -> str | None:
@@ -23,15 +24,13 @@ def seconds(text: str | None) -> int | None:
     """Slurm's times: `90` (minutes), `1:30` (minutes:seconds), `01:30:00`, `2-00:00:00`, `1-12`, `00:00:05.123`."""
     if not text or text in NOTHING or text == "INVALID":
         return None
-    found = re.fullmatch(r"(?:(N)-)?(N)(?::(N))?(?::(N))?(?:\.\d+)?".replace("N", _NUMBER), text.strip())
+    found = _TIME.fullmatch(text.strip())
     if not found:
         return None
-    days, a, b, c = (int(x) if x else None for x in found.groups())
-    if days is not None:
-        return days * 86400 + (a or 0) * 3600 + (b or 0) * 60 + (c or 0)
-    if c is not None:
-        return (a or 0) * 3600 + (b or 0) * 60 + c
-    return (a or 0) * 60 + (b or 0)
+    days, a, b, c = (int(x or 0) for x in found.groups())
+    if found[1]:
+        return days * 86400 + a * 3600 + b * 60 + c
+    return a * 3600 + b * 60 + c if found[4] else a * 60 + b
 
 
 def size(text: str | None) -> int | None:

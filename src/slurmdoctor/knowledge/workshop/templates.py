@@ -20,9 +20,7 @@ _RUN = "no_step idle silent silent_since elapsed_h begins_at came_to checkpoint 
 _WAITED = "failed reach exclude checks saves_in bad_peer socket_nodes rank0_busy far_ranks far_nodes home_node"
 # by Slurm's record (slurm/attest.py) and by the batch script (script/sharpen.py)
 _RECORDED = "signal_given job_id state ended needed_min idle_min time_limit_min elapsed_min cancelled_by req_mem_gib max_rss_gib num_tasks"
-_SCRIPT = (
-    "tasks_per_node gpus_per_node nproc mem_gib time_min requeue exclusive recompute mem_all unlimited port_of_job"
-)
+_SCRIPT = "tasks_per_node gpus_per_node nproc mem_gib time_min recompute mem_all unlimited port_of_job"
 FACTS = set(f"{_READ} {_TOLD} {_RUN} {_MEMORY} {_WAITED} {_RECORDED} {_SCRIPT}".split())
 """Those that slurmdoctor finds without a rule; facts.yaml adds its own."""
 SPECIAL = {"rule", "seen"}
