@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from msgspec import Struct, field
+
+_TO_LINE_END = re.compile(rb"(?:.*\\\n){0,100}.*")
+"""The rest of a line and those that continue it, of which no command has more."""
 
 
 class Directive(Struct, frozen=True):
@@ -62,10 +66,8 @@ class Command(Struct, frozen=True):
     @property
     def behind(self) -> str:
         """What stands behind it on its last line: ` 2>&1 | tee log`."""
-        end = self.source.find(b"\n", self.span[1])
-        while end > 0 and self.source[end - 1 : end] == b"\\":
-            end = self.source.find(b"\n", end + 1)
-        return self.source[self.span[1] : end if end >= 0 else None].decode("utf-8", "replace")
+        found = _TO_LINE_END.match(self.source, self.span[1])
+        return found[0].decode("utf-8", "replace") if found else ""
 
     @property
     def name(self) -> str:
