@@ -151,9 +151,18 @@ def test_what_stands_above_the_limit_is_read() -> None:
     assert [m.check for m in lint(script)] == ["exit-status-in-pipe", "script-cut"]
 
 
-def test_redirects_do_not_double_the_time() -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"#SBATCH --signal=B:USR1@100\nsrun python x{' >>a' * 60} ; x\n",
+        "nvidia-smi dmon &\n" * 3600 + "wait\n",
+        "nvidia-smi dmon & P=$!\nwait $P\n" * 1500,
+    ],
+    ids=["redirects", "monitors", "monitors that are waited for"],
+)
+def test_many_of_a_kind_do_not_multiply_the_time(text: str) -> None:
     began = time.process_time()
-    lint(parse(f"#!/bin/bash\n#SBATCH --signal=B:USR1@100\nsrun python x{' >>a' * 60} ; x\n"))
+    lint(parse(f"#!/bin/bash\n{text}"))
     assert time.process_time() - began < 2
 
 

@@ -20,19 +20,17 @@ def background(subject: Subject) -> Iterator[Occurrence]:
         return
     kills = [(c.line, _variables(c)) for c in own if c.name in _KILLS and c.function is None]
     kept = {one.pid for one in script.background if one.pid}
+    waits = [(c.line, _variables(c) if c.args else None) for c in own if c.name == "wait"]
+    works = any(is_srun(c) or is_work(c) for c in own)
+    in_front = [c.line for c in own if not c.background and c.name not in {*_QUICK, "sleep"}]
     replaced = any(c.name == "exec" and len(c.words) > 1 for c in own)
     left = [one for one in script.background if subject.programs.monitors.search(one.text)]
     work = {one.line for one in script.background} - {one.line for one in left}
     for one in left:
-        waits = (
-            c.line for c in own if c.name == "wait" and c.line > one.line and (not c.args or one.pid in _variables(c))
-        )
-        wait = next(waits, None)
+        wait = next((at for at, names in waits if at > one.line and (names is None or one.pid in names)), None)
         # a kill of another one's PID does not end this one
         killed = any(at > one.line and (not names & kept or one.pid in names) for at, names in kills)
-        served = wait is not None and not any(
-            is_srun(c) or is_work(c) or _is_foreground(c, one.line, wait) for c in own
-        )
+        served = wait is not None and not works and not any(one.line < at < wait for at in in_front)
         if served or not (replaced or (wait and not killed)) or any(map(is_srun, one.commands)):
             continue
         inside, mixed = "( ... )" if one.subshell else None, wait if work else None
@@ -42,10 +40,6 @@ def background(subject: Subject) -> Iterator[Occurrence]:
 
 def _variables(command: Command) -> set[str]:
     return {name for word in command.words for name in re.findall(r"\$\{?(\w+)", word.written)}
-
-
-def _is_foreground(command: Command, first: int, last: int) -> bool:
-    return first < command.line < last and not command.background and command.name not in {*_QUICK, "sleep"}
 
 
 def unawaited(subject: Subject) -> Iterator[Occurrence]:
