@@ -448,10 +448,10 @@ TREES = r"""
 /scratch/project_465000000/USER/x /pfs/lustrep1/users/USER /pfs/lustrep1/scratch/project_465000000/USER /leonardo_scratch/large/userexternal/USER
 /leonardo_work/GROUP/USER /leonardo/home/userexternal/USER /global/homes/k/USER /global/cscratch1/sd/USER /pscratch/sd/k/USER/x /global/cfs/cdirs/GROUP/USER
 /ccs/home/USER /lustre/orion/GROUP/scratch/USER/x /gpfs/alpine/GROUP/scratch/USER /gpfs/alpine/scratch/USER /mnt/beegfs/USER /cluster/home/USER/x
-/cluster/scratch/USER /cluster/work/GROUP/USER /rds/project/GROUP/USER /rds/user/USER/hpc-work /rds/general/user/USER/home /work/GROUP/USER/x /fsx/USER/x
+/cluster/scratch/USER /cluster/work/GROUP/USER /rds/project/GROUP/USER /rds/user/USER/hpc-work /rds/general/user/USER/home /WORK/GROUP/USER/x /fsx/USER/x
 /data/USER/x /net/scratch/USER /nobackup/USER /project/GROUP/USER /projects/bXXX/USER /work2/01234/USER/frontera /home1/01234/USER /scratch1/01234/USER
 /lus/grand/projects/GROUP/USER /eagle/GROUP/USER /dss/dsshome1/lxc01/USER /dss/dssfs02/GROUP/x-dss-0000/USER /private/home/USER /scratch/gpfs/USER
-/gpfs/gibbs/project/GROUP/USER /n/home01/USER /storage/home/hcoda1/5/USER /work/e01/e01/USER /gs/bs/GROUP/USER /groups/GROUP/USER ~/projects/def-prof/USER
+/gpfs/gibbs/project/GROUP/USER /n/home01/USER /storage/home/hcoda1/5/USER /WORK/e01/e01/USER /gs/bs/GROUP/USER /groups/GROUP/USER ~/projects/def-prof/USER
 /Users/USER/x /mnt/petrelfs/USER /checkpoint/USER/x ~USER/x file:///gpfs/site/home/USER/x \/home\/USER\/x
 """
 
@@ -459,7 +459,7 @@ TREES = r"""
 @pytest.mark.parametrize("tree", TREES.split())
 @pytest.mark.parametrize("name", ["kmueller", "bsc99123", "km42"])
 def test_strict_masks_a_person_by_where_the_name_stands_and_then_everywhere(tree: str, name: str) -> None:
-    path = tree.replace("USER", name).replace("GROUP", "ab123")
+    path = tree.replace("USER", name).replace("GROUP", "ab123").replace("WORK", "work")
     shown = redact(f"OSError: [Errno 122] Disk quota exceeded: '{path}' ({name} on x, {name}-backup)", "strict")
     assert name not in shown, shown
     assert "ab123" not in shown, shown
@@ -496,7 +496,7 @@ READABLE = r"""
 /p/project/code/train.py
 /opt/conda/lib/python3.11/site-packages/torch/utils/data/_utils/worker.py
 /usr/lib/python3/dist-packages/x.py /opt/project/x/y.py
-/scratch/tmp/x /home/runner/work /work/data
+/scratch/tmp/x /home/runner/work /work2/data
 the root cause is USER=root; user=root
 for user input; user: What is this? {"role": "user", "content": "hello"}
 loss@train.py numpy@1.26 git@github.com:a/b top@1 mAP@50 q@k.T
