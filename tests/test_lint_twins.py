@@ -565,9 +565,8 @@ def test_a_script_without_problems_is_told_so() -> None:
     ["--rdzv-endpoint=$SLURMD_NODENAME:$PORT", "--master_addr $SLURMD_NODENAME", "--master_addr=${SLURMD_NODENAME}"],
 )
 def test_an_address_is_to_be_the_same_in_all_tasks(option: str) -> None:
-    head = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=8\n"
     command = f"srun torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d {option} train.py\n"
-    assert "expanded-too-early" not in [found.check for found in lint(parse(head + command))]
+    assert "expanded-too-early" not in [found.check for found in lint(parse(PER_NODE + command))]
 
 
 # ── what scripts easily get wrong, and the scripts beside them that are right ──
@@ -695,7 +694,7 @@ def test_h5_kf6_diagnose_says_of_the_line_what_lint_says() -> None:
     ],
 )
 def test_nothing_is_claimed_of_a_command_that_the_script_does_not_tell(launch: str) -> None:
-    assert findings(f"#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=8\n{launch}") == []
+    assert findings(PER_NODE + launch) == []
 
 
 @pytest.mark.parametrize(
@@ -703,8 +702,7 @@ def test_nothing_is_claimed_of_a_command_that_the_script_does_not_tell(launch: s
     ["--nproc_per_node $GPUS a.py", "--nproc_per_node=8 a.py $ARGS", "-m my.train $ARGS", "--standalone $ARGS a.py"],
 )
 def test_what_is_unknown_behind_an_option_or_the_program_hides_none(options: str) -> None:
-    script = f"#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=8\nsrun torchrun {options}\n"
-    assert [m.check for m in findings(script)] == ["nodes-train-alone"]
+    assert [m.check for m in findings(f"{PER_NODE}srun torchrun {options}\n")] == ["nodes-train-alone"]
 
 
 @pytest.mark.parametrize("first", ["#!/bin/zsh\n", "#!/bin/bash -eo pipefail\n"])
