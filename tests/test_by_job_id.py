@@ -423,13 +423,13 @@ def test_an_agent_gets_only_logs_of_folders_that_are_open_to_it(
     assert "cuda-oom" not in str(answer(question))
 
 
-@pytest.mark.parametrize("digits", [15, 400, 5000])
-def test_no_number_is_too_long(digits: int) -> None:
-    n = "9" * digits
+@pytest.mark.parametrize("n", ["9" * 15, "9" * 400, "9" * 5000, "²"], ids=["15", "400", "5000", "no digit to int()"])
+def test_no_number_is_too_long(n: str) -> None:
     scontrol = (
-        f"JobId=7 UserId=u({n}) JobState=TIMEOUT ExitCode={n}:0 TimeLimit=1-{n}:00 RunTime={n} HetJobIdSet=7-{n},{n}\n"
+        f"JobId={n} UserId=u({n}) JobState=TIMEOUT ExitCode={n}:0 TimeLimit=1-{n}:00 RunTime={n} HetJobIdSet=7-{n},{n}\n"
         f"   NumNodes={n} NumTasks={n} NtasksPerN:B:S:C={n}:0:*:* MinMemoryNode={n}M TRES=cpu=8,gres/gpu={n}\n"
+        f"   HetJobOffset=1 NodeList=n[{n},1-{n}]\n"
     )
     sacct = f"JobID|State|Elapsed|ReqMem|MaxRSS|ExitCode\n7|CANCELLED by {n}|1-{n}:00|{n}G|{n}|{n}:0\n"
-    for told in (scontrol, sacct):
+    for told in (scontrol, sacct, scontrol + sacct):
         jobinfo.read([("long", told)])

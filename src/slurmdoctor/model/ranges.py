@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 
 _NUMBERED = re.compile(r"(?!\d+(?:\.\d+){3}$)(.*?)(\d{1,9})((?:\.[a-zA-Z][^\[\]]*)?)")
@@ -20,12 +20,16 @@ def _numbers() -> tuple[int, ...]:
 @lru_cache(maxsize=8)  # the same few lists again and again; each may be long
 def expand(tasks: str) -> tuple[int, ...]:
     """Slurm's task list: `0-3,7` -> 0 1 2 3 7. Unreadable pieces are left out."""
-    found: list[int] = []
-    for piece in tasks.split(","):
-        low, _, high = piece.strip().partition("-")
-        if low.isdigit() and (not high or high.isdigit()) and max(len(low), len(high)) <= 6:
-            found += _numbers()[int(low) : int(high or low) + 1]
-    return tuple(found)
+    pieces = map(str.strip, tasks.split(","))
+    return tuple(number for low, high in spans(pieces, 6) for number in _numbers()[int(low) : int(high) + 1])
+
+
+def spans(pieces: Iterable[str], digits: int = 15) -> Iterator[tuple[str, str]]:
+    """The first and the last number of each piece: `25-27` and `31`. Numbers of more digits, and what is none, are left out."""
+    piece_form = re.compile(rf"(\d{{1,{digits}}})(?:-(\d{{0,{digits}}}))?")
+    for piece in pieces:
+        if found := piece_form.fullmatch(piece):
+            yield found[1], found[2] or found[1]
 
 
 SHORT = 8
@@ -54,11 +58,9 @@ def expand_nodes(names: str) -> list[str]:
         if not bracket:
             found.append(name)
             continue
-        for piece in bracket[2].split(","):
-            low, _, high = piece.partition("-")
-            if low.isdigit() and (not high or high.isdigit()):
-                for number in range(int(low), min(int(high or low), int(low) + 10_000) + 1):
-                    found.append(f"{bracket[1]}{number:0{len(low)}d}{bracket[3]}")
+        for low, high in spans(bracket[2].split(",")):
+            for number in range(int(low), min(int(high), int(low) + 10_000) + 1):
+                found.append(f"{bracket[1]}{number:0{len(low)}d}{bracket[3]}")
     return found
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from slurmdoctor.model.record import FAILED, RUNNING, WAITING, JobRecord
 from slurmdoctor.slurm.sacct import read_sacct
 from slurmdoctor.slurm.scontrol import bad_nodes, read_scontrol
+from slurmdoctor.slurm.values import whole
 
 _WORST = (
     "NODE_FAIL",
@@ -121,11 +122,8 @@ def _names(job: JobRecord) -> set[str]:
     names = {job.id}
     if job.array_job and job.array_task is not None:
         names.add(f"{job.array_job}_{job.array_task}")
-    if job.het_offset is not None:
-        head = job.id.partition("+")[0]
-        names |= (
-            {f"{head}+{job.het_offset}", f"{int(head) - job.het_offset}+{job.het_offset}"} if head.isdigit() else set()
-        )
+    if job.het_offset is not None and (head := whole(job.id)) is not None:
+        names |= {f"{head}+{job.het_offset}", f"{head - job.het_offset}+{job.het_offset}"}
     return names
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from slurmdoctor.model.exits import from_sacct
-from slurmdoctor.model.ranges import expand_nodes
+from slurmdoctor.model.ranges import expand_nodes, spans
 from slurmdoctor.model.record import JobRecord, Quote
 from slurmdoctor.slurm.values import NOTHING, gpus, seconds, size, stamp, whole
 
@@ -94,12 +94,8 @@ def _of_scontrol(pairs: Mapping[str, str], places: Mapping[str, Quote]) -> JobRe
 
 def _ids(text: str | None) -> tuple[str, ...]:
     """`25-27,31`, as Slurm writes a set of job ids."""
-    found: list[str] = []
-    for part in (text or "").split(","):
-        if ends := re.fullmatch(r"(\d{1,15})(?:-(\d{1,15}))?", part):
-            first, last = int(ends[1]), int(ends[2] or ends[1])
-            found += map(str, range(first, min(last, first + 128) + 1))
-    return tuple(found)
+    of_text = spans((text or "").split(","))
+    return tuple(str(n) for low, high in of_text for n in range(int(low), min(int(high), int(low) + 128) + 1))
 
 
 def _mem_per_node(get: Callable[[str], str | None]) -> int | None:
