@@ -159,6 +159,26 @@ def test_jobs_that_are_no_longer_found_stay(tmp_path: Path) -> None:
     assert len(rows(tmp_path)) == 2
 
 
+def test_a_run_that_is_stopped_while_it_writes_keeps_all_that_it_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[bool] = []
+    write = pq.write_table
+
+    def stopped_once(*given: Any, **how: Any) -> None:
+        written.append(True)
+        if len(written) == 1:
+            raise KeyboardInterrupt
+        write(*given, **how)
+
+    monkeypatch.setattr("slurmdoctor.survey.journal._ROWS", 1)
+    monkeypatch.setattr("slurmdoctor.survey.journal.pq.write_table", stopped_once)
+    tally = Tally()
+    with open_dataset(tmp_path) as data, pytest.raises(KeyboardInterrupt):
+        run(data, map(item, range(9)), HOW, Here, tally=tally)
+    assert 0 < tally.done == len(rows(tmp_path))
+
+
 def test_a_large_journal_is_merged_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slurmdoctor.survey.journal._ROWS", 1)
     monkeypatch.setattr("slurmdoctor.survey.merge._MOST", 50)

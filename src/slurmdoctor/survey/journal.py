@@ -36,11 +36,12 @@ class Journal:
     def flush(self, least: int = 1) -> None:
         """Write the rows, if they are so many."""
         if len(self._rows) >= least:
-            rows, self._rows = self._rows, []
             path = self._data.journal / f"{self._next:08d}{_SUFFIX}"
-            self._next += 1
             with replacing(path, self._data.run) as file:
-                pq.write_table(pa.Table.from_batches([batch_of(rows)]), file, compression="zstd")
+                pq.write_table(pa.Table.from_batches([batch_of(self._rows)]), file, compression="zstd")
+            # a Ctrl-C above or here loses no row: to write one twice does no harm
+            self._next += 1
+            self._rows = []
             self._written = time.monotonic()
 
 

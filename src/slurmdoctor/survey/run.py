@@ -158,11 +158,12 @@ class _Loop:
         if outcome.died is not None:
             rows = tuple(not_read(item, self._how, outcome.died) for item in chunk.items)
         tally = self._tally
-        tally.done += len(rows)
         tally.bytes_done += chunk.size
         tally.failed += sum(row.verdict == "failed" for row in rows)
         for row in rows:
             tally.read[row.read] += 1
             if row.read == "error":
                 tally.error = tally.error or f"{', '.join(row.logs[:1]) or row.key}: {row.error}"
-        self._journal.add([self._change.row(row) if self._change else row for row in rows])
+        kept = [self._change.row(row) if self._change else row for row in rows]
+        tally.done += len(kept)
+        self._journal.add(kept)
