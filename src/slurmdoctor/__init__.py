@@ -11,47 +11,26 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from slurmdoctor.doors import door
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from slurmdoctor.input.given import LogText
-    from slurmdoctor.model import LogNotFoundError, UserError
-    from slurmdoctor.pipeline import diagnose, diagnose_job, diagnose_jobs, diagnose_text
-    from slurmdoctor.report.result import Diagnosis
-
-__all__ = [
-    "Diagnosis",
-    "LogNotFoundError",
-    "LogText",
-    "UserError",
-    "__version__",
-    "diagnose",
-    "diagnose_job",
-    "diagnose_jobs",
-    "diagnose_text",
-]
-
-_HOMES = {
-    "Diagnosis": "report.result",
-    "LogNotFoundError": "model",
-    "LogText": "input.given",
-    "UserError": "model",
-    "diagnose": "pipeline",
-    "diagnose_job": "pipeline",
-    "diagnose_jobs": "pipeline",
-    "diagnose_text": "pipeline",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import the library on first use: `slurmdoctor --version` must not wait for it."""
-    if name in _HOMES:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+    from slurmdoctor.input.given import LogText as LogText
+    from slurmdoctor.model import LogNotFoundError as LogNotFoundError
+    from slurmdoctor.model import UserError as UserError
+    from slurmdoctor.pipeline import diagnose as diagnose
+    from slurmdoctor.pipeline import diagnose_job as diagnose_job
+    from slurmdoctor.pipeline import diagnose_jobs as diagnose_jobs
+    from slurmdoctor.pipeline import diagnose_text as diagnose_text
+    from slurmdoctor.report.result import Diagnosis as Diagnosis
+else:
+    __getattr__, __dir__, __all__ = door(
+        __name__,
+        **{"report.result": "Diagnosis", "input.given": "LogText"},
+        model="LogNotFoundError UserError",
+        pipeline="diagnose diagnose_job diagnose_jobs diagnose_text",
+    )
+    __all__.insert(4, "__version__")
