@@ -6,7 +6,8 @@ import os
 import shutil
 import signal
 import sysconfig
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +22,8 @@ from slurmdoctor.cli import cli
 from slurmdoctor.infer.infer import infer
 from slurmdoctor.model import Finding
 from slurmdoctor.model.finding import Reason
+from slurmdoctor.model.ranges import ranges
+from slurmdoctor.report.compose import compose
 
 COMPILES = shutil.which("cc") is not None and Path(sysconfig.get_paths()["include"], "Python.h").is_file()
 """Whether the scan's inner loop can be compiled here."""
@@ -105,3 +108,46 @@ def same_ending(want: int, code: int | None, name: str | None) -> bool:
     """137, -9 and SIGKILL are one thing."""
     number = -want if want < 0 else want - 128 if want > 128 else None
     return code == want or (number is not None and name is not None and signal.Signals[name].value == number)
+
+
+@contextmanager
+def decisions() -> Iterator[list[str]]:
+    """What each diagnosis decides that is made inside: `decided` of it."""
+    found: list[str] = []
+
+    def composed(finding: Finding, *stages: Any) -> Any:
+        diagnosis = compose(finding, *stages)
+        found.append(decided(finding, diagnosis))
+        return diagnosis
+
+    with patch("slurmdoctor.pipeline.compose", composed):
+        yield found
+
+
+def decided(finding: Finding, found: Any) -> str:
+    """A diagnosis without its prose, for a golden file: a line for each part, codes for sentences, a fix by its first words."""
+
+    def place(one: Any) -> str:
+        return f"{Path(one.file).name}:{one.line}" if one.file else "no line"
+
+    cause, first, end = found.cause, found.first_failure, found.exit
+    proof = [f"{place(one)} {one.role}" for one in found.evidence]
+    cascade = [f"{one.cause} x{one.count} of {one.ranks} ranks" for one in found.cascade]
+    ranks = [f"{group.standing} {ranges(group.ranks)}" for group in found.ranks]
+    facts = {name: round(fact, 2) if isinstance(fact, float) else fact for name, fact in found.facts.items()}
+    rows = {
+        "verdict": [found.verdict, *([cause.id, cause.rule, cause.confidence] if cause else [])],
+        "first": [f"rank {first.rank}", first.node, first.time, place(first), *map(str, first.ranks)] if first else [],
+        "how": sorted(codes(finding.how)),
+        "exit": [end.code, end.signal, end.exit_class, f"step {end.step_code}", *sorted(codes(finding.exit_how))],
+        "proof": proof,
+        "then": cascade,
+        "others": [one.id for one in found.others],
+        "ranks": ranks,
+        "because": sorted(codes(finding.reasons)),
+        "notes": sorted(codes(finding.notes)),
+        "fixes": [" ".join(fix.do.split()[:4]) for fix in found.fixes],
+        "retry": [found.retry.advice, *found.retry.exclude_nodes] if found.retry else [],
+        "facts": [f"{name} {fact}" for name, fact in sorted(facts.items()) if fact is not None],
+    }
+    return "\n".join(f"{name}: {', '.join(map(str, row))}" for name, row in rows.items() if row)

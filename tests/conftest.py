@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from unittest.mock import patch
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from slurmdoctor.report.compose import compose
-from slurmdoctor.report.json import to_dict
+from cases import decisions
 
 
 def pytest_configure() -> None:
@@ -26,18 +22,10 @@ def pytest_configure() -> None:
 
 @pytest.fixture
 def golden_verdicts(request: pytest.FixtureRequest, snapshot: SnapshotAssertion, tmp_path: Path) -> Iterator[None]:
-    """Each verdict that the test asks for is held whole, beside what the test itself promises. `make bless` writes them anew."""
+    """What each verdict decides that the test asks for is held, beside what the test itself promises. `make bless` writes them anew."""
     if request.node.get_closest_marker("slow"):
         yield
         return
-    found: list[str] = []
-
-    def composed(*stages: Any) -> Any:
-        diagnosis = compose(*stages)
-        verdict = {**to_dict(diagnosis), "slurmdoctor": None}
-        found.append(json.dumps(verdict, indent=1, ensure_ascii=False).replace(f"{tmp_path}/", ""))
-        return diagnosis
-
-    with patch("slurmdoctor.pipeline.compose", composed):
+    with decisions() as found:
         yield
-    assert list(dict.fromkeys(found)) == snapshot
+    assert [one.replace(f"{tmp_path}/", "") for one in dict.fromkeys(found)] == snapshot

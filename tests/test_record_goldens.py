@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 
+from cases import decisions
 from slurmdoctor import diagnose
 from slurmdoctor.model import JobRecord
 from slurmdoctor.model.exits import from_sacct
@@ -106,35 +107,14 @@ TAKEN = (
 SIZES = HUNG + "0: AssertionError: world size (16) is not divisible by total_model_size (3)\n"
 
 
+SHOWN = ("verdict", "first", "exit", "then", "because", "fixes", "retry")
+
+
 def brief(log: str, record: JobRecord | None, script: str | None = None) -> str:
-    """What a verdict decides, a line each; without what every record brings."""
-    found = diagnose(log, record=record, script=parse(script, "job.sbatch") if script else None)
-    cause, first, end, retry = found.cause, found.first_failure, found.exit, found.retry
-    telling = (
-        "ended",
-        "idle_min",
-        "stalled_since",
-        "needed_min",
-        "signalled",
-        "script_ended",
-        "max_rss_gib",
-        "cancelled_by",
-    )
-    facts = {name: found.facts[name] for name in telling if name in found.facts}
-    lines = [
-        f"{found.verdict}: {cause.id}, {cause.rule}, {cause.confidence}" if cause else found.verdict,
-        f"first: rank {first.rank}, {first.node}: {first.how}" if first else "",
-        f"line {first.line} of {first.file}: {first.text}" if first and first.file else "",
-        f"exit: {end.code} {end.signal} {end.exit_class}, step {end.step_code}: {end.how}" if cause else "",
-        *(f"because {why}" for why in found.reasons),
-        *(f"then {item.cause}: {item.ranks} ranks" for item in found.cascade),
-        *(f"proof: {item.text}" for item in found.evidence[1:]),
-        f"first fix: {found.fixes[0].do}" if found.fixes and script else "",
-        f"retry: {retry.advice}, {retry.why} {' '.join(retry.exclude_nodes)}" if retry else "",
-        f"facts: {facts}" if facts else "",
-        *(f"note: {note}" for note in found.coverage.notes),
-    ]
-    return "\n".join(line for line in lines if line)
+    """What a verdict decides, in one line."""
+    with decisions() as found:
+        diagnose(log, record=record, script=parse(script, "job.sbatch") if script else None)
+    return " | ".join(line for line in found[0].splitlines() if line.startswith(SHOWN))
 
 
 @pytest.mark.parametrize("name", RECORDS)

@@ -1,4 +1,4 @@
-"""The terminal report of telling cases, whole. `make bless` writes them anew."""
+"""Some twenty reports, whole: the terminal's of telling cases, and the other formats of a few. `make bless` writes them anew."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from cases import Case, cases, printed
+from slurmdoctor import __version__
 
 TELLING = (
     "agents-cgroup-oom-2n",
@@ -23,11 +24,26 @@ TELLING = (
 )
 
 
+FORMS = {"json": ("cuda-oom-r11", "demo-cascade", "node-failed-d6"), "markdown": ("cuda-oom-r11", "demo-cascade", "ok-restarted-once"), "slack": ("demo-cascade", "typo-launcher-127")}  # fmt: skip
+
+
 class TextFile(SingleFileSnapshotExtension):
     _write_mode = WriteMode.TEXT
     file_extension = "txt"
 
 
-@pytest.mark.parametrize("case", [c for c in cases() if c.name in TELLING], ids=lambda case: case.name)
-def test_report(case: Case, snapshot: SnapshotAssertion) -> None:
+def case_of(name: str) -> Case:
+    return next(case for case in cases() if case.name == name)
+
+
+@pytest.mark.parametrize("name", TELLING)
+def test_report(name: str, snapshot: SnapshotAssertion) -> None:
+    case = case_of(name)
     assert printed(case.folder, [*case.arguments, "--ranks"], "text") == snapshot(extension_class=TextFile)
+
+
+@pytest.mark.parametrize(("form", "name"), [(form, name) for form, names in FORMS.items() for name in names])
+def test_other_form(form: str, name: str, snapshot: SnapshotAssertion) -> None:
+    case = case_of(name)
+    text = printed(case.folder, case.arguments, form).replace(__version__, "VERSION")
+    assert text == snapshot(extension_class=TextFile)
