@@ -26,7 +26,7 @@ def door(package: str, **names: str) -> tuple[Callable[[str], Any], Callable[[],
 
     def give(name: str) -> Any:
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise AttributeError(f"module {package!r} shows no {name!r}")
         value = getattr(import_module(f"{package}.{homes[name]}"), name)
         setattr(sys.modules[package], name, value)  # asked for once
         return value
