@@ -18,7 +18,6 @@ MAY_NAME_CAUSES = {
     "model/causes.py": "the few causes that the reasoning itself names, each with its reason",
 }
 MAY_QUOTE = {
-    "__init__.py": "its own AttributeError, in Python's words",
     "knowledge/__init__.py": "its own AttributeError, in Python's words",
     "input/unread.py": "its own message, in the system's words",
     "slurm/query.py": "what scontrol prints where Slurm does not answer: no log's line",
