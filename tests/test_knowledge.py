@@ -122,15 +122,6 @@ def test_the_old_name_of_a_key_is_still_read(ours: Path) -> None:
     assert [rule.applies_to for rule in plain(ours).rules] == ["exception"]
 
 
-def test_a_rule_has_its_causes_status_or_its_own(ours: Path, tmp_path: Path) -> None:
-    file = ours / "storage" / "tape.yaml"
-    assert [rule.status for rule in plain(ours).rules] == ["stable"]
-    put(file, file.read_text().replace("retry:", "status: test\nretry:"))
-    assert [rule.status for rule in plain(ours).rules] == ["test"]
-    put(file, file.read_text().replace("    applies_to:", "    status: stable\n    applies_to:"))
-    assert [rule.status for rule in plain(ours).rules] == ["stable"]
-
-
 def test_our_own_rules_are_read() -> None:
     known = load((builtin(),), cache=False)
     assert known.formats
@@ -372,11 +363,11 @@ def test_all_that_is_known_survives_the_cache(kept: Path) -> None:
 
 
 def test_every_field_of_an_entry_is_kept(kept: Path) -> None:
-    rule = Rule("a/b", "a", "hint", "s", ("literal",), "x", "frame", ("m",), ("n",), "test")
+    rule = Rule("a/b", "a", "hint", "s", ("literal",), "x", "frame", ("m",), ("n",), True)
     fix = Fix("do", "why", {"a": (1, True, 2.5, "x")}, "https://example.org")
     cause = Cause(
         "a", "f", "t", "root", ("killed",), frozenset({"b"}), "resume", "s", (rule,), (fix,), ("v",), ("p",), ("r",),
-        frozenset({"link"}), ("TIMEOUT",), ("killed",), "test",
+        frozenset({"link"}), ("TIMEOUT",), ("killed",), "symptoms",
     )  # fmt: skip
     label = LineFormat("l", "p", 0.5, ({"line": "x", "rank": 3},), ("n",), "s", True)
     signal = Signal("i", "fact", ("lit",), "r", ("m",), ("n",), "v", "s")

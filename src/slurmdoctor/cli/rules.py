@@ -39,8 +39,7 @@ def list_(form: str, extra: tuple[Path, ...]) -> None:
     for family, members in groupby(causes, key=lambda cause: cause.family):
         say(family, bold=True)
         for cause in members:
-            title = cause.title if cause.status == "stable" else f"{cause.title} ({cause.status})"
-            say(f"  {cause.id:<22} {cause.role:<12} {_count(len(cause.rules), 'rule'):>8}  {title}")
+            say(f"  {cause.id:<22} {cause.role:<12} {_count(len(cause.rules), 'rule'):>8}  {cause.title}")
     say(f"\n{_count(len(causes), 'cause')}, {_count(len(known.rules), 'rule')}")
 
 
@@ -176,8 +175,8 @@ def _load(extra: Sequence[Path]) -> Knowledge:
 
 def _row(known: Knowledge, name: str) -> dict[str, Any]:
     cause = known.causes[name]
-    patterns = [{key: getattr(rule, key) for key in ("id", "role", "status", "source")} for rule in cause.rules]
-    return {**{key: getattr(cause, key) for key in ("id", "family", "title", "role", "status")}, "rules": patterns}
+    patterns = [{key: getattr(rule, key) for key in ("id", "role", "source")} for rule in cause.rules]
+    return {**{key: getattr(cause, key) for key in ("id", "family", "title", "role")}, "rules": patterns}
 
 
 def _scores(trial: Trial) -> dict[str, Any]:

@@ -145,7 +145,7 @@ class _Reading:
                 mend = f"give it a name of its own, or silence ours: silence: [{rule.id}]"
                 self.problems.add(tree.at("id"), f"the rule `{rule.id}` is there already", mend)
             else:
-                fresh.append(replace(rule, role=rule.role or ours.role, status=rule.status or ours.status))
+                fresh.append(replace(rule, role=rule.role or ours.role))
         return replace(
             ours,
             also=(*ours.also, *added["also"]),

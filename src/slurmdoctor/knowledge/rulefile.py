@@ -53,12 +53,10 @@ def read_file(tree: Tree, problems: Problems) -> RuleFile | None:
     file.cause = record(tree, {**fields, **_readers(file, "fragments"), "rules": rules}, noun, problems)
     if file.cause is not None:
         file.silence = file.cause["silence"]
-    # with `extends`, the role "" and the status "" are replaced by those of the cause that is extended
+    # with `extends`, the role "" is replaced by that of the cause that is extended
     role = _word(tree.items.get("role"), "")
-    status = _word(tree.items.get("status"), "" if adds else "stable")
     for values, row in rows:
-        own = {"role": values["role"] or role, "status": values["status"] or status}
-        file.rules.append((Rule(cause=file.cause_id or "", **{**values, **own}), row))
+        file.rules.append((Rule(cause=file.cause_id or "", **{**values, "role": values["role"] or role}), row))
     return file
 
 

@@ -43,7 +43,6 @@ from slurmdoctor.model import (
     SecretKind,
     Signal,
     SignalKind,
-    Status,
     Text,
     Trait,
 )
@@ -53,7 +52,6 @@ ROLES: tuple[str, ...] = get_args(Role)
 EXIT_CLASSES: tuple[str, ...] = get_args(ExitClass)
 RETRIES: tuple[str, ...] = get_args(RetryAdvice)
 TRAITS: tuple[str, ...] = get_args(Trait)
-STATUSES: tuple[str, ...] = get_args(Status)
 SLURM_STATES = sorted(FAILED | {"COMPLETED"})
 """The job states of Slurm in which a job has ended."""
 LABEL_GROUPS = (
@@ -91,12 +89,10 @@ _SOURCE = "add source: the program that prints it, since which version, which fi
 RULE = {
     "id": Field(line, required=True, hint="add id: <cause>/<short name>"),
     "source": Field(line, required=True, hint=_SOURCE),
-    "status": Field(one_of(*STATUSES)),
     "role": Field(one_of(*ROLES)),
     "applies_to": Field(one_of("line", "exception", "frame", "message"), default="line"),
     "general": Field(flag, default=False),
     "when": Field(condition, default={}),
-    "otherwise": Field(cause_id, default=""),
     "literals": Field(
         list_of(literal(shortest=6), least=1), required=True, hint="add literals: ['text that every such line holds']"
     ),
@@ -275,7 +271,6 @@ CAUSE = {
     "title": Field(title, required=True, hint='add title: what completes "rank 13 ..."'),
     "also": Field(list_of(line), default=()),
     "role": Field(one_of(*ROLES), required=True, hint=f"add role: one of {', '.join(ROLES)}"),
-    "status": Field(one_of(*STATUSES), default="stable"),
     "exit_classes": Field(
         _EXIT_CLASSES, required=True, hint="add exit_classes: [python-error], or how its process ends"
     ),

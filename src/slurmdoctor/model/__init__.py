@@ -71,7 +71,6 @@ from slurmdoctor.model.words import (
     RunStateKind,
     SignalKind,
     Standing,
-    Status,
     Trait,
     Verdict,
 )
@@ -142,7 +141,6 @@ __all__ = [
     "SourceFormat",
     "StackDump",
     "Standing",
-    "Status",
     "Surroundings",
     "Suspicion",
     "Target",

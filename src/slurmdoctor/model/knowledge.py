@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, cast, get_args
 
 from msgspec import Struct, field
 
-from slurmdoctor.model.words import ExitClass, ExitReporter, RetryAdvice, Role, SignalKind, Status, Trait
+from slurmdoctor.model.words import ExitClass, ExitReporter, RetryAdvice, Role, SignalKind, Trait
 
 Plain = str | int | float | bool | None
 Made = TypeVar("Made")
@@ -39,14 +39,10 @@ class Rule(Struct, frozen=True, array_like=True):
     in which a program says that it stops: such lines are not searched for, they stand beside another rule's."""
     match: tuple[str, ...] = ()
     no_match: tuple[str, ...] = ()
-    status: Status = "stable"
-    """The rule's own status, or its cause's."""
     general: bool = False
     """It goes by the wording of many programs: it counts only where no other rule of any cause takes the line."""
     when: Mapping[str, Plain | tuple[Plain, ...]] = field(default_factory=dict)
     """What must be known of the job besides: the line alone does not prove the cause."""
-    otherwise: str = ""
-    """The cause that the line shows where that is not so."""
 
     @property
     def by_wording(self) -> bool:
@@ -106,7 +102,6 @@ class Cause(Struct, frozen=True, array_like=True):
     """The job states of Slurm that stand for this cause: TIMEOUT, NODE_FAIL."""
     endings: tuple[ExitClass, ...] = ()
     """The exit classes that alone establish it."""
-    status: Status = "stable"
     symptom: str = ""
     """What its lines are called where they only follow, in the plural: `lost peers`."""
     let: tuple[Derived, ...] = ()

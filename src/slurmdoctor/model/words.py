@@ -22,9 +22,6 @@ ExitClass = Literal[
     "bus-error", "interrupted", "time-limit", "not-executable", "not-found", "other", "unknown",
 ]  # fmt: skip
 
-Status = Literal["stable", "test"]
-"""How far a rule is proven: `test` marks one that no log of a real job has confirmed yet. It is used like any other."""
-
 Trait = Literal[
     "generic", "waited", "timed-out", "link", "scheduler", "system", "struck", "hides-hang", "ends-stalled",
     "summary", "exit-only", "like-oom", "killed-process", "is-ending", "own-signal", "blames-node",

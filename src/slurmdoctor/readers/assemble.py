@@ -31,7 +31,6 @@ from slurmdoctor.ranks.maps import RankMapBuilder, of_paths
 from slurmdoctor.readers import (
     budget,
     collectives,
-    conditions,
     context,
     exits,
     messages,
@@ -71,6 +70,7 @@ def assemble(
             break
         found.read(place)
     rank_map = found.ranks.finish(found.reports)
+    found.events.settle({**told, **_facts_of(found.signals)})
     crowds = Crowds(plan.crowds, rank_map, lines, found.origins)
     crowds.join(found.events)
 
@@ -89,11 +89,10 @@ def assemble(
     placed, rank_map = placing.place(every, rank_map, lines, by_message)
     clock = Clock(lines)
     signals = sorted(found.signals, key=lambda signal: signal.order)
-    events = conditions.apply(placed, rank_map, {**told, **conditions.facts_of(signals)}, knowledge, lines)
     marks = [*(report.line for report in found.reports), *(s.line for s in signals if s.signal.kind == "attempt")]
     places = [(line.source, line.offset) for line in marks]
-    steps, unread = progress.find(events, places, lines, knowledge.signals, clock)
-    events = context.add_stacks(context.add_endings(date(events, clock)), lines)
+    steps, unread = progress.find(placed, places, lines, knowledge.signals, clock)
+    events = context.add_stacks(context.add_endings(date(placed, clock)), lines)
     alone = _alone(rank_map, found.reports)
     events = survival.judge(events, signals, steps, lines, knowledge.traits["scheduler"], alone)
     reports = sorted((placing.place_report(one, rank_map) for one in found.reports), key=lambda report: report.order)
@@ -118,6 +117,19 @@ def assemble(
         notes=(*matches.notes, *plan.notes, *found.notes(), *lines.meter.notes, *unread, *_out_of_time(lines)),
         complete=matches.complete and lines.complete,
     )
+
+
+def _facts_of(signals: Sequence[SignalHit]) -> dict[str, Any]:
+    """The facts of the log, of each the first that it tells."""
+    facts: dict[str, Any] = {}
+    for hit in sorted(signals, key=lambda hit: hit.order):
+        if hit.signal.kind == "fact":
+            name = hit.signal.id.partition("/")[0]
+            if hit.signal.value is not None:
+                facts.setdefault(name, hit.signal.value)
+            for key, value in hit.captures.items():
+                facts.setdefault(name if key == "value" else key, value)
+    return facts
 
 
 def _by_wording(knowledge: Knowledge) -> tuple[Rule, ...]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from typing import Any
 
 from msgspec.structs import replace
 
+from slurmdoctor.knowledge.expressions import holds
 from slurmdoctor.knowledge.texts import text as text_of
 from slurmdoctor.model import Event, Line, Rule
 from slurmdoctor.model.numbers import is_rank, number
@@ -78,6 +80,15 @@ class RuleEvents:
         self.general: set[Place] = set()
         """The lines that general rules alone take."""
         self._in_order: list[Place] = []
+        self._facts: Mapping[str, Any] | None = None
+        self._waiting: list[tuple[Rule, Line, int]] = []
+        """What rules with a condition may take, until all facts are known."""
+
+    def settle(self, facts: Mapping[str, Any]) -> None:
+        """Add the events of rules with a condition where it holds of these facts."""
+        self._facts = facts
+        for rule, line, count in self._waiting:
+            self.add(rule, line, count)
 
     def add(self, rule: Rule, line: Line, count: int) -> None:
         """Add the event that the rule makes of this line, if it makes one.
@@ -85,6 +96,11 @@ class RuleEvents:
         Of the rules of one cause that match a line the first in the cause's file counts, and a hint only where no other matches;
         a general rule only where no other rule of any cause matches.
         """
+        if rule.when and self._facts is None:
+            self._waiting.append((rule, line, count))
+            return
+        if rule.when and not holds(rule.when, self._facts or {}):
+            return
         event = rule_event(rule, line, self._lines, count)
         if event is None:
             return

@@ -88,7 +88,6 @@ def rows(cause: Cause, known: Knowledge, width: int = 100) -> Iterator[tuple[str
     width = max(40, min(width, 100))
     yield "bold", heading(cause)
     about = f"{cause.id} · {cause.family} · usual exit: {', '.join(cause.exit_classes) or 'unknown'}"
-    about += "" if cause.status == "stable" else f" · {cause.status}"
     yield from (("dim", line) for line in _wrapped(about, width, ""))
     if cause.also:
         yield from (("dim", line) for line in _wrapped(f"also called {', '.join(cause.also)}", width, ""))
@@ -111,8 +110,7 @@ def text(cause: Cause, known: Knowledge, width: int = 100) -> str:
 
 def _rule_notes(rule: Rule, cause: Cause) -> tuple[str, ...]:
     """In what a rule is unlike its cause."""
-    notes = (ROLES[rule.role],) if rule.role != cause.role else ()
-    return notes if rule.status == cause.status else (*notes, f"Its status is {rule.status}.")
+    return (ROLES[rule.role],) if rule.role != cause.role else ()
 
 
 def _fix(fix: Fix) -> Entry:

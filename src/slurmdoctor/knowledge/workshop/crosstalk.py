@@ -60,7 +60,7 @@ def _may_share(one: Rule, other: Rule, knowledge: Knowledge) -> bool:
     """Whether `one` may take an example of `other`."""
     if one.cause == other.cause or "hint" in (one.role, other.role) or "message" in (one.applies_to, other.applies_to):
         return True
-    if one.general and not other.general:
+    if one.general != other.general:  # a general rule gives way
         return True
     if {one.cause, other.cause} & knowledge.traits["catch-all"]:
         return True

@@ -60,16 +60,11 @@ def check(file: RuleFile, knowledge: Knowledge, problems: Problems) -> None:
     for at, fix in enumerate(file.cause["fixes"]):
         _template(fix.do, file.tree.at("fixes", at, "do"), known, problems)
         _template(fix.why or "", file.tree.at("fixes", at, "why"), known, problems)
-        named = {
-            rule.id for rule in (*rules, *knowledge.rules) if file.cause_id in (rule.cause, rule.otherwise)
-        } | INFERRED
+        named = {rule.id for rule in (*rules, *knowledge.rules) if rule.cause == file.cause_id} | INFERRED
         _when(fix.when, ("fixes", at), "the fix is never offered", file, known, named, knowledge, problems)
     for at, (rule, _) in enumerate(file.rules):
         place = ("rules", at)
-        _when(rule.when, place, "the rule never counts", file, known | {"rank0_node"}, set(), knowledge, problems)
-        if bool(rule.when) is not (rule.otherwise in knowledge.causes):
-            mend = "write when: what must be known, and otherwise: the cause that the line shows without it"
-            problems.add(file.tree.at(*place), "`when` and `otherwise` of a rule go together", mend)
+        _when(rule.when, place, "the rule never counts", file, known, set(), knowledge, problems)
 
 
 def fact_names(knowledge: Knowledge) -> set[str]:
