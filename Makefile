@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml hatch_build.py hatch_ready.py $(wildcard src/slurmdoctor/search/native/*)
+SOURCES := pyproject.toml hatch_build.py $(wildcard src/slurmdoctor/search/native/*)
 RUNS := $(VENV)/.runs
 STAMP := $(VENV)/.installed
 MUTATES := $(VENV)/.mutates

@@ -1,4 +1,4 @@
-"""Compiles for the wheel: the scan's innermost loop, where there is a C compiler, and the rules, which each user's first start would.
+"""Makes for the wheel: the search in C, where there is a C compiler, and the parsed rules, which each user's first start would read from YAML.
 
 Without the one Python does its work, without the other the first start. SLURMDOCTOR_COMPILE=no leaves the loop out; =require fails
 where either cannot be made, as the wheels that we publish must.
@@ -79,22 +79,22 @@ def _made_ready(root: Path, ready: Path, clone: bool, native: Path | None) -> bo
         shutil.copytree(root / "rules", Path(folder, "rules") if clone else base / "slurmdoctor" / "rules")
         if native is not None:
             shutil.copy(native, base / "slurmdoctor" / "search")
-        made = Path(folder, "ready")
-        # one seed, so that sets come in one order, and the wheel is the same whenever it is built
+        cache = Path(folder, "cache")
         env = {
             "PATH": os.defpath,
             "PYTHONPATH": os.pathsep.join([str(base), *sys.path]),
-            "PYTHONHASHSEED": "0",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        env |= {"HOME": folder, "XDG_CACHE_HOME": f"{folder}/cache"}
-        program = [sys.executable, str(root / "hatch_ready.py"), str(made)]
+        env |= {"HOME": folder, "XDG_CACHE_HOME": str(cache)}
+        program = [sys.executable, "-c", "import slurmdoctor; slurmdoctor.diagnose_text('')"]
         done = subprocess.run(program, env=env, cwd=folder, capture_output=True, text=True, check=False)
         shutil.rmtree(ready, ignore_errors=True)
         if done.returncode:
             print(done.stderr, file=sys.stderr)
             return False
-        shutil.copytree(made, ready)
+        ready.mkdir(parents=True)
+        for file in (cache / "slurmdoctor").iterdir():
+            (ready / file.name).write_bytes(file.read_bytes())  # for all to read, as the cache's are not
     return True
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from random import Random
 from types import FrameType
 from typing import Any
+from unittest import mock
 from unittest.mock import patch
 
 import jsonschema
@@ -31,7 +32,7 @@ from slurmdoctor.model import SearchResult, UserError
 from slurmdoctor.readers import targets
 from slurmdoctor.report import html, markdown, slack, text
 from slurmdoctor.report import json as report_json
-from slurmdoctor.search import scan
+from slurmdoctor.search import engine, scan
 from slurmdoctor.search.literals import Literals
 from slurmdoctor.slurm.script import checks
 from slurmdoctor.slurm.script.lint import evidence_of, lint
@@ -390,7 +391,8 @@ def _by_itself() -> Iterator[list[str]]:
     What depends on the rules alone is made once.
     """
     knowledge = load(folders(), examples=False)
-    python = Literals(knowledge.once(targets.matchers), "python")
+    with mock.patch.object(engine, "native", None):
+        python = Literals(knowledge.once(targets.matchers))
     differences: list[str] = []
 
     def of_python(_: Any) -> Literals:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from slurmdoctor.pipeline import diagnose
-from slurmdoctor.search import alike, reader
-from slurmdoctor.search.alike import Alike, likeness
+from slurmdoctor.search import reader
+from slurmdoctor.search.reader import Outcomes, likeness
 from slurmdoctor.search.tally import Tally
 
 OOM = "[rank5]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 5 has 79.1 GiB in all\n"
@@ -40,7 +40,7 @@ def test_of_lines_that_mean_the_same_some_hundreds_are_asked(tmp_path: Path, ask
     log = tmp_path / "job.log"
     log.write_text("".join(f"[rank3]: ValueError: {word} is not in the vocabulary\n" for word in _words(6000)))
     found = diagnose(log)
-    assert len(asked) < 1.2 * alike.TAKEN
+    assert len(asked) < 1.2 * reader.TAKEN
     assert any(
         "repeated lines were counted together with the hundreds like them" in note for note in found.coverage.notes
     )
@@ -59,7 +59,7 @@ def test_a_known_failure_amid_thousands_of_other_errors_is_the_cause(tmp_path: P
 
 def test_near_a_logs_end_no_line_is_thrown_away_unasked(tmp_path: Path, asked: list[bytes]) -> None:
     log = tmp_path / "job.log"
-    refused = [f"retry of {word}: no ValueError: here\n" for word in _words(alike.REFUSED + 12_000)]
+    refused = [f"retry of {word}: no ValueError: here\n" for word in _words(reader.REFUSED + 12_000)]
     last = "".join(refused[-100:])
     log.write_text("".join(refused))
     diagnose(log)
@@ -86,13 +86,13 @@ def test_a_line_that_comes_again_and_again_is_soon_known_by_its_shape(
 
 
 def test_one_line_that_means_something_else_begins_the_count_anew() -> None:
-    known, taken = Alike(), Tally(4)
+    known, taken = Outcomes(), Tally(4)
     known.belongs(taken, [7])
     key = likeness([7], b"0: ValueError: x", 3)
-    for _ in range(alike.TAKEN - 1):
+    for _ in range(reader.TAKEN - 1):
         known.learn(key, taken)
     known.learn(key, None)
-    for _ in range(alike.TAKEN - 1):
+    for _ in range(reader.TAKEN - 1):
         known.learn(key, taken)
     assert known.settled(key, near_end=False) is None
     known.learn(key, taken)

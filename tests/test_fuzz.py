@@ -10,7 +10,7 @@ import pytest
 
 import fuzz
 from slurmdoctor.report import slack
-from slurmdoctor.search import extension
+from slurmdoctor.search import engine
 from slurmdoctor.search.tally import Tally
 
 
@@ -46,7 +46,7 @@ def test_the_fuzzer_sees_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(n, wrong.partition(":")[0]) for n, wrong in fuzz.run(1, [3])] == [(3, "ZeroDivisionError")]
 
 
-@pytest.mark.skipif(extension.native is None, reason="the loop was not compiled here")
+@pytest.mark.skipif(engine.native is None, reason="the loop was not compiled here")
 def test_the_fuzzer_sees_twins_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Tally.add
     monkeypatch.setattr(Tally, "add", lambda self, label, place: right(self, label, place + 1))

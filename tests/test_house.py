@@ -21,14 +21,13 @@ ROOMS: dict[str, str] = {
     "doors": "",
     "model": "",
     "search.usercache": "",
-    "search.regex_internals": "search.usercache",
-    "search.compiled": "search.regex_internals",
-    "search.extension": "",
-    "input": "model search.compiled search.extension",
-    "search": "model search.usercache search.compiled search.extension input",
+    "search.compiled": "",
+    "search.engine": "search.usercache",
+    "input": "model search.compiled search.engine",
+    "search": "model search.usercache search.compiled search.engine input",
     "knowledge": "model search.usercache search.compiled search",
     "ranks": "model search.compiled input search knowledge",
-    "readers": "model search.compiled search.extension input search knowledge ranks",
+    "readers": "model search.compiled search.engine input search knowledge ranks",
     "timeline": "model",
     "infer": "model timeline",
     "slurm": "model input knowledge",
@@ -36,7 +35,7 @@ ROOMS: dict[str, str] = {
     "pipeline": "model input search knowledge ranks readers timeline infer slurm report",
     "knowledge.workshop": "model search.compiled search knowledge ranks readers report",
     "survey": "model search.compiled input knowledge ranks slurm report pipeline",
-    "cli": "model input search knowledge slurm report pipeline knowledge.workshop survey",
+    "cli": "model input search search.engine knowledge slurm report pipeline knowledge.workshop survey",
 }
 """Room -> the rooms that it may import. Rooms stand in the order of the data: a room imports only those above it.
 

@@ -13,7 +13,7 @@ import pytest
 from slurmdoctor import UserError, diagnose, diagnose_text
 from slurmdoctor.knowledge import cache, paths
 from slurmdoctor.readers import targets
-from slurmdoctor.search import compiled, regex_internals
+from slurmdoctor.search import compiled
 
 load = import_module("slurmdoctor.knowledge.load")  # the package has a function of this name
 LOGS = sorted((Path(__file__).parent / "fixtures").glob("*/*.log"))[::9]
@@ -130,14 +130,12 @@ def labelled(seed: int) -> str:
     return "\n".join([*steps, *(f"<{word} gpu2> {line}" for line in trace)]) + "\n"
 
 
-def test_what_is_learnt_of_logs_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_learnt_of_logs_is_not_kept_for_ever() -> None:
     """A label that is learnt makes patterns of its own; thousands of jobs may have thousands."""
     diagnose_text(labelled(0))
-    monkeypatch.setattr(regex_internals, "MOST", len(regex_internals._fresh) + 20)
-    ours, kept = len(compiled.LAZY), compiled.compiled.cache_info().currsize
+    ours, kept = len(compiled.LAZY), compiled.bounded.cache_info().currsize
     for seed in range(1, 40):
         assert diagnose_text(labelled(seed)).first_failure.local_rank == 2
-    assert compiled.compiled.cache_info().currsize > kept
-    assert compiled.compiled.cache_info().maxsize is not None
+    assert compiled.bounded.cache_info().currsize > kept
+    assert compiled.bounded.cache_info().maxsize is not None
     assert len(compiled.LAZY) == ours
-    assert len(regex_internals._fresh) <= regex_internals.MOST

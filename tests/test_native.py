@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from cases import COMPILES
 from slurmdoctor.input import sources
-from slurmdoctor.search import engine, extension, marks, walk
-from slurmdoctor.search.shapes import DIGITS
-from slurmdoctor.search.tally import Tally
+from slurmdoctor.search import engine
+from slurmdoctor.search.engine import DIGITS, Portable
+from slurmdoctor.search.shapes import marked_shape
+from slurmdoctor.search.tally import BY_DIGITS, Tally, new_walk
 
-native: Any = extension.native
+native: Any = engine.native
 compiled = pytest.mark.skipif(native is None, reason="the loop was not compiled here")
 WORDS = [b"Error", b"Error: ", b"errno 12", b"rror\n", b"out of memory", b"rank 0 died", b"aaaa", b"aaaab"]
 TEXTS = st.lists(
@@ -33,12 +34,11 @@ TEXTS = st.lists(
 @pytest.mark.skipif(not COMPILES, reason="needs a C compiler and Python's headers")
 def test_it_is_compiled_where_it_can_be() -> None:
     assert native is not None
-    assert engine.available() == "native"
+    assert engine.description() == "compiled C"
 
 
 def test_without_a_compiler_the_version_names_the_way_to_be_fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extension, "native", None)
-    assert engine.available() == "python"
+    monkeypatch.setattr(engine, "native", None)
     assert "with a C compiler" in engine.description()
 
 
@@ -46,10 +46,10 @@ def test_a_module_from_another_versions_source_is_left_alone(monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "slurmdoctor.search._native", SimpleNamespace(INTERFACE=0))
     monkeypatch.setattr("slurmdoctor.search._native", SimpleNamespace(INTERFACE=0), raising=False)
     try:
-        assert importlib.reload(extension).native is None
+        assert importlib.reload(engine).native is None
     finally:
         monkeypatch.undo()
-        importlib.reload(extension)
+        importlib.reload(engine)
 
 
 @compiled
@@ -62,7 +62,7 @@ def test_it_counts_line_ends(text: bytes) -> None:
 @given(TEXTS)
 def test_python_counts_line_ends_too(text: bytes) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(extension, "native", None)
+        patch.setattr(engine, "native", None)
         patch.setattr(sources, "_PIECE", 7)
         assert sources.line_ends(text) == text.count(b"\n")
 
@@ -71,15 +71,13 @@ def test_python_counts_line_ends_too(text: bytes) -> None:
 @given(TEXTS, st.sets(st.sampled_from(WORDS), min_size=1))
 def test_it_finds_the_words_that_plain_python_finds(text: bytes, words: set[bytes]) -> None:
     chosen = sorted(words)
-    plain, fast = engine.engine_of(chosen, "python"), engine.engine_of(chosen, "native")
+    plain, fast = Portable(chosen), engine.engine_of(chosen)
     assert isinstance(fast, native.Search)
     for data in (text, text * 9):
         assert fast.ends(data) == list(plain.ends(data))
         assert set(fast.which(data)) == set(plain.which(data))
     some = range(0, len(chosen), 2)
-    assert engine.engine_of_some(fast, chosen, some).ends(text) == engine.engine_of_some(
-        plain, chosen, some, "python"
-    ).ends(text)
+    assert engine.engine_of_some(fast, chosen, some).ends(text) == Portable(chosen[::2]).ends(text)
 
 
 @compiled
@@ -103,8 +101,8 @@ def test_it_tallies_as_python_does(said: list[tuple[bytes, int]], keep: int, cro
 
 def _gone_through(text: bytes, size: int, is_native: bool) -> tuple[list[tuple[int, int, Any]], Any]:
     """What a walk hands out and counts, whose user learns each shape as it comes: silent, counted or to be handed out."""
-    search = engine.engine_of(WORDS, "native" if is_native else "python")
-    way, new_tally = walk.new(search)
+    search = engine.engine_of(WORDS) if is_native else Portable(WORDS)
+    way, new_tally = new_walk(search)
     tally, handed = new_tally(3), []
     for start, stop, rest in way.lines(text, size, 1000, search):
         line = text[start:stop]
@@ -112,11 +110,11 @@ def _gone_through(text: bytes, size: int, is_native: bool) -> tuple[list[tuple[i
         if rest is None and len(line) < 40:
             kind = len(line) % 3
             counted = tally if kind == 1 else None
-            shape = marks.shape(line)
+            shape = marked_shape(line)
             if shape is None:
                 continue
             if kind == 2 and shape != line.translate(DIGITS) and way.known(shape) is None:
-                way.learn(shape, 0, 0, None, walk.BY_DIGITS, -2)
+                way.learn(shape, 0, 0, None, BY_DIGITS, -2)
             if way.known(shape) is not None:
                 shape = line.translate(DIGITS)
             way.learn(shape, 0, min(3, len(line)), counted, "look" if kind == 2 else None, -1)
@@ -141,7 +139,7 @@ def test_what_begins_behind_the_size_is_not_read(text: bytes) -> None:
 
 @compiled
 def test_lines_whose_digits_matter_are_told_apart_behind_their_shape() -> None:
-    search = engine.engine_of(WORDS, "native")
+    search = engine.engine_of(WORDS)
     way, tally = native.Walk(), native.Tally(3, 64, 100, 18)
     way.learn(b"0: Error 00", 0, 3, None, "look", 3)
     way.learn(b"0: Error 00\nError 12", 0, 3, tally, None, -1)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import regex
@@ -29,9 +30,8 @@ from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.source_format import learn_formats
 from slurmdoctor.readers import targets
 from slurmdoctor.readers.assemble import assemble
-from slurmdoctor.search import many, marks, reader, scan, whatever
-from slurmdoctor.search.engine import Name
-from slurmdoctor.search.shapes import digits_matter, relaxed
+from slurmdoctor.search import engine, many, reader, scan
+from slurmdoctor.search.shapes import digits_matter, may_cross, relaxed, takes_all, takes_none
 from slurmdoctor.search.tally import LineGroup, Tally, group_by_matcher
 
 FIXTURES = sorted(path for path in (Path(__file__).parent / "fixtures").iterdir() if (path / "truth.yaml").is_file())
@@ -42,7 +42,8 @@ _EXAMPLES = {
     for rule in (yaml.safe_load(file.read_text()) or {}).get("rules", [])
     if "match" in rule.get("examples", {})
 }
-ENGINES: tuple[Name, ...] = ("native", "python")
+ENGINES = (engine.native, None)
+"""The search in C, and its twin in Python."""
 
 
 @dataclass
@@ -58,13 +59,14 @@ class Job:
         return self.labels.strip_labels(line.decode("utf-8", "replace"), self.formats[source])[1]
 
     def scan(
-        self, logs: Sequence[Source], block: int | None = None, engine: Name | None = None, jobs: int = 1
+        self, logs: Sequence[Source], block: int | None = None, native: object = engine.native, jobs: int = 1
     ) -> SearchResult:
         writer_keys = [self.labels.writer_key(form) for form in self.formats]
-        return scan.scan(
-            logs, self.matchers, self.strip_labels, targets.confirm_line, writer_keys, block, engine, jobs,
-            could_match=targets.could_match, whatever=partial(targets.whatever_of, self.labels, self.formats),
-        )  # fmt: skip
+        with mock.patch.object(engine, "native", native):
+            return scan.scan(
+                logs, self.matchers, self.strip_labels, targets.confirm_line, writer_keys, block, jobs,
+                could_match=targets.could_match, wildcards=partial(targets.wildcards_of, self.labels, self.formats),
+            )  # fmt: skip
 
     def slow_scan(self, logs: Sequence[Path]) -> SearchResult:
         """Every matcher on every line, in the plainest way."""
@@ -197,8 +199,8 @@ def test_it_counts_lines_of_hexadecimal_words_as_the_slow_scan_does(seed: int, t
     log.write_text("\n".join(lines) + "\n")
     job, opened = _job([log])
     slow = _told(job.slow_scan([log]))
-    for engine in ENGINES:
-        assert _told(job.scan(opened, 100_000, engine)) == slow
+    for native in ENGINES:
+        assert _told(job.scan(opened, 100_000, native)) == slow
 
 
 def test_what_hexadecimal_words_mean_is_not_asked_in_vain_for_ever(
@@ -210,13 +212,13 @@ def test_what_hexadecimal_words_mean_is_not_asked_in_vain_for_ever(
     log.write_text("".join(f"KeyError: '{uuid.UUID(int=dice.getrandbits(128))}'\n" for _ in range(2000)))
     job, opened = _job([log])
     asked: list[bytes] = []
-    right = whatever.whatever_marks
+    right = reader.matches_of_wildcards
 
     def noted(line: bytes, *rest: Any) -> Any:
         asked.append(line)
         return right(line, *rest)
 
-    monkeypatch.setattr(reader, "whatever_marks", noted)
+    monkeypatch.setattr(reader, "matches_of_wildcards", noted)
     found = job.scan(opened)
     assert sum(group.count for group in found.groups if group.matcher.id == "exception") == 2000
     assert len(asked) < 500
@@ -240,12 +242,12 @@ def test_what_hexadecimal_words_mean_is_not_asked_in_vain_for_ever(
     ],
 )
 def test_a_pattern_is_known_to_mind_hexadecimal_words(pattern: str, text: str, always: bool, never: bool) -> None:
-    assert (marks.always(pattern, text), marks.never(pattern, text)) == (always, never)
+    assert (takes_all(pattern, text), takes_none(pattern, text)) == (always, never)
 
 
 @pytest.mark.parametrize(("literal", "may"), [(b"code 1", True), (b"a non-zero", True), (b"0xdead", True), (b"dead", True), (b"at 1a2b3: ", True), (b"CUDA out of memory", False), (b"aborted (", False)])  # fmt: skip
 def test_a_literal_is_known_to_stand_in_hexadecimal_words(literal: bytes, may: bool) -> None:
-    assert marks.may_cross(literal) is may
+    assert may_cross(literal) is may
 
 
 @pytest.mark.parametrize(

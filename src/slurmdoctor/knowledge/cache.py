@@ -36,8 +36,6 @@ _SHAPE = repr([kind.__struct_fields__ for kind in _KINDS])
 _PACKAGE = Path(__file__).parents[1]
 _MADE_BY = ("knowledge", "model/knowledge.py", "model/words.py", "search/shapes.py")
 """What makes knowledge of rule files."""
-_SHORTEST = 6
-"""Characters of a rule's literal at least, as `schema` demands."""
 
 
 def key(folders: Sequence[Path]) -> str | None:
@@ -54,16 +52,9 @@ def key(folders: Sequence[Path]) -> str | None:
 
 
 def get(key: str, examples: bool = True) -> Knowledge | None:
-    name = _file(key, examples)
-    for read in (usercache.shipped, usercache.get):
-        with suppress(DecodeError, RecursionError, error):
-            kept = read(name) or b""
-            known = msgpack.decode(decompress(kept) if examples else kept, type=Knowledge)
-            # what stands in every line would be tried on every line
-            if read is usercache.shipped or all(
-                len(literal) >= _SHORTEST for rule in known.rules for literal in rule.literals
-            ):
-                return known
+    with suppress(DecodeError, RecursionError, error):
+        kept = usercache.get(_file(key, examples)) or b""
+        return msgpack.decode(decompress(kept) if examples else kept, type=Knowledge)
     return None
 
 

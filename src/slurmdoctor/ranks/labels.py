@@ -14,9 +14,8 @@ from msgspec import Struct, field
 from slurmdoctor.model import Knowledge, LineFormat, Origin, SourceFormat
 from slurmdoctor.model.numbers import is_rank, number
 from slurmdoctor.ranks.timestamps import parse_time
-from slurmdoctor.search import marks
-from slurmdoctor.search.compiled import compiled, lazy
-from slurmdoctor.search.shapes import digits_matter, shape_of
+from slurmdoctor.search.compiled import bounded, compiled, lazy
+from slurmdoctor.search.shapes import MARK, digits_matter, shape_of, takes_none
 from slurmdoctor.search.writer_key import WriterKey
 
 _ANSI = lazy(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -132,8 +131,8 @@ class LabelReader:
         return self._head(text, source).end
 
     def settled(self, text: str, source: SourceFormat) -> bool:
-        """Whether the labels are the same whatever the marks in the text stand for (`search/marks`)."""
-        beginning = text.partition(marks.MARK)[0].removesuffix("0x")
+        """Whether the labels are the same whatever the marks in the text stand for (`search/shapes`)."""
+        beginning = text.partition(MARK)[0].removesuffix("0x")
         if not self.remembers or clean(text) != text:
             return False
         head, after_time = _Head(), False
@@ -156,10 +155,10 @@ class LabelReader:
         """Whether the text's beginning decides on this format, or no such text has it."""
         if form.lock and form.id not in source.locked:
             return True
-        found = compiled(form.pattern).match(beginning, partial=True)
+        found = bounded(form.pattern).match(beginning, partial=True)
         if found is None or not (found.partial or found.end() == len(beginning)):
             return True
-        return marks.never(rf"\A(?:{form.pattern})", text)
+        return takes_none(rf"\A(?:{form.pattern})", text)
 
     def writer_key(self, source: SourceFormat) -> WriterKey:
         """Finds the labels that tell the writers of a source apart."""
@@ -224,7 +223,7 @@ class LabelReader:
             if size == 4 and len(forms) <= _FEW_FORMS and self._asked < _WORTH_MORE:
                 self._asked += 1
                 return forms
-            tried = (f for f in forms if size == 3 or compiled(f.pattern).match(beginning, partial=True))
+            tried = (f for f in forms if size == 3 or bounded(f.pattern).match(beginning, partial=True))
             able = tuple(tried) if size else tuple(self.formats)
             if len(self._beginnings) < _MOST_BEGINNINGS:
                 self._beginnings[beginning] = able

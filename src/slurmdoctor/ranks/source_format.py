@@ -16,7 +16,7 @@ from slurmdoctor.model import ASSUMED_YEAR, LineFormat, SourceFormat
 from slurmdoctor.model.times import zone_of
 from slurmdoctor.ranks.labels import LabelReader, clean
 from slurmdoctor.ranks.learnt_labels import learn_labels, may_be_labelled, ranks_per_node
-from slurmdoctor.search.compiled import compiled, lazy
+from slurmdoctor.search.compiled import bounded, compiled, lazy
 from slurmdoctor.search.shapes import shape_of
 from slurmdoctor.search.writer_key import stamp_pattern, tag_pattern
 
@@ -130,7 +130,7 @@ def _is_used(form: LineFormat, lines: Sequence[str], total: int) -> bool:
 
 def _differs_in_twos(form: LineFormat, sample: Sequence[str]) -> bool:
     """Whether a label stands twice on a line, with two ranks: `[rank4]:[rank12]:`."""
-    twice = compiled(f"(?:{form.writer or form.pattern}:?){{2}}")
+    twice = bounded(f"(?:{form.writer or form.pattern}:?){{2}}")
     if not twice.search("\n".join(sample)):  # true of nearly all logs, of which there may be thousands
         return False
     return any(len(set(found.captures("rank"))) > 1 for line in sample if (found := twice.search(line)))

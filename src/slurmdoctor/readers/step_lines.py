@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from slurmdoctor.model import Progress, Signal
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.search.compiled import captures, lazy
-from slurmdoctor.search.engine import engine_for
-from slurmdoctor.search.extension import Engine
+from slurmdoctor.search.engine import Engine, Portable, engine_for
 from slurmdoctor.search.shapes import DIGITS, Shaped, digits_matter, shape_of
 from slurmdoctor.search.writer_key import Span, WriterKey
 
@@ -110,7 +109,7 @@ class StepLines:
         # for a few bytes a native engine takes longer to start than to search
         many = size > _FEW_BYTES or True in self._searches
         if many not in self._searches:
-            self._searches[many] = engine_for(self._literals, None if many else "python")[0]
+            self._searches[many] = engine_for(self._literals)[0] if many else Portable(self._literals)
         return self._searches[many]
 
 

@@ -22,11 +22,11 @@ from slurmdoctor.readers.exceptions import begins_frame, exception_of
 from slurmdoctor.readers.kinds import Kinds, notes
 from slurmdoctor.readers.matches import captures_of
 from slurmdoctor.readers.whatever import kinds_of
-from slurmdoctor.search.compiled import SECONDS, captures, compiled, lazy
+from slurmdoctor.search.compiled import SECONDS, bounded, captures, lazy
 from slurmdoctor.search.literals import Literals
+from slurmdoctor.search.reader import Wildcards
 from slurmdoctor.search.scan import scan
 from slurmdoctor.search.shapes import digit_sensitive, relaxed
-from slurmdoctor.search.whatever import Whatever
 
 KEEP = 4
 KEEP_LIST = 3000
@@ -72,14 +72,14 @@ def find_lines(
         jobs=jobs,
         progress=progress,
         could_match=could_match,
-        whatever=partial(whatever_of, labels, formats),
+        wildcards=partial(wildcards_of, labels, formats),
         deadline=deadline,
         literals=knowledge.once(_literals_of),
     )
     return replace(found, notes=(*found.notes, *notes(found)))
 
 
-def whatever_of(labels: LabelReader, formats: Sequence[SourceFormat], number: int) -> Whatever:
+def wildcards_of(labels: LabelReader, formats: Sequence[SourceFormat], number: int) -> Wildcards:
     """What the search asks about lines of this source that differ in hexadecimal words only."""
     form = formats[number]
 
@@ -89,7 +89,7 @@ def whatever_of(labels: LabelReader, formats: Sequence[SourceFormat], number: in
     def strip_labels(line: bytes) -> str:
         return labels.strip_labels(line.decode("utf-8", "replace"), form)[1]
 
-    return Whatever(settled, strip_labels, kinds_of)
+    return Wildcards(settled, strip_labels, kinds_of)
 
 
 def matchers(knowledge: Knowledge) -> list[Matcher]:
@@ -155,7 +155,7 @@ def could_match(matcher: Matcher, text: str) -> bool:
         return exception_of(text) is not None if target.applies_to == "exception" else begins_frame(text)
     pattern = relaxed(target.regex) if isinstance(target, (Rule, Signal)) else None
     try:
-        return pattern is None or compiled(pattern).search(text, timeout=SECONDS) is not None
+        return pattern is None or bounded(pattern).search(text, timeout=SECONDS) is not None
     except TimeoutError:
         return True
 

@@ -1,12 +1,11 @@
-"""Answers the search what holds of all lines that differ in hexadecimal words only (`search/marks`)."""
+"""Answers the search what holds of all lines that differ in hexadecimal words only (`search/shapes`)."""
 
 from __future__ import annotations
 
 from slurmdoctor.model import ExitFormat, Matcher, Rule, Signal
 from slurmdoctor.readers import collectives
 from slurmdoctor.readers.exceptions import begins_frame, exception_of, undecorated
-from slurmdoctor.search import marks
-from slurmdoctor.search.shapes import relaxed
+from slurmdoctor.search.shapes import MARK, relaxed, takes_all, takes_none
 
 
 def kinds_of(matcher: Matcher, text: str) -> tuple[str, ...] | None:
@@ -31,12 +30,12 @@ def kinds_of(matcher: Matcher, text: str) -> tuple[str, ...] | None:
 def _taken(pattern: str, text: str, digit_sensitive: bool) -> tuple[str, ...] | None:
     if digit_sensitive:
         more = relaxed(pattern)
-        return () if more is not None and marks.never(more, text) else None
-    if marks.always(pattern, text):
+        return () if more is not None and takes_none(more, text) else None
+    if takes_all(pattern, text):
         return ("",)
-    return () if marks.never(pattern, text) else None
+    return () if takes_none(pattern, text) else None
 
 
 def _is_no_exception(text: str) -> bool:
     """Whether no such line is an exception's own: its class would stand before the first colon."""
-    return marks.MARK not in undecorated(text).partition(":")[0] and exception_of(text) is None
+    return MARK not in undecorated(text).partition(":")[0] and exception_of(text) is None

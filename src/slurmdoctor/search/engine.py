@@ -1,132 +1,113 @@
-"""Chooses what searches a block of bytes for all words at once: our own C, else plain Python.
+"""Searches a block of bytes for thousands of literals at once: in C where that was compiled, else in plain Python. Both find the same.
 
-Both find the same. `description`, for `slurmdoctor --version`, says which one searches here, and how to get a faster one.
+The rules have some 2,500 literals, and the cost of a search is the number of places that it has to look at twice. So
+
+- a literal that contains another one is not searched for: `CUDA out of memory. Tried` is found where `CUDA out of memory` is. What is
+  searched for is a *word*, which may stand for several literals;
+- of each word a window of four or five bytes is looked for, the one that is rarest in what jobs print all the time (`usual.txt`): of
+  `RuntimeError: NCCL` not `Runt` but `: NC`.
+
+Limits: a word only says that its literals may stand there. Whoever gets one must look for the literals themselves.
 """
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import chain
-from typing import Any, Literal
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Protocol
 
 from msgspec import DecodeError, msgpack
 
-from slurmdoctor.search import extension, usercache
-from slurmdoctor.search import words as choice
-from slurmdoctor.search.extension import Engine
+from slurmdoctor.search import usercache
 
-Name = Literal["native", "python"]
+_INTERFACE = 3
+native: ModuleType | None = None
+"""The part that is written in C (`native/`); None where it was not compiled, or from another version's source."""
+with suppress(ImportError):
+    from slurmdoctor.search import _native
 
-_VERSION = b"words 8"
+    if getattr(_native, "INTERFACE", 0) == _INTERFACE:
+        native = _native
+
+WINDOW = 4
+"""Bytes that the compiled search compares at once; `native/search.h` has the same number. It is for words that are as long."""
+_LONGEST_STRIDE = 2
+"""A longer stride looks at fewer places, but for more of each word: measured with 1,600 words, 3 is a third slower."""
+_VERSION = b"words 9"
 """Part of the cache's key: to be changed with what is kept."""
-_KEPT = tuple[list[bytes], list[list[int]], list[int] | None]
-"""The words, the literals of each by their numbers, and of each word the place of its window."""
 _FEW = 64
 """So few literals are compiled as fast as they are read from the cache."""
-_AGAIN = "install slurmdoctor again with a C compiler and Python's headers"
-_DESCRIPTIONS: dict[Name, str] = {
-    "native": "compiled C",
-    "python": f"plain Python; some 600 times as fast on gigabytes: {_AGAIN}",
-}
+DIGITS = bytes.maketrans(b"123456789", b"000000000")
+"""For bytes.translate: makes all digits one."""
 
 
-def available() -> Name:
-    """What searches here."""
-    return "native" if extension.native is not None else "python"
+class Engine(Protocol):
+    """A search for words: where they end, or which they are."""
+
+    def ends(self, data: bytes, /) -> Sequence[int]:
+        """The offsets after all words in the data, rising; the same one twice where two words end together."""
+
+    def which(self, data: bytes, /) -> Sequence[int]:
+        """The numbers of the words in the data."""
 
 
 def description() -> str:
-    """What searches here, for `--version`."""
-    return _DESCRIPTIONS[available()]
+    """What searches here, and how to get a faster one, for `slurmdoctor --version`."""
+    if native is not None:
+        return "compiled C"
+    return "plain Python; some 600 times as fast on gigabytes: install slurmdoctor again with a C compiler and Python's headers"
 
 
-def engine_for(literals: Sequence[bytes], name: Name | None = None) -> tuple[Engine, list[bytes], list[list[int]]]:
+def engine_for(literals: Sequence[bytes]) -> tuple[Engine, list[bytes], list[list[int]]]:
     """(the engine, the words that it searches for, for each word the numbers of the literals that it may stand for).
 
-    What is slow to make is kept in the user's cache. `words` says how the words are chosen.
+    What is slow to make is kept in the user's cache.
     """
-    name = _able(literals, name)
-    many = len(literals) > _FEW
-    file = ""
-    if many and name != "python":
-        file = f"{usercache.name_for(msgpack.encode([_VERSION, name, *literals]))}.literals"
-    words, meant, kept = _kept(file, literals)
-    if not words and literals:
-        words, meant = choice.choose(literals)
-    engine, made = _engine(words, name, kept)
-    if file and made != kept:
-        usercache.put(file, msgpack.encode((words, meant, made)))
-    return engine, words, meant
+    if len(literals) <= _FEW:
+        words, meant = choose(literals)
+        return engine_of(words), words, meant
+    file = f"{usercache.name_for(msgpack.encode([_VERSION, *literals]))}.literals"
+    with suppress(DecodeError, ValueError):
+        kept = msgpack.decode(usercache.get(file) or b"", type=tuple[list[bytes], list[list[int]], list[int]])
+        return _engine(kept[0], kept[2]), kept[0], kept[1]
+    words, meant = choose(literals)
+    offsets = rarest_windows(words)
+    usercache.put(file, msgpack.encode((words, meant, offsets)))
+    return _engine(words, offsets), words, meant
 
 
-def engine_of(words: Sequence[bytes], name: Name | None = None) -> Engine:
+def engine_of(words: Sequence[bytes]) -> Engine:
     """A search for these words."""
-    return _engine(words, _able(words, name))[0]
+    return _engine(words, rarest_windows(words)) if _fits_native(words) else Portable(words)
 
 
-def engine_of_some(engine: Engine, words: Sequence[bytes], some: Sequence[int], name: Name | None = None) -> Engine:
+def engine_of_some(engine: Engine, words: Sequence[bytes], some: Sequence[int]) -> Engine:
     """The same search for some of its words alone, by their numbers."""
     kept = [words[number] for number in some]
-    if kept and extension.native is not None and isinstance(engine, extension.native.Search):
+    if kept and native is not None and isinstance(engine, native.Search):
         # the stride may be too short for what is left, and is right for all
-        return _native(kept, [engine.offset(number) for number in some], choice.stride(words))
-    return engine_of(kept, name)
+        made: Engine = native.Search(kept, [engine.offset(number) for number in some], stride(words))
+        return made
+    return engine_of(kept)
 
 
-def _able(words: Sequence[bytes], name: Name | None) -> Name:
-    """The engine asked for, or the next one that can search for such words."""
-    if not words:
-        return "python"
-    name = available() if name is None else name
-    if name == "native" and (extension.native is None or min(map(len, words)) < choice.WINDOW):
-        return "python"
-    return name
+def _fits_native(words: Sequence[bytes]) -> bool:
+    return native is not None and min(map(len, words), default=0) >= WINDOW
 
 
-def _engine(words: Sequence[bytes], name: Name, kept: Any = None) -> tuple[Engine, Any]:
-    """(the engine, what was slow to make of it); `kept` is the latter from an earlier time."""
-    if name == "native":
-        offsets = kept or choice.rarest_windows(words)
-        return _native(words, offsets, choice.stride(words)), offsets
-    return _Portable(words), None
+def _engine(words: Sequence[bytes], offsets: Sequence[int]) -> Engine:
+    if native is None or not _fits_native(words):
+        return Portable(words)
+    made: Engine = native.Search(list(words), list(offsets), stride(words))
+    return made
 
 
-def _native(words: Sequence[bytes], offsets: Sequence[int], stride: int) -> Engine:
-    assert extension.native is not None
-    found: Engine = extension.native.Search(list(words), list(offsets), stride)
-    return found
-
-
-def _kept(file: str, literals: Sequence[bytes]) -> tuple[list[bytes], list[list[int]], Any]:
-    """What was kept for these literals, where it fits them."""
-    for read in (usercache.shipped, usercache.get) if file else ():
-        with suppress(DecodeError):
-            words, meant, made = msgpack.decode(read(file) or b"", type=_KEPT)
-            if read is usercache.shipped or _fits(words, meant, made, literals):
-                return words, meant, made
-    return [], [], None
-
-
-def _fits(words: Sequence[bytes], meant: Sequence[Sequence[int]], made: Any, literals: Sequence[bytes]) -> bool:
-    """Whether each literal is found by a word that stands in it, and each word by a window that stands in that."""
-    if len(words) != len(meant) or sorted(chain(*meant)) != list(range(len(literals))):
-        return False
-    pairs = ((word, literals[number]) for word, numbers in zip(words, meant, strict=True) for number in numbers)
-    return all(word in literal for word, literal in pairs) and (not isinstance(made, list) or _stand_in(words, made))
-
-
-def _stand_in(words: Sequence[bytes], offsets: Sequence[int]) -> bool:
-    """Whether each word has a window at its offset."""
-    window = choice.stride(words) + choice.WINDOW - 1
-    return (
-        window >= choice.WINDOW
-        and len(words) == len(offsets)
-        and all(0 <= at <= len(w) - window for w, at in zip(words, offsets, strict=True))
-    )
-
-
-class _Portable(Engine):
+class Portable(Engine):
     """One `find` after the other: right for a paste, slow for a gigabyte."""
 
     def __init__(self, words: Sequence[bytes]) -> None:
@@ -144,3 +125,57 @@ class _Portable(Engine):
 
     def which(self, data: bytes, /) -> Sequence[int]:
         return [number for number, word in enumerate(self._words) if word in data]
+
+
+# ── which words, and which of their bytes ────────────────────────────────────────────────────
+
+
+def choose(literals: Sequence[bytes]) -> tuple[list[bytes], list[list[int]]]:
+    """(words, for each word the numbers of the literals that it may stand for); no word contains another."""
+    words: list[bytes] = []
+    meant: list[list[int]] = []
+    every = b"\0".join(set(literals))
+    number_of: dict[bytes, int] = {}
+    inside: list[bytes] = []
+    """The words that stand in other literals, too."""
+    for number in sorted(range(len(literals)), key=lambda number: (len(literals[number]), number)):
+        literal = literals[number]
+        word = literal if literal in number_of else next((short for short in inside if short in literal), literal)
+        if word not in number_of:
+            number_of[word] = len(words)
+            words.append(word)
+            meant.append([])
+            if every.count(word) > 1:
+                inside.append(word)
+        meant[number_of[word]].append(number)
+    return words, meant
+
+
+def stride(words: Sequence[bytes]) -> int:
+    """The number of bytes that the compiled search may step without missing a word."""
+    return min(_LONGEST_STRIDE, min(map(len, words)) - WINDOW + 1)
+
+
+def rarest_windows(words: Sequence[bytes]) -> list[int]:
+    """For each word the offset of the window that is rarest in usual text. Only speed depends on that text."""
+    window = stride(words) + WINDOW - 1
+
+    def common(piece: bytes) -> tuple[float, float]:
+        return _commonness(piece, WINDOW), _commonness(
+            piece, 2
+        )  # most windows are not in it at all: then by their pairs
+
+    return [min(range(len(word) - window + 1), key=lambda at: common(word[at : at + window])) for word in words]
+
+
+def _commonness(text: bytes, length: int) -> float:
+    """How often the pieces of this text, of so many bytes, occur in usual text: the sum of their logarithms."""
+    weight, text = _weights(length), text.translate(DIGITS)
+    return sum(weight.get(text[i : i + length], 0.0) for i in range(len(text) - length + 1))
+
+
+@lru_cache(maxsize=2)
+def _weights(length: int) -> dict[bytes, float]:
+    usual = (Path(__file__).parent / "usual.txt").read_bytes().translate(DIGITS)
+    counts = Counter(usual[i : i + length] for i in range(len(usual) - length + 1))
+    return {piece: math.log(count + 1) for piece, count in counts.items()}

@@ -21,10 +21,8 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 
 from slurmdoctor.model.matches import Matcher
-from slurmdoctor.search import marks
-from slurmdoctor.search.engine import Name, engine_for, engine_of, engine_of_some
-from slurmdoctor.search.extension import Engine
-from slurmdoctor.search.shapes import DIGITS
+from slurmdoctor.search.engine import DIGITS, Engine, engine_for, engine_of, engine_of_some
+from slurmdoctor.search.shapes import anything, may_cross
 
 _WASTED = 50
 """So many needless hits in one block are worth a new search."""
@@ -50,13 +48,12 @@ class _Group:
 class Literals:
     """The literals of all matchers, the matchers of each literal, and the search for them."""
 
-    def __init__(self, matchers: Sequence[Matcher], engine: Name | None = None) -> None:
+    def __init__(self, matchers: Sequence[Matcher]) -> None:
         self._users: dict[bytes, list[int]] = {}
         for number, matcher in enumerate(matchers):
             for literal in matcher.literals:
                 self._users.setdefault(literal, []).append(number)
         self._once = {number for number, matcher in enumerate(matchers) if matcher.once}
-        self._name = engine
         with_digits = (x for x in self._users if x.translate(DIGITS) != x or b"0" in x)
         self._with_digits = sorted({x.translate(DIGITS) for x in with_digits})
         """The shapes of those literals that a line's shape may seem to hold."""
@@ -67,7 +64,7 @@ class Literals:
         """The literals of those words that stand for many, by the number of the first of them."""
         self._asked = 0
         self._literals = list(self._users)
-        self.engine, self._words, self._meant = engine_for(self._literals, engine)
+        self.engine, self._words, self._meant = engine_for(self._literals)
 
     def wanted(self, line: bytes) -> list[int]:
         """The numbers of the matchers one of whose literals stands in the line."""
@@ -99,7 +96,7 @@ class Literals:
         group.asked += 1
         if group.asked < _WORTH_AN_ENGINE:
             return [literal for literal in group.literals if literal in line]
-        group.engine = group.engine or engine_of(group.literals, self._name)
+        group.engine = group.engine or engine_of(group.literals)
         return {group.literals[number] for number in group.engine.which(line)}
 
     def hidden(self, shape: bytes) -> bool:
@@ -108,16 +105,16 @@ class Literals:
         if self._asked < _WORTH_AN_ENGINE:
             return any(literal in shape for literal in self._with_digits)
         if not self._search_with_digits:
-            self._search_with_digits.append(engine_of(self._with_digits, self._name))
+            self._search_with_digits.append(engine_of(self._with_digits))
         return bool(self._search_with_digits[0].which(shape))
 
     def crossing(self, marked: bytes) -> bool:
         """Whether lines that differ in what their marks stand for may differ in the literals that they hold."""
         if not self._crossing:
-            self._crossing += [(x, marks.anything(x)) for x in self._users if marks.may_cross(x)]
+            self._crossing += [(x, anything(x)) for x in self._users if may_cross(x)]
         line = marked + b"\n"
-        anything = marks.anything(line)
-        return any(shape in anything and literal not in line for literal, shape in self._crossing)
+        widened = anything(line)
+        return any(shape in widened and literal not in line for literal, shape in self._crossing)
 
     def without_idle(self, matched: set[int], block: bytes) -> Literals | None:
         """The same without the literals of those matchers alone that look for one line, and have it (`matched`).
@@ -137,6 +134,6 @@ class Literals:
             return None
         rest = copy(self)
         kept = [word for word in range(len(self._words)) if not idle(word)]
-        rest.engine = engine_of_some(self.engine, self._words, kept, self._name)
+        rest.engine = engine_of_some(self.engine, self._words, kept)
         rest._words, rest._meant = [self._words[w] for w in kept], [self._meant[w] for w in kept]
         return rest

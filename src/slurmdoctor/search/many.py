@@ -12,11 +12,10 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from slurmdoctor.search.tally import LineGroup
+from slurmdoctor.search.tally import LineGroup, Part
 
 if TYPE_CHECKING:
     from slurmdoctor.input.sources import Source
-    from slurmdoctor.search.part import Part
 
 WORTH = 32 * 1024 * 1024
 """Bytes a process: to start it and to join what it found costs as much as to read a few megabytes."""
@@ -150,7 +149,6 @@ def _packed(part: Part) -> tuple[Any, ...]:
 
 
 def _unpacked(packed: tuple[Any, ...]) -> Part:
-    from slurmdoctor.search.part import Part
 
     source, start, groups, *rest = packed
     return Part(source, start, {group[0]: LineGroup(*group) for group in groups}, *rest)

@@ -1,10 +1,16 @@
 """Reads one source's blocks: confirms the first line of each shape, counts all others, and learns what lines of a shape mean.
 
-A shape is a line with every digit as 0. What its lines mean is told in one of three ways:
+What the lines of a shape (`shapes`) mean is told in one of three ways:
 
 - nothing depends on digits: lines are counted by the walk, and never come here again;
 - `ShapePlan` without `exact`: the same, but the label is in two pieces, which the walk does not put together;
 - `ShapePlan` with `exact`: some matcher is digit-sensitive (`exit code 137`), so each different text behind the labels is confirmed.
+
+Words make shapes as digits do: `KeyError: 'w81f'`, `request to https://… failed`. A log may hold a million of those, and to confirm one takes
+some 50 µs. So where hundreds of lines in a row that are alike came to the same, the next do too: `Outcomes`.
+
+Limits: a line that means something else than the hundreds before it that are alike is counted as they are. One that was confirmed
+differently in between begins the count anew.
 """
 
 from __future__ import annotations
@@ -15,18 +21,152 @@ from msgspec import Struct
 
 from slurmdoctor.input.sources import Block
 from slurmdoctor.model.matches import Matcher
-from slurmdoctor.search import marks, walk
-from slurmdoctor.search.alike import Alike, likeness
+from slurmdoctor.search import tally
 from slurmdoctor.search.literals import Literals
-from slurmdoctor.search.part import Part, Place
-from slurmdoctor.search.pieces import LONG_LINE as LONG_LINE
-from slurmdoctor.search.pieces import piece as piece
-from slurmdoctor.search.pieces import seen_whole
-from slurmdoctor.search.shapes import DIGITS
-from slurmdoctor.search.tally import LineGroup, Match, Tally
-from slurmdoctor.search.walk import BY_DIGITS
-from slurmdoctor.search.whatever import Whatever, whatever_marks
+from slurmdoctor.search.shapes import BYTE, DIGITS, MARK, marked, marked_shape
+from slurmdoctor.search.tally import BY_DIGITS, LineGroup, Match, Part, Place, Tally
 from slurmdoctor.search.writer_key import Span, WriterKey
+
+# ── long lines ────────────────────────────────────────────────────────────────────────────────
+
+LONG_LINE = 16 * 1024
+"""In a line longer than this only the text around the literal is looked at."""
+_AROUND = 4 * 1024
+"""Bytes before and behind the literal, then."""
+
+
+def seen_whole(block: Block) -> int:
+    """What stands too near to an open end is seen whole in the next block, which begins a stretch before it."""
+    return len(block.data) - LONG_LINE if block.open_end else len(block.data) + 1
+
+
+def piece(block: Block, at: int) -> tuple[int, int, bool]:
+    """(start, end, whole) of the line that holds this byte, or of its piece between carriage returns.
+
+    In a long line it is the surroundings of the byte, and `whole` is false.
+    """
+    data = block.data
+    # what is farther away is farther than a line is looked at
+    low, high = max(0, at - LONG_LINE - 1), min(len(data), at + LONG_LINE + 1)
+    start = max(low, data.rfind(b"\n", low, at) + 1)
+    start = max(start, data.rfind(b"\r", start, at) + 1)
+    end = data.find(b"\n", at, high)
+    cut = end < 0
+    end = high if cut else end
+    back = data.find(b"\r", at, end)
+    if back >= 0:
+        cut, end = False, back
+    cut = cut and block.open_end
+    if end - start > LONG_LINE or cut or (start == 0 and block.open_start):
+        # a file cut to nothing while it was written to begins with a hole of NUL bytes
+        start = max(start, data.rfind(b"\0", start, at) + 1)
+        if end - start > LONG_LINE or cut or (start == 0 and block.open_start):
+            return max(start, at - _AROUND), min(end, at + _AROUND), False
+    return start, end, True
+
+
+# ── lines that are alike ──────────────────────────────────────────────────────────────────────
+
+TAKEN = 500
+"""So many lines in a row that the same matchers took, and the next are not asked."""
+REFUSED = 8 * TAKEN
+"""The same for lines that no matcher took: what the next one says would be lost, not just counted with others."""
+
+Likeness = tuple[tuple[int, ...], bytes]
+"""The matchers whose literals stand in a line, and how its first words end."""
+_ENDS = bytes(48 if 48 <= n < 58 else 97 if 65 <= n < 91 or 97 <= n < 123 or n > 127 else n for n in range(256))
+_HEAD = 160
+
+
+def likeness(wanted: Sequence[int], line: bytes, text: int) -> Likeness:
+    """What lines have in common that mostly mean the same. `text` is where the label ends."""
+    words = line[text : text + _HEAD].split(None, 2)[:2]
+    return tuple(wanted), b"".join([word[-1:] for word in words]).translate(_ENDS)
+
+
+class Outcome(Struct):
+    """What the last lines with certain literals came to."""
+
+    matchers: tuple[int, ...] = ()
+    """Those that took each of them."""
+    tally: Tally | None = None
+    """Where the last one was counted."""
+    lines: int = 0
+
+
+class Outcomes:
+    """The outcomes of one source."""
+
+    def __init__(self) -> None:
+        self._by_likeness: dict[Likeness, Outcome] = {}
+        self._taken_by: dict[Tally, tuple[int, ...]] = {}
+        self.unasked = 0
+        """Lines that were counted as those before them."""
+
+    def settled(self, likeness: Likeness, near_end: bool) -> Outcome | None:
+        """What a line comes to without being asked; None where it is to be asked. Near a log's end none is thrown away."""
+        outcome = self._by_likeness.get(likeness)
+        if outcome is None or outcome.lines < TAKEN:
+            return None
+        if outcome.tally is None and (near_end or outcome.lines < REFUSED):
+            return None
+        self.unasked += 1
+        return outcome
+
+    def learn(self, likeness: Likeness, tally: Tally | None) -> None:
+        """Note where a line was counted."""
+        matchers = () if tally is None else self._taken_by[tally]
+        outcome = self._by_likeness.setdefault(likeness, Outcome(matchers))
+        if outcome.matchers != matchers:
+            outcome.matchers, outcome.lines = matchers, 0
+        outcome.tally = tally
+        outcome.lines += 1
+
+    def belongs(self, tally: Tally, matchers: Sequence[int]) -> None:
+        """Note which matchers take the lines of a tally."""
+        self._taken_by[tally] = tuple(matchers)
+
+
+# ── what follows from a shape whatever its marks stand for ────────────────────────────────────
+
+_LONGEST = 2048
+"""Bytes of a line for which it is worth to find out."""
+
+
+class Wildcards(Struct, frozen=True):
+    """What the search asks of those who know labels and rules."""
+
+    settled: Callable[[str], bool]
+    """A line with marks -> whether its labels are the same whatever they stand for."""
+    strip_labels: Callable[[bytes], str]
+    kinds_of: Callable[[Matcher, str], tuple[str, ...] | None]
+    """(matcher, line without labels, with marks) -> the kinds of all such lines; None where they differ."""
+
+
+def matches_of_wildcards(
+    line: bytes, literals: Literals, matchers: Sequence[Matcher], writer_key: WriterKey, ask: Wildcards
+) -> tuple[Match, ...] | None:
+    """The matches of all lines that differ from this one in digits and hexadecimal words; None where they may differ."""
+    with_marks = marked(line)
+    if len(line) > _LONGEST or any(odd in line for odd in (b"\x1b", b"\0", b"\r", MARK.encode())):
+        return None
+    if not writer_key.settled(with_marks[: with_marks.index(BYTE)].removesuffix(b"0x")):
+        return None
+    if literals.hidden(with_marks.translate(DIGITS)) or literals.crossing(with_marks):
+        return None
+    if not ask.settled(with_marks.decode("utf-8", "replace").replace(BYTE.decode(), MARK)):
+        return None
+    text = ask.strip_labels(with_marks).replace(BYTE.decode(), MARK)
+    matches: list[Match] = []
+    for number in literals.wanted(with_marks + b"\n"):
+        kinds = ask.kinds_of(matchers[number], text)
+        if kinds is None:
+            return None
+        matches += [(number, kind) for kind in kinds]
+    return tuple(matches)
+
+
+# ── the reader ────────────────────────────────────────────────────────────────────────────────
 
 _MOST_SHAPES = 16 * 1024 * 1024
 """Bytes of shapes to remember; then they are learnt anew."""
@@ -78,27 +218,27 @@ class Reader:
         writer_key: WriterKey,
         source: int,
         could_match: CouldMatch | None = None,
-        whatever: Whatever | None = None,
+        wildcards: Wildcards | None = None,
     ) -> None:
         self._literals = literals
         self._matchers = matchers
         self._strip_labels = strip_labels
         self._confirm_line = confirm_line
         self._could_match = could_match
-        self._whatever = whatever
+        self._wildcards = wildcards
         self._late: Callable[[], bool] = bool
         self._stopped: int | None = None
         """Where reading ended within a line, as the time was over."""
         self._some_take_any_digits = not all(matcher.digit_sensitive for matcher in matchers)
         self._writer_key = writer_key
         self._source = source
-        self._walk, self._new_tally = walk.new(literals.engine)
+        self._walk, self._new_tally = tally.new_walk(literals.engine)
         self._remembered = 0
         self._in_vain = 0
         """Shapes with marks of which nothing could be learnt, less those of which something was."""
         self._done = 0
         self._tallies: dict[tuple[Match, ...], Tally] = {}
-        self._alike = Alike()
+        self._outcomes = Outcomes()
         self._end: int | None = None
         self.once: dict[Match, Place] = {}
 
@@ -125,7 +265,7 @@ class Reader:
             if len(part.offsets) % _REVIEW == _FIRST_REVIEW:
                 self._drop_idle_literals(block)
         part.lines += not block.data[: block.size].endswith(b"\n")
-        part.unasked = self._alike.unasked
+        part.unasked = self._outcomes.unasked
         part.groups = {key: LineGroup(key, self._keep(key), *t.packed()) for key, t in self._tallies.items()}
         return part
 
@@ -181,7 +321,7 @@ class Reader:
 
     def _read_line(self, line: bytes, place: int) -> None:
         """Count a line that the walk did not see."""
-        shape = marks.shape(line)
+        shape = marked_shape(line)
         known = None if shape is None else self._walk.known(shape)
         if known is not None and known[3] is BY_DIGITS:
             known = self._walk.known(line.translate(DIGITS))
@@ -206,14 +346,14 @@ class Reader:
         wanted = self._literals.wanted(line + b"\n")
         start, end, start2, end2 = span = self._writer_key.span(line)
         alike = likeness(wanted, line, max(end, end2))
-        outcome = self._alike.settled(alike, self._end is not None and place >= self._end)
+        outcome = self._outcomes.settled(alike, self._end is not None and place >= self._end)
         if outcome is None:
-            self._alike.learn(alike, self._learn_asked(line, place, wanted, span))
+            self._outcomes.learn(alike, self._learn_asked(line, place, wanted, span))
             return
         tally = outcome.tally
         if tally is not None:
             tally.add(line[start:end] + line[start2:end2], place)
-        shape = None if self._alike.unasked % _LEARN_EACH else marks.shape(line)
+        shape = None if self._outcomes.unasked % _LEARN_EACH else marked_shape(line)
         if shape is not None:
             shape = line.translate(DIGITS) if self._walk.known(shape) else shape
             self._remember(shape)
@@ -223,11 +363,11 @@ class Reader:
     def _learn_asked(self, line: bytes, place: int, wanted: Sequence[int], span: Span) -> Tally | None:
         """Confirm a line, count it, and remember what follows for all lines of its shape. Where it was counted."""
         shape = line.translate(DIGITS)
-        marked = marks.shape(line)
-        if marked is not None and marked != shape:
-            told, tally = self._learn_marked(line, marked, place, span)
-            if told:
-                return tally
+        with_marks = marked_shape(line)
+        if with_marks is not None and with_marks != shape:
+            learnt, counted = self._learn_marked(line, with_marks, place, span)
+            if learnt:
+                return counted
         digit_sensitive = [m for m in wanted if self._matchers[m].digit_sensitive]
         text = self._strip_labels(self._source, line)
         if self._could_match is not None:
@@ -246,7 +386,7 @@ class Reader:
         elif tally is not None:
             plan = ShapePlan(tally, matches, span, -1) if end2 else None
             tally.add(label, place)
-        if marked is not None:
+        if with_marks is not None:
             self._remember(shape)
             self._walk.learn(shape, start, end, tally, plan, plan.text if plan else -1)
         return counted
@@ -256,17 +396,17 @@ class Reader:
         if self._walk.known(shape) is not None:  # by digits
             return False, None
         found = None
-        if self._whatever and self._in_vain < _MOST_IN_VAIN:
-            found = whatever_marks(line, self._literals, self._matchers, self._writer_key, self._whatever)
+        if self._wildcards and self._in_vain < _MOST_IN_VAIN:
+            found = matches_of_wildcards(line, self._literals, self._matchers, self._writer_key, self._wildcards)
             self._in_vain += 1 if found is None else -1
         self._remember(shape)
-        if not found:
+        if found is None:
             self._walk.learn(shape, 0, 0, None, BY_DIGITS, -2)
             return False, None
         start, end, start2, end2 = span
         label = line[start:end] + line[start2:end2]
-        tally = self._tally(found.matches, label, place)
-        plan = ShapePlan(tally, found.matches, span, -1) if tally is not None and end2 else None
+        tally = self._tally(found, label, place)
+        plan = ShapePlan(tally, found, span, -1) if tally is not None and end2 else None
         if tally is not None:
             tally.add(label, place)
         self._walk.learn(shape, start, end, tally, plan, -1)
@@ -329,7 +469,7 @@ class Reader:
         tally = self._tallies.get(key)
         if tally is None:
             tally = self._tallies[key] = self._new_tally(self._keep(key))
-            self._alike.belongs(tally, [number for number, _ in key])
+            self._outcomes.belongs(tally, [number for number, _ in key])
         return tally
 
     def _keep(self, matches: Iterable[Match]) -> int:

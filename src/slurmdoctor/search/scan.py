@@ -24,13 +24,10 @@ from slurmdoctor.model.deadline import NEVER, Deadline
 from slurmdoctor.model.finding import Reason, reason
 from slurmdoctor.model.matches import Matcher, SearchResult
 from slurmdoctor.search import many
-from slurmdoctor.search.engine import Name
 from slurmdoctor.search.literals import Literals
-from slurmdoctor.search.part import Part
 from slurmdoctor.search.reader import LONG_LINE as LONG_LINE
-from slurmdoctor.search.reader import ConfirmLine, CouldMatch, Reader, StripLabels
-from slurmdoctor.search.tally import group_by_matcher
-from slurmdoctor.search.whatever import Whatever
+from slurmdoctor.search.reader import ConfirmLine, CouldMatch, Reader, StripLabels, Wildcards
+from slurmdoctor.search.tally import Part, group_by_matcher
 from slurmdoctor.search.writer_key import WriterKey
 
 HEADS, TAILS = 0.6, 0.8
@@ -51,11 +48,10 @@ def scan(
     confirm_line: ConfirmLine,
     writer_keys: Sequence[WriterKey],
     block_size: int | None = None,
-    engine: Name | None = None,
     jobs: int = 1,
     progress: Callable[[int], None] | None = None,
     could_match: CouldMatch | None = None,
-    whatever: Callable[[int], Whatever] | None = None,
+    wildcards: Callable[[int], Wildcards] | None = None,
     deadline: Deadline = NEVER,
     literals: Literals | None = None,
 ) -> SearchResult:
@@ -63,11 +59,11 @@ def scan(
 
     `progress` gets the bytes read since, those of other processes estimated. `literals` are the matchers', where they are known.
     """
-    literals = literals or Literals(matchers, engine)
+    literals = literals or Literals(matchers)
     processes = many.processes(sources, jobs)
 
     def read(number: int, start: int, stop: int | None, share: float = HEADS) -> Part:
-        ask = whatever(number) if whatever else None
+        ask = wildcards(number) if wildcards else None
         reader = Reader(literals, matchers, strip_labels, confirm_line, writer_keys[number], number, could_match, ask)
         blocks = _Timed(sources[number].blocks(block_size or BLOCK, start, stop), deadline, share)
         told = blocks if progress is None else _reported(blocks, progress, processes)

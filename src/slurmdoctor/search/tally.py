@@ -2,11 +2,13 @@
 
 Lines that satisfy the same matchers are counted together, as one `LineGroup`: of `[rank3]: NCCL timeout ... Timeout(ms)=600000`
 four rules may take each line, and it is still counted once. Only at the end does each matcher get its groups.
+`Walk` goes through the lines of a block that hold a word and counts those whose shape and writer are known: most of them, in Python, and
+in C (`native/`) where that was compiled: the same to the last count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -26,6 +28,9 @@ from slurmdoctor.model.matches import (
     MatchGroup,
     Writer,
 )
+from slurmdoctor.search import engine
+from slurmdoctor.search.engine import DIGITS, Engine
+from slurmdoctor.search.shapes import marked_shape
 
 MOST = 32_768
 """Labels that are told apart; no job has more writers, and what prints more is no label."""
@@ -169,3 +174,128 @@ def _merged(parts: Sequence[dict[Writer, list[Entry]]]) -> dict[Writer, list[Ent
         for writer, entries in part.items():
             writers[writer] = writers[writer] + entries if writer in writers else entries
     return writers
+
+
+# ── what was read from one source, or from a stretch of it ────────────────────────────────────
+
+Place = tuple[bytes, int]
+"""(label, offset)."""
+
+
+class Part(Struct):
+    """What was read from one source, or from a stretch of it."""
+
+    source: int
+    start: int = 0
+    groups: dict[tuple[Match, ...], LineGroup] = field(default_factory=dict)
+    once: dict[Match, Place] = field(default_factory=dict)
+    offsets: list[int] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    lines: int = 0
+    end: int = 0
+    """Offset of the last byte read."""
+    unasked: int = 0
+    """Lines that were taken to mean what those before them with the same literals did."""
+    cut: bool = False
+    """Whether the time was over before all of it was read."""
+
+    @property
+    def searched(self) -> int:
+        """Bytes read."""
+        return self.end - self.start if self.offsets else 0
+
+    def join(self, later: Part) -> None:
+        """Take in the same source's next stretch. Behind text that was not read the lines have no numbers."""
+        for key, group in later.groups.items():
+            if key in self.groups:
+                self.groups[key].join(group)
+            else:
+                self.groups[key] = group
+        self.once = {**later.once, **self.once}
+        numbered = later.start <= self.end and self.counts[-1:] != [-1]
+        self.offsets += later.offsets
+        self.counts += [count + self.lines if numbered and count >= 0 else -1 for count in later.counts]
+        self.lines += later.lines
+        self.unasked += later.unasked
+        self.end = max(self.end, later.end)
+
+
+# ── the walk ──────────────────────────────────────────────────────────────────────────────────
+
+BY_DIGITS = "by digits"
+"""The `rest` of a shape with marks whose lines are looked at by their digits alone; `text` is -2 with it."""
+Known = tuple[int, int, "Tally | None", Any]
+"""(begin, end, tally, rest) of a shape: its label's place in the line, and where it is counted. With a `rest` it takes more than counting."""
+
+
+class Walk:
+    """Knows shapes, and where their lines are counted."""
+
+    def __init__(self) -> None:
+        self._plans: dict[bytes, tuple[int, int, dict[bytes, list[Any]], Tally | None, Any]] = {}
+
+    def learn(self, shape: bytes, begin: int, end: int, tally: Tally | None, rest: object, text: int) -> None:
+        """From now on count lines of this shape, or yield them with their `rest`. With neither, they match nothing.
+
+        Of those with a `rest` and a `text` of 0 or more, lines are counted that were learnt under their shape, a line end,
+        and their text from there on, digits and all: the compiled walk does that; this one yields them.
+        """
+        self._plans[shape] = begin, end, tally.crowd if tally else {}, tally, rest
+
+    def known(self, shape: bytes) -> Known | None:
+        plan = self._plans.get(shape)
+        return (plan[0], plan[1], plan[3], plan[4]) if plan else None
+
+    def forget(self) -> None:
+        """All shapes are new again."""
+        self._plans.clear()
+
+    def lines(self, data: bytes, size: int, base: int, search: Engine) -> Iterator[tuple[int, int, Any]]:
+        """Count the lines that hold a word; those that take more are yielded: (start, stop, rest).
+
+        `size` bytes of the data count, which begin at the log's offset `base`. `rest` is None where the shape is new; it may be
+        learnt before the next one is asked for.
+        """
+        plan_of = self._plans.get
+        back, ahead = data.rfind, data.find
+        stop = -1
+        for after in search.ends(data):
+            if after <= stop:
+                continue
+            if after > size:
+                return
+            start = back(b"\n", 0, after - 1) + 1
+            stop = ahead(b"\n", after - 1)
+            if stop < 0:
+                stop = len(data)
+            line = data[start:stop]
+            stop += 1  # a literal may end with its line's end
+            shape = marked_shape(line)
+            plan = None if shape is None else plan_of(shape)
+            if plan is not None and plan[4] is BY_DIGITS:
+                plan = plan_of(line.translate(DIGITS))
+            if plan is None:
+                yield start, stop - 1, None
+                continue
+            begin, end, crowd, tally, rest = plan
+            if rest is not None:
+                yield start, stop - 1, rest
+            elif tally is not None:
+                place = base + start
+                entry = crowd.get(line[begin:end])
+                if entry is None or place >> STRETCH != tally.stretch:
+                    tally.add(line[begin:end], place)
+                    continue
+                # the same as tally.add in a crowd
+                entry[COUNT] += 1
+                if entry[BURST] != tally.burst:
+                    entry[BURST] = tally.burst
+                    entry[BURST_FIRST] = place
+
+
+def new_walk(search: Engine) -> tuple[Any, Any]:
+    """(a walk, what makes a tally of so many places): compiled ones where the search is."""
+    if engine.native is not None and isinstance(search, engine.native.Search):
+        made = engine.native
+        return made.Walk(), lambda keep: made.Tally(keep, CROWD, MOST, STRETCH)
+    return Walk(), Tally

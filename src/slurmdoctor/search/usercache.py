@@ -1,8 +1,8 @@
-"""Reads and writes small files in the user's cache folder, and reads those that the wheel brings. Whatever is wrong with one, the program works as if it were not there.
+"""Reads and writes small files that are slow to make: those that the wheel brings, else those in the user's cache folder.
 
-A file's name says what its content was made of, its first bytes whether it is whole. The user's folder and the files in it must be
-the user's own, and nobody else may write to them. Files are written aside and renamed, so that a program that starts meanwhile does
-not see half of one.
+A file's name says what its content was made of, its first bytes whether it is whole: whatever is wrong with one, it counts as not there.
+The user's folder and the files in it must be the user's own, and nobody else may write to them. Files are written aside and renamed, so
+that a program that starts meanwhile does not see half of one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Callable
 from pathlib import Path
 from zlib import crc32
 
@@ -37,14 +36,10 @@ def name_for(data: bytes) -> str:
 
 
 def get(name: str) -> bytes | None:
-    """What was put under this name; None where it is not there, not ours, or not whole."""
-    folder = _folder()
-    return None if folder is None else _read(f"{folder}/{name}", _ours)
-
-
-def shipped(name: str) -> bytes | None:
-    """The same of what came with the program."""
-    return _read(f"{READY}/{name}", lambda seen: True)
+    """What came with the program or was put under this name; None where it is not there, not ours, or not whole."""
+    found = _read(f"{READY}/{name}", own=False)
+    folder = None if found is not None else _folder()
+    return found if folder is None else _read(f"{folder}/{name}", own=True)
 
 
 def put(name: str, data: bytes) -> None:
@@ -65,12 +60,12 @@ def put(name: str, data: bytes) -> None:
         _sweep(folder, Path(name).suffix)
 
 
-def _read(path: str, believed: Callable[[os.stat_result], bool]) -> bytes | None:
+def _read(path: str, own: bool) -> bytes | None:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(handle, "rb", buffering=0) as file:
             seen = os.fstat(handle)
-            usual = stat.S_ISREG(seen.st_mode) and seen.st_size <= _LARGEST and believed(seen)
+            usual = stat.S_ISREG(seen.st_mode) and seen.st_size <= _LARGEST and (_ours(seen) or not own)
             data = file.read() if usual else b""
     except OSError:
         return None

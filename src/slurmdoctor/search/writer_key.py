@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from slurmdoctor.model import LineFormat, SourceFormat
 from slurmdoctor.search.compiled import later
-from slurmdoctor.search.shapes import DIGITS
+from slurmdoctor.search.engine import DIGITS
 
 if TYPE_CHECKING:
     from regex import Match
