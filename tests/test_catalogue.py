@@ -13,9 +13,8 @@ from slurmdoctor.knowledge import builtin
 from slurmdoctor.knowledge.paths import files
 from slurmdoctor.knowledge.problems import shown
 from slurmdoctor.knowledge.read import read
-from slurmdoctor.knowledge.workshop.check import check
-from slurmdoctor.knowledge.workshop.matching import admits, peeled, takes
-from slurmdoctor.knowledge.workshop.snippet import render
+from slurmdoctor.knowledge.workshop.check import check, render
+from slurmdoctor.knowledge.workshop.proof import admits, peeled, takes
 from slurmdoctor.model import Cause, Rule, Trait
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.readers import matches
@@ -149,7 +148,7 @@ def test_a_state_and_an_ending_belong_to_one_cause(key: str) -> None:
 
 
 def test_each_fragment_is_used() -> None:
-    defined = {entry.id for file in LOADED.files for entry, _ in file.tables.get("fragments", ())}
+    defined = {entry.id for file in LOADED.files for entry, _ in file.tables().get("fragments", ())}
     text = "\n".join(file.read_text() for file in files(builtin()))
     assert defined
     assert not [name for name in defined if f"{{{name}}}" not in text]

@@ -16,11 +16,10 @@ from msgspec import msgpack
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge import RuleError, builtin, cache, folders, load, paths
+from slurmdoctor.knowledge.document import parse
 from slurmdoctor.knowledge.load import _loaded
 from slurmdoctor.knowledge.problems import Place, Problems
-from slurmdoctor.knowledge.read import LoadedRules, read
-from slurmdoctor.knowledge.rulefile import read_file
-from slurmdoctor.knowledge.tree import read as read_tree
+from slurmdoctor.knowledge.read import LoadedRules, read, read_file
 from slurmdoctor.model import Cause, Fix, Knowledge, LineFormat, Rule, Signal, UserError
 from slurmdoctor.search import usercache
 
@@ -117,11 +116,6 @@ def test_a_fragment_stands_for_its_pattern(ours: Path, tmp_path: Path) -> None:
     assert rules["site/raid"].startswith("(?:tape|raid){1} is gone")
 
 
-def test_the_old_name_of_a_key_is_still_read(ours: Path) -> None:
-    put(ours / "storage" / "tape.yaml", CAUSE.format(cause="tape").replace("applies_to: line", "on: exception"))
-    assert [rule.applies_to for rule in plain(ours).rules] == ["exception"]
-
-
 def test_our_own_rules_are_read() -> None:
     known = load((builtin(),), cache=False)
     assert known.formats
@@ -179,7 +173,7 @@ def test_what_is_no_rule_file_is_refused(tmp_path: Path, text: bytes, what: str,
 def test_no_text_breaks_the_reader(text: str | bytes) -> None:
     data = text.encode() if isinstance(text, str) else text
     problems = Problems()
-    tree = read_tree(data, "a.yaml", problems)
+    tree = parse(data, "a.yaml", problems)
     if tree is not None:
         read_file(tree, problems)
     assert all(isinstance(problem.place, Place) and problem.what and problem.mend for problem in problems)
@@ -416,9 +410,8 @@ def test_a_damaged_cache_is_ignored(kept: Path, ours: Path, damage: bytes) -> No
         [],
         {"causes": {}},
         [{"a": "b"}, [], []],
-        [{"a": ["a", "f", "t", "root", [], [], "resume", "s", [["a/b", "a", "root", "s", [""], "x"]], []]}, [], []],
     ],
-    ids=["no knowledge", "empty", "by name", "no cause", "a literal that stands in every line"],
+    ids=["no knowledge", "empty", "by name", "no cause"],
 )
 def test_a_whole_file_with_odd_content_is_ignored(kept: Path, ours: Path, odd: object) -> None:
     first = load((ours,))

@@ -16,7 +16,7 @@ from slurmdoctor.model import UserError
 
 
 def found_in(folder: Path) -> list[str]:
-    return [str(problem) for problem in read.read([folder]).problems.sorted()]
+    return [str(problem) for problem in read.read([folder]).problems]
 
 
 @pytest.mark.parametrize(

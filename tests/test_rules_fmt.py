@@ -70,12 +70,12 @@ summary: |
 rules:
   # what the loader prints
   - id: site/tape/loader
-    examples: {no_match: [], match: [tape library is gone, tape robot is gone]}
+    examples: {match: [tape library is gone, tape robot is gone], no_match: []}
     # two messages, one for each version
     regex:
       - 'tape library is gone'     # 3.0
       - 'tape robot is gone'
-    on: exception
+    applies_to: exception
     source: our loader >= 3
     literals: ['tape library is gone',
       'tape robot is gone']
@@ -117,11 +117,6 @@ def test_any_order_leads_to_the_same_file(data: st.DataObject) -> None:
 
 
 KEYS = ["extends", "title", "role", "explains", "retry", "summary", "rules", "fixes", "references"]
-
-
-def test_line_ends_are_trimmed_but_not_in_a_text() -> None:
-    text = "cause: a   \r\ntitle: 'b  \r\n  c'\r\nsummary: |\r\n  d  \r\n  e\r\n\r\n\r\n"
-    assert arranged(text) == "cause: a\ntitle: 'b  \n  c'\nsummary: |\n  d  \n  e\n"
 
 
 def test_a_pattern_that_is_too_wide_is_told_with_its_line() -> None:

@@ -17,7 +17,7 @@ from slurmdoctor.knowledge import builtin, folders, load
 from slurmdoctor.knowledge.secrets import secret_kinds
 from slurmdoctor.knowledge.workshop.check import check_paths
 from slurmdoctor.knowledge.workshop.patterns import parse
-from slurmdoctor.knowledge.workshop.secrets import planted
+from slurmdoctor.knowledge.workshop.proof import planted
 from slurmdoctor.model import SecretKind
 from slurmdoctor.report import json as report_json
 from slurmdoctor.report import text

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec.structs import replace
 
 from slurmdoctor.cli import rules_option
 from slurmdoctor.cli.group import Group
@@ -52,8 +51,7 @@ def check(paths: tuple[Path, ...]) -> None:
     Exit status: 0 all is well, 1 there are problems, 2 the call was bad.
     """
     from slurmdoctor.knowledge.paths import folders
-    from slurmdoctor.knowledge.workshop.check import check_paths
-    from slurmdoctor.knowledge.workshop.snippet import render
+    from slurmdoctor.knowledge.workshop.check import check_paths, render
 
     start = time.monotonic()
     in_use = folders()
@@ -63,7 +61,7 @@ def check(paths: tuple[Path, ...]) -> None:
     for problem in problems:
         say(render(problem) + "\n")
     for note in notes:
-        say(render(replace(note, what=f"note: {note.what}")) + "\n")
+        say(render(note, "note: ") + "\n")
     if problems:
         wrong = len({problem.place.file for problem in problems})
         say(f"{_count(len(problems), 'problem')} in {_count(wrong, 'file')}")
@@ -86,8 +84,8 @@ def fmt(paths: tuple[Path, ...], check: bool) -> None:
     """
     from slurmdoctor.knowledge.paths import builtin, data_of, files, folders
     from slurmdoctor.knowledge.problems import shown
+    from slurmdoctor.knowledge.workshop.check import render
     from slurmdoctor.knowledge.workshop.layout import arrange
-    from slurmdoctor.knowledge.workshop.snippet import render
 
     named = paths or [folder for folder in folders() if folder != builtin()]
     found = [file for path in named for file in files(path)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
@@ -42,34 +42,12 @@ class TooManyProblemsError(Exception):
 class Problems(list[Problem]):
     """All mistakes found so far: reading goes on after each, so that all are reported at once, but for thousands."""
 
-    def __init__(self, found: Iterable[Problem] = ()) -> None:
-        super().__init__(found)
-        self.notes: list[Problem] = []
-        """What works and should still be changed: only `rules check` prints it."""
-
     def add(self, place: Place, what: str, mend: str) -> None:
-        self.append(Problem(place, what, mend))
-
-    def append(self, problem: Problem) -> None:
         """Raises TooManyProblemsError after the last one that is worth to be told."""
-        super().append(problem)
+        self.append(Problem(place, what, mend))
         if len(self) >= MOST:
-            super().append(Problem(problem.place, f"there are more than {MOST} problems", "fix these first"))
+            self.append(Problem(place, f"there are more than {MOST} problems", "fix these first"))
             raise TooManyProblemsError
-
-    def note(self, place: Place, what: str, mend: str) -> None:
-        self.notes.append(Problem(place, what, mend))
-
-    def sorted(self) -> list[Problem]:
-        return sorted(set(self))
-
-
-class FieldError(Exception):
-    """A value of a rule file that cannot be read."""
-
-    def __init__(self, place: Place, what: str, mend: str) -> None:
-        super().__init__(what)
-        self.problem = Problem(place, what, mend)
 
 
 class RuleError(UserError):
@@ -103,6 +81,6 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
-def did_you_mean(word: str, known: Sequence[str] | Iterable[str], otherwise: str) -> str:
+def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
     guess = nearest(word, known)
     return f"did you mean `{guess}`?" if guess else otherwise

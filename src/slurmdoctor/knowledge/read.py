@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from slurmdoctor.knowledge.fragments import expand_all
+from slurmdoctor.knowledge.document import Node, at, child, is_table, is_text, parse, place
 from slurmdoctor.knowledge.paths import data_of, files
 from slurmdoctor.knowledge.problems import READERS, Place, Problems, TooManyProblemsError, did_you_mean, shown
-from slurmdoctor.knowledge.rulefile import RuleFile, check_ids, read_file
-from slurmdoctor.knowledge.schema import PATTERNS, TABLES
-from slurmdoctor.knowledge.tree import Tree
-from slurmdoctor.knowledge.tree import read as read_tree
-from slurmdoctor.model import Cause, Knowledge
+from slurmdoctor.knowledge.regexes import write_out
+from slurmdoctor.knowledge.schema import ADDITIONS, CAUSE, CAUSE_ID, PATTERNS, RULE_NAME, SHARED, TABLES, record
+from slurmdoctor.model import Cause, Knowledge, Rule
 
-SITE_FAMILY = "site"
+_SITE = "site"
+"""The family of a site's own causes, and what their ids begin with."""
+
+
+class RuleFile(Struct):
+    """The content of one file. Where parts of it are wrong, it holds the rest."""
+
+    node: Node
+    cause: str | None = None
+    values: dict[str, Any] = field(default_factory=dict)
+    """The values of its outermost keys; of rules and tables each entry with its node."""
+    rules: list[tuple[Rule, Node]] = field(default_factory=list)
+    whole: bool = True
+
+    @property
+    def name(self) -> str:
+        return place(self.node).file
+
+    def tables(self) -> dict[str, tuple[tuple[Any, Node], ...]]:
+        """The entries of its tables: formats, paths, signals, ..."""
+        return {name: self.values[name] for name in TABLES if name in self.values}
+
+    def entries(self) -> list[Any]:
+        """Its rules, labels, signals and facts."""
+        rows = [*self.rules, *(row for table in self.tables().values() for row in table)]
+        return [entry for entry, _ in rows]
 
 
 class LoadedRules(Struct):
@@ -40,6 +64,30 @@ def read(folders: Sequence[Path]) -> LoadedRules:
     return LoadedRules(reading.knowledge(), reading.files, reading.problems)
 
 
+def read_file(node: Node, problems: Problems) -> RuleFile | None:
+    """A cause's file, or a file of tables (formats, signals, ..., silence)."""
+    if not is_table(node):
+        problems.add(place(node), "a rule file must be a table of keys", "begin with `cause:`")
+        return None
+    before = len(problems)
+    named = child(node, "cause")
+    if named is None and any(child(node, key) is not None for key in SHARED):
+        return RuleFile(node, values=record(node, SHARED, "this file", problems))
+    adds = _word(node, "extends") == "true"
+    fields, noun = (ADDITIONS, "a file that extends a cause") if adds else (CAUSE, "a cause")
+    values = record(node, fields, noun, problems)
+    file = RuleFile(node, _word(node, "cause") or None, values, whole=len(problems) == before)
+    # where the file extends a cause, its rules without a role get the cause's
+    own = {"cause": file.cause or "", "role": _word(node, "role")}
+    file.rules = [(Rule(**own | given), row) for given, row in values.get("rules", ())]
+    return file
+
+
+def _word(node: Node, key: str) -> str:
+    value = child(node, key)
+    return str(value.value) if is_text(value) else ""
+
+
 class _Reading:
     """What the folders that were read so far say."""
 
@@ -53,20 +101,20 @@ class _Reading:
 
     def add(self, folder: Path, site: bool) -> None:
         here: dict[str, Place] = {}  # what this folder has described so far: a second time is a mistake
-        trees = {path: tree for path in files(folder) if (tree := self._tree(path))}
-        expanded = expand_all(list(trees.values()), PATTERNS, self._fragments, self.problems)
-        read_files = ((path, read_file(tree, self.problems)) for path, tree in zip(trees, expanded, strict=True))
-        batch = [(path, file) for path, file in read_files if file]
-        # Whole causes before those that extend them, whatever the files are called.
-        for path, file in sorted(batch, key=lambda pair: bool(pair[1].cause and pair[1].cause["extends"])):
+        nodes = {path: node for path in files(folder) if (node := self._parsed(path)) is not None}
+        write_out(list(nodes.values()), self._fragments, PATTERNS, self.problems)
+        batch = [(path, file) for path, node in nodes.items() if (file := read_file(node, self.problems))]
+        # whole causes before those that extend them, whatever the files are called
+        for path, file in sorted(batch, key=lambda pair: "extends" in pair[1].values):
             self.files.append(file)
-            self._silenced += [(name, file.tree.at("silence", at)) for at, name in enumerate(file.silence)]
-            if file.cause_id is None:
+            names = file.values.get("silence", ())
+            self._silenced += [(name, at(file.node, "silence", number)) for number, name in enumerate(names)]
+            if file.cause is None:
                 self._put_tables(file, here)
             else:  # its fragments are its own
-                check_ids(file, path.stem, self.problems)
-                family = path.parent.name if path.parent != folder and folder.is_dir() else SITE_FAMILY
-                self._put_cause(file, family, site, here)
+                self._check_ids(file, path.stem)
+                family = path.parent.name if path.parent != folder and folder.is_dir() else _SITE
+                self._put_cause(file, file.cause, family, site, here)
 
     def knowledge(self) -> Knowledge:
         tables: dict[str, Any] = {name: tuple(entries.values()) for name, entries in self._tables.items()}
@@ -78,7 +126,7 @@ class _Reading:
         """Takes out the rules and entries of tables that a file silences."""
         rules = {rule.id: cause.id for cause in self._causes.values() for rule in cause.rules}
         known = {*rules, *(name for table in self._tables.values() for name in table)}
-        for name, place in self._silenced:
+        for name, where in self._silenced:
             cause_id, _, reader = name.rpartition("/")
             if name in rules:
                 cause = self._causes[rules[name]]
@@ -86,91 +134,100 @@ class _Reading:
                 self._causes[cause.id] = replace(cause, rules=left)
             elif reader in READERS and cause_id in self._causes:
                 what = f"`{name}` is read by the program itself, and cannot be silenced"
-                self.problems.add(place, what, f"replace or extend the cause `{cause_id}` instead")
+                self.problems.add(where, what, f"replace or extend the cause `{cause_id}` instead")
             elif name not in known:
                 mend = did_you_mean(name, known, "`slurmdoctor rules list` names them all")
-                self.problems.add(place, f"there is no rule `{name}` to silence", mend)
+                self.problems.add(where, f"there is no rule `{name}` to silence", mend)
             for table in self._tables.values():
                 table.pop(name, None)
 
-    def _tree(self, path: Path) -> Tree | None:
+    def _parsed(self, path: Path) -> Node | None:
         try:
             data = data_of(path)
         except OSError as error:
-            place = Place(shown(path))
-            self.problems.add(place, f"cannot be read: {error.strerror}", "fix its permissions, or remove it")
+            where = Place(shown(path))
+            self.problems.add(where, f"cannot be read: {error.strerror}", "fix its permissions, or remove it")
             return None
-        return read_tree(data, shown(path), self.problems)
+        return parse(data, shown(path), self.problems)
 
     def _put_tables(self, file: RuleFile, here: dict[str, Place]) -> None:
-        for name, rows in file.tables.items():
-            for entry, tree in rows:
-                if self._first_here(f"{name} {entry.id}", tree.at("id"), here):
+        for name, rows in file.tables().items():
+            for entry, node in rows:
+                if self._first_here(f"{name} {entry.id}", at(node, "id"), here):
                     self._tables[name][entry.id] = entry
 
-    def _put_cause(self, file: RuleFile, family: str, site: bool, here: dict[str, Place]) -> None:
-        made, place = file.cause, file.tree.at("cause")
-        name = file.cause_id or ""
+    def _put_cause(self, file: RuleFile, name: str, family: str, site: bool, here: dict[str, Place]) -> None:
+        where = at(file.node, "cause")
         ours = self._causes.get(name)
         if site and ours is None and not name.startswith("site/"):
             mend = did_you_mean(name, self._causes, f"write cause: site/{name}")
             what = f"`{name}` is none of slurmdoctor's causes, and a site's own begins with `site/`"
-            self.problems.add(place, what, mend)
+            self.problems.add(where, what, mend)
             return
         if not site and name.startswith("site/"):
             mend = f"write cause: {name.removeprefix('site/')}"
-            self.problems.add(place, f"`{name}` is one of slurmdoctor's own rules", mend)
-        if made is None:
+            self.problems.add(where, f"`{name}` is one of slurmdoctor's own rules", mend)
+        if not file.whole:
             return
-        if made["extends"]:
+        if "extends" in file.values:
             if ours is None:
                 mend = did_you_mean(name, self._causes, "remove `extends`")
-                self.problems.add(place, f"this file extends `{name}`, which is not there", mend)
+                self.problems.add(where, f"this file extends `{name}`, which is not there", mend)
                 return
             self._causes[name] = self._extended(ours, file, site)
-        elif self._first_here(f"cause {name}", place, here):
-            given = {key: made[key] for key in Cause.__struct_fields__ if key in made}
-            given |= {key: frozenset(made[key]) for key in ("explains", "traits")}
-            given["rules"] = tuple(rule for rule, _ in file.rules)
-            family = SITE_FAMILY if name.startswith("site/") else ours.family if ours else family
-            self._causes[name] = Cause(id=name, family=family, **given)
-        self._check_cause(file, self._causes[name])
+        elif self._first_here(f"cause {name}", where, here):
+            family = _SITE if name.startswith("site/") else ours.family if ours else family
+            self._causes[name] = Cause(id=name, family=family, **_given(file))
+        seen: dict[str, Place] = {}
+        for rule, node in file.rules:
+            self._first_here(f"rule {rule.id}", at(node, "id"), seen)
+        if name in file.values.get("explains", ()):
+            self.problems.add(at(file.node, "explains"), f"`{name}` explains itself", "remove it from the list")
 
     def _extended(self, ours: Cause, file: RuleFile, site: bool) -> Cause:
-        added = file.cause or {}
+        added = _given(file)
         known = {rule.id for rule in ours.rules}
-        fresh = []
-        for rule, tree in file.rules:
+        for rule, node in file.rules:
             if rule.id in known:
                 mend = f"give it a name of its own, or silence ours: silence: [{rule.id}]"
-                self.problems.add(tree.at("id"), f"the rule `{rule.id}` is there already", mend)
-            else:
-                fresh.append(replace(rule, role=rule.role or ours.role))
-        return replace(
-            ours,
-            also=(*ours.also, *added["also"]),
-            explains=ours.explains | frozenset(added["explains"]),
-            traits=ours.traits | frozenset(added["traits"]),
-            rules=(*fresh, *ours.rules),
-            let=(*ours.let, *added["let"]),
-            fixes=(*(replace(fix, of_site=site) for fix in added["fixes"]), *ours.fixes),
-            verify=(*added["verify"], *ours.verify),
-            falsepositives=(*ours.falsepositives, *added["falsepositives"]),
-            references=(*ours.references, *added["references"]),
-        )
+                self.problems.add(at(node, "id"), f"the rule `{rule.id}` is there already", mend)
+        fresh = tuple(replace(r, role=r.role or ours.role) for r in added.pop("rules") if r.id not in known)
+        fixes = tuple(replace(fix, of_site=site) for fix in added.pop("fixes", ()))
+        made: dict[str, Any] = {"rules": fresh + ours.rules, "fixes": fixes + ours.fixes}
+        for key, value in added.items():
+            had = getattr(ours, key)
+            # what comes first is tried first, but for names and what builds on names before it
+            made[key] = (
+                had | value if isinstance(had, frozenset) else had + value if key in ("let", "also") else value + had
+            )
+        return replace(ours, **made)
 
-    def _check_cause(self, file: RuleFile, cause: Cause) -> None:
-        seen: dict[str, Place] = {}
-        for rule, tree in file.rules:
-            self._first_here(f"rule {rule.id}", tree.at("id"), seen)
-        if cause.id in cause.explains:
-            what = f"`{cause.id}` explains itself"
-            self.problems.add(file.tree.at("explains"), what, "remove it from the list")
+    def _check_ids(self, file: RuleFile, stem: str) -> None:
+        """The file's name is the cause's id, and each rule's id begins with it."""
+        cause = file.cause or ""
+        name = cause.removeprefix("site/")
+        if name != stem and CAUSE_ID.fullmatch(cause):
+            mend = f"rename the file to {name}.yaml, or write cause: {cause.removesuffix(name)}{stem}"
+            self.problems.add(at(file.node, "cause"), f"the file {stem}.yaml describes the cause `{cause}`", mend)
+        for rule, node in file.rules:
+            name = rule.id.removeprefix(f"{cause}/")
+            if name == rule.id or not RULE_NAME.fullmatch(name):
+                short = re.sub(r"[^a-z0-9]+", "-", rule.id.rsplit("/", 1)[-1].lower()).strip("-")
+                what = f"the rule's id `{rule.id}` does not begin with its cause `{cause}/`"
+                self.problems.add(at(node, "id"), what, f"write {cause}/{short or 'name'}")
 
-    def _first_here(self, name: str, place: Place, here: dict[str, Place]) -> bool:
-        first = here.setdefault(name, place)
-        if first is not place:
-            kind, _, ident = name.partition(" ")
-            what = f"the {kind.removesuffix('s')} `{ident}` is described a second time (first in {first})"
-            self.problems.add(place, what, "keep one of them, or rename it")
-        return first is place
+    def _first_here(self, name: str, where: Place, here: dict[str, Place]) -> bool:
+        first = here.setdefault(name, where)
+        if first is not where:
+            noun, _, ident = name.partition(" ")
+            what = f"the {noun.removesuffix('s')} `{ident}` is described a second time (first in {first})"
+            self.problems.add(where, what, "keep one of them, or rename it")
+        return first is where
+
+
+def _given(file: RuleFile) -> dict[str, Any]:
+    """What a file says of its cause, as the cause's fields keep it."""
+    given = {key: value for key, value in file.values.items() if key in Cause.__struct_fields__}
+    given |= {key: tuple(one for one, _ in given[key]) for key in ("let", "fixes") if key in given}
+    given |= {key: frozenset(given.get(key, ())) for key in ("explains", "traits")}
+    return given | {"rules": tuple(rule for rule, _ in file.rules)}

@@ -1,36 +1,35 @@
-"""Proves rule files: every example, literal, pattern, name and placeholder. All problems at once."""
+"""Proves rule files: every example, literal, pattern, name and placeholder, and that no rule takes another cause's examples."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from slurmdoctor.knowledge.paths import builtin, files
-from slurmdoctor.knowledge.problems import Problem, Problems, TooManyProblemsError, did_you_mean, shown
-from slurmdoctor.knowledge.read import LoadedRules, read
-from slurmdoctor.knowledge.rulefile import RuleFile
-from slurmdoctor.knowledge.tree import Rows, Scalar, Table, Tree
-from slurmdoctor.knowledge.workshop import templates
-from slurmdoctor.knowledge.workshop.crosstalk import crosstalk
-from slurmdoctor.knowledge.workshop.labels import check_exit_report, check_label, check_samples
-from slurmdoctor.knowledge.workshop.proof import check_fragment, check_matcher
-from slurmdoctor.knowledge.workshop.secrets import check_secret
-from slurmdoctor.model import Knowledge
+import regex
+
+from slurmdoctor.knowledge.document import Node, at, is_list, is_text, pairs, place
+from slurmdoctor.knowledge.expressions import names_of, placeholders
+from slurmdoctor.knowledge.paths import builtin, data_of, files
+from slurmdoctor.knowledge.problems import Place, Problem, Problems, TooManyProblemsError, did_you_mean, shown
+from slurmdoctor.knowledge.read import LoadedRules, RuleFile, read
+from slurmdoctor.knowledge.workshop import proof
+from slurmdoctor.model import Knowledge, Rule
+from slurmdoctor.model.causes import NOT_STOPPED
 from slurmdoctor.ranks.labels import LabelReader
+from slurmdoctor.report.redact import one_line, redact
 
-Proof = Callable[[Any, Table, LabelReader, Problems], None]
-
-_PROOFS: Mapping[str, Proof] = {
-    "formats": check_label,
-    "signals": check_matcher,
-    "facts": check_matcher,
-    "exit_reports": check_exit_report,
-    "fragments": check_fragment,
-    "secrets": check_secret,
+_PROOFS: Mapping[str, Callable[[Any, Node, LabelReader, Problems], None]] = {
+    "formats": proof.prove_label,
+    "signals": proof.prove_matcher,
+    "facts": proof.prove_matcher,
+    "exit_reports": proof.prove_exit_report,
+    "fragments": proof.prove_fragment,
+    "secrets": proof.prove_secret,
 }
-"""How the entries of a table are proven; those of other tables by their `samples` (`check_samples`)."""
+"""How the entries of a table are proven; those of other tables by their `samples`."""
 
 
 class Checked(NamedTuple):
@@ -45,51 +44,50 @@ def check_paths(paths: Sequence[Path], folders: Sequence[Path]) -> Checked:
     ours = builtin()
     beside = [path for path in paths if not path.resolve().is_relative_to(ours)]
     loaded = read(tuple(dict.fromkeys([*folders, *beside])))
-    named = {shown(file) for path in paths for file in files(path)}
-    return check(loaded, named)
+    return check(loaded, {shown(file) for path in paths for file in files(path)})
 
 
 def check(loaded: LoadedRules, named: Iterable[str] | None = None) -> Checked:
     """The named files (as `shown` shows them), or all files, and what is wrong with them."""
-    wanted = {file.tree.place.file for file in loaded.files} if named is None else set(named)
+    wanted = {file.name for file in loaded.files} if named is None else set(named)
     problems = Problems(loaded.problems)
-    problems.notes += loaded.problems.notes
-    checked = [file for file in loaded.files if file.tree.place.file in wanted]
+    checked = [file for file in loaded.files if file.name in wanted]
     with suppress(TooManyProblemsError):
-        _prove(checked, loaded, wanted, problems)
-    of_these, notes = (
-        [problem for problem in sorted(set(found)) if named is None or problem.place.file in wanted]
-        for found in (problems, problems.notes)
-    )
-    return Checked(checked, of_these, notes)
+        labels = LabelReader(loaded.knowledge.formats)
+        for file in checked:
+            _prove(file, loaded.knowledge, labels, problems)
+        _crosstalk(loaded, wanted, labels, problems)
+    of_these = [one for one in sorted(set(problems)) if named is None or one.place.file in wanted]
+    notes = [note for file in checked for rule, node in file.rules if (note := proof.lacks_a_twin(rule, node))]
+    return Checked(checked, of_these, sorted(notes))
 
 
-def _prove(checked: Sequence[RuleFile], loaded: LoadedRules, wanted: set[str], problems: Problems) -> None:
-    labels = LabelReader(loaded.knowledge.formats)
-    for file in checked:
-        for rule, tree in file.rules:
-            check_matcher(rule, tree, labels, problems)
-        for name, entries in file.tables.items():
-            prove = _PROOFS.get(name, check_samples)
-            for entry, tree in entries:
-                prove(entry, tree, labels, problems)
-        _todos(file.tree, "it", problems)
-        _explains(file, loaded.knowledge, problems)
-        templates.check(file, loaded.knowledge, problems)
-    crosstalk(loaded, wanted, labels, problems)
+def _prove(file: RuleFile, knowledge: Knowledge, labels: LabelReader, problems: Problems) -> None:
+    for rule, node in file.rules:
+        proof.prove_matcher(rule, node, labels, problems)
+    for name, entries in file.tables().items():
+        prove = _PROOFS.get(name, proof.prove_samples)
+        for entry, node in entries:
+            prove(entry, node, labels, problems)
+    _todos(file.node, "it", problems)
+    for number, name in enumerate(file.values.get("explains", ())):
+        if name not in knowledge.causes:
+            mend = did_you_mean(name, knowledge.causes, "`slurmdoctor rules list` names all causes")
+            problems.add(at(file.node, "explains", number), f"`explains` names the unknown cause `{name}`", mend)
+    if file.cause is not None and file.whole:
+        _Names(file, knowledge, problems).check()
 
 
-def _todos(tree: Tree, name: str, problems: Problems) -> None:
+def _todos(node: Node, name: str, problems: Problems) -> None:
     """Reports what a draft left open."""
-    if isinstance(tree, Scalar):
-        if tree.text.startswith("TODO"):
-            problems.add(tree.place, f"`{name}` is empty", _TODO.get(name, "write it"))
-    elif isinstance(tree, Rows):
-        for row in tree.items:
-            _todos(row, name, problems)
-    else:
-        for key, value in tree.items.items():
-            _todos(value, key, problems)
+    if is_text(node):
+        if node.value.startswith("TODO"):
+            problems.add(place(node), f"`{name}` is empty", _TODO.get(name, "write it"))
+        return
+    for row in node.value if is_list(node) else ():
+        _todos(row, name, problems)
+    for key, _, value in pairs(node):
+        _todos(value, key, problems)
 
 
 _TODO = {
@@ -99,14 +97,194 @@ _TODO = {
     "match": "paste the line as the program prints it",
     "literals": "take rare text that every such line holds",
     "regex": "write the pattern, searched in the line without its labels",
+    "retry": "say what to do with the job: as-is, elsewhere, after-fix or resume",
     "do": "say what to do, as an imperative sentence",
     "why": "give the reason in a few words, or remove it",
 }
 
+# ── names in conditions and placeholders ─────────────────────────────────────────────────────
 
-def _explains(file: RuleFile, knowledge: Knowledge, problems: Problems) -> None:
-    known = knowledge.causes.keys()
-    for at, name in enumerate(file.cause["explains"] if file.cause else ()):
-        if name not in known:
-            mend = did_you_mean(name, known, "`slurmdoctor rules list` names all causes")
-            problems.add(file.tree.at("explains", at), f"`explains` names the unknown cause `{name}`", mend)
+_OF_THE_LOG = (
+    "rank local_rank node nodes world_size launcher framework last_step attempts silent_ranks late_ranks suspects "
+    "untold untold_node node_local traceback_seen memory_before_gib memory_elsewhere save_open last_step_at layouts "
+    "layout_fits layout_lacks task_failed odd_ranks all_entered stands_in exit_code failed_nodes frames "
+    "stack_function stack_place restarts gained stalled_since busy busy_with busy_limit_min memory memory_gib "
+    "memory_of_gib memory_step peak_gib other_peak_gib peak_rank phase exclude reach memory_trend memory_gpu "
+    "memory_min memory_from_gib memory_to_gib no_step idle silent silent_since elapsed_h begins_at came_to checkpoint "
+    "checkpoint_step checkpoint_time save_s trained spared by_owner failed checks saves_in bad_peer socket_nodes "
+    "rank0_busy far_ranks far_nodes home_node"
+)
+_OF_SLURM = (
+    "signal_given job_id state ended needed_min idle_min time_limit_min elapsed_min cancelled_by req_mem_gib "
+    "max_rss_gib num_tasks tasks_per_node gpus_per_node nproc mem_gib time_min recompute mem_all unlimited port_of_job "
+    "only_nodes on_all_nodes other_copy script_dir frame_file set_NEMO_HOME local_NEMO_HOME"
+)
+_OF_A_TRACEBACK = (
+    "at raised_at package code checked said missing_key of_none owner attribute none_used none_iterator callee "
+    "unknown_argument missing_arguments unset_name unpicklable config_key exception message"
+)
+FACTS = frozenset(f"{_OF_THE_LOG} {_OF_SLURM} {_OF_A_TRACEBACK}".split())
+"""Those that slurmdoctor finds without a rule; facts.yaml adds its own."""
+_SPECIAL = {"rule", "seen"}
+_VALUES = {
+    "launcher": {"srun", "torchrun", "accelerate", "deepspeed", "lightning", "submitit", "ray", "mpi"},
+    "framework": {
+        "megatron",
+        "nemo",
+        "megatron-bridge",
+        "automodel",
+        "deepspeed",
+        "accelerate",
+        "lightning",
+        "torchtitan",
+        "vllm",
+        "jax",
+    },
+}
+
+
+def fact_names(knowledge: Knowledge) -> set[str]:
+    """What facts.yaml can find: a group is a fact of its name; the group `value`, or a constant, one of the entry's."""
+    names: set[str] = set()
+    for signal in knowledge.signals:
+        if signal.kind == "fact":
+            groups = set(regex.compile(signal.regex).groupindex)
+            own = {signal.id.partition("/")[0]} if signal.value is not None or "value" in groups else set()
+            names |= own | (groups - {"value"})
+    return names
+
+
+class _Names:
+    """Checks that the placeholders and conditions of a cause's file name captures or facts that exist."""
+
+    def __init__(self, file: RuleFile, knowledge: Knowledge, problems: Problems) -> None:
+        self._file, self._knowledge, self._problems = file, knowledge, problems
+        cause = knowledge.causes.get(file.cause or "")
+        # also the rules of a file that could not be put among the causes
+        rules = (*(cause.rules if cause else ()), *(rule for rule, _ in file.rules))
+        self._rules = {rule.id for rule in rules} | {NOT_STOPPED}  # no line satisfies it: inference names it
+        self._known = {name for rule in rules for name in regex.compile(rule.regex).groupindex}
+        self._known |= FACTS | fact_names(knowledge) | {one.id for one in (cause.let if cause else ())}
+
+    def check(self) -> None:
+        values = self._file.values
+        for one, node in values.get("let", ()):
+            for number, part in enumerate(one.parts):
+                self._template(part, at(node, "parts", number))
+            for text in (one.value, *one.when):
+                self._unknown(names_of(text) if text else (), at(node), "")
+        for number, text in enumerate(values.get("verify", ())):
+            self._template(text, at(self._file.node, "verify", number))
+        for fix, node in values.get("fixes", ()):
+            self._template(fix.do, at(node, "do"))
+            self._template(fix.why or "", at(node, "why"))
+            self._when(fix.when, node, ": the fix is never offered")
+        for rule, node in self._file.rules:
+            self._when(rule.when, node, ": the rule never counts")
+
+    def _unknown(self, names: Collection[str], where: Place, so: str, form: str = "`{}`") -> bool:
+        unknown = sorted(set(names) - self._known - _SPECIAL)
+        for name in unknown:
+            mend = did_you_mean(name, self._known, "name a group of this cause's regexes, or a fact of docs/rules.md")
+            self._problems.add(where, f"no rule or fact gives {form.format(name)}{so}", mend)
+        return bool(unknown)
+
+    def _template(self, text: str, where: Place) -> None:
+        try:
+            self._unknown(placeholders(text) - _SPECIAL, where, "", "`{{{}}}`")
+        except ValueError as error:
+            mend = "write {name} or {name / other}; {{ and }} stand for single braces"
+            self._problems.add(where, str(error), mend)
+
+    def _when(self, when: Mapping[str, Any], node: Node, so: str) -> None:
+        allowed = {"rule": self._rules, "seen": self._knowledge.causes.keys(), **_VALUES}
+        for name, want in when.items():
+            where = at(node, "when", name)
+            if self._unknown(names_of(name), where, so) or name not in allowed:
+                continue
+            for one in want if isinstance(want, tuple) else (want,):
+                if not isinstance(one, bool) and one not in allowed[name]:
+                    known = f"known: {', '.join(sorted(allowed[name])[:12])}"
+                    mend = did_you_mean(str(one), allowed[name], known)
+                    self._problems.add(where, f"`{name}` is never `{one}`{so}", mend)
+
+
+# ── cross-talk: an example line of one cause that a rule of another cause also matches ───────
+
+
+class _Example:
+    def __init__(self, rule: Rule, line: str, where: Place, labels: LabelReader) -> None:
+        self.rule, self.line, self.place = rule, line, where
+        self._labels = labels
+
+    @cached_property
+    def _texts(self) -> tuple[str, ...]:
+        return proof.peeled(self.line, self._labels)
+
+    def taken_by(self, rule: Rule) -> bool:
+        return proof.admits(rule, self.line) and proof.takes(rule, self.line, self._texts)
+
+
+def _crosstalk(loaded: LoadedRules, wanted: set[str], labels: LabelReader, problems: Problems) -> None:
+    """Reports each at the example, or at the rule that also matches it where the example's file is not checked."""
+    in_use = {rule.id for rule in loaded.knowledge.rules}
+    every = [(rule, node) for file in loaded.files for rule, node in file.rules]
+    rules = [(rule, at(node, "regex")) for rule, node in every if rule.id in in_use]
+    ours = [(rule, where) for rule, where in rules if where.file in wanted]
+    mend = "narrow one of the two, or let the cause that brings the other about name it in `explains`"
+    for owner, node in every:
+        for number, line in enumerate(owner.match):
+            example = _Example(owner, line, at(node, "examples", "match", number), labels)
+            here = example.place.file in wanted
+            for rule, where in rules if here else ours:
+                if _may_share(rule, owner, loaded.knowledge) or not example.taken_by(rule):
+                    continue
+                if here:
+                    what = f"this example of `{owner.cause}` is also taken by the rule `{rule.id}`"
+                    problems.add(example.place, what, mend)
+                else:
+                    quote = redact(line)[:90].strip()
+                    problems.add(where, f"`{rule.id}` also takes an example of `{owner.id}`: `{quote}`", mend)
+
+
+def _may_share(one: Rule, other: Rule, knowledge: Knowledge) -> bool:
+    """Whether `one` may take an example of `other`."""
+    if one.cause == other.cause or "hint" in (one.role, other.role) or "message" in (one.applies_to, other.applies_to):
+        return True
+    if one.general != other.general:  # a general rule gives way
+        return True
+    if {one.cause, other.cause} & knowledge.traits["catch-all"]:
+        return True
+    first, second = knowledge.causes.get(one.cause), knowledge.causes.get(other.cause)
+    return bool((first and other.cause in first.explains) or (second and one.cause in second.explains))
+
+
+# ── a problem as a person reads it ───────────────────────────────────────────────────────────
+
+_WIDTH = 100
+
+
+def render(problem: Problem, label: str = "") -> str:
+    """The place, what is wrong, the line with a caret, and the mend."""
+    line = _line(problem.place.file, problem.place.line)
+    rows = [one_line(f"{problem.place}: {label}{problem.what}")]
+    if line is not None:
+        gutter = f"{problem.place.line:>5} | "
+        column = problem.place.column - 1
+        masked = redact(line)
+        # a long line is shown around the place; where something is masked, no column is where it was
+        start = 0 if column < _WIDTH - 20 or masked != line else column - 20
+        rows.append(gutter + masked[start : start + _WIDTH].rstrip())
+        if masked == line:
+            rows.append(f"{'|':>7} " + "".join("\t" if char == "\t" else " " for char in line[start:column]) + "^")
+    return "\n".join([*rows, f"  fix: {one_line(problem.mend)}"])
+
+
+def _line(file: str, number: int) -> str | None:
+    try:
+        lines = data_of(Path(file)).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return None
+    line = lines[number - 1] if 0 < number <= len(lines) else None
+    # what is no printable text is not sent to a terminal
+    return None if line is None else "".join(char if char.isprintable() or char == "\t" else "?" for char in line)

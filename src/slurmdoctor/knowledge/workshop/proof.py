@@ -1,56 +1,100 @@
-"""Proves a rule, a signal or a fragment by its own examples: literals, regex, speed."""
+"""Proves a rule or an entry of a table by its own examples: literals, regex, groups, speed."""
 
 from __future__ import annotations
 
+import base64
+import random
 import re
-from collections.abc import Sequence
-from string import ascii_letters
+import string
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import regex
 
-from slurmdoctor.knowledge.fragments import Fragment
-from slurmdoctor.knowledge.problems import Problems
-from slurmdoctor.knowledge.regexes import alternatives
-from slurmdoctor.knowledge.tree import Table
-from slurmdoctor.knowledge.workshop.matching import TIMEOUT, admits, is_kind, peeled, search, takes
+from slurmdoctor.knowledge.document import Node, at, child, place
+from slurmdoctor.knowledge.problems import Place, Problem, Problems
+from slurmdoctor.knowledge.regexes import Fragment, alternatives
+from slurmdoctor.knowledge.schema import LABEL_GROUPS
 from slurmdoctor.knowledge.workshop.patterns import Part, parse, slowest
-from slurmdoctor.model import Rule, Signal
+from slurmdoctor.model import ExitFormat, LineFormat, RankLine, Rule, SecretKind, Signal, SourceFormat, Text
 from slurmdoctor.ranks.labels import LabelReader
-from slurmdoctor.report.redact import redact
+from slurmdoctor.ranks.source_format import learn
+from slurmdoctor.readers.exceptions import exception_of
+from slurmdoctor.readers.exits import read_lines
+from slurmdoctor.report.redact import Redactor, redact
 
-Matcher = Rule | Signal
+TIMEOUT = 0.25
+"""Seconds that a pattern may take for one line."""
+_EXIT_GROUPS = ("rank", "local_rank", "node", "pid", "tasks", "code", "signal", "words")
+_PEELED = ("rank", "local_rank", "node", "pid")
 _WHOLE_WORD, _PART_OF_WORD = re.compile(r"[A-Za-z]+"), re.compile(r"[A-Z]?[a-z]+")
 
+Matcher = Rule | Signal
 
-def check_matcher(matcher: Matcher, tree: Table, labels: LabelReader, problems: Problems) -> None:
+# ── whether a rule matches a line ────────────────────────────────────────────────────────────
+
+
+def search(pattern: str, text: str) -> regex.Match[str] | None:
+    """The first match in the text; None also where the search takes too long, as in a diagnosis."""
+    try:
+        return regex.search(pattern, text, timeout=TIMEOUT)
+    except TimeoutError:
+        return None
+
+
+def peeled(line: str, labels: LabelReader) -> tuple[str, ...]:
+    """The line without its labels: as a log of its own, and as one among lines of another kind."""
+    views = (labels.strip_labels(line, form)[1] for form in (learn([line], labels), SourceFormat()))
+    return tuple(dict.fromkeys(views))
+
+
+def admits(rule: Matcher, line: str) -> bool:
+    return any(literal in line for literal in rule.literals)
+
+
+def takes(rule: Matcher, line: str, texts: Sequence[str]) -> bool:
+    """`line` as printed, `texts` without its labels."""
+    return admits(rule, line) and any(_is_kind(rule, text) and search(rule.regex, text) for text in texts)
+
+
+def _is_kind(rule: Matcher, text: str) -> bool:
+    """Whether the line, without its labels, is of the kind that a rule's `applies_to` asks for."""
+    kind = rule.applies_to if isinstance(rule, Rule) else "line"
+    if kind == "exception":
+        return exception_of(text) is not None
+    return kind != "frame" or text.lstrip(" |").startswith("File ")
+
+
+# ── rules, signals, facts, fragments ─────────────────────────────────────────────────────────
+
+
+def prove_matcher(matcher: Matcher, node: Node, labels: LabelReader, problems: Problems) -> None:
     before = len(problems)
-    _speed(matcher, tree, problems)
+    _prove_speed(matcher, node, problems)
     if len(problems) > before:
         return  # its examples are not worth the wait
     views = [peeled(line, labels) for line in matcher.match]
-    for at, (line, texts) in enumerate(zip(matcher.match, views, strict=True)):
-        _must_match(matcher, tree, at, line, texts, problems)
-    for at, line in enumerate(matcher.no_match):
+    for number, (line, texts) in enumerate(zip(matcher.match, views, strict=True)):
+        _prove_match(matcher, at(node, "examples", "match", number), line, texts, problems)
+    for number, line in enumerate(matcher.no_match):
         if takes(matcher, line, peeled(line, labels)):
-            place = tree.at("examples", "no_match", at)
             mend = "narrow the regex, or move the line to `match`"
-            problems.add(place, f"the regex takes `{_short(line)}`, but must not", mend)
+            where = at(node, "examples", "no_match", number)
+            problems.add(where, f"the regex takes `{_short(line)}`, but must not", mend)
     if len(problems) == before:
-        _literals(matcher, tree, [text for texts in views for text in texts], problems)
-    if isinstance(matcher, Rule):
-        _has_a_twin(matcher, tree, problems)
+        _prove_literals(matcher, node, [text for texts in views for text in texts], problems)
 
 
-def _has_a_twin(rule: Rule, tree: Table, problems: Problems) -> None:
+def lacks_a_twin(rule: Rule, node: Node) -> Problem | None:
     """Notes a rule none of whose `no_match` lines shares a literal or a word with what the rule matches."""
     known = set().union(*map(_words, rule.match))
     if any(admits(rule, line) or not known.isdisjoint(_words(line)) for line in rule.no_match):
-        return
+        return None
     what = (
         "no line of `no_match` looks like one that the rule matches" if rule.no_match else "the rule has no `no_match`"
     )
     mend = "add a line that almost matches: of a healthy job, of another failure, or with a quoted error"
-    problems.note(tree.at("examples", "no_match"), what, mend)
+    return Problem(at(node, "examples", "no_match"), what, mend)
 
 
 def _words(line: str) -> set[str]:
@@ -59,48 +103,45 @@ def _words(line: str) -> set[str]:
     return {word[:5].lower() for word in words if len(word) > 2}
 
 
-def check_fragment(fragment: Fragment, tree: Table, labels: LabelReader, problems: Problems) -> None:
+def prove_fragment(fragment: Fragment, node: Node, labels: LabelReader, problems: Problems) -> None:
     """The whole fragment takes each text of `match`, and none of `no_match`."""
     compiled = regex.compile(fragment.regex)
-    for at, text in enumerate(fragment.match):
+    for number, text in enumerate(fragment.match):
         if not compiled.fullmatch(text):
-            place = tree.at("examples", "match", at)
-            problems.add(place, f"the fragment does not take the whole of `{_short(text)}`", "correct one of the two")
-    for at, text in enumerate(fragment.no_match):
+            what = f"the fragment does not take the whole of `{_short(text)}`"
+            problems.add(at(node, "examples", "match", number), what, "correct one of the two")
+    for number, text in enumerate(fragment.no_match):
         if compiled.fullmatch(text):
-            place = tree.at("examples", "no_match", at)
-            problems.add(place, f"the fragment takes `{_short(text)}`, but must not", "narrow the regex")
+            what = f"the fragment takes `{_short(text)}`, but must not"
+            problems.add(at(node, "examples", "no_match", number), what, "narrow the regex")
 
 
-def _must_match(matcher: Matcher, tree: Table, at: int, line: str, texts: Sequence[str], problems: Problems) -> None:
+def _prove_match(matcher: Matcher, where: Place, line: str, texts: Sequence[str], problems: Problems) -> None:
     if takes(matcher, line, texts):
         return
-    place = tree.at("examples", "match", at)
     if not admits(matcher, line):
         mend = "correct the literals, or add one that this line holds"
-        problems.add(place, f"no literal is in the example `{_short(line)}`", mend)
-    kind = matcher.applies_to if isinstance(matcher, Rule) else "line"
-    standing = [text for text in texts if is_kind(kind, text)]
-    if not standing:
-        looks = "SomeError: text" if kind == "exception" else 'File "x.py", line 3, in f'
-        mend = f"remove `applies_to: {kind}`, or give the line as it is printed: `{looks}`"
-        what = "an exception's own line" if kind == "exception" else "a traceback's frame"
-        problems.add(place, f"without its labels, `{_short(texts[0])}` does not begin as {what} does", mend)
-    elif all(search(matcher.regex, text) is None for text in standing):
-        fits, wants = _how_far(matcher.regex, standing[0])
-        told = f"it fits up to `{_short(fits, tail=True)}`, then wants `{wants}`" if fits else f"it wants `{wants}`"
-        mend = f"{told}; the line without its labels is `{_short(standing[0])}`"
-        problems.add(place, "the regex does not match this example", mend)
+        problems.add(where, f"no literal is in the example `{_short(line)}`", mend)
+    fitting = [text for text in texts if _is_kind(matcher, text)]
+    if not fitting and isinstance(matcher, Rule):
+        raised = matcher.applies_to == "exception"
+        looks = "SomeError: text" if raised else 'File "x.py", line 3, in f'
+        mend = f"remove `applies_to: {matcher.applies_to}`, or give the line as it is printed: `{looks}`"
+        what = "an exception's own line" if raised else "a traceback's frame"
+        problems.add(where, f"without its labels, `{_short(texts[0])}` does not begin as {what} does", mend)
+    elif all(search(matcher.regex, text) is None for text in fitting):
+        fits, wants = _how_far(matcher.regex, fitting[0])
+        up_to = f"it fits up to `{_short(fits, tail=True)}`, then wants `{wants}`" if fits else f"it wants `{wants}`"
+        mend = f"{up_to}; the line without its labels is `{_short(fitting[0])}`"
+        problems.add(where, "the regex does not match this example", mend)
 
 
 def _how_far(pattern: str, text: str) -> tuple[str, str]:
     """The most text that the beginning of an alternative takes, and the first piece that stops it."""
-    branches = parse(pattern).branches
-    if len(branches) == 1:
-        return _one_branch(pattern, branches[0], text)
-    tries = [_one_branch(pattern, branch, text) for branch in branches if branch]
+    branches = [branch for branch in parse(pattern).branches if branch]
+    tries = [_one_branch(pattern, branch, text) for branch in branches]
     fits, wants = max(tries, key=lambda found: len(found[0]))
-    return (fits, wants) if fits else ("", _short(pattern))
+    return (fits, wants) if fits or len(branches) == 1 else ("", _short(pattern))
 
 
 def _one_branch(pattern: str, pieces: Sequence[Part], text: str) -> tuple[str, str]:
@@ -118,22 +159,18 @@ def _one_branch(pattern: str, pieces: Sequence[Part], text: str) -> tuple[str, s
     return taken, _short(pattern[start:end])
 
 
-def _literals(matcher: Matcher, tree: Table, texts: Sequence[str], problems: Problems) -> None:
+def _prove_literals(matcher: Matcher, node: Node, texts: Sequence[str], problems: Problems) -> None:
     """Checks that some example needs each literal, and that the regex matches no line without any of them."""
-    for at, literal in enumerate(matcher.literals):
-        place = tree.at("literals", at)
-        if literal in matcher.literals[:at]:
-            problems.add(place, f"the literal `{literal}` appears here twice", "remove one")
+    for number, literal in enumerate(matcher.literals):
+        where = at(node, "literals", number)
+        if literal in matcher.literals[:number]:
+            problems.add(where, f"the literal `{literal}` appears here twice", "remove one")
         elif not any(literal in line for line in matcher.match) and not _possible(matcher, literal, texts):
             mend = "correct it, or add a line that holds it to `match`"
-            problems.add(place, f"no example proves the literal `{literal}`", mend)
-            continue
-        for text in texts:
-            changed = _without(matcher, literal, text)
-            if changed is not None:
-                mend = "shorten the literal to what the regex requires, or make the regex require it"
-                problems.add(place, f"the regex also takes `{changed}`, which no literal admits", mend)
-                break
+            problems.add(where, f"no example proves the literal `{literal}`", mend)
+        elif changed := next((one for text in texts if (one := _without(matcher, literal, text))), None):
+            mend = "shorten the literal to what the regex requires, or make the regex require it"
+            problems.add(where, f"the regex also takes `{changed}`, which no literal admits", mend)
 
 
 def _possible(matcher: Matcher, literal: str, texts: Sequence[str]) -> bool:
@@ -142,10 +179,10 @@ def _possible(matcher: Matcher, literal: str, texts: Sequence[str]) -> bool:
     tries = [(literal, 0)]
     for text in texts:
         found = search(matcher.regex, text)
-        at = min((text.find(other) for other in matcher.literals if other in text), default=0)
+        start = min((text.find(other) for other in matcher.literals if other in text), default=0)
         if found:
-            tries.append((text[:at] + literal, min(found.start(), at)))
-    tries += [(letter + literal, 0) for letter in ascii_letters]  # `inished`, for `finished` and `Finished`
+            tries.append((text[:start] + literal, min(found.start(), start)))
+    tries += [(letter + literal, 0) for letter in string.ascii_letters]  # `inished`, for `finished` and `Finished`
     return any(_begins(compiled, text, start) for text, start in tries)
 
 
@@ -165,29 +202,24 @@ def _without(matcher: Matcher, literal: str, text: str) -> str | None:
     for spoilt in ("\x7f" + literal[1:], literal[:-1] + "\x7f"):
         changed = text.replace(literal, spoilt)
         if not admits(matcher, changed) and search(matcher.regex, changed):
-            at = changed.index("\x7f")
-            cut = changed[max(0, at - 40) : at + 50].replace("\x7f", "?")
-            return f"{'...' if at > 40 else ''}{cut}{'...' if len(changed) > at + 50 else ''}"
+            spot = changed.index("\x7f")
+            cut = changed[max(0, spot - 40) : spot + 50].replace("\x7f", "?")
+            return f"{'...' if spot > 40 else ''}{cut}{'...' if len(changed) > spot + 50 else ''}"
     return None
 
 
-def _speed(matcher: Matcher, tree: Table, problems: Problems) -> None:
-    parts = alternatives(tree.items["regex"])
+def _prove_speed(matcher: Matcher, node: Node, problems: Problems) -> None:
+    parts = alternatives(child(node, "regex"))
     for one in parts:
         for part, char in parse(one.text).shared_loops():
             what = f"`{part.source}` repeats within a repeated group, and `{char}` may belong to either"
-            problems.add(
-                one.place, f"{what}: on a line that nearly matches, the search takes forever", _unloop(part.source)
-            )
+            mend = f"repeat once, `{part.source}+`, or separate the repeats by a sign that `{part.source}` is not"
+            problems.add(one.place, f"{what}: on a line that nearly matches, the search takes forever", mend)
             return
     if line := slowest(matcher.regex):
-        place = next((one.place for one in parts if slowest(one.text)), tree.at("regex"))
+        where = next((one.place for one in parts if slowest(one.text)), at(node, "regex"))
         what = f"the regex takes more than linear time on the line `{line}`"
-        problems.add(place, what, "begin with ^ or (?<!\\w), and bound what repeats: .{0,200} in place of .*")
-
-
-def _unloop(source: str) -> str:
-    return f"repeat once, `{source}+`, or separate the repeats by a sign that `{source}` is not"
+        problems.add(where, what, "begin with ^ or (?<!\\w), and bound what repeats: .{0,200} in place of .*")
 
 
 def _short(text: str, most: int = 90, *, tail: bool = False) -> str:
@@ -195,3 +227,157 @@ def _short(text: str, most: int = 90, *, tail: bool = False) -> str:
     if len(text) <= most:
         return text
     return "..." + text[-most:] if tail else text[:most] + "..."
+
+
+# ── entries with samples: {line: '[rank3]: x', rank: 3, text: x} ─────────────────────────────
+
+Entry = LineFormat | RankLine | ExitFormat | Text
+Read = Callable[[str], Mapping[str, Any] | None]
+"""What is read from a sample's line; None where nothing is."""
+
+
+def prove_label(label: LineFormat, node: Node, labels: LabelReader, problems: Problems) -> None:
+    """Each sample is read as a line of a log whose lines all carry this label."""
+    _prove_groups(label.pattern, LABEL_GROUPS, "a label", at(node, "pattern"), problems)
+    compiled = regex.compile(label.pattern)
+    source = SourceFormat(locked=frozenset({label.id}))
+    writer_key = labels.writer_key(source)
+
+    def read(line: str) -> dict[str, Any]:
+        origin, text = labels.strip_labels(line, source)
+        found = compiled.match(line)
+        values = found.groupdict() if found else {}
+        values |= {name: getattr(origin, name) for name in _PEELED}
+        return {"text": text, **values, "writer": writer_key(line.encode()).decode()}
+
+    _run(label, node, read, compiled.match, problems)
+
+
+def prove_samples(entry: Entry, node: Node, labels: LabelReader, problems: Problems) -> None:
+    """The pattern, searched in each sample's `line`, has the groups that the sample names."""
+    if isinstance(entry, LineFormat):
+        _prove_groups(entry.pattern, LABEL_GROUPS, "a label", at(node, "pattern"), problems)
+    compiled = regex.compile(entry.pattern)
+
+    def read(line: str) -> dict[str, Any] | None:
+        found = compiled.search(line)
+        return found.groupdict() if found else None
+
+    _run(entry, node, read, read, problems)
+
+
+def prove_exit_report(form: ExitFormat, node: Node, labels: LabelReader, problems: Problems) -> None:
+    """Each sample, of one or several lines, is read as the reader would read it; each literal stands in a sample."""
+
+    def read(text: str) -> Mapping[str, Any] | None:
+        return read_lines(form, text.split("\n"))
+
+    _run(form, node, read, read, problems)
+    for number, literal in enumerate(form.literals):
+        if not any(literal in str(sample["line"]) for sample in form.samples):
+            mend = "correct it, or add a sample that holds it"
+            problems.add(at(node, "literals", number), f"no sample proves the literal `{literal}`", mend)
+    for key, pattern in (("pattern", form.pattern), ("near", form.near)):
+        _prove_groups(pattern, _EXIT_GROUPS, "an exit report", at(node, key), problems)
+        if pattern and (slow := slowest(pattern)):
+            problems.add(at(node, key), f"the {key} takes too long on the line `{slow}`", "begin with fixed text")
+
+
+def _run(entry: Entry, node: Node, read: Read, takes: Callable[[str], object], problems: Problems) -> None:
+    """What is read from each sample's `line` is what the sample says; nothing is taken of `no_match`."""
+    for number, sample in enumerate(entry.samples):
+        found = read(str(sample["line"]))
+        if found is None:
+            what = "the pattern does not match this sample"
+            problems.add(at(node, "samples", number), what, "correct one of them")
+            continue
+        for name, want in sample.items():
+            value = found.get(name)
+            if name != "line" and _plain(value) != _plain(want):
+                gives = f"`{value}`" if value is not None else "none"
+                what = f"the sample says {name} `{want}`, and the line gives {gives}"
+                problems.add(at(node, "samples", number), what, "correct the pattern, or the sample")
+    for number, line in enumerate(entry.no_match):
+        if takes(line) is not None:
+            problems.add(at(node, "no_match", number), f"the pattern takes `{line}`, which it must not", "narrow it")
+
+
+def _plain(value: object) -> str:
+    """Numbers as numbers: a label's `03` is rank 3."""
+    text = str(value)
+    return str(int(text)) if text.isdecimal() else text
+
+
+def _prove_groups(pattern: str, known: Sequence[str], entry: str, where: Place, problems: Problems) -> None:
+    for name in sorted(regex.compile(pattern).groupindex.keys() - set(known)):
+        problems.add(where, f"{entry} has no group `{name}`", f"groups are {', '.join(known)}")
+
+
+# ── kinds of secrets, whose examples hold made-up ones: `hf_<alnum 34>` ──────────────────────
+
+_MADE_UP = re.compile(r"<(?P<chars>\w+)(?: (?P<count>\d+))?>")
+_CHARS = {
+    "alnum": string.ascii_letters + string.digits,
+    "letters": string.ascii_letters,
+    "lower": string.ascii_lowercase,
+    "upper": string.ascii_uppercase + string.digits,
+    "digits": string.digits,
+    "hex": string.hexdigits[:16],
+    "base64": string.ascii_letters + string.digits + "+/",
+    "url": string.ascii_letters + string.digits + "-_",
+}
+
+
+def planted(line: str, rng: random.Random) -> tuple[str, list[str]]:
+    """The line with random characters in its places, and those that must not be shown."""
+    secrets: list[str] = []
+
+    def fill(found: re.Match[str]) -> str:
+        made = _made(found["chars"], int(found["count"] or 0), rng)
+        if made is None:
+            return found[0]
+        secrets.append(made)
+        return made
+
+    return _MADE_UP.sub(fill, line), secrets
+
+
+def _made(chars: str, count: int, rng: random.Random) -> str | None:
+    if chars in _CHARS and count:
+        # neither an end that might be a sign of prose nor, by chance, a word
+        plain = _CHARS["alnum" if chars in ("base64", "url") else chars]
+        made = [rng.choice(plain), *rng.choices(_CHARS[chars], k=count - 2), rng.choice(plain)][:count]
+        if chars not in ("letters", "lower", "digits") and count > 2:
+            made[rng.randrange(1, count - 1)] = rng.choice(string.digits)
+        return "".join(made)
+    if chars == "private_key":
+        return "PRIVATE KEY"  # written out, a scanner takes the example for one
+    if chars == "pair":
+        return base64.b64encode(f"kim:{_made('alnum', 12, rng)}".encode()).decode()
+    if chars == "jwt":
+        head = base64.urlsafe_b64encode(b'{"alg":"HS256","typ":"JWT"}').decode().rstrip("=")
+        body = base64.urlsafe_b64encode(b'{"sun":"kim","n":%d}' % rng.randrange(10**9)).decode().rstrip("=")
+        return f"{head}.{body}.{_made('url', 43, rng)}"
+    return None
+
+
+def prove_secret(kind: SecretKind, node: Node, labels: LabelReader, problems: Problems) -> None:
+    """Each example is masked by this kind alone; of the look-alikes nothing is."""
+    if bool(kind.regex) == bool(kind.names):
+        problems.add(place(node), "a kind of secret has either `regex` or `names`", "keep one of the two")
+        return
+    for key, written in (("regex", kind.regex), ("behind", kind.behind), ("unlike", kind.unlike)):
+        for part, char in parse(written).shared_loops() if written else ():
+            what = f"`{part.source}` repeats within a repeated group, and `{char}` may belong to either"
+            problems.add(at(node, key), what, "repeat once, or separate the repeats by another sign")
+    redactor = Redactor("strict" if kind.strict else "default", (kind,))
+    for number, line in enumerate(kind.match):
+        text, secrets = planted(line, random.Random(line))
+        shown = redactor.text(text)
+        if not secrets or shown == text or any(secret in shown for secret in secrets):
+            mend = "correct the pattern, the literals or the example"
+            problems.add(at(node, "examples", "match", number), f"the secret is not masked: `{shown}`", mend)
+    for number, line in enumerate(kind.no_match):
+        if (shown := redactor.text(line)) != line:
+            what = f"this is no secret, and is shown as `{shown}`"
+            problems.add(at(node, "examples", "no_match", number), what, "narrow it")

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 
 import regex
 
-from slurmdoctor.knowledge.values import CAUSE_ID, RULE_NAME
-from slurmdoctor.knowledge.workshop.matching import peeled
+from slurmdoctor.knowledge.schema import CAUSE_ID, RULE_NAME
+from slurmdoctor.knowledge.workshop.proof import peeled
 from slurmdoctor.model import LineFormat, UserError
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.readers.exceptions import exception_of
