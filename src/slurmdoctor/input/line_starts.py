@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from slurmdoctor.model import Knowledge
-from slurmdoctor.search.compiled import compiled, lazy
+from slurmdoctor.model import Knowledge, LineFormat
+from slurmdoctor.search.compiled import compiled, lazy, unnamed
 
 if TYPE_CHECKING:
     import regex
@@ -58,18 +58,20 @@ class LineStarts:
     def believed_by(self, lines: Sequence[str]) -> Callable[[str], bool]:
         """Whether a line of this text is one of its own, and no rest of the line above it."""
         filled = sum(bool(line.strip()) for line in lines)
-        ambiguous = [compiled(form.pattern).match for form in self._formats if form.lock and "rank" in form.groups]
-        believed = [match for match in ambiguous if sum(match(line) is not None for line in lines) >= _SHARE * filled]
 
-        believed += [compiled(form.pattern).match for form in self._formats if not form.lock]
+        def has(form: LineFormat, line: str) -> bool:
+            return form.may_begin(line) and compiled(unnamed(form.pattern)).match(line) is not None
 
+        ambiguous = [form for form in self._formats if form.lock and "rank" in form.groups]
+        believed = [form for form in ambiguous if sum(has(form, line) for line in lines) >= _SHARE * filled]
+        believed += [form for form in self._formats if not form.lock]
         words = self.text("line-start")
 
         def begins(line: str) -> bool:
             bare = line.lstrip()
             if not bare or len(line) - len(bare) > 1 or words.match(bare) or _UNLABELLED.match(bare):
                 return True
-            return any(match(line) for match in believed)
+            return any(has(form, line) for form in believed)
 
         return begins
 
@@ -88,5 +90,5 @@ class LineStarts:
         return compiled(rf"(?:[ ]*\d{{1,4}}: )?(?:{self._any('glued')}{_BLANK})*")
 
     def _any(self, midline: str) -> str:
-        patterns = [f"(?:{form.pattern})" for form in self._formats if form.midline == midline]
+        patterns = [f"(?:{unnamed(form.pattern)})" for form in self._formats if form.midline == midline]
         return f"(?:{'|'.join(patterns) or '(?!)'})"

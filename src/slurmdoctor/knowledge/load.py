@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from slurmdoctor.knowledge import cache as kept
 from slurmdoctor.knowledge import paths
-from slurmdoctor.model import Knowledge
+from slurmdoctor.model import Knowledge, LineFormat
+from slurmdoctor.search.compiled import bounded
 from slurmdoctor.search.shapes import digit_sensitive
 
 _around: Callable[[], AbstractContextManager[object]] = nullcontext
@@ -88,4 +89,12 @@ def _read(folders: Sequence[Path]) -> Knowledge:
         from slurmdoctor.knowledge.problems import RuleError
 
         raise RuleError(found.problems)
-    return replace(found.knowledge, digit_sensitive=digit_sensitive(found.knowledge))
+    known = found.knowledge
+    formats = tuple(replace(form, begins=_beginnings(form.pattern)) for form in known.formats)
+    return replace(known, formats=formats, digit_sensitive=digit_sensitive(known))
+
+
+def _beginnings(pattern: str) -> str:
+    """The usual characters with which a text may begin that the pattern takes."""
+    match = bounded(pattern).match
+    return "".join(first for first in LineFormat.USUAL if match(first, partial=True))

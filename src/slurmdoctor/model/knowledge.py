@@ -7,7 +7,7 @@ these types strings, to be parsed at every start.
 import re
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
-from typing import Any, Literal, TypeVar, cast, get_args
+from typing import Any, ClassVar, Literal, TypeVar, cast, get_args
 
 from msgspec import Struct, field
 
@@ -139,6 +139,14 @@ class LineFormat(Struct, frozen=True, array_like=True):
     """Where it stands twice with two ranks, the outer one is a local rank: `[rank4]:[rank12]:`."""
     launcher: str = ""
     """What a launcher of several ranks prints under this label: then the label counts launchers, not ranks."""
+    begins: str = ""
+    """The usual characters with which a text may begin that has it; empty where that is not known."""
+
+    USUAL: ClassVar[str] = "\t" + "".join(map(chr, range(32, 127)))
+
+    def may_begin(self, text: str) -> bool:
+        """Whether a text's first character leaves it open that it begins with this: most are ruled out by that alone."""
+        return not self.begins or text[:1] not in self.USUAL or text[:1] in self.begins
 
     @property
     def groups(self) -> frozenset[str]:

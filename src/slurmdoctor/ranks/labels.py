@@ -28,10 +28,8 @@ _BESIDE_A_STAMP = frozenset({"level"})
 _MOST_LABELS = 8
 _DIGITS = str.maketrans("123456789", "000000000")
 _MOST_BEGINNINGS = 20_000
-_FEW_FORMS = 10
-"""Formats that are sooner tried on a text than on its beginning first."""
 _WORTH_MORE = 4_000
-"""Lines after which it is worth the time to find out which of these few a beginning rules out: a paste has fewer."""
+"""Beginnings after which it is worth the time to find out what more of them rules out: a paste has fewer."""
 _MOST_HEADS = 4_000
 _MOST_SPELLINGS = 64
 """Ways to read labels that are remembered; one that learnt labels of its own has one of its own."""
@@ -219,12 +217,16 @@ class LabelReader:
         if able is None:
             # of lines that begin with words each has a beginning of its own: what its first letter rules out is not tried
             size = len(beginning)
-            forms = self.able(beginning[: size // 2]) if size in (2, 4) else tuple(self.formats)
-            if size == 4 and len(forms) <= _FEW_FORMS and self._asked < _WORTH_MORE:
+            forms = self.able(beginning[: size // 2]) if size > 1 else self.formats
+            if size != 1 and self._asked < _WORTH_MORE:
                 self._asked += 1
-                return forms
-            tried = (f for f in forms if size == 3 or bounded(f.pattern).match(beginning, partial=True))
-            able = tuple(tried) if size else tuple(self.formats)
+                return tuple(forms)
+            if size == 1:
+                able = tuple(form for form in forms if form.may_begin(beginning))
+            else:
+                able = tuple(
+                    form for form in forms if size == 3 or bounded(form.pattern).match(beginning, partial=True)
+                )
             if len(self._beginnings) < _MOST_BEGINNINGS:
                 self._beginnings[beginning] = able
         return able

@@ -16,12 +16,12 @@ from slurmdoctor.model import ASSUMED_YEAR, LineFormat, SourceFormat
 from slurmdoctor.model.times import zone_of
 from slurmdoctor.ranks.labels import LabelReader, clean
 from slurmdoctor.ranks.learnt_labels import learn_labels, may_be_labelled, ranks_per_node
-from slurmdoctor.search.compiled import bounded, compiled, lazy
+from slurmdoctor.search.compiled import bounded, compiled, lazy, unnamed
 from slurmdoctor.search.shapes import shape_of
-from slurmdoctor.search.writer_key import stamp_pattern, tag_pattern
+from slurmdoctor.search.writer_key import tag_pattern
 
 if TYPE_CHECKING:
-    import regex
+    pass
 
 _SAMPLE = 96 * 1024
 """Bytes at a log's head, and as many spread over it, from which its labels are learnt;"""
@@ -57,9 +57,9 @@ def learn(lines: Iterable[str], labels: LabelReader) -> SourceFormat:
     whole, sample = "\n".join(lines), [line for line in lines if not _UNLABELLED.match(line)]
     year = _YEAR.search(whole)
     stamped, locked = False, []
-    if any(map(_beginning(labels.formats).match, sample)):
-        stamp = compiled(stamp_pattern(labels.formats))
-        behind = [line[found.end() :] if (found := stamp.match(line)) else None for line in sample]
+    if any(_begins_with(form, line) for line in sample for form in labels.formats if form.lock or form.stamp):
+        stamps = [form for form in labels.formats if form.stamp]
+        behind = [_behind(stamps, line) for line in sample]
         stamped = sum(rest is not None for rest in behind) >= max(3, _STAMPED * len(sample))
         if stamped:
             sample = [rest for rest in behind if rest and not _UNLABELLED.match(rest)]
@@ -95,10 +95,15 @@ def _without_known(sample: Sequence[str], labels: LabelReader, known: SourceForm
         yield known_to[alike] > 0, line[known_to[alike] :]
 
 
-def _beginning(formats: Sequence[LineFormat]) -> regex.Pattern[str]:
-    """A stamp or an ambiguous label: in a log that has none at the head of any line there is little to learn."""
-    labels = (form.pattern for form in formats if form.lock)
-    return compiled("|".join([stamp_pattern(formats), *(f"(?:{pattern})" for pattern in labels)]))
+def _begins_with(form: LineFormat, line: str) -> bool:
+    """In a log that has no stamp and no ambiguous label at the head of any line there is little to learn."""
+    return form.may_begin(line) and compiled(form.pattern).match(line) is not None
+
+
+def _behind(stamps: Sequence[LineFormat], line: str) -> str | None:
+    """What stands behind a collector's stamp; None where there is none."""
+    found = (compiled(form.pattern).match(line) for form in stamps if form.may_begin(line))
+    return next((line[one.end() :] for one in found if one), None)
 
 
 def _used(sample: Sequence[str], labels: LabelReader) -> list[LineFormat]:
@@ -130,10 +135,12 @@ def _is_used(form: LineFormat, lines: Sequence[str], total: int) -> bool:
 
 def _differs_in_twos(form: LineFormat, sample: Sequence[str]) -> bool:
     """Whether a label stands twice on a line, with two ranks: `[rank4]:[rank12]:`."""
-    twice = bounded(f"(?:{form.writer or form.pattern}:?){{2}}")
-    if not twice.search("\n".join(sample)):  # true of nearly all logs, of which there may be thousands
+    twice = f"(?:{form.writer or form.pattern}:?){{2}}"
+    if not compiled(unnamed(twice)).search(
+        "\n".join(sample)
+    ):  # true of nearly all logs, of which there may be thousands
         return False
-    return any(len(set(found.captures("rank"))) > 1 for line in sample if (found := twice.search(line)))
+    return any(len(set(found.captures("rank"))) > 1 for line in sample if (found := bounded(twice).search(line)))
 
 
 def _counts_launchers(form: LineFormat, sample: Sequence[str], formats: Sequence[LineFormat]) -> bool:

@@ -8,7 +8,7 @@ is `bounded`: only `regex` can be told when to stop.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -47,20 +47,19 @@ def lazy(pattern: str) -> regex.Pattern[str]:
     return cast("regex.Pattern[str]", _Lazy(pattern))
 
 
-def later(pattern: str) -> regex.Pattern[str]:
-    """A pattern that was made of data, compiled when it is first used: it can match partially."""
-    return cast("regex.Pattern[str]", _Lazy(pattern, bounded))
-
-
 class _Lazy:
-    def __init__(self, pattern: str, compile: Callable[[str], regex.Pattern[str]] = compiled) -> None:
+    def __init__(self, pattern: str) -> None:
         self._pattern = pattern
-        self._compile = compile
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(self._compile(self._pattern), name)
+        value = getattr(compiled(self._pattern), name)
         setattr(self, name, value)  # from now on it is found without coming here
         return value
+
+
+def unnamed(pattern: str) -> str:
+    """The pattern for those who only ask where it matches: `re` takes no group's name twice."""
+    return re.sub(r"\(\?P<\w+>", "(?:", pattern)
 
 
 def captures(pattern: str, text: str) -> Mapping[str, str] | None:

@@ -177,6 +177,8 @@ _LEARN_EACH = 8
 _REVIEW = 128
 _FIRST_REVIEW = 4
 """After so many blocks, and then again and again, the search is reviewed for literals that need not be found any longer."""
+_FEW_MARKED = 100
+"""Lines with hexadecimal words that are read by their digits first: a paste has fewer, and more patterns would have to be compiled."""
 _MOST_IN_VAIN = 300
 """Then it is not tried any more: to find out takes three times as long as to read a line by its digits."""
 _MOST_TEXTS = 64
@@ -234,6 +236,8 @@ class Reader:
         self._source = source
         self._walk, self._new_tally = tally.new_walk(literals.engine)
         self._remembered = 0
+        self._marked = 0
+        """Lines with marks that were learnt."""
         self._in_vain = 0
         """Shapes with marks of which nothing could be learnt, less those of which something was."""
         self._done = 0
@@ -393,7 +397,8 @@ class Reader:
 
     def _learn_marked(self, line: bytes, shape: bytes, place: int, span: Span) -> tuple[bool, Tally | None]:
         """The same for all lines with other hexadecimal words, where these do not matter. False where they may."""
-        if self._walk.known(shape) is not None:  # by digits
+        self._marked += 1
+        if self._marked <= _FEW_MARKED or self._walk.known(shape) is not None:  # by digits
             return False, None
         found = None
         if self._wildcards and self._in_vain < _MOST_IN_VAIN:

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from slurmdoctor.model import LineFormat, SourceFormat
-from slurmdoctor.search.compiled import later
+from slurmdoctor.search.compiled import bounded, compiled
 from slurmdoctor.search.engine import DIGITS
-
-if TYPE_CHECKING:
-    from regex import Match
 
 HEAD = 160
 """Bytes of a line in which its label stands."""
@@ -23,6 +19,8 @@ _BEGIN = 16
 """Bytes that mostly tell where a label stands."""
 _MOST_KNOWN = 4000
 """Shapes of heads to remember; then they are learnt anew."""
+_WORTH_IT = 500
+"""Shapes after which it is worth the time to find out which beginnings tell: a paste has fewer."""
 _REACH = 48
 """Characters that a logger prints before the tag that tells its writer."""
 Span = tuple[int, int, int, int]
@@ -34,11 +32,6 @@ _PLACE = frozenset({"node", "writer"})
 """Groups that name what may hold several ranks."""
 _NAMING = _PROCESS | _PLACE
 _NUMBERED = re.compile(r"\\[1-9]")
-
-
-def stamp_pattern(formats: Iterable[LineFormat]) -> str:
-    """What a collector (kubectl, docker, moreutils' ts, a script) prints before each line, its label too."""
-    return _any(form.pattern for form in formats if form.stamp)
 
 
 def tag_pattern(formats: Iterable[LineFormat]) -> str:
@@ -57,12 +50,9 @@ class WriterKey:
         usable = [form for form in formats if not form.lock or form.id in source.locked]
         labels = [form for form in usable if not form.writer and _is_label(form)]
         shared = [f for f in labels if not f.groups & _PROCESS or (f.launcher and source.label_is_node)]
-        tag = tag_pattern(usable)
-        own = [form for form in labels if form not in shared]
-        self._groups = sorted({name for form in own for name in form.groups & _NAMING})
-        self._find = later(_any([*(f.pattern for f in own), f"(?P<shared>{_any(f.pattern for f in shared)})", tag]))
-        self._tag = later(tag)
-        self._stamp = later(stamp_pattern(formats)) if source.stamped else None
+        self._labels = [(form, form in shared) for form in [form for form in labels if form not in shared] + shared]
+        self._tag = tag_pattern(usable)
+        self._stamps = [form for form in formats if form.stamp] if source.stamped else []
         self._known: dict[bytes, Span] = {}
         self._begun: dict[bytes, Span | None] = {}
         """By the first letters' shape, where those tell it for all lines that begin so."""
@@ -75,11 +65,16 @@ class WriterKey:
     def span(self, head: bytes) -> Span:
         """Where the label stands: in lines of one shape, in one place."""
         begin = head[:_BEGIN].translate(DIGITS)
-        told = self._begun.get(begin)
-        if told is None and begin not in self._begun and len(self._begun) < _MOST_KNOWN:
-            told = self._begun[begin] = self._span(head) if self.settled(head[:_BEGIN]) else None
-        if told is not None:
-            return told
+        known = self._begun.get(begin)
+        if (
+            known is None
+            and begin not in self._begun
+            and len(self._known) >= _WORTH_IT
+            and len(self._begun) < _MOST_KNOWN
+        ):
+            known = self._begun[begin] = self._span(head) if self.settled(head[:_BEGIN]) else None
+        if known is not None:
+            return known
         shape = head[:HEAD].translate(DIGITS)
         span = self._known.get(shape)
         if span is None:
@@ -90,19 +85,22 @@ class WriterKey:
 
     def _span(self, head: bytes) -> Span:
         text = head[:HEAD].decode("latin-1")  # a character a byte
-        stamp = self._stamp.match(text) if self._stamp else None
-        at = stamp.end() if stamp else 0
-        found = self._find.match(text, at)
-        if found is None:
-            return 0, 0, 0, 0
-        start, end = found.span("tag")
-        if end >= 0:
-            return start, end, 0, 0
-        if found.end("shared") >= 0:
-            # loggers tag some lines of a writer and not others; only here does the tag tell writers apart
-            tag = self._tag.match(text, found.end())
-            return (at, found.end(), *tag.span("tag")) if tag else (at, found.end(), 0, 0)
-        return at, max(at, min(found.end(), max(map(found.end, self._groups)) + 1)), 0, 0
+        at = self._behind_stamp(text)
+        for form, shared in self._labels:
+            found = compiled(form.pattern).match(text, at) if form.may_begin(text[at:]) else None
+            if found and shared:
+                # loggers tag some lines of a writer and not others; only here does the tag tell writers apart
+                tag = bounded(self._tag).match(text, found.end())
+                return (at, found.end(), *tag.span("tag")) if tag else (at, found.end(), 0, 0)
+            if found:
+                groups = form.groups & _NAMING
+                return at, max(at, min(found.end(), max(map(found.end, groups)) + 1)), 0, 0
+        tag = bounded(self._tag).match(text, at)
+        return (*tag.span("tag"), 0, 0) if tag else (0, 0, 0, 0)
+
+    def _behind_stamp(self, text: str) -> int:
+        found = (compiled(form.pattern).match(text) for form in self._stamps if form.may_begin(text))
+        return next((one.end() for one in found if one), 0)
 
     def settled(self, beginning: bytes) -> bool:
         """Whether the label stands at one place in all lines that begin so."""
@@ -110,22 +108,30 @@ class WriterKey:
             return True
         text = beginning.decode("latin-1")
 
-        def told(found: Match[str] | None) -> bool:
-            return found is None or not (found.partial or found.end() == len(text))
+        def ends(pattern: str, at: int) -> bool | None:
+            """Whether it matches here, however the text goes on; None where that is not known."""
+            found = bounded(pattern).match(text, at, partial=True)
+            return None if found and (found.partial or found.end() == len(text)) else found is not None
 
-        stamp = self._stamp.match(text, partial=True) if self._stamp else None
-        found = self._find.match(text, stamp.end() if stamp else 0, partial=True)
-        if not (told(stamp) and told(found)):
+        stamps = [ends(form.pattern, 0) for form in self._stamps if form.may_begin(text)]
+        if None in stamps:
             return False
-        shared = found is not None and found.end("shared") >= 0 and found.end("tag") < 0
-        return not shared or told(self._tag.match(text, found.end(), partial=True))  # type: ignore[union-attr]
+        at = self._behind_stamp(text)
+        for form, shared in self._labels:
+            if form.may_begin(text[at:]) and (found := ends(form.pattern, at)) is not False:
+                behind = compiled(form.pattern).match(text, at) if found and shared else None
+                return bool(found) and (behind is None or ends(self._tag, behind.end()) is not None)
+        return ends(self._tag, at) is not None
 
     def rank(self, label: bytes) -> int | None:
         """The rank that a label names by itself; None where its lines must be read for it."""
-        found = self._find.match(label.decode("latin-1"))
-        if found is None or found.end("shared") >= 0:
-            return None
-        rank = found.groupdict().get("rank")
+        text = label.decode("latin-1")
+        for form, shared in self._labels:
+            if form.may_begin(text) and (found := compiled(form.pattern).match(text)):
+                rank = None if shared else found.groupdict().get("rank")
+                return None if rank is None else int(rank)
+        found = bounded(self._tag).match(text)
+        rank = found.groupdict().get("rank") if found else None
         return None if rank is None else int(rank)
 
 
