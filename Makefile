@@ -72,8 +72,7 @@ zipapp: $(RELEASES) ## dist/slurmdoctor.pyz: slurmdoctor and all that it needs i
 	  --python "/usr/bin/env $$($(BIN)/python -c 'import sys; print("python%d.%d" % sys.version_info[:2])')" .
 	@echo "dist/slurmdoctor.pyz is written, for machines with $$(head -n1 dist/slurmdoctor.pyz | grep -ao 'python[0-9.]*')"
 
-docs: $(STAMP) ## docs/causes.md, the man page and the README's picture, from the rules, --help and a real run
-	$(BIN)/python -m slurmdoctor.knowledge.workshop.docs > docs/.causes.md && mv docs/.causes.md docs/causes.md
+docs: $(STAMP) ## the man page and the README's picture, from --help and a real run
 	$(BIN)/python -m website.manual > docs/man/.slurmdoctor.1 && mv docs/man/.slurmdoctor.1 docs/man/slurmdoctor.1
 	$(BIN)/python -m website.picture tests/fixtures/demo-cascade docs/demo.svg
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import get_args
 
 import pytest
+import yaml
 
 from slurmdoctor.knowledge import builtin
 from slurmdoctor.knowledge.paths import files
@@ -19,27 +21,9 @@ from slurmdoctor.model import Cause, Rule, Trait
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.readers import matches
 
-# The public contract: causes are added to it; none is renamed or taken away.
-CONTRACT = {
-    "memory": "cuda-oom host-oom shm-exhausted",
-    "communication": "collective-timeout nccl-id-timeout nccl-init nccl-transport rendezvous-timeout address-in-use "
-    "host-unreachable gloo-connect peer-lost",
-    "launch": "module-not-found library-not-found command-not-found launcher-env nemo-home container gpu-visibility "
-    "slurm-request slurm-step",
-    "config": "usage-error parallelism cuda-max-connections checkpoint-mismatch checkpoint-corrupt fp8-mismatch "
-    "tensor-mismatch version-mismatch",
-    "storage": "file-not-found permission-denied disk-full storage-io data-corrupt",
-    "network": "auth offline",
-    "hardware": "gpu-fault cuda-error device-assert node-failure",
-    "numerics": "nan",
-    "scheduler": "time-limit preempted cancelled sigterm",
-    "process": "segfault bus-error abort killed data-worker hang python-error program-error build-failed exit-code",
-}
-ROLES = {
-    "cascade": "nccl-id-timeout peer-lost sigterm exit-code",
-    "either": "collective-timeout nccl-transport rendezvous-timeout abort data-worker",
-}
-
+CONTRACT_HEAD = (
+    "# The causes that a diagnosis may name, each with its family and role: scripts and chat bots depend on them.\n"
+)
 ROOT = Path(__file__).parents[1]
 TRAITS: tuple[Trait, ...] = get_args(Trait)
 LOADED = read((builtin(),))
@@ -96,16 +80,14 @@ def test_a_line_that_only_looks_alike_is_not_taken(rule: Rule, line: str) -> Non
     assert not (admits(rule, line) and any(matches.captures_of(rule, text) is not None for text in texts))
 
 
-@pytest.mark.parametrize(("family", "cause"), [(f, one) for f, many in CONTRACT.items() for one in many.split()])
-def test_every_cause_of_the_contract_has_its_file(family: str, cause: str) -> None:
-    assert (builtin() / family / f"{cause}.yaml").is_file()
-    described = KNOWN.causes[cause]
-    assert described.family == family
-    assert described.role == next((role for role, many in ROLES.items() if cause in many.split()), "root")
-
-
-def test_every_cause_is_of_the_contract() -> None:
-    assert KNOWN.causes.keys() == set(" ".join(CONTRACT.values()).split())
+def test_no_cause_of_the_public_contract_is_renamed_or_taken_away() -> None:
+    """Causes are added to it: `SLURMDOCTOR_BLESS=1 pytest` writes the new ones into contract.yaml."""
+    file = Path(__file__).with_name("contract.yaml")
+    contract = yaml.safe_load(file.read_text())
+    now = {cause.id: f"{cause.family} {cause.role}" for cause in CAUSES}
+    assert {cause: now.get(cause) for cause in contract} == contract
+    if os.environ.get("SLURMDOCTOR_BLESS"):
+        file.write_text(CONTRACT_HEAD + yaml.safe_dump(now))
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)

@@ -1,4 +1,4 @@
-"""`slurmdoctor explain` and docs/causes.md."""
+"""`slurmdoctor explain` and the site's pages of the causes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from website import causes
 
 from slurmdoctor.cli.explain import explain
 from slurmdoctor.knowledge import builtin, load
-from slurmdoctor.knowledge.workshop.docs import markdown
 from slurmdoctor.model import Cause, Fix, Knowledge, Rule, UserError
-from slurmdoctor.report.explain import rows, text
-from slurmdoctor.report.meanings import meanings
+from slurmdoctor.report.explain import meanings, rows, text
 
-ROOT = Path(__file__).parents[1]
 TAPE = Cause(
     id="tape",
     family="storage",
@@ -146,13 +144,9 @@ def test_the_command_knows_a_sites_causes(tmp_path: Path) -> None:
     assert "A rank lost the tape library" in result.output
 
 
-def test_the_catalogue_is_fresh() -> None:
-    """`make docs` makes it anew."""
-    assert (ROOT / "docs" / "causes.md").read_text() == markdown(load((builtin(),), cache=False))
-
-
-def test_the_catalogue_holds_every_cause() -> None:
-    made = markdown(KNOWN)
-    assert "| storage | [tape](#tape) | lost the tape library | 2 |" in made
-    assert "\n### tape\n" in made
+def test_the_site_has_a_page_of_each_cause() -> None:
+    assert "| storage | [tape](tape.md) | lost the tape library | 2 |" in causes.index(KNOWN)
+    made = causes.page(TAPE, KNOWN)
+    assert made.startswith("# tape\n")
     assert "Move &lt;N> tapes" in made
+    assert "May be caused by: [fire](fire.md)" in made

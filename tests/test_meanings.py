@@ -8,7 +8,7 @@ import pytest
 
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import Knowledge, UserError
-from slurmdoctor.report.meanings import meanings
+from slurmdoctor.report.explain import meanings
 from test_cli import one_line, run
 
 MEANT = {

@@ -10,8 +10,8 @@ from posixpath import normpath, relpath
 ROOT = Path(__file__).parents[1]
 PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 """Files of the root -> their pages."""
-CAUSES = "docs/causes.md"
-"""On the site each of its chapters is a page."""
+_CAUSE = re.compile(r"rules/(?!lint/)[a-z]+/([a-z0-9-]+)\.yaml")
+"""The file of a cause, which is a page of the site."""
 _LINK = re.compile(r"(?<!\\)(\[(?:[^\[\]]|\[[^\]]*\])*\])\(([^()\s]+)\)")
 _CODE = re.compile(r"^(?P<fence>```|~~~).*?^(?P=fence)|`[^`\n]*`", re.M | re.S)
 
@@ -38,7 +38,7 @@ def rewritten(markdown: str, source: str, page: str, wanted: Callable[[str], Non
         if not path or re.match(r"[a-z]+:", path):
             return hit[0]
         found = normpath((PurePosixPath(source).parent / path).as_posix())
-        if (ROOT / found).is_dir():
+        if (ROOT / found).is_dir() and found != "rules":
             return str(name[1:-1])
         there, anchor = _page(found, anchor)
         if there.startswith("source/"):
@@ -57,8 +57,10 @@ def rewritten(markdown: str, source: str, page: str, wanted: Callable[[str], Non
 
 def _page(found: str, anchor: str) -> tuple[str, str]:
     """The page of a repository's file, and the anchor in it."""
-    if found == CAUSES:
-        return (f"causes/{anchor}.md", "") if anchor else ("causes/index.md", "")
+    if found == "rules":
+        return "causes/index.md", ""
+    if cause := _CAUSE.fullmatch(found):
+        return f"causes/{cause[1]}.md", ""
     if found in PAGES:
         return PAGES[found], anchor
     if found.startswith("docs/"):

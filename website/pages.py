@@ -8,15 +8,14 @@ from typing import Any
 
 from slurmdoctor.knowledge.load import load
 from slurmdoctor.knowledge.paths import builtin
-from slurmdoctor.knowledge.workshop import docs
 from slurmdoctor.model import Knowledge
-from website import columns, contract
-from website.links import CAUSES, PAGES, ROOT, rewritten
+from website import causes, columns, contract
+from website.links import PAGES, ROOT, rewritten
 
 _LANGUAGES = {".py": "python", ".json": "json", ".yaml": "yaml", ".yml": "yaml", ".sh": "bash", ".sbatch": "bash"}
 
 _EXAMPLE = "<!-- the site has an example here -->", "[The page of the job that these guides use](demo-report.html)"
-_ELSEWHERE = {"index.md", "causes.md"}
+_ELSEWHERE = {"index.md"}
 """Pages of docs/ that the guides leave out."""
 _WIDE = {"index.md": "navigation", "start.md": "toc"}
 """Pages that leave out a column, so that a report fits."""
@@ -28,10 +27,10 @@ def known() -> Knowledge:
 
 def pages(rules: Knowledge) -> dict[str, str]:
     """Name -> Markdown, with the links that the site needs."""
-    sources = {f"docs/{path.name}": path.name for path in (ROOT / "docs").glob("*.md") if f"docs/{path.name}" != CAUSES}
+    sources = {f"docs/{path.name}": path.name for path in (ROOT / "docs").glob("*.md")}
     sources |= {source: page for source, page in PAGES.items() if source != "README.md"}
-    made = {"json.md": contract.page(), "survey-columns.md": columns.page(), "causes/index.md": docs.index(rules)}
-    made |= {f"causes/{cause.id}.md": docs.page(cause, rules) for cause in rules.causes.values()}
+    made = {"json.md": contract.page(), "survey-columns.md": columns.page(), "causes/index.md": causes.index(rules)}
+    made |= {f"causes/{cause.id}.md": causes.page(cause, rules) for cause in rules.causes.values()}
     texts = {page: (f"docs/{page}", text) for page, text in made.items()}
     texts |= {page: (source, (ROOT / source).read_text()) for source, page in sources.items()}
     done: dict[str, str] = {}
@@ -52,13 +51,13 @@ def settings(base: dict[str, Any], rules: Knowledge) -> dict[str, Any]:
 
     A page of docs/ that mkdocs.yml does not place comes last among the guides.
     """
-    families = groupby(docs.sorted_causes(rules), key=lambda cause: cause.family)
-    causes = [{family.capitalize(): [f"causes/{cause.id}.md" for cause in members]} for family, members in families]
+    families = groupby(causes.sorted_causes(rules), key=lambda cause: cause.family)
+    of_causes = [{family.capitalize(): [f"causes/{cause.id}.md" for cause in members]} for family, members in families]
     parts = {title: list(entries) for part in base["nav"] for title, entries in part.items() if title != "Home"}
     placed = {page for entries in parts.values() for entry in entries for page in entry.values()}
     rest = sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name not in {*placed, *_ELSEWHERE})
     parts["Guides"] += rest
-    parts["Causes"] = ["causes/index.md", *causes]
+    parts["Causes"] = ["causes/index.md", *of_causes]
     return {**base, "nav": [{"Home": "index.md"}, *({title: entries} for title, entries in parts.items())]}
 
 

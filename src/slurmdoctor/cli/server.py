@@ -27,8 +27,7 @@ from slurmdoctor.cli.sandbox import MOST_TEXT, TOO_LONG
 from slurmdoctor.cli.wire import taken
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import UserError, Verdict
-from slurmdoctor.report.explain import text
-from slurmdoctor.report.meanings import choices, meanings
+from slurmdoctor.report.explain import choices, meanings, text
 from slurmdoctor.report.redact import one_line
 from slurmdoctor.report.terminal import PLAIN, paint
 from slurmdoctor.survey.children import python

@@ -1,17 +1,20 @@
-"""A cause as a page for people: what happens, what to do, how to verify it, how it looks in a log."""
+"""A cause as a page for people: what happens, what to do, how to verify it, how it looks in a log; and which cause people mean."""
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from slurmdoctor.knowledge.expressions import COMPARISON, placeholders
-from slurmdoctor.model import Cause, Fix, Knowledge, Rule
+from slurmdoctor.knowledge.problems import READERS, fact_words, nearest
+from slurmdoctor.model import Cause, Fix, Knowledge, Rule, UserError
 from slurmdoctor.report.quantities import listed
+from slurmdoctor.report.terminal import Line, wrap
+from slurmdoctor.search.compiled import captures
 
 ROLES = {
     "root": "May start a failure.",
@@ -122,60 +125,15 @@ def _fix(fix: Fix) -> Entry:
     return Entry(_open(fix.do), tuple(notes))
 
 
-_PLAIN = {
-    "all_entered": "that all ranks entered the collective", "at": "the place in your own code", "busy": "what one rank was doing meanwhile",
-    "checked": "a check of the program's own", "exclude": "which node is at fault", "far_ranks": "that only other nodes waited",
-    "gained": "how many steps the restarts gained", "in_pieces": "enough memory in pieces", "is_moe": "a mixture-of-experts model",
-    "too_many": "more experts per GPU than fit", "by_experts": "that the experts do not fit", "per_step": "that it died in a training step",
-    "old_torch": "a PyTorch before 2.1", "others_gib": "memory of other processes", "mem_had": "how much memory the job had",
-    "ep_fits": "an EP that fits the GPUs", "expert_gb": "the size of an expert", "experts_gb": "the size of the experts",
-    "held_gib": "what the killed process held", "at_step": "the step", "no_steps": "that no step was made", "other": "another program than a training",
-    "late_ranks": "which ranks are late", "layouts": "sizes that fit",
-    "op": "the collective", "rank0_busy": "that rank 0 was still busy", "silent_ranks": "which ranks printed nothing",
-    "stalled_since": "since when the job was stalled", "stands_in": "where the late rank hangs", "suspects": "which ranks held it up",
-    "task_failed": "that Slurm stopped the step for a failed task", "what": "the program's own message",
-    "by_owner": "that the job's own user cancelled it", "cancelled_by": "who cancelled the job", "checks": "a mistake in the script that explains it",
-    "emergency_save": "an emergency save", "emergency_saved": "that the emergency save was complete", "ended": "how the job was doing when it was ended",
-    "exception": "an exception", "gpu_vendor": "another vendor's GPU", "last_step": "a training step", "moved_to": "the folder to which the job changed",
-    "no_step": "that no step was made", "on_all_nodes": "that it is missing on all nodes", "phase": "what the program was doing", "reach": "how many ranks failed",
-    "record_command": "the command that the job was submitted with", "restarts": "restarts", "saves_in": "a save among the frames", "seen": "another failure",
-    "trained": "that the training was complete", "world_size": "how many ranks there are",
-}  # fmt: skip
-"""Names of facts, as a person would say what the log shows; of the others, the name."""
-
-
-_NUMBERS = {
-    "failed": "the number of ranks that failed", "gained": "the number of steps that the restarts gained", "last_step": "the last step",
-    "nodes": "the number of nodes", "num_experts": "the count of experts", "num_workers": "the number of data workers", "rank": "the rank",
-    "world_size": "the number of ranks",
-}  # fmt: skip
-"""Names of facts that are compared, as a person would call them; of the others, the name."""
-_STATES = {
-    ("ended", "hung"): "the job made no progress before it was ended",
-    ("ended", "finished"): "the program had finished before the job was ended",
-    ("ended", "progressing"): "the job made progress until it was ended",
-}
-"""Facts with a value, as a person would say it."""
 _SIGNS = {"==": "is", "!=": "is not", ">=": "is at least", "<=": "is at most", ">": "is more than", "<": "is less than"}
-_HOLES = {
-    "at": "file:line",
-    "raised_at": "file:line",
-    "code": "line of code",
-    "of_none": "attribute",
-    "none_used": "message",
-}
-"""Names in a fix's text, as a person would call them; of the others, the name."""
-_REACHED = {
-    "all": "all ranks failed the same way", "one": "only one of several ranks failed", "node": "only one node's ranks failed",
-}  # fmt: skip
 
 
 def _conditions(when: Mapping[str, Any], shown: Collection[str] = ()) -> str:
     """The conditions of a fix in words. Names in `shown` are left out: its text holds them."""
     rule = [f"For {_or(_all(want))}" for name, want in when.items() if name == "rule" and want is not True]
     held = [name for name, want in when.items() if want is True and name not in shown and name != "rule"]
-    there = [_PLAIN.get(name, _spaced(name)) for name in held if name.isidentifier()]
-    lacking = [_PLAIN.get(name, _spaced(name)) for name, want in when.items() if want is False]
+    there = [_shown(name) for name in held if name.isidentifier()]
+    lacking = [_shown(name) for name, want in when.items() if want is False]
     parts = [f"the log shows {listed(there)}"] if there else []
     parts += [_compared(name, want) for name, want in when.items() if not isinstance(want, bool) and name != "rule"]
     parts += [_spaced(name) for name in held if not name.isidentifier()]
@@ -190,18 +148,26 @@ def _compared(name: str, want: Any) -> str:
     wanted = _or(tuple("unknown" if one is False else one for one in _all(want)))
     if name == "seen":
         return f"{wanted} is also in the log"
-    if name == "reach":
-        return _REACHED.get(wanted, wanted)
     if name == "frames":
         return f"a frame of the traceback is {wanted}"
     if COMPARISON.fullmatch(wanted):
         return _spaced(f"{name} {wanted}")
-    return _STATES.get((name, wanted)) or f"{_NUMBERS.get(name, _spaced(name))} is {wanted}"
+    words = fact_words()
+    return words["values"].get(f"{name} {wanted}") or f"{words['compared'].get(name, _spaced(name))} is {wanted}"
+
+
+def _shown(name: str) -> str:
+    """What the log shows where it shows this fact."""
+    words = fact_words()
+    return next(
+        (words[part][name] for part in words if part.startswith("of_") and words[part].get(name)), _spaced(name)
+    )
 
 
 def _spaced(condition: str) -> str:
     """A condition without the signs of its language."""
-    named = re.sub(r"^\w+(?= [<>=!])", lambda name: _NUMBERS.get(name[0], name[0]), condition)
+    compared = fact_words()["compared"]
+    named = re.sub(r"^\w+(?= [<>=!])", lambda name: compared.get(name[0], name[0]), condition)
     signs = re.sub(r"(?<= )(?:[<>=!]=|[<>])(?= )", lambda sign: _SIGNS[sign[0]], named)
     return re.sub(r"(?<=[a-z0-9])_(?=[a-z0-9])", " ", signs).replace("'", "")
 
@@ -218,7 +184,7 @@ def _open(template: str) -> str:
     """A template as text: `{num_experts}` becomes `<num experts>`, arithmetic `<N>`."""
     filled = re.sub(
         r"(?<!\$)(?<!\{)\{([^{}]+)\}",
-        lambda hole: f"<{_HOLES.get(hole[1], _spaced(hole[1]))}>" if hole[1].isidentifier() else "<N>",
+        lambda hole: f"<{fact_words()['holes'].get(hole[1], _spaced(hole[1]))}>" if hole[1].isidentifier() else "<N>",
         template,
     )
     return re.sub(r"\{\{|\}\}", lambda brace: brace[0][0], filled)
@@ -243,3 +209,130 @@ def _wrapped(text: str, width: int, first: str) -> list[str]:
 def _cut(line: str, width: int) -> str:
     line = line.strip().replace("\t", " ")
     return line if len(line) <= width else line[: width - 1] + "…"
+
+
+# ── what people call a failure → the causes that they may mean ────────────────────────────
+
+_FILLERS = frozenset({
+    "a", "an", "the", "my", "i", "is", "was", "it", "of", "in", "on", "error", "errors", "exception", "failed", "failure",
+    "fails", "got", "get", "getting", "what", "why", "does", "mean",
+})  # fmt: skip
+"""Words that tell no cause from another."""
+_EXIT = re.compile(
+    r"(?:exit|exited|exits|return|returned|exitcode|rc|code|status)(?: with)?(?: exit| return)?(?: code| status)? (\d+)"
+)
+_OF_SLURM = re.compile(r"0:(\d+)")
+"""A signal as sacct shows it."""
+_SHORTEST = 4
+_MOST = 10
+_ENOUGH = 0.5
+"""So much of a name has to be words of a cause."""
+_ROLES_IN_ORDER = ("root", "either", "confirmation", "cascade", "hint")
+
+
+def meanings(name: str, known: Knowledge) -> list[Cause]:
+    """The causes that a name means: an id, a rule's id, what people say, an exit code, a line of a log.
+
+    Raises a UserError with the nearest name where it means none.
+    """
+    name = name.strip()
+    if exact := _exact(name, known):
+        return [exact]
+    words = _plain_words(name)
+    tests = (_is_called, _is_told_by_words, _prints, _is_printed_by, _summarizes) if words else ()
+    for means in tests:
+        found = [cause for cause in known.causes.values() if means(cause, words, name)]
+        if found:
+            return sorted(found, key=lambda cause: (_ROLES_IN_ORDER.index(cause.role), cause.id))
+    names = {_plain_words(one): one for cause in known.causes.values() for one in (*cause.also, cause.id)}
+    slip = nearest(words, names) or nearest(name, (rule.id for rule in known.rules))
+    if slip is None or not _is_slip(words, slip):
+        shares = {cause.id: _shared(cause, words) for cause in known.causes.values()}
+        most = max(shares.values(), default=0.0)
+        if most >= _ENOUGH:
+            return [known.causes[one] for one, share in shares.items() if share == most]
+    mend = f"did you mean `{names.get(slip, slip)}`?" if slip else "`slurmdoctor rules list` shows them all"
+    raise UserError(f"there is no cause `{name}`", mend)
+
+
+def _is_slip(typed: str, meant: str) -> bool:
+    """Whether a letter or two make the difference, and not a word."""
+    return len(typed.split()) == len(meant.split()) and abs(len(typed) - len(meant)) <= 2
+
+
+def _shared(cause: Cause, words: str) -> float:
+    """How many of the words tell this cause."""
+    told = _told_words(cause)
+    each = words.split()
+    return sum(word in told for word in each) / max(len(each), 1)
+
+
+def _exact(name: str, known: Knowledge) -> Cause | None:
+    if name in known.causes:
+        return known.causes[name]
+    for rule in known.rules:
+        if rule.id == name:
+            return known.causes[rule.cause]
+    cause, _, reader = name.rpartition("/")
+    return known.causes.get(cause) if reader in READERS else None
+
+
+def _plain_words(name: str) -> str:
+    """A name in small words, without what tells nothing."""
+    by_signal = _OF_SLURM.fullmatch(name)
+    if by_signal:
+        return f"signal {by_signal[1]}"
+    words = re.sub(r"[\W_]+", " ", name.lower()).strip()
+    words = re.sub(r"\btimed? out\b", "timeout", words)
+    exit_code = _EXIT.fullmatch(words)
+    if exit_code:
+        return exit_code[1]
+    return " ".join(word for word in words.split() if word not in _FILLERS) or words
+
+
+Means = Callable[[Cause, str, str], bool]
+"""Whether a cause is meant by a name, in plain words and as it was typed."""
+
+
+def _is_called(cause: Cause, words: str, typed: str) -> bool:
+    return words in map(_plain_words, (cause.id, *cause.also))
+
+
+def _is_told_by_words(cause: Cause, words: str, typed: str) -> bool:
+    return _told_words(cause).issuperset(words.split())
+
+
+def _told_words(cause: Cause) -> set[str]:
+    return {word for name in (cause.id, cause.title, *cause.also) for word in _plain_words(name).split()}
+
+
+def _prints(cause: Cause, words: str, typed: str) -> bool:
+    """Whether its lines hold the text."""
+    if len(typed) < _SHORTEST:
+        return False
+    part = re.compile(rf"(?<!\w){re.escape(typed.lower())}(?!\w)")
+    return any(part.search(text.lower()) for rule in cause.rules for text in (*rule.literals, *rule.match))
+
+
+def _is_printed_by(cause: Cause, words: str, typed: str) -> bool:
+    """Whether the text is a line of a log that one of its rules takes."""
+    rules = (rule for rule in cause.rules if any(literal in typed for literal in rule.literals))
+    return any(captures(rule.regex, typed) is not None for rule in rules)
+
+
+def _summarizes(cause: Cause, words: str, typed: str) -> bool:
+    return len(words) >= _SHORTEST and f" {words} " in f" {_plain_words(cause.summary)} "
+
+
+def choices(name: str, causes: list[Cause], width: int) -> Iterator[Line]:
+    """The causes that a name may mean, each with what tells it from the others."""
+    yield [("", f"`{name}` may mean {len(causes)} causes. `slurmdoctor explain {causes[0].id}` shows the first.")]
+    longest = max(len(cause.id) for cause in causes)
+    for cause in causes[:_MOST]:
+        yield []
+        yield [("bold", cause.id.ljust(longest)), ("", f"  {cause.title}")]
+        first = re.split(r"(?<=\.) ", " ".join(cause.summary.split()), maxsplit=1)[0]
+        yield from ([("dim", f"  {line}")] for line in wrap(first, width - 2))
+    if len(causes) > _MOST:
+        yield []
+        yield [("", f"And {len(causes) - _MOST} more: {', '.join(cause.id for cause in causes[_MOST:])}")]

@@ -117,7 +117,7 @@ class Row(Struct, frozen=True, kw_only=True):
     state: Annotated[str | None, _column("Slurm's state: FAILED, TIMEOUT, COMPLETED ...")] = None
     restarts: Annotated[int | None, _column("How often it was started again before this end")] = None
     verdict: Annotated[str, _column("failed, no-failure or unknown")] = "unknown"
-    cause: Annotated[str | None, _column("The root cause's id (docs/causes.md)")] = None
+    cause: Annotated[str | None, _column("The root cause's id (slurmdoctor rules list)")] = None
     family: Annotated[str | None, _column("The cause's family")] = None
     title: Annotated[str | None, _column("The cause in words")] = None
     confidence: Annotated[str | None, _column("high, medium or low")] = None

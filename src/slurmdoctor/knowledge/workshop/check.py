@@ -13,7 +13,15 @@ import regex
 from slurmdoctor.knowledge.document import Node, at, is_list, is_text, pairs, place
 from slurmdoctor.knowledge.expressions import names_of, placeholders
 from slurmdoctor.knowledge.paths import builtin, data_of, files
-from slurmdoctor.knowledge.problems import Place, Problem, Problems, TooManyProblemsError, did_you_mean, shown
+from slurmdoctor.knowledge.problems import (
+    Place,
+    Problem,
+    Problems,
+    TooManyProblemsError,
+    did_you_mean,
+    fact_words,
+    shown,
+)
 from slurmdoctor.knowledge.read import LoadedRules, RuleFile, read
 from slurmdoctor.knowledge.workshop import proof
 from slurmdoctor.model import Knowledge, Rule
@@ -104,27 +112,6 @@ _TODO = {
 
 # ── names in conditions and placeholders ─────────────────────────────────────────────────────
 
-_OF_THE_LOG = (
-    "rank local_rank node nodes world_size launcher framework last_step attempts silent_ranks late_ranks suspects "
-    "untold untold_node node_local traceback_seen memory_before_gib memory_elsewhere save_open last_step_at layouts "
-    "layout_fits layout_lacks task_failed odd_ranks all_entered stands_in exit_code failed_nodes frames "
-    "stack_function stack_place restarts gained stalled_since busy busy_with busy_limit_min memory memory_gib "
-    "memory_of_gib memory_step peak_gib other_peak_gib peak_rank phase exclude reach memory_trend memory_gpu "
-    "memory_min memory_from_gib memory_to_gib no_step idle silent silent_since elapsed_h begins_at came_to checkpoint "
-    "checkpoint_step checkpoint_time save_s trained spared by_owner failed checks saves_in bad_peer socket_nodes "
-    "rank0_busy far_ranks far_nodes home_node"
-)
-_OF_SLURM = (
-    "signal_given job_id state ended needed_min idle_min time_limit_min elapsed_min cancelled_by req_mem_gib "
-    "max_rss_gib num_tasks tasks_per_node gpus_per_node nproc mem_gib time_min recompute mem_all unlimited port_of_job "
-    "only_nodes on_all_nodes other_copy script_dir frame_file set_NEMO_HOME local_NEMO_HOME"
-)
-_OF_A_TRACEBACK = (
-    "at raised_at package code checked said missing_key of_none owner attribute none_used none_iterator callee "
-    "unknown_argument missing_arguments unset_name unpicklable config_key exception message"
-)
-FACTS = frozenset(f"{_OF_THE_LOG} {_OF_SLURM} {_OF_A_TRACEBACK}".split())
-"""Those that slurmdoctor finds without a rule; facts.yaml adds its own."""
 _SPECIAL = {"rule", "seen"}
 _VALUES = {
     "launcher": {"srun", "torchrun", "accelerate", "deepspeed", "lightning", "submitit", "ray", "mpi"},
@@ -141,6 +128,11 @@ _VALUES = {
         "jax",
     },
 }
+
+
+def facts() -> set[str]:
+    """The names that slurmdoctor finds without a rule."""
+    return {name for part in ("of_the_log", "of_slurm_and_the_script", "of_a_traceback") for name in fact_words()[part]}
 
 
 def fact_names(knowledge: Knowledge) -> set[str]:
@@ -164,7 +156,7 @@ class _Names:
         rules = (*(cause.rules if cause else ()), *(rule for rule, _ in file.rules))
         self._rules = {rule.id for rule in rules} | {NOT_STOPPED}  # no line satisfies it: inference names it
         self._known = {name for rule in rules for name in regex.compile(rule.regex).groupindex}
-        self._known |= FACTS | fact_names(knowledge) | {one.id for one in (cause.let if cause else ())}
+        self._known |= facts() | fact_names(knowledge) | {one.id for one in (cause.let if cause else ())}
 
     def check(self) -> None:
         values = self._file.values
