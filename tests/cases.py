@@ -19,11 +19,11 @@ from click.testing import CliRunner
 
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.cli import cli
-from slurmdoctor.infer.infer import infer
+from slurmdoctor.infer.conclude import infer
 from slurmdoctor.model import Finding
 from slurmdoctor.model.finding import Reason
-from slurmdoctor.model.ranges import ranges
-from slurmdoctor.report.compose import compose
+from slurmdoctor.model.number_lists import ranges
+from slurmdoctor.report.composer import compose
 
 COMPILES = shutil.which("cc") is not None and Path(sysconfig.get_paths()["include"], "Python.h").is_file()
 """Whether the scan's inner loop can be compiled here."""

@@ -28,15 +28,19 @@ import jsonschema
 from slurmdoctor import diagnose, pipeline
 from slurmdoctor.input.sources import Text
 from slurmdoctor.knowledge import folders, load
+from slurmdoctor.matching import engine
 from slurmdoctor.model import SearchResult, UserError
 from slurmdoctor.readers import targets
-from slurmdoctor.report import html, markdown, slack, text
-from slurmdoctor.report import json as report_json
-from slurmdoctor.search import engine, scan
+from slurmdoctor.report import html_report as html
+from slurmdoctor.report import json_report as report_json
+from slurmdoctor.report import markdown_report as markdown
+from slurmdoctor.report import slack_report as slack
+from slurmdoctor.report import text_report as text
+from slurmdoctor.search import scanner as scan
 from slurmdoctor.search.literals import Literals
 from slurmdoctor.slurm.script import checks
-from slurmdoctor.slurm.script.lint import evidence_of, lint
-from slurmdoctor.slurm.script.parse import parse
+from slurmdoctor.slurm.script.linter import evidence_of, lint
+from slurmdoctor.slurm.script.parser import parse
 from slurmdoctor.slurm.script.steps import step_outputs
 
 SMALLEST, LARGEST = 512, 8192
@@ -435,7 +439,7 @@ def examined(files: Sequence[bytes], differences: list[str], validator: Any) -> 
             markdown.render,
             slack.render,
             html.render,
-            partial(text.render, width=80, colour=False, context=3, ranks=True),
+            partial(text.render_text, width=80, colour=False, context=3, ranks=True),
         ):
             render(found).encode()
         wrong = next(validator.iter_errors(told), None)

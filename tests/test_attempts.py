@@ -13,7 +13,7 @@ from slurmdoctor.model.finding import reason
 from slurmdoctor.model.observations import LogFile
 from slurmdoctor.readers.progress_index import ProgressIndex
 from slurmdoctor.timeline.attempts import END, Attempts, find
-from slurmdoctor.timeline.order import order
+from slurmdoctor.timeline.ordering import order
 
 
 def step(

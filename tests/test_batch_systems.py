@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from slurmdoctor import diagnose
-from slurmdoctor.report import text
+from slurmdoctor.report import text_report as text
 
 DIED = "mpirun detected that one or more processes exited with non-zero status\nExit code: 17\nstep 3\nrun.sh: line 3: 4711 Aborted ./solver\n"
 
 
 def said(log: str) -> str:
-    return text.render(diagnose(log), width=100, colour=False)
+    return text.render_text(diagnose(log), width=100, colour=False)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.meter import MOST
 from slurmdoctor.ranks.source_format import learn_formats
 from slurmdoctor.readers import budget
-from slurmdoctor.readers.assemble import assemble
+from slurmdoctor.readers.assembly import assemble
 from slurmdoctor.readers.targets import find_lines
 
 LOGS = int(os.environ.get("BOUNDED_LOGS", "0"))

@@ -16,7 +16,7 @@ from page_examples import of_ranks
 from report_examples import CUDA_OOM
 from simulate import Job, speak, written
 from slurmdoctor import Diagnosis, diagnose
-from slurmdoctor.report.html import render_jobs
+from slurmdoctor.report.html_report import render_jobs
 from slurmdoctor.survey.page import html as survey
 from test_html import ATTACKS, HEALTHY, UNKNOWN, jobs
 from test_report_chat import hostile

@@ -14,7 +14,7 @@ import yaml
 from slurmdoctor.knowledge import builtin
 from slurmdoctor.knowledge.paths import files
 from slurmdoctor.knowledge.problems import shown
-from slurmdoctor.knowledge.read import read
+from slurmdoctor.knowledge.rule_reader import read
 from slurmdoctor.knowledge.workshop.check import check, render
 from slurmdoctor.knowledge.workshop.proof import admits, peeled, takes
 from slurmdoctor.model import Cause, Rule, Trait

@@ -15,7 +15,7 @@ from corpus.manifest import LogFile
 from corpus.score import Answer, Truth, main, marks, read_answers, same_exit, score, table, truth_of
 
 from slurmdoctor.knowledge import builtin
-from slurmdoctor.knowledge.load import load
+from slurmdoctor.knowledge.loading import load
 
 LOGS = manifest.read()
 TRUTHS = sorted(manifest.FOLDER.glob("b*/*.yaml"))

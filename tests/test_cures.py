@@ -13,8 +13,8 @@ from slurm.faults import CASES
 from slurmdoctor.cli import cli
 from slurmdoctor.model import ScriptMistake
 from slurmdoctor.slurm.script import checks
-from slurmdoctor.slurm.script.lint import lint
-from slurmdoctor.slurm.script.parse import parse
+from slurmdoctor.slurm.script.linter import lint
+from slurmdoctor.slurm.script.parser import parse
 
 CHECKS = checks.load()
 PASTED = {case.check for case in CASES if case.check} | {"exported-too-early", "never-filled-in"}

@@ -19,8 +19,11 @@ from slurmdoctor.model import Diagnosis
 from slurmdoctor.model.deadline import Deadline
 from slurmdoctor.pipeline import examine
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.readers import assemble
-from slurmdoctor.report import json, markdown, slack, text
+from slurmdoctor.readers import assembly as assemble
+from slurmdoctor.report import json_report as json
+from slurmdoctor.report import markdown_report as markdown
+from slurmdoctor.report import slack_report as slack
+from slurmdoctor.report import text_report as text
 from slurmdoctor.search import many
 
 KNOWLEDGE = load(folders(()), examples=False)
@@ -88,7 +91,7 @@ def test_behind_what_was_not_read_no_line_has_a_number(log: Path) -> None:
     assert {item.line for item in found.evidence} == {None}
     name = str(log)
     for shown in (
-        text.render(found, width=200, colour=False),
+        text.render_text(found, width=200, colour=False),
         json.render(found),
         markdown.render(found),
         slack.render(found),

@@ -7,7 +7,7 @@ import pytest
 from slurmdoctor import diagnose
 from slurmdoctor.model import JobRecord
 from slurmdoctor.model.exits import from_code, from_sacct, from_words
-from slurmdoctor.model.ranges import expand, expand_nodes, ranges
+from slurmdoctor.model.number_lists import expand, expand_nodes, ranges
 from slurmdoctor.readers.context import from_handler
 from slurmdoctor.report.exits import exit_words
 from slurmdoctor.report.exits import meaning_of as sentence

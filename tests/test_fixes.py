@@ -8,7 +8,7 @@ import pytest
 
 from slurmdoctor import Diagnosis
 from slurmdoctor.pipeline import diagnose
-from slurmdoctor.slurm.script.parse import parse
+from slurmdoctor.slurm.script.parser import parse
 
 BRIDGE = "/opt/Megatron-Bridge/src/megatron/bridge/training/gpt_step.py"
 TRAIN = "/home/demo/train.py"

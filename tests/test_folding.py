@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmdoctor import diagnose
-from slurmdoctor.model.ranges import expand_nodes, fold_nodes, ranges
-from slurmdoctor.report import text
+from slurmdoctor.model.number_lists import expand_nodes, fold_nodes, ranges
+from slurmdoctor.report import text_report as text
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_long_list_of_ranks_says_how_many_more() -> None:
 
 
 def shown(log: str, width: int = 80) -> str:
-    return text.render(diagnose(log), width=width, colour=False, ranks=True)
+    return text.render_text(diagnose(log), width=width, colour=False, ranks=True)
 
 
 def test_mr_a_node_failure_on_forty_nodes_folds_them() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import fuzz
-from slurmdoctor.report import slack
-from slurmdoctor.search import engine
+from slurmdoctor.matching import engine
+from slurmdoctor.report import slack_report as slack
 from slurmdoctor.search.tally import Tally
 
 

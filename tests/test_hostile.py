@@ -22,8 +22,10 @@ import slurmdoctor
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import UserError
-from slurmdoctor.report import json as report_json
-from slurmdoctor.report import markdown, slack, text
+from slurmdoctor.report import json_report as report_json
+from slurmdoctor.report import markdown_report as markdown
+from slurmdoctor.report import slack_report as slack
+from slurmdoctor.report import text_report as text
 from test_report_chat import ALLOWED, LIVE, assert_harmless, outside_of_code, tokens
 
 BUSY = 4 if "PYTEST_XDIST_WORKER" in os.environ or (os.getloadavg()[0] > 1.5) else 2
@@ -44,7 +46,7 @@ def assert_sound(found: Diagnosis) -> None:
     message = json.loads(slack.render(found))
     assert len(message["text"]) <= 3000
     assert len(json.dumps(message["blocks"])) <= 12_000
-    shown = text.render(found, width=80, colour=False, context=50, ranks=True)
+    shown = text.render_text(found, width=80, colour=False, context=50, ranks=True)
     for out in (said, shown, report_json.render(found)):
         out.encode()
         assert not any((ord(c) < 32 and c not in "\t\n") or 0x7F <= ord(c) < 0xA0 for c in out)

@@ -21,7 +21,7 @@ from slurmdoctor.cli import cli
 from slurmdoctor.model import Coverage, Rival
 from slurmdoctor.model.jobs import JobFiles
 from slurmdoctor.model.lanes import Lane, Lanes, Mark, Span
-from slurmdoctor.report.html import render_jobs
+from slurmdoctor.report.html_report import render_jobs
 from slurmdoctor.report.page.folding import MOST_ROWS, fold
 from test_report_chat import hostile
 

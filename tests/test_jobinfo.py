@@ -11,7 +11,7 @@ from cases import codes, finding_of, values
 from slurmdoctor import diagnose
 from slurmdoctor.model import Diagnosis, Finding
 from slurmdoctor.model.record import JobRecord
-from slurmdoctor.report.text import render
+from slurmdoctor.report.text_report import render_text
 from slurmdoctor.slurm import jobinfo, logs
 from slurmdoctor.slurm.values import seconds, size
 
@@ -273,7 +273,7 @@ def test_node_failure_and_the_node_to_leave_out() -> None:
     assert cause(found) == "node-failure"
     assert found.retry is not None
     assert (found.retry.advice, found.retry.exclude_nodes) == ("elsewhere", ("gpu08",))
-    assert "sbatch --exclude=gpu08 job.sbatch" in render(found, width=100, colour=False)
+    assert "sbatch --exclude=gpu08 job.sbatch" in render_text(found, width=100, colour=False)
 
 
 def test_no_node_is_left_out_without_evidence() -> None:
@@ -388,8 +388,8 @@ def test_a_step_that_was_cancelled() -> None:
     ("ended", "log"), [("0:10", ""), ("138:0", "srun: error: gpu07: tasks 0-15: User defined signal 1\n")]
 )
 def test_the_signal_before_the_limit_that_nobody_handled(ended: str, log: str) -> None:
-    from slurmdoctor.slurm.job import warned
-    from slurmdoctor.slurm.script.parse import parse
+    from slurmdoctor.slurm.job_evidence import warned
+    from slurmdoctor.slurm.script.parser import parse
 
     script = parse("#!/bin/bash\n#SBATCH --signal=B:USR1@120\nsrun python train.py\n", "job.sbatch")
     steady = STEADY.replace("10:59:30", "10:58:00")
@@ -420,7 +420,7 @@ def test_a_program_that_srun_could_not_start() -> None:
 
 def test_an_earlier_report_in_the_log_is_no_news() -> None:
     text = f"Training at step 4/9 loss 1.0\n{TRACEBACK}"
-    report = render(diagnose(text), width=100, colour=False)
+    report = render_text(diagnose(text), width=100, colour=False)
     again = diagnose(text + "--- slurmdoctor 0.1.0, job 42 ---\n" + report + "--- end of slurmdoctor ---\n")
     assert [e.line for e in again.evidence] == [e.line for e in diagnose(text).evidence]
     other = report.replace("ValueError: shard 5 is empty", "torch.OutOfMemoryError: CUDA out of memory. Tried to")
@@ -428,7 +428,7 @@ def test_an_earlier_report_in_the_log_is_no_news() -> None:
 
 
 def test_a_mistake_of_the_script_is_mended_before_the_next_run() -> None:
-    from slurmdoctor.slurm.script.parse import parse
+    from slurmdoctor.slurm.script.parser import parse
 
     script = parse("#!/bin/bash\n#SBATCH -N1\nbash -c 'while sleep 9; do date; done' &\nsrun python a.py\nwait\n")
     done = STEADY[: len(STEADY) // 3] + "2026-11-20 10:21:00 Training completed in 21 min\n" + LIMIT

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from slurmdoctor.input.files import files_of
 from slurmdoctor.input.glance import Looker
 from slurmdoctor.input.job_names import SCHEMES, TORCHRUN
-from slurmdoctor.input.jobs import blind, split
+from slurmdoctor.input.jobs import blind, split_jobs
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model.jobs import Glance, JobFiles
 
@@ -86,7 +86,7 @@ SEVERAL: dict[str, tuple[str, dict[str | None, int]]] = {
 @pytest.mark.parametrize("case", SEVERAL)
 def test_names_tell_jobs_apart(case: str) -> None:
     paths, expected = SEVERAL[case]
-    found = split(paths.split(), blind)
+    found = split_jobs(paths.split(), blind)
     assert by_id(found) == expected
     assert len(found) > 1
     assert not any(job.doubtful for job in found)
@@ -150,7 +150,7 @@ ONE = {
 
 @pytest.mark.parametrize("case", ONE)
 def test_what_belongs_together_stays_together(case: str) -> None:
-    assert len(split(ONE[case].split(), blind)) == 1
+    assert len(split_jobs(ONE[case].split(), blind)) == 1
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_what_belongs_together_stays_together(case: str) -> None:
      ("train-880123.out notes.log", 1), ("slurm-6.out slurm-7.out notes.log", 3), ("train-123.out train-124.out", 2)],
 )  # fmt: skip
 def test_files_that_are_named_one_by_one_are_one_job_unless_their_ids_differ(paths: str, jobs: int) -> None:
-    assert len(split(paths.split(), blind, together=True)) == jobs
+    assert len(split_jobs(paths.split(), blind, together=True)) == jobs
 
 
 def test_docs_name_every_scheme() -> None:
@@ -180,7 +180,7 @@ def test_docs_name_every_scheme() -> None:
     ],
 )  # fmt: skip
 def test_one_job_has_its_id_too(paths: str, ident: str | None, name: str | None) -> None:
-    (job,) = split(paths.split(), blind)
+    (job,) = split_jobs(paths.split(), blind)
     assert (job.id, job.name) == (ident, name)
 
 
@@ -194,7 +194,7 @@ def test_one_job_has_its_id_too(paths: str, ident: str | None, name: str | None)
     ],
 )  # fmt: skip
 def test_where_nothing_tells_it_is_said(paths: str, doubtful: bool) -> None:
-    (job,) = split(paths.split(), blind)
+    (job,) = split_jobs(paths.split(), blind)
     assert job.doubtful == doubtful
 
 
@@ -224,22 +224,22 @@ NAMED = {
 @pytest.mark.parametrize("case", NAMED)
 def test_runs_without_an_id_are_called_by_their_names(case: str) -> None:
     paths, expected = NAMED[case]
-    found = split(paths.split(), blind)
+    found = split_jobs(paths.split(), blind)
     assert {job.label: len(job.files) for job in found} == expected
 
 
 @pytest.mark.parametrize("case", ["Slurm's default", "an array", "%x-%j", "PBS and SGE", "submitit", "a folder a job"])
 def test_no_file_is_opened_where_names_decide(case: str) -> None:
     paths, expected = SEVERAL[case]
-    assert by_id(split([path for path in paths.split() if "eval" not in path], never)).items() <= expected.items()
+    assert by_id(split_jobs([path for path in paths.split() if "eval" not in path], never)).items() <= expected.items()
 
 
 def test_no_files_are_no_jobs() -> None:
-    assert split([], blind) == ()
+    assert split_jobs([], blind) == ()
 
 
 def test_ten_thousand_files_are_told_apart_without_a_look() -> None:
-    found = split([f"logs/slurm-{number}.out" for number in range(880000, 890000)], never)
+    found = split_jobs([f"logs/slurm-{number}.out" for number in range(880000, 890000)], never)
     assert len(found) == 10_000
 
 
@@ -270,14 +270,14 @@ def test_lines_tell_jobs_apart(tmp_path: Path) -> None:
         "small.out": "x\n" * 9000 + LIMIT.format(4712),
         "small.err": "srun: Terminating StepId=4712.0\n",
     }
-    found = split(written(tmp_path, files), looker())
+    found = split_jobs(written(tmp_path, files), looker())
     assert by_id(found) == {"4711": 1, "4712": 2}
     assert {job.known_by for job in found} == {"content"}
 
 
 def test_a_log_without_an_id_beside_such_is_a_job_of_its_own(tmp_path: Path) -> None:
     files = {"a.out": LIMIT.format(4711), "b.out": LIMIT.format(4712), "c.out": "step 3\n"}
-    assert by_id(split(written(tmp_path, files), looker())) == {"4711": 1, "4712": 1, None: 1}
+    assert by_id(split_jobs(written(tmp_path, files), looker())) == {"4711": 1, "4712": 1, None: 1}
 
 
 def test_lines_that_name_one_job_keep_it_together(tmp_path: Path) -> None:
@@ -286,24 +286,24 @@ def test_lines_that_name_one_job_keep_it_together(tmp_path: Path) -> None:
         "train.log": LIMIT.format(4711),
         "notes.txt": "Submitted batch job 4712\n",
     }
-    assert len(split(written(tmp_path, files), looker())) == 1
+    assert len(split_jobs(written(tmp_path, files), looker())) == 1
 
 
 def test_logs_to_which_several_jobs_appended_are_one(tmp_path: Path) -> None:
     files = {"slurm_a.out": LIMIT.format(4711) + LIMIT.format(4712), "other.out": LIMIT.format(4712)}
-    assert len(split(written(tmp_path, files), looker())) == 1
+    assert len(split_jobs(written(tmp_path, files), looker())) == 1
 
 
 def test_a_log_beside_an_arrays_task_is_its_own_though_slurm_counts_the_task_by_another_id(tmp_path: Path) -> None:
     files = {"slurm-4711_3.out": "step 1\n", "train.log": "SLURM_JOB_ID=4714\n"}
-    assert by_id(split(written(tmp_path, files), looker())) == {"4711_3": 2}
+    assert by_id(split_jobs(written(tmp_path, files), looker())) == {"4711_3": 2}
 
 
 def test_a_line_joins_a_log_to_the_job_of_which_it_speaks(tmp_path: Path) -> None:
     files = {"slurm-4711.out": "", "slurm-4712.out": "", "train.log": "SLURM_JOB_ID=4712\n"}
-    assert by_id(split(written(tmp_path / "jobs", files), looker())) == {"4711": 1, "4712": 2}
+    assert by_id(split_jobs(written(tmp_path / "jobs", files), looker())) == {"4711": 1, "4712": 2}
     files = {"slurm-4711.out": "", "train.log": "SLURM_JOB_ID=4650\n"}
-    assert by_id(split(written(tmp_path / "other", files), looker())) == {"4711": 1, "4650": 1}
+    assert by_id(split_jobs(written(tmp_path / "other", files), looker())) == {"4711": 1, "4650": 1}
 
 
 def test_an_id_of_a_name_never_loses_to_a_line(tmp_path: Path) -> None:
@@ -318,7 +318,7 @@ def test_an_id_of_a_name_never_loses_to_a_line(tmp_path: Path) -> None:
         "latest.log": "x\n",
         "run.log": "y\n",
     }
-    found = split(written(tmp_path / "steps", files), looker())
+    found = split_jobs(written(tmp_path / "steps", files), looker())
     assert {job.label.rpartition("/")[2]: len(job.files) for job in found} == {
         "11": 1,
         "49": 4,
@@ -326,30 +326,30 @@ def test_an_id_of_a_name_never_loses_to_a_line(tmp_path: Path) -> None:
         "run.log": 1,
     }
     files = {"slurm-4711.out": LIMIT.format(4712), "slurm-4712.out": LIMIT.format(4711)}
-    assert by_id(split(written(tmp_path / "swapped", files), looker())) == {"4711": 1, "4712": 1}
+    assert by_id(split_jobs(written(tmp_path / "swapped", files), looker())) == {"4711": 1, "4712": 1}
 
 
 def test_small_ids_in_names_are_confirmed_by_lines(tmp_path: Path) -> None:
     files = {"train-16.out": "SLURM_JOB_ID=16\n", "train-17.out": "SLURM_JOB_ID=17\n"}
-    assert by_id(split(written(tmp_path, files), looker())) == {"16": 1, "17": 1}
+    assert by_id(split_jobs(written(tmp_path, files), looker())) == {"16": 1, "17": 1}
 
 
 @pytest.mark.parametrize("joint", ["_", "-", "."])
 def test_lines_tell_the_tasks_of_an_array_from_ranks(tmp_path: Path, joint: str) -> None:
     array = {f"train{joint}880123{joint}{task}.out": f"SLURM_JOB_ID={880130 + task}\n" for task in range(3)}
-    assert by_id(split(written(tmp_path / "array", array), looker())) == {f"880123_{task}": 1 for task in range(3)}
+    assert by_id(split_jobs(written(tmp_path / "array", array), looker())) == {f"880123_{task}": 1 for task in range(3)}
     ranks = {f"train{joint}880123{joint}{task}.out": "SLURM_JOB_ID=880123\n" for task in range(3)}
-    assert by_id(split(written(tmp_path / "ranks", ranks), looker())) == {"880123": 3}
+    assert by_id(split_jobs(written(tmp_path / "ranks", ranks), looker())) == {"880123": 3}
     labelled = {f"train{joint}880123{joint}{task}.out": f"[rank{task}]: step 3\n" for task in range(3)}
-    assert by_id(split(written(tmp_path / "labelled", labelled), looker())) == {"880123": 3}
+    assert by_id(split_jobs(written(tmp_path / "labelled", labelled), looker())) == {"880123": 3}
 
 
 @pytest.mark.parametrize("name", ["sweep.9100.{}.out", "slurm-9100.{}.out", "slurm-9100-{}.err"])
 def test_one_of_an_arrays_tasks_tells_that_it_has_another_id(tmp_path: Path, name: str) -> None:
     files = {name.format(task): "step 3\n" for task in range(3)} | {name.format(3): LIMIT.format(9103)}
-    assert by_id(split(written(tmp_path / "array", files), looker())) == {f"9100_{task}": 1 for task in range(4)}
+    assert by_id(split_jobs(written(tmp_path / "array", files), looker())) == {f"9100_{task}": 1 for task in range(4)}
     files[name.format(3)] = LIMIT.format(9100)
-    assert by_id(split(written(tmp_path / "ranks", files), looker())) == {"9100": 4}
+    assert by_id(split_jobs(written(tmp_path / "ranks", files), looker())) == {"9100": 4}
 
 
 @pytest.mark.parametrize(
@@ -364,7 +364,7 @@ def test_one_of_an_arrays_tasks_tells_that_it_has_another_id(tmp_path: Path, nam
 )
 def test_runs_of_torchrun_at_one_time_are_one_jobs_nodes(tmp_path: Path, first: str, second: str, jobs: int) -> None:
     files = {"logs/none_aaaaaaaa/attempt_0/0/stderr.log": first, "logs/none_bbbb_bbb/attempt_0/0/stderr.log": second}
-    assert len(split(written(tmp_path, files), looker())) == jobs
+    assert len(split_jobs(written(tmp_path, files), looker())) == jobs
 
 
 def test_rotated_logs_are_read_before_the_log_whose_older_lines_they_hold(tmp_path: Path) -> None:
@@ -411,7 +411,10 @@ def test_a_report_beside_the_logs_is_not_read(tmp_path: Path, case: str) -> None
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "live.log")
     (tmp_path / "a.log").write_text("step 3\n")
-    assert len(split([str(tmp_path / "live.log"), str(tmp_path / "a.log"), str(tmp_path / "gone.log")], looker())) == 1
+    assert (
+        len(split_jobs([str(tmp_path / "live.log"), str(tmp_path / "a.log"), str(tmp_path / "gone.log")], looker()))
+        == 1
+    )
 
 
 # ── properties ───────────────────────────────────────────────────────────────────────────────
@@ -429,14 +432,14 @@ _PATHS = st.lists(
 @settings(deadline=None)
 @given(_PATHS, st.randoms(use_true_random=False))
 def test_no_file_is_lost_or_told_twice_in_whatever_order(paths: list[str], order: random.Random) -> None:
-    found = split(paths, blind)
+    found = split_jobs(paths, blind)
     assert sorted(path for job in found for path in job.files) == sorted(paths)
     shuffled = list(paths)
     order.shuffle(shuffled)
-    assert groups(split(shuffled, blind)) == groups(found)
+    assert groups(split_jobs(shuffled, blind)) == groups(found)
 
 
 @settings(deadline=None)
 @given(st.lists(st.text(min_size=1, max_size=30), min_size=1, max_size=6, unique=True))
 def test_any_name_is_read(paths: list[str]) -> None:
-    assert sorted(path for job in split(paths, blind) for path in job.files) == sorted(paths)
+    assert sorted(path for job in split_jobs(paths, blind) for path in job.files) == sorted(paths)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmdoctor import pipeline
-from slurmdoctor.input.jobs import split
+from slurmdoctor.input.jobs import split_jobs
 from slurmdoctor.model.jobs import JobFiles
 
 APART = {
@@ -50,7 +50,7 @@ def files(jobs: list[JobFiles]) -> list[str]:
 
 
 def taken(paths: list[str]) -> list[JobFiles]:
-    return list(split(paths, survey=True))
+    return list(split_jobs(paths, survey=True))
 
 
 @pytest.mark.parametrize("case", APART)

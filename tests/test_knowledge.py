@@ -17,11 +17,11 @@ from msgspec.structs import replace
 
 from slurmdoctor.knowledge import RuleError, builtin, cache, folders, load, paths
 from slurmdoctor.knowledge.document import parse
-from slurmdoctor.knowledge.load import _loaded
+from slurmdoctor.knowledge.loading import _loaded
 from slurmdoctor.knowledge.problems import Place, Problems
-from slurmdoctor.knowledge.read import LoadedRules, read, read_file
+from slurmdoctor.knowledge.rule_reader import LoadedRules, read, read_file
+from slurmdoctor.matching import usercache
 from slurmdoctor.model import Cause, Fix, Knowledge, LineFormat, Rule, Signal, UserError
-from slurmdoctor.search import usercache
 
 CAUSE = """\
 cause: {cause}
@@ -330,7 +330,7 @@ def test_the_second_time_the_rules_come_from_the_cache(kept: Path, ours: Path, m
     (file,) = kept.glob("*.rules")
     assert kept.stat().st_mode & 0o777 == 0o700
     assert file.stat().st_mode & 0o777 == 0o600
-    monkeypatch.setattr("slurmdoctor.knowledge.read.read", None)
+    monkeypatch.setattr("slurmdoctor.knowledge.rule_reader.read", None)
     _loaded.clear()  # as in another process
     assert load((ours,)) == first
 
@@ -387,7 +387,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_kept(
         put(file, file.read_text().replace("lost the", "miss the"))
         return done
 
-    monkeypatch.setattr("slurmdoctor.knowledge.read.read", reading)
+    monkeypatch.setattr("slurmdoctor.knowledge.rule_reader.read", reading)
     load((ours,))
     assert not kept.exists()
 

@@ -11,7 +11,7 @@ from cases import cases, verdict_of
 from report_examples import CUDA_OOM, EXIT_CODE, OOM_LINE, SILENT
 from slurmdoctor import diagnose
 from slurmdoctor.model import Diagnosis, Evidence, FirstFailure, Remedy, Retry
-from slurmdoctor.report import text
+from slurmdoctor.report import text_report as text
 from slurmdoctor.report.reasons import ONLY_ERROR
 from slurmdoctor.report.terminal import cells, wrap_words
 
@@ -27,7 +27,7 @@ BARE = replace(CUDA_OOM, first_failure=FIRST, cascade=(), evidence=(), reasons=(
 
 
 def shown(diagnosis: Diagnosis, width: int = 100) -> list[str]:
-    return text.render(diagnosis, width=width, colour=False).splitlines()
+    return text.render_text(diagnosis, width=width, colour=False).splitlines()
 
 
 def fixes(lines: list[str]) -> list[str]:

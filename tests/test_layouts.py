@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from slurmdoctor.model.layouts import layouts
+from slurmdoctor.model.parallel_layouts import layouts
 
 NODE = {"gpus_per_node": 8}
 

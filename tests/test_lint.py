@@ -21,8 +21,8 @@ from slurmdoctor.knowledge.expressions import names_of, placeholders
 from slurmdoctor.model import UserError
 from slurmdoctor.slurm.script import checks, occurrences
 from slurmdoctor.slurm.script.finds import ignores
-from slurmdoctor.slurm.script.lint import evidence_of, lint, wrong
-from slurmdoctor.slurm.script.parse import parse
+from slurmdoctor.slurm.script.linter import evidence_of, lint, wrong
+from slurmdoctor.slurm.script.parser import parse
 from slurmdoctor.slurm.script.steps import step_outputs
 
 HERE = Path(__file__).parent / "scripts"
@@ -178,7 +178,7 @@ def test_no_script_costs_the_verdict(script: str, note: str, tmp_path: Path) -> 
 
 
 def test_a_fault_of_ours_in_a_script_costs_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slurmdoctor.slurm.script.lint.findings", lambda script: [1 / 0])
+    monkeypatch.setattr("slurmdoctor.slurm.script.linter.findings", lambda script: [1 / 0])
     found = diagnose(LogText("ModuleNotFoundError: No module named 'a'\n"), script=parse(_HEAD, "job.sbatch"))
     assert found.cause.id == "module-not-found"
     assert "job.sbatch was of no use: internal error, ZeroDivisionError" in found.coverage.notes[0]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmdoctor.slurm.script.lint import lint
-from slurmdoctor.slurm.script.parse import parse
+from slurmdoctor.slurm.script.linter import lint
+from slurmdoctor.slurm.script.parser import parse
 
 SRUN = """#!/bin/bash
 while [ "${1:0:1}" = - ]; do shift; done

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from slurmdoctor import LogText, diagnose
 from slurmdoctor.cli import cli
 from slurmdoctor.model import ScriptMistake
-from slurmdoctor.slurm.script.lint import lint
-from slurmdoctor.slurm.script.parse import parse
+from slurmdoctor.slurm.script.linter import lint
+from slurmdoctor.slurm.script.parser import parse
 
 HEAD = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=8 --gpus-per-node=8\n"
 PER_NODE = HEAD.replace("ntasks-per-node=8", "ntasks-per-node=1")

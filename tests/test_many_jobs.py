@@ -12,10 +12,10 @@ import pytest
 
 from slurmdoctor import UserError, diagnose, diagnose_text
 from slurmdoctor.knowledge import cache, paths
+from slurmdoctor.matching import patterns as compiled
 from slurmdoctor.readers import targets
-from slurmdoctor.search import compiled
 
-load = import_module("slurmdoctor.knowledge.load")  # the package has a function of this name
+load = import_module("slurmdoctor.knowledge.loading")  # the package has a function of this name
 LOGS = sorted((Path(__file__).parent / "fixtures").glob("*/*.log"))[::9]
 LINE = "[rank3]: loader.TapeError: tape library is gone after 30 s"
 RULE = """\

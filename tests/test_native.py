@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from cases import COMPILES
 from slurmdoctor.input import sources
-from slurmdoctor.search import engine
-from slurmdoctor.search.engine import DIGITS, Portable
+from slurmdoctor.matching import engine
+from slurmdoctor.matching.engine import DIGITS, Portable
 from slurmdoctor.search.shapes import marked_shape
 from slurmdoctor.search.tally import BY_DIGITS, Tally, new_walk
 

@@ -20,7 +20,7 @@ from slurmdoctor.model.finding import reason
 from slurmdoctor.pipeline import diagnose
 from slurmdoctor.report.reasons import sentence
 from slurmdoctor.slurm import own_text
-from slurmdoctor.slurm.job import gather
+from slurmdoctor.slurm.job_evidence import gather
 
 TOOL = str(Path(sys.executable).with_name("slurmdoctor"))
 OOM = "step 12 loss 2.1\n[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"

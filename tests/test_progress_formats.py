@@ -8,7 +8,7 @@ import pytest
 
 from slurmdoctor import diagnose
 from slurmdoctor.knowledge import folders, load
-from slurmdoctor.search.compiled import captures
+from slurmdoctor.matching.patterns import captures
 
 ENDED = "slurmstepd: error: *** JOB 4711 ON node07 CANCELLED AT 2026-05-12T12:16:22 DUE TO TIME LIMIT ***\n"
 FORMS = {

@@ -18,9 +18,12 @@ from cases import cases, verdict_of
 from report_examples import CUDA_OOM, SILENT
 from slurmdoctor import diagnose
 from slurmdoctor.model import Diagnosis, Evidence, FirstFailure, Remedy
-from slurmdoctor.report import html, markdown, slack, text
-from slurmdoctor.report import json as report_json
-from slurmdoctor.report.redact import Mode, Redactor, disarm, redact
+from slurmdoctor.report import html_report as html
+from slurmdoctor.report import json_report as report_json
+from slurmdoctor.report import markdown_report as markdown
+from slurmdoctor.report import slack_report as slack
+from slurmdoctor.report import text_report as text
+from slurmdoctor.report.redactor import Mode, Redactor, disarm, redact
 
 LETTERS, ALNUM, HEX = string.ascii_letters, string.ascii_letters + string.digits, "0123456789abcdef"
 UPPER, B64 = string.ascii_uppercase + string.digits, string.ascii_letters + string.digits + "+/"
@@ -169,8 +172,8 @@ def test_no_secret_leaves_in_any_format(kind: str) -> None:
         )
         safe = Redactor().apply(planted)
         for shown in (
-            text.render(safe, width=5000, colour=False),
-            text.render(safe, width=80, colour=False, context=99),
+            text.render_text(safe, width=5000, colour=False),
+            text.render_text(safe, width=80, colour=False, context=99),
             report_json.render(safe),
             markdown.render(safe),
             slack.render(safe),
@@ -424,8 +427,8 @@ def test_no_secret_leaves_a_diagnosis(kind: str) -> None:
         )  # fmt: skip
         for found in (diagnose(log), diagnose(f"```\n{log}```\n"), diagnose(log, redact="strict")):
             for shown in (
-                text.render(found, width=4000, colour=False, context=99, ranks=True),
-                text.render(found, width=80, colour=True, context=99, ranks=True),
+                text.render_text(found, width=4000, colour=False, context=99, ranks=True),
+                text.render_text(found, width=80, colour=True, context=99, ranks=True),
                 report_json.render(found),
                 markdown.render(found),
                 slack.render(found),

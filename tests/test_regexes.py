@@ -18,7 +18,7 @@ import regex
 import slurmdoctor
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.knowledge.workshop.patterns import slowest
-from slurmdoctor.search.compiled import LAZY
+from slurmdoctor.matching.patterns import LAZY
 
 PACKAGE = Path(slurmdoctor.__file__).parent
 MAKERS, ASKS = (

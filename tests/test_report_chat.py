@@ -17,7 +17,8 @@ from msgspec.structs import replace
 from report_examples import CUDA_OOM, EXAMPLES, EXIT_CODE, NO_FAILURE, SILENT, UNKNOWN
 from slurmdoctor import Diagnosis
 from slurmdoctor.model import Coverage, Evidence, Exit, FirstFailure, NamedCause, Remedy, Retry, Rival
-from slurmdoctor.report import markdown, slack
+from slurmdoctor.report import markdown_report as markdown
+from slurmdoctor.report import slack_report as slack
 
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
@@ -178,7 +179,7 @@ def test_no_text_leaves_its_block(said: str) -> None:
 @given(MARKUP)
 def test_code_and_prose_say_what_they_were_given(said: str) -> None:
     """Escaped or broken, never lost: without the zero-width spaces the words are the same."""
-    from slurmdoctor.report.redact import one_line
+    from slurmdoctor.report.redactor import one_line
 
     want = one_line(said).replace("\u200b", "")
     if not want.strip() or "\ufffd" in want:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from report_examples import CUDA_OOM, EXAMPLES, NO_FAILURE
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.model import FirstFailure, JobRecord
-from slurmdoctor.report import json as report
+from slurmdoctor.report import json_report as report
 
 SCHEMA: dict[str, Any] = json.loads((resources.files("slurmdoctor.report") / "schema.json").read_text())
 CHECK = jsonschema.Draft202012Validator(SCHEMA)

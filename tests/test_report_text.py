@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from report_examples import ALL_ALIKE, CUDA_OOM, EXAMPLES, EXIT_CODE, NO_FAILURE, OOM_LINE, SILENT, UNKNOWN
 from slurmdoctor import diagnose
 from slurmdoctor.model import Coverage, Diagnosis, Evidence, Exit, FirstFailure, Remedy
-from slurmdoctor.report import text
+from slurmdoctor.report import text_report as text
 from slurmdoctor.report.exits import ending
 from slurmdoctor.report.quantities import delay, size
 from slurmdoctor.report.terminal import cells, cut, cut_path, look, wrap
@@ -110,38 +110,38 @@ WIDE = """\
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_at_80_columns(name: str) -> None:
-    assert text.render(EXAMPLES[name], width=80, colour=False) == GOLDEN[name]
+    assert text.render_text(EXAMPLES[name], width=80, colour=False) == GOLDEN[name]
 
 
 def test_at_120_columns() -> None:
-    assert text.render(CUDA_OOM, width=120, colour=False) == WIDE
+    assert text.render_text(CUDA_OOM, width=120, colour=False) == WIDE
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_fits(name: str, width: int) -> None:
-    lines = text.render(EXAMPLES[name], width=width, colour=False).splitlines()
+    lines = text.render_text(EXAMPLES[name], width=width, colour=False).splitlines()
     assert len(lines) <= text.LIMIT
     assert max(map(cells, lines)) <= width
 
 
 def test_context_shows_the_traceback() -> None:
-    shown = text.render(CUDA_OOM, width=80, colour=False, context=100)
+    shown = text.render_text(CUDA_OOM, width=80, colour=False, context=100)
     for line in CUDA_OOM.first_failure.traceback if CUDA_OOM.first_failure else ():
         assert line.split()[0] in shown
     assert "  fix  " in shown
-    assert "pretrain_gpt.py" not in text.render(CUDA_OOM, width=80, colour=False, context=2)
+    assert "pretrain_gpt.py" not in text.render_text(CUDA_OOM, width=80, colour=False, context=2)
 
 
 def test_ranks_shows_how_each_stands() -> None:
-    *_, first, rest = text.render(CUDA_OOM, width=80, colour=False, ranks=True).splitlines()
+    *_, first, rest = text.render_text(CUDA_OOM, width=80, colour=False, ranks=True).splitlines()
     assert first.split()[:2] == ["first", "13"]
     assert rest.split()[:2] == ["collateral", "0-12,14-63"]
     assert rest.endswith("job.log:48300")
 
 
 def test_colour_changes_nothing_but_colour() -> None:
-    coloured = text.render(CUDA_OOM, width=80, colour=True)
+    coloured = text.render_text(CUDA_OOM, width=80, colour=True)
     assert "\x1b[" in coloured
     plain = "\n".join(line.rstrip() for line in re.sub(r"\x1b\[[\d;]*m", "", coloured).splitlines())
     assert plain.strip() == GOLDEN["cuda-oom"].strip()
@@ -149,7 +149,7 @@ def test_colour_changes_nothing_but_colour() -> None:
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8", "no-such-codec"])
 def test_every_encoding_can_take_it(encoding: str) -> None:
-    shown = text.render(SILENT, width=80, colour=False, encoding=encoding)
+    shown = text.render_text(SILENT, width=80, colour=False, encoding=encoding)
     shown.encode("ascii" if encoding == "no-such-codec" else encoding)
     assert shown.startswith("✗" if encoding == "utf-8" else "x")
 
@@ -235,7 +235,7 @@ def test_small_words() -> None:
 
 
 def test_frames_of_libraries_are_not_shown() -> None:
-    shown = text.render(CUDA_OOM, width=200, colour=False)
+    shown = text.render_text(CUDA_OOM, width=200, colour=False)
     assert "site-packages" not in shown
     assert OOM_LINE[:40] in shown
 
@@ -252,7 +252,7 @@ def test_nothing_in_a_log_can_break_the_report(said: str, width: int) -> None:
         reasons=(said,),
         fixes=(Remedy(said, said), Remedy(said)),
     )
-    shown = text.render(diagnosis, width=width, colour=False)
+    shown = text.render_text(diagnosis, width=width, colour=False)
     assert shown.replace("\n", "").isprintable() or not any(
         ord(c) < 32 or 0x7F <= ord(c) < 0xA0 or 0x202A <= ord(c) <= 0x202E or 0x2066 <= ord(c) <= 0x2069
         for c in shown.replace("\n", "")

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmdoctor.knowledge import problems, read
+from slurmdoctor.knowledge import problems
+from slurmdoctor.knowledge import rule_reader as read
 from slurmdoctor.knowledge.paths import LARGEST, doubts, files, folders
 from slurmdoctor.model import UserError
 

@@ -12,7 +12,7 @@ import yaml
 from slurmdoctor.knowledge import builtin
 from slurmdoctor.knowledge.paths import files
 from slurmdoctor.knowledge.problems import Problem, shown
-from slurmdoctor.knowledge.read import read
+from slurmdoctor.knowledge.rule_reader import read
 from slurmdoctor.knowledge.workshop.check import check, check_paths, render
 from slurmdoctor.knowledge.workshop.layout import arrange
 from slurmdoctor.knowledge.workshop.patterns import parse, slowest

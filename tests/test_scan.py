@@ -23,14 +23,16 @@ from slurmdoctor.input import files as log_files
 from slurmdoctor.input.opening import open_sources
 from slurmdoctor.input.sources import Block, Source
 from slurmdoctor.knowledge import folders, load
+from slurmdoctor.matching import engine
 from slurmdoctor.model import Knowledge, Matcher, SearchResult, SourceFormat
 from slurmdoctor.pipeline import diagnose
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.source_format import learn_formats
 from slurmdoctor.readers import targets
-from slurmdoctor.readers.assemble import assemble
-from slurmdoctor.search import engine, many, reader, scan
+from slurmdoctor.readers.assembly import assemble
+from slurmdoctor.search import many, reader
+from slurmdoctor.search import scanner as scan
 from slurmdoctor.search.shapes import digits_matter, may_cross, relaxed, takes_all, takes_none
 from slurmdoctor.search.tally import LineGroup, Tally, group_by_matcher
 

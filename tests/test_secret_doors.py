@@ -16,8 +16,12 @@ from slurmdoctor.cli import say as door
 from slurmdoctor.cli.sandbox import answer
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import UserError
-from slurmdoctor.report import explain, html, markdown, slack, text
-from slurmdoctor.report import json as report_json
+from slurmdoctor.report import explain
+from slurmdoctor.report import html_report as html
+from slurmdoctor.report import json_report as report_json
+from slurmdoctor.report import markdown_report as markdown
+from slurmdoctor.report import slack_report as slack
+from slurmdoctor.report import text_report as text
 
 SECRET = KINDS["mistral"][1](__import__("random").Random("doors"))
 TOKEN = "hf" + "_" + "qWeRtYuIoP" * 3 + "aSdF"
@@ -61,8 +65,8 @@ def log(line: str) -> str:
 def test_reports(form: str, mode: str) -> None:
     found = diagnose(log(PLANTED[form]), redact=mode)
     shown = [
-        text.render(found, width=4000, colour=False, context=99, ranks=True),
-        text.render(found, width=80, colour=True, context=99, ranks=True),
+        text.render_text(found, width=4000, colour=False, context=99, ranks=True),
+        text.render_text(found, width=80, colour=True, context=99, ranks=True),
         report_json.render(found),
         markdown.render(found),
         slack.render(found),

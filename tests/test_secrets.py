@@ -19,10 +19,10 @@ from slurmdoctor.knowledge.workshop.check import check_paths
 from slurmdoctor.knowledge.workshop.patterns import parse
 from slurmdoctor.knowledge.workshop.proof import planted
 from slurmdoctor.model import SecretKind
-from slurmdoctor.report import json as report_json
-from slurmdoctor.report import text
-from slurmdoctor.report.redact import Redactor, redact
+from slurmdoctor.report import json_report as report_json
+from slurmdoctor.report import text_report as text
 from slurmdoctor.report.redaction import assigned, spans, views
+from slurmdoctor.report.redactor import Redactor, redact
 
 DESCRIBED = load((builtin() / "secrets.yaml",)).secrets
 LOOK_ALIKES = [line for kind in DESCRIBED for line in kind.no_match]
@@ -138,7 +138,7 @@ def test_a_diagnosis_of_wrapped_lines(label: str) -> None:
     found = diagnose(
         "".join(f"{label}{line}\n" for line in lines) + "srun: error: n1: task 3: Exited with exit code 1\n"
     )
-    shown = text.render(found, width=100, colour=False, context=99) + report_json.render(found)
+    shown = text.render_text(found, width=100, colour=False, context=99) + report_json.render(found)
     assert "Client Error" in shown
     assert not [part for part in (HF[3:13], HF[-10:]) if part in shown]
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from slurmdoctor.model import UserError
 from slurmdoctor.slurm import windows
 from slurmdoctor.slurm.named import Shelves
-from slurmdoctor.survey.accounting import AGAIN, Accounts, find
+from slurmdoctor.survey.accounting import AGAIN, Accounts, find_accounted
 from slurmdoctor.survey.rows import OWN_JOBS, How, Item
 from slurmdoctor.survey.work import _node, diagnose_one
 
@@ -96,7 +96,7 @@ def items(first: int = 20, last: int = 22, **asked: Any) -> list[Item]:
 
 
 def told(first: int, last: int, **asked: Any) -> Accounts:
-    return find(datetime(2026, 11, first), datetime(2026, 11, last), windows.Asked(**asked))
+    return find_accounted(datetime(2026, 11, first), datetime(2026, 11, last), windows.Asked(**asked))
 
 
 def names(item: Item) -> list[str]:

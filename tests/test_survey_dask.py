@@ -22,11 +22,11 @@ from slurmdoctor.survey import dask_crew
 from slurmdoctor.survey.chunks import Chunk
 from slurmdoctor.survey.dataset import open_dataset
 from slurmdoctor.survey.executors import Crew, LocalCrew, Work
-from slurmdoctor.survey.folders import find
+from slurmdoctor.survey.folders import find_in_folders
 from slurmdoctor.survey.rows import How, Item, Log, Row, fingerprint
-from slurmdoctor.survey.run import run
+from slurmdoctor.survey.runs import run
 from slurmdoctor.survey.tally import Tally
-from slurmdoctor.survey.version import version
+from slurmdoctor.survey.versions import version
 from slurmdoctor.survey.work import diagnose_one
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -50,7 +50,7 @@ def survey(
 ) -> Tally:
     tally = Tally()
     with open_dataset(out) as data:
-        run(data, find(CASES), how, hire, tally=tally, tell=tell)
+        run(data, find_in_folders(CASES), how, hire, tally=tally, tell=tell)
     return tally
 
 

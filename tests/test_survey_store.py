@@ -25,7 +25,7 @@ from slurmdoctor.survey.columns import columns
 from slurmdoctor.survey.dataset import open_dataset
 from slurmdoctor.survey.executors import Crew, LocalCrew, Outcome, Work
 from slurmdoctor.survey.rows import How, Item, Log, Row, fingerprint
-from slurmdoctor.survey.run import run
+from slurmdoctor.survey.runs import run
 from slurmdoctor.survey.tally import Tally
 
 HOW = How()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec import msgpack
 
-from slurmdoctor.search import engine, usercache
+from slurmdoctor.matching import engine, usercache
 
 DEMO = Path(__file__).parent / "fixtures" / "demo-cascade"
 

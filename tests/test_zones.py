@@ -12,7 +12,7 @@ from slurmdoctor import diagnose
 from slurmdoctor.model import JobRecord
 from slurmdoctor.model.times import format_time, zone_of
 from slurmdoctor.ranks.timestamps import parse_time
-from slurmdoctor.report import text
+from slurmdoctor.report import text_report as text
 
 KEY = "Traceback (most recent call last):\n  File \"train.py\", line 4, in main\n    x()\nKeyError: 'x'\n"
 LIMIT = "slurmstepd: error: *** JOB 88213 ON gpu01 CANCELLED AT 2026-05-12T14:34:00 DUE TO TIME LIMIT ***\n"
@@ -22,7 +22,7 @@ def shown(log: str) -> tuple[str | None, str]:
     """The JSON's time, and the report's first place."""
     found = diagnose(log)
     assert found.first_failure is not None
-    return found.first_failure.time, text.render(found, width=100, colour=False).splitlines()[1]
+    return found.first_failure.time, text.render_text(found, width=100, colour=False).splitlines()[1]
 
 
 @pytest.mark.parametrize(

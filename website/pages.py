@@ -6,7 +6,7 @@ import re
 from itertools import groupby
 from typing import Any
 
-from slurmdoctor.knowledge.load import load
+from slurmdoctor.knowledge.loading import load
 from slurmdoctor.knowledge.paths import builtin
 from slurmdoctor.model import Knowledge
 from website import causes, columns, contract

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from slurmdoctor.pipeline import diagnose
-from slurmdoctor.report.text import render
+from slurmdoctor.report.text_report import render_text
 
 WIDTH = 100
 
@@ -18,7 +18,7 @@ def picture(log: str) -> str:
 
     console = Console(record=True, width=WIDTH, file=Path("/dev/null").open("w"), force_terminal=True)  # noqa: SIM115
     console.print(Text(f"$ slurmdoctor diagnose {log}", style="bold"))
-    console.print(Text.from_ansi(render(diagnose([log]), width=WIDTH, colour=True)))
+    console.print(Text.from_ansi(render_text(diagnose([log]), width=WIDTH, colour=True)))
     return console.export_svg(title="slurmdoctor", unique_id="slurmdoctor")
 
 

@@ -10,31 +10,30 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from slurmdoctor import model
-from slurmdoctor.infer.infer import infer
-from slurmdoctor.input import paste, unread
-from slurmdoctor.input.given import APath, Given, LogText, opened
-from slurmdoctor.input.sources import Source
-from slurmdoctor.input.unread import UnreadError
-from slurmdoctor.knowledge.load import current
-from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import Coverage, JobRecord, Knowledge, ScriptEvidence, Verdict
-from slurmdoctor.model.deadline import NEVER, Deadline
-from slurmdoctor.model.finding import Reason, reason
-from slurmdoctor.model.jobs import JobFiles
-from slurmdoctor.model.lanes import Courses
-from slurmdoctor.ranks.labels import labels_of
-from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.ranks.source_format import learn_formats
-from slurmdoctor.readers.assemble import assemble
-from slurmdoctor.readers.surroundings import surroundings
-from slurmdoctor.readers.targets import find_lines
-from slurmdoctor.report.compose import compose
-from slurmdoctor.report.reasons import sentence
-from slurmdoctor.report.result import Diagnosis
-from slurmdoctor.timeline.order import order
+from slurmdoctor.infer import infer
+from slurmdoctor.input import APath, Given, LogText, Source, UnreadError, opened, unwrap
+from slurmdoctor.input import notes as unread_notes
+from slurmdoctor.knowledge import current, text
+from slurmdoctor.model import (
+    NEVER,
+    Courses,
+    Coverage,
+    Deadline,
+    JobFiles,
+    JobRecord,
+    Knowledge,
+    Reason,
+    ScriptEvidence,
+    Verdict,
+    reason,
+)
+from slurmdoctor.ranks import Lines, labels_of, learn_formats
+from slurmdoctor.readers import assemble, find_lines, surroundings
+from slurmdoctor.report import Diagnosis, compose, sentence
+from slurmdoctor.timeline import order
 
 if TYPE_CHECKING:
-    from slurmdoctor.slurm.script.model import Script
+    from slurmdoctor.slurm.script import Script
 
 _NAMED = 3
 """Jobs that a note names."""
@@ -70,7 +69,7 @@ def diagnose(
     time, which only the page (`to_html`) and the trace need. Raises UserError for input that cannot be read and for broken
     rule files.
     """
-    from slurmdoctor.report.redact import Redactor
+    from slurmdoctor.report import Redactor
 
     deadline = Deadline.after(time_limit)
     if exit_status is not None and not isinstance(exit_status, int):
@@ -82,14 +81,14 @@ def diagnose(
     for source in given.sources:
         if ends and source.path is not None and source.path in ends:
             source.leave_out_below(ends[source.path])
-    sources, pasted = paste.unwrap(given.sources, knowledge)
+    sources, pasted = unwrap(given.sources, knowledge)
     told_by_script = _evidence_of(script)
     try:
         found = examine(sources, knowledge, exit_status, record, told_by_script, jobs, progress, deadline, lanes)
     finally:
         for source in sources:
             source.close()
-    left_out = unread.notes(given.skipped, [source.fault for source in sources if source.fault])
+    left_out = unread_notes(given.skipped, [source.fault for source in sources if source.fault])
     told, mixed = (job, ()) if isinstance(job, JobFiles) else _told_apart(given.sources)
     of_script = told_by_script.notes if told_by_script else ()
     notes = tuple(filter(None, (pasted, *map(sentence, (*earlier, *left_out, *mixed, *of_script)))))
@@ -126,7 +125,7 @@ def diagnose_job(
     The logs are those that are named, else those that Slurm names; a LogText is read beside them. Raises UserError where Slurm
     cannot be asked and no log is named.
     """
-    from slurmdoctor.slurm.job import gather
+    from slurmdoctor.slurm import gather
 
     paths = [os.fspath(log) for log in logs if not isinstance(log, LogText)]
     job = gather(paths, job_id=str(job_id), exit_status=exit_status)
@@ -175,8 +174,8 @@ def _courses(
     lines: Lines,
 ) -> Courses:
     """What each rank did over time, with the last lines of those that may have fallen silent."""
-    from slurmdoctor.infer.lanes import chart  # only who looks at them waits for them
-    from slurmdoctor.readers.last_heard import collect_last_heard
+    from slurmdoctor.infer import chart  # only who looks at them waits for them
+    from slurmdoctor.readers import collect_last_heard
 
     quiet = {rank for one in finding.standings if one.standing in ("silent", "suspect") for rank in one.ranks}
     heard = collect_last_heard(quiet, observed.rank_map, lines)
@@ -222,7 +221,7 @@ def diagnose_jobs(
 
 def _of(found: Diagnosis, job: JobFiles, redact: str) -> Diagnosis:
     """The verdict with the job as it was told from others: alone, its texts may not tell."""
-    from slurmdoctor.report.redact import Redactor
+    from slurmdoctor.report import Redactor
 
     masked = Redactor(redact).values(job)  # type: ignore[arg-type]
     return replace(found, job=replace(masked, id=job.id or found.job.id))
@@ -245,7 +244,7 @@ def unread_verdict(record: JobRecord | None) -> Verdict:
 
 def not_read(job: JobFiles, error: UnreadError, redact: str = "default") -> Diagnosis:
     """The verdict on a job whose files cannot be read, where that must not be the end of the others: `unknown`, and why."""
-    from slurmdoctor.report.redact import Redactor
+    from slurmdoctor.report import Redactor
 
     found = model.Diagnosis("unknown", coverage=Coverage(notes=(str(error),)), job=job)
     return Diagnosis.of(Redactor(redact).apply(found))  # type: ignore[arg-type]
@@ -256,8 +255,7 @@ def jobs_of(paths: Sequence[str | os.PathLike[str]], survey: bool = False) -> tu
 
     For a survey, files that nothing tells to be of one job are of several.
     """
-    from slurmdoctor.input.files import expand
-    from slurmdoctor.input.glance import by_time
+    from slurmdoctor.input import by_time, expand
 
     files = expand(paths).paths
     together = not survey and sorted(files) == sorted(os.fspath(path) for path in paths)
@@ -272,10 +270,10 @@ def split(
     survey: bool = False,
 ) -> tuple[JobFiles, ...]:
     """The jobs of these files; `texts` are those that are in no file."""
-    from slurmdoctor.input import glance, jobs  # a pasted text does not wait for them
+    from slurmdoctor.input import Looker, split_jobs  # a pasted text does not wait for them
 
-    look = glance.Looker(text("own-job"), text("own-rank"), texts)
-    return jobs.split(files, look, together=together, survey=survey)
+    look = Looker(text("own-job"), text("own-rank"), texts)
+    return split_jobs(files, look, together=together, survey=survey)
 
 
 def _told_apart(sources: Sequence[Source]) -> tuple[JobFiles, tuple[Reason, ...]]:
@@ -302,7 +300,7 @@ def _job(job: JobFiles, found: model.Diagnosis, record: JobRecord | None) -> Job
 def _evidence_of(script: Script | None) -> ScriptEvidence | None:
     if script is None:
         return None
-    from slurmdoctor.slurm.script.lint import evidence_of  # only who brings a script waits for its checks
+    from slurmdoctor.slurm.script import evidence_of  # only who brings a script waits for its checks
 
     try:
         return evidence_of(script)

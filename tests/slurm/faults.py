@@ -10,8 +10,8 @@ from pathlib import Path
 from pasting import cured
 from slurmdoctor.model import ScriptMistake
 from slurmdoctor.model.record import JobRecord
-from slurmdoctor.slurm.script.lint import lint
-from slurmdoctor.slurm.script.parse import parse
+from slurmdoctor.slurm.script.linter import lint
+from slurmdoctor.slurm.script.parser import parse
 
 from .programs import Call
 

@@ -16,8 +16,8 @@ from typing import cast
 import pytest
 
 from pasting import cured
-from slurmdoctor.slurm.script.lint import lint
-from slurmdoctor.slurm.script.parse import parse
+from slurmdoctor.slurm.script.linter import lint
+from slurmdoctor.slurm.script.parser import parse
 
 from . import programs
 from .cluster import PATH, Cluster

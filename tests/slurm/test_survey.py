@@ -14,11 +14,11 @@ from slurmdoctor.model import UserError
 from slurmdoctor.survey.dask_crew import send_to_slurm
 from slurmdoctor.survey.dataset import open_dataset
 from slurmdoctor.survey.executors import Crew, LocalCrew
-from slurmdoctor.survey.folders import find
+from slurmdoctor.survey.folders import find_in_folders
 from slurmdoctor.survey.rows import How
-from slurmdoctor.survey.run import run
+from slurmdoctor.survey.runs import run
 from slurmdoctor.survey.tally import Tally
-from slurmdoctor.survey.version import version
+from slurmdoctor.survey.versions import version
 from slurmdoctor.survey.work import diagnose_one
 from test_foreign_code import planted
 
@@ -61,7 +61,14 @@ def test_four_nodes_give_the_rows_of_one_machine_though_a_worker_is_cancelled(sl
     for name, hire in (("there", lambda: there(tmp_path / "there")), ("here", lambda: LocalCrew(2, diagnose_one, HOW))):
         tally = Tally()
         with open_dataset(tmp_path / name) as data:
-            run(data, find([str(FIXTURES)]), HOW, hire, tally=tally, tell=cancel if name == "there" else lambda _: None)
+            run(
+                data,
+                find_in_folders([str(FIXTURES)]),
+                HOW,
+                hire,
+                tally=tally,
+                tell=cancel if name == "there" else lambda _: None,
+            )
         tallies.append((tally.found, tally.done, tally.read["error"]))
     assert cancelled
     assert tallies[0] == tallies[1]
@@ -79,7 +86,7 @@ def test_no_worker_imports_from_the_folder_that_it_works_in(
     tally = Tally()
     with open_dataset(tmp_path / "found") as data:
         hire = partial(send_to_slurm, 1, LOOPBACK, tmp_path / "workers", diagnose_one, HOW)
-        run(data, find(["."]), HOW, hire, tally=tally)
+        run(data, find_in_folders(["."]), HOW, hire, tally=tally)
     assert (tally.failed, tally.read["yes"]) == (3, 3)
     assert not (tmp_path / "imported").exists()
 

@@ -44,8 +44,7 @@ def _watched(context: click.Context, option: click.Parameter, extra: tuple[Path,
         return extra
     from slurmdoctor.cli.progress import on_terminal, preparing
     from slurmdoctor.cli.say import in_line, say
-    from slurmdoctor.knowledge.load import announce
-    from slurmdoctor.knowledge.paths import doubts, folders
+    from slurmdoctor.knowledge import announce, doubts, folders
 
     for doubt in doubts(folders(extra)):
         say(f"slurmdoctor: {in_line(doubt)}", err=True)
@@ -124,7 +123,7 @@ def _defaults(name: str, command: click.Command) -> dict[str, Any]:
 def _version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
         from slurmdoctor.cli.say import say
-        from slurmdoctor.search.engine import description
+        from slurmdoctor.matching import description
 
         say(f"slurmdoctor {__version__} (search: {description()})")
         context.exit()

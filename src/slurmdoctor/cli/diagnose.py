@@ -18,8 +18,7 @@ from slurmdoctor.cli.say import in_line
 from slurmdoctor.cli.several import OF_SEVERAL, WHOLE, Ask, Read, read_all, reads, refuse_for_several, tell
 from slurmdoctor.cli.status import status_of, worst
 from slurmdoctor.model import UserError
-from slurmdoctor.report.result import Diagnosis
-from slurmdoctor.report.terminal import PLAIN, look
+from slurmdoctor.report import PLAIN, Diagnosis, look
 
 FORMATS = ("text", "json", "markdown", "slack", "html", "github")
 """Formats that show what each rank did over time."""
@@ -145,10 +144,11 @@ def _tell_whole(
 
 
 def _render(found: Diagnosis, form: str, context: int, ranks: bool, plain: bool = False) -> str:
-    module = importlib.import_module(f"slurmdoctor.report.{form}")
     if form != "text":
-        return str(module.render(found))
+        return str(importlib.import_module(f"slurmdoctor.report.{form}_report").render(found))
+    from slurmdoctor.report import render_text
+
     seen = PLAIN if plain else look(sys.stdout)
-    return str(
-        module.render(found, width=seen.width, colour=seen.colour, context=context, ranks=ranks, encoding=seen.encoding)
+    return render_text(
+        found, width=seen.width, colour=seen.colour, context=context, ranks=ranks, encoding=seen.encoding
     )

@@ -39,9 +39,7 @@ def explain(cause: tuple[str, ...], extra: tuple[Path, ...]) -> None:
     SIGKILL, exit code 137, ModuleNotFoundError, or a line of a log. Where that may be several causes, they are listed.
     """
     from slurmdoctor.knowledge import folders, load
-    from slurmdoctor.report.explain import choices, meanings, rows
-    from slurmdoctor.report.redact import redact
-    from slurmdoctor.report.terminal import Line, look, paint
+    from slurmdoctor.report import Line, choices, look, meanings, paint, redact, rows
 
     name = " ".join(cause)
     known, seen = load(folders(extra)), look(sys.stdout)

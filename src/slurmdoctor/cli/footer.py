@@ -13,14 +13,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from slurmdoctor.input.sources import Text
+from slurmdoctor.input import Text
 from slurmdoctor.model import Diagnosis, JobRecord, UserError
-from slurmdoctor.slurm import own_text, query
-from slurmdoctor.slurm.job import Job, read_text, warned
-from slurmdoctor.slurm.logs import find
-from slurmdoctor.slurm.script.model import Script
-from slurmdoctor.slurm.script.steps import step_outputs
-from slurmdoctor.slurm.values import whole
+from slurmdoctor.slurm import Job, begins, find, job, note, noted, read_text, warned, whole
+from slurmdoctor.slurm.script import Script, step_outputs
 
 KINDS = ("footer", "dependency", "epilog")
 SHELLS = ("bash", "zsh", "sh")
@@ -122,7 +118,7 @@ def inside(status: int, shell_pid: int, script_file: str | None, before: str = "
 
     `before` is the note of how the logs stood when the script began.
     """
-    record = query.job(job_id(), patience)
+    record = job(job_id(), patience)
     # a shell that a signal ended shows the status of the command before it, mostly 0
     record = replace(record, exit_status=status, running_children=running_steps(shell_pid))
     script = _script(script_file, record.name)
@@ -133,7 +129,7 @@ def inside(status: int, shell_pid: int, script_file: str | None, before: str = "
         record = replace(record, missing=(*record.missing, "log (not found)"))
         return Job([Text.source("", name="no log")], record, script)
     record = replace(record, missing=(*record.missing, *missing))
-    return Job(found, record, script, own_text.begins(found, own_text.noted(before), record))
+    return Job(found, record, script, begins(found, noted(before), record))
 
 
 def tells(found: Diagnosis, status: int, script: Script | None) -> bool:
@@ -153,14 +149,14 @@ def note_logs(shell_pid: int, script_file: str | None) -> str:
         array_job=os.environ.get("SLURM_ARRAY_JOB_ID"),
         array_task=whole(os.environ.get("SLURM_ARRAY_TASK_ID")),
     )
-    return own_text.note(_logs(shell_pid, _script(script_file, record.name), record)[0])
+    return note(_logs(shell_pid, _script(script_file, record.name), record)[0])
 
 
 def _script(file: str | None, name: str | None) -> Script | None:
     if not file or not Path(file).is_file():
         return None
     with contextlib.suppress(UserError):
-        from slurmdoctor.slurm.script.parse import parse_beside
+        from slurmdoctor.slurm.script import parse_beside
 
         return parse_beside(read_text(file, whole=False), name or Path(file).name)
     return None

@@ -76,9 +76,9 @@ def footer(
     if note:
         say(note_logs(shell_pid, script_file), mask=False)
         return
-    from slurmdoctor.knowledge.load import current
+    from slurmdoctor.knowledge import current
     from slurmdoctor.pipeline import diagnose
-    from slurmdoctor.report.text import render
+    from slurmdoctor.report import render_text
 
     begun = time.monotonic()
     job = inside(status, shell_pid, script_file, before, patience=min(PATIENCE, seconds / 3))
@@ -100,7 +100,7 @@ def footer(
     ended = found.cause.id in traits["scheduler"] | traits["whole-job"]  # then the shell's own status means nothing
     if found.verdict == "failed" and status == 0 and not ended and not (job.record and job.record.running_children):
         lines.append("the script's exit status is 0, yet this failed in it:")
-    text = render(found, width=100, colour=False, encoding=sys.stdout.encoding or "ascii")
+    text = render_text(found, width=100, colour=False, encoding=sys.stdout.encoding or "ascii")
     lines += [text.rstrip("\n"), "--- end of slurmdoctor ---"]
     with contextlib.suppress(BrokenPipeError):
         say("\n".join(lines), mask=False)

@@ -11,7 +11,7 @@ from slurmdoctor.cli.say import in_line, say
 from slurmdoctor.model import Diagnosis, UserError
 
 if TYPE_CHECKING:
-    from slurmdoctor.slurm.job import Job
+    from slurmdoctor.slurm import Job
 
 _ID = re.compile(r"[0-9]{1,18}(?:_[0-9]{1,9}|\+[0-9]{1,4})?(?:\.(?:[0-9]{1,9}|batch|extern|interactive))?")
 
@@ -46,7 +46,7 @@ def jobs_of(
     ids = () if job_id else job_ids(paths)
     if not (ids or job_id or slurm_info or script):
         return [None]
-    from slurmdoctor.slurm.job import gather, gather_all  # a log alone does not wait for what reads Slurm
+    from slurmdoctor.slurm import gather, gather_all  # a log alone does not wait for what reads Slurm
 
     if not ids:
         return [gather(paths, job_id=job_id, slurm_info=slurm_info, script=script, exit_status=exit_status)]
@@ -65,7 +65,7 @@ def tell_how_found(job: Job | None, found: Diagnosis, report: str) -> None:
     """Say on standard error how the job's logs were found, where that is an inference and the report had no room for it."""
     if job is None or job.record is None or job.record.found is None:
         return
-    from slurmdoctor.report.recorded import how_found
+    from slurmdoctor.report import how_found
 
     note = how_found(job.record, job.record.found)
     if "".join(note.split()) not in "".join(report.split()):
@@ -74,7 +74,7 @@ def tell_how_found(job: Job | None, found: Diagnosis, report: str) -> None:
 
 def tell_how_all_were_found(jobs: Iterable[Job | None]) -> None:
     """Say once how the logs of several jobs were found: their rows have no room for it."""
-    from slurmdoctor.report.recorded import how_found
+    from slurmdoctor.report import how_found
 
     told = [how_found(job.record, job.record.found) for job in jobs if job and job.record and job.record.found]
     if told:

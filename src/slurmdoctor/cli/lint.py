@@ -11,8 +11,7 @@ from slurmdoctor.cli import files
 from slurmdoctor.cli.output import form_for, keep_inputs, output_option, put
 from slurmdoctor.cli.standard import stdin
 from slurmdoctor.model import UserError
-from slurmdoctor.report.lint import FORMATS
-from slurmdoctor.report.redact import Mode
+from slurmdoctor.report import FORMATS, Mode
 
 
 @click.command(short_help="Check batch scripts before they are submitted.")
@@ -39,13 +38,10 @@ def lint(
     SCRIPT is a file, or - for standard input. Exit status: 0 no problems found (notes do not count), 1 problems found,
     2 the call was bad.
     """
-    from slurmdoctor.report.lint import render
-    from slurmdoctor.report.terminal import PLAIN, look
-    from slurmdoctor.slurm.job import LARGEST, read_text
-    from slurmdoctor.slurm.script.kinds import is_batch_script, is_no_text
-    from slurmdoctor.slurm.script.lint import lint as check
-    from slurmdoctor.slurm.script.lint import wrong
-    from slurmdoctor.slurm.script.parse import parse
+    from slurmdoctor.report import PLAIN, look, render_lint
+    from slurmdoctor.slurm import LARGEST, read_text
+    from slurmdoctor.slurm.script import is_batch_script, is_no_text, parse, wrong
+    from slurmdoctor.slurm.script import lint as check
 
     keep_inputs(output, scripts)
     found = []
@@ -64,6 +60,6 @@ def lint(
             )
         found.append((shown, check(script)))
     form = form_for(context, form, output, FORMATS)
-    put(render(found, form, redact, PLAIN if output else look(sys.stdout)), output)
+    put(render_lint(found, form, redact, PLAIN if output else look(sys.stdout)), output)
     if any(wrong(findings) for _, findings in found):
         raise click.exceptions.Exit(1)

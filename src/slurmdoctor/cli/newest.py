@@ -11,8 +11,8 @@ def or_newest(paths: tuple[str, ...], otherwise: object) -> tuple[str, ...]:
     """The paths; without any, and where a terminal would be read, the newest job's logs here."""
     if paths or otherwise or sys.stdin is None or not sys.stdin.isatty():
         return paths
-    from slurmdoctor.report.quantities import ago, listed
-    from slurmdoctor.slurm.newest import newest
+    from slurmdoctor.report import ago, listed
+    from slurmdoctor.slurm import newest
 
     found = newest()
     others = [in_line(file) for file in found.files if file != found.log]

@@ -90,7 +90,7 @@ def _read_for(name: str) -> Iterator[os.stat_result]:
     elif os.path.isfile(name):  # noqa: PTH113
         yield os.stat(name)  # noqa: PTH116
     else:
-        from slurmdoctor.input.files import expand
+        from slurmdoctor.input import expand
 
         with suppress(UserError):  # who reads it tells
             for path in expand([name]).paths:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from slurmdoctor.cli.say import show
-from slurmdoctor.report.terminal import Line, Look, look, paint
+from slurmdoctor.report import Line, Look, look, paint
 
 if TYPE_CHECKING:
     from slurmdoctor.pipeline import Progress

@@ -17,7 +17,7 @@ from slurmdoctor.cli.say import in_line, say
 from slurmdoctor.model import Knowledge, UserError
 
 if TYPE_CHECKING:
-    from slurmdoctor.knowledge.workshop.trial import Trial
+    from slurmdoctor.knowledge.workshop import Trial
 
 
 @click.group(cls=Group)
@@ -50,8 +50,8 @@ def check(paths: tuple[Path, ...]) -> None:
     PATH is a file or a folder; without any, all rules in use are checked.
     Exit status: 0 all is well, 1 there are problems, 2 the call was bad.
     """
-    from slurmdoctor.knowledge.paths import folders
-    from slurmdoctor.knowledge.workshop.check import check_paths, render
+    from slurmdoctor.knowledge import folders
+    from slurmdoctor.knowledge.workshop import check_paths, render
 
     start = time.monotonic()
     in_use = folders()
@@ -82,10 +82,8 @@ def fmt(paths: tuple[Path, ...], check: bool) -> None:
     below them. A pattern that is too wide is reported, and yours to split.
     Exit status: 0 all is in order, 1 files would change, or something is left to do by hand, 2 the call was bad.
     """
-    from slurmdoctor.knowledge.paths import builtin, data_of, files, folders
-    from slurmdoctor.knowledge.problems import shown
-    from slurmdoctor.knowledge.workshop.check import render
-    from slurmdoctor.knowledge.workshop.layout import arrange
+    from slurmdoctor.knowledge import builtin, data_of, files, folders, shown
+    from slurmdoctor.knowledge.workshop import arrange, render
 
     named = paths or [folder for folder in folders() if folder != builtin()]
     found = [file for path in named for file in files(path)]
@@ -118,11 +116,9 @@ def new(cause: str, line: str | None, rule: str, folder: Path) -> None:
 
     CAUSE is a name of your own, `site/my-cause`, or one of slurmdoctor's, to which the file then adds a rule.
     """
-    from slurmdoctor.knowledge.paths import builtin, folders
-    from slurmdoctor.knowledge.read import read
-    from slurmdoctor.knowledge.workshop.check import check_paths
-    from slurmdoctor.knowledge.workshop.scaffold import draft, file_name
-    from slurmdoctor.report.redact import redact
+    from slurmdoctor.knowledge import builtin, folders, read
+    from slurmdoctor.knowledge.workshop import check_paths, draft, file_name
+    from slurmdoctor.report import redact
 
     known = read(folders()).knowledge  # a mistake in another file must not stop this one
     name = file_name(cause, rule, known.causes, ours=folder.resolve().is_relative_to(builtin()))
@@ -153,7 +149,7 @@ def test(folder: Path, form: str, extra: tuple[Path, ...]) -> None:
     FOLDER holds cases: folders with a job's logs and a truth.yaml (failed, cause, also, rank).
     Exit status: 0 every cause was right, 1 some were not, 2 the call was bad.
     """
-    from slurmdoctor.knowledge.workshop.trial import cases, run
+    from slurmdoctor.knowledge.workshop import cases, run
     from slurmdoctor.pipeline import diagnose
 
     labelled = list(cases(folder))

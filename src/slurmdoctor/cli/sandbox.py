@@ -16,10 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from slurmdoctor.model import UserError
-from slurmdoctor.model.deadline import Deadline
-from slurmdoctor.model.jobs import JobFiles
-from slurmdoctor.report.result import Diagnosis
+from slurmdoctor.model import Deadline, JobFiles, UserError
+from slurmdoctor.report import Diagnosis
 
 MOST_TEXT = 10 * 1024 * 1024
 """Characters of a pasted text."""
@@ -42,7 +40,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
         if isinstance(found, list):
             return _of_several(found)
     except UserError as error:
-        from slurmdoctor.report.redact import redact
+        from slurmdoctor.report import redact
 
         return {"error": redact(str(error), question.get("redact", "default"))}
     except (MemoryError, RecursionError) as error:
@@ -53,7 +51,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
 
 
 def _found(question: dict[str, Any]) -> Diagnosis | list[Diagnosis]:
-    from slurmdoctor.input.sources import Text
+    from slurmdoctor.input import Text
     from slurmdoctor.pipeline import diagnose
 
     how = {
@@ -79,7 +77,7 @@ def _found(question: dict[str, Any]) -> Diagnosis | list[Diagnosis]:
 
 def _jobs(files: Sequence[str], wanted: str | None) -> Sequence[JobFiles]:
     """The jobs that the files are of; where one is asked for, that one, and of an array all its tasks."""
-    from slurmdoctor.input.jobs import picked
+    from slurmdoctor.input import picked
     from slurmdoctor.pipeline import jobs_of
 
     jobs = jobs_of(files)
@@ -88,7 +86,7 @@ def _jobs(files: Sequence[str], wanted: str | None) -> Sequence[JobFiles]:
 
 def _each(jobs: Sequence[JobFiles], status: int | None, how: dict[str, Any]) -> list[Diagnosis]:
     """The verdicts on the newest jobs, oldest first, as far as the time goes."""
-    from slurmdoctor.input.unread import UnreadError
+    from slurmdoctor.input import UnreadError
     from slurmdoctor.pipeline import diagnose, not_read
 
     if status is not None:
@@ -107,7 +105,7 @@ def _each(jobs: Sequence[JobFiles], status: int | None, how: dict[str, Any]) -> 
 
 def _of_several(found: Sequence[Diagnosis]) -> dict[str, Any]:
     """A list of the jobs, and as the report that of the first that failed."""
-    from slurmdoctor.report.jobs import Row, markdown
+    from slurmdoctor.report import Row, markdown
 
     first = next((one for one in found if one.failed), found[0])
     jobs = [
@@ -120,9 +118,9 @@ def _of_several(found: Sequence[Diagnosis]) -> dict[str, Any]:
 def _of_job(job_id: str, allowed: Sequence[Path], how: dict[str, Any]) -> Diagnosis:
     from msgspec.structs import replace
 
-    from slurmdoctor.input.sources import Source, Text
+    from slurmdoctor.input import Source, Text
     from slurmdoctor.pipeline import diagnose
-    from slurmdoctor.slurm.job import gather
+    from slurmdoctor.slurm import gather
 
     if not _JOB.fullmatch(job_id):
         raise UserError(f"{job_id[:40]!r} is no job id", "a job id is a number, with _N for a task of an array")
@@ -149,7 +147,7 @@ def files_at(given: str, allowed: Sequence[Path]) -> tuple[list[str], int]:
 
     A path outside gives the same error whether it exists or not.
     """
-    from slurmdoctor.input.files import files_of
+    from slurmdoctor.input import files_of
 
     if not allowed:
         raise UserError(

@@ -12,7 +12,7 @@ from slurmdoctor.model import UserError
 
 def say(text: str = "", *, err: bool = False, nl: bool = True, mask: bool = True, **style: Any) -> None:
     """Print text of any origin; `style` is click's. Without `mask` what looks like a secret stays: scripts, and what is masked already."""
-    from slurmdoctor.report.redact import disarm, redact
+    from slurmdoctor.report import disarm, redact
 
     try:
         safe = redact(text) if mask else disarm(text)
@@ -21,7 +21,7 @@ def say(text: str = "", *, err: bool = False, nl: bool = True, mask: bool = True
     if not style:
         click.echo(safe, nl=nl, err=err)
         return
-    from slurmdoctor.report.terminal import look
+    from slurmdoctor.report import look
 
     colour = look(sys.stderr if err else sys.stdout).colour
     click.echo(click.style(safe, **style), nl=nl, err=err, color=colour)
@@ -29,7 +29,7 @@ def say(text: str = "", *, err: bool = False, nl: bool = True, mask: bool = True
 
 def in_line(path: object) -> str:
     """A name as a part of a line: it may hold line ends."""
-    from slurmdoctor.report.redact import one_line
+    from slurmdoctor.report import one_line
 
     return one_line(str(path))
 
@@ -41,7 +41,7 @@ def show(report: str, *, err: bool = False) -> None:
 
 def error(wrong: Exception) -> None:
     """Say what went wrong: one line a problem."""
-    from slurmdoctor.report.redact import one_line
+    from slurmdoctor.report import one_line
 
     if isinstance(wrong, UserError):
         say("slurmdoctor: " + "\n".join(map(one_line, wrong.lines)), err=True)

@@ -27,10 +27,8 @@ from slurmdoctor.cli.sandbox import MOST_TEXT, TOO_LONG
 from slurmdoctor.cli.wire import taken
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import UserError, Verdict
-from slurmdoctor.report.explain import choices, meanings, text
-from slurmdoctor.report.redact import one_line
-from slurmdoctor.report.terminal import PLAIN, paint
-from slurmdoctor.survey.children import python
+from slurmdoctor.report import PLAIN, choices, meanings, one_line, paint, text
+from slurmdoctor.survey import python
 
 AT_ONCE = 2
 """Diagnoses of a lane at a time; others wait."""

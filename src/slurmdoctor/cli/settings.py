@@ -149,7 +149,7 @@ class _File:
         )
 
     def _near(self, word: str, known: Sequence[str]) -> str:
-        from slurmdoctor.knowledge.problems import nearest
+        from slurmdoctor.knowledge import nearest
 
         guess = nearest(word.lower(), known)
         return f"did you mean `{guess}`?" if guess else ""
@@ -159,7 +159,7 @@ class _File:
         raise UserError(f"{self.path}:{line}: {what}" if line else f"{self.path}: {what}", mend)
 
     def _read(self) -> str:
-        from slurmdoctor.knowledge.paths import data_of
+        from slurmdoctor.knowledge import data_of
 
         try:
             text = data_of(self.path)

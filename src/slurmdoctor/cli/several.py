@@ -14,15 +14,12 @@ from msgspec import Struct
 from slurmdoctor.cli.job_ids import jobs_of, known_of, tell_how_all_were_found
 from slurmdoctor.cli.output import put
 from slurmdoctor.cli.say import in_line
-from slurmdoctor.input.sources import Source
-from slurmdoctor.input.unread import UnreadError
-from slurmdoctor.model import UserError
-from slurmdoctor.model.jobs import JobFiles
-from slurmdoctor.report.result import Diagnosis
-from slurmdoctor.report.terminal import PLAIN, Line, look, paint, wrap_words
+from slurmdoctor.input import Source, UnreadError
+from slurmdoctor.model import JobFiles, UserError
+from slurmdoctor.report import PLAIN, Diagnosis, Line, look, paint, wrap_words
 
 if TYPE_CHECKING:
-    from slurmdoctor.slurm.job import Job
+    from slurmdoctor.slurm import Job
 
 OF_SEVERAL = ("text", "json", "markdown", "slack", "github", "html")
 """Formats that have a form for several jobs,"""
@@ -40,10 +37,10 @@ def told_apart(paths: Sequence[str], wanted: str | None) -> tuple[JobFiles, ...]
         return ()
     if not all(os.path.lexists(path) or any(c in path for c in "*?[") for path in paths):
         return ()
-    from slurmdoctor import pipeline
-    from slurmdoctor.input.jobs import picked
+    from slurmdoctor.input import picked
+    from slurmdoctor.pipeline import jobs_of
 
-    jobs = pipeline.jobs_of(paths)
+    jobs = jobs_of(paths)
     if wanted is not None:
         return picked(jobs, wanted)
     return jobs if len(jobs) > 1 else ()
@@ -97,7 +94,7 @@ def _beside(
     """What saved texts of Slurm and the script tell of one of the jobs."""
     if not (slurm_info or script) or (slurm_info and count > 1 and one.id is None):
         return None
-    from slurmdoctor.slurm.job import gather
+    from slurmdoctor.slurm import gather
 
     try:
         return gather(one.files, job_id=one.id, slurm_info=slurm_info, script=script, exit_status=exit_status)
@@ -109,20 +106,20 @@ def _beside(
 
 def read_all(asked: Sequence[Read], *, redact: str, jobs: int | None, **how: Any) -> Iterator[Diagnosis]:
     """Diagnose one after the other; of several one that cannot be read is not the end."""
-    from slurmdoctor import pipeline
     from slurmdoctor.cli.progress import Bar
-    from slurmdoctor.search.many import usual_jobs
+    from slurmdoctor.pipeline import diagnose, not_read
+    from slurmdoctor.search import usual_jobs
 
     how |= {"redact": redact, "jobs": jobs or usual_jobs()}
     for one in asked:
         with Bar() as bar:
             try:
-                yield pipeline.diagnose(one.log, progress=bar.callback, **how, **known_of(one.job))
+                yield diagnose(one.log, progress=bar.callback, **how, **known_of(one.job))
             except UnreadError as error:
                 if len(asked) == 1:
                     raise
                 named = one.log if isinstance(one.log, JobFiles) else JobFiles(one.label)
-                yield pipeline.not_read(named, error, redact)
+                yield not_read(named, error, redact)
 
 
 def refuse_for_several(reads: Sequence[Read], options: Iterable[tuple[str, object]]) -> None:
@@ -136,29 +133,28 @@ def refuse_for_several(reads: Sequence[Read], options: Iterable[tuple[str, objec
 
 def tell(found: Iterable[Diagnosis], reads: Sequence[Read], paths: Sequence[str], ask: Ask) -> Iterator[Diagnosis]:
     """Print each job as it comes, and at last how many ended alike and how to see one whole."""
-    from slurmdoctor.report import github
-    from slurmdoctor.report import jobs as short
+    from slurmdoctor.report import Annotation, Row, annotation, commands, counted, line, markdown, room_for, slack
 
     seen = PLAIN if ask.output is not None else look(sys.stdout)
-    room = short.room_for(read.label for read in reads)
-    rows: list[short.Row] = []
+    room = room_for(read.label for read in reads)
+    rows: list[Row] = []
     kept: list[str] = []
-    beside: list[github.Annotation] = []
+    beside: list[Annotation] = []
     drawn: list[Diagnosis] = []
     for one in found:
         yield one
-        row = short.Row.of(one)
+        row = Row.of(one)
         rows.append(row)
         if ask.if_failed and row.verdict != "failed":
             continue
         if ask.form == "json":
             kept.append(json.dumps(one.to_dict(), separators=(",", ":"), allow_nan=False) + "\n")
         elif ask.form == "github":
-            beside.append(github.annotation(one))
+            beside.append(annotation(one))
         elif ask.form == "html":
             drawn.append(one)
         elif ask.form == "text":
-            kept.append(paint([short.line(row, room, seen.width)], colour=seen.colour, encoding=seen.encoding))
+            kept.append(paint([line(row, room, seen.width)], colour=seen.colour, encoding=seen.encoding))
         if ask.output is None and kept:
             put(kept.pop(), None)
             sys.stdout.flush()
@@ -167,17 +163,17 @@ def tell(found: Iterable[Diagnosis], reads: Sequence[Read], paths: Sequence[str]
         return
     if ask.form == "text":
         again = one_in_full(paths, reads[failed or 0])
-        end: list[Line] = [[("bold", part)] for part in wrap_words(short.counted(rows), seen.width)]
+        end: list[Line] = [[("bold", part)] for part in wrap_words(counted(rows), seen.width)]
         end.append([("", f"one in full: {again if again.isprintable() else in_line(again)}")])
         kept.append(paint(end, colour=seen.colour, encoding=seen.encoding))
     elif ask.form == "github":
-        kept.append(github.commands(beside))
+        kept.append(commands(beside))
     elif ask.form == "html":
-        from slurmdoctor.report.html import render_jobs
+        from slurmdoctor.report import render_jobs
 
         kept.append(render_jobs(drawn))
     elif ask.form != "json":
-        kept.append(short.markdown(rows) if ask.form == "markdown" else short.slack(rows))
+        kept.append(markdown(rows) if ask.form == "markdown" else slack(rows))
     put("".join(kept), ask.output)
     tell_how_all_were_found(read.job for read in reads)
 

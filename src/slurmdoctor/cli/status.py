@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slurmdoctor.model import Diagnosis
-from slurmdoctor.model.causes import EXIT_CODE
+from slurmdoctor.model import EXIT_CODE, Diagnosis
 
 NO_FAILURE, CAUSE_KNOWN, CAUSE_UNKNOWN, NOT_KNOWN = 0, 1, 3, 4
 _WORST = (CAUSE_KNOWN, CAUSE_UNKNOWN, NOT_KNOWN, NO_FAILURE)

@@ -12,7 +12,7 @@ import click
 
 from slurmdoctor.cli import files
 from slurmdoctor.model import UserError
-from slurmdoctor.survey.rows import Item
+from slurmdoctor.survey import Item
 
 _DEFAULT_DAYS = 7
 _OPTIONS = (
@@ -92,7 +92,7 @@ def which_jobs(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _times(since: str | None, until: str | None, folders: bool) -> tuple[datetime | None, datetime | None]:
-    from slurmdoctor.slurm.moments import moment
+    from slurmdoctor.slurm import moment
 
     now = datetime.now().replace(microsecond=0)
     begin = None if since is None else moment(since, "--since", now)
@@ -117,21 +117,21 @@ def _of_folders(
     users: Sequence[str],
     partitions: Sequence[str],
 ) -> Jobs:
-    from slurmdoctor.survey.folders import find
+    from slurmdoctor.survey import find_in_folders
 
     if partitions and not slurm_info:
         raise UserError(
             "logs do not tell their partition", "add --slurm-info with saved text of sacct, or leave it out"
         )
-    return find(paths, slurm_info, since, until, frozenset(users), frozenset(partitions))
+    return find_in_folders(paths, slurm_info, since, until, frozenset(users), frozenset(partitions))
 
 
 def _of_accounts(
     since: datetime | None, until: datetime | None, users: Sequence[str], partitions: Sequence[str], all_states: bool
 ) -> Jobs:
-    from slurmdoctor.slurm.windows import Asked
-    from slurmdoctor.survey.accounting import find
+    from slurmdoctor.slurm import Asked
+    from slurmdoctor.survey import find_accounted
 
     assert since is not None
     assert until is not None
-    return find(since, until, Asked(",".join(users) or None, ",".join(partitions) or None, all_states))
+    return find_accounted(since, until, Asked(",".join(users) or None, ",".join(partitions) or None, all_states))

@@ -8,8 +8,8 @@ from types import TracebackType
 
 from slurmdoctor.cli.progress import PATIENCE, on_terminal
 from slurmdoctor.cli.say import show
-from slurmdoctor.report.terminal import Line, look, paint
-from slurmdoctor.survey.tally import Tally
+from slurmdoctor.report import Line, look, paint
+from slurmdoctor.survey import Tally
 
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
 _PAUSE = 0.2

@@ -16,9 +16,8 @@ from slurmdoctor.cli.say import in_line, say
 from slurmdoctor.model import UserError
 
 if TYPE_CHECKING:
-    from slurmdoctor.report.terminal import Line
-    from slurmdoctor.survey.answers import Answers
-    from slurmdoctor.survey.questions.table import Choice
+    from slurmdoctor.report import Line
+    from slurmdoctor.survey import Answers, Choice
 
 FORMATS = ("text", "html", "json")
 _DATASET = click.Path(path_type=Path)
@@ -27,7 +26,7 @@ _DATASET = click.Path(path_type=Path)
 def _moment(context: click.Context, option: click.Parameter, value: str | None) -> datetime | None:
     if value is None:
         return None
-    from slurmdoctor.slurm.moments import moment
+    from slurmdoctor.slurm import moment
 
     return moment(value, option.opts[0], datetime.now())
 
@@ -45,7 +44,7 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that choose jobs; the command gets them as one `choice`."""
 
     def chosen(since: Any, until: Any, users: Any, partitions: Any, clusters: Any, **rest: Any) -> Any:
-        from slurmdoctor.survey.questions.table import Choice
+        from slurmdoctor.survey import Choice
 
         if since and until and since >= until:
             raise UserError("--until is not after --since", "jobs count from --since to before --until")
@@ -59,7 +58,7 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _answers(folder: Path, extra: tuple[Path, ...], choice: Choice) -> Answers:
     from slurmdoctor.knowledge import folders, load
-    from slurmdoctor.survey.questions.ask import ask
+    from slurmdoctor.survey import ask
 
     return ask(str(folder), load(folders(extra), examples=False), choice)
 
@@ -70,7 +69,7 @@ def _say_lacks(folder: Path, lacks: Iterable[str]) -> None:
 
 
 def _shown(lines: Callable[[int], list[Line]], output: str | None) -> str:
-    from slurmdoctor.report.terminal import PLAIN, look, paint
+    from slurmdoctor.report import PLAIN, look, paint
 
     seen = look(sys.stdout) if output is None else PLAIN
     return paint(lines(seen.width), colour=seen.colour, encoding=seen.encoding)
@@ -80,7 +79,7 @@ def _json(found: Any) -> str:
     from msgspec import json, structs
 
     from slurmdoctor import __version__
-    from slurmdoctor.survey.rows import SCHEMA_VERSION
+    from slurmdoctor.survey import SCHEMA_VERSION
 
     whole = {"schema_version": SCHEMA_VERSION, "slurmdoctor": __version__, **structs.asdict(found)}
     return json.format(json.encode(whole), indent=2).decode() + "\n"
@@ -106,11 +105,11 @@ def report(
     if form == "json":
         put(_json(found), output)
     elif form == "html":
-        from slurmdoctor.survey.page.html import render
+        from slurmdoctor.survey import render
 
         put(render(found), output)
     else:
-        from slurmdoctor.survey.text.report import report as lines
+        from slurmdoctor.survey import report as lines
 
         put(_shown(lambda width: lines(found, width), output), output)
 
@@ -142,9 +141,7 @@ def diff(
 
     from slurmdoctor.knowledge import folders as sites
     from slurmdoctor.knowledge import load
-    from slurmdoctor.survey.questions.ask import ask_both
-    from slurmdoctor.survey.questions.compare import compare
-    from slurmdoctor.survey.questions.table import unfinished
+    from slurmdoctor.survey import ask_both, compare, unfinished
 
     if len(folders) != (1 if at else 2):
         wanted = "name one DIR with --at" if at else "name two, or one with --at DATE"
@@ -168,7 +165,7 @@ def diff(
     if form_for(called, form, output, ("text", "json")) == "json":
         put(_json(found), output)
         return
-    from slurmdoctor.survey.text.diff import diff as lines
+    from slurmdoctor.survey import diff as lines
 
     put(_shown(lambda width: lines(found, width), output), output)
 
@@ -186,8 +183,7 @@ def export(
     folder: Path, prometheus: bool, by_user: bool, output: str | None, choice: Choice, extra: tuple[Path, ...]
 ) -> None:
     """Write a dataset's numbers as Prometheus metrics: jobs, failures and GPU hours lost by cause and partition. No job ids are in them."""  # fmt: skip
-    from slurmdoctor.survey.prometheus import metrics
-    from slurmdoctor.survey.questions.ask import by_cause_and_partition
+    from slurmdoctor.survey import by_cause_and_partition, metrics
 
     if not prometheus:
         raise UserError("export needs a format", "add --prometheus")

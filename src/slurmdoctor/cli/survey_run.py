@@ -16,12 +16,10 @@ from slurmdoctor.cli.say import in_line, say
 from slurmdoctor.cli.survey import need
 from slurmdoctor.cli.survey_jobs import Jobs, which_jobs
 from slurmdoctor.model import UserError
-from slurmdoctor.survey.executors import Crew, LocalCrew
-from slurmdoctor.survey.rows import How
-from slurmdoctor.survey.tally import Tally
+from slurmdoctor.survey import Crew, How, LocalCrew, Tally
 
 if TYPE_CHECKING:
-    from slurmdoctor.survey.pseudonyms import Anonymizer
+    from slurmdoctor.survey import Anonymizer
 
 _READ = {
     "yes": "read",
@@ -129,8 +127,7 @@ def run(
 
     Exit status: 0 every job has its row, 1 sacct did not answer for some of the days, 2 it could not run or go on.
     """
-    from slurmdoctor.survey.dataset import open_dataset
-    from slurmdoctor.survey.version import version
+    from slurmdoctor.survey import open_dataset, version
 
     rules = tuple(os.path.abspath(folder) for folder in extra)  # noqa: PTH100 - resolves no links
     how = How(rules, version(rules), float(time_limit))
@@ -148,7 +145,7 @@ def _hire(
     jobs: int | None, dask: str | None, dask_slurm: int | None, options: dict[str, Any], logs: Path, how: How
 ) -> Callable[[], Crew]:
     """What brings the workers, once there is something to read."""
-    from slurmdoctor.survey.work import diagnose_one
+    from slurmdoctor.survey import diagnose_one
 
     named = [name for name, value in (("--jobs", jobs), ("--dask", dask), ("--dask-slurm", dask_slurm)) if value]
     if len(named) > 1:
@@ -159,16 +156,15 @@ def _hire(
         workers = jobs or _cores()
         return lambda: LocalCrew(workers, diagnose_one, how)
     need("distributed", *(["dask_jobqueue"] if dask_slurm else []))
-    from slurmdoctor.survey import dask_crew
+    from slurmdoctor.survey import connect, send_to_slurm
 
     if dask_slurm:
-        return lambda: dask_crew.send_to_slurm(dask_slurm, options, logs, diagnose_one, how)
-    return lambda: dask_crew.connect(str(dask), diagnose_one, how)
+        return lambda: send_to_slurm(dask_slurm, options, logs, diagnose_one, how)
+    return lambda: connect(str(dask), diagnose_one, how)
 
 
 def _anonymizer() -> Anonymizer:
-    from slurmdoctor.survey.pseudonym_key import key
-    from slurmdoctor.survey.pseudonyms import Anonymizer
+    from slurmdoctor.survey import Anonymizer, key
 
     return Anonymizer(key())
 
@@ -182,7 +178,7 @@ def _run(
     change: Anonymizer | None,
 ) -> str:
     from slurmdoctor.cli.survey_progress import SurveyBar
-    from slurmdoctor.survey.run import run as survey
+    from slurmdoctor.survey import run as survey
 
     tally = Tally()
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what is done is kept

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import click
 
-from slurmdoctor.knowledge.problems import nearest
+from slurmdoctor.knowledge import nearest
 from slurmdoctor.model import UserError
 
 _OTHER_WORDS = {
@@ -124,7 +124,7 @@ def _bad_value(message: str, param: click.Parameter) -> UserError | None:
     found = re.match(r"(?:(?:Path|File|Directory) )?'?(.*?)'? (?:is not |does not )", message, re.S)
     given, values = (found[1] if found else ""), _values(param)
     if found and isinstance(param.type, click.Path):
-        from slurmdoctor.input.files import did_you_mean
+        from slurmdoctor.input import did_you_mean
 
         near = did_you_mean(given)
         return UserError(f"no such file or folder: {given}", near if "?" in near else "check its path")

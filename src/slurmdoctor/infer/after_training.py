@@ -7,11 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from slurmdoctor.infer.exits import never_ended
-from slurmdoctor.model import Finding, Observations, SignalHit, Timeline
-from slurmdoctor.model.causes import EXIT_CODE
-from slurmdoctor.model.finding import reason
-from slurmdoctor.model.numbers import number
-from slurmdoctor.model.ranges import ranges
+from slurmdoctor.model import EXIT_CODE, Finding, Observations, SignalHit, Timeline, number, ranges, reason
 
 _SHOWN = 60
 _FEW_WORDS = 4096

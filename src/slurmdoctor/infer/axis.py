@@ -7,10 +7,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from math import inf
 
-from slurmdoctor.model import ASSUMED_YEAR, Event, ExitReport, Finding, Line, Observations, Progress, Timeline
-from slurmdoctor.model.times import parse_time
-from slurmdoctor.timeline import skew
-from slurmdoctor.timeline.run_state import by_zone
+from slurmdoctor.model import (
+    ASSUMED_YEAR,
+    Event,
+    ExitReport,
+    Finding,
+    Line,
+    Observations,
+    Progress,
+    Timeline,
+    parse_time,
+)
+from slurmdoctor.timeline import by_zone, learn
 
 _DAY = 86_400.0
 _YEAR_ENDS = parse_time(f"{ASSUMED_YEAR + 1}-01-02T00:00:00") or 0.0
@@ -31,7 +39,7 @@ class Axis:
     def __init__(self, finding: Finding, timeline: Timeline, observed: Observations) -> None:
         self._low, self._high = timeline.span
         self._above_files = [0, *accumulate(file.bytes for file in observed.files)]
-        self._clocks = skew.learn(timeline.progress, observed.rank_map, [file.name for file in observed.files])
+        self._clocks = learn(timeline.progress, observed.rank_map, [file.name for file in observed.files])
         named = (path for path in observed.rank_map.of_path.values() if {"rank", "local_rank", "task"} & path.keys())
         self.apart = len(list(named)) > 1
         """Whether each rank has a file of its own: without a clock, places in two of them do not compare."""

@@ -7,10 +7,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import Finding, Incident, JobRecord, Knowledge, Observations
-from slurmdoctor.model.causes import ID_TIMEOUT
-from slurmdoctor.model.ranges import SHORT, expand_nodes, ranges
-from slurmdoctor.model.times import parse_time
+from slurmdoctor.model import (
+    ID_TIMEOUT,
+    SHORT,
+    Finding,
+    Incident,
+    JobRecord,
+    Knowledge,
+    Observations,
+    expand_nodes,
+    parse_time,
+    ranges,
+)
 
 _BROKEN = re.compile(r"DOWN|FAIL|NOT_RESPONDING|\*")
 """States of a node that Slurm itself has lost; one that is only drained somebody took out."""

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import Busy, Finding, Knowledge, Observations, Timeline
-from slurmdoctor.model.causes import CANCELLED, COLLECTIVE_TIMEOUT, ID_TIMEOUT, SIGTERM
-from slurmdoctor.model.finding import Reason, reason
-from slurmdoctor.model.numbers import number
+from slurmdoctor.model import (
+    CANCELLED,
+    COLLECTIVE_TIMEOUT,
+    ID_TIMEOUT,
+    SIGTERM,
+    Busy,
+    Finding,
+    Knowledge,
+    Observations,
+    Reason,
+    Timeline,
+    number,
+    reason,
+)
 
 _LEAST, _MOST = 0.8, 1.5
 """Shares of the timeout that the work had taken: it began a little after, or before, the wait."""

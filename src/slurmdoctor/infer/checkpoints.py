@@ -6,9 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from slurmdoctor.model import Observations, SignalHit, Timeline
-from slurmdoctor.model.numbers import number
-from slurmdoctor.model.times import format_time
+from slurmdoctor.model import Observations, SignalHit, Timeline, format_time, number
 
 EMERGENCY = "emergency_save"
 """The fact of a save that a signal brought about."""

@@ -14,8 +14,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from slurmdoctor.infer.members import Members, members_of
-from slurmdoctor.model import CollectiveStatus, ExitReport, Suspicion
-from slurmdoctor.model.finding import Reason, reason
+from slurmdoctor.model import CollectiveStatus, ExitReport, Reason, Suspicion, reason
 
 _FEW = 4
 """At most one in so many ranks may be the odd ones, or the missing ones."""

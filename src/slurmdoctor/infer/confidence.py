@@ -7,9 +7,19 @@ import re
 from msgspec.structs import replace
 
 from slurmdoctor.infer.earliest import delay_to, how_ordered
-from slurmdoctor.model import Confidence, Event, Finding, Incident, Timeline
-from slurmdoctor.model.causes import EXIT_CODE, KILLED, PEER_LOST, SIGTERM
-from slurmdoctor.model.finding import Reason, reason
+from slurmdoctor.model import (
+    EXIT_CODE,
+    KILLED,
+    PEER_LOST,
+    SIGTERM,
+    Confidence,
+    Event,
+    Finding,
+    Incident,
+    Reason,
+    Timeline,
+    reason,
+)
 
 _SCRIPT = re.compile(r"(?<![\w./-])[\w./-]+\.py\b")
 _RAISED = re.compile(r"^[\w.]*(?:Error|Exception): ")

@@ -7,10 +7,21 @@ from msgspec.structs import replace
 from slurmdoctor.infer import collectives
 from slurmdoctor.infer.members import Members, world_of
 from slurmdoctor.infer.stacks import odd_ones
-from slurmdoctor.model import Confidence, ExitReport, Finding, JobRecord, Knowledge, Observations, Suspicion, Timeline
-from slurmdoctor.model.causes import COLLECTIVE_TIMEOUT, HANG, PEER_LOST
-from slurmdoctor.model.finding import reason
-from slurmdoctor.model.numbers import number
+from slurmdoctor.model import (
+    COLLECTIVE_TIMEOUT,
+    HANG,
+    PEER_LOST,
+    Confidence,
+    ExitReport,
+    Finding,
+    JobRecord,
+    Knowledge,
+    Observations,
+    Suspicion,
+    Timeline,
+    number,
+    reason,
+)
 
 _TWO = 2
 """Ranks that waited: of one alone the log is a part."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import Ending, Event, Finding, Hit, Line, Timeline
-from slurmdoctor.model.causes import EXIT_CODE
+from slurmdoctor.model import EXIT_CODE, Ending, Event, Finding, Hit, Line, Timeline
 
 _MOST = 8
 """Lines of evidence: a reader wants few."""

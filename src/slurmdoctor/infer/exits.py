@@ -7,10 +7,25 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from slurmdoctor.infer.members import ended_tasks
-from slurmdoctor.model import ExitClass, ExitReport, Finding, Incident, JobRecord, Knowledge, ProcessExit, Timeline
-from slurmdoctor.model.causes import COMMAND_NOT_FOUND, EXIT_CODE, HOST_OOM, PYTHON_ERROR, USAGE_ERROR
-from slurmdoctor.model.exits import NATIVE_CRASHES, from_code
-from slurmdoctor.model.finding import Reason, reason
+from slurmdoctor.model import (
+    COMMAND_NOT_FOUND,
+    EXIT_CODE,
+    HOST_OOM,
+    NATIVE_CRASHES,
+    PYTHON_ERROR,
+    USAGE_ERROR,
+    ExitClass,
+    ExitReport,
+    Finding,
+    Incident,
+    JobRecord,
+    Knowledge,
+    ProcessExit,
+    Reason,
+    Timeline,
+    from_code,
+    reason,
+)
 
 _REFUSED: Mapping[int | None, ExitClass] = {2: "not-found", 13: "not-executable"}
 """srun hands on the errno of a program that could not be started."""

@@ -7,9 +7,7 @@ from heapq import nsmallest
 from itertools import chain
 
 from slurmdoctor.infer.incidents import was_not_made
-from slurmdoctor.model import Incident, Knowledge, Timeline
-from slurmdoctor.model.causes import BROKEN_CONTINUATION
-from slurmdoctor.model.timeline import TICK
+from slurmdoctor.model import BROKEN_CONTINUATION, TICK, Incident, Knowledge, Timeline
 
 
 class Explainer:

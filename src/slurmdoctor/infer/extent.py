@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from slurmdoctor.infer.members import world_size
-from slurmdoctor.model import Extent, Finding, Incident, JobRecord, Knowledge, Observations, RankMap
-from slurmdoctor.model.causes import EXIT_CODE
+from slurmdoctor.model import EXIT_CODE, Extent, Finding, Incident, JobRecord, Knowledge, Observations, RankMap
 
 
 def measure_extent(finding: Finding, observed: Observations, knowledge: Knowledge, record: JobRecord | None) -> Finding:

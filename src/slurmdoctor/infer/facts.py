@@ -14,6 +14,8 @@ from slurmdoctor.infer.slurm_evidence import state_of
 from slurmdoctor.infer.stood import stood
 from slurmdoctor.infer.time_limit import warning_came
 from slurmdoctor.model import (
+    GPU_MEMORY,
+    HANG,
     Finding,
     JobRecord,
     Knowledge,
@@ -22,8 +24,6 @@ from slurmdoctor.model import (
     ScriptEvidence,
     Timeline,
 )
-from slurmdoctor.model.causes import HANG
-from slurmdoctor.model.events import GPU_MEMORY
 
 _JOB_IN_NAME = r"(?:^|/)(?:slurm-(\d+(?:_\d+)?)\.(?:out|err|log)|(\d+)(?:_\d+){1,2}_log\.(?:out|err))(?:\.\w+)?$"
 """Slurm's default file name, also an array task's; submitit's `JOB_TASK_log.out`."""

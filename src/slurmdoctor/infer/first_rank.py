@@ -11,11 +11,23 @@ from slurmdoctor.infer.exits import could_be_own, first_reported, reported_first
 from slurmdoctor.infer.extent import alike_ranks, same_failure
 from slurmdoctor.infer.members import Members, world_of
 from slurmdoctor.infer.missing_peer import name_missing_peer, name_suspect
-from slurmdoctor.model import ExitReport, Finding, Incident, Knowledge, Observations, Origin, Timeline
-from slurmdoctor.model.causes import HANG, NODE_FAILURE, NOT_STOPPED, TASK_FAILED
-from slurmdoctor.model.finding import Reason, reason
-from slurmdoctor.model.ranges import expand_nodes
-from slurmdoctor.model.timeline import TICK
+from slurmdoctor.model import (
+    HANG,
+    NODE_FAILURE,
+    NOT_STOPPED,
+    TASK_FAILED,
+    TICK,
+    ExitReport,
+    Finding,
+    Incident,
+    Knowledge,
+    Observations,
+    Origin,
+    Reason,
+    Timeline,
+    expand_nodes,
+    reason,
+)
 
 _AT_ONCE = 10.0
 """Seconds within which ranks that meet one mistake of the program fail."""

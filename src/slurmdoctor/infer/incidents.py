@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 
-from slurmdoctor.model import Event, Incident, Knowledge, Timeline
-from slurmdoctor.model.causes import COLLECTIVE_TIMEOUT, PYTHON_ERROR
+from slurmdoctor.model import COLLECTIVE_TIMEOUT, PYTHON_ERROR, Event, Incident, Knowledge, Timeline
 
 _NEAR_SECONDS = 5.0
 _NEAR_BYTES = 2048

@@ -12,10 +12,22 @@ from slurmdoctor.infer.axis import Axis
 from slurmdoctor.infer.members import world_size
 from slurmdoctor.infer.seen import JOB, MOST_LINES, MOST_STEPS, Scene, Seen, look, quoted
 from slurmdoctor.infer.shown_part import ROOM, all_places, first_shown, onset, stood_still
-from slurmdoctor.model import Event, Finding, Knowledge, Line, Observations, Timeline
-from slurmdoctor.model.causes import NODE_FAILURE
-from slurmdoctor.model.lanes import Course, Courses, MarkKind, Sighting, Span, State
-from slurmdoctor.model.ranges import expand_nodes
+from slurmdoctor.model import (
+    NODE_FAILURE,
+    Course,
+    Courses,
+    Event,
+    Finding,
+    Knowledge,
+    Line,
+    MarkKind,
+    Observations,
+    Sighting,
+    Span,
+    State,
+    Timeline,
+    expand_nodes,
+)
 
 _QUOTED = 400
 """Lines of which the text is shown, over all lanes,"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slurmdoctor.model.finding import Reason, reason
+from slurmdoctor.model import Reason, reason
 
 
 def launch_notes(facts: Mapping[str, Any]) -> tuple[Reason, ...]:

@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from slurmdoctor.model import CollectiveStatus, ExitReport, JobRecord, Observations
-from slurmdoctor.model.numbers import MOST_RANKS
+from slurmdoctor.model import MOST_RANKS, CollectiveStatus, ExitReport, JobRecord, Observations
 
 _SEVERAL_A_TASK = ("torchrun", "accelerate", "deepspeed", "ray")
 """Launchers of which each of Slurm's tasks runs one, for several ranks."""

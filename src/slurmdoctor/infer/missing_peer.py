@@ -6,10 +6,20 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import Finding, Incident, Line, Observations, Origin, RankMap, Suspicion, Timeline
-from slurmdoctor.model.causes import ID_TIMEOUT
-from slurmdoctor.model.finding import reason
-from slurmdoctor.model.numbers import MOST_RANKS, number
+from slurmdoctor.model import (
+    ID_TIMEOUT,
+    MOST_RANKS,
+    Finding,
+    Incident,
+    Line,
+    Observations,
+    Origin,
+    RankMap,
+    Suspicion,
+    Timeline,
+    number,
+    reason,
+)
 
 _MOST_MISSING = 0.5
 """Share of the ranks that may be missing; of more the log does not hold what they printed."""

@@ -6,9 +6,7 @@ from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import Event, ExitReport, Finding, Incident, Timeline
-from slurmdoctor.model.causes import STEP_CANCELLED
-from slurmdoctor.model.finding import reason
+from slurmdoctor.model import STEP_CANCELLED, Event, ExitReport, Finding, Incident, Timeline, reason
 
 TELLING = ("root", "either", "confirmation")
 """Roles of events that may start a failure."""

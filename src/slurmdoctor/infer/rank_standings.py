@@ -14,10 +14,11 @@ from slurmdoctor.model import (
     Observations,
     ProcessExit,
     RankStanding,
+    Reason,
     Standing,
     Timeline,
+    reason,
 )
-from slurmdoctor.model.finding import Reason, reason
 
 Place = tuple[int, int]
 """Source and offset of a line."""

@@ -9,10 +9,22 @@ from msgspec.structs import replace
 from slurmdoctor.infer.exits import cause_of, first_reported, reported_first
 from slurmdoctor.infer.explain import Explainer, printed_above
 from slurmdoctor.infer.incidents import was_not_made
-from slurmdoctor.model import Event, Finding, Incident, Knowledge, Progress, RunState, Timeline
-from slurmdoctor.model.causes import COLLECTIVE_TIMEOUT, EXIT_CODE, HANG, SIGTERM, STEP_CANCELLED
-from slurmdoctor.model.finding import reason
-from slurmdoctor.model.timeline import TICK
+from slurmdoctor.model import (
+    COLLECTIVE_TIMEOUT,
+    EXIT_CODE,
+    HANG,
+    SIGTERM,
+    STEP_CANCELLED,
+    TICK,
+    Event,
+    Finding,
+    Incident,
+    Knowledge,
+    Progress,
+    RunState,
+    Timeline,
+    reason,
+)
 
 _JUST_ABOVE = 2048
 """Bytes above an exit within which a survived hint may still be why it failed: nobody went on after the last try."""

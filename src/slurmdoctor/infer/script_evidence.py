@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import Finding, Knowledge, ScriptEvidence, ScriptMistake
-from slurmdoctor.model.finding import reason
+from slurmdoctor.model import Finding, Knowledge, ScriptEvidence, ScriptMistake, reason
 
 _MOST = 2
 """Mistakes that are shown: a script with more is for `slurmdoctor lint`."""

@@ -8,18 +8,19 @@ from msgspec import Struct, field
 
 from slurmdoctor.infer.axis import Axis
 from slurmdoctor.model import (
+    EXIT_CODE,
     Event,
     Finding,
     Incident,
     Knowledge,
     Line,
+    MarkKind,
     Observations,
     Origin,
     ProcessExit,
+    Sighting,
     Timeline,
 )
-from slurmdoctor.model.causes import EXIT_CODE
-from slurmdoctor.model.lanes import MarkKind, Sighting
 
 JOB = -1
 """Stands for the job where a line names no rank."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from slurmdoctor.infer.seen import Scene
-from slurmdoctor.model import Finding
-from slurmdoctor.model.causes import HANG
+from slurmdoctor.model import HANG, Finding
 
 _LEAD = 0.15
 """The part before the failure that is shown at least, in lengths of the failure."""

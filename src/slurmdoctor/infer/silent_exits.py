@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.infer.exits import cause_of
 from slurmdoctor.infer.members import ended_tasks
-from slurmdoctor.model import Event, ExitReport, Hit, Incident, Knowledge, Origin, ProcessExit, RankMap, Role, Timeline
-from slurmdoctor.model.causes import (
+from slurmdoctor.model import (
     ABORT,
     COMMAND_NOT_FOUND,
     EXIT_CODE,
@@ -18,8 +17,18 @@ from slurmdoctor.model.causes import (
     NOT_STOPPED,
     SIGTERM,
     TASK_FAILED,
+    Event,
+    ExitReport,
+    Hit,
+    Incident,
+    Knowledge,
+    Origin,
+    ProcessExit,
+    RankMap,
+    Role,
+    Timeline,
+    ranges,
 )
-from slurmdoctor.model.ranges import ranges
 
 _ROLE_OF_CAUSE: Mapping[str, Role] = {
     SIGTERM: "cascade",

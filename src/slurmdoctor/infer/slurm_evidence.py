@@ -11,19 +11,28 @@ from msgspec.structs import replace
 from slurmdoctor.infer.exits import cause_of, worst_exit
 from slurmdoctor.infer.slurm_view import SlurmView, because
 from slurmdoctor.infer.time_limit import ended_by_warning, out_of_time, warning_came
-from slurmdoctor.model import Confidence, Finding, JobRecord, Knowledge, RunState, Timeline
-from slurmdoctor.model.causes import (
+from slurmdoctor.model import (
     CANCELLED,
     EXIT_CODE,
+    FAILED,
     HOST_OOM,
     KILLED,
     NODE_FAILURE,
     PREEMPTED,
+    RUNNING,
     SIGTERM,
     TIME_LIMIT,
+    WAITING,
+    Confidence,
+    Finding,
+    JobRecord,
+    Knowledge,
+    Reason,
+    RunState,
+    Step,
+    Timeline,
+    reason,
 )
-from slurmdoctor.model.finding import Reason, reason
-from slurmdoctor.model.record import FAILED, RUNNING, WAITING, Step
 
 
 def apply_record(

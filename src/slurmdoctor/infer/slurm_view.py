@@ -5,10 +5,20 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from slurmdoctor.model import Confidence, Finding, JobRecord, Knowledge, Origin, RunState, Timeline
-from slurmdoctor.model.causes import EXIT_CODE, HOST_OOM, SIGTERM
-from slurmdoctor.model.finding import Reason
-from slurmdoctor.model.record import Step
+from slurmdoctor.model import (
+    EXIT_CODE,
+    HOST_OOM,
+    SIGTERM,
+    Confidence,
+    Finding,
+    JobRecord,
+    Knowledge,
+    Origin,
+    Reason,
+    RunState,
+    Step,
+    Timeline,
+)
 
 _OF_THE_LOG_ALONE = frozenset({"steps-to-the-end", "program-completed", "stopped-short", "cut-short"})
 """Codes of reasons for a verdict that Slurm's word has replaced."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from slurmdoctor.model import Event, Finding, RunState, Timeline
-from slurmdoctor.model.events import LAST_STAMP
-from slurmdoctor.model.times import format_time, parse_time, span
-from slurmdoctor.timeline.run_state import by_zone
+from slurmdoctor.model import LAST_STAMP, Event, Finding, RunState, Timeline, format_time, parse_time, span
+from slurmdoctor.timeline import by_zone
 
 _SHOWN = 60
 """Characters of a line that a fix quotes."""

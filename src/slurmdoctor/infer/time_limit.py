@@ -5,9 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from slurmdoctor.infer.slurm_view import SlurmView, because
-from slurmdoctor.model import Finding, JobRecord, RunState, Timeline
-from slurmdoctor.model.causes import CANCELLED, HANG, TIME_LIMIT
-from slurmdoctor.model.finding import Reason, reason
+from slurmdoctor.model import CANCELLED, HANG, TIME_LIMIT, Finding, JobRecord, Reason, RunState, Timeline, reason
 
 _EARLY = 90
 """Seconds by which Slurm may send the warning before its time (a minute), and a script may take to end."""

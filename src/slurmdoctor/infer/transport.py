@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import Finding, Knowledge, Observations, Timeline
-from slurmdoctor.model.causes import SOCKET_FALLBACK
-from slurmdoctor.model.finding import reason
+from slurmdoctor.model import SOCKET_FALLBACK, Finding, Knowledge, Observations, Timeline, reason
 
 _IB = "nccl_ib"
 """The fact that NCCL found InfiniBand: its line names the node."""

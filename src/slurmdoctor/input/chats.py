@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from slurmdoctor.input.rows import Row, share
-from slurmdoctor.search.compiled import lazy
+from slurmdoctor.matching import lazy
 
 if TYPE_CHECKING:
     import regex

@@ -13,8 +13,8 @@ from slurmdoctor.input.folders import matching, walk
 from slurmdoctor.input.job_names import is_log, rotated_from
 from slurmdoctor.input.reports import is_report
 from slurmdoctor.input.unread import UnreadError, kind_of_file, unread
+from slurmdoctor.matching import lazy
 from slurmdoctor.model import LogNotFoundError, UserError
-from slurmdoctor.search.compiled import lazy
 
 MOST_FILES = 100_000
 """Files of one job; what stands behind them in the order of the names is not read."""

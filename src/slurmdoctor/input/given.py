@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from slurmdoctor.input.opening import Opened, open_sources
 from slurmdoctor.input.sources import Gap, Source, Text
-from slurmdoctor.model import LogNotFoundError
-from slurmdoctor.model.jobs import JobFiles
+from slurmdoctor.model import JobFiles, LogNotFoundError
 
 _LIKE_A_PATH = re.compile(r"~?[./]|.*\.(?:log|out|err|txt|gz|bz2|xz|zst)$")
 

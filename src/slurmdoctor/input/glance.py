@@ -12,9 +12,8 @@ from slurmdoctor.input.jobs import by_id
 from slurmdoctor.input.streams import Pipe
 from slurmdoctor.input.trusted import open_regular
 from slurmdoctor.input.unread import UnreadError
-from slurmdoctor.model.jobs import Glance, JobFiles
-from slurmdoctor.model.times import parse_time
-from slurmdoctor.search.compiled import lazy
+from slurmdoctor.matching import lazy
+from slurmdoctor.model import Glance, JobFiles, parse_time
 
 if TYPE_CHECKING:
     import regex

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from slurmdoctor.input.job_names import Named, Number, of_folder
-from slurmdoctor.model.jobs import Glance
-from slurmdoctor.search.compiled import lazy
+from slurmdoctor.matching import lazy
+from slurmdoctor.model import Glance
 
 Key = tuple[str, "int | None"]
 """An id, and the task of the array."""

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from slurmdoctor.search.compiled import lazy
+from slurmdoctor.matching import lazy
 
 
 class Scheme(Struct, frozen=True):

@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.input.job_ids import Key, Look, around, ids_by_name, running
 from slurmdoctor.input.job_names import Named, is_day, is_part, is_run, named, without_stream
-from slurmdoctor.model import UserError
-from slurmdoctor.model.jobs import Glance, JobFiles, KnownBy
+from slurmdoctor.model import Glance, JobFiles, KnownBy, UserError
 
 MOST_LOOKS = 20_000
 _LISTED = 6
@@ -34,7 +33,7 @@ def blind(path: str) -> Glance:
     return Glance()
 
 
-def split(
+def split_jobs(
     paths: Sequence[str], look: Look = blind, *, together: bool = False, survey: bool = False
 ) -> tuple[JobFiles, ...]:
     """The jobs that these files are of, by id. `look` reads the head and the end of a file.

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from slurmdoctor.matching import compiled, lazy, unnamed
 from slurmdoctor.model import Knowledge, LineFormat
-from slurmdoctor.search.compiled import compiled, lazy, unnamed
 
 if TYPE_CHECKING:
     import regex

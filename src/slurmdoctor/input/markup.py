@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from slurmdoctor.input.rows import Row, each, share
-from slurmdoctor.search.compiled import lazy
+from slurmdoctor.matching import lazy
 
 _INVISIBLE = lazy("[\u200b\u200c\u200d\u2060\ufeff]")
 _BLANKS = lazy("[\u00a0\u2007\u202f]")

@@ -20,8 +20,8 @@ from slurmdoctor.input.rewrap import joined, opened
 from slurmdoctor.input.rows import Mark, Row, Step, always
 from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.input.terminals import numbers, prompts
+from slurmdoctor.matching import lazy
 from slurmdoctor.model import Knowledge
-from slurmdoctor.search.compiled import lazy
 
 LIMIT = 1024 * 1024
 """Characters; nobody pastes more, and what is longer is taken for a log."""

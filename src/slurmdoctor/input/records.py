@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from slurmdoctor.input.rows import Row, share
-from slurmdoctor.search.compiled import lazy
+from slurmdoctor.matching import lazy
 
 _RECORD = lazy(r'^\s*\{(?:[^"\n]*"[\w.@-]+": ?[^\n]{1,400}?)??"(?:log|message|msg|text|line)": ?"')
 _TEXTS = ("log", "message", "msg", "text", "line")

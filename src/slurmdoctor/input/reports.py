@@ -6,7 +6,7 @@ import os
 
 from slurmdoctor.input.trusted import open_regular
 from slurmdoctor.input.unread import UnreadError
-from slurmdoctor.search.compiled import lazy
+from slurmdoctor.matching import lazy
 
 _HEAD = 2048
 _REPORT = lazy(

@@ -9,7 +9,7 @@ from functools import cache
 
 from slurmdoctor.input.line_starts import EXCEPTION, LineStarts
 from slurmdoctor.input.rows import Row
-from slurmdoctor.search.compiled import lazy
+from slurmdoctor.matching import lazy
 
 # ── lost line ends ───────────────────────────────────────────────────────────────────────────
 

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from slurmdoctor.input.streams import Streamed
 from slurmdoctor.input.unread import UnreadError
-from slurmdoctor.model.deadline import NEVER, Deadline
-from slurmdoctor.search import engine
+from slurmdoctor.matching import in_c
+from slurmdoctor.model import NEVER, Deadline
 
 BLOCK = 512 * 1024
 """Bytes a read. Larger blocks miss the second-level cache, smaller ones cost calls."""
@@ -45,8 +45,8 @@ class Block(Struct, frozen=True):
 
 def line_ends(data: bytes) -> int:
     """How many line ends there are."""
-    if engine.native is not None:
-        return int(engine.native.line_ends(data))
+    if (native := in_c()) is not None:
+        return int(native.line_ends(data))
     if sys.version_info >= (3, 13):
         return data.count(b"\n")
     # before Python 3.13 `count` looks at byte after byte; this jumps from one to the next, and takes half the time

@@ -8,7 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from slurmdoctor.input.rows import Row, each
-from slurmdoctor.search.compiled import lazy
+from slurmdoctor.matching import lazy
 
 if TYPE_CHECKING:
     import regex

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from slurmdoctor.model import UserError
-from slurmdoctor.model.finding import Reason, reason
+from slurmdoctor.model import Reason, UserError, reason
 
 Why = Literal[
     "dangling", "loop", "denied", "missing", "vanished", "replaced", "shrunk", "damaged", "no-decoder", "binary", "pipe",

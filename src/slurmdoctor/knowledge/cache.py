@@ -16,6 +16,9 @@ from msgspec.structs import replace
 
 from slurmdoctor import __version__
 from slurmdoctor.knowledge.paths import data_of, names
+from slurmdoctor.matching import get as usercache_get
+from slurmdoctor.matching import name_for
+from slurmdoctor.matching import put as usercache_put
 from slurmdoctor.model import (
     Cause,
     Derived,
@@ -29,7 +32,6 @@ from slurmdoctor.model import (
     Signal,
     Text,
 )
-from slurmdoctor.search import usercache
 
 _KINDS = (Knowledge, Cause, Rule, Derived, Fix, LineFormat, RankLine, Signal, ExitFormat, Text, SecretKind)
 _SHAPE = repr([kind.__struct_fields__ for kind in _KINDS])
@@ -48,12 +50,12 @@ def key(folders: Sequence[Path]) -> str | None:
                 parts += [part for name in _MADE_BY for part in _texts(_PACKAGE / name, ".py")]
     except OSError:
         return None
-    return usercache.name_for("\n".join(parts).encode("utf-8", "surrogateescape"))
+    return name_for("\n".join(parts).encode("utf-8", "surrogateescape"))
 
 
 def get(key: str, examples: bool = True) -> Knowledge | None:
     with suppress(DecodeError, RecursionError, error):
-        kept = usercache.get(_file(key, examples)) or b""
+        kept = usercache_get(_file(key, examples)) or b""
         return msgpack.decode(decompress(kept) if examples else kept, type=Knowledge)
     return None
 
@@ -63,7 +65,7 @@ def put(key: str, knowledge: Knowledge) -> None:
         kept = knowledge if examples else without_examples(knowledge)
         text = msgpack.encode(kept, order="deterministic")
         # only the commands that prove rules read the examples: there a megabyte on disk weighs more than ten milliseconds
-        usercache.put(_file(key, examples), compress(text) if examples else text)
+        usercache_put(_file(key, examples), compress(text) if examples else text)
 
 
 def without_examples(knowledge: Knowledge) -> Knowledge:

@@ -22,9 +22,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from slurmdoctor.model.numbers import gib
-from slurmdoctor.model.ranges import SHORT, ranges
-from slurmdoctor.search.compiled import lazy
+from slurmdoctor.matching import lazy
+from slurmdoctor.model import SHORT, gib, ranges
 
 Facts = Mapping[str, Any]
 """What is known, by name: text, a number, true, or several of them."""

@@ -20,6 +20,7 @@ from slurmdoctor.knowledge.expressions import names_of
 from slurmdoctor.knowledge.problems import Problems, did_you_mean, nearest
 from slurmdoctor.knowledge.regexes import Fragment, Wrong, pattern, text
 from slurmdoctor.model import (
+    FAILED,
     Cause,
     Derived,
     ExitFormat,
@@ -31,7 +32,6 @@ from slurmdoctor.model import (
     Signal,
     Text,
 )
-from slurmdoctor.model.record import FAILED
 
 Reader = Callable[[Node, str, Problems], Any]
 """(node, the key's name, problems) → the value."""

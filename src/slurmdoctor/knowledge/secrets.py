@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from slurmdoctor.knowledge.load import loaded
+from slurmdoctor.knowledge.loading import loaded
 from slurmdoctor.knowledge.paths import builtin
 from slurmdoctor.model import SecretKind
 

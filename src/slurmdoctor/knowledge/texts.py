@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from slurmdoctor.knowledge.load import loaded
+from slurmdoctor.knowledge.loading import loaded
 from slurmdoctor.knowledge.paths import builtin
+from slurmdoctor.matching import compiled
 from slurmdoctor.model import Text
-from slurmdoctor.search.compiled import compiled
 
 if TYPE_CHECKING:
     import regex

@@ -11,12 +11,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from slurmdoctor.model import Knowledge, LineFormat, Origin, SourceFormat
-from slurmdoctor.model.numbers import is_rank, number
+from slurmdoctor.matching import bounded, compiled, lazy
+from slurmdoctor.model import Knowledge, LineFormat, Origin, SourceFormat, is_rank, number
 from slurmdoctor.ranks.timestamps import parse_time
-from slurmdoctor.search.compiled import bounded, compiled, lazy
-from slurmdoctor.search.shapes import MARK, digits_matter, shape_of, takes_none
-from slurmdoctor.search.writer_key import WriterKey
+from slurmdoctor.search import MARK, WriterKey, digits_matter, shape_of, takes_none
 
 _ANSI = lazy(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Terminal escape sequences: CSI, OSC, two-character ones (ECMA-48)."""

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct, field
 
-from slurmdoctor.knowledge.texts import literals, text
+from slurmdoctor.knowledge import literals, text
+from slurmdoctor.matching import lazy
 from slurmdoctor.model import LineFormat
-from slurmdoctor.search.compiled import lazy
 
 _BEHIND = text("label-behind")
 _SHAPE = text("label-shape")

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
 
-from slurmdoctor.input.sources import Source
-from slurmdoctor.model import Hit, Line, Origin, SearchResult, SourceFormat, Writer
-from slurmdoctor.model.deadline import NEVER, Deadline
+from slurmdoctor.input import Source
+from slurmdoctor.model import NEVER, Deadline, Hit, Line, Origin, SearchResult, SourceFormat, Writer
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.ranks.meter import PEELED, Meter
 from slurmdoctor.ranks.timestamps import may_be_stamped
-from slurmdoctor.search.scan import LONG_LINE
-from slurmdoctor.search.writer_key import HEAD, WriterKey
+from slurmdoctor.search import HEAD, LONG_LINE, WriterKey
 
 _PAGE = 256 * 1024
 _USUAL_LINE = 1024

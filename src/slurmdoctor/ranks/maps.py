@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from slurmdoctor.model import ExitReport, Line, LineFormat, Origin, RankLine, RankMap
-from slurmdoctor.model.numbers import MOST_RANKS, number
-from slurmdoctor.search.compiled import captures, compiled
+from slurmdoctor.matching import captures, compiled
+from slurmdoctor.model import MOST_RANKS, ExitReport, Line, LineFormat, Origin, RankLine, RankMap, number
 
 _NUMBERS = ("rank", "world", "local", "pid")
 _ON_ONE_NODE = 8

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from slurmdoctor.model.finding import Reason, reason
+from slurmdoctor.model import Reason, reason
 
 PEELED = 10
 """Units for a line that is taken apart."""

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from slurmdoctor.input.sources import Source
-from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import ASSUMED_YEAR, LineFormat, SourceFormat
-from slurmdoctor.model.times import zone_of
+from slurmdoctor.input import Source
+from slurmdoctor.knowledge import text
+from slurmdoctor.matching import bounded, compiled, lazy, unnamed
+from slurmdoctor.model import ASSUMED_YEAR, LineFormat, SourceFormat, zone_of
 from slurmdoctor.ranks.labels import LabelReader, clean
 from slurmdoctor.ranks.learnt_labels import learn_labels, may_be_labelled, ranks_per_node
-from slurmdoctor.search.compiled import bounded, compiled, lazy, unnamed
-from slurmdoctor.search.shapes import shape_of
-from slurmdoctor.search.writer_key import tag_pattern
+from slurmdoctor.search import shape_of, tag_pattern
 
 if TYPE_CHECKING:
     pass

@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from functools import lru_cache
 
-from slurmdoctor.model import ASSUMED_YEAR
-from slurmdoctor.model.times import zone_of
-from slurmdoctor.search.compiled import lazy
-from slurmdoctor.search.shapes import DIGITS
+from slurmdoctor.matching import lazy
+from slurmdoctor.model import ASSUMED_YEAR, zone_of
+from slurmdoctor.search import DIGITS
 
 _ISO = lazy(r"(\d{4})[-/](\d\d)[-/](\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?")
 _GLOG = lazy(r"(\d{1,2})-?(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d+))?")

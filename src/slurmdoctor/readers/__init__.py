@@ -1,1 +1,10 @@
 """Lines that the search found → events: rules, tracebacks, exit reports, collectives, stack dumps."""
+
+from slurmdoctor.readers.around import surroundings
+from slurmdoctor.readers.assembly import assemble
+from slurmdoctor.readers.exceptions import exception_of
+from slurmdoctor.readers.exits import read_lines
+from slurmdoctor.readers.last_heard import collect_last_heard
+from slurmdoctor.readers.targets import find_lines
+
+__all__ = ["assemble", "collect_last_heard", "exception_of", "find_lines", "read_lines", "surroundings"]

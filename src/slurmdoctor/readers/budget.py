@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from slurmdoctor.model import MatchGroup, MatchSample, Rule, Signal, Target, Writer
-from slurmdoctor.model.finding import Reason, reason
+from slurmdoctor.model import MatchGroup, MatchSample, Reason, Rule, Signal, Target, Writer, reason
 
 FEW = 32
 """Writers of one rule that become events of their own."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from slurmdoctor.knowledge.texts import text
+from slurmdoctor.knowledge import text
 from slurmdoctor.model import Busy, Event, Knowledge, Line
-from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.ranks import Lines
 
 _BAR = text("busy-bar")
 _LINE = text("busy-line")

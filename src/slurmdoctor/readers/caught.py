@@ -14,13 +14,12 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from slurmdoctor.knowledge.texts import text
+from slurmdoctor.knowledge import text
+from slurmdoctor.matching import lazy
 from slurmdoctor.model import Event, SignalHit
-from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.ranks.meter import PEELED
+from slurmdoctor.ranks import PEELED, Lines
 from slurmdoctor.readers import tracebacks
 from slurmdoctor.readers.work import STEPS, TELLING, WORK, rises
-from slurmdoctor.search.compiled import lazy
 
 _TOOL = text("tool-line")
 _SHELL = text("shell-line")

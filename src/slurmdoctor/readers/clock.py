@@ -9,10 +9,9 @@ from functools import cache
 
 from msgspec.structs import replace
 
-from slurmdoctor.knowledge.texts import text
+from slurmdoctor.knowledge import text
 from slurmdoctor.model import Event
-from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.ranks.timestamps import parse_time
+from slurmdoctor.ranks import Lines, parse_time
 
 _BARE = text("bare-time")
 _WORDS = text("date-words")

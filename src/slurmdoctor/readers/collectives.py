@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from slurmdoctor.knowledge.texts import literals, text
-from slurmdoctor.model import CollectiveStatus, Line, Origin, RankMap
-from slurmdoctor.model.numbers import number
-from slurmdoctor.search.shapes import Shaped, shape_of
+from slurmdoctor.knowledge import literals, text
+from slurmdoctor.model import CollectiveStatus, Line, Origin, RankMap, number
+from slurmdoctor.search import Shaped, shape_of
 
 Place = tuple[int, int]
 """Source and offset of a line."""

@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import Event, ExitReport, Line, ProcessExit
-from slurmdoctor.model.exits import from_signal, from_words, signal_name
-from slurmdoctor.model.numbers import number
-from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.knowledge import text
+from slurmdoctor.model import Event, ExitReport, Line, ProcessExit, from_signal, from_words, number, signal_name
+from slurmdoctor.ranks import Lines
 from slurmdoctor.readers.exceptions import begins_frame
 
 _FRAME = text("python-frame")

@@ -6,13 +6,12 @@ from collections.abc import Collection, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from slurmdoctor.knowledge.texts import text
+from slurmdoctor.knowledge import text
 from slurmdoctor.model import Event, Origin, RankMap, Writer
-from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.ranks import Lines
 from slurmdoctor.readers.budget import Crowd
 from slurmdoctor.readers.matches import Place, RuleEvents
-from slurmdoctor.search.tally import MOST
-from slurmdoctor.search.writer_key import HEAD
+from slurmdoctor.search import HEAD, MOST
 
 _SLURM = text("slurm-line")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from slurmdoctor.knowledge.texts import text
+from slurmdoctor.knowledge import text
+from slurmdoctor.matching import compiled
 from slurmdoctor.model import Ending, Event, Knowledge, Line
-from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.search.compiled import compiled
+from slurmdoctor.ranks import Lines
 
 _FEW = 16
 """Files whose ends are read,"""

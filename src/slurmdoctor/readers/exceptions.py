@@ -7,7 +7,7 @@ The syntax is CPython's own (traceback.py, 3.8 to 3.14), with the tree that an e
 
 from __future__ import annotations
 
-from slurmdoctor.search.compiled import lazy
+from slurmdoctor.matching import lazy
 
 _EXCEPTION = lazy(
     r"^[ `>|]{0,8}(?P<class>(?:[A-Za-z_]\w*\.)*(?P<name>[A-Za-z_]\w*))(?:\([\w.]+\))?(?::\s?(?P<text>.*)|\s*)$"

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from slurmdoctor.model import ExitFormat, ExitReport, Line, ProcessExit
-from slurmdoctor.model.exits import from_code, from_name, from_words
-from slurmdoctor.model.numbers import number
-from slurmdoctor.model.ranges import expand
-from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.matching import captures
+from slurmdoctor.model import (
+    ExitFormat,
+    ExitReport,
+    Line,
+    ProcessExit,
+    expand,
+    from_code,
+    from_name,
+    from_words,
+    number,
+)
+from slurmdoctor.ranks import Lines
 from slurmdoctor.readers import torchelastic
 from slurmdoctor.readers.quoted import is_quotation, own_words
-from slurmdoctor.search.compiled import captures
 
 Groups = Mapping[str, str]
 

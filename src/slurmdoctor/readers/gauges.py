@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
-from slurmdoctor.knowledge.texts import text
+from slurmdoctor.knowledge import text
 from slurmdoctor.model import MemoryTrend, SignalHit
-from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.ranks import Lines
 
 _FACT = "dmon"
 _ROW = text("dmon-row")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from slurmdoctor.model import SearchResult
-from slurmdoctor.model.finding import Reason, reason
+from slurmdoctor.model import Reason, SearchResult, reason
 
 MOST = 256
 """Kinds that are told apart by class and first words: no job breaks in so many ways."""

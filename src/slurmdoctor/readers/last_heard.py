@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from slurmdoctor.knowledge.texts import text
+from slurmdoctor.knowledge import text
 from slurmdoctor.model import Line, Origin, RankMap
-from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.ranks import Lines
 
 _TAIL = 256 * 1024
 """Bytes of a log that are read,"""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from slurmdoctor.knowledge.texts import text
+from slurmdoctor.knowledge import text
 from slurmdoctor.model import Event, Knowledge, Line
-from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.search.writer_key import HEAD
+from slurmdoctor.ranks import Lines
+from slurmdoctor.search import HEAD
 
 _AROUND = 256 * 1024
 """Bytes before and after the wait that are read."""

@@ -9,14 +9,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from slurmdoctor.knowledge.expressions import holds
-from slurmdoctor.knowledge.texts import text as text_of
-from slurmdoctor.model import Event, Line, Rule
-from slurmdoctor.model.numbers import is_rank, number
-from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.knowledge import holds
+from slurmdoctor.knowledge import text as text_of
+from slurmdoctor.matching import captures
+from slurmdoctor.model import Event, Line, Rule, is_rank, number
+from slurmdoctor.ranks import Lines
 from slurmdoctor.readers.exceptions import begins_frame, exception_of, undecorated
 from slurmdoctor.readers.quoted import own_words
-from slurmdoctor.search.compiled import captures
 
 Place = tuple[int, int]
 """Source and offset of a line."""

@@ -7,11 +7,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import MemoryReading, Progress, SignalHit
-from slurmdoctor.model.events import GPU_MEMORY
-from slurmdoctor.model.numbers import gib, number
-from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.knowledge import text
+from slurmdoctor.model import GPU_MEMORY, MemoryReading, Progress, SignalHit, gib, number
+from slurmdoctor.ranks import Lines
 
 _STEP = text("memory")
 _PLACE = text("memory-place")

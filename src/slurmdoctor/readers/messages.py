@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from slurmdoctor.knowledge.texts import text
+from slurmdoctor.knowledge import text
 from slurmdoctor.model import Event, Knowledge, Line, Origin, Rule, Trait
-from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.ranks import Lines
 from slurmdoctor.readers.matches import rule_event
 
 _MOST = 64

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from slurmdoctor.model import Progress
 
 _SHORT = 100.0
-"""Seconds of a pause that decides nothing (`timeline/run_state.py`)."""
+"""Seconds of a pause that decides nothing (`timeline/standstill.py`)."""
 FirstStep = Callable[[int, int, int], "Progress | None"]
 """(source, start, end) -> the first step that begins there; None where there is none."""
 Gap = tuple[float, int, Progress, Progress, int, int]

@@ -7,11 +7,9 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import Event, ExitReport, RankMap
-from slurmdoctor.model.events import LAST_STAMP
-from slurmdoctor.model.times import format_time
-from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.knowledge import text
+from slurmdoctor.model import LAST_STAMP, Event, ExitReport, RankMap, format_time
+from slurmdoctor.ranks import Lines
 
 _SLURM = text("slurm-line")
 _FEW_ABOVE = 24

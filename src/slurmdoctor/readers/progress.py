@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import Event, Progress, Signal
-from slurmdoctor.model.finding import Reason, reason
-from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.model import Event, Progress, Reason, Signal, reason
+from slurmdoctor.ranks import Lines
 from slurmdoctor.readers import pauses
 from slurmdoctor.readers.clock import Clock
 from slurmdoctor.readers.step_lines import StepLines, Stretch, joined

@@ -5,9 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
-from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import Event, Progress
-from slurmdoctor.model.events import HELD_BACK
+from slurmdoctor.knowledge import text
+from slurmdoctor.model import HELD_BACK, Event, Progress
 
 _TOP = text("top-frame")
 

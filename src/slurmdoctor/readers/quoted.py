@@ -5,7 +5,7 @@ They print at a line's beginning, or right behind what another writer left witho
 
 from __future__ import annotations
 
-from slurmdoctor.knowledge.texts import text
+from slurmdoctor.knowledge import text
 from slurmdoctor.model import Line
 
 _LAUNCHER = text("launcher-line")

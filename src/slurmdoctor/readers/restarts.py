@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from slurmdoctor.knowledge.texts import text
+from slurmdoctor.knowledge import text
+from slurmdoctor.matching import lazy
 from slurmdoctor.model import Event, ExitReport, Line, Signal, SignalHit
-from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.search.compiled import lazy
+from slurmdoctor.ranks import Lines
 
 AGAIN = Signal("start/first-line", "start", (), "")
 """What stands for a first line, and for each place at which it is printed again."""

@@ -6,9 +6,9 @@ print it; `py-spy dump` (`Thread 4121 (idle): "MainThread"`).
 
 from __future__ import annotations
 
-from slurmdoctor.knowledge.texts import text
+from slurmdoctor.knowledge import text
 from slurmdoctor.model import Line, StackDump
-from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.ranks import Lines
 
 _FRAME = text("python-frame")
 _PY_SPY_THREAD = text("py-spy-thread")

@@ -8,12 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from slurmdoctor.matching import Engine, Portable, captures, engine_for, lazy
 from slurmdoctor.model import Progress, Signal
-from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.search.compiled import captures, lazy
-from slurmdoctor.search.engine import Engine, Portable, engine_for
-from slurmdoctor.search.shapes import DIGITS, Shaped, digits_matter, shape_of
-from slurmdoctor.search.writer_key import Span, WriterKey
+from slurmdoctor.ranks import Lines
+from slurmdoctor.search import DIGITS, Shaped, Span, WriterKey, digits_matter, shape_of
 
 _LONGEST = 4096
 """Bytes of a line beyond which it is no step's."""

@@ -12,15 +12,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import Event, Line, Progress, SignalHit, Writer
-from slurmdoctor.model.events import HELD_BACK, Outlived
-from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.knowledge import text
+from slurmdoctor.matching import lazy
+from slurmdoctor.model import HELD_BACK, Event, Line, Outlived, Progress, SignalHit, Writer
+from slurmdoctor.ranks import Lines
 from slurmdoctor.readers.caught import Caught
 from slurmdoctor.readers.exceptions import begins_frame, exception_of
 from slurmdoctor.readers.progress_index import ProgressIndex
 from slurmdoctor.readers.work import MANY_STEPS, STEPS, TELLING, VARIABLE, WORK, rises
-from slurmdoctor.search.compiled import lazy
 
 _END_TALK = tuple(map(text, ("end-talk", "of-the-end", "slurm-line", "script-talk", "tool-line", "shell-line")))
 _SLURM = text("slurm-line")

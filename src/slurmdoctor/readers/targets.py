@@ -11,22 +11,18 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from slurmdoctor.input.sources import Source
-from slurmdoctor.knowledge.texts import literals
-from slurmdoctor.knowledge.texts import text as text_of
-from slurmdoctor.model import Knowledge, Matcher, Rule, SearchResult, Signal, SourceFormat, Target
-from slurmdoctor.model.deadline import NEVER, Deadline
-from slurmdoctor.ranks.labels import LabelReader
+from slurmdoctor.input import Source
+from slurmdoctor.knowledge import literals
+from slurmdoctor.knowledge import text as text_of
+from slurmdoctor.matching import SECONDS, bounded, captures, lazy
+from slurmdoctor.model import NEVER, Deadline, Knowledge, Matcher, Rule, SearchResult, Signal, SourceFormat, Target
+from slurmdoctor.ranks import LabelReader
 from slurmdoctor.readers import collectives
 from slurmdoctor.readers.exceptions import begins_frame, exception_of
 from slurmdoctor.readers.kinds import Kinds, notes
 from slurmdoctor.readers.matches import captures_of
 from slurmdoctor.readers.whatever import kinds_of
-from slurmdoctor.search.compiled import SECONDS, bounded, captures, lazy
-from slurmdoctor.search.literals import Literals
-from slurmdoctor.search.reader import Wildcards
-from slurmdoctor.search.scan import scan
-from slurmdoctor.search.shapes import digit_sensitive, relaxed
+from slurmdoctor.search import Literals, Wildcards, digit_sensitive, relaxed, scan
 
 KEEP = 4
 KEEP_LIST = 3000

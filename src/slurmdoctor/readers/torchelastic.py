@@ -16,13 +16,10 @@ from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
-from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import ExitFormat, ExitReport, Line, ProcessExit
-from slurmdoctor.model.exits import from_code
-from slurmdoctor.model.numbers import is_rank, number
-from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.ranks.timestamps import parse_time
-from slurmdoctor.search.compiled import captures
+from slurmdoctor.knowledge import text
+from slurmdoctor.matching import captures
+from slurmdoctor.model import ExitFormat, ExitReport, Line, ProcessExit, from_code, is_rank, number
+from slurmdoctor.ranks import Lines, parse_time
 
 _ROOT = text("torchelastic-root")
 _ENTRY = text("torchelastic-entry")

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import Event, Line, Origin, Role, Writer
-from slurmdoctor.model.causes import EXIT_CODE, PEER_LOST, PYTHON_ERROR
-from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.knowledge import text
+from slurmdoctor.model import EXIT_CODE, PEER_LOST, PYTHON_ERROR, Event, Line, Origin, Role, Writer
+from slurmdoctor.ranks import Lines
 from slurmdoctor.readers import tracebacks
 from slurmdoctor.readers.exceptions import begins_frame, exception_of
 from slurmdoctor.readers.matches import Place, RuleEvents

@@ -15,12 +15,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import Line, Origin
-from slurmdoctor.model.numbers import number
-from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.knowledge import text
+from slurmdoctor.matching import lazy
+from slurmdoctor.model import Line, Origin, number
+from slurmdoctor.ranks import Lines
 from slurmdoctor.readers.exceptions import TREE, begins_frame, exception_of
-from slurmdoctor.search.compiled import lazy
 
 HEADER = "Traceback (most recent call last)"
 _FRAME = text("python-frame")

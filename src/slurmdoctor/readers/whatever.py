@@ -5,7 +5,7 @@ from __future__ import annotations
 from slurmdoctor.model import ExitFormat, Matcher, Rule, Signal
 from slurmdoctor.readers import collectives
 from slurmdoctor.readers.exceptions import begins_frame, exception_of, undecorated
-from slurmdoctor.search.shapes import MARK, relaxed, takes_all, takes_none
+from slurmdoctor.search import MARK, relaxed, takes_all, takes_none
 
 
 def kinds_of(matcher: Matcher, text: str) -> tuple[str, ...] | None:

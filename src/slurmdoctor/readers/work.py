@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from slurmdoctor.knowledge.texts import text
+from slurmdoctor.knowledge import text
+from slurmdoctor.matching import lazy
 from slurmdoctor.model import Line
-from slurmdoctor.search.compiled import lazy
 
 TELLING = ("root", "either")
 """Roles of events that may have ended something."""

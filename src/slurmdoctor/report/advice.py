@@ -6,8 +6,18 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from slurmdoctor.model import Cause, Finding, Knowledge, Remedy, Retry, RetryAdvice
-from slurmdoctor.model.ranges import SHORT, expand_nodes, fold_nodes, ranges
+from slurmdoctor.model import (
+    SHORT,
+    Cause,
+    Finding,
+    Knowledge,
+    Remedy,
+    Retry,
+    RetryAdvice,
+    expand_nodes,
+    fold_nodes,
+    ranges,
+)
 from slurmdoctor.report import remedies
 
 _RETRY_WHY: Mapping[RetryAdvice, str] = {

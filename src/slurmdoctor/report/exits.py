@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slurmdoctor.model import Cascade, Diagnosis, Exit, ExitClass, ProcessExit
-from slurmdoctor.model.causes import EXIT_CODE, KILLED, SIGTERM
-from slurmdoctor.model.exits import from_code
-from slurmdoctor.report.redact import one_line
+from slurmdoctor.model import EXIT_CODE, KILLED, SIGTERM, Cascade, Diagnosis, Exit, ExitClass, ProcessExit, from_code
+from slurmdoctor.report.redactor import one_line
 
 _MEANING: dict[ExitClass, tuple[str, str]] = {
     "ok": ("", "success"),

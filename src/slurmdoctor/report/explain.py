@@ -9,12 +9,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from slurmdoctor.knowledge.expressions import COMPARISON, placeholders
-from slurmdoctor.knowledge.problems import READERS, fact_words, nearest
+from slurmdoctor.knowledge import COMPARISON, READERS, fact_words, nearest, placeholders
+from slurmdoctor.matching import captures
 from slurmdoctor.model import Cause, Fix, Knowledge, Rule, UserError
 from slurmdoctor.report.quantities import listed
 from slurmdoctor.report.terminal import Line, wrap
-from slurmdoctor.search.compiled import captures
 
 ROLES = {
     "root": "May start a failure.",

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from slurmdoctor.knowledge.texts import text
-from slurmdoctor.report.redact import one_line
+from slurmdoctor.knowledge import text
+from slurmdoctor.report.redactor import one_line
 
 _FRAME = text("python-frame")
 _FOREIGN = text("library-path")

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from slurmdoctor.model import Diagnosis, Verdict
-from slurmdoctor.model.ranges import ranges
+from slurmdoctor.model import Diagnosis, Verdict, ranges
 from slurmdoctor.report import words
-from slurmdoctor.report.markdown import LIMIT, code, prose
-from slurmdoctor.report.redact import one_line
+from slurmdoctor.report.markdown_report import LIMIT, code, prose
+from slurmdoctor.report.redactor import one_line
 from slurmdoctor.report.terminal import Line, cells, cut
 
 _COLOURS = {"✗": "bad", "✓": "good", "?": "doubt"}
@@ -143,7 +142,7 @@ def markdown(rows: Sequence[Row]) -> str:
 
 def slack(rows: Sequence[Row]) -> str:
     """The same for Slack's `chat.postMessage`, as JSON."""
-    from slurmdoctor.report.slack import message
+    from slurmdoctor.report.slack_report import message
 
     kinds = alike(rows)[:8]
     items = [(f"{kind.row.mark} ", cut(named(kind.labels), 160), f": {_ended(kind)}") for kind in kinds]

@@ -6,9 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
-from slurmdoctor.model import Observations
-from slurmdoctor.model.lanes import Course, Courses, Lane, Lanes, Mark, Sighting, Span
-from slurmdoctor.model.times import format_time
+from slurmdoctor.model import Course, Courses, Lane, Lanes, Mark, Observations, Sighting, Span, format_time
 from slurmdoctor.report.exits import exit_words
 
 Numbers = Mapping[tuple[int, int], "int | None"]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import Finding, Incident
-from slurmdoctor.model.causes import ID_TIMEOUT
+from slurmdoctor.knowledge import text
+from slurmdoctor.model import ID_TIMEOUT, Finding, Incident
 from slurmdoctor.report.frames import frames
 
 _SAVING = text("saving-function")

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from msgspec import to_builtins
 
 from slurmdoctor.model import ScriptMistake
-from slurmdoctor.report.github import Annotation, Kind, commands
-from slurmdoctor.report.markdown import code, marked
+from slurmdoctor.report.github_report import Annotation, Kind, commands
+from slurmdoctor.report.markdown_report import code, marked
 from slurmdoctor.report.quantities import plural
-from slurmdoctor.report.redact import Mode, Redactor, one_line
+from slurmdoctor.report.redactor import Mode, Redactor, one_line
 from slurmdoctor.report.terminal import PLAIN, Line, Look, cells, cut, paint, wrap
-from slurmdoctor.slurm.script.lint import wrong
+from slurmdoctor.slurm.script import wrong
 
 FORMATS = ("text", "json", "markdown", "github")
 _GITHUB: Mapping[str, Kind] = {"error": "error", "warning": "warning", "note": "notice"}
@@ -27,7 +27,7 @@ _MOST_ROWS = 500
 Findings = Sequence[tuple[str, Sequence[ScriptMistake]]]
 
 
-def render(found: Findings, form: str, redact: Mode = "default", look: Look = PLAIN) -> str:
+def render_lint(found: Findings, form: str, redact: Mode = "default", look: Look = PLAIN) -> str:
     """The findings of several scripts, which quote them: safe to print and to post."""
     masked = Redactor(redact).values(found)
     if form == "text":

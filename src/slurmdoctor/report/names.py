@@ -6,11 +6,21 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import Extent, Finding, Incident, Observations, Suspicion, Timeline
-from slurmdoctor.model.causes import TASK_FAILED
-from slurmdoctor.model.layouts import layouts
-from slurmdoctor.model.ranges import SHORT, expand_nodes, fold_nodes, ranges
+from slurmdoctor.knowledge import text
+from slurmdoctor.model import (
+    SHORT,
+    TASK_FAILED,
+    Extent,
+    Finding,
+    Incident,
+    Observations,
+    Suspicion,
+    Timeline,
+    expand_nodes,
+    fold_nodes,
+    layouts,
+    ranges,
+)
 from slurmdoctor.report.frames import Frame, frames
 from slurmdoctor.report.links import names_of_links
 from slurmdoctor.report.raised import of_the_exception

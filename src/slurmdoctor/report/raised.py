@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slurmdoctor.knowledge.texts import text
+from slurmdoctor.knowledge import text
 from slurmdoctor.report.frames import Frame, best_frames, frames
-from slurmdoctor.report.redact import one_line
+from slurmdoctor.report.redactor import one_line
 
 _DETAILS = text("exception-details")
 _RAISES = text("raising-code")

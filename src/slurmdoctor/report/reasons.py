@@ -8,9 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import Knowledge
-from slurmdoctor.model.finding import Reason
-from slurmdoctor.model.ranges import SHORT, ranges
+from slurmdoctor.model import SHORT, Knowledge, Reason, ranges
 from slurmdoctor.report.exits import exit_words
 from slurmdoctor.report.frames import frames
 from slurmdoctor.report.quantities import duration, listed, plural

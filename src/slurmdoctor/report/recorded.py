@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import Coverage, JobRecord
-from slurmdoctor.model.record import FoundLogs
-from slurmdoctor.report.redact import one_line, redact
+from slurmdoctor.model import Coverage, FoundLogs, JobRecord
+from slurmdoctor.report.redactor import one_line, redact
 
 _SOURCES = ("sacct", "scontrol")
 _MOST_SIBLINGS = 8

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from slurmdoctor.knowledge.expressions import Facts, fill, holds, value
+from slurmdoctor.knowledge import Facts, fill, holds, value
 from slurmdoctor.model import Cause, Fix, Remedy, RetryAdvice
 
 MOST = 3

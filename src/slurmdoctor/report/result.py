@@ -35,7 +35,7 @@ class Diagnosis(model.Diagnosis, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON contract, schema_version 1 (`slurmdoctor/report/schema.json`)."""
-        from slurmdoctor.report.json import to_dict
+        from slurmdoctor.report.json_report import to_dict
 
         return to_dict(self)
 
@@ -47,25 +47,25 @@ class Diagnosis(model.Diagnosis, frozen=True):
 
     def to_text(self, width: int = 100, *, colour: bool = False, context: int = 0, ranks: bool = False) -> str:
         """The terminal's report; with `context` so many more lines of the traceback, with `ranks` the state of every rank."""
-        from slurmdoctor.report.text import render
+        from slurmdoctor.report.text_report import render_text
 
-        return render(self, width=width, colour=colour, context=context, ranks=ranks)
+        return render_text(self, width=width, colour=colour, context=context, ranks=ranks)
 
     def to_markdown(self) -> str:
         """A short answer for a chat: at most 1,500 characters, safe to post once redacted."""
-        from slurmdoctor.report.markdown import render
+        from slurmdoctor.report.markdown_report import render
 
         return render(self)
 
     def to_slack(self) -> dict[str, Any]:
         """What Slack's `chat.postMessage` and incoming webhooks take, but for the channel; nothing in it can ping or link."""
-        from slurmdoctor.report.slack import to_dict
+        from slurmdoctor.report.slack_report import to_dict
 
         return to_dict(self)
 
     def to_html(self) -> str:
         """A page that needs no script, no network and no other file."""
-        from slurmdoctor.report.html import render
+        from slurmdoctor.report.html_report import render
 
         return render(self)
 

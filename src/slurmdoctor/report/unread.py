@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from slurmdoctor.report.quantities import plural, size
-from slurmdoctor.report.redact import one_line, redact
+from slurmdoctor.report.redactor import one_line, redact
 
 Values = Mapping[str, Any]
 _WHY = {

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from slurmdoctor.model import ProcessExit
-from slurmdoctor.model.ranges import SHORT, ranges
+from slurmdoctor.model import SHORT, ProcessExit, ranges
 from slurmdoctor.report.exits import exit_words
 from slurmdoctor.report.quantities import plural
 

@@ -6,14 +6,22 @@ import re
 import shlex
 from typing import NamedTuple
 
-from slurmdoctor.model import Diagnosis, Extent, Retry, RetryAdvice
-from slurmdoctor.model.causes import EXIT_CODE
-from slurmdoctor.model.ranges import fold_nodes, ranges
-from slurmdoctor.model.record import FINAL, RUNNING, WAITING
+from slurmdoctor.model import (
+    EXIT_CODE,
+    FINAL,
+    RUNNING,
+    WAITING,
+    Diagnosis,
+    Extent,
+    Retry,
+    RetryAdvice,
+    fold_nodes,
+    ranges,
+)
 from slurmdoctor.report.exits import died
 from slurmdoctor.report.quantities import plural, size
 from slurmdoctor.report.reasons import ONLY_ERROR
-from slurmdoctor.report.redact import one_line
+from slurmdoctor.report.redactor import one_line
 
 _MANY = {
     "was": "were", "has": "have", "is": "are", "sees": "see", "does": "do", "needs": "need",

@@ -1,1 +1,39 @@
 """How `scan` reads gigabytes: the native search, shapes of lines, exact tallies, several processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slurmdoctor.doors import door
+
+if TYPE_CHECKING:
+    from slurmdoctor.search.literals import Literals as Literals
+    from slurmdoctor.search.many import usual_jobs as usual_jobs
+    from slurmdoctor.search.reader import Wildcards as Wildcards
+    from slurmdoctor.search.scanner import LONG_LINE as LONG_LINE
+    from slurmdoctor.search.scanner import scan as scan
+    from slurmdoctor.search.shapes import DIGITS as DIGITS
+    from slurmdoctor.search.shapes import MARK as MARK
+    from slurmdoctor.search.shapes import Shaped as Shaped
+    from slurmdoctor.search.shapes import digit_sensitive as digit_sensitive
+    from slurmdoctor.search.shapes import digits_matter as digits_matter
+    from slurmdoctor.search.shapes import relaxed as relaxed
+    from slurmdoctor.search.shapes import shape_of as shape_of
+    from slurmdoctor.search.shapes import takes_all as takes_all
+    from slurmdoctor.search.shapes import takes_none as takes_none
+    from slurmdoctor.search.tally import MOST as MOST
+    from slurmdoctor.search.writer_key import HEAD as HEAD
+    from slurmdoctor.search.writer_key import Span as Span
+    from slurmdoctor.search.writer_key import WriterKey as WriterKey
+    from slurmdoctor.search.writer_key import tag_pattern as tag_pattern
+else:
+    __getattr__, __dir__, __all__ = door(
+        __name__,
+        literals="Literals",
+        many="usual_jobs",
+        reader="Wildcards",
+        scanner="LONG_LINE scan",
+        shapes="DIGITS MARK Shaped digit_sensitive digits_matter relaxed shape_of takes_all takes_none",
+        tally="MOST",
+        writer_key="HEAD Span WriterKey tag_pattern",
+    )

@@ -20,8 +20,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from copy import copy
 
-from slurmdoctor.model.matches import Matcher
-from slurmdoctor.search.engine import DIGITS, Engine, engine_for, engine_of, engine_of_some
+from slurmdoctor.matching import DIGITS, Engine, engine_for, engine_of, engine_of_some
+from slurmdoctor.model import Matcher
 from slurmdoctor.search.shapes import anything, may_cross
 
 _WASTED = 50

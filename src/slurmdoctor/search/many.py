@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from slurmdoctor.search.tally import LineGroup, Part
 
 if TYPE_CHECKING:
-    from slurmdoctor.input.sources import Source
+    from slurmdoctor.input import Source
 
 WORTH = 32 * 1024 * 1024
 """Bytes a process: to start it and to join what it found costs as much as to read a few megabytes."""

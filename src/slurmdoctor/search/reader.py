@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from slurmdoctor.input.sources import Block
-from slurmdoctor.model.matches import Matcher
+from slurmdoctor.input import Block
+from slurmdoctor.model import Matcher
 from slurmdoctor.search import tally
 from slurmdoctor.search.literals import Literals
 from slurmdoctor.search.shapes import BYTE, DIGITS, MARK, marked, marked_shape

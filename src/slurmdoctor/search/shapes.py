@@ -16,8 +16,8 @@ import re
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from slurmdoctor.search.compiled import SECONDS, bounded, compiled, lazy
-from slurmdoctor.search.engine import DIGITS as DIGITS
+from slurmdoctor.matching import DIGITS as DIGITS
+from slurmdoctor.matching import SECONDS, bounded, compiled, lazy
 
 if TYPE_CHECKING:
     from slurmdoctor.model import Knowledge

@@ -14,7 +14,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from slurmdoctor.model.matches import (
+from slurmdoctor.matching import DIGITS, Engine, in_c
+from slurmdoctor.model import (
     BURST,
     BURST_FIRST,
     BURSTS,
@@ -28,8 +29,6 @@ from slurmdoctor.model.matches import (
     MatchGroup,
     Writer,
 )
-from slurmdoctor.search import engine
-from slurmdoctor.search.engine import DIGITS, Engine
 from slurmdoctor.search.shapes import marked_shape
 
 MOST = 32_768
@@ -295,7 +294,7 @@ class Walk:
 
 def new_walk(search: Engine) -> tuple[Any, Any]:
     """(a walk, what makes a tally of so many places): compiled ones where the search is."""
-    if engine.native is not None and isinstance(search, engine.native.Search):
-        made = engine.native
+    made = in_c()
+    if made is not None and isinstance(search, made.Search):
         return made.Walk(), lambda keep: made.Tally(keep, CROWD, MOST, STRETCH)
     return Walk(), Tally

@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from slurmdoctor.matching import DIGITS, bounded, compiled
 from slurmdoctor.model import LineFormat, SourceFormat
-from slurmdoctor.search.compiled import bounded, compiled
-from slurmdoctor.search.engine import DIGITS
 
 HEAD = 160
 """Bytes of a line in which its label stands."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from slurmdoctor.model.record import FAILED, RUNNING, WAITING, JobRecord
+from slurmdoctor.model import FAILED, RUNNING, WAITING, JobRecord
 from slurmdoctor.slurm.sacct import read_sacct
 from slurmdoctor.slurm.scontrol import bad_nodes, read_scontrol
 from slurmdoctor.slurm.values import whole

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from slurmdoctor.model.record import JobRecord
+from slurmdoctor.model import JobRecord
 
 MOST_FILES = 20_000
 """A log a task, on the largest jobs there are."""

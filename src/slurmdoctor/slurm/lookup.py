@@ -10,14 +10,11 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import UserError
-from slurmdoctor.model.record import GONE, WAITING, FoundLogs, JobRecord
+from slurmdoctor.model import GONE, WAITING, FoundLogs, JobRecord, UserError
 from slurmdoctor.slurm import logs, query
 from slurmdoctor.slurm.jobinfo import label
 from slurmdoctor.slurm.named import BELOW, Shelves
-from slurmdoctor.slurm.script.directives import options
-from slurmdoctor.slurm.script.model import Directive, Script
-from slurmdoctor.slurm.script.steps import step_outputs
+from slurmdoctor.slurm.script import Directive, Script, options, step_outputs
 
 How = Literal["name", "submit-line", "script", "comment"]
 _OUTPUT = re.compile(r" --(?P<name>output|error)[= ](?P<value>(?:(?! -)[^\n]){1,1000})")

@@ -8,8 +8,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
-from slurmdoctor.input.files import files_of
-from slurmdoctor.input.job_names import named, of_folder
+from slurmdoctor.input import files_of, named, of_folder
 from slurmdoctor.model import UserError
 
 BELOW = ("logs", "log", "slurm_logs", "slurm-logs", "slurm", "out", "output", "outputs", "job_logs", "report")

@@ -15,13 +15,10 @@ from typing import IO
 
 from msgspec import Struct
 
-from slurmdoctor.input.sources import BLOCK
-from slurmdoctor.input.trusted import open_regular
-from slurmdoctor.input.unread import UnreadError
-from slurmdoctor.knowledge.texts import literals
-from slurmdoctor.knowledge.texts import text as text_of
-from slurmdoctor.model import JobRecord
-from slurmdoctor.model.record import WAITING
+from slurmdoctor.input import BLOCK, UnreadError, open_regular
+from slurmdoctor.knowledge import literals
+from slurmdoctor.knowledge import text as text_of
+from slurmdoctor.model import WAITING, JobRecord
 from slurmdoctor.slurm.values import stamp
 
 LONGEST_NOTE = 60_000

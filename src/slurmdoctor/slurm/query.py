@@ -17,8 +17,7 @@ from typing import IO
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from slurmdoctor.model import UserError
-from slurmdoctor.model.record import FAILED, GONE, NO_RECORD, JobRecord
+from slurmdoctor.model import FAILED, GONE, NO_RECORD, JobRecord, UserError
 from slurmdoctor.slurm import jobinfo
 from slurmdoctor.slurm.sacct import read_places
 from slurmdoctor.slurm.scontrol import bad_nodes

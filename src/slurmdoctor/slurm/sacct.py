@@ -8,9 +8,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from slurmdoctor.model.exits import from_sacct
-from slurmdoctor.model.ranges import expand_nodes
-from slurmdoctor.model.record import FAILED, RUNNING, WAITING, JobRecord, Quote, Step
+from slurmdoctor.model import FAILED, RUNNING, WAITING, JobRecord, Quote, Step, expand_nodes, from_sacct
 from slurmdoctor.slurm.values import gpus, plain, seconds, size, stamp, used, whole
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from slurmdoctor.model.exits import from_sacct
-from slurmdoctor.model.ranges import expand_nodes, spans
-from slurmdoctor.model.record import JobRecord, Quote
+from slurmdoctor.model import JobRecord, Quote, expand_nodes, from_sacct, spans
 from slurmdoctor.slurm.values import NOTHING, gpus, seconds, size, stamp, whole
 
 _KEY = re.compile(r"(?:^|\s)([A-Za-z][\w:/()-]*)=")

@@ -9,8 +9,7 @@ from datetime import datetime, timedelta, timezone
 from msgspec import Struct
 from msgspec.structs import replace
 
-from slurmdoctor.model import UserError
-from slurmdoctor.model.record import RUNNING, JobRecord, Quote, Step
+from slurmdoctor.model import RUNNING, JobRecord, Quote, Step, UserError
 from slurmdoctor.slurm import query
 from slurmdoctor.slurm.sacct import of_sacct, step_of
 

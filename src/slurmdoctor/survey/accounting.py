@@ -12,11 +12,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from slurmdoctor.model import JobRecord, UserError
-from slurmdoctor.slurm import own_text, windows
-from slurmdoctor.slurm.job import warned
-from slurmdoctor.slurm.jobinfo import worst
-from slurmdoctor.slurm.lookup import logs_of
-from slurmdoctor.slurm.named import Shelves
+from slurmdoctor.slurm import COMPLETED, Asked, Shelves, ended, logs_of, warned, worst
+from slurmdoctor.slurm import begins as own_text_begins
+from slurmdoctor.slurm import counts_gpus as windows_counts_gpus
+from slurmdoctor.slurm import days as windows_days
+from slurmdoctor.slurm import end as own_text_end
+from slurmdoctor.slurm import fields as windows_fields
 from slurmdoctor.survey.folders import key_of, log_of, name_of
 from slurmdoctor.survey.rows import Item, Log
 from slurmdoctor.survey.scripts import script_of
@@ -37,7 +38,7 @@ class Accounts(Struct):
 
     since: datetime
     until: datetime
-    asked: windows.Asked = windows.Asked()
+    asked: Asked = Asked()
     fields: list[str] = field(default_factory=list)
     """Those that this sacct knows."""
     notes: list[str] = field(default_factory=list)
@@ -61,11 +62,11 @@ class Accounts(Struct):
 
     def __iter__(self) -> Iterator[Item]:
         """Raises UserError where sacct answers for none of the days."""
-        every = list(windows.days(self.since, self.until))
-        finder = _Finder(self.asked.completed, windows.counts_gpus())
+        every = list(windows_days(self.since, self.until))
+        finder = _Finder(self.asked.completed, windows_counts_gpus())
         for window in every:
             try:
-                for job in windows.ended(window, self.asked, self.fields, other=finder.wrote):
+                for job in ended(window, self.asked, self.fields, other=finder.wrote):
                     if not job.nodes and not job.elapsed:
                         self.never_started += 1
                     elif _OWN.fullmatch(job.name or ""):
@@ -87,9 +88,9 @@ class Accounts(Struct):
             self.notes.append(f"left out as slurmdoctor's own, which read logs: {self.own_jobs:,}")
 
 
-def find(since: datetime, until: datetime, asked: windows.Asked) -> Accounts:
+def find_accounted(since: datetime, until: datetime, asked: Asked) -> Accounts:
     """The jobs that ended from a time on and before another. Raises UserError where sacct does not answer at all."""
-    return Accounts(since, until, asked, windows.fields())
+    return Accounts(since, until, asked, windows_fields())
 
 
 class _Finder:
@@ -156,7 +157,7 @@ class _Finder:
 
     def _item(self, job: JobRecord, later: float | None) -> Item:
         key, label = key_of(job), job.label
-        if job.state in windows.COMPLETED and not self._completed:
+        if job.state in COMPLETED and not self._completed:
             bare = replace(job, steps=(), quotes={}, submit_line=None, comment=None)
             return Item(key, label, job.name, record=bare, read=False)
         script = script_of(job)
@@ -179,7 +180,7 @@ class _Finder:
 
 def _stamped(files: list[str], job: JobRecord, later: float | None) -> tuple[tuple[Log, ...], JobRecord, int]:
     """The logs with their stamps and what of each is this run's; the record with what is gone; the owner."""
-    begins = own_text.begins(files, {}, job)
+    begins = own_text_begins(files, {}, job)
     logs: list[Log] = []
     owner = job.uid if job.uid is not None else -1
     for path in files:
@@ -188,7 +189,7 @@ def _stamped(files: list[str], job: JobRecord, later: float | None) -> tuple[tup
             job = replace(job, missing=(*job.missing, f"log {path} (not a file of the job's user)"))
             continue
         owner = uid if owner < 0 else owner
-        end = own_text.end(path, job, log.begins, later)
+        end = own_text_end(path, job, log.begins, later)
         if end is not None and end <= log.begins:
             job = replace(job, missing=(*job.missing, f"log {path} (a later run has written to it)"))
         else:

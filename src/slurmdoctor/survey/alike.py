@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from slurmdoctor.report.redact import disarm
+from slurmdoctor.report import disarm
 
 _LONGEST = 400
 """Characters of a line that are looked at,"""

@@ -22,7 +22,7 @@ from slurmdoctor.survey.children import python
 from slurmdoctor.survey.chunks import Chunk
 from slurmdoctor.survey.executors import MARGIN, Outcome, Work
 from slurmdoctor.survey.rows import OWN_JOBS, How, Item, Row
-from slurmdoctor.survey.version import version
+from slurmdoctor.survey.versions import version
 from slurmdoctor.survey.work import not_read
 
 _CONNECTS = 30

@@ -11,14 +11,11 @@ from functools import cache, lru_cache
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from slurmdoctor import pipeline
-from slurmdoctor.input.files import did_you_mean, expand
-from slurmdoctor.input.job_names import named
-from slurmdoctor.input.unread import UnreadError
-from slurmdoctor.model import JobRecord, LogNotFoundError, UserError
-from slurmdoctor.model.jobs import JobFiles
-from slurmdoctor.slurm import job as gathered
-from slurmdoctor.slurm import jobinfo, own_text
+from slurmdoctor.input import UnreadError, did_you_mean, expand, named
+from slurmdoctor.model import JobFiles, JobRecord, LogNotFoundError, UserError
+from slurmdoctor.pipeline import split
+from slurmdoctor.slurm import begins as own_text_begins
+from slurmdoctor.slurm import by_name, saved
 from slurmdoctor.survey.rows import Item, Log
 
 MOST_FILES = 1_000_000
@@ -98,7 +95,7 @@ class Found(Struct, frozen=True):
         return (begin is None or newest >= begin) and (end is None or newest < end)
 
 
-def find(
+def find_in_folders(
     paths: Sequence[str],
     slurm_info: Sequence[str] = (),
     since: datetime | None = None,
@@ -113,9 +110,9 @@ def find(
         if not os.path.lexists(path) and not any(c in path for c in "*?["):
             raise LogNotFoundError(f"{path} is not there", did_you_mean(path))
     found = expand(paths, most=MOST_FILES, each_folder=True)
-    texts = gathered.saved(slurm_info)
-    jobs = pipeline.split(found.paths, survey=True)
-    return Found(jobs, found.skipped, found.others, jobinfo.by_name(texts), since, until, users, partitions)
+    texts = saved(slurm_info)
+    jobs = split(found.paths, survey=True)
+    return Found(jobs, found.skipped, found.others, by_name(texts), since, until, users, partitions)
 
 
 def log_of(path: str, begins: int = 0) -> tuple[Log, int]:
@@ -151,7 +148,7 @@ def _real(folder: str) -> str:
 
 
 def _item(job: JobFiles, record: JobRecord | None) -> Item:
-    begins = own_text.begins(job.files, {}, record, copies=True) if record is not None else {}
+    begins = own_text_begins(job.files, {}, record, copies=True) if record is not None else {}
     logs, owners = zip(*(log_of(path, begins.get(path, 0)) for path in job.files), strict=True)
     # what else a job is called, and which files without its id are its own, depends on the other jobs
     bare = (job.id or "").partition("_")[0]

@@ -16,8 +16,7 @@ from hashlib import sha256
 
 from msgspec.structs import replace
 
-from slurmdoctor.report.redact import Redactor, one_line
-from slurmdoctor.report.redaction import pseudonyms as redaction
+from slurmdoctor.report import Pseudonyms, Redactor, one_line
 from slurmdoctor.survey.rows import Row
 
 KEPT = frozenset(
@@ -157,7 +156,7 @@ class Anonymizer:
         return hmac.new(self._key, said, sha256).hexdigest()[:size]
 
 
-class _Keyed(redaction.Pseudonyms):
+class _Keyed(Pseudonyms):
     """The strict redaction's pseudonyms, by the key."""
 
     given = _GIVEN

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, msgpack
 
-from slurmdoctor.model.record import JobRecord
+from slurmdoctor.model import JobRecord
 
 SCHEMA_VERSION = 1
 """It grows with each change of a column that is there; new columns are added at the end."""

@@ -10,13 +10,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from slurmdoctor.input.trusted import open_regular
-from slurmdoctor.input.unread import UnreadError
+from slurmdoctor.input import UnreadError, open_regular
 from slurmdoctor.model import JobRecord
-from slurmdoctor.slurm.own_text import epoch
-from slurmdoctor.slurm.script import directives
-from slurmdoctor.slurm.script.model import Script
-from slurmdoctor.slurm.script.parse import parse_beside
+from slurmdoctor.slurm import epoch
+from slurmdoctor.slurm.script import Script, options, parse_beside, read
 
 _LARGEST = 1 << 20
 """Bytes; a script is smaller."""
@@ -59,7 +56,7 @@ def _named(line: str) -> str | None:
         return None
     if not words or words[0].rpartition("/")[2] != "sbatch":
         return None
-    given, at = directives.options(words[1:], 0)
+    given, at = options(words[1:], 0)
     if any(option.name in ("wrap", "chdir") for option in given):
         return None
     return words[at + 1] if at + 1 < len(words) else None
@@ -79,4 +76,4 @@ def _read(path: str, inode: int, size: int, mtime_ns: int) -> Script | None:
         script = parse_beside(text, name)
         if not script.fault:  # one that cannot be parsed still says where its log is
             return script
-    return Script(name, text, directives=tuple(directives.read(text)[0]))
+    return Script(name, text, directives=tuple(read(text)[0]))

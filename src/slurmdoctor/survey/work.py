@@ -9,15 +9,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from slurmdoctor import __version__, pipeline
-from slurmdoctor.input.glance import ends_of, times_in
-from slurmdoctor.input.unread import UnreadError
-from slurmdoctor.knowledge.load import current
-from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model import JobRecord, UserError
-from slurmdoctor.model.jobs import JobFiles
-from slurmdoctor.report.result import Diagnosis
-from slurmdoctor.search.compiled import lazy
+from slurmdoctor import __version__
+from slurmdoctor.input import UnreadError, ends_of, times_in
+from slurmdoctor.knowledge import current, text
+from slurmdoctor.matching import lazy
+from slurmdoctor.model import JobFiles, JobRecord, UserError
+from slurmdoctor.pipeline import diagnose, unread_verdict
+from slurmdoctor.report import Diagnosis
 from slurmdoctor.survey.alike import flat
 from slurmdoctor.survey.rows import How, Item, Row, fingerprint
 
@@ -40,7 +38,7 @@ def diagnose_one(item: Item, how: How) -> Row:
     """The row of a job; whatever goes wrong is a row, too."""
     row = _known(item, how)
     if not item.read:
-        return replace(row, read="not-asked", verdict=pipeline.unread_verdict(item.record))
+        return replace(row, read="not-asked", verdict=unread_verdict(item.record))
     try:
         found = _diagnosed(item, how)
     except UnreadError as error:
@@ -67,11 +65,11 @@ def not_read(item: Item, how: How, why: str) -> Row:
 
 
 def _diagnosed(item: Item, how: How) -> Diagnosis:
-    from slurmdoctor.input.sources import Text
+    from slurmdoctor.input import Text
 
     given = [log.path for log in item.logs]
     script = _script(item.script) if item.script else None
-    return pipeline.diagnose(
+    return diagnose(
         JobFiles(item.id, name=item.name, files=tuple(given)) if given else [Text.source("", name="no log")],
         rules=how.rules,
         record=item.record,
@@ -86,8 +84,8 @@ def _diagnosed(item: Item, how: How) -> Diagnosis:
 @lru_cache(maxsize=64)
 def _script(path: str) -> Any:
     """Jobs share their scripts. One that cannot be read must not cost the verdict."""
-    from slurmdoctor.slurm.job import read_text
-    from slurmdoctor.slurm.script.parse import parse_beside
+    from slurmdoctor.slurm import read_text
+    from slurmdoctor.slurm.script import parse_beside
 
     try:
         return parse_beside(read_text(path, whole=False), Path(path).name)

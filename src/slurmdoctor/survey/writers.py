@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from slurmdoctor.model import JobRecord
-from slurmdoctor.slurm.own_text import epoch, is_named_after
+from slurmdoctor.slurm import epoch, is_named_after
 from slurmdoctor.survey.rows import Item, Log
 
 _SLACK = 5.0

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from slurmdoctor.model import Event, Origin, Progress, RankMap
-from slurmdoctor.model.finding import Reason, reason
+from slurmdoctor.model import Event, Origin, Progress, RankMap, Reason, reason
 
 LEAST = 3.0
 """Seconds: clocks that are nearer than this, or ranks that are that much slower, are left as they are."""

@@ -22,12 +22,11 @@ from slurmdoctor.knowledge.problems import (
     fact_words,
     shown,
 )
-from slurmdoctor.knowledge.read import LoadedRules, RuleFile, read
+from slurmdoctor.knowledge.rule_reader import LoadedRules, RuleFile, read
 from slurmdoctor.knowledge.workshop import proof
-from slurmdoctor.model import Knowledge, Rule
-from slurmdoctor.model.causes import NOT_STOPPED
-from slurmdoctor.ranks.labels import LabelReader
-from slurmdoctor.report.redact import one_line, redact
+from slurmdoctor.model import NOT_STOPPED, Knowledge, Rule
+from slurmdoctor.ranks import LabelReader
+from slurmdoctor.report import one_line, redact
 
 _PROOFS: Mapping[str, Callable[[Any, Node, LabelReader, Problems], None]] = {
     "formats": proof.prove_label,

@@ -17,11 +17,9 @@ from slurmdoctor.knowledge.regexes import Fragment, alternatives
 from slurmdoctor.knowledge.schema import LABEL_GROUPS
 from slurmdoctor.knowledge.workshop.patterns import Part, parse, slowest
 from slurmdoctor.model import ExitFormat, LineFormat, RankLine, Rule, SecretKind, Signal, SourceFormat, Text
-from slurmdoctor.ranks.labels import LabelReader
-from slurmdoctor.ranks.source_format import learn
-from slurmdoctor.readers.exceptions import exception_of
-from slurmdoctor.readers.exits import read_lines
-from slurmdoctor.report.redact import Redactor, redact
+from slurmdoctor.ranks import LabelReader, learn
+from slurmdoctor.readers import exception_of, read_lines
+from slurmdoctor.report import Redactor, redact
 
 TIMEOUT = 0.25
 """Seconds that a pattern may take for one line."""

@@ -9,8 +9,8 @@ import regex
 from slurmdoctor.knowledge.schema import CAUSE_ID, RULE_NAME
 from slurmdoctor.knowledge.workshop.proof import peeled
 from slurmdoctor.model import LineFormat, UserError
-from slurmdoctor.ranks.labels import LabelReader
-from slurmdoctor.readers.exceptions import exception_of
+from slurmdoctor.ranks import LabelReader
+from slurmdoctor.readers import exception_of
 
 # What differs from run to run. The order is that of preference.
 _VARIABLE = regex.compile(

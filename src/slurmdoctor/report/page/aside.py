@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from slurmdoctor.model import Cascade, Diagnosis
-from slurmdoctor.model.ranges import ranges
+from slurmdoctor.model import Cascade, Diagnosis, ranges
 from slurmdoctor.report import words
 from slurmdoctor.report.page.tags import Markup, place, sentence, tag
 from slurmdoctor.report.quantities import delay, listed, plural
-from slurmdoctor.report.redact import one_line
+from slurmdoctor.report.redactor import one_line
 
 _UNITS = {"gib": "GiB", "mib": "MiB", "gb": "GB", "ms": "ms", "s": "s", "seconds": "s", "minutes": "min", "hours": "h"}
 _ORDERS = {"timestamps": "by time stamps", "file": "by lines: there are no time stamps", "unknown": "not known"}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from slurmdoctor.model.lanes import Lane, Lanes
+from slurmdoctor.model import Lane, Lanes
 
 MOST_ROWS = 48
 """Rows of a page: more are not read."""

@@ -6,7 +6,7 @@ from slurmdoctor.model import Diagnosis, Evidence, FirstFailure, Surroundings
 from slurmdoctor.report import words
 from slurmdoctor.report.page.tags import Markup, escape, fold, place, tag
 from slurmdoctor.report.quantities import plural
-from slurmdoctor.report.redact import disarm, one_line
+from slurmdoctor.report.redactor import disarm, one_line
 
 _LONGEST = 1000
 """Characters of a line; of the quoted one more."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from slurmdoctor.model import Diagnosis, RankGroup
-from slurmdoctor.model.ranges import fold_nodes, ranges
+from slurmdoctor.model import Diagnosis, RankGroup, fold_nodes, ranges
 from slurmdoctor.report.page import strips
 from slurmdoctor.report.page.folding import Folded, Group, Row, fold, length
 from slurmdoctor.report.page.strips import Scale
 from slurmdoctor.report.page.tags import Markup, join, place, tag
 from slurmdoctor.report.page.tags import fold as folded
 from slurmdoctor.report.quantities import plural
-from slurmdoctor.report.redact import one_line
+from slurmdoctor.report.redactor import one_line
 
 STANDING = {
     "first": "failed first",

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from slurmdoctor.model.lanes import Lane, Lanes, Mark, Span, State
+from slurmdoctor.model import Lane, Lanes, Mark, Span, State
 from slurmdoctor.report.page.folding import Row, length
 from slurmdoctor.report.page.tags import Markup, escape, join, place, tag
 from slurmdoctor.report.quantities import duration, plural
-from slurmdoctor.report.redact import one_line
+from slurmdoctor.report.redactor import one_line
 
 WORDS: dict[State, str] = {
     "running": "running",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from html import escape as _escape
 
-from slurmdoctor.report.redact import disarm, one_line
+from slurmdoctor.report.redactor import disarm, one_line
 
 LONGEST = 4000
 """Characters of one text; the rest of a longer one is cut."""

@@ -10,7 +10,7 @@ from slurmdoctor.report.exits import ending
 from slurmdoctor.report.frames import best_frames
 from slurmdoctor.report.page.quotes import lines
 from slurmdoctor.report.page.tags import Markup, advice, command, fold, place, sentence, tag
-from slurmdoctor.report.redact import one_line
+from slurmdoctor.report.redactor import one_line
 
 _KINDS = {"failed": "bad", "no-failure": "good", "unknown": "doubt"}
 _SPOKEN = {"failed": "Failed: ", "no-failure": "Healthy: ", "unknown": "Unknown: "}

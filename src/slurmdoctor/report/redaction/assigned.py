@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from slurmdoctor.matching import compiled, lazy
 from slurmdoctor.model import SecretKind
 from slurmdoctor.report.redaction.views import WORDS_APART
-from slurmdoctor.search.compiled import compiled, lazy
 
 if TYPE_CHECKING:
     import regex

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from slurmdoctor.matching import compiled
 from slurmdoctor.report.redaction.spans import Span, replaced
-from slurmdoctor.search.compiled import compiled
 
 if TYPE_CHECKING:
     import regex

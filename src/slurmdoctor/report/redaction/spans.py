@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from slurmdoctor.matching import compiled, lazy
 from slurmdoctor.model import SecretKind
 from slurmdoctor.report.redaction.assigned import assigned, has_digit, is_none, is_random
 from slurmdoctor.report.redaction.views import View, command_view, views
-from slurmdoctor.search.compiled import compiled, lazy
 
 if TYPE_CHECKING:
     import regex

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from slurmdoctor.search.compiled import lazy
+from slurmdoctor.matching import lazy
 
 if TYPE_CHECKING:
     import regex

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct, convert
 
-from slurmdoctor.knowledge.paths import LINT, builtin
+from slurmdoctor.knowledge import LINT, builtin
 
 Level = Literal["error", "warning", "note"]
 Texts = str | tuple[str, ...]

@@ -8,7 +8,7 @@ from functools import cache
 
 from msgspec import Struct, convert
 
-from slurmdoctor.knowledge.paths import LINT, builtin
+from slurmdoctor.knowledge import LINT, builtin
 
 
 class Programs(Struct, frozen=True):

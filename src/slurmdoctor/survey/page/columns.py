@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import ceil, floor, isfinite, log10
 
+from slurmdoctor.report import plural
 from slurmdoctor.report.page.tags import Markup, fold, join, tag
-from slurmdoctor.report.quantities import plural
 from slurmdoctor.survey.answers import Answers, Cost, Period
 from slurmdoctor.survey.page.costs import costliest
 from slurmdoctor.survey.page.figures import code, day, hours, known, note, of, short

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from slurmdoctor.report import plural
 from slurmdoctor.report.page.tags import Content, Markup, fold, join, tag
-from slurmdoctor.report.quantities import plural
 from slurmdoctor.survey.answers import Answers, Cost
 from slurmdoctor.survey.page.figures import UNKNOWN, code, gpu_hours, hours, known, name, note, of, share, short
 from slurmdoctor.survey.page.tables import length, measure, table

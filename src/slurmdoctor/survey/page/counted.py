@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from slurmdoctor.report import plural
 from slurmdoctor.report.page.tags import Markup, tag
-from slurmdoctor.report.quantities import plural
 from slurmdoctor.survey.answers import Answers
 from slurmdoctor.survey.page.figures import gpu_hours, of, short
 

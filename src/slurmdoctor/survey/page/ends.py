@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from slurmdoctor.report import duration, one_line, plural, redact
 from slurmdoctor.report.page.tags import LONGEST, Markup, command, fold, tag
-from slurmdoctor.report.quantities import duration, plural
-from slurmdoctor.report.redact import one_line, redact
 from slurmdoctor.survey.answers import Answers, Repeat, UnknownKind
 from slurmdoctor.survey.page.figures import code, gpu_hours, hours, job_id, listed, name, note, of, share, short, span
 from slurmdoctor.survey.page.tables import table

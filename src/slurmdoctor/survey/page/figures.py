@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from datetime import date
 from math import isfinite
 
+from slurmdoctor.report import one_line, plural
 from slurmdoctor.report.page.tags import LONGEST, Markup, join, tag
-from slurmdoctor.report.quantities import plural
-from slurmdoctor.report.redact import one_line
 
 UNKNOWN = "unknown"
 """What `Cost.what` says of failures without a known cause."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from slurmdoctor.report import one_line, plural
 from slurmdoctor.report.page.tags import LONGEST, Markup, sentence, tag
-from slurmdoctor.report.quantities import plural
-from slurmdoctor.report.redact import one_line
 from slurmdoctor.survey.answers import Answers, Nodes, Suspect
 from slurmdoctor.survey.page.figures import hours, listed, name, note, short
 from slurmdoctor.survey.page.tables import table

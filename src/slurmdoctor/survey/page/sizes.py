@@ -7,8 +7,8 @@ from math import ceil, floor, isfinite, log10
 
 from msgspec import Struct
 
+from slurmdoctor.report import plural
 from slurmdoctor.report.page.tags import Markup, tag
-from slurmdoctor.report.quantities import plural
 from slurmdoctor.survey.answers import Answers, SizeClass
 from slurmdoctor.survey.page.figures import hours, note
 from slurmdoctor.survey.page.tables import table

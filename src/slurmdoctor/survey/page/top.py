@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from slurmdoctor.report import plural
 from slurmdoctor.report.page.tags import Markup, join, sentence, tag
-from slurmdoctor.report.quantities import plural
 from slurmdoctor.survey.answers import Answers
 from slurmdoctor.survey.page.costs import costliest
 from slurmdoctor.survey.page.figures import UNKNOWN, code, gpu_hours, hours, of, share, short, span

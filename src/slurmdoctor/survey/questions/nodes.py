@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from slurmdoctor.model.ranges import fold_nodes
+from slurmdoctor.model import fold_nodes
 from slurmdoctor.survey.answers import Nodes, Suspect
 from slurmdoctor.survey.questions.statistics import ALPHA, binomial_tail, holm
 from slurmdoctor.survey.questions.table import Kinds, listed

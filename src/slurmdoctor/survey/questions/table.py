@@ -13,8 +13,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from msgspec import Struct
 
 from slurmdoctor.model import Knowledge, UserError
-from slurmdoctor.report.quantities import plural
-from slurmdoctor.report.redact import one_line
+from slurmdoctor.report import one_line, plural
 from slurmdoctor.survey.mark import mark_of
 from slurmdoctor.survey.rows import SCHEMA_VERSION, Row
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from slurmdoctor.model.ranges import fold_nodes
-from slurmdoctor.report.quantities import plural
-from slurmdoctor.report.terminal import Line, clip, cut_path
+from slurmdoctor.model import fold_nodes
+from slurmdoctor.report import Line, clip, cut_path, plural
 from slurmdoctor.survey.questions.compare import Change, Difference, Side
 from slurmdoctor.survey.text.tables import clean, head, hours, more, said, share, table, whole
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slurmdoctor.report.quantities import duration, plural
-from slurmdoctor.report.terminal import Line, clip
+from slurmdoctor.report import Line, clip, duration, plural
 from slurmdoctor.survey.answers import Answers, Cost
 from slurmdoctor.survey.text.tables import bar, clean, head, hours, more, said, share, table, whole
 

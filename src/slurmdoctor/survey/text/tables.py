@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slurmdoctor.report.quantities import plural
-from slurmdoctor.report.redact import one_line, redact
-from slurmdoctor.report.terminal import Line, cells, cut, wrap_words
+from slurmdoctor.report import Line, cells, cut, one_line, plural, redact, wrap_words
 
 _BAR = 12
 """Columns of the longest bar."""

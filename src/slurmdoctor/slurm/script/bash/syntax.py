@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from slurmdoctor.model.exits import signal_name
+from slurmdoctor.model import signal_name
 from slurmdoctor.slurm.script.model import Command
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from slurmdoctor.knowledge.expressions import fill
+from slurmdoctor.knowledge import fill
 from slurmdoctor.slurm.script.model import Early
 from slurmdoctor.slurm.script.programs import programs
 

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from slurmdoctor.knowledge import cache as kept
 from slurmdoctor.knowledge import paths
+from slurmdoctor.matching import bounded
 from slurmdoctor.model import Knowledge, LineFormat
-from slurmdoctor.search.compiled import bounded
-from slurmdoctor.search.shapes import digit_sensitive
+from slurmdoctor.search import digit_sensitive
 
 _around: Callable[[], AbstractContextManager[object]] = nullcontext
 _loaded: dict[tuple[str, bool], Knowledge] = {}
@@ -82,7 +82,7 @@ def loaded(folders: Sequence[Path]) -> Knowledge:
 
 
 def _read(folders: Sequence[Path]) -> Knowledge:
-    from slurmdoctor.knowledge.read import read  # imports yaml, which kept rules spare us
+    from slurmdoctor.knowledge.rule_reader import read  # imports yaml, which kept rules spare us
 
     found = read(folders)
     if found.problems:

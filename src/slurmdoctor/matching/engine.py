@@ -23,7 +23,7 @@ from typing import Protocol
 
 from msgspec import DecodeError, msgpack
 
-from slurmdoctor.search import usercache
+from slurmdoctor.matching import usercache
 
 _INTERFACE = 3
 native: ModuleType | None = None
@@ -44,6 +44,11 @@ _FEW = 64
 """So few literals are compiled as fast as they are read from the cache."""
 DIGITS = bytes.maketrans(b"123456789", b"000000000")
 """For bytes.translate: makes all digits one."""
+
+
+def in_c() -> ModuleType | None:
+    """The part that is written in C; None where it was not compiled."""
+    return native
 
 
 class Engine(Protocol):

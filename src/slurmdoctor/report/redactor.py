@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from slurmdoctor.knowledge.secrets import secret_kinds
+from slurmdoctor.knowledge import secret_kinds
+from slurmdoctor.matching import compiled
 from slurmdoctor.model import Diagnosis, Evidence, SecretKind, Surroundings, UserError
 from slurmdoctor.report.redaction.spans import Wanted, replaced, spans
-from slurmdoctor.search.compiled import compiled
 
 if TYPE_CHECKING:
     from slurmdoctor.report.redaction.pseudonyms import Pseudonyms
+
 
 Mode = Literal["off", "default", "strict"]
 

@@ -7,8 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
-from slurmdoctor.model import Event, JobRecord, Progress, RunState, RunStateKind, SignalHit, Timeline
-from slurmdoctor.model.times import parse_time
+from slurmdoctor.model import Event, JobRecord, Progress, RunState, RunStateKind, SignalHit, Timeline, parse_time
 
 SHORTEST_STALL = 300.0
 """Seconds without a step below which nobody calls it a stall, however fast the steps were."""

@@ -10,8 +10,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from slurmdoctor import __version__
-from slurmdoctor.model import Cascade, Diagnosis, Extent, Retry
-from slurmdoctor.model.ranges import ranges
+from slurmdoctor.model import Cascade, Diagnosis, Extent, Retry, ranges
 
 SCHEMA_VERSION = 1
 # Facts that are always there; a log may add others.

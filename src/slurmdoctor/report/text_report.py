@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 
-from slurmdoctor.model import Diagnosis, Evidence, Remedy
-from slurmdoctor.model.ranges import SHORT, ranges
+from slurmdoctor.model import SHORT, Diagnosis, Evidence, Remedy, ranges
 from slurmdoctor.report import words
 from slurmdoctor.report.exits import ending
 from slurmdoctor.report.frames import Frame, best_frames
 from slurmdoctor.report.layout import INDENT, LABEL, Block, fit, prose
 from slurmdoctor.report.quantities import delay, plural
-from slurmdoctor.report.redact import disarm, one_line
+from slurmdoctor.report.redactor import disarm, one_line
 from slurmdoctor.report.terminal import Line, cells, clip, cut, cut_path, excerpt, paint, wrap, wrap_words
 
 LIMIT = 15
@@ -22,7 +21,7 @@ _COLOURS = {"✗": "bad", "✓": "good", "?": "doubt"}
 _STANDING = {"first": "bad", "suspect": "doubt", "finished": "good"}
 
 
-def render(
+def render_text(
     diagnosis: Diagnosis,
     *,
     width: int,

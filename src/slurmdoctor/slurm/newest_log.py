@@ -9,8 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from slurmdoctor.input.job_names import is_log
-from slurmdoctor.input.jobs import split
+from slurmdoctor.input import is_log, split_jobs
 from slurmdoctor.model import UserError
 from slurmdoctor.slurm.named import BELOW, OURS, entries
 
@@ -35,7 +34,7 @@ def newest(folder: str = ".", now: float | None = None) -> Newest:
         of_a_job = _JOBS_OWN.fullmatch(name) is not None or is_log(name)
         if is_folder or OURS.fullmatch(name) or not (of_a_job or _OF_ANY.fullmatch(name)):
             continue
-        of_a_job = of_a_job or split([path])[0].id is not None
+        of_a_job = of_a_job or split_jobs([path])[0].id is not None
         try:
             status = Path(path).stat()
         except OSError:
@@ -49,5 +48,5 @@ def newest(folder: str = ".", now: float | None = None) -> Newest:
         )
     log = max(found, key=found.__getitem__)
     age = (time.time() if now is None else now) - found[log][2]
-    files = next(job.files for job in split(sorted(found), survey=True) if log in job.files)
+    files = next(job.files for job in split_jobs(sorted(found), survey=True) if log in job.files)
     return Newest(log, max(0.0, age), files)

@@ -8,8 +8,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from slurmdoctor.input.sources import Source
+from slurmdoctor.input import Source
+from slurmdoctor.matching import captures
 from slurmdoctor.model import (
+    MOST_TASKS,
     ExitFormat,
     ExitReport,
     Knowledge,
@@ -18,16 +20,15 @@ from slurmdoctor.model import (
     Observations,
     Origin,
     RankMap,
+    Reason,
     Rule,
     SearchResult,
     Signal,
     SignalHit,
     StackDump,
+    reason,
 )
-from slurmdoctor.model.finding import Reason, reason
-from slurmdoctor.model.ranges import MOST_TASKS
-from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.ranks.maps import RankMapBuilder, of_paths
+from slurmdoctor.ranks import Lines, RankMapBuilder, of_paths
 from slurmdoctor.readers import (
     budget,
     collectives,
@@ -50,7 +51,6 @@ from slurmdoctor.readers.gauges import find_trends
 from slurmdoctor.readers.last_words import collect_last_words
 from slurmdoctor.readers.matches import Place, RuleEvents
 from slurmdoctor.readers.memory import find_memory
-from slurmdoctor.search.compiled import captures
 
 _MOST_TASKS = 2 * MOST_TASKS
 """Tasks that all exit reports name together: each may name thousands."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from slurmdoctor.matching import compiled
 from slurmdoctor.model import (
+    EXIT_CODE,
     Cascade,
     Cause,
+    Courses,
     Coverage,
     Diagnosis,
     Event,
@@ -16,6 +19,7 @@ from slurmdoctor.model import (
     FirstFailure,
     Incident,
     Knowledge,
+    Lanes,
     NamedCause,
     Observations,
     Origin,
@@ -23,10 +27,10 @@ from slurmdoctor.model import (
     RankStanding,
     Rival,
     Timeline,
+    format_time,
+    parse_time,
+    when,
 )
-from slurmdoctor.model.causes import EXIT_CODE
-from slurmdoctor.model.lanes import Courses, Lanes
-from slurmdoctor.model.times import format_time, parse_time, when
 from slurmdoctor.report import remedies
 from slurmdoctor.report.advice import advise
 from slurmdoctor.report.exits import meaning_of
@@ -34,7 +38,6 @@ from slurmdoctor.report.names import names_for_fixes
 from slurmdoctor.report.reasons import sentence, sentences, told
 from slurmdoctor.report.recorded import coverage_with_record
 from slurmdoctor.report.terminal import cut
-from slurmdoctor.search.compiled import compiled
 
 _MOST_RIVALS = 3
 _LONG = 100

@@ -11,7 +11,7 @@ from msgspec import Struct
 from slurmdoctor.model import Diagnosis
 from slurmdoctor.report import words
 from slurmdoctor.report.quantities import listed, plural
-from slurmdoctor.report.redact import one_line
+from slurmdoctor.report.redactor import one_line
 
 Kind = Literal["error", "warning", "notice"]
 MOST = 10

@@ -12,8 +12,8 @@ import re
 from collections.abc import Sequence
 
 from slurmdoctor.model import Diagnosis
-from slurmdoctor.report.markdown import Parts, parts_of, pieces
-from slurmdoctor.report.redact import one_line
+from slurmdoctor.report.markdown_report import Parts, parts_of, pieces
+from slurmdoctor.report.redactor import one_line
 
 _GAP = "\u200b"
 Element = dict[str, object]

@@ -7,9 +7,8 @@ from itertools import islice
 
 from msgspec import Struct
 
-from slurmdoctor.knowledge.expressions import fill, holds
-from slurmdoctor.model import ScriptEvidence, ScriptMistake
-from slurmdoctor.model.finding import reason
+from slurmdoctor.knowledge import fill, holds
+from slurmdoctor.model import ScriptEvidence, ScriptMistake, reason
 from slurmdoctor.slurm.script.checks import Check, Texts, load
 from slurmdoctor.slurm.script.facts import Fact, read_facts
 from slurmdoctor.slurm.script.finds import ignores

@@ -8,8 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import slurmdoctor
-from slurmdoctor.knowledge import folders
-from slurmdoctor.knowledge.paths import data_of, names
+from slurmdoctor.knowledge import data_of, folders, names
 
 
 @cache

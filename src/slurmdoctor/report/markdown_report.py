@@ -16,7 +16,7 @@ from slurmdoctor.model import Diagnosis, Remedy
 from slurmdoctor.report import words
 from slurmdoctor.report.exits import ending
 from slurmdoctor.report.frames import best_frames
-from slurmdoctor.report.redact import disarm, one_line
+from slurmdoctor.report.redactor import disarm, one_line
 from slurmdoctor.report.terminal import cut_path
 
 LIMIT = 1500

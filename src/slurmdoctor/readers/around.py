@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from slurmdoctor.model import Event, Surroundings
-from slurmdoctor.ranks.lines import Lines
+from slurmdoctor.ranks import Lines
 
 _MOST = 4
 """Lines of which the surroundings are read."""

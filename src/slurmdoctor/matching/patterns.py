@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     import regex
 
+
 SECONDS = 0.5
 """No pattern may take longer on one line; one that does is treated as not matching."""
 _MOST = 2500

@@ -19,10 +19,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from slurmdoctor.input.sources import BLOCK, Block, Source
-from slurmdoctor.model.deadline import NEVER, Deadline
-from slurmdoctor.model.finding import Reason, reason
-from slurmdoctor.model.matches import Matcher, SearchResult
+from slurmdoctor.input import BLOCK, Block, Source
+from slurmdoctor.model import NEVER, Deadline, Matcher, Reason, SearchResult, reason
 from slurmdoctor.search import many
 from slurmdoctor.search.literals import Literals
 from slurmdoctor.search.reader import LONG_LINE as LONG_LINE

@@ -10,16 +10,12 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from slurmdoctor.input.sources import Source, Text
-from slurmdoctor.input.trusted import open_regular
-from slurmdoctor.model import UserError
-from slurmdoctor.model.exits import signal_name
-from slurmdoctor.model.record import JobRecord
+from slurmdoctor.input import Source, Text, open_regular
+from slurmdoctor.model import JobRecord, UserError, signal_name
 from slurmdoctor.slurm import jobinfo, own_text, query
 from slurmdoctor.slurm.lookup import logs_of
 from slurmdoctor.slurm.named import Shelves
-from slurmdoctor.slurm.script.directives import signal_request
-from slurmdoctor.slurm.script.model import Script
+from slurmdoctor.slurm.script import Script, signal_request
 
 LARGEST = 64 * 1024 * 1024
 """Bytes; no record of Slurm and no script is larger."""
@@ -163,7 +159,7 @@ def _recorded(files: Sequence[str], job_id: str | None) -> JobRecord:
 
 
 def _script(file: str | None, job_id: str | None, record: JobRecord | None) -> Script | None:
-    from slurmdoctor.slurm.script.parse import parse_beside
+    from slurmdoctor.slurm.script import parse_beside
 
     if file is not None:
         return parse_beside(read_text(file, whole=False), file)

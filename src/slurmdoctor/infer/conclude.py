@@ -37,9 +37,9 @@ from slurmdoctor.model import (
     RunState,
     ScriptEvidence,
     Timeline,
+    reason,
 )
-from slurmdoctor.model.finding import reason
-from slurmdoctor.timeline.run_state import end_of, run_state
+from slurmdoctor.timeline import end_of, run_state
 
 
 def infer(
