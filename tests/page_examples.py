@@ -31,7 +31,7 @@ def of_ranks(count: int, *, per_node: int = 8, uneven: bool = False) -> Diagnosi
         RankGroup("collateral", others, "waited for rank 3", "job.log", 48300),
     )
     ticks = ((0.0, "12:00:00"), (180.0, "12:03:00"), (360.0, "12:06:00"), (540.0, "12:09:00"), (700.0, "12:11:40"))
-    drawn = Lanes(tuple(lanes), START, START + 720.0, True, ticks, -5400.0)
+    drawn = Lanes(tuple(lanes), START, START + 720.0, ticks, -5400.0)
     return Diagnosis.of(replace(CUDA_OOM, lanes=drawn, ranks=groups, facts={**CUDA_OOM.facts, "world_size": count}))
 
 

@@ -300,16 +300,6 @@ def test_the_root_sign_stands_with_the_rank_that_the_verdict_names() -> None:
     assert re.findall(r'<use href="#error" x="([\d.]+%)"', html.partition('class="lane head"')[2]) == ["90.00%"]
 
 
-def test_without_a_clock_the_page_says_so() -> None:
-    lanes = Lanes(
-        (Lane((3,), None, "first", (Span(0.0, 50.0, "running"),), ()),), clock=False, ticks=((1.0, "line 1"),)
-    )
-    page = Page(Diagnosis.of(replace(CUDA_OOM, lanes=lanes)).to_html())
-    assert "Too few lines have a usable time stamp" in page.text
-    assert "line 1" in page.text
-    assert "until" not in " ".join(page.all("aria-label"))
-
-
 # ── the doors ────────────────────────────────────────────────────────────────────────────────
 
 

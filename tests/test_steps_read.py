@@ -16,7 +16,7 @@ from builders import step as made_step
 from slurmdoctor import diagnose
 from slurmdoctor.model import JobRecord, Progress, RankMap
 from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.readers import last_heard, pauses, progress, step_lines
+from slurmdoctor.readers import pauses, progress, step_lines
 from slurmdoctor.timeline.skew import learn
 
 MB = 1024 * 1024
@@ -81,7 +81,7 @@ def test_steps_of_any_kind_cost_little_and_never_more_than_their_bytes(kind: str
         spent.append(Counter(work))
     work.clear()
     diagnose(data[: 4 * MB] + FAILURE)
-    assert work["peeled"] <= spent[1]["peeled"] + last_heard._MOST + 100, "lanes cost a bounded number of lines more"
+    assert work["peeled"] <= spent[1]["peeled"], "what is drawn over time costs no line more"
     assert spent[0]["form"] > 0
     assert spent[1]["form"] <= progress.WORK // 2
     assert spent[1]["peeled"] <= progress.WORK // 4

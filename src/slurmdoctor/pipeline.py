@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from slurmdoctor import model
-from slurmdoctor.infer import infer
+from slurmdoctor.infer import chart, infer
 from slurmdoctor.input import APath, Given, LogText, Source, UnreadError, opened, unwrap
 from slurmdoctor.input import notes as unread_notes
 from slurmdoctor.knowledge import current, text
@@ -160,26 +160,10 @@ def examine(
     observed = assemble(matches, lines, knowledge, script.facts if script is not None else {})
     timeline = order(observed)
     finding = infer(timeline, observed, knowledge, exit_status, record, script)
-    courses = _courses(finding, timeline, observed, knowledge, lines) if lanes else Courses()
+    courses = chart(finding, timeline, observed, knowledge) if lanes else Courses()
     numbers = lines.numbers(finding.places | courses.places)
     found = compose(finding, timeline, observed, knowledge, numbers, courses)
     return replace(found, surroundings=surroundings(finding.evidence, lines, numbers))
-
-
-def _courses(
-    finding: model.Finding,
-    timeline: model.Timeline,
-    observed: model.Observations,
-    knowledge: Knowledge,
-    lines: Lines,
-) -> Courses:
-    """What each rank did over time, with the last lines of those that may have fallen silent."""
-    from slurmdoctor.infer import chart  # only who looks at them waits for them
-    from slurmdoctor.readers import collect_last_heard
-
-    quiet = {rank for one in finding.standings if one.standing in ("silent", "suspect") for rank in one.ranks}
-    heard = collect_last_heard(quiet, observed.rank_map, lines)
-    return chart(finding, timeline, observed, knowledge, heard)
 
 
 def _earlier_left_out(sources: Sequence[Source], begins: Mapping[str, int], deadline: Deadline) -> tuple[Reason, ...]:

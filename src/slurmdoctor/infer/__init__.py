@@ -1,6 +1,6 @@
 """The steps of `infer`, one a module: incidents, outcome, root, silent culprits, first rank, ending, confidence."""
 
 from slurmdoctor.infer.conclude import infer
-from slurmdoctor.infer.lanes import chart
+from slurmdoctor.infer.rank_timelines import chart
 
 __all__ = ["chart", "infer"]

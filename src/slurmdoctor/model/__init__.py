@@ -138,7 +138,7 @@ from slurmdoctor.model.record import JobRecord
 from slurmdoctor.model.record import Quote as Quote
 from slurmdoctor.model.record import Step as Step
 from slurmdoctor.model.timeline import TICK as TICK
-from slurmdoctor.model.timeline import Order, Timeline
+from slurmdoctor.model.timeline import Clocks, Order, Timeline
 from slurmdoctor.model.times import format_time as format_time
 from slurmdoctor.model.times import parse_time as parse_time
 from slurmdoctor.model.times import span as span
@@ -207,6 +207,7 @@ __all__ = [
     "Busy",
     "Cascade",
     "Cause",
+    "Clocks",
     "CollectiveStatus",
     "Confidence",
     "Course",

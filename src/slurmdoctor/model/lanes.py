@@ -26,7 +26,7 @@ class Span(Struct, frozen=True):
     """What a rank did from one time to another; a failure that ends at once has no length."""
 
     start: float
-    """Seconds from `Lanes.start`; where `Lanes.clock` is False, a position in the log."""
+    """Seconds from `Lanes.start`."""
     end: float
     state: State
 
@@ -67,15 +67,12 @@ class Lanes(Struct, frozen=True):
     """All ranks over the shown part of the run: the time around the failure."""
 
     lanes: tuple[Lane, ...] = ()
-    """By rank; none where the log tells of no rank over time."""
-    start: float | None = None
-    """When the shown part begins: seconds since the epoch as the log's clock counts them; None without a clock."""
-    end: float | None = None
-    """When it ends. Without a clock the last position."""
-    clock: bool = True
-    """False where the log has no usable stamps: positions are those of lines in the log."""
+    """By rank; none where the log shows no times."""
+    start: float = 0.0
+    """When the shown part begins: seconds since the epoch as the log's clock counts them."""
+    end: float = 0.0
     ticks: tuple[tuple[float, str], ...] = ()
-    """Where to label the axis, and the label: the time as the log writes it, or `line 120`."""
+    """Where to label the axis, and the label: the time as the log writes it."""
     began: float = 0.0
     """Where the run began; below 0 where its earlier part is not shown."""
 
@@ -105,17 +102,13 @@ class Course(Struct, frozen=True):
 
 
 class Courses(Struct, frozen=True):
-    """All of them, on one axis: seconds since the epoch, or places in the job's text."""
+    """All of them; times are seconds since the epoch as the log's clock counts them."""
 
     courses: tuple[Course, ...] = ()
     start: float = 0.0
     end: float = 0.0
-    failed: float | None = None
-    """Where the first failure stands."""
     began: float = 0.0
-    clock: bool = True
-    apart: bool = False
-    """Whether places, where there is no clock, are those in each rank's own file."""
+    """When the run began."""
     dated: bool = False
     """Whether the log's stamps name their year."""
 

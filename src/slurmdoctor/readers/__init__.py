@@ -4,7 +4,6 @@ from slurmdoctor.readers.around import surroundings
 from slurmdoctor.readers.assembly import assemble
 from slurmdoctor.readers.exceptions import exception_of
 from slurmdoctor.readers.exits import read_lines
-from slurmdoctor.readers.last_heard import collect_last_heard
 from slurmdoctor.readers.targets import find_lines
 
-__all__ = ["assemble", "collect_last_heard", "exception_of", "find_lines", "read_lines", "surroundings"]
+__all__ = ["assemble", "exception_of", "find_lines", "read_lines", "surroundings"]

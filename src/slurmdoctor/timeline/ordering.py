@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import Event, Observations, Order, SignalHit, Timeline
+from slurmdoctor.model import Clocks, Event, Observations, Order, SignalHit, Timeline
 from slurmdoctor.timeline import attempts, skew
-from slurmdoctor.timeline.skew import Skew
 
 _FEW_WORDS = 4096
 """Bytes that ranks may print besides, as the training loop begins: warnings, mostly."""
@@ -34,7 +33,6 @@ def order(observed: Observations) -> Timeline:
         progress=progress,
         began=_began(observed, attempt_spans.last),
         cut=any(file.cut for file in observed.files),
-        notes=clocks.notes if timeline.order == "timestamps" else (),
     )
 
 
@@ -61,7 +59,7 @@ def _within(span: attempts.Span, events: Sequence[Event], went_on: Sequence[int]
     return found
 
 
-def _part(span: attempts.Span, events: Sequence[Event], observed: Observations, clocks: Skew) -> Timeline:
+def _part(span: attempts.Span, events: Sequence[Event], observed: Observations, clocks: Clocks) -> Timeline:
     """One attempt's events in order, and what the witnesses say of it."""
     low, high = span
     here = [e for e in events if low <= e.order < high]
@@ -73,13 +71,14 @@ def _part(span: attempts.Span, events: Sequence[Event], observed: Observations, 
         order=order,
         keys=keys,
         span=span,
+        clocks=clocks,
     )
 
 
 # ── order ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _ordered(events: Sequence[Event], clocks: Skew) -> tuple[Order, dict[int, tuple[float, int]]]:
+def _ordered(events: Sequence[Event], clocks: Clocks) -> tuple[Order, dict[int, tuple[float, int]]]:
     """How events can be ordered, and each one's key. An event without a stamp takes the last one before it in its file."""
     weighty = [e for e in events if e.role != "hint"]
     stamped = [e for e in weighty if e.origin.time is not None]
@@ -90,10 +89,18 @@ def _ordered(events: Sequence[Event], clocks: Skew) -> tuple[Order, dict[int, tu
         return "file", {e.order: (0.0, e.order) for e in events}
     keys: dict[int, tuple[float, int]] = {}
     last: dict[int, float] = {}
-    begin = min(e.origin.time - clocks.of(e) for e in stamped if e.origin.time is not None)
+    begin = min(
+        e.origin.time - clocks.ahead_of(e.hit.source, e.origin.rank, e.origin.node)
+        for e in stamped
+        if e.origin.time is not None
+    )
     for event in sorted(events, key=lambda e: e.order):
         seen = event.origin.time
-        time = last.get(event.hit.source, begin) if seen is None else seen - clocks.of(event)
+        time = (
+            last.get(event.hit.source, begin)
+            if seen is None
+            else seen - clocks.ahead_of(event.hit.source, event.origin.rank, event.origin.node)
+        )
         last[event.hit.source] = time
         keys[event.order] = (time, event.order)
     return "timestamps", keys

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from msgspec import Struct, field
-
-from slurmdoctor.model import Event, Origin, Progress, RankMap, Reason, reason
+from slurmdoctor.model import Clocks, Origin, Progress, RankMap
 
 LEAST = 3.0
 """Seconds: clocks that are nearer than this, or ranks that are that much slower, are left as they are."""
@@ -16,36 +14,7 @@ _SPREAD = 0.2
 """A clock's offset stays the same; what varies by more than this share of it is slowness."""
 
 
-class Skew(Struct, frozen=True):
-    """Seconds by which each clock is ahead of the one that most steps were stamped with."""
-
-    ahead: Mapping[str, float] = field(default_factory=dict)
-    steps: Mapping[str, int] = field(default_factory=dict)
-    """How many common steps tell it."""
-    reference: str = ""
-    where: Callable[[int, int | None, str | None], str] = lambda source, rank, node: ""
-
-    def of(self, event: Event) -> float:
-        """What to take from an event's time to compare it with other nodes' events."""
-        return self.by(event.hit.source, event.origin.rank, event.origin.node)
-
-    def by(self, source: int, rank: int | None, node: str | None) -> float:
-        """The same of any line's time."""
-        if not self.ahead:
-            return 0.0
-        own = self.ahead.get(self.where(source, rank, node))
-        return self.ahead.get(self.where(source, None, None), 0.0) if own is None else own
-
-    @property
-    def notes(self) -> tuple[Reason, ...]:
-        """What a reader should know of clocks that differ."""
-        return tuple(
-            reason("clocks-differ", name=name, seconds=by, reference=self.reference, steps=self.steps[name])
-            for name, by in sorted(self.ahead.items())
-        )
-
-
-def learn(progress: Sequence[Progress], maps: RankMap, names: Sequence[str]) -> Skew:
+def learn(progress: Sequence[Progress], maps: RankMap, names: Sequence[str]) -> Clocks:
     """Compare the stamps of the same step on different nodes; without nodes, in different files."""
 
     files = [name.rpartition("/")[2] for name in names] if len(set(names)) > 1 else [""] * len(names)
@@ -55,7 +24,7 @@ def learn(progress: Sequence[Progress], maps: RankMap, names: Sequence[str]) -> 
 
     stamps = _stamps(progress, where)
     if len(stamps) < 2:
-        return Skew()
+        return Clocks()
     reference = max(stamps, key=lambda name: (len(stamps[name]), name))
     ahead: dict[str, float] = {}
     steps: dict[str, int] = {}
@@ -70,7 +39,7 @@ def learn(progress: Sequence[Progress], maps: RankMap, names: Sequence[str]) -> 
         spread = median(abs(a - middle) for a in apart)
         if abs(middle) >= LEAST and spread <= max(1.0, _SPREAD * LEAST) and max(apart) - min(apart) < abs(middle):
             ahead[name], steps[name] = middle, len(apart)
-    return Skew(ahead, steps, reference, where)
+    return Clocks(ahead, steps, reference, where)
 
 
 def _stamps(

@@ -37,7 +37,6 @@ def lanes_of(diagnosis: Diagnosis) -> Markup | None:
     root = min((mark.at for lane in leads for mark in lane.marks if mark.kind == "first"), default=None)
     notes = [
         strips.earlier(lanes),
-        "" if lanes.clock else "Too few lines have a usable time stamp: the axis counts lines.",
         _rough(drawn),
     ]
     body = [_group(group, scale, root) for group in drawn.groups]
@@ -47,7 +46,7 @@ def lanes_of(diagnosis: Diagnosis) -> Markup | None:
         "div",
         strips.legend(lanes),
         tag("p", " ".join(filter(None, notes)), class_="note") if any(notes) else None,
-        tag("div", tag("span", "clock" if lanes.clock else "line"), strips.axis(lanes, scale), class_="lane head"),
+        tag("div", tag("span", "clock"), strips.axis(lanes, scale), class_="lane head"),
         *body,
         class_="lanes",
     )

@@ -36,13 +36,12 @@ class Scale(Struct, frozen=True):
     """From the times of lanes to places on the page."""
 
     width: float
-    start: float | None
-    """None without a clock."""
+    start: float
 
     @classmethod
     def of(cls, lanes: Lanes) -> Scale:
         """The scale of what is shown."""
-        return cls(length(lanes) or 1.0, lanes.start if lanes.clock else None)
+        return cls(length(lanes) or 1.0, lanes.start)
 
     def share(self, at: float) -> float:
         """A time as a percentage of what is shown."""
@@ -53,8 +52,8 @@ class Scale(Struct, frozen=True):
         return f"{self.share(at):.2f}%"
 
     def moment(self, at: float) -> str:
-        """The time of day, as the log's clock shows it; empty without a clock."""
-        return "" if self.start is None else time.strftime("%H:%M:%S", time.gmtime(self.start + at))
+        """The time of day, as the log's clock shows it."""
+        return time.strftime("%H:%M:%S", time.gmtime(self.start + at))
 
 
 def definitions() -> Markup:
@@ -137,7 +136,7 @@ def _told(mark: Mark, scale: Scale) -> Markup:
 
 def earlier(lanes: Lanes) -> str:
     """What the strips do not show of the run."""
-    if lanes.began >= 0 or not lanes.clock:
+    if lanes.began >= 0:
         return ""
     return f"The run began {duration(-lanes.began)} before the left edge."
 
@@ -145,7 +144,7 @@ def earlier(lanes: Lanes) -> str:
 def _spoken(row: Row, scale: Scale) -> str:
     """What a row shows, in words."""
     ends = ((WORDS[span.state], scale.moment(span.end)) for span in row.lane.spans)
-    return ", ".join(f"{word} until {at}" if at else word for word, at in ends)
+    return ", ".join(f"{word} until {at}" for word, at in ends)
 
 
 def _kind(mark: Mark, row: Row) -> str:

@@ -1,0 +1,444 @@
+"""What each rank of the last attempt did over time, for the page: a lane for the ranks of one node that went alike."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from calendar import timegm
+from collections.abc import Iterator, Sequence
+from math import inf
+from time import gmtime
+
+from msgspec import Struct, field
+
+from slurmdoctor.infer.members import world_size
+from slurmdoctor.model import (
+    ASSUMED_YEAR,
+    EXIT_CODE,
+    HANG,
+    NODE_FAILURE,
+    Course,
+    Courses,
+    Event,
+    Finding,
+    Knowledge,
+    MarkKind,
+    Observations,
+    Origin,
+    ProcessExit,
+    Sighting,
+    Span,
+    State,
+    Timeline,
+    expand_nodes,
+    parse_time,
+)
+from slurmdoctor.timeline import by_zone
+
+_OTHER_CLOCK = 60.0
+"""Seconds by which Slurm's time may stand before the stamps above its line, before its clock is taken for another one."""
+_ENOUGH, _LONG = 5, 30.0
+"""Stamps, and seconds from the first to the last: by these a failure without a stamp of its own can be placed, too."""
+_SILENT = 5
+"""Longest pauses between two steps after which a rank that says nothing is called silent."""
+_STEPS = 4
+"""Steps before a failure that are shown,"""
+_LEAD, _LONGEST_LEAD, _LEAST_LEAD = 0.15, 4.0, 60.0
+"""and how long what is shown before it may be: at least and at most, in lengths of the failure, and in seconds."""
+_MOST_STEPS, _MOST_LINES, _QUOTED = 6, 8, 400
+"""Steps and lines that a lane shows, and lines over all lanes."""
+_MARGIN = 0.02
+"""What is shown behind the last line, as a share of all."""
+_UNHEARD = ("silent", "suspect")
+"""Standings of ranks that may have stopped before the failure."""
+_LONGEST = 200
+"""Characters of a line that are shown."""
+
+
+def chart(finding: Finding, timeline: Timeline, observed: Observations, knowledge: Knowledge) -> Courses:
+    """All lanes, over the part of the run in which the failure can be seen; none where the log shows no times."""
+    clock = _Clock(timeline, observed)
+    if not clock.places(finding, timeline):
+        return Courses()
+    scene = _Scene(finding, timeline, observed, knowledge, clock)
+    if scene.start >= scene.end:
+        return Courses()
+    alike: dict[object, list[Course]] = {}
+    for rank in sorted(scene.named):
+        lane = scene.lane(rank)
+        edges = tuple((span.state, round(100 * span.start / (scene.end - scene.start))) for span in lane.spans)
+        alike.setdefault((lane.node, lane.standing, lane.ending, edges), []).append(lane)
+    most = max(1, min(_MOST_LINES, _QUOTED // max(1, len(alike))))
+    found = [_merged(group, most) for group in alike.values()]
+    if not found or scene.ranks[None].steps or scene.ranks[None].lines:  # what names no rank
+        found.append(_merged([scene.lane(None)], _MOST_LINES))
+    return Courses(tuple(found), scene.start, scene.end, scene.begin, clock.dated)
+
+
+def _merged(group: Sequence[Course], most: int) -> Course:
+    """The lanes as one: of lines that say the same the first one is shown."""
+    shown: dict[tuple[str, str | None], Sighting] = {}
+    every = sorted((one for lane in group for one in lane.sightings), key=lambda one: (one.at, one.place is None))
+    for one in every:
+        shown.setdefault((one.kind, one.text if one.kind == "step" else one.cause), one)
+    steps = [one for one in shown.values() if one.kind == "step"]
+    lines = sorted((one for one in shown.values() if one.kind != "step"), key=lambda one: (one.kind != "first", one.at))
+    kept = sorted((*lines[:most], *steps[-_MOST_STEPS:]), key=lambda one: one.at)
+    first = group[0]
+    ranks = tuple(rank for lane in group for rank in lane.ranks)
+    left_out = sum(lane.left_out for lane in group) + len(lines[most:])
+    return Course(ranks, first.node, first.standing, first.spans, tuple(kept), first.ending, left_out)
+
+
+class _Clock:
+    """When each line of an attempt was printed: by its own stamp, else by the last one above it in its file."""
+
+    def __init__(self, timeline: Timeline, observed: Observations) -> None:
+        low, high = timeline.span
+        lines = [report.line for report in timeline.reports]
+        lines += [mark.line for mark in observed.signals if low <= mark.order < high]
+        lines += observed.last_words.values() if timeline.attempts == 1 else ()
+        stamped = [((line.source, line.offset), line.origin) for line in lines]
+        stamped += [(event.hit.place, event.origin) for event in timeline.events]
+        steps = (step for step in timeline.progress if low <= step.order < high)
+        stamped += [((step.source, step.offset), Origin(step.rank, time=step.shown_time)) for step in steps]
+        said = [time for event in timeline.events if (time := _said(event)) is not None]
+        times = [origin.time for _, origin in stamped if origin.time is not None]
+        named = [time for time in (*said, *times) if gmtime(time).tm_year != ASSUMED_YEAR]
+        self.dated = bool(named)
+        """Whether stamps name their year."""
+        self._year = gmtime(named[0]).tm_year if named else ASSUMED_YEAR
+        self._clocks = timeline.clocks
+        self._stamps: dict[int, list[tuple[int, float]]] = {}
+        for (source, offset), origin in sorted(stamped, key=lambda one: one[0]):
+            if (time := self.true(source, origin)) is not None:
+                above = self._stamps.setdefault(source, [])
+                # what was held back comes out below what was printed later: time never goes back in a file
+                above.append((offset, max(time, above[-1][1] if above else time)))
+        for event in timeline.events:
+            if _said(event) is not None and (time := self.of_event(event)) is not None:
+                insort(self._stamps.setdefault(event.hit.source, []), (event.hit.offset, time))
+
+    @property
+    def times(self) -> set[float]:
+        """All that were read."""
+        return {time for stamps in self._stamps.values() for _, time in stamps}
+
+    def at(self, place: tuple[int, int], origin: Origin | None = None) -> float | None:
+        """When a line was printed; None where neither it nor a line above it has a stamp."""
+        own = self.true(place[0], origin) if origin is not None else None
+        stamps = self._stamps.get(place[0], [])
+        above = bisect_right(stamps, (place[1], inf))
+        return own if own is not None else stamps[above - 1][1] if above else None
+
+    def of_event(self, event: Event) -> float | None:
+        """When an event came: as Slurm's line says where that can be by the same clock, else as its line was printed."""
+        said, above = _said(event), self.at(event.hit.place)
+        if said is not None and (above is None or (said - above >= -_OTHER_CLOCK and not by_zone(said - above))):
+            return said
+        return self.at(event.hit.place, None if event.bound else event.origin)
+
+    def places(self, finding: Finding, timeline: Timeline) -> bool:
+        """Whether there is a time to draw: of the failure, where there is one, or enough of them around it."""
+        if len(self.times) < 2:
+            return False
+        incidents = () if finding.root is None else (finding.root, *finding.same, *finding.cascade)
+        shown = any(is_stamped(event) for incident in incidents for event in incident.events)
+        many = len(self.times) >= _ENOUGH and max(self.times) - min(self.times) >= _LONG
+        return not incidents or shown or many or any(report.time is not None for report in timeline.reports)
+
+    def true(self, source: int, origin: Origin) -> float | None:
+        """A stamp by the clock of most steps, in the year that other stamps name."""
+        time = origin.time
+        if time is None:
+            return None
+        moment = gmtime(time)
+        if moment.tm_year == ASSUMED_YEAR != self._year:
+            time += timegm((self._year, *moment[1:6])) - timegm(moment)
+        return time - self._clocks.ahead_of(source, origin.rank, origin.node)
+
+
+def is_stamped(event: Event) -> bool:
+    """Whether an event's own line shows its time."""
+    return "at" in event.captures or (event.origin.time is not None and not event.bound)
+
+
+def _said(event: Event) -> float | None:
+    """The time that a line of Slurm's tells."""
+    return parse_time(event.captures.get("at", ""))
+
+
+class _Rank(Struct):
+    """What was read of one rank, and when."""
+
+    last: float | None = None
+    """Its last line."""
+    waits: float | None = None
+    """Since when it was in the collective that timed out."""
+    error: float | None = None
+    done: float | None = None
+    exit: float | None = None
+    ending: ProcessExit | None = None
+    steps: list[Sighting] = field(default_factory=list)
+    lines: dict[tuple[MarkKind, str | None], Sighting] = field(default_factory=dict)
+    """Of each kind and cause the first one."""
+    left_out: int = 0
+
+    def heard(self, at: float) -> None:
+        """One more line of it."""
+        self.last = at if self.last is None else max(at, self.last)
+
+    def show(self, one: Sighting) -> None:
+        """One more line to show, if it says something new."""
+        if self.lines.setdefault((one.kind, one.cause), one) is not one:
+            self.left_out += 1
+
+
+class _Scene:
+    """All ranks over time, and what concerns the job as a whole; what names no rank is under None."""
+
+    def __init__(
+        self, finding: Finding, timeline: Timeline, observed: Observations, knowledge: Knowledge, clock: _Clock
+    ) -> None:
+        self.ranks: dict[int | None, _Rank] = {None: _Rank()}
+        self.finding, self._clock = finding, clock
+        self.begin = min(clock.times)
+        """When the first line came."""
+        self._standing = {rank: one.standing for one in finding.standings for rank in one.ranks}
+        self._node_of = {rank: report.node for report in timeline.reports for rank in report.ranks if report.node}
+        self._node_of |= observed.rank_map.node_of
+        if finding.origin.rank is not None and finding.origin.node is not None:
+            self._node_of[finding.origin.rank] = finding.origin.node
+        self._ended: float | None = None
+        """When Slurm ended the job;"""
+        self._node_ended: dict[str, float] = {}
+        """or what ran on a node."""
+        pause = self._add_steps(timeline, observed)
+        self._last_step = max((one.at for seen in self.ranks.values() for one in seen.steps), default=None)
+        self._add_words(timeline, observed)
+        self._waited = self._add_waits(timeline)
+        failed = self._add_errors(finding, knowledge)
+        if finding.root is not None and finding.cause == NODE_FAILURE and failed is not None:
+            nodes = finding.root.main.captures
+            lost = nodes.get("nodes") or nodes.get("node") or finding.origin.node or ""
+            self._node_ended |= dict.fromkeys(expand_nodes(lost), failed)
+        self._add_exits(timeline)
+        self.named = {*self._standing, *observed.ranks_seen, *range(world_size(observed, finding.record) or 0)}
+        self.named |= {rank for rank in self.ranks if rank is not None}
+        self._quiet = _SILENT * pause or inf
+        """Seconds without a line after which something is called silent."""
+        step, ended = self._last_step, self._ended
+        idle = ended - step if ended is not None and step is not None else 0.0
+        self._stalled = idle > self._quiet or (step is not None and finding.cause == HANG)
+        self.end = max(self.begin, *filter(None, self._places()))
+        self.begin = min(self.begin, *(at for at in (failed, self._waited) if at is not None), inf)
+        self.start = self.begin if failed is None or finding.verdict != "failed" else self._first_shown(failed)
+        self.end += _MARGIN * (self.end - self.start)
+
+    def _seen(self, rank: int | None) -> _Rank:
+        return self.ranks.setdefault(rank, _Rank())
+
+    def _places(self) -> Iterator[float | None]:
+        yield self._ended
+        yield from self._node_ended.values()
+        for seen in self.ranks.values():
+            yield from (seen.last, seen.error, seen.exit)
+
+    # ── what was read ──
+
+    def _add_steps(self, timeline: Timeline, observed: Observations) -> float:
+        """Each rank's steps; returns the longest pause between two of one rank."""
+        low, high = timeline.span
+        of_file = [observed.rank_map.resolve(Origin(), source)[0].rank for source in range(len(observed.files))]
+        pause = 0.0
+        for step in timeline.progress:
+            rank = step.rank if step.rank is not None else of_file[step.source]
+            at = self._clock.at((step.source, step.offset), Origin(rank, time=step.shown_time))
+            if not low <= step.order < high or at is None:
+                continue
+            seen = self._seen(rank)
+            if seen.last is not None and not step.skipped:
+                pause = max(pause, at - seen.last)
+            seen.heard(at)
+            text = f"step {step.step}" if step.steps is None else f"step {step.step}/{step.steps}"
+            seen.steps.append(Sighting(at, "step", rank, text=text))
+        return pause
+
+    def _add_words(self, timeline: Timeline, observed: Observations) -> None:
+        """What ranks printed besides: their last words, and that they completed."""
+        for rank, line in observed.last_words.items() if timeline.attempts == 1 else ():
+            if line.origin.time is not None:
+                self._seen(rank).heard(self._clock.at((line.source, line.offset), line.origin) or self.begin)
+        low, high = timeline.span
+        for mark in observed.signals:
+            if mark.signal.kind == "finished" and low <= mark.order < high:
+                seen = self._seen(mark.line.origin.rank)
+                seen.done = self._clock.at((mark.line.source, mark.line.offset), mark.line.origin) or self.begin
+                seen.heard(seen.done)
+
+    def _add_waits(self, timeline: Timeline) -> float | None:
+        """Since when ranks were in the collective that their watchdogs ended: only these lines tell how long it ran."""
+        for status in timeline.collectives:
+            ran = status.ran_ms if status.ran_ms is not None else status.timeout_ms
+            if status.op is None or ran is None:
+                continue
+            seen = self._seen(status.rank)
+            now = self._clock.true(status.source, Origin(status.rank, time=status.time))
+            since = now - ran / 1000 if now is not None else seen.last
+            if since is not None:
+                seen.waits = since if seen.waits is None else min(since, seen.waits)
+        return min((seen.waits for seen in self.ranks.values() if seen.waits is not None), default=None)
+
+    def _add_errors(self, finding: Finding, knowledge: Knowledge) -> float | None:
+        """The root's lines and those that follow from it; returns when the failure began."""
+        root = finding.root
+        if root is None:
+            return None
+        failed = self._when_failed(finding)
+        firsts = {rank for rank, standing in self._standing.items() if standing == "first"}
+        done: set[int] = set()
+        ends = knowledge.traits["scheduler"] | knowledge.traits["whole-job"]
+        for incident in (root, *finding.same, *finding.rivals, *finding.cascade):
+            for event in incident.events:
+                reported = incident.report is not None or (event.cause == EXIT_CODE and not event.ranks)
+                if event.order in done or (reported and event is not root.main):
+                    continue
+                done.add(event.order)
+                at = self._clock.of_event(event) or self.begin
+                if not is_stamped(event):
+                    began = event is root.main or (event.cause == root.cause and firsts & event.ranks)
+                    at = failed if began else max(at, failed, self._seen(event.origin.rank).last or at)
+                if event.role != "hint" and (event.ends_job or (event.cause in ends and "at" in event.captures)):
+                    self._ended = at if self._ended is None else min(at, self._ended)
+                for rank in event.ranks or {finding.origin.rank if incident is root else None}:
+                    first = event.cause == root.cause and (rank in firsts if firsts else event is root.main)
+                    self._add_error(event, at, rank, "first" if first else "error", own=not reported)
+        return self._waited if finding.suspicion is not None and self._waited is not None else failed
+
+    def _when_failed(self, finding: Finding) -> float:
+        """When the root came. Without a stamp it was printed after its rank's last step, but before others waited for it."""
+        assert finding.root is not None
+        event = finding.root.main
+        at = self._clock.of_event(event) or self.begin
+        if is_stamped(event):
+            return at
+        own = self._seen(event.origin.rank)
+        at = max(at, own.last or at)
+        others = (seen.waits for seen in self.ranks.values() if seen.waits is not None)
+        return min((at, *others)) if own.waits is None else at
+
+    def _add_error(self, event: Event, at: float, rank: int | None, kind: MarkKind, own: bool) -> None:
+        seen = self._seen(rank)
+        if own:
+            seen.error = at if seen.error is None else min(at, seen.error)
+        if rank is not None and rank in event.others:  # the line is another rank's, which printed the same
+            seen.show(Sighting(at, kind, rank, event.cause))
+        else:
+            seen.heard(at)
+            seen.show(Sighting(at, kind, rank, event.cause, event.hit.place, _quoted(event.hit.raw)))
+
+    def _add_exits(self, timeline: Timeline) -> None:
+        """The reports of how processes ended; torchelastic's table tells more than its agent does."""
+        for report in sorted(timeline.reports, key=lambda one: (not one.marks_first, one.order)):
+            place = report.line.source, report.line.offset
+            at = self._clock.at(place, Origin(min(report.ranks, default=None), node=report.node, time=report.time))
+            at = self.begin if at is None else at
+            for rank in report.ranks:
+                seen = self._seen(rank)
+                if seen.ending is None:
+                    seen.ending, seen.exit = report.exit, max(at, seen.last or at)  # a table shows whole seconds
+                    seen.show(Sighting(seen.exit, "exit", rank, None, place, _quoted(report.line.raw)))
+            if not report.ranks and report.node is not None:
+                self._node_ended[report.node] = min(at, self._node_ended.get(report.node, at))
+
+    # ── what is shown of it ──
+
+    def _first_shown(self, failed: float) -> float:
+        """Where the shown part begins: some steps before it began to go wrong, as long as the failure can still be seen."""
+        began = (self._waited, self._last_step if self._stalled else None)
+        since = min((failed, *(at for at in began if at is not None)))
+        if self._last_step is not None:
+            quiet = (self.ranks.get(rank, _Rank()).last for rank, how in self._standing.items() if how in _UNHEARD)
+            since = min((since, *(at for at in quiet if at is not None and self._last_step - at > self._quiet)))
+        lasted = self.end - since
+        steps = sorted({one.at for seen in self.ranks.values() for one in seen.steps if one.at < since})
+        lead = since - steps[-_STEPS:][0] if steps else _LEAST_LEAD
+        lead = max(min(lead, _LONGEST_LEAD * lasted + _LEAST_LEAD), _LEAD * lasted)
+        start = since - lead
+        return self.begin if self.end - self.begin <= _LONGEST_LEAD * (self.end - start) else start
+
+    def lane(self, rank: int | None) -> Course:
+        """What one rank did."""
+        seen, standing = self.ranks.get(rank, _Rank()), self._standing.get(rank, "") if rank is not None else ""
+        node = self._node_of.get(rank) if rank is not None else None
+        alone = not self.named
+        if alone:
+            node, standing = self.finding.origin.node, "first" if self.finding.verdict == "failed" else ""
+        turns = self._turns(seen, node, standing) if alone or rank is not None else []
+        lines = [*seen.lines.values()]
+        root = self.finding.root
+        if (
+            rank is not None
+            and standing in ("first", "suspect")
+            and root is not None
+            and "first" not in {x.kind for x in lines}
+        ):
+            state = "silent" if standing == "suspect" else "failed"
+            place = None if standing == "suspect" else root.main.hit.place
+            text = "" if place is None else _quoted(root.main.hit.raw)
+            lines += [
+                Sighting(at, "first", rank, self.finding.cause, place, text) for at, one in turns if one == state
+            ][:1]
+        shown = [one for one in (*lines, *seen.steps[-_MOST_STEPS:]) if one.at >= self.start]
+        ending = self.finding.exit if alone else seen.ending
+        return Course(
+            (rank,) if rank is not None else (), node, standing, self._spans(turns), tuple(shown), ending, seen.left_out
+        )
+
+    def _turns(self, seen: _Rank, node: str | None, standing: str) -> list[tuple[float, State]]:
+        """From where on a rank was in which state, in order."""
+        ended = seen.exit if seen.exit is not None else self._node_ended.get(node or "", self._ended)
+        failed = self.finding.verdict == "failed"
+        done = seen.done if seen.done is not None or failed else self.ranks[None].done
+        there = not failed or any(at is not None for at in (seen.last, seen.error, seen.exit, seen.waits))
+        turns: list[tuple[float, State]] = [(self.start, "running" if there else "silent")]
+        last_step = seen.steps[-1].at if seen.steps else self._last_step
+        waits = last_step if standing == "waiting" and seen.waits is None else seen.waits
+        if waits is not None and (seen.error is None or waits < seen.error):
+            turns.append((waits, "waiting"))
+        elif failed and (since := self._silent_since(seen, standing, ended)) is not None:
+            turns.append((since, "silent"))
+        if seen.error is not None:
+            turns.append((seen.error, "failed" if standing in ("first", "suspect", "") else "followed"))
+        if done is not None and seen.error is None:
+            turns.append((done, "finished"))
+        elif ended is not None:
+            turns += [(ended, "failed")] if seen.error is None and standing == "first" else []
+            turns.append((max(ended, seen.error or ended), "gone"))
+        return turns
+
+    def _silent_since(self, seen: _Rank, standing: str, ended: float | None) -> float | None:
+        """From where on no line of a rank was read, where others waited for it, went on, or all stood still."""
+        if standing == "suspect" and self._waited is not None:
+            return max(self._waited, seen.steps[-1].at if seen.steps else self._waited)
+        if self._stalled or seen.last is None:
+            return self._last_step if self._stalled else None
+        until = self._last_step
+        if standing == "silent" or until is None:
+            until = ended if ended is not None else self.end
+        return seen.last if until - seen.last > self._quiet else None
+
+    def _spans(self, turns: Sequence[tuple[float, State]]) -> tuple[Span, ...]:
+        """Each state until the next; of a failure that ended at once its moment stays."""
+        found: list[Span] = []
+        for at, (begin, state) in enumerate(turns):
+            low = min(max(begin, self.start), self.end)
+            high = min(max(turns[at + 1][0], low), self.end) if at + 1 < len(turns) else self.end
+            if high > low or state in ("failed", "followed"):
+                found.append(Span(low, high, state))
+        return tuple(found)
+
+
+def _quoted(raw: str) -> str:
+    """A line as a lane shows it."""
+    text = raw.strip()
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + "…"
