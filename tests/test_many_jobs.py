@@ -133,9 +133,9 @@ def labelled(seed: int) -> str:
 def test_what_is_learnt_of_logs_is_not_kept_for_ever() -> None:
     """A label that is learnt makes patterns of its own; thousands of jobs may have thousands."""
     diagnose_text(labelled(0))
-    ours, kept = len(compiled.LAZY), compiled.bounded.cache_info().currsize
+    ours, kept = len(compiled.LAZY), compiled.compiled.cache_info().currsize
     for seed in range(1, 40):
         assert diagnose_text(labelled(seed)).first_failure.local_rank == 2
-    assert compiled.bounded.cache_info().currsize > kept
-    assert compiled.bounded.cache_info().maxsize is not None
+    assert compiled.compiled.cache_info().currsize > kept
+    assert compiled.compiled.cache_info().maxsize is not None
     assert len(compiled.LAZY) == ours
