@@ -11,7 +11,7 @@ from made import event, line, observed, report
 from slurmdoctor.model import Event, ExitReport, Observations, Origin, Progress, Signal, SignalHit
 from slurmdoctor.model.finding import reason
 from slurmdoctor.model.observations import LogFile
-from slurmdoctor.readers.progress_index import ProgressIndex
+from slurmdoctor.readers.survival import ProgressIndex
 from slurmdoctor.timeline.attempts import END, Attempts, find
 from slurmdoctor.timeline.ordering import order
 

@@ -19,7 +19,7 @@ from slurmdoctor.knowledge.workshop.check import check, render
 from slurmdoctor.knowledge.workshop.proof import admits, peeled, takes
 from slurmdoctor.model import Cause, Rule, Trait
 from slurmdoctor.ranks.labels import LabelReader
-from slurmdoctor.readers import matches
+from slurmdoctor.readers import rule_events
 
 CONTRACT_HEAD = (
     "# The causes that a diagnosis may name, each with its family and role: scripts and chat bots depend on them.\n"
@@ -55,7 +55,7 @@ def test_rules_check_finds_nothing(file: str) -> None:
 def test_an_example_is_taken_by_its_rule_as_a_diagnosis_takes_it(rule: Rule, line: str) -> None:
     texts = peeled(line, LABELS)
     assert takes(rule, line, texts)
-    assert any(matches.captures_of(rule, text) is not None for text in texts)
+    assert any(rule_events.captures_of(rule, text) is not None for text in texts)
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)
@@ -77,7 +77,7 @@ def test_no_rule_stands_above_one_whose_lines_it_takes(cause: Cause) -> None:
 def test_a_line_that_only_looks_alike_is_not_taken(rule: Rule, line: str) -> None:
     texts = peeled(line, LABELS)
     assert not takes(rule, line, texts)
-    assert not (admits(rule, line) and any(matches.captures_of(rule, text) is not None for text in texts))
+    assert not (admits(rule, line) and any(rule_events.captures_of(rule, text) is not None for text in texts))
 
 
 def test_no_cause_of_the_public_contract_is_renamed_or_taken_away() -> None:

@@ -18,8 +18,8 @@ from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import Diagnosis
 from slurmdoctor.model.deadline import Deadline
 from slurmdoctor.pipeline import examine
-from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.readers import assembly as assemble
+from slurmdoctor.ranks.excerpts import Lines
+from slurmdoctor.readers import assembly
 from slurmdoctor.report import json_report as json
 from slurmdoctor.report import markdown_report as markdown
 from slurmdoctor.report import slack_report as slack
@@ -192,7 +192,7 @@ def test_a_pipe_without_end_is_left(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_no_line_is_read_again_once_the_time_is_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Of what the search found the first lines are read in any case; the verdict is on them."""
-    monkeypatch.setattr(assemble, "_AT_LEAST", 8)
+    monkeypatch.setattr(assembly, "_AT_LEAST", 8)
     path = tmp_path / "job.log"
     path.write_text(STEP + OOM + "".join(f"[rank{n}]: ValueError: no such key\n" for n in range(40)))
     again: list[int] = []

@@ -8,7 +8,7 @@ from slurmdoctor import diagnose
 from slurmdoctor.model import JobRecord
 from slurmdoctor.model.exits import from_code, from_sacct, from_words
 from slurmdoctor.model.number_lists import expand, expand_nodes, ranges
-from slurmdoctor.readers.context import from_handler
+from slurmdoctor.readers.stacks import from_handler
 from slurmdoctor.report.exits import exit_words
 from slurmdoctor.report.exits import meaning_of as sentence
 from slurmdoctor.slurm import jobinfo

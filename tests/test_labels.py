@@ -10,9 +10,9 @@ import pytest
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import ASSUMED_YEAR, LineFormat, SourceFormat
 from slurmdoctor.model.times import format_time
+from slurmdoctor.ranks.label_learning import learn
 from slurmdoctor.ranks.labels import LabelReader
-from slurmdoctor.ranks.maps import of_path
-from slurmdoctor.ranks.source_format import learn
+from slurmdoctor.ranks.rank_map import of_path
 from slurmdoctor.ranks.timestamps import parse_time
 
 KNOWLEDGE = load([builtin()])

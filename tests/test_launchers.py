@@ -10,7 +10,7 @@ from slurmdoctor import UserError, diagnose
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.knowledge.workshop.check import check_paths
 from slurmdoctor.model import ExitFormat
-from slurmdoctor.readers.exits import read_lines
+from slurmdoctor.readers.exit_reports import read_lines
 
 LAUNCHER = r"""
 formats:

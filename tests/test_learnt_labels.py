@@ -7,8 +7,8 @@ import pytest
 import slurmdoctor
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import Origin
+from slurmdoctor.ranks.label_learning import learn
 from slurmdoctor.ranks.labels import LabelReader
-from slurmdoctor.ranks.source_format import learn
 
 LABELS = LabelReader(load([builtin()]).formats)
 

@@ -7,8 +7,8 @@ import pytest
 from slurmdoctor.input.sources import Text
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import Line, SearchResult, SourceFormat
+from slurmdoctor.ranks.excerpts import Lines
 from slurmdoctor.ranks.labels import LabelReader
-from slurmdoctor.ranks.lines import Lines
 from slurmdoctor.ranks.timestamps import may_be_stamped
 
 READER = LabelReader(load(folders()).formats)

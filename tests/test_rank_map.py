@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import ExitReport, Line, Origin, RankMap
 from slurmdoctor.model.exits import from_code
-from slurmdoctor.ranks.maps import RankMapBuilder
+from slurmdoctor.ranks.rank_map import RankMapBuilder
 
 FORMS = load([builtin()]).rank_lines
 LOCAL = Origin(local_rank=2, node="gpu-2")

@@ -26,9 +26,9 @@ from slurmdoctor.knowledge import folders, load
 from slurmdoctor.matching import engine
 from slurmdoctor.model import Knowledge, Matcher, SearchResult, SourceFormat
 from slurmdoctor.pipeline import diagnose
+from slurmdoctor.ranks.excerpts import Lines
+from slurmdoctor.ranks.label_learning import learn_formats
 from slurmdoctor.ranks.labels import LabelReader
-from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.ranks.source_format import learn_formats
 from slurmdoctor.readers import targets
 from slurmdoctor.readers.assembly import assemble
 from slurmdoctor.search import many, reader

@@ -7,9 +7,9 @@ import pytest
 from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import ASSUMED_YEAR, Hit, Line, Origin, SearchResult, SourceFormat
+from slurmdoctor.ranks.excerpts import Lines
+from slurmdoctor.ranks.label_learning import learn, learn_formats
 from slurmdoctor.ranks.labels import LabelReader
-from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.ranks.source_format import learn, learn_formats
 
 LABELS = LabelReader(load([builtin()]).formats)
 

@@ -15,8 +15,8 @@ import hostile
 from builders import step as made_step
 from slurmdoctor import diagnose
 from slurmdoctor.model import JobRecord, Progress, RankMap
-from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.readers import pauses, progress, step_lines
+from slurmdoctor.ranks.excerpts import Lines
+from slurmdoctor.readers import steps
 from slurmdoctor.timeline.skew import learn
 
 MB = 1024 * 1024
@@ -58,7 +58,7 @@ class _Walked(bytes):
 def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Lines that were looked at and read for steps, and the bytes that were walked for it."""
     WORK.clear()
-    counted: list[tuple[type, str]] = [(step_lines.StepLines, "form"), (Lines, "peeled")]
+    counted: list[tuple[type, str]] = [(steps.StepLines, "form"), (Lines, "peeled")]
     for owner, name in counted:
         plain = getattr(owner, name)
 
@@ -83,8 +83,8 @@ def test_steps_of_any_kind_cost_little_and_never_more_than_their_bytes(kind: str
     diagnose(data[: 4 * MB] + FAILURE)
     assert work["peeled"] <= spent[1]["peeled"], "what is drawn over time costs no line more"
     assert spent[0]["form"] > 0
-    assert spent[1]["form"] <= progress.WORK // 2
-    assert spent[1]["peeled"] <= progress.WORK // 4
+    assert spent[1]["form"] <= steps.WORK // 2
+    assert spent[1]["peeled"] <= steps.WORK // 4
     assert spent[1]["walked"] <= 32 * MB
     assert all(spent[1][name] <= 5 * spent[0][name] + 1000 for name in spent[1])
 
@@ -147,7 +147,7 @@ def test_the_longest_pause_of_many_steps_is_found_by_few_of_them() -> None:
         return _skipped(every[start]) if start < end else None
 
     ends = [every[0], made_step(99_999, every[-1].time)]
-    found = pauses.search([ends[0], _skipped(ends[1])], first_step, lambda: asked < 60)
+    found = steps.search([ends[0], _skipped(ends[1])], first_step, lambda: asked < 60)
     beyond = next(step for step in found if step.step == 61_235)
     assert found[found.index(beyond) - 1].step == 61_234
     assert not beyond.skipped

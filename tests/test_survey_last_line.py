@@ -12,10 +12,10 @@ from builders import KNOWLEDGE
 from planted_secrets import KINDS
 from slurmdoctor.input.sources import Text
 from slurmdoctor.model.matches import SearchResult
+from slurmdoctor.ranks.excerpts import Lines
+from slurmdoctor.ranks.label_learning import learn_formats
 from slurmdoctor.ranks.labels import labels_of
-from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.ranks.source_format import learn_formats
-from slurmdoctor.readers.endings import find_ending
+from slurmdoctor.readers.last_words import find_ending
 from slurmdoctor.survey.rows import How, Item, Log
 from slurmdoctor.survey.work import diagnose_one
 

@@ -233,7 +233,7 @@ class Progress(Struct, frozen=True):
     steps: int | None
     time: float | None
     clock_time: float | None = None
-    """Where the line has no time of its own: what the log's bare clock showed before it (`readers/clock.py`)."""
+    """Where the line has no time of its own: what the log's bare clock showed before it (`readers/attribution.py`)."""
     part: bool = False
     """Whether `steps` may be those of a part of the work: of an epoch, or a bar's."""
     skipped: bool = False

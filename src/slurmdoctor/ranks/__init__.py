@@ -1,10 +1,9 @@
 """Who wrote a line: its rank, node and time, and its text without labels."""
 
+from slurmdoctor.ranks.excerpts import PEELED, Lines
+from slurmdoctor.ranks.label_learning import learn, learn_formats
 from slurmdoctor.ranks.labels import LabelReader, labels_of
-from slurmdoctor.ranks.lines import Lines
-from slurmdoctor.ranks.maps import RankMapBuilder, of_paths
-from slurmdoctor.ranks.meter import PEELED
-from slurmdoctor.ranks.source_format import learn, learn_formats
+from slurmdoctor.ranks.rank_map import RankMapBuilder, of_paths
 from slurmdoctor.ranks.timestamps import parse_time
 
 __all__ = [

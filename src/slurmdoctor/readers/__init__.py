@@ -2,8 +2,8 @@
 
 from slurmdoctor.readers.around import surroundings
 from slurmdoctor.readers.assembly import assemble
-from slurmdoctor.readers.exceptions import exception_of
-from slurmdoctor.readers.exits import read_lines
+from slurmdoctor.readers.exit_reports import read_lines
 from slurmdoctor.readers.targets import find_lines
+from slurmdoctor.readers.tracebacks import exception_of
 
 __all__ = ["assemble", "exception_of", "find_lines", "read_lines", "surroundings"]

@@ -29,28 +29,19 @@ from slurmdoctor.model import (
     reason,
 )
 from slurmdoctor.ranks import Lines, RankMapBuilder, of_paths
-from slurmdoctor.readers import (
-    budget,
-    collectives,
-    context,
-    exits,
-    messages,
-    placing,
-    progress,
-    restarts,
-    stacks,
-    survival,
-    traceback_events,
-)
-from slurmdoctor.readers.busy import find_busy, work_told
-from slurmdoctor.readers.clock import Clock, date
-from slurmdoctor.readers.crowds import Crowds
-from slurmdoctor.readers.endings import find_ending
-from slurmdoctor.readers.exceptions import exception_of
+from slurmdoctor.readers.attribution import Clock, Crowds, date, place_events, place_report
+from slurmdoctor.readers.budget import Reading, plan_reading
+from slurmdoctor.readers.collectives import Heard, place_collectives, read_collective
+from slurmdoctor.readers.exit_reports import read_report
 from slurmdoctor.readers.gauges import find_trends
-from slurmdoctor.readers.last_words import collect_last_words
-from slurmdoctor.readers.matches import Place, RuleEvents
-from slurmdoctor.readers.memory import find_memory
+from slurmdoctor.readers.last_words import add_messages, collect_last_words, find_busy, find_ending, work_told
+from slurmdoctor.readers.restarts import find_restarts
+from slurmdoctor.readers.rule_events import Place, RuleEvents
+from slurmdoctor.readers.stacks import add_endings, add_lines_above, add_stacks, read_stack
+from slurmdoctor.readers.steps import find_memory, find_steps
+from slurmdoctor.readers.survival import judge_survival
+from slurmdoctor.readers.traceback_events import join_tracebacks
+from slurmdoctor.readers.tracebacks import exception_of
 
 _MOST_TASKS = 2 * MOST_TASKS
 """Tasks that all exit reports name together: each may name thousands."""
@@ -63,7 +54,7 @@ def assemble(
     matches: SearchResult, lines: Lines, knowledge: Knowledge, told: Mapping[str, Any] = MappingProxyType({})
 ) -> Observations:
     """All that the kept lines show. `told` are the facts that the batch script tells."""
-    plan = budget.plan(matches.groups)
+    plan = plan_reading(matches.groups)
     found = _Readings(lines, RankMapBuilder(knowledge.rank_lines, of_paths(lines.paths, knowledge.paths)))
     for number, place in enumerate(lines.meter.each("places", plan.places)):
         if number >= _AT_LEAST and lines.out_of_time():
@@ -83,24 +74,24 @@ def assemble(
             (rule for rule in by_wording if any(text in line.raw for text in rule.literals)), line
         )
 
-    joined = traceback_events.join(found.headers, found.loose, found.events, lines, recognise)
-    every = messages.add_messages(crowds.raisers(joined, found.events.at), knowledge, lines)
-    statuses, by_message = collectives.place(found.heard, rank_map)
-    placed, rank_map = placing.place(every, rank_map, lines, by_message)
+    joined = join_tracebacks(found.headers, found.loose, found.events, lines, recognise)
+    every = add_messages(crowds.raisers(joined, found.events.at), knowledge, lines)
+    statuses, by_message = place_collectives(found.heard, rank_map)
+    placed, rank_map = place_events(every, rank_map, lines, by_message)
     clock = Clock(lines)
     signals = sorted(found.signals, key=lambda signal: signal.order)
     marks = [*(report.line for report in found.reports), *(s.line for s in signals if s.signal.kind == "attempt")]
     places = [(line.source, line.offset) for line in marks]
-    steps, unread = progress.find(placed, places, lines, knowledge.signals, clock)
-    events = context.add_stacks(context.add_endings(date(placed, clock)), lines)
+    steps, unread = find_steps(placed, places, lines, knowledge.signals, clock)
+    events = add_stacks(add_endings(date(placed, clock)), lines)
     alone = _alone(rank_map, found.reports)
-    events = survival.judge(events, signals, steps, lines, knowledge.traits["scheduler"], alone)
-    reports = sorted((placing.place_report(one, rank_map) for one in found.reports), key=lambda report: report.order)
-    signals = sorted([*signals, *restarts.find(events, reports, lines)], key=lambda signal: signal.order)
+    events = judge_survival(events, signals, steps, lines, knowledge.traits["scheduler"], alone)
+    reports = sorted((place_report(one, rank_map) for one in found.reports), key=lambda report: report.order)
+    signals = sorted([*signals, *find_restarts(events, reports, lines)], key=lambda signal: signal.order)
     return Observations(
         events=tuple(events),
         launcher=_launcher(found.reports, knowledge.exit_reports),
-        reports=tuple(context.add_lines_above(reports, lines)),
+        reports=tuple(add_lines_above(reports, lines)),
         collectives=tuple(statuses),
         signals=tuple(signals),
         rank_map=rank_map,
@@ -175,10 +166,10 @@ class _Readings:
         self.reports: list[ExitReport] = []
         self._tasks = 0
         self._left_out = 0
-        self.heard: list[collectives.Heard] = []
+        self.heard: list[Heard] = []
         self.dumps: dict[int, StackDump] = {}
 
-    def read(self, place: budget.Place) -> None:
+    def read(self, place: Reading) -> None:
         """Read one line for one target."""
         line, target = self._at(place.source, place.offset), place.target
         order = self._lines.order(place.source, place.offset)
@@ -189,17 +180,17 @@ class _Readings:
             if found is not None:
                 self.signals.append(SignalHit(target, line, order, found))
         elif isinstance(target, ExitFormat):
-            self._report(replace(report, order=order) for report in exits.read(target, self._lines, line))
+            self._report(replace(report, order=order) for report in read_report(target, self._lines, line))
         elif target == "traceback":
             self.headers.append(line)
         elif target == "exception":
             if exception_of(line.text):
                 self.loose.append(line)
         elif target == "collective":
-            if heard := collectives.read(line, order):
+            if heard := read_collective(line, order):
                 self.heard.append(heard)
         elif target == "stack":
-            if dump := stacks.read(self._lines, line):
+            if dump := read_stack(self._lines, line):
                 self.dumps[dump.rank] = replace(dump, order=order)
         elif target == "map":
             self.ranks.learn(line)

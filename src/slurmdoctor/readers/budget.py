@@ -30,7 +30,7 @@ MOST: Mapping[str, int] = {
 _PYTHON = ("exception", "traceback")
 
 
-class Place(Struct, frozen=True):
+class Reading(Struct, frozen=True):
     """One line to read again, and what to read it for."""
 
     source: int
@@ -53,7 +53,7 @@ class Crowd(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """The lines to read again, in the log's order, and the crowds by the line whose event stands for them."""
 
-    places: tuple[Place, ...]
+    places: tuple[Reading, ...]
     crowds: dict[tuple[int, int], list[Crowd]]
     left_out: int = 0
     """Places that were worth reading, and too many."""
@@ -66,9 +66,9 @@ class Plan(Struct, frozen=True):
         return (reason("not-read-again", count=self.left_out, total=self.left_out + len(self.places)),)
 
 
-def plan(groups: Sequence[MatchGroup]) -> Plan:
+def plan_reading(groups: Sequence[MatchGroup]) -> Plan:
     """Choose the lines to read again."""
-    places: list[Place] = []
+    places: list[Reading] = []
     crowds: dict[tuple[int, int], list[Crowd]] = {}
     left_out = 0
     for kind, chosen in _by_kind(groups).items():
@@ -150,7 +150,7 @@ def _ends(places: tuple[int, ...], most: int) -> tuple[int, ...]:
     return places if len(places) <= most else (*places[: most - most // 2], *places[len(places) - most // 2 :])
 
 
-def _places(seen: MatchSample, target: Target) -> Iterator[Place]:
+def _places(seen: MatchSample, target: Target) -> Iterator[Reading]:
     """The lines of one writer. Each event stands for its line; the first one also for those whose places were not kept."""
     for number, offset in enumerate(seen.places):
-        yield Place(seen.source, offset, target, seen.count - len(seen.places) + 1 if number == 0 else 1)
+        yield Reading(seen.source, offset, target, seen.count - len(seen.places) + 1 if number == 0 else 1)

@@ -62,7 +62,7 @@ class Heard(NamedTuple):
     status: CollectiveStatus
 
 
-def read(line: Line, order: int) -> Heard | None:
+def read_collective(line: Line, order: int) -> Heard | None:
     """One watchdog line; None where it says nothing of a work."""
     patterns, shown, shape = _patterns(), line.text, shape_of(line.text)
     group = patterns.group.groups(shown, shape)
@@ -113,7 +113,7 @@ def _group_size(op: str, size: tuple[int, int] | None) -> int | None:
     return large // small if large > small and large % small == 0 else None
 
 
-def place(heard: Sequence[Heard], maps: RankMap) -> tuple[list[CollectiveStatus], Mapping[Place, int]]:
+def place_collectives(heard: Sequence[Heard], maps: RankMap) -> tuple[list[CollectiveStatus], Mapping[Place, int]]:
     """Each status with its global rank, and the ranks of the lines that only `[Rank N]` tells.
 
     What stays without a rank is left out.

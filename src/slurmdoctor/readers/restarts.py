@@ -30,7 +30,7 @@ _ANYBODY = text("anybodys-line")
 _WORDS = lazy(r"[A-Za-z]{2,}")
 
 
-def find(events: Sequence[Event], reports: Sequence[ExitReport], lines: Lines) -> list[SignalHit]:
+def find_restarts(events: Sequence[Event], reports: Sequence[ExitReport], lines: Lines) -> list[SignalHit]:
     """The first lines that are printed again, with all their places, in the logs in which something ended."""
     ends: dict[int, list[int]] = {}
     for event in events:

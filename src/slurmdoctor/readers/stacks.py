@@ -6,9 +6,24 @@ print it; `py-spy dump` (`Thread 4121 (idle): "MainThread"`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
 from slurmdoctor.knowledge import text
-from slurmdoctor.model import Line, StackDump
+from slurmdoctor.model import (
+    Event,
+    ExitReport,
+    Line,
+    ProcessExit,
+    StackDump,
+    from_signal,
+    from_words,
+    number,
+    signal_name,
+)
 from slurmdoctor.ranks import Lines
+from slurmdoctor.readers.tracebacks import begins_frame
 
 _FRAME = text("python-frame")
 _PY_SPY_THREAD = text("py-spy-thread")
@@ -16,7 +31,7 @@ _PY_SPY_FRAME = text("py-spy-frame")
 _DEPTH = 60
 
 
-def read(lines: Lines, header: Line) -> StackDump | None:
+def read_stack(lines: Lines, header: Line) -> StackDump | None:
     """The dump that begins at this header; None where its rank is not to be read or it has no frame."""
     if header.origin.rank is None:
         return None
@@ -27,3 +42,90 @@ def read(lines: Lines, header: Line) -> StackDump | None:
             return StackDump(header.origin.rank, f"{where}:{frame['lineno']})", header, f"{where})")
         break
     return None
+
+
+_FRAME_context = text("python-frame")
+_HANDLER = text("crash-handler")
+_DUMP = text("crash-dump")
+_THREAD = text("dump-thread")
+_JOB_END = text("job-end")
+_SLURM = text("slurm-line")
+_DEPTH_context = 160
+"""Lines of a crash dump that are read."""
+_MOST_DUMPS = 200
+_ABOVE = 40
+"""Lines above an exit report that are read."""
+_MOST_REPORTS = 64
+
+
+def add_stacks(events: Sequence[Event], lines: Lines) -> list[Event]:
+    """The events, and with those whose line begins a crash dump its frames."""
+    found: list[Event] = []
+    left = _MOST_DUMPS
+    for event in lines.meter.each("stacks", events):
+        if left and not event.traceback and _DUMP.match(event.hit.text):
+            event = _with_stack(event, lines)
+            left -= 1
+        found.append(event)
+    return found
+
+
+def _with_stack(event: Event, lines: Lines) -> Event:
+    """The event with the frames of the thread that crashed; of a dump without one, those of the main thread, which is last."""
+    threads: list[tuple[bool, list[Mapping[str, str]]]] = []
+    for line in lines.after(lines.at(event.hit.source, event.hit.offset), _DEPTH_context):
+        shown = line.text.strip()
+        if thread := _THREAD.match(line.text):
+            threads.append((thread["current"] is not None, []))
+        elif threads and (frame := _FRAME_context.match(shown)):
+            threads[-1][1].append(frame.groupdict())
+        elif shown and threads and not shown.startswith("..."):
+            break
+    threads = [thread for thread in threads if thread[1]]
+    if not threads:
+        return event
+    crashed, frames = next((thread for thread in threads if thread[0]), threads[-1])
+    rows = [f'  File "{f["file"]}", line {f["lineno"]}, in {f["function"]}' for f in reversed(frames)]
+    return replace(event, traceback=(*rows, event.hit.text.strip()), stack_of="current" if crashed else "main")
+
+
+def add_endings(events: Sequence[Event]) -> list[Event]:
+    """The events, and of each what its own line shows of an end: the signal that was caught, or that Slurm ends the job."""
+    found = []
+    for event in events:
+        ends_job = _JOB_END.search(event.hit.text) is not None
+        caught = from_handler(event.hit.text)
+        found.append(replace(event, ends_job=ends_job, caught=caught) if ends_job or caught else event)
+    return found
+
+
+def from_handler(line: str) -> ProcessExit | None:
+    """How a process ends whose crash handler prints this, for it hands the signal on: `Caught signal 11 (`."""
+    found = _HANDLER.search(line)
+    if found is None:
+        return None
+    if found["words"]:
+        return from_words(found["words"])
+    signal = found["signal"]
+    return from_signal(signal_name(number(signal)) if signal.isdecimal() else signal)
+
+
+def add_lines_above(reports: Sequence[ExitReport], lines: Lines) -> list[ExitReport]:
+    """The exit reports in the log's order, with the lines above those that show no more than an exit code."""
+    bare = [report for report in reports if report.exit.tells_nothing and report.exit.code != 0]
+    half = _MOST_REPORTS // 2
+    chosen = {report.order for report in (*bare[:half], *bare[-half:])}
+    return [
+        replace(report, above=tuple(_above(report, lines))) if report.order in chosen else report for report in reports
+    ]
+
+
+def _above(report: ExitReport, lines: Lines) -> list[Line]:
+    """The lines above that a program printed, but for stamped ones, Slurm's and the frames of tracebacks."""
+    found = []
+    for line in lines.before(report.line, _ABOVE, same_writer=False):
+        shown = line.text.strip()
+        passed = line.origin.dated or _SLURM.match(shown) or begins_frame(shown) or shown.startswith(("^", "~"))
+        if shown and not passed:
+            found.append(line)
+    return found

@@ -1,13 +1,11 @@
-"""Judges of each error whether the job outlived it, by who printed it, and by what that writer did after it.
-
-An error that ended its process is followed by its traceback, by what others print of the end, and by nothing else. Where
-the same writer's step numbers rise after it, whatever the program calls them, it was survived; where it speaks on, perhaps.
-"""
+"""Answers whether a rank went on after an event: a later training step of the same rank shows it."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,11 +13,282 @@ from msgspec.structs import replace
 from slurmdoctor.knowledge import text
 from slurmdoctor.matching import lazy
 from slurmdoctor.model import HELD_BACK, Event, Line, Outlived, Progress, SignalHit, Writer
-from slurmdoctor.ranks import Lines
-from slurmdoctor.readers.caught import Caught
-from slurmdoctor.readers.exceptions import begins_frame, exception_of
-from slurmdoctor.readers.progress_index import ProgressIndex
-from slurmdoctor.readers.work import MANY_STEPS, STEPS, TELLING, VARIABLE, WORK, rises
+from slurmdoctor.ranks import PEELED, Lines
+from slurmdoctor.readers.tracebacks import HEADER, begins_frame, exception_of
+
+_TOP = text("top-frame")
+
+
+class ProgressIndex:
+    """The steps of a job, to be asked whether somebody went on after an event."""
+
+    def __init__(self, progress: Sequence[Progress], ends: Mapping[int, int] | None = None) -> None:
+        """`ends` are the lengths of the sources, in bytes."""
+        self._ends = ends or {}
+        self._of_source: dict[int, list[Progress]] = {}
+        self._of_writer: dict[tuple[int, int | bytes], list[Progress]] = {}
+        for step in progress:
+            self._of_source.setdefault(step.source, []).append(step)
+            if step.rank is not None:
+                self._of_writer.setdefault((step.source, step.rank), []).append(step)
+            if step.label:
+                self._of_writer.setdefault((step.source, step.label), []).append(step)
+
+    def went_on(self, event: Event) -> bool:
+        """Whether the event's rank, or the whole job, made a step after it."""
+        source = event.hit.source
+        if self._held_back(event):
+            return False
+        writers: list[int | bytes] = [w for w in (event.origin.rank, event.label) if w is not None and w != b""]
+        for writer in writers:
+            if any(True for _ in self._later(self._of_writer.get((source, writer), ()), event)):
+                return True
+        # without labels, or from ranks that cannot go on alone: several steps, not one that was on its way to the pipe
+        enough = 4 if writers else 2
+        others: set[tuple[int | None, int | None]] = set()
+        for step in self._later(self._of_source.get(source, ()), event):
+            others.add((step.rank, step.step))
+            if len(others) >= enough:
+                return True
+        return False
+
+    def _held_back(self, event: Event) -> bool:
+        """Whether the steps below a traceback may have been printed above it, and were held back until its process ended.
+
+        Where no step stands above it and none has a time, all of them came at once, from a buffer.
+        """
+        source = event.hit.source
+        steps = self._of_source.get(source, ())
+        ended = event.traceback and _TOP.search(event.traceback[0])
+        if not steps or not ended or event.label or event.origin.time is not None:
+            return False
+        near = self._ends.get(source, 0) - event.hit.offset <= HELD_BACK
+        first, last = steps[0], steps[-1]
+        begins_below = first.offset > event.hit.offset and not first.skipped
+        to_the_last = last.step is not None and last.step == last.steps
+        return near and begins_below and not to_the_last and all(s.time is None and not s.label for s in steps)
+
+    @staticmethod
+    def _later(steps: Sequence[Progress], event: Event) -> Iterator[Progress]:
+        time = event.origin.time
+        first = bisect_right(steps, event.hit.offset, key=lambda step: step.offset)
+        for at in range(len(steps) - 1, first - 1, -1):
+            step = steps[at]
+            if time is None or step.time is None or step.time > time:
+                yield step
+
+
+TELLING = ("root", "either")
+"""Roles of events that may have ended something."""
+STEPS, MANY_STEPS = 4, 24
+"""Rising numbers behind the same words that show work, and so much of it that an earlier error ended nothing."""
+WORK = text("work-line")
+_NO_WORK = text("no-work-line")
+VARIABLE = lazy(r"[\d.]+|'[^']*'?|\"[^\"]*\"?|/\S*")
+_NUMBERS = lazy(r"\d+(?:\.\d+)?")
+
+
+def rises(lines: Iterable[Line], above: Iterable[Line] = (), timed: bool = False) -> tuple[int, float]:
+    """How often numbers rise behind the same words, and when they last did; `timed`: lines without a time show nothing.
+
+    Where numbers rose behind other words `above`, only many show work: a checkpoint that is still written is none.
+    """
+    highest: dict[str, tuple[float, ...]] = {}
+    count: dict[str, int] = {}
+    last = 0.0
+    for line in lines:
+        found = WORK.search(line.text)
+        if found is None or _NO_WORK.search(line.text) or (timed and line.origin.time is None):
+            continue
+        key = _words(line.text, found.start("at"))
+        numbers = tuple(map(float, islice(_NUMBERS.findall(found["at"]), 6)))
+        if numbers > highest.get(key, ()):
+            highest[key] = numbers
+            count[key] = count.get(key, 0) + 1
+            last = max(last, line.origin.time or 0.0)
+    most = max(count.values(), default=0)
+    if STEPS <= most < MANY_STEPS:
+        before = {_words(line.text, found.start("at")) for line in above if (found := WORK.search(line.text))}
+        most = max((n for key, n in count.items() if key in before or not before), default=0)
+    return most, last
+
+
+def _words(shown: str, end: int) -> str:
+    return VARIABLE.sub("#", shown[:end])
+
+
+_TOOL = text("tool-line")
+_SHELL = text("shell-line")
+_WARNING = text("warning-label")
+_LOW_LEVEL = text("low-level-label")
+_OF_AN_ERROR = text("of-an-error")
+_MAIN = text("main-command")
+_TALK = text("script-talk")
+_SHOWN = text("shown-text")
+_CHAT = text("chat-turn")
+_TOOLS_NEED, _OTHERS_NEED = 3, 6
+"""Lines of other programs that show that a script went on after a small tool, or after a command that may be its program."""
+_LABEL = 200
+"""Bytes of a line that may hold its label."""
+_RETRY_LINES = 6
+"""Lines after an event within which `attempt 2/5 succeeded` or `PASSED` is about it,"""
+_RETRY_BYTES = 64 * 1024
+"""and bytes."""
+_VARIABLE = lazy(r"\d+|\b(?:DEBUG|INFO|WARN|WARNING|ERROR)\b")
+_FORM = 14
+"""Characters of it that lines of one logger share at least."""
+_REST = 8
+"""Lines without a stamp that may belong to a record."""
+_LEVEL = 24
+"""Characters within which a line without a label tells its level."""
+_ELSEWHERE = 6
+"""In another file of the job, so many times more."""
+_BYTES = 8 * 1024
+"""Bytes that are read after the line, and before it."""
+_MOST = 60
+"""Lines of them that are looked at."""
+
+
+class Caught:
+    """Asked of each error what the lines around it show."""
+
+    def __init__(
+        self, lines: Lines, events: Sequence[Event], signals: Sequence[SignalHit], from_outside: Collection[str]
+    ) -> None:
+        """`from_outside` are causes that come from Slurm or a person: they end a job at whatever level they are logged."""
+        self._lines = lines
+        self._own = {event.hit.place for event in events}
+        self._from_outside = from_outside
+        self._dealt_with: dict[int, list[SignalHit]] = {}
+        for signal in signals:
+            if signal.signal.kind == "survived":
+                self._dealt_with.setdefault(signal.line.source, []).append(signal)
+
+    def judge(self, event: Event) -> Event:
+        """The event: retried where who printed it caught it, or went on as batch scripts do; perhaps outlived where the lines around it say so."""
+        telling = event.role in TELLING
+        own = event.cause not in self._from_outside
+        label = _label(event)
+        if own and _WARNING.search(label or event.hit.raw[:_LEVEL]):
+            return replace(event, warned=True, retried=telling or self._retried(event))
+        if not telling:
+            return replace(event, retried=self._retried(event))
+        record = _warning_above(event, self._lines) if own and not label else None
+        if self._script_went_on(event) or HEADER in (record or ""):
+            return replace(event, retried=True)
+        if record or _LOW_LEVEL.search(label) or self._retried(event) or _is_shown(event, self._lines):
+            return replace(event, outlived="perhaps")
+        return event
+
+    def _retried(self, event: Event) -> bool:
+        """Whether a signal of kind `survived` stands just after it."""
+        survived = self._dealt_with.get(event.hit.source, ())
+        after = bisect_left(survived, event.order, key=lambda signal: signal.order)
+        if after == len(survived) or survived[after].order - event.order >= _RETRY_BYTES:
+            return False
+        line = self._lines.at(event.hit.source, event.hit.offset)
+        near = {line.offset, *(below.offset for below in self._lines.after(line, _RETRY_LINES))}
+        return survived[after].line.offset in near
+
+    def _script_went_on(self, event: Event) -> bool:
+        """Whether its line is a shell's or a small tool's, and others print so much that the script went on after it."""
+        shown, lines, source = event.hit.text, self._lines, event.hit.source
+        tool = _TOOL.search(shown) is not None
+        if event.traceback or not (tool or _SHELL.search(shown)):
+            return False
+        if _MAIN.search(shown):  # nothing but the work that it was to start shows that it was started otherwise
+            return rises(lines.at(source, at) for _, at, _ in _below(event, lines))[0] >= STEPS
+        need = _TOOLS_NEED if tool else _OTHERS_NEED
+        if _enough(_below(event, lines), need, self._own, lines):
+            return True
+        if tool and _enough(_above(event, lines), need, self._own, lines):
+            return True
+        others = (log.lines for number, log in enumerate(lines.sources) if number != source)
+        return sum(others) >= need * _ELSEWHERE
+
+
+def _is_shown(event: Event, lines: Lines) -> bool:
+    """Whether a program shows the error as its data: right behind the words for it, or below them, before it logs or works on."""
+    line = lines.at(event.hit.source, event.hit.offset)
+    for above in (line, *lines.before(line, 2 * len(event.traceback) + _REST)):
+        logged = above is not line and above.origin.time is not None
+        shown = above.text.rstrip()
+        if (_SHOWN.match(shown) and (above is line or shown[-1:] == ":")) or (not logged and _CHAT.match(shown)):
+            return True
+        if logged or (above is not line and WORK.search(above.text)):
+            return False
+    return False
+
+
+def _label(event: Event) -> str:
+    raw, shown = event.hit.raw, event.hit.text.strip()
+    return raw[: raw.find(shown)] if shown in raw else ""
+
+
+def _warning_above(event: Event, lines: Lines) -> str | None:
+    """The record of level WARNING that tells of an error right above; where it does not hold the traceback, another record follows."""
+    record = _record_above(event, lines)
+    if record is None or not (_WARNING.search(record[:_LABEL]) and _OF_AN_ERROR.search(record)):
+        return None
+    if HEADER in record:
+        return record
+    below = (raw for _, _, raw in islice(_below(event, lines), _REST))
+    stamped = (raw for raw in below if lines.peeled(event.hit.source, raw[:_LABEL])[0].time is not None)
+    following = next(stamped, b"").decode("utf-8", "replace")
+    return record if _label_form(following) == _label_form(record) else None
+
+
+def _label_form(shown: str) -> str:
+    """How a line begins, but for numbers and levels: lines of one logger begin alike."""
+    return _VARIABLE.sub("#", shown[:_LABEL])[:_FORM]
+
+
+def _record_above(event: Event, lines: Lines) -> str | None:
+    """The record above a traceback, or above a few lines without a stamp; or a traceback's first line, where that is one."""
+    begun = not event.traceback
+    for _, _, raw in islice(_above(event, lines), 2 * len(event.traceback) + _REST):
+        shown = raw.decode("utf-8", "replace")
+        if not shown.strip():
+            continue
+        if not begun:
+            begun = HEADER in shown
+            if begun and _WARNING.search(shown[:_LABEL]):
+                return shown
+        elif event.traceback or lines.peeled(event.hit.source, raw[:_LABEL])[0].time is not None:
+            return shown
+    return None
+
+
+def _enough(found: Iterator[tuple[int, int, bytes]], need: int, own: set[tuple[int, int]], lines: Lines) -> bool:
+    """Whether so many of these lines are a program's: no event's, no other tool's, and nothing that scripts print of themselves."""
+    for source, offset, raw in found:
+        if not raw.strip() or (source, offset) in own or not lines.meter.spend(PEELED):
+            continue
+        shown = lines.peeled(source, raw[:400])[1]
+        if not (_TALK.search(shown) or _TOOL.search(shown) or _SHELL.search(shown)):
+            need -= 1
+            if need == 0:
+                return True
+    return False
+
+
+def _below(event: Event, lines: Lines) -> Iterator[tuple[int, int, bytes]]:
+    """(source, offset, line) of the lines below."""
+    source, offset = event.hit.source, event.hit.offset
+    for raw in lines.text(source, offset, _BYTES).split(b"\n")[: _MOST + 1]:
+        if offset > event.hit.offset:
+            yield source, offset, raw
+        offset += len(raw) + 1
+
+
+def _above(event: Event, lines: Lines) -> Iterator[tuple[int, int, bytes]]:
+    """The same of the lines above, nearest first."""
+    source, end = event.hit.source, event.hit.offset
+    start = max(0, end - _BYTES)
+    for raw in reversed(lines.text(source, start, end - start).split(b"\n")[:-1][-_MOST:]):
+        end -= len(raw) + 1
+        yield source, end, raw
+
 
 _END_TALK = tuple(map(text, ("end-talk", "of-the-end", "slurm-line", "script-talk", "tool-line", "shell-line")))
 _SLURM = text("slurm-line")
@@ -49,7 +318,7 @@ _NUMBERS = lazy(r"\d+")
 _WORDY = lazy(r"[A-Za-z]{3}")
 
 
-def judge(
+def judge_survival(
     events: Sequence[Event],
     signals: Sequence[SignalHit],
     steps: Sequence[Progress],

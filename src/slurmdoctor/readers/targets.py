@@ -1,8 +1,4 @@
-"""Searches the log for the lines that rules, signals and readers want to see whole: the targets.
-
-A target is a rule, a signal, or an exit report, or the name of a reader in this folder: `traceback`, `exception`,
-`collective`, `stack`, `map`.
-"""
+"""Bounds how many kinds of exceptions are told apart: by class and first words, then by class, then not at all."""
 
 from __future__ import annotations
 
@@ -15,14 +11,95 @@ from slurmdoctor.input import Source
 from slurmdoctor.knowledge import literals
 from slurmdoctor.knowledge import text as text_of
 from slurmdoctor.matching import SECONDS, bounded, captures, lazy
-from slurmdoctor.model import NEVER, Deadline, Knowledge, Matcher, Rule, SearchResult, Signal, SourceFormat, Target
+from slurmdoctor.model import (
+    NEVER,
+    Deadline,
+    ExitFormat,
+    Knowledge,
+    Matcher,
+    Reason,
+    Rule,
+    SearchResult,
+    Signal,
+    SourceFormat,
+    Target,
+    reason,
+)
 from slurmdoctor.ranks import LabelReader
-from slurmdoctor.readers import collectives
-from slurmdoctor.readers.exceptions import begins_frame, exception_of
-from slurmdoctor.readers.kinds import Kinds, notes
-from slurmdoctor.readers.matches import captures_of
-from slurmdoctor.readers.whatever import kinds_of
-from slurmdoctor.search import Literals, Wildcards, digit_sensitive, relaxed, scan
+from slurmdoctor.readers.collectives import kind_of, sought
+from slurmdoctor.readers.rule_events import captures_of
+from slurmdoctor.readers.tracebacks import begins_frame, exception_of, undecorated
+from slurmdoctor.search import MARK, Literals, Wildcards, digit_sensitive, relaxed, scan, takes_all, takes_none
+
+MOST = 256
+"""Kinds that are told apart by class and first words: no job breaks in so many ways."""
+MOST_CLASSES = 64
+"""Classes that are told apart among what comes after."""
+_BETWEEN = ": "
+
+
+class Kinds:
+    """Names the kinds, in the order in which they come."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self._classes: set[str] = set()
+
+    def name(self, raised: str, words: str) -> str:
+        """The kind of an exception of this class with these first words; empty where there are too many."""
+        kind = f"{raised}{_BETWEEN}{words}"
+        if kind in self._known:
+            return kind
+        if len(self._known) < MOST:
+            self._known.add(kind)
+            return kind
+        if raised in self._classes:
+            return raised
+        if len(self._classes) < MOST_CLASSES:
+            self._classes.add(raised)
+            return raised
+        return ""
+
+
+def notes(found: SearchResult) -> tuple[Reason, ...]:
+    """What to tell where kinds were not told apart."""
+    merged = [g for g in found.groups if g.matcher.target == "exception" and _BETWEEN not in g.kind]
+    count = sum(group.count for group in merged)
+    return (reason("exceptions-alike", count=count, most=MOST),) if count else ()
+
+
+def kinds_of(matcher: Matcher, text: str) -> tuple[str, ...] | None:
+    """The kind under which such lines hold the target, none where they do not; None where that depends on what marks stand for.
+
+    `text` is the line without its labels. Where digits matter the target is found absent, or nothing is said.
+    """
+    target = matcher.target
+    if target == "exception" or (isinstance(target, Rule) and target.applies_to == "exception"):
+        return () if _is_no_exception(text) else None
+    if isinstance(target, Rule) and target.applies_to == "frame" and not begins_frame(text):
+        return ()
+    if isinstance(target, Rule | Signal):
+        return _taken(target.regex, text, matcher.digit_sensitive)
+    if target == "stack" or matcher.digit_sensitive:
+        return None
+    if target == "collective":
+        return (kind_of(text.encode()),)
+    return ("",) if isinstance(target, ExitFormat) or target in ("traceback", "map") else None
+
+
+def _taken(pattern: str, text: str, digit_sensitive: bool) -> tuple[str, ...] | None:
+    if digit_sensitive:
+        more = relaxed(pattern)
+        return () if more is not None and takes_none(more, text) else None
+    if takes_all(pattern, text):
+        return ("",)
+    return () if takes_none(pattern, text) else None
+
+
+def _is_no_exception(text: str) -> bool:
+    """Whether no such line is an exception's own: its class would stand before the first colon."""
+    return MARK not in undecorated(text).partition(":")[0] and exception_of(text) is None
+
 
 KEEP = 4
 KEEP_LIST = 3000
@@ -112,7 +189,7 @@ def matchers(knowledge: Knowledge) -> list[Matcher]:
         add(form, form.id, (x.encode() for x in form.literals), KEEP_LIST, form.pattern)
     add("traceback", "traceback", TRACEBACK, KEEP)
     add("exception", "exception", EXCEPTION, KEEP)
-    add("collective", "collective", collectives.sought(), _KEEP_STATUS)
+    add("collective", "collective", sought(), _KEEP_STATUS)
     add("stack", "stack", literals("dump-thread"), KEEP)
     add("map", "map", (x.encode() for form in knowledge.rank_lines for x in form.literals), _KEEP_MAP)
     return found
@@ -138,7 +215,7 @@ def confirm_line(matcher: Matcher, line: bytes, text: str, kinds: Kinds | None =
         found = exception_of(text)
         return None if found is None else (kinds or Kinds()).name(found[0], _first_words(found[1]))
     if target == "collective":
-        return collectives.kind_of(line)
+        return kind_of(line)
     if target == "stack":
         return None if _CPP_FRAMES.search(text) else ""
     return ""

@@ -9,10 +9,16 @@ from msgspec.structs import replace
 from slurmdoctor.knowledge import text
 from slurmdoctor.model import EXIT_CODE, PEER_LOST, PYTHON_ERROR, Event, Line, Origin, Role, Writer
 from slurmdoctor.ranks import Lines
-from slurmdoctor.readers import tracebacks
-from slurmdoctor.readers.exceptions import begins_frame, exception_of
-from slurmdoctor.readers.matches import Place, RuleEvents
-from slurmdoctor.readers.tracebacks import Traceback
+from slurmdoctor.readers.rule_events import Place, RuleEvents
+from slurmdoctor.readers.tracebacks import (
+    HEADER,
+    Traceback,
+    assemble,
+    begins_frame,
+    exception_of,
+    helper_above,
+    is_wrapper,
+)
 
 _SLURM = text("slurm-line")
 _LEVEL = text("level-line")
@@ -34,7 +40,7 @@ Recognise = Callable[[Line], None]
 """Lets the rules see a line that was not kept for them."""
 
 
-def join(
+def join_tracebacks(
     headers: Sequence[Line], loose: Sequence[Line], events: RuleEvents, lines: Lines, recognise: Recognise
 ) -> list[Event]:
     """All events: those of the rules, and a python-error of each traceback or exception that no rule knows.
@@ -51,7 +57,7 @@ def join(
         where = (line.source, line.offset)
         if where in joiner.exceptions:
             continue
-        if tracebacks.helper_above(lines, line):
+        if helper_above(lines, line):
             events.drop(where)
             found.append(_parent_gone(line, lines, joiner.new_group()))
         elif where not in events.at:
@@ -81,7 +87,7 @@ class _Joiner:
 
     def add(self, header: Line) -> None:
         for _ in range(_MOST_HELD):
-            trace = tracebacks.assemble(self._lines, header)
+            trace = assemble(self._lines, header)
             if trace.exception is None:
                 if trace.cut is not None and not (trace.harmless or trace.in_thread):
                     self.found += _cut_short(trace, trace.cut, self._lines)
@@ -160,13 +166,7 @@ def _events_inside(trace: Traceback, exception: Line, events: RuleEvents, lines:
         ]
     bare = ":" not in exception.text  # it has no message
     for line in lines.after(exception, _MESSAGE_LINES):
-        if (
-            bare
-            or tracebacks.HEADER in line.text
-            or not line.text.strip()
-            or exception_of(line.text)
-            or _of_its_own(line)
-        ):
+        if bare or HEADER in line.text or not line.text.strip() or exception_of(line.text) or _of_its_own(line):
             break
         if (line.source, line.offset) in events.at:
             found.append((line.source, line.offset))
@@ -212,7 +212,7 @@ def _shown(trace: Traceback) -> tuple[str, ...]:
 def _without_traceback(line: Line, lines: Lines) -> list[Event]:
     """The event of an exception's line that belongs to no traceback that was read."""
     name = (exception_of(line.text) or ("", ""))[0]
-    if name.endswith("Warning") or tracebacks.is_wrapper(name):
+    if name.endswith("Warning") or is_wrapper(name):
         return []
     warned, framed = _warned(line), _framed(line, lines)
     error = _python_error(line, lines, "root" if framed and not warned else "hint")

@@ -1,0 +1,192 @@
+"""Reads torchelastic's table of failures: one exit report an entry, the first failure marked.
+
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-03-01_10:00:00
+  host      : cn02
+  rank      : 9 (local_rank: 1)
+  exitcode  : 1 (pid: 41877)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from slurmdoctor.knowledge import text
+from slurmdoctor.matching import captures
+from slurmdoctor.model import (
+    ExitFormat,
+    ExitReport,
+    Line,
+    ProcessExit,
+    expand,
+    from_code,
+    from_name,
+    from_words,
+    is_rank,
+    number,
+)
+from slurmdoctor.ranks import Lines, parse_time
+from slurmdoctor.readers.rule_events import is_quotation, own_words
+
+_ROOT = text("torchelastic-root")
+_ENTRY = text("torchelastic-entry")
+_FIELD = text("torchelastic-field")
+_RANK = text("torchelastic-rank")
+_ABOVE = 6
+"""Fields of an entry above its exit code."""
+_BELOW = 8
+_TRACEBACK = 40
+"""Lines of a traceback that are read as the entry's."""
+
+
+def read_table(form: ExitFormat, lines: Lines, line: Line) -> Iterator[ExitReport]:
+    """An entry, from its `exitcode` line; the first failure's also where the log ends before that line."""
+    if _ROOT.search(line.text):
+        yield from _cut_root(form, lines, line)
+        return
+    code = captures(form.pattern, line.text)
+    if code is None:
+        return
+    fields, first = _fields_above(lines, line)
+    entry = _entry(form, line, fields, from_code(number(code["code"])), first)
+    yield replace(entry, pid=number(code["pid"]), traceback=_traceback_below(lines, line))
+
+
+def _fields_above(lines: Lines, line: Line) -> tuple[dict[str, str], bool]:
+    """The fields of the entry, and whether the heading of the first failure stands above them."""
+    fields: dict[str, str] = {}
+    for above in lines.before(line, _ABOVE):
+        if found := _FIELD.match(above.text):
+            fields.setdefault(found["name"], found["value"].strip())
+        elif _ROOT.search(above.text):
+            return fields, True
+        elif not _ENTRY.match(above.text):
+            break
+    return fields, False
+
+
+def _traceback_below(lines: Lines, line: Line) -> tuple[str, ...]:
+    below: list[str] = []
+    for after in lines.after(line, _TRACEBACK):
+        if (found := _FIELD.match(after.text)) and found["name"] in ("error_file", "traceback"):
+            if found["name"] == "traceback":
+                below.append(found["value"])
+        elif after.text.startswith(("[", "----", "====")) or not below:
+            break
+        else:
+            below.append(after.text)
+    return tuple(below)
+
+
+def _cut_root(form: ExitFormat, lines: Lines, line: Line) -> Iterator[ExitReport]:
+    """The first failure, where the log ends inside of its entry."""
+    below = [found for after in lines.after(line, _BELOW) if (found := _FIELD.match(after.text))]
+    fields = {found["name"]: found["value"].strip() for found in below}
+    if "exitcode" in fields:
+        return
+    entry = _entry(form, line, fields, ProcessExit(None, None, "unknown"), first=True)
+    if entry.rank is not None:
+        yield entry
+
+
+def _entry(form: ExitFormat, line: Line, fields: Mapping[str, str], ended: ProcessExit, first: bool) -> ExitReport:
+    rank = _RANK.search(fields.get("rank", ""))
+    stamp = parse_time(fields.get("time", ""))
+    return ExitReport(
+        line,
+        form.witness,
+        ended,
+        rank=number(rank["rank"]) if rank and is_rank(rank["rank"]) else None,
+        local_rank=number(rank["local_rank"]) if rank else None,
+        node=fields.get("host") or None,
+        time=stamp[0] if stamp else None,
+        first=first,
+        kind=form.kind,
+        launcher=form.launcher,
+    )
+
+
+Groups = Mapping[str, str]
+
+
+def read_report(form: ExitFormat, lines: Lines, line: Line) -> Iterator[ExitReport]:
+    """The report that this line begins, if it begins one."""
+    if is_quotation(line) or own_words(line) != line.text:
+        return
+    if form.kind == "table":
+        yield from read_table(form, lines, line)
+        return
+    below = (after.text for after in lines.after(line, max(form.below, int(form.joins_next_line))))
+    reach = max(form.above, int(bool(form.under)))
+    above = [before.text for before in lines.before(line, reach)] if reach else []
+    found = _groups(form, line.text, below, above)
+    ended = _exit(found) if found is not None else None
+    if found is not None and ended is not None:
+        yield _report(form, line, found, ended)
+
+
+def read_lines(form: ExitFormat, texts: Sequence[str]) -> Groups | None:
+    """What the first of these lines says that is taken; for the proof of the table."""
+    for at, shown in enumerate(texts):
+        if any(literal in shown for literal in form.literals):
+            found = _groups(form, shown, texts[at + 1 :], list(reversed(texts[:at])))
+            if found is not None and (form.kind == "table" or _exit(found) is not None):
+                return found
+    return None
+
+
+def _groups(form: ExitFormat, text: str, below: Iterable[str], above: Sequence[str]) -> Groups | None:
+    """The groups of a report, those of a line near it among them; None where it is none."""
+    if form.under and (not above or captures(form.under, above[0]) is None):
+        return None
+    found = captures(form.pattern, text)
+    if found is None and form.joins_next_line:
+        rest = next(iter(below), None)
+        found = captures(form.pattern, f"{text} {rest}") if rest is not None else None
+    if found is None or not form.near:
+        return found
+    around = [text, *_first(below, form.below), *_first(above, form.above)]
+    ends = [end for one in around if (end := captures(form.near, one)) is not None]
+    end = max(ends, key=lambda end: ("signal" in end, len(end)), default=None)
+    return None if end is None else {**end, **found}
+
+
+def _first(texts: Iterable[str], count: int) -> list[str]:
+    return [text for text, _ in zip(texts, range(count), strict=False)]
+
+
+def _exit(found: Groups) -> ProcessExit | None:
+    """How the process ended; None where the words name no ending."""
+    if "code" in found:
+        return from_code(number(found["code"]))
+    if signal := found.get("signal"):
+        return from_code(-number(signal)) if signal.isdecimal() else from_name(signal)
+    return from_words(found.get("words", ""))
+
+
+def _report(form: ExitFormat, line: Line, found: Groups, ended: ProcessExit) -> ExitReport:
+    def named(group: str, otherwise: int | None) -> int | None:
+        if group in found:
+            return number(found[group])
+        return otherwise if group in form.from_label else None
+
+    return ExitReport(
+        line,
+        form.witness,
+        ended,
+        rank=named("rank", line.origin.rank),
+        # where `local_rank` is to come from the label, the rank that the label names is a local one
+        local_rank=named("local_rank", line.origin.rank),
+        node=found.get("node") or (line.origin.node if "node" in form.from_label else None),
+        pid=named("pid", None),
+        tasks=tuple(expand(found.get("tasks", "").replace(" ", ""))),
+        time=line.origin.time if "time" in form.from_label else None,
+        kind=form.kind,
+        by_rank=form.by_rank,
+        launcher=form.launcher,
+    )

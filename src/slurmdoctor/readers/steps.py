@@ -1,0 +1,443 @@
+"""Reads the lines of training steps, `iteration 100/2000 | loss 3.1`, where it is told to: signals of kind `progress` say how they look."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from slurmdoctor.knowledge import text
+from slurmdoctor.matching import Engine, Portable, captures, engine_for, lazy
+from slurmdoctor.model import GPU_MEMORY, Event, MemoryReading, Progress, Reason, Signal, SignalHit, gib, number, reason
+from slurmdoctor.ranks import Lines
+from slurmdoctor.readers.attribution import Clock
+from slurmdoctor.search import DIGITS, Shaped, Span, WriterKey, digits_matter, shape_of
+
+_LONGEST = 4096
+"""Bytes of a line beyond which it is no step's."""
+_FEW_BYTES = 256 * 1024
+_PATIENCE = 2000
+"""Lines after which no other writer is expected, or twice as many as there are writers."""
+_PIECE = 16 * 1024
+"""Bytes that are searched for a single step; then four times as many, and so on."""
+_BYTES = 1024
+"""Bytes whose search costs as much as to look at one line,"""
+LOOK, READ, LEARN = 1, 4, 24
+"""and what it costs to read one whole, and to learn whether lines of a new shape are steps: some 2 µs each."""
+
+
+_SIGNS = lazy(r"^[^A-Za-z]+|[^A-Za-z]+$")
+
+
+class Form(Struct, frozen=True):
+    """How lines of one shape tell a step."""
+
+    groups: Shaped
+    label: Span
+
+
+class StepLines:
+    """Tells steps; lines that differ in digits only are recognised by the first of them."""
+
+    def __init__(self, lines: Lines, signals: Sequence[Signal]) -> None:
+        self._lines = lines
+        self._shaped = [(Shaped(signal.regex), _words(signal)) for signal in signals]
+        self._literals = list(dict.fromkeys(x.encode() for s in signals for x in s.literals))
+        self._shapely = not any(digits_matter(s.regex) for s in signals)
+        self._known: dict[WriterKey, dict[bytes, Form | None]] = {}
+        self._searches: dict[bool, Engine] = {}
+        self.work = 0
+        """What may still be spent, in `LOOK`s."""
+
+    def stretch(self, source: int, start: int, end: int) -> Stretch:
+        data = self._lines.text(source, start, end - start)
+        to_end = end >= self._lines.sources[source].length
+        return Stretch(self, source, start, data, self._search(len(data)).ends(data), to_end)
+
+    def first(self, source: int, start: int, end: int) -> Progress | None:
+        """The first step whose line begins here or later, but before the end."""
+        size = _PIECE
+        while start < end and self.work > 0:
+            stop = min(start + size, end)
+            stretch = self.stretch(
+                source, start - 1, stop + _LONGEST
+            )  # from the line end before to the last line's own
+            self.work -= size // _BYTES
+            stretch.take(0, 1, 1, size)
+            for step in stretch.steps():
+                return step if step.offset < end else None
+            start, size = stop, size * 4
+        return None
+
+    def form(self, source: int, line: bytes) -> Form | None:
+        """How this line tells a step; None where it does not, or where that may not be learnt any more."""
+        self.work -= LOOK
+        shape = line.translate(DIGITS) if self._shapely else line
+        known = self._known.setdefault(self._lines.writer_key(source), {})
+        if shape not in known:
+            if self.work <= 0:
+                return None
+            self.work -= LEARN
+            known[shape] = self._learn(source, line)
+        return known[shape]
+
+    def read(self, source: int, offset: int, line: bytes, form: Form) -> Progress | None:
+        """The step that this line tells."""
+        origin, text = self._lines.peeled(source, line)
+        found = self._groups(form.groups, text)
+        if found is None:
+            return None
+        step, steps = found.get("step"), found.get("steps")
+        return Progress(
+            source, offset, self._lines.order(source, offset), origin.rank, label_of(line, form),
+            int(step) if step else None, int(steps) if steps else None, origin.time, part="epoch" in found or "percent" in found,
+        )  # fmt: skip
+
+    def _learn(self, source: int, line: bytes) -> Form | None:
+        _, text = self._lines.peeled(source, line)
+        low = line.lower()
+        able = (shaped for shaped, words in self._shaped if any(word in low for word in words))
+        groups = next((shaped for shaped in able if self._groups(shaped, text) is not None), None)
+        return Form(groups, self._lines.writer_key(source).span(line)) if groups else None
+
+    def _groups(self, shaped: Shaped, text: str) -> Mapping[str, str] | None:
+        return shaped.groups(text, shape_of(text)) if self._shapely else captures(shaped.pattern, text)
+
+    def _search(self, size: int) -> Engine:
+        # for a few bytes a native engine takes longer to start than to search
+        many = size > _FEW_BYTES or True in self._searches
+        if many not in self._searches:
+            self._searches[many] = engine_for(self._literals)[0] if many else Portable(self._literals)
+        return self._searches[many]
+
+
+def _words(signal: Signal) -> list[bytes]:
+    """Its literals in small letters, without the signs at their ends: a line that it takes holds one, however it is spelt."""
+    return [_SIGNS.sub("", literal).lower().encode() for literal in signal.literals]
+
+
+def label_of(line: bytes, form: Form) -> bytes:
+    """The words that tell this line's writer apart."""
+    start, end, start2, end2 = form.label
+    return line[start:end] + line[start2:end2]
+
+
+class Stretch:
+    """A stretch of a log, its hits (where a word of a step's line ends), and the steps taken from it so far."""
+
+    def __init__(
+        self, reader: StepLines, source: int, start: int, data: bytes, hits: Sequence[int], to_end: bool
+    ) -> None:
+        self.hits = hits
+        self._reader = reader
+        self._source = source
+        self._start = start
+        self._data = data
+        self._to_end = to_end
+        self._taken: dict[int, tuple[int, bytes, Form]] = {}
+        """Of each step, by its place in the data: the hit, the line, and how it tells the step."""
+        self._spans: list[tuple[int, int]] = []
+        """Hits between which no step is left out."""
+
+    def after(self, offset: int) -> int:
+        """The first hit behind this place in the log."""
+        return bisect_right(self.hits, offset - self._start)
+
+    def take(self, at: int, by: int, most: int, far: int) -> int:
+        """Take the steps from this hit on, down (1) or up (-1) the text: so many, out of so many lines. Where it stopped."""
+        first = at
+        for begin, line, here, beyond in self._lines(at, by, far):
+            if most == 0:
+                break
+            at = beyond
+            if form := self._reader.form(self._source, line):
+                self._take(begin, here, line, form)
+                most -= 1
+        if first != at:
+            self._spans.append((first, at) if by > 0 else (at + 1, first + 1))
+        return at
+
+    def take_last_of_writers(self, at: int, far: int) -> None:
+        """From this hit upwards, take the last step of each writer of whom none is taken yet; until no new one is met any more."""
+        seen = {label_of(line, form) for _, line, form in self._taken.values()}
+        since = 0
+        for begin, line, here, _ in self._lines(at, -1, far if any(seen) else 0):
+            since += 1
+            form = self._reader.form(self._source, line)
+            if form and (label := label_of(line, form)) not in seen:
+                seen.add(label)
+                self._take(begin, here, line, form)
+                self._spans.append((here, here + 1))
+                since = 0
+            elif since > max(_PATIENCE, 2 * len(seen)):
+                return
+
+    def _take(self, begin: int, hit: int, line: bytes, form: Form) -> None:
+        if begin not in self._taken:
+            self._taken[begin] = hit, line, form
+            self._reader.work -= READ
+
+    def steps(self) -> list[Progress]:
+        """What was taken, in order, with whether steps before it may have been left out."""
+        spans = joined(self._spans)
+        found: list[Progress] = []
+        before = 0 if self._start == 0 and spans and spans[0][0] <= 0 else -1
+        for begin, (hit, line, form) in sorted(self._taken.items()):
+            span = bisect_right(spans, (hit, len(self.hits))) - 1
+            if step := self._reader.read(self._source, self._start + begin, line, form):
+                found.append(step if span == before else replace(step, skipped=True))
+                before = span
+        return found
+
+    def _lines(self, at: int, by: int, far: int) -> Iterator[tuple[int, bytes, int, int]]:
+        """(begin, line, hit, next line's hit) of the lines with a hit, or of their pieces between carriage returns."""
+        data, hits = self._data, self.hits
+        while 0 <= at < len(hits) and far > 0 and self._reader.work > 0:
+            here, after = at, hits[at]
+            low, high = max(0, after - _LONGEST), min(len(data), after + _LONGEST)
+            begin = data.rfind(b"\n", low, after) + 1
+            begin = max(begin, data.rfind(b"\r", max(begin, low), after) + 1)
+            stop = data.find(b"\n", after, high)
+            back = data.find(b"\r", after, stop if stop >= 0 else high)
+            stop = back if back >= 0 else stop
+            # at the edges of a stretch lines are cut
+            whole = (begin > 0 or self._start + low == 0) and (stop >= 0 or (high == len(data) and self._to_end))
+            begin, stop = max(begin, low), stop if stop >= 0 else high
+            at = bisect_right(hits, stop) if by > 0 else min(here, bisect_right(hits, begin)) - 1
+            far -= 1
+            yield begin, data[begin:stop] if whole and stop - begin <= _LONGEST else b"", here, at
+
+
+def joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same without overlaps, in order."""
+    result: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if result and start <= result[-1][1]:
+            result[-1] = (result[-1][0], max(end, result[-1][1]))
+        else:
+            result.append((start, end))
+    return result
+
+
+_SHORT = 100.0
+"""Seconds of a pause that decides nothing (`timeline/standstill.py`)."""
+FirstStep = Callable[[int, int, int], "Progress | None"]
+"""(source, start, end) -> the first step that begins there; None where there is none."""
+Gap = tuple[float, int, Progress, Progress, int, int]
+"""(seconds, negative, and order of) two steps, and the bytes between them where others may stand."""
+
+
+def search(progress: Sequence[Progress], first_step: FirstStep, may_go_on: Callable[[], bool]) -> list[Progress]:
+    """The steps, and those around long pauses among the ones that were skipped. The longest time is halved again and again."""
+    gaps = [gap for a, b in pairwise(progress) if b.skipped and a.source == b.source for gap in _gap(a, b)]
+    heapify(gaps)
+    found: list[Progress] = []
+    followed: set[int] = set()
+    while gaps and may_go_on():
+        *_, a, b, low, high = heappop(gaps)
+        if low >= high:
+            followed.add(b.order)
+            continue
+        middle = (low + high) // 2
+        step = first_step(a.source, middle, high)
+        if step is None:
+            for gap in _gap(a, b, low, middle):
+                heappush(gaps, gap)
+            continue
+        found.append(step)
+        for gap in (*_gap(a, step, low, middle), *_gap(step, b, step.offset + 1)):
+            heappush(gaps, gap)
+    whole = sorted((*progress, *found), key=lambda step: step.order)
+    return [replace(step, skipped=False) if step.order in followed else step for step in whole]
+
+
+def _gap(a: Progress, b: Progress, low: int | None = None, high: int | None = None) -> list[Gap]:
+    """The time from one step to the next, where it is known and long."""
+    start, end = a.shown_time, b.shown_time
+    if start is None or end is None or end - start < _SHORT:
+        return []
+    low, high = a.offset + 1 if low is None else low, b.offset if high is None else high
+    return [(start - end, a.order, a, b, low, high)]
+
+
+SMALL = 8 * 1024 * 1024
+"""A job whose logs are smaller than this is searched for steps from end to end."""
+_LOOK_AHEAD = 1024 * 1024
+"""In a larger job steps are looked for so far after an event and at each log's end,"""
+_HEAD = 64 * 1024
+"""and so far at its beginning,"""
+_MOST_BYTES = 32 * 1024 * 1024
+"""but in no more than so many bytes in all."""
+WORK = 48_000
+"""Lines that are looked at, in all; to read one costs more (`step_lines`). Each log gets its share,"""
+_LEAST_WORK = 64
+"""and so much at least."""
+_WORK_ON_PAUSES = 8_000
+"""The same for the search for long pauses among the steps that were not read."""
+_COSTLY = 30
+"""What the reading of a step costs at most."""
+_LAST, _FIRST = 1000, 32
+"""Steps that are read at a log's end, and at its beginning,"""
+_BEFORE, _AFTER = 2, 4
+"""and before and after what broke."""
+_FAR, _NEAR = 10_000, 100
+"""Lines that may be looked at for those at the end, and for the others."""
+_MARKS = 32
+"""Of the places at which something broke the first and the last ones."""
+
+Places = dict[int, list[int]]
+"""Source -> offsets in it."""
+
+
+def find_steps(
+    events: Sequence[Event],
+    marks: Iterable[tuple[int, int]],
+    lines: Lines,
+    signals: Sequence[Signal],
+    clock: Clock,
+) -> tuple[list[Progress], tuple[Reason, ...]]:
+    """The steps at each log's end and beginning, and around the events and the marks, (source, offset); of few steps all.
+
+    With what is to be said of logs whose last steps were not all read.
+    """
+    reader = StepLines(lines, [s for s in signals if s.kind == "progress"])
+    begun = _by_source((e.hit.source, e.hit.offset) for e in events if e.role in ("root", "either", "confirmation"))
+    broke = _by_source([*((source, at) for source, places in begun.items() for at in places), *marks])
+    spans = _spans(lines, begun)
+    found: list[Progress] = []
+    unread = 0
+    left = WORK
+    logs = sorted(spans, key=lambda log: lines.sources[log].length)
+    for at, log in enumerate(logs):  # what short logs leave of their share is for long ones
+        share = reader.work = max(_LEAST_WORK, left // (len(logs) - at))
+        if lines.out_of_time():
+            break
+        steps, complete = _steps(reader, log, spans[log], broke.get(log, ()))
+        found += steps
+        unread += not complete
+        left = max(0, left - share + reader.work)
+    found = [_clocked(step, clock) for step in sorted(found, key=lambda step: step.order)]
+    notes = (reason("steps-unread", logs=unread),) if unread else ()
+    return _with_pauses(found, reader, lines, clock), notes
+
+
+def _steps(
+    reader: StepLines, source: int, spans: Sequence[tuple[int, int]], broke: Sequence[int]
+) -> tuple[list[Progress], bool]:
+    """The steps of one log that matter, and whether its last ones were all read."""
+    *others, end = spans
+    stretch = reader.stretch(source, *end)
+    share = max(_AFTER, reader.work // _COSTLY)
+    last = stretch.take(len(stretch.hits) - 1, -1, min(_LAST, share), _FAR)
+    complete = reader.work > 0
+    _take_around(stretch, broke, share)
+    found: list[Progress] = []
+    for start, stop in reversed(others):
+        near = reader.stretch(source, start, stop)
+        _take_around(near, [offset for offset in broke if start <= offset <= stop], share)
+        found += near.steps()
+    stretch.take_last_of_writers(last, _FAR)
+    return found + stretch.steps(), complete
+
+
+def _with_pauses(found: Sequence[Progress], reader: StepLines, lines: Lines, clock: Clock) -> list[Progress]:
+    """The steps, and those around the longest pauses."""
+    reader.work = _WORK_ON_PAUSES
+
+    def first_step(source: int, start: int, end: int) -> Progress | None:
+        step = reader.first(source, start, end)
+        return None if step is None else _clocked(step, clock)
+
+    return search(found, first_step, lambda: reader.work > 0 and not lines.out_of_time())
+
+
+def _take_around(stretch: Stretch, broke: Sequence[int], share: int) -> None:
+    """Take the steps at a stretch's beginning and around what broke."""
+    around = sorted({stretch.after(offset) for offset in broke})
+    for hit in {*around[:_MARKS], *around[-_MARKS:]}:
+        stretch.take(hit, 1, _AFTER, _NEAR)
+        stretch.take(hit - 1, -1, _BEFORE, _NEAR)
+    stretch.take(0, 1, min(_FIRST, share), _NEAR)
+
+
+def _clocked(step: Progress, clock: Clock) -> Progress:
+    time = clock.at(step.source, step.offset) if step.time is None else None
+    return step if time is None else replace(step, clock_time=time)
+
+
+def _by_source(places: Iterable[tuple[int, int]]) -> Places:
+    found: dict[int, set[int]] = {}
+    for source, offset in places:
+        found.setdefault(source, set()).add(offset)
+    return {source: sorted(offsets) for source, offsets in found.items()}
+
+
+def _spans(lines: Lines, begun: Places) -> dict[int, list[tuple[int, int]]]:
+    """Where steps are looked for in each source."""
+    lengths = [source.length for source in lines.sources]
+    if sum(lengths) <= SMALL:
+        return {log: [(0, length)] for log, length in enumerate(lengths)}
+    few = {log: [*places[:12], *places[-12:]] for log, places in begun.items()}
+    reach = min(_LOOK_AHEAD, _MOST_BYTES // (len(lengths) + sum(map(len, few.values()))))
+    found: dict[int, list[tuple[int, int]]] = {}
+    for log, length in enumerate(lengths):
+        around = [(max(0, at - reach // 4), min(at + reach, length)) for at in few.get(log, ())]
+        found[log] = joined([(0, min(_HEAD, reach, length)), *around, (max(0, length - reach), length)])
+    return found
+
+
+_STEP = text("memory")
+_PLACE = text("memory-place")
+_MOST = 64
+"""Steps at the log's end that are read for it."""
+
+
+def find_memory(steps: Sequence[Progress], signals: Sequence[SignalHit], lines: Lines) -> tuple[MemoryReading, ...]:
+    """Each rank's last step that shows it, and all reports."""
+    last: dict[Any, MemoryReading] = {}
+    before: dict[Any, float | None] = {}
+    for step in reversed(steps[-_MOST:]):
+        shown = lines.at(step.source, step.offset).text
+        if found := _STEP.search(shown):
+            place = _PLACE.search(shown) if step.rank is None else None
+            gpu = (number(place["node"]), number(place["gpu"])) if place else None
+            reading = _reading(step.rank, step.step, step.order, found.groupdict())
+            last.setdefault(gpu or step.rank, replace(reading, gpu=gpu))
+            before[gpu or step.rank] = reading.used
+    read = (replace(reading, before=before[key]) for key, reading in last.items())
+    return tuple(sorted([*read, *_reports(signals)], key=lambda reading: reading.order))
+
+
+def _reports(signals: Sequence[SignalHit]) -> Iterator[MemoryReading]:
+    for hit in signals:
+        if hit.signal.kind == "fact" and hit.signal.id.partition("/")[0] == GPU_MEMORY:
+            said = hit.captures
+            rank = number(said["memory_rank"]) if said.get("memory_rank") else hit.line.origin.rank
+            step = number(said["memory_step"]) if said.get("memory_step") else None
+            yield _reading(rank, step, hit.order, said)
+
+
+def _reading(rank: int | None, step: int | None, order: int, said: Mapping[str, str | None]) -> MemoryReading:
+    """A reading of these groups; a size without a unit has that of the total, or the one that ends its group's name."""
+    total_unit = (said.get("total") or "").lstrip("0123456789. ")
+    sizes = {
+        name: gib(value) if value[-1:].isalpha() else gib(f"{value}{total_unit}")
+        for name in ("used", "total", "peak")
+        if (value := said.get(name))
+    }
+    for unit in ("MiB", "GiB"):
+        for name in ("used", "peak"):
+            if value := said.get(f"{name}_{unit.lower()}"):
+                sizes[name] = gib(f"{value} {unit}")
+    share = said.get("share")
+    used = sizes.get("used")
+    if share and used and "total" not in sizes and float(share) > 0:
+        sizes["total"] = used / float(share) * 100
+    return MemoryReading(
+        rank, step, said.get("memory") or "", order, sizes.get("used"), sizes.get("total"), sizes.get("peak")
+    )
