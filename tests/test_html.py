@@ -22,7 +22,7 @@ from slurmdoctor.model import Coverage, Rival
 from slurmdoctor.model.jobs import JobFiles
 from slurmdoctor.model.lanes import Lane, Lanes, Mark, Span
 from slurmdoctor.report.html_report import render_jobs
-from slurmdoctor.report.page.folding import MOST_ROWS, fold
+from slurmdoctor.report.page_drawing import MOST_ROWS, fold
 from test_report_chat import hostile
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -263,9 +263,9 @@ def test_the_node_of_the_first_failure_stands_first_and_open() -> None:
 
 def test_nodes_whose_ranks_went_alike_share_a_row_and_no_rank_is_lost() -> None:
     for found in (of_ranks(512), of_ranks(512, uneven=True)):
-        drawn = fold(found.lanes)
-        assert sum(len(group.rows) for group in drawn.groups) <= MOST_ROWS
-        shown = [rank for group in (*drawn.groups, *drawn.left_out) for rank in group.ranks]
+        groups, left_out, _ = fold(found.lanes)
+        assert sum(len(group.rows) for group in groups) <= MOST_ROWS
+        shown = [rank for group in (*groups, *left_out) for rank in group.ranks]
         assert sorted(shown) == list(range(512))
 
 
@@ -295,7 +295,7 @@ def test_the_root_sign_stands_with_the_rank_that_the_verdict_names() -> None:
     )
     found = replace(CUDA_OOM, lanes=Lanes(lanes, 0.0, 10.0))
     html = Diagnosis.of(found).to_html()
-    assert [(row.ranks, row.first) for row in fold(found.lanes).groups[0].rows] == [((2,), True), ((1,), False)]
+    assert [(row.ranks, row.first) for row in fold(found.lanes)[0][0].rows] == [((2,), True), ((1,), False)]
     assert set(re.findall(r'<use href="#first" x="([\d.]+%)"', html.partition('class="lane head"')[2])) == {"50.00%"}
     assert re.findall(r'<use href="#error" x="([\d.]+%)"', html.partition('class="lane head"')[2]) == ["90.00%"]
 
@@ -325,7 +325,7 @@ def test_several_jobs_share_a_page_with_a_row_each() -> None:
     page = Page(render_jobs(jobs(5)))
     assert page.of["h1"] == ["3 of 5 jobs failed"]
     assert "2 cuda-oom, 1 collective-timeout; 1 without failure; 1 unknown" in page.text
-    rows = [row.split("\n")[0] for row in page.of["tr"][1:6]]
+    rows = ["".join(row.splitlines()) for row in page.of["tr"][1:6]]
     assert rows[0] == "4711_0✗failedrank 13 on gpu-02 ran out of GPU memorycuda-oom"
     assert rows[1] == "4711_1✓healthyno failure found"
     ids = list(page.all("id"))

@@ -104,7 +104,11 @@ def test_the_wheel_holds_all_rules_and_the_schema(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     for path in (ROOT / "rules").rglob("*.yaml"):
         assert f"slurmdoctor/rules/{path.relative_to(ROOT / 'rules').as_posix()}" in names
-    assert {"slurmdoctor/report/schema.json", "slurmdoctor/report/page/style.css", "slurmdoctor/py.typed"} <= names
+    assert {
+        "slurmdoctor/report/schema.json",
+        "slurmdoctor/report/templates/job.html.j2",
+        "slurmdoctor/py.typed",
+    } <= names
     assert any(name.endswith(".data/data/share/man/man1/slurmdoctor.1") for name in names)
 
 

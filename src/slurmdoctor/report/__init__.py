@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from slurmdoctor.report.github_report import Annotation as Annotation
     from slurmdoctor.report.github_report import annotation as annotation
     from slurmdoctor.report.github_report import commands as commands
+    from slurmdoctor.report.html_report import page_environment as page_environment
     from slurmdoctor.report.html_report import render_jobs as render_jobs
+    from slurmdoctor.report.html_report import render_page as render_page
     from slurmdoctor.report.jobs import Row as Row
     from slurmdoctor.report.jobs import counted as counted
     from slurmdoctor.report.jobs import line as line
@@ -55,7 +57,7 @@ else:
         composer="compose",
         explain="choices meanings rows text",
         github_report="Annotation annotation commands",
-        html_report="render_jobs",
+        html_report="page_environment render_jobs render_page",
         jobs="Row counted line markdown room_for slack",
         lint="FORMATS render_lint",
         quantities="ago duration listed plural",

@@ -22,7 +22,7 @@ def document(title: str, *body: Content, style: str = "", drawings: Content = No
         tag("meta", name="color-scheme", content="light dark"),
         tag("meta", name="generator", content=f"slurmdoctor {__version__}"),
         tag("title", title),
-        tag("style", Markup(sheet("slurmdoctor.report.page") + style)),
+        tag("style", Markup(sheet("slurmdoctor.report") + style)),
     )
     skip = tag("a", "Skip to the details", href="#details", class_="skip")
     foot = tag(
@@ -35,4 +35,6 @@ def document(title: str, *body: Content, style: str = "", drawings: Content = No
 @cache
 def sheet(package: str) -> str:
     """The style that lies in a package of ours."""
-    return (files(package) / "style.css").read_text(encoding="ascii")
+    return (files(package) / ("templates/style.css" if package == "slurmdoctor.report" else "style.css")).read_text(
+        encoding="ascii"
+    )
