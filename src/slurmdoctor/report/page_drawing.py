@@ -85,19 +85,15 @@ class Drawing:
 
     def __init__(self, lanes: Lanes) -> None:
         self.groups, self.left_out, grain = fold(lanes)
-        self.clock = lanes.clock
         self.named = any(lane.ranks for lane in lanes.lanes)
         self.states = {span.state for lane in lanes.lanes for span in lane.spans}
         self.kinds = {mark.kind for lane in lanes.lanes for mark in lane.marks}
         leads = [row.lane for group in self.groups for row in group.rows if row.first]
         self.root = min((mark.at for lane in leads for mark in lane.marks if mark.kind == "first"), default=None)
-        self._start = lanes.start or 0.0
+        self._start = lanes.start
         self._width = _length(lanes) or 1.0
         self.ticks = list(self._labels(lanes.ticks))
-        self.notes = (
-            [f"The run began {duration(-lanes.began)} before the left edge."] if lanes.began < 0 and lanes.clock else []
-        )
-        self.notes += [] if lanes.clock else ["Too few lines have a usable time stamp: the axis counts lines."]
+        self.notes = [f"The run began {duration(-lanes.began)} before the left edge."] * (lanes.began < 0)
         self.notes += ["Rows hold ranks whose states came in the same order; their times may differ."] * (grain == 0)
 
     @classmethod
@@ -114,8 +110,8 @@ class Drawing:
         return f"{max(self._share(span.end) - self._share(span.start), 0):.2f}%"
 
     def moment(self, at: float) -> str:
-        """The time of day, as the log's clock shows it; empty without a clock."""
-        return time.strftime("%H:%M:%S", time.gmtime(self._start + at)) if self.clock else ""
+        """The time of day, as the log's clock shows it."""
+        return time.strftime("%H:%M:%S", time.gmtime(self._start + at))
 
     def stacked(self, rows: Sequence[Row]) -> Sequence[Row]:
         """The rows of a group that are drawn above each other."""
