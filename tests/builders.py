@@ -15,17 +15,21 @@ from slurmdoctor.model import (
     Hit,
     Incident,
     JobRecord,
+    Line,
     Origin,
+    ProcessExit,
+    Progress,
     Role,
     RunState,
     Signal,
     SignalHit,
+    Step,
     Timeline,
+    from_code,
+    from_sacct,
+    from_words,
+    reason,
 )
-from slurmdoctor.model.events import Line, Progress
-from slurmdoctor.model.exits import ProcessExit, from_code, from_sacct, from_words
-from slurmdoctor.model.finding import reason
-from slurmdoctor.model.record import Step
 
 KNOWLEDGE = load(folders(()), examples=False)
 """The shipped rules."""

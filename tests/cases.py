@@ -20,9 +20,7 @@ from click.testing import CliRunner
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.cli import cli
 from slurmdoctor.infer.conclude import infer
-from slurmdoctor.model import Finding
-from slurmdoctor.model.finding import Reason
-from slurmdoctor.model.number_lists import ranges
+from slurmdoctor.model import Finding, Reason, ranges
 from slurmdoctor.report.composer import compose
 
 COMPILES = shutil.which("cc") is not None and Path(sysconfig.get_paths()["include"], "Python.h").is_file()

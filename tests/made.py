@@ -18,8 +18,8 @@ from slurmdoctor.model import (
     Origin,
     RankMap,
     Timeline,
+    from_code,
 )
-from slurmdoctor.model.exits import from_code
 
 KNOWLEDGE = load([builtin()])
 

@@ -6,8 +6,7 @@ from msgspec.structs import replace
 
 from report_examples import CUDA_OOM
 from slurmdoctor import Diagnosis
-from slurmdoctor.model import RankGroup
-from slurmdoctor.model.lanes import Lane, Lanes, Mark, Span
+from slurmdoctor.model import Lane, Lanes, Mark, RankGroup, Span
 
 START = 1_763_640_000.0
 """2025-11-20, 12:00:00."""

@@ -8,9 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from made import event, line, observed, report
-from slurmdoctor.model import Event, ExitReport, Observations, Origin, Progress, Signal, SignalHit
-from slurmdoctor.model.finding import reason
-from slurmdoctor.model.observations import LogFile
+from slurmdoctor.model import Event, ExitReport, LogFile, Observations, Origin, Progress, Signal, SignalHit, reason
 from slurmdoctor.readers.survival import ProgressIndex
 from slurmdoctor.timeline.attempts import END, Attempts, find
 from slurmdoctor.timeline.ordering import order

@@ -14,8 +14,7 @@ from builders import KNOWLEDGE
 from hostile import word
 from slurmdoctor import diagnose
 from slurmdoctor.input.sources import Text
-from slurmdoctor.model import Matcher, MatchGroup, Observations
-from slurmdoctor.model.matches import Entry, Writer
+from slurmdoctor.model import Entry, Matcher, MatchGroup, Observations, Writer
 from slurmdoctor.ranks.excerpts import MOST, Lines
 from slurmdoctor.ranks.label_learning import learn_formats
 from slurmdoctor.ranks.labels import LabelReader

@@ -8,8 +8,7 @@ from msgspec.structs import replace
 from made import report
 from slurmdoctor.infer.collectives import suspect
 from slurmdoctor.infer.members import Members
-from slurmdoctor.model import CollectiveStatus, ExitReport, Suspicion
-from slurmdoctor.model.finding import reason
+from slurmdoctor.model import CollectiveStatus, ExitReport, Suspicion, reason
 from slurmdoctor.readers import collectives
 from slurmdoctor.search.shapes import Shaped, digits_matter
 

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from builders import incident, report, timeline
 from slurmdoctor.infer.confidence import rate_confidence
-from slurmdoctor.model import Finding, Incident, Origin, Suspicion, Timeline
-from slurmdoctor.model.finding import reason
+from slurmdoctor.model import Finding, Incident, Origin, Suspicion, Timeline, reason
 from slurmdoctor.report.reasons import sentence
 
 OTHER = (incident("storage-io", at=9),)

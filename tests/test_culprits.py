@@ -22,8 +22,8 @@ from slurmdoctor.model import (
     StackDump,
     Suspicion,
     Timeline,
+    reason,
 )
-from slurmdoctor.model.finding import reason
 
 WAIT, LOST = "collective-timeout", "peer-lost"
 

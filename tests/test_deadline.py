@@ -15,8 +15,7 @@ from slurmdoctor.input.sources import BLOCK, Source
 from slurmdoctor.input.spool import Spool
 from slurmdoctor.input.streams import Streamed
 from slurmdoctor.knowledge import folders, load
-from slurmdoctor.model import Diagnosis
-from slurmdoctor.model.deadline import Deadline
+from slurmdoctor.model import Deadline, Diagnosis
 from slurmdoctor.pipeline import examine
 from slurmdoctor.ranks.excerpts import Lines
 from slurmdoctor.readers import assembly

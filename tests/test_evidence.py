@@ -6,8 +6,7 @@ from typing import Any
 
 from builders import event, incident, line, report, timeline
 from slurmdoctor.infer.evidence import choose_evidence
-from slurmdoctor.model import CollectiveStatus, Ending, Event, Finding, Hit, Incident, Origin, Suspicion
-from slurmdoctor.model.finding import reason
+from slurmdoctor.model import CollectiveStatus, Ending, Event, Finding, Hit, Incident, Origin, Suspicion, reason
 
 
 def chosen(root: Incident | None, events: tuple[Event, ...] = (), **more: Any) -> list[Event]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slurmdoctor import diagnose
-from slurmdoctor.model import JobRecord
-from slurmdoctor.model.exits import from_code, from_sacct, from_words
-from slurmdoctor.model.number_lists import expand, expand_nodes, ranges
+from slurmdoctor.model import JobRecord, expand, expand_nodes, from_code, from_sacct, from_words, ranges
 from slurmdoctor.readers.stacks import from_handler
 from slurmdoctor.report.exits import exit_words
 from slurmdoctor.report.exits import meaning_of as sentence

@@ -13,18 +13,18 @@ from slurmdoctor.model import (
     EarlierAttempt,
     Finding,
     JobRecord,
+    LogFile,
     Observations,
     Origin,
+    RankMap,
     RunState,
     ScriptEvidence,
     Signal,
     SignalHit,
+    Step,
     Timeline,
+    from_signal,
 )
-from slurmdoctor.model.exits import from_signal
-from slurmdoctor.model.observations import LogFile
-from slurmdoctor.model.ranks import RankMap
-from slurmdoctor.model.record import Step
 
 GIB = 2**30
 

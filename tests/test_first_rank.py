@@ -9,8 +9,18 @@ from msgspec.structs import replace
 
 from made import KNOWLEDGE, event, failed, incident, observed, report, timeline
 from slurmdoctor.infer.first_rank import name_first_rank
-from slurmdoctor.model import ExitReport, Finding, Incident, JobRecord, Order, Origin, RankMap, Suspicion
-from slurmdoctor.model.finding import Reason, reason
+from slurmdoctor.model import (
+    ExitReport,
+    Finding,
+    Incident,
+    JobRecord,
+    Order,
+    Origin,
+    RankMap,
+    Reason,
+    Suspicion,
+    reason,
+)
 
 ONLY, FIRST = reason("only-error"), reason("first-unexplained", order="timestamps", aligned=False)
 

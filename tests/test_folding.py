@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmdoctor import diagnose
-from slurmdoctor.model.number_lists import expand_nodes, fold_nodes, ranges
+from slurmdoctor.model import expand_nodes, fold_nodes, ranges
 from slurmdoctor.report import text_report as text
 
 

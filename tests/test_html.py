@@ -18,9 +18,7 @@ from page_examples import of_ranks
 from report_examples import ALL_ALIKE, CUDA_OOM, SILENT
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.cli import cli
-from slurmdoctor.model import Coverage, Rival
-from slurmdoctor.model.jobs import JobFiles
-from slurmdoctor.model.lanes import Lane, Lanes, Mark, Span
+from slurmdoctor.model import Coverage, JobFiles, Lane, Lanes, Mark, Rival, Span
 from slurmdoctor.report.html_report import render_jobs
 from slurmdoctor.report.page_drawing import MOST_ROWS, fold
 from test_report_chat import hostile

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from cases import codes, finding_of, values
 from slurmdoctor import diagnose
-from slurmdoctor.model import Diagnosis, Finding
-from slurmdoctor.model.record import JobRecord
+from slurmdoctor.model import Diagnosis, Finding, JobRecord
 from slurmdoctor.report.text_report import render_text
 from slurmdoctor.slurm import jobinfo, logs
 from slurmdoctor.slurm.values import seconds, size

@@ -16,7 +16,7 @@ from slurmdoctor.input.glance import Looker
 from slurmdoctor.input.job_names import SCHEMES, TORCHRUN
 from slurmdoctor.input.jobs import blind, split_jobs
 from slurmdoctor.knowledge.texts import text
-from slurmdoctor.model.jobs import Glance, JobFiles
+from slurmdoctor.model import Glance, JobFiles
 
 
 def looker() -> Looker:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slurmdoctor import pipeline
 from slurmdoctor.input.jobs import split_jobs
-from slurmdoctor.model.jobs import JobFiles
+from slurmdoctor.model import JobFiles
 
 APART = {
     "one folder, a name a job": ("out/base_code.out out/fed_code.out out/iid_math.out", 3),

@@ -15,10 +15,9 @@ SOURCE = Path(__file__).parents[1] / "src" / "slurmdoctor"
 SHORTEST = 12
 """Characters from which on a literal of a rule is a program's message rather than a word."""
 MAY_NAME_CAUSES = {
-    "model/causes.py": "the few causes that the reasoning itself names, each with its reason",
+    "model/words.py": "the few causes that the reasoning itself names, each with its reason",
 }
 MAY_QUOTE = {
-    "knowledge/__init__.py": "its own AttributeError, in Python's words",
     "input/unread.py": "its own message, in the system's words",
     "slurm/query.py": "what scontrol prints where Slurm does not answer: no log's line",
     "slurm/script/facts.py": "a variable's name, as scripts set it",

@@ -8,8 +8,7 @@ import re
 import pytest
 
 from slurmdoctor.knowledge import builtin, load
-from slurmdoctor.model import ASSUMED_YEAR, LineFormat, SourceFormat
-from slurmdoctor.model.times import format_time
+from slurmdoctor.model import ASSUMED_YEAR, LineFormat, SourceFormat, format_time
 from slurmdoctor.ranks.label_learning import learn
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.ranks.rank_map import of_path

@@ -10,7 +10,7 @@ import pytest
 from cases import Case, cases, verdict_of
 from simulate import Job, speak, written
 from slurmdoctor import diagnose
-from slurmdoctor.model.lanes import Lane, Lanes, Mark
+from slurmdoctor.model import Lane, Lanes, Mark
 
 STEP = "{rank}: [2026-03-21 02:{minute:02d}:{second:02d},114] [INFO] [rank {rank}] step {step}/5000 loss 2.31"
 TIMED_OUT = (

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from slurmdoctor.model.parallel_layouts import layouts
+from slurmdoctor.knowledge import layouts
 
 NODE = {"gpus_per_node": 8}
 

@@ -10,8 +10,7 @@ import pytest
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.infer.memory import memory_facts
 from slurmdoctor.knowledge.expressions import fill, holds
-from slurmdoctor.model import MemoryReading
-from slurmdoctor.model.numbers import gib
+from slurmdoctor.model import MemoryReading, gib
 
 TRAIN = (("/opt/demo/train.py", "main", "loss = model(batch)"),)
 MOE = (

@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from builders import event, finish, incident, report, step, timeline
 from slurmdoctor.infer.outcome import decide_whether_failed, live_events, unresolved_exits, with_survived
-from slurmdoctor.model import Finding, Incident, Progress
-from slurmdoctor.model.finding import reason
+from slurmdoctor.model import Finding, Incident, Progress, reason
 
 DEAD, GONE_ON = event("python-error", at=30), event("storage-io", at=10, survived=True)
 VICTIM = event("peer-lost", "cascade", at=40)

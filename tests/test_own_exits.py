@@ -8,10 +8,19 @@ import pytest
 
 from builders import KNOWLEDGE, event, incident, report, timeline
 from slurmdoctor.infer.exits import cause_of, could_be_own, find_exit, first_reported, reported_first, worst_exit
-from slurmdoctor.model import ExitReport, Finding, Incident, JobRecord, Origin
-from slurmdoctor.model.exits import ProcessExit, from_code, from_sacct, from_signal
-from slurmdoctor.model.finding import reason
-from slurmdoctor.model.record import Step
+from slurmdoctor.model import (
+    ExitReport,
+    Finding,
+    Incident,
+    JobRecord,
+    Origin,
+    ProcessExit,
+    Step,
+    from_code,
+    from_sacct,
+    from_signal,
+    reason,
+)
 
 OF_HOST_OOM = ProcessExit(None, "SIGKILL", "oom-killed")
 

@@ -14,9 +14,7 @@ import pytest
 from slurmdoctor.cli import footer as hook
 from slurmdoctor.input.opening import open_sources
 from slurmdoctor.input.sources import BLOCK
-from slurmdoctor.model import JobRecord
-from slurmdoctor.model.deadline import Deadline
-from slurmdoctor.model.finding import reason
+from slurmdoctor.model import Deadline, JobRecord, reason
 from slurmdoctor.pipeline import diagnose
 from slurmdoctor.report.reasons import sentence
 from slurmdoctor.slurm import own_text

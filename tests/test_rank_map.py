@@ -6,8 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge import builtin, load
-from slurmdoctor.model import ExitReport, Line, Origin, RankMap
-from slurmdoctor.model.exits import from_code
+from slurmdoctor.model import ExitReport, Line, Origin, RankMap, from_code
 from slurmdoctor.ranks.rank_map import RankMapBuilder
 
 FORMS = load([builtin()]).rank_lines

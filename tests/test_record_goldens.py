@@ -10,9 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from cases import decisions
 from slurmdoctor import diagnose
-from slurmdoctor.model import JobRecord
-from slurmdoctor.model.exits import from_sacct
-from slurmdoctor.model.record import Step
+from slurmdoctor.model import JobRecord, Step, from_sacct
 from slurmdoctor.slurm.script.parser import parse
 
 STEADY = "".join(f"2026-11-20 10:{m:02d}:30 step {m}/90 loss 1.5\n" for m in range(1, 60))

@@ -8,8 +8,7 @@ from cases import codes, values
 from made import KNOWLEDGE, event, failed, incident, report, timeline
 from slurmdoctor.infer.explain import Explainer
 from slurmdoctor.infer.roots import choose_root
-from slurmdoctor.model import ExitReport, Finding, Incident, Order
-from slurmdoctor.model.causes import BROKEN_CONTINUATION, STEP_CANCELLED
+from slurmdoctor.model import BROKEN_CONTINUATION, STEP_CANCELLED, ExitReport, Finding, Incident, Order
 
 
 def chosen(*incidents: Incident, order: Order = "timestamps", reports: tuple[ExitReport, ...] = ()) -> Finding:

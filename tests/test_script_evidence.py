@@ -8,8 +8,7 @@ import pytest
 
 from builders import KNOWLEDGE, incident
 from slurmdoctor.infer.script_evidence import apply_script
-from slurmdoctor.model import Finding, ScriptEvidence, ScriptMistake
-from slurmdoctor.model.finding import reason
+from slurmdoctor.model import Finding, ScriptEvidence, ScriptMistake, reason
 
 BEFORE = reason("before")
 

@@ -18,7 +18,7 @@ import slurmdoctor
 from slurmdoctor import LogText
 from slurmdoctor.cli import cli
 from slurmdoctor.input.jobs import picked
-from slurmdoctor.model.jobs import JobFiles
+from slurmdoctor.model import JobFiles
 from slurmdoctor.report.jobs import Row, alike, counted, line, markdown, named, slack
 from slurmdoctor.report.terminal import cells
 

@@ -6,8 +6,7 @@ import pytest
 
 from builders import KNOWLEDGE, incident, report, timeline
 from slurmdoctor.infer.silent_exits import silent_exits
-from slurmdoctor.model import Event, ExitReport, Hit, Incident, Origin
-from slurmdoctor.model.ranks import RankMap
+from slurmdoctor.model import Event, ExitReport, Hit, Incident, Origin, RankMap
 
 
 def found(*reports: ExitReport, beside: tuple[Incident, ...] = (), rank_map: RankMap | None = None) -> list[Incident]:

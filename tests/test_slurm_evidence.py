@@ -7,9 +7,20 @@ import pytest
 from builders import BEFORE, KNOWLEDGE, beside, failed, finish, incident, job, step, timeline, work
 from slurmdoctor.infer.slurm_evidence import script_status, state_of
 from slurmdoctor.infer.slurm_view import SlurmView
-from slurmdoctor.model import Finding, Incident, JobRecord, Origin, RunState, Suspicion
-from slurmdoctor.model.exits import ProcessExit, from_code, from_sacct, from_signal
-from slurmdoctor.model.finding import Reason, reason
+from slurmdoctor.model import (
+    Finding,
+    Incident,
+    JobRecord,
+    Origin,
+    ProcessExit,
+    Reason,
+    RunState,
+    Suspicion,
+    from_code,
+    from_sacct,
+    from_signal,
+    reason,
+)
 
 
 def codes(finding: Finding) -> list[str]:

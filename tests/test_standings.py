@@ -20,8 +20,8 @@ from slurmdoctor.model import (
     SignalHit,
     StackDump,
     Suspicion,
+    reason,
 )
-from slurmdoctor.model.finding import reason
 
 OOM = reason("failed-alike", cause="cuda-oom")
 

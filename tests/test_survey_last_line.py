@@ -11,7 +11,7 @@ import pytest
 from builders import KNOWLEDGE
 from planted_secrets import KINDS
 from slurmdoctor.input.sources import Text
-from slurmdoctor.model.matches import SearchResult
+from slurmdoctor.model import SearchResult
 from slurmdoctor.ranks.excerpts import Lines
 from slurmdoctor.ranks.label_learning import learn_formats
 from slurmdoctor.ranks.labels import labels_of

@@ -10,9 +10,7 @@ from msgspec.structs import replace
 from builders import BEFORE, beside, failed, incident, job, report, timeline, work
 from slurmdoctor import diagnose
 from slurmdoctor.infer.time_limit import apply_run_state, warning_came
-from slurmdoctor.model import Finding, JobRecord, RunState
-from slurmdoctor.model.exits import from_code, from_signal
-from slurmdoctor.model.finding import reason
+from slurmdoctor.model import Finding, JobRecord, RunState, from_code, from_signal, reason
 
 RAISED = incident("cuda-error", at=5, rank=3)
 VICTIM = incident("peer-lost", "cascade", at=9, rank=1)

@@ -26,8 +26,7 @@ from slurmdoctor.input.files import expand
 from slurmdoctor.input.glance import ends_of
 from slurmdoctor.input.opening import open_sources
 from slurmdoctor.input.sources import Source, Text
-from slurmdoctor.model import SourceFormat, UserError
-from slurmdoctor.model.record import JobRecord
+from slurmdoctor.model import JobRecord, SourceFormat, UserError
 from slurmdoctor.ranks import label_learning
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.search import many

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmdoctor import diagnose
-from slurmdoctor.model import JobRecord
-from slurmdoctor.model.times import format_time, zone_of
+from slurmdoctor.model import JobRecord, format_time, zone_of
 from slurmdoctor.ranks.timestamps import parse_time
 from slurmdoctor.report import text_report as text
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slurmdoctor.model.record import JobRecord
+from slurmdoctor.model import JobRecord
 from slurmdoctor.slurm import jobinfo
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue", "sinfo", "scancel")

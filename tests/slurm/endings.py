@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from slurmdoctor.cli import footer as hook
-from slurmdoctor.model.record import JobRecord
+from slurmdoctor.model import JobRecord
 
 from .cluster import Cluster
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pasting import cured
-from slurmdoctor.model import ScriptMistake
-from slurmdoctor.model.record import JobRecord
+from slurmdoctor.model import JobRecord, ScriptMistake
 from slurmdoctor.slurm.script.linter import lint
 from slurmdoctor.slurm.script.parser import parse
 

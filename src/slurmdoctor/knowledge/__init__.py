@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from slurmdoctor.knowledge.expressions import Facts as Facts
     from slurmdoctor.knowledge.expressions import fill as fill
     from slurmdoctor.knowledge.expressions import holds as holds
+    from slurmdoctor.knowledge.expressions import layouts as layouts
     from slurmdoctor.knowledge.expressions import placeholders as placeholders
     from slurmdoctor.knowledge.expressions import value as value
     from slurmdoctor.knowledge.loading import announce as announce
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 else:
     __getattr__, __dir__, __all__ = door(
         __name__,
-        expressions="COMPARISON Facts fill holds placeholders value",
+        expressions="COMPARISON Facts fill holds layouts placeholders value",
         loading="load announce current",
         paths="LINT builtin data_of doubts files folders names",
         problems="RuleError READERS fact_words nearest shown",

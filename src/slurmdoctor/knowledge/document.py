@@ -19,8 +19,8 @@ Node = Any
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _TAG = "tag:yaml.org,2002:"
-_DEEPEST = 5000
-"""Brackets and dashes. libyaml overflows the stack, and ends the process, at about ten times as many."""
+_DEEPEST = 900
+"""Brackets and dashes within one another. Newer versions of PyYAML refuse about as many; older ones end the process at some more."""
 _TAGS = {_TAG + kind for kind in ("str", "int", "float", "bool", "null", "timestamp", "merge", "value", "seq", "map")}
 _MENDS = (
     ("unknown escape character", "put a regex in single quotes: there a backslash is a backslash"),

@@ -1,4 +1,4 @@
-"""The verdict on a job as it is reported: the types behind the JSON contract."""
+"""What inference concludes: incidents, suspects, reasons, and the finding on the job."""
 
 from __future__ import annotations
 
@@ -7,10 +7,311 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from slurmdoctor.model.finding import Extent
-from slurmdoctor.model.jobs import JobFiles
-from slurmdoctor.model.lanes import Lanes
-from slurmdoctor.model.words import Confidence, ExitClass, RetryAdvice, Role, Verdict
+from slurmdoctor.model.events import Event, ExitReport, Origin, Reason
+from slurmdoctor.model.jobs import JobFiles, JobRecord, Quote
+from slurmdoctor.model.notation import ProcessExit
+from slurmdoctor.model.words import (
+    ID_TIMEOUT,
+    Confidence,
+    ExitClass,
+    RetryAdvice,
+    Role,
+    RunStateKind,
+    Standing,
+    Verdict,
+)
+
+
+class Suspicion(Struct, frozen=True):
+    """Who held up the collective, or why nobody can be named."""
+
+    kind: Literal["mismatch", "behind", "missing", "all-entered", "unclear"]
+    ranks: tuple[int, ...]
+    waiting: tuple[int, ...]
+    how: Reason
+    confidence: Confidence
+    seq: int | None = None
+    op: str | None = None
+    silent: tuple[int, ...] = ()
+    """Ranks of the group of which no line was read, where others are suspected or nobody is."""
+    of: int | None = None
+    """How many ranks the group has, where the log tells."""
+    stands_in: str | None = None
+    """The suspect's innermost frame, where stack dumps show it: `function (file:line)`."""
+
+
+class Incident(Struct, frozen=True):
+    """What happened to one writer at one time: one or more events, and the one that names it."""
+
+    main: Event
+    events: tuple[Event, ...]
+    report: ExitReport | None = None
+    """The exit report, where the rank itself printed nothing."""
+
+    @property
+    def cause(self) -> str:
+        return self.main.cause
+
+
+class RunState(Struct, frozen=True):
+    """Whether the job had finished, stood still, or made steps when it ended."""
+
+    kind: RunStateKind | None = None
+    """None where neither steps nor a finish tell."""
+    idle: float | None = None
+    """Seconds from the last step, or from the finish, to the end."""
+    since: float | None = None
+    """Time of the last step."""
+    pause: float | None = None
+    """Usual seconds between two steps."""
+    step: int | None = None
+    """The last step's number."""
+    began: str | None = None
+    """The line that says that the training loop begins, where no step came after it."""
+
+
+class EarlierAttempt(Struct, frozen=True):
+    """An attempt that failed before the one that the verdict is about."""
+
+    cause: str | None
+    rank: int | None
+
+
+class ScriptMistake(Struct, frozen=True):
+    """What a check of the batch script found."""
+
+    check: str
+    """The check's id: `exit-status-in-pipe`."""
+    level: str
+    line: int
+    says: str
+    why: str
+    fix: str
+    text: str = ""
+    """The line of the script."""
+    causes: frozenset[str] = frozenset()
+    """The causes that it can bring about."""
+
+
+class ScriptEvidence(Struct, frozen=True):
+    """What the batch script says of the job."""
+
+    name: str
+    """The script's file name."""
+    facts: Mapping[str, Any]
+    mistakes: tuple[ScriptMistake, ...]
+    notes: tuple[Reason, ...] = ()
+    """What of it was not read, and why."""
+
+
+class RankStanding(Struct, frozen=True):
+    """Ranks that stand alike in the failure, why, and a line that shows it."""
+
+    standing: Standing
+    ranks: tuple[int, ...]
+    why: tuple[Reason, ...]
+    place: tuple[int, int] | None = None
+    """(source, offset) of the line."""
+
+
+class Extent(Struct, frozen=True):
+    """How far a failure reached."""
+
+    ranks: tuple[int, ...] = ()
+    """The ranks that failed alike, held up the others, or waited; none where the log names none."""
+    of: int | None = None
+    """How many ranks there are, where the log tells."""
+    nodes: tuple[str, ...] = ()
+    """Their nodes, where each is known."""
+    whole_node: bool = False
+    """They are all ranks of one node, and no other node has any."""
+
+
+class Finding(Struct, frozen=True):
+    """What is concluded of a job, with the reasons; the report only words it."""
+
+    verdict: Verdict = "unknown"
+    root: Incident | None = None
+    cause: str | None = None
+    rule: str | None = None
+    confidence: Confidence | None = None
+    """None until it is rated."""
+    origin: Origin = field(default_factory=Origin)
+    """The first failing rank and node, and when."""
+    how: tuple[Reason, ...] = ()
+    """How the first rank is known, or why it is not."""
+    exit: ProcessExit | None = None
+    """How the first failing process ended."""
+    exit_how: tuple[Reason, ...] = ()
+    step_code: int | None = None
+    alike: tuple[int, ...] = ()
+    """Ranks that failed alike at once."""
+    extent: Extent = Extent()
+    suspicion: Suspicion | None = None
+    same: tuple[Incident, ...] = ()
+    """Other incidents of the root's cause."""
+    rivals: tuple[Incident, ...] = ()
+    """Incidents that nothing explains, of other causes than the root's."""
+    cascade: tuple[Incident, ...] = ()
+    """Incidents that follow from the root."""
+    reasons: tuple[Reason, ...] = ()
+    earlier: tuple[EarlierAttempt, ...] = ()
+    """The attempts that failed before this one, oldest first."""
+    evidence: tuple[Event, ...] = ()
+    """The lines that prove it, the best first."""
+    standings: tuple[RankStanding, ...] = ()
+    script: str | None = None
+    """The batch script's file name, where a mistake in it bears on the failure."""
+    mistakes: tuple[ScriptMistake, ...] = ()
+    """Mistakes of the script that bring this failure about."""
+    hiding: tuple[ScriptMistake, ...] = ()
+    """Mistakes of the script that hid the exit status."""
+    record: JobRecord | None = None
+    """Slurm's record of the job."""
+    quote: Quote | None = None
+    """The line of it that shows how the job ended, where it proves the cause."""
+    exclude: tuple[str, ...] = ()
+    """The nodes that the evidence is against."""
+    reported: Mapping[str, str] = field(default_factory=dict)
+    """Those of them that Slurm reports as bad, and as what."""
+    retry: RetryAdvice | None = None
+    """What to do with the job, whatever the cause's fixes are."""
+    node_names: Mapping[str, Any] = field(default_factory=dict)
+    """What fixes call the nodes that the failure belongs to."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Facts of the job, by name."""
+    notes: tuple[Reason, ...] = ()
+    """What somebody should know of the job besides."""
+
+    @property
+    def held_up(self) -> str | None:
+        """How the ranks that are named held up the others."""
+        if self.cause == ID_TIMEOUT and self.origin.rank == 0:
+            return "awaited"
+        return self.suspicion.kind if self.suspicion is not None else None
+
+    @property
+    def first_of_cascade(self) -> Mapping[str, Incident]:
+        """Each cause of the cascade, and its first incident."""
+        return {i.cause: i for i in reversed(self.cascade)}
+
+    @property
+    def places(self) -> set[tuple[int, int]]:
+        """(source, offset) of all lines that a report shows."""
+        shown = [*self.evidence, *(i.main for i in self.first_of_cascade.values())]
+        if self.root is not None:
+            shown.append(self.root.main)
+        return {e.hit.place for e in shown} | {s.place for s in self.standings if s.place is not None}
+
+
+State = Literal["running", "waiting", "failed", "followed", "silent", "gone", "finished"]
+"""What a rank did.
+
+running   it printed or made steps, or its later end shows that it was there
+waiting   in a collective that timed out, or since its last step for others that failed
+failed    from its error on, where it was first
+followed  from an error on that follows from another rank's
+silent    no line of it was read, while others went on or were ended
+gone      its process had ended
+finished  it had completed
+"""
+MarkKind = Literal["first", "error", "exit", "step"]
+
+
+class Span(Struct, frozen=True):
+    """What a rank did from one time to another; a failure that ends at once has no length."""
+
+    start: float
+    """Seconds from `Lanes.start`."""
+    end: float
+    state: State
+
+
+class Mark(Struct, frozen=True):
+    """One line of the log that tells of a rank."""
+
+    at: float
+    kind: MarkKind
+    cause: str | None
+    text: str
+    file: str | None
+    """None where no line shows it: a rank that never came to what others waited in."""
+    line: int | None
+    rank: int | None = None
+    """Whose it is, of the lane's ranks."""
+
+
+class Lane(Struct, frozen=True):
+    """Ranks of one node that went alike."""
+
+    ranks: tuple[int, ...]
+    """None where the log does not tell which rank it is."""
+    node: str | None
+    standing: str
+    """As in `RankGroup.standing`, or empty where the verdict says nothing of them."""
+    spans: tuple[Span, ...]
+    """In order; none overlaps another."""
+    marks: tuple[Mark, ...]
+    """In order."""
+    ended: str = ""
+    """How their processes ended, where the log tells: `exit code 1`, `SIGTERM`."""
+    left_out: int = 0
+    """Marks that are not among `marks`: there were too many."""
+
+
+class Lanes(Struct, frozen=True):
+    """All ranks over the shown part of the run: the time around the failure."""
+
+    lanes: tuple[Lane, ...] = ()
+    """By rank; none where the log shows no times."""
+    start: float = 0.0
+    """When the shown part begins: seconds since the epoch as the log's clock counts them."""
+    end: float = 0.0
+    ticks: tuple[tuple[float, str], ...] = ()
+    """Where to label the axis, and the label: the time as the log writes it."""
+    began: float = 0.0
+    """Where the run began; below 0 where its earlier part is not shown."""
+
+
+class Sighting(Struct, frozen=True):
+    """A line that tells of a rank, before it is worded: a mark to be."""
+
+    at: float
+    kind: MarkKind
+    rank: int | None = None
+    cause: str | None = None
+    place: tuple[int, int] | None = None
+    """(source, offset) of the line; None where no line shows it."""
+    text: str = ""
+
+
+class Course(Struct, frozen=True):
+    """What ranks of one node that went alike did: a lane to be."""
+
+    ranks: tuple[int, ...] = ()
+    node: str | None = None
+    standing: str = ""
+    spans: tuple[Span, ...] = ()
+    sightings: tuple[Sighting, ...] = ()
+    ending: ProcessExit | None = None
+    left_out: int = 0
+
+
+class Courses(Struct, frozen=True):
+    """All of them; times are seconds since the epoch as the log's clock counts them."""
+
+    courses: tuple[Course, ...] = ()
+    start: float = 0.0
+    end: float = 0.0
+    began: float = 0.0
+    """When the run began."""
+    dated: bool = False
+    """Whether the log's stamps name their year."""
+
+    @property
+    def places(self) -> set[tuple[int, int]]:
+        """(source, offset) of all lines that they show."""
+        return {one.place for course in self.courses for one in course.sightings if one.place is not None}
 
 
 class NamedCause(Struct, frozen=True):

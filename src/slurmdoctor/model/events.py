@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from heapq import nsmallest
+from itertools import islice
+from typing import Any, Literal
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from slurmdoctor.model.exits import ProcessExit
-from slurmdoctor.model.knowledge import Signal
+from slurmdoctor.model.knowledge import ExitFormat, Rule, Signal
+from slurmdoctor.model.notation import ProcessExit, number
 from slurmdoctor.model.words import ExitReporter, RankBasis, Role
 
 HELD_BACK = 8192
@@ -17,6 +21,18 @@ HELD_BACK = 8192
 
 LAST_STAMP = "last_stamp"
 """The capture with the time of the last stamped line above one of Slurm's that has none."""
+
+
+class Reason(Struct, frozen=True):
+    """Why inference decided as it did: a code, and the values that its sentence needs (`report/reasons.py`)."""
+
+    code: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+def reason(code: str, **values: Any) -> Reason:
+    """A reason with its values by name."""
+    return Reason(code, values)
 
 
 class Origin(Struct, frozen=True):
@@ -276,3 +292,375 @@ class MemoryTrend(Struct, frozen=True):
     first: float
     last: float
     minutes: float
+
+
+class RankMap(Struct, frozen=True):
+    """Which rank runs where. A sub-group's rank and a local rank are never taken for global ranks."""
+
+    node_of: Mapping[int, str] = field(default_factory=dict)
+    rank_of_pid: Mapping[tuple[str | None, int], int] = field(default_factory=dict)
+    """By node and process id; by the process id alone under the node None."""
+    rank_of_local: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """By node and local rank."""
+    of_path: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    """What the path of each source names: rank, local_rank, task, node, attempt."""
+    world_size: int | None = None
+    """The job's number of ranks, where the log names it."""
+    seen: frozenset[int] = frozenset()
+    """The ranks that the log places somewhere."""
+    tasks_are_ranks: bool = True
+    """False where each of Slurm's tasks is a launcher of several ranks."""
+    lone_launcher: bool = False
+    """One launcher prints in the log, and nothing in it shows a second node."""
+
+    @property
+    def one_node(self) -> bool:
+        """Whether the log shows that the whole job ran on one node: local ranks are ranks there."""
+        nodes = set(self.node_of.values())
+        return len(nodes) == 1 and bool(self.rank_of_local) and all(k[1] == v for k, v in self.rank_of_local.items())
+
+    def resolve(self, origin: Origin, source: int | None = None) -> tuple[Origin, RankBasis | None]:
+        """The origin with its rank and node filled in, and how the rank is known; None where it is not.
+
+        `source` is the file that its process wrote; None where another program prints about the process.
+        """
+        path = {} if source is None else self.of_path.get(source, {})
+        rank, basis = self._rank_of(origin, path)
+        local = origin.local_rank
+        if local is None and "local_rank" in path:
+            local = int(path["local_rank"])
+        node = origin.node if origin.node is not None else path.get("node")
+        if rank is None:
+            rank, basis = self._mapped(node, local, origin.pid)
+        if rank is not None and node is None:
+            node = self.node_of.get(rank)
+        if (rank, local, node) == (origin.rank, origin.local_rank, origin.node):
+            return origin, basis
+        return replace(origin, rank=rank, local_rank=local, node=node), basis
+
+    def ranks_of(self, report: ExitReport) -> tuple[tuple[int, ...], RankBasis | None]:
+        """The ranks that an exit report is about, and how they are known; none where they are not."""
+        if report.rank is not None:
+            return (report.rank,), "as-written"
+        if report.tasks and self.tasks_are_ranks:
+            return report.tasks, "task"
+        if report.local_rank is None:
+            return (), None
+        origin, basis = self.resolve(Origin(local_rank=report.local_rank, node=report.node, pid=report.pid))
+        return (() if origin.rank is None else (origin.rank,)), basis
+
+    def _rank_of(self, origin: Origin, path: Mapping[str, str]) -> tuple[int | None, RankBasis | None]:
+        """The rank by the line itself or by its file's path."""
+        if origin.rank is not None:
+            return origin.rank, "as-written"
+        if origin.local_rank is None and "rank" in path:
+            return int(path["rank"]), "path"
+        if "task" in path and self.tasks_are_ranks:
+            return int(path["task"]), "task"
+        return None, None
+
+    def _mapped(self, node: str | None, local: int | None, pid: int | None) -> tuple[int | None, RankBasis | None]:
+        """The rank by what other lines tell of its process."""
+        if pid is not None:
+            rank = self.rank_of_pid.get((node, pid), self.rank_of_pid.get((None, pid)))
+            if rank is not None:
+                return rank, "pid"
+        if local is None:
+            return None, None
+        if node and (node, local) in self.rank_of_local:
+            return self.rank_of_local[node, local], "node-and-local-rank"
+        if self.one_node:
+            return local, "one-node"
+        if self.lone_launcher:
+            return local, "lone-launcher"
+        return None, None
+
+
+Target = Rule | Signal | ExitFormat | str
+"""What a matcher works for: a rule, a signal, an exit report, or a structural reader, by its name (`traceback`)."""
+
+Writer = tuple[int, bytes]
+"""(source, label): who printed a line, as far as the head of the line shows it: `(0, b"[rank3]:")`."""
+
+Entry = list[Any]
+"""The count and some places of one writer's lines:
+[count, number of the last burst, its first place, first places, places of the last burst, last places]."""
+COUNT, BURST, BURST_FIRST, FIRSTS, BURSTS, RECENTS = range(6)
+STRETCH = 18
+"""Binary digits of a stretch's length. After 256 KiB of the log without such a line, the next one begins a new burst."""
+CROWD = 64
+"""Where more writers than this print the same, of each only its first place and the first of its last burst are kept."""
+
+
+class Matcher(Struct, frozen=True):
+    """Something to look for in every line."""
+
+    target: Target
+    id: str
+    literals: tuple[bytes, ...]
+    """A line that holds none of these is not looked at."""
+    keep: int
+    """How many places to keep of each sort (first, burst, last) for a writer; 1 keeps the first place alone."""
+    digit_sensitive: bool = True
+    """Whether it may take one line and refuse another that differs in its digits only: `exit code 137`."""
+    once: bool = False
+    """Only the first such line of a source counts: it need not be looked for any longer."""
+
+
+class MatchSample(Struct, frozen=True):
+    """Some of one writer's lines that a matcher takes."""
+
+    source: int
+    label: bytes
+    count: int
+    """The number of all of them."""
+    places: tuple[int, ...]
+    """Offsets of the first lines, of the first ones of the last burst, and of the last lines."""
+
+
+class MatchGroup(Struct, frozen=True):
+    """All lines that one matcher takes for one reason, by writer."""
+
+    matcher: Matcher
+    kind: str
+    """Tells apart what one matcher takes: an exception's class and first words. Empty for most."""
+    writers: dict[Writer, list[Entry]]
+    """A writer has several entries where some of its lines satisfy other matchers besides."""
+    in_order: bool = False
+    """Whether the writers stand in the order of their first lines."""
+
+    @property
+    def count(self) -> int:
+        return sum(map(self.count_of, self.writers))
+
+    @property
+    def crowded(self) -> bool:
+        return len(self.writers) > CROWD
+
+    def first_of(self, writer: Writer) -> int:
+        """The place of this writer's first line."""
+        entries = self.writers[writer]
+        return int(entries[0][FIRSTS][0] if len(entries) == 1 else min(entry[FIRSTS][0] for entry in entries))
+
+    def again_of(self, writer: Writer) -> int:
+        """The place of the first line of this writer's last burst."""
+        entries = self.writers[writer]
+        return int(entries[0][BURST_FIRST] if len(entries) == 1 else max(entry[BURST_FIRST] for entry in entries))
+
+    def count_of(self, writer: Writer) -> int:
+        return sum(entry[COUNT] for entry in self.writers[writer])
+
+    def by_first(self, most: int | None = None) -> list[Writer]:
+        """The writers in the order of their first lines, or the first few of them."""
+        if self.in_order:
+            return list(islice(self.writers, most))
+        order = [
+            (source, es[0][FIRSTS][0] if len(es) == 1 else self.first_of((source, label)), label)
+            for (source, label), es in self.writers.items()
+        ]
+        chosen = sorted(order) if most is None else nsmallest(most, order)
+        return [(source, label) for source, _, label in chosen]
+
+    def by_last_burst(self, most: int) -> list[Writer]:
+        """The first few writers of the latest burst."""
+        latest = [
+            (source, -es[0][BURST], es[0][BURST_FIRST], label)
+            if len(es) == 1
+            else (source, -max(e[BURST] for e in es), self.again_of((source, label)), label)
+            for (source, label), es in self.writers.items()
+        ]
+        return [(source, label) for source, _, _, label in nsmallest(most, latest)]
+
+    def sample(self, writer: Writer) -> MatchSample:
+        return MatchSample(*writer, self.count_of(writer), self._places(self.writers[writer]))
+
+    def _places(self, entries: list[Entry]) -> tuple[int, ...]:
+        keep = self.matcher.keep
+        firsts = sorted(place for e in entries for place in e[FIRSTS])[:keep]
+        if keep == 1:
+            return (firsts[0],)
+        if self.crowded:
+            again = max(e[BURST_FIRST] for e in entries)
+            near = (again >> STRETCH) <= (firsts[0] >> STRETCH) + 1  # one burst, in other words
+            return (firsts[0],) if near else (firsts[0], again)
+        bursts = [place for e in entries for place in e[BURSTS][:keep]]
+        recents = sorted(place for e in entries for place in e[RECENTS])[-keep:]
+        return tuple(sorted({*firsts, *bursts, *recents}))
+
+
+class SearchResult(Struct, frozen=True):
+    """All matches in a job's logs."""
+
+    groups: tuple[MatchGroup, ...]
+    line_index: tuple[tuple[list[int], list[int]], ...]
+    """For each source: offsets of blocks, and the number of lines before each; -1 behind text that was not read."""
+    matchers_for: Callable[[bytes], Sequence[Matcher]]
+    """A line -> the matchers one of whose literals stands in it."""
+    notes: tuple[Reason, ...] = ()
+    """The limits that the search met: what it did not read, or did not confirm."""
+    complete: bool = True
+    """Whether all bytes were read."""
+
+    def lines_before(self, source: int, offset: int) -> tuple[int, int]:
+        """The nearest indexed offset at or before this one, and the number of lines before that.
+
+        The number is -1 where some text before it was not read.
+        """
+        offsets, lines = self.line_index[source]
+        at = max(0, bisect_right(offsets, offset) - 1)
+        return (offsets[at], lines[at]) if offsets else (0, 0)
+
+
+class LogFile(Struct, frozen=True):
+    """One file of the job."""
+
+    name: str
+    bytes: int
+    lines: int
+    cut: bool = False
+    """Whether it ends within a line."""
+
+
+class Ending(Struct, frozen=True):
+    """How the job's text ends, where no line proves why."""
+
+    telling: Line | None = None
+    """The line that looks most like an end,"""
+    shown: tuple[Line, ...] = ()
+    """and the last ones of its file."""
+
+
+class Observations(Struct, frozen=True):
+    """Everything that was read, in the order of the job's text."""
+
+    events: tuple[Event, ...]
+    reports: tuple[ExitReport, ...]
+    collectives: tuple[CollectiveStatus, ...]
+    signals: tuple[SignalHit, ...]
+    rank_map: RankMap
+    dumps: Mapping[int, StackDump] = field(default_factory=dict)
+    """Each rank's last stack dump."""
+    progress: tuple[Progress, ...] = ()
+    """Training steps: where they are few all, else those at each file's ends, around the events, and around long pauses."""
+    launcher: str | None = None
+    """The job's launcher, where one reported an exit: `torchrun`, `srun`."""
+    memory: tuple[MemoryReading, ...] = ()
+    """What each rank's last step shows of its GPU's memory, and reports of it."""
+    trends: tuple[MemoryTrend, ...] = ()
+    """How each GPU's memory went, where something sampled it beside the job."""
+    last_words: Mapping[int, Line] = field(default_factory=dict)
+    """What each rank printed last around the first wait for another rank, its own errors left out."""
+    busy: Busy | None = None
+    """What a process was busy with when the first wait timed out, or when the job was ended."""
+    rank_0_work: Busy | None = None
+    """The work that rank 0's last words tell of, where it was not done."""
+    ending: Ending = Ending()
+    """Nothing where a line may prove why the job ended."""
+    files: tuple[LogFile, ...] = ()
+    zone: int | None = None
+    """Seconds east of UTC of the log's stamps, where they name a zone."""
+    notes: tuple[Reason, ...] = ()
+    """What was not read, and why: the limits that the search and the readers met."""
+    complete: bool = True
+    """Whether all of the log was looked at; what was not may hold a failure, or an earlier one."""
+
+    @property
+    def ranks_heard(self) -> set[int]:
+        """The ranks of which a line was read."""
+        heard = {rank for e in self.events for rank in e.ranks} | {w.rank for w in self.collectives}
+        heard |= set(self.last_words) | {step.rank for step in self.progress if step.rank is not None}
+        return heard | {int(path["rank"]) for n, path in self._paths() if "rank" in path and self.files[n].lines}
+
+    @property
+    def ranks_seen(self) -> set[int]:
+        """All ranks that the log names, those of which only others tell, too."""
+        seen = self.ranks_heard | self.rank_map.seen | set(self.rank_map.node_of)
+        if self.rank_map.tasks_are_ranks:
+            seen |= {task for report in self.reports for task in report.tasks}
+        return seen
+
+    def _paths(self) -> Iterator[tuple[int, Mapping[str, str]]]:
+        return ((n, path) for n, path in self.rank_map.of_path.items() if n < len(self.files))
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """The facts that are numbers; of each the first line that tells it counts."""
+        found: dict[str, int] = {}
+        for mark in self.signals:
+            if mark.signal.kind == "fact":
+                name = mark.signal.id.partition("/")[0]
+                for key, value in mark.captures.items():
+                    if value.isdecimal():
+                        found.setdefault(name if key == "value" else key, number(value))
+        return found
+
+    @property
+    def started_by(self) -> str | None:
+        """What started the ranks, as far as the log shows: the first fact `launcher`, else who reported an exit."""
+        told = (mark.signal.value for mark in self.signals if mark.signal.id.partition("/")[0] == "launcher")
+        return next((one for one in told if one), self.launcher)
+
+
+Order = Literal["timestamps", "file", "unknown"]
+TICK = 1.0
+"""Seconds within which two stamps of two clocks do not tell what came first."""
+
+
+class Clocks(Struct, frozen=True):
+    """Seconds by which the clocks of nodes (or files) are ahead of the one that most steps were stamped with."""
+
+    ahead: Mapping[str, float] = field(default_factory=dict)
+    steps: Mapping[str, int] = field(default_factory=dict)
+    """How many common steps show it."""
+    reference: str = ""
+    name_of: Callable[[int, int | None, str | None], str] = lambda source, rank, node: ""
+    """(source, rank, node) of a line -> the clock that stamped it."""
+
+    def ahead_of(self, source: int, rank: int | None, node: str | None) -> float:
+        """What to take from a line's time to compare it with those of other nodes."""
+        if not self.ahead:
+            return 0.0
+        own = self.ahead.get(self.name_of(source, rank, node))
+        return self.ahead.get(self.name_of(source, None, None), 0.0) if own is None else own
+
+    @property
+    def notes(self) -> tuple[Reason, ...]:
+        """What a reader should know of clocks that differ."""
+        return tuple(
+            reason("clocks-differ", name=name, seconds=by, reference=self.reference, steps=self.steps[name])
+            for name, by in sorted(self.ahead.items())
+        )
+
+
+class Timeline(Struct, frozen=True):
+    """The last attempt that failed, in order; what came before it is kept apart."""
+
+    events: tuple[Event, ...] = ()
+    reports: tuple[ExitReport, ...] = ()
+    collectives: tuple[CollectiveStatus, ...] = ()
+    earlier: tuple[Timeline, ...] = ()
+    """The attempts that failed before, oldest first."""
+    attempts: int = 1
+    span: tuple[int, int] = (0, 1 << 62)
+    """From where to where the attempt stands in the job's text."""
+    order: Order = "unknown"
+    finished: SignalHit | None = None
+    """The last line that says that the program completed."""
+    last_progress: Progress | None = None
+    progress: tuple[Progress, ...] = ()
+    began: SignalHit | None = None
+    """The last line that says that the training loop begins, where no step came after it."""
+    keys: Mapping[int, tuple[float, int]] = field(default_factory=dict)
+    """Event order -> its sorting key."""
+    cut: bool = False
+    """Whether a file of the job ends within a line."""
+    clocks: Clocks = Clocks()
+
+    @property
+    def notes(self) -> tuple[Reason, ...]:
+        """What a reader should know of its order."""
+        return self.clocks.notes if self.order == "timestamps" else ()
+
+    def key(self, event: Event) -> tuple[float, int]:
+        """What events are sorted by: the time, and the place in the text."""
+        return self.keys.get(event.order, (float("inf"), event.order))

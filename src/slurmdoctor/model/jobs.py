@@ -1,10 +1,62 @@
-"""One job of those that paths name: what it is called, and its files."""
+"""The error that a person can mend: a bad call or bad input."""
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Callable, Mapping
+from time import gmtime
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
+
+from slurmdoctor.model.notation import ProcessExit
+
+
+class UserError(Exception):
+    """A bad call or bad input: one line that says what is wrong, and one that says how to mend it."""
+
+    def __init__(self, message: str, mend: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.mend = mend
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The same, one line a problem; a name in it may hold a line end of its own."""
+        return (str(self),)
+
+    def __str__(self) -> str:
+        return f"{self.message}: {self.mend}" if self.mend else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """As it stands, for another process: exceptions pickle only what they were called with."""
+        return type(self).__new__, (type(self),), self.__dict__
+
+
+class LogNotFoundError(UserError, FileNotFoundError):
+    """No file has the name, or none fits the pattern."""
+
+
+class Deadline(Struct, frozen=True):
+    """A limit in seconds, from a start on a clock that only goes forward: the same one in all processes of a machine."""
+
+    seconds: float = math.inf
+    start: float = 0.0
+    clock: Callable[[], float] = time.monotonic
+
+    @staticmethod
+    def after(seconds: float | None, clock: Callable[[], float] = time.monotonic) -> Deadline:
+        """So many seconds from now; never for None."""
+        return NEVER if seconds is None else Deadline(seconds, clock(), clock)
+
+    def passed(self, share: float = 1.0) -> bool:
+        """Whether this share of the time has gone by."""
+        return self.clock() - self.start >= share * self.seconds
+
+
+NEVER = Deadline()
+
 
 KnownBy = Literal["name", "folder", "content", "only"]
 
@@ -38,3 +90,166 @@ class Glance(Struct, frozen=True):
     begins: float | None = None
     ends: float | None = None
     """The first and the last time that it shows."""
+
+
+RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "CONFIGURING"})
+
+WAITING = frozenset({"PENDING", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
+
+FAILED = frozenset(
+    {
+        "FAILED",
+        "TIMEOUT",
+        "DEADLINE",
+        "OUT_OF_MEMORY",
+        "NODE_FAIL",
+        "BOOT_FAIL",
+        "PREEMPTED",
+        "REQUEUED",
+        "CANCELLED",
+        "REVOKED",
+        "LAUNCH_FAILED",
+    }
+)
+
+
+GONE = "Slurm no longer knows this job"
+NO_RECORD = "no record of this job"
+FINAL = (GONE, NO_RECORD, "accounting is off")
+"""Answers of Slurm's programs that asking again, or from another machine, would not change."""
+
+
+class Quote(Struct, frozen=True):
+    """A line that Slurm printed."""
+
+    source: str
+    line: int
+    text: str
+
+
+class Step(Struct, frozen=True):
+    """One step of the job: a row of sacct."""
+
+    id: str
+    """`0`, `batch`, `extern`."""
+    name: str = ""
+    state: str | None = None
+    exit: ProcessExit | None = None
+    nodes: tuple[str, ...] = ()
+    elapsed: int | None = None
+    max_rss: int | None = None
+    """Bytes, of the largest task."""
+    cancelled_by: int | None = None
+    """The uid behind `CANCELLED by 1000`."""
+    quote: Quote | None = None
+
+    @property
+    def failed(self) -> bool:
+        return self.state in FAILED or (
+            self.exit is not None and self.exit.exit_class != "ok" and self.state != "COMPLETED"
+        )
+
+
+class FoundLogs(Struct, frozen=True):
+    """How a job's logs were found, where Slurm did not name them."""
+
+    slurm: Literal["unreachable", "gone", "silent", "elsewhere"]
+    """Why it did not: `gone` is a job that it no longer knows, `elsewhere` a log that it names and that is not here."""
+    how: Literal["name", "submit-line", "script", "comment"]
+    files: tuple[str, ...]
+
+
+class JobRecord(Struct, frozen=True):
+    """One job (an array task, a component of a het job). What Slurm did not print is None."""
+
+    id: str
+    name: str | None = None
+    state: str | None = None
+    cancelled_by: int | None = None
+    """The uid behind `CANCELLED by 1000`."""
+    uid: int | None = None
+    """The job's own user."""
+    reason: str | None = None
+    exit: ProcessExit | None = None
+    """How the batch script ended."""
+    derived: ProcessExit | None = None
+    """The highest exit code of the job's steps."""
+    nodes: tuple[str, ...] = ()
+    bad_nodes: Mapping[str, str] = field(default_factory=dict)
+    """Nodes of this job that Slurm reports as down, drained or failed, and its reason."""
+    num_nodes: int | None = None
+    num_tasks: int | None = None
+    tasks_per_node: int | None = None
+    time_limit: int | None = None
+    """Seconds."""
+    elapsed: int | None = None
+    start: float | None = None
+    end: float | None = None
+    """Seconds since the epoch as if local time were UTC, like a log's own stamps."""
+    preempted_at: float | None = None
+    restarts: int | None = None
+    req_mem: int | None = None
+    """Bytes a node."""
+    partition: str | None = None
+    work_dir: str | None = None
+    command: str | None = None
+    std_out: str | None = None
+    std_err: str | None = None
+    raw_id: str | None = None
+    """The id that `%j` stands for, where `id` is an array's with the task, or a component's."""
+    submit_line: str | None = None
+    comment: str | None = None
+    found: FoundLogs | None = None
+    array_job: str | None = None
+    array_task: int | None = None
+    het_offset: int | None = None
+    het_ids: tuple[str, ...] = ()
+    """The ids of all components."""
+    steps: tuple[Step, ...] = ()
+    step: str | None = None
+    """The step that was asked for, where one was."""
+    exit_status: int | None = None
+    """What the job's own shell saw, where a footer handed it over."""
+    running_children: tuple[str, ...] = ()
+    """Programs that still ran when the shell ended, where a footer looked."""
+    warned_by: str | None = None
+    """The signal for which the script asks before the limit: `SIGUSR1`."""
+    warned_before: int | None = None
+    """Seconds before the limit at which the script asks for a signal (`--signal=B:USR1@120`)."""
+    siblings: tuple[str, ...] = ()
+    """Other failed tasks of the array, or other components."""
+    quotes: Mapping[str, Quote] = field(default_factory=dict)
+    sources: frozenset[str] = frozenset()
+    """The programs whose output is in it: `scontrol`, `sacct`."""
+    missing: tuple[str, ...] = ()
+    """What could not be read, each with its reason."""
+    cluster: str | None = None
+    user: str | None = None
+    account: str | None = None
+    gpus: int | None = None
+    """All that it was given."""
+    submitted: float | None = None
+
+    @property
+    def label(self) -> str:
+        """The id as people write it: of a task of an array `4711_3`."""
+        return self.id if self.array_job is None or self.array_task is None else f"{self.array_job}_{self.array_task}"
+
+    @property
+    def work_steps(self) -> tuple[Step, ...]:
+        """The steps that ran programs: neither the script nor the container for adopted processes."""
+        return tuple(s for s in self.steps if s.id not in ("batch", "extern", "interactive"))
+
+    @property
+    def max_rss(self) -> int | None:
+        return max((s.max_rss for s in self.steps if s.max_rss), default=None)
+
+    @property
+    def year(self) -> int | None:
+        """The year in which it started, or at least ended."""
+        moment = self.start if self.start is not None else self.end
+        return None if moment is None else gmtime(moment).tm_year
+
+    @property
+    def ended(self) -> bool:
+        return self.state is not None and self.state not in RUNNING | WAITING

@@ -4,6 +4,8 @@ They are kept between runs as arrays of their fields, and read back by their typ
 these types strings, to be parsed at every start.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
@@ -276,7 +278,7 @@ class Knowledge(Struct, frozen=True, dict=True, array_like=True):
     digit_sensitive: frozenset[str] | None = None
     """The patterns to which digits matter (`shapes.digits_matter`); None where nobody looked: to look takes longer than a scan."""
 
-    def once(self, make: Callable[["Knowledge"], Made]) -> Made:
+    def once(self, make: Callable[[Knowledge], Made]) -> Made:
         """What this function makes of the knowledge: made when it is first asked for, and kept as long as the knowledge.
 
         Who diagnoses thousands of jobs in one process pays for it once.
@@ -286,7 +288,7 @@ class Knowledge(Struct, frozen=True, dict=True, array_like=True):
         return cast(Made, self._made[make])
 
     @cached_property
-    def _made(self) -> dict[Callable[["Knowledge"], Any], Any]:
+    def _made(self) -> dict[Callable[[Knowledge], Any], Any]:
         return {}
 
     @cached_property
@@ -314,3 +316,27 @@ class Knowledge(Struct, frozen=True, dict=True, array_like=True):
     def _ours_first(self) -> list[Cause]:
         """All causes, a site's own last: what a site claims, it has."""
         return sorted(self.causes.values(), key=lambda cause: cause.id.startswith("site/"))
+
+
+ASSUMED_YEAR = 2000
+"""Stamps without a year are placed in this one (a leap year) unless the log names its year elsewhere."""
+
+
+class SourceFormat(Struct, frozen=True):
+    """What a source's lines have in common, learnt from a sample of them."""
+
+    locked: frozenset[str] = frozenset()
+    """Ids of the ambiguous formats that this source uses."""
+    outer_rank_is_local: bool = False
+    """`[rank4]:[rank12]:`, torchrun --tee with --role rank: the outer number is a local rank."""
+    label_is_node: bool = False
+    """srun's label counts torchrun agents, one a node: it is no rank."""
+    year: int = ASSUMED_YEAR
+    zone: int | None = None
+    """Seconds east of UTC of the stamps that name a zone; UTC counts only where no other is named."""
+    stamped: bool = False
+    """A collector's time stamp stands before every line and its label."""
+    learnt: tuple[LineFormat, ...] = ()
+    """Labels that no list knows."""
+    per_node: int | None = None
+    """The ranks of a node: with them a node's number and a local rank make a rank."""

@@ -1,8 +1,8 @@
-"""The closed sets of words that verdicts, rules and readers share."""
+"""The closed sets of words that verdicts, rules and readers share, and the ids of causes that the reasoning names."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 Role = Literal["root", "cascade", "either", "confirmation", "hint"]
 """How a line stands in the chain of events.
@@ -96,3 +96,42 @@ launcher  another launcher, of the processes that it started
 parent    a shell or a program, of a child that need not be a rank
 job       a batch system other than Slurm, of the whole job
 """
+
+
+EXIT_CODE: Final = "exit-code"
+"""The answer where a process failed and nothing says why."""
+PYTHON_ERROR: Final = "python-error"
+"""A traceback that no rule knows."""
+COLLECTIVE_TIMEOUT: Final = "collective-timeout"
+"""The sequence numbers that name a silent culprit are those of collectives."""
+ID_TIMEOUT: Final = "nccl-id-timeout"
+"""Its ranks wait for rank 0, and for no other one."""
+PEER_LOST: Final = "peer-lost"
+"""Who lost a peer did not hold up the others."""
+HANG: Final = "hang"
+"""What a time limit is that ended a job without progress."""
+TIME_LIMIT: Final = "time-limit"
+PREEMPTED: Final = "preempted"
+CANCELLED: Final = "cancelled"
+SIGTERM: Final = "sigterm"
+"""How Slurm, or a person, ends a job: each leaves other traces in Slurm's record."""
+HOST_OOM: Final = "host-oom"
+"""Slurm's accounting knows of it where the log shows a SIGKILL only."""
+NODE_FAILURE: Final = "node-failure"
+"""Slurm names the node."""
+KILLED: Final = "killed"
+ABORT: Final = "abort"
+COMMAND_NOT_FOUND: Final = "command-not-found"
+USAGE_ERROR: Final = "usage-error"
+"""Exits of launchers that stop what outlives a failure, and of programs that never started, are read with care."""
+
+STEP_CANCELLED: Final = "cancelled/step"
+"""The rule of srun's word that a step ends: it says so too when one of the step's tasks has failed."""
+BROKEN_CONTINUATION: Final = "command-not-found/broken-continuation"
+"""The rule of what a shell prints when the command above it has ended: it explains nothing printed until then."""
+TASK_FAILED: Final = "sigterm/task-failed"
+"""The rule of Slurm's word that it ends a step because one of its tasks has failed."""
+NOT_STOPPED: Final = "exit-code/not-stopped"
+"""The task that Slurm did not have to stop then. No line is its: it follows from those of the others."""
+SOCKET_FALLBACK: Final = "nccl-init/socket-fallback"
+"""The rule of NCCL's word that it takes sockets: as it should be, unless other nodes have InfiniBand."""

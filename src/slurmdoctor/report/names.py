@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slurmdoctor.knowledge import text
+from slurmdoctor.knowledge import layouts, text
 from slurmdoctor.model import (
     SHORT,
     TASK_FAILED,
@@ -18,7 +18,6 @@ from slurmdoctor.model import (
     Timeline,
     expand_nodes,
     fold_nodes,
-    layouts,
     ranges,
 )
 from slurmdoctor.report.frames import Frame, frames

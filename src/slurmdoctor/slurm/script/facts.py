@@ -7,7 +7,7 @@ import re
 
 from msgspec import Struct, field
 
-from slurmdoctor.model import layouts
+from slurmdoctor.knowledge import layouts
 from slurmdoctor.slurm.script.directives import gpus, number, signal_request, whole
 from slurmdoctor.slurm.script.model import Command, Directive, Script
 from slurmdoctor.slurm.script.programs import Programs
