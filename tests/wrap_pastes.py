@@ -32,17 +32,6 @@ def _cut(width: int, strip: bool = False) -> Way:
     return _lines(cut)
 
 
-def _said(header: str, every: int = 14) -> Way:
-    """A chat's header above each message of some lines."""
-
-    def said(text: str) -> str:
-        lines = text.split("\n")
-        parts = ["\n".join(lines[at : at + every]) for at in range(0, len(lines), every)]
-        return "\n".join(f"{header.format(minute=n % 60)}\n{part}" for n, part in enumerate(parts))
-
-    return said
-
-
 def _fragments(text: str) -> str:
     lines = text.split("\n")
     third = max(1, len(lines) // 3)
@@ -68,8 +57,6 @@ WAYS: dict[str, Way] = {
     "fence-language": lambda text: f"```python\n{text}\n```",
     "fence-unclosed": lambda text: f"My job died again:\n```\n{text}",
     "fence-tilde": lambda text: f"~~~\n{text}\n~~~",
-    "fence-stuck": lambda text: f"```{text}```",
-    "backtick": lambda text: f"`{text}`",
     "quote": _lines(lambda _, line: f"> {line}".rstrip()),
     "quote-twice": _lines(lambda _, line: f">> {line}".rstrip()),
     "quote-fence": lambda text: "> ```\n" + WAYS["quote"](text) + "\n> ```",
@@ -77,29 +64,18 @@ WAYS: dict[str, Way] = {
     "html-slack": lambda text: text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"),
     "nbsp": lambda text: text.replace("  ", "\u00a0 "),
     "indent": _lines(lambda _, line: f"    {line}"),
-    "prompt": lambda text: f"(ai) ada@login01:~/runs$ tail -n 400 slurm-4242.out\n{text}\n(ai) ada@login01:~/runs$",
-    "prompt-dollar": lambda text: f"$ cat slurm-4242.out\n{text}",
     "cat-n": _lines(lambda n, line: f"{n:6d}\t{line}"),
     "less-N": _lines(lambda n, line: f"{n + 480:7d} {line}"),
     "grep-n": _lines(lambda n, line: f"{n + 1200}:{line}"),
     "bat": _lines(lambda n, line: f"{n:4d} │ {line}"),
-    "slack": _said("Ada Lovelace  10:{minute:02d} AM"),
-    "slack-two-lines": _said("Ada Lovelace\n  10:{minute:02d} AM"),
-    "discord": _said("ada — Today at 10:{minute:02d} AM"),
-    "discord-compact": _lines(lambda n, line: f"[10:{n % 60:02d} AM]ada: {line}"),
-    "teams": _said("[11/20 10:{minute:02d} AM] Lovelace, Ada"),
-    "teams-lines": _lines(lambda n, line: f"[10:{n % 60:02d} AM] Ada Lovelace: {line}"),
-    "irc": _lines(lambda n, line: f"10:{n % 60:02d} <ada> {line}"),
     "wrap-80": _cut(80),
     "wrap-100": _cut(100),
     "wrap-120": _cut(120),
     "wrap-97-stripped": _cut(97, strip=True),
     "one-line": lambda text: text.replace("\n", " "),
     "one-line-collapsed": lambda text: re.sub(r"\s+", " ", text),
-    "one-line-glued": lambda text: text.replace("\n", ""),
     "one-line-escaped": lambda text: text.replace("\n", "\\n"),
     "fragments": _fragments,
-    "slack-fence-html": lambda text: WAYS["slack"]("```\n" + WAYS["html-slack"](text) + "\n```"),
     "quote-wrap": lambda text: WAYS["quote"](WAYS["wrap-100"](text)),
     "fence-numbers": lambda text: WAYS["fence"](WAYS["cat-n"](text)),
 }

@@ -1,25 +1,20 @@
-"""Restores a pasted log: undoes what a chat, a mail, a viewer or a terminal did to it.
+"""Restores a pasted log: takes off what a chat, a mail or a viewer put before its lines, and mends lines that were cut or joined.
 
-Each step works on numbered rows. It looks for one thing (`> ` before each line, line numbers, a chat's names) and returns
-the rows without it, or None where the text does not clearly show it: an ordinary log must stay as it is. The outermost
-damage is undone first, and the steps run again until none applies, for a paste may be quoted, fenced and numbered at once.
+Each step looks for one thing (`> ` before each line, line numbers, Markdown fences) and does nothing where the text does not
+clearly show it: an ordinary log must stay as it is. The steps run until none applies, for a paste may be quoted, fenced and
+numbered at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
-from slurmdoctor.input.chats import people, signed
-from slurmdoctor.input.line_starts import LineStarts
-from slurmdoctor.input.markup import characters, encoded, entities, fenced, fences, indents, odd, quoted, quotes
-from slurmdoctor.input.records import recorded, records
-from slurmdoctor.input.rewrap import joined, opened
-from slurmdoctor.input.rows import Mark, Row, Step, always
+from slurmdoctor.input.rewrap import LineStarts, Row, joined, parted, unpacked
 from slurmdoctor.input.sources import Source, Text
-from slurmdoctor.input.terminals import numbers, prompts
 from slurmdoctor.matching import lazy
 from slurmdoctor.model import Knowledge
 
@@ -27,8 +22,10 @@ LIMIT = 1024 * 1024
 """Characters; nobody pastes more, and what is longer is taken for a log."""
 _MOST_LINES = 20_000
 _ROUNDS = 4
-_GAP = lazy(r"(?i)^\s*(?:\[?(?:\.{3,}|…)\]?|<snip>|\[snip\]|\(snip\)|-{2,} ?(?:snip|8<) ?-{2,})\s*$")
-"""`[...]`, `<snip>`: text was left out here."""
+_NEARLY_ALL = 0.8
+"""Share of the lines that must carry a mark of quotation,"""
+_RISING = 0.97
+"""and share of line numbers that must be higher than the one before."""
 
 
 class Undone(Struct, frozen=True):
@@ -44,28 +41,6 @@ class Undone(Struct, frozen=True):
     def note(self) -> str:
         """For the coverage: what was undone, in a sentence."""
         return f"read as a paste: {', '.join(self.done)}" if self.done else ""
-
-
-def undo(text: str, knowledge: Knowledge) -> Undone:
-    """The log behind a paste. Text that shows no sign of pasting comes back as it is."""
-    if not text or len(text) > LIMIT or "\0" in text or text.count("\n") > _MOST_LINES:
-        return Undone(text)
-    rows: list[Row] = list(enumerate(text.replace("\r\n", "\n").split("\n"), 1))
-    whole = _whole(rows)
-    done: list[str] = []
-    steps = _steps(knowledge.once(LineStarts))
-    for _ in range(_ROUNDS):
-        before = len(done)
-        for words, marked, step in steps:
-            if marked(whole) and (better := step(rows)) is not None and better != rows:
-                rows, whole = better, _whole(better)
-                done.append(words)
-        if len(done) == before:
-            break
-    done += [] if not done else _fragments(rows)
-    if not done:
-        return Undone(text)
-    return Undone("\n".join(line for _, line in rows), tuple(dict.fromkeys(done)), tuple(n for n, _ in rows))
 
 
 def unwrap(sources: Sequence[Source], knowledge: Knowledge) -> tuple[list[Source], str]:
@@ -84,29 +59,111 @@ def unwrap(sources: Sequence[Source], knowledge: Knowledge) -> tuple[list[Source
     return [unwrapped], undone.note
 
 
-def _whole(rows: Sequence[Row]) -> str:
-    return "".join(["\n" + line for _, line in rows])
+def undo(text: str, knowledge: Knowledge) -> Undone:
+    """The log behind a paste. Text that shows no sign of pasting comes back as it is."""
+    if not text or len(text) > LIMIT or "\0" in text or text.count("\n") > _MOST_LINES:
+        return Undone(text)
+    rows: list[Row] = list(enumerate(text.replace("\r\n", "\n").split("\n"), 1))
+    starts = knowledge.once(LineStarts)
+    done: list[str] = []
+    for _ in range(_ROUNDS):
+        before = list(rows)
+        for words, step in _MARKS:
+            if (change := step([line for _, line in rows])) is not None:
+                changed = [(number, change(line)) for number, line in rows]
+                done += [words] if changed != rows else []
+                rows = changed
+        for words, mend in _MENDS:
+            if (mended := mend(rows, starts)) is not None and mended != rows:
+                rows = mended
+                done.append(words)
+        if rows == before:
+            break
+    if not done:
+        return Undone(text)
+    return Undone("\n".join(line for _, line in rows), tuple(dict.fromkeys(done)), tuple(n for n, _ in rows))
 
 
-def _steps(starts: LineStarts) -> tuple[tuple[str, Mark, Step], ...]:
-    """What was done to a paste, what every such paste holds, and what undoes it, the outermost first."""
-    return (
-        ("odd blanks and quotes made plain", odd, characters),
-        ("chat names and times taken off", signed, people),
-        ("quotation marks taken off", quoted, quotes),
-        ("Markdown fences taken off", fenced, fences),
-        ("records of JSON unpacked", recorded, records),
-        ("HTML entities decoded", encoded, entities),
-        ("line numbers taken off", always, numbers),  # before the indentation, which may be theirs
-        ("indentation taken off", always, indents),
-        ("lost line ends put back", always, partial(opened, starts=starts)),
-        # before the prompts, which had their room in the line
-        ("hard-wrapped lines joined", always, partial(joined, starts=starts)),
-        ("shell prompts taken off", always, prompts),
-    )
+# ── what stands before each line ─────────────────────────────────────────────────────────────
+
+Change = Callable[[str], str]
+_BLANKS = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff")) | dict.fromkeys(map(ord, "\u00a0\u2007\u202f"), " ")
+"""Characters of no width, and blanks that do not break."""
+_QUOTED = lazy(r"^\s{0,3}>(?: |$|(?=>))")
+_FENCE = lazy(r"^\s{0,3}`{3,}(?:[\w+.-]{0,20}\s*$)?|`{3,}\s*$|^~{3,}\w*\s*$")
+_ENTITY = lazy(r"(?i)&(?:lt|gt|amp|quot|apos|nbsp|#0?39|#x27|#34|#x2F);")
+_NUMBER = lazy(r"^ {0,8}(?P<number>\d{1,8})(?P<mark>\t| ?[│|] ?|[:-]|[.)] |  ?|$)")
 
 
-def _fragments(rows: Sequence[Row]) -> list[str]:
-    """A note on the gaps where somebody left text out."""
-    gaps = sum(_GAP.match(line) is not None for _, line in rows)
-    return [f"{gaps} gap{'s' * (gaps > 1)} where text was left out"] if gaps else []
+def _spaced(lines: Sequence[str]) -> Change | None:
+    """Blanks as a web page has them."""
+    odd = any(not line.isascii() and line.translate(_BLANKS) != line for line in lines)
+    return (lambda line: line.translate(_BLANKS)) if odd else None
+
+
+def _quoted(lines: Sequence[str]) -> Change | None:
+    """`> ` before each line. Megatron prints lines of its own so: a few of them in a log are no quotation."""
+    filled = [line for line in lines if line.strip()]
+    quoted = sum(_QUOTED.match(line) is not None for line in filled)
+    return (lambda line: _QUOTED.sub("", line)) if quoted >= max(1, _NEARLY_ALL * len(filled)) else None
+
+
+def _fenced(lines: Sequence[str]) -> Change | None:
+    """Lines of three backticks or tildes, closed or not, and those that stick to the first and the last line."""
+    fenced = any("```" in line or line.startswith("~~~") for line in lines)
+    return (lambda line: _FENCE.sub("", line)) if fenced else None
+
+
+def _escaped(lines: Sequence[str]) -> Change | None:
+    """`&gt;` and other entities, where there are hardly any bare brackets."""
+    whole = "\n".join(lines)
+    if "&" not in whole or len(_ENTITY.findall(whole)) <= 2 * (whole.count("<") + whole.count(">")):
+        return None
+    from html import unescape  # here: most pastes hold none, and it is slow to import
+
+    return lambda line: unescape(line).replace("\u00a0", " ")
+
+
+def _numbered(lines: Sequence[str]) -> Change | None:
+    """Line numbers, as cat -n, less -N, vim, bat and grep -n print them: they count up, mostly by one."""
+    filled = [line for line in lines if line.strip()]
+    if sum(line.lstrip(" ")[:1].isdigit() for line in filled) < 0.9 * len(filled):
+        return None
+    found = [match for line in filled if (match := _NUMBER.match(line))]
+    if len(found) < max(2, 0.9 * len(filled)):
+        return None
+    mark = Counter(match["mark"] for match in found).most_common(1)[0][0]
+    steps = [int(b["number"]) - int(a["number"]) for a, b in pairwise(found)]
+    if sum(step > 0 for step in steps) < _RISING * len(steps):
+        return None
+    if mark == ":":  # of grep -n all lines or those that matched; a blank comes first behind srun's labels
+        bare = sum(not match.string[match.end() : match.end() + 1].isspace() for match in found)
+        believed = bare >= 0.2 * len(found)
+    else:
+        # few lines are believed with marks that no log begins its only lines with
+        believed = steps.count(1) >= 0.9 * len(steps) and (len(found) > 2 or "\t" in mark or "│" in mark)
+    return (lambda line: _NUMBER.sub("", line, count=1)) if believed else None
+
+
+def _indented(lines: Sequence[str]) -> Change | None:
+    """The four blanks that make a block of code, before every line."""
+    depths = [len(line) - len(line.lstrip(" ")) for line in lines if line.strip()]
+    deep = min(depths, default=0)
+    return (lambda line: line[deep:]) if deep >= 4 and (len(depths) >= 3 or deep == 4) else None
+
+
+_MARKS: tuple[tuple[str, Callable[[Sequence[str]], Change | None]], ...] = (
+    ("odd blanks made plain", _spaced),
+    ("quotation marks taken off", _quoted),
+    ("Markdown fences taken off", _fenced),
+    ("HTML entities decoded", _escaped),
+    ("line numbers taken off", _numbered),  # before the indentation, which may be theirs
+    ("indentation taken off", _indented),
+)
+"""What was done to a paste, and what finds the change that undoes it; the outermost first."""
+
+_MENDS = (
+    ("records of JSON unpacked", unpacked),
+    ("lost line ends put back", parted),
+    ("hard-wrapped lines joined", joined),
+)

@@ -4,147 +4,107 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
-from slurmdoctor.input.line_starts import EXCEPTION, LineStarts
-from slurmdoctor.input.rows import Row
-from slurmdoctor.matching import lazy
+from slurmdoctor.matching import compiled, lazy, unnamed
+from slurmdoctor.model import Knowledge, LineFormat
+
+Row = tuple[int, str]
+"""A line, and its number in what was pasted."""
+
+
+# ── where lines begin ────────────────────────────────────────────────────────────────────────
+
+_NAMED = r"(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Unavailable|StopIteration)"
+_EXCEPTION = rf"(?:[A-Za-z_]\w*\.)*[A-Z]\w*{_NAMED}|(?:[a-z_]\w*\.)+[A-Z]?\w*{_NAMED}|[A-Z]\w*{_NAMED}"
+"""A Python exception's class, named like one."""
+_UNLABELLED = lazy(rf'(?:{_EXCEPTION})(?:: |:?$)|File "|[=*#~_-]{{8}}')
+"""Tracebacks and rules across a line begin so."""
+_SHARE = 0.3
+"""Share of the lines that carry an ambiguous label where it is believed."""
+
+
+class LineStarts:
+    """How lines begin by what is known of labels and of programs' texts."""
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._formats = knowledge.formats
+        self.words = next(entry.pattern for entry in knowledge.texts if entry.id == "line-start")
+        """The words that lines begin with."""
+
+    def believed_by(self, lines: Sequence[str]) -> Callable[[str], bool]:
+        """Whether a line of this text is one of its own, and no rest of the line above it."""
+        filled = sum(bool(line.strip()) for line in lines)
+
+        def has(form: LineFormat, line: str) -> bool:
+            return form.may_begin(line) and compiled(unnamed(form.pattern)).match(line) is not None
+
+        ambiguous = [form for form in self._formats if form.lock and "rank" in form.groups]
+        believed = [form for form in ambiguous if sum(has(form, line) for line in lines) >= _SHARE * filled]
+        believed += [form for form in self._formats if not form.lock]
+        words = compiled(self.words)
+
+        def begins(line: str) -> bool:
+            bare = line.lstrip()
+            if not bare or len(line) - len(bare) > 1 or words.match(bare) or _UNLABELLED.match(bare):
+                return True
+            return any(has(form, line) for form in believed)
+
+        return begins
+
 
 # ── lost line ends ───────────────────────────────────────────────────────────────────────────
 
-_SRUN = lazy(
-    r"(?<!\bline )(?<!\brank )(?<!\bstep )(?<!\bepoch )(?<!\btask )(?<!\btasks )(?<!\bnode )(?<!\bGPU )(?<!\bdevice )"
-    r"(?<!: )(?<![\d.:/,-])"
-    r"(\d{1,4}): (?!tasks?\b|error:)(?=\S| {2,})"
-)
-_FRAME = lazy(r'(?<![ \t])[ \t]*+File "[^"\n]{1,300}", line \d+(?:,? in (?:<\w+>|[\w.<>]++))?')
-_RAISED = lazy(rf"(?<![\w.'\"(:,=])(?:{EXCEPTION})(?=: |:$|\s*$)")
-_FIELD = lazy(r"(?<!\s)\s+(?=(?:host|rank|exitcode|error_file|traceback)\s{0,8}: )")
-_RULE = lazy(r"([=-]{20,})(?![=-])\s*(?=\S)")
-_IN_CODE = lazy(r"\b(?:raise|except|from)\s+$")
-_IN_PROSE = lazy(r"(?:[,:(=]|\b(?:raise|except|by|to|Caught|an?|the|from|of|with|got|and|or))\s+$")
-_LITERAL = lazy(r"\\r\\n|\\n")
 _LONG = 120
-_DIGITS = str.maketrans("3456789", "1111111")
-"""Lines that differ in these digits only are split alike: our patterns know a 2 and a 0 (`20\\d\\d`, `0x`)."""
+_PIECES = 3
+_LITERAL = lazy(r"\\r\\n|\\n")
+_LABEL = (
+    r"\[(?:rank|default)\d+\]: ?|(?<!task )(?<!rank )(?<!line )\d{1,4}: |\[?20\d\d-\d\d-\d\d[ T_]\d\d:|\[[EWIF]\d{4} "
+)
 
 
-def opened(rows: Sequence[Row], starts: LineStarts) -> list[Row] | None:
-    """Everything on one line: line ends put back where lines of such logs begin."""
-    told = [line for _, line in rows if line.strip()]
-    size = sum(map(len, told))
-    if not told or len(told) + sum(line.count("\r") for line in told) > 200 or size < 120:
-        return None  # what ends its lines with carriage returns, as progress bars do, has not lost their ends
-    shapes: Counter[str] = Counter()
-    for line in told:
-        if len(line) >= _LONG:
-            shapes[line.translate(_DIGITS)] += len(line)
-    whole: set[str] = set()
-    mended = shapes.total()
-    for shape, length in shapes.most_common():
-        # one long line in a log of many is the program's own
-        if mended < 0.6 * size:
-            return None
-        pieces = list(_split(shape, starts))
-        if pieces == [shape]:
-            whole.add(shape)
-        if len(pieces) < 2:
-            mended -= length
-    if mended < 0.6 * size:
+def parted(rows: Sequence[Row], starts: LineStarts) -> list[Row] | None:
+    """Everything on one line: cut where labels, frames and programs' first words stand, or at `\\n` in letters."""
+    (number, line), *more = [row for row in rows if row[1].strip()] or [(0, "")]
+    if more or len(line) < _LONG or "\r" in line:
         return None
-    return [
-        (number, piece)
-        for number, line in rows
-        for piece in ([line] if len(line) < _LONG or line.translate(_DIGITS) in whole else _split(line, starts))
-    ]
+    if len(_LITERAL.findall(line)) >= _PIECES:
+        pieces = _LITERAL.sub("\n", line).replace("\\t", "\t").replace('\\"', '"').split("\n")
+    else:
+        begin = rf"(?:{_LABEL})*(?:{_LABEL}|{unnamed(starts.words)}|(?<!\w )(?:{_EXCEPTION}): )"
+        pieces = compiled(rf'(?<![\]\d]:)(?<!\s)\s+(?={begin}|File "[^"]+", line \d)').split(line)
+    return (
+        [(number, f"  {one}" if one.startswith('File "') else one) for one in pieces]
+        if len(pieces) >= _PIECES
+        else None
+    )
 
 
-def _split(line: str, starts: LineStarts) -> Iterator[str]:
-    if len(_LITERAL.findall(line)) >= 3:
-        inner = _LITERAL.sub("\n", line).replace("\\t", "\t").replace('\\"', '"')
-        yield from inner.split("\n")
-        return
-    begins = sorted({0, *starts.within(line), *_numbered(line)})
-    frames = len(_FRAME.findall(line))
-    words = len(begins) > 1 and starts.text("line-start").match(line, begins[1]) is not None
-    if len(begins) + frames < 3 - words:
-        yield line
-        return
-    pieces = [line[begin:end].rstrip() for begin, end in zip(begins, [*begins[1:], len(line)], strict=True)]
-    yield from _indented([part for piece in pieces if piece for part in _parts(piece, starts)], starts)
+def unpacked(rows: Sequence[Row], starts: LineStarts) -> list[Row] | None:
+    """A record of JSON a line, as Docker and structlog keep logs: the text in it, its time and rank before it as loggers print them."""
+    filled = [row for row in rows if row[1].strip()]
+    if not filled or not all(line.lstrip().startswith('{"') for _, line in (filled[0], filled[-1])):
+        return None
+    from json import loads  # here: most pastes hold no records
+
+    found: list[Row] = []
+    for number, line in filled:
+        try:
+            record = loads(line)
+        except ValueError:
+            record = None
+        record = record if isinstance(record, dict) else {}
+        text, time = (next((record[key] for key in keys if isinstance(record.get(key), str)), "") for keys in _KEYS)
+        label = (f"{time} " if time else "") + (
+            f"[rank{record['rank']}]: " if isinstance(record.get("rank"), int) else ""
+        )
+        found += [(number, label + part) for part in text.rstrip("\r\n").split("\n")] if text else [(number, line)]
+    return found
 
 
-def _indented(pieces: Sequence[str], starts: LineStarts) -> Iterator[str]:
-    """A traceback's frames and code behind labels, as deep as they were before blanks were collapsed."""
-    framed: set[str] = set()
-    for piece in pieces:
-        label = piece[: starts.label_end(piece)].rstrip()
-        text = piece[len(label) :]
-        bare = text.strip()
-        if not label or not bare or text.startswith("   "):
-            framed.discard(label)
-            yield piece
-        elif bare.startswith('File "'):
-            framed.add(label)
-            yield f"{label}   {bare}"
-        elif label in framed and not _RAISED.match(bare):
-            yield f"{label}     {bare}"
-        else:
-            framed.discard(label)
-            yield piece
-
-
-def _numbered(line: str) -> list[int]:
-    """Where srun's labels stand in a text that begins with one."""
-    if not re.match(r" *\d{1,4}: ", line):
-        return []
-    found = [f.start() for f in _SRUN.finditer(line)]
-    apart = [at for at in found if at == 0 or line[at - 1].isspace()]
-    found = apart if len(apart) >= 3 else found  # glued to the line before only where all are
-    return found if len(found) >= 3 else []
-
-
-def _parts(piece: str, starts: LineStarts) -> Iterator[str]:
-    """A traceback's frames, its error, and a table's fields, each on its own line."""
-    if rule := _RULE.match(piece):
-        yield rule[1]
-        piece = piece[rule.end() :]
-    frames = list(_FRAME.finditer(piece))
-    if not frames:
-        yield from _fields(piece, starts)
-        return
-    head = piece[: frames[0].start()].rstrip()
-    labelled = bool(head) and starts.label_end(head) == len(head)
-    if head and not labelled:
-        yield head
-    for number, frame in enumerate(frames):
-        stop = frames[number + 1].start() if number + 1 < len(frames) else len(piece)
-        rest = piece[frame.end() : stop].strip()
-        yield (head + frame[0] if labelled and not number else "  " + frame[0].strip())
-        last = number + 1 == len(frames)
-        error = next((e for e in _RAISED.finditer(rest) if not _IN_CODE.search(rest[: e.start()])), None)
-        if error is None or not last:
-            if rest:
-                yield "    " + rest
-            continue
-        if code := rest[: error.start()].strip():
-            yield "    " + code
-        yield from _fields(rest[error.start() :], starts)
-
-
-def _fields(piece: str, starts: LineStarts) -> Iterator[str]:
-    if re.match(r"\s*\[\d+\]:\s+time\s+:", piece) or starts.text("torchelastic-rank").search(piece):
-        head, *fields = _FIELD.split(piece)
-        found = re.match(r"(\s*\[\d+\]:)\s+(time\s.*)$", head)
-        yield from (found[1], "  " + found[2]) if found else (head,)
-        yield from ("  " + field for field in fields)
-        return
-    raised = [e.start() for e in _RAISED.finditer(piece) if e.start() and piece[e.start() - 1].isspace()]
-    raised = [at for at in raised if not _IN_PROSE.search(piece[:at])]
-    for begin, end in zip([0, *raised], [*raised, len(piece)], strict=True):
-        if part := piece[begin:end].rstrip():
-            yield part
+_KEYS = (("log", "message", "msg", "text", "line"), ("time", "timestamp", "@timestamp", "ts", "asctime"))
+"""Where a record keeps its text, and its time."""
 
 
 # ── hard wraps ───────────────────────────────────────────────────────────────────────────────

@@ -356,7 +356,7 @@ DERIVATIONS = EntryKind(
 FIXES = EntryKind("a fix", _keys(Fix, "when do why retry one_of reference"), Fix)
 _LABEL = _keys(
     LineFormat,
-    "id source lock after_time stamp writer midline outer_is_local launcher pattern samples no_match",
+    "id source lock after_time stamp writer outer_is_local launcher pattern samples no_match",
     launcher=pattern,
 )
 TABLES: Mapping[str, EntryKind] = {

@@ -135,8 +135,6 @@ class LineFormat(Struct, frozen=True, array_like=True):
     writer: str = ""
     """A logger's tag that tells its writer apart, searched behind what the logger prints before it. A format without one tells
     its writers apart by its groups, unless it has a time or a level."""
-    midline: Literal["", "apart", "glued"] = ""
-    """Where a line begins with it even in the middle of another, as a paste leaves it: apart from a word, or glued to one too."""
     outer_is_local: bool = False
     """Where it stands twice with two ranks, the outer one is a local rank: `[rank4]:[rank12]:`."""
     launcher: str = ""
