@@ -38,10 +38,10 @@ from slurmdoctor.report import slack_report as slack
 from slurmdoctor.report import text_report as text
 from slurmdoctor.search import scanner as scan
 from slurmdoctor.search.literals import Literals
-from slurmdoctor.slurm.script import checks
 from slurmdoctor.slurm.script.linter import evidence_of, lint
 from slurmdoctor.slurm.script.parser import parse
-from slurmdoctor.slurm.script.steps import step_outputs
+from slurmdoctor.slurm.script.plan import step_outputs
+from slurmdoctor.slurm.script.tables import checks
 
 SMALLEST, LARGEST = 512, 8192
 BUDGET = 2.0
@@ -311,9 +311,7 @@ _SHELL = [
 def _scripts() -> list[bytes]:
     """The repository's batch scripts, and the examples of the checks."""
     found = [file.read_bytes() for file in sorted(_HERE.rglob("*.sbatch"))]
-    return found + [
-        f"#!/bin/bash\n{text}".encode() for check in checks.load() for text in (check.bad, check.good) if text
-    ]
+    return found + [f"#!/bin/bash\n{text}".encode() for check in checks() for text in (check.bad, check.good) if text]
 
 
 def _pieces(dice: Random) -> bytes:

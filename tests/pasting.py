@@ -38,18 +38,6 @@ def _is_open(text: str) -> bool:
     return '"' in bare or "'" in bare
 
 
-def _indented(like: str, text: str) -> str:
-    return like[: len(like) - len(like.lstrip())] + text
-
-
-def _line(lines: Lines, at: int, text: str) -> Lines:
-    """The command in place of the statement on this line; an srun in place of the next one that starts a step."""
-    if "srun" in text:
-        at = next((k for k in range(_statement(lines, at)[0], len(lines)) if re.search(r"\bsrun\b", lines[k])), at)
-    first, end = _statement(lines, at)
-    return [*lines[:first], _indented(lines[first], text), *lines[end:]]
-
-
 def _main(lines: Lines) -> int:
     """The statement that trains."""
     return next(at for at in reversed(range(len(lines))) if re.search(r"\b(?:srun|torchrun|python)\b", lines[at]))
@@ -107,12 +95,7 @@ def _replace(lines: Lines, at: int, old: str, new: str) -> Lines:
 
 WAYS: dict[str, Way] = {
     rf"Remove the backslash.*?: {_Q}": lambda s, at, a: _replace(s, at, a.replace("$", "\\$"), a),
-    rf"Run it as {_Q}\. Put {_Q} above it": lambda s, at, a, b: _above_step(_line(s, at, a), b),
-    rf"Run it as {_Q}": lambda s, at, a: _line(s, at, a),
-    rf"Delete this line, and export it in each task: {_Q}": lambda s, at, a: _line(_without(s, at), at, a),
     r"Delete this line, and add `([^`]+)` to the srun": lambda s, at, a: _delete_and_add(s, at, a),
-    rf".*?[Ss]tart a shell in each task.*?: {_Q}": lambda s, at, a: _line(s, at, a),
-    rf"Write {_Q} here, and start the command with {_Q}": lambda s, at, a, b: _line(_piece(s, at, a), _main(s), b),
     rf"Escape it.*?: {_Q}": lambda s, at, a: _piece(s, at, a),
     rf"Write {_Q} in --\w+": lambda s, at, a: _in_option(s, at, a),
     r"Write `(--[^`]+)`": lambda s, at, a: _option(s, at, a),
@@ -127,19 +110,15 @@ WAYS: dict[str, Way] = {
         _without(s, int(n) - 1), at, a
     ),
     rf"Put {_Q} above it": lambda s, at, a: _above(s, at, a),
-    rf"Run it in one process first: put {_Q} above": lambda s, at, a: _above(s, at, a),
     rf"Run {_Q} before the training": lambda s, at, a: _above(s, at, a),
     rf"Put {_Q} on the next line, and delete the `(wait)` in line (\d+)": lambda s, at, a, b, n: _insert(
         _without(s, int(n) - 1), at + 1, a
     ),
     rf"Put {_Q} on the next line": lambda s, at, a: _insert(s, at + 1, a),
     r"Put `(\|\| exit)` after the training": lambda s, at, a: _after(s, at, a),
-    rf"Use braces instead of parentheses: {_Q}": lambda s, at, a: _line(s, at, a),
-    rf".*?[Pp]ass the signal on.*?: {_Q}": lambda s, at, a: _line(s, _main(s), a),
-    rf"Replace {_Q} with {_Q}\. Put {_Q} above the srun": lambda s, at, a, b, c: _above_step(_replace(s, at, a, b), c),
-    rf"(?:Run .*? and r|R)eplace {_Q} with {_Q}": lambda s, at, a, b: _replace(s, at, a, b),
-    r"Move this line above the first command": lambda s, at: _directive(_without(s, at), s[at]),
+    rf"Replace {_Q} with {_Q}": lambda s, at, a, b: _replace(s, at, a, b),
     rf"Remove {_Q}": lambda s, at, a: _replace(s, at, f"{a} ", ""),
+    r"Move this line above the first command": lambda s, at: _directive(_without(s, at), s[at]),
 }
 """How each kind of fix is applied to the lines of a script: (lines, index of the finding's line, what stands in backquotes)."""
 

@@ -20,7 +20,7 @@ MAY_NAME_CAUSES = {
 MAY_QUOTE = {
     "input/unread.py": "its own message, in the system's words",
     "slurm/query.py": "what scontrol prints where Slurm does not answer: no log's line",
-    "slurm/script/facts.py": "a variable's name, as scripts set it",
+    "slurm/script/plan.py": "a variable's name, as scripts set it",
 }
 
 

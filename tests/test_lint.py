@@ -19,17 +19,16 @@ from slurmdoctor.cli import footer as hook
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.knowledge.expressions import names_of, placeholders
 from slurmdoctor.model import UserError
-from slurmdoctor.slurm.script import checks, occurrences
-from slurmdoctor.slurm.script.finds import ignores
-from slurmdoctor.slurm.script.linter import evidence_of, lint, wrong
+from slurmdoctor.slurm.script.linter import LISTS, UNKNOWN_IGNORES, evidence_of, lint, wrong
 from slurmdoctor.slurm.script.parser import parse
-from slurmdoctor.slurm.script.steps import step_outputs
+from slurmdoctor.slurm.script.plan import step_outputs
+from slurmdoctor.slurm.script.tables import Check, checks
 
 HERE = Path(__file__).parent / "scripts"
 RIGHT = sorted((HERE / "right").glob("*.sbatch"))
 WRONG = sorted((HERE / "wrong").glob("*.sbatch"))
 EXPECTED: dict[str, str] = yaml.safe_load((HERE / "expected.yaml").read_text())
-CHECKS = checks.load()
+CHECKS = checks()
 
 
 @pytest.mark.parametrize("path", RIGHT, ids=lambda p: p.stem)
@@ -64,7 +63,7 @@ def test_a_note_is_nothing_wrong() -> None:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.id)
-def test_every_check_has_its_example(check: checks.Check) -> None:
+def test_every_check_has_its_example(check: Check) -> None:
     assert check.bad
     found = [m.check for m in lint(parse(whole(check.bad)))]
     assert check.id in found
@@ -85,9 +84,9 @@ def test_checks_name_known_causes_and_rules() -> None:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.id)
-def test_every_check_asks_either_a_condition_or_a_list(check: checks.Check) -> None:
+def test_every_check_asks_either_a_condition_or_a_list(check: Check) -> None:
     assert (check.when is None) != (check.each is None)
-    assert check.each is None or check.each in {*occurrences.LISTS, ignores.LIST}
+    assert check.each is None or check.each in {*LISTS, UNKNOWN_IGNORES}
     for texts in (check.says, check.why, check.fix):
         for text in (texts,) if isinstance(texts, str) else texts:
             placeholders(text)
@@ -99,11 +98,6 @@ def test_the_documentation_has_every_check() -> None:
     rows = (Path(__file__).parents[1] / "docs" / "lint.md").read_text().splitlines()
     told = [tuple(row.split(" | ")[:2]) for row in rows if row.startswith("| `")]
     assert told == [(f"| `{check.id}`", check.level) for check in CHECKS]
-
-
-def test_a_check_of_an_older_file_is_read_by_its_names_of_today() -> None:
-    (check,) = checks.read([{"id": "a", "level": "note", "says": "b", "why": "c", "mend": "d", "when": "nodes"}])
-    assert check.fix == "d"
 
 
 @pytest.mark.parametrize("condition", ["import os", "__import__('os')", "a.b == 1", "a[0]"])

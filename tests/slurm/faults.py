@@ -56,53 +56,18 @@ def is_told_its_rank(one: Outcome) -> bool:
 
 
 EARLY = {
-    "bare": "srun torchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py",
-    "double-quoted": 'srun torchrun --nnodes=2 --node_rank="${SLURM_NODEID}" --nproc_per_node=8 train.py',
-    "two-words": "srun torchrun --nnodes 2 --node_rank $SLURM_NODEID --nproc_per_node 8 train.py",
-    "module": "srun uv run python -m torch.distributed.run --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py",
     "in-bash-c": 'srun bash -c "torchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py"',
     "in-bash-lc": 'srun -N 2 bash -lc "cd . && torchrun --nnodes=2 --node_rank=${SLURM_NODEID} --nproc_per_node=8 train.py"',
     "in-sh-c": 'srun sh -c "torchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py"',
     "command-in-a-variable": 'CMD="torchrun --nnodes=2 --node_rank=${SLURM_NODEID} --nproc_per_node=8 train.py"\nsrun bash -c "$CMD"',
-    "variable-as-words": 'CMD="torchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py"\nsrun $CMD',
-    "variable-and-words": 'CMD="torchrun --nnodes=2 --node_rank=$SLURM_NODEID"\nsrun $CMD --nproc_per_node=8 train.py --lr 1e-4',
-    "variable-of-a-variable": "RANK_OF_NODE=$SLURM_NODEID\nsrun torchrun --nnodes=2 --node_rank=$RANK_OF_NODE --nproc_per_node=8 train.py",
-    "exported": "export NODE_RANK=$SLURM_NODEID\nsrun torchrun --nnodes=2 --node_rank=$NODE_RANK --nproc_per_node=8 train.py",
-    "array": 'ARGS=(--nnodes=2 --node_rank=$SLURM_NODEID)\nsrun torchrun "${ARGS[@]}" --nproc_per_node=8 train.py',
-    "array-beside": 'ARGS=(--name "two words" --lr 1)\nsrun torchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py "${ARGS[@]}"',
-    "continued": "srun --label \\\n  torchrun \\\n  --nnodes=2 \\\n  --node_rank=$SLURM_NODEID \\\n  --nproc_per_node=8 train.py",
-    "piped": "set -o pipefail\nsrun torchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py 2>&1 | tee train.log",
-    "into-a-file": "srun torchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py > train.log 2>&1",
-    "or-exit": "srun torchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py || exit 1",
-    "in-a-condition": "if ! srun torchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py; then exit 1; fi",
-    "in-a-loop": "for seed in 1; do\n  srun torchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py --seed $seed\ndone",
-    "in-a-function": "train() {\n  srun torchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py\n}\ntrain",
-    "in-background": "srun torchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py &\nwait $!",
-    "with-quotes": "srun torchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py --note 'two words' --json '{\"lr\": 1}'",
-    "with-own-variables": 'LR=3e-4\nNAME="my run"\nsrun torchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py --lr $LR --name "$NAME"',
-    "with-a-program": "srun torchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py --day $(date +%Y) --seed $((1 + 2))",
-    "with-a-default": "srun torchrun --nnodes=2 --node_rank=${SLURM_NODEID:-0} --nproc_per_node=8 train.py",
-    "with-srun-options": "srun --nodes=2 --ntasks-per-node=1 --kill-on-bad-exit=1 torchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py",
-    "with-a-variable-set": "OMP_NUM_THREADS=4 srun torchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py",
-    "nounset": "set -eu\nsrun torchrun --nnodes=$SLURM_NNODES --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py",
     "here-document": "srun bash <<EOF\ntorchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py\nEOF",
     "here-document-written": "cat > run.sh <<EOF\ntorchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py\nEOF\nsrun bash run.sh",
     "never-escaped-twice": "srun bash -c 'torchrun --nnodes=2 --nproc_per_node=8 --node_rank=\\$SLURM_NODEID train.py'",
-    "never-filled-in": "srun torchrun --nnodes=2 --nproc_per_node=8 --node_rank=\\$SLURM_NODEID train.py",
-    "never-in-single-quotes": "srun torchrun --nnodes=2 --nproc_per_node=8 --node_rank='$SLURM_NODEID' train.py",
-    "never-one-quoted-command": "srun 'torchrun --nnodes=2 --nproc_per_node=8 --node_rank=$SLURM_NODEID train.py'",
-    "never-one-escaped-command": 'srun "torchrun --nnodes=2 --nproc_per_node=8 --node_rank=\\$SLURM_NODEID train.py"',
 }
 EARLY_TASKS = {
-    "bare": "srun python train.py --rank $SLURM_PROCID --local_rank=$SLURM_LOCALID",
     "in-bash-c": 'srun bash -c "python train.py --rank $SLURM_PROCID --local_rank=$SLURM_LOCALID"',
     "bash-c-exports": 'srun bash -c "export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID; python train.py"',
-    "exported": "export RANK=$SLURM_PROCID\nsrun python train.py",
-    "exported-twice": "export RANK=$SLURM_PROCID\nexport LOCAL_RANK=$SLURM_LOCALID\nsrun python train.py",
-    "env": "srun env RANK=$SLURM_PROCID python train.py",
-    "in-front": "RANK=$SLURM_PROCID srun python train.py",
     "here-document": "srun bash <<EOF\nexport RANK=$SLURM_PROCID\npython train.py --rank $SLURM_PROCID\nEOF",
-    "never-escaped": "srun python train.py --rank \\$SLURM_PROCID",
 }
 
 
@@ -160,27 +125,6 @@ def sees_gpus(one: Outcome) -> bool:
     return bool(one.calls) and all("SLURM_GPUS_ON_NODE" in call.env for call in one.calls)
 
 
-def knows_the_nodes(one: Outcome) -> bool:
-    """Each launcher knows how many nodes there are and which one it is on, and all name one master."""
-    launched = one.of("torchrun")
-    told = [(c.option("nnodes"), c.option("node_rank")) for c in launched]
-    masters = {(c.option("master_addr"), c.option("master_port")) for c in launched}
-    return (
-        told == [(str(one.record.num_nodes), c.env["SLURM_NODEID"]) for c in launched]
-        and len(launched) == one.record.num_nodes
-        and len(masters) == 1
-    )
-
-
-def is_on_all_nodes(one: Outcome) -> bool:
-    return {call.env["SLURMD_NODENAME"] for call in one.of("torchrun")} == set(one.record.nodes)
-
-
-def names_a_master(one: Outcome) -> bool:
-    """The same, and the master is a node of the job."""
-    return knows_the_nodes(one) and {c.option("master_addr") for c in one.of("torchrun")} == {one.record.nodes[0]}
-
-
 def has_its_own_port(one: Outcome) -> bool:
     """One port for all tasks, and another one for the next job."""
     own = 20000 + int(one.record.id) % 20000
@@ -205,24 +149,9 @@ def cleans_up(one: Outcome) -> bool:
     return (one.folder / "seen" / "cleaned").exists()
 
 
-def saves_on_every_task(one: Outcome) -> bool:
-    """And Slurm sees how the training ended."""
-    saved = len(list((one.folder / "seen").glob("saved-*")))
-    return saved == one.record.num_tasks and one.record.exit is not None and one.record.exit.code == 5
-
-
-def builds_once(one: Outcome) -> bool:
-    return ends_well(one) and len(list((one.folder / "seen").glob("built-*"))) == 1
-
-
 def sets(name: str, value: str) -> Callable[[Outcome], bool]:
     """Every process has this variable."""
     return lambda one: {call.env.get(name) for call in one.of("python", "torchrun")} == {value}
-
-
-def has_megatron_on_its_path(one: Outcome) -> bool:
-    paths = {call.env.get("PYTHONPATH", "").split(":")[0] for call in one.of("python")}
-    return paths == {f"{one.folder}/3rdparty/Megatron-LM"}
 
 
 def is_called_in_the_environment(one: Outcome) -> bool:
@@ -241,10 +170,27 @@ def is_named(one: Outcome) -> bool:
     return one.record.name == "late"
 
 
+def knows_the_nodes(one: Outcome) -> bool:
+    """Each launcher knows how many nodes there are and which one it is on, and all name one master."""
+    launched = one.of("torchrun")
+    told = [(c.option("nnodes"), c.option("node_rank")) for c in launched]
+    masters = {(c.option("master_addr"), c.option("master_port")) for c in launched}
+    return (
+        told == [(str(one.record.num_nodes), c.env["SLURM_NODEID"]) for c in launched]
+        and len(launched) == one.record.num_nodes
+        and len(masters) == 1
+    )
+
+
+def saves_on_every_task(one: Outcome) -> bool:
+    """And Slurm sees how the training ended."""
+    saved = len(list((one.folder / "seen").glob("saved-*")))
+    return saved == one.record.num_tasks and one.record.exit is not None and one.record.exit.code == 5
+
+
 # ── the scripts ──
 
 FAILS = "exit 3"
-SAVES = "trap 'touch \"$SEEN/saved-$SLURM_PROCID\"; exit 5' {signal}; sleep 200 & wait"
 SAVES_SLOWLY = "trap 'sleep 25; touch \"$SEEN/saved-$SLURM_PROCID\"; exit 5' TERM; sleep 200 & wait"
 """Longer than the cluster's KillWait."""
 ONE = "#!/bin/bash\n#SBATCH --nodes=1 --ntasks-per-node=2 --gpus-per-node=2\n"
@@ -304,47 +250,6 @@ OTHERS: dict[str, dict[str, tuple[str, Callable[[Outcome], bool], str]]] = {
             has_a_process_for_each_gpu,
             "",
         ),
-    },
-    "nodes-train-alone": {
-        "": (f"{NODES}srun torchrun --standalone --nproc-per-node=8 train.py", names_a_master, ""),
-        "one-node": (f"{NODES}srun torchrun --nnodes=1 --nproc-per-node=8 train.py --lr 1", names_a_master, ""),
-        "in-bash-c": (f'{NODES}srun bash -c "cd . && torchrun --nproc-per-node=8 train.py"', names_a_master, ""),
-        "in-single-quotes": (
-            f"{NODES}srun bash -c 'torchrun --standalone --nproc-per-node=8 train.py'",
-            names_a_master,
-            "",
-        ),
-        "module": (
-            f"{NODES}srun uv run torchrun --standalone --nproc-per-node=8 train.py 2>&1 | tee log",
-            names_a_master,
-            "",
-        ),
-        "without-srun": (f"{NODES}torchrun --nproc-per-node=8 train.py", names_a_master, ""),
-        "own-variables": (
-            f'{NODES}COUNT=8\nsrun bash -c "torchrun --standalone --nproc-per-node=$COUNT train.py"',
-            names_a_master,
-            "",
-        ),
-        "address-set": (
-            f"{NODES}export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)\n"
-            "export MASTER_PORT=$((20000 + SLURM_JOB_ID % 20000))\nsrun torchrun --nproc-per-node=8 train.py",
-            names_a_master,
-            "",
-        ),
-    },
-    "launcher-without-srun": {
-        "": (f"{NODES}{RUN} --node_rank=$SLURM_NODEID train.py", knows_the_nodes, ""),
-        "piped": (
-            f"{NODES}set -o pipefail\nexport LR=1\n{RUN} --node_rank=0 train.py --lr $LR 2>&1 | tee log",
-            is_on_all_nodes,
-            "",
-        ),
-    },
-    "node-rank-missing": {
-        "": (f"{NODES}srun {RUN} train.py", knows_the_nodes, ""),
-        "in-bash-c": (f'{NODES}srun bash -c "{RUN} train.py"', knows_the_nodes, ""),
-        "in-single-quotes": (f"{NODES}srun bash -c '{RUN} train.py'", knows_the_nodes, ""),
-        "spaced": (f"{NODES}srun torchrun --nnodes 2 \\\n  --nproc_per_node 8 \\\n  train.py", knows_the_nodes, ""),
     },
     "nodes-unlike": {
         "": (
@@ -430,16 +335,6 @@ OTHERS: dict[str, dict[str, tuple[str, Callable[[Outcome], bool], str]]] = {
     "directive-ignored": {
         "": (f"{ONE}cd .\n#SBATCH --job-name=late\nsrun python train.py", is_named, ""),
     },
-    "signal-not-handled": {
-        form: (f"{head}#SBATCH --signal=B:USR1@120\n{body}", saves_on_every_task, SAVES.format(signal="USR1"))
-        for form, head, body in (
-            ("", TASKS, "srun python train.py"),
-            ("piped", TASKS, "set -o pipefail\nsrun python train.py 2>&1 | tee log"),
-            ("errexit", TASKS, "set -e\nsrun python train.py\necho done"),
-            ("of-sh", TASKS.replace("bash", "sh"), "srun python train.py"),
-            ("or-exit", TASKS, "srun python train.py || exit\necho done"),
-        )
-    },
     "signal-window": {
         "": (f"{TASKS}#SBATCH --signal=B:TERM@120\nsrun python train.py", saves_on_every_task, SAVES_SLOWLY),
     },
@@ -450,10 +345,6 @@ OTHERS: dict[str, dict[str, tuple[str, Callable[[Outcome], bool], str]]] = {
         "of-sh": (f"{ONE.replace('bash', 'sh')}monitor.sh &\nsrun python train.py\nwait", ends_well, ""),
         "loop": (f"{ONE}while sleep 1; do date; done > clock.log &\nsrun python train.py\nwait", ends_well, ""),
     },
-    "pid-lost": {
-        "": (f"{ONE}( date_loop.sh & CLOCK=$! )\nsrun python train.py\nkill $CLOCK", ends_well, ""),
-        "exported": (f"{ONE}(date_loop.sh & export CLOCK=$!)\nsrun python train.py\nkill $CLOCK", ends_well, ""),
-    },
     "exit-status-in-pipe": {
         "": (f"{ONE}srun python train.py 2>&1 | tee train.log", fails_with_the_training, FAILS),
         "continued": (f"{ONE}srun \\\n  python train.py 2>&1 \\\n  | tee train.log", fails_with_the_training, FAILS),
@@ -462,29 +353,10 @@ OTHERS: dict[str, dict[str, tuple[str, Callable[[Outcome], bool], str]]] = {
             fails_with_the_training,
             FAILS,
         ),
-        "in-bash-c": (f"{ONE}srun bash -c 'python train.py 2>&1 | tee train.log'", fails_with_the_training, FAILS),
     },
     "exit-status-lost": {
         "": (f"{ONE}srun python train.py\necho done", fails_with_the_training, FAILS),
         "continued": (f"{ONE}srun \\\n  python train.py\ndate", fails_with_the_training, FAILS),
-    },
-    "test-at-end": {
-        "": (f'{ONE}srun python train.py || exit\n[ -n "$DEBUG" ] && echo debugged', ends_well, ""),
-        "of-each-task": (
-            f"{ONE}srun bash -c 'python train.py || exit; [ $SLURM_LOCALID = 0 ] && echo done'",
-            ends_well,
-            "",
-        ),
-        "between-double-quotes": (
-            f'{ONE}srun bash -c "python train.py || exit; [ \\$SLURM_LOCALID = 0 ] && echo done"',
-            ends_well,
-            "",
-        ),
-        "keeps-the-status": (
-            f"{ONE}srun bash -c 'python train.py; [ $SLURM_LOCALID = 0 ] && echo done'",
-            fails_with_the_training,
-            FAILS,
-        ),
     },
     "after-exec": {
         "": (f"{ONE}trap 'touch \"$SEEN/cleaned\"' EXIT\nexec srun python train.py", cleans_up, ""),
@@ -496,35 +368,6 @@ OTHERS: dict[str, dict[str, tuple[str, Callable[[Outcome], bool], str]]] = {
             is_called_in_the_environment,
             "",
         )
-    },
-    "sync-on-all-ranks": {
-        "": (f'{TASKS}srun bash -c "uv sync && uv run --no-sync python train.py"', builds_once, ""),
-        "single-quotes": (
-            f"{TASKS}srun --kill-on-bad-exit=1 bash -c 'cd . && uv sync --locked && uv run python train.py'",
-            builds_once,
-            "",
-        ),
-    },
-    "pythonpath-missing": {
-        "": (
-            '#!/bin/bash\n#SBATCH --nodes=1 --ntasks-per-node=1 --gpus-per-node=2\nsrun bash -c "uv run python -m torch.distributed.run --nproc_per_node=2 3rdparty/Megatron-LM/pretrain_gpt.py"',
-            has_megatron_on_its_path,
-            "",
-        ),
-        "single-quotes": (
-            "#!/bin/bash\n#SBATCH --nodes=1 --ntasks-per-node=1 --gpus-per-node=2\nsrun bash -c 'cd . && uv run python -m torch.distributed.run --nproc_per_node=2 3rdparty/Megatron-LM/pretrain_gpt.py'",
-            has_megatron_on_its_path,
-            "",
-        ),
-        "bare": (
-            "#!/bin/bash\n#SBATCH --nodes=1 --ntasks-per-node=1 --gpus-per-node=2\nsrun uv run python -m torch.distributed.run --nproc_per_node=2 3rdparty/Megatron-LM/pretrain_gpt.py",
-            has_megatron_on_its_path,
-            "",
-        ),
-    },
-    "step-pinned": {
-        "": (f"{ONE}srun -w n99 python train.py", ends_well, ""),
-        "long": (f"{ONE}srun --nodelist=n98,n99 python train.py", ends_well, ""),
     },
 }
 CASES = [

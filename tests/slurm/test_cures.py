@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +10,6 @@ from typing import cast
 
 import pytest
 
-from pasting import cured
 from slurmdoctor.slurm.script.linter import lint
 from slurmdoctor.slurm.script.parser import parse
 
@@ -92,7 +86,7 @@ def test_the_fix_works(case: Case, pairs: dict[str, Pair]) -> None:
     told = f"\n{case.mended}\n{good.output}\n{[(c.program, c.args) for c in good.calls]}"
     assert not case.sound(bad), f"the script shows no fault: {[(c.program, c.args) for c in bad.calls]}"
     assert case.sound(good), told
-    if case.same_words and not case.name.startswith("node-never"):
+    if case.same_words and case.name != "node-never-escaped-twice":
         assert set(map(without_ranks, good.calls)) == set(map(without_ranks, bad.calls)), told
 
 
@@ -100,49 +94,3 @@ def test_the_fix_works(case: Case, pairs: dict[str, Pair]) -> None:
 def test_no_finding_is_left(case: Case) -> None:
     left = lint(parse(case.mended))
     assert [m.check for m in left if m.check == case.check or is_of_ranks(m)] == []
-
-
-# ── PyTorch's own torchrun, where it is installed ──
-
-TRAIN = """import os, torch.distributed as d, torch
-d.init_process_group("gloo")
-ranks = torch.tensor([d.get_rank()])
-d.all_reduce(ranks)
-print(f"rank {d.get_rank()} of {d.get_world_size()} on node {os.environ['GROUP_RANK']}, sum {int(ranks)}", flush=True)
-d.barrier()  # who leaves while another still speaks can break that one, or itself: gloo's threads are not joined at exit
-d.destroy_process_group()
-"""
-HEAD = """#!/bin/bash
-#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=2
-export MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + SLURM_JOB_ID % 20000))
-"""
-MASTER = "--master_addr=$MASTER_ADDR --master_port=$MASTER_PORT --nproc_per_node=2 train.py"
-
-
-@pytest.mark.parametrize(
-    "step",
-    [
-        f"srun torchrun --nnodes=2 --node_rank=$SLURM_NODEID {MASTER}",
-        f"srun bash -c 'torchrun --nnodes=2 {MASTER}'",
-        "srun torchrun --standalone --nproc_per_node=2 train.py",
-    ],
-)
-def test_all_ranks_meet(step: str, cluster: Cluster, tmp_path: Path) -> None:
-    """One all-reduce over all ranks of two nodes."""
-    torchrun = shutil.which("torchrun", path=os.pathsep.join([str(Path(sys.executable).parent), PATH]))
-    if torchrun is None:
-        pytest.skip("PyTorch is not installed here (no torchrun)")
-    (tmp_path / "train.py").write_text(TRAIN)
-    script = f"{HEAD}{step}\n"
-    finding = next(m for m in lint(parse(script)) if m.level == "error")
-    env = {"PATH": f"{Path(torchrun).parent}:{PATH}", "OMP_NUM_THREADS": "1"}
-    jobs = [
-        cluster.submit(text, f"--chdir={tmp_path}", "--time=5", env=env)
-        for text in (cured(script, finding) or "", script)
-    ]
-    assert cluster.wait(jobs[0], 240).state == "COMPLETED"
-    met = re.findall(r"rank (\d) of 4 on node ([01]), sum 6", cluster.output(jobs[0]))
-    assert sorted(met) == [("0", "0"), ("1", "0"), ("2", "1"), ("3", "1")]
-    with contextlib.suppress(subprocess.CalledProcessError):  # it may have ended
-        cluster.run("scancel", "-s", "KILL", jobs[1])
-    assert "of 4" not in cluster.output(jobs[1])

@@ -7,9 +7,6 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-_TO_LINE_END = re.compile(rb"(?:.*\\\n){0,100}.*")
-"""The rest of a line and those that continue it, of which no command has more."""
-
 
 class Directive(Struct, frozen=True):
     """One option of one #SBATCH line, or of one srun command."""
@@ -27,21 +24,21 @@ class Word(Struct, frozen=True):
     known: bool = True
     line: int = 0
     written: str = ""
-    """As it stands in the script, quotes and all."""
-    at: int = 0
-    """Which piece of the command it comes from: an unquoted variable makes several words."""
+    """As it is written in the script, with its quotes."""
 
 
 class Command(Struct, frozen=True):
-    """One simple command: a program with its arguments."""
+    """One simple command: a program with its arguments, and where it runs."""
 
-    words: tuple[Word, ...]
-    line: int
+    words: tuple[Word, ...] = ()
+    line: int = 0
     background: bool = False
     piped_to: tuple[str, ...] = ()
     """The programs behind it in its pipe."""
     outputs: tuple[str, ...] = ()
     """Files that its output is redirected to."""
+    appends: bool = False
+    """Whether it adds to what is in them: `>>`."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Assignments before it: `NCCL_DEBUG=INFO python ...`."""
     depth: int = 0
@@ -52,22 +49,6 @@ class Command(Struct, frozen=True):
     """The command whose string it is part of: `srun` of `srun bash -c "python train.py"`."""
     subshell: bool = False
     """It runs in `( ... )`."""
-    source: bytes = b""
-    """The script that it stands in, where it is part of no string."""
-    span: tuple[int, int] = (0, 0)
-    """Where it begins and ends there."""
-
-    @property
-    def before(self) -> str:
-        """What stands before it on its first line: `if `."""
-        start = self.span[0]
-        return self.source[self.source.rfind(b"\n", 0, start) + 1 : start].decode("utf-8", "replace")
-
-    @property
-    def behind(self) -> str:
-        """What stands behind it on its last line: ` 2>&1 | tee log`."""
-        found = _TO_LINE_END.match(self.source, self.span[1])
-        return found[0].decode("utf-8", "replace") if found else ""
 
     @property
     def name(self) -> str:
@@ -77,6 +58,11 @@ class Command(Struct, frozen=True):
     @property
     def args(self) -> tuple[str, ...]:
         return tuple(w.text for w in self.words[1:])
+
+    @property
+    def variables(self) -> set[str]:
+        """The variables that it names."""
+        return {name for word in self.words for name in re.findall(r"\$\{?(\w+)", word.written)}
 
     def runs_in(self, outer: Command) -> bool:
         """Whether this command is part of a string of the other one."""
@@ -101,7 +87,7 @@ class Assignment(Struct, frozen=True):
     pid: bool = False
     """`PID=$!`"""
     written: str = ""
-    """The whole assignment as it stands in the script."""
+    """The whole assignment as it is written in the script."""
 
 
 class Trap(Struct, frozen=True):
@@ -118,7 +104,7 @@ class Early(Struct, frozen=True):
     name: str
     line: int
     written: str
-    """As it stands there: `${SLURM_NODEID}`."""
+    """As it is written there: `${SLURM_NODEID}`."""
     through: str | None = None
     """The variable of the script that brings it: `CMD` of `CMD="train.py $SLURM_PROCID"; srun $CMD`."""
 
@@ -139,7 +125,7 @@ class Background(Struct, frozen=True):
     name: str
     line: int
     commands: tuple[Command, ...]
-    """The commands of it: of a loop all that stand in it."""
+    """The commands of it: all of a loop's."""
     text: str
     """The beginning of it as it is written."""
     pid: str | None = None
@@ -151,15 +137,34 @@ class LastTest(Struct, frozen=True):
     """A text's last statement, where that is a test with a command behind it: `[ -n "$PID" ] && kill $PID`."""
 
     line: int
-    test: str
-    then: str
     program: str
     """The command's program."""
     parent: Command | None = None
     """The command whose string it is the last statement of."""
 
 
-class Script(Struct, frozen=True):
+class Code(Struct, frozen=True, kw_only=True):
+    """What a text of bash does, in the order of its lines."""
+
+    commands: list[Command] = field(default_factory=list)
+    """All commands. Those of a command's string follow directly after it."""
+    assignments: list[Assignment] = field(default_factory=list)
+    traps: list[Trap] = field(default_factory=list)
+    broken: list[int] = field(default_factory=list)
+    """Lines that are no bash."""
+    early: list[EarlyUse] = field(default_factory=list)
+    """Per-task variables that the batch shell fills in before a step could."""
+    exported_early: list[Early] = field(default_factory=list)
+    """The same, exported by the script: `export RANK=$SLURM_PROCID`."""
+    background: list[Background] = field(default_factory=list)
+    last_tests: list[LastTest] = field(default_factory=list)
+    read: list[tuple[str, int]] = field(default_factory=list)
+    """Other scripts that this one reads in: (name, line)."""
+    documents: list[tuple[int, int]] = field(default_factory=list)
+    """First and last line of each here-document."""
+
+
+class Script(Code, frozen=True):
     """A batch script: its directives, commands and assignments."""
 
     name: str
@@ -167,24 +172,8 @@ class Script(Struct, frozen=True):
     directives: tuple[Directive, ...] = ()
     ignored: tuple[Directive, ...] = ()
     """#SBATCH lines below the first command: Slurm does not read them."""
-    commands: tuple[Command, ...] = ()
-    """All commands in order. Those of a command's string follow directly after it."""
-    assignments: tuple[Assignment, ...] = ()
-    traps: tuple[Trap, ...] = ()
-    broken: tuple[int, ...] = ()
-    """Lines that are no bash."""
-    early: tuple[EarlyUse, ...] = ()
-    """Per-task variables that the batch shell fills in before a step could."""
-    exported_early: tuple[Early, ...] = ()
-    """The same, exported by the script: `export RANK=$SLURM_PROCID`."""
-    background: tuple[Background, ...] = ()
-    last_tests: tuple[LastTest, ...] = ()
-    read: tuple[tuple[str, int], ...] = ()
-    """Other scripts that this one reads in: (name, line)."""
-    documents: tuple[tuple[int, int], ...] = ()
-    """First and last line of each here-document."""
     interpreter: str = "bash"
-    """The program of the first line, or what the file's name stands for: `sh`, `python`, `yaml`."""
+    """The program of the first line, or what the file's name means: `sh`, `python`, `yaml`."""
     unread: str = ""
     """Why its commands were not read, where they were not."""
     settings: Mapping[str, tuple[str, int]] = field(default_factory=dict)

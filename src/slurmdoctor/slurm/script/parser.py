@@ -1,62 +1,76 @@
-"""bash → Script, with tree-sitter-bash. Strings that another shell will run are parsed too."""
+"""A batch script's text → its directives, settings and commands, and the variables that Slurm will set from them."""
 
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from slurmdoctor.slurm.script import kinds
-from slurmdoctor.slurm.script.bash.walk import Walk
-from slurmdoctor.slurm.script.bash.words import TooMuchError, Value
-from slurmdoctor.slurm.script.directives import is_mixed, slurm_variables
-from slurmdoctor.slurm.script.directives import read as read_directives
-from slurmdoctor.slurm.script.finds import recipe
-from slurmdoctor.slurm.script.model import Script
+from slurmdoctor.slurm.script.bash_reader import Reader, TooMuchError
+from slurmdoctor.slurm.script.model import Code, Directive, Script
+from slurmdoctor.slurm.script.tables import programs
+
+if TYPE_CHECKING:
+    from yaml import Node
 
 LONGEST, LONGEST_LINE = 256 * 1024, 16 * 1024
 """Characters of a script, and of a line. One that has more is read up to there; so is one that needs more of the next two."""
 _HOOK = re.compile(r"^# --- slurmdoctor: .*\n(?:(?!# --- ).*\n)*# --- end of slurmdoctor -+$", re.M)
 """The footer in a script, by its first and last line: its traps and commands are not the script's."""
+SECTION = "slurm"
+"""The section of a recipe of NeMo AutoModel that takes the place of a batch script."""
+_MOST, _DEEPEST = 5_000, 8
+"""Settings of a recipe that are read, and how deep they lie."""
+_SHEBANG = re.compile(r"#!\s*(?:\S*/env\s+(?:-\S+\s+)*)?(?:\S*/)?([\w.+-]+)")
+_DIRECTIVE = re.compile(r"^#SBATCH\b", re.MULTILINE)
+_SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "ash"})
+_ENDINGS = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml", ".ipynb": "json"}
+_NAMES = {"python": "Python", "yaml": "YAML", "json": "JSON", "toml": "TOML"}
+
+
+class SignalRequest(NamedTuple):
+    """`--signal=B:USR1@120`."""
+
+    signal: str
+    """`USR1`, or a number."""
+    seconds: int | None
+    """How long before the time limit."""
+    batch_shell: bool
+    """Whether the batch shell gets it, not the steps."""
+    line: int
 
 
 def parse(text: str, name: str = "script") -> Script:
-    """The parsed script. Lines that are no bash stand in `broken`; the others are read all the same."""
+    """The parsed script. Lines that are no bash are in `broken`; the others are read all the same."""
     text, cut = _readable(text)
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n")
-    directives, ignored = read_directives(lines)
-    interpreter, unread = kinds.of(lines, name)
-    walk = Walk({k: Value(v, True) for k, v in slurm_variables(directives).items()})
+    directives, ignored = read(lines)
+    interpreter, unread = _kind(lines, name)
+    reader = Reader(slurm_variables(directives))
     try:
         if not unread:
-            walk.source(_HOOK.sub(lambda hook: "\n" * hook[0].count("\n"), lines), 1, 0)
+            reader.read(_HOOK.sub(lambda hook: "\n" * hook[0].count("\n"), lines))
     except TooMuchError:
-        cut = walk.line
-    within = {line for first, last in walk.documents for line in range(first, last + 1)}
+        cut = reader.line
+    within = {line for first, last in reader.code.documents for line in range(first, last + 1)}
     return Script(
         name,
         text,
         directives=tuple(directives),
         ignored=tuple(one for one in ignored if one.line not in within and not unread),
-        commands=tuple(walk.commands),
-        assignments=tuple(walk.assignments),
-        traps=tuple(walk.traps),
-        broken=tuple(dict.fromkeys(walk.broken)),
-        early=tuple(walk.early),
-        exported_early=tuple(walk.exported_early),
-        background=tuple(walk.background),
-        last_tests=tuple(walk.last_tests),
-        read=tuple(walk.read),
-        documents=tuple(walk.documents),
         interpreter=interpreter,
         unread=unread,
-        settings=recipe.settings(lines) if interpreter == "yaml" else {},
-        mixed=is_mixed(lines),
+        settings=settings(lines) if interpreter == "yaml" else {},
+        mixed=re.search(r"^#SBATCH\s+(?:hetjob|packjob)\b", lines, re.M) is not None,
         cut=cut,
+        **{key: getattr(reader.code, key) for key in Code.__struct_fields__},
     )
 
 
 def parse_beside(text: str, name: str) -> Script:
     """The script of a job whose log is read: what is wrong with it costs a note, never the verdict."""
-    if kinds.is_no_text(text):
+    if is_no_text(text):
         return Script(name, "", fault="it is no text")
     try:
         return parse(text, name)
@@ -70,3 +84,167 @@ def _readable(text: str) -> tuple[str, int | None]:
     end = len(lines) - (len(text) > LONGEST)
     end = next((at for at in range(end) if len(lines[at]) > LONGEST_LINE), end)
     return ("\n".join(lines[:end]) + "\n", end + 1) if end < len(lines) else (text, None)
+
+
+def is_batch_script(text: str) -> bool:
+    """Whether sbatch would take it for one: an `#SBATCH` line in a program, or among the comments at the top."""
+    text = text.lstrip("\ufeff")
+    top = re.match(r"(?:[ \t]*(?:#[^\n]*)?(?:\n|\Z))*", text)
+    return _DIRECTIVE.search(text if text.startswith("#!") else top[0] if top else "") is not None
+
+
+def is_no_text(text: str) -> bool:
+    """Whether it is a program, a pickle or an image: no shell reads NUL, and what is no UTF-8 at all is no text."""
+    start = text[:4096]
+    return "\0" in text or start.count("\ufffd") > len(start) / 20
+
+
+def _kind(text: str, name: str) -> tuple[str, str]:
+    """The file's interpreter, and its language where no shell reads it: (`sh`, ``), (`python`, `Python`)."""
+    if found := _SHEBANG.match(text):
+        program = found[1].rstrip("0123456789.")
+        return program, "" if program in _SHELLS else _NAMES.get(program, program)
+    kind = _ENDINGS.get("." + name.rpartition(".")[2].lower(), "") if "." in name else ""
+    if not kind and re.search(r"^slurm:[ \t]*(?:#.*)?$", text, re.M) and not re.search(r"^#SBATCH", text, re.M):
+        kind = "yaml"
+    return (kind, _NAMES[kind]) if kind else ("bash", "")
+
+
+# ── directives ──
+
+
+def read(text: str) -> tuple[list[Directive], list[Directive]]:
+    """The directives that count, and those below the first command, which do not."""
+    good: list[Directive] = []
+    late: list[Directive] = []
+    begun = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("#SBATCH"):
+            (late if begun else good).extend(options(_words(line[7:]), number)[0])
+        elif line.strip() and not line.lstrip().startswith("#"):
+            begun = True
+    return good, late
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text, comments=True)
+    except ValueError:
+        return text.split("#")[0].split()
+
+
+def options(words: Sequence[str], line: int) -> tuple[list[Directive], int]:
+    """sbatch's or srun's options, and the index of the first word that is none: srun's program."""
+    found: list[Directive] = []
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--"):
+        word = words[at]
+        at += 1
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+        else:
+            name, equals, value = (
+                programs().short_options.get(word[1], word[1]),
+                "=" if len(word) > 2 else "",
+                word[2:].removeprefix("="),
+            )
+        if not equals and name not in programs().flags and at < len(words) and not words[at].startswith("--"):
+            value, equals = words[at], "="
+            at += 1
+        found.append(Directive(name, value if equals else None, line))
+    return found, at
+
+
+def number(value: str | None) -> int | None:
+    """`8`, `gpu:8`, `gpu:h100:8`, `2-4` (at least 2)."""
+    found = re.search(r"(?:^|:)([0-9]{1,9})(?:-\d+)?(?:\(.*\))?$", value or "")
+    return int(found[1]) if found else None
+
+
+def whole(text: str | None) -> int | None:
+    """A number as programs take it, of a size that means anything."""
+    return int(text) if text and re.fullmatch("[0-9]{1,9}", text) else None
+
+
+def gpus(directives: Sequence[Directive]) -> tuple[int | None, Directive | None]:
+    """GPUs a node, as any of Slurm's options asks for them, and the one that does."""
+    by_name = {d.name: d for d in directives}
+    nodes = number(by_name["nodes"].value) if "nodes" in by_name else 1
+    tasks = number(by_name["ntasks-per-node"].value) if "ntasks-per-node" in by_name else None
+    for name in ("gpus-per-node", "gres", "gpus-per-task", "gpus"):
+        found = by_name.get(name)
+        if found is None or (name == "gres" and "gpu" not in (found.value or "")):
+            continue
+        part = next((p for p in (found.value or "").split(",") if name != "gres" or p.startswith("gpu")), "")
+        count = number(part) if ":" in part or part.isdigit() else 1
+        if count is None:
+            continue
+        if name == "gpus-per-task":
+            return (count * tasks, found) if tasks else (None, found)
+        if name == "gpus":
+            return (count // nodes, found) if nodes and count % nodes == 0 else (None, found)
+        return count, found
+    return None, None
+
+
+def signal_request(directives: Sequence[Directive]) -> SignalRequest | None:
+    """The signal that the script asks for before its time limit."""
+    given = next((d for d in reversed(directives) if d.name == "signal"), None)
+    if given is None:
+        return None
+    parts = re.fullmatch(r"(?:([BR]+):)?(?:SIG)?([A-Za-z]+\d?|\d+)(?:@(\d+))?", given.value or "")
+    if parts is None:
+        return None
+    return SignalRequest(parts[2].upper(), whole(parts[3] or "60"), "B" in (parts[1] or ""), given.line)
+
+
+def slurm_variables(directives: Sequence[Directive]) -> dict[str, str]:
+    """What the job will see in its environment."""
+    by_name = {d.name: d.value for d in directives}
+    nodes, per_node, tasks = (number(by_name.get(n)) for n in ("nodes", "ntasks-per-node", "ntasks"))
+    if tasks is None and per_node and nodes:
+        tasks = per_node * nodes
+    per_gpu, _ = gpus(directives)
+    found = {
+        "SLURM_NNODES": nodes,
+        "SLURM_JOB_NUM_NODES": nodes,
+        "SLURM_NTASKS": tasks,
+        "SLURM_NPROCS": tasks,
+        "SLURM_NTASKS_PER_NODE": per_node,
+        "SLURM_GPUS_ON_NODE": per_gpu,
+        "SLURM_GPUS_PER_NODE": per_gpu,
+        "SLURM_CPUS_PER_TASK": number(by_name.get("cpus-per-task")),
+    }
+    return {name: str(value) for name, value in found.items() if value is not None}
+
+
+# ── a recipe of NeMo AutoModel ──
+
+
+def settings(text: str) -> dict[str, tuple[str, int]]:
+    """Dotted name -> its value and line: `slurm.nodes`, `slurm.extra_mounts.0`. Nothing without a `slurm:` section."""
+    import yaml  # here: hardly any diagnosis has a script
+
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return {}
+    found: dict[str, tuple[str, int]] = {}
+    for name, value, line in _scalars(root, "", 0) if root else ():
+        if len(found) >= _MOST:
+            break
+        found[name] = (value, line)
+    return found if any(name.startswith(f"{SECTION}.") for name in found) else {}
+
+
+def _scalars(node: Node, name: str, depth: int) -> Iterator[tuple[str, str, int]]:
+    import yaml
+
+    if isinstance(node, yaml.ScalarNode):
+        yield name, str(node.value), node.start_mark.line + 1
+    elif depth < _DEEPEST and isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield from _scalars(value, f"{name}.{key.value}".lstrip("."), depth + 1)
+    elif depth < _DEEPEST and isinstance(node, yaml.SequenceNode):
+        for at, value in enumerate(node.value):
+            yield from _scalars(value, f"{name}.{at}", depth + 1)

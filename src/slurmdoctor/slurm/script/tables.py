@@ -1,18 +1,43 @@
-"""`rules/lint/arguments.yaml`: the options of Slurm, and what launchers and training programs call theirs."""
+"""The tables of `rules/lint`: the checks, and what Slurm, launchers and training programs call their options.
+
+`knowledge.expressions` has the language of the checks' conditions.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from functools import cache
+from typing import Any, Literal
 
 from msgspec import Struct, convert
 
 from slurmdoctor.knowledge import LINT, builtin
 
+Level = Literal["error", "warning", "note"]
+Texts = str | tuple[str, ...]
+"""One text, or several, of which the first one counts that can be filled in."""
+
+
+class Check(Struct, frozen=True, forbid_unknown_fields=True):
+    """One mistake that a script can hold: `when` a condition holds, or for `each` item of a list."""
+
+    id: str
+    level: Level
+    says: Texts
+    why: Texts
+    fix: Texts
+    when: str | None = None
+    each: str | None = None
+    at: str | None = None
+    causes: frozenset[str] = frozenset()
+    reference: str | None = None
+    bad: str | None = None
+    good: str | None = None
+
 
 class Programs(Struct, frozen=True):
-    """The table."""
+    """`arguments.yaml`."""
 
     launchers: Mapping[str, str]
     """Program or Python module -> launcher: `torch.distributed.run` -> `torchrun`."""
@@ -50,10 +75,6 @@ class Programs(Struct, frozen=True):
     """The end of a text behind which an address stands, one for all tasks."""
     file_patterns: Mapping[str, str]
     """Variables of a task, and srun's patterns of file names for the same: `SLURM_PROCID` -> `%t`."""
-    several_nodes: Mapping[str, str]
-    """What torchrun is told on several nodes, by argument."""
-    sets_master: str
-    """The command that makes one node and one port known to all tasks."""
     facts_for_fixes: tuple[str, ...]
     """Facts that fixes may use."""
 
@@ -62,11 +83,22 @@ class Programs(Struct, frozen=True):
 
 
 @cache
-def programs() -> Programs:
-    """The table, read when it is first needed."""
-    import yaml  # here: hardly any diagnosis has a script
+def checks() -> tuple[Check, ...]:
+    """The checks."""
+    return convert(_table("checks.yaml")["checks"], tuple[Check, ...])
 
-    table = yaml.safe_load((builtin() / LINT / "arguments.yaml").read_text(encoding="utf-8"))
+
+@cache
+def programs() -> Programs:
+    """What programs call their options."""
+    table = _table("arguments.yaml")
     for name in ("launchers", "sizes", "switches", "settings"):
         table[name] = {alias: fact for fact, aliases in table[name].items() for alias in aliases}
     return convert(table, Programs, dec_hook=lambda _, text: re.compile(text))
+
+
+def _table(name: str) -> dict[str, Any]:
+    import yaml  # here: hardly any diagnosis has a script
+
+    table: dict[str, Any] = yaml.safe_load((builtin() / LINT / name).read_text(encoding="utf-8"))
+    return table

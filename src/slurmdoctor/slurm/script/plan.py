@@ -1,0 +1,466 @@
+"""What a script is going to do: its steps, and its facts in names and numbers, such as nodes, launcher, sizes of parallelism."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from slurmdoctor.knowledge import layouts
+from slurmdoctor.slurm.script.model import Command, Directive, Script
+from slurmdoctor.slurm.script.parser import gpus, number, options, signal_request, whole
+from slurmdoctor.slurm.script.tables import Programs, programs
+from slurmdoctor.slurm.values import seconds, size
+
+Fact = int | float | str
+_BEFORE_PROGRAMS = frozenset({"exec", "time", "env", "nohup", "command", "stdbuf"})
+_PYTHON = re.compile(r"python[\d.]*$|\.py$")
+_COUNTS = {"nodes": "nodes", "ntasks-per-node": "tasks_per_node", "ntasks": "tasks"}
+"""Option of sbatch and srun -> fact."""
+_REMARK = re.compile(r"^[ \t]*#(?!SBATCH|!).*$", re.M)
+_OF_ARRAY = re.compile(r"^[^#]*\$\{?SLURM_ARRAY_TASK_ID\b(?!:?-)")
+_SIZES = ("tp", "pp", "cp", "ep")
+_PORTS = frozenset({"master-port", "main-process-port"})
+
+
+class Launcher(NamedTuple):
+    """A launcher that a command calls: `torchrun`, or `python -m torch.distributed.run`."""
+
+    name: str
+    line: int
+    bare: bool
+    """Whether the program itself is called, not its module by a Python of the script's choice."""
+
+
+class Argument(NamedTuple):
+    """`--tp 8`, `--tp=8`, `-tp 8` or Hydra's `model.tp=8`."""
+
+    name: str
+    """Without dashes in front, and with `-` for `_`."""
+    value: str | None
+    line: int
+    known: bool
+    """Whether the value depends on the script alone."""
+
+
+class Step(Struct, frozen=True):
+    """One srun, or a launcher without one, with all commands that it runs."""
+
+    command: Command
+    options: tuple[Directive, ...]
+    """srun's own."""
+    runs: tuple[Command, ...]
+
+    def option(self, name: str) -> Directive | None:
+        """The one that counts: of several, srun takes the last."""
+        return next((d for d in reversed(self.options) if d.name == name), None)
+
+    @property
+    def program(self) -> int | None:
+        """Which of srun's words is its program."""
+        words, own = self.command.words, self.runs[0].words
+        at = len(words) - len(own)
+        return at if own and words[at:] == own else None
+
+    @property
+    def launchers(self) -> list[Launcher]:
+        return [found for command in self.runs if (found := launcher(command))]
+
+
+class Occurrence(Struct, frozen=True):
+    """One place where a check finds its mistake: the line, and the names that the check's sentences use."""
+
+    line: int
+    names: Mapping[str, int | str | None] = field(default_factory=dict)
+
+
+class Plan(Struct, frozen=True):
+    """A script with its steps."""
+
+    script: Script
+    steps: Sequence[Step]
+    main: Step | None
+    """The step that trains: the last one that starts a launcher, or else Python."""
+    programs: Programs
+
+    @property
+    def own(self) -> Iterator[Command]:
+        """The commands that the script itself runs, outside of strings."""
+        return (command for command in self.script.commands if command.depth == 0)
+
+    def step_of(self, command: Command) -> Step | None:
+        """The step that a command starts."""
+        return next((step for step in self.steps if step.command is command), None)
+
+    def count(self, step: Step | None, name: str) -> int | None:
+        """A number that srun is given, or else the script: `nodes`, `ntasks`."""
+        given = (step.option(name) if step else None) or self.script.directive(name)
+        return number(given.value) if given else None
+
+    def tasks(self, step: Step | None) -> int | None:
+        """How many tasks a step has."""
+        nodes, per_node = self.count(step, "nodes"), self.count(step, "ntasks-per-node")
+        every = self.count(step, "ntasks")
+        if every is not None and step is not None and (step.option("ntasks") or not step.option("nodes")):
+            return every
+        if nodes is None:
+            return every
+        return nodes * per_node if per_node else nodes
+
+
+def plan_of(script: Script) -> Plan:
+    """The plan of a script."""
+    found = steps(script)
+    launching = [step for step in found if step.launchers] or [step for step in found if any(map(is_work, step.runs))]
+    return Plan(script, found, launching[-1] if launching else None, programs())
+
+
+def steps(script: Script) -> list[Step]:
+    """All steps of a script, in order; those of a function where the script calls it."""
+    found: list[Step] = []
+    called = {command.name for command in script.commands} | {None}
+    for at, command in enumerate(script.commands):
+        words = argv(command)
+        if is_srun(command) and command.function in called:
+            end = at + 1
+            while end < len(script.commands) and script.commands[end].runs_in(command):
+                end += 1
+            own_options, behind = options(words[1:], command.line)
+            program = len(command.words) - len(words) + 1 + behind
+            own = Command(command.words[program:], command.line, depth=command.depth, parent=command)
+            found.append(Step(command, tuple(own_options), (own, *script.commands[at + 1 : end])))
+        elif command.depth == 0 and launcher(command) and "srun" not in map(_base, words):
+            found.append(Step(command, (), (command,)))
+    return found
+
+
+def is_srun(command: Command) -> bool:
+    """Whether a command is srun's."""
+    return _base("".join(argv(command)[:1])) == "srun"
+
+
+def step_outputs(script: Script) -> list[str]:
+    """File name patterns that the script gives its steps (`srun --output=log-%t`), and files it redirects them to."""
+    found: list[str] = []
+    for step in steps(script):
+        for given in (step.option("output"), step.option("error")):
+            if given and given.value and given.value not in ("none", "all") and not given.value.isdigit():
+                found.append(given.value)
+        found += [file for file in step.command.outputs if not file.startswith("/dev/")]
+    filled = [re.sub(r"\$\{?(\w+)\}?", lambda m: programs().file_patterns.get(m[1], "%t"), file) for file in found]
+    return list(dict.fromkeys(file for file in filled if "$" not in file))
+
+
+# ── commands ──
+
+
+def argv(command: Command) -> list[str]:
+    """A command's words from its program on: `exec`, `time`, `env A=1` and their options are left out."""
+    words = [w.text for w in command.words]
+    at = 0
+    while at < len(words) - 1 and (words[at] in _BEFORE_PROGRAMS or re.match(r"\w+=", words[at])):
+        at += 1
+        while at < len(words) and words[at].startswith("-"):
+            at += 1
+    return words[at:]
+
+
+def launcher(command: Command) -> Launcher | None:
+    """The launcher that a command calls."""
+    words, known = argv(command), programs().launchers
+    for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False):
+        if word == "-c":
+            return None
+        program = _base(word)
+        name = known.get(program) or known.get(f"{program} {after}")
+        if name is not None:
+            # `uv run torchrun` and `/opt/venv/bin/torchrun` say whose it is
+            bare = program == name and before != "-m" and word == program and "run" not in words[: words.index(word)]
+            return Launcher(name, line_of(command, word), bare)
+    return None
+
+
+def is_work(command: Command) -> bool:
+    """Whether a command starts a launcher or Python."""
+    return launcher(command) is not None or any(_PYTHON.search(word) for word in argv(command)[:6])
+
+
+def arguments(command: Command) -> Iterator[Argument]:
+    """The named arguments of a command, whatever program takes them."""
+    words = command.words
+    for at, word in enumerate(words):
+        found = re.match(r"(?:--?|\+{0,2})([A-Za-z][\w.-]*)(?:=(.*))?$", word.text, re.S)
+        if not found or (not word.text.startswith("-") and found[2] is None):
+            continue
+        value, known = found[2], word.known
+        if value is None and at + 1 < len(words) and not words[at + 1].text.startswith("-"):
+            value, known = words[at + 1].text, words[at + 1].known
+        value = value.strip("\"'") if value is not None else None
+        yield Argument(found[1].replace("_", "-"), value, word.line or command.line, known)
+
+
+def line_of(command: Command, text: str) -> int:
+    """The line on which a word of the command stands."""
+    return next((w.line for w in command.words if w.text == text and w.line), command.line)
+
+
+def _base(word: str) -> str:
+    return word.rpartition("/")[2]
+
+
+# ── facts ──
+
+
+class Facts(Struct):
+    """Facts by name, each with the line that gives it. Of several values the first one counts."""
+
+    values: dict[str, Fact] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+
+    def add(self, name: str, value: Fact | None, line: int | None = None) -> None:
+        if value is not None and name not in self.values:
+            self.values[name] = value
+            if line is not None:
+                self.lines[name] = line
+
+    def whole(self, name: str) -> int | None:
+        """A fact that is a whole number."""
+        value = self.values.get(name)
+        return value if isinstance(value, int) else None
+
+
+def facts_of(plan: Plan) -> Facts:
+    """The facts of a script."""
+    facts, script = Facts(), plan.script
+    facts.add("cut", script.cut, script.cut)
+    facts.add("mixed", script.mixed or None)
+    if not script.mixed:
+        _counts(facts, plan)
+    _directives(facts, script)
+    _environment(facts, plan)
+    _settings(facts, plan)
+    if plan.main is not None:
+        _step(facts, plan, plan.main)
+    _script_marks(facts, plan)
+    _port(facts, script)
+    _world(facts)
+    _model_ranks(facts)
+    sizes_that_fit(facts)
+    return facts
+
+
+def _counts(facts: Facts, plan: Plan) -> None:
+    """srun's own options win over those of sbatch; but it ignores its tasks per node where sbatch gives the tasks."""
+    script, main = plan.script, plan.main
+    own = main.options if main else ()
+    asked = script.directive("ntasks") or script.directive("ntasks-per-node")
+    # one step of several, each on a node of its own
+    alone = any("$" in (one.value or "") for one in own if one.name in ("nodelist", "relative"))
+    for name, fact in _COUNTS.items():
+        ignored = alone or (name == "ntasks-per-node" and asked and main and not main.option("ntasks"))
+        if main and not ignored and (found := main.option(name)):
+            facts.add(fact, number(found.value), found.line)
+    for name, fact in _COUNTS.items():
+        if found := script.directive(name):
+            facts.add(fact, number(found.value), found.line)
+            facts.add("sized", True, found.line)
+    shape = [given for given in script.directives if given.name in ("nodes", "ntasks-per-node")]
+    for given in ((*shape, *own), script.directives):
+        count, source = gpus(given)
+        facts.add("gpus_per_node", count, source.line if source else None)
+
+
+def _directives(facts: Facts, script: Script) -> None:
+    facts.add("gpus_asked", any(map(_asks_gpus, script.directives)) or script.mixed or None)
+    lines = enumerate(script.text.splitlines(), 1)
+    used = next((at for at, text in lines if _OF_ARRAY.search(text)), None)
+    facts.add("array_used", (used and script.directive("array") is None) or None, used)
+    for name in ("exclusive", "requeue", "open-mode"):
+        if found := script.directive(name):
+            facts.add(name.replace("-", "_"), True, found.line)
+    if found := script.directive("time"):
+        limit = seconds(found.value)
+        facts.add("time_min", round(limit / 60) if limit else None, found.line)
+        minutes = re.fullmatch(r"(\d{2,3}):00", found.value or "")
+        facts.add("time_mmss", whole(minutes[1]) if minutes else None, found.line)
+    if found := script.directive("cpus-per-task"):
+        facts.add("cpus_per_task", number(found.value), found.line)
+    for name in ("mem", "mem-per-gpu"):
+        if (found := script.directive(name)) and (amount := whole(found.value)):
+            facts.add("mem_mb", amount, found.line)
+            facts.add("mem_option", f"--{name}")
+    if (found := script.directive("mem")) and (amount := size(found.value)):
+        facts.add("mem_gib", round(amount / 2**30, 1), found.line)
+    if asked := signal_request(script.directives):
+        facts.add("signal", asked.signal, asked.line)
+        facts.add("signal_seconds", asked.seconds, asked.line)
+        facts.add("signal_batch", asked.batch_shell, asked.line)
+        handled = _handles_signal(script, asked.signal)
+        facts.add("signal_handled", handled)
+        # what lint and diagnose propose: without a trap, B: keeps the signal from the tasks
+        facts.add("signal_to", f"B:{asked.signal}" if asked.batch_shell and handled else asked.signal)
+        facts.add("signal_wide", asked.seconds if (asked.seconds or 0) >= 60 else 300)
+
+
+def _handles_signal(script: Script, name: str) -> bool:
+    """Whether the script handles a signal, or hands its process over to one that may."""
+    handled = any(name in trap.signals for trap in script.traps)
+    return handled or any(c.name == "exec" and c.depth == 0 and len(c.words) > 1 for c in script.commands)
+
+
+def _environment(facts: Facts, plan: Plan) -> None:
+    script = plan.script
+    for command in script.commands:
+        for name, value in (*command.env.items(), *_handed(command)):
+            facts.add(f"set_{name}", value, command.line)
+        if command.words and "uv" in (command.words[0].text, *command.args[:6]):
+            facts.add("uses_uv", True, command.line)
+    facts.add("reads_settings", any(not plan.programs.environments.search(name) for name, _ in script.read) or None)
+    for name, one in {a.name: a for a in script.assignments if a.exported}.items():
+        facts.add(f"set_{name}", one.likely, one.line)
+        if name in plan.programs.caches and plan.programs.is_local(one.likely):
+            facts.add(f"local_{name}", one.likely, one.line)
+    for one in script.assignments:
+        if one.name == "MASTER_PORT":
+            facts.add("fixed_port", whole(one.value), one.line)
+    connections = facts.values.get("set_CUDA_DEVICE_MAX_CONNECTIONS")
+    if isinstance(connections, str):
+        facts.add("max_connections", whole(connections), facts.lines["set_CUDA_DEVICE_MAX_CONNECTIONS"])
+
+
+def _handed(command: Command) -> list[tuple[str, str]]:
+    """`env A=1 python ...`, `srun --export=ALL,A=1 ...`."""
+    texts = [w.text for w in command.words] if any(w.text == "env" for w in command.words) else []
+    exports = (w.text.partition("=")[2].split(",") for w in command.words if w.text.startswith("--export="))
+    texts += [text for export in exports for text in export]
+    return [(text.partition("=")[0], text.partition("=")[2]) for text in texts if re.match(r"[A-Za-z_]\w*=", text)]
+
+
+def _settings(facts: Facts, plan: Plan) -> None:
+    """What a recipe's `slurm:` section and its sizes say."""
+    for name, (value, line) in plan.script.settings.items():
+        if fact := plan.programs.settings.get(name):
+            local = fact.startswith("local_") and plan.programs.is_local(value)
+            facts.add(fact, value if local else whole(value), line)
+    if plan.script.settings and "tasks_per_node" in facts.values:
+        facts.add("gpus_per_node", facts.values["tasks_per_node"])  # a task is a rank there
+
+
+def _step(facts: Facts, plan: Plan, main: Step) -> None:
+    """Facts of the step that trains."""
+    line, by_srun = main.command.line, is_srun(main.command)
+    facts.add("main", True, line)
+    facts.add("by_srun", by_srun or None, line)
+    facts.add("gpus_asked", any(map(_asks_gpus, main.options)) or None)
+    for command in main.runs:
+        _arguments(facts, command, plan.programs)
+    for launcher in main.launchers:
+        facts.add("launcher", launcher.name, launcher.line)
+        facts.add("bare_torchrun", (launcher.bare and launcher.name == "torchrun") or None, launcher.line)
+    facts.add("launcher", "srun" if by_srun else None, line)
+    image = main.option("container-image") or plan.script.directive("container-image")
+    if image:
+        facts.add("container", True, image.line)
+    text = "\n".join(" ".join(argv(command)) for command in main.runs)
+    for name, pattern in plan.programs.step_marks.items():
+        if found := pattern.search(text):
+            holder = next((c for c in main.runs if found[0] in argv(c)), main.command)
+            facts.add(name, found[0], line_of(holder, found[0]))
+
+
+def _arguments(facts: Facts, command: Command, programs: Programs) -> None:
+    """Sizes and switches on the command line of a program, whichever names it has for them."""
+    for name, value, line, known in arguments(command):
+        if name in programs.sizes and value is not None:
+            count = whole(value)
+            facts.add(programs.sizes[name], value if count is None else count, line)
+        if name in programs.switches and (value or "true").lower() not in ("false", "0", "none"):
+            facts.add(programs.switches[name], True, line)
+        ported = value is not None and (name == "rdzv-endpoint" or (name in _PORTS and known))
+        port = whole(value.rpartition(":")[2]) if value and ported else None
+        if port and "fixed_port" not in facts.values:
+            facts.add("fixed_port", port, line)
+            facts.add("port_of_option", port)
+
+
+def _asks_gpus(option: Directive) -> bool:
+    """Whether an option of sbatch or srun asks for GPUs, in whichever way."""
+    return option.name.startswith("gpus") or (
+        "gpu" in (option.value or "") and option.name.startswith(("gres", "tres"))
+    )
+
+
+def _script_marks(facts: Facts, plan: Plan) -> None:
+    text = _REMARK.sub("", plan.script.text)
+    for name, pattern in plan.programs.script_marks.items():
+        if found := pattern.search(text):
+            line = text.count("\n", 0, found.start()) + 1
+            if name != "clears_experiments" or line <= facts.lines.get("recipe", line):  # cleared before the run
+                facts.add(name, found[0], line)
+
+
+def _port(facts: Facts, script: Script) -> None:
+    """`MASTER_PORT=29500` is fixed; `${MASTER_PORT:-29500}` only where the job's environment sets no other."""
+    defaults = {a.likely: a.line for a in script.assignments if a.value is None and whole(a.likely)}
+    port = str(facts.values.get("fixed_port"))
+    if port in defaults:
+        facts.values.pop("fixed_port", None)
+    for one in script.assignments:
+        if one.value is None and (one.name == "MASTER_PORT" or one.likely == port):
+            facts.add("default_port", whole(one.likely), one.line)
+
+
+def _world(facts: Facts) -> None:
+    """Nodes, tasks and GPUs from each other; the world is the GPUs of all nodes."""
+    tasks, per_node, line = facts.whole("tasks"), facts.whole("tasks_per_node"), facts.lines.get("tasks")
+    if tasks is not None and per_node:
+        facts.add("nodes", max(1, tasks // per_node), line)
+    nodes = facts.whole("nodes")
+    if tasks is not None and nodes:
+        facts.add("tasks_per_node", -(-tasks // nodes), line)
+    if not per_node:
+        facts.add("tasks_alone", tasks)
+    facts.add("tasks_given", "tasks_per_node" in facts.values or None)
+    launcher, nproc = facts.values.get("launcher"), facts.whole("nproc")
+    gpus_per_node = facts.whole("gpus_per_node")
+    if gpus_per_node is None and launcher == "torchrun":
+        gpus_per_node = nproc
+    if nodes is not None and gpus_per_node is not None:
+        facts.add("world", nodes * gpus_per_node)
+        facts.add("world_gpus", gpus_per_node)
+    facts.add("gpus_wanted", (facts.whole("tasks_per_node") if launcher == "srun" else nproc) or None)
+
+
+def _model_ranks(facts: Facts) -> None:
+    """How many ranks one copy of the model takes, and how many copies the job holds."""
+    given = [name for name in _SIZES if facts.whole(name) is not None]
+    if not given:
+        return
+    if lines := [facts.lines[name] for name in _SIZES if name in facts.lines]:
+        facts.lines.setdefault("tp", lines[0])
+    for name in _SIZES:
+        facts.add(name, 1)
+    tensor, pipeline, context, expert = (max(facts.whole(name) or 1, 1) for name in _SIZES)
+    facts.add("etp", tensor if "etp_is_tp" in facts.values else 1)
+    ranks = tensor * pipeline * context
+    facts.add("model_ranks", ranks)
+    expert_tensor = facts.whole("etp")
+    if expert_tensor is not None and expert_tensor > 0:
+        facts.add("expert_ranks", expert_tensor * expert * pipeline)
+    world = facts.whole("world")
+    if world is not None and world % ranks == 0:
+        facts.add("data_parallel", world // ranks)
+
+
+def sizes_that_fit(facts: Facts) -> None:
+    """What the sizes could be instead: the next numbers that divide evenly."""
+    per_node, nodes = facts.whole("world_gpus"), facts.whole("nodes")
+    for fact, ranks in (("nodes_for_model", "model_ranks"), ("nodes_for_experts", "expert_ranks")):
+        if per_node and nodes and (count := facts.whole(ranks)):
+            step = count // math.gcd(count, per_node)
+            facts.add(fact, -(-nodes // step) * step)
+    for name, text in layouts(facts.values).items():
+        facts.add(name, text or None)
