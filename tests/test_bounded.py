@@ -15,7 +15,7 @@ from hostile import word
 from slurmdoctor import diagnose
 from slurmdoctor.input.sources import Text
 from slurmdoctor.model import Entry, Matcher, MatchGroup, Observations, Writer
-from slurmdoctor.ranks.excerpts import MOST, Lines
+from slurmdoctor.ranks.excerpts import MOST, Excerpts
 from slurmdoctor.ranks.label_learning import learn_formats
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.readers import budget
@@ -54,12 +54,12 @@ def test_the_work_grows_with_the_bytes_whatever_they_are(shape: bounded.Shape) -
     assert more <= AT_MOST + A_BYTE * (len(large) - len(small))
 
 
-def read_again(text: str) -> tuple[Observations, Lines]:
+def read_again(text: str) -> tuple[Observations, Excerpts]:
     """What the readers make of a log, and the lines that they read."""
     sources, labels = [Text.source(text)], LabelReader(KNOWLEDGE.formats)
     formats = learn_formats(sources, labels)
     found = find_lines(sources, KNOWLEDGE, labels, formats, 1, None)
-    lines = Lines(sources, found, labels, formats)
+    lines = Excerpts(sources, found, labels, formats)
     return assemble(found, lines, KNOWLEDGE), lines
 
 

@@ -17,7 +17,7 @@ from slurmdoctor.input.streams import Streamed
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import Deadline, Diagnosis
 from slurmdoctor.pipeline import examine
-from slurmdoctor.ranks.excerpts import Lines
+from slurmdoctor.ranks.excerpts import Excerpts
 from slurmdoctor.readers import assembly
 from slurmdoctor.report import json_report as json
 from slurmdoctor.report import markdown_report as markdown
@@ -195,8 +195,8 @@ def test_no_line_is_read_again_once_the_time_is_over(monkeypatch: pytest.MonkeyP
     path = tmp_path / "job.log"
     path.write_text(STEP + OOM + "".join(f"[rank{n}]: ValueError: no such key\n" for n in range(40)))
     again: list[int] = []
-    line = Lines._line
-    monkeypatch.setattr(Lines, "_line", lambda *given: again.append(1) or line(*given))  # type: ignore[func-returns-value]
+    line = Excerpts.line
+    monkeypatch.setattr(Excerpts, "line", lambda *given: again.append(1) or line(*given))  # type: ignore[func-returns-value]
     read(open_sources([path]).sources, (1, 0.0))
     in_time = len(again)
     found = read(open_sources([path]).sources, (1, 0.0), (3, 0.0), (1, AGAIN))

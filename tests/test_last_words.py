@@ -7,7 +7,7 @@ import pytest
 from builders import KNOWLEDGE, event
 from slurmdoctor.input.sources import Text
 from slurmdoctor.model import Origin, SearchResult, SourceFormat
-from slurmdoctor.ranks.excerpts import Lines
+from slurmdoctor.ranks.excerpts import Excerpts
 from slurmdoctor.ranks.label_learning import learn_formats
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.readers.last_words import collect_last_words
@@ -21,7 +21,7 @@ def told(log: str) -> dict[int, str]:
     for _ in source.blocks():
         pass
     labels = LabelReader(KNOWLEDGE.formats)
-    lines = Lines([source], SearchResult((), (), lambda line: []), labels, learn_formats([source], labels))
+    lines = Excerpts([source], SearchResult((), (), lambda line: []), labels, learn_formats([source], labels))
     wait = event("collective-timeout", at=log.index(WAIT), rank=0)
     return {rank: line.raw for rank, line in collect_last_words([wait], KNOWLEDGE, lines).items()}
 

@@ -26,7 +26,7 @@ from slurmdoctor.knowledge import folders, load
 from slurmdoctor.matching import engine
 from slurmdoctor.model import Knowledge, Matcher, SearchResult, SourceFormat
 from slurmdoctor.pipeline import diagnose
-from slurmdoctor.ranks.excerpts import Lines
+from slurmdoctor.ranks.excerpts import Excerpts
 from slurmdoctor.ranks.label_learning import learn_formats
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.readers import targets
@@ -132,7 +132,7 @@ def _told(found: SearchResult) -> list[object]:
 
 
 def _events(job: Job, opened: Sequence[Source], found: SearchResult) -> object:
-    lines = Lines(opened, found, job.labels, job.formats)
+    lines = Excerpts(opened, found, job.labels, job.formats)
     result = assemble(found, lines, job.knowledge)
     return [(e.cause, e.rule, e.role, e.origin, e.order, e.count, e.captures, e.others) for e in result.events]
 

@@ -15,7 +15,7 @@ import hostile
 from builders import step as made_step
 from slurmdoctor import diagnose
 from slurmdoctor.model import JobRecord, Progress, RankMap
-from slurmdoctor.ranks.excerpts import Lines
+from slurmdoctor.ranks.excerpts import Excerpts
 from slurmdoctor.readers import steps
 from slurmdoctor.timeline.skew import learn
 
@@ -58,7 +58,7 @@ class _Walked(bytes):
 def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Lines that were looked at and read for steps, and the bytes that were walked for it."""
     WORK.clear()
-    counted: list[tuple[type, str]] = [(steps.StepLines, "form"), (Lines, "peeled")]
+    counted: list[tuple[type, str]] = [(steps.StepLines, "form"), (Excerpts, "line")]
     for owner, name in counted:
         plain = getattr(owner, name)
 
@@ -67,7 +67,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
             return plain(*given)
 
         monkeypatch.setattr(owner, name, call)
-    monkeypatch.setattr(Lines, "text", lambda self, *what: _Walked(self.sources[what[0]].read(*what[1:])))
+    monkeypatch.setattr(Excerpts, "text", lambda self, *what: _Walked(self.sources[what[0]].read(*what[1:])))
     return WORK
 
 
@@ -81,10 +81,10 @@ def test_steps_of_any_kind_cost_little_and_never_more_than_their_bytes(kind: str
         spent.append(Counter(work))
     work.clear()
     diagnose(data[: 4 * MB] + FAILURE)
-    assert work["peeled"] <= spent[1]["peeled"], "what is drawn over time costs no line more"
+    assert work["line"] <= spent[1]["line"], "what is drawn over time costs no line more"
     assert spent[0]["form"] > 0
     assert spent[1]["form"] <= steps.WORK // 2
-    assert spent[1]["peeled"] <= steps.WORK // 4
+    assert spent[1]["line"] <= steps.WORK // 4
     assert spent[1]["walked"] <= 32 * MB
     assert all(spent[1][name] <= 5 * spent[0][name] + 1000 for name in spent[1])
 

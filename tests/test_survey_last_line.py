@@ -12,7 +12,7 @@ from builders import KNOWLEDGE
 from planted_secrets import KINDS
 from slurmdoctor.input.sources import Text
 from slurmdoctor.model import SearchResult
-from slurmdoctor.ranks.excerpts import Lines
+from slurmdoctor.ranks.excerpts import Excerpts
 from slurmdoctor.ranks.label_learning import learn_formats
 from slurmdoctor.ranks.labels import labels_of
 from slurmdoctor.readers.last_words import find_ending
@@ -33,7 +33,7 @@ def words(*logs: str) -> str | None:
     labels = KNOWLEDGE.once(labels_of)
     sources = [Text.source(log, name=str(number)) for number, log in enumerate(logs)]
     assert all(list(source.blocks()) or not source.size for source in sources)  # what was not searched has no end
-    lines = Lines(sources, SearchResult((), (), lambda line: []), labels, learn_formats(sources, labels))
+    lines = Excerpts(sources, SearchResult((), (), lambda line: []), labels, learn_formats(sources, labels))
     telling = find_ending([], lines, KNOWLEDGE).telling
     return telling.text if telling else None
 

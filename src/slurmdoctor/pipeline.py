@@ -27,8 +27,8 @@ from slurmdoctor.model import (
     Verdict,
     reason,
 )
-from slurmdoctor.ranks import Lines, labels_of, learn_formats
-from slurmdoctor.readers import assemble, find_lines, surroundings
+from slurmdoctor.ranks import Excerpts, labels_of, learn_formats
+from slurmdoctor.readers import assemble, find_lines
 from slurmdoctor.report import Diagnosis, compose, sentence
 from slurmdoctor.timeline import order
 
@@ -156,14 +156,14 @@ def examine(
     labels = knowledge.once(labels_of)
     formats = learn_formats(sources, labels, record.year if record is not None else None)
     matches = find_lines(sources, knowledge, labels, formats, jobs, _counter(sources, progress), deadline)
-    lines = Lines(sources, matches, labels, formats, deadline)
+    lines = Excerpts(sources, matches, labels, formats, deadline)
     observed = assemble(matches, lines, knowledge, script.facts if script is not None else {})
     timeline = order(observed)
     finding = infer(timeline, observed, knowledge, exit_status, record, script)
     courses = chart(finding, timeline, observed, knowledge) if lanes else Courses()
     numbers = lines.numbers(finding.places | courses.places)
     found = compose(finding, timeline, observed, knowledge, numbers, courses)
-    return replace(found, surroundings=surroundings(finding.evidence, lines, numbers))
+    return replace(found, surroundings=lines.surroundings(finding.evidence, numbers))
 
 
 def _earlier_left_out(sources: Sequence[Source], begins: Mapping[str, int], deadline: Deadline) -> tuple[Reason, ...]:

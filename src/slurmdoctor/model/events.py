@@ -48,19 +48,6 @@ class Origin(Struct, frozen=True):
     pid: int | None = None
 
 
-class Line(Struct, frozen=True):
-    """One line, taken apart."""
-
-    source: int
-    offset: int
-    end: int
-    """Offset of the byte after its line end."""
-    raw: str
-    text: str
-    origin: Origin
-    label: bytes
-
-
 class Hit(Struct, frozen=True):
     """One line of one source that a rule or a reader took."""
 
@@ -75,6 +62,31 @@ class Hit(Struct, frozen=True):
     def place(self) -> tuple[int, int]:
         """Where the line stands; its number is looked up for the few lines that are shown."""
         return self.source, self.offset
+
+
+class Line(Struct, frozen=True):
+    """One line, taken apart."""
+
+    source: int
+    offset: int
+    end: int
+    """Offset of the byte after its line end."""
+    raw: str
+    text: str
+    origin: Origin
+    label: bytes
+    order: int = 0
+    """Position in the whole job's text."""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where the line stands: its source and its offset there."""
+        return self.source, self.offset
+
+    @property
+    def hit(self) -> Hit:
+        """The line as a hit."""
+        return Hit(self.source, self.offset, self.text, self.raw)
 
 
 Outlived = Literal["", "maybe", "perhaps", "likely", "shortly", "long"]
@@ -156,7 +168,6 @@ class ExitReport(Struct, frozen=True):
     time: float | None = None
     first: bool = False
     """The witness itself calls it the first failure."""
-    traceback: tuple[str, ...] = field(default=())
     order: int = 0
     """Position of its line in the whole job's text."""
     ranks: tuple[int, ...] = ()

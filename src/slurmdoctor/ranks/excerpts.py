@@ -1,36 +1,82 @@
-"""Counts the work of reading around lines, and tells whether a stage has done its share of it.
+"""The store of excerpts: what stands around the lines that the search found, read once and taken apart once.
 
-The unit is a line that is passed over in search of the same writer's: about 2 microseconds.
+Readers ask it for the line at a place, for its writer's lines around it, and for all lines of a stretch. It keeps what it read, of
+logs below a megabyte all, and each line that it took apart. A log may grow: what was written since is read when it is asked for.
+
+Work is counted in lines that are passed over in search of the same writer's, about 2 microseconds each; each stage has its share.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, islice
+from itertools import accumulate, groupby, islice
 from typing import TypeVar
 
 from slurmdoctor.input import Source
-from slurmdoctor.model import NEVER, Deadline, Hit, Line, Origin, Reason, SearchResult, SourceFormat, Writer, reason
+from slurmdoctor.model import (
+    NEVER,
+    Deadline,
+    Event,
+    Hit,
+    Line,
+    Origin,
+    Reason,
+    SearchResult,
+    SourceFormat,
+    Surroundings,
+    Writer,
+    reason,
+)
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.ranks.timestamps import may_be_stamped
 from slurmdoctor.search import HEAD, LONG_LINE, WriterKey
 
 PEELED = 10
-"""Units for a line that is taken apart."""
+"""Units of work for a line that is taken apart."""
 MOST: Mapping[str, int] = {
     "places": 300_000,
     "tracebacks": 300_000,
     "stamps": 200_000,
     "stacks": 60_000,
-    "caught": 120_000,
     "messages": 60_000,
-    "afterlife": 60_000,
+    "survival": 180_000,
 }
 """Units that each stage may spend: half a second at most. A job with few lines that tell something comes nowhere near."""
-_UNTOLD = ("stamps", "caught", "afterlife")
+_AS_GOOD = ("stamps", "survival")
 """Stages whose answers are as good without what stands far away."""
 
+_WHOLE = 1024 * 1024
+"""Bytes of a log that is kept whole; of a longer one a page around the last place is."""
+_PAGE = 256 * 1024
+_KEPT_PAGES = 64 * 1024 * 1024
+"""Bytes that are kept of all logs, and"""
+_KEPT_LINES = 8 * 1024 * 1024
+"""bytes of lines that are kept taken apart."""
+_USUAL_LINE = 1024
+_LOOK_BACK = 16 * 1024
+_PATIENCE = 200_000
+"""Lines that are looked at in search of those before another of the same writer; then it looks no farther than `_NEAR`."""
+_NEAR = 8
+_FEW = 60
+"""Lines of a writer that are looked at in search of a time, and"""
+_FAR_ABOVE = 1024 * 1024
+"""bytes."""
+_WALKED = 1024
+"""Bytes that cost as much as a line that is passed over."""
+_FAR = 512 * 1024 * 1024
+"""Bytes that are searched, in all, for what a writer printed far above."""
+_SHOWN = 4
+"""Lines of which the surroundings are shown, and how many lines of these above and below."""
+_LONGEST_SHOWN = 2000
+"""Characters of such a line."""
+_KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY")
+_KEY_BEGINS = "-----BEGIN "
+_BLOB = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{60,}={0,2}$")
+
 Item = TypeVar("Item")
+Place = tuple[int, int]
+"""Source and offset of a line."""
 
 
 class Meter:
@@ -49,7 +95,7 @@ class Meter:
                 share = self._left = left // (len(items) - number)
                 yield item
                 left -= share - self._left
-                if self._left <= 0 and stage not in _UNTOLD:
+                if self._left <= 0 and stage not in _AS_GOOD:
                     self._short += 1
         finally:
             self._left = sum(MOST.values())
@@ -64,28 +110,12 @@ class Meter:
 
     @property
     def notes(self) -> tuple[Reason, ...]:
-        """What to tell of shares that did not suffice."""
+        """What the report says of shares that did not suffice."""
         return (reason("read-in-part", count=self._short),) if self._short else ()
 
 
-_PAGE = 256 * 1024
-_USUAL_LINE = 1024
-_LOOK_BACK = 16 * 1024
-_PATIENCE = 200_000
-"""Lines that are looked at in search of those before another of the same writer; then it looks no farther than `_NEAR`."""
-_NEAR = 8
-_FEW = 60
-"""Lines of a writer that are looked at in search of a time, and"""
-_FAR_ABOVE = 1024 * 1024
-"""bytes."""
-_WALKED = 1024
-"""Bytes that cost as much as a line that is passed over."""
-_FAR = 512 * 1024 * 1024
-"""Bytes that are searched, in all, for what a writer printed far above."""
-
-
-class Lines:
-    """The job's lines, read again where needed; one page of each source is kept."""
+class Excerpts:
+    """The job's lines around what was found."""
 
     def __init__(
         self,
@@ -106,17 +136,15 @@ class Lines:
         """Seconds east of UTC of the log's stamps, where they name a zone."""
         self._writer_keys = [labels.writer_key(form) for form in formats]
         self._pages: dict[int, tuple[int, bytes]] = {}
+        self._lines: dict[tuple[int, int, int], Line] = {}
+        self._kept_pages = self._kept_lines = 0
         self.meter = Meter()
         """What was read around lines, and what may be."""
         self._stamps: dict[Writer, tuple[int, int, Line | None]] = {}
         """Writer -> the line whose stamp was asked for last, the lines above it that were looked at, and the answer."""
         self._patience = _PATIENCE
         self._far = _FAR
-        starts, total = [], 0
-        for source in sources:
-            starts.append(total)
-            total += source.length
-        self._starts = starts
+        self._starts = [0, *accumulate(source.length for source in sources)]
 
     def out_of_time(self) -> bool:
         """Whether to read no more lines."""
@@ -132,15 +160,22 @@ class Lines:
         """The paths of the sources that are files."""
         return {number: source.path for number, source in enumerate(self.sources) if source.path}
 
+    # ── lines ─────────────────────────────────────────────────────────────────────────────────
+
     def at(self, source: int, offset: int) -> Line:
         """The line that starts here (or the piece of a long line, or of one with carriage returns)."""
-        data = self._near(source, offset)
-        end = data.find(b"\n")
-        back = data.find(b"\r")
-        if end < 0:
-            end = len(data)
-        cut = back if 0 <= back < end and data[back : back + 2] != b"\r\n" else end
-        return self._line(source, offset, data[:cut], offset + cut + 1)
+        start, page = self._pages.get(source, (0, b""))
+        # of lines of a large log that stand far apart no whole page is read
+        if self.sources[source].length > _WHOLE and not start <= offset <= start + len(page) - LONG_LINE:
+            start, page = offset, self.sources[source].read(offset, _USUAL_LINE)
+        if b"\n" not in page[offset - start : offset - start + _USUAL_LINE]:
+            start, page = self._page(source, offset, LONG_LINE)
+        begin = offset - start
+        end = page.find(b"\n", begin, begin + LONG_LINE)
+        end = end if end >= 0 else min(begin + LONG_LINE, len(page))
+        back = page.find(b"\r", begin, end)
+        end = back if back >= 0 and page[back : back + 2] != b"\r\n" else end
+        return self.line(source, offset, page[begin:end])
 
     def after(self, line: Line, limit: int = 400) -> Iterator[Line]:
         """The following lines of the same writer (same label), nearest first."""
@@ -149,10 +184,10 @@ class Lines:
         sought = b"\n" + mark if line.raw.encode().startswith(mark) else mark
         left = limit * 8
         while limit > 0 and left > 0 and offset < self.sources[line.source].length and self.meter.spend():
-            data = self._line_from(line.source, offset)
+            data = self._row(line.source, offset)
             head = data[:HEAD]
             if mark in head and self._writer_keys[line.source](head) == line.label:
-                yield self._line(line.source, offset, data, offset + len(data) + 1)
+                yield self.line(line.source, offset, data)
                 limit -= 1
             offset += len(data) + 1
             left -= 1
@@ -160,19 +195,41 @@ class Lines:
                 passed, offset = self._ahead(line.source, offset, sought)
                 left -= passed
 
-    def before(self, line: Line, limit: int = 12, same_writer: bool = True) -> Iterator[Line]:
+    def before(self, line: Line, limit: int = 12) -> Iterator[Line]:
         """The preceding lines of the same writer, nearest first."""
-        for offset, raw in self._above(line, _LOOK_BACK, same_writer):
-            if not same_writer or self.label(line.source, raw[:HEAD]) == line.label:
-                yield self._line(line.source, offset, raw.rstrip(b"\r\n"), offset + len(raw))
+        for offset, raw in self._above(line, _LOOK_BACK):
+            if self.label(line.source, raw[:HEAD]) == line.label:
+                yield self.line(line.source, offset, raw)
                 limit -= 1
                 if limit == 0:
                     return
 
+    def above(self, line: Line, limit: int, reach: int = _LOOK_BACK) -> Iterator[Line]:
+        """The preceding lines, whoever wrote them, nearest first."""
+        rows = self.rows(line.source, line.offset - reach, line.offset)
+        begun = bool(rows) and rows[-1][0] + len(rows[-1][1]) == line.offset  # by the text before it in its own line
+        for offset, raw in rows[::-1][begun : limit + begun]:
+            yield self.line(line.source, offset, raw)
+
+    def below(self, line: Line, limit: int, reach: int = _LOOK_BACK) -> Iterator[Line]:
+        """The following lines, whoever wrote them, nearest first."""
+        for offset, raw in self.rows(line.source, line.end, line.end + reach)[:limit]:
+            yield self.line(line.source, offset, raw)
+
+    def rows(self, source: int, start: int, stop: int) -> list[tuple[int, bytes]]:
+        """(offset, bytes) of the lines that begin between two places, without their line ends."""
+        offset = max(0, start - 1)
+        data = self.text(source, offset, stop - offset)
+        rows = []
+        for raw in data.removesuffix(b"\n").split(b"\n"):
+            rows.append((offset, raw))
+            offset += len(raw) + 1
+        return rows[start > 0 :] if data else []
+
     def stamped_before(self, line: Hit, label: bytes) -> Line | None:
         """The last line with a time of this line's writer; where thousands of ranks write, it stands far above.
 
-        Asked of lines without one, in the log's order, no line is looked at twice: what the line asked for before was told holds for this one, too.
+        Asked of lines without one, in the log's order, no line is looked at twice: what was found for the line before holds for this one, too.
         """
         before, looked_before, seen_before = self._stamps.get((line.source, label), (-1, 0, None))
         found, looked = None, 0
@@ -186,46 +243,33 @@ class Lines:
                 found = seen_before if near else None
                 break
             if may_be_stamped(raw) and self.label(line.source, raw[:HEAD]) == label:
-                above = self._line(line.source, offset, raw.rstrip(b"\r\n"), offset + len(raw))
+                above = self.line(line.source, offset, raw)
                 if above.origin.time is not None:
                     found = above
                     break
         self._stamps[line.source, label] = line.offset, looked, found
         return found
 
-    def numbers(self, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int | None]:
-        """The 1-based numbers of the lines at these places, (source, offset); None behind text that was not read."""
-        found: dict[tuple[int, int], int | None] = {}
-        for source, here in groupby(sorted(set(places)), key=lambda place: place[0]):
-            counted = (-1, -1)
-            for _, offset in here:
-                counted = self._lines_before(source, offset, counted)
-                found[source, offset] = self._shown_number(source, offset, counted[1])
-        return found
+    def line(self, source: int, offset: int, data: bytes) -> Line:
+        """The line of these bytes, which stand here without their line end: taken apart once."""
+        key = source, offset, len(data)
+        known = self._lines.get(key)
+        if known is not None:
+            return known
+        self.meter.spend(PEELED + len(data) // _WALKED)
+        raw = data.decode("utf-8", "replace").rstrip("\r")
+        origin, text = self._labels.strip_labels(raw, self._formats[source])
+        label = self._writer_keys[source](data[:HEAD])
+        end = offset + len(data) + 1
+        self._kept_lines += len(data) + _USUAL_LINE
+        if self._kept_lines > _KEPT_LINES:
+            self._lines.clear()
+            self._kept_lines = 0
+        made = Line(source, offset, end, raw, text, origin, label, self.order(source, offset))
+        self._lines[key] = made
+        return made
 
-    def _lines_before(self, source: int, offset: int, counted: tuple[int, int]) -> tuple[int, int]:
-        """The offset and the lines above it, counted on from the nearest place where they are known; -1 where they are not."""
-        at, lines = max(self._found.lines_before(source, offset), counted)
-        return offset, lines + self.sources[source].read(at, offset - at).count(b"\n") if lines >= 0 else -1
-
-    def _shown_number(self, source: int, offset: int, lines: int) -> int | None:
-        above, gap = self.sources[source].lines_above, self.sources[source].gap
-        if lines < 0 or above is None or (gap and offset >= gap.offset):
-            return None
-        number = lines + 1
-        numbers = self.sources[source].numbers
-        return (numbers[number - 1] if number <= len(numbers) else number) + above
-
-    def hit(self, line: Line) -> Hit:
-        """The line as a Hit."""
-        return Hit(line.source, line.offset, line.text, line.raw)
-
-    def text(self, source: int, start: int, size: int) -> bytes:
-        """A stretch of the raw text."""
-        return self.sources[source].read(start, size)
-
-    def peeled(self, source: int, raw: bytes) -> tuple[Origin, str]:
-        return self._labels.strip_labels(raw.decode("utf-8", "replace"), self._formats[source])
+    # ── writers ───────────────────────────────────────────────────────────────────────────────
 
     def label(self, source: int, head: bytes) -> bytes:
         """The words that tell this line's writer apart."""
@@ -248,13 +292,13 @@ class Lines:
         start, stop, *_ = self._writer_keys[line.source].span(raw)
         return b"" if "\ufffd" in line.raw[:HEAD] else raw[start:stop]
 
-    def _above(self, line: Line | Hit, reach: int, same_writer: bool = True) -> Iterator[tuple[int, bytes]]:
+    def _above(self, line: Line | Hit, reach: int) -> Iterator[tuple[int, bytes]]:
         """(offset, bytes) of the preceding lines that may be the same writer's, nearest first.
 
         The first piece of a label stands in each of its writer's lines: those between are passed over. Without one the search
         reaches less far.
         """
-        mark = self._mark(line) if same_writer else b""
+        mark = self._mark(line)
         leads = line.raw.encode().startswith(mark)
         left = max(self._patience, _NEAR)
         lowest = line.offset - (reach if mark else _LOOK_BACK)
@@ -271,7 +315,7 @@ class Lines:
                 if begin == 0 and start > 0:
                     break
                 if not leads or data.startswith(mark, begin):
-                    yield start + begin, data[begin:end]
+                    yield start + begin, data[begin : end - data.endswith(b"\n", begin, end)]
                 end = begin
 
     def _ahead(self, source: int, offset: int, sought: bytes) -> tuple[int, int]:
@@ -287,8 +331,7 @@ class Lines:
         """(offset, bytes) of stretches that end at a line's end, nearest first: mostly what is looked for stands near."""
         size = _LOOK_BACK
         start = max(lowest, stop - size)
-        data = self._slice(source, start, stop - start)
-        while data:
+        while data := self.text(source, start, stop - start):
             yield start, data
             if start == lowest:
                 return
@@ -297,38 +340,88 @@ class Lines:
             size *= 4
             start = max(lowest, stop - min(size, self._far))
             self._far -= stop - start
-            data = self.text(source, start, stop - start)
 
-    def _line(self, source: int, offset: int, data: bytes, end: int) -> Line:
-        self.meter.spend(PEELED + len(data) // _WALKED)
-        raw = data.decode("utf-8", "replace")
-        origin, text = self._labels.strip_labels(raw, self._formats[source])
-        return Line(source, offset, end, raw.rstrip("\r"), text, origin, self._writer_keys[source](data[:HEAD]))
+    # ── bytes ─────────────────────────────────────────────────────────────────────────────────
 
-    def _near(self, source: int, offset: int) -> bytes:
-        """The bytes from here, to the line's end at least: of lines far apart no whole page is read."""
-        start, page = self._pages.get(source, (0, b""))
-        if start <= offset and offset + LONG_LINE <= start + len(page):
-            return page[offset - start : offset - start + LONG_LINE]
-        data = self.sources[source].read(offset, _USUAL_LINE)
-        return data if b"\n" in data else self._slice(source, offset, LONG_LINE)
+    def text(self, source: int, start: int, size: int) -> bytes:
+        """A stretch of the raw text."""
+        start = max(0, start)
+        at, page = self._page(source, start, size)
+        return page[start - at : start - at + size]
 
-    def _line_from(self, source: int, offset: int) -> bytes:
+    def _row(self, source: int, offset: int) -> bytes:
         """The line, or what is looked at of a long one, from here to its end."""
         start, page = self._page(source, offset, LONG_LINE)
         end = page.find(b"\n", offset - start, offset - start + LONG_LINE)
         return page[offset - start : end if end >= 0 else offset - start + LONG_LINE]
 
-    def _slice(self, source: int, offset: int, size: int) -> bytes:
-        start, page = self._page(source, offset, size)
-        return page[offset - start : offset - start + size]
-
     def _page(self, source: int, offset: int, size: int) -> tuple[int, bytes]:
         """(offset, bytes) of a stretch that holds so many bytes from here, or all to the source's end."""
         start, page = self._pages.get(source, (0, b""))
-        stop = min(offset + size, self.sources[source].length)
-        if offset < start or stop > start + len(page):
-            start = max(0, offset - _LOOK_BACK)
-            page = self.sources[source].read(start, max(_PAGE, size + _LOOK_BACK))
-            self._pages[source] = (start, page)
+        length = self.sources[source].length
+        if start <= offset and min(offset + size, length) <= start + len(page):
+            return start, page
+        self._kept_pages -= len(page)
+        start, size = (0, length) if length <= _WHOLE else (max(0, offset - _LOOK_BACK), max(_PAGE, size + _LOOK_BACK))
+        page = self.sources[source].read(start, size)
+        if len(page) <= _WHOLE:
+            self._kept_pages += len(page)
+            if self._kept_pages > _KEPT_PAGES:
+                self._pages.clear()
+                self._kept_pages = len(page)
+            self._pages[source] = start, page
+        else:
+            self._pages.pop(source, None)
         return start, page
+
+    # ── for the report ────────────────────────────────────────────────────────────────────────
+
+    def numbers(self, places: Iterable[Place]) -> dict[Place, int | None]:
+        """The 1-based numbers of the lines at these places, (source, offset); None behind text that was not read."""
+        found: dict[Place, int | None] = {}
+        for source, here in groupby(sorted(set(places)), key=lambda place: place[0]):
+            at, lines = -1, -1
+            for _, offset in here:
+                at, lines = max(self._found.lines_before(source, offset), (at, lines))
+                lines = lines + self.text(source, at, offset - at).count(b"\n") if lines >= 0 else -1
+                at = offset
+                found[source, offset] = self._shown_number(source, offset, lines)
+        return found
+
+    def _shown_number(self, source: int, offset: int, lines: int) -> int | None:
+        above, gap = self.sources[source].lines_above, self.sources[source].gap
+        if lines < 0 or above is None or (gap and offset >= gap.offset):
+            return None
+        number = lines + 1
+        numbers = self.sources[source].numbers
+        return (numbers[number - 1] if number <= len(numbers) else number) + above
+
+    def surroundings(self, evidence: Iterable[Event], numbers: Mapping[Place, int | None]) -> tuple[Surroundings, ...]:
+        """What stands around the first lines of the evidence, whoever wrote it, but for those that only followed."""
+        proofs = [event.hit.place for number, event in enumerate(evidence) if number == 0 or event.role != "cascade"]
+        found = []
+        for source, offset in list(dict.fromkeys(proofs))[:_SHOWN]:
+            log, low = self.sources[source], max(0, offset - _LOOK_BACK)
+            # without what stands before the quoted text in its own line, and lines that the stretch cuts
+            above = self.text(source, low, offset - low).split(b"\n")[low > 0 : -1]
+            below = self.text(source, offset, _LOOK_BACK).split(b"\n")[1:]
+            cut = offset + _LOOK_BACK < log.length or below[-1:] == [b""]
+            shown = _shown(above[-_SHOWN:]), _shown(below[: -1 if cut else None][:_SHOWN])
+            found.append(Surroundings(log.name, numbers[source, offset], *shown, not log.numbers))
+        return tuple(found)
+
+
+def _shown(raw: Sequence[bytes]) -> tuple[str, ...]:
+    """The lines as a terminal leaves them: of a progress bar its last state."""
+    texts = (line.rstrip(b"\r").rpartition(b"\r")[2].decode("utf-8", "replace") for line in raw)
+    return _without_key([_BLOB.sub("…", text.rstrip()[:_LONGEST_SHOWN]) for text in texts])
+
+
+def _without_key(texts: list[str]) -> tuple[str, ...]:
+    """Nothing of a private key whose beginning stands too far above to be known as one."""
+    for at, text in enumerate(texts):
+        if _KEY_BEGINS in text:
+            break
+        if found := _KEY_ENDS.search(text):
+            return (*("…" for _ in range(at)), text[found.start() :], *texts[at + 1 :])
+    return tuple(texts)

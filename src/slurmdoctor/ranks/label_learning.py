@@ -50,13 +50,13 @@ class _Candidate(Struct):
     """What is seen of labels that differ in their digits only."""
 
     lines: int = 0
-    """Lines that look as if they carried it, but for"""
+    """Excerpts that look as if they carried it, but for"""
     proofs: int = 0
     """lines of tracebacks behind it, and"""
     frames: int = 0
     """how many of these are frames."""
     carried: int = 0
-    """Lines that carry it, and"""
+    """Excerpts that carry it, and"""
     inner: int = 0
     """how many of them have another label before it."""
     numbers: list[set[int]] = field(default_factory=list)

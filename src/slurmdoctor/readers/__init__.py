@@ -1,9 +1,8 @@
 """Lines that the search found → events: rules, tracebacks, exit reports, collectives, stack dumps."""
 
-from slurmdoctor.readers.around import surroundings
 from slurmdoctor.readers.assembly import assemble
 from slurmdoctor.readers.exit_reports import read_lines
 from slurmdoctor.readers.targets import find_lines
 from slurmdoctor.readers.tracebacks import exception_of
 
-__all__ = ["assemble", "exception_of", "find_lines", "read_lines", "surroundings"]
+__all__ = ["assemble", "exception_of", "find_lines", "read_lines"]

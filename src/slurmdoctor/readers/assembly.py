@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from msgspec.structs import replace
-
-from slurmdoctor.input import Source
 from slurmdoctor.matching import captures
 from slurmdoctor.model import (
     MOST_TASKS,
@@ -18,7 +15,6 @@ from slurmdoctor.model import (
     Line,
     LogFile,
     Observations,
-    Origin,
     RankMap,
     Reason,
     Rule,
@@ -28,16 +24,15 @@ from slurmdoctor.model import (
     StackDump,
     reason,
 )
-from slurmdoctor.ranks import Lines, RankMapBuilder, of_paths
-from slurmdoctor.readers.attribution import Clock, Crowds, date, place_events, place_report
+from slurmdoctor.ranks import Excerpts, RankMapBuilder, of_paths
+from slurmdoctor.readers.attribution import Clock, Crowds, date, place_events
 from slurmdoctor.readers.budget import Reading, plan_reading
 from slurmdoctor.readers.collectives import Heard, place_collectives, read_collective
-from slurmdoctor.readers.exit_reports import read_report
-from slurmdoctor.readers.gauges import find_trends
-from slurmdoctor.readers.last_words import add_messages, collect_last_words, find_busy, find_ending, work_told
+from slurmdoctor.readers.exit_reports import complete_reports, read_report
+from slurmdoctor.readers.last_words import add_messages, collect_last_words, find_busy, find_ending, unfinished_work
 from slurmdoctor.readers.restarts import find_restarts
-from slurmdoctor.readers.rule_events import Place, RuleEvents
-from slurmdoctor.readers.stacks import add_endings, add_lines_above, add_stacks, read_stack
+from slurmdoctor.readers.rule_events import RuleEvents
+from slurmdoctor.readers.stacks import add_endings, add_stacks, read_stack
 from slurmdoctor.readers.steps import find_memory, find_steps
 from slurmdoctor.readers.survival import judge_survival
 from slurmdoctor.readers.traceback_events import join_tracebacks
@@ -51,7 +46,7 @@ _AT_LEAST = 64
 
 
 def assemble(
-    matches: SearchResult, lines: Lines, knowledge: Knowledge, told: Mapping[str, Any] = MappingProxyType({})
+    matches: SearchResult, lines: Excerpts, knowledge: Knowledge, told: Mapping[str, Any] = MappingProxyType({})
 ) -> Observations:
     """All that the kept lines show. `told` are the facts that the batch script tells."""
     plan = plan_reading(matches.groups)
@@ -62,8 +57,9 @@ def assemble(
         found.read(place)
     rank_map = found.ranks.finish(found.reports)
     found.events.settle({**told, **_facts_of(found.signals)})
-    crowds = Crowds(plan.crowds, rank_map, lines, found.origins)
-    crowds.join(found.events)
+    crowds = Crowds(plan.crowds, rank_map, lines)
+    for where in plan.crowds.keys() & found.events.at.keys():
+        found.events.at[where] = [crowds.add(event, event.rule) for event in found.events.at[where]]
 
     by_wording = knowledge.once(_by_wording)
 
@@ -75,36 +71,36 @@ def assemble(
         )
 
     joined = join_tracebacks(found.headers, found.loose, found.events, lines, recognise)
-    every = add_messages(crowds.raisers(joined, found.events.at), knowledge, lines)
+    joined = [event if event.hit.place in found.events.at else crowds.add(event, None) for event in joined]
+    every = add_messages(joined, knowledge, lines)
     statuses, by_message = place_collectives(found.heard, rank_map)
     placed, rank_map = place_events(every, rank_map, lines, by_message)
     clock = Clock(lines)
     signals = sorted(found.signals, key=lambda signal: signal.order)
     marks = [*(report.line for report in found.reports), *(s.line for s in signals if s.signal.kind == "attempt")]
-    places = [(line.source, line.offset) for line in marks]
+    places = [line.place for line in marks]
     steps, unread = find_steps(placed, places, lines, knowledge.signals, clock)
     events = add_stacks(add_endings(date(placed, clock)), lines)
     alone = _alone(rank_map, found.reports)
     events = judge_survival(events, signals, steps, lines, knowledge.traits["scheduler"], alone)
-    reports = sorted((place_report(one, rank_map) for one in found.reports), key=lambda report: report.order)
+    reports = complete_reports(found.reports, rank_map, lines)
     signals = sorted([*signals, *find_restarts(events, reports, lines)], key=lambda signal: signal.order)
     return Observations(
         events=tuple(events),
         launcher=_launcher(found.reports, knowledge.exit_reports),
-        reports=tuple(add_lines_above(reports, lines)),
+        reports=tuple(reports),
         collectives=tuple(statuses),
         signals=tuple(signals),
         rank_map=rank_map,
         dumps=found.dumps,
         last_words=(words := collect_last_words(events, knowledge, lines)),
         busy=find_busy(events, knowledge, lines),
-        rank_0_work=work_told(words.get(0)),
+        rank_0_work=unfinished_work(words.get(0)),
         progress=tuple(steps),
         memory=find_memory(steps, signals, lines),
-        trends=find_trends(signals, lines),
         zone=lines.zone,
         ending=find_ending(events, lines, knowledge),
-        files=tuple(LogFile(s.name, s.searched, s.lines, _ends_in_a_line(s)) for s in lines.sources),
+        files=tuple(LogFile(s.name, s.searched, s.lines, _is_cut(n, lines)) for n, s in enumerate(lines.sources)),
         notes=(*matches.notes, *plan.notes, *found.notes(), *lines.meter.notes, *unread, *_out_of_time(lines)),
         complete=matches.complete and lines.complete,
     )
@@ -133,13 +129,14 @@ def _alone(rank_map: RankMap, reports: Sequence[ExitReport]) -> bool:
     return len(rank_map.seen) < 2 and not several
 
 
-def _ends_in_a_line(source: Source) -> bool:
-    """Whether a file was cut there. A pasted text mostly has no line end, and a bar draws its own."""
-    end = source.read(source.length - _LAST_BYTES, _LAST_BYTES) if source.path is not None else b""
+def _is_cut(source: int, lines: Excerpts) -> bool:
+    """Whether a file ends within a line. A pasted text mostly has no line end, and a bar draws its own."""
+    log = lines.sources[source]
+    end = lines.text(source, log.length - _LAST_BYTES, _LAST_BYTES) if log.path is not None else b""
     return end[-1:] not in (b"", b"\n", b"\r") and b"\r" not in end
 
 
-def _out_of_time(lines: Lines) -> tuple[Reason, ...]:
+def _out_of_time(lines: Excerpts) -> tuple[Reason, ...]:
     return () if lines.complete else (reason("out-of-time-again"),)
 
 
@@ -152,12 +149,10 @@ def _launcher(reports: Sequence[ExitReport], forms: Sequence[ExitFormat]) -> str
 class _Readings:
     """What the readers made of the lines so far."""
 
-    def __init__(self, lines: Lines, ranks: RankMapBuilder) -> None:
+    def __init__(self, lines: Excerpts, ranks: RankMapBuilder) -> None:
         self._lines = lines
         self.ranks = ranks
-        self._line: Line | None = None
-        self.origins: dict[Place, Origin] = {}
-        self.events = RuleEvents(lines)
+        self.events = RuleEvents()
         self.headers: list[Line] = []
         """First lines of tracebacks."""
         self.loose: list[Line] = []
@@ -171,27 +166,26 @@ class _Readings:
 
     def read(self, place: Reading) -> None:
         """Read one line for one target."""
-        line, target = self._at(place.source, place.offset), place.target
-        order = self._lines.order(place.source, place.offset)
+        line, target = self._lines.at(place.source, place.offset), place.target
         if isinstance(target, Rule):
             self.events.add(target, line, place.count)
         elif isinstance(target, Signal):
             found = captures(target.regex, line.text)
             if found is not None:
-                self.signals.append(SignalHit(target, line, order, found))
+                self.signals.append(SignalHit(target, line, line.order, found))
         elif isinstance(target, ExitFormat):
-            self._report(replace(report, order=order) for report in read_report(target, self._lines, line))
+            self._report(read_report(target, self._lines, line))
         elif target == "traceback":
             self.headers.append(line)
         elif target == "exception":
             if exception_of(line.text):
                 self.loose.append(line)
         elif target == "collective":
-            if heard := read_collective(line, order):
+            if heard := read_collective(line):
                 self.heard.append(heard)
         elif target == "stack":
             if dump := read_stack(self._lines, line):
-                self.dumps[dump.rank] = replace(dump, order=order)
+                self.dumps[dump.rank] = dump
         elif target == "map":
             self.ranks.learn(line)
 
@@ -199,18 +193,11 @@ class _Readings:
         """What was left out."""
         return (reason("tasks-left-out", count=self._left_out, most=_MOST_TASKS),) if self._left_out else ()
 
-    def _report(self, found: Iterable[ExitReport]) -> None:
-        for report in found:
-            self._tasks += len(report.tasks)
-            if self._tasks <= _MOST_TASKS:
-                self.reports.append(report)
-            else:
-                self._left_out += 1
-
-    def _at(self, source: int, offset: int) -> Line:
-        """The line at a place; several targets in turn may want the same one."""
-        line = self._line
-        if line is None or (line.source, line.offset) != (source, offset):
-            line = self._line = self._lines.at(source, offset)
-            self.origins[source, offset] = line.origin
-        return line
+    def _report(self, report: ExitReport | None) -> None:
+        if report is None:
+            return
+        self._tasks += len(report.tasks)
+        if self._tasks <= _MOST_TASKS:
+            self.reports.append(report)
+        else:
+            self._left_out += 1

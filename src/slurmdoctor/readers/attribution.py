@@ -1,21 +1,23 @@
-"""Reads lines that hold a time and nothing else, as `while sleep 120; do date; done` prints them: the clock of a log without stamps."""
+"""Fills in who an event is about and when it came, from what the log's maps, its clock and the lines above the event show.
+
+A clock is a log's lines that hold a time and nothing else, as `while sleep 120; do date; done` prints them.
+"""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge import text
-from slurmdoctor.model import LAST_STAMP, Event, ExitReport, Origin, RankMap, Writer, format_time
-from slurmdoctor.ranks import Lines, parse_time
+from slurmdoctor.model import LAST_STAMP, Event, RankMap, Writer, format_time
+from slurmdoctor.ranks import Excerpts, Place, parse_time
 from slurmdoctor.readers.budget import Crowd
-from slurmdoctor.readers.rule_events import Place, RuleEvents
-from slurmdoctor.search import HEAD, MOST
+from slurmdoctor.search import MOST
 
 _BARE = text("bare-time")
 _WORDS = text("date-words")
@@ -30,7 +32,7 @@ _MOST_IN_ALL = 64 * 1024 * 1024
 class Clock:
     """The bare stamps of each source, read when first asked for."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: Excerpts) -> None:
         self._lines = lines
         self._known: dict[int, list[tuple[int, float]]] = {}
         self._left = _MOST_IN_ALL
@@ -98,60 +100,32 @@ _SLURM = text("slurm-line")
 
 
 class Crowds:
-    """The ranks of the crowds, each writer's looked up once."""
+    """The ranks that printed what a rule or a reader took, and get no event of their own; each writer is looked up once."""
 
-    def __init__(
-        self, crowds: Mapping[Place, list[Crowd]], maps: RankMap, lines: Lines, origins: Mapping[Place, Origin]
-    ) -> None:
-        """`origins` are those of the lines that were read already."""
+    def __init__(self, crowds: Mapping[Place, list[Crowd]], maps: RankMap, lines: Excerpts) -> None:
         self._crowds = crowds
         self._maps = maps
         self._lines = lines
-        self._origins = origins
         self._ranks: dict[Writer, int | None] = {}
 
-    def join(self, events: RuleEvents) -> None:
-        """Add to each rule's event its crowd's ranks and number of lines."""
-        for place, here in self._crowds.items():
-            for crowd in (one for one in here if one.rule is not None):
-                events.at[place] = [
-                    self._with(event, crowd) if event.rule == crowd.rule else event
-                    for event in events.at.get(place, ())
-                ]
-
-    def raisers(self, events: Iterable[Event], known: Collection[Place]) -> list[Event]:
-        """The events, with the crowds of those who raised what no rule knows; `known` are the places of rules' events."""
-        return [self._with(event, crowd) if (crowd := self._raised(event, known)) else event for event in events]
-
-    def _raised(self, event: Event, known: Collection[Place]) -> Crowd | None:
-        here = () if event.hit.place in known else self._crowds.get(event.hit.place, ())
-        return next((crowd for crowd in here if crowd.rule is None), None)
-
-    def _with(self, event: Event, crowd: Crowd) -> Event:
+    def add(self, event: Event, rule: str | None) -> Event:
+        """The event with the ranks and the number of lines of the crowd that it stands for: that of its rule, or of no rule."""
+        crowd = next((one for one in self._crowds.get(event.hit.place, ()) if one.rule == rule), None)
+        if crowd is None:
+            return event
         # the label of a line of slurmstepd is not the rank that the line is about
         of_slurm = _SLURM.match(event.hit.text) is not None
         rest = [writer for writer in crowd.group.writers if writer not in crowd.kept]
         for writer in rest:
             if writer not in self._ranks and len(self._ranks) < MOST:
-                origin = _origin(writer, crowd, self._lines, self._origins, of_slurm)
+                origin = None if of_slurm else self._lines.writer(*writer)
+                origin = origin or self._lines.at(writer[0], crowd.group.first_of(writer)).origin
                 self._ranks[writer] = self._maps.resolve(origin, writer[0])[0].rank
         others = frozenset(rank for writer in rest if (rank := self._ranks.get(writer)) is not None)
         more = sum(crowd.group.count_of(writer) for writer in rest)
         return replace(event, others=others, count=event.count + more)
 
 
-def _origin(writer: Writer, crowd: Crowd, lines: Lines, origins: Mapping[Place, Origin], of_slurm: bool) -> Origin:
-    """Who a writer is: from a line that was read already, from its label, or from its first line."""
-    first = (writer[0], crowd.group.first_of(writer))
-    origin = origins.get(first)
-    if origin is None and not of_slurm:
-        origin = lines.writer(*writer)
-    if origin is None:
-        origin = lines.peeled(writer[0], lines.text(*first, HEAD).partition(b"\n")[0])[0]
-    return origin
-
-
-_SLURM_placing = text("slurm-line")
 _FEW_ABOVE = 24
 """Lines above one of Slurm's in which a stamp is looked for."""
 _LINE_END = 2
@@ -161,7 +135,7 @@ _LOGGED_ERROR = text("logged-error")
 
 
 def place_events(
-    events: Sequence[Event], maps: RankMap, lines: Lines, by_message: Mapping[tuple[int, int], int]
+    events: Sequence[Event], maps: RankMap, lines: Excerpts, by_message: Mapping[tuple[int, int], int]
 ) -> tuple[list[Event], RankMap]:
     """The events in the log's order, each with all that is known of its origin, and the map that holds for them.
 
@@ -189,13 +163,7 @@ def _of_one_message(events: Sequence[Event]) -> list[Event]:
     return found
 
 
-def place_report(report: ExitReport, maps: RankMap) -> ExitReport:
-    """The exit report with the global ranks that it is about."""
-    ranks, basis = maps.ranks_of(report)
-    return replace(report, ranks=ranks, rank_basis=basis)
-
-
-def _timed(event: Event, lines: Lines) -> Event:
+def _timed(event: Event, lines: Excerpts) -> Event:
     """The event with the time of the last stamp above it where its line has none."""
     above = lines.stamped_before(event.hit, event.label) if event.origin.time is None else None
     if above is None:
@@ -204,9 +172,9 @@ def _timed(event: Event, lines: Lines) -> Event:
     return replace(event, origin=origin, bound=_LOGGED_ERROR.search(above.raw) is None)
 
 
-def _with_the_last_stamp(event: Event, lines: Lines) -> Event:
+def _with_the_last_stamp(event: Event, lines: Excerpts) -> Event:
     """Slurm's line, which tells its own time, with that of the last stamped line above it, whoever wrote that."""
-    before = lines.before(lines.at(event.hit.source, event.hit.offset), _FEW_ABOVE, same_writer=False)
+    before = lines.above(lines.at(*event.hit.place), _FEW_ABOVE)
     last = next((line.origin for line in before if line.origin.time is not None), None)
     shown = format_time(last.time) if last is not None and last.dated else None
     return event if shown is None else replace(event, captures={**event.captures, LAST_STAMP: shown})
@@ -215,7 +183,7 @@ def _with_the_last_stamp(event: Event, lines: Lines) -> Event:
 def _placed(event: Event, maps: RankMap, by_message: Mapping[tuple[int, int], int]) -> Event:
     """The event with its rank and node."""
     # a line of Slurm in the file of some task need not be about that task
-    of_slurm = _SLURM_placing.match(event.hit.text) is not None
+    of_slurm = _SLURM.match(event.hit.text) is not None
     origin, basis = maps.resolve(event.origin, None if of_slurm else event.hit.source)
     if origin.rank is None and event.hit.place in by_message:
         origin, basis = maps.resolve(replace(origin, rank=by_message[event.hit.place]))[0], "group-rank"

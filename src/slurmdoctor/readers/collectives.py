@@ -14,10 +14,8 @@ from msgspec.structs import replace
 
 from slurmdoctor.knowledge import literals, text
 from slurmdoctor.model import CollectiveStatus, Line, Origin, RankMap, number
+from slurmdoctor.ranks import Place
 from slurmdoctor.search import Shaped, shape_of
-
-Place = tuple[int, int]
-"""Source and offset of a line."""
 
 
 class _Patterns(NamedTuple):
@@ -62,7 +60,7 @@ class Heard(NamedTuple):
     status: CollectiveStatus
 
 
-def read_collective(line: Line, order: int) -> Heard | None:
+def read_collective(line: Line) -> Heard | None:
     """One watchdog line; None where it says nothing of a work."""
     patterns, shown, shape = _patterns(), line.text, shape_of(line.text)
     group = patterns.group.groups(shown, shape)
@@ -70,8 +68,8 @@ def read_collective(line: Line, order: int) -> Heard | None:
     if group and group.get("name"):
         name = f"{name}({group['name']})"
     group_rank = number(group["rank"]) if group else None
-    said = CollectiveStatus(-1, name, group_rank, line.origin.time, order, source=line.source)
-    place = (line.source, line.offset)
+    said = CollectiveStatus(-1, name, group_rank, line.origin.time, line.order, source=line.source)
+    place = line.place
     if (found := patterns.timeout.groups(shown, shape)) is not None:
         size = (number(found["numel_in"]), number(found["numel_out"])) if "numel_in" in found else None
         said = replace(

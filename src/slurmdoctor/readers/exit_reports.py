@@ -1,4 +1,9 @@
-"""Reads torchelastic's table of failures: one exit report an entry, the first failure marked.
+"""Reads exit reports: lines in which a launcher, Slurm or a parent says how a process ended (rules/launchers.yaml).
+
+srun: error: cn01: task 13: Killed
+mpirun noticed that process rank 3 with PID 5120 on node cn07 exited on signal 9 (Killed).
+
+torchelastic prints a table, with the first failure marked:
 
 Root Cause (first observed failure):
 [0]:
@@ -12,7 +17,8 @@ Root Cause (first observed failure):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -23,6 +29,7 @@ from slurmdoctor.model import (
     ExitReport,
     Line,
     ProcessExit,
+    RankMap,
     expand,
     from_code,
     from_name,
@@ -30,104 +37,37 @@ from slurmdoctor.model import (
     is_rank,
     number,
 )
-from slurmdoctor.ranks import Lines, parse_time
+from slurmdoctor.ranks import Excerpts, parse_time
 from slurmdoctor.readers.rule_events import is_quotation, own_words
+from slurmdoctor.readers.tracebacks import begins_frame
 
 _ROOT = text("torchelastic-root")
 _ENTRY = text("torchelastic-entry")
 _FIELD = text("torchelastic-field")
 _RANK = text("torchelastic-rank")
-_ABOVE = 6
-"""Fields of an entry above its exit code."""
-_BELOW = 8
-_TRACEBACK = 40
-"""Lines of a traceback that are read as the entry's."""
-
-
-def read_table(form: ExitFormat, lines: Lines, line: Line) -> Iterator[ExitReport]:
-    """An entry, from its `exitcode` line; the first failure's also where the log ends before that line."""
-    if _ROOT.search(line.text):
-        yield from _cut_root(form, lines, line)
-        return
-    code = captures(form.pattern, line.text)
-    if code is None:
-        return
-    fields, first = _fields_above(lines, line)
-    entry = _entry(form, line, fields, from_code(number(code["code"])), first)
-    yield replace(entry, pid=number(code["pid"]), traceback=_traceback_below(lines, line))
-
-
-def _fields_above(lines: Lines, line: Line) -> tuple[dict[str, str], bool]:
-    """The fields of the entry, and whether the heading of the first failure stands above them."""
-    fields: dict[str, str] = {}
-    for above in lines.before(line, _ABOVE):
-        if found := _FIELD.match(above.text):
-            fields.setdefault(found["name"], found["value"].strip())
-        elif _ROOT.search(above.text):
-            return fields, True
-        elif not _ENTRY.match(above.text):
-            break
-    return fields, False
-
-
-def _traceback_below(lines: Lines, line: Line) -> tuple[str, ...]:
-    below: list[str] = []
-    for after in lines.after(line, _TRACEBACK):
-        if (found := _FIELD.match(after.text)) and found["name"] in ("error_file", "traceback"):
-            if found["name"] == "traceback":
-                below.append(found["value"])
-        elif after.text.startswith(("[", "----", "====")) or not below:
-            break
-        else:
-            below.append(after.text)
-    return tuple(below)
-
-
-def _cut_root(form: ExitFormat, lines: Lines, line: Line) -> Iterator[ExitReport]:
-    """The first failure, where the log ends inside of its entry."""
-    below = [found for after in lines.after(line, _BELOW) if (found := _FIELD.match(after.text))]
-    fields = {found["name"]: found["value"].strip() for found in below}
-    if "exitcode" in fields:
-        return
-    entry = _entry(form, line, fields, ProcessExit(None, None, "unknown"), first=True)
-    if entry.rank is not None:
-        yield entry
-
-
-def _entry(form: ExitFormat, line: Line, fields: Mapping[str, str], ended: ProcessExit, first: bool) -> ExitReport:
-    rank = _RANK.search(fields.get("rank", ""))
-    stamp = parse_time(fields.get("time", ""))
-    return ExitReport(
-        line,
-        form.witness,
-        ended,
-        rank=number(rank["rank"]) if rank and is_rank(rank["rank"]) else None,
-        local_rank=number(rank["local_rank"]) if rank else None,
-        node=fields.get("host") or None,
-        time=stamp[0] if stamp else None,
-        first=first,
-        kind=form.kind,
-        launcher=form.launcher,
-    )
-
+_SLURM = text("slurm-line")
+_FIELDS_ABOVE, _FIELDS_BELOW = 6, 8
+"""Fields of a table's entry above its exit code, and below its heading."""
+_ABOVE = 40
+"""Lines above an exit report that are read,"""
+_MOST = 64
+"""and the reports that they are read for."""
 
 Groups = Mapping[str, str]
 
 
-def read_report(form: ExitFormat, lines: Lines, line: Line) -> Iterator[ExitReport]:
+def read_report(form: ExitFormat, lines: Excerpts, line: Line) -> ExitReport | None:
     """The report that this line begins, if it begins one."""
     if is_quotation(line) or own_words(line) != line.text:
-        return
+        return None
     if form.kind == "table":
-        yield from read_table(form, lines, line)
-        return
+        return _table_entry(form, lines, line)
     below = (after.text for after in lines.after(line, max(form.below, int(form.joins_next_line))))
     reach = max(form.above, int(bool(form.under)))
     above = [before.text for before in lines.before(line, reach)] if reach else []
     found = _groups(form, line.text, below, above)
     ended = _exit(found) if found is not None else None
-    if found is not None and ended is not None:
-        yield _report(form, line, found, ended)
+    return _report(form, line, found, ended) if found is not None and ended is not None else None
 
 
 def read_lines(form: ExitFormat, texts: Sequence[str]) -> Groups | None:
@@ -140,24 +80,20 @@ def read_lines(form: ExitFormat, texts: Sequence[str]) -> Groups | None:
     return None
 
 
-def _groups(form: ExitFormat, text: str, below: Iterable[str], above: Sequence[str]) -> Groups | None:
+def _groups(form: ExitFormat, shown: str, below: Iterable[str], above: Sequence[str]) -> Groups | None:
     """The groups of a report, those of a line near it among them; None where it is none."""
     if form.under and (not above or captures(form.under, above[0]) is None):
         return None
-    found = captures(form.pattern, text)
+    found = captures(form.pattern, shown)
     if found is None and form.joins_next_line:
         rest = next(iter(below), None)
-        found = captures(form.pattern, f"{text} {rest}") if rest is not None else None
+        found = captures(form.pattern, f"{shown} {rest}") if rest is not None else None
     if found is None or not form.near:
         return found
-    around = [text, *_first(below, form.below), *_first(above, form.above)]
+    around = [shown, *islice(below, form.below), *above[: form.above]]
     ends = [end for one in around if (end := captures(form.near, one)) is not None]
     end = max(ends, key=lambda end: ("signal" in end, len(end)), default=None)
     return None if end is None else {**end, **found}
-
-
-def _first(texts: Iterable[str], count: int) -> list[str]:
-    return [text for text, _ in zip(texts, range(count), strict=False)]
 
 
 def _exit(found: Groups) -> ProcessExit | None:
@@ -186,7 +122,77 @@ def _report(form: ExitFormat, line: Line, found: Groups, ended: ProcessExit) -> 
         pid=named("pid", None),
         tasks=tuple(expand(found.get("tasks", "").replace(" ", ""))),
         time=line.origin.time if "time" in form.from_label else None,
+        order=line.order,
         kind=form.kind,
         by_rank=form.by_rank,
         launcher=form.launcher,
     )
+
+
+# ── torchelastic's table ──────────────────────────────────────────────────────────────────────
+
+
+def _table_entry(form: ExitFormat, lines: Excerpts, line: Line) -> ExitReport | None:
+    """An entry, from its `exitcode` line; the first failure's also where the log ends before that line."""
+    if first := _ROOT.search(line.text) is not None:
+        below = [found for after in lines.after(line, _FIELDS_BELOW) if (found := _FIELD.match(after.text))]
+        fields = {found["name"]: found["value"].strip() for found in below}
+        if "exitcode" in fields or not _RANK.search(fields.get("rank", "")):
+            return None
+        return _entry(form, line, fields, ProcessExit(None, None, "unknown"), first)
+    code = captures(form.pattern, line.text)
+    if code is None:
+        return None
+    fields = {}
+    for above in lines.before(line, _FIELDS_ABOVE):
+        if found := _FIELD.match(above.text):
+            fields.setdefault(found["name"], found["value"].strip())
+        elif (first := _ROOT.search(above.text) is not None) or not _ENTRY.match(above.text):
+            break
+    entry = _entry(form, line, fields, from_code(number(code["code"])), first)
+    return replace(entry, pid=number(code["pid"]))
+
+
+def _entry(form: ExitFormat, line: Line, fields: Groups, ended: ProcessExit, first: bool) -> ExitReport:
+    rank = _RANK.search(fields.get("rank", ""))
+    stamp = parse_time(fields.get("time", ""))
+    return ExitReport(
+        line,
+        form.witness,
+        ended,
+        rank=number(rank["rank"]) if rank and is_rank(rank["rank"]) else None,
+        local_rank=number(rank["local_rank"]) if rank else None,
+        node=fields.get("host") or None,
+        time=stamp[0] if stamp else None,
+        order=line.order,
+        first=first,
+        kind=form.kind,
+        launcher=form.launcher,
+    )
+
+
+# ── what the other readers know of them ───────────────────────────────────────────────────────
+
+
+def complete_reports(reports: Iterable[ExitReport], maps: RankMap, lines: Excerpts) -> list[ExitReport]:
+    """The exit reports in the log's order, with the global ranks that they are about.
+
+    Those that show no more than an exit code also get the lines above that a program printed: without stamped ones, Slurm's and
+    the frames of tracebacks.
+    """
+    found = []
+    for report in sorted(reports, key=lambda report: report.order):
+        ranks, basis = maps.ranks_of(report)
+        found.append(replace(report, ranks=ranks, rank_basis=basis))
+    bare = [at for at, report in enumerate(found) if report.exit.tells_nothing and report.exit.code != 0]
+    for at in {*bare[: _MOST // 2], *bare[-_MOST // 2 :]}:
+        above = lines.above(found[at].line, _ABOVE)
+        found[at] = replace(found[at], above=tuple(line for line in above if _is_talk(line)))
+    return found
+
+
+def _is_talk(line: Line) -> bool:
+    """Whether a program may have said why it ends on this line."""
+    shown = line.text.strip()
+    passed = line.origin.dated or _SLURM.match(shown) or begins_frame(shown) or shown.startswith(("^", "~"))
+    return bool(shown and not passed)

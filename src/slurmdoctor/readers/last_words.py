@@ -1,30 +1,39 @@
-"""Collects what each rank printed last around the first wait for another rank: what the others waited for, perhaps."""
+"""Reads what stood last: each rank's last line before a wait, the work it was busy with, and how a log ends where no line proves why.
+
+Also the message around the line in which a program says that it stops: what failed, where the lines beside it tell.
+
+     Error in routine davcio (10):
+     error while writing from file "./tmp/out.wfc1"
+
+Which causes' lines are such last words, their trait `own-words` says; the rules that apply to messages say what failed. A hint is
+believed where the same program says below that it stops for it, or where nothing but a few lines follow it in the log.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge import text
 from slurmdoctor.matching import compiled
-from slurmdoctor.model import Busy, Ending, Event, Knowledge, Line, Origin, Rule, Trait
-from slurmdoctor.ranks import Lines
+from slurmdoctor.model import Busy, Ending, Event, Knowledge, Line, Origin, Rule
+from slurmdoctor.ranks import Excerpts
 from slurmdoctor.readers.rule_events import rule_event
 from slurmdoctor.search import HEAD
 
 _AROUND = 256 * 1024
-"""Bytes before and after the wait that are read."""
+"""Bytes before and after a wait that are read,"""
+_MOST_ASKED = 4000
+"""and lines of them of which the rank is read."""
 _LONGEST = 2000
 """Bytes of a line that is worth showing."""
-_MOST = 4000
-"""Lines of which the rank is read."""
 _OF_THE_END = text("of-the-end")
 """What a rank prints of its end, or of the others' silence, does not show what it did meanwhile."""
 
 
-def collect_last_words(events: Sequence[Event], knowledge: Knowledge, lines: Lines) -> Mapping[int, Line]:
+def collect_last_words(events: Sequence[Event], knowledge: Knowledge, lines: Excerpts) -> Mapping[int, Line]:
     """Each rank's last line around the first wait; none where a failure that needs no such proof came before."""
     waits = [e for e in events if e.cause in knowledge.traits["timed-out"] and e.role != "hint"]
     if not waits:
@@ -36,39 +45,101 @@ def collect_last_words(events: Sequence[Event], knowledge: Knowledge, lines: Lin
     return _last_lines(first.hit.source, first.hit.offset, lines)
 
 
-def _last_lines(source: int, offset: int, lines: Lines) -> dict[int, Line]:
+def _last_lines(source: int, offset: int, lines: Excerpts) -> dict[int, Line]:
     """Each rank's line, from the last one upwards: where its label names the rank, those above it are passed over."""
-    start = max(0, offset - _AROUND)
-    data = lines.text(source, start, 2 * _AROUND)
-    top = data.find(b"\n") + 1 if start else 0
-    end = len(data) - data.endswith(b"\n")
     found: dict[int, Line] = {}
     done: set[bytes] = set()
-    left = _MOST
-    while end > top and left:
-        begin = max(top, data.rfind(b"\n", top, end) + 1)
-        label = lines.label(source, data[begin : min(end, begin + HEAD)])
-        if end - begin < _LONGEST and label not in done:
-            left -= 1
-            rank = lines.peeled(source, data[begin:end])[0].rank
-            if rank is not None and rank not in found:
-                line = lines.at(source, start + begin)
-                if _OF_THE_END.search(line.raw) is None:
-                    found[rank] = line
-            if rank in found and lines.writer(source, label) is not None:
-                done.add(label)
-        end = begin - 1
+    left = _MOST_ASKED
+    for begin, raw in reversed(lines.rows(source, offset - _AROUND, offset + _AROUND)):
+        label = lines.label(source, raw[:HEAD])
+        if len(raw) >= _LONGEST or label in done:
+            continue
+        line = lines.line(source, begin, raw)
+        rank = line.origin.rank
+        if rank is not None and rank not in found and _OF_THE_END.search(line.raw) is None:
+            found[rank] = line
+        if rank in found and lines.writer(source, label) is not None:
+            done.add(label)
+        left -= 1
+        if not left:
+            break
     return found
 
 
+# ── work that others waited for ───────────────────────────────────────────────────────────────
+
+_BAR = text("busy-bar")
+_LINE = text("busy-line")
+_KIND = text("busy-kind")
+_ABOVE_WAIT = 64 * 1024
+"""Bytes above the wait's first line, and"""
+_MOST_ABOVE = 200
+"""lines that are looked at."""
+
+
+def find_busy(events: Sequence[Event], knowledge: Knowledge, lines: Excerpts) -> Busy | None:
+    """The last word of such work above the first wait that timed out, or above what ended the job; None where there is none."""
+    traits = knowledge.traits
+    ends = [e for e in events if e.role != "hint" and e.cause in traits["timed-out"] | traits["scheduler"]]
+    if not ends:
+        return None
+    first = min(ends, key=lambda e: e.order).hit
+    start = max(0, first.offset - _ABOVE_WAIT)
+    above = lines.text(first.source, start, first.offset - start + len(first.raw.encode()))
+    offset = start + len(above)
+    for piece in reversed(re.split(rb"(?<=[\r\n])", above)[-_MOST_ABOVE:]):
+        offset -= len(piece)
+        shown = piece.decode("utf-8", "replace")
+        if _BAR.search(shown) or _LINE.search(shown):
+            line = lines.line(first.source, offset, piece.rstrip(b"\r\n"))
+            if found := _work_in(line):
+                return found
+    return None
+
+
+def _work_in(line: Line) -> Busy | None:
+    """The work that this line, or piece of one, tells of."""
+    bar = _BAR.search(line.raw)
+    kind = _KIND.search(bar["what"] if bar else line.text)
+    if kind is None:
+        return None
+    if bar:
+        words = f"{bar['what'].strip(' .:')}: {bar['done']} of {bar['all']} after {bar['elapsed']}"
+        return Busy(kind.lastgroup or "", words, line.order, elapsed=_seconds(bar["elapsed"]))
+    if line.origin.time is None:
+        return None
+    return Busy(kind.lastgroup or "", line.text.strip()[:100], line.order, time=line.origin.time)
+
+
+def unfinished_work(line: Line | None) -> Busy | None:
+    """The work that a process's last line tells of, and that was not done by then."""
+    if line is None:
+        return None
+    bar = _BAR.search(line.text)
+    if (bar is None and not _LINE.search(line.text)) or (bar is not None and bar["done"] == bar["all"]):
+        return None
+    kind = _KIND.search(bar["what"] if bar else line.text)
+    words = f"{bar['what'].strip(' .:')}: {bar['done']} of {bar['all']}" if bar else line.text.strip()[:100]
+    return Busy(kind.lastgroup or "", words, line.offset) if kind else None
+
+
+def _seconds(clock: str) -> float:
+    """Seconds of tqdm's `29:55`, `1:02:03` and `1 day, 2:03:04`."""
+    days, _, rest = clock.rpartition("day")
+    seconds = 0
+    for part in re.findall(r"\d+", rest):
+        seconds = 60 * seconds + int(part)
+    return seconds + 86400.0 * int(days or 0)
+
+
+# ── how a log ends ────────────────────────────────────────────────────────────────────────────
+
 _FEW = 16
 """Files whose ends are read,"""
-_BYTES = 16 * 1024
+_END = 16 * 1024
 """so many bytes of each,"""
-_MOST_endings = 40
+_MOST_LAST = 40
 """and so many lines."""
-_LONGEST_endings = 2000
-"""Characters of a line."""
 _SHOWN = 3
 """Last lines that are shown."""
 _MOST_WORK = 4
@@ -79,10 +150,10 @@ _NO_COMPLAINT = tuple(map(text, _NAMES.split()))
 """What may hold words of an error, and tells none."""
 _NO_END = tuple(map(text, ("script-talk", "tool-line")))
 """What a script says around its programs."""
-_WORK = (text("work-line"), text("busy-bar"))
+_WORK = (text("work-line"), _BAR)
 
 
-def find_ending(events: Iterable[Event], lines: Lines, knowledge: Knowledge) -> Ending:
+def find_ending(events: Iterable[Event], lines: Excerpts, knowledge: Knowledge) -> Ending:
     """Of the ends of the job's files the complaint nearest to its file's end, without one the last line that is no noise.
 
     Nothing where an event may be what ended the job.
@@ -93,7 +164,7 @@ def find_ending(events: Iterable[Event], lines: Lines, knowledge: Knowledge) -> 
     others: list[tuple[int, Line]] = []
     shown: dict[int, tuple[Line, ...]] = {}
     for source in range(len(lines.sources))[-_FEW:]:
-        last = list(_upwards_endings(lines, source))
+        last = list(_upwards(lines, source))
         shown[source] = tuple(reversed(last[:_SHOWN]))
         complaint, other = _telling(last, knowledge)
         complaints += [complaint] if complaint else []
@@ -123,20 +194,18 @@ def _telling(last: Iterable[Line], knowledge: Knowledge) -> tuple[tuple[int, Lin
     return None, other
 
 
-def _upwards_endings(lines: Lines, source: int) -> Iterator[Line]:
+def _upwards(lines: Excerpts, source: int) -> Iterator[Line]:
     """The last lines, the last one first. Of a bar the last state counts, as a terminal shows it."""
     end = lines.sources[source].length
-    start = max(0, end - _BYTES)
-    data = lines.text(source, start, end - start)
-    stop, found = len(data), 0
-    while stop > 0 and found < _MOST_endings:
-        begin = data.rfind(b"\n", 0, stop) + 1
-        row = data[begin:stop].rstrip(b"\r")
-        state = begin + row.rfind(b"\r") + 1
-        if row.strip() and (begin or not start) and len(row) <= _LONGEST_endings:
+    found = 0
+    for offset, raw in reversed(lines.rows(source, end - _END, end)):
+        row = raw.rstrip(b"\r")
+        state = row.rfind(b"\r") + 1
+        if row.strip() and len(row) <= _LONGEST:
             found += 1
-            yield lines.at(source, start + state)
-        stop = begin - 1
+            yield lines.line(source, offset + state, row[state:])
+        if found == _MOST_LAST:
+            return
 
 
 def _any(patterns: Iterable[object], line: Line) -> bool:
@@ -156,124 +225,50 @@ def _follows(line: Line, knowledge: Knowledge) -> bool:
     return any(compiled(pattern).search(line.text) for pattern in (*reports, *cascades))
 
 
-_BAR = text("busy-bar")
-_LINE = text("busy-line")
-_KIND = text("busy-kind")
-_ABOVE = 64 * 1024
-"""Bytes above the wait's first line, and"""
-_MOST_busy = 200
-"""lines that are looked at."""
-_LONGEST_busy = 1000
-"""Characters of a line that is looked at."""
+# ── messages ──────────────────────────────────────────────────────────────────────────────────
 
-
-def find_busy(events: Sequence[Event], knowledge: Knowledge, lines: Lines) -> Busy | None:
-    """The last word of such work above the first wait that timed out, or above what ended the job; None where there is none."""
-    traits = knowledge.traits
-    ends = [e for e in events if e.role != "hint" and e.cause in traits["timed-out"] | traits["scheduler"]]
-    if not ends:
-        return None
-    first = min(ends, key=lambda e: e.order).hit
-    start = max(0, first.offset - _ABOVE)
-    above = lines.text(first.source, start, first.offset - start + len(first.raw.encode()))
-    offset = start + len(above)
-    for piece in reversed(re.split(rb"(?<=[\r\n])", above)[-_MOST_busy:]):
-        offset -= len(piece)
-        if found := _read(first.source, offset, piece, lines):
-            return found
-    return None
-
-
-def work_told(line: Line | None) -> Busy | None:
-    """The work that a process's last line tells of, and that was not done by then."""
-    if line is None:
-        return None
-    bar = _BAR.search(line.text)
-    if bar is None and not _LINE.search(line.text):
-        return None
-    if bar is not None and bar["done"] == bar["all"]:
-        return None
-    kind = _KIND.search(bar["what"] if bar else line.text)
-    words = f"{bar['what'].strip(' .:')}: {bar['done']} of {bar['all']}" if bar else line.text.strip()[:100]
-    return Busy(kind.lastgroup or "", words, line.offset) if kind else None
-
-
-def _read(source: int, offset: int, piece: bytes, lines: Lines) -> Busy | None:
-    """What this line, or piece of one, tells."""
-    line = piece.decode("utf-8", "replace")[:_LONGEST_busy]
-    order = lines.order(source, offset)
-    bar = _BAR.search(line)
-    if bar is not None and (kind := _KIND.search(bar["what"])):
-        words = f"{bar['what'].strip(' .:')}: {bar['done']} of {bar['all']} after {bar['elapsed']}"
-        return Busy(kind.lastgroup or "", words, order, elapsed=_seconds(bar["elapsed"]))
-    if bar is None and _LINE.search(line):
-        origin, words = lines.peeled(source, piece.rstrip(b"\r\n"))
-        if (kind := _KIND.search(words)) and origin.time is not None:
-            return Busy(kind.lastgroup or "", words.strip()[:100], order, time=origin.time)
-    return None
-
-
-def _seconds(clock: str) -> float:
-    """Seconds of tqdm's `29:55`, `1:02:03` and `1 day, 2:03:04`."""
-    days, _, rest = clock.rpartition("day")
-    seconds = 0
-    for part in re.findall(r"\d+", rest):
-        seconds = 60 * seconds + int(part)
-    return seconds + 86400.0 * int(days or 0)
-
-
-_MOST_messages = 64
+_MOST_MESSAGES = 64
 """Messages that are read."""
 _BELOW = 14
 """Lines below that may belong to a message, and"""
-_TOLD = 6
+_WORDED = 6
 """of these with words in them."""
-_ABOVE_messages = 2
 _NEAR = 8192
 """Bytes above a program's last word in which what it stops for stands."""
-_TAIL_messages = 2048
+_TAIL = 2048
 """Bytes that may follow the last words of a log, and"""
 _TAIL_LINES = 8
 """lines with words in them."""
-_SHOWN_messages = 2
+_BESIDE = 2
 """Lines of a message that are shown beside its first one."""
 _RULE = text("drawn-line")
 
 
-def add_messages(events: Sequence[Event], knowledge: Knowledge, lines: Lines) -> list[Event]:
+def add_messages(events: Sequence[Event], knowledge: Knowledge, lines: Excerpts) -> list[Event]:
     """The events, with what their messages tell, and with the hints that are believed after all."""
-    rules = knowledge.once(_message_rules)
+    rules, vague = knowledge.once(_message_rules)
     speaking = knowledge.traits["own-words"]
-    told_apart = speaking | {rule.cause for rule in rules}
-    vague = knowledge.once(_vague)
-    believed = sorted(_believed(events, knowledge.traits, vague, lines), key=lambda event: event.order)
-    chosen = [e for e in believed if e.cause in told_apart and e.role not in ("hint", "cascade")][:_MOST_messages]
-    read = {
-        id(event): list(_read_messages(event, _rules_beside(event, rules, knowledge), speaking, lines))
-        for event in lines.meter.each("messages", chosen)
-    }
-    return [one for event in believed for one in read.get(id(event), (event,))]
+    read = speaking | {rule.cause for rule in rules}
+    found: list[Event] = []
+    believed = sorted(_believed(events, knowledge, vague, lines), key=lambda event: event.order)
+    chosen = [e for e in believed if e.cause in read and e.role not in ("hint", "cascade")][:_MOST_MESSAGES]
+    messages = {id(event): _message(event, rules, knowledge, lines) for event in lines.meter.each("messages", chosen)}
+    for event in believed:
+        found += messages.get(id(event), (event,))
+    return found
 
 
-def _message_rules(knowledge: Knowledge) -> tuple[Rule, ...]:
-    return tuple(rule for rule in knowledge.rules if rule.applies_to == "message")
+def _message_rules(knowledge: Knowledge) -> tuple[tuple[Rule, ...], frozenset[str]]:
+    """The rules that apply to messages, and the ids of general rules."""
+    return (
+        tuple(rule for rule in knowledge.rules if rule.applies_to == "message"),
+        frozenset(rule.id for rule in knowledge.rules if rule.general),
+    )
 
 
-def _vague(knowledge: Knowledge) -> frozenset[str]:
-    return frozenset(rule.id for rule in knowledge.rules if rule.general)
-
-
-def _rules_beside(event: Event, rules: Sequence[Rule], knowledge: Knowledge) -> list[Rule]:
-    """The rules but those of causes that the event brings about: a compiler's unknown option is its own."""
-    known = knowledge.causes.get(event.cause)
-    return [rule for rule in rules if known is None or rule.cause not in known.explains]
-
-
-def _believed(
-    events: Iterable[Event], traits: Mapping[Trait, frozenset[str]], vague: Collection[str], lines: Lines
-) -> Iterator[Event]:
+def _believed(events: Iterable[Event], knowledge: Knowledge, vague: frozenset[str], lines: Excerpts) -> Iterator[Event]:
     """The events, hints of what ended a program as errors. A vague one is not believed for standing at the end alone."""
-    speaking, generic = traits["own-words"], traits["generic"]
+    speaking, generic = knowledge.traits["own-words"], knowledge.traits["generic"]
     stops: dict[object, Event] = {}
     for event in sorted(events, key=lambda event: -event.order):
         writer = (event.hit.source, event.label, event.cause)
@@ -288,75 +283,65 @@ def _believed(
         yield event
 
 
-def _ends_its_log(event: Event, lines: Lines) -> bool:
+def _ends_its_log(event: Event, lines: Excerpts) -> bool:
     source, offset = event.hit.place
-    if lines.sources[source].length - offset > _TAIL_messages:
+    if lines.sources[source].length - offset > _TAIL:
         return False
-    below = lines.text(source, offset, _TAIL_messages).splitlines()[1:]
+    below = lines.text(source, offset, _TAIL).splitlines()[1:]
     return sum(not line.isspace() and bool(line) for line in below) <= _TAIL_LINES
 
 
-def _read_messages(event: Event, rules: Sequence[Rule], speaking: frozenset[str], lines: Lines) -> Iterator[Event]:
+def _message(event: Event, rules: Sequence[Rule], knowledge: Knowledge, lines: Excerpts) -> list[Event]:
     """The event with what its message says of it, the events of other causes that the message tells, and lines to show."""
     first = lines.at(*event.hit.place)
     below = list(_below(first, lines))
+    known, speaks = knowledge.causes.get(event.cause), event.cause in knowledge.traits["own-words"]
     own: list[Line] = []
     beside: dict[str, Event] = {}
-    for line in (first, *below, *_above(first, lines)):
-        for told in _told(line, rules, lines):
-            if told.cause == event.cause:
+    for line in (first, *below):
+        for rule in rules:
+            # a compiler's unknown option is its own, and no other cause's
+            if (known and rule.cause in known.explains) or not any(literal in line.raw for literal in rule.literals):
+                continue
+            if (other := rule_event(rule, line)) is None:
+                continue
+            if other.cause == event.cause:
                 own.append(line)
-                captures = {**told.captures, **event.captures}
-                event = replace(event, origin=_both(event.origin, told.origin), captures=captures)
-            elif event.cause in speaking:
-                beside.setdefault(told.cause, told)
-    yield event
-    for told in beside.values():
-        origin = _both(event.origin, told.origin)
-        yield replace(told, origin=origin, label=event.label, count=event.count, others=event.others)
-    opens = event.cause in speaking and ("what" not in event.captures or first.text.rstrip().endswith(":"))
-    shown = [*own, *(below[:_SHOWN_messages] if opens else ())]
-    yield from (_shown(line, event, lines) for line in shown if line is not first)
+                captures = {**other.captures, **event.captures}
+                event = replace(event, origin=_both(event.origin, other.origin), captures=captures)
+            elif speaks:
+                beside.setdefault(other.cause, other)
+    found = [event]
+    for other in beside.values():
+        origin = _both(event.origin, other.origin)
+        found.append(replace(other, origin=origin, label=event.label, count=event.count, others=event.others))
+    opens = speaks and ("what" not in event.captures or first.text.rstrip().endswith(":"))
+    shown = [*own, *(below[:_BESIDE] if opens else ())]
+    for line in shown:
+        if line is not first:
+            origin = _both(event.origin, line.origin)
+            rule_id = f"{event.cause}/message"
+            found.append(Event(event.cause, "hint", rule_id, origin, line.hit, line.order, label=event.label))
+    return found
 
 
-def _told(line: Line, rules: Sequence[Rule], lines: Lines) -> Iterator[Event]:
-    for rule in rules:
-        if any(literal in line.raw for literal in rule.literals) and (told := rule_event(rule, line, lines)):
-            yield told
-
-
-def _below(first: Line, lines: Lines) -> Iterator[Line]:
+def _below(first: Line, lines: Excerpts) -> Iterator[Line]:
     """The lines below that belong to the message: to the first drawn line under words, or empty one where none stands above."""
     above = next(lines.before(first, 1), None)
     boxed = above is not None and not above.text.isspace() and above.text and _RULE.match(above.text) is not None
-    told = 0
+    worded = 0
     for line in lines.after(first, _BELOW):
         if _RULE.match(line.text):
-            if told and not (boxed and not line.text.strip()):
+            if worded and not (boxed and not line.text.strip()):
                 return
             continue
         yield line
-        told += 1
-        if told == _TOLD:
+        worded += 1
+        if worded == _WORDED:
             return
-
-
-def _above(first: Line, lines: Lines) -> Iterator[Line]:
-    """The lines above that the same program printed, by the name that it puts before them: `forrtl: No space left on device`."""
-    name, colon, _ = first.text.partition(":")
-    for line in lines.before(first, _ABOVE_messages):
-        if not colon or not line.text.startswith(name + colon):
-            return
-        yield line
 
 
 def _both(one: Origin, other: Origin) -> Origin:
     """What is known of either."""
     rank = one.rank if one.rank is not None else other.rank
     return replace(one, rank=rank, node=one.node or other.node, pid=one.pid if one.pid is not None else other.pid)
-
-
-def _shown(line: Line, event: Event, lines: Lines) -> Event:
-    origin = _both(event.origin, line.origin)
-    order = lines.order(line.source, line.offset)
-    return Event(event.cause, "hint", f"{event.cause}/message", origin, lines.hit(line), order, label=event.label)

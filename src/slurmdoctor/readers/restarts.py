@@ -11,7 +11,7 @@ from itertools import pairwise
 from slurmdoctor.knowledge import text
 from slurmdoctor.matching import lazy
 from slurmdoctor.model import Event, ExitReport, Line, Signal, SignalHit
-from slurmdoctor.ranks import Lines
+from slurmdoctor.ranks import Excerpts
 
 AGAIN = Signal("start/first-line", "start", (), "")
 """What stands for a first line, and for each place at which it is printed again."""
@@ -30,7 +30,7 @@ _ANYBODY = text("anybodys-line")
 _WORDS = lazy(r"[A-Za-z]{2,}")
 
 
-def find_restarts(events: Sequence[Event], reports: Sequence[ExitReport], lines: Lines) -> list[SignalHit]:
+def find_restarts(events: Sequence[Event], reports: Sequence[ExitReport], lines: Excerpts) -> list[SignalHit]:
     """The first lines that are printed again, with all their places, in the logs in which something ended."""
     ends: dict[int, list[int]] = {}
     for event in events:
@@ -48,7 +48,7 @@ def find_restarts(events: Sequence[Event], reports: Sequence[ExitReport], lines:
     return found
 
 
-def _in_one(source: int, first_end: int, ends: set[int], lines: Lines) -> Iterator[SignalHit]:
+def _in_one(source: int, first_end: int, ends: set[int], lines: Excerpts) -> Iterator[SignalHit]:
     data = lines.text(source, 0, lines.sources[source].length)
     head = data[:_HEAD].split(b"\n")[: _FIRST + 1]
     at = 0

@@ -1,6 +1,7 @@
-"""Tells what a line holds itself from what it only shows of Slurm or a launcher: a script, a trace, a diff, a test's name, a chat.
+"""Turns lines that satisfy a rule into events.
 
-They print at a line's beginning, or right behind what another writer left without a line end.
+What a line only shows of Slurm or a launcher (a script, a trace, a diff, a test's name, a chat) is not its own: they print at a line's
+beginning, or right behind what another writer left without a line end.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge import holds, text
-from slurmdoctor.knowledge import text as text_of
 from slurmdoctor.matching import captures
-from slurmdoctor.model import Event, Line, Rule, is_rank, number
-from slurmdoctor.ranks import Lines
+from slurmdoctor.model import Event, Line, Role, Rule, is_rank, number
+from slurmdoctor.ranks import Place
 from slurmdoctor.readers.tracebacks import begins_frame, exception_of, undecorated
 
 _LAUNCHER = text("launcher-line")
@@ -47,10 +47,7 @@ def own_words(line: Line) -> str:
     return shown if own and not is_quotation(line) else above
 
 
-Place = tuple[int, int]
-"""Source and offset of a line."""
-
-_GROUP_RANK = text_of("default-group-rank")
+_GROUP_RANK = text("default-group-rank")
 """ProcessGroupNCCL's rank within the default group: the global rank, where nothing shows another group."""
 
 
@@ -77,34 +74,34 @@ def _exceptions(text: str) -> tuple[str, ...]:
     return (undecorated(text),) if exception_of(inner) is None else (undecorated(text), inner)
 
 
-def rule_event(rule: Rule, line: Line, lines: Lines, count: int = 1) -> Event | None:
+def rule_event(rule: Rule, line: Line, count: int = 1) -> Event | None:
     """The event that a rule makes of a line, or None where the rule does not match it."""
-    captures = captures_of(rule, own_words(line))
-    if captures is None:
+    found = captures_of(rule, own_words(line))
+    if found is None:
         return None
     if group := _GROUP_RANK.search(line.text):
-        captures = {"group_rank": group["group_rank"], **captures}
-    origin = line.origin
-    if is_rank(rank := captures.get("rank", "")):
-        origin = replace(origin, rank=number(rank))
-    if (local := captures.get("local_rank", "")).isdecimal():
-        origin = replace(origin, local_rank=number(local))
-    if captures.get("node"):
-        origin = replace(origin, node=captures["node"])
-    if (pid := captures.get("pid", "")).isdecimal():
-        origin = replace(origin, pid=number(pid))
-    order = lines.order(line.source, line.offset)
-    return Event(
-        cause=rule.cause, role=rule.role, rule=rule.id, origin=origin, hit=lines.hit(line), order=order, captures=captures,
-        count=count, label=line.label,
-    )  # fmt: skip
+        found = {"group_rank": group["group_rank"], **found}
+    said: dict[str, Any] = {
+        name: number(found[name]) for name in ("local_rank", "pid") if found.get(name, "").isdecimal()
+    }
+    if is_rank(found.get("rank", "")):
+        said["rank"] = number(found["rank"])
+    if found.get("node"):
+        said["node"] = found["node"]
+    origin = replace(line.origin, **said) if said else line.origin
+    return event_at(line, rule.cause, rule.role, rule.id, origin=origin, captures=found, count=count)
+
+
+def event_at(line: Line, cause: str, role: Role, rule: str, **more: Any) -> Event:
+    """An event on this line, of its writer where no other origin is given."""
+    more.setdefault("origin", line.origin)
+    return Event(cause, role, rule, hit=line.hit, order=line.order, label=line.label, **more)
 
 
 class RuleEvents:
     """The events that rules made, by the line that they stand on."""
 
-    def __init__(self, lines: Lines) -> None:
-        self._lines = lines
+    def __init__(self) -> None:
         self.at: dict[Place, list[Event]] = {}
         self.general: set[Place] = set()
         """The lines that general rules alone take."""
@@ -130,10 +127,10 @@ class RuleEvents:
             return
         if rule.when and not holds(rule.when, self._facts or {}):
             return
-        event = rule_event(rule, line, self._lines, count)
+        event = rule_event(rule, line, count)
         if event is None:
             return
-        where = (line.source, line.offset)
+        where = line.place
         if rule.role != "hint" and not self._ranks(rule, where):
             return
         if where not in self.at:
@@ -159,14 +156,14 @@ class RuleEvents:
 
     def add_uncounted(self, rules: Iterable[Rule], line: Line) -> None:
         """Try the rules on a line that was kept for its traceback or its class alone. The search has counted it already."""
-        if (line.source, line.offset) not in self.at:
+        if line.place not in self.at:
             for rule in rules:
                 self.add(rule, line, 0)
 
     def add_by_wording(self, rules: Iterable[Rule], line: Line) -> None:
         """Try the general rules on an exception's line that no other rule takes."""
         for rule in rules:
-            if any(event.role != "hint" for event in self.at.get((line.source, line.offset), ())):
+            if any(event.role != "hint" for event in self.at.get(line.place, ())):
                 return
             self.add(rule, line, 1)
 

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from slurmdoctor.knowledge import text
 from slurmdoctor.model import (
     Event,
-    ExitReport,
     Line,
     ProcessExit,
     StackDump,
@@ -22,8 +21,7 @@ from slurmdoctor.model import (
     number,
     signal_name,
 )
-from slurmdoctor.ranks import Lines
-from slurmdoctor.readers.tracebacks import begins_frame
+from slurmdoctor.ranks import Excerpts
 
 _FRAME = text("python-frame")
 _PY_SPY_THREAD = text("py-spy-thread")
@@ -31,7 +29,7 @@ _PY_SPY_FRAME = text("py-spy-frame")
 _DEPTH = 60
 
 
-def read_stack(lines: Lines, header: Line) -> StackDump | None:
+def read_stack(lines: Excerpts, header: Line) -> StackDump | None:
     """The dump that begins at this header; None where its rank is not to be read or it has no frame."""
     if header.origin.rank is None:
         return None
@@ -39,26 +37,21 @@ def read_stack(lines: Lines, header: Line) -> StackDump | None:
     for line in lines.after(header, _DEPTH):
         if (frame := pattern.search(line.text)) and frame["function"]:
             where = f"{frame['function']} ({frame['file']}"
-            return StackDump(header.origin.rank, f"{where}:{frame['lineno']})", header, f"{where})")
+            return StackDump(header.origin.rank, f"{where}:{frame['lineno']})", header, f"{where})", header.order)
         break
     return None
 
 
-_FRAME_context = text("python-frame")
 _HANDLER = text("crash-handler")
 _DUMP = text("crash-dump")
 _THREAD = text("dump-thread")
 _JOB_END = text("job-end")
-_SLURM = text("slurm-line")
-_DEPTH_context = 160
+_DUMP_DEPTH = 160
 """Lines of a crash dump that are read."""
 _MOST_DUMPS = 200
-_ABOVE = 40
-"""Lines above an exit report that are read."""
-_MOST_REPORTS = 64
 
 
-def add_stacks(events: Sequence[Event], lines: Lines) -> list[Event]:
+def add_stacks(events: Sequence[Event], lines: Excerpts) -> list[Event]:
     """The events, and with those whose line begins a crash dump its frames."""
     found: list[Event] = []
     left = _MOST_DUMPS
@@ -70,14 +63,14 @@ def add_stacks(events: Sequence[Event], lines: Lines) -> list[Event]:
     return found
 
 
-def _with_stack(event: Event, lines: Lines) -> Event:
+def _with_stack(event: Event, lines: Excerpts) -> Event:
     """The event with the frames of the thread that crashed; of a dump without one, those of the main thread, which is last."""
     threads: list[tuple[bool, list[Mapping[str, str]]]] = []
-    for line in lines.after(lines.at(event.hit.source, event.hit.offset), _DEPTH_context):
+    for line in lines.after(lines.at(*event.hit.place), _DUMP_DEPTH):
         shown = line.text.strip()
         if thread := _THREAD.match(line.text):
             threads.append((thread["current"] is not None, []))
-        elif threads and (frame := _FRAME_context.match(shown)):
+        elif threads and (frame := _FRAME.match(shown)):
             threads[-1][1].append(frame.groupdict())
         elif shown and threads and not shown.startswith("..."):
             break
@@ -108,24 +101,3 @@ def from_handler(line: str) -> ProcessExit | None:
         return from_words(found["words"])
     signal = found["signal"]
     return from_signal(signal_name(number(signal)) if signal.isdecimal() else signal)
-
-
-def add_lines_above(reports: Sequence[ExitReport], lines: Lines) -> list[ExitReport]:
-    """The exit reports in the log's order, with the lines above those that show no more than an exit code."""
-    bare = [report for report in reports if report.exit.tells_nothing and report.exit.code != 0]
-    half = _MOST_REPORTS // 2
-    chosen = {report.order for report in (*bare[:half], *bare[-half:])}
-    return [
-        replace(report, above=tuple(_above(report, lines))) if report.order in chosen else report for report in reports
-    ]
-
-
-def _above(report: ExitReport, lines: Lines) -> list[Line]:
-    """The lines above that a program printed, but for stamped ones, Slurm's and the frames of tracebacks."""
-    found = []
-    for line in lines.before(report.line, _ABOVE, same_writer=False):
-        shown = line.text.strip()
-        passed = line.origin.dated or _SLURM.match(shown) or begins_frame(shown) or shown.startswith(("^", "~"))
-        if shown and not passed:
-            found.append(line)
-    return found

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from slurmdoctor.knowledge import text
 from slurmdoctor.matching import Engine, Portable, captures, engine_for, lazy
 from slurmdoctor.model import GPU_MEMORY, Event, MemoryReading, Progress, Reason, Signal, SignalHit, gib, number, reason
-from slurmdoctor.ranks import Lines
+from slurmdoctor.ranks import Excerpts
 from slurmdoctor.readers.attribution import Clock
 from slurmdoctor.search import DIGITS, Shaped, Span, WriterKey, digits_matter, shape_of
 
@@ -44,7 +44,7 @@ class Form(Struct, frozen=True):
 class StepLines:
     """Tells steps; lines that differ in digits only are recognised by the first of them."""
 
-    def __init__(self, lines: Lines, signals: Sequence[Signal]) -> None:
+    def __init__(self, lines: Excerpts, signals: Sequence[Signal]) -> None:
         self._lines = lines
         self._shaped = [(Shaped(signal.regex), _words(signal)) for signal in signals]
         self._literals = list(dict.fromkeys(x.encode() for s in signals for x in s.literals))
@@ -74,7 +74,7 @@ class StepLines:
             start, size = stop, size * 4
         return None
 
-    def form(self, source: int, line: bytes) -> Form | None:
+    def form(self, source: int, offset: int, line: bytes) -> Form | None:
         """How this line tells a step; None where it does not, or where that may not be learnt any more."""
         self.work -= LOOK
         shape = line.translate(DIGITS) if self._shapely else line
@@ -83,23 +83,23 @@ class StepLines:
             if self.work <= 0:
                 return None
             self.work -= LEARN
-            known[shape] = self._learn(source, line)
+            known[shape] = self._learn(source, offset, line)
         return known[shape]
 
     def read(self, source: int, offset: int, line: bytes, form: Form) -> Progress | None:
         """The step that this line tells."""
-        origin, text = self._lines.peeled(source, line)
-        found = self._groups(form.groups, text)
+        one = self._lines.line(source, offset, line)
+        found = self._groups(form.groups, one.text)
         if found is None:
             return None
         step, steps = found.get("step"), found.get("steps")
         return Progress(
-            source, offset, self._lines.order(source, offset), origin.rank, label_of(line, form),
-            int(step) if step else None, int(steps) if steps else None, origin.time, part="epoch" in found or "percent" in found,
+            source, offset, one.order, one.origin.rank, label_of(line, form),
+            int(step) if step else None, int(steps) if steps else None, one.origin.time, part="epoch" in found or "percent" in found,
         )  # fmt: skip
 
-    def _learn(self, source: int, line: bytes) -> Form | None:
-        _, text = self._lines.peeled(source, line)
+    def _learn(self, source: int, offset: int, line: bytes) -> Form | None:
+        text = self._lines.line(source, offset, line).text
         low = line.lower()
         able = (shaped for shaped, words in self._shaped if any(word in low for word in words))
         groups = next((shaped for shaped in able if self._groups(shaped, text) is not None), None)
@@ -155,7 +155,7 @@ class Stretch:
             if most == 0:
                 break
             at = beyond
-            if form := self._reader.form(self._source, line):
+            if form := self._reader.form(self._source, self._start + begin, line):
                 self._take(begin, here, line, form)
                 most -= 1
         if first != at:
@@ -168,7 +168,7 @@ class Stretch:
         since = 0
         for begin, line, here, _ in self._lines(at, -1, far if any(seen) else 0):
             since += 1
-            form = self._reader.form(self._source, line)
+            form = self._reader.form(self._source, self._start + begin, line)
             if form and (label := label_of(line, form)) not in seen:
                 seen.add(label)
                 self._take(begin, here, line, form)
@@ -297,7 +297,7 @@ Places = dict[int, list[int]]
 def find_steps(
     events: Sequence[Event],
     marks: Iterable[tuple[int, int]],
-    lines: Lines,
+    lines: Excerpts,
     signals: Sequence[Signal],
     clock: Clock,
 ) -> tuple[list[Progress], tuple[Reason, ...]]:
@@ -345,7 +345,7 @@ def _steps(
     return found + stretch.steps(), complete
 
 
-def _with_pauses(found: Sequence[Progress], reader: StepLines, lines: Lines, clock: Clock) -> list[Progress]:
+def _with_pauses(found: Sequence[Progress], reader: StepLines, lines: Excerpts, clock: Clock) -> list[Progress]:
     """The steps, and those around the longest pauses."""
     reader.work = _WORK_ON_PAUSES
 
@@ -377,7 +377,7 @@ def _by_source(places: Iterable[tuple[int, int]]) -> Places:
     return {source: sorted(offsets) for source, offsets in found.items()}
 
 
-def _spans(lines: Lines, begun: Places) -> dict[int, list[tuple[int, int]]]:
+def _spans(lines: Excerpts, begun: Places) -> dict[int, list[tuple[int, int]]]:
     """Where steps are looked for in each source."""
     lengths = [source.length for source in lines.sources]
     if sum(lengths) <= SMALL:
@@ -397,7 +397,7 @@ _MOST = 64
 """Steps at the log's end that are read for it."""
 
 
-def find_memory(steps: Sequence[Progress], signals: Sequence[SignalHit], lines: Lines) -> tuple[MemoryReading, ...]:
+def find_memory(steps: Sequence[Progress], signals: Sequence[SignalHit], lines: Excerpts) -> tuple[MemoryReading, ...]:
     """Each rank's last step that shows it, and all reports."""
     last: dict[Any, MemoryReading] = {}
     before: dict[Any, float | None] = {}

@@ -8,16 +8,15 @@ from msgspec.structs import replace
 
 from slurmdoctor.knowledge import text
 from slurmdoctor.model import EXIT_CODE, PEER_LOST, PYTHON_ERROR, Event, Line, Origin, Role, Writer
-from slurmdoctor.ranks import Lines
-from slurmdoctor.readers.rule_events import Place, RuleEvents
+from slurmdoctor.ranks import Excerpts, Place
+from slurmdoctor.readers.rule_events import RuleEvents, event_at
 from slurmdoctor.readers.tracebacks import (
     HEADER,
     Traceback,
-    assemble,
     begins_frame,
     exception_of,
-    helper_above,
     is_wrapper,
+    read_traceback,
 )
 
 _SLURM = text("slurm-line")
@@ -41,7 +40,7 @@ Recognise = Callable[[Line], None]
 
 
 def join_tracebacks(
-    headers: Sequence[Line], loose: Sequence[Line], events: RuleEvents, lines: Lines, recognise: Recognise
+    headers: Sequence[Line], loose: Sequence[Line], events: RuleEvents, lines: Excerpts, recognise: Recognise
 ) -> list[Event]:
     """All events: those of the rules, and a python-error of each traceback or exception that no rule knows.
 
@@ -54,13 +53,10 @@ def join_tracebacks(
         joiner.add(header)
     found = joiner.found
     for line in loose:
-        where = (line.source, line.offset)
+        where = line.place
         if where in joiner.exceptions:
             continue
-        if helper_above(lines, line):
-            events.drop(where)
-            found.append(_parent_gone(line, lines, joiner.new_group()))
-        elif where not in events.at:
+        if where not in events.at:
             found += _without_traceback(line, lines)
         elif _warned(line):
             events.doubt(where)
@@ -73,7 +69,7 @@ def join_tracebacks(
 class _Joiner:
     """Takes one traceback after another, in the log's order."""
 
-    def __init__(self, events: RuleEvents, lines: Lines, recognise: Recognise) -> None:
+    def __init__(self, events: RuleEvents, lines: Excerpts, recognise: Recognise) -> None:
         self._events = events
         self._lines = lines
         self._recognise = recognise
@@ -87,10 +83,10 @@ class _Joiner:
 
     def add(self, header: Line) -> None:
         for _ in range(_MOST_HELD):
-            trace = assemble(self._lines, header)
+            trace = read_traceback(self._lines, header)
             if trace.exception is None:
                 if trace.cut is not None and not (trace.harmless or trace.in_thread):
-                    self.found += _cut_short(trace, trace.cut, self._lines)
+                    self.found += _cut_short(trace, trace.cut)
                 return
             self._take(trace, trace.exception)
             if trace.holds != "frames":
@@ -98,7 +94,7 @@ class _Joiner:
             header = trace.exception
 
     def _take(self, trace: Traceback, exception: Line) -> None:
-        where = (exception.source, exception.offset)
+        where = exception.place
         self._recognise(exception)
         group, trace = self._group_of(trace)
         if trace.harmless or (trace.in_thread and where in self.exceptions):
@@ -108,7 +104,7 @@ class _Joiner:
         if trace.of_helper and where not in self.exceptions:
             self.exceptions.add(where)
             self._events.drop(where)
-            self.found.append(_parent_gone(exception, self._lines, group))
+            self.found.append(event_at(exception, PEER_LOST, "cascade", f"{PEER_LOST}/parent", group=group))
             return
         known = self._join_rules(trace, exception, group)
         if known and _warned(exception):
@@ -119,9 +115,12 @@ class _Joiner:
         if known:
             return
         if trace.wrapper or trace.holds:
-            self.found.append(_launcher_error(exception, self._lines, group))
+            when = Origin(time=exception.origin.time)
+            self.found.append(
+                event_at(exception, EXIT_CODE, "cascade", f"{EXIT_CODE}/launcher", origin=when, group=group)
+            )
             return
-        error = _python_error(exception, self._lines, "hint" if trace.in_thread or _warned(exception) else "root")
+        error = _python_error(exception, "hint" if trace.in_thread or _warned(exception) else "root")
         self.found.append(replace(error, group=group, traceback=_shown(trace), origin=_raised_by(error.origin, trace)))
 
     def new_group(self) -> int:
@@ -142,20 +141,20 @@ class _Joiner:
 
     def _join_rules(self, trace: Traceback, exception: Line, group: int) -> bool:
         """Give the rules' events inside of a traceback its frames; whether any of them names a cause."""
-        where = (exception.source, exception.offset)
+        where = exception.place
         at = self._events.at
         inside = _events_inside(trace, exception, self._events, self._lines)
         matched = {event.rule for event in at.get(where, ())}
         for place in inside:
             # where the exception itself matches, the source line that raises it (`f"missing {key}"`) adds nothing
             kept = [event for event in at[place] if place >= where or event.rule not in matched]
-            at[place] = [_in_traceback(event, trace, exception, group, self._lines) for event in kept]
+            at[place] = [_in_traceback(event, trace, exception, group) for event in kept]
         return any(event.role != "hint" for place in inside for event in at[place])
 
 
-def _events_inside(trace: Traceback, exception: Line, events: RuleEvents, lines: Lines) -> list[Place]:
+def _events_inside(trace: Traceback, exception: Line, events: RuleEvents, lines: Excerpts) -> list[Place]:
     """The lines with events in a traceback's frames, on its exception's line, and in the message's following lines."""
-    where = (exception.source, exception.offset)
+    where = exception.place
     found = [where] if where in events.at else []
     start, end = trace.header.offset, exception.offset
     if exception.label or end - start < _FAR:
@@ -168,26 +167,21 @@ def _events_inside(trace: Traceback, exception: Line, events: RuleEvents, lines:
     for line in lines.after(exception, _MESSAGE_LINES):
         if bare or HEADER in line.text or not line.text.strip() or exception_of(line.text) or _of_its_own(line):
             break
-        if (line.source, line.offset) in events.at:
-            found.append((line.source, line.offset))
+        if line.place in events.at:
+            found.append(line.place)
     return found
 
 
 def _of_its_own(line: Line) -> bool:
     """Whether a line after an exception is no part of its message: it has a stamp, or a launcher prints it, in a block of its own, too."""
-    drawn = len(line.text) > _DRAWN and _RULE.match(line.text) is not None
-    return (
-        drawn
-        or line.origin.time is not None
-        or _SLURM.match(line.text) is not None
-        or _LEVEL.match(line.text) is not None
-    )
+    drawn = len(line.text) > _DRAWN and _RULE.match(line.text)
+    return bool(drawn or line.origin.time is not None or _SLURM.match(line.text) or _LEVEL.match(line.text))
 
 
-def _in_traceback(event: Event, trace: Traceback, exception: Line, group: int, lines: Lines) -> Event:
+def _in_traceback(event: Event, trace: Traceback, exception: Line, group: int) -> Event:
     """The event as its traceback's: a match in a frame is shown by the exception's own line."""
     if event.hit.offset < exception.offset:
-        event = replace(event, hit=lines.hit(exception))
+        event = replace(event, hit=exception.hit)
     return replace(event, group=group, traceback=_shown(trace), origin=_raised_by(event.origin, trace))
 
 
@@ -209,13 +203,13 @@ def _shown(trace: Traceback) -> tuple[str, ...]:
     return (*trace.frames, trace.exception.text)
 
 
-def _without_traceback(line: Line, lines: Lines) -> list[Event]:
+def _without_traceback(line: Line, lines: Excerpts) -> list[Event]:
     """The event of an exception's line that belongs to no traceback that was read."""
     name = (exception_of(line.text) or ("", ""))[0]
     if name.endswith("Warning") or is_wrapper(name):
         return []
     warned, framed = _warned(line), _framed(line, lines)
-    error = _python_error(line, lines, "root" if framed and not warned else "hint")
+    error = _python_error(line, "root" if framed and not warned else "hint")
     return [error] if framed or warned or not _is_last_word(line, lines) else [error, _ended(error, "last-word")]
 
 
@@ -224,14 +218,14 @@ def _warned(line: Line) -> bool:
     return line.text != "" and _WARNED.search(line.raw[: line.raw.find(line.text)]) is not None
 
 
-def _framed(line: Line, lines: Lines) -> bool:
+def _framed(line: Line, lines: Excerpts) -> bool:
     """Whether frames of a traceback, or what torchelastic writes into its error file, stand around an exception's line."""
     above = next(lines.before(line), None)
     framed = above is not None and (begins_frame(above.text) or above.text.startswith("    "))
     return framed or _ERROR_FILE.search(line.raw) is not None
 
 
-def _is_last_word(line: Line, lines: Lines) -> bool:
+def _is_last_word(line: Line, lines: Excerpts) -> bool:
     """Whether a writer's lines end with this exception, and Slurm tells nothing of its end.
 
     What a logger tells may have been dealt with.
@@ -247,33 +241,14 @@ def _ended(hint: Event, how: str) -> Event:
     return replace(hint, cause=EXIT_CODE, role="cascade", rule=f"{EXIT_CODE}/{how}")
 
 
-def _python_error(line: Line, lines: Lines, role: Role) -> Event:
-    order = lines.order(line.source, line.offset)
+def _python_error(line: Line, role: Role) -> Event:
     name, message = exception_of(line.text, strict=False) or ("", "")
-    return Event(
-        cause=PYTHON_ERROR, role=role, rule=f"{PYTHON_ERROR}/traceback", origin=line.origin, hit=lines.hit(line), order=order,
-        captures={"exception": name, "message": message}, label=line.label,
-    )  # fmt: skip
+    found = {"exception": name, "message": message}
+    return event_at(line, PYTHON_ERROR, role, f"{PYTHON_ERROR}/traceback", captures=found)
 
 
-def _launcher_error(line: Line, lines: Lines, group: int) -> Event:
-    order = lines.order(line.source, line.offset)
-    return Event(
-        cause=EXIT_CODE, role="cascade", rule=f"{EXIT_CODE}/launcher", origin=Origin(time=line.origin.time), hit=lines.hit(line), order=order,
-        group=group, label=line.label,
-    )  # fmt: skip
-
-
-def _parent_gone(line: Line, lines: Lines, group: int) -> Event:
-    order = lines.order(line.source, line.offset)
-    return Event(
-        cause=PEER_LOST, role="cascade", rule=f"{PEER_LOST}/parent", origin=line.origin, hit=lines.hit(line), order=order,
-        group=group, label=line.label,
-    )  # fmt: skip
-
-
-def _cut_short(trace: Traceback, last: Line, lines: Lines) -> list[Event]:
+def _cut_short(trace: Traceback, last: Line) -> list[Event]:
     """Where the log ends inside of a traceback: the process failed, and what was raised is not shown."""
-    hint = replace(_python_error(last, lines, "hint"), captures={}, traceback=trace.frames)
+    hint = replace(_python_error(last, "hint"), captures={}, traceback=trace.frames)
     ending = _ended(hint, "cut-traceback")
     return [ending] if trace.of_launcher else [hint, ending]

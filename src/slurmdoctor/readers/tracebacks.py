@@ -14,7 +14,7 @@ from msgspec import Struct
 from slurmdoctor.knowledge import text
 from slurmdoctor.matching import lazy
 from slurmdoctor.model import Line, Origin, number
-from slurmdoctor.ranks import Lines
+from slurmdoctor.ranks import Excerpts
 
 _EXCEPTION = lazy(
     r"^[ `>|]{0,8}(?P<class>(?:[A-Za-z_]\w*\.)*(?P<name>[A-Za-z_]\w*))(?:\([\w.]+\))?(?::\s?(?P<text>.*)|\s*)$"
@@ -75,7 +75,6 @@ _LONGEST = 300
 _MOST_SKIPPED = 40
 _CHAIN_LINES = 12
 _HELD_LINES = 8
-_HELPER_LINES = 6
 _AT_THE_END = 4096
 """Bytes that other writers may add to a log after the line at which it was cut."""
 
@@ -125,14 +124,7 @@ def is_wrapper(name: str) -> bool:
     return _WRAPPING.match(name) is not None
 
 
-def helper_above(lines: Lines, line: Line) -> bool:
-    """Whether an exception without a traceback of its own, as torn text leaves it, is that of a helper whose parent was gone."""
-    if _PARENT_GONE.search(line.text) is None:
-        return False
-    return any(_HELPER.search(above.text) for above in lines.before(line, _HELPER_LINES))
-
-
-def assemble(lines: Lines, header: Line) -> Traceback:
+def read_traceback(lines: Excerpts, header: Line) -> Traceback:
     """Read the traceback that begins at this header, or at the exception of a wrapper below which frames stand."""
     above = list(lines.before(header, 2))
     body = _Body(lines, header)
@@ -159,7 +151,7 @@ def assemble(lines: Lines, header: Line) -> Traceback:
 class _Body:
     """The frames below a header, and the line of the exception or the line at which the log ends."""
 
-    def __init__(self, lines: Lines, header: Line) -> None:
+    def __init__(self, lines: Excerpts, header: Line) -> None:
         self.frames: list[str] = []
         self.exception: Line | None = None
         self.cut: Line | None = None
@@ -175,7 +167,7 @@ class _Body:
         """The line before, while no other line than the traceback's came between."""
         self._read(lines, header)
 
-    def _read(self, lines: Lines, header: Line) -> None:
+    def _read(self, lines: Excerpts, header: Line) -> None:
         for line in lines.after(header, _LONGEST):
             if self._ends_with(line):
                 return
@@ -215,7 +207,7 @@ def _raiser(header: Line, spawned: str | None) -> Origin:
     return Origin(local_rank=local_rank, node=task["node"] if task else None, pid=number(task["pid"]) if task else None)
 
 
-def _held_by(lines: Lines, exception: Line) -> Literal["", "traceback", "frames"]:
+def _held_by(lines: Excerpts, exception: Line) -> Literal["", "traceback", "frames"]:
     """What stands in the message of an exception, below its first line."""
     unfinished = exception.text.rstrip().endswith(":")
     for line in lines.after(exception, _HELD_LINES):
@@ -230,7 +222,7 @@ def _held_by(lines: Lines, exception: Line) -> Literal["", "traceback", "frames"
     return ""
 
 
-def _is_chained(lines: Lines, exception: Line) -> bool:
+def _is_chained(lines: Excerpts, exception: Line) -> bool:
     for line in lines.after(exception, _CHAIN_LINES):
         if HEADER in line.text:
             return False

@@ -1,13 +1,17 @@
-"""A line's neighbours are found among thousands of other ranks' lines, and no farther than it is worth."""
+"""A line's neighbors are found among thousands of other ranks' lines, no farther than it is worth, and each is read once."""
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
+
 import pytest
 
-from slurmdoctor.input.sources import Text
+from slurmdoctor import diagnose
+from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import Line, SearchResult, SourceFormat
-from slurmdoctor.ranks.excerpts import Lines
+from slurmdoctor.ranks.excerpts import Excerpts
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.ranks.timestamps import may_be_stamped
 
@@ -16,18 +20,18 @@ LABELLED = SourceFormat(frozenset({"srun-label"}))
 CHATTER = "the loader has read one more shard of its part of the corpus"
 
 
-def _last(text: str, traits: SourceFormat) -> tuple[Lines, Line]:
+def _last(text: str, traits: SourceFormat) -> tuple[Excerpts, Line]:
     """The lines of a text, and the last one of them."""
     source = Text.source(text)
     for _ in source.blocks():
         pass
-    lines = Lines([source], SearchResult((), (), lambda line: []), READER, [traits])
+    lines = Excerpts([source], SearchResult((), (), lambda line: []), READER, [traits])
     return lines, lines.at(0, text.encode().rfind(b"\n", 0, -1) + 1)
 
 
 def _time_of_last(text: str, traits: SourceFormat = LABELLED) -> str | None:
     lines, last = _last(text, traits)
-    above = lines.stamped_before(lines.hit(last), last.label)
+    above = lines.stamped_before(last.hit, last.label)
     return None if above is None else above.raw
 
 
@@ -53,7 +57,7 @@ def test_asked_line_by_line_the_answers_are_those_of_each_line_alone() -> None:
     lines, _ = _last(text, LABELLED)
     starts = [at for at in range(len(text)) if at == 0 or text[at - 1] == "\n"]
     unstamped = (line for line in (lines.at(0, start) for start in starts) if line.origin.time is None)
-    asked = [(lines.hit(line), line.label) for line in unstamped]
+    asked = [(line.hit, line.label) for line in unstamped]
     found = [lines.stamped_before(*one) for one in asked]
     assert found == [_last(text, LABELLED)[0].stamped_before(*one) for one in asked]
     assert 60 < sum(line is not None for line in found) < 240
@@ -62,7 +66,7 @@ def test_asked_line_by_line_the_answers_are_those_of_each_line_alone() -> None:
 def test_lines_that_stand_close_are_not_looked_at_for_each_of_them() -> None:
     lines, _ = _last(f"1: {CHATTER}\n" * 2000, LABELLED)
     size = len(CHATTER) + 4
-    asked = [(lines.hit(line), line.label) for line in (lines.at(0, at * size) for at in range(2000))]
+    asked = [(line.hit, line.label) for line in (lines.at(0, at * size) for at in range(2000))]
     before = lines.meter.done
     assert all(lines.stamped_before(*one) is None for one in asked)
     assert lines.meter.done - before < 3 * 2000
@@ -114,14 +118,14 @@ def test_the_lines_above_come_nearest_first_and_whole(ends: str) -> None:
     text = "".join(f"{k % 20}: line {k} {CHATTER}{ends}" for k in range(3000))
     lines, last = _last(text, LABELLED)
     assert [int(line.text.split()[1]) for line in lines.before(last, 5)] == [2979, 2959, 2939, 2919, 2899]
-    assert [int(line.text.split()[1]) for line in lines.before(last, 3, same_writer=False)] == [2998, 2997, 2996]
+    assert [int(line.text.split()[1]) for line in lines.above(last, 3)] == [2998, 2997, 2996]
     assert all(line.raw.endswith(CHATTER) for line in lines.before(last, 5))
 
 
 def test_the_first_line_has_none_above() -> None:
     lines, last = _last("1: KeyError: 'x'\n", LABELLED)
     assert list(lines.before(last)) == []
-    assert lines.stamped_before(lines.hit(last), last.label) is None
+    assert lines.stamped_before(last.hit, last.label) is None
 
 
 @pytest.mark.parametrize(
@@ -140,3 +144,48 @@ def test_what_may_hold_a_time_is_looked_at(line: str) -> None:
 
 def test_most_lines_hold_none() -> None:
     assert not may_be_stamped(b"1: iteration 10:20 of 99 | loss 2.31")
+
+
+LOGS = Path(__file__).parent / "fixtures"
+
+
+def test_each_log_is_read_again_once_and_each_line_taken_apart_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over all fixtures: bytes read again after the search, and labels stripped of each line that starts at a place."""
+    work: Counter[object] = Counter()
+    plain_read, plain_line, plain_strip = Source.read, Excerpts.line, LabelReader.strip_labels
+
+    def read(source: Source, offset: int, size: int) -> bytes:
+        data = plain_read(source, offset, size)
+        work["bytes"] += len(data)
+        return data
+
+    def line(lines: Excerpts, source: int, offset: int, data: bytes) -> Line:
+        monkeypatch.setattr(
+            LabelReader, "strip_labels", lambda *given: work.update([(source, offset)]) or plain_strip(*given)
+        )
+        try:
+            return plain_line(lines, source, offset, data)
+        finally:
+            monkeypatch.setattr(LabelReader, "strip_labels", plain_strip)
+
+    monkeypatch.setattr(Source, "read", read)
+    monkeypatch.setattr(Excerpts, "line", line)
+    for truth in sorted(LOGS.rglob("truth.yaml")):
+        logs = [path for path in truth.parent.iterdir() if path.suffix in (".log", ".out", ".err")]
+        work.clear()
+        diagnose([str(path) for path in logs]) if logs else None
+        assert work["bytes"] <= 1.1 * sum(path.stat().st_size for path in logs), truth
+        del work["bytes"]
+        often = [place for place, count in work.items() if count > 1]
+        assert len(often) <= any(b"\r" in path.read_bytes() for path in logs), truth  # a bar is read by its pieces, too
+
+
+def test_a_log_that_grows_is_read_on() -> None:
+    source = Text.source("1: a\n1: b\n1: c\n")
+    for _ in source.blocks():
+        pass
+    whole, source.length = source.length, 8
+    lines = Excerpts([source], SearchResult((), (), lambda line: []), READER, [LABELLED])
+    assert [line.raw for line in lines.after(lines.at(0, 0))] == ["1: "]
+    source.length = whole
+    assert [line.raw for line in lines.after(lines.at(0, 0))] == ["1: b", "1: c"]
