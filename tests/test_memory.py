@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -412,57 +411,3 @@ def test_nan_goes_back_before_its_step() -> None:
     assert "before step 351" in found.fixes[0].do
     early = diagnose("FloatingPointError: Loss became infinite or NaN at iteration=1!\n")
     assert "Check the inputs first: the run stopped at step 1" in early.fixes[0].do
-
-
-# ── what nvidia-smi dmon wrote beside the job ──
-
-DMON = (
-    "#Date       Time        gpu    pwr     sm     fb   bar1\n#YYYYMMDD   HH:MM:SS    Idx      W      %     MB     MB\n"
-)
-
-
-def dmon(*sizes: int, gpu: int = 3) -> str:
-    rows = [
-        f" 20260512   10:{at:02d}:00      {one}    402     98  {size if one == gpu else 30000:5d}     12\n"
-        for at, size in enumerate(sizes)
-        for one in range(4)
-    ]
-    return DMON + "".join(rows)
-
-
-GROWTH = [0, 900, 30000, 34000, 38000, 42000, 46000, 50000, 54000, 0]
-LEVEL = [0, 900, 50000, 50100, 50000, 50020, 50000, 50060, 50000, 0]
-JUMP = [0, 900, 30000, 30000, 30000, 30000, 30000, 30000, 78000, 78000]
-
-
-@pytest.mark.parametrize(
-    ("sizes", "says"),
-    [
-        (GROWTH, "Look for a leak: GPU 3 grew steadily from 33.2 to 48.8 GiB over 6 min"),
-        (LEVEL, "GPU 3 stayed level at 48.8 GiB for 6 min before"),
-        (JUMP, None),
-        (GROWTH[:5], None),
-    ],
-)
-def test_gutil_files_tell_a_leak_from_one_step_too_large(sizes: list[int], says: str | None, tmp_path: Path) -> None:
-    log = "step 10 | loss 2\n[rank3]: Traceback (most recent call last):\n"
-    log += f'[rank3]:   File "/x/t.py", line 1, in main\n[rank3]:     loss.backward()\n[rank3]: {SHORT}\n'
-    (tmp_path / "slurm-4711.out").write_text(f"{log}srun: error: gpu07: task 3: Exited with exit code 1\n")
-    (tmp_path / "slurm-4711.gpu07.gutil").write_text(dmon(*sizes))
-    (tmp_path / "slurm-4711.gpu08.gutil").write_text(dmon(*GROWTH, gpu=2))
-    found = diagnose(tmp_path)
-    assert found.first_failure is not None
-    assert (found.first_failure.rank, found.first_failure.node) == (3, "gpu07")
-    advice = fixes(found, 1)
-    assert says in advice if says else not re.search("leak|level", advice)
-
-
-def test_gutil_lines_in_the_log_itself_count_and_are_no_failure() -> None:
-    assert diagnose(f"Training complete\n{dmon(*LEVEL)}").verdict != "failed"
-    assert "stayed level" in fixes(oom((("/x/t.py", "main", "loss.backward()"),), above=dmon(*LEVEL)), 1)
-
-
-def test_gutil_files_alone_are_no_log(tmp_path: Path) -> None:
-    (tmp_path / "train_output").write_text(f"[rank3]: {SHORT}\n")
-    (tmp_path / "slurm-4711.gpu07.gutil").write_text(dmon(*LEVEL))
-    assert fixes(diagnose(tmp_path))

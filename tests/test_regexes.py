@@ -28,7 +28,6 @@ MAKERS, ASKS = (
 FIELDS = ("regex", "pattern", "near", "under", "writer", "behind", "launcher")
 BOUNDED = {
     "input/files.py": "a file's name",
-    "readers/gauges.py": "a path, as in input/job_names.py",
     "input/job_names.py": "a path: 4,096 bytes, of which a name has 255",
     "knowledge/workshop/patterns.py": "a pattern of a rule file, matched where a class begins",
 }

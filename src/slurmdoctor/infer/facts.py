@@ -9,7 +9,7 @@ from typing import Any
 from slurmdoctor.infer.after_training import after_training_facts
 from slurmdoctor.infer.checkpoints import checkpoint_facts, restart_facts
 from slurmdoctor.infer.members import world_size
-from slurmdoctor.infer.memory import memory_facts, trend_facts
+from slurmdoctor.infer.memory import memory_facts
 from slurmdoctor.infer.slurm_evidence import state_of
 from slurmdoctor.infer.stood import stood
 from slurmdoctor.infer.time_limit import warning_came
@@ -50,7 +50,6 @@ def collect_facts(
         facts |= stood(finding, timeline, state)
     facts |= after_training_facts(finding, timeline)
     facts |= _busy(finding) | memory_facts(finding.origin.rank, observed.memory, facts)
-    facts |= trend_facts(finding, observed.trends)
     if finding.record is not None:
         facts |= _of_the_record(finding.record, timeline, state)
     if script is not None:

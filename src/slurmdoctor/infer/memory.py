@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slurmdoctor.model import Finding, MemoryReading, MemoryTrend
+from slurmdoctor.model import MemoryReading
 
 _ALIKE = 0.9
 """The least share of the fullest GPU's memory that each of them uses where all stood alike."""
@@ -46,18 +46,3 @@ def _shown(own: Sequence[MemoryReading], readings: Sequence[MemoryReading]) -> d
         facts |= {"other_peak_gib": most.peak, "peak_rank": most.rank}
     found = {name: value for name, value in facts.items() if value is not None}
     return {name: round(value, 1) if isinstance(value, float) else value for name, value in found.items()}
-
-
-def trend_facts(finding: Finding, trends: Sequence[MemoryTrend]) -> dict[str, Any]:
-    """How the memory of the failing rank's GPU went, where its node and its number on it are known."""
-    root = finding.root
-    device = root.main.captures.get("device") if root is not None else None
-    gpu = int(device) if device and device.isdecimal() else finding.origin.local_rank
-    node = (finding.origin.node or "").partition(".")[0]
-    nodes = {trend.node for trend in trends}
-    own = [t for t in trends if t.gpu == gpu and (len(nodes) == 1 or (t.node or "").partition(".")[0] == node != "")]
-    if len(own) != 1 or (node and own[0].node and own[0].node.partition(".")[0] != node):
-        return {}
-    one = own[0]
-    sizes = {"memory_from_gib": round(one.first, 1), "memory_to_gib": round(one.last, 1)}
-    return {"memory_trend": one.kind, "memory_gpu": one.gpu, "memory_min": round(one.minutes), **sizes}

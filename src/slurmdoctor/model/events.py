@@ -293,18 +293,6 @@ class MemoryReading(Struct, frozen=True):
     """What was used in the first of the steps that were read."""
 
 
-class MemoryTrend(Struct, frozen=True):
-    """How one GPU's memory went while its process ran, in GiB, by samples taken beside it."""
-
-    gpu: int
-    node: str | None
-    kind: str
-    """`grew` steadily, or `level`."""
-    first: float
-    last: float
-    minutes: float
-
-
 class RankMap(Struct, frozen=True):
     """Which rank runs where. A sub-group's rank and a local rank are never taken for global ranks."""
 
@@ -557,8 +545,6 @@ class Observations(Struct, frozen=True):
     """The job's launcher, where one reported an exit: `torchrun`, `srun`."""
     memory: tuple[MemoryReading, ...] = ()
     """What each rank's last step shows of its GPU's memory, and reports of it."""
-    trends: tuple[MemoryTrend, ...] = ()
-    """How each GPU's memory went, where something sampled it beside the job."""
     last_words: Mapping[int, Line] = field(default_factory=dict)
     """What each rank printed last around the first wait for another rank, its own errors left out."""
     busy: Busy | None = None
