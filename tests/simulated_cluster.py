@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from slurmdoctor.survey.questions.nodes import Event, Exposure, once, suspects
+import duckdb
+
+from slurmdoctor.survey.nodes import suspects
+
+Use = tuple[str, str, float, int, int]
+"""Partition, node, hours, starts, jobs."""
+Accusation = tuple[str, str, str, str, bool, str, str]
+"""Partition, node, user, cause, whether it is certain, job name, day."""
 
 NODES = {"a": 40, "h": 24}
 """Nodes of each partition; those of the second fail five times as often."""
@@ -22,7 +29,7 @@ def named(
     hours: dict[tuple[str, str], float] = defaultdict(float)
     works: dict[tuple[str, str], set[tuple[object, ...]]] = defaultdict(set)
     ran: dict[tuple[str, str], int] = defaultdict(int)
-    events = []
+    events: list[Accusation] = []
     favorites = {user: {p: chance.sample(range(n), 4) for p, n in NODES.items()} for user in range(users)}
     for _ in range(jobs):
         user = min(int(chance.paretovariate(0.7)) - 1, users - 1)
@@ -37,14 +44,35 @@ def named(
         if chance.random() < 1 - 2.718281828 ** -(sum(rates.values()) * wanted):
             struck = chance.choices(nodes, list(rates.values()))[0]
             end = wanted * chance.random()
-            events.append(Event(part, struck, str(user), "gpu-fault", True, name, day))
+            events.append((part, struck, str(user), "gpu-fault", True, name, day))
         elif any(node in hanging for node in nodes) and chance.random() < 0.33:
-            events.append(Event(part, next(n for n in nodes if n in hanging), str(user), "hang", False, name, day))
+            events.append((part, next(n for n in nodes if n in hanging), str(user), "hang", False, name, day))
         elif chance.random() < (0.5 if user == 0 and name == "train0" else 0.03):  # a broken program, and bad luck
-            events.append(Event(part, chance.choice(nodes), str(user), "collective-timeout", False, name, day))
+            events.append((part, chance.choice(nodes), str(user), "collective-timeout", False, name, day))
         for node in nodes:
             hours[part, node] += end
             works[part, node].add((user, name, day))
             ran[part, node] += 1
-    uses = [Exposure(part, node, hours[part, node], len(works[part, node]), ran[part, node]) for part, node in hours]
-    return [one.node for one in suspects(uses, once(events))[1]]
+    uses = [(part, node, hours[part, node], len(works[part, node]), ran[part, node]) for part, node in hours]
+    return outcome(uses, events)[1]
+
+
+def outcome(uses: Sequence[Use], accusations: Sequence[Accusation]) -> tuple[int, list[str]]:
+    """How many nodes are tested, and those that are named."""
+
+    def values(rows: Sequence[tuple[object, ...]]) -> str:
+        return ", ".join(map(repr, rows))
+
+    with duckdb.connect() as connection:
+        connection.execute(
+            f"CREATE TABLE uses AS SELECT *, node AS called FROM (VALUES {values(uses)}) t(part, node, hours, starts, jobs)"
+        )
+        connection.execute(
+            'CREATE TABLE accusations (part TEXT, node TEXT, "user" TEXT, cause TEXT, certain BOOL, name TEXT, day TEXT, place INT)'
+        )
+        if accusations:
+            connection.execute(
+                f"INSERT INTO accusations VALUES {values([(*one, at) for at, one in enumerate(accusations)])}"
+            )
+        count, found = suspects(connection)
+        return count, [one.node for one in found]

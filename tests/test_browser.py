@@ -17,7 +17,7 @@ from report_examples import CUDA_OOM
 from simulate import Job, speak, written
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.report.html_report import render_jobs
-from slurmdoctor.survey.page import html as survey
+from slurmdoctor.survey import page as survey
 from test_html import ATTACKS, HEALTHY, UNKNOWN, jobs
 from test_report_chat import hostile
 
@@ -234,7 +234,7 @@ def test_a_screen_reader_hears_the_drawings_and_tables_of_a_survey(tmp_path: Pat
     heard = page.locator("body").aria_snapshot()
     assert 'heading "2,720 of 20,312 jobs failed" [level=1]' in heard
     assert 'img "26 columns of GPU hours lost; the highest is 4,013, Sep 28. The table below has all numbers."' in heard
-    assert 'table "Mean time to failure by job size"' in heard
+    assert 'table "Jobs by their GPUs; ends by Slurm or a person are no failures"' in heard
     assert 'columnheader "GPU hours lost"' in heard
     assert 'rowheader "gpu-0217"' in heard
 

@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[1]
 CAUSES = load((builtin(),)).causes
 SENTENCES = sorted(
     file
-    for room in ("report", "survey/page", "survey/text")
-    for file in (ROOT / "src/slurmdoctor" / room).rglob("*.py")
+    for place in ("report/**/*.py", "survey/sections.py", "survey/page.py", "survey/terminal.py")
+    for file in (ROOT / "src/slurmdoctor").glob(place)
 )
 PAGES = [
     "README.md",

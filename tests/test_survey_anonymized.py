@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from slurmdoctor.cli import cli
 from slurmdoctor.model import UserError
-from slurmdoctor.survey import pseudonym_key
+from slurmdoctor.survey import pseudonyms
 
 NAMES = ("quillon", "vexley", "brackwater", "zorblatt")
 LOG = (
@@ -56,7 +56,7 @@ def test_no_file_of_the_dataset_holds_a_name(logs: Path) -> None:
     raw = b"".join(file.read_bytes() for file in files).decode("latin-1").casefold()
     raw += " ".join(map(str, (file.relative_to(logs.parents[1]) for file in files))).casefold()
     assert [name for name in NAMES if name in said or name in raw] == []
-    assert pseudonym_key.key().hex() not in raw
+    assert pseudonyms.own_key().hex() not in raw
     assert rows(logs, 'count(*), count(DISTINCT key), count(DISTINCT "user"), count(cause)') == [
         (3, 3, 0, 2)
     ]  # one owner of all logs is no user
@@ -84,7 +84,7 @@ def test_names_and_pseudonyms_are_never_in_one_dataset(
 
 def test_a_dataset_goes_on_with_the_key_that_it_was_begun_with(logs: Path) -> None:
     survey(logs, "--anonymize")
-    pseudonym_key.place().unlink()
+    pseudonyms.key_place().unlink()
     assert "another key" in refusal(logs, "--anonymize")
     assert rows(logs, "count(*)") == [(3,)]
 
@@ -100,7 +100,7 @@ def test_shards_of_one_run_share_their_pseudonyms(logs: Path) -> None:
 
 
 def test_without_a_key_nothing_is_written(logs: Path) -> None:
-    pseudonym_key.place().parent.mkdir(parents=True)
-    pseudonym_key.place().write_text("nonsense")
+    pseudonyms.key_place().parent.mkdir(parents=True)
+    pseudonyms.key_place().write_text("nonsense")
     assert "others may read" in refusal(logs, "--anonymize")
     assert not (logs.parents[1] / "out").exists()

@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import UserError
 from slurmdoctor.survey.answers import Answers
-from slurmdoctor.survey.questions.ask import ask
-from slurmdoctor.survey.questions.table import ALL, Choice, unfinished
+from slurmdoctor.survey.questions import ALL, Choice, ask, unfinished
 from slurmdoctor.survey.rows import Row
 from surveyed import dataset, row
 

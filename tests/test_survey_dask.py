@@ -18,16 +18,13 @@ import pytest
 from msgspec.structs import replace
 
 from slurmdoctor.model import UserError
-from slurmdoctor.survey import dask_crew
-from slurmdoctor.survey.chunks import Chunk
+from slurmdoctor.survey import dask_pool
 from slurmdoctor.survey.dataset import open_dataset
-from slurmdoctor.survey.executors import Crew, LocalCrew, Work
 from slurmdoctor.survey.folders import find_in_folders
+from slurmdoctor.survey.pool import Chunk, LocalPool, Pool, Work
 from slurmdoctor.survey.rows import How, Item, Log, Row, fingerprint
-from slurmdoctor.survey.runs import run
-from slurmdoctor.survey.tally import Tally
-from slurmdoctor.survey.versions import version
-from slurmdoctor.survey.work import diagnose_one
+from slurmdoctor.survey.runs import Tally, run
+from slurmdoctor.survey.work import diagnose_one, version
 
 FIXTURES = Path(__file__).parent / "fixtures"
 CASES = [str(folder) for folder in sorted(FIXTURES.glob("*cascade*")) + sorted(FIXTURES.glob("*oom*"))][:12]
@@ -46,16 +43,16 @@ def scheduler() -> Iterator[Any]:
 
 
 def survey(
-    out: Path, hire: Callable[[], Crew], how: How = HOW, tell: Callable[[Tally], None] = lambda _: None
+    out: Path, hire: Callable[[], Pool], how: How = HOW, tell: Callable[[Tally], None] = lambda _: None
 ) -> Tally:
     tally = Tally()
     with open_dataset(out) as data:
-        run(data, find_in_folders(CASES), how, hire, tally=tally, tell=tell)
+        run(data, find_in_folders(CASES), how, hire, tally=tally, report=tell)
     return tally
 
 
-def on(scheduler: Any, work: Work = diagnose_one, how: How = HOW) -> Callable[[], Crew]:
-    return lambda: dask_crew.connect(scheduler.scheduler_address, work, how)
+def on(scheduler: Any, work: Work = diagnose_one, how: How = HOW) -> Callable[[], Pool]:
+    return lambda: dask_pool.connect(scheduler.scheduler_address, work, how)
 
 
 def table(out: Path) -> list[tuple[Any, ...]]:
@@ -68,7 +65,7 @@ def table(out: Path) -> list[tuple[Any, ...]]:
 def local(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, ...]]:
     """The rows as processes of this machine write them."""
     out = tmp_path_factory.mktemp("local")
-    assert survey(out, lambda: LocalCrew(2, diagnose_one, HOW)).read["error"] == 0
+    assert survey(out, lambda: LocalPool(2, diagnose_one, HOW)).read["error"] == 0
     found = table(out)
     assert len(found) >= len(CASES) > 5
     return found
@@ -89,7 +86,7 @@ def test_a_worker_that_is_killed_in_the_middle_costs_nothing(
             killed.append(scheduler.workers[0].pid)
             os.kill(killed[0], signal.SIGKILL)
 
-    assert survey(tmp_path, on(scheduler), tell=kill).read["error"] == 0
+    assert survey(tmp_path, on(scheduler), report=kill).read["error"] == 0
     assert killed
     assert table(tmp_path) == local
 
@@ -118,9 +115,9 @@ def test_a_worker_with_other_rules_stops_the_run(tmp_path: Path, scheduler: Any)
 
 
 def test_a_scheduler_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask_crew, "_ANSWERS", 1)
+    monkeypatch.setattr(dask_pool, "_ANSWERS", 1)
     with pytest.raises(UserError, match=r"no Dask scheduler answers at tcp://127.0.0.1:1: .*: give the address"):
-        survey(tmp_path, lambda: dask_crew.connect("tcp://127.0.0.1:1", diagnose_one, HOW))
+        survey(tmp_path, lambda: dask_pool.connect("tcp://127.0.0.1:1", diagnose_one, HOW))
 
 
 @pytest.mark.parametrize("address", ["nonsense", "gone.json", "empty.json"])
@@ -144,7 +141,7 @@ def test_a_reader_that_hangs_is_left_behind() -> None:
         return diagnose_one(item, how)
 
     item = Item("k", logs=(Log("/scratch/demo/1.out"),))
-    row = dask_crew.within(0.1, wait, item, HOW)
+    row = dask_pool.within(0.1, wait, item, HOW)
     hangs.set()
     assert (row.key, row.read, row.error) == ("k", "error", "its reader did not answer within 0 s")
 
@@ -158,7 +155,7 @@ def test_the_jobs_that_are_sent_to_slurm_bear_a_name_that_no_survey_counts(
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(UserError, match="Dask cannot send its jobs to Slurm"):
-        dask_crew.send_to_slurm(1, options, tmp_path / "logs", diagnose_one, How())
+        dask_pool.send_to_slurm(1, options, tmp_path / "logs", diagnose_one, How())
     assert f"#SBATCH -J {name}\n" in (tmp_path / "sent").read_text()
 
 
@@ -182,7 +179,7 @@ class Forgetful(Workerless):
 
 
 def test_rows_that_die_with_their_worker_before_they_are_fetched_are_not_waited_for() -> None:
-    crew = dask_crew.DaskCrew(Forgetful(), diagnose_one, HOW, ExitStack())
+    crew = dask_pool.DaskPool(Forgetful(), diagnose_one, HOW, ExitStack())
     crew.submit(Chunk((), 0))
     outcome = crew.outcome(1.0)
     assert outcome is not None
@@ -198,14 +195,14 @@ def test_jobs_that_end_without_a_worker_end_the_run(
     squeue.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     clock = [100.0]
-    monkeypatch.setattr("slurmdoctor.survey.dask_crew.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr("slurmdoctor.survey.dask_pool.time", SimpleNamespace(monotonic=lambda: clock[0]))
     jobs = {
         n: SimpleNamespace(
             job_id=str(11 + n), status=SimpleNamespace(name="running"), log_directory="found/.run/workers"
         )
         for n in range(2)
     }
-    crew = dask_crew.DaskCrew(Workerless(), diagnose_one, HOW, ExitStack(), SimpleNamespace(workers=jobs))
+    crew = dask_pool.DaskPool(Workerless(), diagnose_one, HOW, ExitStack(), SimpleNamespace(workers=jobs))
 
     def later(tally: Tally) -> None:
         clock[0] += 20
@@ -214,5 +211,5 @@ def test_jobs_that_end_without_a_worker_end_the_run(
 
     told = r"2 of Dask's 2 jobs have ended without a worker: see found/.run/workers/\*.err"
     with pytest.raises(UserError if ends else TimeoutError, match=told if ends else None):
-        survey(tmp_path / "out", lambda: crew, tell=later)
+        survey(tmp_path / "out", lambda: crew, report=later)
     assert clock[0] >= 160

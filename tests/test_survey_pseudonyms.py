@@ -18,7 +18,7 @@ from msgspec.structs import replace
 import hostile
 from planted_secrets import FORMS
 from slurmdoctor.model import UserError
-from slurmdoctor.survey import pseudonym_key
+from slurmdoctor.survey import pseudonyms
 from slurmdoctor.survey.pseudonyms import KEPT, LISTS, NAMES, OTHERS, TEXTS, Anonymizer
 from slurmdoctor.survey.rows import Row
 
@@ -227,26 +227,26 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_key_is_made_once_for_its_user_s_eyes_alone(config: Path) -> None:
-    first = pseudonym_key.key()
+    first = pseudonyms.own_key()
     assert len(first) == 32
-    assert pseudonym_key.key() == first
+    assert pseudonyms.own_key() == first
     assert stat.S_IMODE(config.stat().st_mode) == 0o600
     assert list(config.parent.iterdir()) == [config]
 
 
 @pytest.mark.parametrize("text", ["", "xyz", "00" * 31, "00" * 33, "\udcff"])
 def test_a_key_that_is_none_is_told(config: Path, text: str) -> None:
-    pseudonym_key.key()
+    pseudonyms.own_key()
     config.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(UserError, match="no key of slurmdoctor's"):
-        pseudonym_key.key()
+        pseudonyms.own_key()
 
 
 def test_a_key_that_others_can_read_is_refused(config: Path) -> None:
-    pseudonym_key.key()
+    pseudonyms.own_key()
     config.chmod(0o644)
     with pytest.raises(UserError, match="others may read") as told:
-        pseudonym_key.key()
+        pseudonyms.own_key()
     assert f"chmod 600 {config}" in str(told.value.mend)
 
 
@@ -255,7 +255,7 @@ def test_a_key_that_is_no_file_is_refused(config: Path, make: Callable[[Path], N
     config.parent.mkdir(parents=True)
     make(config)
     with pytest.raises(UserError):
-        pseudonym_key.key()
+        pseudonyms.own_key()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -263,4 +263,4 @@ def test_a_folder_that_cannot_be_written_is_told(config: Path) -> None:
     config.parent.parent.mkdir()
     config.parent.parent.chmod(0o500)
     with pytest.raises(UserError, match="cannot be used"):
-        pseudonym_key.key()
+        pseudonyms.own_key()

@@ -145,7 +145,7 @@ def test_a_reader_that_breaks_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RecursionError("too deep")
 
-    monkeypatch.setattr("slurmdoctor.pipeline.diagnose", broken)
+    monkeypatch.setattr("slurmdoctor.survey.work.diagnose", broken)
     row = diagnose_one(item_of(DEMO), How())
     assert (row.read, row.verdict, row.error) == ("error", "unknown", "RecursionError: too deep")
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from slurmdoctor.cli.survey_progress import SurveyBar, in_words, row
-from slurmdoctor.survey.mark import mark_of
-from slurmdoctor.survey.tally import Tally
+from slurmdoctor.cli.survey_run import SurveyBar, in_words
+from slurmdoctor.survey.dataset import progress_of
+from slurmdoctor.survey.runs import Tally
 
 FIXTURES = Path(__file__).parent / "fixtures"
 OOM = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
@@ -138,7 +138,7 @@ def test_a_run_that_is_stopped_keeps_what_is_done(tmp_path: Path, name: str, aft
         done = int(told.split()[0].replace(",", ""))
         assert done == (len(rows(out, "key")) if done else 0)
         if done:
-            mark = mark_of(out / ".run")
+            mark = progress_of(out / ".run")
             assert mark is not None
             assert (mark.there, mark.finished) == (done, False)
 
@@ -146,41 +146,30 @@ def test_a_run_that_is_stopped_keeps_what_is_done(tmp_path: Path, name: str, aft
 # ── progress ──
 
 
-def shown(tally: Tally, left: float | None = None) -> str:
-    return "".join(text for _, text in row(tally, left))
+def test_while_jobs_are_looked_for_that_is_said() -> None:
+    tally = Tally(found=500, done=20, bytes_found=2_000_000_000, bytes_done=100_000_000)
+    assert in_words(tally) == "20 of 500 jobs found so far, 100.0 MB of 2.0 GB"
 
 
-def test_while_jobs_are_looked_for_no_remainder_is_told() -> None:
-    assert shown(Tally(found=500, done=20, bytes_found=2_000_000_000, bytes_done=100_000_000)) == (
-        "reading 20 of 500 jobs found so far, 0.1 of 2.0 GB"
-    )
-
-
-def test_a_bar_of_jobs_and_bytes_and_what_is_left() -> None:
-    tally = Tally(
-        found=600, unchanged=100, done=250, bytes_found=10_000_000_000, bytes_done=5_000_000_000, listed=True, workers=2
-    )
-    assert shown(tally, 200.0) == (
-        f"reading {'━' * 10}{'─' * 10} 250 of 500 jobs, 5.0 of 10.0 GB, 100 unchanged, 3 min left"
-    )
-
-
-@pytest.mark.parametrize(
-    ("size", "told"), [(800, "0.4 of 0.8 KB"), (64_000, "32.0 of 64.0 KB"), (142_000_000, "71.0 of 142.0 MB")]
-)
-def test_the_unit_fits_the_size(size: int, told: str) -> None:
-    assert shown(Tally(found=2, done=1, bytes_found=size, bytes_done=size // 2)).endswith(told)
+def test_jobs_bytes_and_what_is_unchanged() -> None:
+    tally = Tally(found=600, unchanged=100, done=250, bytes_found=64_000, bytes_done=32_000, listed=True, workers=2)
+    assert in_words(tally) == "250 of 500 jobs, 32.0 kB of 64.0 kB, 100 unchanged"
 
 
 def test_that_no_worker_has_come_is_told() -> None:
-    assert shown(Tally(found=5, listed=True)).endswith(", no worker yet")
+    assert in_words(Tally(found=5, listed=True)).endswith(", no worker yet")
 
 
-def test_in_a_pipe_it_is_told_once_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [100.0]
-    monkeypatch.setattr("slurmdoctor.cli.survey_progress.time.monotonic", lambda: clock[0])
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [100.0]
+    monkeypatch.setattr("slurmdoctor.cli.survey_run.time.monotonic", lambda: now[0])
+    return now
+
+
+def test_in_a_pipe_it_is_told_once_that_nobody_reads(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
-    monkeypatch.setattr("slurmdoctor.cli.survey_progress.show", lambda text, err: seen.append(text))
+    monkeypatch.setattr("slurmdoctor.cli.survey_run.say", lambda text, err: seen.append(text))
     bar, tally = SurveyBar(), Tally(found=100, listed=True, workers=0)
     for _ in range(20):
         clock[0] += 10
@@ -188,22 +177,16 @@ def test_in_a_pipe_it_is_told_once_that_nobody_reads(monkeypatch: pytest.MonkeyP
     assert [one.startswith("slurmdoctor: no worker has been there for 60 s") for one in seen] == [True]
 
 
-@pytest.mark.parametrize(("seconds", "words"), [(42.4, "42 s"), (720, "12 min"), (12_000, "3 h 20 min")])
-def test_a_remainder_is_in_the_words_of_people(seconds: float, words: str) -> None:
-    assert in_words(seconds) == words
-
-
-def test_a_remainder_is_told_once_two_seconds_of_reading_say_how_fast_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [100.0]
-    monkeypatch.setattr("slurmdoctor.cli.survey_progress.time.monotonic", lambda: clock[0])
-    monkeypatch.setattr("slurmdoctor.cli.survey_progress.on_terminal", lambda: True)
-    seen: list[str] = []
-    monkeypatch.setattr("slurmdoctor.cli.survey_progress.show", lambda text, err: seen.append(text))
-    bar, tally = SurveyBar(), Tally(found=100, listed=True, workers=2)
-    for second in range(10):
-        clock[0] += 1
-        tally.done = min(second // 2 * 10, 20)  # every other second; nothing after the fifth
-        bar.update(tally)
-    assert ["left" in one for one in seen] == [False] * 4 + [True] * 6
-    assert seen[4].endswith(" 20 of 100 jobs, 0.0 of 0.0 KB, 16 s left")
-    assert seen[-1].endswith(" 11 s left")
+def test_a_terminal_shows_a_bar_after_a_second_and_nothing_is_left_of_it(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("slurmdoctor.cli.survey_run.on_terminal", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with SurveyBar() as bar:
+        bar.update(Tally(found=100, listed=True, workers=2))
+        assert capsys.readouterr().err == ""
+        clock[0] += 2
+        bar.update(Tally(found=100, done=20, listed=True, workers=2))
+    shown = capsys.readouterr().err
+    assert "20 of 100 jobs" in shown
+    assert shown.endswith("\x1b[2K")

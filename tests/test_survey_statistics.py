@@ -8,9 +8,8 @@ from math import comb
 
 import pytest
 
-from simulated_cluster import named
-from slurmdoctor.survey.questions.nodes import Event, Exposure, once, suspects
-from slurmdoctor.survey.questions.statistics import (
+from simulated_cluster import Accusation, Use, named, outcome
+from slurmdoctor.survey.statistics import (
     binomial_tail,
     clustering,
     holm,
@@ -120,12 +119,12 @@ def test_a_lemon_is_mostly_found_and_no_other_node(faulty: set[str], hanging: se
     assert sum(bool(set(names) - faulty - hanging) for names in found) <= 1
 
 
-USES = [Exposure("gpu", f"node{number:02}", 100.0, 20, 20) for number in range(1, 33)]
+USES: list[Use] = [("gpu", f"node{number:02}", 100.0, 20, 20) for number in range(1, 33)]
 
 
-def blamed(count: int, *, certain: bool, users: int, node: str = "node07") -> list[Event]:
+def blamed(count: int, *, certain: bool, users: int, node: str = "node07") -> list[Accusation]:
     cause = "gpu-fault" if certain else "hang"
-    return [Event("gpu", node, f"u{n % users}", cause, certain, "train", f"2026-10-{n + 1:02}") for n in range(count)]
+    return [("gpu", node, f"u{n % users}", cause, certain, "train", f"2026-10-{n + 1:02}") for n in range(count)]
 
 
 @pytest.mark.parametrize(
@@ -135,13 +134,14 @@ def blamed(count: int, *, certain: bool, users: int, node: str = "node07") -> li
         (blamed(20, certain=False, users=1), False),  # a broken program on its user's favorite node
         (blamed(6, certain=False, users=6), True),
         (blamed(1, certain=True, users=1), False),
-        ([e for use in USES for e in blamed(6, certain=True, users=1, node=use.node)], False),  # all nodes alike
+        ([e for use in USES for e in blamed(6, certain=True, users=1, node=use[1])], False),  # all nodes alike
     ],
 )
-def test_one_user_is_evidence_only_where_nothing_but_the_node_can_be_it(events: list[Event], suspected: bool) -> None:
-    tested, found = suspects(USES, once(events))
-    assert ([one.node for one in found], tested) == (["node07"] if suspected else [], 32)
+def test_one_user_is_evidence_only_where_nothing_but_the_node_can_be_it(
+    events: list[Accusation], suspected: bool
+) -> None:
+    assert outcome(USES, events) == (32, ["node07"] if suspected else [])
 
 
 def test_a_partition_of_one_node_accuses_nobody() -> None:
-    assert suspects(USES[:1], blamed(9, certain=True, users=3, node="node01")) == (0, [])
+    assert outcome(USES[:1], blamed(9, certain=True, users=3, node="node01")) == (0, [])

@@ -20,13 +20,10 @@ import pytest
 from msgspec import structs
 
 from slurmdoctor.model import UserError
-from slurmdoctor.survey.chunks import Chunk, Waiting
-from slurmdoctor.survey.columns import columns
-from slurmdoctor.survey.dataset import open_dataset
-from slurmdoctor.survey.executors import Crew, LocalCrew, Outcome, Work
+from slurmdoctor.survey.dataset import columns, open_dataset
+from slurmdoctor.survey.pool import Chunk, LocalPool, Outcome, Pool, Waiting, Work
 from slurmdoctor.survey.rows import How, Item, Log, Row, fingerprint
-from slurmdoctor.survey.runs import run
-from slurmdoctor.survey.tally import Tally
+from slurmdoctor.survey.runs import Tally, run
 
 HOW = How()
 
@@ -64,7 +61,7 @@ class Here:
     def close(self) -> None: ...
 
 
-def survey(out: Path, items: Iterable[Item], crew: Crew | None = None, shard: tuple[int, int] | None = None) -> Tally:
+def survey(out: Path, items: Iterable[Item], crew: Pool | None = None, shard: tuple[int, int] | None = None) -> Tally:
     tally = Tally()
     with open_dataset(out, shard) as data:
         run(data, items, HOW, lambda: crew or Here(), shard=shard, tally=tally)
@@ -171,8 +168,8 @@ def test_a_run_that_is_stopped_while_it_writes_keeps_all_that_it_counts(
             raise KeyboardInterrupt
         write(*given, **how)
 
-    monkeypatch.setattr("slurmdoctor.survey.journal._ROWS", 1)
-    monkeypatch.setattr("slurmdoctor.survey.journal.pq.write_table", stopped_once)
+    monkeypatch.setattr("slurmdoctor.survey.dataset._ROWS", 1)
+    monkeypatch.setattr("slurmdoctor.survey.dataset.pq.write_table", stopped_once)
     tally = Tally()
     with open_dataset(tmp_path) as data, pytest.raises(KeyboardInterrupt):
         run(data, map(item, range(9)), HOW, Here, tally=tally)
@@ -180,9 +177,9 @@ def test_a_run_that_is_stopped_while_it_writes_keeps_all_that_it_counts(
 
 
 def test_a_large_journal_is_merged_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slurmdoctor.survey.journal._ROWS", 1)
-    monkeypatch.setattr("slurmdoctor.survey.merge._MOST", 50)
-    monkeypatch.setattr("slurmdoctor.survey.merge._AT_ONCE", 2)
+    monkeypatch.setattr("slurmdoctor.survey.dataset._ROWS", 1)
+    monkeypatch.setattr("slurmdoctor.survey.dataset._MOST", 50)
+
     days = ("2026-08-01", "2026-09-01", "2026-10-01", "2026-11-01", "")
     survey(tmp_path, [item(n, ended=days[n % 5]) for n in range(300)])
     survey(tmp_path, [item(n, size=7, ended=days[n % 4]) for n in range(300)])
@@ -314,13 +311,13 @@ def test_a_disk_that_fills_at_any_moment_loses_nothing(
             raise OSError(28, "No space left on device")
         real(handle)
 
-    monkeypatch.setattr("slurmdoctor.survey.files.os.fsync", full)
-    monkeypatch.setattr("slurmdoctor.survey.journal._ROWS", 1)
+    monkeypatch.setattr("slurmdoctor.survey.dataset.os.fsync", full)
+    monkeypatch.setattr("slurmdoctor.survey.dataset._ROWS", 1)
     items = [item(1, ended="2026-12-01", size=5), *(item(n) for n in range(2, 9))]
     with pytest.raises(UserError, match="No space left on device: make room there"):
         survey(tmp_path, items)
     assert len(rows(tmp_path)) == len(set(rows(tmp_path))) >= 1
-    monkeypatch.setattr("slurmdoctor.survey.files.os.fsync", real)
+    monkeypatch.setattr("slurmdoctor.survey.dataset.os.fsync", real)
     survey(tmp_path, items)
     assert rows(tmp_path) == [(f"job{n}",) for n in range(1, 9)]
 
@@ -332,7 +329,7 @@ def test_no_pattern_finds_a_file_that_is_being_written(tmp_path: Path, monkeypat
     def look(handle: int) -> None:
         seen.append(len(rows(tmp_path, glob="**/*.parquet")))
 
-    monkeypatch.setattr("slurmdoctor.survey.files.os.fsync", look)
+    monkeypatch.setattr("slurmdoctor.survey.dataset.os.fsync", look)
     survey(tmp_path, [item(2)])
     assert seen == [1, 1, 1, 2, 2]  # a file and its folder: the journal, the month; then the emptied journal
 
@@ -341,9 +338,9 @@ KILLED = """
 import sys, time
 from pathlib import Path
 sys.path[:0] = {paths!r}
-from slurmdoctor.survey.executors import LocalCrew
+from slurmdoctor.survey.pool import LocalPool
 from test_survey_store import HOW, item, slow, survey
-survey(Path(sys.argv[1]), map(item, range(3000)), LocalCrew(2, slow, HOW))
+survey(Path(sys.argv[1]), map(item, range(3000)), LocalPool(2, slow, HOW))
 """
 
 
@@ -402,8 +399,8 @@ def deadly(item: Item, how: How) -> Row:
 
 def test_a_job_that_kills_its_reader_is_a_row_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     how = structs.replace(HOW, time_limit=0.5)
-    monkeypatch.setattr("slurmdoctor.survey.executors.MARGIN", 0.5)
-    tally = survey(tmp_path, map(item, range(120)), LocalCrew(2, deadly, how))
+    monkeypatch.setattr("slurmdoctor.survey.pool.MARGIN", 0.5)
+    tally = survey(tmp_path, map(item, range(120)), LocalPool(2, deadly, how))
     assert (tally.done, tally.read["error"]) == (120, 3)
     assert rows(tmp_path, "count(*), count(DISTINCT key)") == [(120, 120)]
     assert [r for r in rows(tmp_path, "key, error") if r[1]] == [

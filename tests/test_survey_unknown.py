@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner
 
 from slurmdoctor.cli import cli
-from slurmdoctor.survey import unknown
 from slurmdoctor.survey.answers import UnknownKind
 from slurmdoctor.survey.unknown import draft_command, kinds_of
 
@@ -107,25 +106,14 @@ def _mixed(rng: random.Random) -> list[tuple[str, str | None, float | None]]:
     ]
 
 
-@pytest.mark.parametrize("most", [50_000, 100, 7])
-def test_the_order_of_the_lines_does_not_matter(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(unknown, "MOST", most)
-    rng = random.Random(most)
+def test_the_order_of_the_lines_does_not_matter_and_no_job_is_lost() -> None:
+    rng = random.Random(7)
     rows = _mixed(rng)
     first = kinds_of(rows)
     for _ in range(5):
         rng.shuffle(rows)
         assert kinds_of(rows) == first
-
-
-@pytest.mark.parametrize("most", [100, 7])
-def test_no_more_patterns_are_kept_than_there_is_room_for_and_no_job_is_lost(
-    monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
-    monkeypatch.setattr(unknown, "MOST", most)
-    found = kinds_of(_mixed(random.Random(3)))
-    assert len(found) <= most
-    assert sum(kind.jobs for kind in found) == 600
+    assert sum(kind.jobs for kind in first) == 600
 
 
 @pytest.mark.parametrize("line", HOSTILE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slurmdoctor.survey.columns import columns
+from slurmdoctor.survey.dataset import columns
 
 _INTRODUCTION = """\
 # The columns of a survey

@@ -11,15 +11,13 @@ import duckdb
 import pytest
 
 from slurmdoctor.model import UserError
-from slurmdoctor.survey.dask_crew import send_to_slurm
+from slurmdoctor.survey.dask_pool import send_to_slurm
 from slurmdoctor.survey.dataset import open_dataset
-from slurmdoctor.survey.executors import Crew, LocalCrew
 from slurmdoctor.survey.folders import find_in_folders
+from slurmdoctor.survey.pool import LocalPool, Pool
 from slurmdoctor.survey.rows import How
-from slurmdoctor.survey.runs import run
-from slurmdoctor.survey.tally import Tally
-from slurmdoctor.survey.versions import version
-from slurmdoctor.survey.work import diagnose_one
+from slurmdoctor.survey.runs import Tally, run
+from slurmdoctor.survey.work import diagnose_one, version
 from test_foreign_code import planted
 
 from .cluster import Cluster
@@ -54,11 +52,11 @@ def test_four_nodes_give_the_rows_of_one_machine_though_a_worker_is_cancelled(sl
             cancelled.extend(slurm.run("squeue", "-h", "-n", "slurmdoctor-survey", "-t", "R", "-o", "%A").split()[:1])
             slurm.run("scancel", *cancelled)
 
-    def there(out: Path) -> Crew:
+    def there(out: Path) -> Pool:
         return send_to_slurm(4, LOOPBACK, out / ".run" / "workers", diagnose_one, HOW)
 
     tallies = []
-    for name, hire in (("there", lambda: there(tmp_path / "there")), ("here", lambda: LocalCrew(2, diagnose_one, HOW))):
+    for name, hire in (("there", lambda: there(tmp_path / "there")), ("here", lambda: LocalPool(2, diagnose_one, HOW))):
         tally = Tally()
         with open_dataset(tmp_path / name) as data:
             run(
@@ -67,7 +65,7 @@ def test_four_nodes_give_the_rows_of_one_machine_though_a_worker_is_cancelled(sl
                 HOW,
                 hire,
                 tally=tally,
-                tell=cancel if name == "there" else lambda _: None,
+                report=cancel if name == "there" else lambda _: None,
             )
         tallies.append((tally.found, tally.done, tally.read["error"]))
     assert cancelled

@@ -1,32 +1,62 @@
-"""`slurmdoctor survey run`: a row for each job, written as it is read."""
+"""`slurmdoctor survey run`: which jobs, on which workers; a row for each is written as it is read, and a terminal shows how far it is."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import signal
-from collections.abc import Callable
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
 from slurmdoctor.cli import files, rules_option
+from slurmdoctor.cli.progress import PATIENCE, on_terminal
 from slurmdoctor.cli.say import in_line, say
 from slurmdoctor.cli.survey import need
-from slurmdoctor.cli.survey_jobs import Jobs, which_jobs
 from slurmdoctor.model import UserError
-from slurmdoctor.survey import Crew, How, LocalCrew, Tally
+from slurmdoctor.survey import How, Item, LocalPool, Pool, Tally
 
 if TYPE_CHECKING:
-    from slurmdoctor.survey import Anonymizer
+    from rich.progress import Progress
 
+_DEFAULT_DAYS = 7
 _READ = {
     "yes": "read",
     "no-log": "without a log",
     "not-asked": "COMPLETED, and not read without --all-states",
     "error": "could not be read",
 }
+_JOB = 100_000
+"""A job costs as much as so many bytes, beside its own."""
+_ALONE = 60.0
+"""Seconds without any worker after which a pipe is told that."""
+
+
+class Jobs(Protocol):
+    """The jobs, each once; when all were listed, the notes say what is not among them."""
+
+    @property
+    def notes(self) -> Sequence[str]: ...
+
+    @property
+    def no_logs(self) -> str | None:
+        """What was left out because of its name."""
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether Slurm did not say all that was asked for."""
+
+    @property
+    def nothing(self) -> str:
+        """What is said where there are none."""
+
+    def __iter__(self) -> Iterator[Item]: ...
 
 
 class _Shard(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -73,7 +103,27 @@ class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     metavar="DIR",
     help="The dataset's folder: made, or gone on with.",
 )
-@which_jobs
+@click.option(
+    "--since",
+    metavar="DATE",
+    help="Jobs that ended since then, as sacct takes it (2026-11-01, 11/01, today, now-2days), or 7d. Without PATHs and"
+    f" this option the last {_DEFAULT_DAYS} days.",
+)
+@click.option("--until", metavar="DATE", help="Jobs that ended before this time (default: now).")
+@click.option("--user", "users", multiple=True, metavar="U", help="Jobs of this user; may be given again.")
+@click.option(
+    "--partition", "partitions", multiple=True, metavar="P", help="Jobs of this partition; may be given again."
+)
+@click.option(
+    "--all-states", is_flag=True, help="Read the logs of jobs that Slurm calls COMPLETED, too: some have failed."
+)
+@click.option(
+    "--slurm-info",
+    multiple=True,
+    metavar="FILE",
+    shell_complete=files,
+    help="With PATHs: saved text of `scontrol show job` or `sacct`; may be given again.",
+)
 @rules_option
 @click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Read in N processes (default: one per core).")
 @click.option(
@@ -105,9 +155,9 @@ class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     default=300,
     metavar="SECONDS",
     help="What one job may take; after that its row tells what is known by then.",
-)
+)  # fmt: skip
 def run(
-    look: Callable[[], Jobs],
+    paths: Sequence[str],
     out: Path,
     extra: tuple[Path, ...],
     jobs: int | None,
@@ -117,6 +167,7 @@ def run(
     dask_options: tuple[tuple[str, Any], ...],
     anonymize: bool,
     time_limit: int,
+    **asked: Any,
 ) -> None:
     """Diagnose each job, and write a row of each into a dataset (Parquet files).
 
@@ -127,23 +178,65 @@ def run(
 
     Exit status: 0 every job has its row, 1 sacct did not answer for some of the days, 2 it could not run or go on.
     """
-    from slurmdoctor.survey import open_dataset, version
+    from slurmdoctor.survey import Anonymizer, open_dataset, version
 
-    rules = tuple(os.path.abspath(folder) for folder in extra)  # noqa: PTH100 - resolves no links
+    # a worker of Dask may work in another folder
+    named = [os.path.abspath(path) for path in paths] if dask or dask_slurm else paths  # noqa: PTH100 - resolves no links
+    rules = tuple(os.path.abspath(folder) for folder in extra)  # noqa: PTH100
     how = How(rules, version(rules), float(time_limit))
-    items = look()
-    change = _anonymizer() if anonymize else None
+    items = _jobs(named, **asked)
+    change = Anonymizer.of_user() if anonymize else None
     hire = _hire(jobs, dask, dask_slurm, dict(dask_options), out / ".run" / "workers", how)
     with open_dataset(out, shard, change.id if change else None) as data:
-        told = _run(data, items, how, hire, shard, change)
-    say(told, mask=False)
+        done = _run(data, items, how, hire, shard, change)
+    say(done, mask=False)
     if items.incomplete:
         click.get_current_context().exit(1)
 
 
+def _jobs(
+    paths: Sequence[str],
+    since: str | None,
+    until: str | None,
+    users: Sequence[str],
+    partitions: Sequence[str],
+    all_states: bool,
+    slurm_info: Sequence[str],
+) -> Jobs:
+    """The jobs of folders, or those that Slurm's accounts name."""
+    from slurmdoctor.slurm import Asked, moment
+    from slurmdoctor.survey import find_accounted, find_in_folders
+
+    now = datetime.now().replace(microsecond=0)
+    end = moment(until, "--until", now) if until is not None else None if paths else now
+    begin = (
+        moment(since, "--since", now)
+        if since is not None
+        else None
+        if paths
+        else (end or now) - timedelta(days=_DEFAULT_DAYS)
+    )
+    if begin is not None and end is not None and begin >= end:
+        raise UserError(
+            f"--until ({end:%Y-%m-%d %H:%M}) is not after --since ({begin:%Y-%m-%d %H:%M})",
+            "jobs count from --since to before --until, so name the day after the last one",
+        )
+    if paths:
+        if partitions and not slurm_info:
+            raise UserError(
+                "logs do not tell their partition", "add --slurm-info with saved text of sacct, or leave it out"
+            )
+        return find_in_folders(paths, slurm_info, begin, end, frozenset(users), frozenset(partitions))
+    if slurm_info:
+        raise UserError("--slurm-info is for the logs of PATHs", "name their folders, or leave it out")
+    assert begin is not None
+    assert end is not None
+    return find_accounted(begin, end, Asked(",".join(users) or None, ",".join(partitions) or None, all_states))
+
+
 def _hire(
-    jobs: int | None, dask: str | None, dask_slurm: int | None, options: dict[str, Any], logs: Path, how: How
-) -> Callable[[], Crew]:
+    jobs: int | None, dask: str | None, dask_slurm: int | None, options: Mapping[str, Any], logs: Path, how: How
+) -> Callable[[], Pool]:
     """What brings the workers, once there is something to read."""
     from slurmdoctor.survey import diagnose_one
 
@@ -154,7 +247,7 @@ def _hire(
         raise UserError("--dask-option is for the jobs of --dask-slurm", "add --dask-slurm N, or leave it out")
     if not dask and not dask_slurm:
         workers = jobs or _cores()
-        return lambda: LocalCrew(workers, diagnose_one, how)
+        return lambda: LocalPool(workers, diagnose_one, how)
     need("distributed", *(["dask_jobqueue"] if dask_slurm else []))
     from slurmdoctor.survey import connect, send_to_slurm
 
@@ -163,28 +256,21 @@ def _hire(
     return lambda: connect(str(dask), diagnose_one, how)
 
 
-def _anonymizer() -> Anonymizer:
-    from slurmdoctor.survey import Anonymizer, key
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS
+        return os.cpu_count() or 1
 
-    return Anonymizer(key())
 
-
-def _run(
-    data: Any,
-    items: Jobs,
-    how: How,
-    hire: Callable[[], Crew],
-    shard: tuple[int, int] | None,
-    change: Anonymizer | None,
-) -> str:
-    from slurmdoctor.cli.survey_progress import SurveyBar
+def _run(data: Any, items: Jobs, how: How, hire: Callable[[], Pool], shard: tuple[int, int] | None, change: Any) -> str:
     from slurmdoctor.survey import run as survey
 
     tally = Tally()
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what is done is kept
     try:
         with SurveyBar() as bar:
-            survey(data, items, how, hire, shard=shard, change=change, tally=tally, tell=bar.update)
+            survey(data, items, how, hire, shard=shard, change=change, tally=tally, report=bar.update)
     except KeyboardInterrupt:
         say(_summary(tally, data.folder, shard, items.no_logs, stopped=True), mask=False)
         raise
@@ -197,18 +283,10 @@ def _run(
     return _summary(tally, data.folder, shard, items.no_logs)
 
 
-def _cores() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # macOS
-        return os.cpu_count() or 1
-
-
 def _summary(
     tally: Tally, folder: Path, shard: tuple[int, int] | None, no_logs: str | None, stopped: bool = False
 ) -> str:
     """What was done, where it is, and what to do next."""
-    place = in_line(folder)
     wanted = tally.found - tally.unchanged
     of = f" of {wanted:,}{'' if tally.listed else ' found so far'}" if stopped else ""
     parts = [f"{tally.done:,}{of} job{'s' * (tally.done != 1)}, {tally.failed:,} of them failed"]
@@ -225,4 +303,55 @@ def _summary(
     report = f"slurmdoctor survey report {in_line(shlex.quote(str(folder.parent if shard else folder)))}"
     when = f"next, when all {shard[1]:,} shards are there" if shard else "next"
     end = "stopped; the same command goes on" if stopped else f"{when}: {report}"
-    return "\n".join([*lines, f"rows: {place}/jobs", end])
+    return "\n".join([*lines, f"rows: {in_line(folder)}/jobs", end])
+
+
+class SurveyBar(ExitStack):
+    """Shows a tally while it changes; where there is no terminal, it says once that nobody reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._began = self._busy = time.monotonic()
+        """When it began, and when there was a worker, or nothing to read, last."""
+        self._progress: Progress | None = None
+
+    def update(self, tally: Tally) -> None:
+        now = time.monotonic()
+        waits = not tally.workers and tally.found > tally.unchanged + tally.done
+        self._busy = self._busy if waits else now
+        if on_terminal():
+            if now - self._began >= PATIENCE:
+                self._show(tally)
+        elif now - self._busy >= _ALONE:
+            self._busy = float("inf")
+            say(
+                f"slurmdoctor: no worker has been there for {_ALONE:.0f} s: waiting for one (Ctrl-C keeps what is done)",
+                err=True,
+            )
+
+    def _show(self, tally: Tally) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        if self._progress is None:
+            columns = TextColumn("reading"), BarColumn(20), TextColumn("{task.description}"), TimeRemainingColumn()
+            self._progress = self.enter_context(Progress(*columns, console=Console(file=sys.stderr), transient=True))
+            self._progress.add_task("")
+        whole = (tally.found - tally.unchanged) * _JOB + tally.bytes_found
+        self._progress.update(
+            self._progress.task_ids[0],
+            description=in_words(tally),
+            completed=tally.done * _JOB + tally.bytes_done,
+            total=whole if tally.listed else None,  # before that no remainder can be known
+        )
+
+
+def in_words(tally: Tally) -> str:
+    """`812 of 10,412 jobs, 0.9 GB of 10.2 GB`; while jobs are looked for, `found so far`."""
+    from rich.filesize import decimal
+
+    wanted = tally.found - tally.unchanged
+    shown = f"{tally.done:,} of {wanted:,} jobs{'' if tally.listed else ' found so far'}"
+    shown += f", {decimal(tally.bytes_done)} of {decimal(tally.bytes_found)}"
+    shown += f", {tally.unchanged:,} unchanged" if tally.unchanged else ""
+    return shown + (", no worker yet" if wanted and not tally.workers and tally.listed else "")

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import os
+import pickle
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from slurmdoctor.input import UnreadError, open_regular
 from slurmdoctor.model import JobRecord, UserError
-from slurmdoctor.slurm import COMPLETED, Asked, Shelves, ended, logs_of, warned, worst
+from slurmdoctor.slurm import COMPLETED, Asked, Shelves, ended, epoch, is_named_after, logs_of, warned, worst
 from slurmdoctor.slurm import begins as own_text_begins
 from slurmdoctor.slurm import counts_gpus as windows_counts_gpus
 from slurmdoctor.slurm import days as windows_days
 from slurmdoctor.slurm import end as own_text_end
 from slurmdoctor.slurm import fields as windows_fields
+from slurmdoctor.slurm.script import Script, options, parse_beside, read
 from slurmdoctor.survey.folders import key_of, log_of, name_of
 from slurmdoctor.survey.rows import Item, Log
-from slurmdoctor.survey.scripts import script_of
-from slurmdoctor.survey.writers import Writers
 
 AGAIN = frozenset({"REQUEUED", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL"})
 """States after which Slurm may start a job again."""
@@ -31,6 +35,13 @@ _SLACK = 5.0
 """Seconds after its end in which a run that is requeued may still be heard of,"""
 _LAST_WORDS = 60.0
 """and one of whose node nothing is heard: what is written later is the next run's, though that has not ended yet."""
+_CLOCK, _SCRIPT_CLOCK = 5.0, 60.0
+"""Seconds by which the clock of a file server may differ: for logs, for scripts."""
+_LATE = 120.0
+"""Seconds after a job's end in which its last output may still come."""
+_LARGEST = 1 << 20
+"""Bytes; a script is smaller."""
+_OUTPUT_OF_A_STEP = re.compile(r"^(?!#).*\bsrun\b.*\s(?:-[oe]|--output|--error)", re.M)
 
 
 class Accounts(Struct):
@@ -236,3 +247,125 @@ def _head(job: JobRecord) -> str:
 
 def _name(job: JobRecord) -> str:
     return f"{job.cluster}:{job.raw_id or job.id}"
+
+
+# ── files that several jobs wrote: each belongs to the job that began last, as that one emptied it ──
+
+
+class Writers:
+    """Jobs whose logs bear names that others may use wait here until all jobs are told."""
+
+    def __init__(self) -> None:
+        self._waiting: list[bytes] = []
+        self._folders: set[str | None] = set()
+        self._began: dict[str, list[tuple[float, str, str]]] = {}
+        """File -> when each of its jobs began, how it is called, and who it is."""
+
+    def concern(self, job: JobRecord) -> bool:
+        """Whether a job that is not read itself may have written to a file of one that waits."""
+        return job.work_dir in self._folders
+
+    def note(self, job: JobRecord, files: Sequence[str]) -> bool:
+        """Whether one of these files is not the job's alone by its name."""
+        shared = [path for path in files if not is_named_after(path, job)]
+        for path in shared:
+            if job.start is not None:
+                self._began.setdefault(path, []).append((job.start, job.label, _name(job)))
+        return bool(shared)
+
+    def hold(self, item: Item, job: JobRecord) -> None:
+        self._folders.add(job.work_dir)
+        self._waiting.append(pickle.dumps(item, pickle.HIGHEST_PROTOCOL))
+
+    def settled(self) -> Iterator[Item]:
+        """The items that waited, without the logs that a later job has written to."""
+        for packed in self._waiting:
+            yield self._settled(pickle.loads(packed))
+        self._waiting.clear()
+
+    def _settled(self, item: Item) -> Item:
+        job, logs, notes = item.record, [], [*item.notes]
+        if job is None or job.end is None:
+            return item
+        for log in item.logs:
+            name = log.path.rpartition("/")[2]
+            later = self._later(log, job)
+            if later is not None:
+                notes.append(f"log {log.path} (a later job ({later}) has written to {name})")
+                continue
+            logs.append(log)
+            if not log.ends and not is_named_after(log.path, job) and log.mtime_ns / 1e9 > epoch(job.end, 1) + _LATE:
+                notes.append(f"log {log.path} (written to after the job's end: it may show another job)")
+        return replace(item, logs=tuple(logs), notes=tuple(notes))
+
+    def _later(self, log: Log, job: JobRecord) -> str | None:
+        """The job that has this file now, where it is not this one."""
+        if log.ends or job.end is None:  # Slurm's lines show which part is this job's
+            return None
+        newest = log.mtime_ns / 1e9 + _CLOCK
+        after = [
+            (start, label)
+            for start, label, who in self._began.get(log.path, ())
+            if who != _name(job) and start >= job.end and epoch(start, 0) <= newest
+        ]
+        return max(after)[1] if after else None
+
+
+# ── the batch script, where it is on this disk: asking Slurm for each would be a call a job ──
+
+
+class OnDisk(Struct, frozen=True):
+    """The file that a job was submitted from."""
+
+    path: str
+    script: Script
+    own: bool
+    """Whether it is as it was then. What was changed since tells where its logs are, and no more."""
+
+
+def script_of(job: JobRecord) -> OnDisk | None:
+    """The script that the job's command line names, in its working folder; None where nothing there looks like one."""
+    name = _script_in(job.submit_line or "")
+    if name is None or job.work_dir is None:
+        return None
+    path = os.path.join(job.work_dir, name)  # noqa: PTH118 - of thousands
+    try:
+        status = os.stat(path)  # noqa: PTH116
+        script = _parsed(path, status.st_ino, status.st_size, status.st_mtime_ns)
+    except (OSError, ValueError, UnreadError):
+        return None
+    if script is None:
+        return None
+    own = job.submitted is not None and status.st_mtime <= epoch(job.submitted, 1) + _SCRIPT_CLOCK
+    return OnDisk(path, script if own else Script(script.name, "", directives=script.directives), own)
+
+
+def _script_in(line: str) -> str | None:
+    """`job.sh` of `sbatch -N2 job.sh 8 fast`."""
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        return None
+    if not words or words[0].rpartition("/")[2] != "sbatch":
+        return None
+    given, at = options(words[1:], 0)
+    if any(option.name in ("wrap", "chdir") for option in given):
+        return None
+    return words[at + 1] if at + 1 < len(words) else None
+
+
+@lru_cache(maxsize=1024)
+def _parsed(path: str, inode: int, size: int, mtime_ns: int) -> Script | None:
+    if not 0 < size <= _LARGEST:
+        return None
+    with os.fdopen(open_regular(path), "rb") as file:
+        data = file.read(_LARGEST)
+    if not data.startswith(b"#!"):
+        return None
+    text = data.decode("utf-8", "replace")
+    name = Path(path).name
+    if _OUTPUT_OF_A_STEP.search(text):
+        script = parse_beside(text, name)
+        if not script.fault:  # one that cannot be parsed still says where its log is
+            return script
+    return Script(name, text, directives=tuple(read(text)[0]))

@@ -1,31 +1,116 @@
-"""The dataset on disk: a Parquet file a month, which readers always find whole, and beside them the run's own folder."""
+"""The dataset on disk: a Parquet file a month, which readers always find whole, and beside them the folder of the run that writes it.
+
+Rows come into the run's journal, in files that a crash leaves whole. From there they are merged into the months: each month's file is
+made anew and replaced at once. Done again, a merge changes nothing.
+"""
 
 from __future__ import annotations
 
+import errno
 import fcntl
-import json
 import os
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
+from hashlib import blake2b
 from pathlib import Path
-from typing import IO, Any
+from secrets import token_hex
+from typing import IO, Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from msgspec import MsgspecError, Struct, inspect, json
 
 from slurmdoctor.model import UserError
-from slurmdoctor.survey.columns import check
-from slurmdoctor.survey.files import is_unfinished, replacing, unwritten
-from slurmdoctor.survey.known import Known
-from slurmdoctor.survey.rows import SCHEMA_VERSION
+from slurmdoctor.survey.rows import SCHEMA_VERSION, Row
 
-MARK = "survey.json"
+UNKNOWN = "unknown"
+"""The month of jobs whose end is not known."""
+_MARK = "survey.json"
 """It marks a folder as a dataset of ours."""
-_PSEUDONYMS = "pseudonyms"
-_RUN = ".run"
-_ROWS = 16_384
-"""Rows that are in memory together."""
+_PROGRESS = "progress.json"
+_SUFFIX = ".rows"
+"""Of the journal's files. Not .parquet: a pattern that names all Parquet files of the dataset must not find a row twice."""
 _SHARDS = "shard-{}-of-{}"
+_GROUP = 16_384
+"""Rows that are read and written together."""
+_ROWS, _SECONDS = 500, 5.0
+"""Rows are in the journal after so many, or so long: what a crash may cost."""
+_MOST = 50_000
+"""Rows of the journal that are merged at once, in memory."""
+_BUCKETS = 4096
+_LARGEST = 2**63
+_VERSION = b"slurmdoctor.schema_version"
+_ARROW: dict[type, tuple[Any, str]] = {
+    inspect.StrType: (pa.string(), "text"),
+    inspect.LiteralType: (pa.string(), "text"),
+    inspect.IntType: (pa.int64(), "whole number"),
+    inspect.FloatType: (pa.float64(), "number"),
+    inspect.DateTimeType: (pa.timestamp("us"), "time"),
+    inspect.VarTupleType: (pa.list_(pa.string()), "list of texts"),
+}
+
+
+# ── columns ──
+
+
+class Column(Struct, frozen=True):
+    """One column of the dataset."""
+
+    name: str
+    arrow: Any
+    kind: str
+    """Its type in words."""
+    optional: bool
+    meaning: str
+
+
+@cache
+def columns() -> tuple[Column, ...]:
+    """All columns, in their order: the fields of `Row`."""
+    found = []
+    for field in inspect.type_info(Row).fields:  # type: ignore[attr-defined]
+        kinds = getattr(field.type.type, "types", (field.type.type,))
+        arrow, words = next(_ARROW[type(kind)] for kind in kinds if type(kind) in _ARROW)
+        found.append(Column(field.name, arrow, words, len(kinds) > 1, field.type.extra_json_schema["description"]))
+    return tuple(found)
+
+
+@cache
+def schema() -> Any:
+    """The schema of every file of the dataset; each field says what it means."""
+    fields = [pa.field(c.name, c.arrow, metadata={"description": c.meaning}) for c in columns()]
+    return pa.schema(fields, metadata={_VERSION: str(SCHEMA_VERSION)})
+
+
+def batch_of(rows: Sequence[Row]) -> Any:
+    """The rows in the form of the files. What a column cannot hold is null, and text that is no Unicode is escaped."""
+    arrays = []
+    for column in columns():
+        values = [getattr(row, column.name) for row in rows]
+        try:
+            arrays.append(pa.array(values, column.arrow))
+        except (UnicodeEncodeError, OverflowError, pa.ArrowException):
+            arrays.append(pa.array([_fit(value) for value in values], column.arrow))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema())
+
+
+def _fit(value: Any) -> Any:
+    if isinstance(value, str):
+        return stored(value)
+    if isinstance(value, tuple):
+        return [stored(text) for text in value]
+    return None if isinstance(value, int) and not -_LARGEST <= value < _LARGEST else value
+
+
+def stored(text: str) -> str:
+    """A text as the dataset holds it."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+# ── files ──
 
 
 class DamagedError(Exception):
@@ -36,15 +121,150 @@ class DamagedError(Exception):
         self.path, self.error = path, error
 
 
+def batches(path: Path, names: Sequence[str] | None = None) -> Iterator[Any]:
+    """A file's rows, a part after the other: these columns, or all those of today. Raises a UserError where a newer slurmdoctor wrote it."""
+    try:
+        with pq.ParquetFile(path) as file:
+            found = file.schema_arrow
+            version = (found.metadata or {}).get(_VERSION, b"0")
+            if not version.isdigit() or int(version) > SCHEMA_VERSION or set(found.names) - set(schema().names):
+                raise UserError(
+                    f"{path} was written by a newer slurmdoctor", "update slurmdoctor, or name another --out"
+                )
+            for batch in file.iter_batches(_GROUP, columns=names):
+                if names is None:
+                    held = dict(zip(batch.schema.names, batch.columns, strict=True))
+                    arrays = [held.get(c.name, pa.nulls(batch.num_rows, c.arrow)) for c in columns()]
+                    batch = pa.RecordBatch.from_arrays(arrays, schema=schema())
+                yield batch
+    except (OSError, pa.ArrowException) as error:
+        raise DamagedError(path, error) from error
+
+
+@contextmanager
+def replacing(path: Path, scratch: Path, first: bool = False) -> Iterator[BinaryIO]:
+    """A file to write in `scratch`, on the same disk; at the end it is in the place of `path`.
+
+    With `first`, one that is there by then stays: of several writers the first one wins.
+    """
+    # a pattern that names all Parquet files of the dataset must not find it
+    new = scratch / f"new-{token_hex(4)}-{path.parent.name}-{path.name}.part"
+    try:
+        with new.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not (first and _linked(new, path)):
+            new.replace(path)
+        _settle(path.parent)
+    except OSError as error:
+        raise _unwritten(error, path) from error
+    finally:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+
+
+def _linked(new: Path, path: Path) -> bool:
+    """Whether a file is at `path` now, which was never replaced. Not every file system has links."""
+    try:
+        path.hardlink_to(new)
+    except FileExistsError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _unwritten(error: OSError, path: Path) -> UserError:
+    """The system's error as a line that says what to do."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    mend = "make room there" if full else "check the folder, and that you may write there"
+    return UserError(
+        f"cannot write {path}: {error.strerror or error}",
+        f"{mend}; the same command again goes on from what is written",
+    )
+
+
+def _settle(folder: Path) -> None:
+    """Let the disk have the names in a folder. Not every file system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+# ── how far a run came ──
+
+
+class Progress(Struct, frozen=True):
+    """How far the newest run of a dataset came: the run keeps it in a small file, and reports read it."""
+
+    found: int
+    """Jobs;"""
+    there: int
+    """of these have a row,"""
+    listed: bool
+    """and whether all jobs were found."""
+    finished: bool
+
+
+def progress_of(folder: Path) -> Progress | None:
+    """What the run that keeps its files in this folder came to."""
+    try:
+        return json.decode((folder / _PROGRESS).read_bytes(), type=Progress)
+    except (OSError, MsgspecError):
+        return None
+
+
+def write_progress(folder: Path, progress: Progress) -> None:
+    """Keep how far a run is. Rows are what must be written, and their error is told: this one's is not."""
+    new = folder / f"new-{_PROGRESS}"
+    with suppress(OSError):
+        new.write_bytes(json.encode(progress))
+        new.replace(folder / _PROGRESS)
+
+
+class Known:
+    """Which jobs need no reading: a set of 16 bytes each, so that it holds millions in little memory."""
+
+    def __init__(self) -> None:
+        self._buckets = [bytearray() for _ in range(_BUCKETS)]
+
+    def add(self, *names: str | None) -> bool:
+        """Whether it is new: a job by its key and fingerprint, or one that was read by its key, `read` and state."""
+        if names in self:
+            return False
+        digest = digest_of("\0".join(map(str, names)))
+        self._buckets[int.from_bytes(digest[:2], "big") % _BUCKETS] += digest
+        return True
+
+    def __contains__(self, names: tuple[str | None, ...]) -> bool:
+        digest = digest_of("\0".join(map(str, names)))
+        return digest in self._buckets[int.from_bytes(digest[:2], "big") % _BUCKETS]
+
+
+def digest_of(text: str) -> bytes:
+    """16 bytes that stand for a text."""
+    return blake2b(stored(text).encode(), digest_size=16).digest()
+
+
+# ── the dataset ──
+
+
 class Dataset:
     """A dataset (or a shard of one) that this process alone may write."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.run = folder / _RUN
+        self.run = folder / ".run"
         self.journal = self.run / "journal"
         self.notes: list[str] = []
         """What the user should hear: files that were set aside."""
+        self._rows: list[Row] = []
+        self._written = time.monotonic()
 
     def months(self) -> dict[str, Path]:
         """Month -> its file."""
@@ -52,8 +272,24 @@ class Dataset:
             path.parent.name.partition("=")[2]: path for path in sorted(self.folder.glob("jobs/month=*/jobs.parquet"))
         }
 
-    def month(self, name: str) -> Path:
-        return self.folder / "jobs" / f"month={name}" / "jobs.parquet"
+    def files(self) -> list[Path]:
+        """The journal's files, the oldest first."""
+        return sorted(path for path in self.journal.glob(f"*{_SUFFIX}") if path.stem.isdigit())
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Take rows; they are written every few hundred or few seconds."""
+        self._rows += rows
+        self.flush(_ROWS if time.monotonic() - self._written < _SECONDS else 1)
+
+    def flush(self, least: int = 1) -> None:
+        """Write the rows into the journal, if they are so many."""
+        if len(self._rows) >= least:
+            number = max((int(path.stem) for path in self.files()), default=0) + 1
+            with replacing(self.journal / f"{number:08d}{_SUFFIX}", self.run) as file:
+                pq.write_table(pa.Table.from_batches([batch_of(self._rows)]), file, compression="zstd")
+            # a Ctrl-C above or here loses no row: to write one twice does no harm
+            self._rows = []
+            self._written = time.monotonic()
 
     def known(self) -> Known:
         """The jobs whose rows are there. A row that tells of an error is made anew, for the error may have gone."""
@@ -61,18 +297,66 @@ class Dataset:
         for path in self.months().values():
             try:
                 for batch in batches(path, ["key", "fingerprint", "read", "state"]):
-                    for key, fingerprint, read, state in zip(
-                        *(column.to_pylist() for column in batch.columns), strict=True
-                    ):
+                    for key, fingerprint, read, state in zip(*(one.to_pylist() for one in batch.columns), strict=True):
                         if read != "error":
                             known.add(key, fingerprint)
                         if read == "yes":
-                            known.add_read(key, state)
+                            known.add(key, "read", state)
             except DamagedError as error:
-                self.set_aside(error)
+                self._set_aside(error)
         return known
 
-    def set_aside(self, damaged: DamagedError) -> None:
+    def merge(self) -> None:
+        """Publish the journal. No reader ever finds a row twice: a row that changes its month first leaves the old one."""
+        while files := self.files():
+            try:
+                self._merge(files)
+            except DamagedError as damaged:
+                self._set_aside(damaged)
+
+    def _merge(self, files: Sequence[Path]) -> None:
+        """Merge the oldest files, up to so many rows."""
+        parts: list[Any] = []
+        merged: list[Path] = []
+        while len(merged) < len(files) and (not parts or sum(part.num_rows for part in parts) < _MOST):
+            parts += batches(files[len(merged)])
+            merged.append(files[len(merged)])
+        new = pa.Table.from_batches(parts, schema())
+        heads = pa.table({"key": new["key"], "at": pa.array(range(new.num_rows), pa.int64())})
+        newest = heads.group_by("key").aggregate([("at", "max")])["at_max"]
+        new = new.filter(pc.is_in(heads["at"], value_set=newest.combine_chunks()))
+        months = pc.fill_null(pc.strftime(new["ended"], format="%Y-%m"), UNKNOWN)
+        for month in self.months():
+            self._rewrite(month, new.filter(pc.not_equal(months, month))["key"], None)
+        for month in sorted(pc.unique(months).to_pylist()):
+            here = new.filter(pc.equal(months, month))
+            self._rewrite(month, here["key"], here)
+        for path in merged:
+            path.unlink()
+        _settle(self.journal)
+
+    def _rewrite(self, month: str, leaving: Any, more: Any) -> None:
+        """Write a month anew: without the rows of these keys, and with more of them."""
+        path, keys = self.folder / "jobs" / f"month={month}" / "jobs.parquet", leaving.combine_chunks()
+
+        def staying(batch: Any) -> Any:
+            return pc.invert(pc.is_in(batch["key"], value_set=keys))
+
+        old = list(map(staying, batches(path, ["key"]))) if path.exists() else []
+        if more is None and all(pc.all(one).as_py() for one in old):
+            return
+        if more is None and not any(pc.any(one).as_py() for one in old):
+            path.unlink()
+            with suppress(OSError):
+                path.parent.rmdir()
+            return
+        with replacing(path, self.run) as file, pq.ParquetWriter(file, schema(), compression="zstd") as writer:
+            for batch in batches(path) if old else ():
+                writer.write_batch(batch.filter(staying(batch)))
+            if more is not None:
+                writer.write_table(more, _GROUP)
+
+    def _set_aside(self, damaged: DamagedError) -> None:
         """Keep a damaged file where it is in nobody's way."""
         path = damaged.path
         if isinstance(damaged.error, PermissionError) or not path.exists():
@@ -82,24 +366,6 @@ class Dataset:
         target = place / f"{len(list(place.iterdir())) + 1}-{path.parent.name}-{path.name}.damaged"
         path.rename(target)
         self.notes.append(f"{path} is damaged and was moved to {target}; its jobs are read again")
-
-
-def batches(path: Path, names: Sequence[str] | None = None) -> Iterator[Any]:
-    """A file's columns of these names, a part of its rows after the other. Raises a UserError where a newer slurmdoctor wrote it."""
-    try:
-        with pq.ParquetFile(path) as file:
-            check(file.schema_arrow, str(path))
-            yield from file.iter_batches(_ROWS, columns=names)
-    except (OSError, pa.ArrowException) as error:
-        raise DamagedError(path, error) from error
-
-
-def length(path: Path) -> int:
-    """How many rows a file has."""
-    try:
-        return int(pq.read_metadata(path).num_rows)
-    except (OSError, pa.ArrowException) as error:
-        raise DamagedError(path, error) from error
 
 
 @contextmanager
@@ -118,67 +384,59 @@ def open_dataset(
             data.journal.mkdir(parents=True, exist_ok=True)
             lock = end.enter_context((data.run / "lock").open("ab"))
         except OSError as error:
-            raise unwritten(error, Path(error.filename or folder)) from error
+            raise _unwritten(error, Path(error.filename or folder)) from error
         _alone(lock, folder)
         for left in data.run.glob("new-*"):
             left.unlink(missing_ok=True)
         yield data
 
 
+class _Mark(Struct, frozen=True, omit_defaults=True):
+    """What marks a dataset."""
+
+    slurmdoctor: str
+    schema_version: int
+    pseudonyms: str | None = None
+
+
 def _claim(folder: Path, shard: tuple[int, int] | None, pseudonyms: str | None) -> None:
     """Make sure that the folder is ours, or can be. Shards that start at once all do this: the first one's mark holds for all."""
-    mark = folder / MARK
+    path = folder / _MARK
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--out {folder} is a file", "name a folder for the dataset")
     folder.mkdir(parents=True, exist_ok=True)
     # listed before the mark is looked for: whoever made something of ours there has put the mark there first
-    strange = any(not is_unfinished(path.name) for path in folder.iterdir())
-    if not mark.is_file():
+    strange = any(not (one.name.startswith("new-") and one.name.endswith(".part")) for one in folder.iterdir())
+    if not path.is_file():
         if strange:
             raise UserError(f"--out {folder} holds other things than a survey", "name a new or an empty folder")
-        with replacing(mark, folder, first=True) as file:
-            names = {_PSEUDONYMS: pseudonyms} if pseudonyms else {}
-            said = {"slurmdoctor": "survey", "schema_version": SCHEMA_VERSION, **names}
-            file.write(json.dumps(said).encode() + b"\n")
-    _same_names(folder, _same_version(mark).get(_PSEUDONYMS), pseudonyms)
-    others = {path.name.rpartition("-")[2] for path in folder.glob("shard-*-of-*")}
+        with replacing(path, folder, first=True) as file:
+            file.write(json.encode(_Mark("survey", SCHEMA_VERSION, pseudonyms)) + b"\n")
+    try:
+        mark = json.decode(path.read_bytes(), type=_Mark)
+    except MsgspecError:
+        raise UserError(f"{path} is not what slurmdoctor wrote", "delete it if the folder is a survey, and name the folder again") from None  # fmt: skip
+    if mark.schema_version > SCHEMA_VERSION:
+        raise UserError(f"{folder} was written by a newer slurmdoctor", "update slurmdoctor, or name another --out")
+    if mark.pseudonyms != pseudonyms:
+        raise _other_names(folder, mark.pseudonyms, pseudonyms)
+    others = {one.name.rpartition("-")[2] for one in folder.glob("shard-*-of-*")}
     if others and (shard is None or others != {str(shard[1])}):
-        wanted = "--shard K/" + "/".join(sorted(others))
-        raise UserError(
-            f"--out {folder} holds shards of {', '.join(sorted(others))}",
-            f"go on with {wanted}, or name another folder",
-        )
+        there, wanted = ", ".join(sorted(others)), "--shard K/" + "/".join(sorted(others))
+        raise UserError(f"--out {folder} holds shards of {there}", f"go on with {wanted}, or name another folder")
     if shard is not None and (folder / "jobs").exists():
         raise UserError(f"--out {folder} holds a survey without shards", "leave --shard out, or name another folder")
 
 
-def _same_names(folder: Path, there: str | None, wanted: str | None) -> None:
-    if there == wanted:
-        return
+def _other_names(folder: Path, there: str | None, wanted: str | None) -> UserError:
     if there is None:
-        raise UserError(f"--out {folder} holds rows with names", "name another folder for rows with pseudonyms")
+        return UserError(f"--out {folder} holds rows with names", "name another folder for rows with pseudonyms")
     if wanted is None:
-        raise UserError(f"--out {folder} holds rows with pseudonyms", "add --anonymize, or name another folder")
-    raise UserError(
+        return UserError(f"--out {folder} holds rows with pseudonyms", "add --anonymize, or name another folder")
+    return UserError(
         f"the pseudonyms in --out {folder} were made with another key",
         "go on as the user who made it, or name another folder",
     )
-
-
-def _same_version(mark: Path) -> dict[str, Any]:
-    """What the mark says, of a version that is known."""
-    try:
-        said: dict[str, Any] = json.loads(mark.read_bytes())
-        version = said["schema_version"]
-    except (ValueError, KeyError, TypeError):
-        raise UserError(
-            f"{mark} is not what slurmdoctor wrote", "delete it if the folder is a survey, and name the folder again"
-        ) from None
-    if version > SCHEMA_VERSION:
-        raise UserError(
-            f"{mark.parent} was written by a newer slurmdoctor", "update slurmdoctor, or name another --out"
-        )
-    return said
 
 
 def _alone(lock: IO[bytes], folder: Path) -> None:

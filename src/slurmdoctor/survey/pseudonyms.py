@@ -10,12 +10,18 @@ last lines, errors, notes) pass `--redact strict`, and lose besides what the row
 from __future__ import annotations
 
 import hmac
+import os
 import re
+import secrets
+import stat
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
+from pathlib import Path
 
 from msgspec.structs import replace
 
+from slurmdoctor.model import UserError
 from slurmdoctor.report import Pseudonyms, Redactor, one_line
 from slurmdoctor.survey.rows import Row
 
@@ -103,6 +109,9 @@ _RATIO = re.compile(r"[\d.]+(?:/[\d.]+)+|[A-Za-z]{1,8}/[A-Za-z]{1,2}")
 _GIVEN = (
     r"(?:bucket|folder|group|mac|user|host|ip|node|log|path|url|job|account|partition|cluster|uid|option)-[0-9a-f]{12}"
 )
+_KEY_SIZE = 32
+"""Bytes."""
+_KEY_NAME = "pseudonyms.key"
 
 
 class Anonymizer:
@@ -110,6 +119,11 @@ class Anonymizer:
 
     def __init__(self, key: bytes) -> None:
         self._key = key
+
+    @classmethod
+    def of_user(cls) -> Anonymizer:
+        """By the user's own key. Raises UserError where it cannot be read or made, or where others can read it."""
+        return cls(own_key())
 
     @property
     def id(self) -> str:
@@ -262,3 +276,64 @@ def _longest_first(names: Iterable[str]) -> list[str]:
 def _within(name: str, pattern: str) -> str:
     """The pattern of a name: a long one is found also within a word."""
     return pattern if len(name) >= _SHORT else rf"{_NO_WORD_BEFORE}{pattern}(?![A-Za-z0-9])"
+
+
+# ── the user's own key: made at first use, in the config folder, for nobody else's eyes, and never inside a dataset ──
+
+
+def own_key() -> bytes:
+    """The key. Raises UserError where it cannot be read or made, or where others can read it."""
+    path = key_place()
+    try:
+        if not os.path.lexists(path):
+            _make(path)
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as file:
+            status = os.fstat(handle)
+            _prove(path, status)
+            text = file.read(2 * _KEY_SIZE + 2).decode("ascii", "replace").strip()
+    except OSError as error:
+        mend = "make it readable and writable for you, or set XDG_CONFIG_HOME to another folder"
+        raise UserError(f"the key of the pseudonyms, {path}, cannot be used: {error.strerror}", mend) from None
+    try:
+        found = bytes.fromhex(text)
+    except ValueError:
+        found = b""
+    if len(found) != _KEY_SIZE:
+        raise UserError(
+            f"{path} is no key of slurmdoctor's", "remove it for a new one, with which all pseudonyms are others"
+        )
+    return found
+
+
+def key_place() -> Path:
+    """Where the key lies."""
+    configured = os.environ.get("XDG_CONFIG_HOME", "")
+    base = configured if configured.startswith("/") else os.path.expanduser("~/.config")  # noqa: PTH111 - never raises
+    return Path(base, "slurmdoctor", _KEY_NAME)
+
+
+def _prove(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+        raise UserError(f"{path} is not a file of yours", "remove it, or set XDG_CONFIG_HOME to a folder of yours")
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        raise UserError(
+            f"others may read {path}, and tell names from pseudonyms with it",
+            f"if nobody did, run chmod 600 {path}; else remove it for a new one",
+        )
+
+
+def _make(path: Path) -> None:
+    """Write it aside and give it its name at once: of two runs at the same time both use the one that came first."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    aside = path.with_name(f".{_KEY_NAME}-{secrets.token_hex(8)}")
+    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(secrets.token_hex(_KEY_SIZE).encode() + b"\n")
+            file.flush()
+            os.fsync(handle)
+        with suppress(FileExistsError):
+            path.hardlink_to(aside)
+    finally:
+        aside.unlink()

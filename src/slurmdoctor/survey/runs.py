@@ -6,18 +6,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Protocol, get_args
 
 from slurmdoctor.model import UserError
-from slurmdoctor.survey.chunks import Chunk, Waiting, one_by_one
-from slurmdoctor.survey.dataset import Dataset
-from slurmdoctor.survey.executors import Crew, Outcome
-from slurmdoctor.survey.journal import Journal
-from slurmdoctor.survey.known import digest_of
-from slurmdoctor.survey.mark import Marker
-from slurmdoctor.survey.merge import merge
-from slurmdoctor.survey.rows import How, Item, Row, fingerprint
-from slurmdoctor.survey.tally import Tally
+from slurmdoctor.survey.dataset import Dataset, Progress, digest_of, write_progress
+from slurmdoctor.survey.pool import Chunk, Outcome, Pool, Waiting
+from slurmdoctor.survey.rows import How, Item, Read, Row, fingerprint
 from slurmdoctor.survey.work import not_read
 
 _WINDOW = 50_000
@@ -26,6 +21,37 @@ _LOOK_AROUND = 1.0
 """Seconds of looking for jobs before the first ones are read."""
 _SLICE = 0.1
 """Seconds between two looks at what is done."""
+_KEPT = 5.0
+"""Seconds after which it is kept again how far the run is."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """How far a run is."""
+
+    found: int = 0
+    unchanged: int = 0
+    """Jobs whose rows are there already."""
+    done: int = 0
+    failed: int = 0
+    read: dict[str, int] = field(default_factory=lambda: dict.fromkeys(get_args(Read), 0))
+    """Rows by what was done with the logs."""
+    error: str | None = None
+    """The first reason why a job was not read."""
+    bytes_found: int = 0
+    """Of the logs that are to be read."""
+    bytes_done: int = 0
+    listed: bool = False
+    """Whether all jobs are found."""
+    workers: int = 0
+
+    def count(self, row: Row) -> None:
+        """Count a job that is done."""
+        self.done += 1
+        self.failed += row.verdict == "failed"
+        self.read[row.read] += 1
+        if row.read == "error":
+            self.error = self.error or f"{', '.join(row.logs[:1]) or row.key}: {row.error}"
 
 
 class Change(Protocol):
@@ -37,8 +63,8 @@ class Change(Protocol):
         """What the changed row has for these."""
 
 
-Hire = Callable[[], Crew]
-Tell = Callable[[Tally], None]
+Hire = Callable[[], Pool]
+Report = Callable[[Tally], None]
 
 
 def run(
@@ -50,27 +76,33 @@ def run(
     shard: tuple[int, int] | None = None,
     change: Change | None = None,
     tally: Tally,
-    tell: Tell = lambda _: None,
+    report: Report = lambda _: None,
 ) -> None:
     """Write a row for each job that has none, or has changed. `hire` is called when the first one is to be read."""
-    merge(data)  # what a run before left
-    journal, marker = Journal(data), Marker(data.run)
-    loop = _Loop(_to_read(data, items, how, shard, change, tally), journal, how, hire, change, tally)
+    data.merge()  # what a run before left
+    loop = _Loop(_to_read(data, items, how, shard, change, tally), data, how, hire, change, tally)
+    kept = 0.0
     try:
         while loop.step():
-            marker.keep(tally)
-            tell(tally)
+            if tally.found and time.monotonic() - kept > _KEPT:
+                kept = time.monotonic()
+                _keep(data, tally)
+            report(tally)
     except BaseException:
         loop.close()
         with suppress(UserError):  # if it is the disk, that is told already
-            marker.write(tally)
-            journal.flush()
-            merge(data)
+            _keep(data, tally)
+            data.flush()
+            data.merge()
         raise
     loop.close()
-    journal.flush()
-    merge(data)
-    marker.write(tally, finished=True)
+    data.flush()
+    data.merge()
+    _keep(data, tally, finished=True)
+
+
+def _keep(data: Dataset, tally: Tally, *, finished: bool = False) -> None:
+    write_progress(data.run, Progress(tally.found, tally.unchanged + tally.done, tally.listed, finished))
 
 
 def _to_read(
@@ -85,7 +117,7 @@ def _to_read(
         called = item.key, fingerprint(item, how)
         key, print_ = change.identity(*called) if change else called
         # without its logs a job's row would tell less than it does
-        is_gone = item.record is not None and not item.logs and known.was_read(key, item.record.state)
+        is_gone = item.record is not None and not item.logs and (key, "read", item.record.state) in known
         if not is_gone and known.add(key, print_):
             tally.bytes_found += item.size
             yield item
@@ -97,11 +129,11 @@ class _Loop:
     """Looks for jobs, hands them out, and takes their rows, a moment for each."""
 
     def __init__(
-        self, items: Iterator[Item], journal: Journal, how: How, hire: Hire, change: Change | None, tally: Tally
+        self, items: Iterator[Item], data: Dataset, how: How, hire: Hire, change: Change | None, tally: Tally
     ) -> None:
-        self._items, self._journal, self._how, self._hire, self._change = items, journal, how, hire, change
+        self._items, self._data, self._how, self._hire, self._change = items, data, how, hire, change
         self._tally = tally
-        self._crew: Crew | None = None
+        self._pool: Pool | None = None
         self._waiting = Waiting()
         self._again: deque[Chunk] = deque()
         """Jobs whose worker died, each alone."""
@@ -114,20 +146,24 @@ class _Loop:
         """Whether anything is left to do."""
         if not self._tally.listed and len(self._waiting) < _WINDOW:
             self._look()
-        if self._tally.listed or len(self._waiting) >= _WINDOW or time.monotonic() - self._began > _LOOK_AROUND:
+        enough = self._tally.listed or len(self._waiting) >= _WINDOW
+        if enough or time.monotonic() - self._began > _LOOK_AROUND:
             self._hand_out()
-        if self._crew is not None and self._out:
-            seconds = _SLICE if self._tally.listed or len(self._waiting) >= _WINDOW else 0.0
-            while (outcome := self._crew.outcome(seconds)) is not None:
+        if self._pool is not None and self._out:
+            seconds = _SLICE if enough else 0.0
+            while (outcome := self._pool.outcome(seconds)) is not None:
                 self._take(outcome)
                 self._hand_out()
                 seconds = 0.0
-        self._journal.add([])
-        return bool(not self._tally.listed or self._waiting or self._again or self._last or self._out)
+        self._data.add([])
+        return not self._tally.listed or self._is_left() or bool(self._last)
 
     def close(self) -> None:
-        if self._crew is not None:
-            self._crew.close()
+        if self._pool is not None:
+            self._pool.close()
+
+    def _is_left(self) -> bool:
+        return bool(self._waiting or self._again or self._out)
 
     def _look(self) -> None:
         end = time.monotonic() + _SLICE
@@ -138,32 +174,27 @@ class _Loop:
         self._tally.listed = True
 
     def _hand_out(self) -> None:
-        if self._last and not (self._waiting or self._again or self._out):
+        if self._last and not self._is_left():
             self._again.append(self._last.popleft())
-        if not (self._waiting or self._again or self._out):
+        if not self._is_left():
             return
-        crew = self._crew = self._crew or self._hire()
-        self._tally.workers = crew.workers
-        wanted = max(1, crew.wanted)
+        pool = self._pool = self._pool or self._hire()
+        self._tally.workers = pool.workers
+        wanted = max(1, pool.wanted)
         while self._out < wanted and (self._again or self._waiting):
-            crew.submit(self._again.popleft() if self._again else self._waiting.pop(max(1, crew.workers)))
+            pool.submit(self._again.popleft() if self._again else self._waiting.pop(max(1, pool.workers)))
             self._out += 1
 
     def _take(self, outcome: Outcome) -> None:
         self._out -= 1
         chunk, rows = outcome.chunk, outcome.rows
-        if outcome.died is not None and self._crew is not None and chunk.trial < self._crew.trials:
-            (self._last if chunk.trial else self._again).extend(one_by_one(chunk))
-            return
         if outcome.died is not None:
+            if self._pool is not None and chunk.trial < self._pool.trials:
+                (self._last if chunk.trial else self._again).extend(chunk.one_by_one())
+                return
             rows = tuple(not_read(item, self._how, outcome.died) for item in chunk.items)
-        tally = self._tally
-        tally.bytes_done += chunk.size
-        tally.failed += sum(row.verdict == "failed" for row in rows)
-        for row in rows:
-            tally.read[row.read] += 1
-            if row.read == "error":
-                tally.error = tally.error or f"{', '.join(row.logs[:1]) or row.key}: {row.error}"
         kept = [self._change.row(row) if self._change else row for row in rows]
-        tally.done += len(kept)
-        self._journal.add(kept)
+        for row in rows:
+            self._tally.count(row)
+        self._tally.bytes_done += chunk.size
+        self._data.add(kept)

@@ -1,7 +1,7 @@
 """Groups the last lines of jobs whose cause is not known by what they say, each kind with the command that drafts a rule for it.
 
-The groups depend on the lines alone, not on their order. Time grows with the number of lines, memory with that of their patterns,
-of which no more than `MOST` are kept apart: where there are more, lines that begin alike are one kind.
+A line's pattern is what lines of one kind share: what differs from run to run becomes `<number>`, `<path>`, `<name>`. The groups
+depend on the lines alone, not on their order.
 """
 
 from __future__ import annotations
@@ -10,23 +10,52 @@ import re
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
 
 from msgspec import Struct, field
 
-from slurmdoctor.survey.alike import WORDS, cut, flat, is_fixed, pattern_of
+from slurmdoctor.report import disarm
 from slurmdoctor.survey.answers import UnknownKind
 
-MOST = 50_000
-"""Patterns that are kept apart."""
-_SHORTER = (WORDS, 4, 2, 1, 0)
-"""Words of a pattern that are kept, from level to level."""
+_LONGEST = 400
+"""Characters of a line that are looked at,"""
+_WORDS = 8
+"""and words of a pattern, besides the placeholders between them: what comes after so many is detail."""
+_MOST = 16
+"""Words and placeholders."""
+_PARTS = re.compile(
+    r"""
+    (?:(?<!\w)|(?=["`]))(?:
+    (?P<url>\b[a-z][a-z0-9+.-]{1,9}://[^\s'")\]>]+)
+    |(?P<time>\b\d{4}[-/]\d\d[-/]\d\d(?:[T_\ :-]{1,2}\d\d:\d\d(?::\d\d)?(?:[.,:]\d+){0,3}(?:Z|[+-]\d\d:?\d\d)?)?
+      |\b[A-Z][a-z]{2}[-\ ]\d{1,2}\ \d\d:\d\d:\d\d(?:[.,]\d+)?|\b\d{1,3}:\d\d(?::\d\d)?(?:[.,]\d+)?\b)
+    |(?P<quoted>(?<!\w)'[^']{1,200}'(?!\w)|"[^"]{1,200}"|`[^`']{1,200}[`'])
+    |(?P<path>(?<![\w.])(?:~|\.{1,2})?/(?:[\w.@+~^=%,*/-]*[\w@+~/-])?|(?<![\w./-])[\w.-]+/[\w./-]*\w)
+    |(?P<hex>\b0x[0-9a-fA-F]+|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{6,}\b(?:-[0-9a-f]{4,12}){0,4})
+    |(?P<host>(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?:[:<]\d+>?)?)
+    |(?P<option>(?<![\w-])--?[A-Za-z][\w-]*(?:=\S+|\ \d+(?![\w.]))?)
+    |(?P<size>\b\d+(?:\.\d+)?\ ?[KMGT]i?B\b)
+    |(?P<call>\b[A-Za-z_][\w.]*(?=\(\)))
+    |(?P<number>(?<!\w)[-+]?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?(?:ms|s|%)?(?!\w))
+    |(?P<name>\b(?=[\w.-]*\d)[A-Za-z][\w.-]*\w(?:\[[\d,-]+\])?|\b[A-Za-z][\w-]*\[\d[\d,-]*\]|\b[\w-]+\.[a-z]{1,4}\b(?![.(\w]))
+    )""",
+    re.VERBOSE,
+)
+"""What differs from run to run. A name is what holds a digit, or looks like a file's: `node07`, `train.py`."""
+_SHOWN = {"quoted": "name", "call": "name"}
+_PACKAGE = re.compile(r"(?<!\w\.)\b(?:[A-Za-z_]\w*\.)+(?=[A-Z]\w*(?:Error|Exception|Interrupt|Warning)\b)")
+"""An exception's package: programs print it, or leave it out."""
+_GAP = re.compile(r"[^\S ]")
+_LIST = re.compile(r"(<\w+>)(?:(?:, ?| ?x ?|[-/:\s])\1)+")
+_PLACE = re.compile(r"^\S+: line <number>: ")
+"""Where in a script a shell met what it complains of."""
 _ANY = "<word>"
 _ROUNDS = 2
 """So many words of a pattern may turn out to be names of something."""
 _FIXED = 3
 """Words that lines must have in common besides,"""
 _VALUES, _VALUES_AT_THE_END = 3, 5
-"""and the values that make a word a name: at a line's end often stands the reason, which is none."""
+"""and the values that make a word a name: at a line's end often comes the reason, which is none."""
 _LONGEST_LINE, _LONGEST_NAME = 300, 40
 _NO_NAME = "unknown-end"
 _PARTS_OF_AN_HOUR = 1_000_000
@@ -53,8 +82,20 @@ class _Group(Struct):
 
 def kinds_of(lines: Iterable[tuple[str, str | None, float | None]], most: int | None = None) -> tuple[UnknownKind, ...]:
     """The kinds of (last line, user, GPU hours lost), a job each; those of the most jobs first, and at most so many."""
-    groups = _joined(_counted(lines))
-    order = sorted(groups.items(), key=lambda one: (-one[1].jobs, -(one[1].hours or 0), one[0]))[:most]
+    groups: dict[str, _Group] = {}
+    for line, user, hours in lines:
+        shown = flat(line)
+        group = groups.setdefault(pattern_of(shown), _Group(shown))
+        group.example = min(group.example, shown, key=lambda one: (len(one), one))
+        lost = None if hours is None else round(hours * _PARTS_OF_AN_HOUR)
+        group.add(_Group("", 1, lost, set() if user is None else {user}))
+    # those that differ in signs and in the kinds of their names are one
+    alike: dict[str, str] = {}
+    for pattern in _commonest_first(groups):
+        alike[pattern] = alike.setdefault(_SIGNS.sub(" ", _NAMED.sub("<>", pattern)), pattern)
+    groups = _summed(groups, alike)
+    for _ in range(_ROUNDS):
+        groups = _summed(groups, _wider(groups))
     names: set[str] = set()
     return tuple(
         UnknownKind(
@@ -65,65 +106,27 @@ def kinds_of(lines: Iterable[tuple[str, str | None, float | None]], most: int | 
             example=group.example,
             draft=draft_command(pattern, group.example, names),
         )
-        for pattern, group in order
+        for pattern, group in sorted(groups.items(), key=lambda one: (-one[1].jobs, -(one[1].hours or 0), one[0]))[
+            :most
+        ]
     )
 
 
 def draft_command(pattern: str, example: str, taken: set[str] | None = None) -> str:
     """The command that drafts a rule from a line, to be pasted into a shell; `taken` are names that other drafts have."""
     said = [word.lower() for part in _NAMED.sub(" ", pattern).split() if is_fixed(part) for word in _WORD.findall(part)]
-    words = next(
-        ("-".join(said[:count]) for count in range(len(said), 0, -1) if len("-".join(said[:count])) <= _LONGEST_NAME),
-        "",
-    )
-    name, number = words or _NO_NAME, 1
-    taken = set() if taken is None else taken
+    while len(words := "-".join(said)) > _LONGEST_NAME:
+        said.pop()
+    name = words = words or _NO_NAME
+    taken, number = set() if taken is None else taken, 1
     while name in taken:
         number += 1
-        name = f"{words or _NO_NAME}-{number}"
+        name = f"{words}-{number}"
     taken.add(name)
     return f"slurmdoctor rules new site/{name} --line={shlex.quote(flat(example)[:_LONGEST_LINE])}"
 
 
-def _counted(lines: Iterable[tuple[str, str | None, float | None]]) -> dict[str, _Group]:
-    """The lines by their patterns, each cut to as many words as lets all be kept."""
-    groups: dict[str, _Group] = {}
-    level = 0
-    for line, user, hours in lines:
-        shown = flat(line)
-        lost = None if hours is None else round(hours * _PARTS_OF_AN_HOUR)
-        one = _Group(shown, 1, lost, set() if user is None else {user})
-        _add(groups, cut(pattern_of(shown), _SHORTER[level]), one)
-        while len(groups) > MOST:
-            level += 1
-            shorter: dict[str, _Group] = {}
-            for pattern, group in groups.items():
-                _add(shorter, cut(pattern, _SHORTER[level]), group)
-            groups = shorter
-    return groups
-
-
-def _add(groups: dict[str, _Group], pattern: str, group: _Group) -> None:
-    if pattern in groups:
-        there = groups[pattern]
-        there.example = min(there.example, group.example, key=lambda line: (len(line), line))
-        there.add(group)
-    else:
-        groups[pattern] = group
-
-
-def _joined(groups: Mapping[str, _Group]) -> Mapping[str, _Group]:
-    """Patterns that differ in signs and in the kinds of their names, or in one word that stands for many things, as one: `Error in rule <word>`."""
-    alike: dict[str, str] = {}
-    for pattern in _commonest_first(groups):
-        alike[pattern] = alike.setdefault(_SIGNS.sub(" ", _NAMED.sub("<>", pattern)), pattern)
-    groups = _summed(groups, alike)
-    for _ in range(_ROUNDS):
-        groups = _summed(groups, _wider(groups))
-    return groups
-
-
-def _summed(groups: Mapping[str, _Group], new: Mapping[str, str]) -> Mapping[str, _Group]:
+def _summed(groups: Mapping[str, _Group], new: Mapping[str, str]) -> dict[str, _Group]:
     """The groups with new patterns; the example is one of those that most lines look like."""
     found: dict[str, _Group] = {}
     for pattern in _commonest_first(groups):
@@ -159,3 +162,28 @@ def _with_a_name(pattern: str) -> Iterator[str]:
     fixed = [at for at, word in enumerate(words) if is_fixed(word)]
     for at in fixed if len(fixed) > _FIXED else ():
         yield " ".join([*words[:at], _ANY, *words[at + 1 :]])
+
+
+def flat(text: str) -> str:
+    """The text as one harmless line; unlike `one_line` it keeps blanks as they are, for a rule's pattern has to match them."""
+    return _GAP.sub(" ", disarm(text)).strip()
+
+
+@lru_cache(maxsize=8192)
+def pattern_of(line: str) -> str:
+    """The line's pattern: its first eight words as they are, and the placeholders between them."""
+    text = _PACKAGE.sub("", " ".join(line[:_LONGEST].split()))
+    text = _PARTS.sub(lambda found: f"<{_SHOWN.get(found.lastgroup or '', found.lastgroup)}>", text)
+    kept: list[str] = []
+    fixed = 0
+    for word in _PLACE.sub("", _LIST.sub(r"\1", text)).split():
+        if fixed == _WORDS or len(kept) == _MOST:
+            return " ".join([*kept, "…"])
+        fixed += is_fixed(word)
+        kept.append(word)
+    return " ".join(kept)
+
+
+def is_fixed(word: str) -> bool:
+    """Whether a word of a pattern tells something by itself."""
+    return word[:1] != "<" and any(char.isalpha() for char in word)

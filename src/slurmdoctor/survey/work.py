@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-from functools import lru_cache
+from functools import cache, lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
-from slurmdoctor import __version__
+import slurmdoctor
 from slurmdoctor.input import UnreadError, ends_of, times_in
-from slurmdoctor.knowledge import current, text
+from slurmdoctor.knowledge import current, data_of, folders, names, text
 from slurmdoctor.matching import lazy
 from slurmdoctor.model import JobFiles, JobRecord, UserError
 from slurmdoctor.pipeline import diagnose, unread_verdict
 from slurmdoctor.report import Diagnosis
-from slurmdoctor.survey.alike import flat
 from slurmdoctor.survey.rows import How, Item, Row, fingerprint
+from slurmdoctor.survey.unknown import flat
 
 _HOUR = 3600.0
 _FEW = 16
@@ -34,6 +35,15 @@ _LONGEST = 2000
 """Characters of a text in a row."""
 
 
+@cache
+def version(rules: tuple[str, ...]) -> str:
+    """What makes a row: a digest of the rules in use and of the program, the same wherever these are the same."""
+    program = [str(path) for path in sorted(Path(slurmdoctor.__file__).parent.rglob("*.py"))]
+    files = [*program, *(name for folder in folders(map(Path, rules)) for name in names(folder))]
+    digests = (sha256(data_of(name)).digest() for name in files)
+    return sha256(b"\0".join((slurmdoctor.__version__.encode(), *digests))).hexdigest()[:16]
+
+
 def diagnose_one(item: Item, how: How) -> Row:
     """The row of a job; whatever goes wrong is a row, too."""
     row = _known(item, how)
@@ -45,17 +55,7 @@ def diagnose_one(item: Item, how: How) -> Row:
         return replace(row, read="error", error=_cut(str(error)))
     except (Exception, MemoryError) as error:
         return replace(row, read="error", error=_cut(f"{type(error).__name__}: {error}"))
-    return replace(_lost(_told(row, found, item), found), last_line=_last_line(found, how))
-
-
-def _last_line(found: Diagnosis, how: How) -> str | None:
-    """Where the cause is not known, the line that tells most of the end."""
-    traits = current(map(Path, how.rules)).traits
-    cause = found.cause.id
-    if found.verdict == "no-failure" or not (cause is None or cause in traits["catch-all"]):
-        return None
-    told = found.last_words if cause in (None, *traits["exit-only"]) else found.first_failure.text
-    return flat(told)[:_LONGEST] if told else None
+    return replace(_lost(_diagnosed_row(row, found, item), found), last_line=_last_line(found, how))
 
 
 def not_read(item: Item, how: How, why: str) -> Row:
@@ -100,34 +100,33 @@ def _known(item: Item, how: How) -> Row:
     elapsed: float | None = record.elapsed
     if elapsed is None and begins is not None and ends is not None:
         elapsed = ends - begins if item.record or ends > begins else None  # one time in a log tells no span
-    gpus = record.gpus
-    return Row(
+    same = ("cluster", "account", "partition", "nodes", "num_nodes", "gpus", "state", "restarts")
+    row = Row(
         key=item.key,
         fingerprint=fingerprint(item, how),
-        cluster=record.cluster,
         job_id=item.id,
         job_name=record.name or item.name,
         user=record.user or item.user,
-        account=record.account,
-        partition=record.partition,
-        nodes=record.nodes,
-        num_nodes=record.num_nodes,
-        gpus=gpus,
-        gpus_known_by="sacct" if gpus is not None else None,
         submitted=moment(record.submitted),
         started=moment(begins),
         ended=moment(ends),
         elapsed_s=elapsed,
-        state=record.state,
-        restarts=record.restarts,
-        gpu_hours=None if gpus is None or elapsed is None else gpus * elapsed / _HOUR,
         logs=tuple(log.path for log in item.logs),
         bytes=sum(log.length for log in item.logs),
         read="yes" if item.logs else "no-log",
         notes=item.notes,
-        slurmdoctor=__version__,
+        slurmdoctor=slurmdoctor.__version__,
         rules_version=how.rules_version,
+        **{name: getattr(record, name) for name in same},
     )
+    return _on_gpus(row, record.gpus, "sacct")
+
+
+def _on_gpus(row: Row, gpus: int | None, known_by: str) -> Row:
+    if gpus is None:
+        return row
+    hours = None if row.elapsed_s is None else gpus * row.elapsed_s / _HOUR
+    return replace(row, gpus=gpus, gpus_known_by=known_by, gpu_hours=hours)
 
 
 def _times(item: Item) -> tuple[float | None, float | None]:
@@ -151,21 +150,21 @@ def moment(seconds: float | None) -> datetime | None:
         return None
 
 
-def _on_gpus(found: Diagnosis, item: Item) -> bool:
+def _uses_gpus(found: Diagnosis, item: Item) -> bool:
     """Whether the logs or the verdict show that the ranks use GPUs: MPI programs have ranks, too."""
-    told = found.facts.get("framework"), found.facts.get("launcher"), found.cause.id, found.first_failure.text
-    if _OF_GPUS.search("\n".join(str(one) for one in told if one)):
+    shown = found.facts.get("framework"), found.facts.get("launcher"), found.cause.id, found.first_failure.text
+    if _OF_GPUS.search("\n".join(str(one) for one in shown if one)):
         return True
     return any(_OF_GPUS.search(page) for log in item.logs[:_FEW] for page in ends_of(log.path))
 
 
-def _told(row: Row, found: Diagnosis, item: Item) -> Row:
+def _diagnosed_row(row: Row, found: Diagnosis, item: Item) -> Row:
     """The row with the verdict."""
-    first, cause, facts = found.first_failure, found.cause, found.facts
-    size = facts.get("world_size")
-    if row.gpus is None and isinstance(size, int) and size > 0 and _on_gpus(found, item):  # a GPU a rank
-        hours = None if row.elapsed_s is None else size * row.elapsed_s / _HOUR
-        row = replace(row, gpus=size, gpus_known_by="log", gpu_hours=hours)
+    first, cause, exited, retry = found.first_failure, found.cause, found.exit, found.retry
+    size = found.facts.get("world_size")
+    size = size if isinstance(size, int) else None
+    if row.gpus is None and size and _uses_gpus(found, item):
+        row = _on_gpus(row, size, "log")  # a GPU a rank
     failed_at = _when(first.time)
     return replace(
         row,
@@ -180,19 +179,29 @@ def _told(row: Row, found: Diagnosis, item: Item) -> Row:
         node=_node(first.node, row.nodes, cause.id is not None),
         failed_at=failed_at,
         ran_on_s=_between(failed_at, row),
-        exit_code=found.exit.code,
-        exit_signal=found.exit.signal,
-        exit_class=found.exit.exit_class,
-        world_size=size if isinstance(size, int) else None,
-        launcher=facts.get("launcher"),
+        exit_code=exited.code,
+        exit_signal=exited.signal,
+        exit_class=exited.exit_class,
+        world_size=size,
+        launcher=found.facts.get("launcher"),
         evidence=_cut(first.text),
         evidence_file=first.file,
         evidence_line=first.line,
         fix=_cut(found.fixes[0].do) if found.fixes else None,
-        retry=found.retry.advice if found.retry else None,
-        exclude_nodes=found.retry.exclude_nodes if found.retry else (),
+        retry=retry.advice if retry else None,
+        exclude_nodes=retry.exclude_nodes if retry else (),
         notes=(*row.notes, *map(str, found.coverage.notes)),
     )
+
+
+def _last_line(found: Diagnosis, how: How) -> str | None:
+    """Where the cause is not known, the line that tells most of the end."""
+    traits = current(map(Path, how.rules)).traits
+    cause = found.cause.id
+    if found.verdict == "no-failure" or not (cause is None or cause in traits["catch-all"]):
+        return None
+    line = found.last_words if cause in (None, *traits["exit-only"]) else found.first_failure.text
+    return flat(line)[:_LONGEST] if line else None
 
 
 def _node(shown: str | None, nodes: tuple[str, ...], failed: bool) -> str | None:

@@ -18,12 +18,9 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from slurmdoctor.model import UserError
-from slurmdoctor.survey.children import python
-from slurmdoctor.survey.chunks import Chunk
-from slurmdoctor.survey.executors import MARGIN, Outcome, Work
+from slurmdoctor.survey.pool import MARGIN, Chunk, Outcome, Work, python
 from slurmdoctor.survey.rows import OWN_JOBS, How, Item, Row
-from slurmdoctor.survey.versions import version
-from slurmdoctor.survey.work import not_read
+from slurmdoctor.survey.work import not_read, version
 
 _CONNECTS = 30
 """Seconds in which a scheduler must answer what it is asked,"""
@@ -43,7 +40,7 @@ _one_at_a_time = threading.Lock()
 """A worker with several threads reads one chunk at a time: reading is Python's work, and threads would not make it faster."""
 
 
-class DaskCrew:
+class DaskPool:
     """The workers of a Dask scheduler, as many as there are at any moment; what a dead one had, Dask gives to others."""
 
     trials = 2  # with a worker die all the tasks that it had
@@ -105,7 +102,7 @@ class DaskCrew:
                 )
 
 
-def connect(address: str, work: Work, how: How) -> DaskCrew:
+def connect(address: str, work: Work, how: How) -> DaskPool:
     """The workers of the scheduler at an address, or of a scheduler file."""
     distributed = _quiet()
     where = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
@@ -117,7 +114,7 @@ def connect(address: str, work: Work, how: How) -> DaskCrew:
         raise UserError(
             f"no Dask scheduler answers at {address}: {error}", "give the address it printed: tcp://HOST:8786"
         ) from error
-    return DaskCrew(client, work, how, stack)
+    return DaskPool(client, work, how, stack)
 
 
 async def _reach(distributed: Any, address: str) -> None:
@@ -129,7 +126,7 @@ async def _reach(distributed: Any, address: str) -> None:
     await there.close()
 
 
-def send_to_slurm(jobs: int, options: Mapping[str, Any], logs: Path, work: Work, how: How) -> DaskCrew:
+def send_to_slurm(jobs: int, options: Mapping[str, Any], logs: Path, work: Work, how: How) -> DaskPool:
     """So many jobs of Dask workers, which Slurm starts; one that dies is sent again."""
     distributed = _quiet()
     import dask.config
@@ -159,7 +156,7 @@ def send_to_slurm(jobs: int, options: Mapping[str, Any], logs: Path, work: Work,
             f"Dask cannot send its jobs to Slurm: {' '.join(str(error).split())[:_TOLD]}",
             "mend it with --dask-option, or in Dask's jobqueue.yaml",
         ) from error
-    return DaskCrew(client, work, how, stack, cluster)
+    return DaskPool(client, work, how, stack, cluster)
 
 
 def _try(script: str) -> None:

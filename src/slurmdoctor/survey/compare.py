@@ -1,0 +1,232 @@
+"""Two sets of answers side by side: what got better or worse, and which changes chance does not explain."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from slurmdoctor.survey.answers import Answers, Cost, SizeClass
+from slurmdoctor.survey.statistics import ALPHA, clustering, holm, rates_differ
+
+Trend = Literal["better", "worse", "new", "gone", "chance"]
+"""`new`, `gone`: also beyond chance. `chance`: the difference may be one."""
+_TEST = (
+    "A change is called better or worse if chance explains it with less than 5 %: exact two-sided test of the two rates, Holm's correction "
+    "for all lines of a table. Jobs of {block} may fail together, so the failures are first divided by how much more the rates vary between "
+    "such blocks of jobs than single failures would (jackknife)."
+)
+
+_FEWEST = 20
+"""Blocks below which their spread shows nothing: then smaller ones are taken."""
+_LEVELS = (
+    ("one user", 'cluster, coalesce("user", key)'),
+    ("one user and job name (digits aside)", "cluster, \"user\", name, CASE WHEN name = '' THEN key END"),
+    ("one user, job name (digits aside) and day", "cluster, \"user\", name, day, CASE WHEN name = '' THEN key END"),
+)
+"""What the jobs of a block have in common, and in SQL."""
+
+
+class Change(Struct, frozen=True):
+    """A rate before and after, each with what it is of."""
+
+    what: str
+    before: int
+    before_of: float
+    after: int
+    after_of: float
+    """Jobs, or for a size class the hours that its jobs ran."""
+    chance: float
+    """The probability of a difference as large as this by chance, corrected for the lines of its table."""
+    trend: Trend = "chance"
+    hours_before: float = 0.0
+    hours_after: float = 0.0
+    """GPU hours lost."""
+    title: str | None = None
+
+
+class Side(Struct, frozen=True):
+    """The sums of one side."""
+
+    name: str
+    jobs: int
+    read: int
+    """Jobs whose logs were read."""
+    failed: int
+    gpu_hours: float
+    gpu_hours_lost: float
+    with_hours: int
+    unknown: int
+    """Failed jobs whose cause is not known."""
+    repeated: int
+    """Jobs that died of what the run before died of."""
+
+
+class Difference(Struct, frozen=True):
+    """All that a comparison says."""
+
+    before: Side
+    after: Side
+    all: Change
+    """Failures of any cause."""
+    causes: tuple[Change, ...]
+    sizes: tuple[Change, ...]
+    nodes_new: tuple[str, ...]
+    """Nodes that fail more than chance explains only after,"""
+    nodes_gone: tuple[str, ...]
+    """only before,"""
+    nodes_still: tuple[str, ...]
+    """and on both sides."""
+    same_rules: bool
+    """The rows of both sides were made by the same rules; else a cause may be new because its rule is."""
+    test: str
+    """The test, in words."""
+    nodes_not_tested: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    """Of the suspects of one side those that no job of the other side tests: after, and before."""
+
+
+class Blocks(Struct, frozen=True):
+    """How many failures count as one, because they come together: in all, by cause, by the smallest size of a class."""
+
+    named: str = _LEVELS[0][0]
+    """What the jobs of a block have in common."""
+    together: Mapping[str | int | None, float] = {}
+    """Of all failures under None."""
+
+    def of(self, what: str | int | None) -> float:
+        """How many failures of this kind count as one."""
+        return self.together.get(what, 1.0)
+
+
+ALONE = Blocks()
+"""Each failure by itself."""
+
+
+def blocks_of(before: Any, after: Any) -> Blocks:
+    """Of the jobs on two connections."""
+    sides = before, after
+    counted = "SELECT count(DISTINCT hash({})) FROM jobs"
+    enough = (
+        one for one in _LEVELS if max(side.execute(counted.format(one[1])).fetchone()[0] for side in sides) >= _FEWEST
+    )
+    named, block = next(enough, _LEVELS[-1])
+    (one, jobs), (other, other_jobs) = (_rates(side, block) for side in sides)
+    together: dict[str | int | None, float] = {}
+    for what in {*one, *other}:
+        # a size's failures are of its own hours, those of a cause of all jobs
+        of, other_of = (one[what], other[what]) if isinstance(what, int) else (jobs, other_jobs)
+        users = {**of, **other_of}
+        together[what] = clustering(
+            (
+                one[what].get(user, _NONE)[0],
+                of.get(user, _NONE)[1],
+                other[what].get(user, _NONE)[0],
+                other_of.get(user, _NONE)[1],
+            )
+            for user in users
+        )
+    return Blocks(named, together)
+
+
+_Rates = dict[int, tuple[int, float]]
+_NONE = 0, 0.0
+
+
+def _rates(side: Any, block: str) -> tuple[dict[str | int | None, _Rates], _Rates]:
+    """Block -> failures and what they are of: of each cause, of each size, and of all jobs."""
+    found: dict[str | int | None, _Rates] = defaultdict(dict)
+    rows = side.execute(f"""
+        WITH blocks AS (SELECT *, hash({block}) AS block, outcome = 'failed' AS failed FROM jobs)
+        SELECT NULL, NULL, block, count(*) FILTER (WHERE failed), count(*) FROM blocks GROUP BY block
+        UNION ALL SELECT what, NULL, block, count(*), 0 FROM blocks WHERE failed GROUP BY ALL
+        UNION ALL SELECT NULL, smallest, block, count(*) FILTER (WHERE failed AND NOT ended_by), sum(elapsed_s) / 3600 FROM blocks
+            WHERE smallest IS NOT NULL GROUP BY ALL
+    """)
+    for cause, smallest, one, failures, of in rows.fetchall():
+        found[cause if smallest is None else smallest][one] = failures, of
+    return found, found[None]
+
+
+def compare(
+    names: tuple[str, str],
+    before: Answers,
+    after: Answers,
+    blocks: Blocks = ALONE,
+    tested: tuple[Container[str], Container[str]] | None = None,
+) -> Difference:
+    """What changed from the first answers to the second; `tested` are the nodes that the test of each side is of, if not all are."""
+    was, now = ({one.node for one in side.nodes.suspects} for side in (before, after))
+    gone_to = {node for node in was - now if tested and node not in tested[1]}
+    came_from = {node for node in now - was if tested and node not in tested[0]}
+    chance = rates_differ(before.failed, before.jobs, after.failed, after.jobs, blocks.of(None))
+    lost = before.gpu_hours_lost, after.gpu_hours_lost
+    return Difference(
+        before=_side(names[0], before),
+        after=_side(names[1], after),
+        all=_judged(Change("all", before.failed, before.jobs, after.failed, after.jobs, chance, "chance", *lost)),
+        causes=_causes(before, after, blocks),
+        sizes=_sizes(before.sizes, after.sizes, blocks),
+        nodes_new=tuple(sorted(now - was - came_from)),
+        nodes_gone=tuple(sorted(was - now - gone_to)),
+        nodes_still=tuple(sorted(was & now)),
+        test=_TEST.format(block=blocks.named),
+        nodes_not_tested=(tuple(sorted(gone_to)), tuple(sorted(came_from))),
+        same_rules=not before.jobs or not after.jobs or before.rules == after.rules,
+    )
+
+
+def _side(name: str, of: Answers) -> Side:
+    return Side(name, of.jobs, of.read, of.failed, of.gpu_hours, of.gpu_hours_lost, of.with_hours, of.unknown.jobs, of.repeated_jobs)  # fmt: skip
+
+
+def _causes(before: Answers, after: Answers, blocks: Blocks) -> tuple[Change, ...]:
+    """Each cause of either side; those that changed most first."""
+    none = Cost("", 0, 0)
+    was, now = ({cost.what: cost for cost in side.causes} for side in (before, after))
+    found = []
+    for what in sorted({*was, *now}):
+        a, b = was.get(what, none), now.get(what, none)
+        chance = rates_differ(a.jobs, before.jobs, b.jobs, after.jobs, blocks.of(what))
+        lost = a.gpu_hours_lost, b.gpu_hours_lost
+        found.append(Change(what, a.jobs, before.jobs, b.jobs, after.jobs, chance, "chance", *lost, b.title or a.title))
+    return tuple(
+        sorted(
+            _corrected(found), key=lambda one: (one.trend == "chance", -abs(_rate(one)[1] - _rate(one)[0]), one.what)
+        )
+    )
+
+
+def _sizes(before: Iterable[SizeClass], after: Iterable[SizeClass], blocks: Blocks) -> tuple[Change, ...]:
+    """Failures an hour by job size, of the classes that both sides have."""
+    now = {one.smallest: one for one in after}
+    found = []
+    for a in before:
+        if (b := now.get(a.smallest)) is not None:
+            what = f"{a.smallest}" if a.largest == a.smallest else f"{a.smallest}-{a.largest or ''}"
+            chance = rates_differ(a.failures, a.hours, b.failures, b.hours, blocks.of(a.smallest))
+            found.append(Change(what, a.failures, a.hours, b.failures, b.hours, chance))
+    return tuple(_corrected(found))
+
+
+def _corrected(found: list[Change]) -> list[Change]:
+    chances = holm([one.chance for one in found])
+    return [_judged(replace(one, chance=chance)) for one, chance in zip(found, chances, strict=True)]
+
+
+def _rate(change: Change) -> tuple[float, float]:
+    return (
+        change.before / change.before_of if change.before_of else 0.0,
+        change.after / change.after_of if change.after_of else 0.0,
+    )
+
+
+def _judged(change: Change) -> Change:
+    """The change, with the word for it."""
+    was, now = _rate(change)
+    trend: Trend = "chance"
+    if change.chance <= ALPHA and was != now:
+        trend = "new" if not change.before else "gone" if not change.after else "worse" if now > was else "better"
+    return replace(change, trend=trend)

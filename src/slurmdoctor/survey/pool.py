@@ -1,0 +1,282 @@
+"""Where jobs are diagnosed: the chunks in which they go to workers, and the workers of this machine, each a process of its own.
+
+`python -m slurmdoctor.survey.pool` is such a worker: it reads chunks on standard input and answers with their rows. A job that kills
+its reader is found out.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from slurmdoctor.model import UserError
+from slurmdoctor.survey.rows import How, Item, Row
+
+Work = Callable[[Item, How], Row]
+MARGIN = 60.0
+"""Seconds beyond the time limit of a job after which its reader is ended: a disk may not answer."""
+_STARTS = 3
+"""Workers that may die one after the other before they have done anything."""
+_JOBS = 200
+_FEW, _MANY = 5_000_000, 64_000_000
+"""Bytes of a chunk. Only the rows of whole chunks are written, so a crash costs those that are read: some seconds of work,"""
+_EACH = 64_000
+"""and more of them for each worker: the chunks of a thousand do not come faster than one process takes them."""
+_SHARES = 4
+"""A chunk is at most such a part of what waits for a worker: at the end, all are busy."""
+_BEGIN = "import sys; sys.path[:] = {path!r}; del sys.argv[:2]; import runpy; runpy.run_module(sys.argv[0], None, '__main__', True)"
+_HOME = str(Path(__file__).resolve().parents[2])
+"""Where slurmdoctor is, be that the working folder."""
+
+
+def python(program: str | None = None) -> list[str]:
+    """The words before `-m MODULE ARGUMENT...`: Python imports from where this one does, and never from the folder that it works in.
+
+    A `program` other than this Python knows its modules itself. What a child starts in turn (multiprocessing, Dask's nannies) is
+    given `-I` by Python.
+    """
+    if program not in (None, sys.executable):
+        return [str(program), "-I"]
+    try:
+        here = os.path.realpath(os.curdir)
+    except FileNotFoundError:  # it was deleted, and holds nothing
+        here = ""
+    path = [one for one in map(os.path.realpath, filter(None, sys.path)) if one != here]
+    return [sys.executable, "-I", "-c", _BEGIN.format(path=[*path, _HOME])]
+
+
+# ── chunks ──
+
+
+class Chunk(Struct, frozen=True):
+    """What a worker does at once. Jobs wait and travel packed, in a tenth of the room."""
+
+    packed: tuple[bytes, ...]
+    size: int
+    """Bytes of their logs."""
+    trial: int = 0
+    """How often a worker died with it: 0 for a chunk, then for a job of its own."""
+
+    @property
+    def items(self) -> list[Item]:
+        return [pickle.loads(one) for one in self.packed]
+
+    def one_by_one(self) -> Sequence[Chunk]:
+        """Each job of a chunk whose worker died as one of its own."""
+        sizes = [item.size for item in self.items]
+        return [Chunk((one,), size, self.trial + 1) for one, size in zip(self.packed, sizes, strict=True)]
+
+
+class Outcome(Struct, frozen=True):
+    """What came of a chunk: its rows, or how its worker died."""
+
+    chunk: Chunk
+    rows: tuple[Row, ...] = ()
+    died: str | None = None
+
+
+class Waiting:
+    """The jobs that wait, the biggest first. `pop` gives the next chunk."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, bytes]] = []
+        self._count = 0
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, item: Item) -> None:
+        self._count += 1
+        self._bytes += item.size
+        heapq.heappush(self._heap, (-item.size, self._count, pickle.dumps(item, pickle.HIGHEST_PROTOCOL)))
+
+    def pop(self, workers: int) -> Chunk:
+        """The biggest job that waits, and those after it, up to so many jobs and bytes."""
+        most = min(_JOBS, max(1, len(self._heap) // (workers * _SHARES)))
+        largest = min(max(_FEW, workers * _EACH), _MANY, self._bytes // (workers * _SHARES))
+        packed: list[bytes] = []
+        size = 0
+        while self._heap and (not packed or (len(packed) < most and size - self._heap[0][0] <= largest)):
+            negative, _, one = heapq.heappop(self._heap)
+            packed.append(one)
+            size -= negative
+        self._bytes -= size
+        return Chunk(tuple(packed), size)
+
+
+# ── workers ──
+
+
+class Pool(Protocol):
+    """Workers, wherever they are."""
+
+    trials: int
+    """How often a worker must die with a job until it is the job's fault."""
+
+    @property
+    def wanted(self) -> int:
+        """Chunks that they should have, at work and next."""
+
+    @property
+    def workers(self) -> int: ...
+
+    def submit(self, chunk: Chunk) -> None: ...
+
+    def outcome(self, seconds: float) -> Outcome | None:
+        """What came of the next chunk that is done; None where there is none in that time."""
+
+    def close(self) -> None:
+        """End the workers, at once."""
+
+
+class LocalPool:
+    """Processes of this machine. Each is given one chunk at a time: if it dies, that one was it."""
+
+    trials = 1
+
+    def __init__(self, workers: int, work: Work, how: How) -> None:
+        self._work, self._how = work, how
+        self._patience = how.time_limit + MARGIN if how.time_limit is not None else 0.0
+        self._next: SimpleQueue[Chunk] = SimpleQueue()
+        self._done: SimpleQueue[Outcome | UserError] = SimpleQueue()
+        self._processes: set[subprocess.Popen[bytes]] = set()
+        self._closed = False
+        self._lock = threading.Lock()
+        self.workers = workers
+        self.wanted = 2 * workers
+        for _ in range(workers):
+            threading.Thread(target=self._serve, daemon=True).start()
+
+    def submit(self, chunk: Chunk) -> None:
+        self._next.put(chunk)
+
+    def outcome(self, seconds: float) -> Outcome | None:
+        try:
+            outcome = self._done.get(timeout=seconds)
+        except Empty:
+            return None
+        if isinstance(outcome, UserError):
+            raise outcome
+        return outcome
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            for process in self._processes:
+                process.kill()
+                process.wait()
+
+    def _serve(self) -> None:
+        """Give one worker chunk after chunk; one that died has a successor when the next chunk comes."""
+        process = None
+        while True:
+            chunk = self._next.get()
+            try:
+                process = process or self._started()
+            except UserError as error:
+                self._done.put(error)
+                continue
+            answer = _answer(process, (self._work, chunk, self._how, self._patience))
+            if answer is None:
+                answer, process = self._how_it_died(process.wait()), None
+            self._done.put(Outcome(chunk, died=answer) if isinstance(answer, str) else Outcome(chunk, answer))
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        for _ in range(_STARTS):
+            with self._lock, _uninterrupted():
+                if self._closed:
+                    raise UserError("the survey has ended")
+                command = [*python(), "-m", "slurmdoctor.survey.pool"]
+                process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                self._processes.add(process)
+            if _answer(process):
+                return process
+            process.wait()
+        raise UserError("the workers die before they read anything", "try --jobs 1, or look for limits of memory")
+
+    def _how_it_died(self, status: int) -> str:
+        if status == -signal.SIGALRM:
+            return f"its reader did not answer within {self._patience:.0f} s, and was ended"
+        if status < 0:
+            return f"its reader was killed by signal {-status} ({signal.Signals(-status).name})"
+        return f"its reader exited with status {status}"
+
+
+def _answer(worker: subprocess.Popen[bytes], *asked: Any) -> Any:
+    """A worker's next answer; None where it died."""
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    try:
+        for one in asked:
+            pickle.dump(one, worker.stdin)
+        worker.stdin.flush()
+        return pickle.load(worker.stdout)
+    except (OSError, ValueError, EOFError, pickle.UnpicklingError):  # ValueError: it was closed meanwhile
+        return None
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits for a worker that is half started, and the worker, which inherits this, never hears it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+# ── in the worker ──
+
+
+def main() -> None:
+    """Answer chunks with rows, and end with the parent, however it ends."""
+    from slurmdoctor.survey import work  # noqa: F401 - loaded before the first chunk comes
+
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no answer
+    tasks: SimpleQueue[Any] = SimpleQueue()
+
+    def take() -> None:
+        try:
+            while True:
+                tasks.put(pickle.load(sys.stdin.buffer))
+        finally:
+            os._exit(1)
+
+    threading.Thread(target=take, daemon=True).start()
+    pickle.dump("ready", answers)
+    while True:
+        answers.flush()
+        pickle.dump(_rows_of(*tasks.get()), answers)
+
+
+def _rows_of(work: Work, chunk: Chunk, how: How, patience: float) -> tuple[Row, ...] | str:
+    """The rows of a chunk, or what went wrong. Where a job takes longer than its `patience` the worker is ended."""
+    rows = []
+    try:
+        for item in chunk.items:
+            signal.setitimer(signal.ITIMER_REAL, patience)
+            rows.append(work(item, how))
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return tuple(rows)
+
+
+if __name__ == "__main__":
+    main()

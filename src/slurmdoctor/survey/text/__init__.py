@@ -1,1 +1,0 @@
-"""The answers at the terminal: sections of short tables, the most telling first."""
