@@ -43,11 +43,11 @@ def scheduler() -> Iterator[Any]:
 
 
 def survey(
-    out: Path, hire: Callable[[], Pool], how: How = HOW, tell: Callable[[Tally], None] = lambda _: None
+    out: Path, hire: Callable[[], Pool], how: How = HOW, report: Callable[[Tally], None] = lambda _: None
 ) -> Tally:
     tally = Tally()
     with open_dataset(out) as data:
-        run(data, find_in_folders(CASES), how, hire, tally=tally, report=tell)
+        run(data, find_in_folders(CASES), how, hire, tally=tally, report=report)
     return tally
 
 

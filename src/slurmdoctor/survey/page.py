@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import ceil, floor, isfinite, log10
-from typing import Any
 
 from msgspec import Struct
 
-from slurmdoctor import __version__
-from slurmdoctor.report import one_line, plural
-from slurmdoctor.report.page.skeleton import sheet
+from slurmdoctor.report import plural, render_page
 from slurmdoctor.survey.answers import Answers, Cost, Period, SizeClass
 from slurmdoctor.survey.sections import colors, day, describe, gpus, hours, name
 
@@ -83,39 +79,18 @@ class Axis(Struct, frozen=True):
 
 def render(answers: Answers) -> str:
     """The page, in ASCII: no server and no locale can misread it."""
-    from jinja2 import Environment, PackageLoader
-    from markupsafe import Markup
-
-    def harmless(value: Any) -> Any:
-        return one_line(value[:4000]) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-    def sentence(text: str) -> Markup:
-        pieces = re.split(r"`([^`\s][^`]*)`", one_line(text))
-        return Markup("").join(
-            Markup("<code>{}</code>").format(one) if at % 2 else one for at, one in enumerate(pieces)
-        )
-
-    environment = Environment(
-        loader=PackageLoader("slurmdoctor.survey"),
-        autoescape=True,
-        finalize=harmless,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["sentence"] = sentence
     periods = answers.periods[-_MOST:]
-    page = environment.get_template("survey.html").render(
+    return render_page(
+        "survey.html.j2",
+        "slurmdoctor.survey",
         report=describe(answers),
-        style=Markup(sheet("slurmdoctor.report.page")),
         charts=_charts(periods, answers) if periods else [],
         legend=_legend(periods, answers),
         apart=any((b.begins - a.begins).days > _LONGEST.get(answers.period, 0) for a, b in pairwise(periods)),
         axis=Axis.of(answers.sizes[:12]),
         gpus=gpus,
         hours_of=hours,
-        version=__version__,
     )
-    return page.encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 
 def _charts(periods: Sequence[Period], answers: Answers) -> list[Chart]:
