@@ -29,18 +29,20 @@ _DATASET = click.Path(path_type=Path)
 class _Survey(Group):
     """A group whose first command needs no name: `survey PATH` is `survey run PATH`. That one is imported when called."""
 
+    unnamed = "run"
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return ["run", *self.commands]
+        return [self.unnamed, *self.commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name == "run":
+        if cmd_name == self.unnamed:
             run: click.Command = importlib.import_module("slurmdoctor.cli.survey_run").run
             return run
         return self.commands.get(cmd_name)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in self.list_commands(ctx) and args[0] not in ctx.help_option_names:
-            args = ["run", *args]
+            args = [self.unnamed, *args]
         return super().parse_args(ctx, args)
 
 
