@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from slurmdoctor.slurm.lookup import logs_of as logs_of
     from slurmdoctor.slurm.moments import moment as moment
     from slurmdoctor.slurm.named import Shelves as Shelves
-    from slurmdoctor.slurm.newest_log import newest as newest
+    from slurmdoctor.slurm.named import newest as newest
     from slurmdoctor.slurm.own_text import begins as begins
     from slurmdoctor.slurm.own_text import end as end
     from slurmdoctor.slurm.own_text import epoch as epoch
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from slurmdoctor.slurm.own_text import note as note
     from slurmdoctor.slurm.own_text import noted as noted
     from slurmdoctor.slurm.query import job as job
-    from slurmdoctor.slurm.values import whole as whole
+    from slurmdoctor.slurm.slurm_text import whole as whole
     from slurmdoctor.slurm.windows import COMPLETED as COMPLETED
     from slurmdoctor.slurm.windows import Asked as Asked
     from slurmdoctor.slurm.windows import counts_gpus as counts_gpus
@@ -43,10 +43,9 @@ else:
         logs="find",
         lookup="logs_of",
         moments="moment",
-        named="Shelves",
-        newest_log="newest",
+        named="Shelves newest",
         own_text="begins end epoch is_named_after note noted",
         query="job",
-        values="whole",
+        slurm_text="whole",
         windows="Asked COMPLETED counts_gpus days ended fields",
     )

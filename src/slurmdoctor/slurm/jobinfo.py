@@ -12,9 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from slurmdoctor.model import FAILED, RUNNING, WAITING, JobRecord
-from slurmdoctor.slurm.sacct import read_sacct
-from slurmdoctor.slurm.scontrol import bad_nodes, read_scontrol
-from slurmdoctor.slurm.values import whole
+from slurmdoctor.slurm.slurm_text import bad_nodes, read_sacct, read_scontrol, whole
 
 _WORST = (
     "NODE_FAIL",

@@ -20,11 +20,10 @@ _DAY = re.compile(
     r"|(?P<m2>\d\d)(?P<d2>\d\d)(?P<y2>\d\d)?"
 )
 _NAMED_DAYS = {"today": 0, "midnight": 0, "yesterday": -1, "tomorrow": 1}
-_NAMED_HOURS = {"noon": 12, "fika": 15, "teatime": 16}
 
 
 def moment(text: str, option: str, now: datetime) -> datetime:
-    """`2026-11-01`, `2026-11-01T12:00`, `11/01`, `today`, `noon`, `now-7days`, `7d`: local, without a zone. Raises UserError."""
+    """`2026-11-01`, `2026-11-01T12:00`, `11/01`, `today`, `now-7days`, `7d`: local, without a zone. Raises UserError."""
     said = text.strip()
     found = None
     with contextlib.suppress(ValueError, OverflowError):  # a 13th month
@@ -41,8 +40,6 @@ def _relative(said: str, now: datetime) -> datetime | None:
         return now
     if said in _NAMED_DAYS:
         return _at(now.date() + timedelta(days=_NAMED_DAYS[said]))
-    if said in _NAMED_HOURS:
-        return _at(now.date(), clock_time(_NAMED_HOURS[said]))
     ago = _AGO.fullmatch(said)
     if ago and (ago[2] or said.startswith("now")):
         return now - timedelta(**{_UNITS[(ago[2] or "s")[0].lower()]: int(ago[1])})

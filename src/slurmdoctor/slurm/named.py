@@ -1,14 +1,18 @@
-"""A job's logs by their names: what `sbatch`, launchers and people usually call them."""
+"""A job's logs by their names, and the log that was written last: what sbatch, launchers and people call them."""
 
 from __future__ import annotations
 
 import glob
 import os
 import re
+import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
-from slurmdoctor.input import files_of, named, of_folder
+from msgspec import Struct
+
+from slurmdoctor.input import files_of, is_log, named, of_folder, split_jobs
 from slurmdoctor.model import UserError
 
 BELOW = ("logs", "log", "slurm_logs", "slurm-logs", "slurm", "out", "output", "outputs", "job_logs", "report")
@@ -162,3 +166,42 @@ def _in_folder(folder: str) -> Iterator[Entry]:
                 yield os.path.normpath(entry.path), entry.name, is_folder
         except OSError:
             continue
+
+
+_JOBS_OWN = re.compile(r"(?!a\.out$).*\.(?:out|err)(?:\.(?:gz|xz|zst|bz2))?", re.I)
+_OF_ANY = re.compile(r".*\.(?:log|stdout|stderr)", re.I)
+
+
+class Newest(Struct, frozen=True):
+    """The log that was written last."""
+
+    log: str
+    age: float
+    """Seconds since then."""
+    files: tuple[str, ...]
+    """It, and what else is the same job's."""
+
+
+def newest(folder: str = ".", now: float | None = None) -> Newest:
+    """The newest log of a job here: one with an id or Slurm's endings, else any; what holds nothing counts last. Raises UserError."""
+    found: dict[str, tuple[bool, bool, float]] = {}
+    for path, name, is_folder in entries([folder]):
+        of_a_job = _JOBS_OWN.fullmatch(name) is not None or is_log(name)
+        if is_folder or OURS.fullmatch(name) or not (of_a_job or _OF_ANY.fullmatch(name)):
+            continue
+        of_a_job = of_a_job or split_jobs([path])[0].id is not None
+        try:
+            status = Path(path).stat()
+        except OSError:
+            continue
+        if os.access(path, os.R_OK):
+            found[path] = (of_a_job, status.st_size > 0, status.st_mtime)
+    if not found:
+        raise UserError(
+            f"no log of a job is in {Path(folder).absolute()} or its {', '.join(BELOW[:3])} ... folders",
+            "name the log, its folder, or the job's id, such as: slurmdoctor diagnose slurm-4711.out",
+        )
+    log = max(found, key=found.__getitem__)
+    age = (time.time() if now is None else now) - found[log][2]
+    files = next(job.files for job in split_jobs(sorted(found), survey=True) if log in job.files)
+    return Newest(log, max(0.0, age), files)

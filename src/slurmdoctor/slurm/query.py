@@ -19,8 +19,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.model import FAILED, GONE, NO_RECORD, JobRecord, UserError
 from slurmdoctor.slurm import jobinfo
-from slurmdoctor.slurm.sacct import read_places
-from slurmdoctor.slurm.scontrol import bad_nodes
+from slurmdoctor.slurm.slurm_text import bad_nodes, read_places
 
 PATIENCE = 10.0
 """Seconds that all programs of one call may take together."""

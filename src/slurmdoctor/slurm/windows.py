@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.model import RUNNING, JobRecord, Quote, Step, UserError
 from slurmdoctor.slurm import query
-from slurmdoctor.slurm.sacct import of_sacct, step_of
+from slurmdoctor.slurm.slurm_text import of_sacct, step_of
 
 COMPLETED = frozenset({"COMPLETED"})
 PATIENCE = 1800.0
