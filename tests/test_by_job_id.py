@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from fake_slurm import FakeSlurm
+from slurmdoctor.cli.diagnose import worst
 from slurmdoctor.cli.sandbox import answer
-from slurmdoctor.cli.status import worst
 from slurmdoctor.slurm import jobinfo
 
 TOOL = str(Path(sys.executable).with_name("slurmdoctor"))

@@ -166,7 +166,7 @@ def test_a_broken_rule_file_is_told_with_its_line(tmp_path: Path) -> None:
 
 
 def test_an_unknown_option_is_a_usage_error() -> None:
-    one_line(run("diagnose", "--colour", LOG), "`slurmdoctor diagnose` has no option --colour", "--help")
+    one_line(run("diagnose", "--colour", LOG), "no such option", "--colour", "`slurmdoctor diagnose --help` shows how")
 
 
 def test_a_closed_pipe_is_no_error() -> None:

@@ -140,4 +140,4 @@ def test_the_script_tells_how_to_install_it(shell: str) -> None:
 
 def test_another_shell_is_one_line() -> None:
     one_line(run("completion", SHELL="/bin/tcsh"), "tcsh", "bash, zsh, fish")
-    one_line(run("completion", "tcsh"), "tcsh", "bash, zsh or fish")
+    one_line(run("completion", "tcsh"), "tcsh", "'bash', 'zsh', 'fish'")

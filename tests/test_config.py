@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from slurmdoctor import cli
-from slurmdoctor.cli import settings
-from slurmdoctor.cli.config import VARIABLES
-from slurmdoctor.cli.settings import TABLES
+from slurmdoctor.cli import config as settings
+from slurmdoctor.cli.config import TABLES, VARIABLES
 from test_cli import LOG, one_line, run
 
 if sys.version_info >= (3, 11):
@@ -101,11 +100,10 @@ def test_rules_of_a_file_stand_beside_it_and_hold_for_all_commands(write: Write,
 
 WRONG = {
     '[diagnose]\nformt = "json"\n': (":2: ", "no key `formt` in [diagnose]", "did you mean `format`?"),
-    '[diagnose]\n\nformat = "jsno"\n': (":3: ", '`format` cannot be "jsno"', "did you mean `json`?"),
-    "[diagnose]\nformat = 3\n": (":2: ", "`format` cannot be 3", "one of text, json"),
-    '[diagnose]\nexit-code = "yes"\n': (":2: ", "true or false"),
-    "[diagnose]\ntime_limit = 0\n": (":2: ", "`time-limit` cannot be 0", "a number from 1 to 86400"),
-    "[diagnose]\njobs = true\n": (":2: ", "a number from 1 to 64"),
+    '[diagnose]\n\nformat = "jsno"\n': (":3: ", '`format` cannot be "jsno"', "'text', 'json'"),
+    "[diagnose]\nformat = 3\n": (":2: ", "`format` cannot be 3", "'text', 'json'"),
+    '[diagnose]\nexit-code = "perhaps"\n': (":2: ", "not a valid boolean"),
+    "[diagnose]\ntime_limit = 0\n": (":2: ", "`time-limit` cannot be 0", "1<=x<=86400"),
     "[diagnose]\nrules = [1]\n": (":2: ", "a list of texts"),
     '[diagnose]\njob = "4711"\n': (":2: ", "on the command line: --job"),
     "[diagnos]\n": (":1: ", "no table `diagnos`", "did you mean `diagnose`?"),
@@ -158,10 +156,12 @@ def test_another_users_file_is_refused(write: Write, call: Call) -> None:
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     one_line(
-        run("diagnose", LOG, SLURMDOCTOR_CONFIG=str(tmp_path / "pipe")), "no regular file", "unset SLURMDOCTOR_CONFIG"
+        run("diagnose", LOG, SLURMDOCTOR_CONFIG=str(tmp_path / "pipe")),
+        "no regular file",
+        "SLURMDOCTOR_CONFIG=/dev/null",
     )
-    one_line(run("diagnose", LOG, SLURMDOCTOR_CONFIG=str(tmp_path)), "unset SLURMDOCTOR_CONFIG")
-    one_line(run("diagnose", LOG, SLURMDOCTOR_CONFIG=str(tmp_path / "none")), "none", "unset SLURMDOCTOR_CONFIG")
+    one_line(run("diagnose", LOG, SLURMDOCTOR_CONFIG=str(tmp_path)), "SLURMDOCTOR_CONFIG=/dev/null")
+    one_line(run("diagnose", LOG, SLURMDOCTOR_CONFIG=str(tmp_path / "none")), "none", "SLURMDOCTOR_CONFIG=/dev/null")
 
 
 def test_a_jobs_footer_goes_on_without_a_wrong_file(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmdoctor.cli import footer
+from slurmdoctor.cli import hook as footer
 from slurmdoctor.survey.pool import python
 
 SHADOWS = [

@@ -17,8 +17,7 @@ from typing import IO
 import pytest
 from click.testing import CliRunner
 
-from slurmdoctor.cli import cli
-from slurmdoctor.cli import footer as hook
+from slurmdoctor.cli import cli, hook
 from slurmdoctor.model import Diagnosis
 from slurmdoctor.slurm import query
 

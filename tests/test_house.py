@@ -143,12 +143,12 @@ def test_no_function_is_long() -> None:
 
 
 def test_only_one_module_prints() -> None:
-    """All that is printed passes `cli.say`, which disarms it; the others write to files and pipes."""
+    """All that is printed passes `cli.output`, which disarms it; the others write to files and pipes."""
     printing = ("print", "click.echo", "click.secho", "sys.stderr.write", "sys.stdout.write")
     calls = [
         f"{name}:{node.lineno}"
         for name, file in _modules().items()
-        if name != "cli.say"
+        if name != "cli.output"
         for node in ast.walk(_tree(file))
         if isinstance(node, ast.Call) and ast.unparse(node.func) in printing
     ]

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from cases import finding_of
 from slurmdoctor import LogText, diagnose
-from slurmdoctor.cli import cli
-from slurmdoctor.cli import footer as hook
+from slurmdoctor.cli import cli, hook
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.knowledge.expressions import names_of, placeholders
 from slurmdoctor.model import UserError

@@ -162,6 +162,9 @@ def test_what_is_outside_is_refused(site: Path) -> None:
             ("diagnose_text", {"text": ""}),
             ("diagnose_job", {"job_id": "--help"}),
             ("diagnose_job", {"job_id": "1;id"}),
+            ("diagnose_job", {"job_id": "١٢٣"}),
+            ("diagnose_job", {"job_id": "1\n"}),
+            ("diagnose_job", {"job_id": "1" * 13}),
         ):
             assert (await client.call_tool(tool, wrong)).is_error, wrong
         for tool, key in (("diagnose_path", "path"), ("explain_cause", "cause")):
@@ -334,51 +337,19 @@ class Raw:
         self._process.stdout.close()
 
 
-NESTED = "[" * 3000 + "]" * 3000
-UNREADABLE: dict[str, tuple[bytes, int, Any]] = {
-    "broken": (b'{"jsonrpc": "2.0", "id": 5, "method": "tools/li', -32700, None),
-    "no JSON": (b"hello\x1b]52;c;ZXZp\x07", -32700, None),
-    "no UTF-8": (b"\xff\xfe\x00", -32700, None),
-    "brackets": (NESTED.encode(), -32700, None),
-    "brackets inside": (f'{{"jsonrpc":"2.0","method":"ping","params":{{"a":{NESTED}}}}}'.encode(), -32700, None),
-    "half a surrogate pair": (
-        rb'{"jsonrpc":"2.0","id":"s","method":"tools/call","params":{"name":"diagnose_text","arguments":{"text":"\ud800"}}}',
-        -32700,
-        "s",
-    ),
-    "a batch": (b'[{"jsonrpc":"2.0","id":7,"method":"ping"}]', -32600, None),
-    "no object": (b'"ping"', -32600, None),
-    "an empty object": (b"{}", -32600, None),
-    "another version": (b'{"jsonrpc":"1.0","id":8,"method":"ping"}', -32600, 8),
-    "no id": (b'{"jsonrpc":"2.0","method":"tools/list"}', -32600, None),
-    "an id that is null": (b'{"jsonrpc":"2.0","id":null,"method":"tools/list"}', -32600, None),
-    "an id that is a fraction": (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', -32600, None),
-    "no method": (b'{"jsonrpc":"2.0","id":9}', -32600, 9),
-    "too long": (b'{"jsonrpc":"2.0","id":"' + b"x" * (65 * 1024 * 1024), -32600, None),
-}
-
-
-def test_what_cannot_be_read_is_answered_and_the_server_goes_on() -> None:
+def test_what_cannot_be_read_does_not_stop_the_server() -> None:
     with Raw() as server:
-        for name, (line, code, ident) in UNREADABLE.items():
+        for line in (b"hello\x1b]52;c;ZXZp\x07", b"\xff\xfe\x00", b"[" * 3000 + b"]" * 3000, b"{}", b""):
             server.send(line)
-            told = server.next()
-            assert (told["error"]["code"], told["id"]) == (code, ident), name
-            assert told["error"]["message"].isprintable()
-        server.send(b"")
-        server.send(b"  ")
-        server.send({"jsonrpc": "2.0", "method": "notifications/unheard-of"})
         server.ask("last", "ping", {})
         assert server.answer("last")["result"] == {}
 
 
-@pytest.mark.parametrize(("into", "said"), [(">/dev/full", "No space left"), ("<&-", "is closed")])
-def test_a_wire_that_is_cut_is_told_in_one_line(into: str, said: str) -> None:
-    line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
-    command = f"{sys.executable} -m slurmdoctor mcp {into}"
-    done = subprocess.run(["sh", "-c", command], input=line.encode(), stderr=subprocess.PIPE, timeout=60)
+def test_a_closed_input_is_told_in_one_line() -> None:
+    command = f"{sys.executable} -m slurmdoctor mcp <&-"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, timeout=60)
     assert done.stderr.count(b"\n") == 1
-    assert said in done.stderr.decode()
+    assert b"is closed" in done.stderr
     assert done.returncode == 2
 
 
@@ -448,17 +419,6 @@ def test_an_interrupt_leaves_no_program_of_slurm_behind(slow: Path) -> None:
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
     until(lambda: not any(map(alive, asked.iterdir())))
-
-
-@pytest.mark.parametrize("ident", ["١٢٣", "²", "1" * 13, "1_", "1+", "1\n"])
-def test_a_job_id_is_made_of_ascii_digits(ident: str, site: Path) -> None:
-    assert "is no job id" in bounded.answer({"job_id": ident})["error"]
-
-    async def ask(client: Client) -> None:
-        assert (await client.call_tool("diagnose_job", {"job_id": ident})).is_error
-
-    if ident == "١٢٣":
-        talk(ask)
 
 
 def test_a_text_that_is_too_long_is_told_what_to_send() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmdoctor.cli import footer as hook
+from slurmdoctor.cli import hook
 from slurmdoctor.input.opening import open_sources
 from slurmdoctor.input.sources import BLOCK
 from slurmdoctor.model import Deadline, JobRecord, reason

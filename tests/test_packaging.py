@@ -97,7 +97,7 @@ def test_an_installation_is_small(wheel: Path, tmp_path: Path) -> None:
     files = [file for file in (tmp_path / "site").rglob("*") if file.is_file()]
     assert any(file.suffix == ".pyc" for file in files)
     blocks = sum(-(-file.stat().st_size // 4096) * 4096 for file in files)
-    assert blocks < 25e6, f"{blocks / 1e6:.1f} MB, by what disks count in"
+    assert blocks < 40e6, f"{blocks / 1e6:.1f} MB, by what disks count in"
 
 
 def test_the_wheel_holds_all_rules_and_the_schema(wheel: Path) -> None:

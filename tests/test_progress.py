@@ -13,19 +13,20 @@ from pathlib import Path
 import pytest
 from benchmarks.logs import write
 
-from slurmdoctor.cli import progress
+from slurmdoctor.cli.output import reading
 
 FIXTURE = Path(__file__).parent / "fixtures" / "demo-cascade"
 
 
 def test_no_bar_without_a_terminal() -> None:
-    assert progress.Bar().callback is None
+    with reading() as progress:
+        assert progress is None
 
 
 def _on_a_terminal(*args: str) -> tuple[int, bytes]:
     """(exit status, what was shown on standard error) of a program whose standard error is a terminal."""
     ours, theirs = pty.openpty()
-    code = "from slurmdoctor.cli import main, progress; progress.PATIENCE = float(__import__('os').environ['PATIENCE']); main()"
+    code = "from slurmdoctor.cli import main, output; output.PATIENCE = float(__import__('os').environ['PATIENCE']); main()"
     process = subprocess.Popen([sys.executable, "-c", code, *args], stdout=subprocess.PIPE, stderr=theirs)
     os.close(theirs)
     shown = b""

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from planted_secrets import FORMS, KINDS, readable
 from slurmdoctor import diagnose
 from slurmdoctor.cli import cli
-from slurmdoctor.cli import say as door
+from slurmdoctor.cli import output as door
 from slurmdoctor.cli.sandbox import answer
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import UserError
@@ -146,8 +146,8 @@ def test_the_workshop(command: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", PLANTED)
 def test_error_messages(form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    door.error(UserError(f"no such file: {PLANTED[form]}", f"name a file, not {PLANTED[form]}"))
-    door.error(ValueError(PLANTED[form]))
+    door.complain(UserError(f"no such file: {PLANTED[form]}", f"name a file, not {PLANTED[form]}"))
+    door.complain(ValueError(PLANTED[form]))
     told = capsys.readouterr().err
     assert "[redacted " in told
     assert leaks(told) == []

@@ -81,7 +81,7 @@ def test_a_log_that_cannot_be_read_is_a_row_and_no_failure_of_the_run(logs: Path
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (["LOGS"], "needs --out"),
+        (["LOGS"], "missing option '--out'"),
         (["LOGS", "--out", "OUT", "--since", "soon"], "--since 'soon' is no time"),
         (["LOGS", "--out", "OUT", "--since", "2026-11-02", "--until", "2026-11-01"], "is not after --since"),
         (["--out", "OUT", "--since", "7d", "--slurm-info", "LOGS"], "--slurm-info is for the logs of PATHs"),

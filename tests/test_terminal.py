@@ -1,4 +1,4 @@
-"""What every command shows on a terminal, in a pipe and in between: colours as the user says, a bar for long reading."""
+"""What every command shows on a terminal, in a pipe and in between: colors as the user says."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from slurmdoctor.cli.progress import row
-from slurmdoctor.report.terminal import PLAIN
 from test_cli import LOG, run
 
 COMMANDS = {
     "diagnose": ["diagnose", str(LOG)],
     "explain": ["explain", "cuda-oom"],
     "lint": ["lint", "-"],
-    "rules list": ["rules", "list"],
 }
 SETTINGS = [
     ({}, False),
@@ -54,16 +51,11 @@ def on_a_terminal(*arguments: str, **environment: str) -> str:
 
 
 @pytest.mark.parametrize(("setting", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
-@pytest.mark.parametrize("command", ["explain", "rules list"])
+@pytest.mark.parametrize("command", ["explain"])
 def test_a_terminal_has_colours_but_where_they_are_not_wanted(
     command: str, setting: dict[str, str], coloured: bool
 ) -> None:
     assert ("\x1b[" in on_a_terminal(*COMMANDS[command], **setting)) is coloured
-
-
-def test_the_bar_tells_how_much_is_read_and_how_long_it_takes() -> None:
-    assert row(50_000_000, 200_000_000, 2.0, PLAIN) == f"reading {'━' * 8}{'─' * 22} 50 of 200 MB, 6 s left"
-    assert row(1_500_000, None, 2.0, PLAIN) == "reading 1.5 MB"
 
 
 def test_the_first_call_says_that_it_prepares_and_the_next_one_does_not(tmp_path: Path) -> None:

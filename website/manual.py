@@ -10,9 +10,8 @@ import click
 
 from slurmdoctor import __version__
 from slurmdoctor.cli import cli
-from slurmdoctor.cli.config import VARIABLES
-from slurmdoctor.cli.say import say
-from slurmdoctor.cli.settings import SITE
+from slurmdoctor.cli.config import SITE, VARIABLES
+from slurmdoctor.cli.output import say
 
 DATE = "2026-11-22"
 """The day on which its own texts were last changed."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmdoctor.cli import footer as hook
+from slurmdoctor.cli import hook
 
 from . import accounts, endings
 from .accounts import Accounts

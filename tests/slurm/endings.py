@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slurmdoctor.cli import footer as hook
+from slurmdoctor.cli import hook
 from slurmdoctor.model import JobRecord
 
 from .cluster import Cluster

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from slurmdoctor.cli import footer as hook
+from slurmdoctor.cli import hook
 
 from .cluster import Cluster
 from .endings import ENDINGS, MARK, TOOL, Run, diagnose

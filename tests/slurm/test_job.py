@@ -81,7 +81,7 @@ def test_unknown(cluster: Cluster) -> None:
 
 
 def test_dependent_job(cluster: Cluster) -> None:
-    from slurmdoctor.cli import footer as hook
+    from slurmdoctor.cli import hook
 
     watcher = cluster.folder / "jobs" / "watched.sh"
     watcher.write_text(hook.script("dependency", command=TOOL))
@@ -124,7 +124,7 @@ def test_epilog(cluster: Cluster, stub: Path) -> None:
 
 def test_memory(confined: Cluster) -> None:
     """The kernel kills a task for its memory; the verdict is host-oom, with the footer and by the job's id."""
-    from slurmdoctor.cli import footer as hook
+    from slurmdoctor.cli import hook
 
     body = "srun -n1 python3 -c 'x = bytearray(400 << 20)'\n"
     job = confined.submit("#!/bin/bash\n#SBATCH --mem=200M\n" + hook.script("footer", command=TOOL) + body)

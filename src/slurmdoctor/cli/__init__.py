@@ -4,66 +4,60 @@ from __future__ import annotations
 
 import atexit
 import gc
-import importlib
 import os
 import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from slurmdoctor import __version__
-from slurmdoctor.cli.group import COMPLETE, Group
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
+from slurmdoctor.cli.usage import COMPLETE, Group, in_one_line
 
 gc.set_threshold(200_000, 20, 20)
 """Garbage collection: what is made at the start stays, and looking through it takes a twentieth of a paste's time."""
 
 
-class _Folder(click.Path):
-    """A path, which is not empty: `--rules "$UNSET"` would name the working folder."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return super().convert(value, param, ctx) if value != "" else self.fail("the name is empty", param, ctx)
+PATH = click.Path(readable=False)
+"""A path, which its reader looks at; shells complete it."""
 
 
-def files(context: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem[str]]:
-    """Completes a path."""
-    from click.shell_completion import CompletionItem
-
-    return [CompletionItem(begun, type="file")]
-
-
-def _watched(context: click.Context, option: click.Parameter, extra: tuple[Path, ...]) -> tuple[Path, ...]:
+def _watched(context: click.Context, option: click.Parameter, extra: tuple[str, ...]) -> tuple[Path, ...]:
     """The folders; a line on standard error for each file in them that another user could have written."""
+    if "" in extra:  # `--rules "$UNSET"` would name the working folder
+        raise click.BadParameter("the name is empty", context, option)
+    given = tuple(map(Path, extra))
     if context.resilient_parsing:
-        return extra
-    from slurmdoctor.cli.progress import on_terminal, preparing
-    from slurmdoctor.cli.say import in_line, say
+        return given
+    from slurmdoctor.cli.output import in_line, on_terminal, preparing, say
     from slurmdoctor.knowledge import announce, doubts, folders
 
-    for doubt in doubts(folders(extra)):
+    for doubt in doubts(folders(given)):
         say(f"slurmdoctor: {in_line(doubt)}", err=True)
     if on_terminal():
         announce(preparing)
-    return extra
+    return given
 
 
 rules_option = click.option(
     "--rules",
     "extra",
     multiple=True,
-    type=_Folder(path_type=Path),
+    type=PATH,
     callback=_watched,
     metavar="DIR",
     help="A folder of your site's rules; may be given again.",
 )
 """The option of all commands that read rules."""
-_COMMANDS = {
+redact_option = click.option(
+    "--redact",
+    type=click.Choice(["default", "strict", "off"]),
+    default="default",
+    help="What to mask in what is printed.",
+)
+_MODULES = {
     "diagnose": "diagnose:diagnose",
     "explain": "explain:explain",
     "rules": "rules:rules",
@@ -74,26 +68,16 @@ _COMMANDS = {
     "mcp": "mcp:mcp",
     "config": "config:config",
     "completion": "completion:completion",
-    "help": "help:help_",
+    "help": "usage:help_",
 }
-"""Command -> module:object of this package, imported when called."""
+"""Command -> module:object of this package."""
 _INTERRUPTED = 130
 """The exit status after Ctrl-C."""
 _WITHOUT_SETTINGS = frozenset({"config", "completion", "help"})
 
 
-class _Lazy(Group):
-    """A group whose commands are imported when they are called: start-up counts in a hook and a chat."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module, _, name = _COMMANDS[cmd_name].partition(":")
-        command: click.Command = getattr(importlib.import_module(f"slurmdoctor.cli.{module}"), name)
-        return command
+class _Root(Group):
+    """The program: its commands' options have the defaults of the config files."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -106,7 +90,8 @@ class _Lazy(Group):
 
 def _defaults(name: str, command: click.Command) -> dict[str, Any]:
     """What the config files set for a command. A job's footer goes on without them where one is wrong."""
-    from slurmdoctor.cli.settings import defaults
+    from slurmdoctor.cli.config import defaults
+    from slurmdoctor.cli.output import complain
     from slurmdoctor.model import UserError
 
     try:
@@ -114,22 +99,22 @@ def _defaults(name: str, command: click.Command) -> dict[str, Any]:
     except UserError as error:
         if name != "footer":
             raise
-        from slurmdoctor.cli.say import error as complain
-
         complain(UserError(f"{error.message} (ignored)", error.mend))
         return {}
 
 
 def _version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        from slurmdoctor.cli.say import say
+        from slurmdoctor.cli.output import say
         from slurmdoctor.matching import description
 
         say(f"slurmdoctor {__version__} (search: {description()})")
         context.exit()
 
 
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_Root, modules=_MODULES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.option("-V", "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version,
               help="Show the version, and what searches the logs.")  # fmt: skip
 def cli() -> None:
@@ -151,21 +136,21 @@ def main() -> None:
 
 def _run() -> int:
     """The exit status; whatever happens, a user sees one line, never a traceback."""
-    from slurmdoctor.cli import standard
+    from slurmdoctor.cli import output
 
-    standard.open_closed()
+    output.open_closed()
     try:
         return _status()
     except BrokenPipeError:
-        standard.leave(sys.stdout)  # the reader has what it wanted
+        output.leave(sys.stdout)  # the reader has what it wanted
         return 0
     except Exception as error:
         if os.environ.get("SLURMDOCTOR_DEBUG"):
             raise
         try:
-            _complain(error)
+            output.complain(in_one_line(error) if isinstance(error, click.ClickException) else error)
         except OSError:  # nobody can be told
-            standard.leave(sys.stderr)
+            output.leave(sys.stderr)
         return 2
 
 
@@ -186,17 +171,3 @@ def _status() -> int:
         return _INTERRUPTED
     sys.stdout.flush()
     return status
-
-
-def _complain(error: Exception) -> None:
-    from slurmdoctor.cli.say import error as complain
-    from slurmdoctor.cli.standard import told
-    from slurmdoctor.model import UserError
-
-    if isinstance(error, click.ClickException):
-        from slurmdoctor.cli.usage import told as told_usage
-
-        error = told_usage(error, cli, sys.argv[1:])
-    if isinstance(error, MemoryError):
-        error = UserError("not enough memory", "read fewer files at once, or on a machine with more")
-    complain(told(error) if isinstance(error, OSError) and not isinstance(error, UserError) else error)

@@ -7,9 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import click
+from click.shell_completion import get_completion_class, shell_complete
 
-from slurmdoctor.cli.group import COMPLETE
-from slurmdoctor.cli.say import say
+from slurmdoctor.cli.output import say
+from slurmdoctor.cli.usage import COMPLETE
 from slurmdoctor.model import UserError
 
 _INSTALL = {
@@ -42,23 +43,18 @@ def completion(context: click.Context, shell: str | None) -> None:
 
     SHELL is bash, zsh or fish; without it, the one that you use. The first lines say how to install it.
     """
-    from click.shell_completion import get_completion_class
-
     used = shell or Path(os.environ.get("SHELL", "")).name
     found = get_completion_class(used)
     if used not in _INSTALL or found is None:
         raise UserError(f"no completion for {used or 'an unknown shell'}", f"name one: {', '.join(_INSTALL)}")
     first, _, rest = found(context.find_root().command, {}, "slurmdoctor", COMPLETE).source().partition("\n")
-    say(
-        "\n".join((first, _INSTALL[used] + rest)) if first.startswith("#") else f"{_INSTALL[used]}{first}\n{rest}",
-        nl=False,
-    )
+    # zsh takes the first line for a mark where the text is a file of $fpath
+    parts = (f"{first}\n", _INSTALL[used]) if first.startswith("#") else (_INSTALL[used], f"{first}\n")
+    say("".join((*parts, rest)), nl=False)
 
 
 def answer(cli: click.Command, asked: str) -> int:
     """What the shell's function asked for; nothing where that fails: it would be shown in the midst of a line."""
-    from click.shell_completion import shell_complete
-
     with suppress(Exception):
         return shell_complete(cli, {}, "slurmdoctor", COMPLETE, asked)
     return 1

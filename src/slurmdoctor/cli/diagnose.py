@@ -1,31 +1,41 @@
-"""`slurmdoctor diagnose`: the verdict on a job."""
+"""`slurmdoctor diagnose`: the verdict on a job, or a row for each of several as soon as it is diagnosed."""
 
 from __future__ import annotations
 
 import importlib
+import json
+import os
+import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 
-from slurmdoctor.cli import files, rules_option
-from slurmdoctor.cli.job_ids import tell_how_found
-from slurmdoctor.cli.newest import or_newest
-from slurmdoctor.cli.output import form_for, keep_inputs, output_option, put
-from slurmdoctor.cli.say import in_line
-from slurmdoctor.cli.several import OF_SEVERAL, WHOLE, Ask, Read, read_all, reads, refuse_for_several, tell
-from slurmdoctor.cli.status import status_of, worst
-from slurmdoctor.model import UserError
-from slurmdoctor.report import PLAIN, Diagnosis, look
+from slurmdoctor.cli import PATH, redact_option, rules_option
+from slurmdoctor.cli.output import form_for, in_line, keep_inputs, output_option, put, reading, say
+from slurmdoctor.input import Source, UnreadError
+from slurmdoctor.model import EXIT_CODE, JobFiles, UserError
+from slurmdoctor.report import PLAIN, Diagnosis, Line, look, paint, wrap_words
+
+if TYPE_CHECKING:
+    from slurmdoctor.slurm import Job
 
 FORMATS = ("text", "json", "markdown", "slack", "html", "github")
-"""Formats that show what each rank did over time."""
+NO_FAILURE, CAUSE_KNOWN, CAUSE_UNKNOWN, NOT_KNOWN = 0, 1, 3, 4
+"""The exit statuses of `--exit-code`."""
+_WORST = (CAUSE_KNOWN, CAUSE_UNKNOWN, NOT_KNOWN, NO_FAILURE)
+_ID = re.compile(r"[0-9]{1,18}(?:_[0-9]{1,9}|\+[0-9]{1,4})?(?:\.(?:[0-9]{1,9}|batch|extern|interactive))?")
+_LONG = 60
+"""Characters of paths that a command repeats; else it names one job's own files."""
 
 
 @click.command(short_help="Say which rank failed first, why, and what to do.")
-@click.argument("paths", nargs=-1, metavar="[PATH or JOBID]...", shell_complete=files)
+@click.argument("paths", nargs=-1, metavar="[PATH or JOBID]...", type=PATH)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the verdict.")
 @output_option
 @click.option("--exit-status", type=int, metavar="N", help="The exit status of the job, if you know it.")
@@ -39,21 +49,16 @@ FORMATS = ("text", "json", "markdown", "slack", "html", "github")
     "--slurm-info",
     multiple=True,
     metavar="FILE",
-    shell_complete=files,
+    type=PATH,
     help="Saved text of `scontrol show job` or `sacct`; may be given again.",
 )
-@click.option("--script", metavar="FILE", shell_complete=files, help="The job's batch script.")
+@click.option("--script", metavar="FILE", type=PATH, help="The job's batch script.")
 @rules_option
 @click.option(
     "--context", type=click.IntRange(0, 500), default=0, metavar="N", help="Show N more lines of the traceback."
 )
 @click.option("--ranks", is_flag=True, help="Show the state of each group of ranks, and why.")
-@click.option(
-    "--redact",
-    type=click.Choice(["default", "strict", "off"]),
-    default="default",
-    help="What to mask in what is printed.",
-)
+@redact_option
 @click.option("--no-redact", is_flag=True, help="The same as --redact off.")
 @click.option("--if-failed", is_flag=True, help="Print nothing if no failure is found.")
 @click.option("--beside-log", is_flag=True, help="Write to slurmdoctor-JOBID.txt beside the job's log (with --job).")
@@ -103,47 +108,196 @@ def diagnose(
     if output and beside_log:
         raise UserError("-o and --beside-log name two places", "leave one of them out")
     form = form_for(called, form, output, FORMATS)
-    paths = or_newest(paths, job_id or slurm_info)
-    asked = reads(paths, wanted, job_id, slurm_info, script, exit_status)
+    if not (paths or job_id or slurm_info) and sys.stdin is not None and sys.stdin.isatty():
+        paths = _newest()
+    beside = {"slurm_info": slurm_info, "script": script, "exit_status": exit_status}
+    asked = reads(paths, wanted, job_id, beside)
     if beside_log and any(one.job is None or one.job.record is None for one in asked):
         raise UserError("--beside-log needs a job's id", "name the job by it: slurmdoctor diagnose 4711 --beside-log")
     logs = [log for one in asked if one.job for log in one.job.logs if isinstance(log, str)]
     keep_inputs(output, (*(paths or ["-"]), *logs, *slurm_info, *filter(None, [script])))
-    mask = "off" if no_redact else redact
     how = {"rules": extra, "exit_status": exit_status, "time_limit": time_limit, "lanes": form == "html"}
-    found = read_all(asked, redact=mask, jobs=jobs, **how)
-    if len(asked) > 1 and not beside_log and (form not in WHOLE or not (ranks or context)):
-        refuse_for_several(asked, [(f"--format {form}", form not in OF_SEVERAL)])
-        verdicts = tell(found, asked, paths, Ask(form, output, if_failed))
+    found = _diagnosed(asked, jobs, redact="off" if no_redact else redact, **how)
+    if len(asked) > 1 and not beside_log and not (form == "text" and (ranks or context)):
+        told = _each_in_short(found, asked, paths, form, output, if_failed)
     else:
-        shown = partial(_render, form=form, context=context, ranks=ranks, plain=output is not None or beside_log)
-        verdicts = _tell_whole(found, asked, shown, Ask(form, output, if_failed), beside_log)
-    statuses = [status_of(one) for one in verdicts]
+        render = partial(_render, form=form, context=context, ranks=ranks, plain=output is not None or beside_log)
+        told = _each_whole(found, asked, render, output, if_failed, beside_log)
+    statuses = [status_of(one) for one in told]
     if exit_code:
         raise click.exceptions.Exit(worst(statuses))
 
 
-def _tell_whole(
-    found: Iterable[Diagnosis], asked: Sequence[Read], render: Callable[[Diagnosis], str], ask: Ask, beside_log: bool
+def status_of(found: Diagnosis) -> int:
+    """What a verdict tells a script."""
+    if found.verdict == "failed":
+        return CAUSE_KNOWN if found.cause.id not in (None, EXIT_CODE) else CAUSE_UNKNOWN
+    return NO_FAILURE if found.verdict == "no-failure" else NOT_KNOWN
+
+
+def worst(statuses: Iterable[int]) -> int:
+    """The status of several jobs: any that failed counts before one that is not known to, and that before none."""
+    return min(statuses, key=_WORST.index, default=NOT_KNOWN)
+
+
+# ── which jobs ───────────────────────────────────────────────────────────────────────────────
+
+
+class Read(Struct, frozen=True):
+    """One job to diagnose."""
+
+    log: list[str] | list[Source] | JobFiles
+    label: str
+    job: Job | None = None
+    """What is known of it beside its log."""
+
+
+def _newest() -> tuple[str, ...]:
+    """The newest job's logs here: what is read where nobody names anything, and a terminal would be."""
+    from slurmdoctor.report import ago, listed
+    from slurmdoctor.slurm import newest
+
+    found = newest()
+    others = [in_line(file) for file in found.files if file != found.log]
+    more = [f"{len(others):,} more files"] if len(others) > 1 else others
+    log = listed([in_line(found.log), *more])
+    say(f"reading {log}, the newest job's log here ({ago(found.age)}); name another to read that", err=True)
+    return found.files
+
+
+def reads(paths: Sequence[str], wanted: str | None, job_id: str | None, beside: dict[str, Any]) -> list[Read]:
+    """The jobs to diagnose: those that are named by their ids, or those of the files; `beside` is what is known beside the logs."""
+    apart = _told_apart(paths, wanted)
+    if job_id is not None:  # its record is of one of them
+        own = [one for one in apart if one.id == job_id]
+        paths, apart = (own[0].files if own else paths), ()
+    if not apart:
+        jobs = _jobs_of(paths, job_id, beside)
+        return [Read(job.logs if job else list(paths) or ["-"], _label(job), job) for job in jobs]
+    if len(apart) > 1:
+        for name in ("script", "exit_status"):
+            if beside[name] is not None:
+                option, one = f"--{name.replace('_', '-')}", in_line(apart[-1].label)
+                raise UserError(f"{option} is of one job, and these are {len(apart):,}", f"pick one: --job-id {one}")
+    return [Read(one, one.label, _beside(one, beside, len(apart))) for one in apart]
+
+
+def _told_apart(paths: Sequence[str], wanted: str | None) -> tuple[JobFiles, ...]:
+    """The jobs of these paths that are asked for; none where all files are one job's, or something that only its reader can tell of."""
+    if wanted is not None and (not paths or "-" in paths):
+        raise UserError("--job-id picks a job among files", "name them, or give the id to --job to ask Slurm")
+    if not paths or "-" in paths or (wanted is None and len(paths) == 1 and os.path.isfile(paths[0])):  # noqa: PTH113
+        return ()
+    if not all(os.path.lexists(path) or any(c in path for c in "*?[") for path in paths):
+        return ()
+    from slurmdoctor import pipeline
+    from slurmdoctor.input import picked
+
+    jobs = pipeline.jobs_of(paths)
+    if wanted is not None:
+        return picked(jobs, wanted)
+    return jobs if len(jobs) > 1 else ()
+
+
+def _jobs_of(paths: Sequence[str], job_id: str | None, beside: dict[str, Any]) -> Sequence[Job | None]:
+    """The jobs to read; None is the one of the paths, where nothing but its logs is to be read."""
+    ids = () if job_id else _job_ids(paths)
+    if not (ids or job_id or beside["slurm_info"] or beside["script"]):
+        return [None]
+    from slurmdoctor.slurm import gather, gather_all  # a log alone does not wait for what reads Slurm
+
+    if not ids:
+        return [gather(paths, job_id=job_id, **beside)]
+    jobs, absent = gather_all(ids, **beside)
+    for wrong in absent:
+        say(f"slurmdoctor: {wrong}", err=True)
+    return jobs
+
+
+def _job_ids(words: Sequence[str]) -> tuple[str, ...]:
+    """The jobs that are named by their ids; none where the words name files. A file of that name is a file."""
+    ids: list[str] = []
+    paths: list[str] = []
+    for word in words:
+        parts = word.split(",")
+        if all(map(_ID.fullmatch, parts)) and not os.path.lexists(word):
+            ids += parts
+        else:
+            paths.append(word)
+    if ids and paths:
+        other = "- is standard input" if paths[0] == "-" else f"{in_line(paths[0])} names files"
+        raise UserError(
+            f"{ids[0]} is a job's id, and {other}",
+            f"name jobs or logs; --job {ids[0]} reads these logs with Slurm's record of that job",
+        )
+    return tuple(dict.fromkeys(ids))
+
+
+def _label(job: Job | None) -> str:
+    return job.record.label if job is not None and job.record is not None else "-"
+
+
+def _beside(one: JobFiles, beside: dict[str, Any], count: int) -> Job | None:
+    """What saved texts of Slurm and the script tell of one of the jobs."""
+    told = beside["slurm_info"]
+    if not (told or beside["script"]) or (told and count > 1 and one.id is None):
+        return None
+    from slurmdoctor.slurm import gather
+
+    try:
+        return gather(one.files, job_id=one.id, **beside)
+    except UserError:
+        if count == 1:
+            raise
+        return None  # the texts need not tell of all
+
+
+def _diagnosed(asked: Sequence[Read], jobs: int | None, **how: Any) -> Iterator[Diagnosis]:
+    """Diagnose one after the other; of several one that cannot be read is not the end."""
+    from slurmdoctor import pipeline
+    from slurmdoctor.search import usual_jobs
+
+    for one in asked:
+        job = one.job
+        known: dict[str, Any] = {"record": job.record, "script": job.script, "begins": job.begins} if job else {}
+        with reading() as progress:
+            try:
+                yield pipeline.diagnose(one.log, progress=progress, jobs=jobs or usual_jobs(), **how, **known)
+            except UnreadError as error:
+                if len(asked) == 1:
+                    raise
+                named = one.log if isinstance(one.log, JobFiles) else JobFiles(one.label)
+                yield pipeline.not_read(named, error, how["redact"])
+
+
+# ── what is printed ──────────────────────────────────────────────────────────────────────────
+
+
+def _each_whole(
+    found: Iterable[Diagnosis],
+    asked: Sequence[Read],
+    render: Callable[[Diagnosis], str],
+    output: str | None,
+    if_failed: bool,
+    beside_log: bool,
 ) -> Iterator[Diagnosis]:
     """Print each report whole."""
     reports: list[str] = []
     for one, verdict in zip(asked, found, strict=True):
         yield verdict
-        if ask.if_failed and verdict.verdict != "failed":
+        if if_failed and verdict.verdict != "failed":
             continue
         report = render(verdict)
         if one.job and beside_log:
             one.job.write_beside_log(report)
         else:
             reports.append(f"{in_line(one.label)}\n{report}" if len(asked) > 1 else report)
-            tell_how_found(one.job, verdict, report)
+            _tell_how_found([one.job], report)
     if reports:
-        put("\n".join(reports), ask.output)
-        sys.stdout.flush()
+        put("\n".join(reports), output)
 
 
-def _render(found: Diagnosis, form: str, context: int, ranks: bool, plain: bool = False) -> str:
+def _render(found: Diagnosis, form: str, context: int, ranks: bool, plain: bool) -> str:
     if form != "text":
         return str(importlib.import_module(f"slurmdoctor.report.{form}_report").render(found))
     from slurmdoctor.report import render_text
@@ -152,3 +306,70 @@ def _render(found: Diagnosis, form: str, context: int, ranks: bool, plain: bool 
     return render_text(
         found, width=seen.width, colour=seen.colour, context=context, ranks=ranks, encoding=seen.encoding
     )
+
+
+def _each_in_short(
+    found: Iterable[Diagnosis],
+    asked: Sequence[Read],
+    paths: Sequence[str],
+    form: str,
+    output: str | None,
+    if_failed: bool,
+) -> Iterator[Diagnosis]:
+    """Print a row for each job as it comes, and at last how many ended in one way and how to see one whole."""
+    from slurmdoctor import report
+
+    seen = PLAIN if output is not None else look(sys.stdout)
+    room = report.room_for(read.label for read in asked)
+    rows: list[report.Row] = []
+    whole: list[Diagnosis] = []
+    texts: list[str] = []
+    for one in found:
+        yield one
+        rows.append(report.Row.of(one))
+        if if_failed and one.verdict != "failed":
+            continue
+        if form == "json":
+            texts.append(json.dumps(one.to_dict(), separators=(",", ":"), allow_nan=False) + "\n")
+        elif form == "text":
+            texts.append(paint([report.line(rows[-1], room, seen.width)], colour=seen.colour, encoding=seen.encoding))
+        else:
+            whole.append(one)
+        if output is None and texts:
+            put(texts.pop(), None)
+    failed = next((at for at, row in enumerate(rows) if row.verdict == "failed"), None)
+    if failed is None and if_failed:
+        return
+    if form == "text":
+        again = one_in_full(paths, asked[failed or 0])
+        end: list[Line] = [[("bold", part)] for part in wrap_words(report.counted(rows), seen.width)]
+        end.append([("", f"one in full: {again if again.isprintable() else in_line(again)}")])
+        texts.append(paint(end, colour=seen.colour, encoding=seen.encoding))
+    elif form == "github":
+        texts.append(report.commands([report.annotation(one) for one in whole]))
+    elif form == "html":
+        texts.append(report.render_jobs(whole))
+    elif form != "json":
+        texts.append(report.markdown(rows) if form == "markdown" else report.slack(rows))
+    put("".join(texts), output)
+    _tell_how_found([read.job for read in asked])
+
+
+def _tell_how_found(jobs: Iterable[Job | None], report: str = "") -> None:
+    """Say once on standard error how the logs were found, where that is an inference and the report has no room for it."""
+    from slurmdoctor.report import how_found
+
+    notes = [how_found(job.record, job.record.found) for job in jobs if job and job.record and job.record.found]
+    if notes and "".join(notes[0].split()) not in "".join(report.split()):
+        more = f"; the logs of {len(notes) - 1:,} more jobs too were not named by Slurm" if len(notes) > 1 else ""
+        say(f"slurmdoctor: {notes[0]}{more}", err=True)
+
+
+def one_in_full(paths: Sequence[str], read: Read) -> str:
+    """The command that shows one of the jobs whole."""
+    if not isinstance(read.log, JobFiles):
+        return f"slurmdoctor diagnose {shlex.quote(read.label)}"
+    named = shlex.join(paths)
+    if len(named) > _LONG and len(own := shlex.join(read.log.files)) <= len(named):
+        return f"slurmdoctor diagnose {own}"
+    return f"slurmdoctor diagnose {named} --job-id {shlex.quote(read.label)}"

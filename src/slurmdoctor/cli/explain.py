@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slurmdoctor.cli import rules_option
-from slurmdoctor.cli.say import show
+from slurmdoctor.cli.output import show
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

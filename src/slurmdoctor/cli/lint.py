@@ -7,15 +7,14 @@ import sys
 
 import click
 
-from slurmdoctor.cli import files
-from slurmdoctor.cli.output import form_for, keep_inputs, output_option, put
-from slurmdoctor.cli.standard import stdin
+from slurmdoctor.cli import PATH, redact_option
+from slurmdoctor.cli.output import form_for, keep_inputs, output_option, put, stdin
 from slurmdoctor.model import UserError
-from slurmdoctor.report import FORMATS, Mode
+from slurmdoctor.report import FORMATS, PLAIN, Mode, look, render_lint
 
 
 @click.command(short_help="Check batch scripts before they are submitted.")
-@click.argument("scripts", nargs=-1, required=True, metavar="SCRIPT...", shell_complete=files)
+@click.argument("scripts", nargs=-1, required=True, metavar="SCRIPT...", type=PATH)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the findings.")
 @click.option(
     "--batch-only",
@@ -23,12 +22,7 @@ from slurmdoctor.report import FORMATS, Mode
     help="Leave out files that are no batch scripts: without an #SBATCH line in a program or at the top.",
 )
 @output_option
-@click.option(
-    "--redact",
-    type=click.Choice(["default", "strict", "off"]),
-    default="default",
-    help="What to mask in what is printed.",
-)
+@redact_option
 @click.pass_context
 def lint(
     context: click.Context, scripts: tuple[str, ...], form: str, batch_only: bool, output: str | None, redact: Mode
@@ -38,7 +32,6 @@ def lint(
     SCRIPT is a file, or - for standard input. Exit status: 0 no problems found (notes do not count), 1 problems found,
     2 the call was bad.
     """
-    from slurmdoctor.report import PLAIN, look, render_lint
     from slurmdoctor.slurm import LARGEST, read_text
     from slurmdoctor.slurm.script import is_batch_script, is_no_text, parse, wrong
     from slurmdoctor.slurm.script import lint as check

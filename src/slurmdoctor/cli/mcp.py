@@ -9,7 +9,7 @@ from typing import Literal
 import click
 
 from slurmdoctor.cli import rules_option
-from slurmdoctor.cli.standard import stdin
+from slurmdoctor.cli.output import stdin
 from slurmdoctor.model import UserError
 
 

@@ -1,31 +1,173 @@
-"""`-o FILE`: where a report goes, and in which form."""
+"""All that the commands print or write: no text that passes here can steer a terminal, shows a secret, or replaces what is read."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 import click
 
-from slurmdoctor.cli.say import in_line, say, show
 from slurmdoctor.model import UserError
 
-_ENDINGS = {
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".html": "html",
-    ".htm": "html",
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".txt": "text",
-    ".log": "text",
-    ".out": "text",
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
+    from slurmdoctor.pipeline import Progress
+
+PATIENCE = 1.0
+"""Seconds in which no progress is shown."""
+_PAUSE = 0.1
+"""Seconds between two pictures of it."""
+_FORMS = {
+    "json": (".json", ".jsonl", ".ndjson"),
+    "html": (".html", ".htm"),
+    "markdown": (".md", ".markdown"),
+    "text": (".txt", ".log", ".out"),
 }
+"""Format -> the endings of its files."""
+
+
+def say(text: str = "", *, err: bool = False, nl: bool = True, mask: bool = True) -> None:
+    """Print text of any origin. Without `mask` what looks like a secret stays: scripts, and what is masked already."""
+    from slurmdoctor.report import disarm, redact
+
+    try:
+        safe = redact(text) if mask else disarm(text)
+    except UserError:  # the kinds of secrets are missing, like all rules: which is what it is about to say
+        safe = disarm(text)
+    click.echo(safe, nl=nl, err=err)
+
+
+def in_line(path: object) -> str:
+    """A name as a part of a line: it may hold line ends."""
+    from slurmdoctor.report import one_line
+
+    return one_line(str(path))
+
+
+def show(report: str, *, err: bool = False) -> None:
+    """Print a report: what it quotes is masked and disarmed already, and its colors are its own."""
+    click.echo(report, nl=False, err=err, color=True)  # click would take them off for a pipe, FORCE_COLOR or not
+
+
+def complain(wrong: Exception) -> None:
+    """Say what went wrong: one line a problem."""
+    if isinstance(wrong, MemoryError):
+        wrong = UserError("not enough memory", "read fewer files at once, or on a machine with more")
+    elif isinstance(wrong, OSError) and not isinstance(wrong, UserError):
+        wrong = _of_system(wrong)
+    if isinstance(wrong, UserError):
+        say("slurmdoctor: " + "\n".join(map(in_line, wrong.lines)), err=True)
+    else:
+        what = f"internal error, {type(wrong).__name__}: {wrong}: please report it; SLURMDOCTOR_DEBUG=1 shows where"
+        say(f"slurmdoctor: {in_line(what)}", err=True)
+
+
+def _of_system(error: OSError) -> UserError:
+    why = error.strerror or str(error)
+    if error.filename is not None:
+        return UserError(f"{error.filename}: {why}", "check the file and its folder")
+    if error.errno in (errno.EBADF, errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        leave(sys.stdout)
+        return UserError(f"the report cannot be written: {why}", "standard output is closed or full")
+    return UserError(why, "SLURMDOCTOR_DEBUG=1 shows where")
+
+
+# ── standard streams ─────────────────────────────────────────────────────────────────────────
+
+
+def open_closed() -> None:
+    """Take the numbers of the standard streams that are closed, lest a log gets them; what is written to them fails, or is lost."""
+    if None not in (sys.stdin, sys.stdout, sys.stderr):
+        return
+    for number, mode in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, mode)  # it gets the lowest number that is free: this one
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+
+
+def stdin() -> IO[bytes]:
+    """Standard input's bytes."""
+    if sys.stdin is None:
+        raise UserError("standard input is closed", "name a file")
+    return sys.stdin.buffer
+
+
+def leave(stream: IO[str]) -> None:
+    """Lose what could not be written to it: at its end Python would try again, and report that."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        stream.flush()
+
+
+def on_terminal() -> bool:
+    """Whether somebody watches."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+@contextmanager
+def reading() -> Iterator[Progress | None]:
+    """`diagnose`'s `progress`, which on a terminal draws a bar once reading takes longer than a second; None elsewhere."""
+    if not on_terminal():
+        yield None
+        return
+    bar: Bar | None = None
+    began = drawn = 0.0
+    done = 0
+
+    def update(read: int, total: int | None) -> None:
+        nonlocal bar, began, drawn, done
+        now = time.monotonic()
+        began = began or now  # what was prepared before is no reading
+        done += read
+        if now - began >= PATIENCE and now - drawn >= _PAUSE:
+            drawn = now
+            bar = bar or _bar()
+            bar.update(bar.task_ids[0], completed=done, total=total)
+            bar.refresh()
+
+    try:
+        yield update
+    finally:
+        if bar is not None:
+            bar.stop()
+
+
+def _bar() -> Bar:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = ("reading", BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    bar = Bar(
+        *columns, console=Console(stderr=True), transient=True, auto_refresh=False
+    )  # no thread: processes are forked
+    bar.add_task("")
+    bar.start()
+    return bar
+
+
+@contextmanager
+def preparing() -> Iterator[None]:
+    """Says so while the rules are read for the first time."""
+    show("preparing the rules, once (a few seconds) ...", err=True)
+    try:
+        yield
+    finally:
+        show("\r\x1b[K", err=True)
+
+
+# ── -o FILE ──────────────────────────────────────────────────────────────────────────────────
 
 
 def _checked(context: click.Context, option: click.Parameter, path: str | None) -> str | None:
@@ -58,17 +200,13 @@ output_option = click.option(
 
 def form_for(context: click.Context, form: str, output: str | None, forms: Sequence[str]) -> str:
     """The format that the user named, else the one that the file's ending names, else the usual one."""
-    named = context.get_parameter_source("form") in (
-        click.core.ParameterSource.COMMANDLINE,
-        click.core.ParameterSource.ENVIRONMENT,
-    )
-    if named or output is None:
+    named = context.get_parameter_source("form")
+    if output is None or named in (click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.ENVIRONMENT):
         return form
-    ours = {ending: meant for ending, meant in _ENDINGS.items() if meant in forms}
-    meant = next((meant for ending, meant in ours.items() if output.lower().endswith(ending)), None)
+    meant = next((one for one, endings in _FORMS.items() if one in forms and output.lower().endswith(endings)), None)
     ending = os.path.splitext(output)[1]  # noqa: PTH122
     if meant is None and ending[1:].isalpha() and not _is_special(output):
-        known = ", ".join(ours)
+        known = ", ".join(one for form, endings in _FORMS.items() if form in forms for one in endings)
         raise UserError(f"-o {in_line(output)}: no format ends in {in_line(ending)}", f"use {known}, or add --format")
     return meant or form
 
@@ -87,15 +225,13 @@ def _read_for(name: str) -> Iterator[os.stat_result]:
     """The files that are read where this is named."""
     if name == "-":
         yield os.fstat(0)
-    elif os.path.isfile(name):  # noqa: PTH113
-        yield os.stat(name)  # noqa: PTH116
-    else:
-        from slurmdoctor.input import expand
+        return
+    from slurmdoctor.input import expand
 
-        with suppress(UserError):  # who reads it tells
-            for path in expand([name]).paths:
-                with suppress(OSError):
-                    yield os.stat(path)  # noqa: PTH116
+    with suppress(UserError):  # who reads it tells
+        for path in expand([name]).paths:
+            with suppress(OSError):
+                yield os.stat(path)  # noqa: PTH116
 
 
 def put(report: str, output: str | None) -> None:
@@ -113,7 +249,7 @@ def put(report: str, output: str | None) -> None:
                 file.write(data)
         else:
             _replace(Path(_target(output)), data)
-            if sys.stderr.isatty():
+            if on_terminal():
                 say(f"written to {in_line(output)}", err=True)
     except OSError as error:
         mend = "name a file in a folder of your own with free space"

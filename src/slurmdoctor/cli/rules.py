@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slurmdoctor.cli import rules_option
-from slurmdoctor.cli.group import Group
-from slurmdoctor.cli.say import in_line, say
+from slurmdoctor.cli.output import in_line, say
+from slurmdoctor.cli.usage import Group
 from slurmdoctor.model import Knowledge, UserError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def list_(form: str, extra: tuple[Path, ...]) -> None:
         return
     causes = sorted(known.causes.values(), key=lambda cause: (cause.family, cause.id))
     for family, members in groupby(causes, key=lambda cause: cause.family):
-        say(family, bold=True)
+        say(family)
         for cause in members:
             say(f"  {cause.id:<22} {cause.role:<12} {_count(len(cause.rules), 'rule'):>8}  {cause.title}")
     say(f"\n{_count(len(causes), 'cause')}, {_count(len(known.rules), 'rule')}")

@@ -17,16 +17,14 @@ from typing import Annotated, Any, Literal, cast
 import anyio
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.server.stdio import stdio_server
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from slurmdoctor import __version__
+from slurmdoctor import __version__, report
 from slurmdoctor.cli.sandbox import MOST_TEXT, TOO_LONG
-from slurmdoctor.cli.wire import taken
 from slurmdoctor.knowledge import folders, load
-from slurmdoctor.model import UserError, Verdict
+from slurmdoctor.model import UserError
 from slurmdoctor.report import PLAIN, choices, meanings, one_line, paint, text
 from slurmdoctor.survey import python
 
@@ -49,28 +47,14 @@ Keys = dict[str, Any]
 """An object of the JSON contract (`report/schema.json`)."""
 
 
-class Report(BaseModel):
-    """The verdict, as `slurmdoctor diagnose --format json` prints it (schema_version 1)."""
-
-    model_config = ConfigDict(extra="allow")
-
-    schema_version: int
-    verdict: Verdict
-    cause: Keys = Field(description="id, family, title, rule and confidence (high, medium, low); id may be null")
-    first_failure: Keys | None = Field(description="rank, node, time, file, line, text, and how that is known")
-    exit: Keys = Field(description="code, signal and class of the first failing process's end")
-    evidence: list[Keys] = Field(description="the log's own lines that prove it")
-    cascade: list[Keys] = Field(description="what only follows from the cause")
-    others: list[Keys] = Field(description="causes that could not be ruled out")
-    reasons: list[str]
-    fixes: list[Keys] = Field(description="what to do, the best first")
-    verify: list[str] = Field(description="how to make sure")
-    retry: Keys | None = Field(description="what to do with the job now")
-    coverage: Keys = Field(description="what was read, and what was missing")
-    jobs: list[Keys] | None = Field(
-        None,
-        description="where the files are of several jobs: each one's job, verdict, cause and headline; the rest is the first that failed",
-    )
+_SCHEMA = json.loads((Path(report.__file__).parent / "schema.json").read_text(encoding="utf-8"))
+_FIELDS: Any = {key: (Any, Field(description=one.get("description"))) for key, one in _SCHEMA["properties"].items()}
+Report = create_model(
+    "Report",
+    __config__=ConfigDict(extra="allow"),
+    __doc__="The verdict, as `slurmdoctor diagnose --format json` prints it; of several jobs that of the first that failed, with a list `jobs`.",
+    **_FIELDS,
+)
 
 
 class Listed(BaseModel):
@@ -126,31 +110,19 @@ class Settings(Struct, frozen=True):
     seconds: float = 60.0
 
 
-class Lane:
-    """A place for few questions at a time; a bounded number of others waits, for a bounded time."""
-
-    def __init__(self) -> None:
-        self._free = anyio.Semaphore(AT_ONCE)
-        self._waiting = 0
-
-    @asynccontextmanager
-    async def place(self, seconds: float) -> AsyncIterator[None]:
-        """Wait for a place for at most so long; a ToolError where there is none."""
-        busy = ToolError(f"busy: {self._waiting} other questions wait; ask again in {seconds:g} s")
-        if self._waiting >= MOST_WAITING:
-            raise busy
-        self._waiting += 1
-        try:
-            with anyio.fail_after(seconds):
-                await self._free.acquire()
-        except TimeoutError:
-            raise busy from None
-        finally:
-            self._waiting -= 1
-        try:
-            yield
-        finally:
-            self._free.release()
+@asynccontextmanager
+async def place(lane: anyio.CapacityLimiter, seconds: float) -> AsyncIterator[None]:
+    """One of the lane's places; a ToolError where none is free within so long, or too many wait."""
+    waiting, asked = lane.statistics().tasks_waiting, object()
+    try:
+        with anyio.fail_after(seconds if waiting < MOST_WAITING else 0):
+            await lane.acquire_on_behalf_of(asked)
+    except TimeoutError:
+        raise ToolError(f"busy: {waiting} other questions wait; ask again in {seconds:g} s") from None
+    try:
+        yield
+    finally:
+        lane.release_on_behalf_of(asked)
 
 
 class Tools:
@@ -159,7 +131,7 @@ class Tools:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._known = load(folders(settings.rules))  # once; a broken rule stops the start
-        self._quick, self._slow = Lane(), Lane()
+        self._quick, self._slow = anyio.CapacityLimiter(AT_ONCE), anyio.CapacityLimiter(AT_ONCE)
 
     async def diagnose_text(self, text: Text, exit_status: Status = None) -> Annotated[CallToolResult, Report]:
         """Name the root cause of a failed job in a pasted log or fragment; quotes, fences and line numbers are undone."""
@@ -193,7 +165,7 @@ class Tools:
         every = self._known.causes.values()
         return Listing(causes=[Listed(id=c.id, family=c.family, title=c.title, role=c.role) for c in every])
 
-    async def _diagnose(self, question: Keys, lane: Lane) -> CallToolResult:
+    async def _diagnose(self, question: Keys, lane: anyio.CapacityLimiter) -> CallToolResult:
         settings = self._settings
         question |= {
             "allowed": [str(folder) for folder in settings.allowed],
@@ -202,7 +174,7 @@ class Tools:
             "seconds": settings.seconds,
             "time_limit": _SHARE * settings.seconds,
         }
-        async with lane.place(settings.seconds):
+        async with place(lane, settings.seconds):
             answer = await _run_sandbox(question, settings.seconds)
         if "error" in answer:
             raise ToolError(one_line(answer["error"]))
@@ -238,22 +210,10 @@ async def _run_sandbox(question: Keys, seconds: float) -> Keys:
     return cast("Keys", json.loads(output))
 
 
-class Server(MCPServer[Any]):
-    """The SDK's server on a wire that answers what it cannot read."""
-
-    async def run_stdio_async(self) -> None:
-        wire = cast(Any, taken())  # an iterator of lines and a writer: all that the SDK asks of a file
-        async with stdio_server(wire, wire) as (requests, answers):
-            server = self._lowlevel_server
-            await server.run(requests, answers, server.create_initialization_options())
-        if wire.broken:
-            raise wire.broken
-
-
-def serve(settings: Settings) -> Server:
+def serve(settings: Settings) -> MCPServer[Any]:
     """The server with its tools; `run("stdio")` starts it."""
     tools = Tools(settings)
-    server = Server(
+    server: MCPServer[Any] = MCPServer(
         "slurmdoctor", title="slurmdoctor", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
     )
     for tool, title, world in (

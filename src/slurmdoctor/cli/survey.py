@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slurmdoctor.cli import rules_option
-from slurmdoctor.cli.group import Group
-from slurmdoctor.cli.output import form_for, output_option, put
-from slurmdoctor.cli.say import in_line, say
+from slurmdoctor.cli.output import form_for, in_line, output_option, put, say
+from slurmdoctor.cli.usage import Group
 from slurmdoctor.model import UserError
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from slurmdoctor.cli import files, rules_option
-from slurmdoctor.cli.progress import PATIENCE, on_terminal
-from slurmdoctor.cli.say import in_line, say
+from slurmdoctor.cli import PATH, rules_option
+from slurmdoctor.cli.output import PATIENCE, in_line, on_terminal, say
 from slurmdoctor.cli.survey import need
 from slurmdoctor.model import UserError
 from slurmdoctor.survey import How, Item, LocalPool, Pool, Tally
@@ -95,7 +94,7 @@ class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
 
 @click.command(short_help="Diagnose thousands of jobs into a dataset.")
-@click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=files)
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=PATH)
 @click.option(
     "--out",
     required=True,
@@ -121,7 +120,7 @@ class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     "--slurm-info",
     multiple=True,
     metavar="FILE",
-    shell_complete=files,
+    type=PATH,
     help="With PATHs: saved text of `scontrol show job` or `sacct`; may be given again.",
 )
 @rules_option

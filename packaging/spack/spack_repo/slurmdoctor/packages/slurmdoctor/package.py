@@ -28,6 +28,7 @@ class Slurmdoctor(PythonPackage):
 
     depends_on("py-click@8.1:", type=("build", "run"))
     depends_on("py-jinja2@3.1:", type=("build", "run"))
+    depends_on("py-rich@13.4:", type=("build", "run"))
     depends_on("py-tree-sitter@0.23.2:", type=("build", "run"))
     depends_on("py-tree-sitter-bash@0.23.3:", type=("build", "run"))
     depends_on("py-tomli@2:", type=("build", "run"), when="^python@:3.10")
