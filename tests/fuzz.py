@@ -31,10 +31,7 @@ from slurmdoctor.knowledge import folders, load
 from slurmdoctor.matching import engine
 from slurmdoctor.model import SearchResult, UserError
 from slurmdoctor.readers import targets
-from slurmdoctor.report import html_report as html
-from slurmdoctor.report import json_report as report_json
-from slurmdoctor.report import markdown_report as markdown
-from slurmdoctor.report import slack_report as slack
+from slurmdoctor.report import render
 from slurmdoctor.report import text_report as text
 from slurmdoctor.search import scanner as scan
 from slurmdoctor.search.literals import Literals
@@ -432,14 +429,14 @@ def examined(files: Sequence[bytes], differences: list[str], validator: Any) -> 
     differences.clear()
     try:
         found = diagnose([Text.source(data, f"log{number}") for number, data in enumerate(files)])
-        told = json.loads(report_json.render(found))
-        for render in (
-            markdown.render,
-            slack.render,
-            html.render,
+        told = json.loads(render(found, "json"))
+        for form in (
+            partial(render, form="markdown"),
+            partial(render, form="slack"),
+            partial(render, form="html"),
             partial(text.render_text, width=80, colour=False, context=3, ranks=True),
         ):
-            render(found).encode()
+            form(found).encode()
         wrong = next(validator.iter_errors(told), None)
     except UserError as error:
         return "" if str(error) and "\n" not in str(error) else f"an error of several lines: {error}"

@@ -13,7 +13,7 @@ from builders import KNOWLEDGE, incident
 from cases import cases
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.model import Cause, Extent, Finding, Fix, Retry, ScriptMistake, expand_nodes
-from slurmdoctor.report.advice import advise
+from slurmdoctor.report.fixes import advise
 from test_record_goldens import LOGS as SMALL
 from test_record_goldens import RECORDS
 

@@ -16,7 +16,7 @@ from page_examples import of_ranks
 from report_examples import CUDA_OOM
 from simulate import Job, speak, written
 from slurmdoctor import Diagnosis, diagnose
-from slurmdoctor.report.html_report import render_jobs
+from slurmdoctor.report.html_report import render_jobs_html
 from slurmdoctor.survey import page as survey
 from test_html import ATTACKS, HEALTHY, UNKNOWN, jobs
 from test_report_chat import hostile
@@ -40,7 +40,7 @@ PAGES: dict[str, Callable[[], Diagnosis | str]] = {
     "4,096 unlike ranks": lambda: of_ranks(4096, uneven=True),
     "a real log": lambda: diagnose([DEMO]),
     "a log of 4,096 ranks": lambda: diagnose(written(speak(Job(4096, per_node=8, root=5, cause="cuda-oom", steps=2)))),
-    "several jobs": lambda: render_jobs(jobs(7)),
+    "several jobs": lambda: render_jobs_html(jobs(7)),
     "a healthy job": lambda: HEALTHY,
     "an unknown end": lambda: UNKNOWN,
     "hostile": lambda: Diagnosis.of(replace(hostile(" ".join(ATTACKS)), lanes=of_ranks(8).lanes)),
@@ -198,7 +198,7 @@ def test_the_strips_tell_the_times(width: int, tmp_path: Path, shown: Callable[.
 
 def test_a_link_in_the_table_opens_the_job(tmp_path: Path, shown: Callable[..., Page]) -> None:
     file = tmp_path / "report.html"
-    file.write_text(render_jobs(jobs(7)), encoding="ascii")
+    file.write_text(render_jobs_html(jobs(7)), encoding="ascii")
     page = shown(file)
     fix = page.locator("#job-0-fix")
     assert not fix.is_visible()

@@ -17,7 +17,8 @@ from click.testing import CliRunner
 
 from slurmdoctor import diagnose
 from slurmdoctor.cli import cli
-from slurmdoctor.report import github_report as github
+from slurmdoctor.report import lint as github
+from slurmdoctor.report import render
 
 ROOT = Path(__file__).parents[1]
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
@@ -241,7 +242,7 @@ def test_what_is_said_cannot_leave_its_annotation() -> None:
     ],
 )
 def test_every_verdict_has_its_kind(log: str, begins: str) -> None:
-    assert github.render(diagnose(log)).startswith(begins)
+    assert render(diagnose(log), "github").startswith(begins)
 
 
 # ── lint of many files ───────────────────────────────────────────────────────────────────────

@@ -19,9 +19,7 @@ from slurmdoctor.model import Deadline, Diagnosis
 from slurmdoctor.pipeline import examine
 from slurmdoctor.ranks.excerpts import Excerpts
 from slurmdoctor.readers import assembly
-from slurmdoctor.report import json_report as json
-from slurmdoctor.report import markdown_report as markdown
-from slurmdoctor.report import slack_report as slack
+from slurmdoctor.report import render
 from slurmdoctor.report import text_report as text
 from slurmdoctor.search import many
 
@@ -91,9 +89,9 @@ def test_behind_what_was_not_read_no_line_has_a_number(log: Path) -> None:
     name = str(log)
     for shown in (
         text.render_text(found, width=200, colour=False),
-        json.render(found),
-        markdown.render(found),
-        slack.render(found),
+        render(found, "json"),
+        render(found, "markdown"),
+        render(found, "slack"),
     ):
         assert "job.log" in shown
         assert "None" not in shown

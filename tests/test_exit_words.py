@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slurmdoctor import diagnose
-from slurmdoctor.report.exits import ending, meaning_of
-from slurmdoctor.report.words import headline, retry
+from slurmdoctor.report.words import ending, headline, meaning_of, retry
 
 CONTAINER = """\
 slurmstepd: error: pyxis: container start failed with error code: 1

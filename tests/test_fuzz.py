@@ -10,7 +10,7 @@ import pytest
 
 import fuzz
 from slurmdoctor.matching import engine
-from slurmdoctor.report import slack_report as slack
+from slurmdoctor.report import chat
 from slurmdoctor.search.tally import Tally
 
 
@@ -42,7 +42,7 @@ def test_a_log_is_made_again_from_its_number() -> None:
 
 
 def test_the_fuzzer_sees_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slack, "render", lambda found: str(1 / 0))
+    monkeypatch.setattr(chat, "slack_message", lambda found: str(1 / 0))
     assert [(n, wrong.partition(":")[0]) for n, wrong in fuzz.run(1, [3])] == [(3, "ZeroDivisionError")]
 
 

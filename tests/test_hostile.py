@@ -22,9 +22,7 @@ import slurmdoctor
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import UserError
-from slurmdoctor.report import json_report as report_json
-from slurmdoctor.report import markdown_report as markdown
-from slurmdoctor.report import slack_report as slack
+from slurmdoctor.report import render
 from slurmdoctor.report import text_report as text
 from test_report_chat import ALLOWED, LIVE, assert_harmless, outside_of_code, tokens
 
@@ -39,15 +37,15 @@ def schema() -> dict[str, Any]:
 
 def assert_sound(found: Diagnosis) -> None:
     """Every format can be made, is valid, and holds nothing that it must not."""
-    told = json.loads(report_json.render(found))
+    told = json.loads(render(found, "json"))
     jsonschema.validate(told, schema())
-    said = markdown.render(found)
+    said = render(found, "markdown")
     assert_harmless(said, quotes="```" in said)
-    message = json.loads(slack.render(found))
+    message = json.loads(render(found, "slack"))
     assert len(message["text"]) <= 3000
     assert len(json.dumps(message["blocks"])) <= 12_000
     shown = text.render_text(found, width=80, colour=False, context=50, ranks=True)
-    for out in (said, shown, report_json.render(found)):
+    for out in (said, shown, render(found, "json")):
         out.encode()
         assert not any((ord(c) < 32 and c not in "\t\n") or 0x7F <= ord(c) < 0xA0 for c in out)
 
@@ -185,6 +183,6 @@ def test_any_words_of_an_exception(said: str) -> None:
     """The words of strangers, where they are quoted."""
     found = diagnose(f"[rank3]: RuntimeError: {said}\n")
     assert_sound(found)
-    shown = markdown.render(found)
+    shown = render(found, "markdown")
     assert {token.type for token in tokens(shown)} <= ALLOWED
     assert not LIVE.search(outside_of_code(shown))

@@ -19,8 +19,7 @@ from report_examples import ALL_ALIKE, CUDA_OOM, SILENT
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.cli import cli
 from slurmdoctor.model import Coverage, JobFiles, Lane, Lanes, Mark, Rival, Span
-from slurmdoctor.report.html_report import render_jobs
-from slurmdoctor.report.page_drawing import MOST_ROWS, fold
+from slurmdoctor.report.html_report import MOST_ROWS, fold, render_jobs_html
 from test_report_chat import hostile
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -320,7 +319,7 @@ def jobs(count: int) -> list[Diagnosis]:
 
 
 def test_several_jobs_share_a_page_with_a_row_each() -> None:
-    page = Page(render_jobs(jobs(5)))
+    page = Page(render_jobs_html(jobs(5)))
     assert page.of["h1"] == ["3 of 5 jobs failed"]
     assert "2 cuda-oom, 1 collective-timeout; 1 without failure; 1 unknown" in page.text
     rows = ["".join(row.splitlines()) for row in page.of["tr"][1:6]]
@@ -336,11 +335,11 @@ def test_several_jobs_share_a_page_with_a_row_each() -> None:
 
 @pytest.mark.parametrize("said", ATTACKS)
 def test_a_hostile_job_name_is_text(said: str) -> None:
-    assert_inert(render_jobs([Diagnosis.of(replace(hostile(said), job=JobFiles(said, None, said, (said,))))] * 2))
+    assert_inert(render_jobs_html([Diagnosis.of(replace(hostile(said), job=JobFiles(said, None, said, (said,))))] * 2))
 
 
 def test_a_page_of_thousands_of_jobs_stays_small_and_shows_those_that_failed() -> None:
-    html = render_jobs(jobs(3000))
+    html = render_jobs_html(jobs(3000))
     page = Page(html)
     assert len(html) < 2_000_000
     assert len(page.elements) < 20_000

@@ -12,8 +12,8 @@ from report_examples import CUDA_OOM, EXIT_CODE, OOM_LINE, SILENT
 from slurmdoctor import diagnose
 from slurmdoctor.model import Diagnosis, Evidence, FirstFailure, Remedy, Retry
 from slurmdoctor.report import text_report as text
-from slurmdoctor.report.reasons import ONLY_ERROR
 from slurmdoctor.report.terminal import cells, wrap_words
+from slurmdoctor.report.words import ONLY_ERROR
 
 COMMAND = "`srun --overlap -w node07 -n1 df -h /scratch/demo`"
 FIXES = tuple(

@@ -18,12 +18,9 @@ from cases import cases, verdict_of
 from report_examples import CUDA_OOM, SILENT
 from slurmdoctor import diagnose
 from slurmdoctor.model import Diagnosis, Evidence, FirstFailure, Remedy
-from slurmdoctor.report import html_report as html
-from slurmdoctor.report import json_report as report_json
-from slurmdoctor.report import markdown_report as markdown
-from slurmdoctor.report import slack_report as slack
+from slurmdoctor.report import render
 from slurmdoctor.report import text_report as text
-from slurmdoctor.report.redactor import Mode, Redactor, disarm, redact
+from slurmdoctor.report.redaction import Mode, Redactor, disarm, redact
 
 LETTERS, ALNUM, HEX = string.ascii_letters, string.ascii_letters + string.digits, "0123456789abcdef"
 UPPER, B64 = string.ascii_uppercase + string.digits, string.ascii_letters + string.digits + "+/"
@@ -174,10 +171,10 @@ def test_no_secret_leaves_in_any_format(kind: str) -> None:
         for shown in (
             text.render_text(safe, width=5000, colour=False),
             text.render_text(safe, width=80, colour=False, context=99),
-            report_json.render(safe),
-            markdown.render(safe),
-            slack.render(safe),
-            html.render(safe),
+            render(safe, "json"),
+            render(safe, "markdown"),
+            render(safe, "slack"),
+            render(safe, "html"),
         ):
             assert secret not in shown
             assert json.dumps(secret)[1:-1] not in shown
@@ -429,10 +426,10 @@ def test_no_secret_leaves_a_diagnosis(kind: str) -> None:
             for shown in (
                 text.render_text(found, width=4000, colour=False, context=99, ranks=True),
                 text.render_text(found, width=80, colour=True, context=99, ranks=True),
-                report_json.render(found),
-                markdown.render(found),
-                slack.render(found),
-                html.render(found),
+                render(found, "json"),
+                render(found, "markdown"),
+                render(found, "slack"),
+                render(found, "html"),
             ):
                 for secret, _ in planted:
                     assert secret not in shown

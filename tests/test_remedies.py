@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from slurmdoctor.knowledge.expressions import fill, holds, names_of, placeholders
 from slurmdoctor.model import Cause, Fix, Remedy
-from slurmdoctor.report.remedies import best, verify
+from slurmdoctor.report.fixes import best, verify
 
 
 def cause(*fixes: Fix, verify: tuple[str, ...] = ()) -> Cause:

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from report_examples import CUDA_OOM, EXAMPLES, EXIT_CODE, NO_FAILURE, SILENT, UNKNOWN
 from slurmdoctor import Diagnosis
 from slurmdoctor.model import Coverage, Evidence, Exit, FirstFailure, NamedCause, Remedy, Retry, Rival
-from slurmdoctor.report import markdown_report as markdown
-from slurmdoctor.report import slack_report as slack
+from slurmdoctor.report import chat as markdown
+from slurmdoctor.report import render
 
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
@@ -100,13 +100,13 @@ def assert_harmless(text: str, quotes: bool) -> None:
 
 @pytest.mark.parametrize("diagnosis", EXAMPLES.values(), ids=list(EXAMPLES))
 def test_markdown_of_the_examples(diagnosis: Diagnosis) -> None:
-    text = markdown.render(diagnosis)
+    text = render(diagnosis, "markdown")
     assert_harmless(text, quotes="```" in text)
     assert text == diagnosis.to_markdown()
 
 
 def test_markdown_reads_well() -> None:
-    assert markdown.render(CUDA_OOM) == (
+    assert render(CUDA_OOM, "markdown") == (
         "**✗ rank 13 on gpu-02 ran out of GPU memory** (cuda-oom · high confidence)\n"
         "\n"
         "`job.log:48211 12:01:03`\n"
@@ -136,7 +136,7 @@ FIXES = (
 
 def test_fixes_are_numbered_and_whole_with_commands_as_code() -> None:
     said = replace(CUDA_OOM, fixes=FIXES)
-    shown = markdown.render(said)
+    shown = render(said, "markdown")
     assert (
         "**Fix 1:** Look with `srun -N1 df -h /scratch/demo` at \\*node07\\*, then `dmesg -T`.  \nIt was full.  \n"
         in shown
@@ -146,19 +146,19 @@ def test_fixes_are_numbered_and_whole_with_commands_as_code() -> None:
     assert "fourth" not in shown
     coded = [e["text"] for e in walk(assert_slack(said)) if e.get("style") == {"code": True}]
     assert coded[1:] == ["srun -N1 df -h /scratch/demo", "dmesg -T"]
-    assert "**Fix:** Ask" in markdown.render(replace(CUDA_OOM, fixes=FIXES[2:3]))
+    assert "**Fix:** Ask" in render(replace(CUDA_OOM, fixes=FIXES[2:3]), "markdown")
 
 
 def test_markdown_asks_for_what_would_tell() -> None:
     for diagnosis in (EXIT_CODE, UNKNOWN, SILENT):
-        assert "`sacct -j " in markdown.render(diagnosis)
-    assert "Not enough?" not in markdown.render(CUDA_OOM)
-    assert "Not enough?" not in markdown.render(NO_FAILURE)
+        assert "`sacct -j " in render(diagnosis, "markdown")
+    assert "Not enough?" not in render(CUDA_OOM, "markdown")
+    assert "Not enough?" not in render(NO_FAILURE, "markdown")
 
 
 @pytest.mark.parametrize("said", ATTACKS, ids=[attack[:16].strip() for attack in ATTACKS])
 def test_no_attack_leaves_its_block(said: str) -> None:
-    assert_harmless(markdown.render(hostile(said)), quotes=bool(said))
+    assert_harmless(render(hostile(said), "markdown"), quotes=bool(said))
 
 
 MARKUP = st.text(
@@ -168,7 +168,7 @@ MARKUP = st.text(
 
 @given(MARKUP)
 def test_no_text_leaves_its_block(said: str) -> None:
-    text = markdown.render(hostile(said))
+    text = render(hostile(said), "markdown")
     assert len(text) <= markdown.LIMIT
     assert {token.type for token in tokens(text)} <= ALLOWED
     assert not LIVE.search(outside_of_code(text))
@@ -179,7 +179,7 @@ def test_no_text_leaves_its_block(said: str) -> None:
 @given(MARKUP)
 def test_code_and_prose_say_what_they_were_given(said: str) -> None:
     """Escaped or broken, never lost: without the zero-width spaces the words are the same."""
-    from slurmdoctor.report.redactor import one_line
+    from slurmdoctor.report.redaction import one_line
 
     want = one_line(said).replace("\u200b", "")
     if not want.strip() or "\ufffd" in want:
@@ -205,7 +205,7 @@ def walk(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def assert_slack(diagnosis: Diagnosis) -> dict[str, Any]:
-    message: dict[str, Any] = json.loads(slack.render(diagnosis))
+    message: dict[str, Any] = json.loads(render(diagnosis, "slack"))
     assert set(message) == {"text", "blocks", "unfurl_links", "unfurl_media"}
     assert message["unfurl_links"] is message["unfurl_media"] is False
     assert 0 < len(message["text"]) <= 1500
@@ -257,4 +257,4 @@ def test_bare_answers() -> None:
     for verdict in ("failed", "no-failure", "unknown"):
         diagnosis = replace(Diagnosis("unknown"), verdict=verdict)
         assert_slack(diagnosis)
-        assert_harmless(markdown.render(diagnosis), quotes=False)
+        assert_harmless(render(diagnosis, "markdown"), quotes=False)

@@ -16,12 +16,12 @@ from msgspec.structs import replace
 from report_examples import CUDA_OOM, EXAMPLES, NO_FAILURE
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.model import FirstFailure, JobRecord
-from slurmdoctor.report import json_report as report
+from slurmdoctor.report.result import render, to_dict
 
 SCHEMA: dict[str, Any] = json.loads((resources.files("slurmdoctor.report") / "schema.json").read_text())
 CHECK = jsonschema.Draft202012Validator(SCHEMA)
 
-KEYS = list(report.to_dict(NO_FAILURE))[:15]  # named one by one in the contract's own test
+KEYS = list(to_dict(NO_FAILURE))[:15]  # named one by one in the contract's own test
 
 
 def test_the_schema_is_one() -> None:
@@ -30,14 +30,14 @@ def test_the_schema_is_one() -> None:
 
 @pytest.mark.parametrize("diagnosis", [*EXAMPLES.values(), Diagnosis("unknown")], ids=[*EXAMPLES, "bare"])
 def test_every_answer_fits_the_schema(diagnosis: Diagnosis) -> None:
-    read = json.loads(report.render(diagnosis))
+    read = json.loads(render(diagnosis, "json"))
     CHECK.validate(read)
     assert read == json.loads(json.dumps(diagnosis.to_dict()))
     assert list(read)[: len(KEYS)] == KEYS
 
 
 def test_the_contract_of_the_house() -> None:
-    said = report.to_dict(CUDA_OOM)
+    said = to_dict(CUDA_OOM)
     assert said["schema_version"] == 1
     assert said["cause"] == {
         "id": "cuda-oom",
@@ -69,7 +69,7 @@ def test_the_keys_of_the_house() -> None:
 
 
 def test_no_failure_has_no_cause() -> None:
-    said = report.to_dict(NO_FAILURE)
+    said = to_dict(NO_FAILURE)
     assert said["cause"]["id"] is None
     assert said["retry"]["advice"] is None
     assert said["first_failure"]["rank"] is None
@@ -78,13 +78,13 @@ def test_no_failure_has_no_cause() -> None:
 
 @pytest.mark.parametrize("key", KEYS)
 def test_the_schema_misses_a_missing_key(key: str) -> None:
-    said = report.to_dict(CUDA_OOM)
+    said = to_dict(CUDA_OOM)
     del said[key]
     assert not CHECK.is_valid(said)
 
 
 def test_the_schema_refuses_what_the_contract_does_not_name() -> None:
-    said = report.to_dict(CUDA_OOM)
+    said = to_dict(CUDA_OOM)
     said["exit"]["class"] = "exploded"
     assert not CHECK.is_valid(said)
 
@@ -96,7 +96,7 @@ def test_the_schema_refuses_what_the_contract_does_not_name() -> None:
 )
 def test_any_text_and_any_fact_is_json(text: str, fact: object) -> None:
     diagnosis = replace(CUDA_OOM, first_failure=FirstFailure(text=text, traceback=(text,)), facts={"x": fact, text: 1})
-    shown = report.render(diagnosis)
+    shown = render(diagnosis, "json")
     assert shown.isascii()
     CHECK.validate(json.loads(shown, parse_constant=pytest.fail))
 

@@ -14,10 +14,8 @@ from report_examples import ALL_ALIKE, CUDA_OOM, EXAMPLES, EXIT_CODE, NO_FAILURE
 from slurmdoctor import diagnose
 from slurmdoctor.model import Coverage, Diagnosis, Evidence, Exit, FirstFailure, Remedy
 from slurmdoctor.report import text_report as text
-from slurmdoctor.report.exits import ending
-from slurmdoctor.report.quantities import delay, size
 from slurmdoctor.report.terminal import cells, cut, cut_path, look, wrap
-from slurmdoctor.report.words import agreeing, headline, others
+from slurmdoctor.report.words import agreeing, delay, ending, headline, others, size
 
 GOLDEN = {
     "cuda-oom": """\

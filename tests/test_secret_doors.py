@@ -16,11 +16,7 @@ from slurmdoctor.cli import output as door
 from slurmdoctor.cli.sandbox import answer
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import UserError
-from slurmdoctor.report import explain
-from slurmdoctor.report import html_report as html
-from slurmdoctor.report import json_report as report_json
-from slurmdoctor.report import markdown_report as markdown
-from slurmdoctor.report import slack_report as slack
+from slurmdoctor.report import explain, render
 from slurmdoctor.report import text_report as text
 
 SECRET = KINDS["mistral"][1](__import__("random").Random("doors"))
@@ -67,10 +63,10 @@ def test_reports(form: str, mode: str) -> None:
     shown = [
         text.render_text(found, width=4000, colour=False, context=99, ranks=True),
         text.render_text(found, width=80, colour=True, context=99, ranks=True),
-        report_json.render(found),
-        markdown.render(found),
-        slack.render(found),
-        html.render(found),
+        render(found, "json"),
+        render(found, "markdown"),
+        render(found, "slack"),
+        render(found, "html"),
     ]
     assert "[redacted " in shown[0]
     assert leaks("\n".join(shown)) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmdoctor.report.redactor import redact
+from slurmdoctor.report.redaction import redact
 
 PASSWORDS = ("Geheim4711x", "kX9#mQ2p", "Tr0ub4dor&3x")
 HEX = "9f86d081884c7d659a2feaa0c55ad015"

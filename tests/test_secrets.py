@@ -19,10 +19,9 @@ from slurmdoctor.knowledge.workshop.check import check_paths
 from slurmdoctor.knowledge.workshop.patterns import parse
 from slurmdoctor.knowledge.workshop.proof import planted
 from slurmdoctor.model import SecretKind
-from slurmdoctor.report import json_report as report_json
+from slurmdoctor.report import render
 from slurmdoctor.report import text_report as text
-from slurmdoctor.report.redaction import assigned, spans, views
-from slurmdoctor.report.redactor import Redactor, redact
+from slurmdoctor.report.redaction import Redactor, assigned, redact, secret_spans
 
 DESCRIBED = load((builtin() / "secrets.yaml",)).secrets
 LOOK_ALIKES = [line for kind in DESCRIBED for line in kind.no_match]
@@ -72,8 +71,8 @@ def test_a_site_has_kinds_of_its_own(tmp_path: Path) -> None:
         + "0a1b2c3d" * 4
         + "\n"
     )
-    assert "0a1b2c3d" in report_json.render(diagnose(said))
-    assert "refused [redacted portal token]" in report_json.render(diagnose(said, rules=[tmp_path]))
+    assert "0a1b2c3d" in render(diagnose(said), "json")
+    assert "refused [redacted portal token]" in render(diagnose(said, rules=[tmp_path]), "json")
 
 
 # ── arguments of programs, and places where tokens stand ─────────────────────────────────────
@@ -138,7 +137,7 @@ def test_a_diagnosis_of_wrapped_lines(label: str) -> None:
     found = diagnose(
         "".join(f"{label}{line}\n" for line in lines) + "srun: error: n1: task 3: Exited with exit code 1\n"
     )
-    shown = text.render_text(found, width=100, colour=False, context=99) + report_json.render(found)
+    shown = text.render_text(found, width=100, colour=False, context=99) + render(found, "json")
     assert "Client Error" in shown
     assert not [part for part in (HF[3:13], HF[-10:]) if part in shown]
 
@@ -175,7 +174,7 @@ def test_twice_the_text_is_twice_the_work(piece: str) -> None:
 def test_no_pattern_repeats_within_a_repetition() -> None:
     ours = [
         value._pattern
-        for module in (assigned, spans, views)
+        for module in (assigned, secret_spans)
         for value in vars(module).values()
         if hasattr(value, "_pattern")
     ]

@@ -19,7 +19,8 @@ from slurmdoctor import LogText
 from slurmdoctor.cli import cli
 from slurmdoctor.input.jobs import picked
 from slurmdoctor.model import JobFiles
-from slurmdoctor.report.jobs import Row, alike, counted, line, markdown, named, slack
+from slurmdoctor.report.chat import jobs_markdown, jobs_slack
+from slurmdoctor.report.jobs import Row, counted, grouped, line, named
 from slurmdoctor.report.terminal import cells
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -284,14 +285,14 @@ def test_many_causes_are_counted_together() -> None:
         counted(rows)
         == "11 jobs: 2 cause-0, 1 cause-1, 1 cause-2, 1 cause-3, 1 cause-4, 1 cause-5, 3 others; 1 without failure"
     )
-    assert [len(kind.labels) for kind in alike(rows)][:2] == [2, 1]
+    assert [len(kind.labels) for kind in grouped(rows)][:2] == [2, 1]
 
 
-@pytest.mark.parametrize("form", [markdown, slack])
+@pytest.mark.parametrize("form", [jobs_markdown, jobs_slack])
 def test_a_list_for_a_chat_is_short_and_cannot_ping(form: Callable[[list[Row]], str]) -> None:
     rows = [row(f"<@U1> @everyone {number}", "`x` @here *b* " * 30, f"cause-{number % 40}") for number in range(5000)]
     text = form(rows)
-    if form is markdown:
+    if form is jobs_markdown:
         assert len(text) <= 1500
         assert "@everyone" not in text
         assert "<@" not in text

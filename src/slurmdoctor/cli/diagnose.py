@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import re
@@ -298,9 +297,10 @@ def _each_whole(
 
 
 def _render(found: Diagnosis, form: str, context: int, ranks: bool, plain: bool) -> str:
+    from slurmdoctor.report import render, render_text
+
     if form != "text":
-        return str(importlib.import_module(f"slurmdoctor.report.{form}_report").render(found))
-    from slurmdoctor.report import render_text
+        return render(found, form)
 
     seen = PLAIN if plain else look(sys.stdout)
     return render_text(
@@ -327,7 +327,7 @@ def _each_in_short(
     for one in found:
         yield one
         rows.append(report.Row.of(one))
-        if if_failed and one.verdict != "failed":
+        if if_failed and one.verdict != "failed" and form not in ("markdown", "slack"):  # a chat's list counts all
             continue
         if form == "json":
             texts.append(json.dumps(one.to_dict(), separators=(",", ":"), allow_nan=False) + "\n")
@@ -345,12 +345,8 @@ def _each_in_short(
         end: list[Line] = [[("bold", part)] for part in wrap_words(report.counted(rows), seen.width)]
         end.append([("", f"one in full: {again if again.isprintable() else in_line(again)}")])
         texts.append(paint(end, colour=seen.colour, encoding=seen.encoding))
-    elif form == "github":
-        texts.append(report.commands([report.annotation(one) for one in whole]))
-    elif form == "html":
-        texts.append(report.render_jobs(whole))
     elif form != "json":
-        texts.append(report.markdown(rows) if form == "markdown" else report.slack(rows))
+        texts.append(report.render_jobs(whole, form))
     put("".join(texts), output)
     _tell_how_found([read.job for read in asked])
 

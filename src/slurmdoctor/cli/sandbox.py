@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from slurmdoctor.input import Source, Text, UnreadError, files_of, picked
 from slurmdoctor.model import Deadline, JobFiles, UserError
 from slurmdoctor.pipeline import diagnose, jobs_of, not_read
-from slurmdoctor.report import Diagnosis, Row, markdown, redact
+from slurmdoctor.report import Diagnosis, redact, render_jobs
 from slurmdoctor.slurm import gather
 
 MOST_TEXT = 10 * 1024 * 1024
@@ -48,10 +48,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
                 {"job": one.to_dict()["job"], "verdict": one.verdict, "cause": one.cause.id, "headline": one.headline}
                 for one in found
             ]
-            answered = {
-                "report": {**first.to_dict(), "jobs": jobs},
-                "markdown": markdown([Row.of(one) for one in found]),
-            }
+            answered = {"report": {**first.to_dict(), "jobs": jobs}, "markdown": render_jobs(found, "markdown")}
         return answered
     except UserError as error:
         return {"error": redact(str(error), how["redact"])}

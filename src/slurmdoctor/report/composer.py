@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+
+from msgspec.structs import replace
 
 from slurmdoctor.matching import compiled
 from slurmdoctor.model import (
     EXIT_CODE,
     Cascade,
     Cause,
+    Course,
     Courses,
     Coverage,
     Diagnosis,
@@ -17,27 +20,32 @@ from slurmdoctor.model import (
     Exit,
     Finding,
     FirstFailure,
+    FoundLogs,
     Incident,
+    JobRecord,
     Knowledge,
+    Lane,
     Lanes,
+    Mark,
     NamedCause,
     Observations,
     Origin,
     RankGroup,
     RankStanding,
     Rival,
+    Sighting,
+    Span,
     Timeline,
     format_time,
     parse_time,
     when,
 )
-from slurmdoctor.report import remedies
-from slurmdoctor.report.advice import advise
-from slurmdoctor.report.exits import meaning_of
-from slurmdoctor.report.names import names_for_fixes
+from slurmdoctor.report.fix_facts import names_for_fixes
+from slurmdoctor.report.fixes import advise, derive, derived_facts, verify
 from slurmdoctor.report.reasons import sentence, sentences, told
-from slurmdoctor.report.recorded import coverage_with_record
+from slurmdoctor.report.redaction import one_line, redact
 from slurmdoctor.report.terminal import cut
+from slurmdoctor.report.words import exit_words, meaning_of
 
 _MOST_RIVALS = 3
 _LONG = 100
@@ -83,9 +91,9 @@ def compose(
     cause = knowledge.causes.get(finding.cause)
     names = names_for_fixes(finding, timeline, observed)
     if cause is not None:
-        derived = remedies.derive(cause, names)
+        derived = derive(cause, names)
         names |= derived
-        facts |= remedies.told(cause, derived)
+        facts |= derived_facts(cause, derived)
     fixes, retry = advise(finding, knowledge, cause, names)
     named = _named(finding, cause)
     proof, quoted = tuple(lines.proof(event) for event in finding.evidence), _quoted(finding)
@@ -99,7 +107,7 @@ def compose(
         others=_rivals(finding),
         reasons=reasons,
         fixes=fixes,
-        verify=remedies.verify(cause, names) if cause else (),
+        verify=verify(cause, names) if cause else (),
         retry=retry,
         facts=facts,
         coverage=coverage,
@@ -122,8 +130,6 @@ def _quoted(finding: Finding) -> tuple[Evidence, ...]:
 def _drawn(courses: Courses, observed: Observations, numbers: Numbers, title: str) -> Lanes:
     if not courses.courses:
         return Lanes()
-    from slurmdoctor.report.lanes import draw  # only who looks at them waits for them
-
     return draw(courses, observed, numbers, title)
 
 
@@ -268,3 +274,104 @@ def _silent(finding: Finding, observed: Observations) -> tuple[int, ...]:
         return ()
     missing = suspicion.ranks if suspicion.kind == "missing" else ()
     return tuple(sorted({*missing, *suspicion.silent} - observed.ranks_heard))
+
+
+_SOURCES = ("sacct", "scontrol")
+_MOST_SIBLINGS = 8
+_NOT_TOLD = {
+    "unreachable": "Slurm is not reachable from here",
+    "gone": "Slurm no longer knows job {job}",
+    "silent": "Slurm does not say where the log is",
+    "elsewhere": "the log that Slurm names, {log}, is not here",
+}
+_HOW = {
+    "submit-line": "named on the command line of sbatch",
+    "script": "named in the batch script",
+    "comment": "named in the job's comment",
+}
+"""How a job's logs were found, where it was not by their names."""
+
+
+def coverage_with_record(coverage: Coverage, job: JobRecord) -> Coverage:
+    """The coverage, with what Slurm was asked and did not answer, and with other failed tasks of the job."""
+    unanswered = [who for who in _SOURCES if who not in job.sources and not any(m.startswith(who) for m in job.missing)]
+    missing = [word for word in coverage.missing if word not in _SOURCES]
+    coverage = replace(coverage, missing=tuple(dict.fromkeys([*missing, *job.missing, *unanswered])))
+    if job.found is not None:
+        coverage = replace(coverage, notes=(how_found(job, job.found), *coverage.notes))
+    if not job.siblings:
+        return coverage
+    more = len(job.siblings) - _MOST_SIBLINGS
+    listed = ", ".join(job.siblings[:_MOST_SIBLINGS]) + (f" and {more} more" if more > 0 else "")
+    return replace(coverage, notes=(*coverage.notes, f"also failed: {listed}"))
+
+
+def how_found(job: JobRecord, found: FoundLogs) -> str:
+    """`Slurm is not reachable from here: read ./slurm-4711.out, found by its name`."""
+    first, count = found.files[0], len(found.files)
+    shown = one_line(redact(first if "/" in first else f"./{first}"))
+    told = shown if count == 1 else f"{shown} and {count - 1:,} more"
+    how = _HOW[found.how] if found.how != "name" else f"found by {'its name' if count == 1 else 'their names'}"
+    why = _NOT_TOLD[found.slurm].format(job=job.id, log=one_line(redact(job.std_out or "")))
+    return f"{why}: read {told}, {how}"
+
+
+Numbers_lanes = Mapping[tuple[int, int], "int | None"]
+_TICKS = 7
+"""Labels of an axis, at most."""
+_DAY = 86_400.0
+_STEPS = (
+    *(n / 1000 for n in (1, 2, 5, 10, 20, 50, 100, 200, 500)),
+    *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200),
+)
+"""Seconds between labels; days beyond."""
+
+
+def draw(courses: Courses, observed: Observations, numbers: Numbers_lanes, title: str) -> Lanes:
+    """What a page draws. `title` says what a rank did that printed nothing of its failure."""
+    start = courses.start
+    return Lanes(
+        lanes=tuple(_lane(one, start, observed, numbers, title) for one in courses.courses),
+        start=start,
+        end=courses.end,
+        ticks=tuple(_times(courses, observed.zone)),
+        began=min(0.0, courses.began - start),
+    )
+
+
+def _lane(course: Course, start: float, observed: Observations, numbers: Numbers_lanes, title: str) -> Lane:
+    ended = exit_words(course.ending) if course.ending is not None else ""
+    said = {"first": title, "exit": ended}
+    return Lane(
+        ranks=course.ranks,
+        node=course.node,
+        standing=course.standing,
+        spans=tuple(Span(span.start - start, span.end - start, span.state) for span in course.spans),
+        marks=tuple(_mark(one, start, observed, numbers, said.get(one.kind, "")) for one in course.sightings),
+        ended=ended,
+        left_out=course.left_out,
+    )
+
+
+def _mark(one: Sighting, start: float, observed: Observations, numbers: Numbers_lanes, said: str) -> Mark:
+    """A mark; where no line is shown of it, with what is said instead."""
+    at = one.at - start
+    if one.place is None:
+        return Mark(at, one.kind, one.cause, one.text or said or one.cause or "", None, None, one.rank)
+    file = observed.files[one.place[0]].name
+    return Mark(at, one.kind, one.cause, one.text, file, numbers.get(one.place), one.rank)
+
+
+def _times(courses: Courses, zone: int | None) -> Iterator[tuple[float, str]]:
+    """Round times; the first one with its date and zone."""
+    width = courses.end - courses.start
+    step = next((step for step in _STEPS if width / step <= _TICKS), _DAY * (1 + width // (_DAY * _TICKS)))
+    begin = -(-courses.start // step) * step
+    if begin > courses.end:
+        begin = courses.start
+    at = begin
+    while at <= courses.end:
+        first = at == begin
+        shown = format_time(round(at, 3), courses.dated and (first or step >= _DAY), zone=zone if first else None) or ""
+        yield at - courses.start, shown.replace("T", " ") + (f".{round(at % 1 * 1000):03}" if step < 1 else "")
+        at += step

@@ -12,8 +12,8 @@ from msgspec import Struct
 from slurmdoctor.knowledge import COMPARISON, READERS, fact_words, nearest, placeholders
 from slurmdoctor.matching import captures
 from slurmdoctor.model import Cause, Fix, Knowledge, Rule, UserError
-from slurmdoctor.report.quantities import listed
 from slurmdoctor.report.terminal import Line, wrap
+from slurmdoctor.report.words import listed
 
 ROLES = {
     "root": "May start a failure.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -12,15 +13,13 @@ from markupsafe import Markup, escape
 from msgspec import Struct
 
 from slurmdoctor import __version__
-from slurmdoctor.model import Diagnosis, Evidence, Surroundings, ranges
+from slurmdoctor.model import Diagnosis, Evidence, Lane, Lanes, Mark, Span, Surroundings, fold_nodes, ranges
 from slurmdoctor.report import words
-from slurmdoctor.report.exits import ending
+from slurmdoctor.report.chat import pieces
 from slurmdoctor.report.frames import best_frames
 from slurmdoctor.report.jobs import Row, counted
-from slurmdoctor.report.markdown_report import pieces
-from slurmdoctor.report.page_drawing import Drawing
-from slurmdoctor.report.quantities import delay, listed, plural
-from slurmdoctor.report.redactor import disarm, one_line
+from slurmdoctor.report.redaction import disarm, one_line
+from slurmdoctor.report.words import delay, duration, ending, listed, plural
 
 _LONGEST = 4000
 """Characters of one text; the rest of a longer one is cut."""
@@ -31,12 +30,12 @@ _PLAIN_LINK = re.compile(r"https://[\w./#?=&%+~:-]+")
 """An address of the rules that is nothing but one."""
 
 
-def render(diagnosis: Diagnosis) -> str:
+def render_html(diagnosis: Diagnosis) -> str:
     """The page of one job."""
     return render_page("job.html.j2", found=diagnosis, drawing=Drawing.of(diagnosis.lanes))
 
 
-def render_jobs(found: Sequence[Diagnosis]) -> str:
+def render_jobs_html(found: Sequence[Diagnosis]) -> str:
     """One page of several jobs: a row each, and each job's own page folded below; of very many only those that failed first."""
     rows = [Row.of(one) for one in found]
     parts: Any = page_environment().get_template("job_parts.html.j2").module
@@ -171,3 +170,188 @@ def _all_proofs(found: Diagnosis) -> list[_Proof]:
             near = None if known else near
         proofs.append(_Proof(item, near, (item.file, item.line) == (first.file, first.line)))
     return proofs
+
+
+MOST_ROWS = 48
+"""Rows of a page: more are not read."""
+_LEADS = ("first", "suspect")
+"""Standings of the ranks that the verdict names."""
+_GRAINS = (400, 100, 25, 0)
+"""Parts of the shown time within which edges count as alike; at 0 only the order of the states counts."""
+_MOST_STEPS = 12
+"""Signs of training steps in one row."""
+_STACKED = 6
+"""Rows that a folded group shows at once."""
+_LABEL = 12.0
+"""Percent of the width that a label of the axis takes."""
+
+_Ways = dict[tuple[bool, object], list[Lane]]
+"""(whether the first failure is in them, their shape) -> the lanes of one node."""
+
+
+class RankRow(Struct, frozen=True):
+    """Ranks that went alike, drawn as one of them went."""
+
+    ranks: tuple[int, ...]
+    lane: Lane
+    first: bool = False
+    """The first failure is here."""
+
+    @property
+    def who(self) -> str:
+        """`rank 3`, `ranks 0-2,4-7`."""
+        if not self.ranks:
+            return "a process" if self.lane.spans else "no rank named"
+        return ("rank " if len(self.ranks) == 1 else "ranks ") + ranges(self.ranks, 8)
+
+    @property
+    def signs(self) -> list[Mark]:
+        """What is drawn on the bars: some of the steps, and the first failure on top."""
+        steps = [mark for mark in self.lane.marks if mark.kind == "step"]
+        kept = steps[:: max(1, -(-len(steps) // _MOST_STEPS))]
+        others = [mark for mark in self.lane.marks if mark.kind != "step"]
+        return sorted([*kept, *others], key=lambda mark: (mark.kind == "first", mark.at))
+
+    @property
+    def told(self) -> list[Mark]:
+        """The lines of the log that tell of it, each once."""
+        marks = {(mark.file, mark.line, mark.text): mark for mark in reversed(self.lane.marks) if mark.kind != "step"}
+        return list(reversed(marks.values()))
+
+
+class Group(Struct, frozen=True):
+    """Nodes whose ranks went alike, with a row for each way that they went; no node where none is known."""
+
+    nodes: tuple[str, ...]
+    rows: tuple[RankRow, ...]
+
+    @property
+    def first(self) -> bool:
+        """Whether the first failure is here."""
+        return any(row.first for row in self.rows)
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """All ranks of its nodes."""
+        return tuple(sorted(rank for row in self.rows for rank in row.ranks))
+
+    @property
+    def listed(self) -> str:
+        """`gpu[001-511]`."""
+        return fold_nodes(map(one_line, self.nodes))
+
+
+class Drawing:
+    """The rows of a page, and where on it a time stands."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self.groups, self.left_out, grain = fold(lanes)
+        self.named = any(lane.ranks for lane in lanes.lanes)
+        self.states = {span.state for lane in lanes.lanes for span in lane.spans}
+        self.kinds = {mark.kind for lane in lanes.lanes for mark in lane.marks}
+        leads = [row.lane for group in self.groups for row in group.rows if row.first]
+        self.root = min((mark.at for lane in leads for mark in lane.marks if mark.kind == "first"), default=None)
+        self._start = lanes.start
+        self._width = _length(lanes) or 1.0
+        self.ticks = list(self._labels(lanes.ticks))
+        self.notes = [f"The run began {duration(-lanes.began)} before the left edge."] * (lanes.began < 0)
+        self.notes += ["Rows hold ranks whose states came in the same order; their times may differ."] * (grain == 0)
+
+    @classmethod
+    def of(cls, lanes: Lanes) -> Drawing | None:
+        """What is drawn; None where the log tells of no rank over time."""
+        return cls(lanes) if _length(lanes) else None
+
+    def place(self, at: float) -> str:
+        """A time as a place in a strip."""
+        return f"{self._share(at):.2f}%"
+
+    def wide(self, span: Span) -> str:
+        """A span's width."""
+        return f"{max(self._share(span.end) - self._share(span.start), 0):.2f}%"
+
+    def moment(self, at: float) -> str:
+        """The time of day, as the log's clock shows it."""
+        return time.strftime("%H:%M:%S", time.gmtime(self._start + at))
+
+    def stacked(self, rows: Sequence[RankRow]) -> Sequence[RankRow]:
+        """The rows of a group that are drawn above each other."""
+        return [row for row in rows if row.lane.spans or row.first][:_STACKED] or rows[:1]
+
+    @property
+    def not_drawn(self) -> str:
+        """How many ranks are in the table alone."""
+        if not self.left_out:
+            return ""
+        nodes = {node for group in self.left_out for node in group.nodes}
+        on = f" on {plural(len(nodes), 'node')}" if nodes else ""
+        return f"{plural(sum(len(group.ranks) for group in self.left_out), 'rank')}{on}; the table has them all"
+
+    def _share(self, at: float) -> float:
+        return min(max(at / self._width * 100, 0.0), 100.0)
+
+    def _labels(self, ticks: Sequence[tuple[float, str]]) -> list[tuple[str, str, str]]:
+        """(place, anchor, label) along the top, as many as there is room for."""
+        labels, taken = [], -_LABEL
+        for at, label in ticks:
+            x = self._share(at)
+            if 0 <= at <= self._width and x - taken >= max(_LABEL, 1.2 * len(label)):
+                anchor = "start" if x < _LABEL / 2 else "end" if x > 100 - _LABEL / 2 else "middle"
+                labels.append((f"{x:.2f}%", anchor, label))
+                taken = x
+        return labels
+
+
+def _length(lanes: Lanes) -> float:
+    """How long the shown time is, in the unit of the spans; 0 where there is none."""
+    return max((span.end for lane in lanes.lanes for span in lane.spans), default=0.0)
+
+
+def fold(lanes: Lanes, most: int = MOST_ROWS) -> tuple[list[Group], list[Group], int]:
+    """The lanes in at most so many rows, the first failure first, then by rank; what is left out; and the grain.
+
+    Rows are alike within this part of the shown time; at 0 only the order of their states is.
+    """
+    groups: list[Group] = []
+    for grain in _GRAINS:
+        groups = sorted(_alike(lanes, grain), key=lambda group: (not group.first, not group.ranks, group.ranks[:1]))
+        if sum(len(group.rows) for group in groups) <= most:
+            return groups, [], grain
+    shown, left_out = [], []
+    for group in groups:
+        shown += [Group(group.nodes, group.rows[:most])] if most else []
+        left_out += [Group(group.nodes, group.rows[most:])] if len(group.rows) > most else []
+        most = max(0, most - len(group.rows))
+    return shown, left_out, 0
+
+
+def _alike(lanes: Lanes, grain: int) -> list[Group]:
+    width = _length(lanes) or 1.0
+    led = any(lane.standing in _LEADS for lane in lanes.lanes)
+    by_node: dict[str | None, _Ways] = {}
+    for lane in lanes.lanes:
+        # the verdict says in which lane the first failure is, or else the first line of it is that lane's
+        first = lane.standing in _LEADS if led else any(mark.kind == "first" for mark in lane.marks)
+        by_node.setdefault(lane.node, {}).setdefault((first, _shape(lane, width, grain)), []).append(lane)
+    found: dict[object, list[tuple[str | None, _Ways]]] = {}
+    for node, ways in by_node.items():
+        # ranks of no known node fold among themselves alone
+        found.setdefault((node is None, frozenset(ways)), []).append((node, ways))
+    return [_group(nodes) for nodes in found.values()]
+
+
+def _group(nodes: Sequence[tuple[str | None, _Ways]]) -> Group:
+    rows = []
+    for shape in nodes[0][1]:
+        alike = [lane for _, ways in nodes for lane in ways[shape]]
+        rows.append(RankRow(tuple(sorted(rank for lane in alike for rank in lane.ranks)), alike[0], shape[0]))
+    rows.sort(key=lambda row: (not row.first, not row.ranks, row.ranks[:1]))
+    return Group(tuple(node for node, _ in nodes if node is not None), tuple(rows))
+
+
+def _shape(lane: Lane, width: float, grain: int) -> object:
+    """What two lanes have in common that are drawn as one."""
+    spans = tuple(
+        (span.state, round(span.start / width * grain), round(span.end / width * grain)) for span in lane.spans
+    )
+    return lane.standing, lane.ended, not lane.ranks, spans

@@ -1,21 +1,80 @@
-"""Findings of `slurmdoctor lint` as text, JSON, Markdown, or GitHub's workflow commands."""
+"""Findings of `slurmdoctor lint` as text, JSON and Markdown; and GitHub's annotations, of findings and of verdicts."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 
-from slurmdoctor.model import ScriptMistake
-from slurmdoctor.report.github_report import Annotation, Kind, commands
-from slurmdoctor.report.markdown_report import code, marked
-from slurmdoctor.report.quantities import plural
-from slurmdoctor.report.redactor import Mode, Redactor, one_line
-from slurmdoctor.report.terminal import PLAIN, Line, Look, cells, cut, paint, wrap
+from slurmdoctor.model import Diagnosis, ScriptMistake
+from slurmdoctor.report import words
+from slurmdoctor.report.chat import code, marked
+from slurmdoctor.report.redaction import Mode, Redactor, one_line
+from slurmdoctor.report.terminal import PLAIN, Line, Look, cut, paint, wrap_words
+from slurmdoctor.report.words import listed, plural
 from slurmdoctor.slurm.script import wrong
+
+Kind = Literal["error", "warning", "notice"]
+MOST = 10
+"""Annotations of one kind that GitHub takes from a step; it drops the others without a word."""
+_LONGEST = 4000
+"""Characters of a message; GitHub cuts longer ones."""
+
+
+class Annotation(Struct, frozen=True):
+    """A message beside a line of a file, or of the whole run."""
+
+    kind: Kind
+    title: str
+    text: str
+    file: str | None = None
+    line: int | None = None
+
+
+def annotation(diagnosis: Diagnosis) -> Annotation:
+    """A failure as an error beside the log's line, else a warning or a notice."""
+    file, line, _, _ = words.shown_line(diagnosis)
+    file = None if file and file.startswith("<") else file  # a pasted text
+    if diagnosis.verdict != "failed":
+        kind: Kind = "warning" if diagnosis.verdict == "unknown" else "notice"
+        return Annotation(
+            kind, "slurmdoctor", f"{words.headline(diagnosis)} (read {words.read(diagnosis)})", file, line
+        )
+    fixes = [f"Fix: {fix.do}" for fix in diagnosis.fixes[:1]]
+    text = ". ".join(part.rstrip(".") for part in (words.headline(diagnosis), *fixes))
+    return Annotation("error", f"slurmdoctor: {words.tag(diagnosis)}", text, file, line)
+
+
+def commands(found: Iterable[Annotation]) -> str:
+    """The workflow commands, as many as GitHub takes, and a line on how many there are beside these."""
+    shown: list[str] = []
+    seen: Counter[Kind] = Counter()
+    for item in found:
+        seen[item.kind] += 1
+        if seen[item.kind] <= MOST:
+            shown.append(_command(item))
+    more = [plural(seen[kind] - MOST, f"more {kind}") for kind in seen if seen[kind] > MOST]
+    rest = [f"GitHub shows {MOST} annotations of a kind; there are {listed(more)}"] if more else []
+    return "".join(row + "\n" for row in (*shown, *rest))
+
+
+def _command(item: Annotation) -> str:
+    properties = {"file": item.file, "line": item.line if item.file else None, "title": item.title}
+    given = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items() if value is not None)
+    return f"::{item.kind} {given}::{_data(one_line(item.text)[:_LONGEST])}"
+
+
+def _data(text: str) -> str:
+    return one_line(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
 
 FORMATS = ("text", "json", "markdown", "github")
 _GITHUB: Mapping[str, Kind] = {"error": "error", "warning": "warning", "note": "notice"}
@@ -39,8 +98,11 @@ def _text(found: Findings, width: int) -> list[Line]:
     lines: list[Line] = []
     for name, findings in found:
         for m in findings:
-            lines += [_head(one_line(name), m), *_row("│", m.text and cut(one_line(m.text), width - 4), width)]
-            lines += [*_row("why   ", m.why, width), *_row("fix   ", m.fix, width), []]
+            # on one line however long it is: editors read it
+            where = ("", f"{one_line(name)}:{m.line}: ")
+            lines.append([where, (_COLOURS[m.level], f"{m.level}:"), ("bold", f" {one_line(m.says)} [{m.check}]")])
+            lines += [[("", "  "), ("dim", "│"), ("", f" {cut(one_line(m.text), width - 4)}")]] if m.text else []
+            lines += [*_row("why", m.why, width), *_row("fix", m.fix, width), []]
     return [*lines, [("bold" if lines else "good", _counts(found))]]
 
 
@@ -52,45 +114,10 @@ def _counts(found: Findings) -> str:
     return f"{counts or 'no problems found'}{where}" if found else "no batch scripts to check"
 
 
-def _head(name: str, m: ScriptMistake) -> Line:
-    """`train.sbatch:4: error: ...`, on one line however long it is: editors read it."""
-    return [
-        ("", f"{name}:{m.line}: "),
-        (_COLOURS[m.level], f"{m.level}:"),
-        ("bold", f" {one_line(m.says)} [{m.check}]"),
-    ]
-
-
 def _row(label: str, text: str, width: int) -> list[Line]:
     """A labelled text over as many lines as it takes. A command in it stays whole: it is there to be pasted."""
-    if not text:
-        return []
-    indent = "  " + " " * len(label)
-    first, *rest = _whole_commands(one_line(text), width - cells(indent) - 1)
-    style = "dim" if label == "│" else "key"
-    return [
-        [("", "  "), (style, label), ("", " " if label == "│" else ""), ("", first)],
-        *([("", indent), ("", line)] for line in rest),
-    ]
-
-
-def _whole_commands(text: str, width: int) -> list[str]:
-    """The text in lines. A command between backquotes that does not fit gets a line of its own, however long it is."""
-    if cells(text) <= width:
-        return [text]
-    lines: list[str] = []
-    for at, piece in enumerate(text.split("`")):
-        if at % 2 and cells(piece) > width - 2:
-            lines += [f"`{piece}`", ""]
-        elif at % 2:
-            fits = lines and cells(lines[-1]) + cells(piece) + 2 <= width
-            lines[-1:] = [f"{lines[-1]}`{piece}`"] if fits else [*lines[-1:], f"`{piece}`"]
-        else:
-            before = lines.pop() if lines else ""
-            # behind a command that has its line, a sentence begins anew
-            piece = piece if before or not at else piece.lstrip(" .,;:")
-            lines += wrap(before + piece, width) if cells(before) <= width else [before, *wrap(piece.lstrip(), width)]
-    return [line.rstrip() for line in lines if line.strip(" .")]
+    rows = wrap_words(one_line(text), width - 9, whole=True) if text else []
+    return [[("", "  "), ("key", f"{'' if number else label:6}"), ("", row)] for number, row in enumerate(rows)]
 
 
 def _json(found: Findings) -> str:

@@ -8,25 +8,21 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import SHORT, Knowledge, Reason, ranges
-from slurmdoctor.report.exits import exit_words
+from slurmdoctor.model import SHORT, Knowledge, ProcessExit, Reason, ranges
 from slurmdoctor.report.frames import frames
-from slurmdoctor.report.quantities import duration, listed, plural
-from slurmdoctor.report.stood import STOOD
+from slurmdoctor.report.redaction import one_line, redact
 from slurmdoctor.report.terminal import cut
-from slurmdoctor.report.unread import UNREAD
-from slurmdoctor.report.waits import WAITS, names_of
+from slurmdoctor.report.words import ONLY_ERROR, duration, exit_words, listed, plural, size
 
 Values = Mapping[str, Any]
-ONLY_ERROR = "the only fatal error in the log"
 _LAST = ("survived", "earlier-attempts")
 """Reasons that prove nothing of the verdict: they say what was left out."""
 
 
 def sentence(reason: Reason) -> str:
     """What a reason says, in a sentence without a full stop."""
-    words = _SENTENCES[reason.code]
-    return words.format_map(reason.values) if isinstance(words, str) else words(reason.values)
+    said = _SENTENCES[reason.code]
+    return said.format_map(reason.values) if isinstance(said, str) else said(reason.values)
 
 
 def told(reasons: Iterable[Reason], knowledge: Knowledge) -> tuple[str, ...]:
@@ -190,10 +186,220 @@ def _warning_ended_it(v: Values) -> str:
     return f"{v['signal']} came {left} before the time limit, as --signal asks, and nothing handled it"
 
 
+def _step(step: int | None) -> str:
+    return "" if step is None else f" (step {step})"
+
+
+def _no_first_step(v: Values) -> str:
+    state = v["state"]
+    came = "no step came" if state.idle is None else f"no step came in the {duration(state.idle)}"
+    return f'{came} after "{state.began}"'
+
+
+def _launch_size(v: Values) -> str:
+    if v["world"] == 1:
+        return f"world_size=1, but the job has {v['total']} GPUs: each process trains alone; check that the launcher sets RANK and WORLD_SIZE"
+    return (
+        f"world_size={v['world']}, but the job has {v['total']} GPUs: only {v['world']} of them train together; "
+        "check --nodes and --ntasks-per-node"
+    )
+
+
+def _nothing_trained(v: Values) -> str:
+    at = "" if v["step"] is None else f" at step {v['step']}"
+    where = f" from {v['path']}" if v["path"] else ""
+    do = "; if that is an old run, use another checkpoint folder" if where else ""
+    return f"no training step was made: the run resumed{at}{where} and was done at once{do}"
+
+
+def _stood_still(v: Values) -> str:
+    state = v["state"]
+    every = "" if state.pause is None else f", though steps had come every {duration(state.pause)}"
+    return f"no step in the last {duration(state.idle)}{_step(state.step)}{every}: the job was stalled"
+
+
+def _had_finished(v: Values) -> str:
+    state = v["state"]
+    if state.step is not None:
+        return f"all {state.step} steps were done; only the script, or a background process of it, was still running"
+    before = "" if state.idle is None else f", {duration(state.idle)} before the end"
+    return f"the program had finished{before}; only the script, or a background process of it, was still running"
+
+
+def _made_progress(v: Values) -> str:
+    state = v["state"]
+    return f"the last step{_step(state.step)} came {duration(state.idle)} before the end: the job was making progress and ran out of time"
+
+
+_WHY = {
+    "dangling": "dangling link", "loop": "circular link", "denied": "without read permission", "missing": "vanished",
+    "vanished": "vanished", "replaced": "replaced while being read", "shrunk": "truncated while being read", "damaged": "damaged",
+    "no-decoder": "zstd (no decoder installed)", "binary": "not text", "pipe": "pipe", "device": "device", "socket": "socket",
+    "folder": "folder", "broken": "on a disk that does not answer", "too-long": "with too long a name", "too-many": "over the limit of files",
+    "too-large": "too large", "foreign-link": "behind another user's link",
+}  # fmt: skip
+_NOUNS = frozenset({"dangling", "loop", "pipe", "device", "socket", "folder"})
+
+
+def _not_read(v: Values) -> str:
+    """`2 files were not read: 1 pipe (live), 1 damaged (a.gz)`."""
+    return f"{plural(v['count'], 'file')} {'was' if v['count'] == 1 else 'were'} not read: {_kinds(v)}"
+
+
+def _read_in_part(v: Values) -> str:
+    """`1 file was read only in part: 1 damaged (a.gz)`."""
+    return f"{plural(v['count'], 'file')} {'was' if v['count'] == 1 else 'were'} read only in part: {_kinds(v)}"
+
+
+def _kinds(v: Values) -> str:
+    """`9 dangling links (latest.log, …), 3 damaged (a.gz, b.gz, c.gz)`."""
+    kinds = []
+    for why, count, names in v["kinds"]:
+        word = _WHY[why] + "s" * (why in _NOUNS and count > 1)
+        told = ", ".join(one_line(redact(name))[:60] for name in names) + ", …" * (count > len(names))
+        kinds.append(f"{count:,} {word} ({told})")
+    return ", ".join(kinds)
+
+
+def _earlier_run(v: Values) -> str:
+    lines, files = v["lines"], v["files"]
+    many = size(v["bytes"]) if lines is None else plural(lines, "line")
+    where = f"lines 1-{lines}" if files == 1 and lines and lines > 1 else many + f" in {files:,} files" * (files > 1)
+    return f"skipped the output of an earlier run: {where}"
+
+
+def _several_jobs(v: Values) -> str:
+    named = ", ".join(one_line(redact(job))[:40] for job in v["jobs"])
+    more = v["count"] - len(v["jobs"])
+    many = f"{named} and {more:,} more" if more > 0 else named
+    return f"these are the files of {v['count']:,} jobs ({many}), read as one: name the files of one"
+
+
+def _out_of_time(v: Values) -> str:
+    of = "" if v["total"] is None else f" of {size(v['total'])}"
+    return f"stopped reading after the limit of {v['seconds']:g} s: read {size(v['searched'])}{of}"
+
+
+def _short(name: str) -> str:
+    return one_line(redact(name))[-60:]
+
+
+_SIZE_UNKNOWN = "the log does not show how many ranks there are"
+_MOST_NUMBERS = 4
+"""Collectives that a sentence names."""
+
+
+def names_of(ranks: Iterable[int]) -> str:
+    """`rank 3`, `ranks 0-3,7`."""
+    found = tuple(ranks)
+    return f"rank{'s' * (len(found) > 1)} {ranges(found, SHORT)}"
+
+
+def _collective(seq: int | None, op: str | None) -> str:
+    return f"{op}" if seq is None else f"SeqNum {seq} ({op})"
+
+
+def _kind(kind: tuple[str | None, int | None]) -> str:
+    op, size = kind
+    return f"{op}" if size is None else f"{op} of {size} elements"
+
+
+def _never_reported(v: Values) -> str:
+    waiting = f"{v['waiting']} of {v['of']}" if v["of"] else v["waiting"]
+    words = f"{waiting} ranks timed out in {_collective(v['seq'], v['op'])}; {names_of(v['ranks'])} never reported it"
+    ended = [f"rank {rank} {_was_ended(exit, witness)}" for rank, exit, witness in v["ended"]]
+    words = f"{words} ({'; '.join(ended)})" if ended else words
+    return words if v["of"] else f"{words}; {_SIZE_UNKNOWN}"
+
+
+def _was_ended(exit: ProcessExit, witness: str) -> str:
+    if exit.signal:
+        return f"was later ended by {exit.signal}, reported by {witness}"
+    return f"ended with {exit_words(exit)}, reported by {witness}"
+
+
+def _other_collective(v: Values) -> str:
+    kinds = ", ".join(sorted({_kind(kind) for kind in v["kinds"]}))
+    one = len(v["ranks"]) == 1
+    return (
+        f"at SeqNum {v['seq']} {names_of(v['ranks'])} {'waits' if one else 'wait'} in {kinds} while {v['others']} other ranks wait in "
+        f"{_kind(v['usual'])}: {'it' if one else 'they'} took a different order of collectives"
+    )
+
+
+def _behind(v: Values) -> str:
+    others = f"{plural(v['waiting'], 'rank')} waited in {_collective(v['seq'], v['op'])}"
+    if v["own"]:
+        own = ", ".join(_collective(seq, op) for seq, op in v["own"])
+        back = f", {v['seq'] - v['own'][0][0]} behind" if v["seq"] is not None and len(v["own"]) == 1 else ""
+        return f"{names_of(v['ranks'])} still waited in {own}{back}, while {others}"
+    return f"{names_of(v['ranks'])} had enqueued nothing beyond the last completed collective while {others}"
+
+
+def _ahead(v: Values) -> str:
+    many = len(v["ranks"]) > 1
+    return (
+        f"{names_of(v['ranks'])} {'wait' if many else 'waits'} in {_collective(v['seq'], v['op'])}, {v['seq'] - v['usual_seq']} ahead of "
+        f"{_collective(v['usual_seq'], v['usual_op'])}, where {names_of(v['others'])} wait: {'they' if many else 'it'} took a "
+        "different order of collectives"
+    )
+
+
+def _numbers_differ(v: Values) -> str:
+    by_work: dict[tuple[int | None, str | None], list[int]] = {}
+    for seq, op, rank in v["waits"]:
+        by_work.setdefault((seq, op), []).append(rank)
+    told = [f"{names_of(ranks)} in {_collective(*work)}" for work, ranks in by_work.items()]
+    more = f" and {len(told) - _MOST_NUMBERS} more" if len(told) > _MOST_NUMBERS else ""
+    why = (
+        "numbers this far apart belong to different process groups, which the log does not name"
+        if v["far"]
+        else "their order of collectives differs, and the log does not show which rank is wrong"
+    )
+    return f"the ranks timed out in different collectives: {', '.join(told[:_MOST_NUMBERS])}{more}; {why}"
+
+
+def _waits_unclear(v: Values) -> str:
+    of = f" of {v['of']}" if v["of"] else ""
+    words = f"{names_of(v['ranks'])}{of} waited in {_collective(v['seq'], v['op'])}"
+    if v["silent"]:
+        words += f"; {names_of(v['silent'])} printed nothing in this log"
+    else:
+        words += (
+            "; the log does not show for which rank"
+            if v["of"]
+            else "; the log does not show for which rank, or how many ranks there are"
+        )
+    if v["queued"]:
+        words += f"; {plural(v['queued'], 'more collective')} {'was' if v['queued'] == 1 else 'were'} enqueued behind it, so the program itself went on"
+    return words
+
+
+def _entered_fewer(v: Values) -> str:
+    return (
+        f"{names_of(v['ranks'])} had entered collective {v['seq']} ({v['op']}) when the log ended, "
+        f"{names_of(v['others'])} had entered {v['usual']}"
+    )
+
+
+def _says_nothing(v: Values) -> str:
+    of = f" of {v['of']}" if v["of"] else ""
+    return f"{names_of(v['ranks'])}{of} printed nothing in this log"
+
+
+def _all_entered(v: Values) -> str:
+    hung = f"all {v['count']} ranks entered {_collective(v['seq'], v['op'])} with the same size: it hung below NCCL "
+    return hung + (
+        "(network)" if v.get("told") else "(network or GPU), and the log does not show which rank is at fault"
+    )
+
+
+def _named_missing(v: Values) -> str:
+    report = {"barrier": "monitored_barrier", "desync": "PyTorch's desync report"}[v["report"]]
+    return f"{report} names {names_of(v['ranks'])} as missing"
+
+
 _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
-    **STOOD,
-    **UNREAD,
-    **WAITS,
     "survived": _survived,
     "exit-status-zero": "the job's exit status is 0",
     "program-completed": lambda v: f"the program says that it completed: {cut(v['text'], 120)}",
@@ -298,5 +504,51 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "ended-without-error": lambda v: f"{exit_words(v['exit'])} (reported by {v['witness']}); printed no error",
     "completed": "printed that they completed",
     "nothing-told": "the log shows neither an error nor an end",
+    # how the job stood at its end
+    "had-hung": lambda v: f"{_stood_still(v)}, so a longer limit would not have helped",
+    "stood-still": _stood_still,
+    "no-first-step": _no_first_step,
+    "had-finished": _had_finished,
+    "made-progress": _made_progress,
+    "trained": 'training had finished ("{text}"): the exit status is that of what ran after it',
+    "nothing-trained": _nothing_trained,
+    "launch-size": _launch_size,
+    # who held up a collective
+    "did-not-wait": lambda v: (
+        f"{v['waiting']} of {v['of']} ranks timed out; {names_of(v['ranks'])} did not wait with them"
+    ),
+    "behind": _behind,
+    "never-reported": _never_reported,
+    "other-collective": _other_collective,
+    "ahead": _ahead,
+    "numbers-differ": _numbers_differ,
+    "all-entered": _all_entered,
+    "waits-unclear": _waits_unclear,
+    "says-nothing": _says_nothing,
+    "entered-fewer": _entered_fewer,
+    "timed-out-first": lambda v: f"rank {v['rank']} timed out first: it sent the dump signal",
+    "named-missing": _named_missing,
+    # what was not read
+    "earlier-run": _earlier_run,
+    "several-jobs": _several_jobs,
+    "perhaps-several-jobs": "several files were read as one job; if they are not, name one",
+    "script-cut": lambda v: f"{_short(v['name'])} was read up to line {v['line']}: it is larger than batch scripts are",
+    "script-unread": lambda v: f"{_short(v['name'])} was of no use: {v['why']}",
+    "files-not-read": _not_read,
+    "files-read-in-part": _read_in_part,
+    "out-of-time": _out_of_time,
+    "left-out": lambda v: f"{_short(v['name'])}: {size(v['bytes'])} between its start and its end were not read",
+    "out-of-time-again": "the reading time limit was reached before all relevant lines were examined",
+    "part-read": "only part of the log was read; the rest may hold a failure",
+    "not-read-again": "{count} of {total} relevant lines were counted but not examined: too many in this log",
+    "tasks-left-out": "{count} exit reports were skipped: those before them already name {most} tasks",
+    "read-in-part": "not all text around {count} relevant lines was read: it is too long or too far away",
+    "lines-alike": lambda v: f"{v['count']:,} repeated lines were counted together with the hundreds like them",
+    "exceptions-alike": (
+        "after {most} kinds of exceptions, {count} more lines were grouped by exception class only, or not at all"
+    ),
+    "steps-unread": lambda v: (
+        f"the last training steps of {plural(v['logs'], 'log')} were not all read: too many logs with different line formats"
+    ),
 }
 """Code -> a template of its values, or a function of them."""

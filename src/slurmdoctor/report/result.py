@@ -1,10 +1,22 @@
-"""What `slurmdoctor.diagnose` returns: a diagnosis with its reports as methods."""
+"""What `slurmdoctor.diagnose` returns: a diagnosis with its reports as methods; and the JSON contract, schema_version 1 (`schema.json`)."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slurmdoctor import model
+from msgspec import to_builtins
+
+from slurmdoctor import __version__, model
+
+SCHEMA_VERSION = 1
+_FACTS = ("world_size", "nodes", "launcher", "framework", "attempts", "last_step")
+"""Facts that are always there; a log may add others."""
+_AS_THEY_ARE = (
+    "cause", "first_failure", "exit", "evidence", "cascade", "others", "reasons", "fixes", "verify", "retry", "facts",
+    "coverage", "ranks",
+)  # fmt: skip
 
 
 class Diagnosis(model.Diagnosis, frozen=True):
@@ -35,8 +47,6 @@ class Diagnosis(model.Diagnosis, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON contract, schema_version 1 (`slurmdoctor/report/schema.json`)."""
-        from slurmdoctor.report.json_report import to_dict
-
         return to_dict(self)
 
     def to_json(self) -> str:
@@ -53,21 +63,17 @@ class Diagnosis(model.Diagnosis, frozen=True):
 
     def to_markdown(self) -> str:
         """A short answer for a chat: at most 1,500 characters, safe to post once redacted."""
-        from slurmdoctor.report.markdown_report import render
-
-        return render(self)
+        return render(self, "markdown")
 
     def to_slack(self) -> dict[str, Any]:
         """What Slack's `chat.postMessage` and incoming webhooks take, but for the channel; nothing in it can ping or link."""
-        from slurmdoctor.report.slack_report import to_dict
+        from slurmdoctor.report.chat import slack_message
 
-        return to_dict(self)
+        return slack_message(self)
 
     def to_html(self) -> str:
         """A page that needs no script, no network and no other file."""
-        from slurmdoctor.report.html_report import render
-
-        return render(self)
+        return render(self, "html")
 
     def __str__(self) -> str:
         return self.to_text().rstrip("\n")
@@ -83,3 +89,85 @@ class Diagnosis(model.Diagnosis, frozen=True):
         import html
 
         return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def render(found: model.Diagnosis, form: str) -> str:
+    """The report as `json`, `markdown`, `slack`, `github` or `html`. All but HTML's text and Markdown's is ASCII."""
+    if form == "markdown":
+        from slurmdoctor.report.chat import render_markdown
+
+        return render_markdown(found)
+    if form == "github":
+        from slurmdoctor.report.lint import annotation, commands
+
+        return commands([annotation(found)])
+    if form == "html":
+        from slurmdoctor.report.html_report import render_html
+
+        return render_html(found)
+    import json
+
+    if form == "json":
+        return json.dumps(to_dict(found), indent=2, allow_nan=False) + "\n"
+    from slurmdoctor.report.chat import slack_message
+
+    return json.dumps(slack_message(found), indent=2) + "\n"
+
+
+def render_jobs(found: Sequence[model.Diagnosis], form: str) -> str:
+    """Several jobs in one report as `markdown`, `slack`, `github` or `html`."""
+    if form == "github":
+        from slurmdoctor.report.lint import annotation, commands
+
+        return commands(map(annotation, found))
+    if form == "html":
+        from slurmdoctor.report.html_report import render_jobs_html
+
+        return render_jobs_html(found)
+    from slurmdoctor.report.chat import jobs_markdown, jobs_slack
+    from slurmdoctor.report.jobs import Row
+
+    return (jobs_markdown if form == "markdown" else jobs_slack)([Row.of(one) for one in found])
+
+
+def to_dict(found: model.Diagnosis) -> dict[str, Any]:
+    """The contract as plain Python values: every key present, unknown is None, none is []."""
+    contract: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "slurmdoctor": __version__, "verdict": found.verdict}
+    contract |= {key: _plain(getattr(found, key)) for key in _AS_THEY_ARE}
+    del contract["first_failure"]["telling"]
+    contract["cascade"] = [_cascade(item) for item in contract["cascade"]]
+    contract["retry"] = contract["retry"] or {"advice": None, "why": None, "exclude_nodes": []}
+    if contract["retry"]["advice"] == "unknown":
+        contract["retry"]["advice"] = None
+    contract["facts"] = {**dict.fromkeys(_FACTS), **contract["facts"]}
+    reached = found.extent
+    contract["extent"] = {
+        "failed": len(reached.ranks) or None,
+        "of": reached.of,
+        "ranks": model.ranges(reached.ranks) or None,
+        "nodes": _plain(reached.nodes),
+    }
+    contract["job"] = {name: _plain(getattr(found.job, name)) for name in ("id", "array_task", "name", "files")}
+    return contract
+
+
+def _cascade(item: dict[str, Any]) -> dict[str, Any]:
+    first = {name: item.pop(name) for name in ("file", "line", "time", "clock")}
+    return {**item, "title": item["title"] or None, "first": first}
+
+
+def _plain(value: Any) -> Any:
+    """Only what JSON can say: no NaN, no half of a surrogate pair, no type of ours."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, Mapping):
+        return {_plain(str(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((_plain(item) for item in value), key=str)
+    return _plain(to_builtins(value, enc_hook=str))

@@ -25,6 +25,8 @@ STYLES = {
     "dim": "2",
 }
 """Bold, and the colors that the terminal's user chose as red, green, yellow and cyan: the parameters of SGR."""
+COLOURS = {"✗": "bad", "✓": "good", "?": "doubt"}
+"""A verdict's mark -> its style."""
 _ASCII = {"✗": "x", "✓": "+", "│": "|", "·": "-", "…": "~", "�": "?", "━": "=", "─": "-"}
 _NARROWEST, _PIPED = 40, 100
 
@@ -128,26 +130,29 @@ def wrap(text: str, width: int, most: int | None = None) -> list[str]:
     return [*lines, text] if text or not lines else lines
 
 
-def wrap_words(text: str, width: int) -> list[str]:
-    """Lines of at most this width, broken between words: a command in backquotes is one, where a line can hold it."""
+def wrap_words(text: str, width: int, *, whole: bool = False) -> list[str]:
+    """Lines of at most this width, broken between words: a command in backquotes is one, where a line can hold it.
+
+    With `whole` a longer command has a line for itself.
+    """
     lines = [""]
     for token in re.findall(r"(?:`[^`]*`|[^\s`]|`)+", text):
-        for word in _words(token, width):
+        for word in _words(token, width, whole):
             joined = f"{lines[-1]} {word}" if lines[-1] else word
             if cells(joined) <= width:
                 lines[-1] = joined
             else:
-                lines += _parts(word, width)
+                lines += [word] if whole and word[0] == "`" else _parts(word, width)
     return [line for line in lines if line] or [""]
 
 
-def _words(token: str, width: int) -> list[str]:
+def _words(token: str, width: int, whole: bool) -> list[str]:
     """What of a token stays together: all of it, or a command in it without the marks around it, or each word."""
     if cells(token) <= width:
         return [token]
     pieces = [piece for piece in re.split(r"(`[^`]+`)", token) if piece]
-    if any(piece[0] == "`" and cells(piece) <= width for piece in pieces):
-        return pieces[:-1] if pieces[-1] == "." else pieces
+    if any(piece[0] == "`" and (whole or cells(piece) <= width) for piece in pieces):
+        return pieces[:-1] if pieces[-1] in (".", ",", ";", ":") else pieces
     return token.split()
 
 

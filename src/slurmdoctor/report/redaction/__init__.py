@@ -1,1 +1,293 @@
-"""What `redact` masks: kinds of secrets, assigned values, and names behind which people and hosts stand."""
+"""Masks secrets and removes control characters in everything that is printed.
+
+Redaction works on the finished `Diagnosis`, not on the log: a few kilobytes, whatever the log's size.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from slurmdoctor.knowledge import secret_kinds
+from slurmdoctor.matching import compiled
+from slurmdoctor.model import Diagnosis, Evidence, SecretKind, Surroundings, UserError
+from slurmdoctor.report.redaction.secret_spans import Span, Wanted, replaced, spans
+
+if TYPE_CHECKING:
+    import regex
+
+
+Mode = Literal["off", "default", "strict"]
+
+# Fields that hold ids and words of slurmdoctor, never a log's text.
+_OWN = frozenset(
+    {"id", "family", "rule", "cause", "role", "confidence", "verdict", "exit_class", "advice", "standing", "order"}
+    | {"state", "kind"}
+)
+_NO_TEXT = frozenset({"spans", "ticks"})
+"""Fields with numbers, and times."""
+_ONE_TEXT = frozenset({"traceback"})
+"""Fields with lines that follow one another in the log."""
+# Colour, cursor and title sequences: removed.
+_SEQUENCE = (
+    r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]"  # CSI
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"  # OSC, DCS
+    r"|\x1b[ -/]{0,4}[0-~]"
+)
+# C0 but tab and line feed, DEL, C1, bidi marks and overrides, line separators, interlinear and tag
+# characters, the byte order mark, lone surrogates: each run becomes one replacement character.
+_CONTROL = (
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufeff\ufff9-\ufffb"
+    r"\ud800-\udfff\U000e0000-\U000e007f]+"
+)
+
+
+def disarm(text: str) -> str:
+    """The text without anything that could control a terminal, or reorder or hide what is read."""
+    if text.isprintable():  # at the speed of C, and true of nearly every line
+        return text
+    text = compiled(_SEQUENCE).sub("", text.replace("\r\n", "\n"))
+    return compiled(_CONTROL).sub("\ufffd", text)
+
+
+def one_line(text: str) -> str:
+    """A text of any origin as one harmless line."""
+    return re.sub(r"[\s\ufffd]+", lambda gap: "\ufffd" if "\ufffd" in gap[0] else " ", disarm(text)).strip()
+
+
+def redact(text: str, mode: Mode = "default", own: str = "") -> str:
+    """One text, disarmed and (by default) with its secrets masked, but for what is in `own`."""
+    return Redactor(mode, own=own).text(text)
+
+
+Value = TypeVar("Value")
+
+
+class Redactor:
+    """Masks a name in the same way wherever it appears in one diagnosis. `kinds` are those of the program and of a site.
+
+    `own` is text of rule files: the address of a site's operators in it is no secret of a log. `names` gives the strict mode's
+    pseudonyms, where they are to be others than `user-1`.
+    """
+
+    def __init__(
+        self,
+        mode: Mode = "default",
+        kinds: Sequence[SecretKind] | None = None,
+        own: str = "",
+        names: Pseudonyms | None = None,
+    ) -> None:
+        if mode not in get_args(Mode):
+            raise UserError(f"there is no way to redact that is called {mode!r}", f"take {', '.join(get_args(Mode))}")
+        self.mode = mode
+        self._kinds = kinds
+        self._own = own
+        if mode == "strict":
+            self._names = names or Pseudonyms()
+
+    def text(self, text: str) -> str:
+        """One text of any kind."""
+        return self.values(text)
+
+    def apply(self, diagnosis: Diagnosis) -> Diagnosis:
+        """The same diagnosis, safe to print and to post. Nothing is rebuilt where nothing is to be masked."""
+        if self.mode == "strict":
+            self._names.know(_hosts_of(diagnosis))
+        if self.mode == "off":
+            return self.values(diagnosis)
+        evidence, around = self._wrapped_evidence(diagnosis.evidence), self._surroundings(diagnosis)
+        if self.mode == "strict":
+            return self.values(replace(diagnosis, evidence=evidence, surroundings=around))
+        if (evidence, around) == (diagnosis.evidence, ()):
+            return self.values(diagnosis)
+        return replace(self.values(replace(diagnosis, evidence=evidence, surroundings=())), surroundings=around)
+
+    def values(self, value: Value) -> Value:
+        """A text, or anything that holds texts, with all of them masked."""
+        strings: list[str] = []
+
+        def collect(text: str) -> str:
+            strings.append(text)
+            return text
+
+        _rebuilt(value, collect)
+        masked = self._masked([disarm(text) for text in strings])
+        changed = {text: new for text, new in zip(strings, masked, strict=True) if text != new}
+        return cast(Value, _rebuilt(value, lambda text: changed.get(text, text))) if changed else value
+
+    def _masked(self, texts: list[str]) -> list[str]:
+        if self.mode == "off":
+            return texts
+        wanted = self._wanted(texts)
+        masked = [_mask(text, wanted, self._own) for text in texts]
+        if self.mode == "default":
+            return masked
+        wanted = self._wanted(masked, strict=True)
+        found = [(text, spans(text, wanted)) for text in masked]
+        for known in found:  # learn from all first, so that a name is masked also where nothing marks it as one
+            self._names.learn(*known)
+        return [self._names.mask(*known) for known in found]
+
+    def _wanted(self, texts: Sequence[str], *, strict: bool = False) -> Wanted:
+        kinds = secret_kinds() if self._kinds is None else self._kinds
+        return Wanted.of(texts, [kind for kind in kinds if kind.strict == strict])
+
+    def _wrapped_evidence(self, evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
+        """Lines that follow one another are masked as one text: a program may have broken a secret over both."""
+        masked = list(evidence)
+        for at, (one, other) in enumerate(pairwise(evidence)):
+            if one.file == other.file and one.line is not None and one.line + 1 == (other.line or 0):
+                both = "\n".join(disarm(item.text) for item in (masked[at], other))
+                new = _mask(both, self._wanted([both]), self._own, keep_lines=True).split("\n")
+                if len(new) == 2:
+                    masked[at : at + 2] = [replace(one, text=new[0]), replace(other, text=new[1])]
+        return tuple(masked)
+
+    def _surroundings(self, diagnosis: Diagnosis) -> tuple[Surroundings, ...]:
+        """Lines around one of the evidence are masked with it as one text, and stay as many."""
+        quoted = {(item.file, item.line): item.text for item in diagnosis.evidence}
+        blocks = [
+            "\n".join(
+                disarm(text).replace("\n", " ")
+                for text in (*item.above, quoted.get((item.file, item.line), ""), *item.below)
+            )
+            for item in diagnosis.surroundings
+        ]
+        wanted = self._wanted(blocks)
+        found = []
+        for item, block in zip(diagnosis.surroundings, blocks, strict=True):
+            rows = _mask(block, wanted, self._own, keep_lines=True).split("\n")
+            at = len(item.above)
+            found.append(replace(item, above=tuple(rows[:at]), below=tuple(rows[at + 1 :])))
+        return tuple(found)
+
+
+def _mask(text: str, wanted: Wanted, own: str, *, keep_lines: bool = False) -> str:
+    found = spans(text, wanted)
+    if found and own:
+        public = {own[start:end] for start, end, _ in spans(own, wanted)}
+        found = [span for span in found if text[span[0] : span[1]] not in public]
+
+    def mark(start: int, end: int, kind: SecretKind) -> str:
+        lines = "\n" * text.count("\n", start, end) if keep_lines else ""
+        return f"[redacted {kind.shown or kind.id.replace('-', ' ')}]{lines}"
+
+    return replaced(text, found, mark)
+
+
+# ── every string of a diagnosis ───────────────────────────────────────────────────────────────────────
+
+
+def _rebuilt(value: Any, change: Callable[[str], str]) -> Any:
+    """The value with every string changed that holds a log's text."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Struct):
+        new = {
+            name: _lines(old, change) if name in _ONE_TEXT and old else _rebuilt(old, change)
+            for name in value.__struct_fields__
+            if name not in _NO_TEXT and not (isinstance(old := getattr(value, name), str) and name in _OWN)
+        }
+        return replace(value, **new)
+    if isinstance(value, Mapping):
+        return {_rebuilt(key, change): _rebuilt(item, change) for key, item in value.items()}
+    if isinstance(value, tuple | list | set | frozenset):
+        return type(value)(_rebuilt(item, change) for item in value)
+    return value
+
+
+def _lines(lines: tuple[str, ...], change: Callable[[str], str]) -> tuple[str, ...]:
+    """Lines that follow one another are one text: a key of many lines is one secret."""
+    return tuple(change("\n".join(lines)).split("\n"))
+
+
+def _hosts_of(diagnosis: Diagnosis) -> Iterator[str]:
+    if diagnosis.first_failure.node:
+        yield diagnosis.first_failure.node
+    yield from (item.node for item in diagnosis.evidence if item.node)
+    yield from diagnosis.extent.nodes
+    yield from (lane.node for lane in diagnosis.lanes.lanes if lane.node)
+    if diagnosis.retry:
+        yield from diagnosis.retry.exclude_nodes
+    for name in ("node", "master_addr", "host"):
+        if isinstance(value := diagnosis.facts.get(name), str):
+            yield value
+
+
+_EVERYWHERE = ("user", "host")
+"""Names that are replaced wherever they stand, once they are known."""
+_SHORT = 4
+"""A name of fewer letters is one only where nothing is joined to it."""
+_V4 = r"(?<![\w.=-])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])"
+_V6 = r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?![\w:.])"
+_NO_HOST = frozenset(
+    {"localhost", "none", "null", "unknown", "error", "auto", "gpu", "node", "host", "master", "worker"}
+)
+
+
+class Pseudonyms:
+    """Gives every name its number in order of appearance."""
+
+    given = r"(?:bucket|folder|group|host|ip|mac|uid|user)-\d+"
+    """What a pseudonym looks like: it gets no other one."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, dict[str, str]] = defaultdict(dict)
+
+    def new(self, kind: str, name: str) -> str:
+        """The pseudonym of a name that has none."""
+        return f"{kind}-{len(self._given[kind]) + 1}"
+
+    def know(self, hosts: Iterable[str]) -> None:
+        """Names that are hosts for certain."""
+        for host in hosts:
+            self._name("host", host)
+
+    def learn(self, text: str, found: Sequence[Span]) -> None:
+        """Note the users and hosts that were found in this text."""
+        for start, end, kind in found:
+            if kind.shown in _EVERYWHERE:
+                self._name(kind.shown, text[start:end])
+
+    def mask(self, text: str, found: Sequence[Span]) -> str:
+        """The text with every name at its place, every learnt name and every address replaced."""
+        text = replaced(text, found, lambda start, end, kind: self._name(kind.shown, text[start:end]))
+        text = compiled(
+            rf"(?<![\w:/])(?:/[\w.+-]{{1,64}}){{1,4}}?(?=/(?:home|[Uu]sers|scratch)/{self.given}(?!\w))"
+        ).sub("", text)
+        text = compiled(_V4).sub(self._address, text)
+        text = compiled(_V6).sub(self._address, text)
+        for kind in _EVERYWHERE:
+            for name in sorted(self._given[kind], key=len, reverse=True):
+                if name in text:
+                    joined = r"[\w-]" if kind == "host" or len(name) < _SHORT else "[A-Za-z0-9]"
+                    alone = rf"(?:(?<!{joined})|(?<=slurmstepd-)){re.escape(name)}(?!{joined})"
+                    text = re.sub(alone, self._given[kind][name], text)
+        return text
+
+    def _address(self, match: regex.Match[str]) -> str:
+        import ipaddress  # slow to import, and of the strict mode alone
+
+        try:
+            address = ipaddress.ip_address(match[0])
+        except ValueError:
+            return match[0]
+        if address.is_loopback or address.is_unspecified or (address.version == 6 and match[0].count(":") < 3):
+            return match[0]
+        return self._name("ip", match[0])
+
+    def _name(self, kind: str, name: str) -> str:
+        if len(name) < 2 or name.lower() in _NO_HOST or compiled(self.given).fullmatch(name):
+            return name
+        for known in self._given.values():
+            if name in known:
+                return known[name]
+        new = self.new(kind, name)
+        self._given[kind][name] = new
+        return new

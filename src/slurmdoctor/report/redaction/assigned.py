@@ -10,11 +10,12 @@ from msgspec import Struct
 
 from slurmdoctor.matching import compiled, lazy
 from slurmdoctor.model import SecretKind
-from slurmdoctor.report.redaction.views import WORDS_APART
 
 if TYPE_CHECKING:
     import regex
 
+WORDS_APART = "\x1f"
+"""Stands between the words of a command in its view: no text holds it once it is disarmed."""
 _LONGEST_NAME = 64
 _ENOUGH = 128
 """So much of a value tells whether it is a secret."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from slurmdoctor.knowledge import layouts, text
 from slurmdoctor.model import (
+    ID_TIMEOUT,
     SHORT,
     TASK_FAILED,
     Extent,
@@ -20,10 +21,8 @@ from slurmdoctor.model import (
     fold_nodes,
     ranges,
 )
-from slurmdoctor.report.frames import Frame, frames
-from slurmdoctor.report.links import names_of_links
-from slurmdoctor.report.raised import of_the_exception
-from slurmdoctor.report.waits import names_of
+from slurmdoctor.report.frames import Frame, frames, of_the_exception
+from slurmdoctor.report.reasons import names_of
 
 _PHASE = text("work-phase")
 _NODE_LOCAL = text("node-local")
@@ -143,3 +142,29 @@ def _is_other_copy(root: str, script_dir: str) -> bool:
     return not f"{script_dir}/".startswith(f"{root}/") and (
         beside or root.split("/")[1:3] != script_dir.split("/")[1:3]
     )
+
+
+_SAVING = text("saving-function")
+
+
+def names_of_links(finding: Finding) -> dict[str, Any]:
+    """Names and their values."""
+    root = finding.root
+    if root is None:
+        return {}
+    names: dict[str, Any] = {"failed": _how_many(finding, root), **finding.node_names}
+    alike = (root, *finding.same) if finding.cause == ID_TIMEOUT else (root,)
+    stack = frames(next((i.main.traceback for i in alike if i.main.traceback), ()))
+    if stack:
+        names["frames"] = tuple(frame.function for frame in stack)
+    if saving := next((frame.function for frame in reversed(stack) if _SAVING.search(frame.function)), None):
+        names["saves_in"] = saving
+    return names
+
+
+def _how_many(finding: Finding, root: Incident) -> int:
+    """The ranks that failed alike; without labels so many processes as raised the same."""
+    if finding.extent.ranks or not root.main.traceback:
+        return max(len(finding.extent.ranks), 1)
+    alike = [e.count for i in (root, *finding.same) for e in i.events if e.rule == root.main.rule]
+    return max(sum(alike), 1)
