@@ -153,7 +153,12 @@ def to_dict(found: model.Diagnosis) -> dict[str, Any]:
 
 def _cascade(item: dict[str, Any]) -> dict[str, Any]:
     first = {name: item.pop(name) for name in ("file", "line", "time", "clock")}
-    return {**item, "title": item["title"] or None, "first": first}
+    return {
+        "cause": item["cause"],
+        "title": item["title"] or None,
+        **{name: item[name] for name in ("ranks", "count", "delay")},
+        "first": first,
+    }
 
 
 def _plain(value: Any) -> Any:
