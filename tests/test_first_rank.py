@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from made import KNOWLEDGE, event, failed, incident, observed, report, timeline
 from slurmdoctor.infer.first_rank import name_first_rank
 from slurmdoctor.model import (
+    Clocks,
     ExitReport,
     Finding,
     Incident,
@@ -17,7 +18,6 @@ from slurmdoctor.model import (
     Order,
     Origin,
     RankMap,
-    Reason,
     Suspicion,
     reason,
 )
@@ -31,14 +31,14 @@ def named(
     reports: tuple[ExitReport, ...] = (),
     known: RankMap | None = None,
     order: Order = "timestamps",
-    notes: tuple[Reason, ...] = (),
+    clocks: Clocks = Clocks(),  # noqa: B008
     **more: Any,
 ) -> Finding:
     """The finding with its first rank; of the others those of the root's cause are `same`, the rest its cascade."""
     incidents = [i for i in (root, *others) if i is not None]
     same = tuple(i for i in others if root is not None and i.cause == root.cause)
     finding = failed(root, same=same, cascade=tuple(i for i in others if i not in same), **more)
-    line_up = timeline(incidents, reports, order, notes=notes)
+    line_up = timeline(incidents, reports, order, clocks=clocks)
     return name_first_rank(finding, line_up, observed(known), incidents, KNOWLEDGE)
 
 
@@ -52,8 +52,10 @@ def test_the_roots_own_line_names_its_rank() -> None:
 
 def test_how_a_rank_is_known_shows_the_order_and_aligned_clocks() -> None:
     root, other = incident("cuda-oom", 3, 10.0, 1), incident("peer-lost", 4, None, 2)
-    found = named(root, other, order="file", notes=(reason("clocks-differ"),))
-    assert found.how == (reason("first-unexplained", order="file", aligned=True),)
+    clocks = Clocks(ahead={"n": 5.0}, steps={"n": 3}, reference="m")
+    by_time, by_place = (named(root, other, order=order, clocks=clocks).how for order in ("timestamps", "file"))
+    assert by_time == (reason("first-unexplained", order="timestamps", aligned=True),)
+    assert by_place == (reason("first-unexplained", order="file", aligned=False),)
 
 
 def test_a_silent_rank_is_known_from_its_witness() -> None:
