@@ -19,7 +19,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCE = "src/slurmdoctor/search/native/module.c"
 MODULE = "slurmdoctor.search._native"
-READY = "slurmdoctor/search/ready"
+READY = "slurmdoctor/matching/ready"
 STABLE = 0x030A0000
 """The oldest Python whose stable interface it uses: one file serves that one and all later ones."""
 

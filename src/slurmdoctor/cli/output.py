@@ -74,9 +74,12 @@ def _of_system(error: OSError) -> UserError:
     why = error.strerror or str(error)
     if error.filename is not None:
         return UserError(f"{error.filename}: {why}", "check the file and its folder")
-    if error.errno in (errno.EBADF, errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    if error.errno == errno.EBADF:
         leave(sys.stdout)
-        return UserError(f"the report cannot be written: {why}", "standard output is closed or full")
+        return UserError("standard output is closed", "the report needs a place to go to")
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        leave(sys.stdout)
+        return UserError(f"the report cannot be written: {why}", "free some room, or write it to another place")
     return UserError(why, "SLURMDOCTOR_DEBUG=1 shows where")
 
 
