@@ -40,7 +40,6 @@ ONE = {
     "folders of nodes": "run/node01/train.log run/node02/train.log run/node07/train.log",
     "numbers from 0": "run/0.log run/1.log run/2.log",
     "a program's output and the scheduler's errors": "scf/job.err scf/espresso.out",
-    "a run's stages": "exp3/train.log exp3/eval.log",
     "a day's older part": "train.log train.log.1 train.log.2",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -47,12 +48,9 @@ class Looker:
 
     def _look(self, path: str) -> Glance:
         head, end = ends_of(path) if self._texts is None else _ends(self._texts.get(path, b""))
-        times = times_in(head), times_in(end)
         return Glance(
             frozenset(found["id"] for text in (head, end) for found in self._ids.finditer(text)),
             frozenset(int(found["rank"]) for found in self._ranks.finditer(head)),
-            next(iter(times[0]), None),
-            next(reversed(times[1] or times[0]), None),
         )
 
 
@@ -65,12 +63,6 @@ def times_in(text: str) -> list[float]:
     """The dated times of a text, in the order of its lines."""
     found = (parse_time(f"{y}-{m}-{d}T{clock}") for y, m, d, clock in _TIME.findall(text))
     return [time for time in found if time is not None]
-
-
-def last_time(path: str) -> float | None:
-    """The last time that a log shows."""
-    head, end = ends_of(path)
-    return next(reversed(times_in(end) or times_in(head)), None)
 
 
 def ends_of(path: str) -> tuple[str, str]:
@@ -103,17 +95,14 @@ def by_time(jobs: Sequence[JobFiles]) -> tuple[JobFiles, ...]:
 
 
 def _end(job: JobFiles, looking: bool) -> float:
-    shown = [time for path in job.files[:_FEW] if (time := last_time(path)) is not None] if looking else []
+    ends = map(ends_of, job.files[:_FEW] if looking else ())
+    shown = [max(times) for head, end in ends if (times := times_in(end)[-1:] or times_in(head)[-1:])]
     if shown:
         return max(shown)
-    written = [status.st_mtime for path in job.files if (status := _status(path)) is not None]
+    written = []
+    for path in job.files:
+        with suppress(OSError, ValueError):
+            written.append(os.stat(path).st_mtime)  # noqa: PTH116 - of ten thousand files
     # as a log shows it, local and without a zone; copies are made within a minute, and then the ids tell more
     local = datetime.fromtimestamp(max(written)) if written else datetime.max
     return local.replace(second=0, microsecond=0, tzinfo=timezone.utc).timestamp()
-
-
-def _status(path: str) -> os.stat_result | None:
-    try:
-        return os.stat(path)  # noqa: PTH116 - of ten thousand files
-    except (OSError, ValueError):
-        return None

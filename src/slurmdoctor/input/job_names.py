@@ -1,4 +1,4 @@
-"""What a log's path tells of its job. `SCHEMES` is the one table of how schedulers, launchers and frameworks name logs.
+"""What a log's path tells of its job. `SCHEMES` is the one table of how schedulers and launchers name logs.
 
 A name that follows none of them may still hold Slurm's patterns (`%x-%j.out`, `%A_%a`, `%j-%N-%t`): its numbers are read here, and
 `input.jobs` tells over all names which of them are ids.
@@ -15,7 +15,7 @@ from slurmdoctor.matching import lazy
 
 
 class Scheme(Struct, frozen=True):
-    """How a program names its logs. The pattern's groups are `id`, `task` (of an array), `count` (a task or a rank), `part`, `run`."""
+    """How a program names its logs. The pattern's groups are `id`, `task` (of an array), `count` (a task or a rank), `part`."""
 
     program: str
     writes: str
@@ -33,19 +33,10 @@ SCHEMES = (
     Scheme("Slurm by default, and names that say `job`", "slurm-%j.out, slurm-%A_%a.out, job_%j.log",
            r"(?i)(?:^|(?<=[^a-z]))(?:slurm|slurm[-_.]?job|job[-_.]?id|job(?=[-_.]?\d{3}))[-_.=]?(?P<id>[1-9]\d{0,11})(?![a-z0-9])"
            r"(?:(?P<joint>[-_.])(?P<count>\d{1,10})(?![a-z0-9]))?"),
-    Scheme("PaddlePaddle", "log/workerlog.N, log/default.xxxxxx.log", r"^(?P<part>workerlog\.\d+|default\.[a-z]{6}\.log)$"),
-    Scheme("MindSpore", "worker_N.log, scheduler.log", r"^(?P<part>worker_\d+|scheduler)\.log$"),
-    Scheme("Ray", "worker-ID-JOB-PID.out, raylet.out, gcs_server.out",
-           r"^(?P<part>worker-[0-9a-f]+-[0-9a-f]{8}-\d+|raylet|gcs_server|dashboard\w*|monitor|log_monitor)\.(?:out|err|log)$"),
-    Scheme("NCCL, UCX and crashes of a process", "nccl.%h.%p.log, hs_err_pid123.log", r"(?i)(?<![a-z])(?P<part>nccl|pid|hs_err|ucx)"),
-    Scheme("Hydra", "outputs/DATE/TIME/, multirun/DATE/TIME/N/",
-           r"^(?P<run>20\d\d-[01]\d-[0-3]\d|[0-2]\d-[0-5]\d-[0-5]\d)$"),
-    Scheme("wandb, and folders after a time", "run-DATE_TIME-ID/files/output.log",
-           r"(?P<run>(?<!\d)20\d\d[-_.]?[01]\d[-_.]?[0-3]\d[-_T.][0-2]\d[-_.:h]?[0-5]\d)"),
-    Scheme("Lightning, and people who count runs", "lightning_logs/version_N/, exp3/, run3.log",
-           r"(?i)(?<![a-z])(?P<run>(?:version|run|exp|experiment|trial|sweep|seed)[-_.]?\d{1,2})(?!\d)"),
+    Scheme("NCCL, Ray and crashes of a process", "nccl.%h.%p.log, worker-ID-JOB-PID.out, hs_err_pid123.log",
+           r"(?i)(?<![a-z])(?P<part>nccl|pid|hs_err|ucx|worker-[0-9a-f]+-[0-9a-f]{8})"),
 )  # fmt: skip
-"""By file name, the last three of a folder as well; torchrun's is a path's."""
+"""By file name, the last two of a folder as well; torchrun's is a path's."""
 TORCHRUN = Scheme(
     "torchrun --log-dir", "RUNID_xxxxxxxx/attempt_N/RANK/stderr.log",
     r"^(?P<above>.*?)(?P<folder>(?P<run>[^/]+?)_(?:[a-z0-9_]{8}|[^/_][^/]{1,7}))/attempt_\d+/\d+/(?:stdout|stderr)\.log$",
@@ -70,19 +61,19 @@ _NUMBER = lazy(
     r"(?P<label>[A-Za-z]{0,64})(?P<gap>[-_.=\[]?)(?<![0-9])(?P<digits>\d+)(?P<behind>[A-Za-z]*)(?:(?P<joint>[-_.])(?=(?P<next>\d{1,7})(?![A-Za-z0-9])))?"
 )
 _PARTS = frozenset({
-    "rank", "rk", "r", "local", "localrank", "task", "t", "proc", "process", "p", "n", "node", "nid", "cn", "host", "hostname", "gpu",
-    "gpus", "cuda", "device", "dev", "worker", "workerlog", "w", "compute", "server", "machine", "ip", "rack", "dgx", "dp", "tp", "pp",
-    "ep", "cp", "shard", "part", "chunk", "attempt", "try", "retry", "restart", "actor",
+    "rank", "rk", "r", "local", "localrank", "task", "t", "proc", "process", "p", "n", "node", "nid", "cn", "host", "gpu", "device",
+    "worker", "workerlog", "w", "compute", "server", "machine", "ip", "rack", "dgx", "shard", "part", "chunk", "attempt", "restart",
 })  # fmt: skip
 """Words whose number counts processes, nodes, pieces or attempts of one job,"""
 _MEASURES = frozenset({
-    "steps", "iter", "iteration", "epoch", "ckpt", "checkpoint", "global", "bs", "batch", "mbs", "gbs", "lr", "port", "ports", "of",
-    "world", "ws", "size", "np", "nproc", "ntasks", "nodes", "ranks", "layers", "seq", "len", "dim", "hidden", "ctx", "fold", "phase",
-    "stage", "seed", "version", "split",
+    "steps", "iter", "iteration", "epoch", "ckpt", "checkpoint", "bs", "batch", "lr", "port", "of", "world", "size", "np", "nproc",
+    "ntasks", "nodes", "ranks", "layers", "seq", "len", "seed", "version",
 })  # fmt: skip
 """and those whose number measures a run."""
 _STEP = "step"
 """A count of training's steps; before a second number Slurm's step: `step-%j-%t`."""
+_NO_TASK = 4294967294
+"""What `%a` is outside of an array."""
 
 
 class Number(Struct, frozen=True):
@@ -115,13 +106,10 @@ class Named(Struct, frozen=True):
     """Numbers that may be an id though no scheme calls them one, in the order of the name."""
     part: bool = False
     """It is a rank's, a node's or the like."""
-    run: str | None = None
-    """The run that the name tells from others: `exp3`."""
     torchrun: str | None = None
     """torchrun's own id of the run, which is the job's where a script passes it on."""
     elastic: str | None = None
     """The folder that torchrun made for the run."""
-    rotated: bool = False
 
     @property
     def base(self) -> str:
@@ -150,24 +138,12 @@ def of_folder(path: str) -> Named:
 def is_part(folder: str) -> bool:
     """Whether a folder is a stream's, a rank's, a node's or an attempt's: `node01`, `rank_0`, `stderr`."""
     found = _NUMBER.fullmatch(folder)
-    return (found is not None and found["label"].lower() in _PARTS) or not _STREAM.sub("", folder).strip("-_.")
-
-
-@lru_cache(maxsize=4096)
-def is_run(folder: str) -> bool:
-    """Whether a folder is one run's: `exp3`, `version_0`, `run-20261120_120103-x7`, or after a day or a time."""
-    return _read(folder, "", folder).run is not None
-
-
-def is_day(folder: str) -> bool:
-    """Whether a folder is named after a day or a time, as Hydra does: numbers in it count the runs of a sweep."""
-    found = _read(folder, "", folder)
-    return found.run == folder and "-" in folder and not re.search("[A-Za-z]", folder)
+    return (found is not None and found["label"].lower() in _PARTS) or not without_stream(folder)
 
 
 def is_log(name: str) -> bool:
     """Whether a scheme knows a name that has no ending of a log: `train.o4711`, `workerlog.0`."""
-    return any(pattern.search(name) for pattern in (_PATTERNS[2], _PATTERNS[4]))
+    return _PATTERNS[2].search(name) is not None or name.startswith("workerlog.")
 
 
 def without_stream(name: str) -> str:
@@ -182,18 +158,21 @@ def rotated_from(base: str) -> tuple[str, str] | None:
 
 
 def _read(path: str, folder: str, base: str) -> Named:
-    before = rotated_from(base)
-    base = before[0] if before else base
-    groups: dict[str, str] = {}
-    for pattern in _PATTERNS:
-        if found := pattern.search(base):
-            groups = {name: text for name, text in found.groupdict().items() if text is not None} | groups
-    stem = _stem(base)
-    numbers, unit, part = _numbers(stem)
+    base = before[0] if (before := rotated_from(base)) else base
+    groups = next((found.groupdict() for pattern in _PATTERNS if (found := pattern.search(base))), {})
+    stem = base
+    while (shorter := _ENDING.sub("", stem)) != stem:
+        stem = shorter
     whole = _NO_NUMBER.sub(lambda found: "D" * len(found[0]), stem)
-    told = _id(groups, stem)
-    if "part" in groups and told is None:
-        numbers, part, unit = (), True, "~" if "." in base else unit
+    numbers, unit, part = _numbers(stem, whole)
+    told = None
+    if "id" in groups:
+        count = groups.get("task") or groups.get("count")
+        task = None if count is None or int(count) == _NO_TASK else int(count)
+        joint = "" if task is None else "_" if groups.get("task") else groups.get("joint") or ""
+        told = Number(groups["id"], joint, task, _name(stem, groups["id"]))
+    elif groups:
+        numbers, part, unit = (), True, "~"
     return Named(
         path,
         folder,
@@ -201,50 +180,27 @@ def _read(path: str, folder: str, base: str) -> Named:
         template=without_stream(re.sub(r"\d+", "#", whole)),
         counts=tuple(int(one) for one in re.findall(r"\d+", whole)),
         id=told,
-        array="task" in groups,
+        array=bool(groups.get("task")),
         numbers=numbers if told is None else (),
         part=part,
-        run=groups.get("run") if told is None else None,
-        rotated=before is not None,
     )
 
 
-def _stem(base: str) -> str:
-    while (shorter := _ENDING.sub("", base)) != base:
-        base = shorter
-    return base
-
-
-_NO_TASK = 4294967294
-"""What `%a` is outside of an array."""
-
-
-def _id(groups: dict[str, str], stem: str) -> Number | None:
-    if "id" not in groups:
-        return None
-    count = groups.get("task") or groups.get("count")
-    task = None if count is None or int(count) == _NO_TASK else int(count)
-    joint = "_" if "task" in groups else groups.get("joint", "")
-    return Number(groups["id"], joint if task is not None else "", task, _name(stem, groups["id"]))
-
-
-def _numbers(stem: str) -> tuple[tuple[Number, ...], str, bool]:
+def _numbers(stem: str, plain: str) -> tuple[tuple[Number, ...], str, bool]:
     """The numbers that may be ids; the name with a sign for those of ranks and nodes, and whether there are such."""
-    plain = _NO_NUMBER.sub(lambda found: "D" * len(found[0]), stem)
     numbers: list[Number] = []
-    parts: list[tuple[int, int]] = []
+    unit, shorter = stem, 0
     for found in _NUMBER.finditer(plain):
         label, digits, task = found["label"].lower(), found["digits"], found["next"]
         if label in _PARTS:
-            parts.append(found.span("digits"))
+            first, behind = found.span("digits")
+            unit = f"{unit[: first - shorter]}~{unit[behind - shorter :]}"
+            shorter += behind - first - 1
         elif label in _MEASURES or (label == _STEP and task is None):
             continue
         elif not found["behind"] and (digits == "0" or digits[0] != "0") and (not label or found["gap"]):
             numbers.append(Number(digits, found["joint"] or "", int(task) if task else None, _name(stem, digits)))
-    unit = stem
-    for first, behind in reversed(parts):
-        unit = f"{unit[:first]}~{unit[behind:]}"
-    return tuple(numbers), without_stream(unit), bool(parts)
+    return tuple(numbers), without_stream(unit), unit != stem
 
 
 def _name(stem: str, ident: str) -> str | None:

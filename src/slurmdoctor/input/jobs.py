@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec.structs import replace
 
-from slurmdoctor.input.job_ids import Key, Look, around, ids_by_name, running
-from slurmdoctor.input.job_names import Named, is_day, is_part, is_run, named, without_stream
+from slurmdoctor.input.job_names import Named, Number, is_part, named, of_folder, without_stream
+from slurmdoctor.matching import lazy
 from slurmdoctor.model import Glance, JobFiles, KnownBy, UserError
 
-MOST_LOOKS = 20_000
+_MOST_LOOKS = 20_000
 _LISTED = 6
 """Jobs that an error names."""
 _FEW = 8
-"""Names in one folder that may be one job's: `exp3/train.log`, `exp3/eval.log`."""
-_MOST_RUNS = 500
-"""Runs of torchrun that are compared,"""
-_LOOKS_A_RUN = 8
-"""and files of each that are looked into."""
-Group = tuple["Key | None", KnownBy, tuple[Named, ...]]
+"""Names in one folder that may be one job's: `train.log`, `eval.log`."""
+_SAMPLE = 6
+"""Files of a group that are looked into."""
+Key = tuple[str, "int | None"]
+"""An id, and the task of the array."""
+Look = Callable[[str], Glance]
+Group = tuple["Key | None", KnownBy, Sequence[Named]]
 
 
 def blind(path: str) -> Glance:
@@ -42,12 +44,15 @@ def split_jobs(
     nothing tells to be one is several.
     """
     files = [named(path) for path in sorted(set(paths))]
-    groups = _apart(files, look, together, survey) if files else []
+    groups = _groups(files, look, together, survey) if files else []
     order = {path: at for at, path in enumerate(paths)}
-    doubtful = len(groups) == 1 and groups[0][0] is None and len(_units(files)) > 1
+    unnamed = {file.elastic for file in files if file.torchrun == "none"}  # of one job's nodes, or of several runs
+    doubtful = len(groups) == 1 and groups[0][0] is None and (len(_units(files)) > 1 or len(unnamed) > 1)
     top = _common(files) if len(groups) > 1 else None
     jobs = [_job(group, order, top, doubtful) for group in groups]
-    return tuple(sorted(_each_its_own(jobs), key=by_id))
+    labels = Counter(job.label for job in jobs)
+    own = [job if labels[job.label] == 1 else replace(job, name=job.files[0]) for job in jobs]
+    return tuple(sorted(own, key=by_id))
 
 
 def picked(jobs: Sequence[JobFiles], wanted: str) -> tuple[JobFiles, ...]:
@@ -85,46 +90,156 @@ def _job(group: Group, order: Mapping[str, int], top: str | None, doubtful: bool
     told = {one.name for file in files for one in (file.id, *file.numbers) if one and one.digits == ident} - {None}
     name = told.pop() if len(told) == 1 else None
     if top is not None and key is None:
-        name = _called(how, files, top)
+        below = _common(files)[len(top) :].strip("/").partition("/")[0] if how == "folder" else ""
+        # a README is no log to name a job after
+        name = files[0].elastic or below or min(files, key=lambda one: (one.path.endswith(".txt"), one.path)).base
     shown = f"{ident}_{task}" if task is not None else ident
     return JobFiles(shown, task, name, tuple(sorted((f.path for f in files), key=order.__getitem__)), how, doubtful)
 
 
-def _called(how: KnownBy, files: Sequence[Named], top: str) -> str:
-    """What to call a job that has no id: its folder where that tells it from the others, else its file."""
-    if how == "folder" and files[0].elastic is not None:
-        return files[0].elastic
-    if how == "folder":
-        parts = _common(files)[len(top) :].strip("/").split("/")
-        runs = [at for at, part in enumerate(parts, 1) if is_run(part) or part.isdigit()]
-        return "/".join(parts[: max(runs, default=1)]) or files[0].path
-    # a README is no log to name a job after
-    return min(files, key=lambda file: (file.path.endswith(".txt"), file.path)).base
-
-
-def _each_its_own(jobs: Sequence[JobFiles]) -> list[JobFiles]:
-    """The jobs, none of which is called as another."""
-    labels = Counter(job.label for job in jobs)
-    return [job if labels[job.label] == 1 else replace(job, name=job.files[0]) for job in jobs]
-
-
-def _apart(files: Sequence[Named], look: Look, together: bool, survey: bool) -> list[Group]:
-    """The groups of files, each of one job."""
-    keys = ids_by_name(files, look)
+def _groups(files: Sequence[Named], look: Look, together: bool, survey: bool) -> list[Group]:
     jobs: dict[Key, list[Named]] = defaultdict(list)
-    left = []
+    keys = _keys(files, look)
+    left = [file for file in files if file.path not in keys]
     for file in files:
         if file.path in keys:
             jobs[keys[file.path]].append(file)
-        else:
-            left.append(file)
-    only = next(iter(jobs), None)
     if together and len(jobs) < 2:
-        return [(only, "only", tuple(files))]
+        return [(next(iter(jobs), None), "only", files)]
     homes = [(key, home) for key, group in jobs.items() for home in _by_home(group)]
     left = _joined(left, homes, look, survey)
-    groups: list[Group] = [(key, "name" if len(homes) > 1 else "only", tuple(group)) for key, group in homes]
+    groups: list[Group] = [(key, "name" if len(homes) > 1 else "only", group) for key, group in homes]
     return groups + (_without_ids(left, look, survey or bool(groups)) if left else [])
+
+
+# ── which numbers are ids ────────────────────────────────────────────────────────────────────
+
+_CERTAIN = 5
+"""Digits of a number that is an id whatever stands beside it."""
+_ANY, _BY_SLURM = 4, 3
+"""Digits from which numbers that differ are ids, in the names of any logs and of those with Slurm's own endings."""
+_OWN = lazy(r"\.(?:out|err|o|e)(?:\.\w+)?$")
+"""Endings that Slurm's own examples have."""
+
+
+def _keys(files: Sequence[Named], look: Look) -> dict[str, Key]:
+    """The key of each path whose name, or whose folder's name, tells it."""
+    told = _by_form(files)
+    known = {one.digits for one in told.values()}
+    for file in files:  # shorter numbers, which another name calls an id: `train-16-0.log` beside `slurm-16.out`
+        if file.path not in told and file.torchrun in known:
+            told[file.path] = Number(file.torchrun or "")
+        elif file.path not in told:
+            tasks = {one.task for one in file.numbers}
+            own = (one for one in file.numbers if one.digits in known and int(one.digits) not in tasks)
+            found = next((one for one in own if len(one.digits) >= _BY_SLURM or one.task is not None), None)
+            told |= {} if found is None else {file.path: found}
+    folders = _of_folders(files, told)
+    by_id: dict[str, list[Named]] = defaultdict(list)
+    for file in files:
+        one = told.get(file.path) or next((folders[up] for up in around(file.folder) if up in folders), None)
+        if one is not None:
+            told[file.path] = one
+            by_id[one.digits].append(file)
+    keys: dict[str, Key] = {}
+    for ident, group in by_id.items():
+        array = _is_array(group, told, look)
+        keys |= {file.path: (ident, told[file.path].task if array else None) for file in group}
+    return keys
+
+
+@lru_cache(maxsize=4096)  # of the folders of thousands of files
+def around(folder: str) -> tuple[str, ...]:
+    """The folder, and those around it."""
+    return (folder, *around(folder.rpartition("/")[0])) if folder else ()
+
+
+def _by_form(entries: Iterable[Named], alone: bool = True) -> dict[str, Number]:
+    """The ids of entries whose names tell them: by a scheme, or as names of one form do that differ in one long number."""
+    told: dict[str, Number] = {}
+    forms: dict[tuple[str, str], list[Named]] = defaultdict(list)
+    sole: dict[str, list[Named]] = defaultdict(list)
+    for one in entries:
+        if one.id is not None:
+            told[one.path] = one.id
+        elif one.numbers:
+            forms[one.folder, one.template].append(one)
+            if len(one.counts) == 1 and not one.part and _OWN.search(one.path):
+                sole[one.folder].append(one)
+    for group in forms.values():
+        least = min(len(one.numbers) for one in group) if alone or len(group) > 1 else 0
+        columns = [{one.path: one.numbers[at] for one in group} for at in range(least)]
+        columns.sort(key=lambda column: -len(column[group[0].path].digits))
+        told |= next((ids for ids in columns if _are_ids(group, ids)), {})
+    # names of other words: `train-4711.out`, `eval-4713.out`
+    for group in sole.values():
+        ids = {one.path: one.numbers[0] for one in group}
+        if len(group) > 1 and min(len(one.digits) for one in ids.values()) >= _ANY and _are_ids(group, ids):
+            told |= ids
+    return told
+
+
+def _are_ids(group: Sequence[Named], ids: Mapping[str, Number]) -> bool:
+    """Whether numbers at one place of names are ids: of about one length, none counts from 0, and none that people choose."""
+    values = {one.digits for one in ids.values()}
+    tasks = {one.task for one in ids.values()}
+    by_slurm = all(_OWN.search(path) for path in ids)
+    if "0" in values:
+        return False
+    if by_slurm and {one.joint for one in ids.values()} == {"_"} and len(tasks) > 1:
+        return True  # %A_%a
+    if _chosen(values) or (1 < len(values) < len({one.unit for one in group}) and running(group)):  # hosts of ranks
+        return False
+    shortest, longest = min(map(len, values)), max(map(len, values))
+    if len(values) > 1:
+        return longest - shortest <= 1 and shortest >= (_BY_SLURM if by_slurm else _ANY)
+    whole = by_slurm and all(one.unit in values for one in group)  # %j.out
+    first = all(one.unit.startswith(tuple(values)) for one in group)  # %j-%t-%N.log
+    counted = len(tasks) > 1 or (first and None not in tasks)
+    return shortest >= _CERTAIN or (shortest >= _BY_SLURM and whole) or (shortest >= _ANY and counted)
+
+
+def _chosen(values: set[str]) -> bool:
+    """Whether people chose all of these numbers, as they do sizes, steps and years; a scheduler counts through them."""
+    numbers = [int(one) for one in values]
+    if len(numbers) > 1 and max(numbers) < 10**_CERTAIN and all(one % 100 == 0 for one in numbers):
+        return True
+    return all(one % 500 == 0 or one & (one - 1) == 0 or 1990 <= one < 2040 for one in numbers)
+
+
+def running(files: Iterable[Named]) -> bool:
+    """Whether names of one form have a number that counts them from 0, as ranks are counted."""
+    names = {(one.template, one.counts) for one in files}
+    columns = zip(*(counts for _, counts in names), strict=False)
+    return len(names) > 1 and any(set(column) == set(range(len(names))) for column in columns)
+
+
+def _of_folders(files: Sequence[Named], told: Mapping[str, Number]) -> dict[str, Number]:
+    """The ids of folders: `job_4711/`, `4711/` beside `4713/`; none of one in which other ids are."""
+    inside: dict[str, set[str]] = {}
+    for file in files:
+        own = {told[file.path].digits} if file.path in told else set()
+        for folder in around(file.folder):
+            inside.setdefault(folder, set()).update(own)
+    found = _by_form(map(of_folder, inside), alone=False)
+    return {folder: one for folder, one in found.items() if not inside[folder] - {one.digits}}
+
+
+def _is_array(files: Sequence[Named], told: Mapping[str, Number], look: Look) -> bool:
+    """Whether the numbers behind one id count the tasks of an array; else they count ranks."""
+    tasks: dict[int, Named] = {}
+    for file in files:
+        task = told[file.path].task
+        if task is None:  # the batch script's own log beside those of its ranks
+            return False
+        tasks.setdefault(task, file)
+    by_slurm = {told[file.path].joint for file in files} == {"_"}
+    if any(file.array for file in files) or (by_slurm and (len(tasks) < 2 or all(file.id for file in files))):
+        return True
+    seen = {task: look(file.path) for task, file in sorted(tasks.items())[:: max(1, len(tasks) // _SAMPLE)]}
+    if ids := set[str]().union(*(one.ids for one in seen.values())):
+        return ids != {told[files[0].path].digits}
+    return by_slurm and not any(one.ranks == {task} for task, one in seen.items() if task)
 
 
 # ── files whose names tell an id ─────────────────────────────────────────────────────────────
@@ -137,14 +252,11 @@ def _by_home(files: list[Named]) -> list[list[Named]]:
         if file.id is not None or file.numbers:
             places[file.base].add(home_of(file))
     homes = set[str]().union(*(folders for folders in places.values() if len(folders) > 1))
-    if not homes:
-        return [files]
-    first = min(homes)
-    nearest = {above: home for home in sorted(homes, reverse=True) for above in (home, *around(home))}
     groups: dict[str, list[Named]] = defaultdict(list)
+    nearest = {up: home for home in sorted(homes, reverse=True) for up in (home, *around(home))}
     for file in files:
-        own = next((one for one in (home_of(file), *around(file.folder)) if one in nearest), first)
-        groups[nearest[own]].append(file)
+        own = next((one for one in (home_of(file), *around(file.folder)) if one in nearest), min(homes, default=""))
+        groups[nearest.get(own, own)].append(file)
     return list(groups.values())
 
 
@@ -168,126 +280,63 @@ def _joined(files: Sequence[Named], jobs: Sequence[tuple[Key, list[Named]]], loo
     return left
 
 
-def _shared(one: str, other: str) -> str:
-    """The folder that holds both."""
-    parts = zip(one.split("/"), other.split("/"), strict=False)
-    same = 0
-    for first, second in parts:
-        if first != second:
-            break
-        same += 1
-    return "/".join(one.split("/")[:same])
-
-
-def _common(files: Sequence[Named]) -> str:
-    """The folder that holds all of them."""
-    return _shared(min(f.folder for f in files), max(f.folder for f in files))
-
-
 # ── files whose names tell none ──────────────────────────────────────────────────────────────
 
 
 def _without_ids(files: Sequence[Named], look: Look, several: bool) -> list[Group]:
     """The jobs of files without an id; where `several` lie there, what nothing tells to be one is several."""
-    runs: list[Group] = [(None, "folder", tuple(run)) for run in _runs_of_torchrun(files, look)]
-    own = [file for file in files if file.elastic is None] if several or len(runs) > 1 else files
-    if several:
-        return runs + _by_content(own, look)
-    if len(runs) > 1:
-        return [*runs, (None, "folder", tuple(own))] if own else runs
-    groups = next((groups for groups in (_by_folder(files), _by_run(files)) if len(groups) > 1), [])
-    told = _by_content(files, look) if not groups and len(files) > 1 else []
-    if sum(how == "content" for _, how, _ in told) > 1:
-        groups = told
-    return groups or [(None, "only", tuple(files))]
-
-
-def _runs_of_torchrun(files: Sequence[Named], look: Look) -> list[list[Named]]:
-    """The files of each run of torchrun; folders without an id are one job's nodes where other ranks ran at one time."""
-    runs: dict[tuple[str, str], list[Named]] = defaultdict(list)
+    runs: dict[tuple[str, str | None], list[Named]] = defaultdict(list)
     for file in files:
         if file.elastic is not None:
-            runs[home_of(file), (file.elastic if file.torchrun == "none" else file.torchrun) or ""].append(file)
-    found: dict[str, list[list[Named]]] = defaultdict(list)
-    for (home, _), group in runs.items():
-        earlier = found[home] if len(runs) <= _MOST_RUNS else ()
-        other = next((one for one in earlier if _at_once(one, group, look)), None)
-        if other is None:
-            found[home].append(group)
-        else:
-            other += group
-    return [run for inside in found.values() for run in inside]
-
-
-def _at_once(one: Sequence[Named], other: Sequence[Named], look: Look) -> bool:
-    """Whether two runs without an id may be two nodes' of one job: in the nodes' own folders, or other ranks at one time."""
-    if {one[0].torchrun, other[0].torchrun} != {"none"}:
-        return False
-    if one[0].folder != other[0].folder:
-        return True
-    first, second = ([look(file.path) for file in run[:: max(1, len(run) // _LOOKS_A_RUN)]] for run in (one, other))
-    ranks = [frozenset[int]().union(*(seen.ranks for seen in run)) for run in (first, second)]
-    begins = [[seen.begins for seen in run if seen.begins is not None] for run in (first, second)]
-    ends = [[seen.ends for seen in run if seen.ends is not None] for run in (first, second)]
-    if ranks[0] & ranks[1] or not all(begins):
-        return not ranks[0] & ranks[1] and all(ranks)
-    return min(begins[0]) <= max(ends[1]) and min(begins[1]) <= max(ends[0])
+            runs[home_of(file), file.elastic if several else file.torchrun].append(file)
+    found: list[Group] = [(None, "folder", run) for run in runs.values()]
+    own = [file for file in files if file.elastic is None]
+    if several:
+        return found + _by_content(own, look)
+    if len(runs) > 1:
+        return [*found, (None, "folder", own)] if own else found
+    if len(groups := _by_folder(files)) > 1:
+        return groups
+    groups = _by_content(files, look) if len(files) > 1 else []
+    return groups if sum(how == "content" for _, how, _ in groups) > 1 else [(None, "only", files)]
 
 
 def _by_folder(files: Sequence[Named]) -> list[Group]:
-    """A job for each folder that is a run's; else for each of those side by side that hold files of one name."""
+    """A job for each of the folders side by side that hold files of one name: `exp1/train.log`, `exp2/train.log`."""
     top = _common(files)
-    runs: dict[str, list[Named]] = defaultdict(list)
     twins: dict[str, list[Named]] = defaultdict(list)
     for file in files:
-        parts = [part for part in file.folder[len(top) :].split("/") if part]
-        own = [part for part in parts if not is_part(part)]
-        runs["/".join(_of_run(parts, top.rpartition("/")[2]))].append(file)
+        own = [part for part in file.folder[len(top) :].split("/") if part and not is_part(part)]
         twins[own[0] if own else ""].append(file)
-    if len(runs) - ("" in runs) < 2:
-        names = [{file.base for file in group} for group in twins.values()]
-        runs = twins if "" not in twins and set.intersection(*names) else {}
-    return [(None, "folder", tuple(group)) for group in runs.values()]
+    shared = set.intersection(*({file.base for file in group} for group in twins.values()))
+    return [(None, "folder", group) for group in twins.values()] if shared and "" not in twins else []
 
 
-def _of_run(parts: Sequence[str], above: str) -> list[str]:
-    """The folders that lead to a run's: after a day or a time, in a sweep's with a number, or called one."""
-    own: list[str] = []
-    for part in parts:
-        if not (is_run(part) or (part.isdigit() and is_day(own[-1] if own else above))):
-            break
-        own.append(part)
-    return own
-
-
-def _by_run(files: Sequence[Named]) -> list[Group]:
-    """A job for each name that counts runs, where all do: `run1.log`, `run2.log`."""
-    groups: dict[tuple[str, str | None], list[Named]] = defaultdict(list)
-    for file in files:
-        groups[file.folder, file.run].append(file)
-    return [] if any(run is None for _, run in groups) else [(None, "name", tuple(group)) for group in groups.values()]
+def _common(files: Sequence[Named]) -> str:
+    """The folder that holds all of them."""
+    first, last = (ends(file.folder.split("/") for file in files) for ends in (min, max))
+    same = next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return "/".join(first[:same])
 
 
 def _by_content(files: Sequence[Named], look: Look) -> list[Group]:
     """A job for each id of Slurm's that lines name, those that share one are of one job; and for the others what may be one's."""
     jobs: list[tuple[set[str], list[Named]]] = []
-    home: dict[str, tuple[set[str], list[Named]]] = {}
-    units = _units(files)
-    rest: list[Named] = []
-    for unit in units:
-        sample = unit[:: max(1, len(unit) // 4)] if len(units) <= MOST_LOOKS else []
+    homes = [_units(home) for home in _by(files, home_of)]
+    units: list[tuple[list[Named], KnownBy]] = [
+        (unit, "folder" if len(home) == 1 < len(homes) else "name") for home in homes for unit in home
+    ]
+    rest: list[Group] = []
+    for unit, how in units:
+        sample = unit[:: max(1, len(unit) // 4)] if len(units) <= _MOST_LOOKS else []
         ids = set[str]().union(*(look(file.path).ids for file in sample))
-        job = (ids, list(unit))
-        for other in {id(home[one]): home[one] for one in ids if one in home}.values():
-            jobs.remove(other)
-            job = (job[0] | other[0], [*other[1], *job[1]])
-        home |= dict.fromkeys(job[0], job)
-        if ids:
-            jobs.append(job)
-        else:
-            rest += unit
-    found: list[Group] = [((min(ids), None) if len(ids) == 1 else None, "content", tuple(job)) for ids, job in jobs]
-    return found + _homes(rest)
+        if not ids:
+            rest.append((None, how, unit))
+            continue
+        same = [job for job in jobs if job[0] & ids]
+        jobs = [job for job in jobs if job not in same]
+        jobs.append((ids.union(*(job[0] for job in same)), [*(file for job in same for file in job[1]), *unit]))
+    return [((min(ids), None) if len(ids) == 1 else None, "content", job) for ids, job in jobs] + rest
 
 
 def home_of(file: Named) -> str:
@@ -298,37 +347,29 @@ def home_of(file: Named) -> str:
     return "/".join([*parts[:-1], without_stream(parts[-1])]) if parts else ""
 
 
-def _homes(files: Sequence[Named]) -> list[Group]:
-    """The files that may each be another job's: the units of each folder, or all that one run's folder holds."""
-    homes: dict[tuple[str, bool], list[Named]] = defaultdict(list)
+def _by(files: Iterable[Named], key: Callable[[Named], object]) -> list[list[Named]]:
+    groups: dict[object, list[Named]] = defaultdict(list)
     for file in files:
-        home = home_of(file)
-        parts = ["", *home.split("/")]
-        runs = (at for at in range(len(parts), 1, -1) if _of_run(parts[at - 1 : at], parts[at - 2]))
-        deepest = next(runs, 0)
-        homes["/".join(parts[1:deepest]) if deepest else home, deepest > 0].append(file)
-    found: list[Group] = []
-    for (_, run), inside in homes.items():
-        units = _units(inside)
-        whole = run and len(units) <= _FEW
-        found += [(None, "folder" if run else "name", tuple(unit)) for unit in ([inside] if whole else units)]
-    return found
+        groups[key(file)].append(file)
+    return list(groups.values())
 
 
 def _units(files: Sequence[Named]) -> list[list[Named]]:
     """Files that are of one job whatever they hold: the streams of a name, ranks that are counted, and a launcher's beside them."""
-    forms: dict[tuple[str, str], list[Named]] = defaultdict(list)
-    for file in files:
-        forms[home_of(file), file.template].append(file)
-    units: dict[tuple[str, str], list[Named]] = defaultdict(list)
-    for (home, template), group in forms.items():
-        counted = running(group)
-        for file in group:
-            units[home, f"{template}*" if counted else file.unit].append(file)
-    found = list(units.values())
+    counted = {
+        (home_of(group[0]), group[0].template)
+        for group in _by(files, lambda file: (home_of(file), file.template))
+        if running(group)
+    }
+
+    def unit_of(file: Named) -> tuple[str, str]:
+        home, form = home_of(file), file.template
+        return home, f"{form}*" if (home, form) in counted else file.unit
+
+    found = _by(files, unit_of)
     ranks = [unit for unit in found if unit[0].part or (len(unit) > 1 and running(unit))]
     streams = {file.path.rpartition(".")[2].lower()[:1] for file in files}
-    if len({home for home, _ in units}) == 1 and (
+    if len({home_of(unit[0]) for unit in found}) == 1 and (
         (ranks and len(found) - len(ranks) < 2 and len({u[0].unit for u in ranks}) == 1)
         or (len(files) == 2 and streams == {"e", "o"})
     ):

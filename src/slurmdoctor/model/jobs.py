@@ -87,9 +87,6 @@ class Glance(Struct, frozen=True):
     ids: frozenset[str] = frozenset()
     """Slurm's ids of the job that wrote it."""
     ranks: frozenset[int] = frozenset()
-    begins: float | None = None
-    ends: float | None = None
-    """The first and the last time that it shows."""
 
 
 RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "CONFIGURING"})
