@@ -152,7 +152,7 @@ def _words(token: str, width: int, whole: bool) -> list[str]:
         return [token]
     pieces = [piece for piece in re.split(r"(`[^`]+`)", token) if piece]
     if any(piece[0] == "`" and (whole or cells(piece) <= width) for piece in pieces):
-        return pieces[:-1] if pieces[-1] in (".", ",", ";", ":") else pieces
+        return pieces[:-1] if pieces[-1] == "." or (whole and pieces[-1] in ",;:") else pieces
     return token.split()
 
 
