@@ -121,8 +121,6 @@ ORPHANS = {
         "BrokenPipeError: [Errno 32] Broken pipe",
         frame(f"{STDLIB}/multiprocessing/connection.py", "_send", "n = write(fd, b)"),
     ),
-    "torn": orphan("_pickle.UnpicklingError: pickle data was truncated")
-    + "    self = reduction.pickle.load(from_parent)\n_pickle.UnpicklingError: pickle data was truncated\n",
 }
 
 

@@ -229,7 +229,7 @@ class _Scene:
         step, ended = self._last_step, self._ended
         idle = ended - step if ended is not None and step is not None else 0.0
         self._stalled = idle > self._quiet or (step is not None and finding.cause == HANG)
-        self.end = max(self.begin, *filter(None, self._places()))
+        self.end = max((self.begin, *filter(None, self._places())))
         self.begin = min(self.begin, *(at for at in (failed, self._waited) if at is not None), inf)
         self.start = self.begin if failed is None or finding.verdict != "failed" else self._first_shown(failed)
         self.end += _MARGIN * (self.end - self.start)

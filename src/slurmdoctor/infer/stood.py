@@ -37,7 +37,8 @@ def stood(finding: Finding, timeline: Timeline, state: RunState) -> dict[str, An
 def _silence(last: Event, dated: bool) -> dict[str, Any]:
     """How long before Slurm's line, which tells its own time, the log's last stamped line stands."""
     end = parse_time(last.captures.get("at", ""))
-    since = last.origin.time if last.bound else parse_time(last.captures.get(LAST_STAMP, ""))
+    # Slurm's words may stand behind a step that lost its line end, in a line with the step's stamp
+    since = parse_time(last.captures[LAST_STAMP]) if LAST_STAMP in last.captures else last.origin.time
     if end is None or since is None or end - since < _SILENT or by_zone(end - since):
         return {}
     return {"silent": span(end - since), "silent_since": format_time(since, dated or LAST_STAMP in last.captures)}

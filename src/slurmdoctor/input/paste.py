@@ -90,7 +90,7 @@ Change = Callable[[str], str]
 _BLANKS = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff")) | dict.fromkeys(map(ord, "\u00a0\u2007\u202f"), " ")
 """Characters of no width, and blanks that do not break."""
 _QUOTED = lazy(r"^\s{0,3}>(?: |$|(?=>))")
-_FENCE = lazy(r"^\s{0,3}`{3,}(?:[\w+.-]{0,20}\s*$)?|`{3,}\s*$|^~{3,}\w*\s*$")
+_FENCE = lazy(r"^\s{0,3}`{3,}(?:[\w+.-]{0,20}\s*$)?|(?<!`)`{3,}\s*$|^~{3,}\w*\s*$")
 _ENTITY = lazy(r"(?i)&(?:lt|gt|amp|quot|apos|nbsp|#0?39|#x27|#34|#x2F);")
 _NUMBER = lazy(r"^ {0,8}(?P<number>\d{1,8})(?P<mark>\t| ?[│|] ?|[:-]|[.)] |  ?|$)")
 

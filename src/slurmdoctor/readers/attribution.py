@@ -174,7 +174,7 @@ def _timed(event: Event, lines: Excerpts) -> Event:
 
 def _with_the_last_stamp(event: Event, lines: Excerpts) -> Event:
     """Slurm's line, which tells its own time, with that of the last stamped line above it, whoever wrote that."""
-    before = lines.above(lines.at(*event.hit.place), _FEW_ABOVE)
+    before = lines.above(lines.at(*event.hit.place), _FEW_ABOVE, own=True)
     last = next((line.origin for line in before if line.origin.time is not None), None)
     shown = format_time(last.time) if last is not None and last.dated else None
     return event if shown is None else replace(event, captures={**event.captures, LAST_STAMP: shown})
