@@ -92,7 +92,7 @@ def unpacked(rows: Sequence[Row], starts: LineStarts) -> list[Row] | None:
     for number, line in filled:
         try:
             record = loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             record = None
         record = record if isinstance(record, dict) else {}
         text, time = (next((record[key] for key in keys if isinstance(record.get(key), str)), "") for keys in _KEYS)
