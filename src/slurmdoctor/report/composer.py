@@ -316,7 +316,6 @@ def how_found(job: JobRecord, found: FoundLogs) -> str:
     return f"{why}: read {told}, {how}"
 
 
-Numbers_lanes = Mapping[tuple[int, int], "int | None"]
 _TICKS = 7
 """Labels of an axis, at most."""
 _DAY = 86_400.0
@@ -327,7 +326,7 @@ _STEPS = (
 """Seconds between labels; days beyond."""
 
 
-def draw(courses: Courses, observed: Observations, numbers: Numbers_lanes, title: str) -> Lanes:
+def draw(courses: Courses, observed: Observations, numbers: Numbers, title: str) -> Lanes:
     """What a page draws. `title` says what a rank did that printed nothing of its failure."""
     start = courses.start
     return Lanes(
@@ -339,7 +338,7 @@ def draw(courses: Courses, observed: Observations, numbers: Numbers_lanes, title
     )
 
 
-def _lane(course: Course, start: float, observed: Observations, numbers: Numbers_lanes, title: str) -> Lane:
+def _lane(course: Course, start: float, observed: Observations, numbers: Numbers, title: str) -> Lane:
     ended = exit_words(course.ending) if course.ending is not None else ""
     said = {"first": title, "exit": ended}
     return Lane(
@@ -353,7 +352,7 @@ def _lane(course: Course, start: float, observed: Observations, numbers: Numbers
     )
 
 
-def _mark(one: Sighting, start: float, observed: Observations, numbers: Numbers_lanes, said: str) -> Mark:
+def _mark(one: Sighting, start: float, observed: Observations, numbers: Numbers, said: str) -> Mark:
     """A mark; where no line is shown of it, with what is said instead."""
     at = one.at - start
     if one.place is None:
