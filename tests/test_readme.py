@@ -82,4 +82,4 @@ def test_make_mutate_names_tests_that_are_there() -> None:
 
 def test_ci_runs_the_test_command_and_the_slow_tests() -> None:
     commands = (ROOT / ".ci" / "run").read_text().splitlines()
-    assert {"make test", "make test-slow", "make release-check"} <= set(commands)
+    assert {"time make test", "time make test-slow", "time make release-check"} <= set(commands)
