@@ -89,8 +89,7 @@ $(SITES): $(STAMP)
 
 docs: site-texts
 
-site-texts: $(STAMP) ## docs/commands.md, and the output that pages show, from the program
-	$(BIN)/python -m website.commands > docs/.commands.md && mv docs/.commands.md docs/commands.md
+site-texts: $(STAMP) ## the output that pages show, from the program
 	$(BIN)/python -m website.outputs
 
 site: $(SITES) ## the docs site in build/site, without a network: open build/site/index.html

@@ -15,7 +15,7 @@ import click
 import pytest
 import yaml
 from click.testing import CliRunner
-from website import commands, contract, outputs
+from website import contract, outputs
 from website.links import ROOT, links, prose
 from website.pages import known, pages, settings
 
@@ -24,8 +24,6 @@ from test_prose import found
 
 TEXTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "corpus/README.md", "tests/fixtures/README.md"]
 TEXTS += sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))
-GENERATED = {"docs/commands.md"}
-HAND_WRITTEN = [text for text in TEXTS if text not in GENERATED]
 SETTINGS = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
 
 
@@ -169,10 +167,6 @@ def test_what_is_left_out_is_marked() -> None:
     assert not outputs.same("a\n...\n", "b\n")
 
 
-def test_what_is_made_is_fresh() -> None:
-    assert read("docs/commands.md") == commands.markdown(), "`make docs` regenerates it"
-
-
 @pytest.mark.parametrize("path", sorted(contract.keys(contract.schema())))
 def test_every_key_of_the_contract_says_what_it_means(path: str) -> None:
     assert contract.keys(contract.schema())[path], f"src/slurmdoctor/report/schema.json: describe {path}"
@@ -195,7 +189,7 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert sorted(listed) == sorted(made)
 
 
-@pytest.mark.parametrize("text", [text for text in HAND_WRITTEN if text.startswith("docs/")])
+@pytest.mark.parametrize("text", [text for text in TEXTS if text.startswith("docs/")])
 def test_a_page_can_be_read_in_one_go(text: str) -> None:
     assert len(read(text).splitlines()) <= 310
 

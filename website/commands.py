@@ -1,8 +1,7 @@
-"""docs/commands.md, made from the commands themselves: `python -m website.commands > docs/commands.md`."""
+"""The site's page of all commands and options, made from the commands themselves."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 import click
@@ -12,7 +11,7 @@ from slurmdoctor.cli import cli
 _INTRODUCTION = """\
 # All commands and options
 
-Made from the program by `make docs`: change a text there. `slurmdoctor COMMAND --help` shows the same in the terminal;
+`slurmdoctor COMMAND --help` shows the same in the terminal;
 every command has `--help`.
 """
 
@@ -83,7 +82,3 @@ def _escaped(text: str) -> str:
 
 def _pipes(text: str) -> str:
     return text.replace("|", r"\|")
-
-
-if __name__ == "__main__":
-    sys.stdout.write(markdown())

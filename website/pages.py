@@ -9,7 +9,7 @@ from typing import Any
 from slurmdoctor.knowledge.loading import load
 from slurmdoctor.knowledge.paths import builtin
 from slurmdoctor.model import Knowledge
-from website import causes, columns, contract
+from website import causes, columns, commands, contract
 from website.links import PAGES, ROOT, rewritten
 
 _LANGUAGES = {".py": "python", ".json": "json", ".yaml": "yaml", ".yml": "yaml", ".sh": "bash", ".sbatch": "bash"}
@@ -29,7 +29,8 @@ def pages(rules: Knowledge) -> dict[str, str]:
     """Name -> Markdown, with the links that the site needs."""
     sources = {f"docs/{path.name}": path.name for path in (ROOT / "docs").glob("*.md")}
     sources |= {source: page for source, page in PAGES.items() if source != "README.md"}
-    made = {"json.md": contract.page(), "survey-columns.md": columns.page(), "causes/index.md": causes.index(rules)}
+    made = {"commands.md": commands.markdown(), "json.md": contract.page(), "survey-columns.md": columns.page()}
+    made |= {"causes/index.md": causes.index(rules)}
     made |= {f"causes/{cause.id}.md": causes.page(cause, rules) for cause in rules.causes.values()}
     texts = {page: (f"docs/{page}", text) for page, text in made.items()}
     texts |= {page: (source, (ROOT / source).read_text()) for source, page in sources.items()}
