@@ -7,11 +7,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from slurmdoctor.infer.exits import never_ended
-from slurmdoctor.model import EXIT_CODE, Finding, Observations, SignalHit, Timeline, number, ranges, reason
+from slurmdoctor.model import EXIT_CODE, LIMITS, Finding, Observations, SignalHit, Timeline, number, ranges, reason
 
 _SHOWN = 60
-_FEW_WORDS = 4096
-"""Bytes between a loaded checkpoint and the end in which no training can have been told."""
 
 
 def tell_after_training(finding: Finding, timeline: Timeline, observed: Observations) -> Finding:
@@ -62,7 +60,7 @@ def _nothing_trained(finding: Finding, timeline: Timeline, observed: Observation
         return finding
     last = loaded[-1]
     trained = any(step.order > last.order for step in timeline.progress)
-    if trained or done.line.offset - last.line.end > _FEW_WORDS:
+    if trained or done.line.offset - last.line.end > LIMITS.few_words:
         return finding
     told = next((m.captures for m in reversed(loaded) if m.captures.get("path")), last.captures)
     step = number(told["step"]) if told.get("step") else None

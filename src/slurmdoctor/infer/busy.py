@@ -8,6 +8,7 @@ from slurmdoctor.model import (
     CANCELLED,
     COLLECTIVE_TIMEOUT,
     ID_TIMEOUT,
+    LIMITS,
     SIGTERM,
     Busy,
     Finding,
@@ -19,12 +20,8 @@ from slurmdoctor.model import (
     reason,
 )
 
-_LEAST, _MOST = 0.8, 1.5
-"""Shares of the timeout that the work had taken: it began a little after, or before, the wait."""
 _USUAL = (600.0, 1800.0)
 """Seconds of PyTorch's timeouts where nobody sets them: NCCL since 2.2, and Gloo and NCCL before."""
-_OVERDUE = 2.0
-"""Times the limit after which a watchdog's report is late."""
 
 
 def tell_busy(finding: Finding, timeline: Timeline, observed: Observations, knowledge: Knowledge) -> Finding:
@@ -61,7 +58,7 @@ def _busy_meanwhile(finding: Finding, timeline: Timeline, observed: Observations
     if spent is None and busy.time is not None and root.main.origin.time is not None and not root.main.bound:
         spent = root.main.origin.time - busy.time
     limit = number(told) / 1000 if told.isdecimal() else 0
-    if spent is None or not _LEAST * limit <= spent <= _MOST * limit or not limit:
+    if spent is None or not LIMITS.work_least * limit <= spent <= LIMITS.work_most * limit or not limit:
         return None
     return reason("busy-meanwhile", kind=busy.kind, text=busy.text, spent=spent, limit=limit)
 
@@ -94,4 +91,4 @@ def _overdue(finding: Finding) -> Reason | None:
     events = [e.captures for i in (finding.root, *finding.same) for e in i.events]
     times = [(number(c["ran_ms"]), number(c["timeout_ms"])) for c in events if c.get("ran_ms") and c.get("timeout_ms")]
     ran, limit = max(times, default=(0, 1))
-    return reason("overdue", ran=ran / 1000, limit=limit / 1000) if ran >= _OVERDUE * limit > 0 else None
+    return reason("overdue", ran=ran / 1000, limit=limit / 1000) if ran >= LIMITS.overdue * limit > 0 else None

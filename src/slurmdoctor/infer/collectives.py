@@ -14,20 +14,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from slurmdoctor.infer.members import Members, members_of
-from slurmdoctor.model import CollectiveStatus, ExitReport, Reason, Suspicion, reason
-
-_FEW = 4
-"""At most one in so many ranks may be the odd ones, or the missing ones."""
-_MINORITY = 3
-"""At most one in so many ranks may be behind the others, or ahead of them."""
-ENOUGH = 3
-"""Ranks that must have waited where the size of their group is not known: fewer may be a part of any log."""
-_MANY_WAITED = 7
-"""Ranks that waited, of a job whose size is not known: so many leave out one rank of a usual node."""
-_MANY = 16
-"""Works behind the one that hangs: so many show that the rank's program went on."""
-_ONE_GROUP = 4096
-"""Numbers of one group stand nearer to each other: a GPU's queue holds no more works."""
+from slurmdoctor.model import LIMITS, CollectiveStatus, ExitReport, Reason, Suspicion, reason
 
 
 class _Wait(NamedTuple):
@@ -75,7 +62,7 @@ def suspect(
 
 def _silent(wait: _Wait, members: Members, spoke: set[int]) -> tuple[int, ...]:
     """The group's ranks of which no line was read; of a log that may be a part nobody is called silent."""
-    if members.complete or len(wait.ranks) >= ENOUGH:
+    if members.complete or len(wait.ranks) >= LIMITS.waiting_of_unknown:
         return tuple(r for r in members.ranks if r not in spoke)
     return ()
 
@@ -127,7 +114,7 @@ def _numbers(works: Sequence[CollectiveStatus]) -> dict[int, int]:
 
 def _far_apart(lowest: Mapping[int, int]) -> tuple[int, int] | None:
     """Two numbers between which no rank's stands, and that cannot be one group's: the names of the groups were not printed."""
-    gaps = [(b - a, a, b) for a, b in pairwise(sorted(set(lowest.values()))) if b - a > _ONE_GROUP]
+    gaps = [(b - a, a, b) for a, b in pairwise(sorted(set(lowest.values()))) if b - a > LIMITS.one_group]
     return max(gaps)[1:] if gaps else None
 
 
@@ -152,7 +139,7 @@ def _odd_ones_out(here: Mapping[int, CollectiveStatus]) -> tuple[int, ...]:
         return ()
     (common, most), *_ = kinds.most_common()
     odd = tuple(sorted(r for r, w in here.items() if (w.op, w.size) != common))
-    return odd if len(odd) * 2 < most + len(odd) and len(odd) <= max(1, len(here) // _FEW) else ()
+    return odd if len(odd) * 2 < most + len(odd) and len(odd) <= max(1, len(here) // LIMITS.few) else ()
 
 
 def _mismatch(odd: tuple[int, ...], wait: _Wait) -> Suspicion:
@@ -176,7 +163,7 @@ def _behind_others(
     groups = {w.rank: w.group for w in status if w.group}
     ranks = {w.rank for w in waits}
     idle = sorted({w.rank for w in status if w.enqueued == w.completed and w.rank in ranks | set(groups)})
-    if idle and len(idle) * _MINORITY <= len(ranks):
+    if idle and len(idle) * LIMITS.minority <= len(ranks):
         return tuple(idle)
     return _at_the_end(lowest, min(lowest.values(), default=0))
 
@@ -184,7 +171,7 @@ def _behind_others(
 def _at_the_end(lowest: Mapping[int, int], number: int) -> tuple[int, ...]:
     """The ranks with this number, where others have another and these are few."""
     found = tuple(sorted(r for r, seq in lowest.items() if seq == number))
-    return found if len(set(lowest.values())) > 1 and len(found) * _MINORITY <= len(lowest) else ()
+    return found if len(set(lowest.values())) > 1 and len(found) * LIMITS.minority <= len(lowest) else ()
 
 
 def _behind(ranks: tuple[int, ...], wait: _Wait, lowest: Mapping[int, int]) -> Suspicion:
@@ -225,8 +212,8 @@ def _missing(
     for wait in waits:
         here = members if wait is waits[0] else members_of(wait.group, works, wait.works, status, world)
         absent = tuple(r for r in here.ranks if r not in waiting)
-        enough = here.complete or len(wait.ranks) >= ENOUGH
-        if absent and enough and len(absent) <= max(1, len(here.ranks) // _FEW):
+        enough = here.complete or len(wait.ranks) >= LIMITS.waiting_of_unknown
+        if absent and enough and len(absent) <= max(1, len(here.ranks) // LIMITS.few):
             return wait, here, absent
         if absent or not set(here.ranks) & (waiting - set(wait.ranks)):
             return None
@@ -246,7 +233,7 @@ def _never_reported(
         ranks=missing,
         ended=ended[:2],
     )
-    sure = len(missing) == 1 and (members.complete or len(wait.ranks) >= _MANY_WAITED)
+    sure = len(missing) == 1 and (members.complete or len(wait.ranks) >= LIMITS.waiting_of_a_node)
     return Suspicion("missing", missing, wait.ranks, how, "medium" if sure else "low", wait.seq, wait.op)
 
 
@@ -272,7 +259,7 @@ def _nobody(
         how = reason("all-entered", count=len(wait.ranks), seq=seq, op=op)
         return Suspicion("all-entered", (), wait.ranks, how, "low", seq, op)
     queued = max((w.enqueued or 0 for w in status if w.rank in wait.ranks and w.seq == seq), default=0) - (seq or 0)
-    queued = queued if queued >= _MANY else 0
+    queued = queued if queued >= LIMITS.works_queued else 0
     how = reason("waits-unclear", ranks=wait.ranks, seq=seq, op=op, of=members.size, queued=queued, silent=silent)
     return Suspicion("unclear", (), wait.ranks, how, "low", seq, op, silent)
 

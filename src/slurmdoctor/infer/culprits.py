@@ -10,6 +10,7 @@ from slurmdoctor.infer.stacks import odd_ones
 from slurmdoctor.model import (
     COLLECTIVE_TIMEOUT,
     HANG,
+    LIMITS,
     PEER_LOST,
     Confidence,
     ExitReport,
@@ -22,15 +23,6 @@ from slurmdoctor.model import (
     number,
     reason,
 )
-
-_TWO = 2
-"""Ranks that waited: of one alone the log is a part."""
-_NEAR = 256 * 1024
-"""Bytes after the first time-out, in a log without a clock, in which who loses a peer by it has printed so."""
-_LATE = 3.0
-"""Seconds after the first time-outs in which those who lose their peers by them have printed so."""
-_MOST_MISSING = 4
-"""At most one in so many ranks may be missing: where more are, the log is cut rather than the ranks silent."""
 
 
 def find_silent_culprit(
@@ -87,7 +79,7 @@ def _with_suspicion(finding: Finding, suspicion: Suspicion, observed: Observatio
 def _with_the_silent(finding: Finding, world: Members, heard: set[int]) -> Finding:
     """The finding on ranks that stood still, with those of which no line was read: where to look first."""
     silent = tuple(rank for rank in world.ranks if rank not in heard)
-    if not silent or not (world.complete or len(heard) >= collectives.ENOUGH):
+    if not silent or not (world.complete or len(heard) >= LIMITS.waiting_of_unknown):
         return finding
     return replace(finding, reasons=(*finding.reasons, reason("says-nothing", ranks=silent, of=world.size)))
 
@@ -133,10 +125,10 @@ def _never_timed_out(finding: Finding, timeline: Timeline, world: Members) -> Su
         return None
     waits = [i for i in (root, *finding.same) if i.main.role == "either"]
     waiting = {rank for i in waits for e in i.events for rank in e.ranks}
-    if len(waiting) < _TWO or not world.complete:
+    if len(waiting) < LIMITS.waiting or not world.complete:
         return None
     missing = tuple(sorted(set(world.ranks) - waiting - _lost_a_peer_then(finding, timeline)))
-    if not missing or len(missing) > max(1, len(world.ranks) // _MOST_MISSING):
+    if not missing or len(missing) > max(1, len(world.ranks) // LIMITS.few):
         return None
     how = reason("did-not-wait", waiting=len(waiting), of=world.size, ranks=missing)
     sure: Confidence = "medium" if len(missing) == 1 else "low"
@@ -151,7 +143,12 @@ def _lost_a_peer_then(finding: Finding, timeline: Timeline) -> set[int]:
     return {
         rank
         for i in finding.cascade
-        if i.cause == PEER_LOST and (timeline.key(i.main)[0] <= start + _LATE if timed else i.main.order - low < _NEAR)
+        if i.cause == PEER_LOST
+        and (
+            timeline.key(i.main)[0] <= start + LIMITS.lost_with_others
+            if timed
+            else i.main.order - low < LIMITS.lost_with_others_bytes
+        )
         for e in i.events
         for rank in e.ranks
     }

@@ -13,6 +13,7 @@ from slurmdoctor.infer.members import Members, world_of
 from slurmdoctor.infer.missing_peer import name_missing_peer, name_suspect
 from slurmdoctor.model import (
     HANG,
+    LIMITS,
     NODE_FAILURE,
     NOT_STOPPED,
     TASK_FAILED,
@@ -28,9 +29,6 @@ from slurmdoctor.model import (
     expand_nodes,
     reason,
 )
-
-_AT_ONCE = 10.0
-"""Seconds within which ranks that meet one mistake of the program fail."""
 
 
 def name_first_rank(
@@ -112,7 +110,7 @@ def _at_once(root: Incident, incidents: Sequence[Incident], timeline: Timeline, 
         i for i in incidents if same_failure(i, root, knowledge) and i.main.ranks and i.main.ranks != root.main.ranks
     )
     second = min((timeline.key(i.main)[0] for i in alike), default=0.0)
-    return second - timeline.key(root.main)[0] <= _AT_ONCE
+    return second - timeline.key(root.main)[0] <= LIMITS.at_once
 
 
 def _where_it_ended(finding: Finding, timeline: Timeline) -> Origin:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 
-from slurmdoctor.model import COLLECTIVE_TIMEOUT, PYTHON_ERROR, Event, Incident, Knowledge, Timeline
+from slurmdoctor.model import COLLECTIVE_TIMEOUT, LIMITS, PYTHON_ERROR, Event, Incident, Knowledge, Timeline
 
-_NEAR_SECONDS = 5.0
-_NEAR_BYTES = 2048
 _RECENT = 40
 """Incidents of one writer that its next event may still belong to."""
 
@@ -54,9 +52,9 @@ def _belongs_to(
             continue
         if _only_waited(parts[key]) and event.role == "root" and event.cause not in generic:
             continue  # what a rank meets after it gave up waiting is another incident
-        near = event.order - last.order < _NEAR_BYTES
+        near = event.order - last.order < LIMITS.one_incident_bytes
         if known and event.origin.time is not None and last.origin.time is not None:
-            near = near or abs(event.origin.time - last.origin.time) <= _NEAR_SECONDS
+            near = near or abs(event.origin.time - last.origin.time) <= LIMITS.one_incident_seconds
         if near:
             return key
     return ("group", event.group) if event.group else ("event", event.order, event.rule)

@@ -6,12 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from slurmdoctor.model import MOST_RANKS, CollectiveStatus, ExitReport, JobRecord, Observations
+from slurmdoctor.model import LIMITS, MOST_RANKS, CollectiveStatus, ExitReport, JobRecord, Observations
 
 _SEVERAL_A_TASK = ("torchrun", "accelerate", "deepspeed", "ray")
 """Launchers of which each of Slurm's tasks runs one, for several ranks."""
-_NEARLY_ALL = (3, 4)
-"""The share of a step's tasks, as a fraction."""
 _TWO = 2
 """Places that show the distance of a group's ranks."""
 
@@ -66,7 +64,7 @@ def ended_tasks(reports: Sequence[ExitReport]) -> int:
     told = [report for report in reports if report.kind == "step" and report.tasks]
     ended = {task for report in told for task in report.tasks}
     size = max(ended, default=0) + 1
-    nearly_all = len(ended) * _NEARLY_ALL[1] >= size * _NEARLY_ALL[0]
+    nearly_all = len(ended) >= LIMITS.step_told * size
     return size if nearly_all and size > len({report.node for report in told}) else 0
 
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.model import (
     ID_TIMEOUT,
+    LIMITS,
     MOST_RANKS,
     Finding,
     Incident,
@@ -20,11 +21,6 @@ from slurmdoctor.model import (
     number,
     reason,
 )
-
-_MOST_MISSING = 0.5
-"""Share of the ranks that may be missing; of more the log does not hold what they printed."""
-_STILL_BUSY = 60.0
-"""Seconds after the wait's end from which what rank 0 prints shows that it was still there."""
 
 
 def name_suspect(finding: Finding, suspicion: Suspicion, rank_map: RankMap) -> Finding:
@@ -59,7 +55,7 @@ def name_missing_peer(finding: Finding, root: Incident, observed: Observations) 
     if root.cause != ID_TIMEOUT or 0 in spoke or words is None:
         return finding
     text = words.text.strip()[:100]
-    if origin.time is not None and (words.origin.time or 0.0) > origin.time + _STILL_BUSY:
+    if origin.time is not None and (words.origin.time or 0.0) > origin.time + LIMITS.still_there:
         busy = reason("rank-0-busy", text=text)
         at = replace(finding.origin, rank=0, node=words.origin.node)
         return replace(finding, origin=at, how=(busy,), reasons=(*finding.reasons, busy))
@@ -89,7 +85,7 @@ def _who_did_not_come(root: Incident, spoke: set[int], rank_map: RankMap) -> tup
     if size > MOST_RANKS or rank_map.world_size not in (None, size):
         return ()
     missing = set(range(size)) - spoke - rank_map.seen - set(rank_map.node_of)
-    agrees = len(missing) == size - came and len(missing) <= _MOST_MISSING * size
+    agrees = len(missing) == size - came and len(missing) <= LIMITS.unheard * size
     return tuple(sorted(missing)) if agrees and spoke else ()
 
 

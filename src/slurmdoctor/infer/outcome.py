@@ -6,12 +6,10 @@ from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import STEP_CANCELLED, Event, ExitReport, Finding, Incident, Timeline, reason
+from slurmdoctor.model import LIMITS, STEP_CANCELLED, Event, ExitReport, Finding, Incident, Timeline, reason
 
 TELLING = ("root", "either", "confirmation")
 """Roles of events that may start a failure."""
-_BUFFERED = 8192
-"""Bytes that a program may hold back: an echo of the script so near to an error does not show that the error was survived."""
 
 
 def live_events(timeline: Timeline, exit_status: int | None = None) -> tuple[list[Event], int]:
@@ -125,7 +123,7 @@ def _stands_after_finish(event: Event, timeline: Timeline) -> bool:
         if len({event.origin.rank, done.line.origin.rank} - {None}) > 1:
             return True  # one rank's goodbye is none of another's
         # what a program has printed but not yet written comes out as it dies, below its last words
-        return event.order >= done.order or not (done.by_program or done.order - event.order > _BUFFERED)
+        return event.order >= done.order or not (done.by_program or done.order - event.order > LIMITS.held_back)
     if event.origin.time is not None and done.line.origin.time is not None:
         return event.origin.time >= done.line.origin.time
     return True

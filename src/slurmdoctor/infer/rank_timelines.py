@@ -15,6 +15,7 @@ from slurmdoctor.model import (
     ASSUMED_YEAR,
     EXIT_CODE,
     HANG,
+    LIMITS,
     NODE_FAILURE,
     Course,
     Courses,
@@ -34,8 +35,6 @@ from slurmdoctor.model import (
 )
 from slurmdoctor.timeline import by_zone
 
-_OTHER_CLOCK = 60.0
-"""Seconds by which Slurm's time may stand before the stamps above its line, before its clock is taken for another one."""
 _ENOUGH, _LONG = 5, 30.0
 """Stamps, and seconds from the first to the last: by these a failure without a stamp of its own can be placed, too."""
 _SILENT = 5
@@ -133,7 +132,7 @@ class _Clock:
     def of_event(self, event: Event) -> float | None:
         """When an event came: as Slurm's line says where that can be by the same clock, else as its line was printed."""
         said, above = _said(event), self.at(event.hit.place)
-        if said is not None and (above is None or (said - above >= -_OTHER_CLOCK and not by_zone(said - above))):
+        if said is not None and (above is None or (said - above >= -LIMITS.other_clock and not by_zone(said - above))):
             return said
         return self.at(event.hit.place, None if event.bound else event.origin)
 

@@ -13,6 +13,7 @@ from slurmdoctor.model import (
     COLLECTIVE_TIMEOUT,
     EXIT_CODE,
     HANG,
+    LIMITS,
     SIGTERM,
     STEP_CANCELLED,
     TICK,
@@ -25,9 +26,6 @@ from slurmdoctor.model import (
     Timeline,
     reason,
 )
-
-_JUST_ABOVE = 2048
-"""Bytes above an exit within which a survived hint may still be why it failed: nobody went on after the last try."""
 
 
 def choose_root(finding: Finding, timeline: Timeline, incidents: Sequence[Incident], knowledge: Knowledge) -> Finding:
@@ -181,7 +179,7 @@ def _last_hint(silent: Incident | None, timeline: Timeline, knowledge: Knowledge
     rank = silent.main.origin.rank if silent else None
     hints = [e for e in timeline.events if e.role == "hint" and e.origin.rank in (rank, None)]
     ended = silent.main.order if silent else -1
-    hints = [e for e in hints if not e.survived or 0 <= ended - e.order < _JUST_ABOVE]
+    hints = [e for e in hints if not e.survived or 0 <= ended - e.order < LIMITS.last_try]
     if not hints:
         return None
     last = max(hints, key=lambda e: (e.cause not in knowledge.traits["generic"], e.order))

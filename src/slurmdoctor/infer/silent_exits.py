@@ -14,6 +14,7 @@ from slurmdoctor.model import (
     EXIT_CODE,
     HOST_OOM,
     KILLED,
+    LIMITS,
     NOT_STOPPED,
     SIGTERM,
     TASK_FAILED,
@@ -38,8 +39,6 @@ _ROLE_OF_CAUSE: Mapping[str, Role] = {
 }
 _STOPPED = ("terminated", "killed")
 """How tasks end that Slurm stops."""
-_FEW = 4
-"""At most one in so many tasks can have failed where the others were stopped for it."""
 _WARNINGS = ("SIGUSR1", "SIGUSR2")
 """Signals that a job asks for before its time limit."""
 
@@ -82,7 +81,7 @@ def _not_stopped(timeline: Timeline, spoke: set[int], rank_map: RankMap) -> list
         return []
     stopped = {rank for report in reports for rank in report.ranks}
     left = [rank for rank in range(ended_tasks(reports)) if rank not in stopped]
-    if not left or len(left) > max(1, len(stopped) // _FEW) or spoke.intersection(left):
+    if not left or len(left) > max(1, len(stopped) // LIMITS.few) or spoke.intersection(left):
         return []
     beside = max(reports, key=lambda r: (min(r.ranks) < left[0] < max(r.ranks), len(r.ranks)))
     ended = replace(beside, exit=ProcessExit(None, None, "unknown"), ranks=tuple(left), tasks=tuple(left))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from slurmdoctor.model import LAST_STAMP, Event, Finding, RunState, Timeline, format_time, parse_time, span
+from slurmdoctor.model import LAST_STAMP, LIMITS, Event, Finding, RunState, Timeline, format_time, parse_time, span
 from slurmdoctor.timeline import by_zone
 
 _SHOWN = 60
 """Characters of a line that a fix quotes."""
-_SILENT = 1800.0
-"""Seconds without a stamped line from which a job may have hung, though nothing else tells so."""
 
 
 def stood(finding: Finding, timeline: Timeline, state: RunState) -> dict[str, Any]:
@@ -39,6 +37,6 @@ def _silence(last: Event, dated: bool) -> dict[str, Any]:
     end = parse_time(last.captures.get("at", ""))
     # Slurm's words may stand behind a step that lost its line end, in a line with the step's stamp
     since = parse_time(last.captures[LAST_STAMP]) if LAST_STAMP in last.captures else last.origin.time
-    if end is None or since is None or end - since < _SILENT or by_zone(end - since):
+    if end is None or since is None or end - since < LIMITS.silence or by_zone(end - since):
         return {}
     return {"silent": span(end - since), "silent_since": format_time(since, dated or LAST_STAMP in last.captures)}

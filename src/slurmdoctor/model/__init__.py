@@ -40,7 +40,6 @@ from slurmdoctor.model.events import (
     CROWD,
     FIRSTS,
     GPU_MEMORY,
-    HELD_BACK,
     LAST_STAMP,
     RECENTS,
     STRETCH,
@@ -108,6 +107,7 @@ from slurmdoctor.model.knowledge import (
     SourceFormat,
     Text,
 )
+from slurmdoctor.model.limits import LIMITS, Limits
 from slurmdoctor.model.notation import (
     MOST_RANKS,
     MOST_TASKS,
@@ -185,11 +185,11 @@ __all__ = [
     "GONE",
     "GPU_MEMORY",
     "HANG",
-    "HELD_BACK",
     "HOST_OOM",
     "ID_TIMEOUT",
     "KILLED",
     "LAST_STAMP",
+    "LIMITS",
     "MOST_RANKS",
     "MOST_TASKS",
     "NATIVE_CRASHES",
@@ -247,6 +247,7 @@ __all__ = [
     "KnownBy",
     "Lane",
     "Lanes",
+    "Limits",
     "Line",
     "LineFormat",
     "LogFile",

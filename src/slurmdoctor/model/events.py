@@ -15,10 +15,6 @@ from slurmdoctor.model.knowledge import ExitFormat, Rule, Signal
 from slurmdoctor.model.notation import ProcessExit, number
 from slurmdoctor.model.words import ExitReporter, RankBasis, Role
 
-HELD_BACK = 8192
-"""Bytes that a program without a terminal holds back before it prints them: they may come after the traceback that ended it."""
-
-
 LAST_STAMP = "last_stamp"
 """The capture with the time of the last stamped line above one of Slurm's that has none."""
 

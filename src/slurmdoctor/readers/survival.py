@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.knowledge import text
 from slurmdoctor.matching import lazy
-from slurmdoctor.model import HELD_BACK, Event, Line, Outlived, Progress, SignalHit, Writer
+from slurmdoctor.model import LIMITS, Event, Line, Outlived, Progress, SignalHit, Writer
 from slurmdoctor.ranks import Excerpts
 from slurmdoctor.readers.tracebacks import HEADER, begins_frame, exception_of
 
@@ -268,7 +268,7 @@ class _Sequel:
         here = list(self._below(event, later.offset)) if look and not self._lines.out_of_time() else []
         said, began = _spoken(here), event.origin.time
         # what stands below a traceback may have been held back until its process ended
-        held_back = bool(event.traceback) and length - event.hit.offset <= HELD_BACK
+        held_back = bool(event.traceback) and length - event.hit.offset <= LIMITS.held_back
         above = self._lines.before(self._lines.at(*event.hit.place), _NEAR) if here else ()
         steps, last = _rises(here, above, held_back)
         spoke = max(later.spoke, said)
@@ -431,7 +431,7 @@ class ProgressIndex:
         ended = event.traceback and _TOP.search(event.traceback[0])
         if not steps or not ended or event.label or event.origin.time is not None:
             return False
-        near = self._ends.get(source, 0) - event.hit.offset <= HELD_BACK
+        near = self._ends.get(source, 0) - event.hit.offset <= LIMITS.held_back
         first, last = steps[0], steps[-1]
         begins_below = first.offset > event.hit.offset and not first.skipped
         to_the_last = last.step is not None and last.step == last.steps

@@ -8,19 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
-from slurmdoctor.model import Event, ExitReport, Observations
+from slurmdoctor.model import LIMITS, Event, ExitReport, Observations
 
 END = 1 << 62
 Span = tuple[int, int]
 _MOST_EARLIER = 8
 _ENDS = ("root", "either", "confirmation")
 """Roles of events by which a process or a job may have ended."""
-_STEPS = 4
-"""Steps of a rank below the report of its end that show that another run's end was reported."""
-_NO_MORE = 200
-"""Bytes after a cut in which no attempt can have said anything."""
-_NOT_YET = 1024
-"""Bytes that a new attempt may take to begin: with no step and no success in them, it has shown nothing."""
 
 
 class Attempts(Struct, frozen=True):
@@ -49,7 +43,7 @@ def find(events: Sequence[Event], observed: Observations) -> Attempts:
     total = sum(file.bytes for file in observed.files)
     finished = [m.order for m in observed.signals if m.signal.kind == "finished"]
     lives = any(order >= last[1] for order in (*finished, *(p.order for p in progress)))
-    if last[1] < END and total - last[1] > (_NO_MORE if lives else _NOT_YET):
+    if last[1] < END and total - last[1] > (LIMITS.nothing_after_cut if lives else LIMITS.attempt_begins):
         last = (last[1], END)  # a later attempt ran: the failure before it was survived
     count = len([s for s in lived if s[1] <= last[0]]) + 1
     return Attempts(last, tuple(s for s in failed if s[1] <= last[0])[-_MOST_EARLIER:], count)
@@ -172,7 +166,7 @@ def _by_own_steps(observed: Observations, cuts: Collection[int]) -> set[int]:
             own = of_rank.get((report.line.source, rank), [])
             later = own[bisect_right(own, report.order) :]
             before = own[len(own) - len(later) - 1] if len(later) < len(own) else -1
-            if len(later) >= _STEPS and not _any(ends, (before, later[0])):
+            if len(later) >= LIMITS.own_steps and not _any(ends, (before, later[0])):
                 found.add(report.order + 1)
     return found
 

@@ -7,11 +7,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import Clocks, Event, Observations, Order, SignalHit, Timeline
+from slurmdoctor.model import LIMITS, Clocks, Event, Observations, Order, SignalHit, Timeline
 from slurmdoctor.timeline import attempts, skew
-
-_FEW_WORDS = 4096
-"""Bytes that ranks may print besides, as the training loop begins: warnings, mostly."""
 
 
 def order(observed: Observations) -> Timeline:
@@ -45,7 +42,7 @@ def _began(observed: Observations, span: attempts.Span) -> SignalHit | None:
     last = begun[-1]
     ends = (e.hit.offset for e in observed.events if e.order > last.order and e.hit.source == last.line.source)
     end = min(ends, default=observed.files[last.line.source].bytes if observed.files else last.line.end)
-    return last if end - last.line.end <= _FEW_WORDS else None
+    return last if end - last.line.end <= LIMITS.few_words else None
 
 
 def _within(span: attempts.Span, events: Sequence[Event], went_on: Sequence[int]) -> list[Event]:

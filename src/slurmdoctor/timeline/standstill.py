@@ -7,21 +7,17 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
-from slurmdoctor.model import Event, JobRecord, Progress, RunState, RunStateKind, SignalHit, Timeline, parse_time
-
-SHORTEST_STALL = 300.0
-"""Seconds without a step below which nobody calls it a stall, however fast the steps were."""
-_LONGEST_UNKNOWN = 900.0
-"""The same where only one step is known, and so no usual pause; and before the first one."""
-_ENOUGH = 4
-_LONGEST_OF_FEW = 3 * 3600.0
-"""The same where fewer than four are known, and not how long the job ran."""
-_OTHER_CLOCK = 60.0
-"""Seconds by which a step may come after the end, or before the start, before its clock is taken for another one."""
-_ZONE = 1800.0
-_FARTHEST_ZONE = 14 * 3600.0
-"""Seconds between two time zones: multiples of half an hour, up to this."""
-_LONGEST_JOB = 30 * 86400.0
+from slurmdoctor.model import (
+    LIMITS,
+    Event,
+    JobRecord,
+    Progress,
+    RunState,
+    RunStateKind,
+    SignalHit,
+    Timeline,
+    parse_time,
+)
 
 
 def end_of(record: JobRecord | None, last: Event | None) -> float | None:
@@ -45,7 +41,7 @@ def run_state(timeline: Timeline, end: float | None, record: JobRecord | None = 
     if done is not None and done.order > reached:
         finished = done.line.origin.time
         idle = end - finished if end is not None and finished is not None else -1.0
-        return RunState("finished", idle=idle if 0 <= idle < _LONGEST_JOB else None)
+        return RunState("finished", idle=idle if 0 <= idle < LIMITS.longest_job else None)
     if began is not None:
         return _before_the_first_step(began, end, record)
     if last is None:
@@ -59,20 +55,20 @@ def run_state(timeline: Timeline, end: float | None, record: JobRecord | None = 
         return RunState()
     idle = end - times[-1]
     if (
-        idle < -_OTHER_CLOCK
+        idle < -LIMITS.other_clock
         or (record is None and by_zone(idle))
-        or (started is not None and times[-1] < started - _OTHER_CLOCK)
+        or (started is not None and times[-1] < started - LIMITS.other_clock)
     ):
         return RunState()
     from statistics import median  # here: it is slow to import, and a job that hung can wait for it
 
     pauses = _pauses(timeline.progress, times)
-    if elapsed is None and len(times) < _ENOUGH:  # of so few steps it is not known how long one takes
-        most = max(_LONGEST_OF_FEW, 10 * max(pauses, default=0.0))
+    if elapsed is None and len(times) < LIMITS.steps_for_a_pace:  # of so few steps it is not known how long one takes
+        most = max(LIMITS.stall_of_few_steps, LIMITS.pauses_usual * max(pauses, default=0.0))
         return RunState("hung", idle, times[-1], None, last.step) if idle > most else RunState()
-    usual = max(_LONGEST_UNKNOWN, 0.25 * (elapsed or 0.0))
+    usual = max(LIMITS.stall_of_unknown_pace, LIMITS.stall_share * (elapsed or 0.0))
     if pauses:
-        usual = max(SHORTEST_STALL, 3 * max(pauses), 10 * median(pauses))
+        usual = max(LIMITS.stall, LIMITS.pauses_longest * max(pauses), LIMITS.pauses_usual * median(pauses))
     kind: RunStateKind = "hung" if idle > usual else "progressing"
     return RunState(kind, max(0.0, idle), times[-1], median(pauses) if pauses else None, last.step)
 
@@ -84,15 +80,15 @@ def _before_the_first_step(began: SignalHit, end: float | None, record: JobRecor
     said = began.captures.get("said", began.line.text).strip()
     if idle is None or idle < 0 or (record is None and by_zone(idle)):
         return RunState(began=said)
-    if idle < SHORTEST_STALL:
+    if idle < LIMITS.stall:
         return RunState(idle=idle)
-    return RunState("hung" if idle > _LONGEST_UNKNOWN else None, idle, since, began=said)
+    return RunState("hung" if idle > LIMITS.stall_of_unknown_pace else None, idle, since, began=said)
 
 
 def by_zone(idle: float) -> bool:
     """Whether a time without steps looks like the distance of two clocks' time zones: Slurm's is local time."""
-    off = (idle + _ZONE / 2) % _ZONE - _ZONE / 2
-    return _ZONE - _OTHER_CLOCK <= idle <= _FARTHEST_ZONE and abs(off) <= _OTHER_CLOCK
+    off = (idle + LIMITS.zone / 2) % LIMITS.zone - LIMITS.zone / 2
+    return LIMITS.zone - LIMITS.other_clock <= idle <= LIMITS.farthest_zone and abs(off) <= LIMITS.other_clock
 
 
 def _pauses(progress: Sequence[Progress], times: Sequence[float]) -> list[float]:
