@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import random
 import re
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -33,7 +30,7 @@ from slurmdoctor.readers import targets
 from slurmdoctor.readers.assembly import assemble
 from slurmdoctor.search import many, reader
 from slurmdoctor.search import scanner as scan
-from slurmdoctor.search.shapes import digits_matter, may_cross, relaxed, takes_all, takes_none
+from slurmdoctor.search.shapes import digits_matter, relaxed
 from slurmdoctor.search.tally import LineGroup, Tally, group_by_matcher
 
 FIXTURES = sorted(path for path in (Path(__file__).parent / "fixtures").iterdir() if (path / "truth.yaml").is_file())
@@ -67,7 +64,7 @@ class Job:
         with mock.patch.object(engine, "native", native):
             return scan.scan(
                 logs, self.matchers, self.strip_labels, targets.confirm_line, writer_keys, block, jobs,
-                could_match=targets.could_match, wildcards=partial(targets.wildcards_of, self.labels, self.formats),
+                could_match=targets.could_match,
             )  # fmt: skip
 
     def slow_scan(self, logs: Sequence[Path]) -> SearchResult:
@@ -148,7 +145,7 @@ def _mostly_slow(values: Iterable[object], every: int) -> list[ParameterSet]:
     return [pytest.param(value, marks=[pytest.mark.slow] * bool(n % every)) for n, value in enumerate(values)]
 
 
-@pytest.mark.parametrize("case", _mostly_slow(FIXTURES, 16), ids=lambda path: path.name)
+@pytest.mark.parametrize("case", _mostly_slow(FIXTURES, 48), ids=lambda path: path.name)
 def test_it_finds_in_a_fixture_what_the_slow_scan_finds(case: Path) -> None:
     logs = [Path(name) for name in log_files.files_of(str(case))]
     logs = [log for log in logs if log.suffix not in (".gz", ".xz", ".zst", ".bz2") and _plain(log)]
@@ -157,18 +154,26 @@ def test_it_finds_in_a_fixture_what_the_slow_scan_finds(case: Path) -> None:
     job, opened = _job(logs)
     slow = job.slow_scan(logs)
     known = None
-    for block in (1, 64, 1000, 65536):
+    for block in (64, 65536):
         fast = job.scan(opened, block, random.Random(f"{case.name} {block}").choice(ENGINES))
         assert _told(fast) == _told(slow)
         indexed = SearchResult(slow.groups, fast.line_index, slow.matchers_for)
         assert _events(job, opened, fast) == (known := known or _events(job, opened, indexed))
 
 
+def _mixed(path: Path, size: int, style: str = "srun", ranks: int = 20, end: bytes = b"\n") -> Path:
+    """A log of so many bytes of each kind: of its training and of its end."""
+    made = b""
+    for kind in KINDS:
+        whole = b"".join(pieces(kind, size, style, ranks))
+        made += whole[: size // 2] + whole[-size // 2 :]
+    path.write_bytes(made.replace(b"\n", end))
+    return path
+
+
 @pytest.mark.parametrize("style", _mostly_slow(STYLES, len(STYLES)))
-@pytest.mark.parametrize("kind", KINDS)
-def test_it_finds_in_generated_logs_what_the_slow_scan_finds(kind: str, style: str, tmp_path: Path) -> None:
-    log = tmp_path / "job.log"
-    log.write_bytes(b"".join(pieces(kind, 60_000, style, ranks=20)))
+def test_it_finds_in_generated_logs_what_the_slow_scan_finds(style: str, tmp_path: Path) -> None:
+    log = _mixed(tmp_path / "job.log", 8_000, style)
     job, opened = _job([log])
     slow = _told(job.slow_scan([log]))
     for block in (1, 20_001):
@@ -190,13 +195,13 @@ def _hexed(line: str, dice: random.Random) -> list[str]:
     return ["".join(map(other, range(len(words)))) for _ in range(6)]
 
 
-@pytest.mark.parametrize("seed", _mostly_slow(range(12), 6))
+@pytest.mark.parametrize("seed", _mostly_slow(range(12), 12))
 def test_it_counts_lines_of_hexadecimal_words_as_the_slow_scan_does(seed: int, tmp_path: Path) -> None:
     """Addresses, ids and hashes are taken as alike, where no rule and no label minds them."""
     dice = random.Random(seed)
     examples = [line for lines in _EXAMPLES.values() for line in lines if "\n" not in line]
-    lines = [line for example in dice.sample(examples, 400) for line in _hexed(example, dice)]
-    lines += [f"{dice.choice(['3: ', '[rank4]: ', 'n1:7:8 [2] '])}{line}" for line in lines[:1200]]
+    lines = [line for example in dice.sample(examples, 60) for line in _hexed(example, dice)]
+    lines += [f"{dice.choice(['3: ', '[rank4]: ', 'n1:7:8 [2] '])}{line}" for line in lines[:200]]
     log = tmp_path / "job.log"
     log.write_text("\n".join(lines) + "\n")
     job, opened = _job([log])
@@ -208,62 +213,29 @@ def test_it_counts_lines_of_hexadecimal_words_as_the_slow_scan_does(seed: int, t
 def test_what_hexadecimal_words_mean_is_not_asked_in_vain_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of an exception with an id they matter, and each of these lines is of a new shape: to ask made them three times as slow."""
+    """Where they matter each of these lines is of a new shape: to ask made them three times as slow."""
     log = tmp_path / "job.log"
     dice = random.Random(1)
-    log.write_text("".join(f"KeyError: '{uuid.UUID(int=dice.getrandbits(128))}'\n" for _ in range(2000)))
+    log.write_text("".join(f"{dice.getrandbits(63) | 1 << 62:x}Error: x\n" for _ in range(2000)))
     job, opened = _job([log])
     asked: list[bytes] = []
-    right = reader.matches_of_wildcards
-
-    def noted(line: bytes, *rest: Any) -> Any:
-        asked.append(line)
-        return right(line, *rest)
-
-    monkeypatch.setattr(reader, "matches_of_wildcards", noted)
-    found = job.scan(opened)
-    assert sum(group.count for group in found.groups if group.matcher.id == "exception") == 2000
-    assert len(asked) < 500
+    monkeypatch.setattr(reader, "with_other_words", lambda line: asked.append(line) or [line + b"?"])  # type: ignore[func-returns-value]
+    monkeypatch.setattr(reader.Reader, "_digit_sensitive", lambda *_: [1])
+    job.scan(opened)
+    assert len(asked) <= 500
 
 
 @pytest.mark.parametrize(
-    ("pattern", "text", "always", "never"),
-    [
-        (r"id \S+ ok", "id ĸĸĸĸĸ ok", True, False),
-        (r"rank \d+", "id ĸĸĸĸĸ rank 3", True, False),
-        (r"rank \d+", "id ĸĸĸĸĸ", False, True),
-        (r"id \d+", "id ĸĸĸĸĸ", False, False),
-        (r"id [a-f]", "id ĸĸĸĸĸ", False, False),
-        (r"id \D", "id ĸĸĸĸĸ", False, False),
-        (r"id [^0-9]", "id ĸĸĸĸĸ", False, False),
-        (r"id (?!a)\w", "id ĸĸĸĸĸ", False, False),
-        (r"id (?!a)\w", "no ĸĸĸĸĸ", False, True),
-        (r"bad", "id ĸĸĸĸĸ", False, False),
-        (r"(?P<bad>x) (?<ace>y)", "id ĸĸĸĸĸ", False, True),
-        (r"id \b(\w+)\b \1", "id ĸĸĸĸĸ ĸĸĸĸĸ", False, False),
-    ],
+    "line",
+    ["code {} ", "aborted at {}: exit code {}", "rank {}: boom"],
 )
-def test_a_pattern_is_known_to_mind_hexadecimal_words(pattern: str, text: str, always: bool, never: bool) -> None:
-    assert (takes_all(pattern, text), takes_none(pattern, text)) == (always, never)
-
-
-@pytest.mark.parametrize(("literal", "may"), [(b"code 1", True), (b"a non-zero", True), (b"0xdead", True), (b"dead", True), (b"at 1a2b3: ", True), (b"CUDA out of memory", False), (b"aborted (", False)])  # fmt: skip
-def test_a_literal_is_known_to_stand_in_hexadecimal_words(literal: bytes, may: bool) -> None:
-    assert may_cross(literal) is may
-
-
-@pytest.mark.parametrize(
-    ("text", "settled"),
-    [
-        ("[rank3]: comm 0xĸĸĸĸĸ", True),
-        ("n1:7:8 [2] NCCL INFO comm 0xĸĸĸĸĸ rank 2", True),
-        ("ĸĸĸĸĸ: comm", False),
-        ("[rank3]: ĸĸĸĸĸ: comm", False),
-    ],
-)
-def test_labels_are_known_to_stand_before_hexadecimal_words(text: str, settled: bool) -> None:
-    reader = LabelReader(load(folders()).formats)
-    assert reader.settled(text, SourceFormat(locked=frozenset(f.id for f in reader.formats))) is settled
+def test_lines_whose_words_matter_are_told_apart(line: str, tmp_path: Path) -> None:
+    dice = random.Random(1)
+    words = ["".join(dice.choice("0123456789abcdef") for _ in range(6)) for _ in range(400)]
+    log = tmp_path / "job.log"
+    log.write_text("".join(line.format(word, word) + "\n" for word in words))
+    job, opened = _job([log])
+    assert _told(job.scan(opened)) == _told(job.slow_scan([log]))
 
 
 def test_what_differs_in_hexadecimal_words_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +246,7 @@ def test_what_differs_in_hexadecimal_words_is_read_once(tmp_path: Path, monkeypa
         "".join(
             f"n1:{n}:8 [2] NCCL INFO comm 0x{dice.getrandbits(47) | 1 << 46:x} rank {n % 10} nranks 16 cudaDev 2 busId 1b000 "
             f"commId 0x{dice.getrandbits(63) | 1 << 62:x} - Init COMPLETE\n"
-            for n in range(10_000)
+            for n in range(3_000)
         )
     )
     job, opened = _job([log])
@@ -282,7 +254,7 @@ def test_what_differs_in_hexadecimal_words_is_read_once(tmp_path: Path, monkeypa
     right = Job.strip_labels
     monkeypatch.setattr(Job, "strip_labels", lambda self, source, line: right(self, source, read.append(line) or line))  # type: ignore[func-returns-value]
     found = job.scan(opened)
-    assert [group.count for group in found.groups if group.matcher.id == "map"] == [10_000]
+    assert [group.count for group in found.groups if group.matcher.id == "map"] == [3_000]
     assert len(read) < 200  # an address of digits alone has a shape of its own
 
 
@@ -292,46 +264,43 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("kind", KINDS)
-def test_many_processes_find_what_one_finds(kind: str, tmp_path: Path) -> None:
-    log = tmp_path / "job.log"
-    log.write_bytes(b"".join(pieces(kind, 3_000_000, ranks=300)))
+def test_many_processes_find_what_one_finds(tmp_path: Path) -> None:
+    log = _mixed(tmp_path / "job.log", 100_000, ranks=300)
     job, opened = _job([log])
     one = job.scan(opened, 50_000)
-    told, lines, index = _told(one), opened[0].lines, one.line_index
-    for jobs in (2, 3, 7):
+    told, lines = _told(one), opened[0].lines
+    for jobs in (2, 7):
         several = job.scan(opened, 50_000, jobs=jobs)
         assert _told(several) == told
         assert opened[0].lines == lines
         at = several.line_index[0][0][-1]
         assert several.lines_before(0, at)[1] == log.read_bytes()[:at].count(b"\n")
-    assert index
 
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("kind", _mostly_slow(KINDS, len(KINDS)))
 def test_many_processes_come_to_the_same_verdict(kind: str, tmp_path: Path) -> None:
     log = tmp_path / "job.log"
-    log.write_bytes(b"".join(pieces(kind, 1_000_000, ranks=100)))
+    log.write_bytes(b"".join(pieces(kind, 300_000, ranks=100)))
     one = json.dumps(diagnose(log).to_dict())
-    assert all(json.dumps(diagnose(log, jobs=jobs).to_dict()) == one for jobs in (2, 3, 7))
+    assert all(json.dumps(diagnose(log, jobs=jobs).to_dict()) == one for jobs in (2, 7))
 
 
 @pytest.mark.usefixtures("small")
 def test_many_processes_share_many_files(tmp_path: Path) -> None:
     logs = []
-    for rank in range(9):
+    for rank in range(6):
         logs.append(tmp_path / f"rank{rank}.log")
-        logs[-1].write_bytes(b"" if rank == 4 else b"".join(pieces("noisy", 40_000 * (rank + 1), ranks=3, seed=rank)))
+        logs[-1].write_bytes(b"" if rank == 4 else b"".join(pieces("noisy", 10_000 * (rank + 1), ranks=3, seed=rank)))
     job, opened = _job(logs)
     one = _told(job.scan(opened))
-    assert all(_told(job.scan(opened, jobs=jobs)) == one for jobs in (2, 4, 16))
+    assert all(_told(job.scan(opened, jobs=jobs)) == one for jobs in (2, 16))
 
 
 @pytest.mark.usefixtures("small")
 def test_a_helper_that_dies_is_made_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "job.log"
-    log.write_bytes(b"".join(pieces("noisy", 200_000)))
+    log.write_bytes(b"".join(pieces("noisy", 50_000)))
     job, opened = _job([log])
     one = _told(job.scan(opened))
     monkeypatch.setattr(many, "_packed", lambda part: 1 / 0)
@@ -339,16 +308,14 @@ def test_a_helper_that_dies_is_made_good(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("end", [b"\r", b"\r\n", b"\r\r\n"])
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_carriage_return_ends_a_line_wherever_a_block_is_cut(
-    kind: str, end: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    end: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("slurmdoctor.input.sources.LONGEST_LINE", 64 * 1024)
-    log = tmp_path / "job.log"
-    log.write_bytes(b"".join(pieces(kind, 250_000, "torch", ranks=20)).replace(b"\n", end))
+    log = _mixed(tmp_path / "job.log", 8_000, "torch", end=end)
     job, opened = _job([log])
     slow = _told(job.slow_scan([log]))
-    for block in (20_001, 70_000, 1_000_000):
+    for block in (20_001, 70_000):
         assert _told(job.scan(opened, block)) == slow
 
 
@@ -357,7 +324,7 @@ def test_lines_between_carriage_returns_are_not_sought_one_by_one(
     tail: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = tmp_path / "job.log"
-    log.write_bytes(b"[rank3]: Killed\r" * 500_000 + tail)
+    log.write_bytes(b"[rank3]: Killed\r" * 50_000 + tail)
     sought: list[int] = []
     plain = reader.piece
 
@@ -368,18 +335,18 @@ def test_lines_between_carriage_returns_are_not_sought_one_by_one(
     monkeypatch.setattr(reader, "piece", piece)
     job, opened = _job([log])
     found = job.scan(opened)
-    assert max(group.count for group in found.groups) == 500_000
+    assert max(group.count for group in found.groups) == 50_000
     assert len(sought) < 10_000
 
 
 def test_long_lines_are_read_around_their_words_however_they_are_cut(tmp_path: Path) -> None:
     word = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
-    filler = b"0.123456, " * 1_000_000
+    filler = b"0.123456, " * 200_000
     log = tmp_path / "job.log"
-    log.write_bytes(b"start\n" + filler + b"\r" + word + b"\r" + filler[:5_000_000] + b"\nend\n" + word + b"\n")
+    log.write_bytes(b"start\n" + filler + b"\r" + word + b"\r" + filler[:1_000_000] + b"\nend\n" + word + b"\n")
     job, opened = _job([log])
     told = None
-    for block in (10_000, 300_001, 524_288, 8_000_000):
+    for block in (10_000, 300_001, 4_000_000):
         found = job.scan(opened, block)
         oom = [s for s in found.groups if s.matcher.id == "cuda-oom/torch"]
         assert [s.count for s in oom] == [2]

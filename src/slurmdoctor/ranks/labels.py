@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from slurmdoctor.matching import bounded, compiled, lazy
 from slurmdoctor.model import Knowledge, LineFormat, Origin, SourceFormat, is_rank, number
 from slurmdoctor.ranks.timestamps import parse_time
-from slurmdoctor.search import MARK, WriterKey, digits_matter, shape_of, takes_none
+from slurmdoctor.search import WriterKey, digits_matter, shape_of
 
 _ANSI = lazy(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Terminal escape sequences: CSI, OSC, two-character ones (ECMA-48)."""
@@ -125,36 +125,6 @@ class LabelReader:
     def label_end(self, text: str, source: SourceFormat) -> int:
         """Where the labels end at the head of a text without color."""
         return self._head(text, source).end
-
-    def settled(self, text: str, source: SourceFormat) -> bool:
-        """Whether the labels are the same whatever the marks in the text stand for (`search/shapes`)."""
-        beginning = text.partition(MARK)[0].removesuffix("0x")
-        if not self.remembers or clean(text) != text:
-            return False
-        head, after_time = _Head(), False
-        for _ in range(_MOST_LABELS):
-            if not all(
-                self._is_settled(form, beginning[head.end :], text[head.end :], source)
-                for form in (*self.formats, *source.learnt)
-            ):
-                return False
-            matched = self._next_label(beginning[head.end :], head, source, after_time)
-            if matched is None:
-                return True
-            after_time = self._take(head, matched, beginning, source) or after_time
-            if not matched[2]:
-                return True
-        return True
-
-    @staticmethod
-    def _is_settled(form: LineFormat, beginning: str, text: str, source: SourceFormat) -> bool:
-        """Whether the text's beginning decides on this format, or no such text has it."""
-        if form.lock and form.id not in source.locked:
-            return True
-        found = bounded(form.pattern).match(beginning, partial=True)
-        if found is None or not (found.partial or found.end() == len(beginning)):
-            return True
-        return takes_none(rf"\A(?:{form.pattern})", text)
 
     def writer_key(self, source: SourceFormat) -> WriterKey:
         """Finds the labels that tell the writers of a source apart."""

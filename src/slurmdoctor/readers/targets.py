@@ -1,9 +1,8 @@
-"""Bounds how many kinds of exceptions are told apart: by class and first words, then by class, then not at all."""
+"""Bounds how many kinds of exceptions are told apart: by class and first words, then not at all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 
 from msgspec.structs import replace
 
@@ -14,7 +13,6 @@ from slurmdoctor.matching import SECONDS, bounded, captures, lazy
 from slurmdoctor.model import (
     NEVER,
     Deadline,
-    ExitFormat,
     Knowledge,
     Matcher,
     Reason,
@@ -28,13 +26,11 @@ from slurmdoctor.model import (
 from slurmdoctor.ranks import LabelReader
 from slurmdoctor.readers.collectives import kind_of, sought
 from slurmdoctor.readers.rule_events import captures_of
-from slurmdoctor.readers.tracebacks import begins_frame, exception_of, undecorated
-from slurmdoctor.search import MARK, Literals, Wildcards, digit_sensitive, relaxed, scan, takes_all, takes_none
+from slurmdoctor.readers.tracebacks import begins_frame, exception_of
+from slurmdoctor.search import Literals, digit_sensitive, relaxed, scan
 
 MOST = 256
 """Kinds that are told apart by class and first words: no job breaks in so many ways."""
-MOST_CLASSES = 64
-"""Classes that are told apart among what comes after."""
 _BETWEEN = ": "
 
 
@@ -43,22 +39,13 @@ class Kinds:
 
     def __init__(self) -> None:
         self._known: set[str] = set()
-        self._classes: set[str] = set()
 
     def name(self, raised: str, words: str) -> str:
         """The kind of an exception of this class with these first words; empty where there are too many."""
         kind = f"{raised}{_BETWEEN}{words}"
-        if kind in self._known:
-            return kind
         if len(self._known) < MOST:
             self._known.add(kind)
-            return kind
-        if raised in self._classes:
-            return raised
-        if len(self._classes) < MOST_CLASSES:
-            self._classes.add(raised)
-            return raised
-        return ""
+        return kind if kind in self._known else ""
 
 
 def notes(found: SearchResult) -> tuple[Reason, ...]:
@@ -66,39 +53,6 @@ def notes(found: SearchResult) -> tuple[Reason, ...]:
     merged = [g for g in found.groups if g.matcher.target == "exception" and _BETWEEN not in g.kind]
     count = sum(group.count for group in merged)
     return (reason("exceptions-alike", count=count, most=MOST),) if count else ()
-
-
-def kinds_of(matcher: Matcher, text: str) -> tuple[str, ...] | None:
-    """The kind under which such lines hold the target, none where they do not; None where that depends on what marks stand for.
-
-    `text` is the line without its labels. Where digits matter the target is found absent, or nothing is said.
-    """
-    target = matcher.target
-    if target == "exception" or (isinstance(target, Rule) and target.applies_to == "exception"):
-        return () if _is_no_exception(text) else None
-    if isinstance(target, Rule) and target.applies_to == "frame" and not begins_frame(text):
-        return ()
-    if isinstance(target, Rule | Signal):
-        return _taken(target.regex, text, matcher.digit_sensitive)
-    if target == "stack" or matcher.digit_sensitive:
-        return None
-    if target == "collective":
-        return (kind_of(text.encode()),)
-    return ("",) if isinstance(target, ExitFormat) or target in ("traceback", "map") else None
-
-
-def _taken(pattern: str, text: str, digit_sensitive: bool) -> tuple[str, ...] | None:
-    if digit_sensitive:
-        more = relaxed(pattern)
-        return () if more is not None and takes_none(more, text) else None
-    if takes_all(pattern, text):
-        return ("",)
-    return () if takes_none(pattern, text) else None
-
-
-def _is_no_exception(text: str) -> bool:
-    """Whether no such line is an exception's own: its class would stand before the first colon."""
-    return MARK not in undecorated(text).partition(":")[0] and exception_of(text) is None
 
 
 KEEP = 4
@@ -112,7 +66,7 @@ _KEEP_STATUS = 12
 TRACEBACK = (b"Traceback (most recent call last)",)
 EXCEPTION = (b"Error: ", b"Exception: ", b"Error\n", b"Interrupt\n", b"AssertionError", b"Error:\n")
 _CPP_FRAMES = text_of("cpp-frames")
-_VARIABLE = lazy(r"\d+|'[^']*'?|\"[^\"]*\"?|/\S*|0x\w+")
+_VARIABLE = lazy(r"\b(?:0x)?(?=\w*\d)[0-9a-f]{5,}\b|\d+|'[^']*'?|\"[^\"]*\"?|/\S*|0x\w+")
 _QUOTED = "  │ ".encode()
 """How our own report quotes a log: what a job's footer printed into it is no event of the job."""
 
@@ -145,24 +99,10 @@ def find_lines(
         jobs=jobs,
         progress=progress,
         could_match=could_match,
-        wildcards=partial(wildcards_of, labels, formats),
         deadline=deadline,
         literals=knowledge.once(_literals_of),
     )
     return replace(found, notes=(*found.notes, *notes(found)))
-
-
-def wildcards_of(labels: LabelReader, formats: Sequence[SourceFormat], number: int) -> Wildcards:
-    """What the search asks about lines of this source that differ in hexadecimal words only."""
-    form = formats[number]
-
-    def settled(text: str) -> bool:
-        return not text.startswith(_QUOTED.decode()) and labels.settled(text, form)
-
-    def strip_labels(line: bytes) -> str:
-        return labels.strip_labels(line.decode("utf-8", "replace"), form)[1]
-
-    return Wildcards(settled, strip_labels, kinds_of)
 
 
 def matchers(knowledge: Knowledge) -> list[Matcher]:

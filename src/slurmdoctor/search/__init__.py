@@ -9,18 +9,14 @@ from slurmdoctor.doors import door
 if TYPE_CHECKING:
     from slurmdoctor.search.literals import Literals as Literals
     from slurmdoctor.search.many import usual_jobs as usual_jobs
-    from slurmdoctor.search.reader import Wildcards as Wildcards
     from slurmdoctor.search.scanner import LONG_LINE as LONG_LINE
     from slurmdoctor.search.scanner import scan as scan
     from slurmdoctor.search.shapes import DIGITS as DIGITS
-    from slurmdoctor.search.shapes import MARK as MARK
     from slurmdoctor.search.shapes import Shaped as Shaped
     from slurmdoctor.search.shapes import digit_sensitive as digit_sensitive
     from slurmdoctor.search.shapes import digits_matter as digits_matter
     from slurmdoctor.search.shapes import relaxed as relaxed
     from slurmdoctor.search.shapes import shape_of as shape_of
-    from slurmdoctor.search.shapes import takes_all as takes_all
-    from slurmdoctor.search.shapes import takes_none as takes_none
     from slurmdoctor.search.tally import MOST as MOST
     from slurmdoctor.search.writer_key import HEAD as HEAD
     from slurmdoctor.search.writer_key import Span as Span
@@ -31,9 +27,8 @@ else:
         __name__,
         literals="Literals",
         many="usual_jobs",
-        reader="Wildcards",
         scanner="LONG_LINE scan",
-        shapes="DIGITS MARK Shaped digit_sensitive digits_matter relaxed shape_of takes_all takes_none",
+        shapes="DIGITS Shaped digit_sensitive digits_matter relaxed shape_of",
         tally="MOST",
         writer_key="HEAD Span WriterKey tag_pattern",
     )

@@ -22,7 +22,6 @@ from copy import copy
 
 from slurmdoctor.matching import DIGITS, Engine, engine_for, engine_of, engine_of_some
 from slurmdoctor.model import Matcher
-from slurmdoctor.search.shapes import anything, may_cross
 
 _WASTED = 50
 """So many needless hits in one block are worth a new search."""
@@ -58,8 +57,6 @@ class Literals:
         self._with_digits = sorted({x.translate(DIGITS) for x in with_digits})
         """The shapes of those literals that a line's shape may seem to hold."""
         self._search_with_digits: list[Engine] = []
-        self._crossing: list[tuple[bytes, bytes]] = []
-        """Literals that may stand partly in a hexadecimal word, and what they look like where anything may stand there."""
         self._groups: dict[int, _Group] = {}
         """The literals of those words that stand for many, by the number of the first of them."""
         self._asked = 0
@@ -107,14 +104,6 @@ class Literals:
         if not self._search_with_digits:
             self._search_with_digits.append(engine_of(self._with_digits))
         return bool(self._search_with_digits[0].which(shape))
-
-    def crossing(self, marked: bytes) -> bool:
-        """Whether lines that differ in what their marks stand for may differ in the literals that they hold."""
-        if not self._crossing:
-            self._crossing += [(x, anything(x)) for x in self._users if may_cross(x)]
-        line = marked + b"\n"
-        widened = anything(line)
-        return any(shape in widened and literal not in line for literal, shape in self._crossing)
 
     def without_idle(self, matched: set[int], block: bytes) -> Literals | None:
         """The same without the literals of those matchers alone that look for one line, and have it (`matched`).

@@ -23,7 +23,7 @@ from slurmdoctor.input import Block
 from slurmdoctor.model import Matcher
 from slurmdoctor.search import tally
 from slurmdoctor.search.literals import Literals
-from slurmdoctor.search.shapes import BYTE, DIGITS, MARK, marked, marked_shape
+from slurmdoctor.search.shapes import DIGITS, marked_shape, with_other_words
 from slurmdoctor.search.tally import BY_DIGITS, LineGroup, Match, Part, Place, Tally
 from slurmdoctor.search.writer_key import Span, WriterKey
 
@@ -127,45 +127,6 @@ class Outcomes:
         self._taken_by[tally] = tuple(matchers)
 
 
-# ── what follows from a shape whatever its marks stand for ────────────────────────────────────
-
-_LONGEST = 2048
-"""Bytes of a line for which it is worth to find out."""
-
-
-class Wildcards(Struct, frozen=True):
-    """What the search asks of those who know labels and rules."""
-
-    settled: Callable[[str], bool]
-    """A line with marks -> whether its labels are the same whatever they stand for."""
-    strip_labels: Callable[[bytes], str]
-    kinds_of: Callable[[Matcher, str], tuple[str, ...] | None]
-    """(matcher, line without labels, with marks) -> the kinds of all such lines; None where they differ."""
-
-
-def matches_of_wildcards(
-    line: bytes, literals: Literals, matchers: Sequence[Matcher], writer_key: WriterKey, ask: Wildcards
-) -> tuple[Match, ...] | None:
-    """The matches of all lines that differ from this one in digits and hexadecimal words; None where they may differ."""
-    with_marks = marked(line)
-    if len(line) > _LONGEST or any(odd in line for odd in (b"\x1b", b"\0", b"\r", MARK.encode())):
-        return None
-    if not writer_key.settled(with_marks[: with_marks.index(BYTE)].removesuffix(b"0x")):
-        return None
-    if literals.hidden(with_marks.translate(DIGITS)) or literals.crossing(with_marks):
-        return None
-    if not ask.settled(with_marks.decode("utf-8", "replace").replace(BYTE.decode(), MARK)):
-        return None
-    text = ask.strip_labels(with_marks).replace(BYTE.decode(), MARK)
-    matches: list[Match] = []
-    for number in literals.wanted(with_marks + b"\n"):
-        kinds = ask.kinds_of(matchers[number], text)
-        if kinds is None:
-            return None
-        matches += [(number, kind) for kind in kinds]
-    return tuple(matches)
-
-
 # ── the reader ────────────────────────────────────────────────────────────────────────────────
 
 _MOST_SHAPES = 16 * 1024 * 1024
@@ -220,14 +181,12 @@ class Reader:
         writer_key: WriterKey,
         source: int,
         could_match: CouldMatch | None = None,
-        wildcards: Wildcards | None = None,
     ) -> None:
         self._literals = literals
         self._matchers = matchers
         self._strip_labels = strip_labels
         self._confirm_line = confirm_line
         self._could_match = could_match
-        self._wildcards = wildcards
         self._late: Callable[[], bool] = bool
         self._stopped: int | None = None
         """Where reading ended within a line, as the time was over."""
@@ -368,19 +327,19 @@ class Reader:
         """Confirm a line, count it, and remember what follows for all lines of its shape. Where it was counted."""
         shape = line.translate(DIGITS)
         with_marks = marked_shape(line)
+        matches = None
         if with_marks is not None and with_marks != shape:
-            learnt, counted = self._learn_marked(line, with_marks, place, span)
-            if learnt:
-                return counted
-        digit_sensitive = [m for m in wanted if self._matchers[m].digit_sensitive]
-        text = self._strip_labels(self._source, line)
-        if self._could_match is not None:
-            digit_sensitive = [m for m in digit_sensitive if self._could_match(self._matchers[m], text)]
+            matches = self._learn_marked(line, with_marks, span)
+        if matches is not None and with_marks is not None:
+            shape, digit_sensitive, unclear, text = with_marks, [], False, ""
+        else:
+            text = self._strip_labels(self._source, line)
+            digit_sensitive = self._digit_sensitive(wanted, text)
+            unclear = self._literals.hidden(shape)
+            matches = self._confirmed([m for m in wanted if not self._matchers[m].digit_sensitive], line, text)
         start, end, start2, end2 = span
         label = line[start:end] + line[start2:end2]
-        matches = self._confirmed([m for m in wanted if not self._matchers[m].digit_sensitive], line, text)
         tally = counted = self._tally(matches, label, place)
-        unclear = self._literals.hidden(shape)
         plan = None
         if digit_sensitive or unclear:
             tail = text.encode()
@@ -395,27 +354,37 @@ class Reader:
             self._walk.learn(shape, start, end, tally, plan, plan.text if plan else -1)
         return counted
 
-    def _learn_marked(self, line: bytes, shape: bytes, place: int, span: Span) -> tuple[bool, Tally | None]:
-        """The same for all lines with other hexadecimal words, where these do not matter. False where they may."""
+    def _learn_marked(self, line: bytes, shape: bytes, span: Span) -> list[Match] | None:
+        """The matches of all lines with other hexadecimal words, where these do not matter; else such lines go by their digits."""
         self._marked += 1
         if self._marked <= _FEW_MARKED or self._walk.known(shape) is not None:  # by digits
-            return False, None
-        found = None
-        if self._wildcards and self._in_vain < _MOST_IN_VAIN:
-            found = matches_of_wildcards(line, self._literals, self._matchers, self._writer_key, self._wildcards)
-            self._in_vain += 1 if found is None else -1
-        self._remember(shape)
+            return None
+        found = self._matches_of_any_words(line, span) if self._in_vain < _MOST_IN_VAIN else None
+        self._in_vain += 1 if found is None else -1
         if found is None:
+            self._remember(shape)
             self._walk.learn(shape, 0, 0, None, BY_DIGITS, -2)
-            return False, None
-        start, end, start2, end2 = span
-        label = line[start:end] + line[start2:end2]
-        tally = self._tally(found, label, place)
-        plan = ShapePlan(tally, found, span, -1) if tally is not None and end2 else None
-        if tally is not None:
-            tally.add(label, place)
-        self._walk.learn(shape, start, end, tally, plan, -1)
-        return True, tally
+        return found
+
+    def _matches_of_any_words(self, line: bytes, span: Span) -> list[Match] | None:
+        """The matches of this line and of those with other hexadecimal words in it; None where they differ, or digits matter."""
+        found: list[Match] | None = None
+        for other in (line, *with_other_words(line)):
+            wanted = self._literals.wanted(other + b"\n")
+            text = self._strip_labels(self._source, other)
+            unclear = self._digit_sensitive(wanted, text) or self._literals.hidden(other.translate(DIGITS))
+            if unclear or self._writer_key.span(other) != span:
+                return None
+            matches = self._confirmed((m for m in wanted if not self._matchers[m].digit_sensitive), other, text)
+            if found not in (None, matches):
+                return None
+            found = matches
+        return found
+
+    def _digit_sensitive(self, wanted: Iterable[int], text: str) -> list[int]:
+        """Those of the matchers that may take a line like this one, but for its digits, and refuse another."""
+        might = self._could_match or (lambda matcher, text: True)
+        return [m for m in wanted if self._matchers[m].digit_sensitive and might(self._matchers[m], text)]
 
     def _count(self, plan: ShapePlan, line: bytes, place: int) -> Tally | None:
         """Count a line whose shape has a plan. Where it was counted."""

@@ -24,7 +24,7 @@ from slurmdoctor.model import NEVER, Deadline, Matcher, Reason, SearchResult, re
 from slurmdoctor.search import many
 from slurmdoctor.search.literals import Literals
 from slurmdoctor.search.reader import LONG_LINE as LONG_LINE
-from slurmdoctor.search.reader import ConfirmLine, CouldMatch, Reader, StripLabels, Wildcards
+from slurmdoctor.search.reader import ConfirmLine, CouldMatch, Reader, StripLabels
 from slurmdoctor.search.tally import Part, group_by_matcher
 from slurmdoctor.search.writer_key import WriterKey
 
@@ -49,7 +49,6 @@ def scan(
     jobs: int = 1,
     progress: Callable[[int], None] | None = None,
     could_match: CouldMatch | None = None,
-    wildcards: Callable[[int], Wildcards] | None = None,
     deadline: Deadline = NEVER,
     literals: Literals | None = None,
 ) -> SearchResult:
@@ -61,8 +60,7 @@ def scan(
     processes = many.processes(sources, jobs)
 
     def read(number: int, start: int, stop: int | None, share: float = HEADS) -> Part:
-        ask = wildcards(number) if wildcards else None
-        reader = Reader(literals, matchers, strip_labels, confirm_line, writer_keys[number], number, could_match, ask)
+        reader = Reader(literals, matchers, strip_labels, confirm_line, writer_keys[number], number, could_match)
         blocks = _Timed(sources[number].blocks(block_size or BLOCK, start, stop), deadline, share)
         told = blocks if progress is None else _reported(blocks, progress, processes)
         part = reader.read(told, start, sources[number].size, blocks.late)

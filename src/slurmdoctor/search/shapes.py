@@ -4,8 +4,8 @@
   `exit code 137` does not, and is confirmed for every text (`reader.ShapePlan`).
 - Hexadecimal words are, too: addresses, ids, hashes. `comm 0x55d0c8a3b2f0 rank 3` and `comm 0x7f3a1c09e4d2 rank 7` are of one shape, which has
   a *mark* for each of their characters. Such a word has five characters at least, a letter and a digit among them, and no letter, digit or
-  underscore beside it. What lines of such a shape mean is learnt once where the line shows it whatever the marks stand for
-  (`reader.matches_of_wildcards`); else the walk looks at them by their digits alone (`tally.BY_DIGITS`).
+  underscore beside it. What lines of such a shape mean is learnt once where other words in their place mean the same
+  (`with_other_words`); else the walk looks at them by their digits alone (`tally.BY_DIGITS`).
 
 Limits: `digits_matter` says yes when in doubt.
 """
@@ -13,11 +13,11 @@ Limits: `digits_matter` says yes when in doubt.
 from __future__ import annotations
 
 import re
-from functools import cache, lru_cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from slurmdoctor.matching import DIGITS as DIGITS
-from slurmdoctor.matching import SECONDS, bounded, compiled, lazy
+from slurmdoctor.matching import SECONDS, bounded, lazy
 
 if TYPE_CHECKING:
     from slurmdoctor.model import Knowledge
@@ -127,18 +127,12 @@ def shape_of(text: str) -> bytes:
 
 # ── hexadecimal words ─────────────────────────────────────────────────────────────────────────
 
-MARK = "ĸ"
-"""A mark in a text: a letter that no rule has in mind. Patterns take it where they take any letter, and nowhere else."""
 BYTE = b"\x01"
 """A mark in a shape. Lines that hold this byte have no shape."""
 
 _MAYBE = re.compile(rb"[0-9][a-f]|[a-f][0-9]")
 _WORD = re.compile(rb"(?<![0-9A-Za-z_])(0x)?(?=[a-f]*[0-9])(?=[0-9]*[a-f])([0-9a-f]{5,})(?![0-9A-Za-z_])")
-_ANY = bytes.maketrans(b"123456789abcdef\x01", b"0" * 16)
-_CROSSES = re.compile(
-    rb"^x?[0-9a-f]+(?![0-9A-Za-z_])|(?<![0-9A-Za-z_])[0-9a-f]+$|0x|^[0-9a-fx]+$"
-    rb"|[^0-9A-Za-z_](?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{5,}[^0-9A-Za-z_]"
-)
+_PAIRS = (b"0a", b"f9")
 
 
 def marked(line: bytes) -> bytes:
@@ -153,73 +147,10 @@ def marked_shape(line: bytes) -> bytes | None:
     return None if BYTE in line else marked(line).translate(DIGITS)
 
 
-def may_cross(literal: bytes) -> bool:
-    """Whether a literal may stand partly in a hexadecimal word."""
-    return _CROSSES.search(literal) is not None
+def with_other_words(line: bytes) -> list[bytes]:
+    """The line with other hexadecimal words in the place of its own, once for each pair."""
+    return [_WORD.sub(partial(_filled, pair), line) for pair in _PAIRS]
 
 
-def anything(text: bytes) -> bytes:
-    """The text with all that a mark may stand for made one."""
-    return text.translate(_ANY)
-
-
-# ── patterns ─────────────────────────────────────────────────────────────────────────────────
-
-_UNCLEAR = lazy(r"\(\?>|\(\?\(|\(\?P=|[+*?}]\+|\\[^\W_bBdDsSwWAZntrfvxuU]|\(\?\w{0,9}[abef]\w{0,9}[:)]")
-"""What holds on to its text, asks for it again, or is read by rules that this module does not know."""
-_REFUSES = lazy(r"\\D|\(\?<?!")
-"""What may take a mark and refuse what it stands for."""
-_HEX = "0123456789abcdefABCDEF"
-
-
-def takes_none(pattern: str, text: str) -> bool:
-    """Whether the pattern takes no such text, whatever its marks stand for."""
-    more = _wider(pattern)
-    return more is not None and compiled(more).search(text) is None
-
-
-def takes_all(pattern: str, text: str) -> bool:
-    """Whether the pattern takes every such text, whatever its marks stand for."""
-    return _is_plain(pattern) and compiled(pattern).search(text) is not None
-
-
-@lru_cache(maxsize=4096)
-def _wider(pattern: str) -> str | None:
-    """A pattern that takes a mark wherever this one takes some hexadecimal digit; None where it is not to be made."""
-    if _UNCLEAR.search(pattern):
-        return None
-    made: list[str] = []
-    depth = dropped = 0
-    for token in TOKEN.finditer(pattern):
-        kind, text = token.lastgroup, token[0]
-        if kind in ("not", "open") or text.startswith(("(?P<", "(?<")):
-            depth += 1
-            if kind == "not" and not dropped:
-                dropped = depth
-        if not dropped:
-            if kind == "these" and _taken(text, _HEX) and not _taken(text, MARK):
-                if text.startswith("[^"):
-                    return None
-                text = f"{text[:-1]}{MARK}]"
-            elif text == r"\d" or text in _HEX or (text[:2] in (r"\x", r"\u", r"\U") and _taken(text, _HEX)):
-                text = f"[{text}{MARK}]"
-            made.append(text)
-        if kind == "close":
-            if depth == dropped:
-                dropped = 0
-            depth -= 1
-    return "".join(made)
-
-
-@lru_cache(maxsize=4096)
-def _is_plain(pattern: str) -> bool:
-    """Whether all that takes a mark takes every hexadecimal digit, too."""
-    if _UNCLEAR.search(pattern) or _REFUSES.search(pattern):
-        return False
-    classes = [token[0] for token in TOKEN.finditer(pattern) if token.lastgroup == "these"]
-    return all(_taken(text, _HEX) == len(_HEX) or not _taken(text, MARK) for text in classes)
-
-
-def _taken(characters: str, some: str) -> int:
-    """How many of some characters a class takes."""
-    return sum(compiled(characters).match(one) is not None for one in some)
+def _filled(pair: bytes, word: re.Match[bytes]) -> bytes:
+    return (word[1] or b"") + (pair * len(word[2]))[: len(word[2])]
