@@ -12,8 +12,7 @@ from slurmdoctor import diagnose
 from slurmdoctor.cli import cli
 from slurmdoctor.input.opening import open_sources
 from slurmdoctor.input.sources import BLOCK, Source
-from slurmdoctor.input.spool import Spool
-from slurmdoctor.input.streams import Streamed
+from slurmdoctor.input.streams import Spool, Streamed
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import Deadline, Diagnosis
 from slurmdoctor.pipeline import examine

@@ -12,7 +12,7 @@ from slurmdoctor import diagnose
 from slurmdoctor.model import Diagnosis, Finding, JobRecord
 from slurmdoctor.report.text_report import render_text
 from slurmdoctor.slurm import jobinfo, logs
-from slurmdoctor.slurm.slurm_text import seconds, size
+from slurmdoctor.slurm.jobinfo import seconds, size
 
 pytestmark = pytest.mark.usefixtures("golden_verdicts")
 

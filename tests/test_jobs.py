@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmdoctor.input.files import files_of
-from slurmdoctor.input.glance import Looker
 from slurmdoctor.input.job_names import SCHEMES, TORCHRUN
-from slurmdoctor.input.jobs import blind, split_jobs
+from slurmdoctor.input.jobs import Looker, blind, split_jobs
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Glance, JobFiles
 

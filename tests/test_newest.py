@@ -13,7 +13,7 @@ import pytest
 
 from slurmdoctor.model import UserError
 from slurmdoctor.report.words import ago
-from slurmdoctor.slurm.named import newest
+from slurmdoctor.slurm.logs import newest
 
 TOOL = str(Path(sys.executable).with_name("slurmdoctor"))
 NOW = 1_800_000_000.0

@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmdoctor import diagnose
-from slurmdoctor.input import paste, rewrap
-from slurmdoctor.input.paste import LIMIT
-from slurmdoctor.input.rewrap import LineStarts, Row
+from slurmdoctor.input import paste
+from slurmdoctor.input.paste import LIMIT, LineStarts, Row
 from slurmdoctor.knowledge import folders, load
 from wrap_pastes import FIXTURES, WAYS, cause, logs, tail
 
@@ -35,7 +34,7 @@ def undo(text: str) -> paste.Undone:
 
 
 def joined(rows: list[Row]) -> list[Row] | None:
-    return rewrap.joined(rows, LineStarts(KNOWLEDGE))
+    return paste.joined(rows, LineStarts(KNOWLEDGE))
 
 
 @cache
@@ -193,7 +192,7 @@ def test_wraps_are_sought_in_a_sample_and_no_line_is_asked_about_twice(fresh: bo
     short = (lambda n: n % 20 and 3 + n % 3) if widths == "bars" else lambda n: 0
     rows = [(n, f"{n:08d} " + "w" * (90 - short(n))) for n in range(3000)]
     starts = Counted(fresh)
-    rewrap.joined(rows, starts)  # type: ignore[arg-type]
+    paste.joined(rows, starts)  # type: ignore[arg-type]
     assert starts.asked <= most
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from slurmdoctor.model import UserError
 from slurmdoctor.slurm import windows
-from slurmdoctor.slurm.named import Shelves
+from slurmdoctor.slurm.logs import Shelves
 from slurmdoctor.survey.accounting import AGAIN, Accounts, find_accounted
 from slurmdoctor.survey.rows import OWN_JOBS, How, Item
 from slurmdoctor.survey.work import _node, diagnose_one

@@ -20,12 +20,12 @@ from pathlib import Path
 import pytest
 
 import slurmdoctor
-from slurmdoctor.input import descriptors, opening, spool, trusted
-from slurmdoctor.input.decode import kind_of
+from slurmdoctor.input import opening, regular_files, streams
 from slurmdoctor.input.files import expand
-from slurmdoctor.input.glance import ends_of
+from slurmdoctor.input.jobs import ends_of
 from slurmdoctor.input.opening import open_sources
 from slurmdoctor.input.sources import Source, Text
+from slurmdoctor.input.streams import kind_of
 from slurmdoctor.model import JobRecord, SourceFormat, UserError
 from slurmdoctor.ranks import label_learning
 from slurmdoctor.ranks.labels import LabelReader
@@ -216,7 +216,7 @@ def test_a_process_may_open_fewer_files_than_the_job_left(ending: str, tmp_path:
 def test_files_are_opened_anew_in_every_process(jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _a_log_a_rank(tmp_path, "log")
     usual = slurmdoctor.diagnose(tmp_path)
-    monkeypatch.setattr(descriptors, "_MOST", 2)
+    monkeypatch.setattr(regular_files, "_MOST", 2)
     monkeypatch.setattr(many, "WORTH", 100_000)
     assert slurmdoctor.diagnose(tmp_path, jobs=jobs) == usual
 
@@ -228,13 +228,13 @@ def test_small_files_are_opened_once(ending: str, tmp_path: Path, monkeypatch: p
         (tmp_path / f"rank_{rank:03}.{ending}").write_bytes(gzip.compress(text) if ending == "log.gz" else text)
     opened = 0
 
-    def counted(self: descriptors.File) -> int:
+    def counted(self: regular_files.File) -> int:
         nonlocal opened
         opened += 1
         return plain(self)
 
-    plain = descriptors.File.open
-    monkeypatch.setattr(descriptors.File, "open", counted)
+    plain = regular_files.File.open
+    monkeypatch.setattr(regular_files.File, "open", counted)
     assert slurmdoctor.diagnose(tmp_path).coverage.files == 300
     assert opened == 300
 
@@ -264,7 +264,7 @@ def test_of_many_logs_a_bounded_number_of_lines_is_looked_at_for_labels(
 
 def _opened(path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
     """A large file, closed to make room for others."""
-    monkeypatch.setattr(descriptors, "_MOST", 1)
+    monkeypatch.setattr(regular_files, "_MOST", 1)
     other = path.with_name("other.log")
     other.write_text(PLAIN * 200)
     path.write_text(PLAIN * 200)
@@ -289,7 +289,7 @@ def _cut(path: Path) -> None:
 def test_a_fault_in_another_process_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that vanishes is found out by who reads it: here, by a process that was forked."""
     _a_log_a_rank(tmp_path, "log")
-    monkeypatch.setattr(descriptors, "_MOST", 2)
+    monkeypatch.setattr(regular_files, "_MOST", 2)
     monkeypatch.setattr(many, "WORTH", 100_000)
     opened = open_sources([tmp_path])
     (tmp_path / "rank_30.log").unlink()
@@ -361,7 +361,7 @@ def test_a_file_of_the_kernel_is_refused_also_behind_a_link(name: str, folder: P
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")
 def test_a_file_that_tells_no_size_is_read_to_a_limit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trusted, "_OF_KERNEL", ("/nothing/",))
+    monkeypatch.setattr(regular_files, "_OF_KERNEL", ("/nothing/",))
     (folder / "b.log").symlink_to("/proc/self/pagemap")
     found = slurmdoctor.diagnose(folder)
     assert found.coverage.notes[0] == "1 file was read only in part: 1 too large (b.log)"
@@ -446,7 +446,7 @@ def test_what_is_replaced_between_two_looks_is_not_read(folder: Path, monkeypatc
 
 
 def test_what_decompresses_without_end_is_read_to_a_limit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool, "MOST", 200_000)
+    monkeypatch.setattr(streams, "MOST", 200_000)
     (folder / "bomb.log.gz").write_bytes(gzip.compress(b"step 1 loss 2\n" * 100_000))
     found = slurmdoctor.diagnose(folder)
     assert found.coverage.bytes < 300_000

@@ -11,8 +11,8 @@ import pytest
 
 from slurmdoctor.model import UserError
 from slurmdoctor.slurm import query, windows
-from slurmdoctor.slurm.moments import moment
-from slurmdoctor.slurm.slurm_text import gpus, read_sacct
+from slurmdoctor.slurm.jobinfo import gpus, read_sacct
+from slurmdoctor.slurm.windows import moment
 
 NOW = datetime(2026, 11, 23, 14, 30)
 NAMES = ["JobID", "State", "ExitCode", "Start", "End", "AllocTRES", "JobName", "SubmitLine", "WorkDir", "JobIDRaw"]

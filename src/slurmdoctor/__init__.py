@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 else:
     __getattr__, __dir__, __all__ = door(
         __name__,
-        **{"report.result": "Diagnosis", "input.given": "LogText"},
+        **{"report.result": "Diagnosis", "input.opening": "LogText"},
         model="LogNotFoundError UserError",
         pipeline="diagnose diagnose_job diagnose_jobs diagnose_text",
     )

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from slurmdoctor.input.regular_files import UnreadError
 from slurmdoctor.input.streams import Streamed
-from slurmdoctor.input.unread import UnreadError
 from slurmdoctor.matching import in_c
 from slurmdoctor.model import NEVER, Deadline
 

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from slurmdoctor.slurm.job_evidence import saved as saved
     from slurmdoctor.slurm.job_evidence import warned as warned
     from slurmdoctor.slurm.jobinfo import by_name as by_name
+    from slurmdoctor.slurm.jobinfo import whole as whole
     from slurmdoctor.slurm.jobinfo import worst as worst
+    from slurmdoctor.slurm.logs import Shelves as Shelves
     from slurmdoctor.slurm.logs import find as find
-    from slurmdoctor.slurm.lookup import logs_of as logs_of
-    from slurmdoctor.slurm.moments import moment as moment
-    from slurmdoctor.slurm.named import Shelves as Shelves
-    from slurmdoctor.slurm.named import newest as newest
+    from slurmdoctor.slurm.logs import logs_of as logs_of
+    from slurmdoctor.slurm.logs import newest as newest
     from slurmdoctor.slurm.own_text import begins as begins
     from slurmdoctor.slurm.own_text import end as end
     from slurmdoctor.slurm.own_text import epoch as epoch
@@ -28,24 +28,20 @@ if TYPE_CHECKING:
     from slurmdoctor.slurm.own_text import note as note
     from slurmdoctor.slurm.own_text import noted as noted
     from slurmdoctor.slurm.query import job as job
-    from slurmdoctor.slurm.slurm_text import whole as whole
     from slurmdoctor.slurm.windows import COMPLETED as COMPLETED
     from slurmdoctor.slurm.windows import Asked as Asked
     from slurmdoctor.slurm.windows import counts_gpus as counts_gpus
     from slurmdoctor.slurm.windows import days as days
     from slurmdoctor.slurm.windows import ended as ended
     from slurmdoctor.slurm.windows import fields as fields
+    from slurmdoctor.slurm.windows import moment as moment
 else:
     __getattr__, __dir__, __all__ = door(
         __name__,
         job_evidence="Job LARGEST gather gather_all read_text saved warned",
-        jobinfo="by_name worst",
-        logs="find",
-        lookup="logs_of",
-        moments="moment",
-        named="Shelves newest",
+        jobinfo="by_name whole worst",
+        logs="Shelves find logs_of newest",
         own_text="begins end epoch is_named_after note noted",
         query="job",
-        slurm_text="whole",
-        windows="Asked COMPLETED counts_gpus days ended fields",
+        windows="Asked COMPLETED counts_gpus days ended fields moment",
     )

@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from slurmdoctor.input import Source, Text, open_regular
 from slurmdoctor.model import JobRecord, UserError, signal_name
 from slurmdoctor.slurm import jobinfo, own_text, query
-from slurmdoctor.slurm.lookup import logs_of
-from slurmdoctor.slurm.named import Shelves
+from slurmdoctor.slurm.logs import Shelves, logs_of
 from slurmdoctor.slurm.script import Script, signal_request
 
 LARGEST = 64 * 1024 * 1024

@@ -6,13 +6,14 @@ Formats: Slurm 20 to 25. scontrol prints `Key=value` pairs, several a line; sacc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from functools import lru_cache
 from typing import Any
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import FAILED, RUNNING, WAITING, JobRecord
-from slurmdoctor.slurm.slurm_text import bad_nodes, read_sacct, read_scontrol, whole
+from slurmdoctor.model import FAILED, RUNNING, WAITING, JobRecord, Quote, Step, expand_nodes, from_sacct, spans
 
 _WORST = (
     "NODE_FAIL",
@@ -166,3 +167,312 @@ def _narrowed(job: JobRecord, step: str) -> JobRecord:
         steps=(own,),
         quotes=quotes,
     )
+
+
+NOTHING = frozenset({"", "(null)", "N/A", "None", "Unknown", "UNLIMITED", "Partition_Limit", "None assigned", "NONE"})
+_NUMBER = r"\d{1,15}"
+"""One of a size that means anything."""
+_TIME = re.compile(rf"(?:({_NUMBER})-)?({_NUMBER})(?::({_NUMBER}))?(?::({_NUMBER}))?(?:\.\d+)?")
+
+
+def plain(text: str | None) -> str | None:
+    return text if text and text not in NOTHING else None
+
+
+def whole(text: str | None) -> int | None:
+    found = re.match(_NUMBER, text or "")
+    return int(found[0]) if found else None
+
+
+def seconds(text: str | None) -> int | None:
+    """Slurm's times: `90` (minutes), `1:30` (minutes:seconds), `01:30:00`, `2-00:00:00`, `1-12`, `00:00:05.123`."""
+    if not text or text in NOTHING or text == "INVALID":
+        return None
+    found = _TIME.fullmatch(text.strip())
+    if not found:
+        return None
+    days, a, b, c = (int(x or 0) for x in found.groups())
+    if found[1]:
+        return days * 86400 + a * 3600 + b * 60 + c
+    return a * 3600 + b * 60 + c if found[4] else a * 60 + b
+
+
+def size(text: str | None) -> int | None:
+    """`800M`, `12268K`, `1.5G`, `400` (megabytes, as sbatch --mem takes it) in bytes."""
+    found = re.fullmatch(r"([\d.]{1,15})([KMGTP]?)(?:i?B)?", (text or "").strip(), re.I)
+    if not found or found[1].count(".") > 1:
+        return None
+    power = "KMGTP".index(found[2].upper()) + 1 if found[2] else 2
+    return int(float(found[1]) * 1024**power)
+
+
+def used(text: str | None) -> int | None:
+    """Memory that sacct measured: `3220K`, and with --noconvert plain bytes."""
+    text = (text or "").strip()
+    return int(text) if re.fullmatch(_NUMBER, text) else size(text)
+
+
+def stamp(text: str | None) -> float | None:
+    """`2026-11-20T12:01:03`, as a log's own stamps are read: as if it were UTC."""
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=timezone.utc).timestamp() if text else None
+    except ValueError:
+        return None
+
+
+_GPUS = re.compile(rf"(?:^|,)gres/gpu(:[^=,]+)?=({_NUMBER})")
+
+
+def gpus(tres: str | None) -> int | None:
+    """The GPUs of `cpu=8,gres/gpu:a100=4,gres/gpu=4`: those of a type are among those of all. None where it names none."""
+    found = _GPUS.findall(tres or "")
+    every = [int(count) for kind, count in found if not kind]
+    return max(every) if every else sum(int(count) for _, count in found) or None
+
+
+_KEY = re.compile(r"(?:^|\s)([A-Za-z][\w:/()-]*)=")
+
+_WHOLE_LINE = frozenset(
+    {"Command", "WorkDir", "StdOut", "StdErr", "StdIn", "Comment", "AdminComment", "SystemComment", "JobName", "Name"}
+)
+
+
+def read_scontrol(text: str, name: str = "scontrol show job") -> list[JobRecord]:
+    """All records of `scontrol show job [-d]`."""
+    found: list[JobRecord] = []
+    pairs: dict[str, str] = {}
+    places: dict[str, Quote] = {}
+    for number, line in enumerate([*text.splitlines(), "JobId="], 1):
+        if line.lstrip().startswith(("JobId=", "NodeName=")):
+            if "JobId" in pairs:
+                found.append(_of_scontrol(pairs, places))
+            pairs, places = {}, {}
+        for key, value in _pairs(line):
+            if key not in pairs:
+                pairs[key] = value
+                places[key] = Quote(name, number, line.strip())
+    return found
+
+
+def _pairs(line: str) -> Iterable[tuple[str, str]]:
+    keys = list(_KEY.finditer(line))
+    for at, key in enumerate(keys):
+        if key[1] in _WHOLE_LINE:
+            yield key[1], line[key.end() :].strip()
+            return
+        end = keys[at + 1].start() if at + 1 < len(keys) else len(line)
+        yield key[1], line[key.end() : end].strip()
+
+
+_QUOTED = {"JobState": "state", "ExitCode": "exit", "DerivedExitCode": "derived", "PreemptTime": "preempt"}
+
+
+def _of_scontrol(pairs: Mapping[str, str], places: Mapping[str, Quote]) -> JobRecord:
+    get = {k: v for k, v in pairs.items() if v not in NOTHING}.get
+    user = re.match(r"([^()]*)\((\d+)\)", get("UserId") or "")
+    quotes = {to: places[key] for key, to in _QUOTED.items() if key in places}
+    nodes = tuple(expand_nodes(get("NodeList") or ""))
+    ident, array, task = pairs.get("JobId", "").strip(), get("ArrayJobId"), get("ArrayTaskId") or ""
+    unstarted = bool(array and task and not task.isdigit())  # `4-9%2`: those of an array that wait, in one record
+    return JobRecord(
+        id=f"{array}_[{task}]" if unstarted else ident,
+        name=get("JobName") or get("Name"),
+        state=(get("JobState") or "").partition(" ")[0] or None,
+        uid=whole(user[2]) if user else None,
+        user=(user[1] or None) if user else None,
+        account=get("Account"),
+        gpus=gpus(get("AllocTRES") or get("TRES")),
+        submitted=stamp(get("SubmitTime")),
+        reason=get("Reason"),
+        exit=from_sacct(pairs.get("ExitCode", "")),
+        derived=from_sacct(pairs.get("DerivedExitCode", "")),
+        nodes=nodes,
+        num_nodes=whole(get("NumNodes")),
+        num_tasks=whole(get("NumTasks")),
+        tasks_per_node=whole(get("NtasksPerN:B:S:C")) or None,
+        time_limit=seconds(get("TimeLimit")),
+        elapsed=seconds(get("RunTime")),
+        start=stamp(get("StartTime")),
+        end=stamp(get("EndTime")),
+        preempted_at=stamp(get("PreemptTime")),
+        restarts=whole(get("Restarts")),
+        req_mem=_mem_per_node(get),
+        partition=get("Partition"),
+        work_dir=get("WorkDir"),
+        command=get("Command"),
+        std_out=get("StdOut"),
+        std_err=get("StdErr"),
+        comment=get("Comment"),
+        array_job=array,
+        array_task=None if unstarted else whole(task),
+        het_offset=whole(get("HetJobOffset") or get("PackJobOffset")),
+        het_ids=_ids(get("HetJobIdSet") or get("PackJobIdSet")),
+        quotes=quotes,
+        sources=frozenset({"scontrol"}),
+    )
+
+
+def _ids(text: str | None) -> tuple[str, ...]:
+    """`25-27,31`, as Slurm writes a set of job ids."""
+    of_text = spans((text or "").split(","))
+    return tuple(str(n) for low, high in of_text for n in range(int(low), min(int(high), int(low) + 128) + 1))
+
+
+def _mem_per_node(get: Callable[[str], str | None]) -> int | None:
+    if node := get("MinMemoryNode"):
+        return size(node) or None
+    tres = re.search(r"\bmem=([\d.]+[KMGTP]?)", get("AllocTRES") or get("TRES") or "")
+    total, nodes = size(tres[1]) if tres else None, whole(get("NumNodes"))
+    return total // nodes if total and nodes else None
+
+
+def bad_nodes(text: str) -> dict[str, str]:
+    """Nodes that `scontrol show node` reports as down, drained or failed, each with the reason."""
+    found: dict[str, str] = {}
+    for block in re.split(r"\n(?=NodeName=)", text):
+        name = re.search(r"NodeName=(\S+)", block)
+        state = re.search(r"\bState=(\S+)", block)
+        if name and state and re.search(r"DOWN|DRAIN|FAIL|NOT_RESPONDING|\*", state[1]):
+            reason = re.search(r"\bReason=(.+)", block)
+            found[name[1]] = f"{state[1]}" + (f" ({reason[1].strip()})" if reason else "")
+    return found
+
+
+def read_sacct(text: str, name: str = "sacct") -> list[JobRecord]:
+    """All jobs of a sacct table. Of a job with several rows (resized, requeued) the last one counts."""
+    jobs: dict[str, JobRecord] = {}
+    steps: dict[str, dict[str, Step]] = {}
+    for row, quote in _rows(text, name):
+        ident = row.get("JobID") or row.get("JobIDRaw") or ""
+        job, _, step = ident.partition(".")
+        if not job:
+            continue
+        if step:
+            steps.setdefault(job, {})[step] = step_of(step, row, quote)
+        else:
+            steps[job] = {} if job in jobs else steps.get(job, {})
+            jobs[job] = of_sacct(job, row, quote)
+    return [replace(info, steps=tuple(steps.get(job, {}).values())) for job, info in jobs.items()]
+
+
+def read_places(text: str, separator: str) -> list[JobRecord]:
+    """What a table says of where jobs wrote to. Its last field holds no line end; others may: a job's command line, say."""
+    head, _, body = text.lstrip().partition("\n")
+    separator = separator if separator in head else "|"
+    header = head.strip().split(separator)
+    found: list[JobRecord] = []
+    cells = body.split(separator)
+    row: list[str] = []
+    for cell in cells:
+        if len(row) + 1 < len(header):
+            row.append(cell)
+            continue
+        last, _, rest = cell.partition("\n")
+        named = dict(zip(header, [*row, last], strict=True))
+        found.append(of_sacct(named.get("JobID", "").strip(), named, Quote("sacct", 0, "")))
+        row = [rest]
+    return found
+
+
+def _rows(text: str, name: str) -> Iterable[tuple[dict[str, str], Quote]]:
+    header: list[str] = []
+    spans: list[tuple[int, int]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(r"\s*JobID(?:Raw)?\b", line):
+            piped = "|" in line
+            header = [cell.strip() for cell in (line.split("|") if piped else line.split())]
+            spans = []
+        elif line.lstrip().startswith(("JobId=", "NodeName=")):  # scontrol's words below, in one saved file
+            header = []
+        elif header and not spans and re.fullmatch(r"[-\s]+", line) and "-" in line:
+            spans = [(m.start(), m.end()) for m in re.finditer(r"-+", line)]
+        elif header and line.strip():
+            cells = [line[a:b] for a, b in spans] if spans else line.split("|")
+            row = {key: cell.strip() for key, cell in zip(header, cells, strict=False) if key}
+            yield row, Quote(name, number, " ".join(line.replace("|", " ").split()))
+
+
+def _state(row: Mapping[str, str]) -> tuple[str | None, int | None]:
+    return _read_state(row.get("State") or "")
+
+
+@lru_cache(maxsize=1024)  # of a million rows
+def _read_state(text: str) -> tuple[str | None, int | None]:
+    words = text.split()
+    by = re.search(r"by (\d+)", text)
+    state = words[0].rstrip("+") if words else None
+    full = next((s for s in (*FAILED, *RUNNING, *WAITING) if state and len(state) >= 6 and s.startswith(state)), state)
+    return full, whole(by[1]) if by else None
+
+
+def step_of(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
+    state, by = _state(row)
+    return Step(
+        ident,
+        row.get("JobName", ""),
+        state,
+        from_sacct(row.get("ExitCode", "")),
+        tuple(expand_nodes(plain(row.get("NodeList")) or "")),
+        _elapsed(row),
+        used(row.get("MaxRSS")),
+        by,
+        quote,
+    )
+
+
+def of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobRecord:
+    state, by = _state(row)
+    array = re.fullmatch(r"(\d+)_(?:(\d+)|\[.*\])", job)
+    het = re.fullmatch(r"(\d+)\+(\d+)", job)
+    nodes = tuple(expand_nodes(plain(row.get("NodeList")) or ""))
+    count = whole(row.get("NNodes") or row.get("AllocNodes")) or len(nodes) or None
+    return JobRecord(
+        id=job,
+        name=row.get("JobName") or None,
+        state=state,
+        cancelled_by=by,
+        uid=whole(row.get("UID")),
+        user=plain(row.get("User")),
+        account=plain(row.get("Account")),
+        cluster=plain(row.get("Cluster")),
+        gpus=gpus(row.get("AllocTRES")),
+        submitted=stamp(row.get("Submit")),
+        reason=plain(row.get("Reason")),
+        exit=from_sacct(row.get("ExitCode", "")),
+        derived=from_sacct(row.get("DerivedExitCode", "")),
+        nodes=nodes,
+        num_nodes=count,
+        num_tasks=whole(row.get("NTasks")),
+        time_limit=seconds(row.get("Timelimit") or row.get("TimeLimit")),
+        elapsed=_elapsed(row),
+        start=stamp(row.get("Start")),
+        end=stamp(row.get("End")),
+        restarts=whole(row.get("Restarts")),
+        req_mem=_requested(row.get("ReqMem"), count),
+        partition=row.get("Partition") or None,
+        work_dir=plain(row.get("WorkDir")),
+        std_out=plain(row.get("StdOut")),
+        std_err=plain(row.get("StdErr")),
+        raw_id=plain(row.get("JobIDRaw")),
+        submit_line=plain(row.get("SubmitLine")),
+        comment=plain(row.get("Comment")),
+        array_job=array[1] if array else None,
+        array_task=whole(array[2]) if array else None,
+        het_offset=whole(het[2]) if het else None,
+        quotes={"sacct": quote, "state": quote, "exit": quote},
+        sources=frozenset({"sacct"}),
+    )
+
+
+def _elapsed(row: Mapping[str, str]) -> int | None:
+    return whole(row["ElapsedRaw"]) if row.get("ElapsedRaw") else seconds(row.get("Elapsed"))
+
+
+def _requested(text: str | None, nodes: int | None) -> int | None:
+    """ReqMem a node: `4Gn` is, `400Mc` is a core and not used here, `800M` is the whole job's."""
+    if not text or text.endswith("c"):
+        return None
+    if text.endswith("n"):
+        return size(text[:-1])
+    total = size(text)
+    return total // nodes if total and nodes else total

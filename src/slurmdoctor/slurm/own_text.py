@@ -19,7 +19,7 @@ from slurmdoctor.input import BLOCK, UnreadError, open_regular
 from slurmdoctor.knowledge import literals
 from slurmdoctor.knowledge import text as text_of
 from slurmdoctor.model import WAITING, JobRecord
-from slurmdoctor.slurm.slurm_text import stamp
+from slurmdoctor.slurm.jobinfo import stamp
 
 LONGEST_NOTE = 60_000
 """Bytes: the shell takes 64 KiB of it."""

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.model import FAILED, GONE, NO_RECORD, JobRecord, UserError
 from slurmdoctor.slurm import jobinfo
-from slurmdoctor.slurm.slurm_text import bad_nodes, read_places
+from slurmdoctor.slurm.jobinfo import bad_nodes, read_places
 
 PATIENCE = 10.0
 """Seconds that all programs of one call may take together."""

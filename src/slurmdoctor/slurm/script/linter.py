@@ -9,7 +9,7 @@ from itertools import islice
 
 from slurmdoctor.knowledge import fill, holds
 from slurmdoctor.model import ScriptEvidence, ScriptMistake, reason
-from slurmdoctor.slurm.script import command_checks, expansion_checks, text_checks
+from slurmdoctor.slurm.script import command_checks, text_checks
 from slurmdoctor.slurm.script.model import Script
 from slurmdoctor.slurm.script.plan import Fact, Occurrence, Plan, facts_of, plan_of
 from slurmdoctor.slurm.script.tables import Check, Texts, checks
@@ -43,9 +43,9 @@ LISTS: Mapping[str, Callable[[Plan], Iterator[Occurrence]]] = {
     "no_interpreter": text_checks.no_interpreter,
     "read": text_checks.settings_not_read,
     "mounts": text_checks.mounts,
-    "early": expansion_checks.expanded_early,
-    "exported_early": expansion_checks.exported_early,
-    "never_filled": expansion_checks.never_filled_in,
+    "early": command_checks.expanded_early,
+    "exported_early": command_checks.exported_early,
+    "never_filled": command_checks.never_filled_in,
     "hidden_by_pipe": command_checks.hidden_by_pipe,
     "hidden_by_last": command_checks.hidden_by_last,
     "last_test": command_checks.last_test,

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from slurmdoctor.knowledge import layouts
+from slurmdoctor.slurm.jobinfo import seconds, size
 from slurmdoctor.slurm.script.model import Command, Directive, Script
 from slurmdoctor.slurm.script.parser import gpus, number, options, signal_request, whole
 from slurmdoctor.slurm.script.tables import Programs, programs
-from slurmdoctor.slurm.slurm_text import seconds, size
 
 Fact = int | float | str
 _BEFORE_PROGRAMS = frozenset({"exec", "time", "env", "nohup", "command", "stdbuf"})
