@@ -12,7 +12,7 @@ NEWER := import sys; sys.version_info < (3, 10) and sys.exit("slurmdoctor needs 
 INSTALL = $(PYTHON) -c '$(NEWER)' && $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
 
-.PHONY: demo lint test test-slow test-all bless fuzz fuzz-native mutate release-check zipapp docs bench clean
+.PHONY: demo lint test test-slow test-all bless fuzz fuzz-native mutate release-check zipapp docs bench bench-start clean
 
 $(RUNS): $(SOURCES)
 	@echo "setting up $(VENV), once: slurmdoctor, and its search compiled"
@@ -78,6 +78,9 @@ docs: $(STAMP) ## the man page and the README's picture, from --help and a real 
 
 bench: $(STAMP) ## speed beside grep, and start-up, into docs/performance.md: ten minutes with SIZE=1GB RUNS=3, REAL=FOLDER of real logs
 	$(BIN)/python -m benchmarks.run
+
+bench-start: $(STAMP) ## the CPU time of a start beside bare imports, medians of 21 alternating runs: a minute
+	ONLY=start $(BIN)/python -m benchmarks.run
 
 SITES := $(VENV)/.sites
 .PHONY: site site-texts

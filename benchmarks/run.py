@@ -1,7 +1,7 @@
 """`make bench`: `slurmdoctor diagnose` beside grep, ripgrep and wc on generated and real logs, and its start-up.
 
 SIZE=1GB (of the large logs), RUNS=5, KINDS=quiet,nccl and STYLES=srun,torch change what is run; REAL=FOLDER times the real logs in a
-folder as well; KEEP=1 keeps the logs for the next run. A run of all kinds writes its tables into docs/performance.md. All
+folder as well; KEEP=1 keeps the logs for the next run; ONLY=start prints the start-up alone (`make bench-start`, a minute). A run of all kinds writes its tables into docs/performance.md. All
 else is written under .bench/ and deleted afterwards.
 """
 
@@ -41,7 +41,7 @@ class Bench:
         self.times = int(os.environ.get("RUNS", "5"))
         self.env = _environment()
         self.home, self.told = _installed(self.env)
-        self.start = self._start_up(max(self.times, 15))
+        self.start = self._start_up(max(self.times, 21))
 
     def logs(self, size: str, styles: Sequence[str], kinds: Sequence[str]) -> list[Log]:
         """All commands on the logs of this size."""
@@ -121,6 +121,9 @@ def main() -> None:
     machine = _machine()
     try:
         bench = Bench()
+        if os.environ.get("ONLY") == "start":
+            print(f"{machine}; {bench.told}.", *tables.start_table(bench.start), sep="\n")
+            return
         small = {size: bench.logs(size, styles, kinds) for size in _SMALL}
         logs = bench.logs(large, styles, kinds)
         real = os.environ.get("REAL")

@@ -16,9 +16,10 @@ import pytest
 import regex
 
 import slurmdoctor
-from slurmdoctor.knowledge import builtin, load
+from slurmdoctor.knowledge import builtin, load, text
 from slurmdoctor.knowledge.workshop.patterns import slowest
 from slurmdoctor.matching.patterns import LAZY
+from slurmdoctor.model import Text
 
 PACKAGE = Path(slurmdoctor.__file__).parent
 MAKERS, ASKS = (
@@ -187,3 +188,17 @@ def test_a_pattern_that_is_worse_is_found(pattern: str, library: str) -> None:
 )
 def test_a_linear_pattern_is_left_alone(pattern: str) -> None:
     assert slowest(pattern) is None
+
+
+@pytest.mark.parametrize("entry", [one for one in load((builtin(),)).texts if one.literals], ids=lambda one: one.id)
+def test_a_text_needs_one_of_its_literals(entry: Text) -> None:
+    """Its pattern is not even compiled for a text without them."""
+    for sample in entry.samples:
+        line = str(sample["line"])
+        spoilt = line
+        for literal in entry.literals:
+            spoilt = spoilt.replace(literal, literal[:-1] + "\x7f")
+        assert spoilt != line
+        assert regex.search(entry.pattern, spoilt) is None
+        assert text(entry.id).search(spoilt) is None
+        assert text(entry.id).search(line) is not None

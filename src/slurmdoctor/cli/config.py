@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
@@ -130,7 +129,7 @@ class _File:
                 return [str(Path(self.path).parent / Path(one).expanduser()) for one in taken]
         except (click.BadParameter, TypeError) as error:
             why = error.message if isinstance(error, click.BadParameter) else 'a list of texts is wanted: ["..."]'
-            self.refuse(table, key, f"`{key}` cannot be {json.dumps(value, default=str)}", why)
+            self.refuse(table, key, f"`{key}` cannot be {_written(value)}", why)
         return taken
 
     def refuse(self, table: str, key: str, what: str, mend: str) -> None:
@@ -212,7 +211,13 @@ def config(context: click.Context, form: str) -> None:
         "environment": {name: os.environ[name] for name in VARIABLES if os.environ.get(name)},
         "settings": rows,
     }
-    say(json.dumps(document, indent=1, default=str) if form == "json" else "\n".join(_lines(document)))
+    say(_written(document, indent=1) if form == "json" else "\n".join(_lines(document)))
+
+
+def _written(value: Any, **how: Any) -> str:
+    import json  # here: each command reads the files, and few write a value
+
+    return json.dumps(value, ensure_ascii=False, default=str, **how)
 
 
 def _default(option: click.Option) -> Any:
@@ -231,6 +236,6 @@ def _lines(document: dict[str, Any]) -> list[str]:
             table = row["table"]
             lines += ["", f"[{table}]"]
         source = f"{row['from']}: {row['file']}:{row['line']}" if row["file"] else "default"
-        told = f"{row['key']} = {json.dumps(row['value'], ensure_ascii=False, default=str)}"
+        told = f"{row['key']} = {_written(row['value'])}"
         lines.append(f"# {row['key']} is not set" if row["value"] is None else f"{told:<28}  # {source}")
     return lines

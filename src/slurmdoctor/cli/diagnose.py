@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -330,6 +329,8 @@ def _each_in_short(
         if if_failed and one.verdict != "failed" and form not in ("markdown", "slack"):  # a chat's list counts all
             continue
         if form == "json":
+            import json  # here and in `config`: the terminal's report does without it
+
             texts.append(json.dumps(one.to_dict(), separators=(",", ":"), allow_nan=False) + "\n")
         elif form == "text":
             texts.append(paint([report.line(rows[-1], room, seen.width)], colour=seen.colour, encoding=seen.encoding))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from slurmdoctor.knowledge.loading import loaded
 from slurmdoctor.knowledge.paths import builtin
-from slurmdoctor.matching import compiled
+from slurmdoctor.matching import lazily
 from slurmdoctor.model import Text
 
 if TYPE_CHECKING:
@@ -16,8 +16,13 @@ if TYPE_CHECKING:
 
 
 def text(name: str) -> regex.Pattern[str]:
-    """The pattern of this name, read and compiled when it is first used."""
-    return cast("regex.Pattern[str]", _LazyText(name))
+    """The pattern of this name, read when it is first used, and compiled when a text holds one of its literals."""
+
+    def entry() -> tuple[str, tuple[str, ...]]:
+        one = _texts()[name]
+        return one.pattern, one.literals
+
+    return lazily(entry)
 
 
 def literals(name: str) -> tuple[bytes, ...]:
@@ -29,13 +34,3 @@ def literals(name: str) -> tuple[bytes, ...]:
 def _texts() -> Mapping[str, Text]:
     """The texts by name. They come with the program: a site's rule files cannot change them."""
     return {entry.id: entry for entry in loaded((builtin(),)).texts}
-
-
-class _LazyText:
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, attribute: str) -> Any:
-        value = getattr(compiled(_texts()[self._name].pattern), attribute)
-        setattr(self, attribute, value)  # from now on it is found without coming here
-        return value

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from slurmdoctor.matching.patterns import bounded as bounded
     from slurmdoctor.matching.patterns import captures as captures
     from slurmdoctor.matching.patterns import compiled as compiled
+    from slurmdoctor.matching.patterns import lazily as lazily
     from slurmdoctor.matching.patterns import lazy as lazy
     from slurmdoctor.matching.patterns import unnamed as unnamed
     from slurmdoctor.matching.usercache import get as get
@@ -28,6 +29,6 @@ else:
     __getattr__, __dir__, __all__ = door(
         __name__,
         engine="DIGITS Engine Portable description engine_for engine_of engine_of_some in_c",
-        patterns="SECONDS bounded captures compiled lazy unnamed",
+        patterns="SECONDS bounded captures compiled lazily lazy unnamed",
         usercache="get name_for put",
     )

@@ -8,7 +8,7 @@ is `bounded`: only `regex` can be told when to stop.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,10 +28,16 @@ LAZY: list[str] = []
 @lru_cache(maxsize=_MOST)
 def compiled(pattern: str) -> regex.Pattern[str]:
     """The pattern, compiled when first needed and kept: the libraries forget all but some hundred, and a job may need more in turn."""
+    names = _GROUP.findall(pattern)
+    if len(names) != len(set(names)) or "\\p{" in pattern:  # `re` has neither, and would find out late
+        return bounded(pattern)
     try:
         return cast("regex.Pattern[str]", re.compile(pattern))
     except re.error:
         return bounded(pattern)
+
+
+_GROUP = re.compile(r"\(\?P<(\w+)>")
 
 
 @lru_cache(maxsize=_MOST)
@@ -42,18 +48,33 @@ def bounded(pattern: str) -> regex.Pattern[str]:
     return regex.compile(pattern)
 
 
-def lazy(pattern: str) -> regex.Pattern[str]:
-    """The pattern of a module, compiled when it is first used."""
+def lazy(pattern: str, *literals: str) -> regex.Pattern[str]:
+    """The pattern of a module, compiled when it is first used on a text in which one of the literals stands, where any are given."""
     LAZY.append(pattern)
-    return cast("regex.Pattern[str]", _Lazy(pattern))
+    return lazily(lambda: (pattern, literals))
+
+
+def lazily(source: Callable[[], tuple[str, Sequence[str]]]) -> regex.Pattern[str]:
+    """The same of a pattern and literals that are only known later. What the pattern matches must hold one of the literals."""
+    return cast("regex.Pattern[str]", _Lazy(source))
 
 
 class _Lazy:
-    def __init__(self, pattern: str) -> None:
-        self._pattern = pattern
+    def __init__(self, source: Callable[[], tuple[str, Sequence[str]]]) -> None:
+        self._source = source
+
+    def search(self, text: str, *within: int) -> regex.Match[str] | None:
+        return self.__getattr__("search")(text, *within) if self._may_match(text) else None
+
+    def match(self, text: str, *within: int) -> regex.Match[str] | None:
+        return self.__getattr__("match")(text, *within) if self._may_match(text) else None
+
+    def _may_match(self, text: str) -> bool:
+        literals = self._source()[1]
+        return not literals or any(literal in text for literal in literals)
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(compiled(self._pattern), name)
+        value = getattr(compiled(self._source()[0]), name)
         setattr(self, name, value)  # from now on it is found without coming here
         return value
 

@@ -156,7 +156,7 @@ class _Words(Struct, frozen=True):
 
 
 def _value(text: str, at: int, named: Named) -> tuple[int, int] | None:
-    between = _SEPARATOR.match(text, at)
+    between = _SEPARATOR.match(text, at) if at < len(text) else None
     if between is None:
         return None
     value = _VALUE.match(text, between.end())
