@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from slurmdoctor import diagnose
 from slurmdoctor.infer.slurm_evidence import apply_record
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import (
@@ -114,3 +115,21 @@ def failed(root: Incident | None, cause: str | None = None, **more: Any) -> Find
 def beside(finding: Finding, record: JobRecord, log: Timeline | None = None, state: RunState | None = None) -> Finding:
     """The finding with what Slurm's record does to it."""
     return apply_record(finding, log or timeline(), record, state or RunState(), KNOWLEDGE)
+
+
+# ── logs ──
+
+FAILED = "srun: error: gpu07: task 2: Exited with exit code 1\n"
+LIMIT = "slurmstepd: error: *** JOB 4711 ON gpu07 CANCELLED AT 2026-11-20T12:41:09 DUE TO TIME LIMIT ***\n"
+
+
+def raised(error: str = "KeyError: 'x'", label: str = "", file: str = "/x/train.py", where: str = "<module>") -> str:
+    """A traceback as a process prints it that nothing caught."""
+    lines = ["Traceback (most recent call last):", f'  File "{file}", line 3, in {where}', "    f()", error]
+    return "".join(f"{label}{line}\n" for line in lines)
+
+
+def cause_of(*log: str, **options: Any) -> str | None:
+    """The cause that a log's verdict names."""
+    found = diagnose("".join(log), **options).cause
+    return found.id if found else None

@@ -1,84 +1,107 @@
-"""An error that the job outlived is not its end: who printed it, what that writer did after it, and what ended the job tell."""
+"""An error that the job survived is not its end: who printed it, what that writer did after it, and what ended the job tell."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import pytest
 
+from builders import FAILED, LIMIT, cause_of, raised
 from slurmdoctor import diagnose
-from slurmdoctor.report.result import Diagnosis
+from slurmdoctor.input.sources import Text
+from slurmdoctor.model import LIMITS
 
-SHELL = "/var/spool/slurmd/job99/slurm_script: line 3: python: command not found\n"
-STEPS = "".join(f"{rank}: iteration {step} loss 2.1\n" for step in range(1, 31) for rank in range(4))
+SHELL = "/var/spool/slurmd/job99/slurm_script: line 3: "
+HEAD = "loading /scratch/demo/data\nmodel has 23.5 M parameters\noptimizer is AdamW\nfound 4 checkpoints\n"
 PLAIN = "".join(f"step {step} loss 2.{step}\n" for step in range(30))
-LIMIT = "slurmstepd: error: *** JOB 4711 ON gpu07 CANCELLED AT 2026-11-20T12:41:09 DUE TO TIME LIMIT ***\n"
-KILLED = "slurmstepd: error: Detected 1 oom_kill event in StepId=4711.0. Some of the step tasks have been OOM Killed.\n"
-FAILED = "srun: error: gpu07: task 2: Exited with exit code 1\n"
+OOM = raised("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
+CAUGHT = raised("FileNotFoundError: [Errno 2] No such file or directory: '/scratch/demo/extra.json'")
+TALK = [
+    f"{word} is ready\n" for word in ["cache", "model", "loader", "sampler", "writer", "profiler", "mixer", "table"]
+]
+CRASH = raised()
 
 
-def raised(file: str = "/x/train.py", error: str = "KeyError: 'x'", label: str = "", where: str = "<module>") -> str:
-    lines = ["Traceback (most recent call last):", f'  File "{file}", line 3, in {where}', "    f()", error]
-    return "".join(f"{label}{line}\n" for line in lines)
+def verdict(*log: str) -> str:
+    return diagnose("".join(log)).verdict
 
 
-def told(found: Diagnosis) -> tuple[str | None, str | None]:
-    return (found.cause.id, found.cause.confidence) if found.cause else (None, None)
+def confidence(*log: str) -> str | None:
+    cause = diagnose("".join(log)).cause
+    return cause.confidence if cause else None
 
 
-def test_a_shells_line_is_outlived_by_the_ranks_work() -> None:
-    found = diagnose(SHELL + STEPS + raised(label="2: ") + FAILED)
-    assert told(found) == ("python-error", "high")
-    assert told(diagnose(SHELL + raised(label="2: ") + FAILED))[0] == "command-not-found"
+# ── by what the same writer prints below it ──
 
 
-def test_a_traceback_that_somebody_caught_holds_no_output_back() -> None:
-    assert (
-        diagnose(raised("/x/video.py", "ModuleNotFoundError: No module named 'decord'", where="load") + PLAIN).verdict
-        == "no-failure"
-    )
-    assert diagnose(raised() + PLAIN).verdict == "failed"
+def stamped(text: str, minute: int) -> str:
+    return f"2026-03-01 {10 + minute // 60:02}:{minute % 60:02}:11,204 - demo - INFO - {text}"
+
+
+def logged(lines: Sequence[str]) -> list[str]:
+    return [stamped(line, n + 1) for n, line in enumerate(lines)]
+
+
+STYLES: dict[str, Callable[[int], str]] = {
+    "mmengine": lambda n: stamped(f"Epoch(train) [{n // 10}][{n % 10 * 50}/2439]  lr: 1.0e-04  loss: 0.{99 - n}", n),
+    "plain": lambda n: f"[{n}/650] Epoch {n}: Train Loss: 0.{990 - n}, Train L1 Loss: 0.{880 - n}",
+    "keras": lambda n: f"Epoch {n}/650 - 3s - loss: 0.{990 - n} - accuracy: 0.{100 + n} - val_loss: 0.{990 - n}",
+    "jax": lambda n: f"I0301 10:{n % 60:02}:11.204817 140212 train.py:210] train step: {n * 100}, loss: 2.{990 - n}",
+    "lammps": lambda n: f"    {n * 1000:8d}   0.{9921 - n}      -6.{1204 + n}            0     -4.{7711 - n}    1024.0",
+    "openfoam": lambda n: f"Time = {n * 0.25}\n\nExecutionTime = {n * 3.5} s  ClockTime = {n * 4} s",
+    "wrf": lambda n: f"Timing for main: time 2026-03-01_{n // 60:02}:{n % 60:02}:00 on domain   1:    2.31{n} elapsed",
+    "snakemake": lambda n: f"[Sun Mar  1 10:{n % 60:02}:11 2026]\nFinished job {n}.\n{n} of 386 steps ({n // 4}%) done",
+}
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_whatever_a_program_calls_its_steps_they_show_that_an_error_was_survived(style: str) -> None:
+    work = "".join(f"{STYLES[style](n)}\n" for n in range(1, 150))
+    assert verdict(HEAD, CAUGHT, work) != "failed"
+    ended = "Killing subprocess 28833\nMain process received SIGTERM, exiting\n"
+    assert cause_of(HEAD, CAUGHT, work, ended) == "sigterm"
+
+
+def test_ranks_that_fail_one_after_another_make_no_steps() -> None:
+    failing = "".join(f"step {n} of rank {n} failed: no batch\n" for n in range(1, 40))
+    assert verdict(HEAD, CRASH, failing, HEAD * 100) == "failed"
+
+
+def test_output_that_was_held_back_comes_after_the_traceback_that_ended_it() -> None:
+    steps = [f"step {n} loss 2.{100 - n} lr 0.001" for n in range(10, 60, 10)]
+    work = "".join(f"{step}\n" for step in steps)
+    timed = "".join(f"{stamped(step, n)}\n" for n, step in enumerate(steps))
+    assert cause_of(CRASH, HEAD, work) == "python-error"
+    # but not where steps stand above it, where the last step of all was made, where they have times, or somebody caught it
+    assert verdict(work, CRASH, HEAD, work) != "failed"
+    assert verdict(CRASH, HEAD, work, "step 100/100 loss 1.1 lr 0.001\n") != "failed"
+    assert verdict(stamped("starting", 0) + "\n", CRASH, timed) != "failed"
+    assert verdict(raised(where="load"), PLAIN) == "no-failure"
 
 
 @pytest.mark.parametrize(
-    "word", ["generated: ", "[agent] tool output:\n", "sample 3:\n", "Assistant: here it is\n", "Q: why?\n"]
-)
-@pytest.mark.parametrize("ending", [LIMIT, KILLED, "step 31 loss 2.0\n"])
-def test_what_a_program_shows_as_its_data_ended_nothing(word: str, ending: str) -> None:
-    assert (
-        told(diagnose(PLAIN + word + raised(error="ZeroDivisionError: division by zero") + ending))[0] != "python-error"
-    )
+    ("limit", "log"),
+    [
+        ("lines_before_another", lambda n: cause_of(HEAD, CAUGHT, *TALK[:n], CRASH) == "python-error"),
+        ("lines_spoken", lambda n: confidence(HEAD, CRASH, *TALK[:n]) == "medium"),
+        ("lines_excused", lambda n: verdict(stamped("Could not count", 0).replace("INFO", "WARNING"), "\n", CAUGHT, *logged(TALK[:n])) != "failed"),
+        ("rising_steps", lambda n: cause_of(PLAIN, OOM, *logged([f"batch {k}/99 written\n" for k in range(n)]), LIMIT) != "cuda-oom"),
+        ("lines_after_tool", lambda n: verdict("cp: cannot stat 'x': No such file or directory\n", *TALK[:n]) != "failed"),
+        ("lines_after_command", lambda n: verdict(f"{SHELL}conda: command not found\n", *TALK[:n]) != "failed"),
+    ],
+)  # fmt: skip
+def test_each_limit_turns_the_verdict(limit: str, log: Callable[[int], bool]) -> None:
+    enough = getattr(LIMITS, limit)
+    assert (log(enough - 1), log(enough)) == (False, True)
 
 
-@pytest.mark.parametrize(
-    "word", ["stderr: ", "ERROR: ", "worker 3 failed:\n", "Error executing job with overrides: []\n"]
-)
-def test_what_a_program_relays_is_its_end(word: str) -> None:
-    assert told(diagnose(PLAIN + word + raised() + FAILED))[0] == "python-error"
+def test_what_a_launcher_prints_of_an_error_is_no_talk_of_its_writer() -> None:
+    assert confidence(HEAD, CRASH, "wandb: View run at https://wandb.example.org/1\n" * 9) == "high"
 
 
-@pytest.mark.parametrize(
-    "talk", ["accuracy: 0.41\n", "pass@1: 0.42\n", "done, results written to out.json\n", "all 100 tasks finished\n"]
-)
-def test_results_below_an_error_make_it_doubtful_and_with_status_zero_none(talk: str) -> None:
-    log = PLAIN + raised("/opt/demo/solve.py") + talk
-    assert told(diagnose(log)) == ("python-error", "medium")
-    assert diagnose(log, exit_status=0).verdict == "no-failure"
-    assert told(diagnose(PLAIN + raised(), exit_status=0))[0] == "python-error"
-
-
-def test_a_banner_below_an_error_makes_it_doubtful_and_proves_nothing() -> None:
-    assert told(diagnose(PLAIN + raised() + "Training complete\n")) == ("python-error", "medium")
-    assert told(diagnose(PLAIN + raised() + "Training complete\n", exit_status=0))[0] == "python-error"
-
-
-def test_what_slurm_ended_after_an_exception_is_not_sure_to_have_ended_by_it() -> None:
-    assert told(diagnose(PLAIN + raised() + LIMIT))[1] == "medium"
-    assert told(diagnose(PLAIN + raised() + FAILED + LIMIT)) == ("python-error", "high")
-
-
-def test_a_rank_that_slurm_does_not_name_is_not_sure() -> None:
-    raises = raised(label="[rank3]: ")
-    assert told(diagnose(raises + FAILED))[1] == "medium"
-    assert told(diagnose(raises + FAILED.replace("task 2", "task 3")))[1] == "high"
+def test_one_ranks_goodbye_is_none_of_anothers() -> None:
+    oom = raised("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", label="[rank3]: ")
+    assert cause_of("[rank0]: step 1/10 loss 2.0\n", oom, "[rank0]: All done\n") == "cuda-oom"
 
 
 def test_the_table_of_a_ranks_end_above_its_own_steps_is_another_runs() -> None:
@@ -89,37 +112,138 @@ def test_the_table_of_a_ranks_end_above_its_own_steps_is_another_runs() -> None:
     assert found.first_failure.rank == 2
 
 
-STEPS = "".join(f"step {n} loss 2.0\n" for n in range(1, 31))
-OOM = raised(error="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
+# ── by who printed it ──
+
+STAMP = "2026-11-02 10:00:0{} - {} - "
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        # each line of it, as torch._dynamo prints what it falls back from
+        *("".join(f"[2026-03-01 14:53:32,330] demo.compile: [{level}] {line}\n" for line in CAUGHT.splitlines()) + HEAD
+          for level in ("WARNING", "INFO")),
+        # below the record, and records go on
+        f"{STAMP.format(0, 'WARNING')}Could not count the FLOPs\n{CAUGHT}{STAMP.format(1, 'INFO')}epoch 1 begins\n",
+        f"WARNING:root:Failed to import apex: {CAUGHT}done\n",
+        "[rank2]:[W1102 10:00:03.123456789 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=62, addr=[n1]:41012, remote=[n1]:29500): failed to recv, got 0 bytes\n",
+        'versions of NumPy, modules must be compiled with NumPy 2.0.\n\nTraceback (most recent call last):  File "<string>", line 1, in <module>\n  File "/scratch/demo/a.py", line 2, in <module>\n    import numexpr\nAttributeError: _ARRAY_API not found\nread 40 rows\n',
+        raised("KeyError: '/psm_a1b2c3'", file="/usr/lib/python3.10/multiprocessing/resource_tracker.py", where="main"),
+    ],
+)  # fmt: skip
+def test_who_logs_an_error_as_a_warning_goes_on(log: str) -> None:
+    assert verdict(log) == "unknown"
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        # the last record before a process dies need not be about why
+        f"{STAMP.format(0, 'WARNING')}the seed is not set\n{CAUGHT}{STAMP.format(1, 'INFO')}rank 1 begins\n",
+        f"{STAMP.format(0, 'WARNING')}Could not count the FLOPs\n{CAUGHT}",
+        f"{STAMP.format(0, 'ERROR')}the step failed\n{CAUGHT}{STAMP.format(1, 'INFO')}closing\n",
+        f"[W1102 10:00:03.123456789 socket.cpp:207] [c10d] The hostname of the client socket cannot be retrieved. err=-3\n{CAUGHT}{STAMP.format(1, 'INFO')}rank 1 begins\n",
+        f"stderr: {CRASH}",
+        f"worker 3 failed:\n{CRASH}",
+    ],
+)
+def test_words_above_an_error_excuse_nothing(log: str) -> None:
+    assert verdict(log) == "failed"
 
 
 @pytest.mark.parametrize(
     ("above", "below"),
     [
-        ("Q: torch.Size([2, 16, 4096, 128])\n", ""),
-        ("Predictions:\n[[0.1, 0.2]]\n", ""),
         ("User: kim\n", FAILED),
-        ("Human: eval off\n", "Make sure to have access to it.\n"),
         ("", "GPU health check: PASSED\n"),
         ("", "rsync failed, retrying in 5 s\n"),
         ("", "Exit code: 0\n"),
-        ("2026-11-20 12:00:00 WARNING - exception in training loop, shutting down\n", "2026-11-20 12:00:01 INFO - shutting down\n"),
+        (f"{STAMP.format(0, 'WARNING')}exception in training loop\n", f"{STAMP.format(1, 'INFO')}shutting down\n"),
         ("", "".join(f"async writer: batch {n}/4 written\n" for n in range(1, 5))),
     ],
-)  # fmt: skip
+)
 def test_words_around_a_real_error_do_not_excuse_it(above: str, below: str) -> None:
-    assert told(diagnose(STEPS + above + OOM + below))[0] == "cuda-oom"
+    assert cause_of(PLAIN, above, OOM, below) == "cuda-oom"
 
 
-def test_one_ranks_goodbye_is_none_of_anothers() -> None:
-    raises = raised(error="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", label="[rank3]: ")
-    log = "[rank0]: step 1/10 loss 2.0\n" + raises + "[rank0]: All done\n"
-    assert told(diagnose(log))[0] == "cuda-oom"
+# ── by a batch script that went on ──
+
+WORK = "".join(f"graph {n}/40 read, {n * 12} nodes\n" for n in range(1, 9))
+BANNER = "==========\nJob finished at 10:00\nThu Nov 12 10:00:00 CET 2026\nreal\t0m1.0s\nuser\t0m0.5s\nsys\t0m0.1s\nState: RUNNING\n"
+GIT = "git@git.example.org: Permission denied (publickey).\nfatal: Could not read from remote repository.\n\nPlease make sure you have the correct access rights\nand the repository exists.\n"
 
 
 @pytest.mark.parametrize(
-    "below", ["reward 0.4\n", "Trial 3 completed after 10 iterations.\n", "=== 3 passed in 2.1s ===\n"]
+    "log",
+    [
+        f"{SHELL}conda: command not found\n{WORK}",
+        f"{SHELL}/scratch/demo/env/bin/activate: No such file or directory\n{WORK}",
+        f"{WORK}cp: cannot stat 'out/*.csv': No such file or directory\n",
+        GIT + WORK,
+        f"wget: unable to resolve host address 'data.example.org'\n{WORK}",
+    ],
 )
+def test_what_other_programs_print_shows_that_the_script_went_on(log: str) -> None:
+    assert verdict(log) == "unknown"
+    assert cause_of(log, CRASH) == "python-error"
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        f"{SHELL}orca: command not found\n{BANNER}",
+        f"cp: cannot stat 'input.dat': No such file or directory\n{BANNER}",
+        # nothing else does the work of what starts it
+        f"{SHELL}python: command not found\n{WORK}",
+        f"{SHELL}./simulate: No such file or directory\n{WORK}",
+        f"{SHELL}syntax error near unexpected token `done'\n{WORK}",
+    ],
+)
+def test_a_scripts_own_banner_shows_nothing(log: str) -> None:
+    assert verdict(log) == "failed"
+
+
+def test_in_another_file_it_takes_more_words() -> None:
+    errors = Text.source(f"{SHELL}conda: command not found\n", "job.err")
+    lines = LIMITS.lines_after_command * LIMITS.lines_elsewhere
+    for count, expected in ((lines - 1, "failed"), (lines, "unknown")):
+        assert diagnose([errors, Text.source("a graph was read\n" * count, "job.out")]).verdict == expected
+
+
+def test_a_shells_line_is_outlived_by_the_ranks_work() -> None:
+    steps = "".join(f"{rank}: iteration {step} loss 2.1\n" for step in range(1, 31) for rank in range(4))
+    shell = f"{SHELL}python: command not found\n"
+    assert cause_of(shell, steps, raised(label="2: "), FAILED) == "python-error"
+    assert cause_of(shell, raised(label="2: "), FAILED) == "command-not-found"
+
+
+# ── by what else ended, and the status ──
+
+
+def test_of_an_error_above_another_end_nobody_is_sure() -> None:
+    assert confidence(PLAIN, CRASH, LIMIT) == "medium"
+    assert confidence(PLAIN, CRASH, FAILED, LIMIT) == "high"
+    of_rank = raised(label="[rank3]: ")
+    assert confidence(of_rank, FAILED) == "medium"
+    assert confidence(of_rank, FAILED.replace("task 2", "task 3")) == "high"
+    refused = "usage: train.py [-h] [--workers N]\ntrain.py: error: argument --workers: expected one argument\n"
+    assert confidence(refused, raised("KeyboardInterrupt", file="/x/caption.py")) == "medium"
+    assert confidence(refused, raised("KeyboardInterrupt")) == "high"
+
+
+@pytest.mark.parametrize("below", ["reward 0.4\n", "Trial 3 completed after 10 iterations.\n"])
 def test_beside_a_status_of_0_one_more_line_shows_that_the_error_ended_nothing(below: str) -> None:
-    assert diagnose("stdout of agent 1\n" + raised() + below, exit_status=0).verdict == "no-failure"
-    assert diagnose("stdout of agent 1\n" + raised(), exit_status=0).verdict == "failed"
+    assert diagnose(CRASH + below, exit_status=0).verdict == "no-failure"
+    assert diagnose(CRASH, exit_status=0).verdict == "failed"
+    assert cause_of(PLAIN, CRASH, "Training complete\n", exit_status=0) == "python-error"
+
+
+def test_what_stands_below_an_exception_without_a_message_is_not_its_message() -> None:
+    warned = "".join(f"train.py:{n}: UserWarning: {'the version is not told, ' * 16}\n" for n in range(8))
+    refused = "Cannot find primary config 'base'. Check that it's in your config search path.\n"
+    found = diagnose(CRASH + "\n" + raised("KeyboardInterrupt") + warned + refused)
+    assert "usage-error" in {other.id for other in found.others}
+
+
+def test_a_log_that_ends_within_a_frame_was_cut() -> None:
+    assert verdict("step 5/60 loss 1.4 47.2 ms/step\n", CRASH[:60]) == "failed"

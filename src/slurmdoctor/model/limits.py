@@ -22,6 +22,32 @@ class Limits(Struct, frozen=True):
     """Bytes that a new attempt may take to begin: with no step and no success in them, it has shown nothing."""
     last_try: int = 2048
     """Bytes above an exit within which a survived hint may still be why it failed: nobody went on after the last try."""
+    lines_spoken: int = 6
+    """Different lines of its writer below an error from which it may not have been what ended it;"""
+    lines_excused: int = 2
+    """the same where the lines around it show that it was caught: then it was not;"""
+    lines_before_another: int = 8
+    """and between two errors, which show that the first one did not end the run that the second one ended."""
+    rising_steps: int = 5
+    """Numbers that rise behind the same words below an error, which show that its writer worked on;"""
+    many_rising_steps: int = 24
+    """so many, or"""
+    long_work: float = 600.0
+    """so many seconds of them, show that it ended nothing."""
+    steps_of_others: int = 4
+    """Steps of anybody below an error of a rank that show that it was survived,"""
+    steps_of_any: int = 2
+    """and below one of nobody in particular."""
+    lines_after_tool: int = 3
+    """Lines of other programs that show that a script went on after a small tool,"""
+    lines_after_command: int = 6
+    """or after a command that may be its program;"""
+    lines_elsewhere: int = 6
+    """in another file of the job so many times more."""
+    retry_lines: int = 6
+    """Lines of its writer after an error within which `attempt 2/5 succeeded` or `PASSED` is about it."""
+    level_within: int = 24
+    """Characters within which a line without a label shows its level."""
     one_incident_bytes: int = 2048
     """Bytes between two events of one writer that belong together;"""
     one_incident_seconds: float = 5.0

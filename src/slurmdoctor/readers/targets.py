@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from slurmdoctor.input import Source
 from slurmdoctor.knowledge import literals
 from slurmdoctor.knowledge import text as text_of
-from slurmdoctor.matching import SECONDS, bounded, captures, lazy
+from slurmdoctor.matching import SECONDS, bounded, captures
 from slurmdoctor.model import (
     NEVER,
     Deadline,
@@ -27,7 +27,7 @@ from slurmdoctor.ranks import LabelReader
 from slurmdoctor.readers.collectives import kind_of, sought
 from slurmdoctor.readers.rule_events import captures_of
 from slurmdoctor.readers.tracebacks import begins_frame, exception_of
-from slurmdoctor.search import Literals, digit_sensitive, relaxed, scan
+from slurmdoctor.search import Literals, digit_sensitive, relaxed, scan, template_of
 
 MOST = 256
 """Kinds that are told apart by class and first words: no job breaks in so many ways."""
@@ -66,7 +66,6 @@ _KEEP_STATUS = 12
 TRACEBACK = (b"Traceback (most recent call last)",)
 EXCEPTION = (b"Error: ", b"Exception: ", b"Error\n", b"Interrupt\n", b"AssertionError", b"Error:\n")
 _CPP_FRAMES = text_of("cpp-frames")
-_VARIABLE = lazy(r"\b(?:0x)?(?=\w*\d)[0-9a-f]{5,}\b|\d+|'[^']*'?|\"[^\"]*\"?|/\S*|0x\w+")
 _QUOTED = "  │ ".encode()
 """How our own report quotes a log: what a job's footer printed into it is no event of the job."""
 
@@ -175,4 +174,4 @@ def could_match(matcher: Matcher, text: str) -> bool:
 
 def _first_words(message: str) -> str:
     """The first words of an exception's message without names and numbers: alike for all ranks that fail alike."""
-    return _VARIABLE.sub("", message[:40])[:24]
+    return template_of(message[:40]).replace("#", "")[:24]

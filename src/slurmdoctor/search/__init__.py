@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from slurmdoctor.search.shapes import digits_matter as digits_matter
     from slurmdoctor.search.shapes import relaxed as relaxed
     from slurmdoctor.search.shapes import shape_of as shape_of
+    from slurmdoctor.search.shapes import template_of as template_of
     from slurmdoctor.search.tally import MOST as MOST
     from slurmdoctor.search.writer_key import HEAD as HEAD
     from slurmdoctor.search.writer_key import Span as Span
@@ -28,7 +29,7 @@ else:
         literals="Literals",
         many="usual_jobs",
         scanner="LONG_LINE scan",
-        shapes="DIGITS Shaped digit_sensitive digits_matter relaxed shape_of",
+        shapes="DIGITS Shaped digit_sensitive digits_matter relaxed shape_of template_of",
         tally="MOST",
         writer_key="HEAD Span WriterKey tag_pattern",
     )

@@ -125,6 +125,14 @@ def shape_of(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass").translate(DIGITS)
 
 
+_VARIABLE = lazy(r"\b(?:0x)?(?=\w*\d)[0-9a-f]{5,}\b|\b0x\w+|[\d.]+|'[^']*'?|\"[^\"]*\"?|/\S*")
+
+
+def template_of(text: str) -> str:
+    """The text with `#` for each number, address, path and quoted text: what messages of one kind have in common."""
+    return _VARIABLE.sub("#", text)
+
+
 # ── hexadecimal words ─────────────────────────────────────────────────────────────────────────
 
 BYTE = b"\x01"
