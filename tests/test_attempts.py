@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from made import event, line, observed, report
 from slurmdoctor.model import Event, ExitReport, LogFile, Observations, Origin, Progress, Signal, SignalHit, reason
-from slurmdoctor.readers.survival import ProgressIndex
+from slurmdoctor.readers.survival import made_steps
 from slurmdoctor.timeline.attempts import END, Attempts, find
 from slurmdoctor.timeline.ordering import order
 
@@ -163,7 +163,7 @@ def test_steps_after_a_lone_agents_last_failure_are_another_attempt() -> None:
     ],
 )
 def test_a_later_step_shows_that_a_rank_went_on(failed: Event, steps: list[Progress], went_on: bool) -> None:
-    assert ProgressIndex(steps).went_on(failed) is went_on
+    assert made_steps(failed, [step for step in steps if step.source == failed.hit.source]) is went_on
 
 
 # ── order ────────────────────────────────────────────────────────────────────────────────────

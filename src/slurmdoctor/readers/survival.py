@@ -213,16 +213,9 @@ class _After:
 
     def made_steps(self, event: Event) -> bool:
         """Whether the event's rank, or the whole job, made a step after it."""
-        steps, time = self._steps.get(event.hit.source, ()), event.origin.time
-        if not steps or (self._held_back(event) and not event.label and time is None and _came_at_once(steps, event)):
-            return False
-        first = bisect_right(steps, event.hit.offset, key=lambda step: step.offset)
-        later = [s for s in steps[first:] if time is None or s.time is None or s.time > time]
-        named = bool(event.label) or event.origin.rank is not None
-        if named and any(s.rank == event.origin.rank is not None or s.label == event.label != b"" for s in later):
-            return True
-        # without labels, or from ranks that cannot go on alone: several steps, not one that was on its way to the pipe
-        return len({(s.rank, s.step) for s in later}) >= (LIMITS.steps_of_others if named else LIMITS.steps_of_any)
+        steps, unstamped = self._steps.get(event.hit.source, ()), event.origin.time is None and not event.label
+        from_buffer = self._held_back(event) and unstamped and _came_at_once(steps, event)
+        return not from_buffer and made_steps(event, steps)
 
     def _held_back(self, event: Event) -> bool:
         """Whether what stands below a traceback may have been printed above it, and was held back until its process ended."""
@@ -236,8 +229,22 @@ class _After:
         return [line for line in takewhile(lambda line: line.offset < stop, near) if line.place not in self._known]
 
 
+def made_steps(event: Event, steps: Sequence[Progress]) -> bool:
+    """Whether the event's rank, or its whole job, made one of these steps, those of its file, after it."""
+    time = event.origin.time
+    first = bisect_right(steps, event.hit.offset, key=lambda step: step.offset)
+    later = [s for s in steps[first:] if time is None or s.time is None or s.time > time]
+    named = bool(event.label) or event.origin.rank is not None
+    if named and any(s.rank == event.origin.rank is not None or s.label == event.label != b"" for s in later):
+        return True
+    # without labels, or from ranks that cannot go on alone: several steps, not one that was on its way to the pipe
+    return len({(s.rank, s.step) for s in later}) >= (LIMITS.steps_of_others if named else LIMITS.steps_of_any)
+
+
 def _came_at_once(steps: Sequence[Progress], event: Event) -> bool:
     """Whether no step stands above it and none has a time, and the last one is not the job's last: all came from a buffer."""
+    if not steps:
+        return False
     first, last = steps[0], steps[-1]
     begins_below = first.offset > event.hit.offset and not first.skipped
     to_the_last = last.step is not None and last.step == last.steps
