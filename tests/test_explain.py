@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from website import causes
 
-from slurmdoctor.cli.explain import explain
+from slurmdoctor.cli.rules import explain
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import Cause, Fix, Knowledge, Rule, UserError
 from slurmdoctor.report.explain import meanings, rows, text

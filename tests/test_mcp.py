@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -19,8 +20,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult
 
 from slurmdoctor import diagnose
-from slurmdoctor.cli import sandbox as bounded
-from slurmdoctor.cli import server as server
+from slurmdoctor.cli import sandbox, server
+from slurmdoctor.cli.mcp import LONGEST_LINE, Bounded
 from slurmdoctor.model import UserError
 
 OOM = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity\n"
@@ -78,7 +79,7 @@ def test_a_client_lists_the_tools_and_asks_each(site: Path) -> None:
             if tool.name.startswith("diagnose"):
                 assert tool.output_schema is not None
                 assert {"verdict", "cause", "first_failure", "fixes"} <= set(tool.output_schema["properties"])
-        assert tools["diagnose_text"].input_schema["properties"]["text"]["maxLength"] == bounded.MOST_TEXT
+        assert tools["diagnose_text"].input_schema["properties"]["text"]["maxLength"] == sandbox.MOST_TEXT
         assert tools["diagnose_job"].input_schema["properties"]["job_id"]["pattern"]
 
         paste = f"```\nexport HF_TOKEN={SECRET}\n{OOM}# {SECRET}\n```"
@@ -244,21 +245,21 @@ def test_the_worker_answers_in_one_json_object_whatever_happens() -> None:
 
 
 def test_text_is_bounded() -> None:
-    assert "longer than 10 MiB" in bounded.answer({"text": "x" * (bounded.MOST_TEXT + 1)})["error"]
+    assert "longer than 10 MiB" in sandbox.answer({"text": "x" * (sandbox.MOST_TEXT + 1)})["error"]
 
 
 def test_only_regular_files_are_read(site: Path) -> None:
     os.mkfifo(site / "logs" / "pipe.log")
     with pytest.raises(UserError, match="holds no log file"):
-        bounded.files_at("pipe.log", [site / "logs"])
-    files, left_out = bounded.files_at(str(site / "logs"), [site / "logs"])
+        sandbox.files_at("pipe.log", [site / "logs"])
+    files, left_out = sandbox.files_at(str(site / "logs"), [site / "logs"])
     assert [Path(file).name for file in files] == ["job.log"]
     assert left_out == 1  # the link; a pipe is none of the folder's logs
 
 
 def test_a_folder_beside_an_allowed_one_is_outside(tmp_path: Path) -> None:
-    assert not bounded.is_under(tmp_path / "logs-of-others", [tmp_path / "logs"])
-    assert bounded.is_under(tmp_path / "logs" / ".." / "logs" / "a", [tmp_path / "logs"])
+    assert not sandbox.is_under(tmp_path / "logs-of-others", [tmp_path / "logs"])
+    assert sandbox.is_under(tmp_path / "logs" / ".." / "logs" / "a", [tmp_path / "logs"])
 
 
 def test_without_the_extra_one_line_says_what_to_install() -> None:
@@ -281,7 +282,7 @@ def test_an_allowed_folder_that_is_none() -> None:
 
 
 def test_the_worker_says_what_python_says() -> None:
-    assert bounded.answer({"text": OOM})["report"]["cause"] == diagnose(OOM).to_dict()["cause"]
+    assert sandbox.answer({"text": OOM})["report"]["cause"] == diagnose(OOM).to_dict()["cause"]
 
 
 # ── the wire ─────────────────────────────────────────────────────────────────────────────────
@@ -423,7 +424,7 @@ def test_an_interrupt_leaves_no_program_of_slurm_behind(slow: Path) -> None:
 
 def test_a_text_that_is_too_long_is_told_what_to_send() -> None:
     async def ask(client: Client) -> None:
-        result = await client.call_tool("diagnose_text", {"text": "x" * (bounded.MOST_TEXT + 1)})
+        result = await client.call_tool("diagnose_text", {"text": "x" * (sandbox.MOST_TEXT + 1)})
         assert result.is_error
         assert "send its first and last 4 MiB" in said(result)
 
@@ -444,5 +445,13 @@ def test_a_question_says_what_it_has_when_most_of_its_time_is_over(monkeypatch: 
 
     anyio.run(run)
     assert asked[0]["time_limit"] == 30
-    notes = bounded.answer({"text": QUIET * 9000 + OOM, "time_limit": 1e-9})["report"]["coverage"]["notes"]
+    notes = sandbox.answer({"text": QUIET * 9000 + OOM, "time_limit": 1e-9})["report"]["coverage"]["notes"]
     assert any(note.startswith("stopped reading after the limit of 1e-09 s") for note in notes)
+
+
+@pytest.mark.parametrize("piece", [1, 7, 100])
+def test_a_request_without_an_end_does_not_fill_the_memory(piece: int) -> None:
+    data = b"short\n" + b"x" * 50 + b"\nnext\n" + b"y" * 9 + b"\n" + b"z" * 30
+    lines = io.TextIOWrapper(Bounded(io.BufferedReader(io.BytesIO(data), piece), 10))  # type: ignore[type-var]
+    assert list(lines) == ["short\n", "x" * 10 + "\n", "next\n", "y" * 9 + "\n", "z" * 10]
+    assert LONGEST_LINE >= 6 * sandbox.MOST_TEXT  # `\u00e9`

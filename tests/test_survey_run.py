@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from slurmdoctor.cli.survey_run import SurveyBar, in_words
+from slurmdoctor.cli.survey import SurveyBar, in_words
 from slurmdoctor.survey.dataset import progress_of
 from slurmdoctor.survey.runs import Tally
 
@@ -163,13 +163,13 @@ def test_that_no_worker_has_come_is_told() -> None:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr("slurmdoctor.cli.survey_run.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("slurmdoctor.cli.survey.time.monotonic", lambda: now[0])
     return now
 
 
 def test_in_a_pipe_it_is_told_once_that_nobody_reads(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
-    monkeypatch.setattr("slurmdoctor.cli.survey_run.say", lambda text, err: seen.append(text))
+    monkeypatch.setattr("slurmdoctor.cli.survey.say", lambda text, err: seen.append(text))
     bar, tally = SurveyBar(), Tally(found=100, listed=True, workers=0)
     for _ in range(20):
         clock[0] += 10
@@ -180,7 +180,7 @@ def test_in_a_pipe_it_is_told_once_that_nobody_reads(clock: list[float], monkeyp
 def test_a_terminal_shows_a_bar_after_a_second_and_nothing_is_left_of_it(
     clock: list[float], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("slurmdoctor.cli.survey_run.on_terminal", lambda: True)
+    monkeypatch.setattr("slurmdoctor.cli.survey.on_terminal", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
     with SurveyBar() as bar:
         bar.update(Tally(found=100, listed=True, workers=2))

@@ -59,7 +59,7 @@ redact_option = click.option(
 )
 _MODULES = {
     "diagnose": "diagnose:diagnose",
-    "explain": "explain:explain",
+    "explain": "rules:explain",
     "rules": "rules:rules",
     "hook": "hook:hook",
     "lint": "lint:lint",
@@ -67,7 +67,7 @@ _MODULES = {
     "footer": "hook:footer",
     "mcp": "mcp:mcp",
     "config": "config:config",
-    "completion": "completion:completion",
+    "completion": "usage:completion",
     "help": "usage:help_",
 }
 """Command -> module:object of this package."""
@@ -157,7 +157,7 @@ def _run() -> int:
 def _status() -> int:
     """Run the command; its exit status."""
     if asked := os.environ.get(COMPLETE):
-        from slurmdoctor.cli.completion import answer
+        from slurmdoctor.cli.usage import answer
 
         return answer(cli, asked)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -12,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slurmdoctor.cli import rules_option
-from slurmdoctor.cli.output import in_line, say
+from slurmdoctor.cli.output import in_line, say, show
 from slurmdoctor.cli.usage import Group
 from slurmdoctor.model import Knowledge, UserError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from slurmdoctor.knowledge.workshop import Trial
 
 
@@ -221,3 +224,38 @@ def _per_cent(share: float | None) -> str:
 
 def _count(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def _causes(context: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem[str]]:
+    """Completes a cause, and behind its slash a rule."""
+    from click.shell_completion import CompletionItem
+
+    from slurmdoctor.knowledge import folders, load
+
+    known = load(folders(), examples=False)
+    titles = {cause.id: cause.title for cause in known.causes.values()}
+    if begun.rpartition("/")[0] in titles:
+        titles = {rule.id: known.causes[rule.cause].title for rule in known.rules}
+    return [CompletionItem(name, help=title) for name, title in sorted(titles.items()) if name.startswith(begun)]
+
+
+@click.command(short_help="Explain a cause: what happens, and what to do.")
+@click.argument("cause", nargs=-1, required=True, metavar="CAUSE", shell_complete=_causes)
+@rules_option
+def explain(cause: tuple[str, ...], extra: tuple[Path, ...]) -> None:
+    """Explain a cause: what happens, how it shows, how to make sure, what to do.
+
+    CAUSE is a cause or a rule, as a verdict or `slurmdoctor rules list` names it, or what people say: OOM, nccl timeout,
+    SIGKILL, exit code 137, ModuleNotFoundError, or a line of a log. Where that may be several causes, they are listed.
+    """
+    from slurmdoctor.knowledge import folders, load
+    from slurmdoctor.report import Line, choices, look, meanings, paint, redact, rows
+
+    name = " ".join(cause)
+    known, seen = load(folders(extra)), look(sys.stdout)
+    found = meanings(name, known)
+    page: Iterable[Line] = choices(name, found, seen.width)
+    if len(found) == 1:
+        page = ([line] for line in rows(found[0], known, seen.width))
+    shown = [[(style, redact(text)) for style, text in line] for line in page]
+    show(paint(shown, colour=seen.colour, encoding=seen.encoding))

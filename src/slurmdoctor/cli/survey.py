@@ -1,47 +1,43 @@
-"""`slurmdoctor survey`: thousands of jobs, what kills them, and what their rows answer. `survey run` is in `survey_run`."""
+"""`slurmdoctor survey`: thousands of jobs, what kills them, what their rows answer, and the bar while they are read."""
 
 from __future__ import annotations
 
-import importlib
+import os
+import shlex
+import signal
 import sys
-from collections.abc import Callable, Iterable
-from datetime import datetime
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from slurmdoctor.cli import rules_option
-from slurmdoctor.cli.output import form_for, in_line, output_option, put, say
+from slurmdoctor.cli import PATH, rules_option
+from slurmdoctor.cli.output import PATIENCE, form_for, in_line, on_terminal, output_option, put, say
 from slurmdoctor.cli.usage import Group
 from slurmdoctor.model import UserError
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from slurmdoctor.model import Knowledge
-    from slurmdoctor.survey import Choice
+    from slurmdoctor.survey import Accounts, Choice, Found, How, Pool, Tally
+
 
 _FORMATS = ("text", "html", "json")
 _DATASET = click.Path(path_type=Path)
 
 
 class _Survey(Group):
-    """A group whose first command needs no name: `survey PATH` is `survey run PATH`. That one is imported when called."""
-
-    unnamed = "run"
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [self.unnamed, *self.commands]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name == self.unnamed:
-            run: click.Command = importlib.import_module("slurmdoctor.cli.survey_run").run
-            return run
-        return self.commands.get(cmd_name)
+    """A group whose first command needs no name: `survey PATH` is `survey run PATH`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in self.list_commands(ctx) and args[0] not in ctx.help_option_names:
-            args = [self.unnamed, *args]
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = ["run", *args]
         return super().parse_args(ctx, args)
 
 
@@ -123,6 +119,320 @@ def _put(form: str, found: Any, output: str | None) -> None:
 
         whole = {"schema_version": SCHEMA_VERSION, "slurmdoctor": __version__, **structs.asdict(found)}
         put(json.format(json.encode(whole), indent=2).decode() + "\n", output)
+
+
+_DEFAULT_DAYS = 7
+_READ = {
+    "yes": "read",
+    "no-log": "without a log",
+    "not-asked": "COMPLETED, and not read without --all-states",
+    "error": "could not be read",
+}
+_JOB = 100_000
+"""A job costs as much as so many bytes, beside its own."""
+_ALONE = 60.0
+"""Seconds without any worker after which a pipe is told that."""
+
+
+class _Shard(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """`3/16`: the third of sixteen."""
+
+    name = "K/N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, tuple):
+            return value
+        which, _, of = value.partition("/")
+        if not (which.isdecimal() and of.isdecimal() and 1 <= int(which) <= int(of) <= 100_000):
+            self.fail(f"{value} is no shard: they are 1/N to N/N (in a job array: --array=1-N)", param, ctx)
+        return int(which), int(of)
+
+
+class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """`memory=8GB`, `processes=2`, `job_extra_directives=[--exclusive]`: a text, a number, or a list or map of YAML."""
+
+    name = "NAME=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from yaml import YAMLError, safe_load
+
+        if isinstance(value, tuple):
+            return value
+        name, is_one, text = value.partition("=")
+        try:
+            # not all is YAML: there 12:00:00 is a number
+            read = int(text) if text.isdecimal() else safe_load(text) if text.startswith(("[", "{")) else text
+        except YAMLError:
+            is_one = ""
+        if not name.isidentifier() or not is_one:
+            self.fail(f"{value} is no option: write NAME=VALUE, as in queue=cpu", param, ctx)
+        return name, read
+
+
+@survey.command(short_help="Diagnose thousands of jobs into a dataset.")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=PATH)
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="The dataset's folder: made, or gone on with.",
+)
+@click.option(
+    "--since",
+    metavar="DATE",
+    help="Jobs that ended since then, as sacct takes it (2026-11-01, 11/01, today, now-2days), or 7d. Without PATHs and"
+    f" this option the last {_DEFAULT_DAYS} days.",
+)
+@click.option("--until", metavar="DATE", help="Jobs that ended before this time (default: now).")
+@click.option("--user", "users", multiple=True, metavar="U", help="Jobs of this user; may be given again.")
+@click.option(
+    "--partition", "partitions", multiple=True, metavar="P", help="Jobs of this partition; may be given again."
+)
+@click.option(
+    "--all-states", is_flag=True, help="Read the logs of jobs that Slurm calls COMPLETED, too: some have failed."
+)
+@click.option(
+    "--slurm-info",
+    multiple=True,
+    metavar="FILE",
+    type=PATH,
+    help="With PATHs: saved text of `scontrol show job` or `sacct`; may be given again.",
+)
+@rules_option
+@click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Read in N processes (default: one per core).")
+@click.option(
+    "--shard", type=_Shard(), help="Read the jobs of part K of N alone: for a job array, with one DIR for all."
+)
+@click.option(
+    "--dask", metavar="ADDRESS", help="Read on the workers of a Dask scheduler: tcp://HOST:8786, or its .json file."
+)
+@click.option(
+    "--dask-slurm",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    help="Let Dask send N jobs to Slurm, and read on these.",
+)
+@click.option(
+    "--dask-option",
+    "dask_options",
+    type=_Option(),
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="What these jobs ask for, as Dask's SLURMCluster names it: queue=cpu, account=lab, walltime=08:00:00, memory=8GB.",
+)
+@click.option(
+    "--anonymize", is_flag=True, help="Write pseudonyms for the names of users, accounts, jobs, nodes and paths."
+)
+@click.option(
+    "--time-limit",
+    type=click.IntRange(1, 86400),
+    default=300,
+    metavar="SECONDS",
+    help="What one job may take; after that its row tells what is known by then.",
+)  # fmt: skip
+def run(
+    paths: Sequence[str],
+    out: Path,
+    extra: tuple[Path, ...],
+    jobs: int | None,
+    shard: tuple[int, int] | None,
+    dask: str | None,
+    dask_slurm: int | None,
+    dask_options: tuple[tuple[str, Any], ...],
+    anonymize: bool,
+    time_limit: int,
+    **asked: Any,
+) -> None:
+    """Diagnose each job, and write a row of each into a dataset (Parquet files).
+
+    The jobs are those whose logs the PATHs name (files, folders), else those that sacct tells of: one call a day, the logs by
+    what Slurm knows of them. sacct's times count: --until is not within.
+
+    The same command again reads what is new or has changed since, and goes on where a run was stopped.
+
+    Exit status: 0 every job has its row, 1 sacct did not answer for some of the days, 2 it could not run or go on.
+    """
+    from slurmdoctor.survey import Anonymizer, How, open_dataset, version
+
+    # a worker of Dask may work in another folder
+    named = [os.path.abspath(path) for path in paths] if dask or dask_slurm else paths  # noqa: PTH100 - resolves no links
+    rules = tuple(os.path.abspath(folder) for folder in extra)  # noqa: PTH100
+    how = How(rules, version(rules), float(time_limit))
+    items = _jobs(named, **asked)
+    change = Anonymizer.of_user() if anonymize else None
+    hire = _hire(jobs, dask, dask_slurm, dict(dask_options), out / ".run" / "workers", how)
+    with open_dataset(out, shard, change.id if change else None) as data:
+        done = _run(data, items, how, hire, shard, change)
+    say(done, mask=False)
+    if items.incomplete:
+        click.get_current_context().exit(1)
+
+
+def _jobs(
+    paths: Sequence[str],
+    since: str | None,
+    until: str | None,
+    users: Sequence[str],
+    partitions: Sequence[str],
+    all_states: bool,
+    slurm_info: Sequence[str],
+) -> Accounts | Found:
+    """The jobs of folders, or those that Slurm's accounts name."""
+    from slurmdoctor.slurm import Asked, moment
+    from slurmdoctor.survey import find_accounted, find_in_folders
+
+    now = datetime.now().replace(microsecond=0)
+    end = moment(until, "--until", now) if until is not None else None if paths else now
+    begin = (
+        moment(since, "--since", now)
+        if since is not None
+        else None
+        if paths
+        else (end or now) - timedelta(days=_DEFAULT_DAYS)
+    )
+    if begin is not None and end is not None and begin >= end:
+        raise UserError(
+            f"--until ({end:%Y-%m-%d %H:%M}) is not after --since ({begin:%Y-%m-%d %H:%M})",
+            "jobs count from --since to before --until, so name the day after the last one",
+        )
+    if paths:
+        if partitions and not slurm_info:
+            raise UserError(
+                "logs do not tell their partition", "add --slurm-info with saved text of sacct, or leave it out"
+            )
+        return find_in_folders(paths, slurm_info, begin, end, frozenset(users), frozenset(partitions))
+    if slurm_info:
+        raise UserError("--slurm-info is for the logs of PATHs", "name their folders, or leave it out")
+    assert begin is not None
+    assert end is not None
+    return find_accounted(begin, end, Asked(",".join(users) or None, ",".join(partitions) or None, all_states))
+
+
+def _hire(
+    jobs: int | None, dask: str | None, dask_slurm: int | None, options: Mapping[str, Any], logs: Path, how: How
+) -> Callable[[], Pool]:
+    """What brings the workers, once there is something to read."""
+    from slurmdoctor.survey import LocalPool, diagnose_one
+
+    named = [name for name, value in (("--jobs", jobs), ("--dask", dask), ("--dask-slurm", dask_slurm)) if value]
+    if len(named) > 1:
+        raise UserError(f"{' and '.join(named)} name two kinds of workers", "leave one of them out")
+    if options and not dask_slurm:
+        raise UserError("--dask-option is for the jobs of --dask-slurm", "add --dask-slurm N, or leave it out")
+    if not dask and not dask_slurm:
+        workers = jobs or _cores()
+        return lambda: LocalPool(workers, diagnose_one, how)
+    need("distributed", *(["dask_jobqueue"] if dask_slurm else []))
+    from slurmdoctor.survey import connect, send_to_slurm
+
+    if dask_slurm:
+        return lambda: send_to_slurm(dask_slurm, options, logs, diagnose_one, how)
+    return lambda: connect(str(dask), diagnose_one, how)
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS
+        return os.cpu_count() or 1
+
+
+def _run(
+    data: Any, items: Accounts | Found, how: How, hire: Callable[[], Pool], shard: tuple[int, int] | None, change: Any
+) -> str:
+    from slurmdoctor.survey import Tally
+    from slurmdoctor.survey import run as survey
+
+    tally = Tally()
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what is done is kept
+    try:
+        with SurveyBar() as bar:
+            survey(data, items, how, hire, shard=shard, change=change, tally=tally, report=bar.update)
+    except KeyboardInterrupt:
+        say(_summary(tally, data.folder, shard, items.no_logs, stopped=True), mask=False)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        for note in [*items.notes, *data.notes]:
+            say(f"slurmdoctor: {in_line(note)}", err=True)
+    if not (tally.found or shard or items.no_logs):
+        return items.nothing
+    return _summary(tally, data.folder, shard, items.no_logs)
+
+
+def _summary(
+    tally: Tally, folder: Path, shard: tuple[int, int] | None, no_logs: str | None, stopped: bool = False
+) -> str:
+    """What was done, where it is, and what to do next."""
+    wanted = tally.found - tally.unchanged
+    of = f" of {wanted:,}{'' if tally.listed else ' found so far'}" if stopped else ""
+    parts = [f"{tally.done:,}{of} job{'s' * (tally.done != 1)}, {tally.failed:,} of them failed"]
+    if not wanted and tally.unchanged:
+        parts = []
+    parts += [f"{count:,} {_READ[read]}" for read, count in tally.read.items() if count]
+    if tally.unchanged:
+        parts.append(f"{tally.unchanged:,} job{'s' * (tally.unchanged != 1)} unchanged since the last run")
+    lines = ["; ".join(parts)]
+    if tally.error:
+        lines.append(f"not read, the first: {in_line(tally.error)}")
+    if no_logs:
+        lines.append(f"left out: {in_line(no_logs)}")
+    report = f"slurmdoctor survey report {in_line(shlex.quote(str(folder.parent if shard else folder)))}"
+    when = f"next, when all {shard[1]:,} shards are there" if shard else "next"
+    end = "stopped; the same command goes on" if stopped else f"{when}: {report}"
+    return "\n".join([*lines, f"rows: {in_line(folder)}/jobs", end])
+
+
+class SurveyBar(ExitStack):
+    """Shows a tally while it changes; where there is no terminal, it says once that nobody reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._began = self._busy = time.monotonic()
+        """When it began, and when there was a worker, or nothing to read, last."""
+        self._progress: Progress | None = None
+
+    def update(self, tally: Tally) -> None:
+        now = time.monotonic()
+        waits = not tally.workers and tally.found > tally.unchanged + tally.done
+        self._busy = self._busy if waits else now
+        if on_terminal():
+            if now - self._began >= PATIENCE:
+                self._show(tally)
+        elif now - self._busy >= _ALONE:
+            self._busy = float("inf")
+            say(
+                f"slurmdoctor: no worker has been there for {_ALONE:.0f} s: waiting for one (Ctrl-C keeps what is done)",
+                err=True,
+            )
+
+    def _show(self, tally: Tally) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        if self._progress is None:
+            columns = TextColumn("reading"), BarColumn(20), TextColumn("{task.description}"), TimeRemainingColumn()
+            self._progress = self.enter_context(Progress(*columns, console=Console(file=sys.stderr), transient=True))
+            self._progress.add_task("")
+        whole = (tally.found - tally.unchanged) * _JOB + tally.bytes_found
+        self._progress.update(
+            self._progress.task_ids[0],
+            description=in_words(tally),
+            completed=tally.done * _JOB + tally.bytes_done,
+            total=whole if tally.listed else None,  # before that no remainder can be known
+        )
+
+
+def in_words(tally: Tally) -> str:
+    """`812 of 10,412 jobs, 0.9 GB of 10.2 GB`; while jobs are looked for, `found so far`."""
+    from rich.filesize import decimal
+
+    wanted = tally.found - tally.unchanged
+    shown = f"{tally.done:,} of {wanted:,} jobs{'' if tally.listed else ' found so far'}"
+    shown += f", {decimal(tally.bytes_done)} of {decimal(tally.bytes_found)}"
+    shown += f", {tally.unchanged:,} unchanged" if tally.unchanged else ""
+    return shown + (", no worker yet" if wanted and not tally.workers and tally.listed else "")
 
 
 @survey.command("report", short_help="Say what killed the jobs of a dataset, and what they cost.")

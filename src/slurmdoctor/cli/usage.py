@@ -1,21 +1,22 @@
-"""Groups of commands, which are imported when they are called, and a wrong call in one line: what is wrong, and what to type."""
+"""How commands are called: groups that import them then, a wrong call in one line, help, and completion in shells."""
 
 from __future__ import annotations
 
 import importlib
 import os
 import re
-import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import click
 
+from slurmdoctor.cli.output import say
 from slurmdoctor.model import UserError
 
 COMPLETE = "_SLURMDOCTOR_COMPLETE"
 """The variable by which a shell asks for completions."""
-_LOG_LIKE = re.compile(r"-|\d+(_\d+)?|.*[/*?\[].*|.*\.(out|err|log|txt|o\d*|e\d*|gz|xz|zst|bz2)", re.S)
+_LOG_LIKE = r"(?s)-|\d+(_\d+)?|.*[/*?\[].*|.*\.(out|err|log|txt|o\d*|e\d*|gz|xz|zst|bz2)"
 """What nobody would call a command: standard input, a job's id, a path or a pattern, a log's name."""
 
 
@@ -50,14 +51,16 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
     def _unknown(self, ctx: click.Context, word: str) -> UserError:
+        from shlex import quote
+
         from slurmdoctor.knowledge import nearest
 
         shown = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
         meant = nearest(word.lower(), [name for name, one in shown.items() if one is not None and not one.hidden])
         if ctx.parent is None and word.endswith((".sbatch", ".slurm", ".sh", ".bash")):
-            meant = f"lint {shlex.quote(word)}"
-        elif ctx.parent is None and (os.path.lexists(word) or _LOG_LIKE.fullmatch(word)):
-            meant = f"diagnose {shlex.quote(word)}"
+            meant = f"lint {quote(word)}"
+        elif ctx.parent is None and (os.path.lexists(word) or re.fullmatch(_LOG_LIKE, word)):
+            meant = f"diagnose {quote(word)}"
         mend = f"did you mean `{ctx.command_path} {meant}`?" if meant else f"`{ctx.command_path} --help` lists them"
         return UserError(f"no command `{word}`", mend)
 
@@ -84,3 +87,54 @@ def help_(context: click.Context, command: tuple[str, ...]) -> None:
     cli = context.find_root().command
     with cli.make_context("slurmdoctor", [*command, "--help"]) as asked:
         cli.invoke(asked)
+
+
+_INSTALL = {
+    "bash": """\
+# To have it in every bash (with the package bash-completion):
+#   mkdir -p ~/.local/share/bash-completion/completions
+#   slurmdoctor completion bash > ~/.local/share/bash-completion/completions/slurmdoctor
+# or, without that package, add this line to ~/.bashrc:
+#   eval "$(slurmdoctor completion bash)"
+""",
+    "zsh": """\
+# To have it in every zsh, add this line to ~/.zshrc, below compinit:
+#   eval "$(slurmdoctor completion zsh)"
+# or put this text into a folder of $fpath:
+#   slurmdoctor completion zsh > ~/.zfunc/_slurmdoctor
+""",
+    "fish": """\
+# To have it in every fish:
+#   mkdir -p ~/.config/fish/completions
+#   slurmdoctor completion fish > ~/.config/fish/completions/slurmdoctor.fish
+""",
+}
+
+
+@click.command(short_help="Print what makes your shell complete the commands.")
+@click.argument("shell", type=click.Choice(list(_INSTALL)), required=False, metavar="[SHELL]")
+@click.pass_context
+def completion(context: click.Context, shell: str | None) -> None:
+    """Print what completes slurmdoctor's commands, options, causes and paths in your shell.
+
+    SHELL is bash, zsh or fish; without it, the one that you use. The first lines say how to install it.
+    """
+    from click.shell_completion import get_completion_class
+
+    used = shell or os.environ.get("SHELL", "").rpartition("/")[2]
+    found = get_completion_class(used)
+    if used not in _INSTALL or found is None:
+        raise UserError(f"no completion for {used or 'an unknown shell'}", f"name one: {', '.join(_INSTALL)}")
+    first, _, rest = found(context.find_root().command, {}, "slurmdoctor", COMPLETE).source().partition("\n")
+    # zsh takes the first line for a mark where the text is a file of $fpath
+    parts = (f"{first}\n", _INSTALL[used]) if first.startswith("#") else (_INSTALL[used], f"{first}\n")
+    say("".join((*parts, rest)), nl=False)
+
+
+def answer(cli: click.Command, asked: str) -> int:
+    """What the shell's function asked for; nothing where that fails: it would be shown in the midst of a line."""
+    with suppress(Exception):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(cli, {}, "slurmdoctor", COMPLETE, asked)
+    return 1

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from slurmdoctor.report.explain import text as text
     from slurmdoctor.report.html_report import page_environment as page_environment
     from slurmdoctor.report.html_report import render_page as render_page
-    from slurmdoctor.report.jobs import Row as Row
-    from slurmdoctor.report.jobs import counted as counted
-    from slurmdoctor.report.jobs import line as line
-    from slurmdoctor.report.jobs import room_for as room_for
     from slurmdoctor.report.lint import FORMATS as FORMATS
     from slurmdoctor.report.lint import render_lint as render_lint
     from slurmdoctor.report.reasons import sentence as sentence
@@ -42,22 +38,25 @@ if TYPE_CHECKING:
     from slurmdoctor.report.terminal import paint as paint
     from slurmdoctor.report.terminal import wrap_words as wrap_words
     from slurmdoctor.report.text_report import render_text as render_text
+    from slurmdoctor.report.words import Row as Row
     from slurmdoctor.report.words import ago as ago
+    from slurmdoctor.report.words import counted as counted
     from slurmdoctor.report.words import duration as duration
+    from slurmdoctor.report.words import line as line
     from slurmdoctor.report.words import listed as listed
     from slurmdoctor.report.words import plural as plural
+    from slurmdoctor.report.words import room_for as room_for
 else:
     __getattr__, __dir__, __all__ = door(
         __name__,
         composer="compose how_found",
         explain="choices meanings rows text",
         html_report="page_environment render_page",
-        jobs="Row counted line room_for",
         lint="FORMATS render_lint",
         reasons="sentence",
         redaction="Mode Pseudonyms Redactor disarm one_line redact",
         result="Diagnosis render render_jobs",
         terminal="Line Look PLAIN cells clip cut cut_path look paint wrap_words",
         text_report="render_text",
-        words="ago duration listed plural",
+        words="Row ago counted duration line listed plural room_for",
     )

@@ -16,10 +16,9 @@ from msgspec import Struct
 
 from slurmdoctor.model import Diagnosis
 from slurmdoctor.report import words
-from slurmdoctor.report.frames import best_frames
-from slurmdoctor.report.jobs import Row, Rows, counted, ended, grouped, named
 from slurmdoctor.report.redaction import disarm, one_line
 from slurmdoctor.report.terminal import cut, cut_path
+from slurmdoctor.report.words import Row, Rows, best_frames, counted, ended, grouped, named
 
 LIMIT = 1500
 """Characters of Markdown."""

@@ -40,8 +40,7 @@ from slurmdoctor.model import (
     parse_time,
     when,
 )
-from slurmdoctor.report.fix_facts import names_for_fixes
-from slurmdoctor.report.fixes import advise, derive, derived_facts, verify
+from slurmdoctor.report.fixes import advise, derive, derived_facts, names_for_fixes, verify
 from slurmdoctor.report.reasons import sentence, sentences, told
 from slurmdoctor.report.redaction import one_line, redact
 from slurmdoctor.report.terminal import cut

@@ -16,10 +16,8 @@ from slurmdoctor import __version__
 from slurmdoctor.model import Diagnosis, Evidence, Lane, Lanes, Mark, Span, Surroundings, fold_nodes, ranges
 from slurmdoctor.report import words
 from slurmdoctor.report.chat import pieces
-from slurmdoctor.report.frames import best_frames
-from slurmdoctor.report.jobs import Row, counted
 from slurmdoctor.report.redaction import disarm, one_line
-from slurmdoctor.report.words import delay, duration, ending, listed, plural
+from slurmdoctor.report.words import Row, best_frames, counted, delay, duration, ending, listed, plural
 
 _LONGEST = 4000
 """Characters of one text; the rest of a longer one is cut."""

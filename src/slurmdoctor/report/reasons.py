@@ -9,10 +9,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from slurmdoctor.model import SHORT, Knowledge, ProcessExit, Reason, ranges
-from slurmdoctor.report.frames import frames
 from slurmdoctor.report.redaction import one_line, redact
 from slurmdoctor.report.terminal import cut
-from slurmdoctor.report.words import ONLY_ERROR, duration, exit_words, listed, plural, size
+from slurmdoctor.report.words import ONLY_ERROR, duration, exit_words, frames, listed, plural, size
 
 Values = Mapping[str, Any]
 _LAST = ("survived", "earlier-attempts")

@@ -39,7 +39,7 @@ class Diagnosis(model.Diagnosis, frozen=True):
     @property
     def headline(self) -> str:
         """The verdict in one line, as in a list of jobs: `rank 5 on gpu-a2 ran out of GPU memory`."""
-        from slurmdoctor.report.jobs import Row
+        from slurmdoctor.report.words import Row
 
         return Row.of(self).headline
 
@@ -125,7 +125,7 @@ def render_jobs(found: Sequence[model.Diagnosis], form: str) -> str:
 
         return render_jobs_html(found)
     from slurmdoctor.report.chat import jobs_markdown, jobs_slack
-    from slurmdoctor.report.jobs import Row
+    from slurmdoctor.report.words import Row
 
     return (jobs_markdown if form == "markdown" else jobs_slack)([Row.of(one) for one in found])
 

@@ -10,10 +10,9 @@ from msgspec import Struct
 
 from slurmdoctor.model import SHORT, Diagnosis, Evidence, Remedy, ranges
 from slurmdoctor.report import words
-from slurmdoctor.report.frames import Frame, best_frames
 from slurmdoctor.report.redaction import disarm, one_line
 from slurmdoctor.report.terminal import COLOURS, Line, cells, clip, cut, cut_path, excerpt, paint, wrap, wrap_words
-from slurmdoctor.report.words import delay, ending, plural
+from slurmdoctor.report.words import Frame, best_frames, delay, ending, plural
 
 LIMIT = 15
 _MOST_FIXES, _QUOTED = 3, 3

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from slurmdoctor.doors import door
 
 if TYPE_CHECKING:
+    from slurmdoctor.survey.accounting import Accounts as Accounts
     from slurmdoctor.survey.accounting import find_accounted as find_accounted
     from slurmdoctor.survey.dask_pool import connect as connect
     from slurmdoctor.survey.dask_pool import send_to_slurm as send_to_slurm
     from slurmdoctor.survey.dataset import open_dataset as open_dataset
+    from slurmdoctor.survey.folders import Found as Found
     from slurmdoctor.survey.folders import find_in_folders as find_in_folders
     from slurmdoctor.survey.page import render as render
     from slurmdoctor.survey.pool import LocalPool as LocalPool
@@ -35,10 +37,10 @@ if TYPE_CHECKING:
 else:
     __getattr__, __dir__, __all__ = door(
         __name__,
-        accounting="find_accounted",
+        accounting="Accounts find_accounted",
         dask_pool="connect send_to_slurm",
         dataset="open_dataset",
-        folders="find_in_folders",
+        folders="Found find_in_folders",
         page="render",
         pool="LocalPool Pool python",
         prometheus="metrics",

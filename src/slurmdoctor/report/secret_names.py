@@ -14,6 +14,7 @@ from slurmdoctor.model import SecretKind
 if TYPE_CHECKING:
     import regex
 
+
 WORDS_APART = "\x1f"
 """Stands between the words of a command in its view: no text holds it once it is disarmed."""
 _LONGEST_NAME = 64
