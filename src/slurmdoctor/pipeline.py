@@ -16,7 +16,6 @@ from slurmdoctor.input import notes as unread_notes
 from slurmdoctor.knowledge import current, text
 from slurmdoctor.model import (
     NEVER,
-    Courses,
     Coverage,
     Deadline,
     JobFiles,
@@ -160,9 +159,9 @@ def examine(
     observed = assemble(matches, lines, knowledge, script.facts if script is not None else {})
     timeline = order(observed)
     finding = infer(timeline, observed, knowledge, exit_status, record, script)
-    courses = chart(finding, timeline, observed, knowledge) if lanes else Courses()
-    numbers = lines.numbers(finding.places | courses.places)
-    found = compose(finding, timeline, observed, knowledge, numbers, courses)
+    drawn = chart(finding, timeline, observed, knowledge) if lanes else model.Lanes()
+    numbers = lines.numbers(finding.places | drawn.places)
+    found = compose(finding, timeline, observed, knowledge, numbers, drawn)
     return replace(found, surroundings=lines.surroundings(finding.evidence, numbers))
 
 

@@ -9,6 +9,7 @@ from math import inf
 from time import gmtime
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slurmdoctor.infer.members import world_size
 from slurmdoctor.model import (
@@ -17,16 +18,16 @@ from slurmdoctor.model import (
     HANG,
     LIMITS,
     NODE_FAILURE,
-    Course,
-    Courses,
     Event,
     Finding,
     Knowledge,
+    Lane,
+    Lanes,
+    Mark,
     MarkKind,
     Observations,
     Origin,
     ProcessExit,
-    Sighting,
     Span,
     State,
     Timeline,
@@ -53,39 +54,38 @@ _LONGEST = 200
 """Characters of a line that are shown."""
 
 
-def chart(finding: Finding, timeline: Timeline, observed: Observations, knowledge: Knowledge) -> Courses:
+def chart(finding: Finding, timeline: Timeline, observed: Observations, knowledge: Knowledge) -> Lanes:
     """All lanes, over the part of the run in which the failure can be seen; none where the log shows no times."""
     clock = _Clock(timeline, observed)
     if not clock.places(finding, timeline):
-        return Courses()
+        return Lanes()
     scene = _Scene(finding, timeline, observed, knowledge, clock)
     if scene.start >= scene.end:
-        return Courses()
-    alike: dict[object, list[Course]] = {}
+        return Lanes()
+    alike: dict[object, list[Lane]] = {}
     for rank in sorted(scene.named):
         lane = scene.lane(rank)
         edges = tuple((span.state, round(100 * span.start / (scene.end - scene.start))) for span in lane.spans)
-        alike.setdefault((lane.node, lane.standing, lane.ending, edges), []).append(lane)
+        alike.setdefault((lane.node, lane.standing, lane.exit, edges), []).append(lane)
     most = max(1, min(_MOST_LINES, _QUOTED // max(1, len(alike))))
     found = [_merged(group, most) for group in alike.values()]
     if not found or scene.ranks[None].steps or scene.ranks[None].lines:  # what names no rank
         found.append(_merged([scene.lane(None)], _MOST_LINES))
-    return Courses(tuple(found), scene.start, scene.end, scene.begin, clock.dated)
+    return Lanes(tuple(found), scene.start, scene.end, began=min(0.0, scene.begin - scene.start), dated=clock.dated)
 
 
-def _merged(group: Sequence[Course], most: int) -> Course:
+def _merged(group: Sequence[Lane], most: int) -> Lane:
     """The lanes as one: of lines that say the same the first one is shown."""
-    shown: dict[tuple[str, str | None], Sighting] = {}
-    every = sorted((one for lane in group for one in lane.sightings), key=lambda one: (one.at, one.place is None))
+    shown: dict[tuple[str, str | None], Mark] = {}
+    every = sorted((one for lane in group for one in lane.marks), key=lambda one: (one.at, one.place is None))
     for one in every:
         shown.setdefault((one.kind, one.text if one.kind == "step" else one.cause), one)
     steps = [one for one in shown.values() if one.kind == "step"]
     lines = sorted((one for one in shown.values() if one.kind != "step"), key=lambda one: (one.kind != "first", one.at))
     kept = sorted((*lines[:most], *steps[-_MOST_STEPS:]), key=lambda one: one.at)
-    first = group[0]
     ranks = tuple(rank for lane in group for rank in lane.ranks)
     left_out = sum(lane.left_out for lane in group) + len(lines[most:])
-    return Course(ranks, first.node, first.standing, first.spans, tuple(kept), first.ending, left_out)
+    return replace(group[0], ranks=ranks, marks=tuple(kept), left_out=left_out)
 
 
 class _Clock:
@@ -177,8 +177,8 @@ class _Rank(Struct):
     done: float | None = None
     exit: float | None = None
     ending: ProcessExit | None = None
-    steps: list[Sighting] = field(default_factory=list)
-    lines: dict[tuple[MarkKind, str | None], Sighting] = field(default_factory=dict)
+    steps: list[Mark] = field(default_factory=list)
+    lines: dict[tuple[MarkKind, str | None], Mark] = field(default_factory=dict)
     """Of each kind and cause the first one."""
     left_out: int = 0
 
@@ -186,7 +186,7 @@ class _Rank(Struct):
         """One more line of it."""
         self.last = at if self.last is None else max(at, self.last)
 
-    def show(self, one: Sighting) -> None:
+    def show(self, one: Mark) -> None:
         """One more line to show, if it says something new."""
         if self.lines.setdefault((one.kind, one.cause), one) is not one:
             self.left_out += 1
@@ -259,7 +259,7 @@ class _Scene:
                 pause = max(pause, at - seen.last)
             seen.heard(at)
             text = f"step {step.step}" if step.steps is None else f"step {step.step}/{step.steps}"
-            seen.steps.append(Sighting(at, "step", rank, text=text))
+            seen.steps.append(Mark(at, "step", None, text, None, None, rank))
         return pause
 
     def _add_words(self, timeline: Timeline, observed: Observations) -> None:
@@ -330,10 +330,10 @@ class _Scene:
         if own:
             seen.error = at if seen.error is None else min(at, seen.error)
         if rank is not None and rank in event.others:  # the line is another rank's, which printed the same
-            seen.show(Sighting(at, kind, rank, event.cause))
+            seen.show(Mark(at, kind, event.cause, "", None, None, rank))
         else:
             seen.heard(at)
-            seen.show(Sighting(at, kind, rank, event.cause, event.hit.place, _quoted(event.hit.raw)))
+            seen.show(Mark(at, kind, event.cause, _quoted(event.hit.raw), None, None, rank, event.hit.place))
 
     def _add_exits(self, timeline: Timeline) -> None:
         """The reports of how processes ended; torchelastic's table tells more than its agent does."""
@@ -345,7 +345,7 @@ class _Scene:
                 seen = self._seen(rank)
                 if seen.ending is None:
                     seen.ending, seen.exit = report.exit, max(at, seen.last or at)  # a table shows whole seconds
-                    seen.show(Sighting(seen.exit, "exit", rank, None, place, _quoted(report.line.raw)))
+                    seen.show(Mark(seen.exit, "exit", None, _quoted(report.line.raw), None, None, rank, place))
             if not report.ranks and report.node is not None:
                 self._node_ended[report.node] = min(at, self._node_ended.get(report.node, at))
 
@@ -365,7 +365,7 @@ class _Scene:
         start = since - lead
         return self.begin if self.end - self.begin <= _LONGEST_LEAD * (self.end - start) else start
 
-    def lane(self, rank: int | None) -> Course:
+    def lane(self, rank: int | None) -> Lane:
         """What one rank did."""
         seen, standing = self.ranks.get(rank, _Rank()), self._standing.get(rank, "") if rank is not None else ""
         node = self._node_of.get(rank) if rank is not None else None
@@ -385,12 +385,19 @@ class _Scene:
             place = None if standing == "suspect" else root.main.hit.place
             text = "" if place is None else _quoted(root.main.hit.raw)
             lines += [
-                Sighting(at, "first", rank, self.finding.cause, place, text) for at, one in turns if one == state
+                Mark(at, "first", self.finding.cause, text, None, None, rank, place)
+                for at, one in turns
+                if one == state
             ][:1]
-        shown = [one for one in (*lines, *seen.steps[-_MOST_STEPS:]) if one.at >= self.start]
-        ending = self.finding.exit if alone else seen.ending
-        return Course(
-            (rank,) if rank is not None else (), node, standing, self._spans(turns), tuple(shown), ending, seen.left_out
+        lines += seen.steps[-_MOST_STEPS:]
+        return Lane(
+            ranks=(rank,) if rank is not None else (),
+            node=node,
+            standing=standing,
+            spans=self._spans(turns),
+            marks=tuple(replace(one, at=one.at - self.start) for one in lines if one.at >= self.start),
+            left_out=seen.left_out,
+            exit=self.finding.exit if alone else seen.ending,
         )
 
     def _turns(self, seen: _Rank, node: str | None, standing: str) -> list[tuple[float, State]]:
@@ -433,7 +440,7 @@ class _Scene:
             low = min(max(begin, self.start), self.end)
             high = min(max(turns[at + 1][0], low), self.end) if at + 1 < len(turns) else self.end
             if high > low or state in ("failed", "followed"):
-                found.append(Span(low, high, state))
+                found.append(Span(low - self.start, high - self.start, state))
         return tuple(found)
 
 

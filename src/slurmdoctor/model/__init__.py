@@ -2,8 +2,6 @@
 
 from slurmdoctor.model.diagnosis import (
     Cascade,
-    Course,
-    Courses,
     Coverage,
     Diagnosis,
     EarlierAttempt,
@@ -26,7 +24,6 @@ from slurmdoctor.model.diagnosis import (
     RunState,
     ScriptEvidence,
     ScriptMistake,
-    Sighting,
     Span,
     State,
     Surroundings,
@@ -218,8 +215,6 @@ __all__ = [
     "Clocks",
     "CollectiveStatus",
     "Confidence",
-    "Course",
-    "Courses",
     "Coverage",
     "Deadline",
     "Derived",
@@ -283,7 +278,6 @@ __all__ = [
     "ScriptMistake",
     "SearchResult",
     "SecretKind",
-    "Sighting",
     "Signal",
     "SignalHit",
     "SourceFormat",

@@ -238,7 +238,9 @@ class Mark(Struct, frozen=True):
     """None where no line shows it: a rank that never came to what others waited in."""
     line: int | None
     rank: int | None = None
-    """Whose it is, of the lane's ranks."""
+    """Whose it is, of the ranks that went alike."""
+    place: tuple[int, int] | None = None
+    """(source, offset) of the line."""
 
 
 class Lane(Struct, frozen=True):
@@ -257,6 +259,8 @@ class Lane(Struct, frozen=True):
     """How their processes ended, where the log tells: `exit code 1`, `SIGTERM`."""
     left_out: int = 0
     """Marks that are not among `marks`: there were too many."""
+    exit: ProcessExit | None = None
+    """What `ended` words."""
 
 
 class Lanes(Struct, frozen=True):
@@ -271,47 +275,13 @@ class Lanes(Struct, frozen=True):
     """Where to label the axis, and the label: the time as the log writes it."""
     began: float = 0.0
     """Where the run began; below 0 where its earlier part is not shown."""
-
-
-class Sighting(Struct, frozen=True):
-    """A line that tells of a rank, before it is worded: a mark to be."""
-
-    at: float
-    kind: MarkKind
-    rank: int | None = None
-    cause: str | None = None
-    place: tuple[int, int] | None = None
-    """(source, offset) of the line; None where no line shows it."""
-    text: str = ""
-
-
-class Course(Struct, frozen=True):
-    """What ranks of one node that went alike did: a lane to be."""
-
-    ranks: tuple[int, ...] = ()
-    node: str | None = None
-    standing: str = ""
-    spans: tuple[Span, ...] = ()
-    sightings: tuple[Sighting, ...] = ()
-    ending: ProcessExit | None = None
-    left_out: int = 0
-
-
-class Courses(Struct, frozen=True):
-    """All of them; times are seconds since the epoch as the log's clock counts them."""
-
-    courses: tuple[Course, ...] = ()
-    start: float = 0.0
-    end: float = 0.0
-    began: float = 0.0
-    """When the run began."""
     dated: bool = False
     """Whether the log's stamps name their year."""
 
     @property
     def places(self) -> set[tuple[int, int]]:
         """(source, offset) of all lines that they show."""
-        return {one.place for course in self.courses for one in course.sightings if one.place is not None}
+        return {mark.place for lane in self.lanes for mark in lane.marks if mark.place is not None}
 
 
 class NamedCause(Struct, frozen=True):

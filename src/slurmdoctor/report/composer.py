@@ -11,8 +11,6 @@ from slurmdoctor.model import (
     EXIT_CODE,
     Cascade,
     Cause,
-    Course,
-    Courses,
     Coverage,
     Diagnosis,
     Event,
@@ -24,17 +22,13 @@ from slurmdoctor.model import (
     Incident,
     JobRecord,
     Knowledge,
-    Lane,
     Lanes,
-    Mark,
     NamedCause,
     Observations,
     Origin,
     RankGroup,
     RankStanding,
     Rival,
-    Sighting,
-    Span,
     Timeline,
     format_time,
     parse_time,
@@ -51,7 +45,7 @@ _LONG = 100
 """Characters that any report shows whole."""
 Numbers = Mapping[tuple[int, int], "int | None"]
 """(source, offset) of a line -> its number; None behind text that was not read."""
-NO_LANES = Courses()
+NO_LANES = Lanes()
 _TITLE_OF_SUSPECT = {
     "mismatch": "called a different collective from the other ranks",
     "behind": "never joined the collective that the other ranks waited in",
@@ -67,9 +61,9 @@ def compose(
     observed: Observations,
     knowledge: Knowledge,
     numbers: Numbers,
-    courses: Courses = NO_LANES,
+    lanes: Lanes = NO_LANES,
 ) -> Diagnosis:
-    """Everything that the report formats show. `numbers` are those of the lines in `finding.places` and of the courses."""
+    """Everything that the report formats show. `numbers` are those of the lines in `finding.places` and of the lanes."""
     coverage = _coverage(finding, timeline, observed)
     if finding.record is not None:
         coverage = coverage_with_record(coverage, finding.record)
@@ -84,7 +78,7 @@ def compose(
             reasons=reasons,
             facts=facts,
             coverage=coverage,
-            lanes=_drawn(courses, observed, numbers, ""),
+            lanes=_worded(lanes, observed, numbers, ""),
             last_words=last_words,
         )
     cause = knowledge.causes.get(finding.cause)
@@ -112,7 +106,7 @@ def compose(
         coverage=coverage,
         ranks=tuple(lines.rank_group(standing) for standing in finding.standings),
         extent=finding.extent,
-        lanes=_drawn(courses, observed, numbers, named.title or ""),
+        lanes=_worded(lanes, observed, numbers, named.title or ""),
         last_words=last_words,
     )
 
@@ -124,12 +118,6 @@ def _quoted(finding: Finding) -> tuple[Evidence, ...]:
         return ()
     rule = f"{cause}/slurm"
     return (Evidence(quote.source, quote.line, quote.text, None, None, None, rule, cause, "confirmation"),)
-
-
-def _drawn(courses: Courses, observed: Observations, numbers: Numbers, title: str) -> Lanes:
-    if not courses.courses:
-        return Lanes()
-    return draw(courses, observed, numbers, title)
 
 
 class _Lines:
@@ -325,51 +313,34 @@ _STEPS = (
 """Seconds between labels; days beyond."""
 
 
-def draw(courses: Courses, observed: Observations, numbers: Numbers, title: str) -> Lanes:
-    """What a page draws. `title` says what a rank did that printed nothing of its failure."""
-    start = courses.start
-    return Lanes(
-        lanes=tuple(_lane(one, start, observed, numbers, title) for one in courses.courses),
-        start=start,
-        end=courses.end,
-        ticks=tuple(_times(courses, observed.zone)),
-        began=min(0.0, courses.began - start),
-    )
+def _worded(lanes: Lanes, observed: Observations, numbers: Numbers, title: str) -> Lanes:
+    """The ranks over time as a page shows them. `title` says what a rank did that printed nothing of its failure."""
+    if not lanes.lanes:
+        return lanes
+    worded = []
+    for lane in lanes.lanes:
+        ended = exit_words(lane.exit) if lane.exit is not None else ""
+        instead = {"first": title, "exit": ended}
+        marks = [
+            replace(mark, text=mark.text or instead.get(mark.kind) or mark.cause or "")
+            if mark.place is None
+            else replace(mark, file=observed.files[mark.place[0]].name, line=numbers.get(mark.place))
+            for mark in lane.marks
+        ]
+        worded.append(replace(lane, marks=tuple(marks), ended=ended))
+    return replace(lanes, lanes=tuple(worded), ticks=tuple(_times(lanes, observed.zone)))
 
 
-def _lane(course: Course, start: float, observed: Observations, numbers: Numbers, title: str) -> Lane:
-    ended = exit_words(course.ending) if course.ending is not None else ""
-    said = {"first": title, "exit": ended}
-    return Lane(
-        ranks=course.ranks,
-        node=course.node,
-        standing=course.standing,
-        spans=tuple(Span(span.start - start, span.end - start, span.state) for span in course.spans),
-        marks=tuple(_mark(one, start, observed, numbers, said.get(one.kind, "")) for one in course.sightings),
-        ended=ended,
-        left_out=course.left_out,
-    )
-
-
-def _mark(one: Sighting, start: float, observed: Observations, numbers: Numbers, said: str) -> Mark:
-    """A mark; where no line is shown of it, with what is said instead."""
-    at = one.at - start
-    if one.place is None:
-        return Mark(at, one.kind, one.cause, one.text or said or one.cause or "", None, None, one.rank)
-    file = observed.files[one.place[0]].name
-    return Mark(at, one.kind, one.cause, one.text, file, numbers.get(one.place), one.rank)
-
-
-def _times(courses: Courses, zone: int | None) -> Iterator[tuple[float, str]]:
+def _times(lanes: Lanes, zone: int | None) -> Iterator[tuple[float, str]]:
     """Round times; the first one with its date and zone."""
-    width = courses.end - courses.start
+    width = lanes.end - lanes.start
     step = next((step for step in _STEPS if width / step <= _TICKS), _DAY * (1 + width // (_DAY * _TICKS)))
-    begin = -(-courses.start // step) * step
-    if begin > courses.end:
-        begin = courses.start
+    begin = -(-lanes.start // step) * step
+    if begin > lanes.end:
+        begin = lanes.start
     at = begin
-    while at <= courses.end:
+    while at <= lanes.end:
         first = at == begin
-        shown = format_time(round(at, 3), courses.dated and (first or step >= _DAY), zone=zone if first else None) or ""
-        yield at - courses.start, shown.replace("T", " ") + (f".{round(at % 1 * 1000):03}" if step < 1 else "")
+        shown = format_time(round(at, 3), lanes.dated and (first or step >= _DAY), zone=zone if first else None) or ""
+        yield at - lanes.start, shown.replace("T", " ") + (f".{round(at % 1 * 1000):03}" if step < 1 else "")
         at += step
