@@ -12,11 +12,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge import text
-from slurmdoctor.matching import Engine, Portable, captures, engine_for, lazy
+from slurmdoctor.matching import Engine, Portable, engine_for
 from slurmdoctor.model import GPU_MEMORY, Event, MemoryReading, Progress, Reason, Signal, SignalHit, gib, number, reason
 from slurmdoctor.ranks import Excerpts
 from slurmdoctor.readers.attribution import Clock
-from slurmdoctor.search import DIGITS, Shaped, Span, WriterKey, digits_matter, shape_of
+from slurmdoctor.search import DIGITS, HEAD, Shaped, digits_matter
 
 _LONGEST = 4096
 """Bytes of a line beyond which it is no step's."""
@@ -31,104 +31,95 @@ LOOK, READ, LEARN = 1, 4, 24
 """and what it costs to read one whole, and to learn whether lines of a new shape are steps: some 2 µs each."""
 
 
-_SIGNS = lazy(r"^[^A-Za-z]+|[^A-Za-z]+$")
+class _Seen(Struct):
+    """A line that was looked at."""
 
-
-class Form(Struct, frozen=True):
-    """How lines of one shape tell a step."""
-
-    groups: Shaped
-    label: Span
+    last: int
+    """The last hit in it; the first one is its key."""
+    begin: int
+    line: bytes
+    form: Shaped | None
+    """The pattern that takes it, if it is a step's."""
+    taken: bool = False
 
 
 class StepLines:
     """Tells steps; lines that differ in digits only are recognised by the first of them."""
 
-    def __init__(self, lines: Excerpts, signals: Sequence[Signal]) -> None:
+    def __init__(self, lines: Excerpts, signals: Sequence[Signal], clock: Clock) -> None:
         self._lines = lines
-        self._shaped = [(Shaped(signal.regex), _words(signal)) for signal in signals]
-        self._literals = list(dict.fromkeys(x.encode() for s in signals for x in s.literals))
+        self._clock = clock
+        self._shaped = [(Shaped(signal.regex), [x.encode() for x in signal.literals]) for signal in signals]
+        self._literals = list(dict.fromkeys(x for _, literals in self._shaped for x in literals))
         self._shapely = not any(digits_matter(s.regex) for s in signals)
-        self._known: dict[WriterKey, dict[bytes, Form | None]] = {}
+        self._known: dict[tuple[int, bytes], Shaped | None] = {}
         self._searches: dict[bool, Engine] = {}
         self.work = 0
         """What may still be spent, in `LOOK`s."""
 
     def stretch(self, source: int, start: int, end: int) -> Stretch:
         data = self._lines.text(source, start, end - start)
+        # for a few bytes a native engine takes longer to start than to search
+        many = len(data) > _FEW_BYTES or True in self._searches
+        if many not in self._searches:
+            self._searches[many] = engine_for(self._literals)[0] if many else Portable(self._literals)
         to_end = end >= self._lines.sources[source].length
-        return Stretch(self, source, start, data, self._search(len(data)).ends(data), to_end)
+        return Stretch(self, source, start, data, self._searches[many].ends(data), to_end)
 
     def first(self, source: int, start: int, end: int) -> Progress | None:
         """The first step whose line begins here or later, but before the end."""
         size = _PIECE
         while start < end and self.work > 0:
             stop = min(start + size, end)
-            stretch = self.stretch(
-                source, start - 1, stop + _LONGEST
-            )  # from the line end before to the last line's own
             self.work -= size // _BYTES
+            # from the line end before to the last line's own
+            stretch = self.stretch(source, start - 1, stop + _LONGEST)
             stretch.take(0, 1, 1, size)
             for step in stretch.steps():
                 return step if step.offset < end else None
             start, size = stop, size * 4
         return None
 
-    def form(self, source: int, offset: int, line: bytes) -> Form | None:
-        """How this line tells a step; None where it does not, or where that may not be learnt any more."""
+    def form(self, source: int, offset: int, line: bytes) -> Shaped | None:
+        """The pattern that takes this line; None where none does, or where that may not be learnt any more."""
         self.work -= LOOK
-        shape = line.translate(DIGITS) if self._shapely else line
-        known = self._known.setdefault(self._lines.writer_key(source), {})
-        if shape not in known:
+        key = source, self._shape(line)
+        if key not in self._known:
             if self.work <= 0:
                 return None
             self.work -= LEARN
-            known[shape] = self._learn(source, offset, line)
-        return known[shape]
+            shown = self._lines.line(source, offset, line).text
+            able = (shaped for shaped, literals in self._shaped if any(x in line for x in literals))
+            self._known[key] = next((one for one in able if self._groups(one, shown) is not None), None)
+        return self._known[key]
 
-    def read(self, source: int, offset: int, line: bytes, form: Form) -> Progress | None:
+    def read(self, source: int, offset: int, line: bytes, form: Shaped) -> Progress | None:
         """The step that this line tells."""
         one = self._lines.line(source, offset, line)
-        found = self._groups(form.groups, one.text)
+        found = self._groups(form, one.text)
         if found is None:
             return None
-        step, steps = found.get("step"), found.get("steps")
+        self.work -= READ
+        step, steps, time = found.get("step"), found.get("steps"), one.origin.time
+        clock = self._clock.at(source, offset) if time is None else None
         return Progress(
-            source, offset, one.order, one.origin.rank, label_of(line, form),
-            int(step) if step else None, int(steps) if steps else None, one.origin.time, part="epoch" in found or "percent" in found,
+            source, offset, one.order, one.origin.rank, one.label, int(step) if step else None, int(steps) if steps else None,
+            time, clock, part="epoch" in found or "percent" in found,
         )  # fmt: skip
 
-    def _learn(self, source: int, offset: int, line: bytes) -> Form | None:
-        text = self._lines.line(source, offset, line).text
-        low = line.lower()
-        able = (shaped for shaped, words in self._shaped if any(word in low for word in words))
-        groups = next((shaped for shaped in able if self._groups(shaped, text) is not None), None)
-        return Form(groups, self._lines.writer_key(source).span(line)) if groups else None
+    def label(self, source: int, line: bytes) -> bytes:
+        """The words that tell this line's writer apart."""
+        return self._lines.label(source, line[:HEAD])
 
-    def _groups(self, shaped: Shaped, text: str) -> Mapping[str, str] | None:
-        return shaped.groups(text, shape_of(text)) if self._shapely else captures(shaped.pattern, text)
+    def _groups(self, shaped: Shaped, shown: str) -> Mapping[str, str] | None:
+        return shaped.groups(shown, self._shape(shown.encode("utf-8", "surrogatepass")))
 
-    def _search(self, size: int) -> Engine:
-        # for a few bytes a native engine takes longer to start than to search
-        many = size > _FEW_BYTES or True in self._searches
-        if many not in self._searches:
-            self._searches[many] = engine_for(self._literals)[0] if many else Portable(self._literals)
-        return self._searches[many]
-
-
-def _words(signal: Signal) -> list[bytes]:
-    """Its literals in small letters, without the signs at their ends: a line that it takes holds one, however it is spelt."""
-    return [_SIGNS.sub("", literal).lower().encode() for literal in signal.literals]
-
-
-def label_of(line: bytes, form: Form) -> bytes:
-    """The words that tell this line's writer apart."""
-    start, end, start2, end2 = form.label
-    return line[start:end] + line[start2:end2]
+    def _shape(self, line: bytes) -> bytes:
+        return line.translate(DIGITS) if self._shapely else line
 
 
 class Stretch:
-    """A stretch of a log, its hits (where a word of a step's line ends), and the steps taken from it so far."""
+    """A stretch of a log, its hits (where a word of a step's line ends), and the lines looked at so far."""
 
     def __init__(
         self, reader: StepLines, source: int, start: int, data: bytes, hits: Sequence[int], to_end: bool
@@ -139,10 +130,7 @@ class Stretch:
         self._start = start
         self._data = data
         self._to_end = to_end
-        self._taken: dict[int, tuple[int, bytes, Form]] = {}
-        """Of each step, by its place in the data: the hit, the line, and how it tells the step."""
-        self._spans: list[tuple[int, int]] = []
-        """Hits between which no step is left out."""
+        self._seen: dict[int, _Seen] = {}
 
     def after(self, offset: int) -> int:
         """The first hit behind this place in the log."""
@@ -150,55 +138,46 @@ class Stretch:
 
     def take(self, at: int, by: int, most: int, far: int) -> int:
         """Take the steps from this hit on, down (1) or up (-1) the text: so many, out of so many lines. Where it stopped."""
-        first = at
-        for begin, line, here, beyond in self._lines(at, by, far):
+        for seen, beyond in self._looked_at(at, by, far):
+            at = beyond
+            seen.taken |= seen.form is not None
+            most -= seen.form is not None
             if most == 0:
                 break
-            at = beyond
-            if form := self._reader.form(self._source, self._start + begin, line):
-                self._take(begin, here, line, form)
-                most -= 1
-        if first != at:
-            self._spans.append((first, at) if by > 0 else (at + 1, first + 1))
         return at
 
     def take_last_of_writers(self, at: int, far: int) -> None:
         """From this hit upwards, take the last step of each writer of whom none is taken yet; until no new one is met any more."""
-        seen = {label_of(line, form) for _, line, form in self._taken.values()}
-        since = 0
-        for begin, line, here, _ in self._lines(at, -1, far if any(seen) else 0):
+        label, since = self._reader.label, 0
+        writers = {label(self._source, seen.line) for seen in self._seen.values() if seen.taken}
+        for seen, _ in self._looked_at(at, -1, far if any(writers) else 0):
             since += 1
-            form = self._reader.form(self._source, self._start + begin, line)
-            if form and (label := label_of(line, form)) not in seen:
-                seen.add(label)
-                self._take(begin, here, line, form)
-                self._spans.append((here, here + 1))
-                since = 0
-            elif since > max(_PATIENCE, 2 * len(seen)):
+            if seen.form and (writer := label(self._source, seen.line)) not in writers:
+                writers.add(writer)
+                seen.taken, since = True, 0
+            elif since > max(_PATIENCE, 2 * len(writers)):
                 return
-
-    def _take(self, begin: int, hit: int, line: bytes, form: Form) -> None:
-        if begin not in self._taken:
-            self._taken[begin] = hit, line, form
-            self._reader.work -= READ
 
     def steps(self) -> list[Progress]:
         """What was taken, in order, with whether steps before it may have been left out."""
-        spans = joined(self._spans)
         found: list[Progress] = []
-        before = 0 if self._start == 0 and spans and spans[0][0] <= 0 else -1
-        for begin, (hit, line, form) in sorted(self._taken.items()):
-            span = bisect_right(spans, (hit, len(self.hits))) - 1
-            if step := self._reader.read(self._source, self._start + begin, line, form):
-                found.append(step if span == before else replace(step, skipped=True))
-                before = span
+        left_out, next_hit = self._start > 0, 0
+        for first, seen in sorted(self._seen.items()):
+            left_out = left_out or first != next_hit
+            next_hit = seen.last + 1
+            step = None
+            if seen.taken and seen.form:
+                step = self._reader.read(self._source, self._start + seen.begin, seen.line, seen.form)
+            if step is not None:
+                found.append(replace(step, skipped=left_out))
+            left_out = (left_out or seen.form is not None) and step is None
         return found
 
-    def _lines(self, at: int, by: int, far: int) -> Iterator[tuple[int, bytes, int, int]]:
-        """(begin, line, hit, next line's hit) of the lines with a hit, or of their pieces between carriage returns."""
+    def _looked_at(self, at: int, by: int, far: int) -> Iterator[tuple[_Seen, int]]:
+        """The lines with a hit, or their pieces between carriage returns, each with the hit of the next one."""
         data, hits = self._data, self.hits
         while 0 <= at < len(hits) and far > 0 and self._reader.work > 0:
-            here, after = at, hits[at]
+            after = hits[at]
             low, high = max(0, after - _LONGEST), min(len(data), after + _LONGEST)
             begin = data.rfind(b"\n", low, after) + 1
             begin = max(begin, data.rfind(b"\r", max(begin, low), after) + 1)
@@ -208,9 +187,14 @@ class Stretch:
             # at the edges of a stretch lines are cut
             whole = (begin > 0 or self._start + low == 0) and (stop >= 0 or (high == len(data) and self._to_end))
             begin, stop = max(begin, low), stop if stop >= 0 else high
-            at = bisect_right(hits, stop) if by > 0 else min(here, bisect_right(hits, begin)) - 1
+            first, last = min(at, bisect_right(hits, begin)), bisect_right(hits, stop) - 1
+            if first not in self._seen:
+                line = data[begin:stop] if whole and stop - begin <= _LONGEST else b""
+                form = self._reader.form(self._source, self._start + begin, line)
+                self._seen[first] = _Seen(max(at, last), begin, line, form)
+            at = max(at, last) + 1 if by > 0 else first - 1
             far -= 1
-            yield begin, data[begin:stop] if whole and stop - begin <= _LONGEST else b"", here, at
+            yield self._seen[first], at
 
 
 def joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -305,7 +289,7 @@ def find_steps(
 
     With what is to be said of logs whose last steps were not all read.
     """
-    reader = StepLines(lines, [s for s in signals if s.kind == "progress"])
+    reader = StepLines(lines, [s for s in signals if s.kind == "progress"], clock)
     begun = _by_source((e.hit.source, e.hit.offset) for e in events if e.role in ("root", "either", "confirmation"))
     broke = _by_source([*((source, at) for source, places in begun.items() for at in places), *marks])
     spans = _spans(lines, begun)
@@ -321,9 +305,10 @@ def find_steps(
         found += steps
         unread += not complete
         left = max(0, left - share + reader.work)
-    found = [_clocked(step, clock) for step in sorted(found, key=lambda step: step.order)]
+    found.sort(key=lambda step: step.order)
+    reader.work = _WORK_ON_PAUSES
     notes = (reason("steps-unread", logs=unread),) if unread else ()
-    return _with_pauses(found, reader, lines, clock), notes
+    return search(found, reader.first, lambda: reader.work > 0 and not lines.out_of_time()), notes
 
 
 def _steps(
@@ -345,17 +330,6 @@ def _steps(
     return found + stretch.steps(), complete
 
 
-def _with_pauses(found: Sequence[Progress], reader: StepLines, lines: Excerpts, clock: Clock) -> list[Progress]:
-    """The steps, and those around the longest pauses."""
-    reader.work = _WORK_ON_PAUSES
-
-    def first_step(source: int, start: int, end: int) -> Progress | None:
-        step = reader.first(source, start, end)
-        return None if step is None else _clocked(step, clock)
-
-    return search(found, first_step, lambda: reader.work > 0 and not lines.out_of_time())
-
-
 def _take_around(stretch: Stretch, broke: Sequence[int], share: int) -> None:
     """Take the steps at a stretch's beginning and around what broke."""
     around = sorted({stretch.after(offset) for offset in broke})
@@ -363,11 +337,6 @@ def _take_around(stretch: Stretch, broke: Sequence[int], share: int) -> None:
         stretch.take(hit, 1, _AFTER, _NEAR)
         stretch.take(hit - 1, -1, _BEFORE, _NEAR)
     stretch.take(0, 1, min(_FIRST, share), _NEAR)
-
-
-def _clocked(step: Progress, clock: Clock) -> Progress:
-    time = clock.at(step.source, step.offset) if step.time is None else None
-    return step if time is None else replace(step, clock_time=time)
 
 
 def _by_source(places: Iterable[tuple[int, int]]) -> Places:
