@@ -16,7 +16,7 @@ from slurmdoctor.matching import Engine, Portable, engine_for
 from slurmdoctor.model import GPU_MEMORY, Event, MemoryReading, Progress, Reason, Signal, SignalHit, gib, number, reason
 from slurmdoctor.ranks import Excerpts
 from slurmdoctor.readers.attribution import Clock
-from slurmdoctor.search import DIGITS, HEAD, Shaped, digits_matter
+from slurmdoctor.search import DIGITS, HEAD, Shaped, WriterKey, digits_matter
 
 _LONGEST = 4096
 """Bytes of a line beyond which it is no step's."""
@@ -52,7 +52,7 @@ class StepLines:
         self._shaped = [(Shaped(signal.regex), [x.encode() for x in signal.literals]) for signal in signals]
         self._literals = list(dict.fromkeys(x for _, literals in self._shaped for x in literals))
         self._shapely = not any(digits_matter(s.regex) for s in signals)
-        self._known: dict[tuple[int, bytes], Shaped | None] = {}
+        self._known: dict[tuple[WriterKey, bytes], Shaped | None] = {}
         self._searches: dict[bool, Engine] = {}
         self.work = 0
         """What may still be spent, in `LOOK`s."""
@@ -83,7 +83,7 @@ class StepLines:
     def form(self, source: int, offset: int, line: bytes) -> Shaped | None:
         """The pattern that takes this line; None where none does, or where that may not be learnt any more."""
         self.work -= LOOK
-        key = source, self._shape(line)
+        key = self._lines.writer_key(source), self._shape(line)
         if key not in self._known:
             if self.work <= 0:
                 return None
