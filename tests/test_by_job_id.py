@@ -314,16 +314,6 @@ def test_a_task_is_never_taken_for_the_array_whose_number_it_shares(slurm: FakeS
     assert found(slurm, folder, "4711_1")["cause"]["id"] == "cuda-oom"
 
 
-def test_the_log_that_the_comment_names(slurm: FakeSlurm, folder: Path, tmp_path: Path) -> None:
-    log = tmp_path / "elsewhere" / "mine.log"
-    put(log.parent, log.name)
-    slurm.scontrol()
-    slurm.sacct((20, 11), [row("4711", folder, Comment=f"log={log}; paper")])
-    said = found(slurm, folder, "4711")
-    assert said["first_failure"]["file"] == str(log)
-    assert "named in the job's comment" in said["coverage"]["notes"][0]
-
-
 def test_the_log_that_the_script_names(slurm: FakeSlurm, folder: Path, tmp_path: Path) -> None:
     put(tmp_path / "elsewhere", "of-4711.txt")
     script = folder / "job.sh"

@@ -194,8 +194,7 @@ def test_patterns(tmp_path: Path) -> None:
 def test_patterns_of_an_array() -> None:
     job = JobRecord("99", array_job="42", array_task=13)
     assert logs.expand("%A_%a.out", job) == "42_13.out"
-    assert logs.expand("%b-%%-%N", job) == "3-%-*"
-    assert logs.expand("a[1]-%j", job) == "a[[]1]-99"
+    assert logs.expand("%b-%%-%N", job) == f"3-%-{logs.ANY}"
     assert logs.expand("\\%j", job) == "%j"
     assert logs.expand("%999999999j", job) == "0000000099", "as wide as Slurm makes it, and no wider"
 

@@ -18,7 +18,7 @@ MAY_NAME_CAUSES = {
     "model/words.py": "the few causes that the reasoning itself names, each with its reason",
 }
 MAY_QUOTE = {
-    "input/unread.py": "its own message, in the system's words",
+    "input/regular_files.py": "its own message, in the system's words",
     "slurm/query.py": "what scontrol prints where Slurm does not answer: no log's line",
     "slurm/script/plan.py": "a variable's name, as scripts set it",
 }

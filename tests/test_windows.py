@@ -11,7 +11,7 @@ import pytest
 
 from slurmdoctor.model import UserError
 from slurmdoctor.slurm import query, windows
-from slurmdoctor.slurm.jobinfo import gpus, read_sacct
+from slurmdoctor.slurm.jobinfo import gpus, read_sacct, rows
 from slurmdoctor.slurm.windows import moment
 
 NOW = datetime(2026, 11, 23, 14, 30)
@@ -76,7 +76,7 @@ HEAD = "\x1f".join(NAMES) + "\n"
 
 
 def _rows(text: str, size: int = 7) -> list[dict[str, str]]:
-    return list(windows.rows((text[at : at + size] for at in range(0, len(text), size)), NAMES))
+    return list(rows((text[at : at + size] for at in range(0, len(text), size)), NAMES))
 
 
 ODD = {

@@ -152,7 +152,7 @@ class FoundLogs(Struct, frozen=True):
 
     slurm: Literal["unreachable", "gone", "silent", "elsewhere"]
     """Why it did not: `gone` is a job that it no longer knows, `elsewhere` a log that it names and that is not here."""
-    how: Literal["name", "submit-line", "script", "comment"]
+    how: Literal["name", "submit-line", "script"]
     files: tuple[str, ...]
 
 
@@ -195,7 +195,6 @@ class JobRecord(Struct, frozen=True):
     raw_id: str | None = None
     """The id that `%j` stands for, where `id` is an array's with the task, or a component's."""
     submit_line: str | None = None
-    comment: str | None = None
     found: FoundLogs | None = None
     array_job: str | None = None
     array_task: int | None = None

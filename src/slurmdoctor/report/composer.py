@@ -274,7 +274,6 @@ _NOT_TOLD = {
 _HOW = {
     "submit-line": "named on the command line of sbatch",
     "script": "named in the batch script",
-    "comment": "named in the job's comment",
 }
 """How a job's logs were found, where it was not by their names."""
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from slurmdoctor.slurm.jobinfo import by_name as by_name
     from slurmdoctor.slurm.jobinfo import whole as whole
     from slurmdoctor.slurm.jobinfo import worst as worst
-    from slurmdoctor.slurm.logs import Shelves as Shelves
+    from slurmdoctor.slurm.logs import LogIndex as LogIndex
     from slurmdoctor.slurm.logs import find as find
     from slurmdoctor.slurm.logs import logs_of as logs_of
     from slurmdoctor.slurm.logs import newest as newest
@@ -40,7 +40,7 @@ else:
         __name__,
         job_evidence="Job LARGEST gather gather_all read_text saved warned",
         jobinfo="by_name whole worst",
-        logs="Shelves find logs_of newest",
+        logs="LogIndex find logs_of newest",
         own_text="begins end epoch is_named_after note noted",
         query="job",
         windows="Asked COMPLETED counts_gpus days ended fields moment",

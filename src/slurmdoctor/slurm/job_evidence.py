@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from slurmdoctor.input import Source, Text, open_regular
 from slurmdoctor.model import JobRecord, UserError, signal_name
 from slurmdoctor.slurm import jobinfo, own_text, query
-from slurmdoctor.slurm.logs import Shelves, logs_of
+from slurmdoctor.slurm.logs import LogIndex, logs_of
 from slurmdoctor.slurm.script import Script, signal_request
 
 LARGEST = 64 * 1024 * 1024
@@ -67,7 +67,7 @@ def gather(
         record = _recorded(slurm_info, job_id)
     elif job_id:
         record = query.job(job_id)
-    return _gathered(paths, job_id, record, _script(script, job_id, record), exit_status, Shelves(here))
+    return _gathered(paths, job_id, record, _script(script, job_id, record), exit_status, LogIndex(here))
 
 
 def gather_all(
@@ -81,13 +81,13 @@ def gather_all(
     """The jobs of these ids, of an array each task; and of which nothing was found. Raises that where it is all."""
     found: list[Job] = []
     absent: list[UserError] = []
-    shelves = Shelves(here)
+    index = LogIndex(here)
     for job_id in ids:
-        records = [_recorded(slurm_info, job_id)] if slurm_info else _records(job_id, shelves)
+        records = [_recorded(slurm_info, job_id)] if slurm_info else _records(job_id, index)
         read = _script(script, job_id, records[0])
         for record in records:
             try:
-                found.append(_gathered((), job_id, record, read, exit_status, shelves))
+                found.append(_gathered((), job_id, record, read, exit_status, index))
             except UserError as error:
                 absent.append(error)
     if absent and not found:
@@ -95,14 +95,14 @@ def gather_all(
     return found, absent
 
 
-def _records(job_id: str, shelves: Shelves) -> list[JobRecord]:
+def _records(job_id: str, index: LogIndex) -> list[JobRecord]:
     """The job's record; of an array those of its tasks, as Slurm knows them or else as files are named after them."""
     if not job_id.isdigit():
         return [query.job(job_id)]
     records = query.tasks(job_id)
     if records[0].sources:
         return records
-    tasks = sorted(task for task in shelves.named(job_id) if task is not None)
+    tasks = sorted(task for task in index.named(job_id) if task is not None)
     return [replace(records[0], id=f"{job_id}_{task}", array_job=job_id, array_task=task) for task in tasks] or records
 
 
@@ -112,7 +112,7 @@ def _gathered(
     record: JobRecord | None,
     script: Script | None,
     exit_status: int | None,
-    shelves: Shelves,
+    index: LogIndex,
 ) -> Job:
     job = Job(logs=list(paths) or ["-"], record=record, script=script)
     if record is None:
@@ -122,7 +122,7 @@ def _gathered(
     with contextlib.suppress(Exception):  # a script that cannot be read must not cost the verdict
         record = warned(record, script)
     if not paths and job_id:
-        files, record = logs_of(record, script, shelves)
+        files, record = logs_of(record, script, index)
         # what Slurm knows of the path, the user has said
         own = [f for f in files if record.uid in (None, os.geteuid(), os.stat(f).st_uid)]  # noqa: PTH116
         if len(own) < len(files):

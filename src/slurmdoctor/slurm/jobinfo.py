@@ -6,7 +6,7 @@ Formats: Slurm 20 to 25. scontrol prints `Key=value` pairs, several a line; sacc
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Any
@@ -34,7 +34,7 @@ def read(texts: Iterable[tuple[str, str]], job_id: str | None = None) -> JobReco
     if not jobs:
         return None
     chosen = worst(jobs)
-    others = tuple(label(job) for job in jobs if job is not chosen and job.state in FAILED)
+    others = tuple(job.label for job in jobs if job is not chosen and job.state in FAILED)
     return replace(_finished(chosen, bad, step), siblings=others)
 
 
@@ -59,7 +59,7 @@ def by_name(texts: Iterable[tuple[str, str]]) -> dict[str, JobRecord]:
     found: dict[str, JobRecord] = {}
     for job in jobs:
         done = _finished(job, bad, "")
-        for name in {label(job), *filter(None, [job.raw_id]), *_names(job)}:
+        for name in {job.label, *filter(None, [job.raw_id]), *_names(job)}:
             found.setdefault(name, done)
     return found
 
@@ -144,11 +144,6 @@ def _badness(job: JobRecord) -> tuple[int, int, str]:
     if rank == 0 and job.state in _WORST:
         return (0, job.array_task if job.array_task is not None else _WORST.index(job.state), job.id)
     return (rank, job.array_task or 0, job.id)
-
-
-def label(job: JobRecord) -> str:
-    """The id as people know it: an array's with the task."""
-    return f"{job.array_job}_{job.array_task}" if job.array_job and job.array_task is not None else job.id
 
 
 def _narrowed(job: JobRecord, step: str) -> JobRecord:
@@ -302,7 +297,6 @@ def _of_scontrol(pairs: Mapping[str, str], places: Mapping[str, Quote]) -> JobRe
         command=get("Command"),
         std_out=get("StdOut"),
         std_err=get("StdErr"),
-        comment=get("Comment"),
         array_job=array,
         array_task=None if unstarted else whole(task),
         het_offset=whole(get("HetJobOffset") or get("PackJobOffset")),
@@ -355,25 +349,6 @@ def read_sacct(text: str, name: str = "sacct") -> list[JobRecord]:
     return [replace(info, steps=tuple(steps.get(job, {}).values())) for job, info in jobs.items()]
 
 
-def read_places(text: str, separator: str) -> list[JobRecord]:
-    """What a table says of where jobs wrote to. Its last field holds no line end; others may: a job's command line, say."""
-    head, _, body = text.lstrip().partition("\n")
-    separator = separator if separator in head else "|"
-    header = head.strip().split(separator)
-    found: list[JobRecord] = []
-    cells = body.split(separator)
-    row: list[str] = []
-    for cell in cells:
-        if len(row) + 1 < len(header):
-            row.append(cell)
-            continue
-        last, _, rest = cell.partition("\n")
-        named = dict(zip(header, [*row, last], strict=True))
-        found.append(of_sacct(named.get("JobID", "").strip(), named, Quote("sacct", 0, "")))
-        row = [rest]
-    return found
-
-
 def _rows(text: str, name: str) -> Iterable[tuple[dict[str, str], Quote]]:
     header: list[str] = []
     spans: list[tuple[int, int]] = []
@@ -390,6 +365,60 @@ def _rows(text: str, name: str) -> Iterable[tuple[dict[str, str], Quote]]:
             cells = [line[a:b] for a, b in spans] if spans else line.split("|")
             row = {key: cell.strip() for key, cell in zip(header, cells, strict=False) if key}
             yield row, Quote(name, number, " ".join(line.replace("|", " ").split()))
+
+
+SEPARATOR = "\x1f"
+"""Between the cells of a table that we ask for: a command line may hold any other."""
+FREE = ["JobName", "SubmitLine", "StdErr", "StdOut", "WorkDir"]
+"""Fields that hold what users write; those that tell most come last, where they can be told though one before is torn."""
+_ID = re.compile(r"\d+(?:_(?:\d+|\[[^\x1f\n]*\])|\+\d+)?(?:\.[\w+]+)?")
+_NEW = re.compile(rf"(?:{_ID.pattern}|JobID)\x1f")
+_OLD = re.compile(rf"\x1f(?:{_ID.pattern}|JobIDRaw)$")
+"""How a row begins, and how it ends."""
+
+
+def rows(pieces: Iterable[str], names: Sequence[str]) -> Iterator[dict[str, str]]:
+    """The rows of the table. A name may hold line ends, and even the separator: then some names of that row are lost."""
+    for text in _records(_lines(pieces), len(names)):
+        cells = text.split(SEPARATOR)
+        if cells[0] == "JobID":  # joined tables repeat their heads
+            continue
+        if len(cells) > len(names):
+            cells = _mended(cells, names)
+        yield dict(zip(names, cells, strict=True))
+
+
+def _lines(pieces: Iterable[str]) -> Iterator[str]:
+    rest = ""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split("\n")
+        yield from lines
+    if rest:
+        yield rest
+
+
+def _records(lines: Iterable[str], width: int) -> Iterator[str]:
+    """Whole rows: the next one begins where an id stands at the head of a line, and all cells of this one are there."""
+    held: list[str] = []
+    cells = 1
+    for line in lines:
+        if held and cells >= width and _NEW.match(line) and _OLD.search(held[-1]):
+            yield "\n".join(held)
+            held, cells = [], 1
+        held.append(line)
+        cells += line.count(SEPARATOR)
+    if cells >= width:
+        yield "\n".join(held)
+
+
+def _mended(cells: list[str], names: Sequence[str]) -> list[str]:
+    """A row that has too many cells: one of its names holds the separator."""
+    torn = [at for at, name in enumerate(names) if name in FREE and name not in ("StdErr", "StdOut", "WorkDir")]
+    behind = len(names) - torn[-1] - 1 if torn else 1
+    before = torn[0] if torn else len(names) - 1
+    name = cells[before] if names[before] == "JobName" else ""
+    lost = [name, *[""] * (len(torn) - 1)] if torn else []
+    return [*cells[:before], *lost, *cells[-behind:]]
 
 
 def _state(row: Mapping[str, str]) -> tuple[str | None, int | None]:
@@ -455,7 +484,6 @@ def of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobRecord:
         std_err=plain(row.get("StdErr")),
         raw_id=plain(row.get("JobIDRaw")),
         submit_line=plain(row.get("SubmitLine")),
-        comment=plain(row.get("Comment")),
         array_job=array[1] if array else None,
         array_task=whole(array[2]) if array else None,
         het_offset=whole(het[2]) if het else None,

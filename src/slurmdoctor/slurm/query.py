@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import math
 import os
 import re
 import select
@@ -12,14 +13,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from typing import IO
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from slurmdoctor.model import FAILED, GONE, NO_RECORD, JobRecord, UserError
+from slurmdoctor.model import FAILED, GONE, NO_RECORD, JobRecord, Quote, UserError
 from slurmdoctor.slurm import jobinfo
-from slurmdoctor.slurm.jobinfo import bad_nodes, read_places
+from slurmdoctor.slurm.jobinfo import SEPARATOR, bad_nodes, of_sacct, rows
 
 PATIENCE = 10.0
 """Seconds that all programs of one call may take together."""
@@ -27,14 +27,12 @@ _FIELDS = (
     "JobID,JobName,Partition,State,ExitCode,DerivedExitCode,Elapsed,Timelimit,Start,End,NodeList,NNodes,NTasks,"
     "ReqMem,MaxRSS,UID,Reason,WorkDir"
 )
-_PLACES = ("JobID,WorkDir,Comment", "SubmitLine", "StdOut,StdErr")
+_PLACES = ("JobID,WorkDir", "SubmitLine", "StdOut,StdErr")
 """Fields that say where a job wrote to: any sacct has the first ones, 21.08 the second, 24.05 the third."""
-_SEPARATOR = "\x1f"
-"""A command line may hold any other."""
 _ID = re.compile(r"[0-9]+(?:_[0-9]+|\+[0-9]+)?(?:\.(?:[0-9]+|batch|extern|interactive))?")
 _MOST_NODES = 512
 _PIECE = 1 << 16
-"""Bytes of a stream that are taken at once."""
+"""Bytes of an output that are taken at once."""
 
 
 class Answers(Struct):
@@ -102,7 +100,7 @@ def _completed(found: Sequence[JobRecord], answers: Answers, patience: float) ->
     """The records of one answer, with where their logs are, the nodes that are down, and what was not answered."""
     if any(job.std_out is None and "sacct" in job.sources for job in found):
         places = {job.id: job for job in _places(found[0].array_job or re.split("[.+]", found[0].id)[0], patience / 2)}
-        found = [_placed(job, places.get(jobinfo.label(job))) for job in found]
+        found = [_placed(job, places.get(job.label)) for job in found]
     nodes = list(dict.fromkeys(node for job in found if job.state in FAILED for node in job.nodes))
     down: dict[str, str] = {}
     if 0 < len(nodes) <= _MOST_NODES:
@@ -122,10 +120,10 @@ def _places(bare: str, patience: float) -> list[JobRecord]:
     """Where the jobs wrote to, as far as this version of sacct keeps it."""
     for kept in range(len(_PLACES), 0, -1):
         fields = ",".join([*_PLACES[:kept], "JobIDRaw"])  # last what holds no line end
-        command = ["sacct", "-X", "-P", f"--delimiter={_SEPARATOR}", "-j", bare, "-o", fields]
+        command = ["sacct", "-X", "-P", f"--delimiter={SEPARATOR}", "-j", bare, "-o", fields]
         answers = ask({"sacct": command}, patience)
         for _, text in answers.texts:
-            return read_places(text, _SEPARATOR)
+            return [of_sacct(row["JobID"], row, Quote("sacct", 0, "")) for row in rows([text], fields.split(","))]
         if not any("nvalid field" in why for why in answers.missing):
             break
     return []
@@ -141,7 +139,6 @@ def _placed(job: JobRecord, place: JobRecord | None) -> JobRecord:
         std_out=place.std_out,
         std_err=place.std_err,
         submit_line=place.submit_line,
-        comment=job.comment or place.comment,
     )
 
 
@@ -163,46 +160,113 @@ def script(job_id: str, patience: float = PATIENCE / 2) -> str | None:
 def ask(questions: dict[str, Sequence[str]], patience: float) -> Answers:
     """Run all programs at once, and wait no longer than `patience` for them together."""
     answers = Answers()
-    running: list[tuple[str, str, subprocess.Popen[bytes]]] = []
+    running: dict[str, _Program] = {}
+    deadline = time.monotonic() + patience
     try:
-        with _uninterrupted():  # between a program's start and its place in the list
-            _start(questions, running, answers)
-        _collect(running, patience, answers)
+        for name, command in questions.items():
+            try:
+                with _uninterrupted():  # between a program's start and its place among the others
+                    running[name] = _Program(command)
+            except NoAnswerError as error:
+                answers.missing.append(f"{command[0]} ({error.why})")
+        for name, program in running.items():
+            try:
+                text = "".join(program.output(patience, deadline))
+                if program.name == "sacct" and len(text.strip().splitlines()) < 2:
+                    raise NoAnswerError(program.name, NO_RECORD)
+                answers.texts.append((name, text))
+            except NoAnswerError as error:
+                answers.missing.append(f"{program.name} ({error.why})")
     finally:  # who interrupts us leaves no program behind
-        for _, _, child in running:
-            if child.poll() is None:
-                _kill(child)
+        for program in running.values():
+            program.close()
     return answers
 
 
 def stream(command: Sequence[str], patience: float) -> Iterator[str]:
-    """The program's output, piece by piece. Raises UserError where it fails, or is silent for longer than `patience`."""
-    import tempfile  # slow to import, and needed only here
+    """The program's output, piece by piece. Raises NoAnswerError where it fails, or is silent for longer than `patience`."""
+    with _uninterrupted():
+        program = _Program(command)
+    try:
+        yield from program.output(patience)
+    finally:
+        program.close()
 
-    if shutil.which(command[0]) is None:
-        raise UserError(f"{command[0]} is not installed here", "run this where Slurm's commands work")
-    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-    with tempfile.TemporaryFile() as errors:
-        with _uninterrupted():
-            child = _started(command, errors)
+
+class NoAnswerError(UserError):
+    """One of Slurm's programs does not answer; `why` is the reason in a few words."""
+
+    def __init__(self, program: str, why: str, message: str = "", mend: str = "") -> None:
+        super().__init__(message or f"{program} failed: {why}", mend)
+        self.why = why
+
+
+class _Program:
+    """One of Slurm's programs as it runs."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        import tempfile  # slow to import, and needed only here
+
+        self.name = command[0]
+        if shutil.which(self.name) is None:
+            message = f"{self.name} is not installed here"
+            raise NoAnswerError(self.name, "not installed here", message, "run this where Slurm's commands work")
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         try:
-            assert child.stdout is not None
-            while True:
-                if not select.select([child.stdout], [], [], patience)[0]:
-                    raise UserError(f"{command[0]} has said nothing for {patience:.0f} s", "try again later")
-                data = os.read(child.stdout.fileno(), _PIECE)
-                if not data:
-                    break
-                yield decode(data)
-            yield decode(b"", True)
-            if child.wait(timeout=patience):
-                errors.seek(0)
-                raise UserError(f"{command[0]} failed: {_reason(errors.read(_PIECE).decode('utf-8', 'replace'))}")
-        finally:
-            if child.poll() is None:
-                _kill(child)
-            elif child.stdout:
-                child.stdout.close()
+            self._child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                # a hung program is killed with all its children; but who began a session for us kills that as a whole, and a
+                # program that left it would live on
+                start_new_session=os.getsid(0) != os.getpid(),
+                env={k: v for k, v in os.environ.items() if k not in _FORMATS and (v or k != "SLURM_CONF")},
+            )
+        except OSError as error:
+            self._errors.close()
+            raise NoAnswerError(self.name, str(error.strerror)) from None
+
+    def output(self, patience: float, deadline: float = math.inf) -> Iterator[str]:
+        """Piece by piece; until the deadline, and while it is never silent for longer than `patience`."""
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        silent = NoAnswerError(
+            self.name,
+            f"no answer within {patience:.0f} s",
+            f"{self.name} has said nothing for {patience:.0f} s",
+            "try again later",
+        )
+        assert self._child.stdout is not None
+        out, data, printed = self._child.stdout.fileno(), b"", False
+        while True:
+            left = max(0.1, min(patience, deadline - time.monotonic()))
+            if not select.select([out], [], [], left)[0]:
+                raise silent
+            if not (data := os.read(out, _PIECE)):
+                break
+            printed = printed or not data.isspace()
+            yield decode(data)
+        yield decode(b"", True)
+        try:
+            status = self._child.wait(timeout=left)
+        except subprocess.TimeoutExpired:
+            raise silent from None
+        if status or not printed:
+            self._errors.seek(0)
+            raise NoAnswerError(self.name, _reason(self._errors.read(_PIECE).decode("utf-8", "replace")))
+
+    def close(self) -> None:
+        """Kill it if it still runs."""
+        if self._child.poll() is None:
+            with contextlib.suppress(OSError):
+                if os.getpgid(self._child.pid) == self._child.pid:
+                    os.killpg(self._child.pid, signal.SIGKILL)
+                self._child.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._child.wait(timeout=1)
+        if self._child.stdout:
+            self._child.stdout.close()
+        self._errors.close()
 
 
 @contextlib.contextmanager
@@ -213,51 +277,6 @@ def _uninterrupted() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _start(
-    questions: dict[str, Sequence[str]], running: list[tuple[str, str, subprocess.Popen[bytes]]], answers: Answers
-) -> None:
-    for name, command in questions.items():
-        program = command[0]
-        if shutil.which(program) is None:
-            answers.missing.append(f"{program} (not installed here)")
-            continue
-        try:
-            running.append((name, program, _started(command, subprocess.PIPE)))
-        except OSError as error:
-            answers.missing.append(f"{program} ({error.strerror})")
-
-
-def _started(command: Sequence[str], errors: int | IO[bytes]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=errors,
-        # a hung program is killed with all its children; but who began a session for us kills that as a whole, and a
-        # program that left it would live on
-        start_new_session=os.getsid(0) != os.getpid(),
-        env={k: v for k, v in os.environ.items() if k not in _FORMATS and (v or k != "SLURM_CONF")},
-    )
-
-
-def _collect(running: Sequence[tuple[str, str, subprocess.Popen[bytes]]], patience: float, answers: Answers) -> None:
-    deadline = time.monotonic() + patience
-    for name, program, child in running:
-        try:
-            output, errors = child.communicate(timeout=max(0.1, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            _kill(child)
-            answers.missing.append(f"{program} (no answer within {patience:.0f} s)")
-            continue
-        text = output.decode("utf-8", "replace")
-        if child.returncode or not text.strip():
-            answers.missing.append(f"{program} ({_reason(errors.decode('utf-8', 'replace') or text)})")
-        elif program == "sacct" and len(text.strip().splitlines()) < 2:
-            answers.missing.append(f"sacct ({NO_RECORD})")
-        else:
-            answers.texts.append((name, text))
 
 
 _FORMATS = frozenset(
@@ -272,18 +291,6 @@ _FORMATS = frozenset(
     }
 )
 """Variables that change the programs' output."""
-
-
-def _kill(child: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(OSError):
-        if os.getpgid(child.pid) == child.pid:
-            os.killpg(child.pid, signal.SIGKILL)
-        child.kill()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        child.wait(timeout=1)
-    for pipe in (child.stdout, child.stderr):
-        if pipe:
-            pipe.close()
 
 
 _REASONS = {

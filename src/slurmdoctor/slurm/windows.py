@@ -13,27 +13,20 @@ from msgspec.structs import replace
 
 from slurmdoctor.model import RUNNING, JobRecord, Quote, Step, UserError
 from slurmdoctor.slurm import query
-from slurmdoctor.slurm.jobinfo import of_sacct, step_of
+from slurmdoctor.slurm.jobinfo import FREE, SEPARATOR, of_sacct, rows, step_of
 
 COMPLETED = frozenset({"COMPLETED"})
 PATIENCE = 1800.0
 """Seconds that sacct may be silent: slurmdbd gathers all steps of a day before it says a word, minutes for 300,000 jobs."""
 _MARGIN = timedelta(hours=1)
 """Steps that ended before a window are cut off; and a midnight may come twice, or not at all, as clocks change."""
-_SEPARATOR = "\x1f"
 _FIRST = [
     "JobID", "State", "ExitCode", "DerivedExitCode", "ElapsedRaw", "Elapsed", "Submit", "Start", "End", "Timelimit",
     "User", "UID", "Account", "Cluster", "Partition", "AllocTRES", "NNodes", "NTasks", "NodeList", "ReqMem", "MaxRSS",
     "Restarts", "Reason",
 ]  # fmt: skip
 """Fields that hold neither a line end nor a separator."""
-_FREE = ["JobName", "SubmitLine", "Comment", "StdErr", "StdOut", "WorkDir"]
-"""Fields that hold what users write; those that tell most come last, where they can be told though one before is torn."""
 _LAST = "JobIDRaw"
-_ID = re.compile(r"\d+(?:_(?:\d+|\[[^\x1f\n]*\])|\+\d+)?(?:\.[\w+]+)?")
-_NEW = re.compile(rf"(?:{_ID.pattern}|JobID)\x1f")
-_OLD = re.compile(rf"\x1f(?:{_ID.pattern}|JobIDRaw)$")
-"""How a row begins, and how it ends."""
 _NO_END = RUNNING | {"RESIZING", "REVOKED"}
 """States of rows that are not the end of a run: a resized job goes on in its next row, a revoked one on another cluster."""
 _DETAIL = frozenset({"ExitCode", "State", "JobID", "DerivedExitCode", "Start", "End", "NodeList", "Reason"})
@@ -81,7 +74,7 @@ def fields(patience: float = PATIENCE) -> list[str]:
         raise UserError(error.message, instead) from None
     if "jobid" not in known:
         raise UserError("sacct does not tell its fields", instead)
-    return [name for name in (*_FIRST, *_FREE, _LAST) if name.lower() in known]
+    return [name for name in (*_FIRST, *FREE, _LAST) if name.lower() in known]
 
 
 def command(window: Window, asked: Asked, names: Sequence[str]) -> list[str]:
@@ -90,7 +83,7 @@ def command(window: Window, asked: Asked, names: Sequence[str]) -> list[str]:
     whose = [f"--user={asked.user}"] if asked.user else ["--allusers"]
     return [
         "sacct", *whose, *([f"--partition={asked.partition}"] if asked.partition else []), "--duplicates", "--noconvert",
-        "--parsable2", f"--delimiter={_SEPARATOR}", f"--starttime={begin}", f"--endtime={end}",
+        "--parsable2", f"--delimiter={SEPARATOR}", f"--starttime={begin}", f"--endtime={end}",
         f"--format={','.join(names)}",
     ]  # fmt: skip
 
@@ -116,50 +109,6 @@ def ended(
 
 
 # ── the text ──
-
-
-def rows(pieces: Iterable[str], names: Sequence[str]) -> Iterator[dict[str, str]]:
-    """The rows of the table. A name may hold line ends, and even the separator: then some names of that row are lost."""
-    for text in _records(_lines(pieces), len(names)):
-        cells = text.split(_SEPARATOR)
-        if cells[0] == "JobID":  # joined tables repeat their heads
-            continue
-        if len(cells) > len(names):
-            cells = _mended(cells, names)
-        yield dict(zip(names, cells, strict=True))
-
-
-def _lines(pieces: Iterable[str]) -> Iterator[str]:
-    rest = ""
-    for piece in pieces:
-        *lines, rest = (rest + piece).split("\n")
-        yield from lines
-    if rest:
-        yield rest
-
-
-def _records(lines: Iterable[str], width: int) -> Iterator[str]:
-    """Whole rows: the next one begins where an id stands at the head of a line, and all cells of this one are there."""
-    held: list[str] = []
-    cells = 1
-    for line in lines:
-        if held and cells >= width and _NEW.match(line) and _OLD.search(held[-1]):
-            yield "\n".join(held)
-            held, cells = [], 1
-        held.append(line)
-        cells += line.count(_SEPARATOR)
-    if cells >= width:
-        yield "\n".join(held)
-
-
-def _mended(cells: list[str], names: Sequence[str]) -> list[str]:
-    """A row that has too many cells: one of its names holds the separator."""
-    torn = [at for at, name in enumerate(names) if name in _FREE and name not in ("StdErr", "StdOut", "WorkDir")]
-    behind = len(names) - torn[-1] - 1 if torn else 1
-    before = torn[0] if torn else len(names) - 1
-    name = cells[before] if names[before] == "JobName" else ""
-    lost = [name, *[""] * (len(torn) - 1)] if torn else []
-    return [*cells[:before], *lost, *cells[-behind:]]
 
 
 def jobs(table: Iterable[dict[str, str]], bare: frozenset[str] = frozenset()) -> Iterator[JobRecord]:

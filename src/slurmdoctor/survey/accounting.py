@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.input import UnreadError, open_regular
 from slurmdoctor.model import JobRecord, UserError
-from slurmdoctor.slurm import COMPLETED, Asked, Shelves, ended, epoch, is_named_after, logs_of, warned, worst
+from slurmdoctor.slurm import COMPLETED, Asked, LogIndex, ended, epoch, is_named_after, logs_of, warned, worst
 from slurmdoctor.slurm import begins as own_text_begins
 from slurmdoctor.slurm import counts_gpus as windows_counts_gpus
 from slurmdoctor.slurm import days as windows_days
@@ -109,7 +109,7 @@ class _Finder:
 
     def __init__(self, completed: bool, counts_gpus: bool) -> None:
         self._completed, self._counts_gpus = completed, counts_gpus
-        self._shelves = Shelves(())
+        self._index = LogIndex(())
         self._runs: list[JobRecord] = []
         """Of one job, which may have run several times."""
         self._before: dict[str, int] = {}
@@ -155,7 +155,7 @@ class _Finder:
             return
         with suppress(Exception):  # where its files are not found, they are nobody's
             script = script_of(job)
-            self._writers.note(job, logs_of(job, script.script if script else None, self._shelves)[0])
+            self._writers.note(job, logs_of(job, script.script if script else None, self._index)[0])
 
     def _told(self, job: JobRecord, later: float | None) -> Iterator[Item]:
         item = self._item(job, later)
@@ -169,7 +169,7 @@ class _Finder:
     def _item(self, job: JobRecord, later: float | None) -> Item:
         key, label = key_of(job), job.label
         if job.state in COMPLETED and not self._completed:
-            bare = replace(job, steps=(), quotes={}, submit_line=None, comment=None)
+            bare = replace(job, steps=(), quotes={}, submit_line=None)
             return Item(key, label, job.name, record=bare, read=False)
         script = script_of(job)
         if script is not None and script.own:
@@ -178,7 +178,7 @@ class _Finder:
         logs: tuple[Log, ...] = ()
         owner = -1
         try:
-            files, job = logs_of(job, script.script if script else None, self._shelves)
+            files, job = logs_of(job, script.script if script else None, self._index)
             logs, job, owner = _stamped(files, job, later)
         except Exception as error:  # one odd name must not end the survey: the row says that there is no log
             job = replace(job, missing=(*job.missing, f"logs ({type(error).__name__}: {error})"))
@@ -229,7 +229,6 @@ def joined(parts: list[JobRecord]) -> JobRecord:
         std_err=first.std_err,
         submit_line=first.submit_line,
         work_dir=first.work_dir,
-        comment=first.comment,
     )
 
 
