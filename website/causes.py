@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slurmdoctor.model import Cause, Knowledge
-from slurmdoctor.report.explain import Section, heading, sections
+from slurmdoctor.report import explain
 
 _INTRODUCTION = """\
 # The causes
@@ -19,6 +19,7 @@ What is filled in from a log is in `<angle brackets>`.
 |---|---|---|---|
 """
 _LONGEST = 160
+_PROSE = ("What happens", "Resubmit?", "How it looks in a log")
 
 
 def index(known: Knowledge) -> str:
@@ -40,13 +41,22 @@ def sorted_causes(known: Knowledge) -> list[Cause]:
 
 
 def _lines(cause: Cause, known: Knowledge) -> Iterator[str]:
+    """The program's page as Markdown: lines of logs in a block below what takes them."""
     yield f"# {cause.id}\n"
-    ends = ", ".join(f"`{one}`" for one in cause.exit_classes) or "`unknown`"
-    yield f"**{_plain(heading(cause))}.** Role: {cause.role}. Usually ends as {ends}."
-    if cause.also:
-        yield f"\nAlso called {_plain(', '.join(cause.also))}."
-    for section in sections(cause, known):
-        yield from _section(section, known)
+    title = ""
+    for style, before, text in list(explain.page(cause, known)):
+        if style == "head":
+            title = text
+            yield f"\n## {text}\n"
+        elif style == "quote":
+            yield f"\n```text\n{text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'}\n```\n"
+        elif style == "bold":
+            yield f"**{_plain(text)}.**\n"
+        elif style == "dim":
+            yield f"{before[2:]}<br>{_plain(text)}"
+        elif text:
+            mark = before.strip() or ("" if title in _PROSE else "-")
+            yield f"{mark} {_linked(_plain(text), known)}".lstrip() + "\n" * (title in _PROSE)
 
 
 def _linked(text: str, known: Knowledge) -> str:
@@ -54,25 +64,6 @@ def _linked(text: str, known: Knowledge) -> str:
     if head not in ("Causes", "May be caused by"):
         return text
     return head + colon + ", ".join(f"[{one}]({one}.md)" if one in known.causes else one for one in names.split(", "))
-
-
-def _section(section: Section, known: Knowledge) -> Iterator[str]:
-    yield f"\n## {section.title}\n"
-    prose = section.title == "What happens" or (len(section.entries) == 1 and not section.numbered)
-    for number, entry in enumerate(section.entries, 1):
-        mark = f"{number}. " if section.numbered else "" if prose else "- "
-        name, _, source = entry.text.partition(": ")
-        if entry.line is None:
-            yield mark + _linked(_plain(entry.text), known)
-            yield from (f"{' ' * len(mark)}<br>{_plain(note)}" for note in entry.notes)
-        else:
-            yield f"- `{name}`: {_plain('. '.join((source, *entry.notes)))}"
-        if prose and number < len(section.entries):
-            yield ""
-    lines = [entry.line.strip() for entry in section.entries if entry.line is not None]
-    if lines:
-        cut = (line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…" for line in lines)
-        yield "\n```text\n" + "\n".join(cut) + "\n```"
 
 
 def _plain(text: str) -> str:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
-
-from msgspec import Struct
 
 from slurmdoctor.knowledge import COMPARISON, READERS, fact_words, nearest, placeholders
 from slurmdoctor.matching import captures
-from slurmdoctor.model import Cause, Fix, Knowledge, Rule, UserError
-from slurmdoctor.report.terminal import Line, wrap
+from slurmdoctor.model import Cause, Fix, Knowledge, UserError
+from slurmdoctor.report.terminal import Line, cut, wrap
 from slurmdoctor.report.words import listed
 
 ROLES = {
@@ -31,21 +29,8 @@ RETRIES = {
 }
 
 
-class Entry(Struct, frozen=True):
-    """One point of a section."""
-
-    text: str
-    notes: tuple[str, ...] = ()
-    line: str | None = None
-    """A line of a log, shown as it is."""
-
-
-class Section(Struct, frozen=True):
-    """One heading with its points."""
-
-    title: str
-    entries: tuple[Entry, ...]
-    numbered: bool = False
+Row = tuple[str, str, str]
+"""A line's style of `report.terminal`, what stands before it, and its text, which may be wrapped."""
 
 
 def heading(cause: Cause) -> str:
@@ -53,56 +38,62 @@ def heading(cause: Cause) -> str:
     return cause.title if cause.title[:1].isupper() else f"A rank {cause.title}"
 
 
-def sections(cause: Cause, known: Knowledge) -> Iterator[Section]:
-    """The page's sections, in the order of a reader's questions."""
-    yield Section("What happens", tuple(Entry(part) for part in _paragraphs(cause.summary)))
-    if cause.fixes:
-        always = [fix for fix in cause.fixes if not fix.when]
-        yield Section("What to do", tuple(map(_fix, always or cause.fixes)), numbered=True)
-        if always and len(always) < len(cause.fixes):
-            special = tuple(_fix(fix) for fix in cause.fixes if fix.when)
-            yield Section("More specific fixes (tried first)", special, numbered=True)
-    yield Section("Resubmit?", (Entry(RETRIES[cause.retry]),))
-    if cause.verify:
-        yield Section("How to verify", tuple(Entry(_open(text)) for text in cause.verify), numbered=True)
-    yield Section(
-        "How it looks in a log",
-        tuple(
-            Entry(f"{rule.id}: {rule.source}", _rule_notes(rule, cause), rule.match[0])
-            for rule in cause.rules
-            if rule.match
-        ),
-    )
-    if cause.falsepositives:
-        yield Section("False positives", tuple(Entry(_open(text)) for text in cause.falsepositives))
-    after = sorted(cause.explains)
+def page(cause: Cause, known: Knowledge) -> Iterator[Row]:
+    """The page, in the order of a reader's questions; a heading has the style `head`, a line of a log `quote`, a note `dim`."""
+    yield "bold", "", heading(cause)
+    yield "dim", "", f"{cause.id} · {cause.family} · usual exit: {', '.join(cause.exit_classes) or 'unknown'}"
+    if cause.also:
+        yield "dim", "", f"also called {', '.join(cause.also)}"
+    yield from _section("What happens", [[part] for part in re.split(r"\n\s*\n", cause.summary) if part.strip()])
+    always = [fix for fix in cause.fixes if not fix.when]
+    yield from _section("What to do", map(_fix, always or cause.fixes), numbered=True)
+    special = [fix for fix in cause.fixes if fix.when] if always else []
+    yield from _section("More specific fixes (tried first)", map(_fix, special), numbered=True)
+    yield from _section("Resubmit?", [[RETRIES[cause.retry]]])
+    yield from _section("How to verify", [[_open(text)] for text in cause.verify], numbered=True)
+    yield "", "", ""
+    yield "head", "", "How it looks in a log"
+    for rule in cause.rules:
+        if rule.match:
+            yield "", "  ", f"{rule.id}: {rule.source}"
+            yield "quote", "    │ ", rule.match[0].strip()
+            if rule.role != cause.role:
+                yield "dim", "    ", ROLES[rule.role]
+    yield from _section("False positives", [[_open(text)] for text in cause.falsepositives])
     before = sorted(other.id for other in known.causes.values() if cause.id in other.explains)
-    chain = [Entry(ROLES[cause.role])]
-    chain += [Entry(f"Causes: {', '.join(after)}")] if after else []
-    chain += [Entry(f"May be caused by: {', '.join(before)}")] if before else []
-    yield Section("Causes and effects", tuple(chain))
-    if cause.references:
-        yield Section("Read more", tuple(Entry(reference) for reference in cause.references))
+    after = [("Causes", sorted(cause.explains)), ("May be caused by", before)]
+    chain = [[f"{what}: {', '.join(names)}"] for what, names in after if names]
+    yield from _section("Causes and effects", [[ROLES[cause.role]], *chain])
+    yield from _section("Read more", [[reference] for reference in cause.references])
+
+
+def _section(title: str, points: Iterable[Sequence[str]], numbered: bool = False) -> Iterator[Row]:
+    """A heading and its points, each with its notes; nothing where there is no point."""
+    for number, (point, *notes) in enumerate(points, 1):
+        if number == 1:
+            yield "", "", ""
+            yield "head", "", title
+        before = f"  {number}. " if numbered else "  "
+        yield "", before, point
+        yield from (("dim", " " * max(len(before), 4), note) for note in notes)
 
 
 def rows(cause: Cause, known: Knowledge, width: int = 100) -> Iterator[tuple[str, str]]:
-    """The page's lines, each with its style of `report.terminal`."""
+    """The page's lines, each with its style."""
     width = max(40, min(width, 100))
-    yield "bold", heading(cause)
-    about = f"{cause.id} · {cause.family} · usual exit: {', '.join(cause.exit_classes) or 'unknown'}"
-    yield from (("dim", line) for line in _wrapped(about, width, ""))
-    if cause.also:
-        yield from (("dim", line) for line in _wrapped(f"also called {', '.join(cause.also)}", width, ""))
-    for section in sections(cause, known):
-        yield "", ""
-        yield "head", section.title
-        for number, entry in enumerate(section.entries, 1):
-            mark = f"{number}. " if section.numbered else ""
-            yield from (("", line) for line in _wrapped(entry.text, width, "  " + mark))
-            if entry.line is not None:
-                yield "quote", "    │ " + _cut(entry.line, width - 6)
-            for note in entry.notes:
-                yield from (("dim", line) for line in _wrapped(note, width, "  " + " " * (len(mark) or 2)))
+    for style, before, text in page(cause, known):
+        shown = " ".join(text.split())
+        if style == "quote":
+            yield style, before + cut(shown, width - len(before))
+        else:
+            yield from ((style, line) for line in _wrapped(shown, width, before))
+
+
+def _wrapped(text: str, width: int, before: str) -> list[str]:
+    behind = " " * len(before)
+    return textwrap.wrap(
+        text, width, initial_indent=before, subsequent_indent=behind, break_long_words=False, break_on_hyphens=False
+    ) or [""]
 
 
 def text(cause: Cause, known: Knowledge, width: int = 100) -> str:
@@ -110,18 +101,12 @@ def text(cause: Cause, known: Knowledge, width: int = 100) -> str:
     return "".join(f"{line}\n" for _, line in rows(cause, known, width))
 
 
-def _rule_notes(rule: Rule, cause: Cause) -> tuple[str, ...]:
-    """In what a rule is unlike its cause."""
-    return (ROLES[rule.role],) if rule.role != cause.role else ()
-
-
-def _fix(fix: Fix) -> Entry:
-    notes = [_open(fix.why)] if fix.why else []
+def _fix(fix: Fix) -> list[str]:
+    """What to do, and its notes."""
     conditions = _conditions(fix.when, placeholders(fix.do))
-    notes += [f"{conditions}."] if conditions else []
-    notes += [f"Then: {RETRIES[fix.retry][0].lower()}{RETRIES[fix.retry][1:]}"] if fix.retry else []
-    notes += [fix.reference] if fix.reference else []
-    return Entry(_open(fix.do), tuple(notes))
+    then = f"Then: {RETRIES[fix.retry][0].lower()}{RETRIES[fix.retry][1:]}" if fix.retry else None
+    why = _open(fix.why) if fix.why else None
+    return [_open(fix.do), *filter(None, [why, f"{conditions}." if conditions else None, then, fix.reference])]
 
 
 _SIGNS = {"==": "is", "!=": "is not", ">=": "is at least", "<=": "is at most", ">": "is more than", "<": "is less than"}
@@ -189,27 +174,6 @@ def _open(template: str) -> str:
     return re.sub(r"\{\{|\}\}", lambda brace: brace[0][0], filled)
 
 
-def _paragraphs(text: str) -> list[str]:
-    return [" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()]
-
-
-def _wrapped(text: str, width: int, first: str) -> list[str]:
-    text = " ".join(text.split())
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=first,
-        subsequent_indent=" " * len(first),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
-def _cut(line: str, width: int) -> str:
-    line = line.strip().replace("\t", " ")
-    return line if len(line) <= width else line[: width - 1] + "…"
-
-
 # ── what people call a failure → the causes that they may mean ────────────────────────────
 
 _FILLERS = frozenset({
@@ -224,8 +188,6 @@ _OF_SLURM = re.compile(r"0:(\d+)")
 """A signal as sacct shows it."""
 _SHORTEST = 4
 _MOST = 10
-_ENOUGH = 0.5
-"""So much of a name has to be words of a cause."""
 _ROLES_IN_ORDER = ("root", "either", "confirmation", "cascade", "hint")
 
 
@@ -238,32 +200,13 @@ def meanings(name: str, known: Knowledge) -> list[Cause]:
     if exact := _exact(name, known):
         return [exact]
     words = _plain_words(name)
-    tests = (_is_called, _is_told_by_words, _prints, _is_printed_by, _summarizes) if words else ()
-    for means in tests:
-        found = [cause for cause in known.causes.values() if means(cause, words, name)]
+    for found in _meant(name, words, known.causes.values()) if words else ():
         if found:
             return sorted(found, key=lambda cause: (_ROLES_IN_ORDER.index(cause.role), cause.id))
     names = {_plain_words(one): one for cause in known.causes.values() for one in (*cause.also, cause.id)}
     slip = nearest(words, names) or nearest(name, (rule.id for rule in known.rules))
-    if slip is None or not _is_slip(words, slip):
-        shares = {cause.id: _shared(cause, words) for cause in known.causes.values()}
-        most = max(shares.values(), default=0.0)
-        if most >= _ENOUGH:
-            return [known.causes[one] for one, share in shares.items() if share == most]
     mend = f"did you mean `{names.get(slip, slip)}`?" if slip else "`slurmdoctor rules list` shows them all"
     raise UserError(f"there is no cause `{name}`", mend)
-
-
-def _is_slip(typed: str, meant: str) -> bool:
-    """Whether a letter or two make the difference, and not a word."""
-    return len(typed.split()) == len(meant.split()) and abs(len(typed) - len(meant)) <= 2
-
-
-def _shared(cause: Cause, words: str) -> float:
-    """How many of the words tell this cause."""
-    told = _told_words(cause)
-    each = words.split()
-    return sum(word in told for word in each) / max(len(each), 1)
 
 
 def _exact(name: str, known: Knowledge) -> Cause | None:
@@ -289,38 +232,22 @@ def _plain_words(name: str) -> str:
     return " ".join(word for word in words.split() if word not in _FILLERS) or words
 
 
-Means = Callable[[Cause, str, str], bool]
-"""Whether a cause is meant by a name, in plain words and as it was typed."""
-
-
-def _is_called(cause: Cause, words: str, typed: str) -> bool:
-    return words in map(_plain_words, (cause.id, *cause.also))
-
-
-def _is_told_by_words(cause: Cause, words: str, typed: str) -> bool:
-    return _told_words(cause).issuperset(words.split())
-
-
-def _told_words(cause: Cause) -> set[str]:
-    return {word for name in (cause.id, cause.title, *cause.also) for word in _plain_words(name).split()}
-
-
-def _prints(cause: Cause, words: str, typed: str) -> bool:
-    """Whether its lines hold the text."""
-    if len(typed) < _SHORTEST:
-        return False
-    part = re.compile(rf"(?<!\w){re.escape(typed.lower())}(?!\w)")
-    return any(part.search(text.lower()) for rule in cause.rules for text in (*rule.literals, *rule.match))
-
-
-def _is_printed_by(cause: Cause, words: str, typed: str) -> bool:
-    """Whether the text is a line of a log that one of its rules takes."""
-    rules = (rule for rule in cause.rules if any(literal in typed for literal in rule.literals))
-    return any(captures(rule.regex, typed) is not None for rule in rules)
-
-
-def _summarizes(cause: Cause, words: str, typed: str) -> bool:
-    return len(words) >= _SHORTEST and f" {words} " in f" {_plain_words(cause.summary)} "
+def _meant(name: str, words: str, causes: Collection[Cause]) -> Iterator[list[Cause]]:
+    """The causes that are meant by a name, as it was typed and in plain words: what convinces most first."""
+    called = {cause.id: list(map(_plain_words, (cause.id, *cause.also, cause.title))) for cause in causes}
+    yield [cause for cause in causes if words in called[cause.id][:-1]]
+    yield [cause for cause in causes if {*" ".join(called[cause.id]).split()}.issuperset(words.split())]
+    if len(name) >= _SHORTEST:
+        part = re.compile(rf"(?<!\w){re.escape(name.lower())}(?!\w)")
+        shown = {
+            cause.id: [one.lower() for rule in cause.rules for one in (*rule.literals, *rule.match)] for cause in causes
+        }
+        yield [cause for cause in causes if any(map(part.search, shown[cause.id]))]
+    admitted = [rule for cause in causes for rule in cause.rules if any(literal in name for literal in rule.literals)]
+    printed = {rule.cause for rule in admitted if captures(rule.regex, name) is not None}
+    yield [cause for cause in causes if cause.id in printed]
+    if len(words) >= _SHORTEST:
+        yield [cause for cause in causes if f" {words} " in f" {_plain_words(cause.summary)} "]
 
 
 def choices(name: str, causes: list[Cause], width: int) -> Iterator[Line]:
