@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 import sys
 from collections.abc import Sequence
@@ -43,11 +42,10 @@ VARIABLES = {
 
 
 class Setting(NamedTuple):
-    """A value, and where it is from."""
+    """A value, and the file that it is from."""
 
     value: Any
     file: str | None = None
-    line: int | None = None
 
 
 def places() -> dict[str, str]:
@@ -74,15 +72,14 @@ def settings(name: str, command: click.Command) -> dict[str, Setting]:
     """What the files set for a command's options, by the options' names. Raises a UserError for a wrong file."""
     options, found = options_of(command), {}
     for path in _there():
-        read = _File(path)
-        for table in ("", name) if name in TABLES else ("",):
-            for key, value in read.rows(table).items():
-                if key in options:
-                    found[key] = Setting(read.value(table, key, value, options[key]), path, read.line(table, key))
-                elif key in _OF_ONE_CALL:
-                    read.refuse(table, key, f"`{key}` is of one call", f"give it on the command line: --{key}")
-                elif table:
-                    read.refuse(table, key, f"there is no key `{key}` in [{table}]", _of(key, list(options)))
+        tables = _tables(path)
+        own = tables.get(name, {}) if name in TABLES else {}
+        for key, value in {**tables, **own}.items():
+            option = key.replace("_", "-")
+            if option in options and (key in own or option in SHARED):
+                found[option] = Setting(_value(path, option, value, options[option]), path)
+            elif key in own:
+                raise UserError(f"{path}: there is no key `{option}` in [{name}]", _of(option, list(options)))
     return found
 
 
@@ -100,83 +97,56 @@ def options_of(command: click.Command) -> dict[str, click.Option]:
     }
 
 
-class _File:
-    """A config file. Whatever is wrong with it is one line: its name, the line, what is wrong, and what to do."""
+def _tables(path: str) -> dict[str, Any]:
+    """A config file's tables, and the keys above them. Whatever is wrong is one line: the file, what is wrong, and what to do."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        tables = tomllib.loads(_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path}: it is no TOML: {error}", 'write such as: format = "json"') from None
+    for key, value in tables.items():
+        if isinstance(value, dict) and key not in TABLES:
+            raise UserError(f"{path}: there is no table `{key}`", _of(key, TABLES))
+        if not isinstance(value, dict) and key not in SHARED:
+            mend = f"put it below [diagnose], or {_of(key, SHARED)}"
+            raise UserError(f"{path}: `{key}` belongs to no command here", mend)
+    return tables
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._text = self._read()
-        self._tables = self._parsed()
-        for key, value in self._tables.items():
-            if isinstance(value, dict) and key not in TABLES:
-                self.refuse(key, "", f"there is no table `{key}`", _of(key, TABLES))
-            elif not isinstance(value, dict) and key not in SHARED:
-                self.refuse(
-                    "", key, f"`{key}` belongs to no command here", f"put it below [diagnose], or {_of(key, SHARED)}"
-                )
 
-    def rows(self, table: str) -> dict[str, Any]:
-        """The keys of a table; without a name those above all tables."""
-        rows = self._tables.get(table, {}) if table else self._tables
-        return {key.replace("_", "-"): value for key, value in rows.items() if table or not isinstance(value, dict)}
-
-    def value(self, table: str, key: str, value: Any, option: click.Option) -> Any:
-        """A value as click takes it; a path is `~`, or stands beside the file."""
-        given = [value] if option.multiple and not isinstance(value, list) else value
-        try:
-            taken = option.type_cast_value(click.Context(click.Command("")), given)
-            if isinstance(option.type, click.Path):
-                return [str(Path(self.path).parent / Path(one).expanduser()) for one in taken]
-        except (click.BadParameter, TypeError) as error:
-            why = error.message if isinstance(error, click.BadParameter) else 'a list of texts is wanted: ["..."]'
-            self.refuse(table, key, f"`{key}` cannot be {_written(value)}", why)
+def _value(path: str, key: str, value: Any, option: click.Option) -> Any:
+    """A value as click takes it; a path is `~`, or stands beside the file."""
+    given = [value] if option.multiple and not isinstance(value, list) else value
+    try:
+        taken = option.type_cast_value(click.Context(click.Command("")), given)
+        if isinstance(option.type, click.Path):
+            return [str(Path(path).parent / Path(one).expanduser()) for one in taken]
         return taken
+    except (click.BadParameter, TypeError) as error:
+        why = error.message if isinstance(error, click.BadParameter) else 'a list of texts is wanted: ["..."]'
+        raise UserError(f"{path}: `{key}` cannot be {_written(value)}", why) from None
 
-    def refuse(self, table: str, key: str, what: str, mend: str) -> None:
-        """Raise a UserError on a key, or on a table."""
-        line = self.line(table, key)
-        raise UserError(f"{self.path}:{line}: {what}" if line else f"{self.path}: {what}", mend)
 
-    def _read(self) -> str:
-        from slurmdoctor.knowledge import data_of
+def _text(path: str) -> str:
+    from slurmdoctor.knowledge import data_of
 
-        try:
-            text = data_of(self.path)
-            seen, around = os.stat(self.path), os.stat(os.path.dirname(os.path.realpath(self.path)))  # noqa: PTH116, PTH120
-        except OSError as error:
-            raise UserError(f"{self.path}: {error.strerror}", f"check it, or set {VARIABLE}=/dev/null") from None
-        sticky = around.st_mode & stat.S_ISVTX
-        if seen.st_mode & stat.S_IWOTH or (around.st_mode & stat.S_IWOTH and not sticky):
-            raise UserError(f"{self.path} is not read: every user may write to it", "chmod o-w the file and its folder")
-        if seen.st_uid not in (0, os.geteuid()):
-            mend = f"use a file of your own, or set {VARIABLE}=/dev/null"
-            raise UserError(f"{self.path} is not read: it is another user's", mend)
-        try:
-            return text.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            raise UserError(f"{self.path} is no text in UTF-8", "save it as UTF-8") from None
-
-    def _parsed(self) -> dict[str, Any]:
-        if sys.version_info >= (3, 11):
-            import tomllib
-        else:
-            import tomli as tomllib
-        try:
-            return tomllib.loads(self._text)
-        except tomllib.TOMLDecodeError as error:
-            found = re.search(r"^(.*?) \(at line (\d+)", str(error))
-            what, line = (found[1], f":{found[2]}") if found else (str(error), "")
-            raise UserError(f"{self.path}{line}: it is no TOML: {what}", 'write such as: format = "json"') from None
-
-    def line(self, table: str, key: str) -> int | None:
-        """The line of a key, or of a table's head: the parser tells none."""
-        here, name = "", re.escape(key).replace(r"\-", "[-_]")
-        for number, line in enumerate(self._text.splitlines(), 1):
-            head = re.match(r"\s*\[\s*([\w.-]+)", line)
-            here = head[1] if head else here
-            if here == table and (not key or re.match(rf"\s*[\"']?{name}[\"']?\s*=", line)):
-                return number
-        return None
+    try:
+        text = data_of(path)
+        seen, around = os.stat(path), os.stat(os.path.dirname(os.path.realpath(path)))  # noqa: PTH116, PTH120
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}", f"check it, or set {VARIABLE}=/dev/null") from None
+    sticky = around.st_mode & stat.S_ISVTX
+    if seen.st_mode & stat.S_IWOTH or (around.st_mode & stat.S_IWOTH and not sticky):
+        raise UserError(f"{path} is not read: every user may write to it", "chmod o-w the file and its folder")
+    if seen.st_uid not in (0, os.geteuid()):
+        mend = f"use a file of your own, or set {VARIABLE}=/dev/null"
+        raise UserError(f"{path} is not read: it is another user's", mend)
+    try:
+        return text.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is no text in UTF-8", "save it as UTF-8") from None
 
 
 def _of(word: str, known: Sequence[str]) -> str:
@@ -187,9 +157,8 @@ def _of(word: str, known: Sequence[str]) -> str:
 
 
 @click.command(short_help="Show the settings, and where each is from.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print them.")
 @click.pass_context
-def config(context: click.Context, form: str) -> None:
+def config(context: click.Context) -> None:
     """Show each setting that holds, and where it is from: the default, the site's file, the user's, or a variable.
 
     The text is a config file: it can be saved as one. Options on the command line are stronger than any file.
@@ -197,27 +166,21 @@ def config(context: click.Context, form: str) -> None:
     root = context.find_root().command
     assert isinstance(root, click.Group)
     whose, read = places(), _there()
-    rows = []
+    for path, who in whose.items():
+        say(f"# {path}: {'read' if path in read else 'not there'} ({who})")
+    for name in VARIABLES:
+        if value := os.environ.get(name):
+            say(f"# {name}={value} (environment)")
     for table in TABLES:
+        say(f"\n[{table}]")
         command = root.get_command(context, table)
         assert command is not None
         given = settings(table, command)
         for key, option in options_of(command).items():
-            value, file, line = given.get(key) or Setting(_default(option))
-            source = whose[file] if file else "default"
-            rows.append({"table": table, "key": key, "value": value, "from": source, "file": file, "line": line})
-    document = {
-        "files": [{"path": path, "from": who, "read": path in read} for path, who in whose.items()],
-        "environment": {name: os.environ[name] for name in VARIABLES if os.environ.get(name)},
-        "settings": rows,
-    }
-    say(_written(document, indent=1) if form == "json" else "\n".join(_lines(document)))
-
-
-def _written(value: Any, **how: Any) -> str:
-    import json  # here: each command reads the files, and few write a value
-
-    return json.dumps(value, ensure_ascii=False, default=str, **how)
+            value, file = given.get(key) or Setting(_default(option))
+            source = f"{whose[file]}: {file}" if file else "default"
+            shown = f"{key} = {_written(value)}"
+            say(f"# {key} is not set" if value is None else f"{shown:<28}  # {source}")
 
 
 def _default(option: click.Option) -> Any:
@@ -227,15 +190,7 @@ def _default(option: click.Option) -> Any:
     return value if isinstance(value, (str, int, float, bool)) else [] if option.multiple else None
 
 
-def _lines(document: dict[str, Any]) -> list[str]:
-    lines = [f"# {one['path']}: {'read' if one['read'] else 'not there'} ({one['from']})" for one in document["files"]]
-    lines += [f"# {name}={value} (environment)" for name, value in document["environment"].items()]
-    table = ""
-    for row in document["settings"]:
-        if row["table"] != table:
-            table = row["table"]
-            lines += ["", f"[{table}]"]
-        source = f"{row['from']}: {row['file']}:{row['line']}" if row["file"] else "default"
-        told = f"{row['key']} = {_written(row['value'])}"
-        lines.append(f"# {row['key']} is not set" if row["value"] is None else f"{told:<28}  # {source}")
-    return lines
+def _written(value: Any) -> str:
+    import json  # here: each command reads the files, and few write a value
+
+    return json.dumps(value, ensure_ascii=False, default=str)
