@@ -220,7 +220,7 @@ def test_strict_redaction_at_the_server() -> None:
 
 def test_time_is_bounded() -> None:
     with pytest.raises(ToolError, match=r"no answer within 0.01 s"):
-        anyio.run(server._run_sandbox, {"text": OOM}, 0.01)
+        anyio.run(server.Tools(server.Settings(seconds=0.01)).diagnose_text, OOM)
 
 
 def test_the_worker_answers_in_one_json_object_whatever_happens() -> None:
@@ -278,7 +278,7 @@ def test_an_allowed_folder_that_is_none() -> None:
         timeout=60,
     )
     assert done.returncode == 2
-    assert "is no folder" in done.stderr
+    assert "'/not/there' does not exist" in done.stderr
 
 
 def test_the_worker_says_what_python_says() -> None:
@@ -388,15 +388,11 @@ def alive(file: Path) -> bool:
 
 
 def test_slow_questions_hold_up_no_quick_one(slow: Path) -> None:
-    """Two wait for Slurm, more wait for them, and too many are told so; a paste and a cause are answered meanwhile."""
-    jobs = [str(4000 + number) for number in range(server.AT_ONCE + server.MOST_WAITING)]
+    """Two wait for Slurm, another one waits for them; a paste and a cause are answered meanwhile."""
+    jobs = [str(4000 + number) for number in range(server.AT_ONCE + 1)]
     with Raw(path=str(slow / "bin")) as raw:
         for job in jobs:
             raw.call(job, "diagnose_job", job_id=job)
-        raw.call("one more", "diagnose_job", job_id="5000")
-        told = raw.answer("one more")["result"]
-        assert told["isError"]
-        assert "busy: 8 other questions wait" in told["content"][0]["text"]
         raw.call("paste", "diagnose_text", text=OOM)
         assert raw.answer("paste")["result"]["structuredContent"]["cause"]["id"] == "cuda-oom"
         raw.call("cause", "explain_cause", cause="cuda-oom")
@@ -434,7 +430,7 @@ def test_a_text_that_is_too_long_is_told_what_to_send() -> None:
 def test_a_question_says_what_it_has_when_most_of_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, Any]] = []
 
-    async def noted(question: dict[str, Any], seconds: float) -> dict[str, Any]:
+    async def noted(question: dict[str, Any]) -> dict[str, Any]:
         asked.append(question)
         return {"report": {}, "markdown": ""}
 

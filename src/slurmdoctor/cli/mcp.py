@@ -47,25 +47,25 @@ class Bounded(io.BufferedIOBase):
 @click.option(
     "--allow",
     multiple=True,
-    type=click.Path(),
+    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
     metavar="DIR",
     help="A folder whose logs may be read; may be given again. None by default.",
 )
 @click.option("--timeout", type=click.FloatRange(1, 3600), default=60, show_default=True, help="Seconds a question.")
 @rules_option
 @click.option("--redact", type=click.Choice(["default", "strict"]), default="default", help="What to mask in answers.")
-def mcp(allow: tuple[str, ...], timeout: float, extra: tuple[Path, ...], redact: Literal["default", "strict"]) -> None:
+def mcp(allow: tuple[Path, ...], timeout: float, extra: tuple[Path, ...], redact: Literal["default", "strict"]) -> None:
     """Serve agents over the Model Context Protocol, on standard input and output.
 
     Tools: diagnose_text, diagnose_path, diagnose_job, explain_cause, list_causes. Needs the MCP SDK: pip install 'mcp>=2,<3'.
     """
     try:
-        from slurmdoctor.cli.server import Settings, checked, serve
+        from slurmdoctor.cli.server import Settings, serve
     except ImportError as error:
         if (error.name or "").partition(".")[0] == "slurmdoctor":
             raise
         raise UserError("`slurmdoctor mcp` needs the MCP SDK, version 2", "pip install 'mcp>=2,<3'") from None
-    settings = Settings(checked(allow), extra, redact, timeout)
+    settings = Settings(allow, extra, redact, timeout)
     sys.stdin = io.TextIOWrapper(Bounded(stdin()), encoding="utf-8")  # the SDK takes its `buffer`
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python would wait for the thread that waits for a line
     serve(settings).run("stdio")

@@ -9,8 +9,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -22,7 +21,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from slurmdoctor import __version__, report
-from slurmdoctor.cli.sandbox import MOST_TEXT, TOO_LONG
+from slurmdoctor.cli.sandbox import MOST_TEXT
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import UserError
 from slurmdoctor.report import PLAIN, choices, meanings, one_line, paint, text
@@ -30,8 +29,6 @@ from slurmdoctor.survey import python
 
 AT_ONCE = 2
 """Diagnoses of a lane at a time; others wait."""
-MOST_WAITING = 8
-"""Questions of a lane that wait; further ones are told to come again."""
 SMALL = 256 * 1024
 """Characters. Texts up to this have a lane of their own: they take a second, and do not wait for a large log or a slow disk."""
 _SHARE = 0.75
@@ -74,7 +71,7 @@ Text = Annotated[
     str,
     Field(
         min_length=1,
-        json_schema_extra={"maxLength": MOST_TEXT},  # held by `diagnose_text`, which says what to do instead
+        json_schema_extra={"maxLength": MOST_TEXT},  # held by `sandbox`, which says what to do instead
         description="the log, or a part of it, as it was pasted; of a larger one the first and the last 4 MiB",
     ),
 ]
@@ -110,33 +107,16 @@ class Settings(Struct, frozen=True):
     seconds: float = 60.0
 
 
-@asynccontextmanager
-async def place(lane: anyio.CapacityLimiter, seconds: float) -> AsyncIterator[None]:
-    """One of the lane's places; a ToolError where none is free within so long, or too many wait."""
-    waiting, asked = lane.statistics().tasks_waiting, object()
-    try:
-        with anyio.fail_after(seconds if waiting < MOST_WAITING else 0):
-            await lane.acquire_on_behalf_of(asked)
-    except TimeoutError:
-        raise ToolError(f"busy: {waiting} other questions wait; ask again in {seconds:g} s") from None
-    try:
-        yield
-    finally:
-        lane.release_on_behalf_of(asked)
-
-
 class Tools:
     """The tools of the server, one method each."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._known = load(folders(settings.rules))  # once; a broken rule stops the start
-        self._quick, self._slow = anyio.CapacityLimiter(AT_ONCE), anyio.CapacityLimiter(AT_ONCE)
+        self._quick, self._slow = anyio.Semaphore(AT_ONCE), anyio.Semaphore(AT_ONCE)
 
     async def diagnose_text(self, text: Text, exit_status: Status = None) -> Annotated[CallToolResult, Report]:
         """Name the root cause of a failed job in a pasted log or fragment; quotes, fences and line numbers are undone."""
-        if len(text) > MOST_TEXT:
-            raise ToolError(TOO_LONG)
         lane = self._quick if len(text) <= SMALL else self._slow
         return await self._diagnose({"text": text, "exit_status": exit_status}, lane)
 
@@ -165,7 +145,7 @@ class Tools:
         every = self._known.causes.values()
         return Listing(causes=[Listed(id=c.id, family=c.family, title=c.title, role=c.role) for c in every])
 
-    async def _diagnose(self, question: Keys, lane: anyio.CapacityLimiter) -> CallToolResult:
+    async def _diagnose(self, question: Keys, lane: anyio.Semaphore) -> CallToolResult:
         settings = self._settings
         question |= {
             "allowed": [str(folder) for folder in settings.allowed],
@@ -174,8 +154,13 @@ class Tools:
             "seconds": settings.seconds,
             "time_limit": _SHARE * settings.seconds,
         }
-        async with place(lane, settings.seconds):
-            answer = await _run_sandbox(question, settings.seconds)
+        try:
+            with anyio.fail_after(settings.seconds):
+                async with lane:
+                    answer = await _run_sandbox(question)
+        except TimeoutError:
+            mend = "send less of the log, ask again, or start with --timeout"
+            raise ToolError(f"no answer within {settings.seconds:g} s: {mend}") from None
         if "error" in answer:
             raise ToolError(one_line(answer["error"]))
         return CallToolResult(
@@ -183,23 +168,18 @@ class Tools:
         )
 
 
-async def _run_sandbox(question: Keys, seconds: float) -> Keys:
-    """The answer of a process that is killed when its time is over."""
+async def _run_sandbox(question: Keys) -> Keys:
+    """The answer of a process, which is killed with all its children when nobody waits for it any more."""
     command = [*python(), "-m", "slurmdoctor.cli.sandbox"]
     process = await anyio.open_process(command, stderr=subprocess.DEVNULL, start_new_session=True)
-    output = b""
+    assert process.stdin is not None
+    assert process.stdout is not None
     try:
-        with anyio.fail_after(seconds):
-            assert process.stdin is not None
-            assert process.stdout is not None
-            with suppress(anyio.BrokenResourceError):  # it ended early; see its exit status
-                await process.stdin.send(json.dumps(question).encode())
-            await process.stdin.aclose()
-            async for piece in process.stdout:
-                output += piece
-            status = await process.wait()
-    except TimeoutError:
-        raise ToolError(f"no answer within {seconds:g} s: send less of the log, or start with --timeout") from None
+        with suppress(anyio.BrokenResourceError):  # it ended early; see its exit status
+            await process.stdin.send(json.dumps(question).encode())
+        await process.stdin.aclose()
+        output = b"".join([piece async for piece in process.stdout])
+        status = await process.wait()
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # and the programs of Slurm that it waits for
@@ -229,11 +209,3 @@ def serve(settings: Settings) -> MCPServer[Any]:
         plain = tool == tools.explain_cause
         server.add_tool(cast(Any, tool), title=title, annotations=hints, structured_output=False if plain else None)
     return server
-
-
-def checked(given: Sequence[str]) -> tuple[Path, ...]:
-    """The folders to allow, with links followed; a UserError where one is no folder."""
-    for folder in given:
-        if not Path(folder).is_dir():
-            raise UserError(f"--allow {folder} is no folder", "name a folder that is there")
-    return tuple(Path(os.path.realpath(folder)) for folder in given)
