@@ -7,7 +7,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from slurmdoctor import diagnose
-from slurmdoctor.infer.slurm_evidence import apply_record
+from slurmdoctor.infer.case import Case
+from slurmdoctor.infer.slurm_record import apply_record
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import (
     Event,
@@ -17,9 +18,11 @@ from slurmdoctor.model import (
     Incident,
     JobRecord,
     Line,
+    Observations,
     Origin,
     ProcessExit,
     Progress,
+    RankMap,
     Role,
     RunState,
     Signal,
@@ -91,6 +94,11 @@ def timeline(**fields: Any) -> Timeline:
     return Timeline(progress=steps, last_progress=steps[-1] if steps else None, **fields)
 
 
+def case(log: Timeline | None = None, seen: Observations | None = None, **known: Any) -> Case:
+    """One attempt; without `seen` nothing is known of its job besides."""
+    return Case(log or timeline(), seen or Observations((), (), (), (), RankMap()), KNOWLEDGE, **known)
+
+
 # ── beside Slurm's record ──
 
 BEFORE = reason("before")
@@ -114,7 +122,7 @@ def failed(root: Incident | None, cause: str | None = None, **more: Any) -> Find
 
 def beside(finding: Finding, record: JobRecord, log: Timeline | None = None, state: RunState | None = None) -> Finding:
     """The finding with what Slurm's record does to it."""
-    return apply_record(finding, log or timeline(), record, state or RunState(), KNOWLEDGE)
+    return apply_record(finding, record, state or RunState(), case(log))
 
 
 # ── logs ──

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from slurmdoctor.infer.case import Case
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import (
     Event,
@@ -72,3 +73,7 @@ def observed(rank_map: RankMap | None = None, **more: Any) -> Observations:
     return Observations(
         (), more.pop("reports", ()), more.pop("collectives", ()), more.pop("signals", ()), rank_map or RankMap(), **more
     )
+
+
+def case(log: Timeline | None = None, seen: Observations | None = None) -> Case:
+    return Case(log or timeline(), seen or observed(), KNOWLEDGE)

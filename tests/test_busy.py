@@ -69,16 +69,6 @@ def test_a_wait_for_rank_0_whose_bar_ran_on_names_rank_0() -> None:
     assert "Tokenizing Prompts" in _all_that_is_said(found)
 
 
-def test_a_step_that_is_ended_when_the_others_timeout_is_over_is_not_run_again_as_it_is() -> None:
-    bar = "Preparing test set...:  46%|4   | 31/67 [29:02<35:12, 58.67s/it]"
-    found = slurmdoctor.diagnose(f"{bar}slurmstepd: error: *** STEP 60.0 ON n1 CANCELLED AT 2024-04-23T12:18:08 ***\n")
-    said = _all_that_is_said(found)
-    assert found.facts["last_step"] is None
-    assert "31 of 67 after 29:02" in said
-    assert found.retry is not None and found.retry.advice == "after-fix"  # noqa: PT018 - one promise
-    assert "newest checkpoint" not in said
-
-
 def test_a_training_that_was_complete_before_its_end_hung_is_told_so() -> None:
     found = slurmdoctor.diagnose("`Trainer.fit` stopped: `max_epochs=40` reached.\n" + _waits(0, 1) + _ABORTED)
     said = _all_that_is_said(found)

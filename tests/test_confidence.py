@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from builders import incident, report, timeline
+from builders import case, incident, report, timeline
 from slurmdoctor.infer.confidence import rate_confidence
 from slurmdoctor.model import Finding, Incident, Origin, Suspicion, Timeline, reason
 from slurmdoctor.report.reasons import sentence
@@ -18,7 +18,7 @@ OTHER = (incident("storage-io", at=9),)
 def rated(root: Incident | None, seen: Timeline | None = None, **more: Any) -> Finding:
     rank = more.pop("rank", None)
     finding = Finding("failed", root, root.cause if root else None, origin=Origin(rank=rank), **more)
-    return rate_confidence(finding, seen or timeline())
+    return rate_confidence(finding, case(seen))
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders import event, incident, line, report, timeline
+from builders import case, event, incident, line, report, timeline
 from slurmdoctor.infer.evidence import choose_evidence
-from slurmdoctor.model import CollectiveStatus, Ending, Event, Finding, Hit, Incident, Origin, Suspicion, reason
+from slurmdoctor.model import CollectiveStatus, Event, Finding, Hit, Incident, Origin, Suspicion, reason
 
 
 def chosen(root: Incident | None, events: tuple[Event, ...] = (), **more: Any) -> list[Event]:
     rank, collectives = more.pop("rank", None), more.pop("collectives", ())
     cause = more.pop("cause", root.cause if root else None)
     finding = Finding("failed", root, cause, origin=Origin(rank=rank), **more)
-    return list(choose_evidence(finding, timeline(events=events, collectives=collectives), Ending()).evidence)
+    return list(choose_evidence(finding, case(timeline(events=events, collectives=collectives))).evidence)
 
 
 def places(found: list[Event]) -> list[int]:

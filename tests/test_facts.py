@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from builders import KNOWLEDGE, finish, incident, line, report, step, timeline
+from builders import case, finish, incident, line, report, step, timeline
 from slurmdoctor.infer.facts import collect_facts
 from slurmdoctor.model import (
     EarlierAttempt,
@@ -42,7 +42,7 @@ def facts(
     **seen: Any,
 ) -> dict[str, Any]:
     observed = Observations((), (), (), signals, seen.pop("rank_map", RankMap()), **seen)
-    return collect_facts(finding or Finding(), log or timeline(), observed, KNOWLEDGE, state or RunState(), script)
+    return dict(collect_facts(finding or Finding(), state or RunState(), case(log, observed), script).facts)
 
 
 def recorded(**fields: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from made import KNOWLEDGE, event, failed, incident, observed, report, timeline
+from made import case, event, failed, incident, observed, report, timeline
 from slurmdoctor.infer.first_rank import name_first_rank
 from slurmdoctor.model import (
     Clocks,
@@ -39,7 +39,7 @@ def named(
     same = tuple(i for i in others if root is not None and i.cause == root.cause)
     finding = failed(root, same=same, cascade=tuple(i for i in others if i not in same), **more)
     line_up = timeline(incidents, reports, order, clocks=clocks)
-    return name_first_rank(finding, line_up, observed(known), incidents, KNOWLEDGE)
+    return name_first_rank(finding, incidents, case(line_up, observed(known)))
 
 
 # ── the root's own line ──────────────────────────────────────────────────────────────────────

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from made import KNOWLEDGE, event, timeline
-from slurmdoctor.infer.incidents import gather_incidents
+from made import case, event, timeline
+from slurmdoctor.infer.outcome import gather_incidents
 from slurmdoctor.model import Event
 
 
 def parted(*events: Event, order: Any = "timestamps") -> list[tuple[str, list[str]]]:
     """Of each incident the cause and its events' causes."""
-    found = gather_incidents(events, timeline(events=events, order=order), KNOWLEDGE)
+    found = gather_incidents(events, case(timeline(events=events, order=order)))
     return [(i.cause, [e.cause for e in i.events]) for i in found]
 
 

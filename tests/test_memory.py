@@ -7,7 +7,7 @@ import re
 import pytest
 
 from slurmdoctor import Diagnosis, diagnose
-from slurmdoctor.infer.memory import memory_facts
+from slurmdoctor.infer.facts import _of_memory
 from slurmdoctor.knowledge.expressions import fill, holds
 from slurmdoctor.model import MemoryReading, gib
 
@@ -312,10 +312,10 @@ def test_s13_a_line_that_names_node_and_gpu_is_of_that_rank() -> None:
         MemoryReading(None, 200, "38.9GB/40GB", 1, 38.9, 40.0, gpu=(2, 3)),
         MemoryReading(None, 200, "18GB/40GB", 2, 18, 40.0, gpu=(3, 0)),
     )
-    assert memory_facts(19, lines, {"gpus_per_node": 8})["memory"] == "38.9GB/40GB"
-    assert memory_facts(19, lines, {"world_size": 32, "nodes": 4})["memory"] == "38.9GB/40GB"
-    assert memory_facts(19, lines, {}) == {}
-    assert memory_facts(None, lines, {}) == {}
+    assert _of_memory(19, lines, {"gpus_per_node": 8})["memory"] == "38.9GB/40GB"
+    assert _of_memory(19, lines, {"world_size": 32, "nodes": 4})["memory"] == "38.9GB/40GB"
+    assert _of_memory(19, lines, {}) == {}
+    assert _of_memory(None, lines, {}) == {}
 
 
 # ── MB18: host memory ──

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from builders import event, finish, incident, report, step, timeline
-from slurmdoctor.infer.outcome import decide_whether_failed, live_events, unresolved_exits, with_survived
+from builders import case, event, finish, incident, report, step, timeline
+from slurmdoctor.infer.outcome import decide_whether_failed, live_events, unresolved_exits
 from slurmdoctor.model import Finding, Incident, Progress, reason
 
 DEAD, GONE_ON = event("python-error", at=30), event("storage-io", at=10, survived=True)
@@ -20,22 +20,22 @@ HINT = event("gpu-fault", "hint", at=5)
 @pytest.mark.parametrize("role", ["root", "either", "confirmation"])
 def test_what_was_survived_is_left_aside_where_something_else_may_start_a_failure(role: str) -> None:
     starts = event("python-error", role, at=30)  # type: ignore[arg-type]
-    assert live_events(timeline(events=[GONE_ON, starts, VICTIM])) == ([starts, VICTIM], 1)
+    assert live_events(case(timeline(events=[GONE_ON, starts, VICTIM]))) == ([starts, VICTIM], 1)
 
 
 def test_what_was_survived_counts_where_nothing_else_is_left_of_a_job_that_ended_badly() -> None:
-    assert live_events(timeline(events=[GONE_ON, HINT]), exit_status=1) == ([GONE_ON, HINT], 0)
-    assert live_events(timeline(events=[GONE_ON, HINT])) == ([HINT], 0)
-    assert live_events(timeline(events=[GONE_ON, HINT]), exit_status=0) == ([HINT], 0)
-    assert live_events(timeline(events=[GONE_ON, VICTIM])) == ([GONE_ON, VICTIM], 0)
-    assert live_events(timeline(events=[GONE_ON], reports=[report(1)])) == ([GONE_ON], 0)
+    assert live_events(case(timeline(events=[GONE_ON, HINT]), exit_status=1)) == ([GONE_ON, HINT], 0)
+    assert live_events(case(timeline(events=[GONE_ON, HINT]))) == ([HINT], 0)
+    assert live_events(case(timeline(events=[GONE_ON, HINT]), exit_status=0)) == ([HINT], 0)
+    assert live_events(case(timeline(events=[GONE_ON, VICTIM]))) == ([GONE_ON, VICTIM], 0)
+    assert live_events(case(timeline(events=[GONE_ON], reports=[report(1)]))) == ([GONE_ON], 0)
 
 
 def test_a_finish_outweighs_victims_but_no_bad_exit_after_it() -> None:
     done = finish(at=50)
-    assert live_events(timeline(events=[GONE_ON, VICTIM], finished=done)) == ([VICTIM], 0)
+    assert live_events(case(timeline(events=[GONE_ON, VICTIM], finished=done))) == ([VICTIM], 0)
     bad = report(1, at=60)
-    assert live_events(timeline(events=[GONE_ON, VICTIM], finished=done, reports=[bad])) == ([GONE_ON, VICTIM], 0)
+    assert live_events(case(timeline(events=[GONE_ON, VICTIM], finished=done, reports=[bad]))) == ([GONE_ON, VICTIM], 0)
 
 
 def test_exits_that_still_count() -> None:
@@ -63,17 +63,17 @@ def test_the_exit_of_a_step_that_was_cancelled_before_another_finished_does_not_
 def verdict(
     *incidents: Incident, silent: tuple[Incident, ...] = (), exit_status: int | None = None, **log: object
 ) -> str:
-    return decide_whether_failed(timeline(**log), incidents, silent, exit_status).verdict
+    return decide_whether_failed(case(timeline(**log), exit_status=exit_status), incidents, silent).verdict
 
 
 def test_nothing_at_all_is_unknown() -> None:
-    assert decide_whether_failed(timeline(), (), (), None) == Finding("unknown")
+    assert decide_whether_failed(case(timeline()), (), ()) == Finding("unknown")
     hint = incident("gpu-fault", "hint")
     assert verdict(hint) == "unknown"
 
 
 def test_steps_to_the_end_are_no_failure() -> None:
-    found = decide_whether_failed(timeline(progress=[step(4)]), (), (), None)
+    found = decide_whether_failed(case(timeline(progress=[step(4)])), (), ())
     assert found == Finding("no-failure", reasons=(reason("steps-to-the-end"),))
 
 
@@ -90,7 +90,7 @@ def test_exits_are_failures() -> None:
 
 
 def test_the_jobs_own_exit_status_decides() -> None:
-    zero = decide_whether_failed(timeline(reports=[report(1)]), [incident("x", "either")], (), 0)
+    zero = decide_whether_failed(case(timeline(reports=[report(1)]), exit_status=0), [incident("x", "either")], ())
     assert zero == Finding("no-failure", reasons=(reason("exit-status-zero"),))
     assert verdict(incident("x", "root"), exit_status=0) == "failed"
     assert verdict(incident("x", "confirmation"), exit_status=0) == "failed"
@@ -99,7 +99,7 @@ def test_the_jobs_own_exit_status_decides() -> None:
 
 def test_a_finish_is_no_failure_but_for_what_came_after_it() -> None:
     text = "  Training completed " + "x" * 500
-    found = decide_whether_failed(timeline(finished=finish(at=50, text=text)), (), (), None)
+    found = decide_whether_failed(case(timeline(finished=finish(at=50, text=text))), (), ())
     assert found == Finding("no-failure", reasons=(reason("program-completed", text=text.strip()[:400]),))
     done = finish(at=50)
     assert verdict(incident("x", at=49), finished=done) == "no-failure"
@@ -121,7 +121,7 @@ def test_an_echo_of_the_script_right_below_an_error_outweighs_nothing() -> None:
 
 def parted(cause: str = "peer-lost", role: str = "cascade", at: int = 60, **log: object) -> str:
     lost = incident(cause, role, at=at)  # type: ignore[arg-type]
-    return decide_whether_failed(timeline(**log), [lost], (), None, {"peer-lost", "nccl-init"}).verdict
+    return decide_whether_failed(case(timeline(**log)), [lost], ()).verdict
 
 
 def test_what_ranks_say_as_they_leave_one_another_is_no_failure_once_the_work_is_done() -> None:
@@ -143,7 +143,7 @@ def test_warnings_alone_are_no_failure() -> None:
 
 def test_steps_that_stop_before_the_last_one_prove_nothing() -> None:
     def told(*steps: Progress, cut: bool = False) -> tuple[str, tuple[str, ...]]:
-        found = decide_whether_failed(timeline(progress=steps, cut=cut), (), (), None)
+        found = decide_whether_failed(case(timeline(progress=steps, cut=cut)), (), ())
         return found.verdict, tuple(reason.code for reason in found.reasons)
 
     assert told(step(4, steps=9)) == ("unknown", ("stopped-short",))
@@ -159,9 +159,3 @@ def test_in_another_file_the_clock_tells_what_came_after_a_finish() -> None:
     assert verdict(incident("x", at=40, source=1, time=100.0), finished=done) == "failed"
     assert verdict(incident("x", at=40, source=1), finished=done) == "failed"
     assert verdict(incident("x", at=40, source=1, time=9.0), finished=finish(at=50)) == "failed"
-
-
-def test_survived_events_are_counted_first() -> None:
-    finding = Finding("failed", reasons=(reason("other"),))
-    assert with_survived(finding, 0) == finding
-    assert with_survived(finding, 3).reasons == (reason("survived", count=3), reason("other"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from builders import KNOWLEDGE, event, incident, report, timeline
+from builders import KNOWLEDGE, case, event, incident, report, timeline
 from slurmdoctor.infer.exits import cause_of, could_be_own, find_exit, first_reported, reported_first, worst_exit
 from slurmdoctor.model import (
     ExitReport,
@@ -31,7 +31,7 @@ def failed(root: Incident | None, rank: int | None = None, **more: Any) -> Findi
 
 
 def found(finding: Finding, *reports: ExitReport, record: JobRecord | None = None) -> Finding:
-    return find_exit(finding, timeline(reports=reports), KNOWLEDGE, record)
+    return find_exit(finding, case(timeline(reports=reports), record=record))
 
 
 def work(state: str, exit: str | None, id: str = "0") -> Step:
@@ -139,11 +139,11 @@ def test_endings_that_fit_a_cause(cause: str, ended: int | str, fits: bool) -> N
 
 def test_who_reports_first() -> None:
     told = timeline(reports=(report(1, first=True, time=50.0), report(1, first=True, time=60.0), report(1, time=10.0)))
-    first = first_reported(told)
+    first = first_reported(case(told))
     assert reported_first(report(1, time=50.0), first)
     assert not reported_first(report(1, time=50.5), first)
     assert reported_first(report(1), first)
-    assert first_reported(timeline(reports=(report(1, first=True), report(1, time=1.0)))) is None
+    assert first_reported(case(timeline(reports=(report(1, first=True), report(1, time=1.0))))) is None
     assert reported_first(report(1, time=99.0), None)
 
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 import pytest
 
 from cases import codes, values
-from made import KNOWLEDGE, event, failed, incident, report, timeline
-from slurmdoctor.infer.explain import Explainer
-from slurmdoctor.infer.roots import choose_root
+from made import KNOWLEDGE, case, event, failed, incident, report, timeline
+from slurmdoctor.infer.roots import choose_root, unexplained
 from slurmdoctor.model import BROKEN_CONTINUATION, STEP_CANCELLED, ExitReport, Finding, Incident, Order
 
 
 def chosen(*incidents: Incident, order: Order = "timestamps", reports: tuple[ExitReport, ...] = ()) -> Finding:
-    return choose_root(failed(None), timeline(incidents, reports, order), incidents, KNOWLEDGE)
+    return choose_root(failed(None), incidents, case(timeline(incidents, reports, order)))
 
 
 def left(*incidents: Incident, order: Order = "timestamps") -> list[str]:
     """The causes of these incidents that no other one of them explains."""
-    explainer = Explainer(timeline(incidents, (), order), KNOWLEDGE)
-    return [i.cause for i in explainer.unexplained(incidents, incidents)]
+    return [i.cause for i in unexplained(incidents, incidents, case(timeline(incidents, (), order)))]
 
 
 def test_the_finding_holds_the_root_and_all_others_apart() -> None:
@@ -124,8 +122,7 @@ def test_a_line_that_a_shell_prints_afterwards_explains_nothing_above_it() -> No
 
 def test_where_each_is_explained_none_is_left_out() -> None:
     first, second = incident("cuda-oom", 3, 10.0, 1), incident("peer-lost", 2, 12.0, 2)
-    explainer = Explainer(timeline([first, second]), KNOWLEDGE)
-    assert explainer.unexplained([second], [first]) == [second]
+    assert unexplained([second], [first], case(timeline([first, second]))) == [second]
 
 
 # ── tiers ────────────────────────────────────────────────────────────────────────────────────
@@ -216,7 +213,7 @@ def test_consequences_of_the_roots_own_cause_are_not_told() -> None:
 
 def hinted(*hints: object, root: Incident | None) -> Finding:
     incidents = [root] if root is not None else []
-    return choose_root(failed(None), timeline(incidents, events=hints), incidents, KNOWLEDGE)
+    return choose_root(failed(None), incidents, case(timeline(incidents, events=hints)))
 
 
 def test_an_exit_that_tells_nothing_takes_the_last_hint_of_its_rank() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from builders import KNOWLEDGE, incident
-from slurmdoctor.infer.script_evidence import apply_script
+from builders import case, incident
+from slurmdoctor.infer.evidence import apply_script
 from slurmdoctor.model import Finding, ScriptEvidence, ScriptMistake, reason
 
 BEFORE = reason("before")
@@ -22,7 +22,7 @@ def applied(
 ) -> Finding:
     root = incident(cause) if cause else None
     finding = Finding(verdict, root, cause, rule, facts=facts, reasons=(BEFORE,), confidence="low")  # type: ignore[arg-type]
-    return apply_script(finding, ScriptEvidence("job.sbatch", {}, mistakes), KNOWLEDGE)
+    return apply_script(finding, ScriptEvidence("job.sbatch", {}, mistakes), case())
 
 
 def checks(found: Finding) -> list[str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from builders import KNOWLEDGE, incident, report, timeline
-from slurmdoctor.infer.silent_exits import silent_exits
-from slurmdoctor.model import Event, ExitReport, Hit, Incident, Origin, RankMap
+from builders import case, incident, report, timeline
+from slurmdoctor.infer.outcome import silent_exits
+from slurmdoctor.model import Event, ExitReport, Hit, Incident, Observations, Origin, RankMap
 
 
 def found(*reports: ExitReport, beside: tuple[Incident, ...] = (), rank_map: RankMap | None = None) -> list[Incident]:
-    return silent_exits(timeline(reports=reports), beside, rank_map or RankMap(), KNOWLEDGE)
+    return silent_exits(case(timeline(reports=reports), Observations((), (), (), (), rank_map or RankMap())), beside)
 
 
 def roles(*reports: ExitReport, beside: tuple[Incident, ...] = ()) -> list[tuple[str, str]]:

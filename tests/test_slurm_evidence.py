@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from builders import BEFORE, KNOWLEDGE, beside, failed, finish, incident, job, step, timeline, work
-from slurmdoctor.infer.slurm_evidence import script_status, state_of
-from slurmdoctor.infer.slurm_view import SlurmView
+from slurmdoctor.infer.slurm_record import SlurmView, script_status, state_of
 from slurmdoctor.model import (
     Finding,
     Incident,
@@ -179,7 +178,7 @@ def test_a_replaced_root_is_a_victim_and_nobody_is_named() -> None:
     same, other = incident("node-failure", "cascade", at=20), incident("x", "cascade", at=30)
     finding = failed(
         VICTIM, cascade=(same, other), suspicion=Suspicion("missing", (3,), (), BEFORE, "low"), origin=Origin(rank=1),
-        reasons=(reason("steps-to-the-end"), BEFORE, reason("program-completed")), how=(BEFORE,),
+        reasons=(BEFORE,), how=(BEFORE,),
     )  # fmt: skip
     got = beside(finding, job("NODE_FAIL", nodes=("gpu07",)))
     assert (got.verdict, got.cause, got.rule, got.confidence) == ("failed", "node-failure", None, "high")

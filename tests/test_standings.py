@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from made import KNOWLEDGE, event, failed, incident, line, observed, report, timeline
-from slurmdoctor.infer.rank_standings import stand_ranks
+from made import case, event, failed, incident, line, observed, report, timeline
+from slurmdoctor.infer.evidence import stand_ranks
 from slurmdoctor.model import (
     ExitReport,
     Finding,
@@ -29,7 +29,7 @@ OOM = reason("failed-alike", cause="cuda-oom")
 def stood(
     finding: Finding, seen: Observations | None = None, reports: tuple[ExitReport, ...] = (), **more: Any
 ) -> tuple[RankStanding, ...]:
-    return stand_ranks(finding, timeline((), reports, **more), seen or observed(), KNOWLEDGE)
+    return stand_ranks(finding, case(timeline((), reports, **more), seen))
 
 
 def first(*others: Incident, **more: Any) -> Finding:

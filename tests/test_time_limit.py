@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from builders import BEFORE, beside, failed, incident, job, report, timeline, work
 from slurmdoctor import diagnose
-from slurmdoctor.infer.time_limit import apply_run_state, warning_came
+from slurmdoctor.infer.slurm_record import apply_run_state, warning_came
 from slurmdoctor.model import Finding, JobRecord, RunState, from_code, from_signal, reason
 
 RAISED = incident("cuda-error", at=5, rank=3)

@@ -1,20 +1,51 @@
-"""Finds the rank that held up a collective, from what the watchdogs of the other ranks print.
+"""Who belongs to a job and to a process group, and which rank held up a collective: by what the watchdogs of the others print.
 
 `[Rank 1]` inside a watchdog's message is the rank within the process group; the global rank stands in the line's label.
 Dump-signal lines print the default group's numbers, whichever group timed out (PyTorch >= 2.4, ProcessGroupNCCL.cpp).
+The largest rank that was seen is never taken for the last one.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from slurmdoctor.infer.members import Members, members_of
-from slurmdoctor.model import LIMITS, CollectiveStatus, ExitReport, Reason, Suspicion, reason
+from slurmdoctor.model import (
+    LIMITS,
+    MOST_RANKS,
+    CollectiveStatus,
+    ExitReport,
+    JobRecord,
+    Observations,
+    Reason,
+    Suspicion,
+    reason,
+)
+
+_SEVERAL_A_TASK = ("torchrun", "accelerate", "deepspeed", "ray")
+"""Launchers of which each of Slurm's tasks runs one, for several ranks."""
+
+
+class Members(NamedTuple):
+    """The ranks of the job or of a group, as far as they are known."""
+
+    ranks: Sequence[int]
+    """In order. Ranks count from 0, so those below a known one exist, too."""
+    complete: bool
+    """Whether the log tells how many there are."""
+
+    @property
+    def size(self) -> int | None:
+        """How many there are; None where the log does not tell."""
+        return len(self.ranks) if self.complete else None
+
+    def few(self, ranks: Collection[int]) -> bool:
+        """Whether so many of them may be missing: where more are, the log is cut rather than the ranks silent."""
+        return 0 < len(ranks) <= max(1, len(self.ranks) // LIMITS.few)
 
 
 class _Wait(NamedTuple):
@@ -31,15 +62,100 @@ class _Wait(NamedTuple):
     """The ranks that waited in it."""
 
 
+# ── the ranks of the job, and of a group ─────────────────────────────────────────────────────
+
+
+def world_of(observed: Observations, record: JobRecord | None = None) -> Members:
+    """The job's ranks."""
+    size = world_size(observed, record)
+    return Members(range(min(size or max(observed.ranks_seen, default=-1) + 1, MOST_RANKS)), size is not None)
+
+
+def world_size(observed: Observations, record: JobRecord | None = None) -> int | None:
+    """How many ranks the job has: the first of the places that tell it which leaves room for each rank that was seen."""
+    last = max(observed.ranks_seen, default=0)
+    return next((size for size in _told_sizes(observed, record) if last < size <= MOST_RANKS), None)
+
+
+def _told_sizes(observed: Observations, record: JobRecord | None) -> Iterator[int]:
+    facts = observed.numbers
+    yield observed.rank_map.world_size or 0
+    yield facts.get("world_size", 0)
+    yield facts.get("num_processes", 0)
+    yield facts.get("nodes", 0) * facts.get("nproc", 0)
+    if not observed.rank_map.tasks_are_ranks or observed.started_by in _SEVERAL_A_TASK:
+        return
+    tasks = facts.get("job_tasks", 0), facts.get("nodes", 0) * facts.get("tasks_per_node", 0)
+    yield from (size for size in tasks if size > 1)  # one task alone may start any number of ranks
+    if record is not None and observed.started_by == "srun":
+        yield record.num_tasks or 0
+    yield ended_tasks(observed.reports)
+
+
+def ended_tasks(reports: Sequence[ExitReport]) -> int:
+    """The step's tasks, where Slurm tells of nearly all how they ended: it does so when it ends a step.
+
+    0 where it does not, and where each node has one task: that may be a launcher of several ranks.
+    """
+    of_steps = [report for report in reports if report.kind == "step" and report.tasks]
+    ended = {task for report in of_steps for task in report.tasks}
+    size = max(ended, default=0) + 1
+    nearly_all = len(ended) >= LIMITS.step_told * size
+    return size if nearly_all and size > len({report.node for report in of_steps}) else 0
+
+
+def _members_of(
+    group: str, waits: Sequence[CollectiveStatus], works: Sequence[CollectiveStatus], world: Members
+) -> Members:
+    """The global ranks of a group: the whole job for the default one, else worked out from who holds which group rank.
+
+    `waits` are the works of this group that timed out.
+    """
+    sizes = {w.group_size for w in waits} - {None}
+    size = sizes.pop() if len(sizes) == 1 else None
+    named = [w for w in works if w.group == group]
+    placed = {w.group_rank: w.rank for w in (*waits, *named) if w.group_rank is not None}
+    default = bool(named) and (group.startswith("0") or "default" in group)
+    if not default and any(k != v for k, v in placed.items()):
+        return _by_places(placed, size or 0)
+    fits = size is not None and max((*placed.values(), *(w.rank for w in waits))) < size
+    return Members(range(size), True) if size is not None and fits else world
+
+
+def _by_places(placed: Mapping[int, int], size: int) -> Members:
+    """The members where ranks of one distance hold neighbouring places; those placed alone where they do not."""
+    alone = Members(sorted(placed.values()), size == len(placed))
+    if len(placed) < LIMITS.waiting:
+        return alone
+    (low, base), (high, top) = min(placed.items()), max(placed.items())
+    stride, rest = divmod(top - base, high - low)
+    if rest or stride <= 0 or any(base + (k - low) * stride != v for k, v in placed.items()):
+        return alone
+    ranks = (base + (k - low) * stride for k in range(max(high + 1, size)))
+    return Members([r for r in ranks if r >= 0], size > high)
+
+
+# ── who stands elsewhere ─────────────────────────────────────────────────────────────────────
+
+
+def odd_ones(places: Mapping[int, str]) -> tuple[tuple[int, ...], str] | None:
+    """The few ranks that stand elsewhere than the many, by stack dumps, and where the many stand; None where nobody stands out."""
+    (usual, most), *_ = Counter(places.values()).most_common() or [("", 0)]
+    odd = tuple(sorted(rank for rank, where in places.items() if where != usual))
+    return (odd, usual) if most > 1 and Members(list(places), True).few(odd) else None
+
+
 def suspect(
     works: Sequence[CollectiveStatus],
     world: Members,
     exits: Mapping[int, ExitReport],
     heard: Collection[int] = (),
+    at_fault: bool = False,
 ) -> Suspicion | None:
     """Name the rank or ranks that the others waited for.
 
-    `world` has the job's ranks; `exits` are the exit reports of single ranks. Who was `heard` of is not called silent.
+    `world` has the job's ranks; `exits` are the exit reports of single ranks. Who was `heard` of is not called silent. Where
+    another fault is known (`at_fault`), that all entered the collective leaves nothing open.
     """
     timed = [w for w in works if w.op is not None]
     if not timed:
@@ -48,26 +164,27 @@ def suspect(
     waits = [_wait(group, found, works, status) for group, found in _by_group(timed, status).items()]
     waits.sort(key=lambda w: min((one.time if one.time is not None else float("inf"), one.order) for one in w.works))
     wait = waits[0]
-    members = members_of(wait.group, works, wait.works, status, world)
+    groups = [_members_of(w.group, w.works, works, world) for w in waits]
+    members = groups[0]
+    # of a log that may be a part nobody is called silent
     spoke = {w.rank for w in works} | {r for one in waits for r in one.ranks} | set(heard)
-    silent = _silent(wait, members, spoke)
-    lowest = _numbers(wait.works)
-    elsewhere = _elsewhere(wait, status, lowest)
-    if elsewhere is not None:
-        return replace(elsewhere, silent=silent, of=members.size)
-    if not _far_apart(lowest) and (named := _missing(waits, members, works, status, world)) is not None:
-        return replace(_never_reported(*named, exits), of=named[1].size)
-    return replace(_nobody(wait, members, world, works, status, lowest, silent), of=members.size)
+    silent = tuple(r for r in members.ranks if r not in spoke) if _enough(wait, members) else ()
+    lowest: dict[int, int] = {}
+    """Rank -> the lowest number that it timed out in."""
+    for work in wait.works:
+        if work.seq is not None:
+            lowest[work.rank] = min(work.seq, lowest.get(work.rank, work.seq))
+    found = _elsewhere(wait, status, lowest)
+    if found is None and not _far_apart(lowest) and (absent := _missing(waits, groups)) is not None:
+        where, missing = absent
+        return _never_reported(waits[where], groups[where], missing, exits)
+    found = found or _nobody(wait, members, world, works, lowest, silent, at_fault)
+    return replace(found, silent=silent, of=members.size)
 
 
-def _silent(wait: _Wait, members: Members, spoke: set[int]) -> tuple[int, ...]:
-    """The group's ranks of which no line was read; of a log that may be a part nobody is called silent."""
-    if members.complete or len(wait.ranks) >= LIMITS.waiting_of_unknown:
-        return tuple(r for r in members.ranks if r not in spoke)
-    return ()
-
-
-# ── the collective in which a group waited ───────────────────────────────────────────────────
+def _enough(wait: _Wait, members: Members) -> bool:
+    """Whether so many waited that the log is no part of what there is."""
+    return members.complete or len(wait.ranks) >= LIMITS.waiting_of_unknown
 
 
 def _by_group(
@@ -98,27 +215,14 @@ def _wait(
     here = {w.rank: w for w in found if w.seq == seq}
     op = Counter(w.op for w in here.values()).most_common(1)[0][0]
     elsewhere = {w.rank for w in works if w.op is not None} - set(here)
-    told = {w.rank for w in status if seq is not None and w.seq == seq and w.group in (group, None)}
-    told |= {w.told_by for w in works if w.told_by is not None}
-    return _Wait(group, found, seq, op, here, tuple(sorted(set(here) | told - elsewhere)))
+    waiting = {w.rank for w in status if seq is not None and w.seq == seq and w.group in (group, None)}
+    waiting |= {w.told_by for w in works if w.told_by is not None}
+    return _Wait(group, found, seq, op, here, tuple(sorted(set(here) | waiting - elsewhere)))
 
 
-def _numbers(works: Sequence[CollectiveStatus]) -> dict[int, int]:
-    """Rank -> the lowest number that it timed out in."""
-    lowest: dict[int, int] = {}
-    for work in works:
-        if work.seq is not None:
-            lowest[work.rank] = min(work.seq, lowest.get(work.rank, work.seq))
-    return lowest
-
-
-def _far_apart(lowest: Mapping[int, int]) -> tuple[int, int] | None:
-    """Two numbers between which no rank's stands, and that cannot be one group's: the names of the groups were not printed."""
-    gaps = [(b - a, a, b) for a, b in pairwise(sorted(set(lowest.values()))) if b - a > LIMITS.one_group]
-    return max(gaps)[1:] if gaps else None
-
-
-# ── who is elsewhere ─────────────────────────────────────────────────────────────────────────
+def _far_apart(lowest: Mapping[int, int]) -> bool:
+    """Whether two numbers, with none between them, cannot be one group's: the names of the groups were not printed."""
+    return any(b - a > LIMITS.one_group for a, b in pairwise(sorted(set(lowest.values()))))
 
 
 def _elsewhere(wait: _Wait, status: Sequence[CollectiveStatus], lowest: Mapping[int, int]) -> Suspicion | None:
@@ -134,21 +238,22 @@ def _elsewhere(wait: _Wait, status: Sequence[CollectiveStatus], lowest: Mapping[
 
 
 def _odd_ones_out(here: Mapping[int, CollectiveStatus]) -> tuple[int, ...]:
-    kinds = Counter((w.op, w.size) for w in here.values())
-    if len(kinds) < 2:
-        return ()
-    (common, most), *_ = kinds.most_common()
+    (common, most), *_ = Counter((w.op, w.size) for w in here.values()).most_common()
     odd = tuple(sorted(r for r, w in here.items() if (w.op, w.size) != common))
-    return odd if len(odd) * 2 < most + len(odd) and len(odd) <= max(1, len(here) // LIMITS.few) else ()
+    return odd if len(odd) < most and Members(list(here), True).few(odd) else ()
 
 
 def _mismatch(odd: tuple[int, ...], wait: _Wait) -> Suspicion:
     """Some ranks wait at the same number in another collective, or with another size."""
-    others = tuple(r for r in wait.ranks if r not in odd)
+    others = _others(wait, odd)
     kinds = tuple(sorted({_kind(wait.here[r]) for r in odd}, key=str))
     usual = Counter(_kind(wait.here[r]) for r in wait.here if r not in odd).most_common(1)[0][0]
     how = reason("other-collective", seq=wait.seq, ranks=odd, kinds=kinds, others=len(others), usual=usual)
     return Suspicion("mismatch", odd, others, how, "medium", wait.seq, wait.op)
+
+
+def _others(wait: _Wait, ranks: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(r for r in wait.ranks if r not in ranks)
 
 
 def _kind(status: CollectiveStatus) -> tuple[str | None, int | None]:
@@ -160,9 +265,8 @@ def _behind_others(
     waits: Sequence[CollectiveStatus], status: Sequence[CollectiveStatus], lowest: Mapping[int, int]
 ) -> tuple[int, ...]:
     """Ranks that time out in an earlier collective than the others, or had enqueued no more than they had completed."""
-    groups = {w.rank: w.group for w in status if w.group}
     ranks = {w.rank for w in waits}
-    idle = sorted({w.rank for w in status if w.enqueued == w.completed and w.rank in ranks | set(groups)})
+    idle = sorted({w.rank for w in status if w.enqueued == w.completed and (w.rank in ranks or w.group)})
     if idle and len(idle) * LIMITS.minority <= len(ranks):
         return tuple(idle)
     return _at_the_end(lowest, min(lowest.values(), default=0))
@@ -171,13 +275,13 @@ def _behind_others(
 def _at_the_end(lowest: Mapping[int, int], number: int) -> tuple[int, ...]:
     """The ranks with this number, where others have another and these are few."""
     found = tuple(sorted(r for r, seq in lowest.items() if seq == number))
-    return found if len(set(lowest.values())) > 1 and len(found) * LIMITS.minority <= len(lowest) else ()
+    return found if len(found) * LIMITS.minority <= len(lowest) else ()
 
 
 def _behind(ranks: tuple[int, ...], wait: _Wait, lowest: Mapping[int, int]) -> Suspicion:
-    waiting = tuple(r for r in wait.ranks if r not in ranks)
-    own = {r: next(w for w in wait.works if w.rank == r and w.seq == lowest[r]) for r in ranks if r in lowest}
-    kinds = tuple(sorted({(w.seq, w.op) for w in own.values() if w.seq != wait.seq}, key=str))
+    waiting = _others(wait, ranks)
+    own = {(w.seq, w.op) for w in wait.works if w.rank in ranks and w.seq == lowest.get(w.rank, -1) != wait.seq}
+    kinds = tuple(sorted(own, key=str))
     how = reason("behind", ranks=ranks, waiting=len(waiting), seq=wait.seq, op=wait.op, own=kinds)
     return Suspicion("behind", ranks, waiting, how, "medium", wait.seq, wait.op)
 
@@ -192,7 +296,7 @@ def _ahead_of_others(wait: _Wait, lowest: Mapping[int, int]) -> tuple[int, ...]:
 
 def _ahead(ranks: tuple[int, ...], wait: _Wait, lowest: Mapping[int, int]) -> Suspicion:
     own = next(w for w in wait.works if w.rank == ranks[0] and w.seq == lowest[w.rank])
-    others = tuple(r for r in wait.ranks if r not in ranks)
+    others = _others(wait, ranks)
     how = reason("ahead", ranks=ranks, seq=own.seq, op=own.op, others=others, usual_seq=wait.seq, usual_op=wait.op)
     return Suspicion("mismatch", ranks, others, how, "medium", wait.seq, wait.op)
 
@@ -200,21 +304,13 @@ def _ahead(ranks: tuple[int, ...], wait: _Wait, lowest: Mapping[int, int]) -> Su
 # ── who is absent ────────────────────────────────────────────────────────────────────────────
 
 
-def _missing(
-    waits: Sequence[_Wait],
-    members: Members,
-    works: Sequence[CollectiveStatus],
-    status: Sequence[CollectiveStatus],
-    world: Members,
-) -> tuple[_Wait, Members, tuple[int, ...]] | None:
+def _missing(waits: Sequence[_Wait], groups: Sequence[Members]) -> tuple[int, tuple[int, ...]] | None:
     """The ranks that did not come to the first group's collective; where they wait in another one, those that did not come there."""
     waiting = {r for wait in waits for r in wait.ranks}
-    for wait in waits:
-        here = members if wait is waits[0] else members_of(wait.group, works, wait.works, status, world)
+    for at, (wait, here) in enumerate(zip(waits, groups, strict=True)):
         absent = tuple(r for r in here.ranks if r not in waiting)
-        enough = here.complete or len(wait.ranks) >= LIMITS.waiting_of_unknown
-        if absent and enough and len(absent) <= max(1, len(here.ranks) // LIMITS.few):
-            return wait, here, absent
+        if _enough(wait, here) and here.few(absent):
+            return at, absent
         if absent or not set(here.ranks) & (waiting - set(wait.ranks)):
             return None
     return None
@@ -234,7 +330,9 @@ def _never_reported(
         ended=ended[:2],
     )
     sure = len(missing) == 1 and (members.complete or len(wait.ranks) >= LIMITS.waiting_of_a_node)
-    return Suspicion("missing", missing, wait.ranks, how, "medium" if sure else "low", wait.seq, wait.op)
+    return Suspicion(
+        "missing", missing, wait.ranks, how, "medium" if sure else "low", wait.seq, wait.op, of=members.size
+    )
 
 
 def _nobody(
@@ -242,26 +340,26 @@ def _nobody(
     members: Members,
     world: Members,
     works: Sequence[CollectiveStatus],
-    status: Sequence[CollectiveStatus],
     lowest: Mapping[int, int],
     silent: tuple[int, ...],
+    at_fault: bool,
 ) -> Suspicion:
     """Why nobody can be named: all came, or too little is known of the others."""
     seq, op = wait.seq, wait.op
     if len({w.seq for w in wait.works} - {None}) > 1 or len({_kind(w) for w in wait.here.values()}) > 1:
         numbers = tuple(sorted({(w.seq, w.op, w.rank) for w in wait.works if lowest.get(w.rank) == w.seq}, key=str))
-        how = reason("numbers-differ", waits=numbers, far=_far_apart(lowest) is not None)
+        how = reason("numbers-differ", waits=numbers, far=_far_apart(lowest))
         return Suspicion("unclear", (), tuple(sorted({w.rank for w in wait.works})), how, "low", seq, op)
     waiting = {w.rank for w in works if w.op is not None} | set(wait.ranks)
-    everyone = world.complete and waiting.issuperset(world.ranks)
-    absent = tuple(r for r in members.ranks if r not in wait.ranks)
-    if (members.complete and not absent) or (everyone and not absent):
-        how = reason("all-entered", count=len(wait.ranks), seq=seq, op=op)
+    everyone = members.complete or (world.complete and waiting.issuperset(world.ranks))
+    if everyone and not set(members.ranks) - set(wait.ranks):
+        how = reason("all-entered", count=len(wait.ranks), seq=seq, op=op, told=at_fault)
         return Suspicion("all-entered", (), wait.ranks, how, "low", seq, op)
-    queued = max((w.enqueued or 0 for w in status if w.rank in wait.ranks and w.seq == seq), default=0) - (seq or 0)
+    of_this = [w.enqueued for w in works if not w.dump and w.rank in wait.ranks and w.seq == seq]
+    queued = max((one or 0 for one in of_this), default=0) - (seq or 0)
     queued = queued if queued >= LIMITS.works_queued else 0
     how = reason("waits-unclear", ranks=wait.ranks, seq=seq, op=op, of=members.size, queued=queued, silent=silent)
-    return Suspicion("unclear", (), wait.ranks, how, "low", seq, op, silent)
+    return Suspicion("unclear", (), wait.ranks, how, "low", seq, op)
 
 
 # ── how far each came ────────────────────────────────────────────────────────────────────────

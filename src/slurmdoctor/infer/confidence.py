@@ -1,12 +1,13 @@
-"""How sure a verdict is: the table of docs/confidence.md."""
+"""How sure a verdict is (the table of docs/confidence.md), and what shows that the root came before the other errors."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from slurmdoctor.infer.earliest import delay_to, how_ordered
+from slurmdoctor.infer.case import Case, above_all, because, ranks_of
 from slurmdoctor.model import (
     EXIT_CODE,
     KILLED,
@@ -25,9 +26,10 @@ _SCRIPT = re.compile(r"(?<![\w./-])[\w./-]+\.py\b")
 _RAISED = re.compile(r"^[\w.]*(?:Error|Exception): ")
 _MOST_NAMED = 4
 """Causes that a reason names."""
+_DAY = 86_400.0
 
 
-def rate_confidence(finding: Finding, timeline: Timeline) -> Finding:
+def rate_confidence(finding: Finding, case: Case) -> Finding:
     """The finding with its confidence, unless Slurm's record or the time limit settled it, and with the reasons of order."""
     root = finding.root
     if finding.suspicion is not None:
@@ -36,29 +38,24 @@ def rate_confidence(finding: Finding, timeline: Timeline) -> Finding:
         known = root is not None and root.main.role == "hint" and root.report is not None
         return _rated(finding, "medium" if known else "low")
     rank = finding.origin.rank
-    agrees = rank is not None and any(r.first and r.rank == rank for r in timeline.reports)
-    doubt = [reason("spoke-on")] if not agrees and _spoke_on(root) else []
-    table = [reason("table-agrees")] if agrees else []
-    reasons = (*_reasons_of_order(finding, timeline), *table, *doubt)
-    found = replace(finding, reasons=(*finding.reasons, *reasons))
-    return _rated(found, _of_root(finding, timeline, agrees))
+    agrees = rank is not None and any(r.first and r.rank == rank for r in case.reports)
+    witness = [reason("table-agrees")] if agrees else [reason("spoke-on")] if _spoke_on(root) else []
+    found = because(finding, *_reasons_of_order(finding, root, case.timeline), *witness)
+    return _rated(found, _of_root(finding, root, case.timeline, agrees))
 
 
 def of_a_part(finding: Finding) -> Finding:
     """The finding on a log of which not all was read: it may hold a failure, or an earlier one."""
     if finding.verdict == "failed":
         return replace(finding, confidence="medium") if finding.confidence == "high" else finding
-    told = (told for told in finding.reasons if told.code != "steps-to-the-end")
-    return replace(finding, verdict="unknown", reasons=(reason("part-read"), *told))
+    return above_all(replace(finding, verdict="unknown"), reason("part-read"))
 
 
 def _rated(finding: Finding, confidence: Confidence) -> Finding:
     return finding if finding.confidence is not None else replace(finding, confidence=confidence)
 
 
-def _of_root(finding: Finding, timeline: Timeline, agrees: bool) -> Confidence:
-    root = finding.root
-    assert root is not None
+def _of_root(finding: Finding, root: Incident, timeline: Timeline, agrees: bool) -> Confidence:
     if root.main.role == "cascade" or root.cause in (KILLED, SIGTERM):
         return "low" if root.cause in (PEER_LOST, SIGTERM) else "medium"
     unordered_rivals = bool(finding.rivals) and timeline.order != "timestamps" and not agrees
@@ -77,25 +74,25 @@ def _spoke_on(root: Incident) -> bool:
 def _end_unwitnessed(root: Incident, timeline: Timeline) -> bool:
     """Whether Slurm ended the job after an exception of which nothing else shows that it ended its process: it may be data."""
     shown = any(r.exit.code != 0 for r in timeline.reports) or any(e.role == "cascade" for e in timeline.events)
-    ended = any(e.ends_job and e.order > root.main.order for e in timeline.events)
-    return ended and not shown
+    return not shown and any(e.ends_job and e.order > root.main.order for e in timeline.events)
 
 
 def _others_named(finding: Finding, timeline: Timeline) -> bool:
     """Whether Slurm names tasks that failed of themselves, and the root's rank is none of them."""
-    failed = {
-        rank for r in timeline.reports if r.kind == "step" and r.exit.code and not r.exit.signal for rank in r.ranks
-    }
+    of_steps = (r for r in timeline.reports if r.kind == "step" and r.exit.code and not r.exit.signal)
+    failed = {rank for r in of_steps for rank in r.ranks}
     return bool(failed) and finding.origin.rank is not None and finding.origin.rank not in failed
 
 
 def _another_ended(finding: Finding, root: Incident) -> bool:
     """Whether, in text that one process may have written, another error or program ended after the root: perhaps another run."""
-    if root.main.label:
-        return False
     others = [*(i.main for i in (*finding.rivals, *finding.cascade)), *root.events]
-    later = [e for e in others if e.traceback and not e.label]
-    later = [e for e in later if e.hit.source == root.main.hit.source and e.order > root.main.order]
+    later = [
+        e
+        for e in others
+        if e.traceback and e.label == root.main.label == b"" and e.hit.source == root.main.hit.source
+        if e.order > root.main.order
+    ]
     rivals = {i.main.order for i in finding.rivals}
     programs = _programs(root.main)
     return any(e.order in rivals or (programs and _programs(e) and not programs & _programs(e)) for e in later)
@@ -110,17 +107,40 @@ def _programs(event: Event) -> set[str]:
 # ── in what order ────────────────────────────────────────────────────────────────────────────
 
 
-def _reasons_of_order(finding: Finding, timeline: Timeline) -> list[Reason]:
+def _reasons_of_order(finding: Finding, root: Incident, timeline: Timeline) -> list[Reason]:
     others = [incident.main for incident in (*finding.cascade, *finding.rivals)]
-    if finding.root is None or not others:
+    if not others:
         return []
-    root, by = finding.root.main, how_ordered(finding.root.main, others, timeline)
-    ranks = {rank for i in (finding.root, *finding.same, *finding.cascade) for e in i.events for rank in e.ranks}
-    found = [reason("first-in-order", by=by, ranks=len(ranks))] if by not in (None, "below") else []
+    by = how_ordered(root.main, others, timeline)
+    ranks = len(ranks_of(finding, *finding.cascade))
+    found = [reason("first-in-order", by=by, ranks=ranks)] if by not in (None, "below") else []
     if finding.cascade:
         causes = tuple(dict.fromkeys(i.cause for i in finding.cascade))[:_MOST_NAMED]
-        delays = [delay for i in finding.cascade if (delay := delay_to(root, i.main)) is not None]
-        found.append(
-            reason("follows", by=by, causes=causes, within=max(delays, default=None) if by == "time" else None)
-        )
+        delays = [delay for i in finding.cascade if (delay := delay_to(root.main, i.main)) is not None]
+        within = max(delays, default=None) if by == "time" else None
+        found.append(reason("follows", by=by, causes=causes, within=within))
     return found
+
+
+def how_ordered(root: Event, others: Sequence[Event], timeline: Timeline) -> str | None:
+    """What shows that the root came before the others: `time`, `line`, `partly`; `below`: it stands below them."""
+    if timeline.order == "unknown":
+        return None
+    if timeline.order == "timestamps":
+        return "time" if all(timeline.key(root) <= timeline.key(other) for other in others) else "below"
+    delays = {other.order: delay_to(root, other) for other in others}
+    if all(order > root.order if delay is None else delay >= 0 for order, delay in delays.items()):
+        if any(delay is not None for delay in delays.values()):
+            return "time"
+        return "line" if root.origin.time is None else "partly"
+    return "partly" if min(delays) > root.order else "below"
+
+
+def delay_to(root: Event, other: Event) -> float | None:
+    """Seconds from the root to the other; by the time of day where only one of the two has a date."""
+    start, time = root.origin.time, other.origin.time
+    if start is None or time is None:
+        return None
+    if root.origin.dated == other.origin.dated and (start < _DAY) == (time < _DAY):
+        return time - start
+    return (time - start + _DAY / 2) % _DAY - _DAY / 2

@@ -1,57 +1,334 @@
-"""Chooses the lines that prove a finding, and names all lines that a report of it shows."""
+"""What shows a finding: its lines, where each rank stands, the nodes to leave out, and the batch script's mistakes."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from typing import Any
+
 from msgspec.structs import replace
 
-from slurmdoctor.model import EXIT_CODE, Ending, Event, Finding, Hit, Line, Timeline
+from slurmdoctor.infer.case import Case, because, events_of
+from slurmdoctor.model import (
+    EXIT_CODE,
+    ID_TIMEOUT,
+    SHORT,
+    Event,
+    ExitReport,
+    Finding,
+    Incident,
+    JobRecord,
+    Line,
+    ProcessExit,
+    RankMap,
+    RankStanding,
+    Reason,
+    ScriptEvidence,
+    ScriptMistake,
+    Standing,
+    Timeline,
+    expand_nodes,
+    parse_time,
+    ranges,
+    reason,
+)
 
-_MOST = 8
+Place = tuple[int, int]
+"""Source and offset of a line."""
+_MOST_LINES = 8
 """Lines of evidence: a reader wants few."""
+_MOST_MISTAKES = 2
+"""Mistakes that are shown: a script with more is for `slurmdoctor lint`."""
+_OF_THE_SIGNAL = frozenset({"signal-not-handled", "signal-window"})
+"""Checks of what becomes of the signal before the limit: they matter where it came."""
+_ONLY_AFTER_THE_WORK = frozenset({"background-left", "after-exec", "pid-lost"})
+"""Checks of mistakes that matter to a time limit only where the work was done before it."""
+_HIDES_EXIT = frozenset({"exit-status-in-pipe", "exit-status-lost"})
+_BROKEN = re.compile(r"DOWN|FAIL|NOT_RESPONDING|\*")
+"""States of a node that Slurm itself has lost; one that is only drained somebody took out."""
+_STAMP = re.compile(r"\[[^\s\[@]{0,120}@([^\s@]{1,120})\]\)?$")
+_FOUND_LATER = 86400.0
+"""Seconds after a job's end in which a node is drained for what broke the job."""
+
+# ── the lines that prove it ──────────────────────────────────────────────────────────────────
 
 
-def choose_evidence(finding: Finding, timeline: Timeline, ending: Ending) -> Finding:
+def choose_evidence(finding: Finding, case: Case) -> Finding:
     """The finding with its evidence: the root's own lines first, then witnesses, then the cascade's first lines.
 
     Where nothing proves why the job ended, the lines that look most like its end follow.
     """
-    root = finding.root
-    chosen: list[Event] = [i.main for i in finding.cascade[:3]]
-    if root is not None:
-        own = [root.main]
-        if (
-            finding.suspicion is not None
-        ):  # what the suspect prints of itself, then what a rank prints that waits for it
-            waits = {status.order for status in timeline.collectives if status.op is not None}
-            own += [i.main for i in finding.same if i.main.order in waits][:1]
-        # of symptoms, what says the same again comes last
-        again = root.main.rule if root.main.role == "cascade" else None
-        own += sorted((e for e in root.events if e is not root.main), key=lambda e: e.rule == again)
-        own += [i.main for i in finding.same if i.main.origin.rank == finding.origin.rank or i.report is not None][:1]
-        proofs = (e for e in timeline.events if e.cause == root.cause and e.role in ("confirmation", "hint", "root"))
-        own += list(proofs)[:2]
-        own[1:1] = _last_words(finding)
-        chosen = own + chosen
+    chosen = [i.main for i in finding.cascade[:3]]
+    if finding.root is not None:
+        chosen = _of_the_root(finding, finding.root, case.timeline) + chosen
+    ending = case.observed.ending
     if finding.verdict != "no-failure" and finding.cause in (None, EXIT_CODE):
         shown = ending.shown if finding.cause is None else ()
         chosen += [_hint(line) for line in (ending.telling, *shown) if line is not None]
-    by_place: dict[tuple[int, int], Event] = {}
+    by_place: dict[Place, Event] = {}
     for event in chosen:
         by_place.setdefault(event.hit.place, event)
-    return replace(finding, evidence=tuple(by_place.values())[:_MOST])
+    return replace(finding, evidence=tuple(by_place.values())[:_MOST_LINES])
 
 
-def _last_words(finding: Finding) -> list[Event]:
-    """What a process printed last before an exit that tells nothing, or rank 0 as the others waited: where to look."""
-    root = finding.root
-    if root is None:
-        return []
-    told = [r.values["line"] for r in finding.reasons if r.code == "rank-0-at-work"]
+def _of_the_root(finding: Finding, root: Incident, timeline: Timeline) -> list[Event]:
+    own = [root.main]
+    # what a process printed last before an exit that tells nothing, or rank 0 as the others waited: where to look
+    words = [finding.last_words] if finding.last_words is not None else []
     if finding.cause == EXIT_CODE and root.report is not None:
-        told += [line for line in root.report.above if line.origin.rank in (None, finding.origin.rank)][:1]
-    return [_hint(line, root.cause, f"{root.cause}/last-words", root.main.order) for line in told]
+        words += [line for line in root.report.above if line.origin.rank in (None, finding.origin.rank)][:1]
+    own += [_hint(line, root.cause, f"{root.cause}/last-words", root.main.order) for line in words]
+    if finding.suspicion is not None:  # what the suspect prints of itself, then what a rank prints that waits for it
+        waits = {status.order for status in timeline.collectives if status.op is not None}
+        own += [i.main for i in finding.same if i.main.order in waits][:1]
+    # of symptoms, what says the same again comes last
+    again = root.main.rule if root.main.role == "cascade" else None
+    own += sorted((e for e in root.events if e is not root.main), key=lambda e: e.rule == again)
+    own += [i.main for i in finding.same if i.main.origin.rank == finding.origin.rank or i.report is not None][:1]
+    return (
+        own + [e for e in timeline.events if e.cause == root.cause and e.role in ("confirmation", "hint", "root")][:2]
+    )
 
 
 def _hint(line: Line, cause: str = "", rule: str = "", order: int = -1) -> Event:
-    hit = Hit(line.source, line.offset, line.text, line.raw)
-    return Event(cause, "hint", rule, line.origin, hit, order)
+    return Event(cause, "hint", rule, line.origin, line.hit, order)
+
+
+# ── where each rank stands ───────────────────────────────────────────────────────────────────
+
+
+def stand_ranks(finding: Finding, case: Case) -> tuple[RankStanding, ...]:
+    """One group for each way to stand; a rank belongs to the first that fits it."""
+    root, suspicion = finding.root, finding.suspicion
+    if finding.verdict != "failed" or root is None:
+        return ()
+    groups = _Groups()
+    if suspicion is not None:
+        groups.add("suspect", suspicion.ranks, suspicion.how, _trace_of_suspect(finding, root, case))
+        dumped = [case.observed.dumps[r].line for r in suspicion.waiting if r in case.observed.dumps]
+        if suspicion.stands_in and dumped:
+            groups.add("waiting", suspicion.waiting, reason("stacks-show-waiting"), dumped[0].place)
+    else:
+        _add_first(groups, finding, root)
+    _add_followers(groups, finding, root, case)
+    for (witness, ending), reports in _bad_exits(case.timeline).items():
+        why = reason("ended-without-error", exit=ending, witness=witness)
+        groups.add("collateral", (rank for one in reports for rank in one.ranks), why, reports[0].line.place)
+    signals = case.observed.signals
+    done = [m.line for m in signals if m.signal.kind == "finished" and m.line.origin.rank is not None]
+    groups.add("finished", (x.origin.rank for x in done), reason("completed"), done[0].place if done else None)
+    known = {p.rank for p in case.timeline.progress} | case.rank_map.seen
+    known |= set(range(finding.facts.get("world_size") or case.rank_map.world_size or 0))
+    groups.add("silent", known, reason("nothing-told"))
+    return tuple(groups.found)
+
+
+class _Groups:
+    """The groups so far; a rank stands in one alone."""
+
+    def __init__(self) -> None:
+        self._placed: set[int | None] = {None}
+        self.found: list[RankStanding] = []
+
+    def add(
+        self,
+        standing: Standing,
+        ranks: Iterable[int | None],
+        why: Reason | tuple[Reason, ...],
+        place: Place | None = None,
+    ) -> None:
+        """A group of those ranks that stand nowhere yet."""
+        new = sorted(rank for rank in {*ranks} - self._placed if rank is not None)
+        if new:
+            self._placed.update(new)
+            reasons = why if isinstance(why, tuple) else (why,)
+            self.found.append(RankStanding(standing, tuple(new), reasons, place))
+
+
+def _add_first(groups: _Groups, finding: Finding, root: Incident) -> None:
+    """The rank that was first, and those that failed alike."""
+    if finding.origin.rank is None and not finding.alike:
+        return
+    first = finding.alike if finding.origin.rank is None else (finding.origin.rank,)
+    groups.add("first", first, finding.how or reason("cause", cause=root.cause), root.main.hit.place)
+    alike = [i.main for i in finding.same if i.main.origin.rank is not None]
+    if alike or root.main.others:
+        ranks = (rank for event in (root.main, *alike) for rank in event.ranks)
+        groups.add("first", ranks, reason("failed-alike", cause=root.cause), (alike or [root.main])[0].hit.place)
+
+
+def _add_followers(groups: _Groups, finding: Finding, root: Incident, case: Case) -> None:
+    """The ranks whose own lines follow from the root."""
+    by_cause: dict[str, list[Event]] = {}
+    for incident in (*finding.same, root, *finding.cascade):
+        if incident.main.origin.rank is not None:
+            by_cause.setdefault(incident.cause, []).append(incident.main)
+    for cause, here in by_cause.items():
+        waited = cause in case.traits["timed-out"]
+        why = reason("waited-for-others" if waited else "follows-from-first", cause=cause)
+        ranks = (rank for event in here for rank in event.ranks)
+        groups.add("waiting" if waited else "collateral", ranks, why, here[0].hit.place)
+
+
+def _bad_exits(timeline: Timeline) -> dict[tuple[str, ProcessExit], list[ExitReport]]:
+    """Bad exits by witness and kind."""
+    found: dict[tuple[str, ProcessExit], list[ExitReport]] = {}
+    for report in timeline.reports:
+        if report.exit.exit_class != "ok":
+            kind = ProcessExit(None if report.exit.signal else report.exit.code, report.exit.signal, "unknown")
+            found.setdefault((report.witness, kind), []).append(report)
+    return found
+
+
+def _trace_of_suspect(finding: Finding, root: Incident, case: Case) -> Place | None:
+    """A line that shows a suspect: its error, or what it printed last, or the report of its exit."""
+    assert finding.suspicion is not None
+    suspects = set(finding.suspicion.ranks)
+    if not suspects:
+        return None
+    if root.main.origin.rank in suspects:
+        return root.main.hit.place
+    dump = case.observed.dumps.get(min(suspects))
+    if finding.suspicion.stands_in and dump is not None:
+        return dump.line.place
+    words = case.observed.last_words.get(min(suspects))
+    line = words or next((r.line for r in case.reports if suspects & set(r.ranks)), None)
+    return line.place if line is not None else None
+
+
+# ── which nodes the evidence is against: the only source of what a fix or the retry line excludes ──
+
+
+def blame_nodes(finding: Finding, case: Case) -> Finding:
+    """The finding with the nodes to leave out, by the log and by Slurm's record, and the names that fixes have for them."""
+    if finding.verdict != "failed":
+        return finding
+    root, waits = finding.root, finding.cause == ID_TIMEOUT
+    names = _by_the_extent(finding, case.rank_map)
+    if root is not None and (waits or finding.suspicion is not None):
+        names["bad_nodes"] = ()  # the nodes of those that waited are not to blame
+    if root is not None and "peer" in root.main.captures and root.main.origin.node is not None:
+        names |= _ends_of_the_link(finding, root, case.rank_map)
+    if root is not None and waits:
+        names |= _far_from_rank_0(finding, case.rank_map)
+    if finding.socket_nodes:
+        names |= {"socket_nodes": finding.socket_nodes, "bad_nodes": finding.socket_nodes}
+    bad = tuple(names.pop("bad_nodes", ()))
+    reported = _reported(finding.record) if finding.cause in case.traits["blames-node"] and finding.record else {}
+    known = case.causes.get(finding.cause or "")
+    # nodes that name a peer are not to blame themselves; and Slurm's word is more than where something else failed
+    if not bad and "bad_peer" not in names and not (reported and known and known.retry != "elsewhere"):
+        bad = (finding.origin.node,) if finding.origin.node else tuple(expand_nodes(listed_nodes(finding)))
+    return replace(
+        finding,
+        node_names=names,
+        exclude=tuple(dict.fromkeys([*bad, *reported])),
+        reported=reported,
+        retry="elsewhere" if any(_BROKEN.search(words.partition(" ")[0]) for words in reported.values()) else None,
+    )
+
+
+def _reported(job: JobRecord) -> dict[str, str]:
+    """The nodes that Slurm reports as bad, but for those that were drained long after the job."""
+    found: dict[str, str] = {}
+    for node, words in job.bad_nodes.items():
+        stamp = _STAMP.search(words)
+        since = parse_time(stamp[1]) if stamp else None
+        if since is None or job.end is None or since <= job.end + _FOUND_LATER:
+            found[node] = words
+    return found
+
+
+def listed_nodes(finding: Finding) -> str:
+    """The nodes that the message itself lists."""
+    if finding.root is None:
+        return ""
+    said = (e for i in (finding.root, *finding.same) for e in (i.main, *i.events) if e.cause == finding.root.cause)
+    return next((e.captures["nodes"] for e in said if e.captures.get("nodes")), "")
+
+
+def _by_the_extent(finding: Finding, rank_map: RankMap) -> dict[str, Any]:
+    """Whether the failure belongs to some nodes, where all ranks had it and elsewhere none, or to all nodes in the same way."""
+    extent, node_of = finding.extent, rank_map.node_of
+    told = finding.facts.get("nodes")
+    nodes = max(len(set(node_of.values())), told if isinstance(told, int) else 0)
+    if nodes < 2 or not extent.ranks:
+        return {}
+    if extent.of == len(extent.ranks) or len(extent.nodes) == nodes:
+        return {"on_all_nodes": True}
+    there = {rank for rank, node in node_of.items() if node in extent.nodes}
+    several = len(extent.ranks) >= 2 * len(extent.nodes) or extent.of == nodes
+    if several and there == set(extent.ranks):
+        return {"only_nodes": ",".join(extent.nodes), "bad_nodes": extent.nodes}
+    return {}
+
+
+def _ends_of_the_link(finding: Finding, root: Incident, rank_map: RankMap) -> dict[str, Any]:
+    """The end that a broken link points at: the peer that several nodes name, or the node that names several peers; else both."""
+    events = [e for e in events_of(finding) if e.cause == root.cause and e.captures.get("peer")]
+    printed = {e.origin.node for e in events if e.origin.node}
+    peers = {e.captures["peer"] for e in events}
+    known = peers.intersection(rank_map.node_of.values())
+    if len(printed) > 1 and len(peers) == 1:
+        return {"bad_nodes": tuple(known), "bad_peer": next(iter(peers))}
+    if printed and len(peers) > 1:
+        return {"bad_nodes": tuple(printed)} if len(printed) == 1 else {}
+    return {"bad_nodes": tuple(sorted(printed | known))} if printed else {}
+
+
+def _far_from_rank_0(finding: Finding, rank_map: RankMap) -> dict[str, Any]:
+    """What rank 0 did while the others waited; or that those who waited are all on other nodes than rank 0."""
+    if finding.rank_0_work is not None:
+        return {"rank0_busy": finding.rank_0_work}
+    node_of = rank_map.node_of
+    waiting = {rank for e in events_of(finding) for rank in e.ranks}
+    home = node_of.get(0)
+    nodes = {node_of.get(rank) for rank in waiting}
+    if not waiting or None in nodes or home in nodes:
+        return {}
+    far_nodes = tuple(sorted(node for node in nodes if node))
+    names = {"far_ranks": ranges(tuple(waiting), SHORT), "far_nodes": far_nodes}
+    if home is None or not any(node == home for rank, node in node_of.items() if rank not in waiting and rank > 0):
+        return names
+    names["home_node"] = home
+    others = set(node_of.values()) - {home, *far_nodes}
+    # of two nodes either may be the one that cannot reach the other
+    bad = far_nodes if others else (home, *far_nodes)
+    return names | ({"bad_nodes": bad} if len(far_nodes) == 1 else {})
+
+
+# ── the batch script ─────────────────────────────────────────────────────────────────────────
+
+
+def apply_script(finding: Finding, script: ScriptEvidence, case: Case) -> Finding:
+    """The finding with the mistakes of the script that bear on it, or hid its exit status; one of them may prove the cause."""
+    if finding.verdict != "failed" or finding.cause is None:
+        return finding
+    bearing = [m for m in script.mistakes if _applies(m, finding)]
+    bearing = sorted(bearing, key=lambda m: m.level == "note")[:_MOST_MISTAKES]
+    ended_well = finding.facts.get("script_ended") == 0
+    hiding = [m for m in script.mistakes if m.check in _HIDES_EXIT and ended_well][:1]
+    if not bearing and not hiding:
+        return finding
+    proven = finding.cause in case.traits["proven-by-script"] and any(m.level == "error" for m in bearing)
+    says = [reason("script-says", script=script.name, line=m.line, says=m.says) for m in (*bearing, *hiding)]
+    found = because(finding, *says)
+    return replace(
+        found,
+        script=script.name,
+        mistakes=tuple(bearing),
+        hiding=tuple(hiding),
+        confidence="high" if proven else finding.confidence,
+    )
+
+
+def _applies(mistake: ScriptMistake, finding: Finding) -> bool:
+    """Whether a mistake brings about what was found: a cause, or the one kind of it that a rule tells."""
+    if not mistake.causes & {finding.cause, finding.rule}:
+        return False
+    signalled = bool(finding.facts.get("signalled"))
+    if mistake.check in _OF_THE_SIGNAL:
+        return signalled
+    if mistake.check == "signal-window-short":
+        return not signalled  # nothing was saved in the window
+    return mistake.check not in _ONLY_AFTER_THE_WORK or finding.facts.get("ended") == "finished"

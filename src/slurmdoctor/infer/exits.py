@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from slurmdoctor.infer.members import ended_tasks
+from slurmdoctor.infer.case import STOPPED, Case, because
+from slurmdoctor.infer.collectives import ended_tasks
 from slurmdoctor.model import (
     COMMAND_NOT_FOUND,
     EXIT_CODE,
@@ -22,7 +23,6 @@ from slurmdoctor.model import (
     Knowledge,
     ProcessExit,
     Reason,
-    Timeline,
     from_code,
     reason,
 )
@@ -37,88 +37,85 @@ def cause_of(exit: ProcessExit, knowledge: Knowledge) -> str:
     return knowledge.cause_of_ending.get(ending, EXIT_CODE)
 
 
-def find_exit(
-    finding: Finding, timeline: Timeline, knowledge: Knowledge, record: JobRecord | None, status: int | None = None
-) -> Finding:
+def find_exit(finding: Finding, case: Case) -> Finding:
     """The exit of the first failing process by the log; where the log tells none, by Slurm's record or the status that was given."""
-    codes = [r.exit.code for r in timeline.reports if r.kind == "step" and r.exit.code]
+    codes = [r.exit.code for r in case.reports if r.kind == "step" and r.exit.code]
     finding = replace(finding, step_code=max(codes, default=None))
-    if finding.root is not None or record is None:
-        finding = _by_the_log(finding, timeline, knowledge)
-    open_ends = never_ended(timeline) if finding.suspicion is None else ()
+    if finding.root is not None or case.record is None:
+        finding = _by_the_log(finding, case)
+    open_ends = never_ended(case) if finding.suspicion is None else ()
     if open_ends:
-        finding = replace(finding, reasons=(*finding.reasons, reason("never-ended", tasks=open_ends)))
+        finding = because(finding, reason("never-ended", tasks=open_ends))
     if finding.root is not None and finding.root.cause == COMMAND_NOT_FOUND and finding.exit is not None:
         exit_class = _REFUSED.get(finding.exit.code, finding.exit.exit_class)
         finding = replace(finding, exit=replace(finding.exit, exit_class=exit_class))
-    if record is not None:
-        finding = _by_the_record(finding, record, knowledge)
-    elif status and finding.exit is None:
-        finding = _by_the_status(finding, status, knowledge)
-    return _as_told(finding, knowledge)
+    if case.record is not None:
+        finding = _by_the_record(finding, case.record, case)
+    elif case.exit_status and finding.exit is None:
+        finding = _by_the_status(finding, case.exit_status, case.knowledge)
+    return _without_guess(finding, case)
 
 
 def _by_the_status(finding: Finding, status: int, knowledge: Knowledge) -> Finding:
     """The job's own exit status, where the log shows no end: of a log without a failure it is all that is known."""
     given = from_code(status)
-    traceback = finding.root is not None and bool(finding.root.main.traceback) and given.exit_class == "python-error"
-    if finding.root is not None and not traceback:
+    if finding.root is None:
+        finding = replace(finding, cause=cause_of(given, knowledge), rule=None)
+    elif not finding.root.main.traceback or given.exit_class != "python-error":
         return finding
-    finding = replace(finding, exit=given, exit_how=(reason("given-status"),))
-    return finding if traceback else replace(finding, cause=cause_of(given, knowledge), rule=None)
+    return replace(finding, exit=given, exit_how=(reason("given-status"),))
 
 
-def _as_told(finding: Finding, knowledge: Knowledge) -> Finding:
+def _without_guess(finding: Finding, case: Case) -> Finding:
     """A plain code says no more than it does: that 1 is Python's, and 2 refused arguments, only words beside it show."""
     end, root = finding.exit, finding.root
     if end is None or root is None or end.exit_class not in ("python-error", "usage-error"):
         return finding
-    by_words = {rule.id for rule in knowledge.causes[root.cause].rules if rule.applies_to == "exception"}
+    by_words = {rule.id for rule in case.causes[root.cause].rules if rule.applies_to == "exception"}
     python = root.cause == PYTHON_ERROR or any(e.traceback or e.rule in by_words for e in root.events)
     if python if end.exit_class == "python-error" else root.cause == USAGE_ERROR:
         return finding
     return replace(finding, exit=replace(end, exit_class="other"))
 
 
-def never_ended(timeline: Timeline) -> tuple[int, ...]:
+def never_ended(case: Case) -> tuple[int, ...]:
     """The step's tasks of which Slurm tells no end, where it tells that of nearly all others."""
-    reports = [r for r in timeline.reports if r.kind == "step" and r.ranks]
-    if any(r.exit.exit_class in ("terminated", "killed") for r in reports):
+    reports = [r for r in case.reports if r.kind == "step" and r.ranks]
+    if any(r.exit.exit_class in STOPPED for r in reports):
         return ()  # the step was ended, so that none runs on
     ended = {rank for r in reports for rank in r.ranks}
-    left = tuple(rank for rank in range(ended_tasks(reports)) if rank not in ended)
-    return left
+    return tuple(rank for rank in range(ended_tasks(reports)) if rank not in ended)
 
 
-def _by_the_log(finding: Finding, timeline: Timeline, knowledge: Knowledge) -> Finding:
-    root = finding.root
-    rank = finding.origin.rank
-    own = [r for r in timeline.reports if rank is not None and rank in r.ranks]
-    best: ExitReport | None = root.report if root is not None else None
+def _by_the_log(finding: Finding, case: Case) -> Finding:
+    root, rank = finding.root, finding.origin.rank
+    own = [r for r in case.reports if rank is not None and rank in r.ranks]
+    best = root.report if root is not None else None
     if best is None and own:
         # the agent saw the process itself; an exit that nobody else caused tells more than one by the launcher's SIGTERM
         best = min(own, key=lambda r: (r.exit.exit_class == "terminated", not r.first_hand))
     if best is not None:
-        found = replace(finding, exit=best.exit, exit_how=(reason("witness", witness=best.witness),))
-        return replace(found, reasons=(*found.reasons, *_conflicts(found, best, own)))
+        return because(_seen_by(best, finding), *_conflicts(finding, best, own))
     # who held up the others has an end of its own, if any: theirs is how they stopped waiting
     held_up = finding.suspicion is not None and rank is not None
-    reports = [r for r in timeline.reports if not (held_up and r.ranks and rank not in r.ranks)]
-    fitting = [r for r in reports if root is None or could_be_own(r, root, knowledge)]
+    reports = [r for r in case.reports if not (held_up and r.ranks and rank not in r.ranks)]
+    fitting = [r for r in reports if root is None or could_be_own(r, root, case.knowledge)]
     if fitting:
         alike = len({(r.exit.code, r.exit.signal) for r in fitting}) == 1
-        code = "witness" if alike else "witness-of-several"
-        return replace(finding, exit=fitting[0].exit, exit_how=(reason(code, witness=fitting[0].witness),))
-    of_the_job = next((r for r in timeline.reports if r.kind == "job"), None)
-    if of_the_job is not None:
-        return replace(finding, exit=of_the_job.exit, exit_how=(reason("witness", witness=of_the_job.witness),))
-    if root is not None and root.cause not in knowledge.traits["scheduler"]:
-        stopped = ("terminated", "killed")
-        own_end = next((r for r in reports if r.exit.exit_class not in stopped), None)
-        if own_end is not None:
-            return replace(finding, exit=own_end.exit, exit_how=(reason("witness", witness=own_end.witness),))
-    caught = next((e.caught for e in root.events if e.caught is not None), None) if root is not None else None
+        return _seen_by(fitting[0], finding, "witness" if alike else "witness-of-several")
+    if (of_the_job := next((r for r in case.reports if r.kind == "job"), None)) is not None:
+        return _seen_by(of_the_job, finding)
+    if root is None:
+        return finding
+    own_end = next((r for r in reports if r.exit.exit_class not in STOPPED), None)
+    if own_end is not None and root.cause not in case.traits["scheduler"]:
+        return _seen_by(own_end, finding)
+    caught = next((e.caught for e in root.events if e.caught is not None), None)
     return finding if caught is None else replace(finding, exit=caught, exit_how=(reason("crash-handler"),))
+
+
+def _seen_by(report: ExitReport, finding: Finding, code: str = "witness") -> Finding:
+    return replace(finding, exit=report.exit, exit_how=(reason(code, witness=report.witness),))
 
 
 def _conflicts(finding: Finding, best: ExitReport, own: Sequence[ExitReport]) -> tuple[Reason, ...]:
@@ -154,40 +151,39 @@ def reported_first(report: ExitReport, first: float | None) -> bool:
     return report.time is None or first is None or report.time <= first
 
 
-def first_reported(timeline: Timeline) -> float | None:
+def first_reported(case: Case) -> float | None:
     """The time of the earliest failure that its witness calls the first."""
-    return min((r.time for r in timeline.reports if r.first and r.time is not None), default=None)
+    return min((r.time for r in case.reports if r.first and r.time is not None), default=None)
 
 
 # ── what Slurm's record knows ────────────────────────────────────────────────────────────────
 
 
-def _by_the_record(finding: Finding, job: JobRecord, knowledge: Knowledge) -> Finding:
+def _by_the_record(finding: Finding, job: JobRecord, case: Case) -> Finding:
     """Fill in the exit where the log tells none, and say where Slurm's hides the first one."""
-    recorded = worst_exit(job)
-    if finding.step_code is None and recorded is not None and recorded.code:
-        finding = replace(finding, step_code=recorded.code)
-    own = finding.exit
-    if own is None:
-        return finding if recorded is None else _taken_from_record(finding, job, recorded, knowledge)
-    hidden = own.code and own.signal is None and recorded is not None and recorded.signal == "SIGTERM"
-    if not hidden:
+    recorded, own = worst_exit(job), finding.exit
+    if recorded is None:
         return finding
-    hides = reason("record-hides-exit", recorded=recorded, own=own.code)
-    return replace(finding, reasons=(*finding.reasons, hides))
+    if finding.step_code is None and recorded.code:
+        finding = replace(finding, step_code=recorded.code)
+    if own is None:
+        return _taken_from_record(finding, job, recorded, case)
+    if own.code and own.signal is None and recorded.signal == "SIGTERM":
+        return because(finding, reason("record-hides-exit", recorded=recorded, own=own.code))
+    return finding
 
 
-def _taken_from_record(finding: Finding, job: JobRecord, recorded: ProcessExit, knowledge: Knowledge) -> Finding:
+def _taken_from_record(finding: Finding, job: JobRecord, recorded: ProcessExit, case: Case) -> Finding:
     steps = [s for s in job.work_steps if s.failed and s.exit is not None]
     who = reason("recorded-step", step=steps[-1].id) if steps else reason("recorded-job")
     if not steps and job.exit_status is not None and not job.ended:
         who = reason("script-status")
-    if finding.cause in knowledge.traits["whole-job"]:
+    if finding.cause in case.traits["whole-job"]:
         return finding
     if finding.cause == HOST_OOM:
         return replace(finding, exit=ProcessExit(None, "SIGKILL", "oom-killed"), exit_how=(who,))
     of_python = finding.root is not None and bool(finding.root.main.traceback) and recorded.code == 1
-    if finding.root is None or finding.cause in knowledge.traits["is-ending"] or of_python:
+    if finding.root is None or finding.cause in case.traits["is-ending"] or of_python:
         return replace(finding, exit=recorded, exit_how=(who,))
     return finding
 

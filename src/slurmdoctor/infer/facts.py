@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
-from slurmdoctor.infer.after_training import after_training_facts
-from slurmdoctor.infer.checkpoints import checkpoint_facts, restart_facts
-from slurmdoctor.infer.members import world_size
-from slurmdoctor.infer.memory import memory_facts
-from slurmdoctor.infer.slurm_evidence import state_of
-from slurmdoctor.infer.stood import stood
-from slurmdoctor.infer.time_limit import warning_came
+from msgspec.structs import replace
+
+from slurmdoctor.infer.case import Case, above_all
+from slurmdoctor.infer.collectives import world_size
+from slurmdoctor.infer.exits import never_ended
+from slurmdoctor.infer.slurm_record import state_of, warning_came
 from slurmdoctor.model import (
+    EXIT_CODE,
     GPU_MEMORY,
     HANG,
+    LAST_STAMP,
+    LIMITS,
+    Event,
     Finding,
     JobRecord,
-    Knowledge,
+    MemoryReading,
     Observations,
     RunState,
     ScriptEvidence,
+    SignalHit,
     Timeline,
+    format_time,
+    number,
+    parse_time,
+    plain,
+    ranges,
+    reason,
+    span,
 )
+from slurmdoctor.timeline import by_zone
 
 _JOB_IN_NAME = r"(?:^|/)(?:slurm-(\d+(?:_\d+)?)\.(?:out|err|log)|(\d+)(?:_\d+){1,2}_log\.(?:out|err))(?:\.\w+)?$"
 """Slurm's default file name, also an array task's; submitit's `JOB_TASK_log.out`."""
@@ -31,30 +44,36 @@ _SAMPLED = 4
 """Slurm samples memory: a peak below the n-th part of what was asked for missed how the process grew."""
 _MARGIN = 1.1
 """Share of the needed time that a new limit should have."""
+_EMERGENCY = "emergency_save"
+"""The fact of a save that a signal brought about."""
+_SHOWN = 60
+"""Characters of a line that a fix quotes."""
+_MOST_SAVE = 4 * 3600.0
+"""Seconds beyond which two lines are not the begin and the end of one save."""
+_ALIKE = 0.9
+"""The least share of the fullest GPU's memory that each of them uses where all were as full."""
 
 
-def collect_facts(
-    finding: Finding,
-    timeline: Timeline,
-    observed: Observations,
-    knowledge: Knowledge,
-    state: RunState,
-    script: ScriptEvidence | None,
-) -> dict[str, Any]:
-    """All facts of the job by name."""
-    facts = _of_the_log(timeline, observed, world_size(observed, finding.record))
+def collect_facts(finding: Finding, state: RunState, case: Case, script: ScriptEvidence | None = None) -> Finding:
+    """The finding with all facts of the job by name, and a note where a part of its GPUs was left out."""
+    facts = _of_the_log(case, world_size(case.observed, finding.record))
     if finding.earlier:
         facts["earlier"] = [{"cause": one.cause, "rank": one.rank} for one in finding.earlier]
-    by_slurm = {finding.cause, finding.root and finding.root.cause} & knowledge.traits["ends-stalled"]
+    by_slurm = {finding.cause, finding.root and finding.root.cause} & case.traits["ends-stalled"]
     if by_slurm or (finding.cause == HANG and state.kind is not None):
-        facts |= stood(finding, timeline, state)
-    facts |= after_training_facts(finding, timeline)
-    facts |= _busy(finding) | memory_facts(finding.origin.rank, observed.memory, facts)
+        facts |= _how_it_ended(finding, case.timeline, state)
+    if (done := _trained(finding, case.timeline)) is not None:
+        facts |= {"trained": _said(done), **_known(spared=_each_nodes_first(case))}
+    if finding.work is not None:
+        facts |= {"busy": finding.work.kind, "busy_with": finding.work.text}
+    if finding.timeout is not None:
+        facts["busy_limit_min"] = round(finding.timeout / 60)
+    facts |= _of_memory(finding.origin.rank, case.observed.memory, facts)
     if finding.record is not None:
-        facts |= _of_the_record(finding.record, timeline, state)
+        facts |= _of_the_record(finding.record, case.timeline, state)
     if script is not None:
         facts |= {name: value for name, value in script.facts.items() if facts.get(name) is None}
-    return facts | _warning(facts, finding.record)
+    return _with_launch_note(replace(finding, facts=facts | _warning(facts, finding.record)), case.observed)
 
 
 def _warning(facts: Mapping[str, Any], record: JobRecord | None) -> dict[str, Any]:
@@ -70,35 +89,51 @@ def _warning(facts: Mapping[str, Any], record: JobRecord | None) -> dict[str, An
     return {"signal_window": seconds, "signal_spec": str(spec).replace("SIG", ""), "signal_given": given}
 
 
+def _with_launch_note(finding: Finding, observed: Observations) -> Finding:
+    """A note where the log's world size is a part of the GPUs that its batch script counted, or of nodes times GPUs per node."""
+    world, total = observed.numbers.get("world_size"), finding.facts.get("total_gpus")
+    nodes, gpus = finding.facts.get("nodes"), finding.facts.get("gpus_per_node")
+    if not isinstance(total, int) and world == 1 and isinstance(nodes, int) and isinstance(gpus, int):
+        # who sets no total may use a part of the GPUs on purpose, but hardly one of several nodes' each
+        total = nodes * gpus
+    if not isinstance(total, int) or world is None or not 0 < world < total or total % world:
+        return finding
+    note = reason("launch-size", world=world, total=total, nodes=nodes if isinstance(nodes, int) else None)
+    return replace(finding, notes=(note,))
+
+
+def _known(**facts: Any) -> dict[str, Any]:
+    """The facts whose value is known."""
+    return {name: value for name, value in facts.items() if value is not None}
+
+
 # ── what the log tells ───────────────────────────────────────────────────────────────────────
 
 
-def _of_the_log(timeline: Timeline, observed: Observations, world: int | None) -> dict[str, Any]:
+def _of_the_log(case: Case, world: int | None) -> dict[str, Any]:
     """The first line that tells a fact counts: what is printed later may be a child's or a default."""
     facts: dict[str, Any] = {}
-    for mark in observed.signals:
-        if mark.signal.kind != "fact":
-            continue
+    for mark in case.observed.signals:
         name = mark.signal.id.partition("/")[0]
-        if name == GPU_MEMORY:
+        if mark.signal.kind != "fact" or name == GPU_MEMORY:
             continue
         if mark.signal.value is not None:
             facts.setdefault(name, mark.signal.value)
         for key, value in mark.captures.items():
-            facts.setdefault(name if key == "value" else key, _plain(value))
-    rank_map = observed.rank_map
+            facts.setdefault(name if key == "value" else key, plain(value))
+    node_of, steps = case.rank_map.node_of, case.timeline.progress
     facts["world_size"] = world
     if not isinstance(facts.get("nodes"), int):
         # where some ranks' nodes are not known, there may be more
-        nodes = set(rank_map.node_of.values()) if world is None or len(rank_map.node_of) >= world else ()
+        nodes = set(node_of.values()) if world is None or len(node_of) >= world else ()
         facts["nodes"] = len(nodes) or None
-    facts["launcher"] = observed.started_by
+    facts["launcher"] = case.observed.started_by
     facts.setdefault("framework", None)
-    if "job_id" not in facts and (job_id := _job_id([file.name for file in observed.files])):
-        facts["job_id"] = _plain(job_id)
-    facts["attempts"] = timeline.attempts
-    facts["last_step"] = next((p.step for p in reversed(timeline.progress) if p.step is not None), None)
-    return facts | restart_facts(timeline, observed) | checkpoint_facts(timeline, observed)
+    if "job_id" not in facts and (job_id := _job_id([file.name for file in case.observed.files])):
+        facts["job_id"] = plain(job_id)
+    facts["attempts"] = case.timeline.attempts
+    facts["last_step"] = next((p.step for p in reversed(steps) if p.step is not None), None)
+    return facts | _of_restarts(case.timeline, case.observed) | _of_checkpoints(case.timeline, case.observed)
 
 
 def _job_id(names: Sequence[str]) -> str | None:
@@ -107,19 +142,187 @@ def _job_id(names: Sequence[str]) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _busy(finding: Finding) -> dict[str, Any]:
-    """What a process was busy with while the others waited, or that all was done."""
-    for told in finding.reasons:
-        if told.code in ("busy-meanwhile", "busy-until-ended"):
-            v = told.values
-            return {"busy": v["kind"], "busy_with": v["text"], "busy_limit_min": round(v["limit"] / 60)}
-        if told.code == "completed-before":
-            return {"busy": "finished", "busy_with": told.values["text"]}
-    return {}
+# ── how the job ended ────────────────────────────────────────────────────────────────────────
 
 
-def _plain(value: str) -> Any:
-    return int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else value
+def _how_it_ended(finding: Finding, timeline: Timeline, state: RunState) -> dict[str, Any]:
+    """`ended`, since when no step came, and for how long nothing was printed at all."""
+    last = finding.root.main if finding.root is not None else None
+    dated = last is None or last.origin.dated
+    facts: dict[str, Any] = {"ended": state.kind, "no_step": state.began and state.began[:_SHOWN]}
+    if state.idle is not None and (state.kind == "hung" or state.began is not None):
+        facts |= {"idle_min": round(state.idle / 60), "idle": span(state.idle)}
+    if state.kind == "hung":
+        facts["stalled_since"] = format_time(state.since, dated)
+    times = [time for step in timeline.progress if (time := step.shown_time) is not None]
+    if state.kind == "progressing" and state.since is not None and state.idle is not None:
+        facts["elapsed_h"] = round((state.since + state.idle - min(times)) / 3600, 1)
+    if state.kind is None:
+        facts["last_step_at"] = format_time(times[-1], dated) if times else None
+        if finding.record is not None and finding.record.elapsed is not None:
+            facts["elapsed_h"] = round(finding.record.elapsed / 3600, 1)
+        if state.began is None and last is not None:
+            facts |= _silence(last, dated)
+    return _known(**facts)
+
+
+def _silence(last: Event, dated: bool) -> dict[str, Any]:
+    """How long before Slurm's line, which tells its own time, the log's last stamped line stands."""
+    end = parse_time(last.captures.get("at", ""))
+    # Slurm's words may stand behind a step that lost its line end, in a line with the step's stamp
+    since = parse_time(last.captures[LAST_STAMP]) if LAST_STAMP in last.captures else last.origin.time
+    if end is None or since is None or end - since < LIMITS.silence or by_zone(end - since):
+        return {}
+    return {"silent": span(end - since), "silent_since": format_time(since, dated or LAST_STAMP in last.captures)}
+
+
+def tell_after_training(finding: Finding, case: Case) -> Finding:
+    """The finding, with a reason where the training had ended before the failure, or where nothing was trained at all."""
+    if finding.verdict == "no-failure":
+        return _nothing_trained(finding, case)
+    done = _trained(finding, case.timeline)
+    return finding if done is None else above_all(finding, reason("trained", text=_said(done)))
+
+
+def _trained(finding: Finding, timeline: Timeline) -> SignalHit | None:
+    """The program's word that it had completed, above an exit that nothing else explains."""
+    root, done, last = finding.root, timeline.finished, timeline.last_progress
+    if finding.cause != EXIT_CODE or root is None or done is None or not done.by_program:
+        return None
+    return done if done.order < root.main.order and (last is None or last.order < done.order) else None
+
+
+def _said(done: SignalHit) -> str:
+    return done.line.text.strip()[:_SHOWN]
+
+
+def _each_nodes_first(case: Case) -> str | None:
+    """The tasks of which no bad end is told, where each is the lowest of a node whose other tasks all ended with 1."""
+    steps = [report for report in case.reports if report.kind == "step" and report.tasks]
+    left = never_ended(case)
+    lowest = {min(report.tasks) - 1 for report in steps if report.exit.code == 1}
+    return ranges(left) if left and len(lowest) == len(steps) and set(left) == lowest else None
+
+
+def _nothing_trained(finding: Finding, case: Case) -> Finding:
+    """A run that loaded a checkpoint and was done at once had nothing left to train."""
+    done = case.timeline.finished
+    loaded = [m for m in case.observed.signals if m.signal.kind == "resumed"]
+    if done is None or not loaded or loaded[-1].line.source != done.line.source:
+        return finding
+    last = loaded[-1]
+    trained = any(step.order > last.order for step in case.timeline.progress)
+    if trained or not 0 <= done.line.offset - last.line.end <= LIMITS.few_words:
+        return finding
+    told = next((m.captures for m in reversed(loaded) if m.captures.get("path")), last.captures)
+    step = number(told["step"]) if told.get("step") else None
+    return above_all(finding, reason("nothing-trained", path=told.get("path"), step=step))
+
+
+# ── checkpoints and restarts ─────────────────────────────────────────────────────────────────
+
+
+def _of_checkpoints(timeline: Timeline, observed: Observations) -> dict[str, Any]:
+    """The newest checkpoint, by its step, its path and the time when it was saved, and the seconds of the longest save."""
+    marks = {kind: [m for m in observed.signals if m.signal.kind == kind] for kind in ("saving", "saved", "resumed")}
+    last = max((p.order for p in timeline.progress), default=-1)
+    # a program that tells only that it begins to save, and goes on, has saved; what was loaded is there, too
+    went_on = [m for m in marks["saving"] if m.order < last and not marks["saved"]]
+    there = sorted([*marks["saved"], *went_on, *marks["resumed"]], key=lambda mark: mark.order, reverse=True)
+    found: dict[str, Any] = {}
+    newest = next((m.captures for m in there if "step" in m.captures or "path" in m.captures), None)
+    if newest is not None:
+        step, path = newest.get("step"), newest.get("path")
+        found["checkpoint_step"] = number(step) if step else None
+        found["checkpoint"] = path or f"step {number(step or '0')}"
+    saved = next((m.line.origin for m in there if m.signal.kind != "resumed"), None)
+    if saved is not None and saved.dated:
+        found["checkpoint_time"] = format_time(saved.time)
+    # a save after a failure or a signal may be cut off by the end that follows
+    begun, ended = marks["saving"][-1:], max((m.order for m in marks["saved"]), default=-1)
+    if begun and max(last, ended) < begun[0].order < min((e.order for e in observed.events), default=0):
+        found["save_open"] = begun[0].line.text[:_SHOWN]
+    emergency = max((m.order for m in observed.signals if m.signal.id == _EMERGENCY), default=None)
+    if emergency is not None and ended > emergency:
+        found["emergency_saved"] = "yes"
+    return _known(**found, save_s=_longest_save(marks["saving"], marks["saved"]))
+
+
+def _longest_save(begins: Sequence[SignalHit], ends: Sequence[SignalHit]) -> int | None:
+    """Seconds, as the program tells them or by the stamps of a save's two lines."""
+    told = [float(m.captures["seconds"]) for m in ends if m.captures.get("seconds", "").replace(".", "", 1).isdecimal()]
+    for begin, end in pairwise(sorted([*begins, *ends], key=lambda mark: mark.order)):
+        a, b = begin.line.origin.time, end.line.origin.time
+        if begin.signal.kind == "saving" and end.signal.kind == "saved" and a is not None and b is not None:
+            told.append(b - a)
+    return round(max((seconds for seconds in told if 0 < seconds < _MOST_SAVE), default=0)) or None
+
+
+def _of_restarts(timeline: Timeline, observed: Observations) -> dict[str, Any]:
+    """How often the job was started anew, how many steps it gained since the first time, and where it began the last time."""
+    begins = [m for m in observed.signals if m.signal.kind == "attempt" and m.captures.get("restart")]
+    counted = max((number(m.captures["restart"]) for m in begins), default=0)
+    requeues = [e.order for e in observed.events if e.ends_job and e.role != "hint"]
+    runs = _runs(timeline, observed, sorted({*requeues, *(m.order for m in begins)}))
+    restarts = counted or (len(runs) - 1 if requeues else 0)
+    if restarts < 1:
+        return {}
+    facts: dict[str, Any] = {"restarts": restarts}
+    if len(runs) > 1:
+        (_, first_end), (last_begin, last_end) = runs[0], runs[-1]
+        again = len(runs) > 2 and last_begin <= runs[1][0]  # each from the same checkpoint, however far it came
+        facts["gained"] = 0 if again else max(0, max(end for _, end in runs[1:]) - first_end)
+        facts["begins_at"], facts["came_to"] = last_begin, last_end
+    return facts
+
+
+def _runs(timeline: Timeline, observed: Observations, cuts: Iterable[int]) -> list[tuple[int, int]]:
+    """The first and the last step of each run in which steps were made; the first is what it resumed from, where told."""
+    resumed = [m for m in observed.signals if m.signal.kind == "resumed" and m.captures.get("step")]
+    found: list[tuple[int, int]] = []
+    for start, end in pairwise([0, *cuts, 1 << 62]):
+        steps = [p.step for p in timeline.progress if p.step is not None and start <= p.order < end]
+        if steps:
+            told = [number(m.captures["step"]) for m in resumed if start <= m.order < end]
+            found.append((min([*told, *steps]), max(steps)))
+    return found
+
+
+# ── GPU memory ───────────────────────────────────────────────────────────────────────────────
+
+
+def _of_memory(rank: int | None, readings: Sequence[MemoryReading], facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The failing rank's last reading and its peak. Another rank's says nothing of this one, unless all GPUs were as full."""
+    alone = facts.get("world_size") in (None, 1)
+    own = [r for r in readings if _rank_of(r, facts) == rank and (rank is not None or (alone and r.gpu is None))]
+    used = [reading.used or 0 for reading in readings if reading.rank is None]
+    alike = len(used) == len(readings) > 0 and min(used) >= _ALIKE * max(used)
+    found = _of_readings(own or (readings if alike else ()), readings)
+    return found | ({"memory_elsewhere": True} if alike and not own else {})
+
+
+def _rank_of(reading: MemoryReading, facts: Mapping[str, Any]) -> int | None:
+    """The rank that a reading is about, also where its line names node and GPU."""
+    each, world, nodes = (facts.get(name) for name in ("gpus_per_node", "world_size", "nodes"))
+    if each is None and isinstance(world, int) and isinstance(nodes, int):
+        each = world // nodes
+    if reading.gpu is None or not isinstance(each, int):
+        return reading.rank
+    return reading.gpu[0] * each + reading.gpu[1]
+
+
+def _of_readings(own: Sequence[MemoryReading], readings: Sequence[MemoryReading]) -> dict[str, Any]:
+    facts: dict[str, Any] = {}
+    if last := next((reading for reading in reversed(own) if reading.used and reading.text), None):
+        facts |= {"memory": last.text, "memory_gib": last.used, "memory_of_gib": last.total, "memory_step": last.step}
+        facts["memory_before_gib"] = last.before
+    peaks = [reading.peak for reading in own if reading.peak]
+    others = [(reading.peak, reading.rank) for reading in readings if reading.peak and reading.rank is not None]
+    if peaks:
+        facts["peak_gib"] = max(peaks)
+    elif others:
+        facts["other_peak_gib"], facts["peak_rank"] = max(others, key=lambda one: one[0])
+    return {name: round(fact, 1) if isinstance(fact, float) else fact for name, fact in _known(**facts).items()}
 
 
 # ── what Slurm's record tells ────────────────────────────────────────────────────────────────
@@ -129,33 +332,29 @@ def _of_the_record(job: JobRecord, timeline: Timeline, state: RunState) -> dict[
     """Sizes, limits, and how the job stood when it ended."""
     by_warning = warning_came(job)
     ended_by_slurm = job.state in ("TIMEOUT", "DEADLINE") or bool(job.running_children) or by_warning
-    found: dict[str, Any] = {
-        "job_id": job.id,
-        "state": job.state,
-        "nodes": job.num_nodes or len(job.nodes) or None,
-        "num_tasks": job.num_tasks,
-        "tasks_per_node": job.tasks_per_node,
-        "time_limit_min": round(job.time_limit / 60) if job.time_limit else None,
-        "elapsed_min": round(job.elapsed / 60, 1) if job.elapsed is not None else None,
-        "needed_min": _needed_minutes(job, timeline, state),
-        "ended": state.kind if ended_by_slurm else None,
-        "idle_min": round(state.idle / 60) if state.kind == "hung" and state.idle is not None else None,
-        "req_mem_gib": round(job.req_mem / 2**30, 1) if job.req_mem else None,
-        "max_rss_gib": _measured_memory(job),
-        "restarts": job.restarts or None,
-        "script": job.command.split()[0].rpartition("/")[2] if job.command else None,
-        "signalled": True if by_warning else None,
-        "script_ended": 0 if state_of(job) == "COMPLETED" else None,
-        **_canceller(job),
-    }
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _canceller(job: JobRecord) -> dict[str, Any]:
-    """Whose uid Slurm recorded with the cancellation of the job, or of a step, and whether it is the owner's."""
-    steps = (step.cancelled_by for step in job.work_steps)
-    by = next((uid for uid in (job.cancelled_by, *steps) if uid is not None), None)
-    return {"cancelled_by": by, "by_owner": True if by is not None and by == job.uid else None}
+    # whose uid Slurm recorded with the cancellation of the job, or of a step
+    cancelled = (job.cancelled_by, *(step.cancelled_by for step in job.work_steps))
+    by = next((uid for uid in cancelled if uid is not None), None)
+    return _known(
+        job_id=job.id,
+        state=job.state,
+        nodes=job.num_nodes or len(job.nodes) or None,
+        num_tasks=job.num_tasks,
+        tasks_per_node=job.tasks_per_node,
+        time_limit_min=round(job.time_limit / 60) if job.time_limit else None,
+        elapsed_min=round(job.elapsed / 60, 1) if job.elapsed is not None else None,
+        needed_min=_needed_minutes(job, timeline, state),
+        ended=state.kind if ended_by_slurm else None,
+        idle_min=round(state.idle / 60) if state.kind == "hung" and state.idle is not None else None,
+        req_mem_gib=round(job.req_mem / 2**30, 1) if job.req_mem else None,
+        max_rss_gib=_measured_memory(job),
+        restarts=job.restarts or None,
+        script=job.command.split()[0].rpartition("/")[2] if job.command else None,
+        signalled=True if by_warning else None,
+        script_ended=0 if state_of(job) == "COMPLETED" else None,
+        cancelled_by=by,
+        by_owner=True if by is not None and by == job.uid else None,
+    )
 
 
 def _needed_minutes(job: JobRecord, timeline: Timeline, state: RunState) -> int | None:
@@ -163,10 +362,10 @@ def _needed_minutes(job: JobRecord, timeline: Timeline, state: RunState) -> int 
     last = timeline.last_progress
     if state.kind != "progressing" or last is None or not last.step or not last.steps:
         return None
-    if last.time is None or job.start is None:
+    if last.time is None or job.start is None or not job.time_limit:
         return None
     needed = round((last.time - job.start) * last.steps / last.step / 60 * _MARGIN)
-    return needed if needed and job.time_limit and needed * 60 > job.time_limit else None
+    return needed if needed * 60 > job.time_limit else None
 
 
 def _measured_memory(job: JobRecord) -> float | None:

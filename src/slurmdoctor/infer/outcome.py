@@ -1,40 +1,230 @@
-"""Did the job fail? What was survived does not count, and a log that ends in success has no failure."""
+"""Events and exit reports → incidents, and whether the job failed: what was survived does not count."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from slurmdoctor.model import LIMITS, STEP_CANCELLED, Event, ExitReport, Finding, Incident, Timeline, reason
+from slurmdoctor.infer.case import STOPPED, TELLING, Case
+from slurmdoctor.infer.collectives import ended_tasks
+from slurmdoctor.infer.exits import cause_of
+from slurmdoctor.model import (
+    ABORT,
+    COLLECTIVE_TIMEOUT,
+    COMMAND_NOT_FOUND,
+    EXIT_CODE,
+    HOST_OOM,
+    KILLED,
+    LIMITS,
+    NOT_STOPPED,
+    PYTHON_ERROR,
+    SIGTERM,
+    STEP_CANCELLED,
+    TASK_FAILED,
+    Event,
+    ExitReport,
+    Finding,
+    Incident,
+    Knowledge,
+    Origin,
+    ProcessExit,
+    RankMap,
+    Role,
+    Timeline,
+    ranges,
+    reason,
+)
 
-TELLING = ("root", "either", "confirmation")
-"""Roles of events that may start a failure."""
+_RECENT = 40
+"""Incidents of one writer that its next event may still belong to."""
+_WARNINGS = ("SIGUSR1", "SIGUSR2")
+"""Signals that a job asks for before its time limit."""
+_ROLE_OF_CAUSE: Mapping[str, Role] = {
+    SIGTERM: "cascade",
+    EXIT_CODE: "cascade",
+    HOST_OOM: "confirmation",
+    ABORT: "either",
+}
+
+# ── events → incidents ───────────────────────────────────────────────────────────────────────
 
 
-def live_events(timeline: Timeline, exit_status: int | None = None) -> tuple[list[Event], int]:
+def live_events(case: Case) -> tuple[list[Event], int]:
     """The events that count, and how many were left aside because the job went on after them.
 
     Where nothing but survived events is left of a job that ended badly, they count after all; without an exit of its own
     only those that were not followed by long work.
     """
-    live = [e for e in timeline.events if not e.survived]
-    unresolved = unresolved_exits(timeline)
-    if exit_status == 0:
+    live = [e for e in case.events if not e.survived]
+    unresolved = unresolved_exits(case.timeline)
+    if case.exit_status == 0:
         live = [e for e in live if not e.outlived]
         if not unresolved:
             return live, 0
-    elif not exit_status and not unresolved and not any(e.role == "cascade" for e in live):
+    elif not case.exit_status and not unresolved and not any(e.role == "cascade" for e in live):
         live = [e for e in live if e.outlived != "likely"]
     if any(e.role in TELLING for e in live):
-        return live, len(timeline.events) - len(live)
-    if exit_status:  # it did fail: other ranks may have gone on to the end
-        return list(timeline.events), 0
-    ended_badly = unresolved or any(e.role == "cascade" for e in live)
-    ran_to_the_end = timeline.finished is not None and not unresolved
-    if not ended_badly or ran_to_the_end:
+        return live, len(case.events) - len(live)
+    if case.exit_status or unresolved:  # it did fail: other ranks may have gone on to the end
+        return list(case.events), 0
+    if case.timeline.finished is not None or not any(e.role == "cascade" for e in live):
         return live, 0
-    return [e for e in timeline.events if unresolved or e.outlived != "long"], 0
+    return [e for e in case.events if e.outlived != "long"], 0
+
+
+def gather_incidents(events: Sequence[Event], case: Case) -> list[Incident]:
+    """Events of one chain, or of one writer at one time, are one incident; its most telling event names it."""
+    parts: dict[object, list[Event]] = {}
+    recent: dict[object, deque[object]] = defaultdict(lambda: deque(maxlen=_RECENT))
+    for event in sorted(events, key=lambda e: e.order):
+        if event.role == "hint":
+            continue
+        by_rank = event.origin.rank is not None
+        mine = recent[event.hit.source, by_rank, event.origin.rank if by_rank else event.origin.node]
+        key = _belongs_to(event, parts, mine, case.traits["generic"])
+        parts.setdefault(key, []).append(event)
+        if not mine or mine[-1] != key:
+            mine.append(key)
+    return sorted((Incident(_main(part, case.knowledge), tuple(part)) for part in parts.values()), key=case.key)
+
+
+def _belongs_to(
+    event: Event, parts: Mapping[object, list[Event]], recent: Sequence[object], generic: frozenset[str]
+) -> object:
+    """The incident of this event, by its key; `recent` are those of its writer."""
+    own = ("group", event.group) if event.group else ("event", event.order, event.rule)
+    if own in parts:
+        return own
+    known = event.origin.rank is not None
+    for key in reversed(recent):
+        last = parts[key][-1]
+        if event.group and last.group and event.group != last.group and not known:
+            continue
+        if "confirmation" in (event.role, last.role) and event.role != last.role:
+            continue
+        if _only_waited(parts[key]) and event.role == "root" and event.cause not in generic:
+            continue  # what a rank meets after it gave up waiting is another incident
+        near = event.order - last.order < LIMITS.one_incident_bytes
+        if known and event.origin.time is not None and last.origin.time is not None:
+            near = near or abs(event.origin.time - last.origin.time) <= LIMITS.one_incident_seconds
+        if near:
+            return key
+    return own
+
+
+def _only_waited(part: Sequence[Event]) -> bool:
+    return part[0].cause == COLLECTIVE_TIMEOUT and part[0].role == "either" and all(e.role != "root" for e in part)
+
+
+def was_not_made(built: Event, lacked: Event, knowledge: Knowledge) -> bool:
+    """Whether the shell or a launcher, and no program's exception, lacked below what a failed build should have made."""
+    makes = built.cause in knowledge.traits["made-before"] and lacked.cause in knowledge.causes[built.cause].explains
+    return makes and not lacked.traceback and built.hit.source == lacked.hit.source and built.order < lacked.order
+
+
+def _main(part: Sequence[Event], knowledge: Knowledge) -> Event:
+    """The event that names an incident: the first telling one; a victim's words make what it leads to a victim's too."""
+    generic = knowledge.traits["generic"]
+    by_role = sorted(part, key=lambda e: e.role not in ("root", "either"))
+    first = next((e for e in part if e.cause not in generic), by_role[0])
+    if first.role == "cascade":
+        same_chain = [e for e in part if e.role in ("root", "confirmation") and e.cause not in generic]
+        before = [e for e in part if e.cause == PYTHON_ERROR and e.order < first.order and e.group != first.group]
+        # on one line, as in a paste that lost its line ends, no order is to be seen
+        beside = [e for e in part if e.role == "either" and e.order == first.order and e.cause not in generic]
+        # of one cause, the line that can start a failure tells more than the one that only follows
+        own = [e for e in part if e.role == "either" and e.cause == first.cause]
+        return next(iter((*same_chain, *before, *beside, *own)), first)
+    if first.role == "either":
+        roots = (e for e in part if e.role == "root" and e.cause not in generic)
+        return next((e for e in roots if not was_not_made(first, e, knowledge)), first)
+    return first
+
+
+# ── exit reports → incidents: of processes of which only others tell how they ended ──────────
+
+
+def silent_exits(case: Case, incidents: Sequence[Incident]) -> list[Incident]:
+    """The incidents of processes that printed nothing of their end themselves."""
+    spoke = {rank for i in incidents for e in i.events for rank in e.ranks}
+    # a rank that lost a peer or timed out aborts: an abort of somebody tells nothing more
+    generic = case.traits["generic"]
+    waited = any(i.main.role in ("cascade", "either") and i.cause not in generic for i in incidents)
+    unlabelled = any(i.main.origin.rank is None and i.main.role in ("root", "either") for i in incidents)
+    first_end = _first_own_ends(case.reports)
+    found = not_stopped = _not_stopped(case, spoke)
+    for report in case.reports:
+        cause = cause_of(report.exit, case.knowledge)
+        if report.exit.code == 0 or report.exit.signal in _WARNINGS:
+            continue
+        silent = [r for r in report.ranks if r not in spoke]
+        accounted = (report.ranks and not silent) or unlabelled
+        if cause in (EXIT_CODE, COMMAND_NOT_FOUND, ABORT) and accounted:
+            continue
+        if cause == ABORT and not report.ranks and waited:
+            continue
+        role = _ROLE_OF_CAUSE.get(cause, "root")
+        if cause == KILLED and (not_stopped or _stopped_late(report, first_end)):
+            role = "cascade"
+        rule = f"{cause}/{report.witness.split()[0].lower()}"
+        found = [*found, _incident(report, cause, role, rule, silent, case.rank_map)]
+    return found
+
+
+def _not_stopped(case: Case, spoke: set[int]) -> list[Incident]:
+    """Slurm ended a step because a task had failed, and stopped all tasks but few: these are the ones that had failed."""
+    reports = [r for r in case.reports if r.kind == "step" and r.ranks]
+    if not any(e.rule == TASK_FAILED for e in case.events) or any(r.exit.exit_class not in STOPPED for r in reports):
+        return []
+    stopped = {rank for report in reports for rank in report.ranks}
+    left = [rank for rank in range(ended_tasks(reports)) if rank not in stopped]
+    if not left or len(left) > max(1, len(stopped) // LIMITS.few) or spoke.intersection(left):
+        return []
+    beside = max(reports, key=lambda r: (min(r.ranks) < left[0] < max(r.ranks), len(r.ranks)))
+    ended = replace(beside, exit=ProcessExit(None, None, "unknown"), ranks=tuple(left), tasks=tuple(left))
+    return [_incident(ended, EXIT_CODE, "cascade", NOT_STOPPED, left, case.rank_map)]
+
+
+def _incident(
+    report: ExitReport, cause: str, role: Role, rule: str, silent: Sequence[int], rank_map: RankMap
+) -> Incident:
+    rank = silent[0] if len(silent) == 1 else report.ranks[0] if len(report.ranks) == 1 else None
+    origin = Origin(rank=rank, local_rank=report.local_rank, node=report.node, pid=report.pid, time=report.time)
+    resolved, basis = rank_map.resolve(origin)
+    event = Event(
+        cause,
+        role,
+        rule,
+        resolved,
+        report.line.hit,
+        report.order,
+        report.rank_basis or basis,
+        captures={"tasks": ranges(report.ranks)} if report.ranks else {},
+    )
+    return Incident(event, (event,), report)
+
+
+def _first_own_ends(reports: Sequence[ExitReport]) -> Mapping[str, int]:
+    """The place of each witness's first report of an end that nobody brought about by SIGKILL; -1 where places tell no order."""
+    first: dict[str, int] = {}
+    for report in reports:
+        stopped = STOPPED if report.by_rank else ("killed",)
+        if report.exit.exit_class not in (*stopped, "ok"):
+            place = -1 if report.by_rank else report.line.offset
+            first[report.witness] = min(place, first.get(report.witness, place))
+    return first
+
+
+def _stopped_late(report: ExitReport, first_end: Mapping[str, int]) -> bool:
+    """Whether a SIGKILL may be how a launcher ends what outlived its first failure."""
+    if report.marks_first:
+        return not report.first
+    return first_end.get(report.witness, report.line.offset) < report.line.offset
+
+
+# ── did it fail? ─────────────────────────────────────────────────────────────────────────────
 
 
 def unresolved_exits(timeline: Timeline) -> list[ExitReport]:
@@ -53,65 +243,46 @@ def _bad_exits(timeline: Timeline) -> list[ExitReport]:
     return [report for report in timeline.reports if report.exit.code not in (0, None) or report.exit.signal]
 
 
-def decide_whether_failed(
-    timeline: Timeline,
-    incidents: Sequence[Incident],
-    silent: Sequence[Incident],
-    exit_status: int | None,
-    parting: Collection[str] = (),
-) -> Finding:
-    """The verdict, before anything is known of the cause.
-
-    `silent` are incidents that only exit reports tell of, `parting` causes that ranks may print as they leave one another.
-    """
-    if exit_status == 0 and not any(i.main.role in ("root", "confirmation") for i in incidents):
+def decide_whether_failed(case: Case, incidents: Sequence[Incident], silent: Sequence[Incident]) -> Finding:
+    """The verdict, before anything is known of the cause; `silent` are incidents that only exit reports tell of."""
+    if case.exit_status == 0 and not any(i.main.role in ("root", "confirmation") for i in incidents):
         return Finding("no-failure", reasons=(reason("exit-status-zero"),))
-    done = timeline.finished
+    if case.exit_status:
+        return Finding("failed")
+    done = case.timeline.finished
     proof = [i for i in (*incidents, *silent) if i.report is not None or not all(e.warned for e in i.events)]
-    after = [i for i in proof if _stands_after_finish(i.main, timeline) and not _parted(i, timeline, parting)]
-    telling = [i for i in after if i.main.role in TELLING or i.report is not None]
-    unresolved = unresolved_exits(timeline)
-    if exit_status:
-        return Finding("failed")
-    if done is not None and not telling and not unresolved:
+    after = [i for i in proof if _stands_after_finish(i.main, case.timeline) and not _parted(i, case)]
+    telling = any(i.main.role in TELLING or i.report is not None for i in after) or unresolved_exits(case.timeline)
+    if done is not None and not telling:
         return Finding("no-failure", reasons=(reason("program-completed", text=done.line.text.strip()[:400]),))
-    if telling or unresolved or any(i.main.role == "cascade" for i in after):
+    if telling or any(i.main.role == "cascade" for i in after):
         return Finding("failed")
-    return _by_steps(timeline)
+    return _by_steps(case)
 
 
-def _by_steps(timeline: Timeline) -> Finding:
+def _by_steps(case: Case) -> Finding:
     """The verdict on a log in which nothing failed: whether its steps go to the end."""
-    last = timeline.last_progress
+    last, steps = case.timeline.last_progress, case.timeline.progress
     if last is None:
         return Finding("unknown")
     if last.step is not None and last.steps is not None:
-        before = next(
-            (p.step for p in reversed(timeline.progress[:-1]) if p.source == last.source and p.step), last.step
-        )
+        before = next((p.step for p in reversed(steps[:-1]) if p.source == last.source and p.step), last.step)
         if last.steps - last.step >= max(1, last.step - before):
             return Finding("unknown", reasons=(reason("stopped-short", step=last.step, steps=last.steps),))
-    elif timeline.cut:
+    elif case.timeline.cut:
         return Finding("unknown", reasons=(reason("cut-short"),))
-    return Finding("no-failure", reasons=(reason("steps-to-the-end"),))
+    return Finding("no-failure", reasons=(reason("steps-to-the-end"),) if case.observed.complete else ())
 
 
-def _parted(incident: Incident, timeline: Timeline, parting: Collection[str]) -> bool:
+def _parted(incident: Incident, case: Case) -> bool:
     """Whether a rank only says that others have left, after the last step of all or the program's own end."""
-    if incident.cause not in parting or incident.report is not None or _bad_exits(timeline):
+    if incident.cause not in case.traits["parting"] or incident.report is not None or _bad_exits(case.timeline):
         return False
-    last, done = timeline.last_progress, timeline.finished
+    last, done = case.timeline.last_progress, case.timeline.finished
     ends = [(done.line.source, done.order)] if done is not None and done.by_program else []
     if last is not None and not last.part and last.step is not None and last.step == last.steps:
         ends.append((last.source, last.order))
     return any(source == incident.main.hit.source and order < incident.main.order for source, order in ends)
-
-
-def with_survived(finding: Finding, survived: int) -> Finding:
-    """The finding, with a first reason that says how many events were left aside."""
-    if not survived:
-        return finding
-    return replace(finding, reasons=(reason("survived", count=survived), *finding.reasons))
 
 
 def _stands_after_finish(event: Event, timeline: Timeline) -> bool:

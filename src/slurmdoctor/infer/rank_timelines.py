@@ -11,7 +11,7 @@ from time import gmtime
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from slurmdoctor.infer.members import world_size
+from slurmdoctor.infer.collectives import world_size
 from slurmdoctor.model import (
     ASSUMED_YEAR,
     EXIT_CODE,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from slurmdoctor.infer.case import Case, because, printed_above
 from slurmdoctor.infer.exits import cause_of, first_reported, reported_first
-from slurmdoctor.infer.explain import Explainer, printed_above
-from slurmdoctor.infer.incidents import was_not_made
+from slurmdoctor.infer.outcome import was_not_made
 from slurmdoctor.model import (
+    BROKEN_CONTINUATION,
     COLLECTIVE_TIMEOUT,
     EXIT_CODE,
     HANG,
@@ -20,52 +21,46 @@ from slurmdoctor.model import (
     Event,
     Finding,
     Incident,
-    Knowledge,
     Progress,
     RunState,
-    Timeline,
     reason,
 )
 
 
-def choose_root(finding: Finding, timeline: Timeline, incidents: Sequence[Incident], knowledge: Knowledge) -> Finding:
+def choose_root(finding: Finding, incidents: Sequence[Incident], case: Case) -> Finding:
     """The finding with the earliest incident that no other explains, its rivals, and its cascade."""
-    in_time, late = _by_their_own_wait(incidents, timeline, knowledge)
-    explainer = Explainer(timeline, knowledge)
+    in_time, late = _by_their_own_wait(incidents, case)
     root: Incident | None = None
-    for tier in _tiers(incidents, in_time, timeline, knowledge):
-        ordered = _in_order_of_choice(explainer.unexplained(tier, in_time), timeline, knowledge)
-        if ordered:
+    for tier in _tiers(incidents, in_time, case):
+        if ordered := _in_order_of_choice(unexplained(tier, in_time, case), case):
             root = ordered[0]
             finding = replace(finding, rivals=tuple(i for i in ordered[1:] if i.cause != root.cause))
             break
-    if root is None or root.cause == EXIT_CODE:
-        hinted = _last_hint(root, timeline, knowledge)
-        if hinted is not None:
-            root = hinted
-            finding = replace(finding, reasons=(*finding.reasons, reason("last-telling-line")))
-    others = [i for i in incidents if root is not None and i is not root]
-    cascade = tuple(i for i in others if root is not None and i.cause != root.cause)
-    consequences = tuple(sorted({i.cause for i in late if root is not None and i.cause != root.cause}))
-    if consequences:
-        finding = replace(finding, reasons=(*finding.reasons, reason("after-own-wait", causes=consequences)))
+    if (root is None or root.cause == EXIT_CODE) and (hinted := _last_hint(root, case)) is not None:
+        root = hinted
+        finding = because(finding, reason("last-telling-line"))
+    if root is None:
+        return replace(finding, root=None, cause=EXIT_CODE, rule=None)
+    if consequences := tuple(sorted({i.cause for i in late} - {root.cause})):
+        finding = because(finding, reason("after-own-wait", causes=consequences))
+    others = [i for i in incidents if i is not root]
     return replace(
         finding,
         root=root,
-        cause=root.cause if root else EXIT_CODE,
-        rule=root.main.rule if root else None,
-        same=tuple(i for i in others if root is not None and i.cause == root.cause),
-        cascade=cascade,
+        cause=root.cause,
+        rule=root.main.rule,
+        same=tuple(i for i in others if i.cause == root.cause),
+        cascade=tuple(i for i in others if i.cause != root.cause),
     )
 
 
-def what_stalled(finding: Finding, timeline: Timeline, state: RunState, knowledge: Knowledge) -> Finding:
+def what_stalled(finding: Finding, state: RunState, case: Case) -> Finding:
     """The finding with what stopped the job long before Slurm or a person ended it: an error below its last step."""
-    end, last = finding.root, timeline.last_progress
+    end, last = finding.root, case.timeline.last_progress
     idle = state.kind == "hung" or state.began is not None or last is None
-    if end is None or not idle or finding.cause not in knowledge.traits["ends-stalled"]:
+    if end is None or not idle or finding.cause not in case.traits["ends-stalled"]:
         return finding
-    endings = knowledge.traits["scheduler"] | knowledge.traits["exit-only"]
+    endings = case.traits["scheduler"] | case.traits["exit-only"]
     before = [
         i
         for i in finding.cascade
@@ -76,10 +71,10 @@ def what_stalled(finding: Finding, timeline: Timeline, state: RunState, knowledg
     ]
     if not before:
         return finding
-    found = choose_root(replace(finding, rivals=()), timeline, before, knowledge)
+    found = choose_root(replace(finding, rivals=()), before, case)
     rest = tuple(i for i in (end, *finding.same, *finding.cascade) if i not in before)
     stalled = (reason("stood-still", state=state),) if state.kind == "hung" and state.began is None else ()
-    return replace(found, cascade=(*found.cascade, *rest), reasons=(*found.reasons, *stalled))
+    return because(replace(found, cascade=(*found.cascade, *rest)), *stalled)
 
 
 def _came_after(event: Event, step: Progress) -> bool:
@@ -89,20 +84,86 @@ def _came_after(event: Event, step: Progress) -> bool:
     return event.origin.time is not None and step.time is not None and event.origin.time > step.time
 
 
+# ── what explains what ───────────────────────────────────────────────────────────────────────
+
+
+def unexplained(tier: Sequence[Incident], explainers: Iterable[Incident], case: Case) -> list[Incident]:
+    """The incidents of a tier that no other one brings about; all of them where each is explained.
+
+    Of incidents that explain the same, the first by time and the first by place explain all that the others do: in each
+    file, for what stands in it, and over all files.
+    """
+    firsts: dict[object, Incident] = {}
+    by_file: dict[int | None, list[Incident]] = {}
+    for by_place in (False, True):
+        for incident in sorted(explainers, key=lambda i: (0.0, i.main.order) if by_place else case.key(i)):
+            for file in (incident.main.hit.source, None):
+                kind = (by_place, file, incident.cause, incident.main.role, incident.report is None)
+                if kind not in firsts:
+                    firsts[kind] = incident
+                    by_file.setdefault(file, []).append(incident)
+
+    def is_explained(one: Incident) -> bool:
+        others = (*by_file.get(one.main.hit.source, ()), *by_file.get(None, ()))
+        return any(other is not one and _explains_alone(other, one, case) for other in others)
+
+    return [one for one in tier if not is_explained(one)] or list(tier)
+
+
+def _explains_alone(one: Incident, other: Incident, case: Case) -> bool:
+    """Whether `one` explains `other`; where two explain each other, the earlier one does."""
+    if not explains(one, other, case):
+        return False
+    return case.key(one) <= case.key(other) or not explains(other, one, case)
+
+
+def explains(one: Incident, other: Incident, case: Case) -> bool:
+    """Whether one incident may have brought the other about, as far as causes, roles and order tell."""
+    known = case.causes.get(one.cause)
+    if known is None or one.cause == other.cause:
+        return False
+    listed = other.cause in known.explains
+    ended_by_slurm = other.cause in case.traits["scheduler"]
+    if one.main.rule == BROKEN_CONTINUATION and printed_above(other, one):
+        return False
+    earlier = _clearly_earlier(other, one, case)
+    if ended_by_slurm and not earlier and one.main.role in ("root", "confirmation"):
+        # in two files without a clock, a root's own error says that it came before Slurm's ending
+        no_common_clock = one.main.hit.source != other.main.hit.source and not case.timed
+        return (one.report is None and no_common_clock) or one.main.order < other.main.order
+    if not listed or not (_role_may_explain(one, other) or was_not_made(one.main, other.main, case.knowledge)):
+        return False
+    # a witness may speak late of what came first
+    return one.main.role == "confirmation" or not earlier
+
+
+def _clearly_earlier(one: Incident, other: Incident, case: Case) -> bool:
+    """Whether stamps (or, for roots without stamps, the file) show that `one` came before `other`."""
+    printed = printed_above(one, other)
+    if case.timed:
+        # a lower bound alone does not show that it was early
+        return case.key(one)[0] < case.key(other)[0] - TICK and (printed or not one.main.bound)
+    return one.main.role == other.main.role == "root" and printed
+
+
+def _role_may_explain(one: Incident, other: Incident) -> bool:
+    """A symptom explains symptoms only, and what may be either never explains a root."""
+    if one.main.role == "cascade":
+        return other.main.role == "cascade"
+    return one.main.role != "either" or other.main.role != "root"
+
+
 # ── tiers: a later one answers only where the earlier ones are empty ─────────────────────────
 
 
-def _tiers(
-    incidents: Sequence[Incident], in_time: Sequence[Incident], timeline: Timeline, knowledge: Knowledge
-) -> list[list[Incident]]:
-    roots = [i for i in in_time if _is_root(i)]
+def _tiers(incidents: Sequence[Incident], in_time: Sequence[Incident], case: Case) -> list[list[Incident]]:
+    roots = [i for i in in_time if i.main.role in ("root", "confirmation")]
     eithers = [i for i in incidents if i.main.role == "either"]
-    roots += [i for i in eithers if any(was_not_made(i.main, lacked.main, knowledge) for lacked in roots)]
-    victims = _victims([i for i in incidents if _is_victim(i)], timeline, knowledge)
+    roots += [i for i in eithers if any(was_not_made(i.main, lacked.main, case.knowledge) for lacked in roots)]
+    victims = _victims([i for i in incidents if _is_victim(i)], case)
     exits = [i for i in incidents if i.cause == EXIT_CODE and i.report is not None]
     tiers = [roots, eithers, victims, exits]
-    tiers.append([i for i in incidents if i.cause == SIGTERM])
-    tiers.append([i for i in incidents if i.cause == EXIT_CODE])
+    tiers += [[i for i in incidents if i.cause == cause] for cause in (SIGTERM, EXIT_CODE)]
     silent = [i for i in exits if i.main.origin.rank is not None]
     if not roots and not eithers and silent and any(v.main.origin.rank is not None for v in victims):
         # everyone who spoke is a victim: the one who ended with a code of its own and said nothing was first
@@ -110,110 +171,94 @@ def _tiers(
     return tiers
 
 
-def _is_root(incident: Incident) -> bool:
-    return incident.main.role in ("root", "confirmation")
-
-
 def _is_victim(incident: Incident) -> bool:
     own_words = incident.report is None and incident.cause not in (EXIT_CODE, SIGTERM)
     return incident.main.role == "cascade" and own_words
 
 
-def _victims(victims: Sequence[Incident], timeline: Timeline, knowledge: Knowledge) -> list[Incident]:
+def _victims(victims: Sequence[Incident], case: Case) -> list[Incident]:
     """Without a step's cancellation where it only follows: srun ends a step when one of its tasks has failed."""
     found = [i for i in victims if i.main.rule != STEP_CANCELLED]
-    ended = _first_own_exits(timeline, knowledge)
-    ends = [i for i in victims if i.main.rule == STEP_CANCELLED and not _exit_reported_before(i, ended)]
-    if timeline.order != "timestamps":
-        # in two files without a clock, what a rank prints tells more than the step's end
-        return found + [i for i in ends if all(i.main.hit.source == other.main.hit.source for other in found)]
-    return [*found, *ends]
+    ended = _first_own_exits(case)
+    ends = [i for i in victims if i.main.rule == STEP_CANCELLED]
+    ends = [i for i in ends if i.main.hit.offset <= ended.get(i.main.hit.source, i.main.hit.offset)]
+    if case.timed:
+        return [*found, *ends]
+    # in two files without a clock, what a rank prints tells more than the step's end
+    return found + [i for i in ends if all(i.main.hit.source == other.main.hit.source for other in found)]
 
 
-def _first_own_exits(timeline: Timeline, knowledge: Knowledge) -> dict[int, int]:
+def _first_own_exits(case: Case) -> Mapping[int, int]:
     """Each file, and where it first tells that a process ended by a code of its own."""
-    first: dict[int, int] = {}
-    for report in timeline.reports:
-        if cause_of(report.exit, knowledge) == EXIT_CODE:
-            source, offset = report.line.source, report.line.offset
-            first[source] = min(offset, first.get(source, offset))
-    return first
+    own = [r.line for r in case.reports if cause_of(r.exit, case.knowledge) == EXIT_CODE]
+    return {line.source: line.offset for line in sorted(own, key=lambda line: -line.offset)}
 
 
-def _exit_reported_before(other: Incident, ended: Mapping[int, int]) -> bool:
-    """Whether a process had ended by a code of its own when the step was cancelled."""
-    hit = other.main.hit
-    return ended.get(hit.source, hit.offset) < hit.offset
-
-
-def _by_their_own_wait(
-    incidents: Sequence[Incident], timeline: Timeline, knowledge: Knowledge
-) -> tuple[list[Incident], list[Incident]]:
+def _by_their_own_wait(incidents: Sequence[Incident], case: Case) -> tuple[list[Incident], list[Incident]]:
     """The incidents, parted from errors of ranks that had timed out before: nobody waited for such a rank."""
     waits: dict[int | None, Incident] = {}
-    for incident in incidents:
+    for incident in sorted(incidents, key=case.key, reverse=True):
         rank = incident.main.origin.rank
-        if rank is None or incident.cause != COLLECTIVE_TIMEOUT or incident.main.role != "either":
-            continue
-        if rank not in waits or timeline.key(incident.main) < timeline.key(waits[rank].main):
+        if rank is not None and incident.cause == COLLECTIVE_TIMEOUT and incident.main.role == "either":
             waits[rank] = incident
-    may_come_late = knowledge.traits["scheduler"] | knowledge.traits["system"] | {HANG}
+    may_come_late = case.traits["scheduler"] | case.traits["system"] | {HANG}
     in_time: list[Incident] = []
     late: list[Incident] = []
     for incident in incidents:
         wait = waits.get(incident.main.origin.rank)
         error = incident.main.role == "root" and incident.cause not in may_come_late
-        is_late = error and wait is not None and _came_before(wait, incident, timeline)
+        is_late = error and wait is not None and _came_before(wait, incident, case)
         (late if is_late else in_time).append(incident)
     return in_time, late
 
 
-def _came_before(wait: Incident, error: Incident, timeline: Timeline) -> bool:
+def _came_before(wait: Incident, error: Incident, case: Case) -> bool:
     if wait.main.hit.source == error.main.hit.source:
         return wait.main.order < error.main.order
-    return timeline.key(wait.main)[0] < timeline.key(error.main)[0] - TICK
+    return case.key(wait)[0] < case.key(error)[0] - TICK
 
 
-def _last_hint(silent: Incident | None, timeline: Timeline, knowledge: Knowledge) -> Incident | None:
+def _last_hint(silent: Incident | None, case: Case) -> Incident | None:
     """For an exit that tells nothing: the last line of the same rank that is harmless elsewhere, as an incident."""
     rank = silent.main.origin.rank if silent else None
-    hints = [e for e in timeline.events if e.role == "hint" and e.origin.rank in (rank, None)]
     ended = silent.main.order if silent else -1
-    hints = [e for e in hints if not e.survived or 0 <= ended - e.order < LIMITS.last_try]
+    hints = [
+        e
+        for e in case.events
+        if e.role == "hint"
+        and e.origin.rank in (rank, None)
+        and (not e.survived or 0 <= ended - e.order < LIMITS.last_try)
+    ]
     if not hints:
         return None
-    last = max(hints, key=lambda e: (e.cause not in knowledge.traits["generic"], e.order))
-    origin = last.origin
-    if silent is not None and origin.rank is None:
-        origin = replace(origin, rank=rank, node=origin.node or silent.main.origin.node)
-    event = replace(last, origin=origin)
-    return Incident(event, (event,), silent.report if silent else None)
+    last = max(hints, key=lambda e: (e.cause not in case.traits["generic"], e.order))
+    if silent is not None and last.origin.rank is None:
+        last = replace(last, origin=replace(last.origin, rank=rank, node=last.origin.node or silent.main.origin.node))
+    return Incident(last, (last,), silent.report if silent else None)
 
 
 # ── of several that nothing explains, the first ──────────────────────────────────────────────
 
 
-def _in_order_of_choice(tier: Sequence[Incident], timeline: Timeline, knowledge: Knowledge) -> list[Incident]:
-    generic = knowledge.traits["generic"]
-    first = first_reported(timeline)
+def _in_order_of_choice(tier: Sequence[Incident], case: Case) -> list[Incident]:
+    first = first_reported(case)
 
     def key(incident: Incident) -> tuple[float, bool, int]:
-        time, order = timeline.key(incident.main)
+        time, order = case.key(incident)
         report = incident.report if incident.cause == EXIT_CODE else None
         later = report is not None and not (report.first and reported_first(report, first))
-        late = TICK if incident.cause in generic else 0.0
-        return (time + late if timeline.order == "timestamps" else 0.0, later, order)
+        late = TICK if incident.cause in case.traits["generic"] else 0.0
+        return (time + late if case.timed else 0.0, later, order)
 
-    return _printed_first(sorted(tier, key=key), timeline)
+    return _printed_first(sorted(tier, key=key), case)
 
 
-def _printed_first(ordered: list[Incident], timeline: Timeline) -> list[Incident]:
+def _printed_first(ordered: list[Incident], case: Case) -> list[Incident]:
     """Where the first one's time is only a lower bound, what the same file shows above it was first."""
-    if not ordered or timeline.order != "timestamps" or not ordered[0].main.bound:
+    if not ordered or not case.timed or not ordered[0].main.bound:
         return ordered
     above = [i for i in ordered[1:] if printed_above(i, ordered[0])]
     if not above:
         return ordered
-    timed = [i for i in above if not i.main.bound]
-    best = timed[0] if timed else min(above, key=lambda i: i.main.order)
+    best = next((i for i in above if not i.main.bound), None) or min(above, key=lambda i: i.main.order)
     return [best, *(i for i in ordered if i is not best)]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from slurmdoctor.model.events import Event, ExitReport, Origin, Reason
+from slurmdoctor.model.events import Busy, Event, ExitReport, Line, Origin, Reason
 from slurmdoctor.model.jobs import JobFiles, JobRecord, Quote
 from slurmdoctor.model.notation import ProcessExit
 from slurmdoctor.model.words import (
@@ -148,6 +148,18 @@ class Finding(Struct, frozen=True):
     """Ranks that failed alike at once."""
     extent: Extent = Extent()
     suspicion: Suspicion | None = None
+    silent: tuple[int, ...] = ()
+    """Ranks of which no line was read, where others are suspected or nobody is."""
+    work: Busy | None = None
+    """What kept the others waiting, or that all was `finished`."""
+    timeout: float | None = None
+    """Seconds for which they waited for it."""
+    rank_0_work: str | None = None
+    """What rank 0 was at while the others waited for its id,"""
+    last_words: Line | None = None
+    """and the line that shows it, where rank 0 had said no more."""
+    socket_nodes: tuple[str, ...] = ()
+    """The few nodes that could not use InfiniBand, as others did."""
     same: tuple[Incident, ...] = ()
     """Other incidents of the root's cause."""
     rivals: tuple[Incident, ...] = ()

@@ -102,10 +102,6 @@ class Limits(Struct, frozen=True):
     """Works behind the one that hangs: so many show that the rank's program went on."""
     one_group: int = 4096
     """Numbers of one group stand nearer to each other: a GPU's queue holds no more works."""
-    lost_with_others_bytes: int = 256 * 1024
-    """Bytes after the first time-out, in a log without a clock, in which who loses a peer by it has printed so;"""
-    lost_with_others: float = 3.0
-    """or seconds, where there is one."""
     unheard: float = 0.5
     """Share of the ranks that may not have joined; of more the log does not hold what they printed."""
     still_there: float = 60.0

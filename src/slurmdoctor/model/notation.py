@@ -32,6 +32,11 @@ def number(text: str) -> int:
     return int(text[:_MOST_DIGITS])
 
 
+def plain(text: str) -> int | str:
+    """A text that is a whole number as that number."""
+    return int(text) if re.fullmatch(rf"-?[0-9]{{1,{_MOST_DIGITS}}}", text) else text
+
+
 def is_rank(text: str) -> bool:
     """Whether this may name a rank: few digits. How many there are decides, so that lines of one shape agree."""
     return text.isdecimal() and len(text) < len(str(MOST_RANKS))

@@ -28,6 +28,7 @@ from slurmdoctor.model import (
     Timeline,
     expand_nodes,
     fold_nodes,
+    plain,
     ranges,
 )
 from slurmdoctor.report.reasons import names_of
@@ -218,7 +219,7 @@ def names_for_fixes(finding: Finding, timeline: Timeline, observed: Observations
     root, origin = finding.root, finding.origin
     names = {name: value for name, value in finding.facts.items() if value is not None}
     if root is not None:
-        names |= {name: _plain(value) for name, value in root.main.captures.items()}
+        names |= {name: plain(value) for name, value in root.main.captures.items()}
     known = {"rank": origin.rank, "local_rank": origin.local_rank, "node": origin.node}
     names |= {name: value for name, value in known.items() if value is not None}
     names["rule"] = finding.rule
@@ -236,10 +237,6 @@ def names_for_fixes(finding: Finding, timeline: Timeline, observed: Observations
     names["traceback_seen"] = any(e.traceback for e in observed.events)
     names["node_local"] = _NODE_LOCAL.match(str(names.get("path"))) is not None
     return names | names_of_links(finding) | layouts(names)
-
-
-def _plain(value: str) -> Any:
-    return int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else value
 
 
 def _of_the_suspect(suspicion: Suspicion) -> dict[str, Any]:
@@ -268,8 +265,7 @@ def _of_the_extent(extent: Extent) -> dict[str, Any]:
 
 def _of_the_silent(finding: Finding, observed: Observations) -> dict[str, Any]:
     """The ranks of which no line was read where nobody else is suspected, and their node where it is one."""
-    told = next((r.values["ranks"] for r in finding.reasons if r.code == "says-nothing"), ())
-    silent = told or (finding.suspicion.silent if finding.suspicion is not None else ())
+    silent = finding.silent
     if not silent or (finding.suspicion is not None and finding.suspicion.ranks):
         return {}
     nodes = {observed.rank_map.node_of.get(rank) for rank in silent}

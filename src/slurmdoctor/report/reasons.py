@@ -102,13 +102,6 @@ def _busy_meanwhile(v: Values) -> str:
     )
 
 
-def _busy_until_ended(v: Values) -> str:
-    return (
-        f"{_WORK[v['kind']]} ({v['text']}) when the step was ended, after {duration(v['spent'])}: other ranks wait "
-        f"{duration(v['limit'])} by default, and that timeout may not show in this log"
-    )
-
-
 def _overdue(v: Values) -> str:
     return (
         f"reported only after {duration(v['ran'])} ({v['ran'] / 3600:.1f} h), {v['ran'] / v['limit']:.0f} times the limit of "
@@ -444,7 +437,6 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "rank-0-at-work": "rank 0 printed no error, and was at work: {text}",
     "meanwhile": "rank {rank} meanwhile: {text}",
     "busy-meanwhile": _busy_meanwhile,
-    "busy-until-ended": _busy_until_ended,
     "completed-before": "the program had already printed that it was done ({text}): training is complete, only the shutdown hung",
     "overdue": _overdue,
     "stands-elsewhere": lambda v: (

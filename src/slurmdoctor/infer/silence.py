@@ -1,0 +1,311 @@
+"""Who did not come, and what kept the others waiting: the one judge of ranks that print nothing of their own failure.
+
+Sequence numbers, stack dumps, what a barrier counted, or who neither waited nor lost a peer tell a suspect; work as long as
+the timeout, a program that was done, or a node without InfiniBand tell why. A rank that only waited is never named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from slurmdoctor.infer import collectives
+from slurmdoctor.infer.case import Case, above_all, because, events_of, ranks_of
+from slurmdoctor.infer.collectives import Members, odd_ones, world_of
+from slurmdoctor.model import (
+    COLLECTIVE_TIMEOUT,
+    HANG,
+    ID_TIMEOUT,
+    LIMITS,
+    MOST_RANKS,
+    PEER_LOST,
+    SOCKET_FALLBACK,
+    Busy,
+    Confidence,
+    Finding,
+    Incident,
+    Line,
+    Observations,
+    Origin,
+    Reason,
+    SignalHit,
+    Suspicion,
+    number,
+    reason,
+)
+
+_IB = "nccl_ib"
+"""The fact that NCCL found InfiniBand: its line names the node."""
+_SHOWN = 100
+"""Characters of a line that a sentence quotes."""
+
+# ── who did not come ─────────────────────────────────────────────────────────────────────────
+
+
+def find_suspect(finding: Finding, case: Case) -> Finding:
+    """Only time-outs: stack dumps, or the collective's sequence numbers, tell who never came."""
+    root = finding.root
+    if (far := collectives.how_far(case.timeline.collectives)) is not None:
+        finding = because(finding, far)
+    if root is None or root.cause not in case.traits["hides-hang"]:
+        return finding
+    suspicion = _from_stacks(case.observed)
+    if root.cause in case.traits["scheduler"]:
+        if suspicion is None:
+            return finding  # a job that was ended from outside need not have hung
+        finding = replace(finding, cause=HANG, rule=None)
+    world = world_of(case.observed, case.record)
+    if suspicion is None and root.cause != HANG:
+        suspicion = _from_waits(finding, root, world, case)
+        if suspicion is not None:
+            finding = replace(finding, cause=COLLECTIVE_TIMEOUT)
+    if suspicion is not None:
+        finding = _with_suspicion(finding, root, suspicion, case)
+    elif finding.cause == HANG:
+        heard = case.observed.ranks_heard
+        if world.complete or len(heard) >= LIMITS.waiting_of_unknown:
+            finding = _with_silent(finding, tuple(rank for rank in world.ranks if rank not in heard), world.size)
+    first = {w.told_by for w in case.timeline.collectives} - {None}
+    if len(first) != 1 or finding.cause != COLLECTIVE_TIMEOUT:
+        return finding
+    return because(finding, reason("timed-out-first", rank=first.pop()))
+
+
+def _from_waits(finding: Finding, root: Incident, world: Members, case: Case) -> Suspicion | None:
+    """The suspect by what those tell who waited."""
+    exits = {report.ranks[0]: report for report in case.reports if len(report.ranks) == 1}
+    explained = bool(_fallen(root, case))
+    works = case.timeline.collectives
+    return (
+        _named_by_others(finding)
+        or collectives.suspect(works, world, exits, case.observed.ranks_heard, explained)
+        or _never_timed_out(finding, root, world)
+    )
+
+
+def _with_suspicion(finding: Finding, root: Incident, suspicion: Suspicion, case: Case) -> Finding:
+    """The finding with its suspect, what that rank printed meanwhile, and the suspect's own incident as the root."""
+    # how the end of a program that was done hung is neither the network's nor a GPU's
+    if suspicion.kind != "all-entered" or _finished_before(root, case) is None:
+        finding = because(finding, suspicion.how)
+    finding = replace(finding, suspicion=suspicion)
+    if suspicion.kind != "unclear":
+        finding = _with_silent(finding, suspicion.silent, suspicion.of)
+    elif suspicion.silent:
+        finding = replace(finding, silent=suspicion.silent)
+    if len(suspicion.ranks) == 1 and suspicion.kind in ("missing", "behind") and not suspicion.stands_in:
+        words = case.observed.last_words.get(suspicion.ranks[0])
+        if words is not None:
+            finding = because(finding, reason("meanwhile", rank=suspicion.ranks[0], text=words.text.strip()[:_SHOWN]))
+    own = next((i for i in finding.same if i.main.origin.rank in suspicion.ranks and i.report is None), None)
+    if own is None:
+        return finding
+    return replace(finding, root=own, same=(root, *(i for i in finding.same if i is not own)))
+
+
+def _with_silent(finding: Finding, ranks: tuple[int, ...], of: int | None) -> Finding:
+    """The finding with the ranks of which no line was read: where to look first."""
+    return because(replace(finding, silent=ranks), reason("says-nothing", ranks=ranks, of=of)) if ranks else finding
+
+
+def _from_stacks(observed: Observations) -> Suspicion | None:
+    odd = odd_ones({rank: dump.where for rank, dump in observed.dumps.items()})
+    if odd is None:
+        return None
+    ranks, usual = odd
+    here = observed.dumps[ranks[0]].innermost
+    how = reason("stands-elsewhere", ranks=ranks, here=here, usual=usual)
+    return Suspicion("behind", ranks, tuple(observed.dumps), how, "medium", stands_in=here)
+
+
+def _missing(ranks: tuple[int, ...], waiting: tuple[int, ...], how: Reason, of: int | None = None) -> Suspicion | None:
+    """The ranks that others waited for, if any; of several one is not told from the others."""
+    sure: Confidence = "medium" if len(ranks) == 1 else "low"
+    return Suspicion("missing", ranks, waiting, how, sure, of=of) if ranks else None
+
+
+def _named_by_others(finding: Finding) -> Suspicion | None:
+    """monitored_barrier and PyTorch's desync report name the ranks that did not come."""
+    missing: set[int] = set()
+    report = ""
+    for event in events_of(finding, *finding.cascade):
+        for group, name in (("lagging_ranks", "desync"), ("missing_ranks", "barrier")):
+            if (named := event.captures.get(group)) and event.cause == COLLECTIVE_TIMEOUT:
+                missing |= {number(n) for n in named.replace(",", " ").split() if n.isdecimal()}
+                report = name
+    ranks = tuple(sorted(missing))
+    return _missing(ranks, (), reason("named-missing", report=report, ranks=ranks))
+
+
+def _never_timed_out(finding: Finding, root: Incident, world: Members) -> Suspicion | None:
+    """Gloo names no collective: a rank that neither timed out nor lost a peer was the one that the others waited for."""
+    waits = [i for i in (root, *finding.same) if i.main.role == "either"]
+    waiting = {rank for i in waits for e in i.events for rank in e.ranks}
+    if root.cause != COLLECTIVE_TIMEOUT or len(waiting) < LIMITS.waiting or not world.complete:
+        return None
+    lost = {rank for i in finding.cascade if i.cause == PEER_LOST for e in i.events for rank in e.ranks}
+    missing = tuple(sorted(set(world.ranks) - waiting - lost))
+    if not world.few(missing):
+        return None
+    how = reason("did-not-wait", waiting=len(waiting), of=world.size, ranks=missing)
+    return _missing(missing, tuple(sorted(waiting)), how, world.size)
+
+
+# ── who the others waited for, where nobody failed of himself ────────────────────────────────
+
+
+def name_suspect(finding: Finding, suspicion: Suspicion, case: Case) -> Finding:
+    """The suspect as the first rank, where there is one."""
+    origin, node_of = finding.origin, case.rank_map.node_of
+    nodes = {node_of.get(r) for r in suspicion.ranks}
+    if suspicion.ranks:
+        rank = suspicion.ranks[0] if len(suspicion.ranks) == 1 else None
+        origin = Origin(rank=rank, node=nodes.pop() if len(nodes) == 1 else None)
+    return replace(finding, how=(suspicion.how,), origin=origin)
+
+
+def name_missing_peer(finding: Finding, root: Incident, case: Case) -> Finding:
+    """The process that the others waited for, where the log shows who did not come, or that rank 0 was busy."""
+    spoke = ranks_of(finding)
+    ranks = tuple(sorted(spoke))
+    origin = Origin(time=root.main.origin.time, dated=root.main.origin.dated)
+    finding = replace(finding, how=(reason("waited-for-unknown", ranks=ranks),), origin=origin)
+    absent = _who_did_not_come(root, spoke, case)
+    suspicion = _missing(absent, ranks, reason("never-a-word", waiting=ranks, ranks=absent))
+    if suspicion is not None:
+        return name_suspect(because(replace(finding, suspicion=suspicion), suspicion.how), suspicion, case)
+    words = case.observed.last_words.get(0)
+    if root.cause != ID_TIMEOUT or 0 in spoke or words is None:
+        return finding
+    text = words.text.strip()[:_SHOWN]
+    if origin.time is not None and (words.origin.time or 0.0) > origin.time + LIMITS.still_there:
+        return because(_with_rank_0_busy(finding, text, words.origin.node), reason("rank-0-busy", text=text))
+    work = case.observed.rank_0_work
+    if work is None and not _spoke_after(words, (root, *finding.same)):
+        return finding
+    text = work.text if work else text
+    found = replace(finding, rank_0_work=text, last_words=words)
+    return because(found, reason("rank-0-at-work", text=text))
+
+
+def _with_rank_0_busy(finding: Finding, text: str, node: str | None) -> Finding:
+    """Rank 0 is the one whose id the others waited for."""
+    origin = replace(finding.origin, rank=0, node=node)
+    return replace(finding, origin=origin, how=(reason("rank-0-busy", text=text),), rank_0_work=text)
+
+
+def _spoke_after(words: Line, waits: Sequence[Incident]) -> bool:
+    """Whether rank 0 still printed when the others had given up, also by the clock where both show it."""
+    ends = [wait.main for wait in waits if wait.main.hit.source == words.source]
+    if not ends or any(words.offset < end.hit.offset for end in ends):
+        return False
+    times = [end.origin.time for end in ends if end.origin.time is not None]
+    return words.origin.time is None or not times or words.origin.time >= max(times)
+
+
+def _who_did_not_come(root: Incident, spoke: set[int], case: Case) -> tuple[int, ...]:
+    """The ranks that no line names, where a count of those who came agrees with it."""
+    joined, expected = root.main.captures.get("joined", ""), root.main.captures.get("expected", "")
+    if not (joined.isdecimal() and expected.isdecimal()):
+        return ()
+    came, size = number(joined), number(expected)
+    if size > MOST_RANKS or case.rank_map.world_size not in (None, size):
+        return ()
+    missing = set(range(size)) - spoke - case.rank_map.seen - set(case.rank_map.node_of)
+    agrees = len(missing) == size - came and len(missing) <= LIMITS.unheard * size
+    return tuple(sorted(missing)) if agrees and spoke else ()
+
+
+def tell_who_joined(finding: Finding, case: Case) -> Finding:
+    """A log that ends while ranks join, and shows only some of them: no failure is proven, but who is absent is told."""
+    marks = [mark for mark in case.observed.signals if mark.signal.kind == "fact"]
+    joining = any("members" in mark.captures for mark in marks)
+    size, seen = case.rank_map.world_size, case.rank_map.seen
+    if finding.verdict != "unknown" or case.timeline.progress or not joining or size is None or size > MOST_RANKS:
+        return finding
+    absent = tuple(rank for rank in range(size) if rank not in seen)
+    if not absent or any(mark.signal.id == "registered" for mark in marks):
+        return finding
+    return above_all(finding, reason("still-joining", came=size - len(absent), of=size, absent=absent))
+
+
+# ── why the others waited ────────────────────────────────────────────────────────────────────
+
+
+def tell_wait(finding: Finding, case: Case) -> Finding:
+    """The finding with what kept the others waiting, how late that was reported, and nodes that could not reach the others."""
+    root = finding.root
+    if root is None:
+        return finding
+    if finding.cause in case.traits["timed-out"]:
+        finding = _tell_work(finding, root, case)
+    nodes = _fallen(root, case)
+    if not nodes or finding.cause not in case.traits["timed-out"] | case.traits["link"] | {root.cause}:
+        return finding
+    origin = finding.origin
+    if origin.rank is None and origin.node is None and len(nodes) == 1:
+        origin = replace(origin, node=nodes[0])
+    return above_all(replace(finding, origin=origin, socket_nodes=nodes), reason("fell-to-sockets", nodes=nodes))
+
+
+def _tell_work(finding: Finding, root: Incident, case: Case) -> Finding:
+    """The finding with the work that the others waited for, or that all was done, and how late a watchdog reported it."""
+    late = _overdue(finding) if finding.cause == COLLECTIVE_TIMEOUT else ()
+    if (done := _finished_before(root, case)) is not None:
+        text = done.line.text.strip()[:80]
+        finding = replace(finding, work=Busy("finished", text, done.order))
+        return above_all(finding, reason("completed-before", text=text), *late)
+    finding = above_all(finding, *late)
+    busy, limit = case.observed.busy, _timeout_of(root, case.observed)
+    if busy is None or limit is None or _stepped_after(busy.order, root, case):
+        return finding
+    spent = busy.elapsed
+    if spent is None and busy.time is not None and root.main.origin.time is not None and not root.main.bound:
+        spent = root.main.origin.time - busy.time
+    # it began a little after, or before, the wait
+    if spent is None or not LIMITS.work_least * limit <= spent <= LIMITS.work_most * limit:
+        return finding
+    why = reason("busy-meanwhile", kind=busy.kind, text=busy.text, spent=spent, limit=limit)
+    finding = above_all(replace(finding, work=busy, timeout=limit), why)
+    if root.cause != ID_TIMEOUT or 0 in ranks_of(finding):
+        return finding
+    return _with_rank_0_busy(finding, busy.text, case.rank_map.node_of.get(0))
+
+
+def _timeout_of(root: Incident, observed: Observations) -> float | None:
+    """Seconds for which the others waited, where the log tells."""
+    told = root.main.captures.get("timeout_ms") or str(observed.numbers.get("timeout_ms", ""))
+    return number(told) / 1000 or None if told.isdecimal() else None
+
+
+def _stepped_after(order: int, root: Incident, case: Case) -> bool:
+    return any(order < step.order < root.main.order for step in case.timeline.progress)
+
+
+def _finished_before(root: Incident, case: Case) -> SignalHit | None:
+    """The program's own word that it was done, before the wait."""
+    done, last = case.timeline.finished, case.timeline.last_progress
+    if done is None or done.order > root.main.order or (last is not None and last.order > done.order):
+        return None
+    return done
+
+
+def _overdue(finding: Finding) -> tuple[Reason, ...]:
+    """A watchdog that reported much later than its limit."""
+    events = [e.captures for e in events_of(finding)]
+    times = [(number(c["ran_ms"]), number(c["timeout_ms"])) for c in events if c.get("ran_ms") and c.get("timeout_ms")]
+    ran, limit = max(times, default=(0, 1))
+    return (reason("overdue", ran=ran / 1000, limit=limit / 1000),) if ran >= LIMITS.overdue * limit > 0 else ()
+
+
+def _fallen(root: Incident, case: Case) -> tuple[str, ...]:
+    """The nodes on which NCCL took sockets, where they are at most half of all, and another one has InfiniBand."""
+    if "blames-node" not in case.causes[root.cause].traits:
+        return ()
+    sockets = {e.origin.node for e in case.events if e.rule == SOCKET_FALLBACK}
+    ib = {mark.line.origin.node for mark in case.observed.signals if mark.signal.id.partition("/")[0] == _IB}
+    known = sockets | ib | set(case.rank_map.node_of.values())
+    if None in sockets or not sockets or not ib - sockets - {None} or 2 * len(sockets) > len(known - {None}):
+        return ()
+    return tuple(sorted(node for node in sockets if node))
