@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 import duckdb
 
-from slurmdoctor.survey.nodes import suspects
+from slurmdoctor.survey.questions import suspects
 
 Use = tuple[str, str, float, int, int]
 """Partition, node, hours, starts, jobs."""
@@ -74,5 +74,6 @@ def outcome(uses: Sequence[Use], accusations: Sequence[Accusation]) -> tuple[int
             connection.execute(
                 f"INSERT INTO accusations VALUES {values([(*one, at) for at, one in enumerate(accusations)])}"
             )
-        count, found = suspects(connection)
-        return count, [one.node for one in found]
+        found = suspects(connection)
+        [(tested,)] = connection.execute("SELECT count(*) FROM tested").fetchall()
+        return tested, [one.node for one in found]

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from slurmdoctor.survey.dataset import open_dataset as open_dataset
     from slurmdoctor.survey.folders import Found as Found
     from slurmdoctor.survey.folders import find_in_folders as find_in_folders
+    from slurmdoctor.survey.page import metrics as metrics
     from slurmdoctor.survey.page import render as render
     from slurmdoctor.survey.pool import LocalPool as LocalPool
     from slurmdoctor.survey.pool import Pool as Pool
     from slurmdoctor.survey.pool import python as python
-    from slurmdoctor.survey.prometheus import metrics as metrics
     from slurmdoctor.survey.pseudonyms import Anonymizer as Anonymizer
     from slurmdoctor.survey.questions import Choice as Choice
     from slurmdoctor.survey.questions import ask as ask
@@ -41,9 +41,8 @@ else:
         dask_pool="connect send_to_slurm",
         dataset="open_dataset",
         folders="Found find_in_folders",
-        page="render",
+        page="metrics render",
         pool="LocalPool Pool python",
-        prometheus="metrics",
         pseudonyms="Anonymizer",
         questions="Choice ask ask_both by_cause_and_partition unfinished",
         rows="How Item SCHEMA_VERSION",

@@ -47,6 +47,14 @@ class Change(Struct, frozen=True):
     """GPU hours lost."""
     title: str | None = None
 
+    @property
+    def rates(self) -> tuple[float, float]:
+        """Before and after."""
+        return (
+            self.before / self.before_of if self.before_of else 0.0,
+            self.after / self.after_of if self.after_of else 0.0,
+        )
+
 
 class Side(Struct, frozen=True):
     """The sums of one side."""
@@ -88,29 +96,13 @@ class Difference(Struct, frozen=True):
     """Of the suspects of one side those that no job of the other side tests: after, and before."""
 
 
-class Blocks(Struct, frozen=True):
-    """How many failures count as one, because they come together: in all, by cause, by the smallest size of a class."""
-
-    named: str = _LEVELS[0][0]
-    """What the jobs of a block have in common."""
-    together: Mapping[str | int | None, float] = {}
-    """Of all failures under None."""
-
-    def of(self, what: str | int | None) -> float:
-        """How many failures of this kind count as one."""
-        return self.together.get(what, 1.0)
-
-
-ALONE = Blocks()
-"""Each failure by itself."""
-
-
-def blocks_of(before: Any, after: Any) -> Blocks:
-    """Of the jobs on two connections."""
+def blocks_of(before: Any, after: Any) -> tuple[str, Mapping[str | int | None, float]]:
+    """What the jobs of a block have in common, and how many failures count as one: in all, by cause, by the smallest size of a class."""
     sides = before, after
-    counted = "SELECT count(DISTINCT hash({})) FROM jobs"
+
+    count = "SELECT count(DISTINCT hash({})) FROM jobs"
     enough = (
-        one for one in _LEVELS if max(side.execute(counted.format(one[1])).fetchone()[0] for side in sides) >= _FEWEST
+        one for one in _LEVELS if max(side.execute(count.format(one[1])).fetchone()[0] for side in sides) >= _FEWEST
     )
     named, block = next(enough, _LEVELS[-1])
     (one, jobs), (other, other_jobs) = (_rates(side, block) for side in sides)
@@ -118,7 +110,6 @@ def blocks_of(before: Any, after: Any) -> Blocks:
     for what in {*one, *other}:
         # a size's failures are of its own hours, those of a cause of all jobs
         of, other_of = (one[what], other[what]) if isinstance(what, int) else (jobs, other_jobs)
-        users = {**of, **other_of}
         together[what] = clustering(
             (
                 one[what].get(user, _NONE)[0],
@@ -126,9 +117,9 @@ def blocks_of(before: Any, after: Any) -> Blocks:
                 other[what].get(user, _NONE)[0],
                 other_of.get(user, _NONE)[1],
             )
-            for user in users
+            for user in {**of, **other_of}
         )
-    return Blocks(named, together)
+    return named, together
 
 
 _Rates = dict[int, tuple[int, float]]
@@ -139,7 +130,7 @@ def _rates(side: Any, block: str) -> tuple[dict[str | int | None, _Rates], _Rate
     """Block -> failures and what they are of: of each cause, of each size, and of all jobs."""
     found: dict[str | int | None, _Rates] = defaultdict(dict)
     rows = side.execute(f"""
-        WITH blocks AS (SELECT *, hash({block}) AS block, outcome = 'failed' AS failed FROM jobs)
+        WITH blocks AS (SELECT *, hash({block}) AS block FROM jobs)
         SELECT NULL, NULL, block, count(*) FILTER (WHERE failed), count(*) FROM blocks GROUP BY block
         UNION ALL SELECT what, NULL, block, count(*), 0 FROM blocks WHERE failed GROUP BY ALL
         UNION ALL SELECT NULL, smallest, block, count(*) FILTER (WHERE failed AND NOT ended_by), sum(elapsed_s) / 3600 FROM blocks
@@ -154,25 +145,36 @@ def compare(
     names: tuple[str, str],
     before: Answers,
     after: Answers,
-    blocks: Blocks = ALONE,
+    blocks: tuple[str, Mapping[str | int | None, float]] = ("one user", {}),
     tested: tuple[Container[str], Container[str]] | None = None,
 ) -> Difference:
     """What changed from the first answers to the second; `tested` are the nodes that the test of each side is of, if not all are."""
+    named, together = blocks
     was, now = ({one.node for one in side.nodes.suspects} for side in (before, after))
     gone_to = {node for node in was - now if tested and node not in tested[1]}
     came_from = {node for node in now - was if tested and node not in tested[0]}
-    chance = rates_differ(before.failed, before.jobs, after.failed, after.jobs, blocks.of(None))
-    lost = before.gpu_hours_lost, after.gpu_hours_lost
+    whole = Cost("all", before.failed, 0, gpu_hours_lost=before.gpu_hours_lost)
+    whole_after = Cost("all", after.failed, 0, gpu_hours_lost=after.gpu_hours_lost)
+    sides = {one.what: one for one in before.causes}, {one.what: one for one in after.causes}
+    causes = _judged(
+        [
+            _change(side, sides[1].get(what, Cost(what, 0, 0)), before.jobs, after.jobs, together.get(what, 1.0))
+            for what in sorted({*sides[0], *sides[1]})
+            for side in (sides[0].get(what, Cost(what, 0, 0)),)
+        ]
+    )
     return Difference(
         before=_side(names[0], before),
         after=_side(names[1], after),
-        all=_judged(Change("all", before.failed, before.jobs, after.failed, after.jobs, chance, "chance", *lost)),
-        causes=_causes(before, after, blocks),
-        sizes=_sizes(before.sizes, after.sizes, blocks),
+        all=_judged([_change(whole, whole_after, before.jobs, after.jobs, together.get(None, 1.0))])[0],
+        causes=tuple(
+            sorted(causes, key=lambda one: (one.trend == "chance", -abs(one.rates[1] - one.rates[0]), one.what))
+        ),
+        sizes=_sizes(before.sizes, after.sizes, together),
         nodes_new=tuple(sorted(now - was - came_from)),
         nodes_gone=tuple(sorted(was - now - gone_to)),
         nodes_still=tuple(sorted(was & now)),
-        test=_TEST.format(block=blocks.named),
+        test=_TEST.format(block=named),
         nodes_not_tested=(tuple(sorted(gone_to)), tuple(sorted(came_from))),
         same_rules=not before.jobs or not after.jobs or before.rules == after.rules,
     )
@@ -182,51 +184,33 @@ def _side(name: str, of: Answers) -> Side:
     return Side(name, of.jobs, of.read, of.failed, of.gpu_hours, of.gpu_hours_lost, of.with_hours, of.unknown.jobs, of.repeated_jobs)  # fmt: skip
 
 
-def _causes(before: Answers, after: Answers, blocks: Blocks) -> tuple[Change, ...]:
-    """Each cause of either side; those that changed most first."""
-    none = Cost("", 0, 0)
-    was, now = ({cost.what: cost for cost in side.causes} for side in (before, after))
-    found = []
-    for what in sorted({*was, *now}):
-        a, b = was.get(what, none), now.get(what, none)
-        chance = rates_differ(a.jobs, before.jobs, b.jobs, after.jobs, blocks.of(what))
-        lost = a.gpu_hours_lost, b.gpu_hours_lost
-        found.append(Change(what, a.jobs, before.jobs, b.jobs, after.jobs, chance, "chance", *lost, b.title or a.title))
-    return tuple(
-        sorted(
-            _corrected(found), key=lambda one: (one.trend == "chance", -abs(_rate(one)[1] - _rate(one)[0]), one.what)
-        )
-    )
+def _change(was: Cost, now: Cost, of_was: int, of_now: int, together: float) -> Change:
+    chance = rates_differ(was.jobs, of_was, now.jobs, of_now, together)
+    lost = was.gpu_hours_lost, now.gpu_hours_lost
+    return Change(was.what, was.jobs, of_was, now.jobs, of_now, chance, "chance", *lost, now.title or was.title)
 
 
-def _sizes(before: Iterable[SizeClass], after: Iterable[SizeClass], blocks: Blocks) -> tuple[Change, ...]:
+def _sizes(
+    before: Iterable[SizeClass], after: Iterable[SizeClass], together: Mapping[Any, float]
+) -> tuple[Change, ...]:
     """Failures an hour by job size, of the classes that both sides have."""
     now = {one.smallest: one for one in after}
     found = []
     for a in before:
         if (b := now.get(a.smallest)) is not None:
             what = f"{a.smallest}" if a.largest == a.smallest else f"{a.smallest}-{a.largest or ''}"
-            chance = rates_differ(a.failures, a.hours, b.failures, b.hours, blocks.of(a.smallest))
+            chance = rates_differ(a.failures, a.hours, b.failures, b.hours, together.get(a.smallest, 1.0))
             found.append(Change(what, a.failures, a.hours, b.failures, b.hours, chance))
-    return tuple(_corrected(found))
+    return tuple(_judged(found))
 
 
-def _corrected(found: list[Change]) -> list[Change]:
-    chances = holm([one.chance for one in found])
-    return [_judged(replace(one, chance=chance)) for one, chance in zip(found, chances, strict=True)]
-
-
-def _rate(change: Change) -> tuple[float, float]:
-    return (
-        change.before / change.before_of if change.before_of else 0.0,
-        change.after / change.after_of if change.after_of else 0.0,
-    )
-
-
-def _judged(change: Change) -> Change:
-    """The change, with the word for it."""
-    was, now = _rate(change)
-    trend: Trend = "chance"
-    if change.chance <= ALPHA and was != now:
-        trend = "new" if not change.before else "gone" if not change.after else "worse" if now > was else "better"
-    return replace(change, trend=trend)
+def _judged(changes: list[Change]) -> list[Change]:
+    """The changes of a table, with its correction for them all and the word for each."""
+    found = []
+    for one, chance in zip(changes, holm([one.chance for one in changes]), strict=True):
+        was, now = one.rates
+        trend: Trend = "chance"
+        if chance <= ALPHA and was != now:
+            trend = "new" if not one.before else "gone" if not one.after else "worse" if now > was else "better"
+        found.append(replace(one, chance=chance, trend=trend))
+    return found

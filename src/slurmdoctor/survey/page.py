@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import ceil, floor, isfinite, log10
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec import Struct
 
 from slurmdoctor.report import plural, render_page
@@ -149,3 +150,32 @@ def ticks(most: float, *, whole: bool) -> list[float]:
     tops = [step * power for step in _STEPS if step * power >= most]
     top = next((one for one in tops if not whole or one % 4 == 0), tops[-1])
     return [top * part / 4 for part in range(5)]
+
+
+# ── for node_exporter's textfile collector ──
+
+
+def metrics(answers: Answers, failures: Sequence[tuple[Mapping[str, str], Cost]], by_user: bool) -> str:
+    """The answers as metrics of Prometheus; `failures` are the costs by cluster, partition and cause. No job ids are in them."""
+    outcomes = ("failed", "healthy", "undecided", "errors", "not_asked")
+    made = Environment(
+        loader=PackageLoader("slurmdoctor.survey"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    made.filters["labels"] = _labels
+    return made.get_template("metrics.prom.j2").render(
+        answers=answers,
+        outcomes=[({"outcome": one}, getattr(answers, one)) for one in outcomes],
+        failures=failures,
+        sizes=[({"gpus": f"{one.smallest}-{one.largest or ''}"}, one) for one in answers.sizes],
+        users=[({"user": one.what}, one) for one in answers.users if by_user],
+    )
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    """`{partition="gpu"}`: in a value, backslash, quote and line end are escaped, and other controls left out."""
+    escapes = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+    plain = {
+        label: "".join(char for char in text if char == "\n" or char.isprintable()) for label, text in labels.items()
+    }
+    shown = ",".join(f'{label}="{text.translate(escapes)}"' for label, text in plain.items() if labels[label])
+    return f"{{{shown}}}" if shown else ""

@@ -5,55 +5,78 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import date, datetime, timedelta
+from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
-from msgspec import Struct
-from msgspec.structs import replace
+import pyarrow as pa
+from msgspec import Struct, convert
+from msgspec.structs import asdict, replace
 
-from slurmdoctor.model import Knowledge, UserError
+from slurmdoctor.model import Knowledge, UserError, fold_nodes
 from slurmdoctor.report import one_line, plural
-from slurmdoctor.survey.answers import Answers, Cost, Delays, Period, Repeat, SizeClass, Unknown
+from slurmdoctor.survey.answers import Answers, Cost, Delays, Nodes, Period, Repeat, SizeClass, Suspect, Unknown
 from slurmdoctor.survey.compare import Difference, blocks_of, compare
 from slurmdoctor.survey.dataset import progress_of, schema
-from slurmdoctor.survey.nodes import nodes
 from slurmdoctor.survey.rows import SCHEMA_VERSION
-from slurmdoctor.survey.statistics import poisson_interval
+from slurmdoctor.survey.statistics import ALPHA, binomial_tail, holm, poisson_interval
 from slurmdoctor.survey.unknown import kinds_of
 
+T = TypeVar("T")
 _MEMORY = "1GB"
 _SHARD = re.compile(r"shard-(\d+)-of-(\d+)")
 _FEW = 8
 """Names that a line lists."""
 _MUST = {"key", "verdict", "cause", "read"}
 """Columns without which a Parquet file is no survey's."""
-_UNKNOWN = "unknown"
-"""What is called so where a job has none: a cause, a partition, a user."""
 _MOST, _KINDS, _COLUMNS, _REPEATS, _WORST, _IDS = 200, 50, 36, 50, 10, 10
 """How many are listed: partitions and users, kinds of last lines, periods, jobs that die again, that ran on longest, ids of one job."""
 _LINES = 500_000
 """Last lines that are grouped: of more, that many whatever they say."""
-_CLASSES: tuple[tuple[int, int | None], ...] = ((1, 1), (2, 8), (9, 32), (33, 128), (129, 512), (513, None))
-"""GPUs: the smallest and the largest of a class."""
-_FAILED = "outcome = 'failed'"
-_JOBS = f"""
-    SELECT r.* REPLACE (coalesce(k.title, r.title) AS title),
-        CASE WHEN read = 'error' THEN 'error' WHEN verdict = 'failed' THEN 'failed' WHEN read = 'not-asked' THEN 'not-asked'
-            WHEN verdict = 'no-failure' THEN 'healthy' ELSE 'undecided' END AS outcome,
-        coalesce(ended, started, submitted) AS moment,
-        CAST(coalesce(ended, started, submitted) AS DATE) AS day,
-        regexp_replace(coalesce(job_name, ''), '[0-9]+', '#', 'g') AS name,
-        coalesce(r.cause, '{_UNKNOWN}') AS what,
-        coalesce(k.machine, false) AS machine, coalesce(k.certain, false) AS certain, coalesce(k.ended_by, false) AS ended_by,
-        coalesce(k.vague, r.cause IS NULL) AS vague,
-        CASE WHEN NOT coalesce(gpus > 0 AND elapsed_s >= 0, false) THEN NULL
-            {" ".join(f"WHEN gpus <= {most} THEN {least}" for least, most in _CLASSES if most)} ELSE {_CLASSES[-1][0]} END AS smallest
-    FROM raw r LEFT JOIN kinds k ON r.cause = k.cause
+_FEWEST = 2
+"""Failures without which no node is suspected."""
+_MOST_BLAMED = 4
+"""More nodes than these are the whole job rather than the ones at fault."""
+_NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+"""What sbatch takes for a node; an address or a line of a log is none."""
+_TABLES = """
+    CREATE VIEW at_any_time AS
+        WITH known AS (
+            SELECT r.* REPLACE (coalesce(k.title, r.title) AS title), coalesce(k.traits, []) AS traits,
+                CASE WHEN read = 'error' THEN 'error' WHEN verdict = 'failed' THEN 'failed' WHEN read = 'not-asked' THEN 'not-asked'
+                    WHEN verdict = 'no-failure' THEN 'healthy' ELSE 'undecided' END AS outcome,
+                coalesce(ended, started, submitted) AS moment
+            FROM raw r LEFT JOIN causes k ON r.cause = k.cause
+        )
+        SELECT *, outcome = 'failed' AS failed, CASE WHEN failed THEN gpu_hours_lost END AS lost,
+            CAST(moment AS DATE) AS day,
+            regexp_replace(coalesce(job_name, ''), '[0-9]+', '#', 'g') AS name,
+            coalesce(cause, 'unknown') AS what,
+            list_contains(traits, 'of-machine') AS machine, machine AND list_contains(traits, 'system') AS certain,
+            -- by Slurm or a person
+            list_contains(traits, 'scheduler') AS ended_by,
+            cause IS NULL OR list_contains(traits, 'catch-all') AS vague,
+            CASE WHEN NOT coalesce(gpus > 0 AND elapsed_s >= 0, false) THEN NULL WHEN gpus <= 1 THEN 1 WHEN gpus <= 8 THEN 2
+                WHEN gpus <= 32 THEN 9 WHEN gpus <= 128 THEN 33 WHEN gpus <= 512 THEN 129 ELSE 513 END AS smallest
+        FROM known
+        WHERE (len(getvariable('users')) = 0 OR list_contains(getvariable('users'), "user"))
+            AND (len(getvariable('partitions')) = 0 OR list_contains(getvariable('partitions'), partition))
+            AND (len(getvariable('clusters')) = 0 OR list_contains(getvariable('clusters'), cluster));
+
+    CREATE VIEW jobs AS FROM at_any_time
+        WHERE (getvariable('since') IS NULL OR moment >= CAST(getvariable('since') AS TIMESTAMP))
+            AND (getvariable('until') IS NULL OR moment < CAST(getvariable('until') AS TIMESTAMP));
 """
-"""All rows with what questions need: how each ended, when, and what kind of cause it is. `ended_by`: by Slurm or a person."""
+"""The rows that are chosen, with what questions need: how each ended, when, and what kind of cause it is."""
+_COSTS = """
+    SELECT {keys}, any_value({title}) AS title, count(*) FILTER (WHERE failed) AS jobs, {whole} AS "of",
+        count(DISTINCT "user") FILTER (WHERE failed) AS users, coalesce(sum(lost), 0) AS gpu_hours_lost, count(lost) AS with_hours,
+        {hours} AS gpu_hours
+    FROM {jobs} GROUP BY ALL ORDER BY gpu_hours_lost DESC, jobs DESC, "of" DESC, what
+"""
+_OF_FAILURES = _COSTS.replace("{title}", "title").replace("{hours}", "0")
 
 
 class Choice(Struct, frozen=True):
@@ -89,41 +112,25 @@ def ask_both(
 
 def by_cause_and_partition(folder: str, choice: Choice = ALL) -> list[tuple[dict[str, str], Cost]]:
     """The costs of failures by cluster, partition and cause: a label each."""
+    keys = "coalesce(cluster, '') AS cluster, coalesce(partition, 'unknown') AS partition, what"
+    sql = _OF_FAILURES.format(keys=keys, whole="count(*)", jobs="jobs WHERE failed")
     with opened(folder, None, choice) as connection:
-        found = _costs(connection, f"coalesce(cluster, ''), coalesce(partition, '{_UNKNOWN}'), what", _FAILED)
+        found = _dicts(connection, f"FROM ({sql}) ORDER BY cluster, partition, what")
     return [
-        (dict(zip(("cluster", "partition", "cause"), keys, strict=True)), cost)
-        for keys, cost in sorted(found, key=lambda one: one[0])
+        ({"cluster": one["cluster"], "partition": one["partition"], "cause": one["what"]}, convert(one, Cost))
+        for one in found
     ]
 
 
-def _answers(connection: Any, choice: Choice) -> Answers:
-    known = _headline(connection)
-    period, periods = _periods(connection)
-    return Answers(
-        **known,
-        **_repeats(connection),
-        **_sizes(connection),
-        causes=tuple(
-            replace(cost, of=known["failed"], gpu_hours=0.0) for _, cost in _costs(connection, "what", _FAILED)
-        ),
-        period=period,
-        periods=periods,
-        partitions=_groups(connection, "partition"),
-        users=_groups(connection, '"user"'),
-        nodes=nodes(connection),
-        delays=_delays(connection),
-        unknown=_unknown(connection, known["failed"]),
-        filters=_filters(choice),
-    )
+def _dicts(connection: Any, sql: str) -> list[dict[str, Any]]:
+    cursor = connection.execute(sql)
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-def _filters(choice: Choice) -> tuple[tuple[str, str], ...]:
-    """The options that a report was restricted by."""
-    named = [("since", choice.since), ("until", choice.until)]
-    said = [(name, f"{moment:%Y-%m-%d %H:%M}".removesuffix(" 00:00")) for name, moment in named if moment]
-    lists = [("user", choice.users), ("partition", choice.partitions), ("cluster", choice.clusters)]
-    return (*said, *((name, ", ".join(wanted)) for name, wanted in lists if wanted))
+def _structs(connection: Any, kind: type[T], sql: str) -> tuple[T, ...]:
+    """The rows of a query, whose columns are named as the fields of a struct."""
+    return tuple(convert(row, kind) for row in _dicts(connection, sql))
 
 
 # ── the table ──
@@ -146,8 +153,7 @@ def opened(folder: str, knowledge: Knowledge | None = None, choice: Choice = ALL
         }
         with duckdb.connect(":memory:", config=settings) as connection:
             try:
-                _open(connection, files, shown, knowledge)
-                _restrict(connection, choice)
+                _open(connection, files, shown, knowledge, choice)
                 yield connection
             except duckdb.OutOfMemoryException:
                 raise UserError(f"{shown} has more rows than {_MEMORY} of memory and the disk hold", "choose a month with --since and --until") from None  # fmt: skip
@@ -205,8 +211,8 @@ def unfinished(folder: str) -> list[str]:
     return notes
 
 
-def _open(connection: Any, files: Sequence[Path], shown: str, knowledge: Knowledge | None) -> None:
-    """`raw`: all rows, with every column of `Row` (what an older survey did not know is null); `kinds`: what is known of causes."""
+def _open(connection: Any, files: Sequence[Path], shown: str, knowledge: Knowledge | None, choice: Choice) -> None:
+    """Make the tables of the files' rows, and of what is known of causes."""
     # DuckDB takes names for patterns
     found = connection.read_parquet(
         [re.sub(r"([\[*?])", r"[\1]", str(file)) for file in files], union_by_name=True, hive_partitioning=False
@@ -215,42 +221,24 @@ def _open(connection: Any, files: Sequence[Path], shown: str, knowledge: Knowled
         raise UserError(f"{shown} holds Parquet files that no survey wrote", "name the folder that was given to --out")
     found.create_view("found")
     connection.register("columns_of_today", schema().empty_table())
-    numbers = [field.name for field in schema() if str(field.type) == "double"]
+    numbers = [field.name for field in schema() if field.type == pa.float64()]
     finite = ", ".join(f"CASE WHEN isfinite({name}) THEN {name} END AS {name}" for name in numbers)
-    connection.execute(f"""
-        CREATE VIEW raw AS SELECT * REPLACE ({finite}) FROM (FROM columns_of_today UNION ALL BY NAME FROM found);
-        CREATE TABLE kinds (cause VARCHAR, title VARCHAR, machine BOOLEAN, certain BOOLEAN, ended_by BOOLEAN, vague BOOLEAN)
-    """)
-    if knowledge is not None:
-        traits = knowledge.traits
-        connection.executemany("INSERT INTO kinds VALUES (?, ?, ?, ?, ?, ?)", [
-            (name, cause.title, name in traits["of-machine"], name in traits["of-machine"] & traits["system"], name in traits["scheduler"],
-             name in traits["catch-all"])
-            for name, cause in knowledge.causes.items()
-        ])  # fmt: skip
-    newest, rows = connection.execute("SELECT max(schema_version), count(*) FROM raw").fetchone()
+    # what an older survey did not know is null
+    connection.execute(f"CREATE VIEW raw AS SELECT * REPLACE ({finite}) FROM (FROM columns_of_today UNION ALL BY NAME FROM found)")  # fmt: skip
+    [(newest, rows)] = connection.execute("SELECT max(schema_version), count(*) FROM raw").fetchall()
     if newest is not None and newest > SCHEMA_VERSION:
         raise UserError(f"{shown} was written by a newer slurmdoctor (schema {newest})", "install that version to read it")  # fmt: skip
     if not rows:
         raise UserError(f"{shown} has no rows", "run the survey again: it found no jobs")
-
-
-def _restrict(connection: Any, choice: Choice) -> None:
-    """`at_any_time`, the rows that were chosen by name, and `jobs`, those that were also chosen by time."""
-    named, dated = ["true"], ["true"]
-    for column, wanted in (("user", choice.users), ("partition", choice.partitions), ("cluster", choice.clusters)):
-        if wanted:
-            named.append(f'"{column}" IN ({", ".join(map(_quoted, wanted))})')
-    for sign, moment in ((">=", choice.since), ("<", choice.until)):
-        if moment:
-            dated.append(f"moment {sign} TIMESTAMP {_quoted(moment.isoformat(sep=' '))}")
-    connection.execute(f"CREATE VIEW at_any_time AS FROM ({_JOBS}) WHERE {' AND '.join(named)}")
-    connection.execute(f"CREATE VIEW jobs AS FROM at_any_time WHERE {' AND '.join(dated)}")
-
-
-def _quoted(text: str) -> str:
-    """A text in SQL."""
-    return "'" + text.replace("'", "''") + "'"
+    causes = [
+        {"cause": name, "title": cause.title, "traits": sorted(cause.traits)}
+        for name, cause in (knowledge.causes.items() if knowledge else ())
+    ]
+    kinds = pa.schema([("cause", pa.string()), ("title", pa.string()), ("traits", pa.list_(pa.string()))])
+    connection.register("causes", pa.Table.from_pylist(causes, kinds))
+    for name, value in asdict(choice).items():
+        connection.execute(f"SET VARIABLE {name} = $1", [list(value) if isinstance(value, tuple) else value])
+    connection.execute(_TABLES)
 
 
 def _damage(error: Exception, files: Sequence[Path], shown: str) -> str:
@@ -262,162 +250,44 @@ def _damage(error: Exception, files: Sequence[Path], shown: str) -> str:
 
 # ── counts ──
 
-
-def _headline(connection: Any) -> dict[str, Any]:
-    """The counts of all rows, by the names of `Answers`."""
-    names = {
-        "jobs": "count(*)",
-        "read": "count(*) FILTER (WHERE read = 'yes')",
-        **{name: f"count(*) FILTER (WHERE outcome = '{name}')" for name in ("failed", "healthy", "undecided")},
-        "errors": "count(*) FILTER (WHERE outcome = 'error')",
-        "not_asked": "count(*) FILTER (WHERE outcome = 'not-asked')",
-        "no_log": "count(*) FILTER (WHERE read = 'no-log')",
-        "completed_but_failed": f"count(*) FILTER (WHERE {_FAILED} AND state = 'COMPLETED')",
-        "undated": "count(*) FILTER (WHERE moment IS NULL)",
-        "first": "min(moment)",
-        "last": "max(moment)",
-        "gpu_hours": "coalesce(sum(gpu_hours), 0)",
-        "with_hours": "count(gpu_hours)",
-        "gpu_hours_lost": f"coalesce(sum(gpu_hours_lost) FILTER (WHERE {_FAILED}), 0)",
-        "failed_with_hours": f"count(gpu_hours_lost) FILTER (WHERE {_FAILED})",
-        "partitions_in_all": f"count(DISTINCT coalesce(partition, '{_UNKNOWN}'))",
-        "users_in_all": f"count(DISTINCT coalesce(\"user\", '{_UNKNOWN}'))",
-        "rules_versions": "count(DISTINCT rules_version)",
-        "clusters": "coalesce(list_sort(list(DISTINCT cluster) FILTER (WHERE cluster IS NOT NULL)), [])",
-        "rules": "coalesce(list_sort(list(DISTINCT rules_version) FILTER (WHERE rules_version IS NOT NULL))[:10], [])",
-        "undated_left_out": "(SELECT count(*) FROM at_any_time WHERE moment IS NULL) - undated",
-    }
-    select = ", ".join(f"{value} AS {name}" for name, value in names.items())
-    row = connection.execute(f"SELECT {select} FROM jobs").fetchone()
-    found = {name: tuple(value) if isinstance(value, list) else value for name, value in zip(names, row, strict=True)}
-    how = f"SELECT coalesce(lost_counted, '{_UNKNOWN}'), count(*) FROM jobs WHERE {_FAILED} AND gpu_hours_lost IS NOT NULL GROUP BY ALL ORDER BY ALL"
-    return {**found, "lost_counted": tuple(connection.execute(how).fetchall())}
-
-
-def _costs(connection: Any, keys: str, where: str = "true") -> list[tuple[tuple[Any, ...], Cost]]:
-    """What failures cost, those that cost most first: the keys, the last of which says what they have in common, and the cost."""
-    rows = connection.execute(f"""
-        SELECT {keys}, any_value(title), count(*) FILTER (WHERE {_FAILED}) AS failed, count(*) AS jobs,
-            count(DISTINCT "user") FILTER (WHERE {_FAILED}), coalesce(sum(gpu_hours_lost) FILTER (WHERE {_FAILED}), 0) AS lost,
-            count(gpu_hours_lost) FILTER (WHERE {_FAILED}), coalesce(sum(gpu_hours), 0)
-        FROM jobs WHERE {where} GROUP BY {keys} ORDER BY lost DESC, failed DESC, jobs DESC, {keys}
-    """).fetchall()
-    return [
-        (tuple(keys_), Cost(keys_[-1], failed, jobs, users, lost, known, hours, title))
-        for *keys_, title, failed, jobs, users, lost, known, hours in rows
-    ]
-
-
-def _groups(connection: Any, column: str) -> tuple[Cost, ...]:
-    """What the failures of each partition or user cost, of all its jobs."""
-    return tuple(
-        replace(cost, title=None) for _, cost in _costs(connection, f"coalesce({column}, '{_UNKNOWN}')")[:_MOST]
-    )
-
-
-def _periods(connection: Any) -> tuple[str, tuple[Period, ...]]:
-    """Days, weeks or months, whichever are few; of too many those with the most jobs."""
-    early, late = connection.execute("SELECT quantile_disc(day, 0.005), quantile_disc(day, 0.995) FROM jobs").fetchone()
-    if early is None:
-        return "day", ()
-    days = (late - early).days
-    unit = "day" if days <= 30 else "week" if days <= 30 * 7 else "month"
-    jobs: dict[date, int] = {}
-    costs: dict[date, list[Cost]] = {}
-    for (begins, _), cost in _costs(connection, f"CAST(date_trunc('{unit}', day) AS DATE), what", "day IS NOT NULL"):
-        jobs[begins] = jobs.get(begins, 0) + cost.of
-        if cost.jobs:
-            costs.setdefault(begins, []).append(replace(cost, gpu_hours=0.0))
-    kept = sorted(sorted(jobs, key=lambda begins: (-jobs[begins], begins))[:_COLUMNS])
-    if len(all_ := _all_between(kept[0], kept[-1], unit)) <= _COLUMNS:
-        kept = all_
-    found = []
-    for begins in kept:
-        own = costs.get(begins, [])
-        of = sum(cost.jobs for cost in own)
-        found.append(Period(begins, jobs.get(begins, 0), tuple(replace(cost, of=of) for cost in own)))
-    return unit, tuple(found)
-
-
-def _all_between(first: date, last: date, unit: str) -> list[date]:
-    """Also the periods in which no job ended; not more than a report has room for, and one."""
-    found = [first]
-    while found[-1] < last and len(found) <= _COLUMNS:
-        following = found[-1] + timedelta(days={"day": 1, "week": 7, "month": 32}[unit])
-        found.append(following.replace(day=1) if unit == "month" else following)
-    return found
-
-
-def _unknown(connection: Any, failed: int) -> Unknown:
-    """Failed jobs whose cause is not known, and what kinds of last lines they have."""
-    such = f"FROM jobs WHERE {_FAILED} AND vague"
-    jobs, with_line = connection.execute(f"SELECT count(*), count(last_line) {such}").fetchone()
-    connection.execute(
-        f'SELECT last_line, "user", gpu_hours_lost {such} AND last_line IS NOT NULL ORDER BY hash(key) LIMIT {_LINES}'
-    )
-    kinds = kinds_of(chain.from_iterable(iter(lambda: connection.fetchmany(10_000), [])), _KINDS)
-    generic = f"SELECT cause, count(*) {such} AND cause IS NOT NULL GROUP BY cause ORDER BY 2 DESC, 1"
-    return Unknown(jobs, failed, with_line, kinds, tuple(connection.execute(generic).fetchall()))
-
-
-# ── times ──
-
-
-def _sizes(connection: Any) -> dict[str, Any]:
-    """How long jobs of each size run until one fails, and how many jobs have none."""
-    rows = connection.execute("""
-        SELECT smallest, count(*), coalesce(sum(elapsed_s), 0) / 3600, count(*) FILTER (WHERE outcome = 'failed' AND NOT ended_by),
-            count(*) FILTER (WHERE outcome = 'failed' AND machine AND NOT ended_by)
-        FROM jobs GROUP BY smallest ORDER BY smallest
-    """).fetchall()
-    sizes = [
-        SizeClass(
-            smallest,
-            dict(_CLASSES)[smallest],
-            jobs,
-            failures,
-            hours,
-            *_mttf(failures, hours),
-            machine,
-            *_mttf(machine, hours),
-        )
-        for smallest, jobs, hours, failures, machine in rows
-        if smallest is not None
-    ]
-    return {"sizes": tuple(sizes), "sizes_left_out": sum(row[1] for row in rows if row[0] is None)}
-
-
-def _mttf(failures: int, hours: float) -> tuple[float | None, float, float | None]:
-    """Hours a failure, and the exact 95 % interval; without a failure it has a lower end only."""
-    low, high = poisson_interval(failures)
-    return (hours / failures if failures else None), hours / high, (hours / low if low else None)
-
-
-def _delays(connection: Any) -> Delays:
-    """From the first error to the end, of the jobs that an error ended."""
-    errors = f"{_FAILED} AND NOT ended_by"
-    of, jobs, median, late, hours, known = connection.execute(f"""
-        SELECT count(*), count(ran_on_s), quantile_cont(ran_on_s, 0.5), quantile_cont(ran_on_s, 0.9),
-            coalesce(sum(ran_on_s * gpus) / 3600, 0), count(ran_on_s * gpus)
-        FROM jobs WHERE {errors}
-    """).fetchone()
-    worst = connection.execute(f"""
-        SELECT coalesce(job_id, key), ran_on_s, ran_on_s * gpus / 3600 AS hours FROM jobs
-        WHERE {errors} AND ran_on_s * gpus > 0 ORDER BY hours DESC, key LIMIT {_WORST}
-    """).fetchall()
-    return Delays(jobs, of, median, late, hours, known, tuple(worst))
-
-
-def _repeats(connection: Any) -> dict[str, Any]:
-    """Jobs that died of one cause run after run, the most costly first: those listed, how many in all, their runs, their GPU hours.
-
-    A run dies again where it began after the first one of the row had ended, and is no other task of the same array. The tasks of
-    a later array are one run. Runs of the same second are in the order of their ids.
-    """
-    found = connection.execute(f"""
+_HEADLINE = """
+    SELECT count(*) AS jobs, count(*) FILTER (WHERE read = 'yes') AS read, count(*) FILTER (WHERE failed) AS failed,
+        count(*) FILTER (WHERE outcome = 'healthy') AS healthy, count(*) FILTER (WHERE outcome = 'undecided') AS undecided,
+        count(*) FILTER (WHERE outcome = 'error') AS errors, count(*) FILTER (WHERE outcome = 'not-asked') AS not_asked,
+        count(*) FILTER (WHERE read = 'no-log') AS no_log, count(*) FILTER (WHERE failed AND state = 'COMPLETED') AS completed_but_failed,
+        count(*) FILTER (WHERE moment IS NULL) AS undated, min(moment) AS first, max(moment) AS last,
+        (SELECT count(*) FROM at_any_time WHERE moment IS NULL) - undated AS undated_left_out,
+        coalesce(sum(gpu_hours), 0) AS gpu_hours, count(gpu_hours) AS with_hours,
+        coalesce(sum(lost), 0) AS gpu_hours_lost, count(lost) AS failed_with_hours,
+        (SELECT coalesce(list(row(how, jobs)), []) FROM (SELECT coalesce(lost_counted, 'unknown') AS how, count(*) AS jobs
+            FROM jobs WHERE lost IS NOT NULL GROUP BY how ORDER BY how)) AS lost_counted,
+        count(DISTINCT coalesce(partition, 'unknown')) AS partitions_in_all, count(DISTINCT coalesce("user", 'unknown')) AS users_in_all,
+        count(DISTINCT rules_version) AS rules_versions,
+        coalesce(list_sort(list(DISTINCT cluster) FILTER (WHERE cluster IS NOT NULL)), []) AS clusters,
+        coalesce(list_sort(list(DISTINCT rules_version) FILTER (WHERE rules_version IS NOT NULL))[:10], []) AS rules,
+        count(*) FILTER (WHERE smallest IS NULL) AS sizes_left_out,
+        (SELECT count(*) FROM chains) AS repeats_in_all, (SELECT coalesce(sum(times - 1), 0) FROM chains) AS repeated_jobs,
+        (SELECT CASE WHEN count(*) = 0 THEN 0 ELSE sum(gpu_hours_lost) END FROM chains) AS repeated_gpu_hours
+    FROM jobs
+"""
+_DELAYS = f"""
+    SELECT count(*) AS "of", count(ran_on_s) AS jobs, quantile_cont(ran_on_s, 0.5) AS median_s, quantile_cont(ran_on_s, 0.9) AS p90_s,
+        coalesce(sum(ran_on_s * gpus) / 3600, 0) AS gpu_hours, count(ran_on_s * gpus) AS with_gpus,
+        coalesce(list(row(coalesce(job_id, key), ran_on_s, ran_on_s * gpus / 3600) ORDER BY ran_on_s * gpus DESC, key)
+            FILTER (WHERE ran_on_s * gpus > 0)[:{_WORST}], []) AS worst
+    FROM jobs WHERE failed AND NOT ended_by
+"""
+_SIZES = """
+    SELECT smallest, CASE smallest WHEN 1 THEN 1 WHEN 2 THEN 8 WHEN 9 THEN 32 WHEN 33 THEN 128 WHEN 129 THEN 512 END AS largest, count(*) AS jobs,
+        coalesce(sum(elapsed_s), 0) / 3600 AS hours, count(*) FILTER (WHERE failed AND NOT ended_by) AS failures,
+        count(*) FILTER (WHERE failed AND machine AND NOT ended_by) AS machine_failures, NULL AS mttf
+    FROM jobs WHERE smallest IS NOT NULL GROUP BY smallest ORDER BY smallest
+"""
+_CHAINS = f"""
+    CREATE TABLE chains AS
         WITH runs AS (
-            SELECT cluster, "user", job_name, cause, key, job_id, started, ended, gpu_hours_lost AS lost,
-                {_FAILED} AND cause IS NOT NULL AND NOT ended_by AS died,
+            SELECT cluster, "user", job_name, cause, key, job_id, started, ended, lost,
+                failed AND cause IS NOT NULL AND NOT ended_by AS died,
                 CASE WHEN job_id SIMILAR TO '[0-9]+_.*' THEN split_part(job_id, '_', 1) END AS array_id,
                 row_number() OVER (PARTITION BY cluster, "user", job_name ORDER BY started, job_id, ended, key) AS place
             FROM jobs WHERE job_name IS NOT NULL AND started IS NOT NULL AND ended IS NOT NULL
@@ -430,18 +300,209 @@ def _repeats(connection: Any) -> dict[str, Any]:
                     AS again,
                 row_number() OVER so_far = 1 AS leads FROM rows_
             WINDOW so_far AS (PARTITION BY cluster, "user", job_name, cause, island ORDER BY place)
-        ), chains AS (
-            SELECT "user", job_name, cause, 1 + count(DISTINCT coalesce(array_id, key)) FILTER (WHERE again) AS times, min(ended) AS first,
-                max(ended) FILTER (WHERE again) AS last, sum(lost) FILTER (WHERE again) AS lost,
-                list(coalesce(job_id, key) ORDER BY place) FILTER (WHERE again OR leads)[:{_IDS}] AS ids
-            FROM marked GROUP BY cluster, "user", job_name, cause, island HAVING times > 1
         )
-        SELECT *, count(*) OVER (), sum(times - 1) OVER (), sum(lost) OVER ()
-        FROM chains ORDER BY lost DESC NULLS LAST, times DESC, "user", job_name, cause, first LIMIT {_REPEATS}
-    """).fetchall()
-    shown = tuple(
-        Repeat(user, name, cause, times, first, last, lost, tuple(ids))
-        for user, name, cause, times, first, last, lost, ids, *_ in found
+        SELECT "user", job_name, cause, 1 + count(DISTINCT coalesce(array_id, key)) FILTER (WHERE again) AS times, min(ended) AS first,
+            max(ended) FILTER (WHERE again) AS last, sum(lost) FILTER (WHERE again) AS gpu_hours_lost,
+            list(coalesce(job_id, key) ORDER BY place) FILTER (WHERE again OR leads)[:{_IDS}] AS job_ids
+        FROM marked GROUP BY cluster, "user", job_name, cause, island HAVING times > 1
+"""
+"""Jobs that died of one cause run after run.
+
+A run dies again where it began after the first one of the row had ended, and is no other task of the same array. The tasks of a
+later array are one run. Runs of the same second are in the order of their ids.
+"""
+_DYING_AGAIN = (
+    f'FROM chains ORDER BY gpu_hours_lost DESC NULLS LAST, times DESC, "user", job_name, cause, first LIMIT {_REPEATS}'
+)
+_PERIODS = f"""
+    WITH dated AS (SELECT *, CAST(date_trunc('{{unit}}', day) AS DATE) AS begins FROM jobs WHERE day IS NOT NULL),
+    failures AS (SELECT *, count(*) OVER (PARTITION BY begins) AS failures FROM dated WHERE failed),
+    counted AS (SELECT begins, count(*) AS jobs FROM dated GROUP BY begins),
+    kept AS (FROM counted ORDER BY jobs DESC, begins LIMIT {_COLUMNS}),
+    shown AS (
+        -- also those in which no job ended, where there is room
+        SELECT begins FROM kept
+        UNION SELECT CAST(unnest(generate_series(early, late, INTERVAL 1 {{unit}})) AS DATE)
+            FROM (SELECT min(begins) AS early, max(begins) AS late FROM kept) WHERE date_diff('{{unit}}', early, late) < {_COLUMNS}
+    ),
+    costs AS ({_OF_FAILURES.format(keys="begins, what", whole="any_value(failures)", jobs="failures")}),
+    by_cause AS (SELECT begins, list(costs ORDER BY gpu_hours_lost DESC, jobs DESC, what) AS causes FROM costs GROUP BY begins)
+    SELECT begins, coalesce(jobs, 0) AS jobs, coalesce(causes, []) AS causes
+    FROM shown LEFT JOIN counted USING (begins) LEFT JOIN by_cause USING (begins) ORDER BY begins
+"""
+_UNIT = """
+    SELECT CASE WHEN days <= 30 THEN 'day' WHEN days <= 210 THEN 'week' ELSE 'month' END
+    FROM (SELECT coalesce(quantile_disc(day, 0.995) - quantile_disc(day, 0.005), 0) AS days FROM jobs)
+"""
+"""Whichever are few; of too many those with the most jobs are shown."""
+
+
+def _answers(connection: Any, choice: Choice) -> Answers:
+    connection.execute(_CHAINS)
+    [headline] = _structs(connection, Answers, _HEADLINE)
+    [delays] = _structs(connection, Delays, _DELAYS)
+    [(unit,)] = connection.execute(_UNIT).fetchall()
+    by_cause = _OF_FAILURES.format(keys="what", whole="sum(count(*)) OVER ()", jobs="jobs WHERE failed")
+    groups = {
+        column: _COSTS.format(
+            keys=f"coalesce({column}, 'unknown') AS what",
+            title="NULL",
+            whole="count(*)",
+            hours="coalesce(sum(gpu_hours), 0)",
+            jobs="jobs",
+        )
+        for column in ("partition", '"user"')
+    }
+    partitions, users = (_structs(connection, Cost, f"{sql} LIMIT {_MOST}") for sql in groups.values())
+    return replace(
+        headline,
+        causes=_structs(connection, Cost, by_cause),
+        period=unit,
+        periods=_structs(connection, Period, _PERIODS.format(unit=unit)),
+        partitions=partitions,
+        users=users,
+        nodes=_nodes(connection),
+        sizes=tuple(map(_with_mttf, _structs(connection, SizeClass, _SIZES))),
+        delays=delays,
+        repeats=_structs(connection, Repeat, _DYING_AGAIN),
+        unknown=_unknown(connection),
+        filters=_filters(choice),
     )
-    chains, runs, hours = found[0][8:] if found else (0, 0, 0.0)
-    return {"repeats": shown, "repeats_in_all": int(chains), "repeated_jobs": int(runs), "repeated_gpu_hours": hours}
+
+
+def _with_mttf(size: SizeClass) -> SizeClass:
+    """Hours a failure, and the exact 95 % interval; without a failure it has a lower end only."""
+
+    def mttf(failures: int) -> tuple[float | None, float, float | None]:
+        low, high = poisson_interval(failures)
+        return size.hours / failures if failures else None, size.hours / high, size.hours / low if low else None
+
+    mean, low, high = mttf(size.failures)
+    machine, machine_low, machine_high = mttf(size.machine_failures)
+    return replace(size, mttf=mean, low=low, high=high, machine_mttf=machine, machine_low=machine_low, machine_high=machine_high)  # fmt: skip
+
+
+def _unknown(connection: Any) -> Unknown:
+    """Failed jobs whose cause is not known, and what kinds of last lines they have."""
+    [found] = _structs(connection, Unknown, """
+        SELECT count(*) AS "of", count(*) FILTER (WHERE vague) AS jobs, count(last_line) FILTER (WHERE vague) AS with_line,
+            (SELECT coalesce(list(row(cause, jobs)), []) FROM (SELECT cause, count(*) AS jobs FROM jobs
+                WHERE failed AND vague AND cause IS NOT NULL GROUP BY cause ORDER BY 2 DESC, 1)) AS generic
+        FROM jobs WHERE failed
+    """)  # fmt: skip
+    connection.execute(f"""
+        SELECT last_line, "user", lost FROM jobs WHERE failed AND vague AND last_line IS NOT NULL ORDER BY hash(key) LIMIT {_LINES}
+    """)
+    lines = chain.from_iterable(iter(lambda: connection.fetchmany(10_000), []))
+    return replace(found, kinds=kinds_of(lines, _KINDS))
+
+
+def _filters(choice: Choice) -> tuple[tuple[str, str], ...]:
+    """The options that a report was restricted by."""
+    named = [("since", choice.since), ("until", choice.until)]
+    dates = [(name, f"{moment:%Y-%m-%d %H:%M}".removesuffix(" 00:00")) for name, moment in named if moment]
+    lists = [("user", choice.users), ("partition", choice.partitions), ("cluster", choice.clusters)]
+    return (*dates, *((name, ", ".join(wanted)) for name, wanted in lists if wanted))
+
+
+# ── nodes on which more jobs fail than chance explains ──
+
+_TEST = (
+    "A node is named if it has more failures than chance explains: exact binomial test, one-sided, against the nodes of its "
+    "partition. The expected number is the node's share of node hours or of started jobs, whichever is larger. Holm's "
+    "correction for {tested:,} nodes keeps the chance of any false name below 5 %. Only failures that a node, a link or storage "
+    "can bring about count: each user once per node, because the user's program may be the reason; hardware faults once per user, job "
+    "name, cause and day."
+)
+_ACCUSED = f"""
+    -- a node as records and logs both call it: without its domain, which an address does not have
+    CREATE MACRO short_name(node) AS lower(if(regexp_full_match(node, '[0-9.]+|[^:\\n]*:.*'), node, split_part(node, '.', 1)));
+
+    -- how much the jobs of a partition used a node; jobs of one user, name, day and the same nodes are one start
+    CREATE TABLE uses AS
+        WITH works AS (
+            SELECT concat(cluster, '/', partition) AS part, nodes, sum(elapsed_s) / 3600 AS hours, count(*) AS jobs
+            FROM jobs WHERE elapsed_s >= 0 GROUP BY part, nodes, "user", name, day
+        ), used AS (SELECT part, unnest(nodes) AS called, hours, jobs FROM works)
+        SELECT part, short_name(called) AS node, min(called) AS called, sum(hours) AS hours, count(*) AS starts, sum(jobs) AS jobs
+        FROM used GROUP BY part, node;
+
+    -- the nodes that a failure speaks against: where it was first, else those to leave out, else the job's only one
+    CREATE TABLE blamed AS
+        SELECT concat(cluster, '/', partition) AS part, coalesce("user", '') AS "user", cause, certain, name,
+            coalesce(CAST(day AS VARCHAR), '') AS day, row_number() OVER (ORDER BY moment, key) AS place,
+            list_intersect(list_transform(nodes, lambda one: short_name(one)), list_transform(
+                CASE WHEN NOT coalesce(elapsed_s >= 0, false) THEN [] WHEN node IS NOT NULL THEN [node]
+                    WHEN len(exclude_nodes) BETWEEN 1 AND {_MOST_BLAMED} THEN exclude_nodes WHEN len(nodes) = 1 THEN nodes ELSE [] END,
+                lambda one: short_name(one))) AS blamed
+        FROM jobs WHERE failed AND machine;
+    CREATE VIEW accusations AS SELECT part, unnest(blamed) AS node, "user", cause, certain, name, day, place FROM blamed;
+"""
+_TESTED = """
+    -- a program that fails again on the node that its user likes speaks against the node once
+    CREATE TABLE events AS
+        SELECT DISTINCT ON (part, node, "user", certain, if(certain, [name, cause, day], [])) * FROM accusations ORDER BY place;
+
+    CREATE TABLE tested AS
+        WITH parts AS (
+            SELECT part, any_value(failures) AS failures, sum(hours) AS hours, sum(starts) AS starts
+            FROM uses JOIN (SELECT part, count(*) AS failures FROM events GROUP BY part) USING (part) GROUP BY part HAVING count(*) > 1
+        ), used AS (
+            SELECT u.*, failures, failures * greatest(coalesce(u.hours / nullif(p.hours, 0), 0), u.starts / p.starts) AS expected
+            FROM uses u JOIN parts p USING (part)
+        ), causes AS (
+            SELECT node, cause, count(*) AS failures FROM events SEMI JOIN used USING (part, node) GROUP BY ALL
+        ), against AS (
+            SELECT node, count(*) AS failures, count(*) FILTER (WHERE certain) AS certain, count(DISTINCT "user") AS users
+            FROM events SEMI JOIN used USING (part, node) GROUP BY node
+        )
+        SELECT node, min(u.called) AS called, coalesce(any_value(a.failures), 0) AS failures, coalesce(any_value(certain), 0) AS certain,
+            sum(expected) AS expected, CAST(sum(jobs) AS BIGINT) AS jobs, sum(hours) AS hours, coalesce(any_value(users), 0) AS users,
+            CAST(sum(u.failures) AS BIGINT) AS trials,
+            (SELECT coalesce(list(row(cause, c.failures) ORDER BY c.failures DESC, cause), []) FROM causes c WHERE c.node = u.node) AS causes
+        FROM used u LEFT JOIN against a USING (node) GROUP BY node
+"""
+_NODES = """
+    SELECT (SELECT count(*) FROM tested) AS tested, (SELECT count(*) FROM events) AS failures,
+        (SELECT coalesce(sum(hours), 0) FROM uses) AS hours, count(*) FILTER (WHERE failed AND NOT machine) AS of_programs,
+        (SELECT count(*) FROM blamed WHERE len(blamed) = 0) AS without_node,
+        (SELECT count(*) FROM accusations) - (SELECT count(*) FROM events) AS counted_already,
+        count(*) FILTER (WHERE NOT coalesce(elapsed_s >= 0 AND len(nodes) > 0, false)) AS jobs_left_out,
+        count(*) FILTER (WHERE outcome IN ('healthy', 'not-asked')) = 0 AS failed_only
+    FROM jobs
+"""
+
+
+def _nodes(connection: Any) -> Nodes:
+    """The test over all chosen jobs."""
+    connection.execute(_ACCUSED)
+    found = suspects(connection)
+    [nodes] = _structs(connection, Nodes, _NODES)
+    valid = sorted(one.node for one in found if _NODE_NAME.fullmatch(one.node))
+    return replace(
+        nodes,
+        test=_TEST.format(tested=nodes.tested),
+        suspects=found,
+        exclude=f"#SBATCH --exclude={fold_nodes(valid)}" if valid else None,
+        not_names=len(found) - len(valid),
+    )
+
+
+def suspects(connection: Any) -> tuple[Suspect, ...]:
+    """The nodes that do not pass the test, of the tables `uses` and `accusations`; those that were tested are in `tested` then.
+
+    A node of several partitions is expected to have the sum of what it is expected in each. That sum of binomials has a lighter
+    tail than one binomial of the same mean (Hoeffding 1956), which is what is computed.
+    """
+    connection.execute(_TESTED)
+    trials = [count for (count,) in connection.execute("SELECT trials FROM tested ORDER BY node").fetchall()]
+    tested = _structs(connection, Suspect, "SELECT * EXCLUDE (node, called), called AS node, 1 AS chance FROM tested ORDER BY tested.node")  # fmt: skip
+    chances = holm(
+        [binomial_tail(one.failures, of, min(1.0, one.expected / of)) for one, of in zip(tested, trials, strict=True)]
+    )
+    found = [
+        replace(one, chance=chance)
+        for one, chance in zip(tested, chances, strict=True)
+        if chance <= ALPHA and one.failures >= _FEWEST
+    ]
+    return tuple(sorted(found, key=lambda one: (one.chance, -one.failures, one.node)))

@@ -12,44 +12,33 @@ _NOTHING = 1e-17
 
 def binomial_tail(count: int, trials: int, share: float) -> float:
     """The probability of so many successes or more."""
-    if count <= 0 or share >= 1:
-        return 1.0
-    if count > trials or share <= 0:
-        return 0.0
-    odds = share / (1 - share)
+    if count <= 0 or count > trials or not 0 < share < 1:
+        return float(count <= 0 or (share >= 1 and count <= trials))
 
-    def at(k: int) -> float:
+    def log_chance(k: int) -> float:
+        if k > trials:
+            return -inf
         ways = lgamma(trials + 1) - lgamma(k + 1) - lgamma(trials - k + 1)
-        return exp(ways + k * log(share) + (trials - k) * log1p(-share))
+        return ways + k * log(share) + (trials - k) * log1p(-share)
 
-    if count > trials * share:
-        return _sum(at(count), count, lambda k: (trials - k) / (k + 1) * odds, 1)
-    return max(0.0, 1 - _sum(at(count - 1), count - 1, lambda k: k / (trials - k + 1) / odds, -1))
+    return _tail(count, trials * share, log_chance)
 
 
 def poisson_tail(count: int, mean: float) -> float:
     """The probability of so many events or more."""
-    if count <= 0:
-        return 1.0
-    if mean <= 0:
-        return 0.0
-
-    def at(k: int) -> float:
-        return exp(k * log(mean) - mean - lgamma(k + 1))
-
-    if count > mean:
-        return _sum(at(count), count, lambda k: mean / (k + 1), 1)
-    return max(0.0, 1 - _sum(at(count - 1), count - 1, lambda k: k / mean, -1))
+    if count <= 0 or mean <= 0:
+        return float(count <= 0)
+    return _tail(count, mean, lambda k: k * log(mean) - mean - lgamma(k + 1))
 
 
-def _sum(term: float, k: int, ratio: Callable[[int], float], step: int) -> float:
-    """The sum of the terms from k on, away from the peak: each is smaller than the one before."""
+def _tail(count: int, mean: float, log_chance: Callable[[int], float]) -> float:
+    """The probability of so many or more: a sum away from the peak, whose terms get smaller and smaller."""
+    step, k = (1, count) if count > mean else (-1, count - 1)
     total = 0.0
-    while term > _NOTHING * total and term > 0:
+    while k >= 0 and (term := exp(log_chance(k))) > _NOTHING * total:
         total += term
-        term *= ratio(k)
         k += step
-    return min(1.0, total)
+    return min(1.0, total) if step > 0 else max(0.0, 1 - total)
 
 
 def poisson_interval(count: int, confidence: float = 0.95) -> tuple[float, float]:
