@@ -17,7 +17,7 @@ from report_examples import CUDA_OOM
 from simulate import Job, speak, written
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.report.html_report import render_jobs_html
-from slurmdoctor.survey import page as survey
+from slurmdoctor.survey import views as survey
 from test_html import ATTACKS, HEALTHY, UNKNOWN, jobs
 from test_report_chat import hostile
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from answers_examples import BIG, EMPTY, SMALL, hostile, many
 from slurmdoctor.cli import cli
 from slurmdoctor.survey.answers import Answers, Cost, Period, SizeClass, UnknownKind
-from slurmdoctor.survey.page import render, ticks
+from slurmdoctor.survey.views import marks, render
 from slurmdoctor.survey.sections import hours, name, share, span
 from surveyed import dataset, row
 from test_html import ATTACKS, ATTRIBUTES, ELEMENTS, KEY, Page
@@ -185,14 +185,13 @@ def test_columns_that_are_apart_in_time_are_no_secret(unit: str, begins: list[st
 
 
 @pytest.mark.parametrize(
-    ("most", "whole", "top"),
-    [(0, True, 1), (3, True, 3), (5, True, 8), (9, True, 12), (45, True, 60), (90, True, 100), (2_100, True, 2_400),
-     (0.3, False, 0.32), (26_889, False, 32_000), (1e15 + 1, True, 1.2e15)],
+    ("most", "last", "count"),
+    [(0, 1, 2), (3, 3, 4), (9, 9, 10), (45, 50, 6), (90, 90, 10), (100, 100, 2), (2_100, 3_000, 4), (0.32, 0.4, 5), (1e15 + 1, 2e15, 3)],
 )  # fmt: skip
-def test_columns_end_below_a_round_number_and_counts_have_no_halves(most: float, whole: bool, top: float) -> None:
-    found = ticks(most, whole=whole)
-    assert found[-1] == pytest.approx(top)
-    assert not whole or all(tick == int(tick) for tick in found)
+def test_columns_end_below_a_round_number_and_counts_have_no_halves(most: float, last: float, count: int) -> None:
+    found = marks(most)
+    assert len(found) == count
+    assert found[-1] == pytest.approx(last)
 
 
 def test_hours_until_a_failure_are_on_a_log_axis() -> None:

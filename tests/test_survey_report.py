@@ -21,7 +21,7 @@ from slurmdoctor.survey.compare import compare
 from slurmdoctor.survey.dataset import Progress, write_progress
 from slurmdoctor.survey.rows import Row
 from slurmdoctor.survey.sections import describe
-from slurmdoctor.survey.terminal import show
+from slurmdoctor.survey.views import show
 from surveyed import dataset, row
 
 EVIL = '\x1b[31mroot\u202e\n# HELP x"\\ token=hf_' + "Ab1" * 12 + "<b>" + "y" * 5000

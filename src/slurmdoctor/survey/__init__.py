@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from slurmdoctor.survey.dataset import open_dataset as open_dataset
     from slurmdoctor.survey.folders import Found as Found
     from slurmdoctor.survey.folders import find_in_folders as find_in_folders
-    from slurmdoctor.survey.page import metrics as metrics
-    from slurmdoctor.survey.page import render as render
     from slurmdoctor.survey.pool import LocalPool as LocalPool
     from slurmdoctor.survey.pool import Pool as Pool
     from slurmdoctor.survey.pool import python as python
@@ -31,7 +29,9 @@ if TYPE_CHECKING:
     from slurmdoctor.survey.runs import Tally as Tally
     from slurmdoctor.survey.runs import run as run
     from slurmdoctor.survey.sections import describe as describe
-    from slurmdoctor.survey.terminal import show as show
+    from slurmdoctor.survey.views import metrics as metrics
+    from slurmdoctor.survey.views import render as render
+    from slurmdoctor.survey.views import show as show
     from slurmdoctor.survey.work import diagnose_one as diagnose_one
     from slurmdoctor.survey.work import version as version
 else:
@@ -41,13 +41,12 @@ else:
         dask_pool="connect send_to_slurm",
         dataset="open_dataset",
         folders="Found find_in_folders",
-        page="metrics render",
         pool="LocalPool Pool python",
         pseudonyms="Anonymizer",
         questions="Choice ask ask_both by_cause_and_partition unfinished",
         rows="How Item SCHEMA_VERSION",
         runs="Tally run",
         sections="describe",
-        terminal="show",
+        views="metrics render show",
         work="diagnose_one version",
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import date, datetime
 
 from msgspec import Struct
@@ -230,14 +229,9 @@ class Answers(Struct, frozen=True):
     filters: tuple[tuple[str, str], ...] = ()
     """What the report was restricted to: (option, value)."""
 
-    def first_of(self, costs: Sequence[Cost]) -> tuple[Cost, ...]:
-        """The one that costs most, or all of a tie."""
-
-        def value(cost: Cost) -> float:
-            return cost.gpu_hours_lost if self.by_hours else cost.jobs
-
-        most = max(map(value, costs), default=0.0)
-        return tuple(cost for cost in costs if most and value(cost) == most)
+    def weight(self, cost: Cost) -> float:
+        """What decides how much something costs: GPU hours, or jobs."""
+        return cost.gpu_hours_lost if self.by_hours else cost.jobs
 
     @property
     def by_hours(self) -> bool:

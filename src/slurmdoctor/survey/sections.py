@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
+from itertools import compress
 from math import isfinite
 
 from msgspec import Struct
@@ -19,19 +20,8 @@ _LONGEST = 2_000
 """Characters of a text that are looked at."""
 _COLORS = 6
 """Causes with a color of their own; the rest share one."""
-_OPEN, _CAUSES, _GROUPS, _SUSPECTS, _PERIODS, _SIZES, _REPEATS, _KINDS, _NAMED, _WORST = (
-    12,
-    40,
-    10,
-    25,
-    40,
-    12,
-    10,
-    10,
-    8,
-    5,
-)
-"""How many the page shows of each: causes (in sight, and in all), partitions or users, nodes, periods ..."""
+_OPEN, _CAUSES, _FEW, _SUSPECTS, _WORST = 12, 40, 10, 25, 5
+"""How many the page shows: rows in sight, causes and periods, what is listed otherwise, nodes, jobs that ran on."""
 _COUNTED = {
     "since-checkpoint": "since the newest checkpoint that the log shows",
     "whole-run": "as the whole run: its log shows no checkpoint",
@@ -78,7 +68,6 @@ class Copy(Struct, frozen=True):
     """A line to copy: it is never cut."""
 
     text: str
-    command: bool = False
 
 
 class Kind(Struct, frozen=True):
@@ -87,7 +76,8 @@ class Kind(Struct, frozen=True):
     pattern: str
     about: str
     example: str
-    draft: Copy | None
+    draft: str
+    """The command that drafts a rule from it."""
 
 
 class Facts(Struct, frozen=True):
@@ -172,17 +162,16 @@ def _cost(answers: Answers) -> list[Say]:
         if answers.failed_with_hours < answers.failed:
             told += f" (known of {answers.failed_with_hours:,} of the {plural(answers.failed, 'failed job')})"
         told += "."
-    leaders = answers.first_of([cost for cost in answers.causes if cost.what != UNKNOWN])
-    if len(leaders) == 1:  # a tie has no first
-        [worst] = leaders
-        jobs = f"{worst.jobs:,} of {plural(answers.failed, 'failed job')}"
-        part = f"{gpu_hours(worst.gpu_hours_lost)}, {share(worst.gpu_hours_lost, answers.gpu_hours_lost)} of the loss"
-        cause = f"`{name(worst.what)}`"
-        told += (
-            f" {cause} cost most: {part}, in {jobs}."
+    first, second, *_ = (*costliest([cost for cost in answers.causes if cost.what != UNKNOWN], answers), None, None)
+    if first and not (second and answers.weight(first) == answers.weight(second)):  # a tie has no first
+        jobs, cause = f"{first.jobs:,} of {plural(answers.failed, 'failed job')}", f"`{name(first.what)}`"
+        part = f"{gpu_hours(first.gpu_hours_lost)}, {share(first.gpu_hours_lost, answers.gpu_hours_lost)} of the loss"
+        most = (
+            f"{cause} cost most: {part}, in {jobs}."
             if answers.by_hours
-            else f" The most common cause is {cause}: {jobs}."
+            else f"The most common cause is {cause}: {jobs}."
         )
+        told = f"{told} {most}"
     return [Say(told)]
 
 
@@ -190,8 +179,8 @@ def _chips(answers: Answers) -> list[str]:
     chips = [f"ended {told}" for told in [span(answers.first, answers.last)] if told]
     if answers.clusters:
         noun = "cluster" if len(answers.clusters) == 1 else "clusters"
-        chips.append(f"{noun} {listed(map(name, answers.clusters), len(answers.clusters), _NAMED)}")
-    return chips + [f"only {name(f'{option} {value}', 60)}" for option, value in answers.filters[:_NAMED]]
+        chips.append(f"{noun} {listed(map(name, answers.clusters), len(answers.clusters), _FEW)}")
+    return chips + [f"only {name(f'{option} {value}', 60)}" for option, value in answers.filters[:_FEW]]
 
 
 def _tiles(answers: Answers) -> list[tuple[str, str, str]]:
@@ -216,9 +205,7 @@ def _tiles(answers: Answers) -> list[tuple[str, str, str]]:
 
 def costliest(costs: Sequence[Cost], answers: Answers) -> list[Cost]:
     """In the order of what they cost; where the hours of most are not known, of their jobs."""
-    if answers.by_hours:
-        return sorted(costs, key=lambda cost: (-cost.gpu_hours_lost, -cost.jobs, cost.what))
-    return sorted(costs, key=lambda cost: (-cost.jobs, -cost.gpu_hours_lost, cost.what))
+    return sorted(costs, key=lambda cost: (-answers.weight(cost), -cost.jobs, -cost.gpu_hours_lost, cost.what))
 
 
 def colors(answers: Answers) -> dict[str, str]:
@@ -229,73 +216,74 @@ def colors(answers: Answers) -> dict[str, str]:
 def _causes(answers: Answers) -> list[Part]:
     if not answers.causes:
         return [Say("No job failed, so there is no cause to show.", page=True)]
-    base = plural(answers.failed, "failed job")
+    base, color = plural(answers.failed, "failed job"), colors(answers)
     lost = (
         f"Hours are of the {gpu_hours(answers.gpu_hours_lost)} lost, known of {answers.failed_with_hours:,} of {base}. "
     )
     caption = f"{lost if answers.failed_with_hours else ''}Jobs are of {base}."
-    return _costs("cause", caption, costliest(answers.causes, answers), _CAUSES, len(answers.causes), answers)
+
+    def row(cost: Cost) -> tuple[Cell, str, str, str]:
+        who = Cell(name(cost.what), "no rule names it" if cost.what == UNKNOWN else name(cost.title or "", 80))
+        part = share(cost.gpu_hours_lost, answers.gpu_hours_lost)
+        return who, part, share(cost.jobs, cost.of), color.get(cost.what, "c0")
+
+    return _costs("cause", caption, costliest(answers.causes, answers)[:_CAUSES], len(answers.causes), row, 5)
 
 
 def _groups(noun: str, costs: Sequence[Cost], in_all: int, answers: Answers) -> list[Part]:
     """Partitions or users: those that lost most, each with its own jobs and hours as the denominator."""
     if all(cost.what == UNKNOWN for cost in costs):
         return []
+
+    def row(cost: Cost) -> tuple[Cell, str, str, str]:
+        who = Cell(f"{noun} not known" if cost.what == UNKNOWN else name(cost.what))
+        part = f"{share(cost.gpu_hours_lost, cost.gpu_hours)} of {hours(cost.gpu_hours)}" if cost.gpu_hours else ""
+        return who, part, of(cost.jobs, cost.of, "job"), "plain-bar"
+
     caption = f"Each number is of the {noun}'s own GPU hours and jobs."
-    return _costs(noun, caption, costliest(costs, answers), _GROUPS, max(in_all, len(costs)), answers)
+    return _costs(noun, caption, costliest(costs, answers)[:_FEW], max(in_all, len(costs)), row, 2)
 
 
-def _costs(noun: str, caption: str, costs: Sequence[Cost], most: int, in_all: int, answers: Answers) -> list[Part]:
-    shown, color = costs[:most], colors(answers) if noun == "cause" else {}
-    with_hours, users = any(cost.with_hours for cost in shown), noun != "user" and any(cost.users for cost in shown)
-    largest, longest = max(cost.gpu_hours_lost for cost in shown), max(cost.jobs for cost in shown)
-    rows = []
-    for cost in shown:
-        if noun == "cause":
-            who = Cell(name(cost.what), "no rule names it" if cost.what == UNKNOWN else name(cost.title or "", 80))
-            part, jobs = share(cost.gpu_hours_lost, answers.gpu_hours_lost), share(cost.jobs, cost.of)
-        else:
-            who = Cell(f"{noun} not known" if cost.what == UNKNOWN else name(cost.what))
-            part = f"{share(cost.gpu_hours_lost, cost.gpu_hours)} of {hours(cost.gpu_hours)}" if cost.gpu_hours else ""
-            jobs = of(cost.jobs, cost.of, "job")
-        style = color.get(cost.what, "c0") if color else "plain-bar"
+def _costs(
+    noun: str,
+    caption: str,
+    costs: Sequence[Cost],
+    in_all: int,
+    row: Callable[[Cost], tuple[Cell, str, str, str]],
+    first: int,
+) -> list[Part]:
+    """What each costs: `row` says who it is, what part of the hours and of the jobs that is, and its color."""
+    with_hours, users = any(cost.with_hours for cost in costs), noun != "user" and any(cost.users for cost in costs)
+    largest, longest = max(cost.gpu_hours_lost for cost in costs), max(cost.jobs for cost in costs)
+    rows: list[list[Cell | str]] = []
+    for cost in costs:
+        who, part, jobs, style = row(cost)
         about = ", ".join(filter(None, (part, known(cost.with_hours, cost.jobs))))
         lost = Cell(hours(cost.gpu_hours_lost), about, _part(cost.gpu_hours_lost, largest), style)
-        row: list[Cell | str] = [who, *([lost if cost.with_hours else "not known"] if with_hours else [])]
-        rows.append(
-            [
-                *row,
-                Cell(f"{cost.jobs:,}", jobs, _part(cost.jobs, longest), style),
-                *([f"{cost.users:,}"] if users else []),
-            ]
-        )
-    heads = (
-        noun.capitalize(),
-        *(["GPU hours lost"] if with_hours else []),
-        "Failed jobs",
-        *(["Users#"] if users else []),
-    )
-    folded = plural(len(shown) - _OPEN, f"more {noun}")
-    return [Table(caption, heads, rows, 5 if color else 2, _OPEN, folded), *_more(in_all - len(shown), noun)]
+        failed = Cell(f"{cost.jobs:,}", jobs, _part(cost.jobs, longest), style)
+        rows.append([who, lost if cost.with_hours else "not known", failed, f"{cost.users:,}"])
+    heads = (noun.capitalize(), "GPU hours lost", "Failed jobs", "Users#")
+    kept = [True, with_hours, True, users]
+    table = Table(
+        caption, tuple(compress(heads, kept)), [list(compress(one, kept)) for one in rows], first, _OPEN,
+        plural(len(rows) - _OPEN, f"more {noun}"),
+    )  # fmt: skip
+    return [table, *_more(in_all - len(costs), noun)]
 
 
 def _periods(answers: Answers) -> list[Part]:
     if not answers.periods:
         return [Say("No job shows when it ended, so there is nothing to show over time.", page=True)]
-    shown, dated, color = answers.periods[-_PERIODS:], answers.jobs - answers.undated, colors(answers)
+    shown, dated, color = answers.periods[-_CAUSES:], answers.jobs - answers.undated, colors(answers)
     unit = answers.period if answers.period in ("day", "week", "month") else "period"
     elsewhere = dated - sum(period.jobs for period in shown)
     notes = [
         f"{elsewhere:,} of {plural(dated, 'job')} ended at other times: in no column." if elsewhere > 0 else "",
         f"{answers.undated:,} of {plural(answers.jobs, 'job')} show no time: in no column." if answers.undated else "",
     ]
-    caption, heads = (
-        f"Jobs by the {unit} in which they ended",
-        (unit.capitalize(), "Jobs that ended#", "Failed", "GPU hours lost", "Failed jobs by cause"),
-    )
-    table = Table(
-        caption, heads, [_period(one, answers, color) for one in reversed(shown)], 3, 0, "The same as a table"
-    )
+    heads = (unit.capitalize(), "Jobs that ended#", "Failed", "GPU hours lost", "Failed jobs by cause")
+    rows = [_period(one, answers, color) for one in reversed(shown)]
+    table = Table(f"Jobs by the {unit} in which they ended", heads, rows, 3, 0, "The same as a table")
     return [Drawing("columns"), table, *_note(*notes, page=True)]
 
 
@@ -304,10 +292,7 @@ def _period(period: Period, answers: Answers, color: Mapping[str, str]) -> list[
     lost, counted = sum(c.gpu_hours_lost for c in period.causes), sum(c.with_hours for c in period.causes)
     named = sorted((cost for cost in period.causes if cost.what in color), key=lambda cost: -cost.jobs)
     rest = failed - sum(cost.jobs for cost in named)
-    told = [
-        *(f"{cost.jobs:,} {name(cost.what, 32)}" for cost in named),
-        *([f"{rest:,} of other causes"] if rest else []),
-    ]
+    told = [f"{cost.jobs:,} {name(cost.what, 32)}" for cost in named] + [f"{rest:,} of other causes"] * (rest > 0)
     begins = f"{period.begins:%b %Y}" if answers.period == "month" else period.begins.isoformat()
     amount = Cell(hours(lost), known(counted, failed)) if counted else "not known" if failed else "0"
     return [begins, f"{period.jobs:,}", Cell(f"{failed:,}", of(failed, period.jobs, "job")), amount, ", ".join(told)]
@@ -328,7 +313,7 @@ def _nodes(answers: Answers) -> list[Part]:
     left = _note(f"Failures left out: {out}." if out else "", jobs if found.jobs_left_out else "")
     if not found.tested:
         return [Say("No node could be tested: no failure that a node can bring about names its node."), *left]
-    few = (
+    few = _note(
         "No job of the dataset went well, so hours are of failed jobs only, and the test says less."
         if found.failed_only
         else ""
@@ -336,13 +321,9 @@ def _nodes(answers: Answers) -> list[Part]:
     base = (
         f"{plural(found.tested, 'node')} tested, {plural(found.failures, 'failure')} in {hours(found.hours)} node hours"
     )
+    test = Say(found.test, page=True)
     if not found.suspects:
-        return [
-            Say(f"No node fails more than chance explains: {base}."),
-            *_note(few),
-            *left,
-            Say(found.test, page=True),
-        ]
+        return [Say(f"No node fails more than chance explains: {base}."), *few, *left, test]
     rows = [
         [
             name(one.node), f"{one.failures:,}", hours(one.expected), f"{one.certain:,}", f"{one.jobs:,}", hours(one.hours), f"{one.users:,}",
@@ -366,7 +347,7 @@ def _nodes(answers: Answers) -> list[Part]:
     without = f"The line is without {plural(found.not_names, 'suspect')} whose name sbatch would not take."
     return [
         Table(f"Suspects of {base}.", heads, rows), *_more(len(found.suspects) - _SUSPECTS, "suspect"), *line,
-        *_note(without if found.not_names else "", few), *left, Say(found.test, page=True),
+        *_note(without if found.not_names else ""), *few, *left, test,
     ]  # fmt: skip
 
 
@@ -383,7 +364,7 @@ def _sizes(answers: Answers) -> list[Part]:
     rows = [
         [gpus(one), f"{one.jobs:,}", hours(one.hours), f"{one.failures:,}", _mttf(one.mttf, one.low, one.high),
          f"{one.machine_failures:,}", _mttf(one.machine_mttf, one.machine_low, one.machine_high)]
-        for one in answers.sizes[:_SIZES]
+        for one in answers.sizes[:_FEW]
     ]  # fmt: skip
     heads = (
         "Size",
@@ -404,7 +385,7 @@ def _sizes(answers: Answers) -> list[Part]:
             f"Left out: {plural(out, 'job')} without a GPU, or whose GPUs or hours are not known." if out else "",
             page=True,
         ),
-        *_more(len(answers.sizes) - _SIZES, "larger size"),
+        *_more(len(answers.sizes) - _FEW, "larger size"),
     ]
 
 
@@ -447,7 +428,7 @@ def _delays(answers: Answers) -> list[Part]:
 def _repeats(answers: Answers) -> list[Part]:
     if not answers.repeats:
         return [Say("No job died twice in a row of the same cause.", page=True)]
-    jobs, shown = answers.repeated_jobs, answers.repeats[:_REPEATS]
+    jobs, shown = answers.repeated_jobs, answers.repeats[:_FEW]
     told = f"{jobs:,} jobs ({of(jobs, answers.failed, 'failed job')}) died of what the run before had died of. They lost {gpu_hours(answers.repeated_gpu_hours)}, as far as that is known."
     rows = []
     for one in shown:
@@ -468,8 +449,8 @@ def _unknown(answers: Answers) -> list[Part]:
         f"A generic cause, or none, is known of {plural(found.jobs, 'job')}, {of(found.jobs, found.of, 'failed job')}: no rule says why they "
         f"failed. The logs of {found.with_line:,} of them have a last line that says something."
     )
-    kinds = [_kind(kind, found.jobs) for kind in found.kinds[:_KINDS]]
-    return [Say(told), *kinds, *_more(len(found.kinds) - _KINDS, "kind")]
+    kinds = [_kind(kind, found.jobs) for kind in found.kinds[:_FEW]]
+    return [Say(told), *kinds, *_more(len(found.kinds) - _FEW, "kind")]
 
 
 def _kind(kind: UnknownKind, of_jobs: int) -> Kind:
@@ -478,13 +459,12 @@ def _kind(kind: UnknownKind, of_jobs: int) -> Kind:
     about += (
         f", {gpu_hours(kind.gpu_hours_lost)} lost" if kind.gpu_hours_lost is not None else ", GPU hours lost not known"
     )
-    draft = Copy(one_line(redact(kind.draft[:_LONGEST])), command=True) if kind.draft else None
-    return Kind(name(kind.pattern, 160), about, name(kind.example, 240), draft)
+    return Kind(name(kind.pattern, 160), about, name(kind.example, 240), one_line(redact(kind.draft[:_LONGEST])))
 
 
 def _counted(answers: Answers) -> list[Part]:
     jobs, unknown = answers.jobs, answers.failed - answers.failed_with_hours
-    lost = [f"{plural(count, 'job')} {_COUNTED.get(way) or name(way)}" for way, count in answers.lost_counted[:_NAMED]]
+    lost = [f"{plural(count, 'job')} {_COUNTED.get(way) or name(way)}" for way, count in answers.lost_counted[:_FEW]]
     lost += [f"{plural(unknown, 'failed job')} without known GPU hours"] if unknown > 0 else []
     counts = [
         ("Logs read", answers.read),
@@ -546,28 +526,26 @@ def _rate(count: int, whole: float) -> str:
 def _changed_causes(found: Difference) -> list[Part]:
     rows: list[list[Cell | str]] = []
     for one in found.causes:
-        lost = (hours(amount if side.with_hours else None) for amount, side in ((one.hours_before, found.before), (one.hours_after, found.after)))  # fmt: skip
-        row = [
-            name(one.what),
-            f"{one.before:,}",
-            _rate(one.before, one.before_of),
-            f"{one.after:,}",
-            _rate(one.after, one.after_of),
-        ]
-        rows.append([*row, " to ".join(lost), _trend(one)])
+        sides = (one.hours_before, found.before), (one.hours_after, found.after)
+        lost = " to ".join(hours(amount if side.with_hours else None) for amount, side in sides)
+        counts = f"{one.before:,}", _rate(one.before, one.before_of), f"{one.after:,}", _rate(one.after, one.after_of)
+        rows.append([name(one.what), *counts, lost, _trend(one)])
     heads = ("Cause", "Before#", "Per 1,000#", "After#", "Per 1,000#", "GPU hours lost", "Change")
-    caption = f"Of {found.before.jobs:,} jobs before and {found.after.jobs:,} after."
-    return [Table(caption, heads, rows, 15)] if rows else []
+    return (
+        [Table(f"Of {found.before.jobs:,} jobs before and {found.after.jobs:,} after.", heads, rows, 15)]
+        if rows
+        else []
+    )
 
 
 def _changed_sizes(found: Difference) -> list[Part]:
-    rows: list[list[Cell | str]] = []
-    for one in found.sizes:
-        sides = ((one.before, one.before_of), (one.after, one.after_of))
-        cells = [
-            cell for count, run in sides for cell in (f"{count:,}", hours(run), hours(run / count) if count else "-")
-        ]
-        rows.append([one.what, *cells, _trend(one)])
+    def cells(count: int, run: float) -> tuple[str, str, str]:
+        return f"{count:,}", hours(run), hours(run / count) if count else "-"
+
+    rows: list[list[Cell | str]] = [
+        [one.what, *cells(one.before, one.before_of), *cells(one.after, one.after_of), _trend(one)]
+        for one in found.sizes
+    ]
     heads = ("GPUs", *("Failures#", "Hours run#", "Hours to one#") * 2, "Change")
     return [Table("Before, then after; without ends by Slurm or a person.", heads, rows, 6)] if rows else []
 
