@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from answers_examples import BIG, EMPTY, SMALL, hostile, many
 from slurmdoctor.cli import cli
 from slurmdoctor.survey.answers import Answers, Cost, Period, SizeClass, UnknownKind
-from slurmdoctor.survey.views import marks, render
 from slurmdoctor.survey.sections import hours, name, share, span
+from slurmdoctor.survey.views import marks, render
 from surveyed import dataset, row
 from test_html import ATTACKS, ATTRIBUTES, ELEMENTS, KEY, Page
 
