@@ -14,13 +14,10 @@ import pytest
 from planted_secrets import FORMS, KINDS, readable, shown_parts
 from slurmdoctor import diagnose
 from slurmdoctor.knowledge import builtin, folders, load
-from slurmdoctor.knowledge.secrets import secret_kinds
 from slurmdoctor.knowledge.workshop.check import check_paths
-from slurmdoctor.knowledge.workshop.patterns import parse
 from slurmdoctor.knowledge.workshop.proof import planted
-from slurmdoctor.matching.patterns import _Lazy
 from slurmdoctor.model import SecretKind
-from slurmdoctor.report import redaction, render, secret_names
+from slurmdoctor.report import render
 from slurmdoctor.report import text_report as text
 from slurmdoctor.report.redaction import Redactor, redact
 
@@ -170,14 +167,6 @@ def test_twice_the_text_is_twice_the_work(piece: str) -> None:
     redact(piece * 20)
     once, twice = (calls(lambda times=times: redact(piece * times)) for times in (500, 1000))  # type: ignore[misc]
     assert twice <= 2.2 * once + 100
-
-
-def test_no_pattern_repeats_within_a_repetition() -> None:
-    modules = {**vars(redaction), **vars(secret_names)}
-    ours = [value._source()[0] for value in modules.values() if isinstance(value, _Lazy)]
-    assert len(ours) > 20
-    patterns = [*ours, *(one for kind in secret_kinds() for one in (kind.regex, kind.behind) if one)]
-    assert [pattern for pattern in patterns if any(parse(pattern).shared_loops())] == []
 
 
 def test_a_megabyte_in_one_line() -> None:

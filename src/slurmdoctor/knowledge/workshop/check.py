@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import regex
 
 from slurmdoctor.knowledge.document import Node, at, is_list, is_text, pairs, place
 from slurmdoctor.knowledge.expressions import names_of, placeholders
@@ -24,11 +21,13 @@ from slurmdoctor.knowledge.problems import (
 )
 from slurmdoctor.knowledge.rule_reader import LoadedRules, RuleFile, read
 from slurmdoctor.knowledge.workshop import proof
+from slurmdoctor.matching import bounded
 from slurmdoctor.model import NOT_STOPPED, Knowledge, Rule
 from slurmdoctor.ranks import LabelReader
 from slurmdoctor.report import one_line, redact
 
 _PROOFS: Mapping[str, Callable[[Any, Node, LabelReader, Problems], None]] = {
+    "rules": proof.prove_matcher,
     "formats": proof.prove_label,
     "signals": proof.prove_matcher,
     "facts": proof.prove_matcher,
@@ -65,17 +64,18 @@ def check(loaded: LoadedRules, named: Iterable[str] | None = None) -> Checked:
             _prove(file, loaded.knowledge, labels, problems)
         _crosstalk(loaded, wanted, labels, problems)
     of_these = [one for one in sorted(set(problems)) if named is None or one.place.file in wanted]
-    notes = [note for file in checked for rule, node in file.rules if (note := proof.lacks_a_twin(rule, node))]
+    notes = [note for file in checked for rule, node in file.rules if (note := proof.without_lookalike(rule, node))]
     return Checked(checked, of_these, sorted(notes))
 
 
 def _prove(file: RuleFile, knowledge: Knowledge, labels: LabelReader, problems: Problems) -> None:
-    for rule, node in file.rules:
-        proof.prove_matcher(rule, node, labels, problems)
-    for name, entries in file.tables().items():
-        prove = _PROOFS.get(name, proof.prove_samples)
+    for name, entries in (("rules", file.rules), *file.tables().items()):
         for entry, node in entries:
-            prove(entry, node, labels, problems)
+            before = len(problems)
+            if name != "fragments":  # what uses them is tried
+                proof.prove_speed(node, problems, name)
+            if len(problems) == before:  # else its examples are not worth the wait
+                _PROOFS.get(name, proof.prove_samples)(entry, node, labels, problems)
     _todos(file.node, "it", problems)
     for number, name in enumerate(file.values.get("explains", ())):
         if name not in knowledge.causes:
@@ -112,50 +112,43 @@ _TODO = {
 # ── names in conditions and placeholders ─────────────────────────────────────────────────────
 
 _SPECIAL = {"rule", "seen"}
-_VALUES = {
-    "launcher": {"srun", "torchrun", "accelerate", "deepspeed", "lightning", "submitit", "ray", "mpi"},
-    "framework": {
-        "megatron",
-        "nemo",
-        "megatron-bridge",
-        "automodel",
-        "deepspeed",
-        "accelerate",
-        "lightning",
-        "torchtitan",
-        "vllm",
-        "jax",
-    },
-}
 
 
-def facts() -> set[str]:
-    """The names that slurmdoctor finds without a rule."""
-    return {name for part in ("of_the_log", "of_slurm_and_the_script", "of_a_traceback") for name in fact_words()[part]}
+class _Facts:
+    """The facts that slurmdoctor finds without a cause's rules, and the values of those that have no others."""
 
-
-def fact_names(knowledge: Knowledge) -> set[str]:
-    """What facts.yaml can find: a group is a fact of its name; the group `value`, or a constant, one of the entry's."""
-    names: set[str] = set()
-    for signal in knowledge.signals:
-        if signal.kind == "fact":
-            groups = set(regex.compile(signal.regex).groupindex)
-            own = {signal.id.partition("/")[0]} if signal.value is not None or "value" in groups else set()
-            names |= own | (groups - {"value"})
-    return names
+    def __init__(self, knowledge: Knowledge) -> None:
+        found = ("of_the_log", "of_slurm_and_the_script", "of_a_traceback")
+        self.names = {name for part in found for name in fact_words()[part]}
+        self.values: dict[str, set[str]] = {
+            "launcher": {one.launcher for one in knowledge.exit_reports if one.launcher}
+        }
+        for signal in knowledge.signals:
+            if signal.kind == "fact":
+                name, groups = signal.id.partition("/")[0], set(bounded(signal.regex).groupindex)
+                self.names |= groups - {"value"}
+                if signal.value is not None:
+                    self.values.setdefault(name, set()).add(signal.value)
+                if signal.value is not None or "value" in groups:
+                    self.names.add(name)
 
 
 class _Names:
     """Checks that the placeholders and conditions of a cause's file name captures or facts that exist."""
 
     def __init__(self, file: RuleFile, knowledge: Knowledge, problems: Problems) -> None:
-        self._file, self._knowledge, self._problems = file, knowledge, problems
+        self._file, self._problems = file, problems
         cause = knowledge.causes.get(file.cause or "")
         # also the rules of a file that could not be put among the causes
         rules = (*(cause.rules if cause else ()), *(rule for rule, _ in file.rules))
-        self._rules = {rule.id for rule in rules} | {NOT_STOPPED}  # no line satisfies it: inference names it
-        self._known = {name for rule in rules for name in regex.compile(rule.regex).groupindex}
-        self._known |= facts() | fact_names(knowledge) | {one.id for one in (cause.let if cause else ())}
+        facts = knowledge.once(_Facts)
+        self._known = {name for rule in rules for name in bounded(rule.regex).groupindex}
+        self._known |= facts.names | {one.id for one in (cause.let if cause else ())}
+        # no line satisfies NOT_STOPPED: inference names it
+        ids = {rule.id for rule in rules} | {NOT_STOPPED}
+        self._values = {"rule": ids, "seen": knowledge.causes.keys()} | {
+            name: facts.values[name] for name in ("launcher", "framework") if name in facts.values
+        }
 
     def check(self) -> None:
         values = self._file.values
@@ -169,9 +162,7 @@ class _Names:
         for fix, node in values.get("fixes", ()):
             self._template(fix.do, at(node, "do"))
             self._template(fix.why or "", at(node, "why"))
-            self._when(fix.when, node, ": the fix is never offered")
-        for rule, node in self._file.rules:
-            self._when(rule.when, node, ": the rule never counts")
+            self._when(fix.when, node)
 
     def _unknown(self, names: Collection[str], where: Place, so: str, form: str = "`{}`") -> bool:
         unknown = sorted(set(names) - self._known - _SPECIAL)
@@ -182,38 +173,24 @@ class _Names:
 
     def _template(self, text: str, where: Place) -> None:
         try:
-            self._unknown(placeholders(text) - _SPECIAL, where, "", "`{{{}}}`")
+            self._unknown(placeholders(text), where, "", "`{{{}}}`")
         except ValueError as error:
             mend = "write {name} or {name / other}; {{ and }} stand for single braces"
             self._problems.add(where, str(error), mend)
 
-    def _when(self, when: Mapping[str, Any], node: Node, so: str) -> None:
-        allowed = {"rule": self._rules, "seen": self._knowledge.causes.keys(), **_VALUES}
+    def _when(self, when: Mapping[str, Any], node: Node) -> None:
+        so = ": the fix is never offered"
         for name, want in when.items():
-            where = at(node, "when", name)
-            if self._unknown(names_of(name), where, so) or name not in allowed:
+            where, known = at(node, "when", name), self._values.get(name)
+            if self._unknown(names_of(name), where, so) or known is None:
                 continue
             for one in want if isinstance(want, tuple) else (want,):
-                if not isinstance(one, bool) and one not in allowed[name]:
-                    known = f"known: {', '.join(sorted(allowed[name])[:12])}"
-                    mend = did_you_mean(str(one), allowed[name], known)
+                if not isinstance(one, bool) and one not in known:
+                    mend = did_you_mean(str(one), known, f"known: {', '.join(sorted(known)[:12])}")
                     self._problems.add(where, f"`{name}` is never `{one}`{so}", mend)
 
 
 # ── cross-talk: an example line of one cause that a rule of another cause also matches ───────
-
-
-class _Example:
-    def __init__(self, rule: Rule, line: str, where: Place, labels: LabelReader) -> None:
-        self.rule, self.line, self.place = rule, line, where
-        self._labels = labels
-
-    @cached_property
-    def _texts(self) -> tuple[str, ...]:
-        return proof.peeled(self.line, self._labels)
-
-    def taken_by(self, rule: Rule) -> bool:
-        return proof.admits(rule, self.line) and proof.takes(rule, self.line, self._texts)
 
 
 def _crosstalk(loaded: LoadedRules, wanted: set[str], labels: LabelReader, problems: Problems) -> None:
@@ -221,18 +198,21 @@ def _crosstalk(loaded: LoadedRules, wanted: set[str], labels: LabelReader, probl
     in_use = {rule.id for rule in loaded.knowledge.rules}
     every = [(rule, node) for file in loaded.files for rule, node in file.rules]
     rules = [(rule, at(node, "regex")) for rule, node in every if rule.id in in_use]
-    ours = [(rule, where) for rule, where in rules if where.file in wanted]
+    checked = [(rule, where) for rule, where in rules if where.file in wanted]
     mend = "narrow one of the two, or let the cause that brings the other about name it in `explains`"
     for owner, node in every:
         for number, line in enumerate(owner.match):
-            example = _Example(owner, line, at(node, "examples", "match", number), labels)
-            here = example.place.file in wanted
-            for rule, where in rules if here else ours:
-                if _may_share(rule, owner, loaded.knowledge) or not example.taken_by(rule):
+            example = at(node, "examples", "match", number)
+            here = example.file in wanted
+            rivals = [pair for pair in (rules if here else checked) if proof.admits(pair[0], line)]
+            rivals = [(rule, where) for rule, where in rivals if not _may_share(rule, owner, loaded.knowledge)]
+            texts = proof.peeled(line, labels) if rivals else ()
+            for rule, where in rivals:
+                if not proof.takes(rule, line, texts):
                     continue
                 if here:
                     what = f"this example of `{owner.cause}` is also taken by the rule `{rule.id}`"
-                    problems.add(example.place, what, mend)
+                    problems.add(example, what, mend)
                 else:
                     quote = redact(line)[:90].strip()
                     problems.add(where, f"`{rule.id}` also takes an example of `{owner.id}`: `{quote}`", mend)

@@ -1,4 +1,4 @@
-"""Proves a rule or an entry of a table by its own examples: literals, regex, groups, speed."""
+"""Proves a rule or an entry of a table by its own examples: speed, literals, regex, groups."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import random
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import regex
 
-from slurmdoctor.knowledge.document import Node, at, child, place
+from slurmdoctor.knowledge.document import Node, at, child, pairs, place
 from slurmdoctor.knowledge.problems import Place, Problem, Problems
 from slurmdoctor.knowledge.regexes import Fragment, alternatives
-from slurmdoctor.knowledge.schema import LABEL_GROUPS
-from slurmdoctor.knowledge.workshop.patterns import Part, parse, slowest
+from slurmdoctor.knowledge.schema import LABEL_GROUPS, PATTERNS
+from slurmdoctor.knowledge.workshop.patterns import slowest
+from slurmdoctor.matching import bounded
 from slurmdoctor.model import ExitFormat, LineFormat, RankLine, Rule, SecretKind, Signal, SourceFormat, Text
 from slurmdoctor.ranks import LabelReader, learn
 from slurmdoctor.readers import exception_of, read_lines
@@ -24,8 +26,7 @@ from slurmdoctor.report import Redactor, redact
 TIMEOUT = 0.25
 """Seconds that a pattern may take for one line."""
 _EXIT_GROUPS = ("rank", "local_rank", "node", "pid", "tasks", "code", "signal", "words")
-_PEELED = ("rank", "local_rank", "node", "pid")
-_WHOLE_WORD, _PART_OF_WORD = re.compile(r"[A-Za-z]+"), re.compile(r"[A-Z]?[a-z]+")
+_LABEL_PARTS = ("rank", "local_rank", "node", "pid")
 
 Matcher = Rule | Signal
 
@@ -35,7 +36,7 @@ Matcher = Rule | Signal
 def search(pattern: str, text: str) -> regex.Match[str] | None:
     """The first match in the text; None also where the search takes too long, as in a diagnosis."""
     try:
-        return regex.search(pattern, text, timeout=TIMEOUT)
+        return bounded(pattern).search(text, timeout=TIMEOUT)
     except TimeoutError:
         return None
 
@@ -66,14 +67,31 @@ def _is_kind(rule: Matcher, text: str) -> bool:
 # ── rules, signals, facts, fragments ─────────────────────────────────────────────────────────
 
 
+_ASKED = {("formats", "pattern"): "match", ("secrets", "unlike"): "fullmatch"}
+"""How the patterns of some tables' keys are asked; others are searched."""
+
+
+def prove_speed(node: Node, problems: Problems, table: str) -> None:
+    """No pattern of an entry takes more than linear time on any line."""
+    for key, _, value in pairs(node):
+        for one in alternatives(value) if key in PATTERNS else ():
+            way = _ASKED.get((table, key), "search")
+            if line := slowest(one.text, partial(_ask, getattr(bounded(one.text), way))):
+                what = f"the {key} takes more than linear time on the line `{line}`"
+                mend = "begin with ^ or (?<!\\w), repeat once in place of (x+)+, and bound what repeats: .{0,200} in place of .*"
+                problems.add(one.place, what, mend)
+
+
+def _ask(way: Callable[..., object], line: str, seconds: float) -> object:
+    return way(line, timeout=seconds)
+
+
 def prove_matcher(matcher: Matcher, node: Node, labels: LabelReader, problems: Problems) -> None:
     before = len(problems)
-    _prove_speed(matcher, node, problems)
-    if len(problems) > before:
-        return  # its examples are not worth the wait
     views = [peeled(line, labels) for line in matcher.match]
     for number, (line, texts) in enumerate(zip(matcher.match, views, strict=True)):
-        _prove_match(matcher, at(node, "examples", "match", number), line, texts, problems)
+        if not takes(matcher, line, texts):
+            _explain(matcher, node, number, texts, problems)
     for number, line in enumerate(matcher.no_match):
         if takes(matcher, line, peeled(line, labels)):
             mend = "narrow the regex, or move the line to `match`"
@@ -83,27 +101,17 @@ def prove_matcher(matcher: Matcher, node: Node, labels: LabelReader, problems: P
         _prove_literals(matcher, node, [text for texts in views for text in texts], problems)
 
 
-def lacks_a_twin(rule: Rule, node: Node) -> Problem | None:
-    """Notes a rule none of whose `no_match` lines shares a literal or a word with what the rule matches."""
-    known = set().union(*map(_words, rule.match))
-    if any(admits(rule, line) or not known.isdisjoint(_words(line)) for line in rule.no_match):
+def without_lookalike(rule: Rule, node: Node) -> Problem | None:
+    """Notes a rule without a line that it must not match."""
+    if rule.no_match:
         return None
-    what = (
-        "no line of `no_match` looks like one that the rule matches" if rule.no_match else "the rule has no `no_match`"
-    )
     mend = "add a line that almost matches: of a healthy job, of another failure, or with a quoted error"
-    return Problem(at(node, "examples", "no_match"), what, mend)
-
-
-def _words(line: str) -> set[str]:
-    """The beginnings of a line's words, also of those in `CamelCase`, in small letters."""
-    words = (*_WHOLE_WORD.findall(line), *_PART_OF_WORD.findall(line))
-    return {word[:5].lower() for word in words if len(word) > 2}
+    return Problem(at(node, "examples"), "the rule has no `no_match`", mend)
 
 
 def prove_fragment(fragment: Fragment, node: Node, labels: LabelReader, problems: Problems) -> None:
     """The whole fragment takes each text of `match`, and none of `no_match`."""
-    compiled = regex.compile(fragment.regex)
+    compiled = bounded(fragment.regex)
     for number, text in enumerate(fragment.match):
         if not compiled.fullmatch(text):
             what = f"the fragment does not take the whole of `{_short(text)}`"
@@ -114,9 +122,9 @@ def prove_fragment(fragment: Fragment, node: Node, labels: LabelReader, problems
             problems.add(at(node, "examples", "no_match", number), what, "narrow the regex")
 
 
-def _prove_match(matcher: Matcher, where: Place, line: str, texts: Sequence[str], problems: Problems) -> None:
-    if takes(matcher, line, texts):
-        return
+def _explain(matcher: Matcher, node: Node, number: int, texts: Sequence[str], problems: Problems) -> None:
+    """Say why this example is not taken."""
+    line, where = matcher.match[number], at(node, "examples", "match", number)
     if not admits(matcher, line):
         mend = "correct the literals, or add one that this line holds"
         problems.add(where, f"no literal is in the example `{_short(line)}`", mend)
@@ -128,33 +136,24 @@ def _prove_match(matcher: Matcher, where: Place, line: str, texts: Sequence[str]
         what = "an exception's own line" if raised else "a traceback's frame"
         problems.add(where, f"without its labels, `{_short(texts[0])}` does not begin as {what} does", mend)
     elif all(search(matcher.regex, text) is None for text in fitting):
-        fits, wants = _how_far(matcher.regex, fitting[0])
+        ways = [_how_far(one.text, fitting[0]) for one in alternatives(child(node, "regex"))]
+        fits, wants = max(ways, key=lambda way: len(way[0]))
         up_to = f"it fits up to `{_short(fits, tail=True)}`, then wants `{wants}`" if fits else f"it wants `{wants}`"
         mend = f"{up_to}; the line without its labels is `{_short(fitting[0])}`"
         problems.add(where, "the regex does not match this example", mend)
 
 
 def _how_far(pattern: str, text: str) -> tuple[str, str]:
-    """The most text that the beginning of an alternative takes, and the first piece that stops it."""
-    branches = [branch for branch in parse(pattern).branches if branch]
-    tries = [_one_branch(pattern, branch, text) for branch in branches]
-    fits, wants = max(tries, key=lambda found: len(found[0]))
-    return (fits, wants) if fits or len(branches) == 1 else ("", _short(pattern))
-
-
-def _one_branch(pattern: str, pieces: Sequence[Part], text: str) -> tuple[str, str]:
-    taken = ""
-    start, end = pieces[0].start, pieces[-1].end
-    for piece in pieces:
+    """The most text that a beginning of the pattern takes, and what of the pattern comes next."""
+    best, end = "", 0
+    for size in range(1, len(pattern)):
         try:
-            found = search(pattern[start : piece.end], text)
-        except regex.error:
-            break
-        if found is None:
-            # a run of plain characters is one piece to a person
-            return taken, _short(pattern[piece.start : min(end, max(piece.end, piece.start + 30))])
-        taken = found[0]
-    return taken, _short(pattern[start:end])
+            found = search(pattern[:size], text)
+        except regex.error:  # it ends within a group, say
+            continue
+        if found and len(found[0]) > len(best):
+            best, end = found[0], size
+    return best, _short(pattern[end : end + 30] if end else pattern)
 
 
 def _prove_literals(matcher: Matcher, node: Node, texts: Sequence[str], problems: Problems) -> None:
@@ -173,7 +172,7 @@ def _prove_literals(matcher: Matcher, node: Node, texts: Sequence[str], problems
 
 def _possible(matcher: Matcher, literal: str, texts: Sequence[str]) -> bool:
     """Whether the regex can take a line with this literal: if not, the literal may be misspelt."""
-    compiled = regex.compile(matcher.regex)
+    compiled = bounded(matcher.regex)
     tries = [(literal, 0)]
     for text in texts:
         found = search(matcher.regex, text)
@@ -206,20 +205,6 @@ def _without(matcher: Matcher, literal: str, text: str) -> str | None:
     return None
 
 
-def _prove_speed(matcher: Matcher, node: Node, problems: Problems) -> None:
-    parts = alternatives(child(node, "regex"))
-    for one in parts:
-        for part, char in parse(one.text).shared_loops():
-            what = f"`{part.source}` repeats within a repeated group, and `{char}` may belong to either"
-            mend = f"repeat once, `{part.source}+`, or separate the repeats by a sign that `{part.source}` is not"
-            problems.add(one.place, f"{what}: on a line that nearly matches, the search takes forever", mend)
-            return
-    if line := slowest(matcher.regex):
-        where = next((one.place for one in parts if slowest(one.text)), at(node, "regex"))
-        what = f"the regex takes more than linear time on the line `{line}`"
-        problems.add(where, what, "begin with ^ or (?<!\\w), and bound what repeats: .{0,200} in place of .*")
-
-
 def _short(text: str, most: int = 90, *, tail: bool = False) -> str:
     text = redact(text.strip())  # before it is cut: of half a secret nobody knows what it was
     if len(text) <= most:
@@ -237,7 +222,7 @@ Read = Callable[[str], Mapping[str, Any] | None]
 def prove_label(label: LineFormat, node: Node, labels: LabelReader, problems: Problems) -> None:
     """Each sample is read as a line of a log whose lines all carry this label."""
     _prove_groups(label.pattern, LABEL_GROUPS, "a label", at(node, "pattern"), problems)
-    compiled = regex.compile(label.pattern)
+    compiled = bounded(label.pattern)
     source = SourceFormat(locked=frozenset({label.id}))
     writer_key = labels.writer_key(source)
 
@@ -245,7 +230,7 @@ def prove_label(label: LineFormat, node: Node, labels: LabelReader, problems: Pr
         origin, text = labels.strip_labels(line, source)
         found = compiled.match(line)
         values = found.groupdict() if found else {}
-        values |= {name: getattr(origin, name) for name in _PEELED}
+        values |= {name: getattr(origin, name) for name in _LABEL_PARTS}
         return {"text": text, **values, "writer": writer_key(line.encode()).decode()}
 
     _run(label, node, read, compiled.match, problems)
@@ -255,7 +240,7 @@ def prove_samples(entry: Entry, node: Node, labels: LabelReader, problems: Probl
     """The pattern, searched in each sample's `line`, has the groups that the sample names."""
     if isinstance(entry, LineFormat):
         _prove_groups(entry.pattern, LABEL_GROUPS, "a label", at(node, "pattern"), problems)
-    compiled = regex.compile(entry.pattern)
+    compiled = bounded(entry.pattern)
 
     def read(line: str) -> dict[str, Any] | None:
         found = compiled.search(line)
@@ -277,8 +262,6 @@ def prove_exit_report(form: ExitFormat, node: Node, labels: LabelReader, problem
             problems.add(at(node, "literals", number), f"no sample proves the literal `{literal}`", mend)
     for key, pattern in (("pattern", form.pattern), ("near", form.near)):
         _prove_groups(pattern, _EXIT_GROUPS, "an exit report", at(node, key), problems)
-        if pattern and (slow := slowest(pattern)):
-            problems.add(at(node, key), f"the {key} takes too long on the line `{slow}`", "begin with fixed text")
 
 
 def _run(entry: Entry, node: Node, read: Read, takes: Callable[[str], object], problems: Problems) -> None:
@@ -307,7 +290,7 @@ def _plain(value: object) -> str:
 
 
 def _prove_groups(pattern: str, known: Sequence[str], entry: str, where: Place, problems: Problems) -> None:
-    for name in sorted(regex.compile(pattern).groupindex.keys() - set(known)):
+    for name in sorted(bounded(pattern).groupindex.keys() - set(known)):
         problems.add(where, f"{entry} has no group `{name}`", f"groups are {', '.join(known)}")
 
 
@@ -364,10 +347,6 @@ def prove_secret(kind: SecretKind, node: Node, labels: LabelReader, problems: Pr
     if bool(kind.regex) == bool(kind.names):
         problems.add(place(node), "a kind of secret has either `regex` or `names`", "keep one of the two")
         return
-    for key, written in (("regex", kind.regex), ("behind", kind.behind), ("unlike", kind.unlike)):
-        for part, char in parse(written).shared_loops() if written else ():
-            what = f"`{part.source}` repeats within a repeated group, and `{char}` may belong to either"
-            problems.add(at(node, key), what, "repeat once, or separate the repeats by another sign")
     redactor = Redactor("strict" if kind.strict else "default", (kind,))
     for number, line in enumerate(kind.match):
         text, secrets = planted(line, random.Random(line))
