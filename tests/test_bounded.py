@@ -16,8 +16,7 @@ from slurmdoctor import diagnose
 from slurmdoctor.input.sources import Text
 from slurmdoctor.model import Entry, Matcher, MatchGroup, Observations, Writer
 from slurmdoctor.ranks.excerpts import MOST, Excerpts
-from slurmdoctor.ranks.label_learning import learn_formats
-from slurmdoctor.ranks.labels import LabelReader
+from slurmdoctor.ranks.labels import LabelReader, learn_formats
 from slurmdoctor.readers import budget
 from slurmdoctor.readers.assembly import assemble
 from slurmdoctor.readers.targets import find_lines

@@ -12,8 +12,7 @@ from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import Line, SearchResult, SourceFormat
 from slurmdoctor.ranks.excerpts import Excerpts
-from slurmdoctor.ranks.labels import LabelReader
-from slurmdoctor.ranks.timestamps import may_be_stamped
+from slurmdoctor.ranks.labels import LabelReader, may_be_stamped
 
 READER = LabelReader(load(folders()).formats)
 LABELLED = SourceFormat(frozenset({"srun-label"}))

@@ -7,12 +7,11 @@ import re
 
 import pytest
 
+from slurmdoctor import diagnose
 from slurmdoctor.knowledge import builtin, load
-from slurmdoctor.model import ASSUMED_YEAR, LineFormat, SourceFormat, format_time
-from slurmdoctor.ranks.label_learning import learn
-from slurmdoctor.ranks.labels import LabelReader
+from slurmdoctor.model import ASSUMED_YEAR, LineFormat, Origin, SourceFormat, format_time
+from slurmdoctor.ranks.labels import LabelReader, learn, parse_time
 from slurmdoctor.ranks.rank_map import of_path
-from slurmdoctor.ranks.timestamps import parse_time
 
 KNOWLEDGE = load([builtin()])
 FORMATS = KNOWLEDGE.formats
@@ -149,3 +148,65 @@ def test_lines_alike_but_for_digits_are_read_as_if_none_were_known(label: str) -
             for _ in range(4):
                 assert LABELS.strip_labels(line, source) == forgetful.strip_labels(line, source)
                 line = re.sub(r"\d", lambda _: str(dice.randrange(10)), line)
+
+
+# ── labels that ordinary text can look like ──
+
+RAISED = (
+    (0, "loading the data"),
+    (1, "loading the data"),
+    (0, "step 1/100 loss 3.21 12 ms/step"),
+    (3, "Traceback (most recent call last):"),
+    (3, '  File "/scratch/demo/train.py", line 88, in <module>'),
+    (3, "    main()"),
+    (3, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."),
+)
+
+
+def labelled(label: str) -> str:
+    return "".join(f"{label.format(r=rank)}{text}\n" for rank, text in RAISED)
+
+
+@pytest.mark.parametrize(
+    ("label", "rank"),
+    [
+        *((label, 3) for label in (
+            "{r}: ", "[rank{r}]: ", "[12:01:02] [{r}] ", "rank{r}: ", "Rank {r}: ", "[Rank {r}/8] ", "(rank {r}) ", "[global rank {r}] ",
+            "<stderr:{r}> ", "[1,{r}]<stderr>: ", "[gpu{r}] ", "GPU {r}: ", "[Process {r}] ", "R{r} | ", "task {r}: ",
+            "【2026-03-01 10:00:00】[rank{r}]: ", "10.1.2.3: [rank{r}]: ", "2026-03-01 10:00:00.123 | ERROR    | __main__:main:12 - [rank {r}] ",
+        )),
+        *((label, None) for label in ("node07: ", "(RayWorker pid=4{r}1, ip=10.0.0.2) ", "[Node 1/GPU {r}] ", "10.1.2.3: ")),
+    ],
+)  # fmt: skip
+def test_a_label_hides_neither_the_line_behind_it_nor_its_rank(label: str, rank: int | None) -> None:
+    found = diagnose(labelled(label))
+    assert (found.cause and found.cause.id, found.first_failure and found.first_failure.rank) == ("cuda-oom", rank)
+
+
+def test_node_and_gpu_make_a_rank_where_the_log_tells_how_many_a_node_has() -> None:
+    found = diagnose("launching on 4 nodes x 8 GPUs\n" + labelled("[Node 2/GPU {r}] "))
+    assert found.first_failure is not None
+    assert found.first_failure.rank == 2 * 8 + 3
+
+
+@pytest.mark.parametrize("frames", [0, 1])
+def test_of_few_lines_a_label_is_believed_where_a_traceback_and_its_frames_stand_behind_it(frames: int) -> None:
+    raised = [
+        " 3: Traceback (most recent call last):",
+        *[' 3:   File "/x/a.py", line 1, in f'] * frames,
+        " 3: ValueError: x",
+    ]
+    lines = [f"+ export VAR{n}=x" for n in range(60)] + raised
+    assert ("srun-label" in learn(lines, LABELS).locked) is bool(frames)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[Step {n}] loss 3.{n}", "Epoch {n}: loss 3.{n}", "[{n}/9] Building CXX object a{n}.o", "layer {n}: Linear(8, 8)",
+        "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={n})", "see file 3: all is well",
+    ],
+)  # fmt: skip
+def test_what_only_looks_like_a_label_stays_in_its_line(line: str) -> None:
+    lines = [line.format(n=n) for n in range(9)]
+    assert LABELS.strip_labels(lines[-1], learn(lines, LABELS)) == (Origin(), lines[-1])

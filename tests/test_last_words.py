@@ -8,8 +8,7 @@ from builders import KNOWLEDGE, event
 from slurmdoctor.input.sources import Text
 from slurmdoctor.model import Origin, SearchResult, SourceFormat
 from slurmdoctor.ranks.excerpts import Excerpts
-from slurmdoctor.ranks.label_learning import learn_formats
-from slurmdoctor.ranks.labels import LabelReader
+from slurmdoctor.ranks.labels import LabelReader, learn_formats
 from slurmdoctor.readers.last_words import collect_last_words
 
 WAIT = "[rank0]:[E1121 09:24:45.1 ProcessGroupNCCL.cpp:632] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)"

@@ -24,8 +24,7 @@ from slurmdoctor.matching import engine
 from slurmdoctor.model import Knowledge, Matcher, SearchResult, SourceFormat
 from slurmdoctor.pipeline import diagnose
 from slurmdoctor.ranks.excerpts import Excerpts
-from slurmdoctor.ranks.label_learning import learn_formats
-from slurmdoctor.ranks.labels import LabelReader
+from slurmdoctor.ranks.labels import LabelReader, learn_formats
 from slurmdoctor.readers import targets
 from slurmdoctor.readers.assembly import assemble
 from slurmdoctor.search import many, reader

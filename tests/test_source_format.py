@@ -8,8 +8,7 @@ from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import ASSUMED_YEAR, Hit, Line, Origin, SearchResult, SourceFormat
 from slurmdoctor.ranks.excerpts import Excerpts
-from slurmdoctor.ranks.label_learning import learn, learn_formats
-from slurmdoctor.ranks.labels import LabelReader
+from slurmdoctor.ranks.labels import LabelReader, learn, learn_formats
 
 LABELS = LabelReader(load([builtin()]).formats)
 

@@ -27,7 +27,7 @@ from slurmdoctor.input.opening import open_sources
 from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.input.streams import kind_of
 from slurmdoctor.model import JobRecord, SourceFormat, UserError
-from slurmdoctor.ranks import label_learning
+from slurmdoctor.ranks import labels as label_module
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.search import many
 from slurmdoctor.slurm import logs
@@ -249,13 +249,13 @@ def test_of_many_logs_a_bounded_number_of_lines_is_looked_at_for_labels(
         looked_at += len(lines)
         return SourceFormat()
 
-    monkeypatch.setattr(label_learning, "learn", counted)
+    monkeypatch.setattr(label_module, "learn", counted)
     text = "".join(f"worker {n} says hello\n" for n in range(5000))
     sources = [Text.source(text) for _ in range(2000)]
-    label_learning.learn_formats(sources[:20], LabelReader(()))
+    label_module.learn_formats(sources[:20], LabelReader(()))
     assert looked_at > 20 * 2000  # of few logs much is looked at
     looked_at = 0
-    label_learning.learn_formats(sources, LabelReader(()))
+    label_module.learn_formats(sources, LabelReader(()))
     assert 2000 * 20 < looked_at < 2000 * 100
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from slurmdoctor import diagnose
 from slurmdoctor.model import JobRecord, format_time, zone_of
-from slurmdoctor.ranks.timestamps import parse_time
+from slurmdoctor.ranks.labels import parse_time
 from slurmdoctor.report import text_report as text
 
 KEY = "Traceback (most recent call last):\n  File \"train.py\", line 4, in main\n    x()\nKeyError: 'x'\n"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any, ClassVar, Literal, TypeVar, cast, get_args
 
 from msgspec import Struct, field
@@ -112,7 +112,7 @@ class Cause(Struct, frozen=True, array_like=True):
     """What people call it besides: `OOM`, `137`."""
 
 
-@lru_cache(maxsize=1024)  # those of labels that were learnt from logs would be kept for ever
+@cache
 def _groups(pattern: str) -> frozenset[str]:
     return frozenset(re.findall(r"\(\?P<(\w+)>", pattern))
 
@@ -334,7 +334,5 @@ class SourceFormat(Struct, frozen=True):
     """Seconds east of UTC of the stamps that name a zone; UTC counts only where no other is named."""
     stamped: bool = False
     """A collector's time stamp stands before every line and its label."""
-    learnt: tuple[LineFormat, ...] = ()
-    """Labels that no list knows."""
     per_node: int | None = None
     """The ranks of a node: with them a node's number and a local rank make a rank."""

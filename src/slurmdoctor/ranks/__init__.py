@@ -1,10 +1,8 @@
 """Who wrote a line: its rank, node and time, and its text without labels."""
 
 from slurmdoctor.ranks.excerpts import Excerpts, Place
-from slurmdoctor.ranks.label_learning import learn, learn_formats
-from slurmdoctor.ranks.labels import LabelReader, labels_of
+from slurmdoctor.ranks.labels import LabelReader, labels_of, learn, learn_formats, parse_time
 from slurmdoctor.ranks.rank_map import RankMapBuilder, of_paths
-from slurmdoctor.ranks.timestamps import parse_time
 
 __all__ = [
     "Excerpts",

@@ -28,8 +28,7 @@ from slurmdoctor.model import (
     Writer,
     reason,
 )
-from slurmdoctor.ranks.labels import LabelReader
-from slurmdoctor.ranks.timestamps import may_be_stamped
+from slurmdoctor.ranks.labels import LabelReader, may_be_stamped
 from slurmdoctor.search import HEAD, LONG_LINE, WriterKey
 
 PEELED = 10

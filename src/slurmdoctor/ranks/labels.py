@@ -5,16 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from functools import cached_property, lru_cache
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from slurmdoctor.matching import bounded, compiled, lazy
-from slurmdoctor.model import Knowledge, LineFormat, Origin, SourceFormat, is_rank, number
-from slurmdoctor.ranks.timestamps import parse_time
-from slurmdoctor.search import WriterKey, digits_matter, shape_of
+from slurmdoctor.input import Source
+from slurmdoctor.knowledge import text
+from slurmdoctor.matching import bounded, compiled, lazy, unnamed
+from slurmdoctor.model import ASSUMED_YEAR, Knowledge, LineFormat, Origin, SourceFormat, is_rank, number, zone_of
+from slurmdoctor.search import DIGITS, WriterKey, digits_matter, shape_of, tag_pattern
 
 _ANSI = lazy(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Terminal escape sequences: CSI, OSC, two-character ones (ECMA-48)."""
@@ -30,11 +33,11 @@ _WORTH_MORE = 4_000
 """Beginnings after which it is worth the time to find out what more of them rules out: a paste has fewer."""
 _MOST_HEADS = 4_000
 _MOST_SPELLINGS = 64
-"""Ways to read labels that are remembered; one that learnt labels of its own has one of its own."""
+"""Ways to read labels that are remembered."""
 _LONG = 1024
 """Characters of a line that is worth remembering."""
 _UNKNOWN = SourceFormat()
-_Spelling = tuple[frozenset[str], bool, bool, tuple[tuple[str, str], ...]]
+_Spelling = tuple[frozenset[str], bool, bool]
 _Matched = tuple[LineFormat, Mapping[str, tuple[int, int]], int]
 """A format that a text begins with, where its groups stand in the text, and its length."""
 
@@ -122,17 +125,13 @@ class LabelReader:
             ranks = []  # its label is the task that printed the line, not the one that the line is about
         return _origin(found, ranks, source), text
 
-    def label_end(self, text: str, source: SourceFormat) -> int:
-        """Where the labels end at the head of a text without color."""
-        return self._head(text, source).end
-
     def writer_key(self, source: SourceFormat) -> WriterKey:
         """Finds the labels that tell the writers of a source apart."""
         spelling = _spelling(source)
         if spelling not in self._keys:
             if len(self._keys) >= _MOST_SPELLINGS:
                 self._keys.clear()
-            self._keys[spelling] = WriterKey([*self.formats, *source.learnt], source)
+            self._keys[spelling] = WriterKey(self.formats, source)
         return self._keys[spelling]
 
     @cached_property
@@ -164,8 +163,7 @@ class LabelReader:
 
     def _next_label(self, rest: str, head: _Head, source: SourceFormat | None, after_time: bool) -> _Matched | None:
         """The format that the rest of a text begins with, where its groups stand in it, and its length."""
-        learnt = source.learnt if source is not None and not head.ranks else ()
-        for form in (*self.able(rest[:4]), *learnt):
+        for form in self.able(rest[:4]):
             if form.lock and source is not None and form.id not in source.locked:
                 continue
             if form.after_time and not after_time:
@@ -207,8 +205,7 @@ def labels_of(knowledge: Knowledge) -> LabelReader:
 
 def _spelling(source: SourceFormat) -> _Spelling:
     """What decides how a source's labels are read."""
-    learnt = tuple((form.pattern, form.writer) for form in source.learnt)
-    return source.locked, source.stamped, source.label_is_node, learnt
+    return source.locked, source.stamped, source.label_is_node
 
 
 def _values(text: str, head: _Head, source: SourceFormat) -> tuple[dict[str, Any], list[int]] | None:
@@ -235,8 +232,9 @@ def _origin(found: Mapping[str, Any], ranks: Sequence[int], source: SourceFormat
     if source is not None and source.outer_rank_is_local and ranks:
         local = ranks[0]
         rank = ranks[-1] if len(ranks) > 1 else None
-    if source is not None and source.per_node and rank is None and local is not None and "node_rank" in found:
-        rank = found["node_rank"] * source.per_node + local
+    if source is not None and rank is None and local is not None and "node_rank" in found:
+        rank = found["node_rank"] * source.per_node + local if source.per_node else None
+        local = None if found["node_rank"] and rank is None else local
     return Origin(
         rank=rank,
         local_rank=local,
@@ -245,3 +243,189 @@ def _origin(found: Mapping[str, Any], ranks: Sequence[int], source: SourceFormat
         dated=found.get("dated", False),
         pid=found.get("pid"),
     )
+
+
+_BEHIND = text("label-behind")
+_PER_NODE = text("ranks-per-node")
+_SAMPLE = 96 * 1024
+"""Bytes at a log's head, and as many spread over it, from which its labels are learnt;"""
+_ALL_SAMPLES = 8 * 1024 * 1024
+"""of all logs' heads no more than this, yet"""
+_LEAST_SAMPLE = 4 * 1024
+"""of each one so much, and then"""
+_LINES = 40
+"""so many lines, from all over the sample."""
+_UNLABELLED = text("unlabelled-line")
+_YEAR = lazy(r"(?<!\d)(20[12]\d)[-/][01]\d[-/][0-3]\d[T _]\d\d:\d\d")
+_ZONE = lazy(
+    r"(?<!\d)20[12]\d[-/][01]\d[-/][0-3]\d[T _]\d\d:\d\d:\d\d(?:[.,]\d+)?(Z|[+-](?:0\d|1[0-4]):?[0-5]\d)(?!\d)"
+)
+_STAMPED = 0.9
+"""Share of the lines that carry a stamp where a collector prints it."""
+
+
+def learn_formats(sources: Sequence[Source], labels: LabelReader, year: int | None = None) -> list[SourceFormat]:
+    """What each source's lines have in common; one zone holds for all. The year may come from any of them, else it is the job's."""
+    size = max(_LEAST_SAMPLE, min(_SAMPLE, _ALL_SAMPLES // max(1, len(sources))))
+    most = None if size == _SAMPLE else _LINES * size // _LEAST_SAMPLE
+    formats = [learn(source.sample(size, most), labels) for source in sources]
+    zone = max((form.zone for form in formats if form.zone is not None), key=abs, default=None)
+    formats = formats if zone is None else [replace(form, zone=zone) for form in formats]
+    years = [form.year for form in formats if form.year != ASSUMED_YEAR] or ([year] if year else [])
+    return [form if form.year in years else replace(form, year=years[0]) for form in formats] if years else formats
+
+
+def learn(lines: Iterable[str], labels: LabelReader) -> SourceFormat:
+    """What the lines of a sample have in common."""
+    lines = [cleaned for line in lines if (cleaned := clean(line))]
+    whole, sample = "\n".join(lines), [line for line in lines if not _UNLABELLED.match(line)]
+    year = _YEAR.search(whole)
+    stamped, locked = False, []
+    if any(_begins_with(form, line) for line in sample for form in labels.formats if form.lock or form.stamp):
+        stamps = [form for form in labels.formats if form.stamp]
+        behind = [_behind(stamps, line) for line in sample]
+        stamped = sum(rest is not None for rest in behind) >= max(3, _STAMPED * len(sample))
+        if stamped:
+            sample = [rest for rest in behind if rest and not _UNLABELLED.match(rest)]
+        locked = _used(sample, labels)
+    return SourceFormat(
+        locked=frozenset(form.id for form in locked),
+        outer_rank_is_local=any(_differs_in_twos(form, sample) for form in labels.formats if form.outer_is_local),
+        label_is_node=any(_counts_launchers(form, sample, labels.formats) for form in locked if form.launcher),
+        year=int(year[1]) if year else ASSUMED_YEAR,
+        zone=_zone(whole),
+        stamped=stamped,
+        per_node=_ranks_per_node(sample),
+    )
+
+
+def _ranks_per_node(sample: Iterable[str]) -> int | None:
+    """How many ranks a node has, where the log tells one number."""
+    some = (line for line in sample if "node" in line)
+    counts = {int(value) for line in some for found in _PER_NODE.finditer(line) for value in found.groups() if value}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def _zone(sample: str) -> int | None:
+    """The zone that stamps name: any but UTC; UTC where most name it, since beside a local clock it is only some library's."""
+    named = _ZONE.findall(sample)
+    farthest = max(map(zone_of, set(named)), key=abs, default=None)
+    return farthest if farthest or 2 * len(named) >= len(_YEAR.findall(sample)) else None
+
+
+def _begins_with(form: LineFormat, line: str) -> bool:
+    """In a log that has no stamp and no ambiguous label at the head of any line there is little to learn."""
+    return form.may_begin(line) and compiled(form.pattern).match(line) is not None
+
+
+def _behind(stamps: Sequence[LineFormat], line: str) -> str | None:
+    """What stands behind a collector's stamp; None where there is none."""
+    found = (compiled(form.pattern).match(line) for form in stamps if form.may_begin(line))
+    return next((line[one.end() :] for one in found if one), None)
+
+
+def _used(sample: Sequence[str], labels: LabelReader) -> list[LineFormat]:
+    """The ambiguous labels that enough lines carry."""
+    begun: dict[str, list[str]] = {}
+    for line in sample:
+        begun.setdefault(line[:4], []).append(line)
+    able: dict[str, list[str]] = {}
+    for beginning, lines in begun.items():
+        for form in labels.able(beginning):
+            if form.lock:
+                able.setdefault(form.id, []).extend(lines)
+    return [form for form in labels.formats if form.lock and _is_used(form, able.get(form.id, ()), len(sample))]
+
+
+def _is_used(form: LineFormat, lines: Sequence[str], total: int) -> bool:
+    """Whether enough lines of a sample carry a label; `lines` are those that can."""
+    match = compiled(form.pattern).match
+    matched = [found for line in lines if (found := match(line))]
+    few = total <= 2 and len(matched) == total
+    if not matched or (len(matched) < max(2, form.lock * total) and not few):
+        proofs = [proof for found in matched if (proof := _BEHIND.match(found.string, found.end()))]
+        return len(proofs) > 1 and any(proof["head"] is None for proof in proofs)
+    if form.groups != {"node"}:
+        return True
+    # `error: ` at the head of many lines is no host: hosts are few, and have numbers
+    hosts = {found["node"] for found in matched}
+    return len(hosts) <= max(2, total // 3) and all(any(c.isdigit() for c in host) for host in hosts)
+
+
+def _differs_in_twos(form: LineFormat, sample: Sequence[str]) -> bool:
+    """Whether a label stands twice on a line, with two ranks: `[rank4]:[rank12]:`."""
+    twice = f"(?:{form.writer or form.pattern}:?){{2}}"
+    if not compiled(unnamed(twice)).search(
+        "\n".join(sample)
+    ):  # true of nearly all logs, of which there may be thousands
+        return False
+    return any(len(set(found.captures("rank"))) > 1 for line in sample if (found := bounded(twice).search(line)))
+
+
+def _counts_launchers(form: LineFormat, sample: Sequence[str], formats: Sequence[LineFormat]) -> bool:
+    """Whether a label's number is no rank: the tags behind it name other ranks, or a launcher of several ranks prints."""
+    label, tag = compiled(form.pattern), compiled(tag_pattern(formats))
+    differs = agrees = 0
+    for line in sample:
+        if not (outer := label.match(line)) or not (inner := tag.match(line, outer.end())):
+            continue
+        groups = inner.groupdict()
+        if groups["rank"] is not None:
+            same = int(outer["rank"]) == int(groups["rank"])
+            agrees, differs = agrees + same, differs + (not same)
+        elif groups["local_rank"] is not None:
+            return True
+    if differs or agrees:
+        return differs > agrees
+    prints = compiled(form.launcher)
+    return any(label.match(line) and prints.search(line) for line in sample)
+
+
+_STAMP = lazy(
+    r"(?:(?P<year>\d{4})[-/](?P<month>\d\d)[-/](?P<day>\d\d)[T _]"
+    r"|(?P<month>\d{1,2})-?(?P<day>\d\d) "
+    r"|(?:[A-Z][a-z]{2} )?(?:(?P<name>[A-Z][a-z]{2}) +(?P<day>\d{1,2})|(?P<day>\d{1,2}) (?P<name>[A-Z][a-z]{2}) (?P<year>\d{4})) )?"
+    r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,](?P<fraction>\d+))?"
+    r"(?P<zone>Z|[+-]\d\d:?\d\d)?(?: (?P<half>[AP])M)?(?: [A-Z]{2,5})?(?: (?P<year>\d{4}))?"
+)
+"""ISO 8601 with its variants, glog's `MMDD HH:MM:SS.f` (the month's zero may be missing, as PyTorch prints it), syslog's, dmesg's and date's, and
+a bare clock."""
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+@lru_cache(maxsize=4096)
+def parse_time(stamp: str, year: int = ASSUMED_YEAR, zone: int | None = None) -> tuple[float, bool] | None:
+    """Seconds since the epoch, and whether the stamp held a date with a year. None where the stamp is no time.
+
+    They are counted as the clocks of the log's `zone` (UTC where it has none) show them: a stamp that names no zone is of that one.
+    A bare clock is placed on 1 January.
+    """
+    found = _STAMP.fullmatch(stamp)
+    if found is None or (found["name"] and found["name"] not in _MONTHS):
+        return None
+    month = _MONTHS.index(found["name"]) + 1 if found["name"] else int(found["month"] or 1)
+    in_year = int(found["year"] or year) if found["day"] else ASSUMED_YEAR
+    hour = int(found["hour"])
+    if found["half"]:
+        hour = hour % 12 + 12 * (found["half"] == "P")
+    seconds = _whole_seconds(in_year, month, int(found["day"] or 1), hour, int(found["minute"]), int(found["second"]))
+    if seconds is None:
+        return None
+    if found["zone"]:
+        seconds += (zone or 0) - zone_of(found["zone"])
+    return seconds + float(f"0.{found['fraction'] or 0}"), bool(found["year"]) or in_year != ASSUMED_YEAR
+
+
+def may_be_stamped(line: bytes) -> bool:
+    """Whether a line can hold a time stamp: each one that `parse_time` reads holds a clock with seconds."""
+    return b"00:00:00" in line.translate(DIGITS, b"\0") or b"\x1b" in line
+
+
+@lru_cache(maxsize=4096)
+def _whole_seconds(year: int, month: int, day: int, hour: int, minute: int, second: int) -> float | None:
+    try:
+        moment = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=timezone.utc)
+    except ValueError:
+        return None
+    return (moment - _EPOCH).total_seconds()
