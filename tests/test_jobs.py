@@ -111,7 +111,6 @@ ONE = {
     "streams named first": "err_40306162.err res_40306162.out",
     "a launcher's log": "launcher.log rank_1.log rank_2.log",
     "tee": "slurm-102.out train.log",
-    "gauges": "slurm-102.out gpu07.gutil gpu08.gutil",
     "submitit": "73_0_log.err 73_0_log.out 73_1_log.err 73_1_log.out 73_submission.sh 73_0_result.pkl",
     "dates": "train-20261120.log train-20261121.log train-20261122.log",
     "days": "train-2026-11-20.log train-2026-11-21.log",
@@ -345,6 +344,7 @@ def test_one_of_an_arrays_tasks_tells_that_it_has_another_id(tmp_path: Path, nam
 def test_rotated_logs_are_read_before_the_log_whose_older_lines_they_hold(tmp_path: Path) -> None:
     names = [
         "a.log",
+        "gone.log.1",
         "job.log.10.gz",
         "job.log.2",
         "job.log.1",
@@ -353,7 +353,7 @@ def test_rotated_logs_are_read_before_the_log_whose_older_lines_they_hold(tmp_pa
         "k.out-20261120",
         "k.out",
     ]
-    others = ["gone.log.1", "model.py.1", "notes.1"]
+    others = ["model.py.1", "notes.1"]
     written(tmp_path, dict.fromkeys(names + others, "step 3\n"))
     assert [Path(path).name for path in files_of(str(tmp_path))] == names
 

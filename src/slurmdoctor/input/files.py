@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import os
 from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -24,8 +23,6 @@ _SAID = lazy(
     r"(?:[-_.]?\d[-_.\w]{0,200})?$"
 )
 """Other names that say it: `stderr`, `slurm-20.output`, `err-50`, `run.logfile`; and those of a scheme: `myjob.o901`, `workerlog.0`."""
-_GAUGES = (".gutil",)
-"""What was measured beside the job: read with its logs, never in their place."""
 _COMPRESSED = (".gz", ".xz", ".zst", ".bz2")
 _NOT_LOGS = (
     ".py", ".sh", ".sbatch", ".slurm", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".md", ".rst", ".ipynb", ".pt", ".pth",
@@ -43,8 +40,8 @@ _OF_REPORTS = (".txt", ".log")
 """Endings under which people keep slurmdoctor's reports beside their logs."""
 _WATCHED = "slurmdoctor-"
 """Beginning of what `hook --kind dependency` has a job write."""
-_COUNT = 3
-"""Most digits of a count of rotated logs; more are a day."""
+_COUNT = 4
+"""Most characters of a count of rotated logs, `.12`; more are a day."""
 _SIDE_FILES = frozenset({"scontrol.txt", "sacct.txt", "requirements.txt"})
 
 
@@ -95,48 +92,38 @@ def _expand_one(given: str, found: Found, each_folder: bool) -> None:
 
 
 def _logs_in(folder: str, each_folder: bool = False) -> Found:
-    """The logs in a folder and those below it, in the order of their names."""
-    logs, maybe, gauges = Found(), Found(), Found()
-    refused: list[UnreadError] = []
-    rotated: list[tuple[str, str, os.DirEntry[str]]] = []
-    for entry in walk(folder, refused):
+    """The logs in a folder and those below it, in the order of their names; of rotated ones the oldest part first."""
+    logs, maybe = Found(), Found()
+    order: dict[str, tuple[str, str, int, str]] = {}
+    for entry in walk(folder, logs.skipped):
         stem = _without(_COMPRESSED, entry.name)
         if stem.startswith("."):
             continue
-        before = rotated_from(stem)
+        stem, mark = rotated_from(stem) or (stem, "")
+        # the higher of two counts is older, and so is the earlier of two days
+        age = (-int(mark[1:]) if len(mark) <= _COUNT else -1) if mark else 0
+        order[entry.path] = (entry.path[: -len(entry.name)], stem, age, mark[1:])
         if entry.name in _SIDE_FILES or (
             (stem.endswith(_OF_REPORTS) or stem.startswith(_WATCHED)) and is_report(entry.path)
         ):
             logs.others.append(entry.path)
         elif stem.endswith(_LOG_ENDINGS) or (
-            before is None
-            and (_SAID.search(stem) or is_log(stem))
-            and not stem.endswith((*_NOT_LOGS, *_SOURCES, ".json"))
+            (_SAID.search(stem) or is_log(stem)) and not stem.endswith((*_NOT_LOGS, *_SOURCES, ".json"))
         ):
             _put(entry, logs)
-        elif before is not None:
-            rotated.append((f"{entry.path[: -len(entry.name)]}{before[0]}", before[1], entry))
-            _put(entry, maybe)
-        elif stem.endswith(_GAUGES):
-            _put(entry, gauges)
         elif "." not in stem or not stem.endswith((*_NOT_LOGS, ".json", *_COMPRESSED)):
             _put(entry, maybe)
         else:
             logs.others.append(entry.path)
-    if logs.paths:
-        _with_rotated(logs, rotated)
-    kept = set(logs.paths)
-    left = [path for path in maybe.paths if path not in kept]
-    if each_folder:  # of a rotated log the newest part may be gone
-        parts = {entry.path for _, _, entry in rotated}
-        beside = _beside_no_log(Found(left, maybe.skipped), logs, parts)
-    else:
-        beside = Found() if logs.paths or logs.skipped else maybe
-    kept = set(beside.paths)
-    logs.others += [path for path in left if path not in kept]
-    logs.paths += beside.paths + gauges.paths
-    logs.paths = _without_second_names(logs.paths)
-    logs.skipped += beside.skipped + refused
+    beside = Found() if logs.paths or logs.skipped else maybe
+    beside = _beside_no_log(maybe, logs) if each_folder else beside
+    kept = {*beside.paths}
+    logs.others += [path for path in maybe.paths if path not in kept]
+    # a folder's own files come before those of the folders in it
+    folders = {place: at for at, place in enumerate(dict.fromkeys(place for place, *_ in order.values()))}
+    paths = sorted(logs.paths, key=lambda path: (folders[order[path][0]], *order[path][1:]))
+    logs.paths = _without_second_names(paths + beside.paths)
+    logs.skipped += beside.skipped
     if not logs.paths and not logs.skipped:
         raise UserError(
             f"{folder} holds no log files",
@@ -145,13 +132,13 @@ def _logs_in(folder: str, each_folder: bool = False) -> Found:
     return logs
 
 
-def _beside_no_log(maybe: Found, logs: Found, rotated: AbstractSet[str]) -> Found:
-    """Those of the files that lie in a folder without any log, and are no sources by their names; parts of logs always."""
+def _beside_no_log(maybe: Found, logs: Found) -> Found:
+    """Those of the files that lie in a folder without any log, and are no sources by their names."""
     told = {os.path.dirname(path) for path in logs.paths}  # noqa: PTH120 - of a million files
     kept = []
     for path in maybe.paths:
         place, name = os.path.split(path)
-        if path in rotated or (place not in told and not name.lower().endswith(_SOURCES) and not _SOURCE.search(name)):
+        if place not in told and not name.lower().endswith(_SOURCES) and not _SOURCE.search(name):
             kept.append(path)
     return Found(kept, [one for one in maybe.skipped if os.path.dirname(one.path) not in told])  # noqa: PTH120
 
@@ -160,22 +147,6 @@ def _without(endings: Sequence[str], name: str) -> str:
     for ending in endings:
         name = name.removesuffix(ending)
     return name
-
-
-def _with_rotated(logs: Found, rotated: Sequence[tuple[str, str, os.DirEntry[str]]]) -> None:
-    """Put the rotated logs before the one whose older lines they hold, oldest first: `job.log.2`, `job.log.1`, `job.log`."""
-    older: dict[str, list[tuple[int, str, os.DirEntry[str]]]] = {}
-    for name, mark, entry in rotated:
-        number = mark[1:]
-        # the higher of two counts is older, and so is the earlier of two days
-        older.setdefault(name, []).append((-int(number) if len(number) <= _COUNT else 0, number, entry))
-    for at in range(len(logs.paths) - 1, -1, -1):
-        path = logs.paths[at]
-        parts = Found()
-        for _, _, entry in sorted(older.pop(_without(_COMPRESSED, path), ()), key=lambda one: one[:2]):
-            _put(entry, parts)
-        logs.paths[at:at] = parts.paths
-        logs.skipped += parts.skipped
 
 
 def _without_second_names(paths: list[str]) -> list[str]:
@@ -247,47 +218,38 @@ def walk(folder: str, skipped: list[UnreadError]) -> Iterator[os.DirEntry[str]]:
 
 
 def matching(pattern: str) -> list[str]:
-    """The paths that a glob matches, by name; `**` stands for any folders."""
-    if "**" not in pattern:
-        import glob
+    """The paths that a glob matches, by name; `**` stands for any folders, and then only files count."""
+    import glob
 
+    if "**" not in pattern:
         return sorted(glob.glob(pattern))  # noqa: PTH207 (Path.glob takes no absolute pattern)
     parts = pattern.split("/")
-    first = next(number for number, part in enumerate(parts) if any(c in part for c in "*?["))
-    top = "/".join(parts[:first])
-    found: set[str] = set()
-    asked: set[tuple[str, int]] = set()
-    waiting = [(f"{top}/" if first else "", first)]
-    while waiting and len(asked) < _MOST:
-        here, number = state = waiting.pop()
-        if state not in asked:
-            asked.add(state)
-            _step(here, number, parts, waiting, found)
-    return sorted(found)
-
-
-def _step(here: str, number: int, parts: list[str], waiting: list[tuple[str, int]], found: set[str]) -> None:
-    """What one part of the pattern matches in one folder: whole paths are found, the others wait for the next part."""
-    part, last = parts[number], number == len(parts) - 1
-    if part == "**" and not last:
-        waiting.append((here, number + 1))
+    first = next(number for number, part in enumerate(parts) if glob.has_magic(part))
+    wanted = [*parts[first:], *(["*"] if parts[-1] == "**" else [])]
+    top = "/".join([*parts[:first], ""])
+    hidden = "/" if wanted[-1].startswith(".") else "."
     try:
-        with os.scandir(here or ".") as entries:
-            inside = [entry for entry in entries if not entry.name.startswith(".") or part.startswith(".")]
-    except OSError:  # as a shell does
-        return
-    for entry in inside:
-        path = here + entry.name
-        if part == "**":
-            if entry.is_dir(follow_symlinks=False):
-                waiting.append((f"{path}/", number))
-            elif last and not entry.is_dir():
-                found.add(path)
-        elif fnmatch.fnmatchcase(entry.name, part):
-            if last:
-                found.add(path)
-            elif entry.is_dir():
-                waiting.append((f"{path}/", number + 1))
+        below = [one.path for one in walk(top or ".", []) if not (one.name.startswith(hidden) or one.is_dir())]
+    except UnreadError:  # as a shell does
+        return []
+    return sorted(
+        path
+        for path in (one.removeprefix("./") if first == 0 else one for one in below)
+        if _fits(path[len(top) :].split("/"), wanted)
+    )
+
+
+def _fits(parts: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether a path fits a pattern, part by part."""
+    at = {0}
+    for part in parts:
+        for place, one in enumerate(wanted):
+            if one == "**" and place in at:
+                at.add(place + 1)
+        at = {place for place in at if wanted[place : place + 1] == ["**"]} | {
+            place + 1 for place in at if place < len(wanted) and fnmatch.fnmatchcase(part, wanted[place])
+        }
+    return len(wanted) in at
 
 
 _HEAD = 2048

@@ -45,7 +45,7 @@ _PATTERNS = [lazy(scheme.pattern) for scheme in SCHEMES]
 _TORCHRUN = lazy(TORCHRUN.pattern)
 
 _COMPRESSED = lazy(r"\.(?:gz|bz2|xz|zst)$")
-_ENDING = lazy(r"(?i)\.(?:out|err|log|logfile|txt|stdout|stderr|output|error|o|e|gutil)$")
+_ENDING = lazy(r"(?i)\.(?:out|err|log|logfile|txt|stdout|stderr|output|error|o|e)$")
 _ROTATED = lazy(
     r"(?i)(?:^|(?<=\.))(?:out|err|log|txt)(?P<mark>\.\d{1,3}|[-.]20\d\d([-_]?)[01]\d\2[0-3]\d(?:[-_T][-_:.\d]{2,8})?)$"
 )
