@@ -170,7 +170,7 @@ class Endless:
     def __init__(self) -> None:
         self.given = 0
 
-    def read(self, size: int = -1) -> bytes:
+    def read1(self, size: int = -1) -> bytes:
         self.given += size
         return (QUIET * (size // len(QUIET) + 1)).encode()[: size - 1] + b"\n"
 

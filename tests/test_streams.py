@@ -96,7 +96,7 @@ def test_a_full_folder_for_temporary_files_is_told(tmp_path: Path) -> None:
 
 def test_no_folder_for_temporary_files_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not needed before so much was read that memory is not the place for it."""
-    monkeypatch.setattr(streams, "_IN_MEMORY", 1000)
+    monkeypatch.setattr(streams, "_IN_MEMORY", 10_000)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
     (tmp_path / "job.log").write_bytes(LOG.encode("utf-16") * 2000)
     (source,) = open_sources([tmp_path / "job.log"]).sources

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.input.job_names import Named, Number, is_part, named, of_folder, without_stream
 from slurmdoctor.input.regular_files import UnreadError, open_regular
-from slurmdoctor.input.streams import Pipe, decoded, kind_of
+from slurmdoctor.input.streams import decoded, kind_of, piped
 from slurmdoctor.matching import lazy
 from slurmdoctor.model import Glance, JobFiles, KnownBy, UserError, parse_time
 
@@ -446,8 +446,8 @@ def ends_of(path: str) -> tuple[str, str]:
         head = os.pread(number, HEAD, 0)
         kind = kind_of(head)
         if kind not in (None, "binary", "hole"):
-            stream = decoded(str(kind), Pipe(path, lambda size: os.read(number, size)), path)
-            return stream.read(HEAD)[:HEAD].decode("utf-8", "replace"), ""
+            stream = decoded(str(kind), piped(path, lambda size: os.read(number, size)), path)
+            return stream.read1(HEAD)[:HEAD].decode("utf-8", "replace"), ""
         end = os.pread(number, END, max(status.st_size - END, HEAD)) if status.st_size > HEAD else b""
         return head.decode("utf-8", "replace"), end.decode("utf-8", "replace")
     except (OSError, UnreadError):

@@ -17,7 +17,7 @@ from msgspec import Struct
 from slurmdoctor.input.files import did_you_mean, expand
 from slurmdoctor.input.regular_files import File, Handles, UnreadError, kind_of_file, unread
 from slurmdoctor.input.sources import Gap, Held, Source, Text
-from slurmdoctor.input.streams import Pipe, Spool, Stream, Streamed, decoded, kind_of
+from slurmdoctor.input.streams import Spool, Stream, Streamed, decoded, kind_of, piped
 from slurmdoctor.model import JobFiles, LogNotFoundError, UserError
 
 _HEAD = 4096
@@ -25,10 +25,8 @@ _SMALL = 64 * 1024
 """Bytes of a file that is read whole at once,"""
 _HELD = 32 * 1024 * 1024
 """and of all such files together."""
-_FAR = 1024 * 1024
-"""Bytes of a pipe that are looked at for the text behind a hole,"""
 _STEPS = 1024
-"""and pieces of a file."""
+"""Pieces of a file that are looked at for the text behind a hole."""
 _FEW = 32
 """Compressed logs that stay open between a look at their heads and their reading."""
 _STDIN = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
@@ -107,23 +105,22 @@ class _Opening:
     def _file(self, path: str) -> Source:
         file = File(path, self._handles)
         size = file.status.st_size
-        if 0 < size <= min(_SMALL, self._room):
-            data = file.pread(size, 0)
-            file.close()
-            self._room -= len(data)
-            kind = _kind(path, data[:_HEAD], data)
-            if kind is None:
-                return Source(path, path, len(data), Held(data))
-            text = _whole(decoded(kind, Pipe(path, io.BytesIO(data).read), path))
-            if text is not None and len(text) <= self._room and kind_of(text[:_HEAD]) is None:
-                self._room -= len(text)
-                return Source(path, path, len(text), Held(text))
-            return self._streamed(path, lambda: Pipe(path, io.BytesIO(data).read), kind)
         head = file.pread(_HEAD, 0)
         if size == 0:  # an empty file; but some file systems only say that it is, of what may have no end
             file.close()
             return self._streamed(path, lambda: _again(file, _HELD)) if head else Source(path, path, 0, Held(b""))
-        kind = _kind(path, head, file)
+        kind = kind_of(head)
+        if kind == "hole" and kind_of(_behind_hole(file)) not in ("binary", "hole"):
+            kind = None
+        if kind in ("binary", "hole"):
+            raise UnreadError(path, "binary")
+        if size <= min(_SMALL, self._room):
+            data = file.pread(size, 0)
+            self._room -= len(data)
+            file.close()
+            if kind is None:
+                return Source(path, path, len(data), Held(data))
+            return self._streamed(path, lambda: piped(path, io.BytesIO(data).read), kind)
         if kind is None:
             return Source(path, path, size, file)
         file.close()
@@ -142,7 +139,7 @@ class _Opening:
             stream.close()
             raise UnreadError(path, "pipe")
         os.set_blocking(stream.fileno(), True)
-        return self._piped(path, Pipe(path, stream.read, stream.close))
+        return self._piped(path, path, piped(path, stream.read, stream.close))
 
     def _stdin(self) -> Source:
         if sys.stdin is None:
@@ -152,45 +149,29 @@ class _Opening:
             raise UserError(
                 "standard input is a terminal", "name the job's log, or pipe it in: slurmdoctor diagnose < job.log"
             )
-        return self._piped("-", Pipe("standard input", getattr(stream, "read1", stream.read)))
+        return self._piped("-", "standard input", piped("standard input", getattr(stream, "read1", stream.read)))
 
-    def _piped(self, path: str, pipe: Pipe) -> Source:
-        head = pipe.peek(_FAR)
-        kind = _kind(pipe.name, head, head)
-        stream = pipe if kind is None else decoded(kind, pipe, pipe.name)
-        return Source(path, None if path == "-" else path, None, Streamed(pipe.name, lambda: stream, self._spool))
+    def _piped(self, path: str, name: str, pipe: io.BufferedReader) -> Source:
+        kind = kind_of(pipe.peek(_HEAD)[:_HEAD])
+        if kind == "binary":
+            raise UnreadError(name, "binary")
+        stream: Stream = pipe if kind in (None, "hole") else decoded(kind, pipe, name)
+        return Source(path, None if path == "-" else path, None, Streamed(name, lambda: stream, self._spool))
 
-    def _streamed(self, path: str, begin: Callable[[], Stream], kind: str | None = None) -> Source:
+    def _streamed(self, path: str, begin: Callable[[], io.BufferedReader], kind: str | None = None) -> Source:
         """A file that is read front to back. Its head is read now, for the damaged ones to be known."""
 
         def text() -> Stream:
             return begin() if kind is None else decoded(kind, begin(), path)
 
         streamed = Streamed(path, text, self._spool, again=self._many)
-        head = streamed.peek(_HEAD)
-        if streamed.fault is not None and not head:
-            raise streamed.fault
-        if kind_of(head) == "binary":
+        if kind_of(streamed.peek(_HEAD)) == "binary":
             streamed.close()
             raise UnreadError(path, "binary")
         return Source(path, path, None, streamed)
 
 
-def _whole(stream: Stream) -> bytes | None:
-    """A small text; None where it is larger, or damaged."""
-    text = b""
-    while len(text) <= _SMALL:
-        try:
-            data = stream.read(_SMALL)
-        except UnreadError:
-            return None
-        if not data:
-            return text
-        text += data
-    return None
-
-
-def _again(file: File, most: float = math.inf) -> Pipe:
+def _again(file: File, most: float = math.inf) -> io.BufferedReader:
     stream = io.FileIO(file.open())
 
     def read(size: int) -> bytes | None:
@@ -198,26 +179,15 @@ def _again(file: File, most: float = math.inf) -> Pipe:
             raise UnreadError(file.path, "too-large")
         return stream.read(size)
 
-    return Pipe(file.path, read, stream.close)
+    return piped(file.path, read, stream.close)
 
 
-def _kind(path: str, head: bytes, rest: bytes | File) -> str | None:
-    """The compression or encoding of a log. Raises UnreadError for what is no text."""
-    kind = kind_of(head[:_HEAD])
-    if kind == "hole" and kind_of(_behind_hole(rest)) not in ("binary", "hole"):
-        return None
-    if kind in ("binary", "hole"):
-        raise UnreadError(path, "binary")
-    return kind
-
-
-def _behind_hole(rest: bytes | File) -> bytes:
+def _behind_hole(file: File) -> bytes:
     """The first bytes behind the NUL bytes that a log begins with."""
     at = 0
     for _ in range(_STEPS):
-        if isinstance(rest, File):
-            at = rest.after_hole(at)
-        data = rest[at : at + _SMALL] if isinstance(rest, bytes) else rest.pread(_SMALL, at)
+        at = file.after_hole(at)
+        data = file.pread(_SMALL, at)
         text = data.lstrip(b"\0")
         if text:
             return text[:_HEAD]
@@ -252,34 +222,31 @@ def opened(job: Given | JobFiles) -> Opened:
     """The sources of what was given. Raises UserError where a path cannot be read."""
     if isinstance(job, JobFiles):
         return open_sources(job.files, among_others=True)
-    if isinstance(job, (bytearray, memoryview)):
-        job = bytes(job)
-    if isinstance(job, (bytes, LogText)) or (isinstance(job, str) and is_text(job)):
-        return Opened([_source(job)])
-    if isinstance(job, str):
-        try:
-            return open_sources([job])
-        except LogNotFoundError as error:
-            number = "a Slurm job's number goes to diagnose_job, " if _JOB.fullmatch(job) else ""
-            raise LogNotFoundError(error.message, f"{error.mend}; {number}a log's text to diagnose_text") from None
-    if isinstance(job, os.PathLike):
-        return open_sources([job])
-    if isinstance(job, io.IOBase):
-        return Opened([_source(LogText(job.read(), str(getattr(job, "name", "<text>"))))])
-    if not isinstance(job, Iterable):
-        raise _neither(job)
+    alone = isinstance(job, (str, bytes, bytearray, memoryview, os.PathLike, io.IOBase, LogText))
+    every: Iterable[object] = (job,) if alone else job if isinstance(job, Iterable) else (None,)
     texts: list[Source] = []
     paths: list[APath] = []
-    for one in job:
-        if isinstance(one, (Source, bytes, LogText)):
-            texts.append(one if isinstance(one, Source) else _source(one))
+    for one in every:
+        if isinstance(one, Source):
+            texts.append(one)
+        elif isinstance(one, io.IOBase):
+            texts.append(_source(LogText(one.read(), str(getattr(one, "name", "<text>")))))
+        elif isinstance(one, (bytes, bytearray, memoryview, LogText)) or (
+            alone and isinstance(one, str) and is_text(one)
+        ):
+            texts.append(_source(one if isinstance(one, LogText) else LogText(_bytes(one))))
         elif isinstance(one, (str, os.PathLike)):
             paths.append(one)
         else:
-            raise _neither(one)
+            raise _neither(job if one is None else one)
     if texts and not paths:
         return Opened(texts)
-    found = open_sources(paths)
+    try:
+        found = open_sources(paths)
+    except LogNotFoundError as error:
+        number = "a Slurm job's number goes to diagnose_job, " if _JOB.fullmatch(str(job)) else ""
+        mend = f"{error.mend}; {number}a log's text to diagnose_text"
+        raise LogNotFoundError(error.message, mend) if isinstance(job, str) else error from None
     return Opened([*found.sources, *texts], found.skipped)
 
 
@@ -303,9 +270,7 @@ def _can_be_a_name(given: str) -> bool:
         return False
 
 
-def _source(text: str | bytes | LogText) -> Source:
-    if not isinstance(text, LogText):
-        return Text.source(text)
+def _source(text: LogText) -> Source:
     head, end = _bytes(text.data), _bytes(text.end)
     gap = Gap(len(head), text.left_out) if text.left_out > 0 else None
     return Text.source(head + end, text.name, gap)

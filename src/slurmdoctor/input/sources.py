@@ -149,10 +149,6 @@ class Source:
         if size <= 0:
             return b""
         try:
-            if isinstance(self._bytes, Streamed):
-                data = self._bytes.ahead(size, at)
-                self.fault = self._bytes.fault
-                return data
             return self._bytes.pread(size, at + self.begins)
         except UnreadError as error:
             self.fault = self.fault or error
@@ -223,7 +219,7 @@ class Source:
         size = min(size, self.length - offset)
         if size <= 0:
             return b""
-        return self._bytes.again(size, offset) if isinstance(self._bytes, Streamed) else self._fetch(offset, size)
+        return self._fetch(offset, size)
 
     def close(self) -> None:
         self._bytes.close()

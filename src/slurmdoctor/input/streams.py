@@ -21,48 +21,51 @@ CHUNK = 512 * 1024
 """Bytes a read."""
 
 
+MOST = 64 * 1024**3
+"""Bytes, of all logs together: nobody's log, but what a few megabytes may decompress to."""
+_IN_MEMORY = 32 * 1024 * 1024
+
+
 class Stream(Protocol):
     """Bytes that can be read front to back alone."""
 
-    def read(self, size: int, /) -> bytes:
+    def read1(self, size: int = ..., /) -> bytes:
         """At least one byte, but at the end. Raises UnreadError where there are more that cannot be read."""
 
     def close(self) -> None: ...
 
 
-class Pipe:
+class _Pipe(io.RawIOBase):
     """Bytes as they come."""
 
-    def __init__(self, name: str, read: Callable[[int], bytes | None], close: Callable[[], object] = bool) -> None:
-        self.name, self._read, self._close = name, read, close
-        self._begin = b""
+    def __init__(self, name: str, read: Callable[[int], bytes | None], close: Callable[[], object]) -> None:
+        self._of, self._read, self._close = name, read, close
 
-    def peek(self, size: int) -> bytes:
-        """The first bytes that are there; more of them while they are NUL bytes."""
-        while len(self._begin) < size and not self._begin.strip(b"\0") and (data := self._next(size)):
-            self._begin += data
-        return self._begin
+    def readable(self) -> bool:
+        return True
 
-    def read(self, size: int = CHUNK, /) -> bytes:
-        if self._begin:
-            data, self._begin = self._begin[:size], self._begin[size:]
-            return data
-        return self._next(size)
-
-    def _next(self, size: int) -> bytes:
+    def readinto(self, room: memoryview, /) -> int:  # type: ignore[override]
         try:
-            return self._read(size) or b""
+            data = self._read(len(room)) or b""
         except BlockingIOError:  # who opened it does not wait, and neither do we
-            return b""
+            data = b""
         except OSError as error:
-            raise unread(self.name, error) from None
+            raise unread(self._of, error) from None
+        room[: len(data)] = data
+        return len(data)
 
     def close(self) -> None:
+        super().close()
         self._close()
 
 
+def piped(name: str, read: Callable[[int], bytes | None], close: Callable[[], object] = bool) -> io.BufferedReader:
+    """A stream of what a function reads."""
+    return io.BufferedReader(_Pipe(name, read, close), _PACKED)
+
+
 class Streamed:
-    """A stream that is read once, in order; what was read is kept, and can be read again."""
+    """A stream that is read once, in order; what was read is kept, and can be read at any place."""
 
     def __init__(self, name: str, begin: Callable[[], Stream], spool: Spool, again: bool = False) -> None:
         self._name = name
@@ -71,88 +74,66 @@ class Streamed:
         """Whether it may begin anew: then it is closed after a look at its head, for others may need the descriptor."""
         self._spool = spool
         self._stream: Stream | None = None
-        self._head = b""
         self._ended = False
-        self._start, self._kept = 0, b""
         self._places: list[tuple[int, int]] = []
         """(offset in the stream, place in the spool) of stretches of it."""
         self._length = 0
-        self.fault: UnreadError | None = None
+        self._fault: UnreadError | None = None
         """Why its rest was not read."""
 
     def peek(self, size: int) -> bytes:
-        """The first bytes, or all where there are fewer; for use before `ahead`."""
-        while len(self._head) < size and (data := self._next(size - len(self._head))):
-            self._head += data
-        head = self._head
+        """The first bytes, or all where there are fewer; for use before the others are read."""
+        head = self.pread(size, 0)
         if self._again:
-            self._rewind()
+            self._end()
+            self._ended, self._places, self._length, self._fault = False, [], 0, None
         return head
 
-    def ahead(self, size: int, at: int) -> bytes:
-        """Bytes from this offset, which rises from call to call."""
-        pieces = [self._kept[at - self._start :]]
-        have = len(pieces[0])
-        while have < size:
-            data, self._head = self._head or self._next(max(CHUNK, size - have)), b""
-            if not data:
-                break
-            self._keep(data)
-            pieces.append(data)
-            have += len(data)
-        self._start, self._kept = at, b"".join(pieces)
-        return self._kept[:size] if have > size else self._kept
-
-    def again(self, size: int, at: int) -> bytes:
-        """Bytes that were read before."""
-        found = b""
+    def pread(self, size: int, at: int, /) -> bytes:
+        """Bytes from this offset. Raises UnreadError where there are more that cannot be read."""
+        while self._length < at + size and self._fill(at + size - self._length):
+            pass
+        found, size = b"", min(size, self._length - at)
         number = bisect_right(self._places, (at, self._spool.size)) - 1
-        while size > 0 and 0 <= number < len(self._places):
+        while size > 0:
             offset, place = self._places[number]
             end = self._places[number + 1][0] if number + 1 < len(self._places) else self._length
             data = self._spool.read(place + at - offset, min(size, end - at))
             found += data
             at, size, number = at + len(data), size - len(data), number + 1
+        if not found and self._fault is not None:
+            raise self._fault
         return found
 
     def close(self) -> None:
         self._end()
         self._spool.close()
 
-    def _keep(self, data: bytes) -> None:
-        place = self._spool.append(data)
-        if not self._places or self._places[-1][1] + self._length - self._places[-1][0] != place:
-            self._places.append((self._length, place))
-        self._length += len(data)
-
-    def _next(self, size: int) -> bytes:
+    def _fill(self, size: int) -> bool:
+        """Read on. False at the end."""
         if self._ended:
-            return b""
+            return False
         data = b""
         try:
             self._stream = self._stream or self._begin()
             if self._spool.room <= 0:
                 raise UnreadError(self._name, "too-large")
-            data = self._stream.read(min(size, self._spool.room))
+            data = self._stream.read1(min(size, self._spool.room))
         except UnreadError as error:
-            self.fault = error
+            self._fault = error
         if not data:
             self._end()
-        return data
+            return False
+        place = self._spool.append(data)
+        if not self._places or self._places[-1][1] + self._length - self._places[-1][0] != place:
+            self._places.append((self._length, place))
+        self._length += len(data)
+        return True
 
     def _end(self) -> None:
         if self._stream is not None:
             self._stream.close()
         self._stream, self._ended = None, True
-
-    def _rewind(self) -> None:
-        self._end()
-        self._ended, self._head = False, b""
-
-
-MOST = 64 * 1024**3
-"""Bytes, of all logs together: nobody's log, but what a few megabytes may decompress to."""
-_IN_MEMORY = 32 * 1024 * 1024
 
 
 class Spool:
@@ -224,10 +205,6 @@ _PACKED = 64 * 1024
 """Bytes of a compressed log that are read at a time."""
 
 
-class _Decompressor(Protocol):
-    def read1(self, size: int = ..., /) -> bytes: ...
-
-
 def kind_of(head: bytes) -> str | None:
     """The compression or encoding of the bytes, or `binary`; `hole` where all are NUL, and None for plain text."""
     for magic, name in _MAGIC.items() if head.startswith(_ENCODED) else ():
@@ -257,28 +234,23 @@ def _holds_text(data: bytes) -> bool:
     return data.count(b"\n") >= _FEW_LINES and sum(map(len, _WORDS.findall(data))) >= _TEXT * len(data)
 
 
-def decoded(kind: str, stream: Stream, name: str) -> Stream:
+def decoded(kind: str, stream: io.BufferedReader, name: str) -> Stream:
     """The text behind a compression or encoding."""
     # imported here: most logs are not compressed
     if kind.startswith("utf"):
         return _Recoded(stream, kind)
-    raw: IO[bytes] = io.BufferedReader(_Raw(stream), _PACKED)
     if kind == "gzip":
         import gzip
 
-        return _Checked(gzip.GzipFile(fileobj=raw, mode="rb"), stream, name)
+        return _Checked(gzip.GzipFile(fileobj=stream, mode="rb"), stream, name)
     if kind == "xz":
         import lzma
 
-        return _Checked(lzma.LZMAFile(raw), stream, name)
+        return _Checked(lzma.LZMAFile(stream), stream, name)
     if kind == "bzip2":
         import bz2
 
-        return _Checked(bz2.BZ2File(raw), stream, name)
-    return _Checked(_zstd(raw, name), stream, name)
-
-
-def _zstd(stream: IO[bytes], name: str) -> _Decompressor:
+        return _Checked(bz2.BZ2File(stream), stream, name)
     try:
         if sys.version_info >= (3, 14):
             from compression.zstd import ZstdFile
@@ -286,50 +258,30 @@ def _zstd(stream: IO[bytes], name: str) -> _Decompressor:
             from backports.zstd import ZstdFile
     except ImportError:
         raise UnreadError(name, "no-decoder") from None
-    return ZstdFile(stream)
-
-
-class _Raw(io.RawIOBase):
-    """A stream as Python's decompressors want it."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, room: memoryview, /) -> int:  # type: ignore[override]
-        data = self._stream.read(len(room))
-        room[: len(data)] = data
-        return len(data)
+    return _Checked(ZstdFile(stream), stream, name)
 
 
 class _Recoded:
     """A UTF-16 or UTF-32 stream, read as UTF-8."""
 
-    def __init__(self, stream: Stream, encoding: str) -> None:
-        self._stream = stream
-        self._decode = codecs.getincrementaldecoder(encoding)(errors="replace").decode
+    def __init__(self, stream: io.BufferedReader, encoding: str) -> None:
+        self._text = io.TextIOWrapper(stream, encoding, errors="replace", newline="")
 
-    def read(self, size: int = CHUNK, /) -> bytes:
-        while data := self._stream.read(size):
-            text = self._decode(data)
-            if text:
-                return text.encode("utf-8", "replace")
-        return self._decode(b"", True).encode("utf-8", "replace")
+    def read1(self, size: int = CHUNK, /) -> bytes:
+        return self._text.read(size).encode("utf-8", "replace")
 
     def close(self) -> None:
-        self._stream.close()
+        self._text.close()
 
 
 class _Checked:
     """A decompressor that gives all before the damage, and then raises UnreadError."""
 
-    def __init__(self, stream: _Decompressor, packed: Stream, name: str) -> None:
+    def __init__(self, stream: Stream, packed: Stream, name: str) -> None:
         self._stream, self._packed, self._name = stream, packed, name
         self._error: UnreadError | None = None
 
-    def read(self, size: int = CHUNK, /) -> bytes:
+    def read1(self, size: int = CHUNK, /) -> bytes:
         found = bytearray()
         while len(found) < size and self._error is None:
             try:
