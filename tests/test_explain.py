@@ -62,11 +62,9 @@ What happens
 What to do
   1. Move <N> tapes; write {0}.
      It has <slots>.
-     If tp is more than 1 and the log does not show ep.
      https://example.org
   2. Restart it.
-     For tape/loader, if framework is nemo or jax and nan is
-     also in the log.
+     For tape/loader.
 
 Resubmit?
   Resubmit on other nodes: exclude those that failed.

@@ -376,10 +376,6 @@ def test_the_command() -> None:
     assert "limit=12" in printed.output
     assert "when=always" in printed.output
     assert "afterok" not in CliRunner().invoke(cli, ["hook", "--kind", "dependency"]).output
-    assert CliRunner().invoke(cli, ["hook", "--shell", "zsh"]).output == CliRunner().invoke(cli, ["hook"]).output
-    refused = CliRunner().invoke(cli, ["hook", "--shell", "fish"])
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "'fish' is not one of 'bash', 'zsh', 'sh'" in refused.stderr
 
 
 def test_footer_outside_a_job(monkeypatch: pytest.MonkeyPatch) -> None:

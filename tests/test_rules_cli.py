@@ -175,8 +175,7 @@ def test_test_tells_what_was_wrong(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "  wrong: said cuda-oom, truth nan\n" in result.output
     assert "1 of 2 causes and 0 of 0 ranks right" in result.output
-    told = json.loads(typed("test", tmp_path, "--format", "json").output)
-    assert told["causes"]["nan"] == {"cases": 1, "recall": 0.0, "precision": None}
+    assert re.search(r"^nan +1 +0 % +-$", result.output, re.M)
 
 
 @pytest.mark.parametrize("truth", ["[]", "{failed: true}", "cause: cuda-oom", "{failed: true, cause: [", "failed: {a}"])

@@ -57,7 +57,6 @@ _LONG = 60
 )
 @click.option("--ranks", is_flag=True, help="Show the state of each group of ranks, and why.")
 @redact_option
-@click.option("--no-redact", is_flag=True, help="The same as --redact off.")
 @click.option("--if-failed", is_flag=True, help="Print nothing if no failure is found.")
 @click.option("--beside-log", is_flag=True, help="Write to slurmdoctor-JOBID.txt beside the job's log (with --job).")
 @click.option(
@@ -92,7 +91,6 @@ def diagnose(
     context: int,
     ranks: bool,
     redact: str,
-    no_redact: bool,
     if_failed: bool,
     beside_log: bool,
     jobs: int | None,
@@ -115,7 +113,7 @@ def diagnose(
     logs = [log for one in asked if one.job for log in one.job.logs if isinstance(log, str)]
     keep_inputs(output, (*(paths or ["-"]), *logs, *slurm_info, *filter(None, [script])))
     how = {"rules": extra, "exit_status": exit_status, "time_limit": time_limit, "lanes": form == "html"}
-    found = _diagnosed(asked, jobs, redact="off" if no_redact else redact, **how)
+    found = _diagnosed(asked, jobs, redact=redact, **how)
     if len(asked) > 1 and not beside_log and not (form == "text" and (ranks or context)):
         told = _each_in_short(found, asked, paths, form, output, if_failed)
     else:

@@ -38,12 +38,6 @@ _STEP_PROGRAMS = frozenset({"srun", "mpirun", "mpiexec", "torchrun"})
 
 @click.command()
 @click.option(
-    "--shell",
-    type=click.Choice(["bash", "zsh", "sh"]),
-    default="bash",
-    help="The script's shell: all get the same text.",
-)
-@click.option(
     "--kind", type=click.Choice(KINDS), default="footer", help="A footer, a dependent job, or an EpilogSlurmctld."
 )
 @click.option(
@@ -57,7 +51,7 @@ _STEP_PROGRAMS = frozenset({"srun", "mpirun", "mpiexec", "torchrun"})
 )
 @click.option("--when", type=click.Choice(WHEN), default="failed", help="Speak of failed jobs only, or always.")
 @click.option("--command", metavar="PATH", help="The slurmdoctor that the job calls where its PATH has none.")
-def hook(shell: str, kind: str, seconds: int, when: str, command: str | None) -> None:
+def hook(kind: str, seconds: int, when: str, command: str | None) -> None:
     """Print what makes a job diagnose itself.
 
     Paste the footer below the #SBATCH lines of your script. It changes nothing of the job: not its exit status, not its

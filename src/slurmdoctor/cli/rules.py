@@ -144,9 +144,8 @@ def new(cause: str, line: str | None, rule: str, folder: Path) -> None:
 
 @rules.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the result.")
 @rules_option
-def test(folder: Path, form: str, extra: tuple[Path, ...]) -> None:
+def test(folder: Path, extra: tuple[Path, ...]) -> None:
     """Try the rules on labelled logs: precision and recall of each cause.
 
     FOLDER holds cases: folders with a job's logs and a truth.yaml (failed, cause, also, rank).
@@ -159,7 +158,7 @@ def test(folder: Path, form: str, extra: tuple[Path, ...]) -> None:
     if not labelled:
         raise UserError(f"no truth.yaml below {folder}", "put one beside each log; docs/rules.md shows it")
     trial = run(labelled, lambda logs: diagnose([str(log) for log in logs], rules=extra, lanes=False))
-    say(json.dumps(_scores(trial), indent=1) if form == "json" else "\n".join(_trial_lines(trial, folder)))
+    say("\n".join(_trial_lines(trial, folder)))
     if trial.right.total() < trial.wanted.total():
         raise click.exceptions.Exit(1)
 
@@ -176,32 +175,6 @@ def _row(known: Knowledge, name: str) -> dict[str, Any]:
     return {**{key: getattr(cause, key) for key in ("id", "family", "title", "role")}, "rules": patterns}
 
 
-def _scores(trial: Trial) -> dict[str, Any]:
-    names = sorted({*trial.wanted, *trial.wrongly})
-    return {
-        "causes": {
-            name: {
-                "cases": trial.wanted[name],
-                "recall": trial.recall(name),
-                "precision": trial.precision(name),
-            }
-            for name in names
-            if trial.wanted[name] or trial.wrongly[name]
-        },
-        "ranks": {"cases": trial.ranks, "right": trial.ranks_right},
-        "misses": [
-            {
-                "case": str(miss.case.folder),
-                "want": miss.case.cause,
-                "said": miss.named,
-                "want_rank": miss.case.rank,
-                "said_rank": miss.rank,
-            }
-            for miss in trial.misses
-        ],
-    }
-
-
 def _trial_lines(trial: Trial, folder: Path) -> Iterable[str]:
     for miss in trial.misses:
         wrong = f"said {miss.named}, truth {miss.case.cause}"
@@ -211,9 +184,9 @@ def _trial_lines(trial: Trial, folder: Path) -> Iterable[str]:
     if trial.misses:
         yield ""
     yield f"{'cause':<24}{'cases':>6}{'recall':>9}{'precision':>11}"
-    for name, score in _scores(trial)["causes"].items():
-        recall, precision = _per_cent(score["recall"]), _per_cent(score["precision"])
-        yield f"{name:<24}{score['cases']:>6}{recall:>9}{precision:>11}"
+    for name in sorted((+trial.wanted + trial.wrongly).keys()):
+        recall, precision = _per_cent(trial.recall(name)), _per_cent(trial.precision(name))
+        yield f"{name:<24}{trial.wanted[name]:>6}{recall:>9}{precision:>11}"
     right, wanted = trial.right.total(), trial.wanted.total()
     yield f"\n{right} of {wanted} causes and {trial.ranks_right} of {trial.ranks} ranks right"
 

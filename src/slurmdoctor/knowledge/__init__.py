@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 from slurmdoctor.doors import door
 
 if TYPE_CHECKING:
-    from slurmdoctor.knowledge.expressions import COMPARISON as COMPARISON
     from slurmdoctor.knowledge.expressions import Facts as Facts
     from slurmdoctor.knowledge.expressions import fill as fill
     from slurmdoctor.knowledge.expressions import holds as holds
     from slurmdoctor.knowledge.expressions import layouts as layouts
-    from slurmdoctor.knowledge.expressions import placeholders as placeholders
     from slurmdoctor.knowledge.expressions import value as value
     from slurmdoctor.knowledge.loading import announce as announce
     from slurmdoctor.knowledge.loading import current as current
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from slurmdoctor.knowledge.paths import names as names
     from slurmdoctor.knowledge.problems import READERS as READERS
     from slurmdoctor.knowledge.problems import RuleError as RuleError
-    from slurmdoctor.knowledge.problems import fact_words as fact_words
     from slurmdoctor.knowledge.problems import nearest as nearest
     from slurmdoctor.knowledge.problems import shown as shown
     from slurmdoctor.knowledge.rule_reader import read as read
@@ -36,10 +33,10 @@ if TYPE_CHECKING:
 else:
     __getattr__, __dir__, __all__ = door(
         __name__,
-        expressions="COMPARISON Facts fill holds layouts placeholders value",
+        expressions="Facts fill holds layouts value",
         loading="load announce current",
         paths="LINT builtin data_of doubts files folders names",
-        problems="RuleError READERS fact_words nearest shown",
+        problems="RuleError READERS nearest shown",
         rule_reader="read",
         secrets="secret_kinds",
         texts="literals text",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -72,15 +71,6 @@ def shown(path: Path) -> str:
         return absolute
     inside = absolute.startswith(here.rstrip("/") + "/")
     return os.path.relpath(absolute, here) if inside else absolute
-
-
-@cache
-def fact_words() -> dict[str, dict[str, str]]:
-    """The names of facts, and what a person would call them where a name does not say it: knowledge/facts.yaml."""
-    import yaml  # only for who reads a cause's page, or proves rules
-
-    found: dict[str, dict[str, str]] = yaml.safe_load(Path(__file__).with_name("facts.yaml").read_bytes())
-    return found
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from slurmdoctor.knowledge import COMPARISON, READERS, fact_words, nearest, placeholders
+from slurmdoctor.knowledge import READERS, nearest
 from slurmdoctor.matching import captures
 from slurmdoctor.model import Cause, Fix, Knowledge, UserError
 from slurmdoctor.report.terminal import Line, cut, wrap
@@ -102,73 +101,20 @@ def text(cause: Cause, known: Knowledge, width: int = 100) -> str:
 
 
 def _fix(fix: Fix) -> list[str]:
-    """What to do, and its notes."""
-    conditions = _conditions(fix.when, placeholders(fix.do))
+    """What to do, and its notes: not what of a log it depends on, which the report decides."""
+    rules = fix.when.get("rule", ())
+    named = listed([str(rule) for rule in (rules if isinstance(rules, tuple) else (rules,))], "or") if rules else ""
+    of_rules = f"For {named}." if named else None
     then = f"Then: {RETRIES[fix.retry][0].lower()}{RETRIES[fix.retry][1:]}" if fix.retry else None
     why = _open(fix.why) if fix.why else None
-    return [_open(fix.do), *filter(None, [why, f"{conditions}." if conditions else None, then, fix.reference])]
-
-
-_SIGNS = {"==": "is", "!=": "is not", ">=": "is at least", "<=": "is at most", ">": "is more than", "<": "is less than"}
-
-
-def _conditions(when: Mapping[str, Any], shown: Collection[str] = ()) -> str:
-    """The conditions of a fix in words. Names in `shown` are left out: its text holds them."""
-    rule = [f"For {_or(_all(want))}" for name, want in when.items() if name == "rule" and want is not True]
-    held = [name for name, want in when.items() if want is True and name not in shown and name != "rule"]
-    there = [_shown(name) for name in held if name.isidentifier()]
-    lacking = [_shown(name) for name, want in when.items() if want is False]
-    parts = [f"the log shows {listed(there)}"] if there else []
-    parts += [_compared(name, want) for name, want in when.items() if not isinstance(want, bool) and name != "rule"]
-    parts += [_spaced(name) for name in held if not name.isidentifier()]
-    parts += [f"the log does not show {_or(tuple(lacking))}"] if lacking else []
-    if not parts:
-        return "".join(rule)
-    return f"{rule[0]}, if {listed(parts)}" if rule else f"If {listed(parts)}"
-
-
-def _compared(name: str, want: Any) -> str:
-    """`tp is more than 1`, `a frame of the traceback is save_hf_weights`, `nan is also in the log`."""
-    wanted = _or(tuple("unknown" if one is False else one for one in _all(want)))
-    if name == "seen":
-        return f"{wanted} is also in the log"
-    if name == "frames":
-        return f"a frame of the traceback is {wanted}"
-    if COMPARISON.fullmatch(wanted):
-        return _spaced(f"{name} {wanted}")
-    words = fact_words()
-    return words["values"].get(f"{name} {wanted}") or f"{words['compared'].get(name, _spaced(name))} is {wanted}"
-
-
-def _shown(name: str) -> str:
-    """What the log shows where it shows this fact."""
-    words = fact_words()
-    return next(
-        (words[part][name] for part in words if part.startswith("of_") and words[part].get(name)), _spaced(name)
-    )
-
-
-def _spaced(condition: str) -> str:
-    """A condition without the signs of its language."""
-    compared = fact_words()["compared"]
-    named = re.sub(r"^\w+(?= [<>=!])", lambda name: compared.get(name[0], name[0]), condition)
-    signs = re.sub(r"(?<= )(?:[<>=!]=|[<>])(?= )", lambda sign: _SIGNS[sign[0]], named)
-    return re.sub(r"(?<=[a-z0-9])_(?=[a-z0-9])", " ", signs).replace("'", "")
-
-
-def _all(want: Any) -> tuple[Any, ...]:
-    return tuple(want) if isinstance(want, (tuple, list)) else (want,)
-
-
-def _or(values: tuple[Any, ...]) -> str:
-    return listed([str(value) for value in values], "or")
+    return [_open(fix.do), *filter(None, [why, of_rules, then, fix.reference])]
 
 
 def _open(template: str) -> str:
     """A template as text: `{num_experts}` becomes `<num experts>`, arithmetic `<N>`."""
     filled = re.sub(
         r"(?<!\$)(?<!\{)\{([^{}]+)\}",
-        lambda hole: f"<{fact_words()['holes'].get(hole[1], _spaced(hole[1]))}>" if hole[1].isidentifier() else "<N>",
+        lambda hole: f"<{hole[1].replace('_', ' ')}>" if hole[1].isidentifier() else "<N>",
         template,
     )
     return re.sub(r"\{\{|\}\}", lambda brace: brace[0][0], filled)

@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import yaml
+
 from slurmdoctor.knowledge.document import Node, at, is_list, is_text, pairs, place
 from slurmdoctor.knowledge.expressions import names_of, placeholders
 from slurmdoctor.knowledge.paths import builtin, data_of, files
@@ -16,7 +18,6 @@ from slurmdoctor.knowledge.problems import (
     Problems,
     TooManyProblemsError,
     did_you_mean,
-    fact_words,
     shown,
 )
 from slurmdoctor.knowledge.rule_reader import LoadedRules, RuleFile, read
@@ -118,8 +119,8 @@ class _Facts:
     """The facts that slurmdoctor finds without a cause's rules, and the values of those that have no others."""
 
     def __init__(self, knowledge: Knowledge) -> None:
-        found = ("of_the_log", "of_slurm_and_the_script", "of_a_traceback")
-        self.names = {name for part in found for name in fact_words()[part]}
+        parts: dict[str, list[str]] = yaml.safe_load((Path(__file__).parents[1] / "facts.yaml").read_bytes())
+        self.names = {name for part in parts.values() for name in part}
         self.values: dict[str, set[str]] = {
             "launcher": {one.launcher for one in knowledge.exit_reports if one.launcher}
         }
