@@ -13,14 +13,7 @@ from pathlib import Path
 import pytest
 from benchmarks.logs import write
 
-from slurmdoctor.cli.output import reading
-
 FIXTURE = Path(__file__).parent / "fixtures" / "demo-cascade"
-
-
-def test_no_bar_without_a_terminal() -> None:
-    with reading() as progress:
-        assert progress is None
 
 
 def _on_a_terminal(*args: str) -> tuple[int, bytes]:

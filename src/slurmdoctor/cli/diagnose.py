@@ -15,7 +15,7 @@ import click
 from msgspec import Struct
 
 from slurmdoctor.cli import PATH, redact_option, rules_option
-from slurmdoctor.cli.output import form_for, in_line, keep_inputs, output_option, put, reading, say
+from slurmdoctor.cli.output import Bar, form_for, in_line, keep_inputs, on_terminal, output_option, put, say
 from slurmdoctor.input import Source, UnreadError
 from slurmdoctor.model import EXIT_CODE, JobFiles, UserError
 from slurmdoctor.report import PLAIN, Diagnosis, Line, look, paint, wrap_words
@@ -256,7 +256,8 @@ def _diagnosed(asked: Sequence[Read], jobs: int | None, **how: Any) -> Iterator[
     for one in asked:
         job = one.job
         known: dict[str, Any] = {"record": job.record, "script": job.script, "begins": job.begins} if job else {}
-        with reading() as progress:
+        with Bar() as bar:
+            progress = bar.add if on_terminal() else None
             try:
                 yield pipeline.diagnose(one.log, progress=progress, jobs=jobs or usual_jobs(), **how, **known)
             except UnreadError as error:

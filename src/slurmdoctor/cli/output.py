@@ -8,7 +8,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -17,9 +17,7 @@ import click
 from slurmdoctor.model import UserError
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
-
-    from slurmdoctor.pipeline import Progress
+    from rich.progress import Progress
 
 PATIENCE = 1.0
 """Seconds in which no progress is shown."""
@@ -118,46 +116,47 @@ def on_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 
-@contextmanager
-def reading() -> Iterator[Progress | None]:
-    """`diagnose`'s `progress`, which on a terminal draws a bar once reading takes longer than a second; None elsewhere."""
-    if not on_terminal():
-        yield None
-        return
-    bar: Bar | None = None
-    began = drawn = 0.0
-    done = 0
+class Bar(ExitStack):
+    """How far something is, on a terminal, once it takes longer than a second."""
 
-    def update(read: int, total: int | None) -> None:
-        nonlocal bar, began, drawn, done
+    def __init__(self) -> None:
+        super().__init__()
+        self._drawn: Progress | None = None
+        self._began = self._last = 0.0
+        self._done = 0
+
+    def add(self, done: int, total: int | None) -> None:
+        """So many bytes more are read."""
+        self._done += done
+        self.show(self._done, total)
+
+    def show(self, done: int, total: int | None, about: str = "") -> None:
+        """So much is done; without words on it a number of bytes."""
         now = time.monotonic()
-        began = began or now  # what was prepared before is no reading
-        done += read
-        if now - began >= PATIENCE and now - drawn >= _PAUSE:
-            drawn = now
-            bar = bar or _bar()
-            bar.update(bar.task_ids[0], completed=done, total=total)
-            bar.refresh()
+        self._began = self._began or now  # what was prepared before is no reading
+        if now - self._began < PATIENCE or now - self._last < _PAUSE:
+            return
+        self._last = now
+        if self._drawn is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-    try:
-        yield update
-    finally:
-        if bar is not None:
-            bar.stop()
-
-
-def _bar() -> Bar:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = ("reading", BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    bar = Bar(
-        *columns, console=Console(stderr=True), transient=True, auto_refresh=False
-    )  # no thread: processes are forked
-    bar.add_task("")
-    bar.start()
-    return bar
+            told = TextColumn("{task.description}") if about else DownloadColumn()
+            console = Console(stderr=True)
+            # no thread: processes are forked
+            bar = Progress(
+                "reading",
+                BarColumn(20),
+                told,
+                TimeRemainingColumn(),
+                console=console,
+                transient=True,
+                auto_refresh=False,
+            )
+            bar.add_task("")
+            self._drawn = self.enter_context(bar)
+        self._drawn.update(self._drawn.task_ids[0], completed=done, total=total, description=about)
+        self._drawn.refresh()
 
 
 @contextmanager

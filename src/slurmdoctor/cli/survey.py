@@ -8,7 +8,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from datetime import datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,13 +16,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slurmdoctor.cli import PATH, rules_option
-from slurmdoctor.cli.output import PATIENCE, form_for, in_line, on_terminal, output_option, put, say
+from slurmdoctor.cli.output import Bar, form_for, in_line, on_terminal, output_option, put, say
 from slurmdoctor.cli.usage import Group
 from slurmdoctor.model import UserError
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from slurmdoctor.model import Knowledge
     from slurmdoctor.survey import Accounts, Choice, Found, How, Pool, Tally
 
@@ -384,44 +381,28 @@ def _summary(
     return "\n".join([*lines, f"rows: {in_line(folder)}/jobs", end])
 
 
-class SurveyBar(ExitStack):
+class SurveyBar(Bar):
     """Shows a tally while it changes; where there is no terminal, it says once that nobody reads."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._began = self._busy = time.monotonic()
-        """When it began, and when there was a worker, or nothing to read, last."""
-        self._progress: Progress | None = None
+        self._busy = time.monotonic()
+        """When there was a worker, or nothing to read, last."""
 
     def update(self, tally: Tally) -> None:
         now = time.monotonic()
         waits = not tally.workers and tally.found > tally.unchanged + tally.done
         self._busy = self._busy if waits else now
         if on_terminal():
-            if now - self._began >= PATIENCE:
-                self._show(tally)
+            whole = (tally.found - tally.unchanged) * _JOB + tally.bytes_found
+            # before all are listed no remainder can be known
+            self.show(tally.done * _JOB + tally.bytes_done, whole if tally.listed else None, in_words(tally))
         elif now - self._busy >= _ALONE:
             self._busy = float("inf")
             say(
                 f"slurmdoctor: no worker has been there for {_ALONE:.0f} s: waiting for one (Ctrl-C keeps what is done)",
                 err=True,
             )
-
-    def _show(self, tally: Tally) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        if self._progress is None:
-            columns = TextColumn("reading"), BarColumn(20), TextColumn("{task.description}"), TimeRemainingColumn()
-            self._progress = self.enter_context(Progress(*columns, console=Console(file=sys.stderr), transient=True))
-            self._progress.add_task("")
-        whole = (tally.found - tally.unchanged) * _JOB + tally.bytes_found
-        self._progress.update(
-            self._progress.task_ids[0],
-            description=in_words(tally),
-            completed=tally.done * _JOB + tally.bytes_done,
-            total=whole if tally.listed else None,  # before that no remainder can be known
-        )
 
 
 def in_words(tally: Tally) -> str:
