@@ -282,13 +282,3 @@ def test_a_task_that_ends_twice_ended_in_two_steps() -> None:
     assert cut(error(100), error(150), reports=(ended(200), ended(1000))).last == (0, END)
     assert cut(error(100), error(900), reports=(ended(200), ended(1000, 1))).last == (0, END)
     assert cut(error(100), error(900), reports=(ended(200), ended(1000, node="n2"))).last == (0, END)
-
-
-def test_a_writer_that_failed_makes_its_steps_in_the_next_step() -> None:
-    failed = error(100, label=b"0:", traceback=("KeyError: 'x'",))
-    steps = (step(300, label=b"0:"),)
-    assert cut(failed, reports=(ended(200),), steps=steps).last == (201, END)
-    # another writer; before the end, too; no end
-    assert cut(failed, reports=(ended(200),), steps=(step(300, label=b"1:"),)).last == (0, END)
-    assert cut(failed, reports=(ended(200),), steps=(step(150, label=b"0:"), *steps)).last == (0, END)
-    assert cut(failed, steps=steps).last == (0, END)

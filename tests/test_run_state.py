@@ -8,7 +8,7 @@ import pytest
 
 from builders import event, finish, step, timeline
 from slurmdoctor.model import JobRecord, RunState, Timeline
-from slurmdoctor.timeline.standstill import end_of, run_state
+from slurmdoctor.timeline.ordering import end_of, run_state
 
 
 def steps(*times: float, of: int | None = None, **more: Any) -> Timeline:

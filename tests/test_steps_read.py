@@ -17,7 +17,6 @@ from slurmdoctor import diagnose
 from slurmdoctor.model import JobRecord, Progress, RankMap
 from slurmdoctor.ranks.excerpts import Excerpts
 from slurmdoctor.readers import steps
-from slurmdoctor.timeline.skew import learn
 
 MB = 1024 * 1024
 BARS = (
@@ -177,7 +176,7 @@ def test_the_names_of_thousands_of_logs_are_compared_once_not_for_each_step() ->
 
     names = Names(f"rank_{n}.log" for n in range(100))
     steps = [replace(made_step(n, n * 10.0), source=n % 100) for n in range(1000)]
-    assert learn(steps, RankMap(), names).ahead == {}
+    assert learn_clocks(steps, RankMap(), names).ahead == {}
     assert names.read < 5
 
 

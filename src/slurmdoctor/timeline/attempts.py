@@ -133,23 +133,6 @@ def _by_tasks(observed: Observations) -> set[int]:
             seen.clear()
         seen.add(key)
         after, spoke = order + 1, False
-    return cuts | _by_the_dead(observed)
-
-
-def _by_the_dead(observed: Observations) -> set[int]:
-    """Where a writer that failed makes steps again, but only after its step's end was reported: in the next step."""
-    ends = sorted((r.line.source, r.order) for r in observed.reports if r.kind == "step")
-    steps: dict[tuple[int, bytes], list[int]] = {}
-    for step in observed.progress:
-        if step.label:
-            steps.setdefault((step.source, step.label), []).append(step.order)
-    cuts: set[int] = set()
-    for event in observed.events:
-        own = steps.get((event.hit.source, event.label), ()) if event.traceback and event.role == "root" else ()
-        first = next((order for order in own if order > event.order), 0)
-        at = bisect_right(ends, (event.hit.source, first)) - 1
-        if at >= 0 and ends[at][0] == event.hit.source and event.order < ends[at][1] < first:
-            cuts.add(ends[at][1] + 1)
     return cuts
 
 
