@@ -17,6 +17,7 @@ from slurmdoctor import diagnose
 from slurmdoctor.model import JobRecord, Progress, RankMap
 from slurmdoctor.ranks.excerpts import Excerpts
 from slurmdoctor.readers import steps
+from slurmdoctor.timeline.ordering import learn_clocks
 
 MB = 1024 * 1024
 BARS = (
