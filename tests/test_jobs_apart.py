@@ -31,7 +31,6 @@ APART = {
         ),
         11,
     ),
-    "short ids of two folders": ("a/slurm-7.out b/slurm-7.out a/slurm-8.out", 3),
     "three logs of a folder": ("train.log eval.log serve.log", 3),
 }
 ONE = {
@@ -69,14 +68,6 @@ def test_what_belongs_together_stays_together(case: str) -> None:
 def test_two_launches_in_one_folder_keep_their_ranks() -> None:
     found = taken(["a_1_rank_0.log", "a_1_rank_1.log", "a_2_rank_0.log", "a_2_rank_1.log", "b.log", "c.log"])
     assert sorted(len(job.files) for job in found) == [1, 1, 2, 2]
-
-
-def test_the_same_id_in_the_folders_of_two_users_is_two_jobs() -> None:
-    users = {f"/scratch/logs/{user}/slurm-{4000 + n}.out" for user in ("ada", "bob", "eve") for n in range(60)}
-    ranks = {f"/scratch/logs/eve/ranks/{4000 + n}/rank_{rank}.log" for n in range(3) for rank in range(4)}
-    found = taken(sorted(users | ranks))
-    assert len(found) == 180
-    assert [len(job.files) for job in found if job.id == "4000"].count(5) == 1
 
 
 def test_the_streams_of_many_jobs_are_joined_though_each_has_a_folder() -> None:

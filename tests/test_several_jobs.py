@@ -201,13 +201,6 @@ def test_no_name_of_a_file_steers_the_terminal(logs: Path) -> None:
     assert not {"\x1b", "\x07"} & set("".join([*rows, again]))
 
 
-def test_jobs_come_in_the_order_of_their_logs_times(logs: Path) -> None:
-    for number, day in ((4711, 22), (4712, 20), (4713, 21)):
-        (logs / f"slurm-{number}.out").write_text(LIMIT.format(number, day))
-    rows = said(*(logs / f"slurm-{number}.out" for number in (4711, 4712, 4713))).splitlines()
-    assert [row.split()[0] for row in rows[:3]] == ["4712", "4713", "4711"]
-
-
 def test_python_reads_one_and_says_that_there_are_more(logs: Path) -> None:
     (note,) = slurmdoctor.diagnose(["logs"]).coverage.notes
     assert note == "these are the files of 6 jobs (4700, 4711_0, 4711_1 and 3 more), read as one: name the files of one"

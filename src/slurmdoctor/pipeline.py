@@ -186,7 +186,7 @@ def diagnose_jobs(
     """Say of each job whose files the paths name what broke it; the verdict's `job` says which one it is.
 
     The files of a folder, or `LogText`s, are told apart by the ids and names in their names, by folders, lines and times. Jobs come
-    as they ended, each as soon as it is diagnosed; one that cannot be read has the verdict `unknown`. The options are those of
+    by id, each as soon as it is diagnosed; one that cannot be read has the verdict `unknown`. The options are those of
     `diagnose`, and hold for each job.
     """
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
@@ -234,15 +234,15 @@ def not_read(job: JobFiles, error: UnreadError, redact: str = "default") -> Diag
 
 
 def jobs_of(paths: Sequence[str | os.PathLike[str]], survey: bool = False) -> tuple[JobFiles, ...]:
-    """The jobs whose files the paths name (files, folders, globs), as they ended.
+    """The jobs whose files the paths name (files, folders, globs), by id.
 
     For a survey, files that nothing tells to be of one job are of several.
     """
-    from slurmdoctor.input import by_time, expand
+    from slurmdoctor.input import expand
 
     files = expand(paths).paths
     together = not survey and sorted(files) == sorted(os.fspath(path) for path in paths)
-    return by_time(split(files, together=together, survey=survey))
+    return split(files, together=together, survey=survey)
 
 
 def split(
@@ -253,9 +253,9 @@ def split(
     survey: bool = False,
 ) -> tuple[JobFiles, ...]:
     """The jobs of these files; `texts` are those that are in no file."""
-    from slurmdoctor.input import Looker, split_jobs  # a pasted text does not wait for them
+    from slurmdoctor.input import looker, split_jobs  # a pasted text does not wait for them
 
-    look = Looker(text("own-job"), text("own-rank"), texts)
+    look = looker(text("own-job"), text("own-rank"), texts)
     return split_jobs(files, look, together=together, survey=survey)
 
 

@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from slurmdoctor.input.job_names import is_log as is_log
     from slurmdoctor.input.job_names import named as named
     from slurmdoctor.input.job_names import of_folder as of_folder
-    from slurmdoctor.input.jobs import Looker as Looker
-    from slurmdoctor.input.jobs import by_time as by_time
     from slurmdoctor.input.jobs import ends_of as ends_of
+    from slurmdoctor.input.jobs import looker as looker
     from slurmdoctor.input.jobs import picked as picked
     from slurmdoctor.input.jobs import split_jobs as split_jobs
     from slurmdoctor.input.jobs import times_in as times_in
@@ -36,7 +35,7 @@ else:
         __name__,
         files="did_you_mean expand files_of",
         job_names="is_log named of_folder",
-        jobs="Looker by_time ends_of picked split_jobs times_in",
+        jobs="ends_of looker picked split_jobs times_in",
         opening="APath Given LogText opened",
         paste="unwrap",
         regular_files="UnreadError notes open_regular",

@@ -10,9 +10,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from datetime import datetime, timezone
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -56,8 +54,7 @@ def split_jobs(
     files = [named(path) for path in sorted(set(paths))]
     groups = _groups(files, look, together, survey) if files else []
     order = {path: at for at, path in enumerate(paths)}
-    unnamed = {file.elastic for file in files if file.torchrun == "none"}  # of one job's nodes, or of several runs
-    doubtful = len(groups) == 1 and groups[0][0] is None and (len(_units(files)) > 1 or len(unnamed) > 1)
+    doubtful = len(groups) == 1 and groups[0][0] is None and len(_units(files)) > 1
     top = _common(files) if len(groups) > 1 else None
     jobs = [_job(group, order, top, doubtful) for group in groups]
     labels = Counter(job.label for job in jobs)
@@ -67,24 +64,21 @@ def split_jobs(
 
 def picked(jobs: Sequence[JobFiles], wanted: str) -> tuple[JobFiles, ...]:
     """The job of this id or name; of an array all its tasks. What a file's name holds is the user's to call an id."""
-    found = tuple(job for job in jobs if wanted in (job.id, job.label))
-    found = found or tuple(job for job in jobs if (job.id or "").rpartition("_")[0] == wanted)
     base = wanted.partition("+")[0].partition(".")[0]  # a component's or a step's id: names show the job's
-    found = found or tuple(job for job in jobs if base and job.id == base)
-    if found:
-        return found
-    whole = re.compile(rf"(?<![0-9A-Za-z]){re.escape(wanted)}(?![0-9A-Za-z])")
-    if re.match(r"\d", wanted) and (
-        own := [f for job in jobs for f in job.files if whole.search(f.rpartition("/")[2])]
+    for fits in (
+        lambda job: wanted in (job.id, job.label),
+        lambda job: (job.id or "").rpartition("_")[0] == wanted,
+        lambda job: base and job.id == base,
     ):
+        if found := tuple(filter(fits, jobs)):
+            return found
+    whole = re.compile(rf"(?<![0-9A-Za-z]){re.escape(wanted)}(?![0-9A-Za-z])")
+    own = [f for job in jobs for f in job.files if wanted[:1].isdigit() and whole.search(f.rpartition("/")[2])]
+    if own:
         return (JobFiles(wanted, files=tuple(own), known_by="name"),)
-    import difflib
-
     labels = [job.label for job in jobs]
-    near = difflib.get_close_matches(wanted, labels, _LISTED) or labels
-    more = len(labels) - len(near[:_LISTED])
-    shown = ", ".join(near[:_LISTED]) + (f" and {more:,} more" if more > 0 else "")
-    raise UserError(f"these files are of no job {wanted}", f"they are of {shown}")
+    more = f" and {len(labels) - _LISTED:,} more" if len(labels) > _LISTED else ""
+    raise UserError(f"these files are of no job {wanted}", f"they are of {', '.join(labels[:_LISTED])}{more}")
 
 
 def by_id(job: JobFiles) -> tuple[int, int, str]:
@@ -101,8 +95,7 @@ def _job(group: Group, order: Mapping[str, int], top: str | None, doubtful: bool
     name = told.pop() if len(told) == 1 else None
     if top is not None and key is None:
         below = _common(files)[len(top) :].strip("/").partition("/")[0] if how == "folder" else ""
-        # a README is no log to name a job after
-        name = files[0].elastic or below or min(files, key=lambda one: (one.path.endswith(".txt"), one.path)).base
+        name = files[0].elastic or below or files[0].base
     shown = f"{ident}_{task}" if task is not None else ident
     return JobFiles(shown, task, name, tuple(sorted((f.path for f in files), key=order.__getitem__)), how, doubtful)
 
@@ -116,9 +109,8 @@ def _groups(files: Sequence[Named], look: Look, together: bool, survey: bool) ->
             jobs[keys[file.path]].append(file)
     if together and len(jobs) < 2:
         return [(next(iter(jobs), None), "only", files)]
-    homes = [(key, home) for key, group in jobs.items() for home in _by_home(group)]
-    left = _joined(left, homes, look, survey)
-    groups: list[Group] = [(key, "name" if len(homes) > 1 else "only", group) for key, group in homes]
+    left = _joined(left, jobs, look, survey)
+    groups: list[Group] = [(key, "name" if len(jobs) > 1 else "only", group) for key, group in jobs.items()]
     return groups + (_without_ids(left, look, survey or bool(groups)) if left else [])
 
 
@@ -167,54 +159,45 @@ def around(folder: str) -> tuple[str, ...]:
 def _by_form(entries: Iterable[Named], alone: bool = True) -> dict[str, Number]:
     """The ids of entries whose names tell them: by a scheme, or as names of one form do that differ in one long number."""
     told: dict[str, Number] = {}
-    forms: dict[tuple[str, str], list[Named]] = defaultdict(list)
-    sole: dict[str, list[Named]] = defaultdict(list)
+    forms: dict[object, list[Named]] = defaultdict(list)
     for one in entries:
         if one.id is not None:
             told[one.path] = one.id
         elif one.numbers:
             forms[one.folder, one.template].append(one)
-            if len(one.counts) == 1 and not one.part and _OWN.search(one.path):
-                sole[one.folder].append(one)
-    for group in forms.values():
+            if len(one.counts) == 1 and not one.part and _OWN.search(one.path):  # whatever the word: `train-4711.out`
+                forms[one.folder].append(one)
+    for form, group in forms.items():
         least = min(len(one.numbers) for one in group) if alone or len(group) > 1 else 0
         columns = [{one.path: one.numbers[at] for one in group} for at in range(least)]
         columns.sort(key=lambda column: -len(column[group[0].path].digits))
-        told |= next((ids for ids in columns if _are_ids(group, ids)), {})
-    # names of other words: `train-4711.out`, `eval-4713.out`
-    for group in sole.values():
-        ids = {one.path: one.numbers[0] for one in group}
-        if len(group) > 1 and min(len(one.digits) for one in ids.values()) >= _ANY and _are_ids(group, ids):
-            told |= ids
+        few = _BY_SLURM if all(_OWN.search(one.path) for one in group) and isinstance(form, tuple) else _ANY
+        told |= next((ids for ids in columns if _are_ids(group, ids, few)), {})
     return told
 
 
-def _are_ids(group: Sequence[Named], ids: Mapping[str, Number]) -> bool:
-    """Whether numbers at one place of names are ids: of about one length, none counts from 0, and none that people choose."""
-    values = {one.digits for one in ids.values()}
-    tasks = {one.task for one in ids.values()}
-    by_slurm = all(_OWN.search(path) for path in ids)
-    if "0" in values:
-        return False
-    if by_slurm and {one.joint for one in ids.values()} == {"_"} and len(tasks) > 1:
-        return True  # %A_%a
-    if _chosen(values) or (1 < len(values) < len({one.unit for one in group}) and running(group)):  # hosts of ranks
-        return False
+def _are_ids(group: Sequence[Named], ids: Mapping[str, Number], few: int) -> bool:
+    """Whether numbers at one place of names are ids: of about one length, none is 0, and none that people choose."""
+    values, tasks = {one.digits for one in ids.values()}, {one.task for one in ids.values()}
+    if few == _BY_SLURM and len(tasks) > 1 and {one.joint for one in ids.values()} == {"_"}:
+        return "0" not in values  # %A_%a
     shortest, longest = min(map(len, values)), max(map(len, values))
+    hosts = 1 < len(values) < len({one.unit for one in group}) and running(group)  # of ranks
+    if _chosen(values) or shortest < few or longest - shortest > 1 or hosts:
+        return False
     if len(values) > 1:
-        return longest - shortest <= 1 and shortest >= (_BY_SLURM if by_slurm else _ANY)
-    whole = by_slurm and all(one.unit in values for one in group)  # %j.out
-    first = all(one.unit.startswith(tuple(values)) for one in group)  # %j-%t-%N.log
-    counted = len(tasks) > 1 or (first and None not in tasks)
-    return shortest >= _CERTAIN or (shortest >= _BY_SLURM and whole) or (shortest >= _ANY and counted)
+        return True
+    first = all(one.unit.startswith(tuple(values)) for one in group)  # %j.out, %j-%t-%N.log
+    return shortest >= _CERTAIN or len(tasks) > 1 or (first and (None not in tasks or few == _BY_SLURM))
 
 
 def _chosen(values: set[str]) -> bool:
     """Whether people chose all of these numbers, as they do sizes, steps and years; a scheduler counts through them."""
-    numbers = [int(one) for one in values]
-    if len(numbers) > 1 and max(numbers) < 10**_CERTAIN and all(one % 100 == 0 for one in numbers):
-        return True
-    return all(one % 500 == 0 or one & (one - 1) == 0 or 1990 <= one < 2040 for one in numbers)
+    step = 100 if len(values) > 1 else 500
+    numbers = map(int, values)
+    return all(
+        one < 10**_CERTAIN and (one % step == 0 or one & (one - 1) == 0 or 1990 <= one < 2040) for one in numbers
+    )
 
 
 def running(files: Iterable[Named]) -> bool:
@@ -255,26 +238,11 @@ def _is_array(files: Sequence[Named], told: Mapping[str, Number], look: Look) ->
 # ── files whose names tell an id ─────────────────────────────────────────────────────────────
 
 
-def _by_home(files: list[Named]) -> list[list[Named]]:
-    """Files of one id; those that have one name in two folders are two jobs', with what lies near to each."""
-    places: dict[str, set[str]] = defaultdict(set)
-    for file in files:
-        if file.id is not None or file.numbers:
-            places[file.base].add(home_of(file))
-    homes = set[str]().union(*(folders for folders in places.values() if len(folders) > 1))
-    groups: dict[str, list[Named]] = defaultdict(list)
-    nearest = {up: home for home in sorted(homes, reverse=True) for up in (home, *around(home))}
-    for file in files:
-        own = next((one for one in (home_of(file), *around(file.folder)) if one in nearest), min(homes, default=""))
-        groups[nearest.get(own, own)].append(file)
-    return list(groups.values())
-
-
-def _joined(files: Sequence[Named], jobs: Sequence[tuple[Key, list[Named]]], look: Look, survey: bool) -> list[Named]:
+def _joined(files: Sequence[Named], jobs: Mapping[Key, list[Named]], look: Look, survey: bool) -> list[Named]:
     """Give files without an id to the job of which their lines speak, or the only one of their folder; the others are left."""
-    by_id = {key[0]: group for key, group in jobs if key[1] is None}
+    by_id = {key[0]: group for key, group in jobs.items() if key[1] is None}
     inside: dict[str, list[list[Named]]] = defaultdict(list)
-    for _, group in jobs:
+    for group in jobs.values():
         for folder in {above for file in group for above in ("", *around(file.folder))}:
             inside[folder].append(group)
     crowd = survey and len(jobs) == 1 and len(_units(files)) > _FEW
@@ -388,38 +356,21 @@ def _units(files: Sequence[Named]) -> list[list[Named]]:
 
 
 HEAD, END = 8192, 4096
-_MOST_DATED = 2_000
-"""Jobs whose logs are looked into for their times,"""
-_DATED_FILES = 4
-"""and files of each."""
 _TIME = lazy(r"(?<!\d)(20\d\d)[-/](\d\d)[-/](\d\d)[T _](\d\d:\d\d:\d\d)")
 
 
-class Looker:
-    """Looks into a file once, with patterns for the ids and the ranks that it may tell."""
+def looker(ids: regex.Pattern[str], ranks: regex.Pattern[str], texts: Mapping[str, str | bytes] | None = None) -> Look:
+    """Looks into a file once, with patterns for the ids and the ranks that it may tell; or into the `texts` that are in no file."""
 
-    def __init__(
-        self,
-        ids: regex.Pattern[str],
-        ranks: regex.Pattern[str],
-        texts: Mapping[str, str | bytes] | None = None,
-    ) -> None:
-        self._ids, self._ranks = ids, ranks
-        self._texts = texts
-        """By name, where they are in no file: then no file is opened."""
-        self._seen: dict[str, Glance] = {}
-
-    def __call__(self, path: str) -> Glance:
-        if path not in self._seen:
-            self._seen[path] = self._look(path)
-        return self._seen[path]
-
-    def _look(self, path: str) -> Glance:
-        head, end = ends_of(path) if self._texts is None else _ends(self._texts.get(path, b""))
+    @cache
+    def look(path: str) -> Glance:
+        head, end = ends_of(path) if texts is None else _ends(texts.get(path, b""))
         return Glance(
-            frozenset(found["id"] for text in (head, end) for found in self._ids.finditer(text)),
-            frozenset(int(found["rank"]) for found in self._ranks.finditer(head)),
+            frozenset(found["id"] for text in (head, end) for found in ids.finditer(text)),
+            frozenset(int(found["rank"]) for found in ranks.finditer(head)),
         )
+
+    return look
 
 
 def _ends(text: str | bytes) -> tuple[str, str]:
@@ -454,23 +405,3 @@ def ends_of(path: str) -> tuple[str, str]:
         return "", ""
     finally:
         os.close(number)
-
-
-def by_time(jobs: Sequence[JobFiles]) -> tuple[JobFiles, ...]:
-    """The jobs in the order of their ends: the last time that a log shows, else when it was last written."""
-    looking = len(jobs) <= _MOST_DATED
-    return tuple(sorted(jobs, key=lambda job: (_end(job, looking), by_id(job))))
-
-
-def _end(job: JobFiles, looking: bool) -> float:
-    ends = map(ends_of, job.files[:_DATED_FILES] if looking else ())
-    shown = [max(times) for head, end in ends if (times := times_in(end)[-1:] or times_in(head)[-1:])]
-    if shown:
-        return max(shown)
-    written = []
-    for path in job.files:
-        with suppress(OSError, ValueError):
-            written.append(os.stat(path).st_mtime)  # noqa: PTH116 - of ten thousand files
-    # as a log shows it, local and without a zone; copies are made within a minute, and then the ids tell more
-    local = datetime.fromtimestamp(max(written)) if written else datetime.max
-    return local.replace(second=0, microsecond=0, tzinfo=timezone.utc).timestamp()
