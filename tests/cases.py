@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import sysconfig
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from unittest.mock import patch
 
 import yaml
 from click.testing import CliRunner
 
 from slurmdoctor import Diagnosis, diagnose
-from slurmdoctor.cli import cli
+from slurmdoctor.cli import _run, cli
 from slurmdoctor.infer.conclude import infer
 from slurmdoctor.model import Finding, Reason, ranges
 from slurmdoctor.report.composer import compose
@@ -26,6 +29,10 @@ from slurmdoctor.report.composer import compose
 COMPILES = shutil.which("cc") is not None and Path(sysconfig.get_paths()["include"], "Python.h").is_file()
 """Whether the scan's inner loop can be compiled here."""
 FIXTURES = Path(__file__).parent / "fixtures"
+LOG = FIXTURES / "demo-cascade" / "slurm-6.out"
+"""A log of eight ranks, of which rank 5 failed first: its node's disk is full."""
+PLAIN = {"NO_COLOR": "1", "COLUMNS": "100"}
+Called = subprocess.CompletedProcess[bytes]
 SIDE_OPTIONS = {"job.sbatch": "--script", "scontrol.txt": "--slurm-info", "sacct.txt": "--slurm-info"}
 SIDE_FILES = {"truth.yaml", "README.md", "notes.md", *SIDE_OPTIONS}
 
@@ -77,6 +84,44 @@ def printed(folder: Path, arguments: Sequence[str], form: str) -> str:
         os.chdir(before)
     assert result.exit_code == 0, result.output
     return result.stdout
+
+
+def run(*arguments: str | Path, stdin: bytes = b"", **environment: str) -> Called:
+    """A call of the program within this process, which has read the rules already: its exit status, and what it prints."""
+    files = {"stdin": tempfile.TemporaryFile(), "stdout": tempfile.TemporaryFile(), "stderr": tempfile.TemporaryFile()}  # noqa: SIM115
+    files["stdin"].write(stdin)
+    files["stdin"].seek(0)
+    words = ["slurmdoctor", *map(str, arguments)]
+    with ExitStack() as undo:
+        undo.enter_context(patch.dict(os.environ, {**PLAIN, **environment}))
+        undo.enter_context(patch.object(sys, "argv", words))
+        for number, (name, file) in enumerate(files.items()):
+            kept = os.dup(number)
+            undo.callback(os.close, kept)
+            undo.callback(os.dup2, kept, number)
+            os.dup2(file.fileno(), number)
+            stream = open(number, "w" if number else "r", encoding="utf-8", closefd=False)  # noqa: SIM115
+            undo.enter_context(patch.object(sys, name, undo.enter_context(stream)))
+        status = _run()
+    for file in files.values():
+        file.seek(0)
+    return subprocess.CompletedProcess(words, status, files["stdout"].read(), files["stderr"].read())
+
+
+def started(*arguments: str | Path, stdin: bytes | IO[bytes] = b"", **environment: str) -> Called:
+    """The same in a process of its own, for what only a process shows: pipes, and a start."""
+    command = [sys.executable, "-m", "slurmdoctor", *map(str, arguments)]
+    given: dict[str, Any] = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
+    return subprocess.run(
+        command, **given, capture_output=True, env={**os.environ, **PLAIN, **environment}, timeout=120
+    )
+
+
+def one_line(called: Called, *words: str) -> None:
+    """A wrong call is told in one line, which holds these words."""
+    message = called.stderr.decode()
+    assert (called.returncode, message.count("\n"), "Traceback" in message) == (2, 1, False), message
+    assert [word for word in words if word not in message] == [], message
 
 
 def finding_of(job: str, **known: Any) -> Finding:

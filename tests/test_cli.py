@@ -16,65 +16,38 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from click.testing import CliRunner
 
-from cases import FIXTURES
+from cases import LOG, PLAIN, Called, one_line, run, started
 from slurmdoctor import __version__
-from slurmdoctor.cli import cli
 
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
 
-DEMO = FIXTURES / "demo-cascade"
-LOG = next(p for p in DEMO.iterdir() if p.suffix == ".out")
-ENVIRONMENT = {**os.environ, "NO_COLOR": "1", "COLUMNS": "100"}
-
-
-def run(*arguments: str | Path, stdin: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "slurmdoctor", *map(str, arguments)]
-    return subprocess.run(command, input=stdin, capture_output=True, env={**ENVIRONMENT, **environment}, timeout=120)
-
-
-def said(result: subprocess.CompletedProcess[bytes]) -> dict[str, object]:
-    assert result.returncode == 0, result.stderr.decode()
-    found: dict[str, object] = json.loads(result.stdout)
-    return {key: found[key] for key in ("verdict", "cause", "exit", "cascade")}
-
-
-def test_a_folder_a_file_stdin_and_a_pipe_say_the_same() -> None:
-    by_file = said(run("diagnose", "--format", "json", LOG))
-    by_folder = said(run("diagnose", "--format", "json", DEMO))
-    by_pipe = said(run("diagnose", "--format", "json", "-", stdin=LOG.read_bytes()))
-    with LOG.open("rb") as stream:
-        redirected = subprocess.run(
-            [sys.executable, "-m", "slurmdoctor", "diagnose", "--format", "json"],
-            stdin=stream, capture_output=True, env=ENVIRONMENT, timeout=120,
-        )  # fmt: skip
-
-    def without_file(found: dict[str, object]) -> str:
-        return json.dumps(found).replace(json.dumps(str(LOG))[1:-1], "-")
-
-    assert without_file(by_file) == without_file(by_folder) == without_file(by_pipe) == without_file(said(redirected))
-
-
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
-    "gz": gzip.compress,
-    "xz": lzma.compress,
-    "bz2": bz2.compress,
-    "zst": zstd.compress,
-}
+    "gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress, "zst": zstd.compress,
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("ending", COMPRESS)
-def test_compressed_logs_say_the_same(tmp_path: Path, ending: str) -> None:
-    path = tmp_path / f"job.log.{ending}"
-    path.write_bytes(COMPRESS[ending](LOG.read_bytes()))
-    assert (
-        said(run("diagnose", "--format", "json", path))["cause"]
-        == said(run("diagnose", "--format", "json", LOG))["cause"]
-    )
+def said(called: Called) -> str:
+    """What was found, whatever the log is called."""
+    assert called.returncode == 0, called.stderr.decode()
+    found = json.loads(called.stdout)
+    shown = json.dumps({key: found[key] for key in ("verdict", "cause", "exit", "cascade")})
+    return shown.replace(str(LOG), "-")
+
+
+def test_every_way_in_says_the_same(tmp_path: Path) -> None:
+    as_json = ("diagnose", "--format", "json")
+    by_file = said(run(*as_json, LOG))
+    assert said(run(*as_json, LOG.parent)) == said(run(*as_json, "-", stdin=LOG.read_bytes())) == by_file
+    with LOG.open("rb") as redirected:
+        assert said(started(*as_json, stdin=redirected)) == by_file
+    for ending, compress in COMPRESS.items():
+        path = tmp_path / f"job.log.{ending}"
+        path.write_bytes(compress(LOG.read_bytes()))
+        assert said(run(*as_json, path)).replace(str(path), "-") == by_file
 
 
 def test_the_json_fits_its_schema() -> None:
@@ -83,7 +56,7 @@ def test_the_json_fits_its_schema() -> None:
 
 
 def test_the_report_is_short_and_plain_through_a_pipe() -> None:
-    text = run("diagnose", LOG).stdout.decode()
+    text = started("diagnose", LOG).stdout.decode()
     assert "rank 5" in text.splitlines()[0]
     assert "disk-full" in text.splitlines()[0]
     assert len(text.splitlines()) <= 15
@@ -96,41 +69,30 @@ def test_exit_code_tells_scripts_what_was_found(tmp_path: Path) -> None:
     silent = tmp_path / "silent.log"
     silent.write_text("0: hello\n1: hello\nsrun: error: n1: task 1: Exited with exit code 3\n")
     assert run("diagnose", LOG).returncode == 0
-    assert run("diagnose", "--exit-code", LOG).returncode == 1
-    assert run("diagnose", "--exit-code", fine).returncode == 0
-    assert run("diagnose", "--exit-code", silent).returncode == 3
+    assert [run("diagnose", "--exit-code", log).returncode for log in (LOG, fine, silent)] == [1, 0, 3]
 
 
 def test_an_empty_log_is_unknown_and_no_error(tmp_path: Path) -> None:
-    empty = tmp_path / "empty.log"
-    empty.touch()
-    assert said(run("diagnose", "--format", "json", empty))["verdict"] == "unknown"
+    (tmp_path / "empty.log").touch()
+    assert '"verdict": "unknown"' in said(run("diagnose", "--format", "json", tmp_path / "empty.log"))
 
 
-def one_line(result: subprocess.CompletedProcess[bytes], *words: str) -> None:
-    assert result.returncode == 2
-    message = result.stderr.decode()
-    assert message.count("\n") == 1, message
-    assert "Traceback" not in message
-    for word in words:
-        assert word in message, message
-
-
-def test_a_missing_file_names_the_nearest_one(tmp_path: Path) -> None:
-    (tmp_path / "slurm-123.out").write_text("x\n")
-    one_line(run("diagnose", tmp_path / "slurm-124.out"), "no such file", "did you mean", "slurm-123.out")
-
-
-def test_a_folder_without_logs_says_so(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("print()\n")
-    one_line(run("diagnose", tmp_path), "no log files")
-
-
-def test_a_binary_file_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "core.log"
-    path.write_bytes(b"\x7fELF" + bytes(range(256)) * 40)
-    one_line(run("diagnose", path), "not a text log")
-    one_line(run("diagnose", tmp_path), "not a text log")
+@pytest.mark.parametrize(
+    ("file", "content", "asked", "words"),
+    [
+        ("slurm-123.out", b"x\n", "slurm-124.out", ("no such file", "did you mean", "slurm-123.out")),
+        ("train.py", b"print()\n", "", ("no log files",)),
+        ("core.log", b"\x7fELF" + bytes(range(256)) * 40, "core.log", ("not a text log",)),
+        ("core.log", b"\x7fELF" + bytes(range(256)) * 40, "", ("not a text log",)),
+        ("job.log", b"x\n", "*.out", ("no file matches",)),
+        ("job.log.gz", b"\x1f\x8b\x08\x00garbage", "job.log.gz", ("cannot decompress",)),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(
+    file: str, content: bytes, asked: str, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / file).write_bytes(content)
+    one_line(run("diagnose", tmp_path / asked), *words)
 
 
 def test_a_binary_file_in_a_folder_of_logs_is_left_out(tmp_path: Path) -> None:
@@ -147,22 +109,12 @@ def test_no_permission_is_told(tmp_path: Path) -> None:
     one_line(run("diagnose", path), "permission denied")
 
 
-def test_a_pattern_that_matches_nothing_is_told(tmp_path: Path) -> None:
-    one_line(run("diagnose", f"{tmp_path}/*.out"), "no file matches")
-
-
-def test_a_damaged_archive_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "job.log.gz"
-    path.write_bytes(b"\x1f\x8b\x08\x00garbage")
-    one_line(run("diagnose", path), "cannot decompress")
-
-
 def test_a_broken_rule_file_is_told_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("cause: site/mine\ntitle: x\nrules: [\n")
-    result = run("diagnose", "--rules", tmp_path, LOG)
-    assert result.returncode == 2
-    assert "mine.yaml:" in result.stderr.decode()
-    assert "Traceback" not in result.stderr.decode()
+    called = run("diagnose", "--rules", tmp_path, LOG)
+    assert called.returncode == 2
+    assert b"mine.yaml:" in called.stderr
+    assert b"Traceback" not in called.stderr
 
 
 def test_an_unknown_option_is_a_usage_error() -> None:
@@ -171,9 +123,8 @@ def test_an_unknown_option_is_a_usage_error() -> None:
 
 def test_a_closed_pipe_is_no_error() -> None:
     script = f'"{sys.executable}" -m slurmdoctor diagnose "{LOG}" | true; echo "${{PIPESTATUS[0]}}"'
-    result = subprocess.run(["bash", "-c", script], capture_output=True, env=ENVIRONMENT, timeout=120)
-    assert result.stdout.decode().strip() == "0"
-    assert result.stderr == b""
+    result = subprocess.run(["bash", "-c", script], capture_output=True, env={**os.environ, **PLAIN}, timeout=120)
+    assert (result.stdout.strip(), result.stderr) == (b"0", b"")
 
 
 def test_the_version_is_told() -> None:
@@ -182,7 +133,5 @@ def test_the_version_is_told() -> None:
 
 @pytest.mark.parametrize(("setting", "coloured"), [({"FORCE_COLOR": "1"}, True), ({}, False)])
 def test_a_pipe_gets_colours_where_they_are_forced(setting: dict[str, str], coloured: bool) -> None:
-    found = CliRunner(env={"NO_COLOR": None, "FORCE_COLOR": None, **setting}).invoke(
-        cli, ["diagnose", "-"], input="[rank3]: KeyError: 'x'\n"
-    )
-    assert ("\x1b[" in found.output) is coloured
+    shown = run("diagnose", "-", stdin=b"[rank3]: KeyError: 'x'\n", **{"NO_COLOR": "", "FORCE_COLOR": "", **setting})
+    assert (b"\x1b[" in shown.stdout) is coloured

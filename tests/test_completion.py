@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from test_cli import one_line, run
+from cases import one_line, run
 
 SHELLS = ("bash", "zsh", "fish")
 BEGUN = {

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmdoctor import cli
+from cases import LOG, one_line, run
 from slurmdoctor.cli import config as settings
 from slurmdoctor.cli.config import TABLES, VARIABLES
-from test_cli import LOG, one_line, run
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -23,7 +22,12 @@ else:
     import tomli as tomllib
 
 Write = Callable[..., Path]
-Call = Callable[..., tuple[int, str, str]]
+
+
+def call(*words: str | Path, **environment: str) -> tuple[int, str, str]:
+    """The exit status, what is printed, and what is said on standard error."""
+    called = run(*words, **environment)
+    return called.returncode, called.stdout.decode(), called.stderr.decode()
 
 
 @pytest.fixture
@@ -43,18 +47,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     return _write
 
 
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
-    def _call(*words: str | Path) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["slurmdoctor", *map(str, words)])
-        status = cli._run()
-        told = capfd.readouterr()
-        return status, told.out, told.err
-
-    return _call
-
-
-def test_a_file_sets_what_the_command_line_does_not(write: Write, call: Call) -> None:
+def test_a_file_sets_what_the_command_line_does_not(write: Write) -> None:
     write('[diagnose]\nformat = "json"\nexit-code = true\nredact = "strict"\n[lint]\nformat = "github"\n')
     status, out, _ = call("diagnose", LOG)
     assert (status, json.loads(out)["first_failure"]["node"]) == (1, "host-1")
@@ -64,13 +57,13 @@ def test_a_file_sets_what_the_command_line_does_not(write: Write, call: Call) ->
     assert call("lint", "job.sbatch")[1].startswith("::")
 
 
-def test_the_users_file_is_stronger_than_the_sites(write: Write, call: Call) -> None:
+def test_the_users_file_is_stronger_than_the_sites(write: Write) -> None:
     write('redact = "strict"\n[diagnose]\nformat = "markdown"\n', "site")
     write('[diagnose]\nformat = "json"\n')
     assert json.loads(call("diagnose", LOG)[1])["first_failure"]["node"] == "host-1"
 
 
-def test_a_variable_names_another_file_or_none(write: Write, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_names_another_file_or_none(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     write('[diagnose]\nformat = "json"\n')
     monkeypatch.setenv(settings.VARIABLE, str(write('[diagnose]\nformat = "slack"\n', "other")))
     assert "blocks" in json.loads(call("diagnose", LOG)[1])
@@ -78,18 +71,18 @@ def test_a_variable_names_another_file_or_none(write: Write, call: Call, monkeyp
     assert call("diagnose", LOG)[1].startswith("✗")
 
 
-def test_a_file_in_the_working_folder_is_not_read(write: Write, call: Call) -> None:
+def test_a_file_in_the_working_folder_is_not_read(write: Write) -> None:
     Path("slurmdoctor.toml").write_text('[diagnose]\nformat = "json"\n')
     assert call("diagnose", LOG)[1].startswith("✗")
 
 
-def test_an_ending_is_stronger_than_a_file(write: Write, call: Call) -> None:
+def test_an_ending_is_stronger_than_a_file(write: Write) -> None:
     write('[diagnose]\nformat = "json"\n')
     assert call("diagnose", LOG, "-o", "report.md") == (0, "", "")
     assert Path("report.md").read_text().startswith("**✗")
 
 
-def test_rules_of_a_file_stand_beside_it_and_hold_for_all_commands(write: Write, call: Call) -> None:
+def test_rules_of_a_file_stand_beside_it_and_hold_for_all_commands(write: Write) -> None:
     source = (Path(__file__).parent / "bad_rules" / "short-literal.yaml").read_text()
     folder = write('rules = ["ours"]\n').parent / "ours"
     folder.mkdir()
@@ -118,7 +111,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_a_wrong_file_is_one_line(text: str, write: Write, call: Call) -> None:
+def test_a_wrong_file_is_one_line(text: str, write: Write) -> None:
     path = write("")
     path.write_bytes(text.encode("latin-1"))
     status, out, told = call("diagnose", LOG)
@@ -128,7 +121,7 @@ def test_a_wrong_file_is_one_line(text: str, write: Write, call: Call) -> None:
         assert words in told
 
 
-def test_a_wrong_table_stops_only_its_own_command(write: Write, call: Call) -> None:
+def test_a_wrong_table_stops_only_its_own_command(write: Write) -> None:
     write('[lint]\nformat = "jsno"\n')
     assert call("diagnose", LOG)[0] == 0
     assert call("lint", LOG)[0] == 2
@@ -136,7 +129,7 @@ def test_a_wrong_table_stops_only_its_own_command(write: Write, call: Call) -> N
     assert [call(*words)[0] for words in (["help"], ["--version"], ["completion", "bash"])] == [0, 0, 0]
 
 
-def test_a_file_that_others_may_write_to_is_refused(write: Write, call: Call) -> None:
+def test_a_file_that_others_may_write_to_is_refused(write: Write) -> None:
     path = write('[diagnose]\nformat = "json"\n')
     path.chmod(0o666)
     status, out, told = call("diagnose", LOG)
@@ -148,7 +141,7 @@ def test_a_file_that_others_may_write_to_is_refused(write: Write, call: Call) ->
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_another_users_file_is_refused(write: Write, call: Call) -> None:
+def test_another_users_file_is_refused(write: Write) -> None:
     os.chown(write("[diagnose]\n"), 12345, 12345)
     assert "another user's" in call("diagnose", LOG)[2]
 
@@ -165,7 +158,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_jobs_footer_goes_on_without_a_wrong_file(
-    write: Write, call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "4711")
     monkeypatch.setenv("PATH", str(tmp_path))  # no Slurm
@@ -177,14 +170,11 @@ def test_a_jobs_footer_goes_on_without_a_wrong_file(
     assert "(ignored)" in told
 
 
-def test_config_shows_each_setting_and_where_it_is_from(
-    write: Write, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_config_shows_each_setting_and_where_it_is_from(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     site = write('redact = "strict"\n[hook]\ntimeout = 60\n', "site")
     user = write('[diagnose]\nexit_code = true\n\n[hook]\nwhen = "always"\n')
     monkeypatch.setenv("SLURMDOCTOR_RULES", str(user.parent))
-    monkeypatch.setenv("NO_COLOR", "")
-    shown = call("config")[1]
+    shown = call("config", NO_COLOR="")[1]
     lines = [" ".join(line.split()) for line in shown.splitlines()]
     assert f"exit-code = true # user: {user}" in lines
     assert f'redact = "strict" # site: {site}' in lines
@@ -195,7 +185,7 @@ def test_config_shows_each_setting_and_where_it_is_from(
     assert lines[0] == f"# {site}: read (site)"
 
 
-def test_what_config_shows_is_a_config_file(write: Write, call: Call) -> None:
+def test_what_config_shows_is_a_config_file(write: Write) -> None:
     write('[diagnose]\nformat = "json"\n')
     shown = call("config")[1]
     assert tomllib.loads(shown)["diagnose"]["format"] == "json"
@@ -203,7 +193,7 @@ def test_what_config_shows_is_a_config_file(write: Write, call: Call) -> None:
     assert json.loads(call("diagnose", LOG)[1])["verdict"] == "failed"
 
 
-def test_the_example_of_the_docs_is_right(write: Write, call: Call) -> None:
+def test_the_example_of_the_docs_is_right(write: Write) -> None:
     text = (Path(__file__).parents[1] / "docs" / "shell.md").read_text()
     (example,) = re.findall(r"```toml\n(.*?)```", text, re.S)
     write(example.replace('rules = ["rules.d", "~/my-rules"]', ""))

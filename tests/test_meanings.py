@@ -6,10 +6,10 @@ from functools import cache
 
 import pytest
 
+from cases import one_line, run
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import Knowledge, UserError
 from slurmdoctor.report.explain import meanings
-from test_cli import one_line, run
 
 MEANT = {
     "OOM": {"cuda-oom", "host-oom"},

@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from test_cli import LOG, one_line, run
+from cases import LOG, one_line, run, started
 
 SCRIPT = "#!/bin/bash\n#SBATCH --nodes=2\nsrun python train.py\n#SBATCH --mem=4G\n"
-STARTS = {
-    "report.txt": "✗ rank 5",
-    "report.md": "**✗ rank 5",
-    "report.json": '{\n  "schema_version"',
-    "report": "✗ rank 5",
-}
+STARTS = {"a.txt": "✗ rank 5", "a.md": "**✗ rank 5", "a.json": '{\n  "schema_version"', "a": "✗ rank 5"}
 
 
-@pytest.mark.parametrize("name", STARTS)
-def test_the_ending_tells_the_format(tmp_path: Path, name: str) -> None:
-    ran = run("diagnose", LOG, "-o", tmp_path / name, FORCE_COLOR="1", NO_COLOR="", COLUMNS="50")
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"", b"")
-    written = (tmp_path / name).read_text()
-    assert written.startswith(STARTS[name])
-    assert "\x1b" not in written
+def test_the_ending_tells_the_format(tmp_path: Path) -> None:
+    for name, start in STARTS.items():
+        ran = run("diagnose", LOG, "-o", tmp_path / name, FORCE_COLOR="1", NO_COLOR="", COLUMNS="50")
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"", b"")
+        written = (tmp_path / name).read_text()
+        assert written.startswith(start)
+        assert "\x1b" not in written
 
 
 def test_the_option_is_stronger_than_the_ending(tmp_path: Path) -> None:
@@ -75,9 +68,8 @@ def test_a_link_of_ones_own_is_followed(tmp_path: Path) -> None:
     assert (tmp_path / "run1.txt").read_text().startswith("✗ rank 5")
 
 
-@pytest.mark.parametrize("place", ["/dev/stdout", "/dev/fd/1"])
-def test_what_is_no_file_is_written_to(place: str) -> None:
-    assert run("diagnose", LOG, "-o", place).stdout.startswith("✗ rank 5".encode())
+def test_what_is_no_file_is_written_to() -> None:
+    assert started("diagnose", LOG, "-o", "/dev/stdout").stdout.startswith("✗ rank 5".encode())
     assert run("diagnose", LOG, "-o", "/dev/null").returncode == 0
 
 
@@ -112,16 +104,15 @@ def test_two_places_are_refused(tmp_path: Path) -> None:
     one_line(run("diagnose", "--job", "1", "--beside-log", "-o", tmp_path / "x.txt"), "two places")
 
 
-@pytest.mark.parametrize("named", ["logs", "logs/*.out", "logs/job.out", "-", None])
-def test_a_log_is_never_replaced_however_it_is_named(tmp_path: Path, named: str | None) -> None:
+def test_a_log_is_never_replaced_however_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     log = tmp_path / "logs" / "job.out"
     log.parent.mkdir()
     log.write_bytes(LOG.read_bytes())
-    call = [sys.executable, "-m", "slurmdoctor", "diagnose", *([named] if named else []), "-o", str(log)]
-    with log.open("rb") as stdin:
-        ran = subprocess.run(call, cwd=tmp_path, stdin=stdin, capture_output=True, text=True)
-    assert ran.returncode == 2
-    assert "is the file that is read" in ran.stderr
+    for named in ("logs", "logs/*.out", "logs/job.out"):
+        one_line(run("diagnose", named, "-o", log), "is the file that is read")
+    with log.open("rb") as redirected:
+        one_line(started("diagnose", "-o", log, stdin=redirected), "is the file that is read")
     assert log.read_bytes() == LOG.read_bytes()
 
 

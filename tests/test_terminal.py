@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from test_cli import LOG, run
+from cases import LOG, run
 
 COMMANDS = {
     "diagnose": ["diagnose", str(LOG)],

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cases import one_line, run
 from slurmdoctor import cli
-from test_cli import one_line, run
 
 Call = Callable[[str], tuple[int, str, str]]
 """A line of words -> the exit status, what is printed, and what is said on standard error."""
