@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from planted_secrets import FORMS, KINDS, readable
-from slurmdoctor import diagnose
+from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.cli import cli
 from slurmdoctor.cli import output as door
 from slurmdoctor.cli.sandbox import answer
 from slurmdoctor.knowledge import builtin, load
-from slurmdoctor.model import UserError
+from slurmdoctor.model import Lane, Lanes, Rival, Span, UserError
 from slurmdoctor.report import explain, render
 from slurmdoctor.report import text_report as text
+from slurmdoctor.report.redaction import Redactor
+from test_report_chat import hostile
 
 SECRET = KINDS["mistral"][1](__import__("random").Random("doors"))
 TOKEN = "hf" + "_" + "qWeRtYuIoP" * 3 + "aSdF"
@@ -56,29 +58,55 @@ def log(line: str) -> str:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("mode", ["default", "strict"])
-@pytest.mark.parametrize("form", PLANTED)
-def test_reports(form: str, mode: str) -> None:
-    found = diagnose(log(PLANTED[form]), redact=mode)
-    shown = [
-        text.render_text(found, width=4000, colour=False, context=99, ranks=True),
-        text.render_text(found, width=80, colour=True, context=99, ranks=True),
-        render(found, "json"),
-        render(found, "markdown"),
-        render(found, "slack"),
-        render(found, "html"),
-    ]
-    assert "[redacted " in shown[0]
-    assert leaks("\n".join(shown)) == []
+def shown_in_every_form(found: Diagnosis) -> str:
+    forms = [render(found, form) for form in ("json", "markdown", "slack", "html")]
+    forms += [text.render_text(found, width=wide, colour=wide == 80, context=99, ranks=True) for wide in (4000, 80)]
+    return "\n".join(forms)
 
 
-@pytest.mark.parametrize("mode", ["default", "strict"])
 @pytest.mark.parametrize("form", PLANTED)
-def test_answers_to_agents(form: str, mode: str) -> None:
-    assert leaks(json.dumps(answer({"text": log(PLANTED[form]), "redact": mode}), ensure_ascii=False)) == []
-    missing = answer({"path": f"logs/{PLANTED[form]}", "allowed": ["/scratch/demo"], "redact": mode})
-    assert "error" in missing
-    assert leaks(missing["error"]) == []
+def test_reports_and_answers_to_agents(form: str) -> None:
+    planted = PLANTED[form]
+    for mode in ("default", "strict"):
+        shown = shown_in_every_form(diagnose(log(planted), redact=mode))
+        shown += json.dumps(answer({"text": log(planted), "redact": mode}), ensure_ascii=False)
+        missing = answer({"path": f"logs/{planted}", "allowed": ["/scratch/demo"], "redact": mode})
+        assert "[redacted " in shown
+        assert leaks(shown + missing["error"]) == []
+
+
+def test_no_field_of_a_verdict_shows_a_secret() -> None:
+    for planted in PLANTED.values():
+        lane = Lane((3,), planted, planted, (Span(0, 1, "running"),), (), planted)
+        found = replace(hostile(planted), others=(Rival("cuda-oom", "low", planted),), lanes=Lanes((lane,)))
+        assert leaks(shown_in_every_form(Redactor().apply(found))) == []
+
+
+KEY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [[KEY] * 9, [KEY, KEY, KEY[:20], "-----END RSA PRIVATE" + " KEY-----"], [f"3: {KEY}"] * 5, ["HF_" + "TOKEN=hf_" + KEY[:34]]],
+)  # fmt: skip
+def test_no_neighbour_of_the_evidence_shows_a_secret(lines: list[str]) -> None:
+    raised = ["Traceback (most recent call last):", '  File "a.py", line 1, in f', "KeyError: 'x'"]
+    for mode in ("default", "strict"):
+        html = diagnose("\n".join([*lines, *raised, *lines, ""]), redact=mode).to_html()
+        assert KEY[:20] not in html
+        assert "KeyError" in html
+
+
+@pytest.mark.parametrize("label", ["", "[rank3]: "])
+def test_a_token_that_the_log_breaks_into_two_lines(label: str) -> None:
+    said = f"huggingface_hub.errors.GatedRepoError: 401 Client Error for {TOKEN} of this gated repository"
+    width = 80 - len(label)
+    lines = ["Traceback (most recent call last):", '  File "/srv/a.py", line 3, in main', "    login()"]
+    lines += [said[at : at + width] for at in range(0, len(said), width)]
+    ended = "srun: error: n1: task 3: Exited with exit code 1\n"
+    shown = shown_in_every_form(diagnose("".join(f"{label}{line}\n" for line in lines) + ended))
+    assert "Client Error" in shown
+    assert leaks(shown) == []
 
 
 SCRIPT = """#!/bin/bash
@@ -89,64 +117,48 @@ torchrun --nnodes=2 t.py {}
 """
 
 
-@pytest.mark.parametrize("mode", ["default", "strict"])
 @pytest.mark.parametrize("form", ["text", "json", "github"])
-def test_lint(form: str, mode: str, tmp_path: Path) -> None:
+def test_lint(form: str, tmp_path: Path) -> None:
     script = tmp_path / f"job-{TOKEN}.sbatch"
     script.write_text(SCRIPT.format(f"--token {TOKEN} --api-key {SECRET}", f"--password {WORD}"))
-    done = CliRunner().invoke(cli, ["lint", "--format", form, "--redact", mode, str(script)])
-    assert done.exit_code == 1
-    assert "[redacted " in done.output
-    assert leaks(done.output) == []
-    if form == "json":
-        assert json.loads(done.output)["files"][0]["wrong"]
+    for mode in ("default", "strict"):
+        done = CliRunner().invoke(cli, ["lint", "--format", form, "--redact", mode, str(script)])
+        assert done.exit_code == 1
+        assert "[redacted " in done.output
+        assert leaks(done.output) == []
 
 
-def run(*args: str) -> str:
-    return CliRunner().invoke(cli, list(args)).output
-
-
-def workshop(folder: Path) -> dict[str, Callable[[], str]]:
-    """What each command of the workshop prints, with secrets in lines, names of files and ids."""
+def test_the_workshop(tmp_path: Path) -> None:
+    """With secrets in lines, in names of files and in ids."""
     line = f"[rank3]: loader.TapeError: tape library is gone, --api-key {SECRET} --password {WORD} {TOKEN}"
-    rule = folder / f"job-{TOKEN}.yaml"
-    case = folder / "cases" / f"run-{TOKEN}"
+    rule = tmp_path / f"job-{TOKEN}.yaml"
+    case = tmp_path / "cases" / f"run-{TOKEN}"
     case.mkdir(parents=True)
     (case / "truth.yaml").write_text("{failed: true, cause: cuda-oom, rank: 3}")
     (case / "job.log").write_text(log(line))
-
-    def new() -> str:
-        told = run("rules", "new", "lost-tape", "--line", line, "--folder", str(folder))
-        return told + (folder / "lost-tape.yaml").read_text()
-
-    def check() -> str:
-        rule.write_text(
-            f"cause: site/x\ntitle: x\nrules:\n  - id: site/x/y\n    regex: 'tape ('\n    examples: {{match: ['{line}']}}\n"
-        )
-        return run("rules", "check", str(rule)) + run("rules", "fmt", str(rule))
-
-    return {
-        "new": new,
-        "check": check,
-        "test": lambda: run("rules", "test", str(folder / "cases")),
-        "test json": lambda: run("rules", "test", "--format", "json", str(folder / "cases")),
-    }  # fmt: skip
+    rule.write_text(
+        f"cause: site/x\ntitle: x\nrules:\n  - id: site/x/y\n    regex: 'tape ('\n    examples: {{match: ['{line}']}}\n"
+    )
+    for command in (
+        ["new", "lost-tape", "--line", line, "--folder", str(tmp_path)],
+        ["check", str(rule)],
+        ["fmt", str(rule)],
+        ["test", str(case.parent)],
+        ["test", "--format", "json", str(case.parent)],
+    ):
+        shown = CliRunner().invoke(cli, ["rules", *command]).output
+        assert "[redacted " in shown
+        assert leaks(shown) == []
+    assert leaks((tmp_path / "lost-tape.yaml").read_text()) == []
 
 
-@pytest.mark.parametrize("command", ["new", "check", "test", "test json"])
-def test_the_workshop(command: str, tmp_path: Path) -> None:
-    shown = workshop(tmp_path)[command]()
-    assert "[redacted " in shown
-    assert leaks(shown) == []
-
-
-@pytest.mark.parametrize("form", PLANTED)
-def test_error_messages(form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    door.complain(UserError(f"no such file: {PLANTED[form]}", f"name a file, not {PLANTED[form]}"))
-    door.complain(ValueError(PLANTED[form]))
-    told = capsys.readouterr().err
-    assert "[redacted " in told
-    assert leaks(told) == []
+def test_error_messages(capsys: pytest.CaptureFixture[str]) -> None:
+    for planted in PLANTED.values():
+        door.complain(UserError(f"no such file: {planted}", f"name a file, not {planted}"))
+        door.complain(ValueError(planted))
+        told = capsys.readouterr().err
+        assert "[redacted " in told
+        assert leaks(told) == []
 
 
 def test_what_we_say_ourselves_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
