@@ -104,7 +104,8 @@ def test_a_token_that_the_log_breaks_into_two_lines(label: str) -> None:
     lines = ["Traceback (most recent call last):", '  File "/srv/a.py", line 3, in main', "    login()"]
     lines += [said[at : at + width] for at in range(0, len(said), width)]
     ended = "srun: error: n1: task 3: Exited with exit code 1\n"
-    shown = shown_in_every_form(diagnose("".join(f"{label}{line}\n" for line in lines) + ended))
+    found = diagnose("".join(f"{label}{line}\n" for line in lines) + ended)
+    shown = text.render_text(found, width=100, colour=False, context=99) + render(found, "json")
     assert "Client Error" in shown
     assert leaks(shown) == []
 
@@ -147,9 +148,9 @@ def test_the_workshop(tmp_path: Path) -> None:
         ["test", "--format", "json", str(case.parent)],
     ):
         shown = CliRunner().invoke(cli, ["rules", *command]).output
+        shown += (tmp_path / "lost-tape.yaml").read_text()
         assert "[redacted " in shown
         assert leaks(shown) == []
-    assert leaks((tmp_path / "lost-tape.yaml").read_text()) == []
 
 
 def test_error_messages(capsys: pytest.CaptureFixture[str]) -> None:
