@@ -26,7 +26,7 @@ Write = Callable[..., Path]
 
 def call(*words: str | Path, **environment: str) -> tuple[int, str, str]:
     """The exit status, what is printed, and what is said on standard error."""
-    called = run(*words, **environment)
+    called = run(*words, stdin=b"", **environment)
     return called.returncode, called.stdout.decode(), called.stderr.decode()
 
 

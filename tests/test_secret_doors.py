@@ -10,12 +10,12 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from planted_secrets import FORMS, KINDS, readable
-from slurmdoctor import Diagnosis, diagnose
+from slurmdoctor import diagnose
 from slurmdoctor.cli import cli
 from slurmdoctor.cli import output as door
 from slurmdoctor.cli.sandbox import answer
 from slurmdoctor.knowledge import builtin, load
-from slurmdoctor.model import Lane, Lanes, Rival, Span, UserError
+from slurmdoctor.model import Diagnosis, Lane, Lanes, Rival, Span, UserError
 from slurmdoctor.report import explain, render
 from slurmdoctor.report import text_report as text
 from slurmdoctor.report.redaction import Redactor
