@@ -73,10 +73,8 @@ def choose_evidence(finding: Finding, case: Case) -> Finding:
 
 def _of_the_root(finding: Finding, root: Incident, timeline: Timeline) -> list[Event]:
     own = [root.main]
-    # what a process printed last before an exit that tells nothing, or rank 0 as the others waited: where to look
+    # what rank 0 printed last as the others waited: where to look
     words = [finding.last_words] if finding.last_words is not None else []
-    if finding.cause == EXIT_CODE and root.report is not None:
-        words += [line for line in root.report.above if line.origin.rank in (None, finding.origin.rank)][:1]
     own += [_hint(line, root.cause, f"{root.cause}/last-words", root.main.order) for line in words]
     if finding.suspicion is not None:  # what the suspect prints of itself, then what a rank prints that waits for it
         waits = {status.order for status in timeline.collectives if status.op is not None}

@@ -168,8 +168,6 @@ class ExitReport(Struct, frozen=True):
     """Position of its line in the whole job's text."""
     ranks: tuple[int, ...] = ()
     """The global ranks that it is about; none where they are not known."""
-    above: tuple[Line, ...] = ()
-    """Lines above an exit that has no known reason, nearest first: where a person would look. Read for a few reports only."""
     rank_basis: RankBasis | None = None
     """How they are known."""
     kind: ExitReporter = "launcher"

@@ -47,7 +47,7 @@ _AS_GOOD = ("stamps", "survival")
 
 _WHOLE = 1024 * 1024
 """Bytes of a log that is kept whole; of a longer one a page around the last place is."""
-_PAGE = 256 * 1024
+_PAGE = 64 * 1024
 _KEPT_PAGES = 64 * 1024 * 1024
 """Bytes that are kept of all logs, and"""
 _KEPT_LINES = 8 * 1024 * 1024
@@ -163,18 +163,9 @@ class Excerpts:
 
     def at(self, source: int, offset: int) -> Line:
         """The line that starts here (or the piece of a long line, or of one with carriage returns)."""
-        start, page = self._pages.get(source, (0, b""))
-        # of lines of a large log that stand far apart no whole page is read
-        if self.sources[source].length > _WHOLE and not start <= offset <= start + len(page) - LONG_LINE:
-            start, page = offset, self.sources[source].read(offset, _USUAL_LINE)
-        if b"\n" not in page[offset - start : offset - start + _USUAL_LINE]:
-            start, page = self._page(source, offset, LONG_LINE)
-        begin = offset - start
-        end = page.find(b"\n", begin, begin + LONG_LINE)
-        end = end if end >= 0 else min(begin + LONG_LINE, len(page))
-        back = page.find(b"\r", begin, end)
-        end = back if back >= 0 and page[back : back + 2] != b"\r\n" else end
-        return self.line(source, offset, page[begin:end])
+        data = self._row(source, offset)
+        back = data.find(b"\r")
+        return self.line(source, offset, data[:back] if 0 <= back < len(data) - 1 else data)
 
     def after(self, line: Line, limit: int = 400) -> Iterator[Line]:
         """The following lines of the same writer (same label), nearest first."""

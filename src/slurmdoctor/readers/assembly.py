@@ -83,7 +83,7 @@ def assemble(
     events = add_stacks(add_endings(date(placed, clock)), lines)
     alone = _alone(rank_map, found.reports)
     events = judge_survival(events, signals, steps, lines, knowledge.traits["scheduler"], alone)
-    reports = complete_reports(found.reports, rank_map, lines)
+    reports = complete_reports(found.reports, rank_map)
     signals = sorted([*signals, *find_restarts(events, reports, lines)], key=lambda signal: signal.order)
     return Observations(
         events=tuple(events),

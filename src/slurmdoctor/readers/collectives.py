@@ -68,39 +68,38 @@ def read_collective(line: Line) -> Heard | None:
     if group and group.get("name"):
         name = f"{name}({group['name']})"
     group_rank = number(group["rank"]) if group else None
-    said = CollectiveStatus(-1, name, group_rank, line.origin.time, line.order, source=line.source)
-    place = line.place
+    base = CollectiveStatus(-1, name, group_rank, line.origin.time, line.order, source=line.source)
     if (found := patterns.timeout.groups(shown, shape)) is not None:
         size = (number(found["numel_in"]), number(found["numel_out"])) if "numel_in" in found else None
-        said = replace(
-            said,
-            group_rank=number(found["group_rank"]) if group_rank is None and "group_rank" in found else group_rank,
-            seq=number(found["seq"]) if "seq" in found else None,
+        status = replace(
+            base,
+            group_rank=_number(found, "group_rank") if group_rank is None else group_rank,
+            seq=_number(found, "seq"),
             op=found["op"],
             size=size,
             group_size=_group_size(found["op"], size),
-            timeout_ms=number(found["timeout"]),
-            ran_ms=number(found["ran"]) if "ran" in found else None,
+            timeout_ms=_number(found, "timeout"),
+            ran_ms=_number(found, "ran"),
         )
-        return Heard(line.origin, place, said)
-    if (found := patterns.entered.groups(shown, shape)) is not None:
-        group_rank = number(found["group_rank"]) if "group_rank" in found else None
-        return Heard(
-            line.origin, place, replace(said, group_rank=group_rank, seq=number(found["seq"]), entered=found["op"])
+    elif (found := patterns.entered.groups(shown, shape)) is not None:
+        status = replace(base, group_rank=_number(found, "group_rank"), seq=_number(found, "seq"), entered=found["op"])
+    elif (found := patterns.status.groups(shown, shape)) is not None:
+        signal = _DUMP_SIGNAL.search(shown)
+        status = replace(
+            base,
+            seq=_number(patterns.work.groups(shown, shape) or {}, "seq"),
+            enqueued=_number(found, "enqueued"),
+            completed=_number(found, "completed"),
+            dump=signal is not None,
+            told_by=number(signal["from_rank"]) if signal and signal["from_rank"] else None,
         )
-    if (found := patterns.status.groups(shown, shape)) is None:
+    else:
         return None
-    at = patterns.work.groups(shown, shape)
-    signal = _DUMP_SIGNAL.search(shown)
-    said = replace(
-        said,
-        seq=number(at["seq"]) if at else None,
-        enqueued=number(found["enqueued"]),
-        completed=number(found["completed"]),
-        dump=signal is not None,
-        told_by=number(signal["from_rank"]) if signal and signal["from_rank"] else None,
-    )
-    return Heard(line.origin, place, said)
+    return Heard(line.origin, line.place, status)
+
+
+def _number(found: Mapping[str, str], name: str) -> int | None:
+    return number(found[name]) if name in found else None
 
 
 def _group_size(op: str, size: tuple[int, int] | None) -> int | None:

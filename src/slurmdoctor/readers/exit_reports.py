@@ -39,20 +39,13 @@ from slurmdoctor.model import (
 )
 from slurmdoctor.ranks import Excerpts, parse_time
 from slurmdoctor.readers.rule_events import is_quotation, own_words
-from slurmdoctor.readers.tracebacks import begins_frame
 
 _ROOT = text("torchelastic-root")
 _ENTRY = text("torchelastic-entry")
 _FIELD = text("torchelastic-field")
 _RANK = text("torchelastic-rank")
-_SLURM = text("slurm-line")
 _FIELDS_ABOVE, _FIELDS_BELOW = 6, 8
 """Fields of a table's entry above its exit code, and below its heading."""
-_ABOVE = 40
-"""Lines above an exit report that are read,"""
-_MOST = 64
-"""and the reports that they are read for."""
-
 Groups = Mapping[str, str]
 
 
@@ -171,28 +164,10 @@ def _entry(form: ExitFormat, line: Line, fields: Groups, ended: ProcessExit, fir
     )
 
 
-# ── what the other readers know of them ───────────────────────────────────────────────────────
-
-
-def complete_reports(reports: Iterable[ExitReport], maps: RankMap, lines: Excerpts) -> list[ExitReport]:
-    """The exit reports in the log's order, with the global ranks that they are about.
-
-    Those that show no more than an exit code also get the lines above that a program printed: without stamped ones, Slurm's and
-    the frames of tracebacks.
-    """
+def complete_reports(reports: Iterable[ExitReport], maps: RankMap) -> list[ExitReport]:
+    """The exit reports in the log's order, with the global ranks that they are about."""
     found = []
     for report in sorted(reports, key=lambda report: report.order):
         ranks, basis = maps.ranks_of(report)
         found.append(replace(report, ranks=ranks, rank_basis=basis))
-    bare = [at for at, report in enumerate(found) if report.exit.tells_nothing and report.exit.code != 0]
-    for at in {*bare[: _MOST // 2], *bare[-_MOST // 2 :]}:
-        above = lines.above(found[at].line, _ABOVE)
-        found[at] = replace(found[at], above=tuple(line for line in above if _is_talk(line)))
     return found
-
-
-def _is_talk(line: Line) -> bool:
-    """Whether a program may have said why it ends on this line."""
-    shown = line.text.strip()
-    passed = line.origin.dated or _SLURM.match(shown) or begins_frame(shown) or shown.startswith(("^", "~"))
-    return bool(shown and not passed)

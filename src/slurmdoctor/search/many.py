@@ -1,18 +1,16 @@
 """Reads large logs in several processes, a stretch in each, and returns the parts in the order of the text.
 
-The processes are forked, and hand back plain values in marshal's form through a pipe. What one of them does
-not return, for whatever reason, is read again here.
+The processes are forked. What one of them does not return, for whatever reason, is read again here.
 """
 
 from __future__ import annotations
 
 import contextlib
-import marshal
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from slurmdoctor.search.tally import LineGroup, Part
+from slurmdoctor.search.tally import Part
 
 if TYPE_CHECKING:
     from slurmdoctor.input import Source
@@ -23,6 +21,7 @@ MOST = 16
 
 Stretch = tuple[int, int, "int | None"]
 """(source, start, stop); None is the end, wherever it may be."""
+Read = Callable[[int, int, "int | None"], Part]
 
 
 def usual_jobs() -> int:
@@ -34,25 +33,48 @@ def usual_jobs() -> int:
     return max(1, min(cores, 4))
 
 
-def parts(sources: Sequence[Source], read: Callable[[int, int, int | None], Part], jobs: int) -> Iterator[Part]:
+def parts(sources: Sequence[Source], read: Read, jobs: int) -> Iterator[Part]:
     """All parts of all sources in order; each source has one at least."""
-    shares = _shares(sources, jobs)
-    if len(shares) == 1 or not hasattr(os, "fork"):
-        for stretch in (stretch for share in shares for stretch in share):
-            yield read(*stretch)
-        return
-    helpers = [_Helper(share, read, sources) for share in shares[1:]]
+    first, *others = _shares(sources, jobs)
+    if not hasattr(os, "fork"):
+        first, others = [stretch for share in (first, *others) for stretch in share], []
+    helpers = [_helper(share, read, sources) for share in others]
     try:
-        for stretch in shares[0]:
+        for stretch in first:
             yield read(*stretch)
-        for helper, share in zip(helpers, shares[1:], strict=True):
-            found = helper.parts()
-            if found is None:
-                found = [read(*stretch) for stretch in share]
-            yield from found
+        for (_, pipe), share in zip(helpers, others, strict=True):
+            try:
+                yield from pipe.recv()
+            except EOFError:  # it failed
+                yield from [read(*stretch) for stretch in share]
     finally:
-        for helper in helpers:
-            helper.end()
+        for process, pipe in helpers:
+            pipe.close()
+            process.kill()
+            process.join()
+
+
+def _helper(share: Sequence[Stretch], read: Read, sources: Sequence[Source]) -> tuple[Any, Any]:
+    """A forked process that reads one share, and the pipe that it sends the parts through."""
+    from multiprocessing import get_context  # here and below: it is slow to import, and a small log needs no helper
+
+    context = get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_read_share, args=(theirs, share, read, sources), daemon=True)
+    process.start()
+    theirs.close()
+    return process, ours
+
+
+def _read_share(pipe: Any, share: Sequence[Stretch], read: Read, sources: Sequence[Source]) -> None:
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with contextlib.suppress(Exception):  # no traceback: what is not sent is read again
+        found = [read(*stretch) for stretch in share]
+        # a file that could not be read is tried again where its fault is told
+        if not any(sources[number].fault for number, *_ in share):
+            pipe.send(found)
 
 
 def processes(sources: Sequence[Source], jobs: int) -> int:
@@ -83,72 +105,3 @@ def _shares(sources: Sequence[Source], jobs: int) -> list[list[Stretch]]:
                 shares[share].append((number, start, stop))
         done += sizes[number]
     return shares
-
-
-class _Helper:
-    """A forked process that reads one share."""
-
-    def __init__(
-        self, share: Sequence[Stretch], read: Callable[[int, int, int | None], Part], sources: Sequence[Source]
-    ) -> None:
-        ours, theirs = os.pipe()
-        self._pid = os.fork()
-        if self._pid:
-            os.close(theirs)
-            self._pipe = ours
-            return
-        status = 1
-        try:  # nothing of the parent's may go on here: no output, no clean-up, no traceback
-            import signal  # here and below: it is slow to import, and a small log needs no helper
-
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            os.close(ours)
-            data = marshal.dumps([_packed(read(*stretch)) for stretch in share])
-            with os.fdopen(theirs, "wb") as pipe:
-                pipe.write(data)
-            # a file that could not be read is tried again where its fault is told
-            status = int(any(sources[number].fault for number, *_ in share))
-        finally:
-            os._exit(status)
-
-    def parts(self) -> list[Part] | None:
-        """What it read; None where it failed."""
-        with os.fdopen(self._pipe, "rb") as pipe:
-            self._pipe = -1
-            data = pipe.read()
-        _, status = os.waitpid(self._pid, 0)
-        self._pid = 0
-        return [_unpacked(part) for part in marshal.loads(data)] if status == 0 else None
-
-    def end(self) -> None:
-        """Stop it, where it still runs."""
-        if self._pipe >= 0:
-            os.close(self._pipe)
-        if self._pid:
-            import signal
-
-            with contextlib.suppress(OSError):
-                os.kill(self._pid, signal.SIGKILL)
-                os.waitpid(self._pid, 0)
-
-
-def _packed(part: Part) -> tuple[Any, ...]:
-    groups = [group.packed() for group in part.groups.values()]
-    return (
-        part.source,
-        part.start,
-        groups,
-        part.once,
-        part.offsets,
-        part.counts,
-        part.lines,
-        part.end,
-        part.unasked,
-        part.cut,
-    )
-
-
-def _unpacked(packed: tuple[Any, ...]) -> Part:
-
-    source, start, groups, *rest = packed
-    return Part(source, start, {group[0]: LineGroup(*group) for group in groups}, *rest)

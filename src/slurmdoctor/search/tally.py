@@ -138,10 +138,6 @@ class LineGroup(Struct):
         self.burst = base + later.burst
         self.stretch = later.stretch
 
-    def packed(self) -> tuple[Any, ...]:
-        """Plain values, for marshal."""
-        return self.matches, self.keep, self.labels, self.first, self.stretch, self.burst
-
 
 def group_by_matcher(
     groups: Iterable[tuple[int, LineGroup]],
