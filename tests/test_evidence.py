@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders import case, event, incident, line, report, timeline
+from builders import case, event, incident, report, timeline
 from slurmdoctor.infer.evidence import choose_evidence
-from slurmdoctor.model import CollectiveStatus, Event, Finding, Hit, Incident, Origin, Suspicion, reason
+from slurmdoctor.model import CollectiveStatus, Event, Finding, Incident, Origin, Suspicion, reason
 
 
 def chosen(root: Incident | None, events: tuple[Event, ...] = (), **more: Any) -> list[Event]:
@@ -59,19 +59,3 @@ def test_beside_a_suspect_a_rank_is_shown_that_waits_for_it() -> None:
     suspicion = Suspicion("missing", (3,), (), reason("did-not-wait"), "medium")
     assert places(chosen(root, same=waits, collectives=collectives, suspicion=suspicion)) == [10, 21]
     assert places(chosen(root, same=waits, collectives=collectives)) == [10]
-
-
-def test_an_exit_that_tells_nothing_has_the_last_line_of_its_rank_beside_it() -> None:
-    above = (line("of rank 4", 7, rank=4), line("saving failed", 6, rank=3), line("earlier", 5))
-    root = incident("exit-code", "cascade", at=10, rank=3, report=report(1, 3, at=10, above=above))
-    found = chosen(root, rank=3, cascade=(incident("peer-lost", "cascade", at=30),))
-    assert places(found) == [10, 6, 30]
-    hit = Hit(0, 6, "saving failed", "saving failed")
-    assert found[1] == Event("exit-code", "hint", "exit-code/last-words", above[1].origin, hit, 10)
-    two = Incident(root.main, (root.main, event("exit-code", at=11)), root.report)
-    assert places(chosen(two, rank=3)) == [10, 6, 11]
-    nobody = incident("exit-code", at=10, report=report(1, at=10, above=above))
-    assert places(chosen(nobody)) == [10, 5]
-    assert places(chosen(nobody, cause="killed")) == [10]
-    assert places(chosen(incident("exit-code", at=10))) == [10]
-    assert chosen(None, cause="exit-code") == []
