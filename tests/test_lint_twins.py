@@ -573,7 +573,6 @@ _ARRAY = "#SBATCH --array=0-9 --ntasks=1\n"
         (f"{_ARRAY}#SBATCH --output=out.log\npython a.py\n", "array-one-log:3"),
         (f"{_ARRAY}#SBATCH -e %x_%A.err\npython a.py\n", "array-one-log:3"),
         (f"{_ARRAY}python a.py > result.csv\n", "output-shared:3"),
-        ("#SBATCH --ntasks=8\nsrun bash -c 'python a.py > result.csv'\n", "output-shared:3"),
         ("#SBATCH --mem=64 --gres=gpu:1\npython a.py\n", "memory-in-megabytes:2"),
         ("#SBATCH --error=logs/a/%j.err\nmkdir -p ./logs/a/\npython a.py\n", "log-folder-late:2"),
         ("#SBATCH --time= 01:00:00\npython a.py\n", "directive-with-blanks:2"),

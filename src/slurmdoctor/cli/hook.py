@@ -154,7 +154,7 @@ def tells(found: Diagnosis, status: int, script: Script | None, known: Knowledge
     """Whether a footer has something to tell: a failure, unless the script was asked to end, and did so in good order."""
     if found.verdict != "failed":
         return status != 0 and found.verdict == "unknown"
-    handled = script is not None and any(trap.signals & _ASKING for trap in script.traps)
+    handled = script is not None and bool(script.traps.keys() & _ASKING)
     return status != 0 or not handled or found.cause.id not in known.traits["scheduler"]
 
 

@@ -1,4 +1,4 @@
-"""A text of bash → its commands, assignments and traps, by tree-sitter's syntax tree.
+"""A text of bash → its commands and assignments, by tree-sitter's syntax tree.
 
 Words have their text with the variables filled in that the script itself sets: `NODES=4`, `$((NODES * 8))` and
 `TRAIN_CMD="..."` are known; so is what Slurm sets from the directives. `$(hostname)` and `$HOME` are not: they stay as
@@ -12,43 +12,26 @@ import os
 import re
 import resource
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge import fill
-from slurmdoctor.model import signal_name
-from slurmdoctor.slurm.script.model import (
-    Assignment,
-    Background,
-    Code,
-    Command,
-    Early,
-    EarlyUse,
-    LastTest,
-    Trap,
-    Word,
-)
+from slurmdoctor.slurm.script.model import Assignment, Background, Code, Command, LastTest, Premature, Word, base
 from slurmdoctor.slurm.script.tables import programs
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Tree
 
 _GROUPS = frozenset({"subshell", "compound_statement"})
-_LOOPS = {"while_statement": "while", "for_statement": "for", "c_style_for_statement": "for"}
-_CAN_BE_LEFT = frozenset(
-    {"command", "pipeline", "redirected_statement", "list", "if_statement", "case_statement", *_GROUPS, *_LOOPS}
-)
-"""Statements that `&` can leave running."""
+_EXPANSIONS = frozenset({"simple_expansion", "expansion"})
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
-_WITH_DEFAULT = re.compile(r"\$\{(\w+):?([-=?+])(.*)\}", re.S)
-_WHOLE_ARRAY = re.compile(r'"?\$\{(\w+)\[[@*]\]\}"?')
+_EXPANSION = re.compile(r"\$(?:(\w+)|\{(\w+)(?:\[[@*]\]|:?([-=?+])(.*))?\})", re.S)
 _UNSPLIT = re.compile(r"(?:\$\{[^{}]*\}|\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\S)+")
 """A word of a value that is partly unknown: what is computed in it stays whole."""
 
@@ -71,30 +54,13 @@ class TooMuchError(Exception):
     """The script needs more than any script should."""
 
 
-class Value(Struct, frozen=True):
-    """The text of a word, and whether all of it is known."""
-
-    text: str
-    known: bool
-    line: int = 0
-    early: tuple[Early, ...] = ()
-    """Per-task variables in it."""
-    items: tuple[Value, ...] | None = None
-    """The words of an array."""
-
-    @property
-    def cost(self) -> int:
-        """What it takes, in characters."""
-        return 1 + len(self.text) + 10 * len(self.early)
-
-
 class Reader:
     """Reads a script. After TooMuchError, `code` holds what was read up to `line`."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self.code = Code()
         self.line = 1
-        self._values = {name: Value(text, True) for name, text in values.items()}
+        self._values = {name: Word(text) for name, text in values.items()}
         """What each variable holds at this place of the script."""
         self._data, self._first = b"", 1
         """The text that is read, and which line of the script is its first."""
@@ -107,23 +73,18 @@ class Reader:
         outer = self._data, self._first, self._within
         self._spend(_STATEMENT)
         self._data, self._first = text.encode("utf-8", "replace"), first
-        if parent is not None:
-            self._within = Command(
-                depth=parent.depth + 1, function=parent.function, parent=parent, subshell=parent.subshell
-            )
         began, tree = time.thread_time(), _parsed(self._data)
         if tree is None:
             raise TooMuchError
         root = tree.root_node
         if parent is not None:
+            self._within = replace(self._plain(), depth=parent.depth + 1, parent=parent)
             self._spend(int(_MOST / 2 * (time.thread_time() - began)))  # strings are parsed for two seconds at most
         else:
             self.code.broken.extend(dict.fromkeys(map(self._line_of, _errors(root))))
         for child in root.named_children:
             self._statement(child, self._within)
-        if then := self._behind_last_test(root):
-            program = self._program(then) or self._text(then)
-            self.code.last_tests.append(LastTest(self._line_of(then), program, parent))
+        self._last_test(root)
         self._data, self._first, self._within = outer
 
     def _spend(self, characters: int) -> None:
@@ -151,18 +112,17 @@ class Reader:
             self.line = self._line_of(node)
         self._enter()
         outer, begun = self._within, len(self.code.commands)
-        left = node.type in _CAN_BE_LEFT and _in_background(node) and not within.background
+        left = _in_background(node) and not within.background
         self._within = replace(within, background=True) if left else within
         _VISITS.get(node.type, Reader._visit_group)(self, node)
         self._within = outer
         self._nested -= 1
-        if left and within.depth == 0 and begun < len(self.code.commands):
-            commands = tuple(self.code.commands[begun:])
-            loop = _LOOPS.get(node.type)
-            name = f"this `{loop}` loop" if loop else self._program(node) or commands[0].name
+        commands = tuple(self.code.commands[begun:]) if left and within.depth == 0 else ()
+        if commands:
             text = self._text(node)[:400]
-            left_running = Background(name, self._line_of(node), commands, text, None, within.subshell)
-            self.code.background.append(left_running)
+            loop = re.match(r"(?:while|until|for)\b", text)
+            name = f"this `{loop[0]}` loop" if loop else self._program(node) or commands[0].name
+            self.code.background.append(Background(name, self._line_of(node), commands, text, None, within.subshell))
 
     def _visit_group(self, node: Node) -> None:
         inner = self._within if node.type in _GROUPS else replace(self._within, piped_to=())
@@ -178,36 +138,33 @@ class Reader:
         self._values = held
 
     def _visit_function(self, node: Node) -> None:
-        name = next((self._text(c) for c in node.named_children if c.type == "word"), "")
-        within = Command(depth=self._within.depth, function=name, parent=self._within.parent)
+        name = node.child_by_field_name("name")
+        within = replace(self._plain(), function=self._text(name) if name else "")
         for child in node.named_children:
-            if child.type != "word":
+            if child != name:
                 self._statement(child, within)
 
     def _visit_pipeline(self, node: Node) -> None:
         parts = [child for child in node.named_children if child.type != "comment"]
-        programs = [self._program(part) for part in parts]
+        names = [self._program(part) for part in parts]
         within = self._within
         for at, part in enumerate(parts):
-            behind = (*programs[max(at + 1, len(parts) - _MOST_PIPED) :], *within.piped_to)
+            behind = (*names[max(at + 1, len(parts) - _MOST_PIPED) :], *within.piped_to)
             self._statement(part, replace(within, piped_to=behind[-_MOST_PIPED:]))
 
     def _program(self, node: Node) -> str:
-        """The name of the program that a part of a pipe runs."""
+        """The name of the program that a statement runs first."""
         if node.type == "command":
-            first = next(
-                (c for c in node.named_children if c.type not in ("variable_assignment", "file_redirect")), None
-            )
-            return self._word(first).text.rpartition("/")[2] if first is not None else ""
+            name = node.child_by_field_name("name")
+            return base(self._word(name).text) if name else ""
         inner = (child for child in node.named_children if child.type in ("command", "redirected_statement"))
         return next(map(self._program, inner), "")
 
     def _visit_redirected(self, node: Node) -> None:
         files, appends = [], False
         for child in node.named_children:
-            before = self._text(child).split("&")[0][:3] if child.type == "file_redirect" else "<"
             target = child.child_by_field_name("destination")
-            if "<" not in before and target is not None and not self._text(target).isdigit():
+            if target and re.match(r"\d*&?>", self._text(child)) and not self._text(target).isdigit():
                 files.append(self._word(target).text)
                 appends = appends or ">>" in self._text(child)
         within = replace(self._within, outputs=tuple(files), appends=appends) if files else self._within
@@ -219,58 +176,59 @@ class Reader:
 
     def _document(self, node: Node) -> None:
         """`<<EOF ...`: the variables in it are filled in here and now, but for those of `<<'EOF'`."""
-        start = next((self._text(child) for child in node.children if child.type == "heredoc_start"), "")
-        command = self.code.commands[-1] if self.code.commands else None
+        start, commands = self._text(node.children[1]), self.code.commands
+        at = len(commands) - 1
         for inner in node.named_children:
             if inner.type in ("pipeline", "command"):
                 # `sbatch <<EOF | tee log`: the pipeline inside a redirect is the command's own
                 self._statement(inner, self._plain())
             elif inner.type == "heredoc_body":
                 self.code.documents.append((self._line_of(inner), self._first + int(inner.end_point[0])))
-                if command is not None and not re.search(r"[\"'\\]", start):
-                    brought = (one for part in inner.named_children for one in self._word(part).early)
-                    self.code.early.extend(EarlyUse(one, command) for one in brought)
+                if commands and not re.search(r"[\"'\\]", start):
+                    found = (one for part in inner.named_children for one in self._word(part).premature)
+                    commands[at] = replace(commands[at], document=tuple(found))
 
     def _plain(self) -> Command:
         """The surroundings without what is true of one command only."""
         return replace(self._within, background=False, piped_to=(), outputs=(), appends=False)
 
     def _visit_command(self, node: Node) -> None:
-        env: list[tuple[Node, str, Value]] = []
+        env: list[tuple[Node, str, Word]] = []
         words: list[Word] = []
-        early: list[tuple[int, Early]] = []
         for child in node.named_children:
             if child.type == "variable_assignment":
-                if (given := self._assigned(child)) is not None:
-                    env.append((child, *given))
+                env.append((child, *self._assigned(child)))
             elif child.type not in _REDIRECTS and child.type != "comment":
-                for piece in self._split(child):
-                    early += [(len(words), one) for one in piece.early]
-                    words.append(Word(piece.text, piece.known, piece.line, self._text(child)))
+                words += [replace(word, items=None, written=self._text(child)) for word in self._split(child)]
         if not words:
             return
         self._spend(_STATEMENT)
-        texts = {name: value.text for _, name, value in env}
-        command = replace(self._within, words=tuple(words), line=self._line_of(node), env=texts)
-        self._builtin(command)
+        command = replace(
+            self._within,
+            words=tuple(words),
+            line=self._line_of(node),
+            env={name: value.text for _, name, value in env},
+        )
         self.code.commands.append(command)
-        if "srun" in (w.text.rpartition("/")[2] for w in words[:2]):
-            self.code.early.extend(EarlyUse(one, command, at) for at, one in early)
+        if command.name in ("read", "printf", "mapfile", "readarray"):
+            for name in command.args:
+                self._values.pop(name, None)
+        if starts_srun(command):
             for child, name, value in env:
-                self._keep(name, replace(value, line=command.line), exported=True, written=self._text(child))
+                self._keep(child, name, value, exported=True)
         if command.depth < DEEPEST:
             for _, text, line in strings(command):
                 self.read(text, line, command)
 
-    def _builtin(self, command: Command) -> None:
-        args = command.args
-        if command.name == "trap" and len(args) > 1 and args[0] != "-":
-            self.code.traps.append(Trap(frozenset(map(_signal, args[1:])), command.line))
-        elif command.name in ("source", ".") and args:
-            self.code.read.append((args[0], command.line))
-        elif command.name in ("read", "printf", "mapfile", "readarray"):
-            for name in args:
-                self._values.pop(name, None)
+    def _last_test(self, root: Node) -> None:
+        """The command behind a test that is a text's last statement: where it is false, it is the text's exit status."""
+        last = next((child for child in reversed(root.named_children) if child.type != "comment"), None)
+        if last is None or last.type != "list" or _in_background(last) or last.has_error:
+            return
+        left, joint, right = last.children[0], last.children[1], last.children[-1]
+        if joint.type == "&&" and _is_test(left):
+            program = self._program(right) or self._text(right)
+            self.code.last_tests.append(LastTest(self._line_of(right), program, self._within.parent))
 
     # ── variables ──
 
@@ -282,45 +240,37 @@ class Reader:
                 self._visit_assignment(child, exported)
             elif child.type == "variable_name" and exported:
                 name = self._text(child)
-                value = self._values.get(name) or Value("", False)
-                self._keep(name, replace(value, line=self._line_of(child)), exported=True)
+                self._keep(child, name, self._values.get(name) or Word("", False), exported)
 
-    def _assigned(self, node: Node) -> tuple[str, Value] | None:
+    def _assigned(self, node: Node) -> tuple[str, Word]:
         """The name and the value of `NAME=value`."""
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-        if name is None:
-            return None
-        return self._text(name), self._word(value) if value is not None else Value("", True, self._line_of(node))
+        return self._text(name or node), self._word(value) if value else Word("", line=self._line_of(node))
 
     def _visit_assignment(self, node: Node, exported: bool = False) -> None:
-        given = self._assigned(node)
-        if given is None:
-            return
-        name, value = given
+        name, value = self._assigned(node)
         written, old = self._text(node), self._values.get(name)
         if old and written.startswith(f"{name}+="):
             items = None if old.items is None or value.items is None else (*old.items, *value.items)
             text = old.text + ("" if items is None else " ") + value.text
-            value = Value(text, old.known and value.known, old.line, old.early + value.early, items)
+            value = Word(text, old.known and value.known, old.line, old.premature + value.premature, items)
         if self._within.depth == 0:
             self._values[name] = value
-        pid = "$!" in written
-        if pid and self.code.background:
+        self._keep(node, name, value, exported)
+        if self.code.assignments[-1].keeps_pid and self.code.background:
             self.code.background[-1] = replace(self.code.background[-1], pid=name)
-        self._keep(name, replace(value, line=self._line_of(node)), exported, pid, written)
 
-    def _keep(self, name: str, value: Value, exported: bool, pid: bool = False, written: str = "") -> None:
+    def _keep(self, node: Node, name: str, value: Word, exported: bool) -> None:
         self._spend(_STATEMENT + value.cost)
-        if exported and self._within.depth == 0:
-            self.code.exported_early.extend(value.early)
-        known = value.text if value.known else None
+        if self._within.depth:
+            value = replace(value, premature=())  # the task's own shell fills them in
         self.code.assignments.append(
-            Assignment(name, known, value.line, exported, value.text, self._within.subshell, pid, written)
+            Assignment(name, value, self._line_of(node), exported, self._within.subshell, self._text(node))
         )
 
     # ── words ──
 
-    def _word(self, node: Node) -> Value:
+    def _word(self, node: Node) -> Word:
         """The node's value."""
         self._enter()
         value = self._value(node)
@@ -328,43 +278,43 @@ class Reader:
         self._spend(value.cost)
         return value
 
-    def _value(self, node: Node) -> Value:
+    def _value(self, node: Node) -> Word:
         line, kind = self._line_of(node), node.type
         if kind in ("raw_string", "ansi_c_string"):
-            return Value(self._text(node).removeprefix("$")[1:-1], True, line)
+            return Word(self._text(node).removeprefix("$")[1:-1], line=line)
         if kind in ("string", "translated_string"):
             return self._joined(node, node.start_byte + 1, node.end_byte - 1, _unescape_quoted)
-        if kind in ("simple_expansion", "expansion"):
+        if kind in _EXPANSIONS:
             return self._variable(node)
         if kind == "arithmetic_expansion":
             return self._arithmetic(node)
         if kind in ("command_substitution", "process_substitution"):
             for child in node.named_children:
                 self._statement(child, self._plain())
-            return Value(self._text(node), False, line)
+            return Word(self._text(node), False, line)
         if kind == "array":
-            return _array([item for child in node.named_children for item in self._split(child)], line)
+            items = [item for child in node.named_children for item in self._split(child)]
+            text, known = " ".join(item.text for item in items), all(item.known for item in items)
+            return Word(text, known, line, tuple(one for item in items for one in item.premature), tuple(items))
         plain = kind in ("word", "number", "test_operator")
         if kind in ("concatenation", "command_name") or (node.named_child_count and not plain):
             return self._joined(node, node.start_byte, node.end_byte, _unescape)
-        return Value(_unescape(self._text(node)), True, line)
+        return Word(_unescape(self._text(node)), line=line)
 
-    def _split(self, node: Node) -> list[Value]:
+    def _split(self, node: Node) -> Iterable[Word]:
         """The words that a node makes: an array's, or those of an unquoted variable, split at its blanks."""
-        found = _WHOLE_ARRAY.fullmatch(self._text(node))
-        if found and (held := self._values.get(found[1])) and held.items is not None:
-            self._spend(sum(item.cost for item in held.items))
-            return list(held.items)
         value = self._word(node)
-        if node.type in ("simple_expansion", "expansion") and " " in value.text:
+        if value.items is not None:
+            return value.items
+        if node.type in _EXPANSIONS and " " in value.text:
             pieces = value.text.split() if value.known else _UNSPLIT.findall(value.text)
             self._spend(len(pieces) * replace(value, text="").cost)
             return [replace(value, text=piece) for piece in pieces]
         return [value]
 
-    def _joined(self, node: Node, start: int, end: int, literal: Callable[[str], str]) -> Value:
+    def _joined(self, node: Node, start: int, end: int, literal: Callable[[str], str]) -> Word:
         """A word of several pieces: `"logs/$NAME.log"`."""
-        text, known, early, at = "", True, list[Early](), start
+        text, known, premature, at = "", True, list[Premature](), start
         for child in node.children:
             if child.type in ('"', "string_content") or not child.is_named:
                 continue
@@ -373,54 +323,38 @@ class Reader:
             if child.start_byte == start and child.end_byte == end:
                 return value  # "$TRAIN_CMD": its lines are those of its assignment
             text, known, at = text + value.text, known and value.known, child.end_byte
-            early += value.early
+            premature += value.premature
         text += literal(self._data[at : max(at, end)].decode("utf-8", "replace"))
-        return Value(text, known, self._line_of(node), tuple(early))
+        return Word(text, known, self._line_of(node), tuple(premature))
 
-    def _variable(self, node: Node) -> Value:
+    def _variable(self, node: Node) -> Word:
         line, written = self._line_of(node), self._text(node).strip()
-        array, default = _WHOLE_ARRAY.fullmatch(written), _WITH_DEFAULT.fullmatch(written)
-        plain = _VARIABLE.fullmatch(written) or array
-        if plain:
-            early, value = _early(plain[1], line, written), self._values.get(plain[1])
-            if value is None or (array and value.items is None):
-                return Value(written, False, line, early)
-            brought = tuple(replace(one, through=one.through or plain[1]) for one in value.early)
-            return Value(value.text, value.known, value.line or line, (*brought, *early))
-        if default and default[1] in self._values:
-            return replace(self._values[default[1]], line=line)
-        if default and default[2] in "-=":
+        found = _EXPANSION.fullmatch(written)
+        name = (found[1] or found[2]) if found else re.sub(r"\W.*", "", written.lstrip("${#!"), flags=re.S)
+        held, operator = (self._values.get(name), found[3]) if found else (None, None)
+        if held:
+            self._spend(sum(item.cost for item in held.items or ()))
+            return held if held.line and not operator else replace(held, line=line)
+        if found and operator in ("-", "="):
             # the job's environment may set another: a likely value, not a known one
-            text = _VARIABLE.sub(self._likely, default[3].strip("\"'"))
-            return Value(text, False, line, _early(default[1], line, written))
-        name = re.match(r"\$\{[#!]?(\w+)", written)
-        return Value(written, False, line, _early(name[1], line, written) if name else ())
+            written = _VARIABLE.sub(self._likely, found[4].strip("\"'"))
+        return Word(written, False, line, _premature([name], line, self._text(node)))
 
     def _likely(self, variable: re.Match[str]) -> str:
         value = self._values.get(variable[1])
         self._spend(value.cost if value else 0)
         return value.text if value else variable[0]
 
-    def _arithmetic(self, node: Node) -> Value:
+    def _arithmetic(self, node: Node) -> Word:
         """`$((NODES * 8))`."""
         line, written = self._line_of(node), self._text(node)
         inner = written.removeprefix("$((").removesuffix("))")
         names = dict.fromkeys(re.findall(r"\w+", inner))
-        held = ((name, self._values[name]) for name in names if name in self._values)
-        numbers = {name: one.text for name, one in held if one.known and re.fullmatch(r"\d{1,18}", one.text)}
+        held = {name: self._values[name] for name in names if name in self._values}
+        numbers = {name: one.text for name, one in held.items() if one.known and re.fullmatch(r"\d{1,18}", one.text)}
         plain = _VARIABLE.sub(r"\1", inner).replace("/", "//")
         result = fill("{" + plain + "}", numbers) if re.fullmatch(r"[\w\s+*/%()-]{1,200}", plain) else None
-        early = tuple(one for name in names for one in _early(name, line, written))
-        return Value(result or written, result is not None, line, early)
-
-    def _behind_last_test(self, root: Node) -> Node | None:
-        """The command behind a test that is a text's last statement: where it is false, it is the text's exit status."""
-        statements = [child for child in root.named_children if child.type != "comment"]
-        last = statements[-1] if statements else None
-        if last is None or last.type != "list" or _in_background(last) or last.has_error:
-            return None
-        left, joint, right = last.children[0], last.children[1], last.children[-1]
-        return right if joint.type == "&&" and _is_test(left) else None
+        return Word(result or written, result is not None, line, _premature(names, line, written))
 
 
 _VISITS: Mapping[str, Callable[[Reader, Node], None]] = {
@@ -437,25 +371,22 @@ _VISITS: Mapping[str, Callable[[Reader, Node], None]] = {
 
 def strings(command: Command) -> Iterator[tuple[int, str, int]]:
     """The strings that a command hands to another shell: `bash -c "..."`, `--wrap`, `eval`. (word, text, first line)."""
-    words = command.words
     shell = False
-    for at in range(1, len(words)):
-        option = words[at - 1].text
-        shell = shell or option.rpartition("/")[2] in _SHELLS
-        if (shell and re.fullmatch(r"-\w*c", option)) or option == "--wrap":
-            yield at, words[at].text, words[at].line
-    if command.name == "eval" and words[0].line:
-        yield 1, " ".join(command.args), words[0].line
+    for at, (before, word) in enumerate(zip(command.words, command.words[1:], strict=False), 1):
+        shell = shell or base(before.text) in _SHELLS
+        if (shell and re.fullmatch(r"-\w*c", before.text)) or before.text == "--wrap":
+            yield at, word.text, word.line
+    if command.name == "eval" and command.words[0].line:
+        yield 1, " ".join(command.args), command.words[0].line
 
 
-def _array(items: list[Value], line: int) -> Value:
-    early = tuple(one for item in items for one in item.early)
-    text = " ".join(item.text for item in items)
-    return Value(text, all(item.known for item in items), line, early, tuple(items))
+def starts_srun(command: Command) -> bool:
+    """`srun ...`, `exec srun ...`"""
+    return "srun" in (base(word.text) for word in command.words[:2])
 
 
-def _early(name: str, line: int, written: str) -> tuple[Early, ...]:
-    return (Early(name, line, written),) if name in programs().per_task else ()
+def _premature(names: Iterable[str], line: int, written: str) -> tuple[Premature, ...]:
+    return tuple(Premature(name, line, written) for name in names if name in programs().per_task)
 
 
 def _unescape(text: str) -> str:
@@ -466,12 +397,6 @@ def _unescape(text: str) -> str:
 def _unescape_quoted(text: str) -> str:
     """In double quotes a backslash before $ ` " and itself goes; before a line end it stays, for the lines' numbers."""
     return re.sub(r'\\([$`"\\])', r"\1", text)
-
-
-def _signal(word: str) -> str:
-    """`TERM` for `TERM`, `SIGTERM` and `15`; `EXIT` for `0`."""
-    name = (signal_name(int(word)) if re.fullmatch("[0-9]{1,2}", word) else None) or word
-    return "EXIT" if name == "0" else name.upper().removeprefix("SIG")
 
 
 # ── the syntax tree ──
@@ -533,7 +458,7 @@ def _errors(root: Node) -> Iterator[Node]:
 
 
 def _is_test(node: Node) -> bool:
-    if node.type == "list":
-        ands = all(child.type == "&&" for child in node.children if not child.is_named)
-        return ands and all(map(_is_test, node.named_children))
+    """`[ a ]`, or several that must all hold."""
+    while node.type == "list" and node.children[1].type == "&&" and node.children[-1].type == "test_command":
+        node = node.children[0]
     return node.type == "test_command"

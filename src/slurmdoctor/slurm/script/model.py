@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
+
+from slurmdoctor.model import signal_name
 
 
 class Directive(Struct, frozen=True):
@@ -17,14 +19,32 @@ class Directive(Struct, frozen=True):
     line: int
 
 
+class Premature(Struct, frozen=True):
+    """A variable with another value in every task, which the batch shell fills in before a task could."""
+
+    name: str
+    line: int
+    written: str
+    """As it is written there: `${SLURM_NODEID}`."""
+
+
 class Word(Struct, frozen=True):
-    """One word of a command: its text with the known variables filled in, and whether all of it is known."""
+    """One word of a command, or the value of a variable, with the known variables filled in."""
 
     text: str
     known: bool = True
+    """Whether all of it is known."""
     line: int = 0
+    premature: tuple[Premature, ...] = ()
+    items: tuple[Word, ...] | None = None
+    """The words of an array."""
     written: str = ""
     """As it is written in the script, with its quotes."""
+
+    @property
+    def cost(self) -> int:
+        """What it takes, in characters."""
+        return 1 + len(self.text) + 10 * len(self.premature)
 
 
 class Command(Struct, frozen=True):
@@ -49,11 +69,13 @@ class Command(Struct, frozen=True):
     """The command whose string it is part of: `srun` of `srun bash -c "python train.py"`."""
     subshell: bool = False
     """It runs in `( ... )`."""
+    document: tuple[Premature, ...] = ()
+    """What the batch shell fills in too early in its here-document."""
 
     @property
     def name(self) -> str:
         """The program without its folder."""
-        return self.words[0].text.rpartition("/")[2] if self.words else ""
+        return base(self.words[0].text) if self.words else ""
 
     @property
     def args(self) -> tuple[str, ...]:
@@ -66,57 +88,26 @@ class Command(Struct, frozen=True):
 
     def runs_in(self, outer: Command) -> bool:
         """Whether this command is part of a string of the other one."""
-        parent = self.parent
-        while parent is not None and parent is not outer:
-            parent = parent.parent
-        return parent is not None
+        return self.parent is not None and (self.parent is outer or self.parent.runs_in(outer))
 
 
 class Assignment(Struct, frozen=True):
     """`NAME=value`, exported or not."""
 
     name: str
-    value: str | None
-    """None where it is computed."""
+    word: Word
+    """Its value, or the default that counts where the job's environment does not set another."""
     line: int
     exported: bool = False
-    likely: str = ""
-    """The value, or the default that counts where the job's environment does not set another."""
     subshell: bool = False
     """It is made in `( ... )`, and gone behind it."""
-    pid: bool = False
-    """`PID=$!`"""
     written: str = ""
     """The whole assignment as it is written in the script."""
 
-
-class Trap(Struct, frozen=True):
-    """`trap 'kill $PID' EXIT TERM`."""
-
-    signals: frozenset[str]
-    """Without `SIG`; `EXIT` is one too."""
-    line: int
-
-
-class Early(Struct, frozen=True):
-    """A variable with another value in every task, which the batch shell fills in before a task could."""
-
-    name: str
-    line: int
-    written: str
-    """As it is written there: `${SLURM_NODEID}`."""
-    through: str | None = None
-    """The variable of the script that brings it: `CMD` of `CMD="train.py $SLURM_PROCID"; srun $CMD`."""
-
-
-class EarlyUse(Struct, frozen=True):
-    """An `Early` where it takes effect."""
-
-    early: Early
-    command: Command
-    """The srun, or the command that the here-document goes to."""
-    at: int | None = None
-    """The word of the command; None: its here-document."""
+    @property
+    def keeps_pid(self) -> bool:
+        """`PID=$!`"""
+        return "$!" in self.written
 
 
 class Background(Struct, frozen=True):
@@ -149,17 +140,10 @@ class Code(Struct, frozen=True, kw_only=True):
     commands: list[Command] = field(default_factory=list)
     """All commands. Those of a command's string follow directly after it."""
     assignments: list[Assignment] = field(default_factory=list)
-    traps: list[Trap] = field(default_factory=list)
     broken: list[int] = field(default_factory=list)
     """Lines that are no bash."""
-    early: list[EarlyUse] = field(default_factory=list)
-    """Per-task variables that the batch shell fills in before a step could."""
-    exported_early: list[Early] = field(default_factory=list)
-    """The same, exported by the script: `export RANK=$SLURM_PROCID`."""
     background: list[Background] = field(default_factory=list)
     last_tests: list[LastTest] = field(default_factory=list)
-    read: list[tuple[str, int]] = field(default_factory=list)
-    """Other scripts that this one reads in: (name, line)."""
     documents: list[tuple[int, int]] = field(default_factory=list)
     """First and last line of each here-document."""
 
@@ -192,4 +176,31 @@ class Script(Code, frozen=True):
 
     def directive(self, name: str) -> Directive | None:
         """The one that counts: of several, Slurm takes the last."""
-        return next((d for d in reversed(self.directives) if d.name == name), None)
+        return last_of(self.directives, name)
+
+    @property
+    def traps(self) -> dict[str, int]:
+        """Each signal that it handles, without `SIG` (`EXIT` is one too), with the line of its first trap."""
+        traps = [c for c in self.commands if c.name == "trap" and len(c.words) > 2 and c.args[0] != "-"]
+        return {_signal(word): c.line for c in reversed(traps) for word in c.args[1:]}
+
+    @property
+    def sourced(self) -> list[tuple[str, int]]:
+        """Other scripts that this one reads in: (name, line)."""
+        return [(c.args[0], c.line) for c in self.commands if c.name in ("source", ".") and c.args]
+
+
+def base(word: str) -> str:
+    """A program without its folder."""
+    return word.rpartition("/")[2]
+
+
+def last_of(given: Sequence[Directive], name: str) -> Directive | None:
+    """The option that counts: of several, Slurm takes the last."""
+    return next((d for d in reversed(given) if d.name == name), None)
+
+
+def _signal(word: str) -> str:
+    """`TERM` for `TERM`, `SIGTERM` and `15`; `EXIT` for `0`."""
+    name = (signal_name(int(word)) if re.fullmatch("[0-9]{1,2}", word) else None) or word
+    return "EXIT" if name == "0" else name.upper().removeprefix("SIG")

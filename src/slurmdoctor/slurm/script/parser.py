@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import asdict
+
 from slurmdoctor.slurm.script.bash_reader import Reader, TooMuchError
-from slurmdoctor.slurm.script.model import Code, Directive, Script
+from slurmdoctor.slurm.script.model import Directive, Script, last_of
 from slurmdoctor.slurm.script.tables import programs
 
 if TYPE_CHECKING:
@@ -64,7 +67,7 @@ def parse(text: str, name: str = "script") -> Script:
         settings=settings(lines) if interpreter == "yaml" else {},
         mixed=re.search(r"^#SBATCH\s+(?:hetjob|packjob)\b", lines, re.M) is not None,
         cut=cut,
-        **{key: getattr(reader.code, key) for key in Code.__struct_fields__},
+        **asdict(reader.code),
     )
 
 
@@ -143,13 +146,10 @@ def options(words: Sequence[str], line: int) -> tuple[list[Directive], int]:
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
         else:
-            name, equals, value = (
-                programs().short_options.get(word[1], word[1]),
-                "=" if len(word) > 2 else "",
-                word[2:].removeprefix("="),
-            )
+            name, equals = programs().short_options.get(word[1], word[1]), word[2:]
+            value = equals.removeprefix("=")
         if not equals and name not in programs().flags and at < len(words) and not words[at].startswith("--"):
-            value, equals = words[at], "="
+            equals = value = words[at]
             at += 1
         found.append(Directive(name, value if equals else None, line))
     return found, at
@@ -173,27 +173,24 @@ def gpus(directives: Sequence[Directive]) -> tuple[int | None, Directive | None]
     tasks = number(by_name["ntasks-per-node"].value) if "ntasks-per-node" in by_name else None
     for name in ("gpus-per-node", "gres", "gpus-per-task", "gpus"):
         found = by_name.get(name)
-        if found is None or (name == "gres" and "gpu" not in (found.value or "")):
-            continue
-        part = next((p for p in (found.value or "").split(",") if name != "gres" or p.startswith("gpu")), "")
-        count = number(part) if ":" in part or part.isdigit() else 1
+        parts = (found.value or "").split(",") if found else []
+        part = next((p for p in parts if name != "gres" or p.startswith("gpu")), None)
+        count = None if part is None else number(part) if ":" in part or part.isdigit() else 1
         if count is None:
             continue
         if name == "gpus-per-task":
-            return (count * tasks, found) if tasks else (None, found)
-        if name == "gpus":
-            return (count // nodes, found) if nodes and count % nodes == 0 else (None, found)
+            count = count * tasks if tasks else None
+        elif name == "gpus":
+            count = count // nodes if nodes and count % nodes == 0 else None
         return count, found
     return None, None
 
 
 def signal_request(directives: Sequence[Directive]) -> SignalRequest | None:
     """The signal that the script asks for before its time limit."""
-    given = next((d for d in reversed(directives) if d.name == "signal"), None)
-    if given is None:
-        return None
-    parts = re.fullmatch(r"(?:([BR]+):)?(?:SIG)?([A-Za-z]+\d?|\d+)(?:@(\d+))?", given.value or "")
-    if parts is None:
+    given = last_of(directives, "signal")
+    parts = given and re.fullmatch(r"(?:([BR]+):)?(?:SIG)?([A-Za-z]+\d?|\d+)(?:@(\d+))?", given.value or "")
+    if not given or not parts:
         return None
     return SignalRequest(parts[2].upper(), whole(parts[3] or "60"), "B" in (parts[1] or ""), given.line)
 
@@ -201,21 +198,22 @@ def signal_request(directives: Sequence[Directive]) -> SignalRequest | None:
 def slurm_variables(directives: Sequence[Directive]) -> dict[str, str]:
     """What the job will see in its environment."""
     by_name = {d.name: d.value for d in directives}
-    nodes, per_node, tasks = (number(by_name.get(n)) for n in ("nodes", "ntasks-per-node", "ntasks"))
+    wanted = ("nodes", "ntasks-per-node", "ntasks", "cpus-per-task")
+    nodes, per_node, tasks, cpus = (number(by_name.get(name)) for name in wanted)
     if tasks is None and per_node and nodes:
         tasks = per_node * nodes
     per_gpu, _ = gpus(directives)
     found = {
-        "SLURM_NNODES": nodes,
-        "SLURM_JOB_NUM_NODES": nodes,
-        "SLURM_NTASKS": tasks,
-        "SLURM_NPROCS": tasks,
-        "SLURM_NTASKS_PER_NODE": per_node,
-        "SLURM_GPUS_ON_NODE": per_gpu,
-        "SLURM_GPUS_PER_NODE": per_gpu,
-        "SLURM_CPUS_PER_TASK": number(by_name.get("cpus-per-task")),
+        "NNODES": nodes,
+        "JOB_NUM_NODES": nodes,
+        "NTASKS": tasks,
+        "NPROCS": tasks,
+        "NTASKS_PER_NODE": per_node,
+        "GPUS_ON_NODE": per_gpu,
+        "GPUS_PER_NODE": per_gpu,
+        "CPUS_PER_TASK": cpus,
     }
-    return {name: str(value) for name, value in found.items() if value is not None}
+    return {f"SLURM_{name}": str(value) for name, value in found.items() if value is not None}
 
 
 # ── a recipe of NeMo AutoModel ──
@@ -229,22 +227,17 @@ def settings(text: str) -> dict[str, tuple[str, int]]:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError):
         return {}
-    found: dict[str, tuple[str, int]] = {}
-    for name, value, line in _scalars(root, "", 0) if root else ():
-        if len(found) >= _MOST:
-            break
-        found[name] = (value, line)
+    found = dict(islice(_scalars(root, "", 0), _MOST)) if root else {}
     return found if any(name.startswith(f"{SECTION}.") for name in found) else {}
 
 
-def _scalars(node: Node, name: str, depth: int) -> Iterator[tuple[str, str, int]]:
+def _scalars(node: Node, name: str, depth: int) -> Iterator[tuple[str, tuple[str, int]]]:
     import yaml
 
     if isinstance(node, yaml.ScalarNode):
-        yield name, str(node.value), node.start_mark.line + 1
-    elif depth < _DEEPEST and isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            yield from _scalars(value, f"{name}.{key.value}".lstrip("."), depth + 1)
-    elif depth < _DEEPEST and isinstance(node, yaml.SequenceNode):
-        for at, value in enumerate(node.value):
-            yield from _scalars(value, f"{name}.{at}", depth + 1)
+        yield name, (str(node.value), node.start_mark.line + 1)
+    elif depth < _DEEPEST:
+        keyed = isinstance(node, yaml.MappingNode)
+        items = ((key.value, value) for key, value in node.value) if keyed else enumerate(node.value)
+        for key, value in items:
+            yield from _scalars(value, f"{name}.{key}".lstrip("."), depth + 1)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain, islice, takewhile, zip_longest
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from slurmdoctor.knowledge import layouts
 from slurmdoctor.slurm.jobinfo import seconds, size
-from slurmdoctor.slurm.script.model import Command, Directive, Script
+from slurmdoctor.slurm.script.model import Command, Directive, Script, base, last_of
 from slurmdoctor.slurm.script.parser import gpus, number, options, signal_request, whole
-from slurmdoctor.slurm.script.tables import Programs, programs
+from slurmdoctor.slurm.script.tables import programs
 
 Fact = int | float | str
 _BEFORE_PROGRAMS = frozenset({"exec", "time", "env", "nohup", "command", "stdbuf"})
@@ -21,7 +23,7 @@ _PYTHON = re.compile(r"python[\d.]*$|\.py$")
 _COUNTS = {"nodes": "nodes", "ntasks-per-node": "tasks_per_node", "ntasks": "tasks"}
 """Option of sbatch and srun -> fact."""
 _REMARK = re.compile(r"^[ \t]*#(?!SBATCH|!).*$", re.M)
-_OF_ARRAY = re.compile(r"^[^#]*\$\{?SLURM_ARRAY_TASK_ID\b(?!:?-)")
+_OF_ARRAY = re.compile(r"^[^#\n]*\$\{?SLURM_ARRAY_TASK_ID\b(?!:?-)", re.M)
 _SIZES = ("tp", "pp", "cp", "ep")
 _PORTS = frozenset({"master-port", "main-process-port"})
 
@@ -55,8 +57,8 @@ class Step(Struct, frozen=True):
     runs: tuple[Command, ...]
 
     def option(self, name: str) -> Directive | None:
-        """The one that counts: of several, srun takes the last."""
-        return next((d for d in reversed(self.options) if d.name == name), None)
+        """The one that counts."""
+        return last_of(self.options, name)
 
     @property
     def program(self) -> int | None:
@@ -70,13 +72,6 @@ class Step(Struct, frozen=True):
         return [found for command in self.runs if (found := launcher(command))]
 
 
-class Occurrence(Struct, frozen=True):
-    """One place where a check finds its mistake: the line, and the names that the check's sentences use."""
-
-    line: int
-    names: Mapping[str, int | str | None] = field(default_factory=dict)
-
-
 class Plan(Struct, frozen=True):
     """A script with its steps."""
 
@@ -84,7 +79,6 @@ class Plan(Struct, frozen=True):
     steps: Sequence[Step]
     main: Step | None
     """The step that trains: the last one that starts a launcher, or else Python."""
-    programs: Programs
 
     @property
     def own(self) -> Iterator[Command]:
@@ -104,9 +98,7 @@ class Plan(Struct, frozen=True):
         """How many tasks a step has."""
         nodes, per_node = self.count(step, "nodes"), self.count(step, "ntasks-per-node")
         every = self.count(step, "ntasks")
-        if every is not None and step is not None and (step.option("ntasks") or not step.option("nodes")):
-            return every
-        if nodes is None:
+        if nodes is None or (every is not None and step and (step.option("ntasks") or not step.option("nodes"))):
             return every
         return nodes * per_node if per_node else nodes
 
@@ -115,40 +107,37 @@ def plan_of(script: Script) -> Plan:
     """The plan of a script."""
     found = steps(script)
     launching = [step for step in found if step.launchers] or [step for step in found if any(map(is_work, step.runs))]
-    return Plan(script, found, launching[-1] if launching else None, programs())
+    return Plan(script, found, launching[-1] if launching else None)
 
 
 def steps(script: Script) -> list[Step]:
     """All steps of a script, in order; those of a function where the script calls it."""
     found: list[Step] = []
     called = {command.name for command in script.commands} | {None}
-    for at, command in enumerate(script.commands):
+    for at, command in enumerate(script.commands, 1):
         words = argv(command)
         if is_srun(command) and command.function in called:
-            end = at + 1
-            while end < len(script.commands) and script.commands[end].runs_in(command):
-                end += 1
+            inner = takewhile(partial(Command.runs_in, outer=command), islice(script.commands, at, None))
             own_options, behind = options(words[1:], command.line)
             program = len(command.words) - len(words) + 1 + behind
             own = Command(command.words[program:], command.line, depth=command.depth, parent=command)
-            found.append(Step(command, tuple(own_options), (own, *script.commands[at + 1 : end])))
-        elif command.depth == 0 and launcher(command) and "srun" not in map(_base, words):
+            found.append(Step(command, tuple(own_options), (own, *inner)))
+        elif command.depth == 0 and launcher(command) and "srun" not in map(base, words):
             found.append(Step(command, (), (command,)))
     return found
 
 
 def is_srun(command: Command) -> bool:
     """Whether a command is srun's."""
-    return _base("".join(argv(command)[:1])) == "srun"
+    return base("".join(argv(command)[:1])) == "srun"
 
 
 def step_outputs(script: Script) -> list[str]:
     """File name patterns that the script gives its steps (`srun --output=log-%t`), and files it redirects them to."""
     found: list[str] = []
     for step in steps(script):
-        for given in (step.option("output"), step.option("error")):
-            if given and given.value and given.value not in ("none", "all") and not given.value.isdigit():
-                found.append(given.value)
+        given = [one.value or "" for name in ("output", "error") if (one := step.option(name))]
+        found += [file for file in given if file not in ("", "none", "all") and not file.isdigit()]
         found += [file for file in step.command.outputs if not file.startswith("/dev/")]
     filled = [re.sub(r"\$\{?(\w+)\}?", lambda m: programs().file_patterns.get(m[1], "%t"), file) for file in found]
     return list(dict.fromkeys(file for file in filled if "$" not in file))
@@ -174,7 +163,7 @@ def launcher(command: Command) -> Launcher | None:
     for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False):
         if word == "-c":
             return None
-        program = _base(word)
+        program = base(word)
         name = known.get(program) or known.get(f"{program} {after}")
         if name is not None:
             # `uv run torchrun` and `/opt/venv/bin/torchrun` say whose it is
@@ -190,25 +179,20 @@ def is_work(command: Command) -> bool:
 
 def arguments(command: Command) -> Iterator[Argument]:
     """The named arguments of a command, whatever program takes them."""
-    words = command.words
-    for at, word in enumerate(words):
-        found = re.match(r"(?:--?|\+{0,2})([A-Za-z][\w.-]*)(?:=(.*))?$", word.text, re.S)
-        if not found or (not word.text.startswith("-") and found[2] is None):
+    for word, after in zip_longest(command.words, command.words[1:]):
+        found = re.match(r"(?:(--?)|\+{0,2})([A-Za-z][\w.-]*)(?:=(.*))?$", word.text, re.S)
+        if not found or (not found[1] and found[3] is None):
             continue
-        value, known = found[2], word.known
-        if value is None and at + 1 < len(words) and not words[at + 1].text.startswith("-"):
-            value, known = words[at + 1].text, words[at + 1].known
+        value, known = found[3], word.known
+        if value is None and after and not after.text.startswith("-"):
+            value, known = after.text, after.known
         value = value.strip("\"'") if value is not None else None
-        yield Argument(found[1].replace("_", "-"), value, word.line or command.line, known)
+        yield Argument(found[2].replace("_", "-"), value, word.line or command.line, known)
 
 
 def line_of(command: Command, text: str) -> int:
     """The line on which a word of the command stands."""
     return next((w.line for w in command.words if w.text == text and w.line), command.line)
-
-
-def _base(word: str) -> str:
-    return word.rpartition("/")[2]
 
 
 # ── facts ──
@@ -240,15 +224,15 @@ def facts_of(plan: Plan) -> Facts:
     if not script.mixed:
         _counts(facts, plan)
     _directives(facts, script)
-    _environment(facts, plan)
-    _settings(facts, plan)
+    _signal(facts, script)
+    _environment(facts, script)
+    _settings(facts, script)
     if plan.main is not None:
         _step(facts, plan, plan.main)
-    _script_marks(facts, plan)
+    _script_marks(facts, script)
     _port(facts, script)
     _world(facts)
     _model_ranks(facts)
-    sizes_that_fit(facts)
     return facts
 
 
@@ -260,10 +244,9 @@ def _counts(facts: Facts, plan: Plan) -> None:
     # one step of several, each on a node of its own
     alone = any("$" in (one.value or "") for one in own if one.name in ("nodelist", "relative"))
     for name, fact in _COUNTS.items():
-        ignored = alone or (name == "ntasks-per-node" and asked and main and not main.option("ntasks"))
-        if main and not ignored and (found := main.option(name)):
+        ignored = alone or (name == "ntasks-per-node" and asked and not last_of(own, "ntasks"))
+        if found := None if ignored else last_of(own, name):
             facts.add(fact, number(found.value), found.line)
-    for name, fact in _COUNTS.items():
         if found := script.directive(name):
             facts.add(fact, number(found.value), found.line)
             facts.add("sized", True, found.line)
@@ -275,15 +258,13 @@ def _counts(facts: Facts, plan: Plan) -> None:
 
 def _directives(facts: Facts, script: Script) -> None:
     facts.add("gpus_asked", any(map(_asks_gpus, script.directives)) or script.mixed or None)
-    lines = enumerate(script.text.splitlines(), 1)
-    used = next((at for at, text in lines if _OF_ARRAY.search(text)), None)
-    facts.add("array_used", (used and script.directive("array") is None) or None, used)
+    if (used := _OF_ARRAY.search(script.text)) and not script.directive("array"):
+        facts.add("array_used", True, _line_at(script.text, used.end()))
     for name in ("exclusive", "requeue", "open-mode"):
         if found := script.directive(name):
             facts.add(name.replace("-", "_"), True, found.line)
     if found := script.directive("time"):
-        limit = seconds(found.value)
-        facts.add("time_min", round(limit / 60) if limit else None, found.line)
+        facts.add("time_min", round(limit / 60) if (limit := seconds(found.value)) else None)
         minutes = re.fullmatch(r"(\d{2,3}):00", found.value or "")
         facts.add("time_mmss", whole(minutes[1]) if minutes else None, found.line)
     if found := script.directive("cpus-per-task"):
@@ -293,94 +274,94 @@ def _directives(facts: Facts, script: Script) -> None:
             facts.add("mem_mb", amount, found.line)
             facts.add("mem_option", f"--{name}")
     if (found := script.directive("mem")) and (amount := size(found.value)):
-        facts.add("mem_gib", round(amount / 2**30, 1), found.line)
-    if asked := signal_request(script.directives):
-        facts.add("signal", asked.signal, asked.line)
-        facts.add("signal_seconds", asked.seconds, asked.line)
-        facts.add("signal_batch", asked.batch_shell, asked.line)
-        handled = _handles_signal(script, asked.signal)
-        facts.add("signal_handled", handled)
-        # what lint and diagnose propose: without a trap, B: keeps the signal from the tasks
-        facts.add("signal_to", f"B:{asked.signal}" if asked.batch_shell and handled else asked.signal)
-        facts.add("signal_wide", asked.seconds if (asked.seconds or 0) >= 60 else 300)
+        facts.add("mem_gib", round(amount / 2**30, 1))
 
 
-def _handles_signal(script: Script, name: str) -> bool:
-    """Whether the script handles a signal, or hands its process over to one that may."""
-    handled = any(name in trap.signals for trap in script.traps)
-    return handled or any(c.name == "exec" and c.depth == 0 and len(c.words) > 1 for c in script.commands)
+def _signal(facts: Facts, script: Script) -> None:
+    """The signal before the time limit, and whether the script handles it, or hands its process over to one that may."""
+    asked = signal_request(script.directives)
+    if asked is None:
+        return
+    replaced = any(c.name == "exec" and c.depth == 0 and len(c.words) > 1 for c in script.commands)
+    handled = asked.signal in script.traps or replaced
+    facts.add("signal", asked.signal, asked.line)
+    facts.add("signal_seconds", asked.seconds)
+    facts.add("signal_batch", asked.batch_shell)
+    facts.add("signal_handled", handled)
+    # what lint and diagnose propose: without a trap, B: keeps the signal from the tasks
+    facts.add("signal_to", f"B:{asked.signal}" if asked.batch_shell and handled else asked.signal)
+    facts.add("signal_wide", asked.seconds if (asked.seconds or 0) >= 60 else 300)
 
 
-def _environment(facts: Facts, plan: Plan) -> None:
-    script = plan.script
+def _environment(facts: Facts, script: Script) -> None:
+    known = programs()
     for command in script.commands:
         for name, value in (*command.env.items(), *_handed(command)):
             facts.add(f"set_{name}", value, command.line)
-        if command.words and "uv" in (command.words[0].text, *command.args[:6]):
+        if any(word.text == "uv" for word in command.words[:7]):
             facts.add("uses_uv", True, command.line)
-    facts.add("reads_settings", any(not plan.programs.environments.search(name) for name, _ in script.read) or None)
+    facts.add("reads_settings", any(not known.environments.search(name) for name, _ in script.sourced) or None)
     for name, one in {a.name: a for a in script.assignments if a.exported}.items():
-        facts.add(f"set_{name}", one.likely, one.line)
-        if name in plan.programs.caches and plan.programs.is_local(one.likely):
-            facts.add(f"local_{name}", one.likely, one.line)
+        facts.add(f"set_{name}", one.word.text, one.line)
+        if name in known.caches and known.is_local(one.word.text):
+            facts.add(f"local_{name}", one.word.text, one.line)
     for one in script.assignments:
-        if one.name == "MASTER_PORT":
-            facts.add("fixed_port", whole(one.value), one.line)
+        if one.name == "MASTER_PORT" and one.word.known:
+            facts.add("fixed_port", whole(one.word.text), one.line)
     connections = facts.values.get("set_CUDA_DEVICE_MAX_CONNECTIONS")
-    if isinstance(connections, str):
-        facts.add("max_connections", whole(connections), facts.lines["set_CUDA_DEVICE_MAX_CONNECTIONS"])
+    facts.add("max_connections", whole(str(connections)), facts.lines.get("set_CUDA_DEVICE_MAX_CONNECTIONS"))
 
 
 def _handed(command: Command) -> list[tuple[str, str]]:
     """`env A=1 python ...`, `srun --export=ALL,A=1 ...`."""
-    texts = [w.text for w in command.words] if any(w.text == "env" for w in command.words) else []
-    exports = (w.text.partition("=")[2].split(",") for w in command.words if w.text.startswith("--export="))
-    texts += [text for export in exports for text in export]
-    return [(text.partition("=")[0], text.partition("=")[2]) for text in texts if re.match(r"[A-Za-z_]\w*=", text)]
+    words = [w.text for w in command.words]
+    exports = (word.partition("=")[2].split(",") for word in words if word.startswith("--export="))
+    texts = [*(words if "env" in words else ()), *chain.from_iterable(exports)]
+    return [(found[1], found[2]) for text in texts if (found := re.match(r"([A-Za-z_]\w*)=(.*)", text, re.S))]
 
 
-def _settings(facts: Facts, plan: Plan) -> None:
+def _settings(facts: Facts, script: Script) -> None:
     """What a recipe's `slurm:` section and its sizes say."""
-    for name, (value, line) in plan.script.settings.items():
-        if fact := plan.programs.settings.get(name):
-            local = fact.startswith("local_") and plan.programs.is_local(value)
+    for name, (value, line) in script.settings.items():
+        if fact := programs().settings.get(name):
+            local = fact.startswith("local_") and programs().is_local(value)
             facts.add(fact, value if local else whole(value), line)
-    if plan.script.settings and "tasks_per_node" in facts.values:
-        facts.add("gpus_per_node", facts.values["tasks_per_node"])  # a task is a rank there
+    if script.settings:
+        facts.add("gpus_per_node", facts.values.get("tasks_per_node"))  # a task is a rank there
 
 
 def _step(facts: Facts, plan: Plan, main: Step) -> None:
     """Facts of the step that trains."""
     line, by_srun = main.command.line, is_srun(main.command)
     facts.add("main", True, line)
-    facts.add("by_srun", by_srun or None, line)
+    facts.add("by_srun", by_srun or None)
     facts.add("gpus_asked", any(map(_asks_gpus, main.options)) or None)
     for command in main.runs:
-        _arguments(facts, command, plan.programs)
+        _arguments(facts, command)
     for launcher in main.launchers:
         facts.add("launcher", launcher.name, launcher.line)
         facts.add("bare_torchrun", (launcher.bare and launcher.name == "torchrun") or None, launcher.line)
     facts.add("launcher", "srun" if by_srun else None, line)
     image = main.option("container-image") or plan.script.directive("container-image")
-    if image:
-        facts.add("container", True, image.line)
+    facts.add("container", image is not None or None)
     text = "\n".join(" ".join(argv(command)) for command in main.runs)
-    for name, pattern in plan.programs.step_marks.items():
+    for name, pattern in programs().step_marks.items():
         if found := pattern.search(text):
             holder = next((c for c in main.runs if found[0] in argv(c)), main.command)
             facts.add(name, found[0], line_of(holder, found[0]))
 
 
-def _arguments(facts: Facts, command: Command, programs: Programs) -> None:
+def _arguments(facts: Facts, command: Command) -> None:
     """Sizes and switches on the command line of a program, whichever names it has for them."""
+    known_names = programs()
     for name, value, line, known in arguments(command):
-        if name in programs.sizes and value is not None:
+        if name in known_names.sizes and value is not None:
             count = whole(value)
-            facts.add(programs.sizes[name], value if count is None else count, line)
-        if name in programs.switches and (value or "true").lower() not in ("false", "0", "none"):
-            facts.add(programs.switches[name], True, line)
-        ported = value is not None and (name == "rdzv-endpoint" or (name in _PORTS and known))
-        port = whole(value.rpartition(":")[2]) if value and ported else None
+            facts.add(known_names.sizes[name], value if count is None else count, line)
+        if name in known_names.switches and (value or "true").lower() not in ("false", "0", "none"):
+            facts.add(known_names.switches[name], True, line)
+        ported = name == "rdzv-endpoint" or (name in _PORTS and known)
+        port = whole((value or "").rpartition(":")[2]) if ported else None
         if port and "fixed_port" not in facts.values:
             facts.add("fixed_port", port, line)
             facts.add("port_of_option", port)
@@ -393,24 +374,28 @@ def _asks_gpus(option: Directive) -> bool:
     )
 
 
-def _script_marks(facts: Facts, plan: Plan) -> None:
-    text = _REMARK.sub("", plan.script.text)
-    for name, pattern in plan.programs.script_marks.items():
+def _line_at(text: str, place: int) -> int:
+    return text.count("\n", 0, place) + 1
+
+
+def _script_marks(facts: Facts, script: Script) -> None:
+    text = _REMARK.sub("", script.text)
+    for name, pattern in programs().script_marks.items():
         if found := pattern.search(text):
-            line = text.count("\n", 0, found.start()) + 1
+            line = _line_at(text, found.start())
             if name != "clears_experiments" or line <= facts.lines.get("recipe", line):  # cleared before the run
                 facts.add(name, found[0], line)
 
 
 def _port(facts: Facts, script: Script) -> None:
     """`MASTER_PORT=29500` is fixed; `${MASTER_PORT:-29500}` only where the job's environment sets no other."""
-    defaults = {a.likely: a.line for a in script.assignments if a.value is None and whole(a.likely)}
+    likely = [one for one in script.assignments if not one.word.known and whole(one.word.text)]
     port = str(facts.values.get("fixed_port"))
-    if port in defaults:
-        facts.values.pop("fixed_port", None)
-    for one in script.assignments:
-        if one.value is None and (one.name == "MASTER_PORT" or one.likely == port):
-            facts.add("default_port", whole(one.likely), one.line)
+    if any(one.word.text == port for one in likely):
+        del facts.values["fixed_port"]
+    for one in likely:
+        if one.name == "MASTER_PORT" or one.word.text == port:
+            facts.add("default_port", whole(one.word.text), one.line)
 
 
 def _world(facts: Facts) -> None:
@@ -435,32 +420,23 @@ def _world(facts: Facts) -> None:
 
 
 def _model_ranks(facts: Facts) -> None:
-    """How many ranks one copy of the model takes, and how many copies the job holds."""
-    given = [name for name in _SIZES if facts.whole(name) is not None]
-    if not given:
-        return
-    if lines := [facts.lines[name] for name in _SIZES if name in facts.lines]:
-        facts.lines.setdefault("tp", lines[0])
-    for name in _SIZES:
-        facts.add(name, 1)
-    tensor, pipeline, context, expert = (max(facts.whole(name) or 1, 1) for name in _SIZES)
-    facts.add("etp", tensor if "etp_is_tp" in facts.values else 1)
-    ranks = tensor * pipeline * context
-    facts.add("model_ranks", ranks)
-    expert_tensor = facts.whole("etp")
-    if expert_tensor is not None and expert_tensor > 0:
-        facts.add("expert_ranks", expert_tensor * expert * pipeline)
-    world = facts.whole("world")
-    if world is not None and world % ranks == 0:
-        facts.add("data_parallel", world // ranks)
-
-
-def sizes_that_fit(facts: Facts) -> None:
-    """What the sizes could be instead: the next numbers that divide evenly."""
-    per_node, nodes = facts.whole("world_gpus"), facts.whole("nodes")
-    for fact, ranks in (("nodes_for_model", "model_ranks"), ("nodes_for_experts", "expert_ranks")):
-        if per_node and nodes and (count := facts.whole(ranks)):
-            step = count // math.gcd(count, per_node)
-            facts.add(fact, -(-nodes // step) * step)
+    """How many ranks one copy of the model takes, how many copies the job holds, and what would divide evenly."""
+    if any(facts.whole(name) is not None for name in _SIZES):
+        if lines := [facts.lines[name] for name in _SIZES if name in facts.lines]:
+            facts.lines.setdefault("tp", lines[0])
+        for name in _SIZES:
+            facts.add(name, 1)
+        tensor, pipeline, context, expert = (max(facts.whole(name) or 1, 1) for name in _SIZES)
+        facts.add("etp", tensor if "etp_is_tp" in facts.values else 1)
+        ranks, experts = tensor * pipeline * context, (facts.whole("etp") or 0) * expert * pipeline
+        facts.add("model_ranks", ranks)
+        facts.add("expert_ranks", experts if experts > 0 else None)
+        world, per_node, nodes = facts.whole("world"), facts.whole("world_gpus"), facts.whole("nodes")
+        if world is not None and world % ranks == 0:
+            facts.add("data_parallel", world // ranks)
+        for fact, count in (("nodes_for_model", ranks), ("nodes_for_experts", experts)):
+            if per_node and nodes and count > 0:
+                step = count // math.gcd(count, per_node)
+                facts.add(fact, -(-nodes // step) * step)
     for name, text in layouts(facts.values).items():
         facts.add(name, text or None)
