@@ -10,7 +10,6 @@ import unicodedata
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
 
 from msgspec import Struct
@@ -101,13 +100,11 @@ class Redactor:
         """The same diagnosis, safe to print and to post. Nothing is rebuilt where nothing is to be masked."""
         if self.mode == "strict":
             self._names.know(_hosts_of(diagnosis))
-        if self.mode == "off":
+        if self.mode == "off" or not diagnosis.surroundings:
             return self.values(diagnosis)
-        evidence, around = self._wrapped_evidence(diagnosis.evidence), self._surroundings(diagnosis)
+        evidence, around = self._neighbors(diagnosis)
         if self.mode == "strict":
             return self.values(replace(diagnosis, evidence=evidence, surroundings=around))
-        if (evidence, around) == (diagnosis.evidence, ()):
-            return self.values(diagnosis)
         return replace(self.values(replace(diagnosis, evidence=evidence, surroundings=())), surroundings=around)
 
     def values(self, value: Value) -> Value:
@@ -140,34 +137,24 @@ class Redactor:
         kinds = secret_kinds() if self._kinds is None else self._kinds
         return Wanted.of(texts, [kind for kind in kinds if kind.strict == strict])
 
-    def _wrapped_evidence(self, evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
-        """Lines that follow one another are masked as one text: a program may have broken a secret over both."""
-        masked = list(evidence)
-        for at, (one, other) in enumerate(pairwise(evidence)):
-            if one.file == other.file and one.line is not None and one.line + 1 == (other.line or 0):
-                both = "\n".join(disarm(item.text) for item in (masked[at], other))
-                new = _mask(both, self._wanted([both]), self._own, keep_lines=True).split("\n")
-                if len(new) == 2:
-                    masked[at : at + 2] = [replace(one, text=new[0]), replace(other, text=new[1])]
-        return tuple(masked)
-
-    def _surroundings(self, diagnosis: Diagnosis) -> tuple[Surroundings, ...]:
-        """Lines around one of the evidence are masked with it as one text, and stay as many."""
+    def _neighbors(self, diagnosis: Diagnosis) -> tuple[tuple[Evidence, ...], tuple[Surroundings, ...]]:
+        """The evidence with the lines around it: masked as one text, for a program may have broken a secret over two; they stay as many."""
         quoted = {(item.file, item.line): item.text for item in diagnosis.evidence}
         blocks = [
-            "\n".join(
-                disarm(text).replace("\n", " ")
-                for text in (*item.above, quoted.get((item.file, item.line), ""), *item.below)
-            )
+            [
+                disarm(line).replace("\n", " ")
+                for line in (*item.above, quoted.get((item.file, item.line), ""), *item.below)
+            ]
             for item in diagnosis.surroundings
         ]
-        wanted = self._wanted(blocks)
-        found = []
-        for item, block in zip(diagnosis.surroundings, blocks, strict=True):
-            rows = _mask(block, wanted, self._own, keep_lines=True).split("\n")
+        wanted = self._wanted(["\n".join(rows) for rows in blocks])
+        around = []
+        for item, rows in zip(diagnosis.surroundings, blocks, strict=True):
+            masked = _mask("\n".join(rows), wanted, self._own, keep_lines=True).split("\n")
             at = len(item.above)
-            found.append(replace(item, above=tuple(rows[:at]), below=tuple(rows[at + 1 :])))
-        return tuple(found)
+            quoted[item.file, item.line] = masked[at]
+            around.append(replace(item, above=tuple(masked[:at]), below=tuple(masked[at + 1 :])))
+        return tuple(replace(one, text=quoted[one.file, one.line]) for one in diagnosis.evidence), tuple(around)
 
 
 def _mask(text: str, wanted: Wanted, own: str, *, keep_lines: bool = False) -> str:
