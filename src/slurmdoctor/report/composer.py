@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -45,7 +45,7 @@ _LONG = 100
 """Characters that any report shows whole."""
 Numbers = Mapping[tuple[int, int], "int | None"]
 """(source, offset) of a line -> its number; None behind text that was not read."""
-NO_LANES = Lanes()
+
 _TITLE_OF_SUSPECT = {
     "mismatch": "called a different collective from the other ranks",
     "behind": "never joined the collective that the other ranks waited in",
@@ -61,53 +61,48 @@ def compose(
     observed: Observations,
     knowledge: Knowledge,
     numbers: Numbers,
-    lanes: Lanes = NO_LANES,
+    lanes: Lanes,
 ) -> Diagnosis:
     """Everything that the report formats show. `numbers` are those of the lines in `finding.places` and of the lanes."""
-    coverage = _coverage(finding, timeline, observed)
-    if finding.record is not None:
-        coverage = coverage_with_record(coverage, finding.record)
-    facts = dict(finding.facts)
-    reasons = told(finding.reasons, knowledge)
-    lines = _Lines(observed, numbers)
-    last_words = observed.ending.telling.text if observed.ending.telling and finding.verdict != "no-failure" else None
-    if finding.verdict != "failed" or finding.cause is None:
-        return Diagnosis(
-            finding.verdict,
-            evidence=tuple(lines.proof(event) for event in finding.evidence),
-            reasons=reasons,
-            facts=facts,
-            coverage=coverage,
-            lanes=_worded(lanes, observed, numbers, ""),
-            last_words=last_words,
-        )
-    cause = knowledge.causes.get(finding.cause)
-    names = names_for_fixes(finding, timeline, observed)
-    if cause is not None:
+    cause = knowledge.causes.get(finding.cause or "")
+    facts, names = dict(finding.facts), {}
+    failed = finding.verdict == "failed" and finding.cause is not None
+    if failed:
+        names = names_for_fixes(finding, timeline, observed)
+    if failed and cause is not None:
         derived = derive(cause, names)
         names |= derived
         facts |= derived_facts(cause, derived)
-    fixes, retry = advise(finding, knowledge, cause, names)
-    named = _named(finding, cause)
+    lines = _Lines(observed, numbers)
     proof, quoted = tuple(lines.proof(event) for event in finding.evidence), _quoted(finding)
-    return Diagnosis(
-        verdict=finding.verdict,
+    named = _named(finding, cause) if failed else NamedCause()
+    found = Diagnosis(
+        finding.verdict,
+        evidence=proof,
+        reasons=told(finding.reasons, knowledge),
+        facts=facts,
+        coverage=_coverage(finding, timeline, observed),
+        lanes=_worded(lanes, observed, numbers, named.title or ""),
+        last_words=observed.ending.telling.text
+        if observed.ending.telling and finding.verdict != "no-failure"
+        else None,
+    )
+    if not failed:
+        return found
+    fixes, retry = advise(finding, knowledge, cause, names)
+    return replace(
+        found,
         cause=named,
         first_failure=_first(finding, lines, cause),
         exit=_exit(finding),
         evidence=(*quoted, *proof) if finding.root is None else (*proof, *quoted),
         cascade=_cascade(finding, lines, knowledge),
         others=_rivals(finding),
-        reasons=reasons,
         fixes=fixes,
         verify=verify(cause, names) if cause else (),
         retry=retry,
-        facts=facts,
-        coverage=coverage,
         ranks=tuple(lines.rank_group(standing) for standing in finding.standings),
         extent=finding.extent,
-        lanes=_worded(lanes, observed, numbers, named.title or ""),
-        last_words=last_words,
     )
 
 
@@ -242,6 +237,16 @@ def _rivals(finding: Finding) -> tuple[Rival, ...]:
 
 
 def _coverage(finding: Finding, timeline: Timeline, observed: Observations) -> Coverage:
+    """What was read; what Slurm was asked and did not answer; how the logs were found, and other failed tasks of the job."""
+    missing: Sequence[str] = _SOURCES
+    notes = list(map(sentence, (*finding.notes, *observed.notes, *timeline.notes)))
+    if (job := finding.record) is not None:
+        unanswered = (who for who in _SOURCES if who not in job.sources)
+        missing = [*job.missing, *(who for who in unanswered if not any(m.startswith(who) for m in job.missing))]
+        notes[:0] = [how_found(job, job.found)] if job.found is not None else []
+        if job.siblings:
+            more = len(job.siblings) - _MOST_SIBLINGS
+            notes.append(f"also failed: {', '.join(job.siblings[:_MOST_SIBLINGS])}{f' and {more} more' * (more > 0)}")
     return Coverage(
         bytes=sum(file.bytes for file in observed.files),
         lines=sum(file.lines for file in observed.files),
@@ -249,8 +254,8 @@ def _coverage(finding: Finding, timeline: Timeline, observed: Observations) -> C
         ranks_seen=len(observed.ranks_seen),
         silent_ranks=_silent(finding, observed),
         order=timeline.order,
-        missing=("sacct", "scontrol"),
-        notes=tuple(map(sentence, (*finding.notes, *observed.notes, *timeline.notes))),
+        missing=tuple(dict.fromkeys(missing)),
+        notes=tuple(notes),
     )
 
 
@@ -276,20 +281,6 @@ _HOW = {
     "script": "named in the batch script",
 }
 """How a job's logs were found, where it was not by their names."""
-
-
-def coverage_with_record(coverage: Coverage, job: JobRecord) -> Coverage:
-    """The coverage, with what Slurm was asked and did not answer, and with other failed tasks of the job."""
-    unanswered = [who for who in _SOURCES if who not in job.sources and not any(m.startswith(who) for m in job.missing)]
-    missing = [word for word in coverage.missing if word not in _SOURCES]
-    coverage = replace(coverage, missing=tuple(dict.fromkeys([*missing, *job.missing, *unanswered])))
-    if job.found is not None:
-        coverage = replace(coverage, notes=(how_found(job, job.found), *coverage.notes))
-    if not job.siblings:
-        return coverage
-    more = len(job.siblings) - _MOST_SIBLINGS
-    listed = ", ".join(job.siblings[:_MOST_SIBLINGS]) + (f" and {more} more" if more > 0 else "")
-    return replace(coverage, notes=(*coverage.notes, f"also failed: {listed}"))
 
 
 def how_found(job: JobRecord, found: FoundLogs) -> str:
