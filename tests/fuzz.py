@@ -31,8 +31,7 @@ from slurmdoctor.knowledge import folders, load
 from slurmdoctor.matching import engine
 from slurmdoctor.model import SearchResult, UserError
 from slurmdoctor.readers import targets
-from slurmdoctor.report import render
-from slurmdoctor.report import text_report as text
+from slurmdoctor.report import render, text_report as text
 from slurmdoctor.search import scanner as scan
 from slurmdoctor.search.literals import Literals
 from slurmdoctor.slurm.script.linter import evidence_of, lint

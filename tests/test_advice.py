@@ -14,8 +14,7 @@ from cases import cases
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.model import Cause, Extent, Finding, Fix, Retry, ScriptMistake, expand_nodes
 from slurmdoctor.report.fixes import advise
-from test_record_goldens import LOGS as SMALL
-from test_record_goldens import RECORDS
+from test_record_goldens import LOGS as SMALL, RECORDS
 
 LOGS = Path(__file__).parent / "seed_logs"
 

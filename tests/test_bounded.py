@@ -6,8 +6,7 @@ import os
 from typing import cast
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import bounded
 from builders import KNOWLEDGE

@@ -18,8 +18,7 @@ from slurmdoctor.model import Deadline, Diagnosis
 from slurmdoctor.pipeline import examine
 from slurmdoctor.ranks.excerpts import Excerpts
 from slurmdoctor.readers import assembly
-from slurmdoctor.report import render
-from slurmdoctor.report import text_report as text
+from slurmdoctor.report import render, text_report as text
 from slurmdoctor.search import many
 
 KNOWLEDGE = load(folders(()), examples=False)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from slurmdoctor import diagnose
 from slurmdoctor.model import expand_nodes, fold_nodes, ranges

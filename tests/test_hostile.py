@@ -14,16 +14,14 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import hostile
 import slurmdoctor
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import UserError
-from slurmdoctor.report import render
-from slurmdoctor.report import text_report as text
+from slurmdoctor.report import render, text_report as text
 from test_report_chat import ALLOWED, LIVE, assert_harmless, outside_of_code, tokens
 
 BUSY = 4 if "PYTEST_XDIST_WORKER" in os.environ or (os.getloadavg()[0] > 1.5) else 2

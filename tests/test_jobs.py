@@ -8,13 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from slurmdoctor.input.files import files_of
 from slurmdoctor.input.job_names import SCHEMES, TORCHRUN
-from slurmdoctor.input.jobs import Look, blind, split_jobs
-from slurmdoctor.input.jobs import looker as looker_of
+from slurmdoctor.input.jobs import Look, blind, looker as looker_of, split_jobs
 from slurmdoctor.knowledge.texts import text
 from slurmdoctor.model import Glance, JobFiles
 

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from functools import cache
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from slurmdoctor import diagnose
 from slurmdoctor.input import paste

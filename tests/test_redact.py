@@ -10,8 +10,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from planted_secrets import FORMS, KINDS, TABLES, lines, readable, shown_parts

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from slurmdoctor.knowledge.expressions import fill, holds, names_of, placeholders
 from slurmdoctor.model import Cause, Fix, Remedy

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from msgspec.structs import replace
@@ -17,8 +16,7 @@ from msgspec.structs import replace
 from report_examples import CUDA_OOM, EXAMPLES, EXIT_CODE, NO_FAILURE, SILENT, UNKNOWN
 from slurmdoctor import Diagnosis
 from slurmdoctor.model import Coverage, Evidence, Exit, FirstFailure, NamedCause, Remedy, Retry, Rival
-from slurmdoctor.report import chat as markdown
-from slurmdoctor.report import render
+from slurmdoctor.report import chat as markdown, render
 
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 

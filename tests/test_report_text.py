@@ -6,8 +6,7 @@ import io
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from report_examples import ALL_ALIKE, CUDA_OOM, EXAMPLES, EXIT_CODE, NO_FAILURE, OOM_LINE, SILENT, UNKNOWN

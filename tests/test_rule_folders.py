@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmdoctor.knowledge import problems
-from slurmdoctor.knowledge import rule_reader as read
+from slurmdoctor.knowledge import problems, rule_reader as read
 from slurmdoctor.knowledge.paths import LARGEST, doubts, files, folders
 from slurmdoctor.model import UserError
 

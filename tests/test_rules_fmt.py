@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from slurmdoctor.cli.rules import rules
 from slurmdoctor.knowledge import builtin

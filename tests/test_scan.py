@@ -27,8 +27,7 @@ from slurmdoctor.ranks.excerpts import Excerpts
 from slurmdoctor.ranks.labels import LabelReader, learn_formats
 from slurmdoctor.readers import targets
 from slurmdoctor.readers.assembly import assemble
-from slurmdoctor.search import many, reader
-from slurmdoctor.search import scanner as scan
+from slurmdoctor.search import many, reader, scanner as scan
 from slurmdoctor.search.shapes import digits_matter, relaxed
 from slurmdoctor.search.tally import LineGroup, Tally, group_by_matcher
 

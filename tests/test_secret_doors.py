@@ -11,13 +11,11 @@ from msgspec.structs import replace
 
 from planted_secrets import FORMS, KINDS, readable
 from slurmdoctor import diagnose
-from slurmdoctor.cli import cli
-from slurmdoctor.cli import output as door
+from slurmdoctor.cli import cli, output as door
 from slurmdoctor.cli.sandbox import answer
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import Diagnosis, Lane, Lanes, Rival, Span, UserError
-from slurmdoctor.report import explain, render
-from slurmdoctor.report import text_report as text
+from slurmdoctor.report import explain, render, text_report as text
 from slurmdoctor.report.redaction import Redactor
 from test_report_chat import hostile
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from slurmdoctor.model import JobRecord, UserError
 from slurmdoctor.slurm import windows

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from slurmdoctor import diagnose
 from slurmdoctor.model import JobRecord, format_time, zone_of

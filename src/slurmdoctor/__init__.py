@@ -19,12 +19,13 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from slurmdoctor.input import LogText as LogText
-    from slurmdoctor.model import LogNotFoundError as LogNotFoundError
-    from slurmdoctor.model import UserError as UserError
-    from slurmdoctor.pipeline import diagnose as diagnose
-    from slurmdoctor.pipeline import diagnose_job as diagnose_job
-    from slurmdoctor.pipeline import diagnose_jobs as diagnose_jobs
-    from slurmdoctor.pipeline import diagnose_text as diagnose_text
+    from slurmdoctor.model import LogNotFoundError as LogNotFoundError, UserError as UserError
+    from slurmdoctor.pipeline import (
+        diagnose as diagnose,
+        diagnose_job as diagnose_job,
+        diagnose_jobs as diagnose_jobs,
+        diagnose_text as diagnose_text,
+    )
     from slurmdoctor.report import Diagnosis as Diagnosis
 else:
     __getattr__, __dir__, __all__ = door(

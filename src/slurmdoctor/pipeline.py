@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from slurmdoctor import model
 from slurmdoctor.infer import chart, infer
-from slurmdoctor.input import APath, Given, LogText, Source, UnreadError, opened, unwrap
-from slurmdoctor.input import notes as unread_notes
+from slurmdoctor.input import APath, Given, LogText, Source, UnreadError, notes as unread_notes, opened, unwrap
 from slurmdoctor.knowledge import current, text
 from slurmdoctor.model import (
     NEVER,

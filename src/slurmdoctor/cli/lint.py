@@ -33,8 +33,7 @@ def lint(
     2 the call was bad.
     """
     from slurmdoctor.slurm import LARGEST, read_text
-    from slurmdoctor.slurm.script import is_batch_script, is_no_text, parse, wrong
-    from slurmdoctor.slurm.script import lint as check
+    from slurmdoctor.slurm.script import is_batch_script, is_no_text, lint as check, parse, wrong
 
     keep_inputs(output, scripts)
     found = []

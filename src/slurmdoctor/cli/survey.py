@@ -338,8 +338,7 @@ def _cores() -> int:
 def _run(
     data: Any, items: Accounts | Found, how: How, hire: Callable[[], Pool], shard: tuple[int, int] | None, change: Any
 ) -> str:
-    from slurmdoctor.survey import Tally
-    from slurmdoctor.survey import run as survey
+    from slurmdoctor.survey import Tally, run as survey
 
     tally = Tally()
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what is done is kept

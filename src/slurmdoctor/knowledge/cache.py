@@ -16,9 +16,7 @@ from msgspec.structs import replace
 
 from slurmdoctor import __version__
 from slurmdoctor.knowledge.paths import data_of, names
-from slurmdoctor.matching import get as usercache_get
-from slurmdoctor.matching import name_for
-from slurmdoctor.matching import put as usercache_put
+from slurmdoctor.matching import get as usercache_get, name_for, put as usercache_put
 from slurmdoctor.model import (
     Cause,
     Derived,

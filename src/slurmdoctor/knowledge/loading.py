@@ -10,8 +10,7 @@ from time import monotonic
 
 from msgspec.structs import replace
 
-from slurmdoctor.knowledge import cache as kept
-from slurmdoctor.knowledge import paths
+from slurmdoctor.knowledge import cache as kept, paths
 from slurmdoctor.matching import bounded
 from slurmdoctor.model import Knowledge, LineFormat
 from slurmdoctor.search import digit_sensitive

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec.structs import replace
 
 from slurmdoctor.input import Source
-from slurmdoctor.knowledge import literals
-from slurmdoctor.knowledge import text as text_of
+from slurmdoctor.knowledge import literals, text as text_of
 from slurmdoctor.matching import SECONDS, bounded, captures
 from slurmdoctor.model import (
     NEVER,

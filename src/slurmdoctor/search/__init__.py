@@ -9,20 +9,23 @@ from slurmdoctor.doors import door
 if TYPE_CHECKING:
     from slurmdoctor.search.literals import Literals as Literals
     from slurmdoctor.search.many import usual_jobs as usual_jobs
-    from slurmdoctor.search.scanner import LONG_LINE as LONG_LINE
-    from slurmdoctor.search.scanner import scan as scan
-    from slurmdoctor.search.shapes import DIGITS as DIGITS
-    from slurmdoctor.search.shapes import Shaped as Shaped
-    from slurmdoctor.search.shapes import digit_sensitive as digit_sensitive
-    from slurmdoctor.search.shapes import digits_matter as digits_matter
-    from slurmdoctor.search.shapes import relaxed as relaxed
-    from slurmdoctor.search.shapes import shape_of as shape_of
-    from slurmdoctor.search.shapes import template_of as template_of
+    from slurmdoctor.search.scanner import LONG_LINE as LONG_LINE, scan as scan
+    from slurmdoctor.search.shapes import (
+        DIGITS as DIGITS,
+        Shaped as Shaped,
+        digit_sensitive as digit_sensitive,
+        digits_matter as digits_matter,
+        relaxed as relaxed,
+        shape_of as shape_of,
+        template_of as template_of,
+    )
     from slurmdoctor.search.tally import MOST as MOST
-    from slurmdoctor.search.writer_key import HEAD as HEAD
-    from slurmdoctor.search.writer_key import Span as Span
-    from slurmdoctor.search.writer_key import WriterKey as WriterKey
-    from slurmdoctor.search.writer_key import tag_pattern as tag_pattern
+    from slurmdoctor.search.writer_key import (
+        HEAD as HEAD,
+        Span as Span,
+        WriterKey as WriterKey,
+        tag_pattern as tag_pattern,
+    )
 else:
     __getattr__, __dir__, __all__ = door(
         __name__,

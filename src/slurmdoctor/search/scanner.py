@@ -23,8 +23,7 @@ from slurmdoctor.input import BLOCK, Block, Source
 from slurmdoctor.model import NEVER, Deadline, Matcher, Reason, SearchResult, reason
 from slurmdoctor.search import many
 from slurmdoctor.search.literals import Literals
-from slurmdoctor.search.reader import LONG_LINE as LONG_LINE
-from slurmdoctor.search.reader import ConfirmLine, CouldMatch, Reader, StripLabels
+from slurmdoctor.search.reader import LONG_LINE as LONG_LINE, ConfirmLine, CouldMatch, Reader, StripLabels
 from slurmdoctor.search.tally import Part, group_by_matcher
 from slurmdoctor.search.writer_key import WriterKey
 

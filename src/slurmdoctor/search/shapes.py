@@ -16,8 +16,7 @@ import re
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from slurmdoctor.matching import DIGITS as DIGITS
-from slurmdoctor.matching import SECONDS, bounded, lazy
+from slurmdoctor.matching import DIGITS as DIGITS, SECONDS, bounded, lazy
 
 if TYPE_CHECKING:
     from slurmdoctor.model import Knowledge

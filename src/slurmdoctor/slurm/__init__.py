@@ -7,34 +7,35 @@ from typing import TYPE_CHECKING
 from slurmdoctor.doors import door
 
 if TYPE_CHECKING:
-    from slurmdoctor.slurm.job_evidence import LARGEST as LARGEST
-    from slurmdoctor.slurm.job_evidence import Job as Job
-    from slurmdoctor.slurm.job_evidence import gather as gather
-    from slurmdoctor.slurm.job_evidence import gather_all as gather_all
-    from slurmdoctor.slurm.job_evidence import read_text as read_text
-    from slurmdoctor.slurm.job_evidence import saved as saved
-    from slurmdoctor.slurm.job_evidence import warned as warned
-    from slurmdoctor.slurm.jobinfo import by_name as by_name
-    from slurmdoctor.slurm.jobinfo import whole as whole
-    from slurmdoctor.slurm.jobinfo import worst as worst
-    from slurmdoctor.slurm.logs import LogIndex as LogIndex
-    from slurmdoctor.slurm.logs import find as find
-    from slurmdoctor.slurm.logs import logs_of as logs_of
-    from slurmdoctor.slurm.logs import newest as newest
-    from slurmdoctor.slurm.own_text import begins as begins
-    from slurmdoctor.slurm.own_text import end as end
-    from slurmdoctor.slurm.own_text import epoch as epoch
-    from slurmdoctor.slurm.own_text import is_named_after as is_named_after
-    from slurmdoctor.slurm.own_text import note as note
-    from slurmdoctor.slurm.own_text import noted as noted
+    from slurmdoctor.slurm.job_evidence import (
+        LARGEST as LARGEST,
+        Job as Job,
+        gather as gather,
+        gather_all as gather_all,
+        read_text as read_text,
+        saved as saved,
+        warned as warned,
+    )
+    from slurmdoctor.slurm.jobinfo import by_name as by_name, whole as whole, worst as worst
+    from slurmdoctor.slurm.logs import LogIndex as LogIndex, find as find, logs_of as logs_of, newest as newest
+    from slurmdoctor.slurm.own_text import (
+        begins as begins,
+        end as end,
+        epoch as epoch,
+        is_named_after as is_named_after,
+        note as note,
+        noted as noted,
+    )
     from slurmdoctor.slurm.query import job as job
-    from slurmdoctor.slurm.windows import COMPLETED as COMPLETED
-    from slurmdoctor.slurm.windows import Asked as Asked
-    from slurmdoctor.slurm.windows import counts_gpus as counts_gpus
-    from slurmdoctor.slurm.windows import days as days
-    from slurmdoctor.slurm.windows import ended as ended
-    from slurmdoctor.slurm.windows import fields as fields
-    from slurmdoctor.slurm.windows import moment as moment
+    from slurmdoctor.slurm.windows import (
+        COMPLETED as COMPLETED,
+        Asked as Asked,
+        counts_gpus as counts_gpus,
+        days as days,
+        ended as ended,
+        fields as fields,
+        moment as moment,
+    )
 else:
     __getattr__, __dir__, __all__ = door(
         __name__,

@@ -16,8 +16,7 @@ from typing import IO
 from msgspec import Struct
 
 from slurmdoctor.input import BLOCK, UnreadError, open_regular
-from slurmdoctor.knowledge import literals
-from slurmdoctor.knowledge import text as text_of
+from slurmdoctor.knowledge import literals, text as text_of
 from slurmdoctor.model import WAITING, JobRecord
 from slurmdoctor.slurm.jobinfo import stamp
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import date, datetime, timedelta, timezone
-from datetime import time as clock_time
+from datetime import date, datetime, time as clock_time, timedelta, timezone
 
 from msgspec import Struct
 from msgspec.structs import replace

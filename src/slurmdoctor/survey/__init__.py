@@ -7,33 +7,24 @@ from typing import TYPE_CHECKING
 from slurmdoctor.doors import door
 
 if TYPE_CHECKING:
-    from slurmdoctor.survey.accounting import Accounts as Accounts
-    from slurmdoctor.survey.accounting import find_accounted as find_accounted
-    from slurmdoctor.survey.dask_pool import connect as connect
-    from slurmdoctor.survey.dask_pool import send_to_slurm as send_to_slurm
+    from slurmdoctor.survey.accounting import Accounts as Accounts, find_accounted as find_accounted
+    from slurmdoctor.survey.dask_pool import connect as connect, send_to_slurm as send_to_slurm
     from slurmdoctor.survey.dataset import open_dataset as open_dataset
-    from slurmdoctor.survey.folders import Found as Found
-    from slurmdoctor.survey.folders import find_in_folders as find_in_folders
-    from slurmdoctor.survey.pool import LocalPool as LocalPool
-    from slurmdoctor.survey.pool import Pool as Pool
-    from slurmdoctor.survey.pool import python as python
+    from slurmdoctor.survey.folders import Found as Found, find_in_folders as find_in_folders
+    from slurmdoctor.survey.pool import LocalPool as LocalPool, Pool as Pool, python as python
     from slurmdoctor.survey.pseudonyms import Anonymizer as Anonymizer
-    from slurmdoctor.survey.questions import Choice as Choice
-    from slurmdoctor.survey.questions import ask as ask
-    from slurmdoctor.survey.questions import ask_both as ask_both
-    from slurmdoctor.survey.questions import by_cause_and_partition as by_cause_and_partition
-    from slurmdoctor.survey.questions import unfinished as unfinished
-    from slurmdoctor.survey.rows import SCHEMA_VERSION as SCHEMA_VERSION
-    from slurmdoctor.survey.rows import How as How
-    from slurmdoctor.survey.rows import Item as Item
-    from slurmdoctor.survey.runs import Tally as Tally
-    from slurmdoctor.survey.runs import run as run
+    from slurmdoctor.survey.questions import (
+        Choice as Choice,
+        ask as ask,
+        ask_both as ask_both,
+        by_cause_and_partition as by_cause_and_partition,
+        unfinished as unfinished,
+    )
+    from slurmdoctor.survey.rows import SCHEMA_VERSION as SCHEMA_VERSION, How as How, Item as Item
+    from slurmdoctor.survey.runs import Tally as Tally, run as run
     from slurmdoctor.survey.sections import describe as describe
-    from slurmdoctor.survey.views import metrics as metrics
-    from slurmdoctor.survey.views import render as render
-    from slurmdoctor.survey.views import show as show
-    from slurmdoctor.survey.work import diagnose_one as diagnose_one
-    from slurmdoctor.survey.work import version as version
+    from slurmdoctor.survey.views import metrics as metrics, render as render, show as show
+    from slurmdoctor.survey.work import diagnose_one as diagnose_one, version as version
 else:
     __getattr__, __dir__, __all__ = door(
         __name__,

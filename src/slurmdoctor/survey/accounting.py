@@ -17,12 +17,22 @@ from msgspec.structs import replace
 
 from slurmdoctor.input import UnreadError, open_regular
 from slurmdoctor.model import JobRecord, UserError
-from slurmdoctor.slurm import COMPLETED, Asked, LogIndex, ended, epoch, is_named_after, logs_of, warned, worst
-from slurmdoctor.slurm import begins as own_text_begins
-from slurmdoctor.slurm import counts_gpus as windows_counts_gpus
-from slurmdoctor.slurm import days as windows_days
-from slurmdoctor.slurm import end as own_text_end
-from slurmdoctor.slurm import fields as windows_fields
+from slurmdoctor.slurm import (
+    COMPLETED,
+    Asked,
+    LogIndex,
+    begins as own_text_begins,
+    counts_gpus as windows_counts_gpus,
+    days as windows_days,
+    end as own_text_end,
+    ended,
+    epoch,
+    fields as windows_fields,
+    is_named_after,
+    logs_of,
+    warned,
+    worst,
+)
 from slurmdoctor.slurm.script import Script, options, parse_beside, read
 from slurmdoctor.survey.folders import key_of, log_of, name_of
 from slurmdoctor.survey.rows import Item, Log

@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from slurmdoctor.input import UnreadError, did_you_mean, expand, named
 from slurmdoctor.model import JobFiles, JobRecord, LogNotFoundError, UserError
 from slurmdoctor.pipeline import split
-from slurmdoctor.slurm import begins as own_text_begins
-from slurmdoctor.slurm import by_name, saved
+from slurmdoctor.slurm import begins as own_text_begins, by_name, saved
 from slurmdoctor.survey.rows import Item, Log
 
 MOST_FILES = 1_000_000
