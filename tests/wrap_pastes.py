@@ -7,7 +7,6 @@ says how often the cause stays the same.
 from __future__ import annotations
 
 import html
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -54,11 +53,9 @@ def tail(text: str, evidence: Sequence[str]) -> str:
 
 WAYS: dict[str, Way] = {
     "fence": lambda text: f"```\n{text}\n```",
-    "fence-language": lambda text: f"```python\n{text}\n```",
     "fence-unclosed": lambda text: f"My job died again:\n```\n{text}",
     "fence-tilde": lambda text: f"~~~\n{text}\n~~~",
     "quote": _lines(lambda _, line: f"> {line}".rstrip()),
-    "quote-twice": _lines(lambda _, line: f">> {line}".rstrip()),
     "quote-fence": lambda text: "> ```\n" + WAYS["quote"](text) + "\n> ```",
     "html": lambda text: html.escape(text),
     "html-slack": lambda text: text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"),
@@ -70,10 +67,7 @@ WAYS: dict[str, Way] = {
     "bat": _lines(lambda n, line: f"{n:4d} │ {line}"),
     "wrap-80": _cut(80),
     "wrap-100": _cut(100),
-    "wrap-120": _cut(120),
     "wrap-97-stripped": _cut(97, strip=True),
-    "one-line": lambda text: text.replace("\n", " "),
-    "one-line-collapsed": lambda text: re.sub(r"\s+", " ", text),
     "one-line-escaped": lambda text: text.replace("\n", "\\n"),
     "fragments": _fragments,
     "quote-wrap": lambda text: WAYS["quote"](WAYS["wrap-100"](text)),

@@ -213,26 +213,15 @@ class LineStarts:
 _LONG = 120
 _PIECES = 3
 _LITERAL = lazy(r"\\r\\n|\\n")
-_LABEL = (
-    r"\[(?:rank|default)\d+\]: ?|(?<!task )(?<!rank )(?<!line )\d{1,4}: |\[?20\d\d-\d\d-\d\d[ T_]\d\d:|\[[EWIF]\d{4} "
-)
 
 
 def parted(rows: Sequence[Row], starts: LineStarts) -> list[Row] | None:
-    """Everything on one line: cut where labels, frames and programs' first words stand, or at `\\n` in letters."""
+    """Everything on one line, its line ends as `\\n` in letters."""
     (number, line), *more = [row for row in rows if row[1].strip()] or [(0, "")]
-    if more or len(line) < _LONG or "\r" in line:
+    if more or len(line) < _LONG or len(_LITERAL.findall(line)) < _PIECES:
         return None
-    if len(_LITERAL.findall(line)) >= _PIECES:
-        pieces = _LITERAL.sub("\n", line).replace("\\t", "\t").replace('\\"', '"').split("\n")
-    else:
-        begin = rf"(?:{_LABEL})*(?:{_LABEL}|{unnamed(starts.words)}|(?<!\w )(?:{_EXCEPTION}): )"
-        pieces = compiled(rf'(?<![\]\d]:)(?<!\s)\s+(?={begin}|File "[^"]+", line \d)').split(line)
-    return (
-        [(number, f"  {one}" if one.startswith('File "') else one) for one in pieces]
-        if len(pieces) >= _PIECES
-        else None
-    )
+    text = _LITERAL.sub("\n", line).replace("\\t", "\t").replace('\\"', '"')
+    return [(number, one) for one in text.split("\n")]
 
 
 def unpacked(rows: Sequence[Row], starts: LineStarts) -> list[Row] | None:
@@ -298,27 +287,20 @@ def joined(rows: Sequence[Row], starts: LineStarts) -> list[Row] | None:
     if not full or len(full) < sum(lengths[width - k] for k in range(2, 8)) / 3:
         return None
     fresh = cache(starts.believed_by([line for _, line in rows]))
-    some = full[:: 1 + len(full) // _SAMPLE]
-    if sum(fresh(rows[n + 1][1]) for n in some) > 0.8 * len(some):
-        return None  # lines of one length: below two of three the score of all is negative
-    score = halves = torn = runs = 0
-    above = -1
+    score = halves = torn = 0
     shapes: set[str] = set()
-    for n in full:
+    for n in full[:: 1 + len(full) // _SAMPLE]:
         before, after = rows[n][1], rows[n + 1][1]
-        follows, above = n - 1 == above, n
         if fresh(after):
             score -= 2
             continue
-        shape = re.sub(r"\d", "0", before)
-        runs += bool(shapes) and follows and shape not in shapes
-        shapes.add(shape)
+        shapes.add(re.sub(r"\d", "0", before))
         # cut within a word, or behind its blank: a line of its own rarely begins with the second half of one
         half = _HALF.match(after) is not None and (before[-1].isalnum() or before[-1] in " _," or after[0] == " ")
-        halves += half and fresh(before)
+        halves += half
         torn += _torn(before, after)
         score += 2 if half else 1
-    few = width in _USUAL and halves + runs and torn + runs >= 1 and score >= len(full) + runs
+    few = width in _USUAL and (torn or halves > 1) and score >= len(full)
     if not few and (score < 4 or (len(shapes) < 2 and halves < 2)):
         return None
     stripped = not any(line.endswith(" ") for _, line in rows)
