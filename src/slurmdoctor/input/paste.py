@@ -300,7 +300,7 @@ def joined(rows: Sequence[Row], starts: LineStarts) -> list[Row] | None:
         halves += half
         torn += _torn(before, after)
         score += 2 if half else 1
-    few = width in _USUAL and (torn or halves > 1) and score >= len(full)
+    few = width in _USUAL and halves and (torn or len(full) > 1) and score >= len(full)
     if not few and (score < 4 or (len(shapes) < 2 and halves < 2)):
         return None
     stripped = not any(line.endswith(" ") for _, line in rows)
