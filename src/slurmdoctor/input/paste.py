@@ -287,20 +287,25 @@ def joined(rows: Sequence[Row], starts: LineStarts) -> list[Row] | None:
     if not full or len(full) < sum(lengths[width - k] for k in range(2, 8)) / 3:
         return None
     fresh = cache(starts.believed_by([line for _, line in rows]))
-    score = halves = torn = 0
+    some = full[:: 1 + len(full) // _SAMPLE]
+    score = halves = torn = runs = 0
+    above = -1
     shapes: set[str] = set()
-    for n in full[:: 1 + len(full) // _SAMPLE]:
+    for n in some:
         before, after = rows[n][1], rows[n + 1][1]
+        follows, above = n - 1 == above, n
         if fresh(after):
             score -= 2
             continue
-        shapes.add(re.sub(r"\d", "0", before))
+        shape = re.sub(r"\d", "0", before)
+        runs += bool(shapes) and follows and shape not in shapes
+        shapes.add(shape)
         # cut within a word, or behind its blank: a line of its own rarely begins with the second half of one
         half = _HALF.match(after) is not None and (before[-1].isalnum() or before[-1] in " _," or after[0] == " ")
-        halves += half
+        halves += half and fresh(before)
         torn += _torn(before, after)
         score += 2 if half else 1
-    few = width in _USUAL and halves and (torn or len(full) > 1) and score >= len(full)
+    few = width in _USUAL and halves + runs and torn + runs and score >= len(some) + runs
     if not few and (score < 4 or (len(shapes) < 2 and halves < 2)):
         return None
     stripped = not any(line.endswith(" ") for _, line in rows)
