@@ -76,14 +76,6 @@ def test_lines_that_say_something_else_are_other_kinds(lines: list[str]) -> None
     assert len(kinds(*lines)) == len(lines)
 
 
-def test_a_word_that_stands_for_many_things_is_a_name() -> None:
-    rules = ("map", "sort", "merge")
-    assert [kind.pattern for kind in kinds(*(f"Error in rule {one}: see its log" for one in rules))] == [
-        "Error in rule <word> see its log"
-    ]
-    assert len(kinds(*(f"Error in rule {one}: see its log" for one in rules[:2]))) == 2
-
-
 def test_jobs_users_and_hours_are_counted() -> None:
     rows = [
         ("tape 3 is lost", "kim", 1.1),

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slurmdoctor.report import disarm
 from slurmdoctor.survey.answers import UnknownKind
@@ -49,13 +50,6 @@ _GAP = re.compile(r"[^\S ]")
 _LIST = re.compile(r"(<\w+>)(?:(?:, ?| ?x ?|[-/:\s])\1)+")
 _PLACE = re.compile(r"^\S+: line <number>: ")
 """Where in a script a shell met what it complains of."""
-_ANY = "<word>"
-_ROUNDS = 2
-"""So many words of a pattern may turn out to be names of something."""
-_FIXED = 3
-"""Words that lines must have in common besides,"""
-_VALUES, _VALUES_AT_THE_END = 3, 5
-"""and the values that make a word a name: at a line's end often comes the reason, which is none."""
 _LONGEST_LINE, _LONGEST_NAME = 300, 40
 _NO_NAME = "unknown-end"
 _PARTS_OF_AN_HOUR = 1_000_000
@@ -65,50 +59,36 @@ _SIGNS = re.compile(r"[^\w<>]+")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
-class _Group(Struct):
-    """The lines of one pattern, as they are counted."""
+class _Kind(Struct):
+    """The lines of one kind, as they are counted."""
 
-    example: str
-    jobs: int = 0
-    hours: int | None = None
+    forms: Counter[str] = field(default_factory=Counter)
+    """By their patterns, which differ in signs and in the kinds of their names."""
+    examples: dict[str, str] = field(default_factory=dict)
     users: set[str] = field(default_factory=set)
-
-    def add(self, other: _Group) -> None:
-        self.jobs += other.jobs
-        if other.hours is not None:
-            self.hours = (self.hours or 0) + other.hours
-        self.users |= other.users
+    hours: list[int] = field(default_factory=list)
 
 
 def kinds_of(lines: Iterable[tuple[str, str | None, float | None]], most: int | None = None) -> tuple[UnknownKind, ...]:
     """The kinds of (last line, user, GPU hours lost), a job each; those of the most jobs first, and at most so many."""
-    groups: dict[str, _Group] = {}
+    kinds: dict[str, _Kind] = defaultdict(_Kind)
     for line, user, hours in lines:
         shown = flat(line)
-        group = groups.setdefault(pattern_of(shown), _Group(shown))
-        group.example = min(group.example, shown, key=lambda one: (len(one), one))
-        lost = None if hours is None else round(hours * _PARTS_OF_AN_HOUR)
-        group.add(_Group("", 1, lost, set() if user is None else {user}))
-    # those that differ in signs and in the kinds of their names are one
-    alike: dict[str, str] = {}
-    for pattern in _commonest_first(groups):
-        alike[pattern] = alike.setdefault(_SIGNS.sub(" ", _NAMED.sub("<>", pattern)), pattern)
-    groups = _summed(groups, alike)
-    for _ in range(_ROUNDS):
-        groups = _summed(groups, _wider(groups))
+        pattern = pattern_of(shown)
+        kind = kinds[_SIGNS.sub(" ", _NAMED.sub("<>", pattern))]
+        kind.forms[pattern] += 1
+        kind.examples[pattern] = min(kind.examples.get(pattern, shown), shown, key=lambda one: (len(one), one))
+        kind.users |= set() if user is None else {user}
+        kind.hours += [] if hours is None else [round(hours * _PARTS_OF_AN_HOUR)]
+    found = []
+    for kind in kinds.values():
+        pattern = min(kind.forms, key=lambda form: (-kind.forms[form], form))
+        hours = sum(kind.hours) / _PARTS_OF_AN_HOUR if kind.hours else None
+        found.append(UnknownKind(pattern, kind.forms.total(), len(kind.users), hours, kind.examples[pattern], ""))
     names: set[str] = set()
     return tuple(
-        UnknownKind(
-            pattern=pattern,
-            jobs=group.jobs,
-            users=len(group.users),
-            gpu_hours_lost=None if group.hours is None else group.hours / _PARTS_OF_AN_HOUR,
-            example=group.example,
-            draft=draft_command(pattern, group.example, names),
-        )
-        for pattern, group in sorted(groups.items(), key=lambda one: (-one[1].jobs, -(one[1].hours or 0), one[0]))[
-            :most
-        ]
+        replace(one, draft=draft_command(one.pattern, one.example, names))
+        for one in sorted(found, key=lambda one: (-one.jobs, -(one.gpu_hours_lost or 0), one.pattern))[:most]
     )
 
 
@@ -124,44 +104,6 @@ def draft_command(pattern: str, example: str, taken: set[str] | None = None) -> 
         name = f"{words}-{number}"
     taken.add(name)
     return f"slurmdoctor rules new site/{name} --line={shlex.quote(flat(example)[:_LONGEST_LINE])}"
-
-
-def _summed(groups: Mapping[str, _Group], new: Mapping[str, str]) -> dict[str, _Group]:
-    """The groups with new patterns; the example is one of those that most lines look like."""
-    found: dict[str, _Group] = {}
-    for pattern in _commonest_first(groups):
-        there = found.setdefault(new.get(pattern, pattern), groups[pattern])
-        if there is not groups[pattern]:
-            there.add(groups[pattern])
-    return found
-
-
-def _commonest_first(groups: Mapping[str, _Group]) -> list[str]:
-    return sorted(groups, key=lambda pattern: (-groups[pattern].jobs, pattern))
-
-
-def _wider(patterns: Collection[str]) -> dict[str, str]:
-    """Pattern -> the one that takes its place: of several that of which most are."""
-    counts = Counter(hash(wide) for pattern in patterns for wide in _with_a_name(pattern))
-    members: dict[str, list[str]] = defaultdict(list)
-    for pattern in patterns:
-        for wide in _with_a_name(pattern):
-            if counts[hash(wide)] >= _VALUES:
-                members[wide].append(pattern)
-    found: dict[str, str] = {}
-    for wide in sorted(members, key=lambda one: (-len(members[one]), one)):
-        free = [pattern for pattern in members[wide] if pattern not in found]
-        if len(free) >= (_VALUES_AT_THE_END if wide.endswith(_ANY) else _VALUES):
-            found |= dict.fromkeys(free, wide)
-    return found
-
-
-def _with_a_name(pattern: str) -> Iterator[str]:
-    """The pattern with each of its words as a name, where enough others are left."""
-    words = pattern.split()
-    fixed = [at for at, word in enumerate(words) if is_fixed(word)]
-    for at in fixed if len(fixed) > _FIXED else ():
-        yield " ".join([*words[:at], _ANY, *words[at + 1 :]])
 
 
 def flat(text: str) -> str:
