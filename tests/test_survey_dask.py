@@ -180,7 +180,7 @@ class Forgetful(Workerless):
 
 def test_rows_that_die_with_their_worker_before_they_are_fetched_are_not_waited_for() -> None:
     crew = dask_pool.DaskPool(Forgetful(), diagnose_one, HOW, ExitStack())
-    crew.submit(Chunk((), 0))
+    crew.submit(Chunk(()))
     outcome = crew.outcome(1.0)
     assert outcome is not None
     assert outcome.died == "OSError: the worker is gone"

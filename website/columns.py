@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from slurmdoctor.survey.dataset import columns
+from slurmdoctor.survey.dataset import schema
+from slurmdoctor.survey.rows import Row
 
 _INTRODUCTION = """\
 # The columns of a survey
@@ -15,11 +16,22 @@ Times are local to the cluster, without a zone, as Slurm prints them. A column t
 |---|---|---|---|
 """
 
+_WORDS = {
+    "string": "text",
+    "int64": "whole number",
+    "double": "number",
+    "timestamp[us]": "time",
+    "list<element: string>": "list of texts",
+    "list<item: string>": "list of texts",
+}
+
 
 def page() -> str:
     """A line per column."""
-    rows = (
-        f"| `{one.name}` | {one.kind} | {'yes' if one.optional else ''} | {one.meaning.replace('|', chr(92) + '|')} |"
-        for one in columns()
-    )
+    optional = {name for name in Row.__struct_fields__ if getattr(Row(key="", fingerprint=""), name) is None}
+    rows = []
+    for field in schema():
+        meaning = field.metadata[b"description"].decode().replace("|", "\\|")
+        empty = "yes" if field.name in optional else ""
+        rows.append(f"| `{field.name}` | {_WORDS[str(field.type)]} | {empty} | {meaning} |")
     return _INTRODUCTION + "\n".join(rows) + "\n"

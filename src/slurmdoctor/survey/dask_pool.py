@@ -43,8 +43,6 @@ _one_at_a_time = threading.Lock()
 class DaskPool:
     """The workers of a Dask scheduler, as many as there are at any moment; what a dead one had, Dask gives to others."""
 
-    trials = 2  # with a worker die all the tasks that it had
-
     def __init__(self, client: Any, work: Work, how: How, stack: ExitStack, cluster: Any = None) -> None:
         self._client, self._work, self._how, self._stack, self._cluster = client, work, how, stack, cluster
         self._seen = self._asked = time.monotonic()

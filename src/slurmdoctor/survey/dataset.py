@@ -22,6 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec import MsgspecError, Struct, inspect, json
+from msgspec.structs import asdict
+from pyarrow.dataset import dataset
 
 from slurmdoctor.model import UserError
 from slurmdoctor.survey.rows import SCHEMA_VERSION, Row
@@ -40,61 +42,37 @@ _ROWS, _SECONDS = 500, 5.0
 """Rows are in the journal after so many, or so long: what a crash may cost."""
 _MOST = 50_000
 """Rows of the journal that are merged at once, in memory."""
-_BUCKETS = 4096
 _LARGEST = 2**63
 _VERSION = b"slurmdoctor.schema_version"
-_ARROW: dict[type, tuple[Any, str]] = {
-    inspect.StrType: (pa.string(), "text"),
-    inspect.LiteralType: (pa.string(), "text"),
-    inspect.IntType: (pa.int64(), "whole number"),
-    inspect.FloatType: (pa.float64(), "number"),
-    inspect.DateTimeType: (pa.timestamp("us"), "time"),
-    inspect.VarTupleType: (pa.list_(pa.string()), "list of texts"),
+_ARROW: dict[Any, Any] = {
+    inspect.StrType: pa.string(),
+    inspect.LiteralType: pa.string(),
+    inspect.IntType: pa.int64(),
+    inspect.FloatType: pa.float64(),
+    inspect.DateTimeType: pa.timestamp("us"),
+    inspect.VarTupleType: pa.list_(pa.string()),
 }
 
 
 # ── columns ──
 
 
-class Column(Struct, frozen=True):
-    """One column of the dataset."""
-
-    name: str
-    arrow: Any
-    kind: str
-    """Its type in words."""
-    optional: bool
-    meaning: str
-
-
-@cache
-def columns() -> tuple[Column, ...]:
-    """All columns, in their order: the fields of `Row`."""
-    found = []
-    for field in inspect.type_info(Row).fields:  # type: ignore[attr-defined]
-        kinds = getattr(field.type.type, "types", (field.type.type,))
-        arrow, words = next(_ARROW[type(kind)] for kind in kinds if type(kind) in _ARROW)
-        found.append(Column(field.name, arrow, words, len(kinds) > 1, field.type.extra_json_schema["description"]))
-    return tuple(found)
-
-
 @cache
 def schema() -> Any:
-    """The schema of every file of the dataset; each field says what it means."""
-    fields = [pa.field(c.name, c.arrow, metadata={"description": c.meaning}) for c in columns()]
+    """The schema of every file of the dataset: the fields of `Row`, each of which says what it means."""
+    fields = []
+    for field in inspect.type_info(Row).fields:  # type: ignore[attr-defined]
+        arrow = next(
+            _ARROW[type(kind)] for kind in getattr(field.type.type, "types", (field.type.type,)) if type(kind) in _ARROW
+        )
+        fields.append(pa.field(field.name, arrow, metadata=field.type.extra_json_schema))
     return pa.schema(fields, metadata={_VERSION: str(SCHEMA_VERSION)})
 
 
-def batch_of(rows: Sequence[Row]) -> Any:
+def table_of(rows: Sequence[Row]) -> Any:
     """The rows in the form of the files. What a column cannot hold is null, and text that is no Unicode is escaped."""
-    arrays = []
-    for column in columns():
-        values = [getattr(row, column.name) for row in rows]
-        try:
-            arrays.append(pa.array(values, column.arrow))
-        except (UnicodeEncodeError, OverflowError, pa.ArrowException):
-            arrays.append(pa.array([_fit(value) for value in values], column.arrow))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema())
+    fitting = [{name: _fit(value) for name, value in asdict(row).items()} for row in rows]
+    return pa.Table.from_pylist(fitting, schema())
 
 
 def _fit(value: Any) -> Any:
@@ -124,19 +102,12 @@ class DamagedError(Exception):
 def batches(path: Path, names: Sequence[str] | None = None) -> Iterator[Any]:
     """A file's rows, a part after the other: these columns, or all those of today. Raises a UserError where a newer slurmdoctor wrote it."""
     try:
-        with pq.ParquetFile(path) as file:
-            found = file.schema_arrow
-            version = (found.metadata or {}).get(_VERSION, b"0")
-            if not version.isdigit() or int(version) > SCHEMA_VERSION or set(found.names) - set(schema().names):
-                raise UserError(
-                    f"{path} was written by a newer slurmdoctor", "update slurmdoctor, or name another --out"
-                )
-            for batch in file.iter_batches(_GROUP, columns=names):
-                if names is None:
-                    held = dict(zip(batch.schema.names, batch.columns, strict=True))
-                    arrays = [held.get(c.name, pa.nulls(batch.num_rows, c.arrow)) for c in columns()]
-                    batch = pa.RecordBatch.from_arrays(arrays, schema=schema())
-                yield batch
+        found = pq.read_schema(path)
+        version = (found.metadata or {}).get(_VERSION, b"0")
+        if not version.isdigit() or int(version) > SCHEMA_VERSION or set(found.names) - set(schema().names):
+            raise UserError(f"{path} was written by a newer slurmdoctor", "update slurmdoctor, or name another --out")
+        source = dataset(str(path), schema(), format="parquet")
+        yield from source.to_batches(columns=names, batch_size=_GROUP)
     except (OSError, pa.ArrowException) as error:
         raise DamagedError(path, error) from error
 
@@ -227,28 +198,9 @@ def write_progress(folder: Path, progress: Progress) -> None:
         new.replace(folder / _PROGRESS)
 
 
-class Known:
-    """Which jobs need no reading: a set of 16 bytes each, so that it holds millions in little memory."""
-
-    def __init__(self) -> None:
-        self._buckets = [bytearray() for _ in range(_BUCKETS)]
-
-    def add(self, *names: str | None) -> bool:
-        """Whether it is new: a job by its key and fingerprint, or one that was read by its key, `read` and state."""
-        if names in self:
-            return False
-        digest = digest_of("\0".join(map(str, names)))
-        self._buckets[int.from_bytes(digest[:2], "big") % _BUCKETS] += digest
-        return True
-
-    def __contains__(self, names: tuple[str | None, ...]) -> bool:
-        digest = digest_of("\0".join(map(str, names)))
-        return digest in self._buckets[int.from_bytes(digest[:2], "big") % _BUCKETS]
-
-
-def digest_of(text: str) -> bytes:
-    """16 bytes that stand for a text."""
-    return blake2b(stored(text).encode(), digest_size=16).digest()
+def digest_of(*names: str | None) -> bytes:
+    """16 bytes for what is known of a job: its key and fingerprint, or, where it was read, its key, `read` and its state."""
+    return blake2b(stored("\0".join(map(str, names))).encode(), digest_size=16).digest()
 
 
 # ── the dataset ──
@@ -286,22 +238,22 @@ class Dataset:
         if len(self._rows) >= least:
             number = max((int(path.stem) for path in self.files()), default=0) + 1
             with replacing(self.journal / f"{number:08d}{_SUFFIX}", self.run) as file:
-                pq.write_table(pa.Table.from_batches([batch_of(self._rows)]), file, compression="zstd")
+                pq.write_table(table_of(self._rows), file, compression="zstd")
             # a Ctrl-C above or here loses no row: to write one twice does no harm
             self._rows = []
             self._written = time.monotonic()
 
-    def known(self) -> Known:
+    def known(self) -> set[bytes]:
         """The jobs whose rows are there. A row that tells of an error is made anew, for the error may have gone."""
-        known = Known()
+        known: set[bytes] = set()
         for path in self.months().values():
             try:
                 for batch in batches(path, ["key", "fingerprint", "read", "state"]):
                     for key, fingerprint, read, state in zip(*(one.to_pylist() for one in batch.columns), strict=True):
                         if read != "error":
-                            known.add(key, fingerprint)
+                            known.add(digest_of(key, fingerprint))
                         if read == "yes":
-                            known.add(key, "read", state)
+                            known.add(digest_of(key, "read", state))
             except DamagedError as error:
                 self._set_aside(error)
         return known

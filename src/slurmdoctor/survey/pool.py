@@ -13,8 +13,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
@@ -61,22 +62,20 @@ def python(program: str | None = None) -> list[str]:
 
 
 class Chunk(Struct, frozen=True):
-    """What a worker does at once. Jobs wait and travel packed, in a tenth of the room."""
+    """What a worker does at once."""
 
-    packed: tuple[bytes, ...]
-    size: int
-    """Bytes of their logs."""
-    trial: int = 0
-    """How often a worker died with it: 0 for a chunk, then for a job of its own."""
+    items: tuple[Item, ...]
+    alone: bool = False
+    """Whether nothing else is read meanwhile, so that a worker that dies has died of it."""
 
     @property
-    def items(self) -> list[Item]:
-        return [pickle.loads(one) for one in self.packed]
+    def size(self) -> int:
+        """Bytes of their logs."""
+        return sum(item.size for item in self.items)
 
-    def one_by_one(self) -> Sequence[Chunk]:
+    def one_by_one(self) -> list[Chunk]:
         """Each job of a chunk whose worker died as one of its own."""
-        sizes = [item.size for item in self.items]
-        return [Chunk((one,), size, self.trial + 1) for one, size in zip(self.packed, sizes, strict=True)]
+        return [Chunk((item,), alone=True) for item in self.items]
 
 
 class Outcome(Struct, frozen=True):
@@ -91,30 +90,28 @@ class Waiting:
     """The jobs that wait, the biggest first. `pop` gives the next chunk."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, bytes]] = []
-        self._count = 0
+        self._heap: list[tuple[int, int, Item]] = []
+        self._order = count()
         self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._heap)
 
     def add(self, item: Item) -> None:
-        self._count += 1
         self._bytes += item.size
-        heapq.heappush(self._heap, (-item.size, self._count, pickle.dumps(item, pickle.HIGHEST_PROTOCOL)))
+        heapq.heappush(self._heap, (-item.size, next(self._order), item))
 
     def pop(self, workers: int) -> Chunk:
         """The biggest job that waits, and those after it, up to so many jobs and bytes."""
         most = min(_JOBS, max(1, len(self._heap) // (workers * _SHARES)))
         largest = min(max(_FEW, workers * _EACH), _MANY, self._bytes // (workers * _SHARES))
-        packed: list[bytes] = []
+        items: list[Item] = []
         size = 0
-        while self._heap and (not packed or (len(packed) < most and size - self._heap[0][0] <= largest)):
-            negative, _, one = heapq.heappop(self._heap)
-            packed.append(one)
-            size -= negative
+        while self._heap and (not items or (len(items) < most and size - self._heap[0][0] <= largest)):
+            items.append(heapq.heappop(self._heap)[-1])
+            size += items[-1].size
         self._bytes -= size
-        return Chunk(tuple(packed), size)
+        return Chunk(tuple(items))
 
 
 # ── workers ──
@@ -122,9 +119,6 @@ class Waiting:
 
 class Pool(Protocol):
     """Workers, wherever they are."""
-
-    trials: int
-    """How often a worker must die with a job until it is the job's fault."""
 
     @property
     def wanted(self) -> int:
@@ -144,8 +138,6 @@ class Pool(Protocol):
 
 class LocalPool:
     """Processes of this machine. Each is given one chunk at a time: if it dies, that one was it."""
-
-    trials = 1
 
     def __init__(self, workers: int, work: Work, how: How) -> None:
         self._work, self._how = work, how

@@ -15,7 +15,7 @@ from slurmdoctor.survey.pool import Chunk, Outcome, Pool, Waiting
 from slurmdoctor.survey.rows import How, Item, Read, Row, fingerprint
 from slurmdoctor.survey.work import not_read
 
-_WINDOW = 50_000
+_WINDOW = 20_000
 """Jobs that wait at most: of these the biggest goes first."""
 _LOOK_AROUND = 1.0
 """Seconds of looking for jobs before the first ones are read."""
@@ -117,8 +117,9 @@ def _to_read(
         called = item.key, fingerprint(item, how)
         key, print_ = change.identity(*called) if change else called
         # without its logs a job's row would tell less than it does
-        is_gone = item.record is not None and not item.logs and (key, "read", item.record.state) in known
-        if not is_gone and known.add(key, print_):
+        is_gone = item.record is not None and not item.logs and digest_of(key, "read", item.record.state) in known
+        if not is_gone and (digest := digest_of(key, print_)) not in known:
+            known.add(digest)
             tally.bytes_found += item.size
             yield item
         else:
@@ -135,10 +136,8 @@ class _Loop:
         self._tally = tally
         self._pool: Pool | None = None
         self._waiting = Waiting()
-        self._again: deque[Chunk] = deque()
-        """Jobs whose worker died, each alone."""
         self._last: deque[Chunk] = deque()
-        """Those that died again beside others: they are read when nothing else is."""
+        """Jobs whose worker died: each is read alone, when nothing else is."""
         self._out = 0
         self._began = time.monotonic()
 
@@ -156,14 +155,11 @@ class _Loop:
                 self._hand_out()
                 seconds = 0.0
         self._data.add([])
-        return not self._tally.listed or self._is_left() or bool(self._last)
+        return not self._tally.listed or bool(self._waiting or self._out or self._last)
 
     def close(self) -> None:
         if self._pool is not None:
             self._pool.close()
-
-    def _is_left(self) -> bool:
-        return bool(self._waiting or self._again or self._out)
 
     def _look(self) -> None:
         end = time.monotonic() + _SLICE
@@ -174,23 +170,25 @@ class _Loop:
         self._tally.listed = True
 
     def _hand_out(self) -> None:
-        if self._last and not self._is_left():
-            self._again.append(self._last.popleft())
-        if not self._is_left():
+        if not (self._waiting or self._last):
             return
         pool = self._pool = self._pool or self._hire()
         self._tally.workers = pool.workers
-        wanted = max(1, pool.wanted)
-        while self._out < wanted and (self._again or self._waiting):
-            pool.submit(self._again.popleft() if self._again else self._waiting.pop(max(1, pool.workers)))
-            self._out += 1
+        while self._waiting and self._out < max(1, pool.wanted):
+            self._submit(pool, self._waiting.pop(max(1, pool.workers)))
+        if self._last and not self._out:
+            self._submit(pool, self._last.popleft())
+
+    def _submit(self, pool: Pool, chunk: Chunk) -> None:
+        pool.submit(chunk)
+        self._out += 1
 
     def _take(self, outcome: Outcome) -> None:
         self._out -= 1
         chunk, rows = outcome.chunk, outcome.rows
         if outcome.died is not None:
-            if self._pool is not None and chunk.trial < self._pool.trials:
-                (self._last if chunk.trial else self._again).extend(chunk.one_by_one())
+            if not chunk.alone:
+                self._last += chunk.one_by_one()
                 return
             rows = tuple(not_read(item, self._how, outcome.died) for item in chunk.items)
         kept = [self._change.row(row) if self._change else row for row in rows]
