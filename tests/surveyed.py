@@ -1,4 +1,4 @@
-"""Datasets of made-up rows, for the tests of what a survey answers."""
+"""Datasets of made-up rows, and surveys within the tests' own process."""
 
 from __future__ import annotations
 
@@ -6,17 +6,25 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
+import click
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-from msgspec import structs
+from click.testing import CliRunner
+from msgspec import Struct, structs
 
-from slurmdoctor.survey.rows import Row
+from slurmdoctor.cli import cli
+from slurmdoctor.cli.usage import in_one_line
+from slurmdoctor.model import UserError
+from slurmdoctor.survey.dataset import schema
+from slurmdoctor.survey.pool import Chunk, Outcome, Work
+from slurmdoctor.survey.rows import How, Row
+from slurmdoctor.survey.work import diagnose_one
 
 START = datetime(2026, 10, 5)
 _NUMBER = count(1)
-_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), datetime: pa.timestamp("us")}
 
 
 def row(cause: str | None = None, *, after: float = 0.0, hours: float = 1.0, gpus: int | None = 8, **more: Any) -> Row:
@@ -46,15 +54,6 @@ def row(cause: str | None = None, *, after: float = 0.0, hours: float = 1.0, gpu
     return Row(**{**known, **more})
 
 
-def schema() -> pa.Schema:
-    def of(hint: Any) -> pa.DataType:
-        if get_origin(hint) is tuple:
-            return pa.list_(pa.string())
-        return next((_TYPES[one] for one in (hint, *get_args(hint)) if one in _TYPES), pa.string())
-
-    return pa.schema([(name, of(hint)) for name, hint in get_type_hints(Row).items()])
-
-
 def table(rows: Iterable[Row]) -> pa.Table:
     return pa.Table.from_pylist([structs.asdict(one) for one in rows], schema=schema())
 
@@ -65,3 +64,53 @@ def dataset(folder: Path, rows: Iterable[Row], month: str = "2026-10") -> str:
     place.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(table(rows), place, compression="zstd")
     return str(folder)
+
+
+def rows_of(out: Path, what: str = "key", glob: str = "jobs/*/*.parquet") -> list[tuple[Any, ...]]:
+    """What a query finds in a dataset."""
+    found = duckdb.sql(f"SELECT {what} FROM read_parquet('{out}/{glob}') ORDER BY ALL")
+    assert found is not None
+    return found.fetchall()
+
+
+class Here:
+    """Workers that are this process: they do their work at once."""
+
+    workers, wanted = 1, 2
+
+    def __init__(self, workers: int = 1, work: Work = diagnose_one, how: How | None = None) -> None:
+        self.work, self.how = work, how or How()
+        self.chunks: list[Chunk] = []
+        self.read: list[str] = []
+
+    def submit(self, chunk: Chunk) -> None:
+        self.chunks.append(chunk)
+
+    def outcome(self, seconds: float) -> Outcome | None:
+        if not self.chunks:
+            return None
+        chunk = self.chunks.pop(0)
+        self.read += [one.key for one in chunk.items]
+        return Outcome(chunk, tuple(self.work(one, self.how) for one in chunk.items))
+
+    def close(self) -> None: ...
+
+
+class Ran(Struct):
+    """What a command said, as its caller sees it."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+def survey(*arguments: object, **environment: str | None) -> Ran:
+    """`slurmdoctor survey` in this process."""
+    setting = {"COLUMNS": "90", "NO_COLOR": None, "FORCE_COLOR": None, **environment}
+    done = CliRunner(env=setting).invoke(cli, ["survey", *map(str, arguments)], standalone_mode=False)
+    error = in_one_line(done.exception) if isinstance(done.exception, click.ClickException) else done.exception
+    if isinstance(error, UserError):
+        return Ran(2, done.stdout, "".join(f"{line}\n" for line in error.lines))
+    if error is not None and not isinstance(error, SystemExit):
+        raise error
+    return Ran(done.exit_code or int(done.return_value or 0), done.stdout, done.stderr)

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 CAUSES = load((builtin(),)).causes
 SENTENCES = sorted(
     file
-    for place in ("report/**/*.py", "survey/sections.py", "survey/page.py", "survey/terminal.py")
+    for place in ("report/**/*.py", "survey/sections.py", "survey/views.py")
     for file in (ROOT / "src/slurmdoctor").glob(place)
 )
 PAGES = [

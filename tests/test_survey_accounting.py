@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 from hypothesis import given, strategies as st
 
@@ -20,6 +18,7 @@ from slurmdoctor.slurm.logs import LogIndex, find
 from slurmdoctor.survey.accounting import AGAIN, Accounts, find_accounted
 from slurmdoctor.survey.rows import OWN_JOBS, How, Item
 from slurmdoctor.survey.work import _node, diagnose_one
+from surveyed import Here, rows_of, survey
 
 KNOWN = [
     "JobID", "JobIDRaw", "JobName", "User", "UID", "Account", "Cluster", "Partition", "State", "ExitCode", "Submit",
@@ -267,9 +266,15 @@ def test_a_log_that_the_next_run_emptied_is_not_the_run_befores(sacct: Sacct, tm
 OTHERS = "srun: error: node02: task 1: Exited with exit code 1\n"
 
 
-@pytest.mark.parametrize("state", sorted(AGAIN))
-@pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize("append", [True, False])
+@pytest.mark.parametrize(
+    ("state", "known", "append"),
+    [
+        *((state, True, True) for state in sorted(AGAIN)),
+        ("NODE_FAIL", False, True),
+        ("NODE_FAIL", True, False),
+        ("REQUEUED", False, False),
+    ],
+)
 def test_no_row_has_a_node_or_a_line_of_another_run(
     sacct: Sacct, tmp_path: Path, state: str, known: bool, append: bool
 ) -> None:
@@ -288,13 +293,6 @@ def test_the_node_of_a_row_is_one_of_its_job(node: str | None, nodes: list[str],
     assert found is None or not nodes or found in nodes
 
 
-def test_jobs_that_write_one_file_do_not_get_each_others_text(sacct: Sacct, tmp_path: Path) -> None:
-    later = {"Start": "2026-11-20T12:00:00", "End": "2026-11-20T13:00:00"}
-    sacct([row(tmp_path, StdOut="train.log"), row(tmp_path, JobID="4712", StdOut="train.log", **later)])
-    log(tmp_path / "train.log", OOM, "2026-11-20T13:00:00")
-    assert [(item.id, names(item)) for item in items()] == [("4711", []), ("4712", ["train.log"])]
-
-
 def _one_file(tmp: Path, second: str, written: str, **cells: str) -> list[dict[str, str]]:
     """Two jobs with one --output, the second of which begins as soon as the first has ended."""
     log(tmp / "same.out", OOM, written)
@@ -311,15 +309,11 @@ def test_a_file_that_a_later_job_has_written_to_is_that_jobs(
     sacct: Sacct, tmp_path: Path, state: str, cells: dict[str, str]
 ) -> None:
     sacct(_one_file(tmp_path, state, "2026-11-20T11:00:20", **cells), without=("StdOut", "StdErr"))
-    first = next(item for item in items(20, 21) if item.id == "36")
+    [first], others = ([item for item in items(20, 21) if (item.id == "36") == own] for own in (True, False))
     told = diagnose_one(first, How())
-    assert (told.read, told.cause, told.confidence) == ("no-log", "exit-code", "low")
+    assert (told.job_id, told.read, told.cause, told.confidence) == ("36", "no-log", "exit-code", "low")
     assert f"log {tmp_path}/same.out (a later job (37) has written to same.out)" in told.notes
-
-
-def test_the_last_of_the_jobs_that_wrote_a_file_keeps_it(sacct: Sacct, tmp_path: Path) -> None:
-    sacct(_one_file(tmp_path, "FAILED", "2026-11-20T11:00:20"), without=("StdOut", "StdErr"))
-    assert [(item.id, names(item), item.notes) for item in items()][1:] == [("37", ["same.out"], ())]
+    assert [names(item) for item in others if item.read] == [["same.out"]] * (state == "FAILED" and not cells)
 
 
 def test_a_later_job_that_did_not_write_to_a_file_takes_nothing(sacct: Sacct, tmp_path: Path) -> None:
@@ -443,41 +437,38 @@ def test_what_a_pattern_leaves_open_is_matched_as_a_shell_does(
 # ── the command ──
 
 
-def survey(*args: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "slurmdoctor", "survey", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+@pytest.fixture
+def no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slurmdoctor.survey.LocalPool", Here)
 
 
-def test_without_paths_the_jobs_are_those_of_sacct(sacct: Sacct, tmp_path: Path) -> None:
+def test_without_paths_the_jobs_are_those_of_sacct(sacct: Sacct, tmp_path: Path, no_workers: None) -> None:
     asked = sacct([row(tmp_path), row(tmp_path, JobID="4712", State="COMPLETED")], down=["2026-11-22"])
     log(tmp_path / "slurm-4711.out")
     done = survey("--since", "2026-11-20", "--until", "2026-11-22", "--user", "demo", "--user", "jane", "--partition", "gpu",
                   "--out", tmp_path / "out")  # fmt: skip
-    told = "2 jobs, 1 of them failed; 1 read; 1 COMPLETED, and not read without --all-states"
-    assert (done.returncode, done.stdout.splitlines()[0]) == (1, told), done.stderr
+    said = "2 jobs, 1 of them failed; 1 read; 1 COMPLETED, and not read without --all-states"
+    assert (done.code, done.stdout.splitlines()[0]) == (1, said), done.stderr
     assert [line.partition(": ")[2][:10] for line in done.stderr.splitlines()] == ["2026-11-21"]
-    query = f"SELECT job_id, cause, read, gpus, \"user\" FROM '{tmp_path}/out/jobs/*/*.parquet' ORDER BY ALL"
-    assert duckdb.connect().execute(query).fetchall() == [
+    assert rows_of(tmp_path / "out", 'job_id, cause, read, gpus, "user"') == [
         ("4711", "cuda-oom", "yes", 4, "demo"),
         ("4712", None, "not-asked", 4, "demo"),
     ]
     assert "--user=demo,jane --partition=gpu" in asked.read_text()
 
 
-def test_a_second_survey_makes_no_row_worse(sacct: Sacct, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    call = ("--since", "2026-11-20", "--until", "2026-11-22", "--out", out)
-    query = f"SELECT state, cause, read FROM '{out}/jobs/*/*.parquet' ORDER BY ALL"
+def test_a_second_survey_makes_no_row_worse(sacct: Sacct, tmp_path: Path, no_workers: None) -> None:
+    call = ("--since", "2026-11-20", "--until", "2026-11-22", "--out", tmp_path / "out")
     first, second = _twice(tmp_path)[::-1]
     sacct([first])
     log(tmp_path / "slurm-4711.out", f"step 1\n{LINE}")
-    assert survey(*call).returncode == 0
+    assert survey(*call).code == 0
     sacct([first, second])
     log(tmp_path / "slurm-4711.out", f"step 1\n{OOM}\n", "2026-11-20T12:00:00")  # the second run emptied it
     assert survey(*call).stdout.splitlines()[0].endswith("1 job unchanged since the last run")
     (tmp_path / "slurm-4711.out").unlink()
     assert survey(*call).stdout.startswith("2 jobs unchanged")
-    assert duckdb.connect().execute(query).fetchall() == [
+    assert rows_of(tmp_path / "out", "state, cause, read") == [
         ("FAILED", "cuda-oom", "yes"),
         ("REQUEUED", "preempted", "yes"),
     ]
@@ -486,44 +477,4 @@ def test_a_second_survey_makes_no_row_worse(sacct: Sacct, tmp_path: Path) -> Non
 def test_where_no_job_is_found_that_is_said_and_no_more(sacct: Sacct, tmp_path: Path) -> None:
     sacct([])
     done = survey("--since", "2026-11-20", "--until", "2026-11-21", "--partition", "nosuch", "--out", tmp_path / "out")
-    told = "no job of partition nosuch ended from 2026-11-20 00:00 to before 2026-11-21 00:00\n"
-    assert (done.returncode, done.stdout) == (0, told), done.stderr
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--since", "soon"), "--since 'soon' is no time: give a day"),
-        (("--since", "2026-11-20", "--until", "2026-11-20"), "is not after --since"),
-        (("--slurm-info", "sacct.txt"), "--slurm-info is for the logs of PATHs"),
-        (("--partition", "gpu", "."), "logs do not tell their partition"),
-        ((), "sacct is not installed here: run this where sacct answers, or name the folders of the logs"),
-    ],
-)
-def test_a_wrong_call_is_one_line_and_leaves_no_folder(
-    tmp_path: Path, options: tuple[str, ...], words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    done = survey(*options, "--out", tmp_path / "out")
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    assert not (tmp_path / "out").exists()
-
-
-def test_jobs_of_folders_by_user_and_partition(tmp_path: Path) -> None:
-    log(tmp_path / "logs/slurm-4711.out")
-    log(tmp_path / "logs/slurm-4712.out")
-    saved = [row(tmp_path), row(tmp_path, JobID="4712", User="jane", Partition="cpu")]
-    (tmp_path / "sacct.txt").write_text(
-        "\n".join(["|".join(KNOWN), *("|".join(one.get(name, "") for name in KNOWN) for one in saved)])
-    )
-    for options, expected in (
-        ([], {"4711", "4712"}), (["--user", "jane"], {"4712"}), (["--partition", "gpu"], {"4711"}), (["--user", "nobody"], set()),
-    ):  # fmt: skip
-        out = tmp_path / "-".join(["out", *options])
-        done = survey(tmp_path / "logs", "--slurm-info", tmp_path / "sacct.txt", *options, "--out", out)
-        assert done.returncode == 0, done.stderr
-        files = list(out.glob("jobs/*/*.parquet"))
-        found = duckdb.connect().execute(f"SELECT job_id FROM '{out}/jobs/*/*.parquet'").fetchall() if files else []
-        assert {job for (job,) in found} == expected
+    assert (done.code, done.stdout) == (0, "no job of partition nosuch ended from 2026-11-20 00:00 to before 2026-11-21 00:00\n")  # fmt: skip

@@ -178,3 +178,15 @@ def test_one_owner_of_all_logs_is_no_user(
     monkeypatch.setattr(folders, "name_of", lambda uid: owners[uid])
     assert tuple(item.user for item in folders.find_in_folders([str(tmp_path)])) == expected
     assert len(list(folders.find_in_folders([str(tmp_path)], users=frozenset({owners[0]})))) == owners.count(owners[0])
+
+
+def test_saved_records_tell_users_and_partitions(tmp_path: Path) -> None:
+    _logs(tmp_path / "logs", "slurm-4711.out", "slurm-4712.out")
+    (tmp_path / "sacct.txt").write_text(
+        SACCT.replace("4712|eval|demo|vision|alps|gpu", "4712|eval|jane|vision|alps|cpu")
+    )
+    for options, expected in (
+        ({}, {"4711", "4712"}), ({"users": {"jane"}}, {"4712"}), ({"partitions": {"gpu"}}, {"4711"}), ({"users": {"nobody"}}, set()),
+    ):  # fmt: skip
+        found = folders.find_in_folders([str(tmp_path / "logs")], [str(tmp_path / "sacct.txt")], **options)  # type: ignore[arg-type]
+        assert {item.id for item in found} == expected

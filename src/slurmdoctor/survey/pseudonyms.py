@@ -25,46 +25,6 @@ from slurmdoctor.model import UserError
 from slurmdoctor.report import Pseudonyms, Redactor, one_line
 from slurmdoctor.survey.rows import Row
 
-KEPT = frozenset(
-    {
-        "num_nodes",
-        "gpus",
-        "gpus_known_by",
-        "submitted",
-        "started",
-        "ended",
-        "elapsed_s",
-        "restarts",
-        "verdict",
-        "cause",
-        "family",
-    }
-    | {
-        "confidence",
-        "rule",
-        "rank",
-        "failed_at",
-        "ran_on_s",
-        "exit_code",
-        "exit_signal",
-        "exit_class",
-        "world_size",
-        "launcher",
-    }
-    | {
-        "evidence_line",
-        "retry",
-        "gpu_hours",
-        "gpu_hours_lost",
-        "lost_counted",
-        "bytes",
-        "read",
-        "slurmdoctor",
-        "rules_version",
-    }
-    | {"schema_version"}
-)
-"""Columns that name nobody."""
 NAMES = {
     "cluster": "cluster",
     "account": "account",
@@ -76,8 +36,6 @@ NAMES = {
 """Column -> what its pseudonyms are called."""
 LISTS = {"nodes": "node", "exclude_nodes": "node", "logs": "log"}
 TEXTS = ("title", "evidence", "fix", "last_line", "error", "notes")
-OTHERS = frozenset({"key", "fingerprint", "job_id", "state", "evidence_file"})
-"""Columns that are changed in their own ways."""
 _SIZE = 12
 """Hexadecimal digits: among a million names two are alike by chance once in 500 datasets."""
 _ID = re.compile(r"\d+(?:[_+.]\d+)*(?:_\[[\d,%-]+\])?")

@@ -170,7 +170,7 @@ class _Loop:
         self._tally.listed = True
 
     def _hand_out(self) -> None:
-        if not (self._waiting or self._last):
+        if not (self._waiting or self._last or self._out):
             return
         pool = self._pool = self._pool or self._hire()
         self._tally.workers = pool.workers
