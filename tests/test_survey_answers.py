@@ -26,19 +26,11 @@ def answers(folder: Path, rows: list[Row], choice: Choice = ALL) -> Answers:
 
 def test_each_row_is_counted_once(tmp_path: Path) -> None:
     """Failed, healthy, undecided, an error, or not asked for: nothing is dropped without a word."""
-    found = answers(
-        tmp_path,
-        [
-            row("cuda-oom"),
-            row("time-limit", read="no-log", state="TIMEOUT"),
-            row("hang", state="COMPLETED"),
-            row(),
-            row(None, verdict="unknown"),
-            row(None, verdict="unknown", read="no-log", gpus=None),
-            row(None, verdict="unknown", read="error", state="FAILED"),
-            row(None, read="not-asked"),
-        ],
-    )
+    rows = [
+        row("cuda-oom"), row("time-limit", read="no-log", state="TIMEOUT"), row("hang", state="COMPLETED"), row(), row(None, verdict="unknown"),
+        row(None, verdict="unknown", read="no-log", gpus=None), row(None, verdict="unknown", read="error", state="FAILED"), row(None, read="not-asked"),
+    ]  # fmt: skip
+    found = answers(tmp_path, rows)
     assert (found.jobs, found.failed, found.healthy, found.undecided, found.errors, found.not_asked) == (8, 3, 1, 2, 1, 1)  # fmt: skip
     assert found.jobs == found.failed + found.healthy + found.undecided + found.errors + found.not_asked
     assert (found.read, found.no_log, found.completed_but_failed) == (4, 2, 1)
@@ -127,10 +119,6 @@ def test_a_node_with_a_faulty_gpu_is_named_with_its_exclude_line(tmp_path: Path)
     assert "16 nodes" in found.test
 
 
-def test_without_healthy_jobs_the_test_of_nodes_says_so(tmp_path: Path) -> None:
-    assert answers(tmp_path, [row("hang")]).nodes.failed_only
-
-
 def test_mttf_counts_what_no_person_ended_and_beside_it_what_the_machine_did(tmp_path: Path) -> None:
     rows = [row("cuda-oom", hours=10), row("gpu-fault", hours=10), row("cancelled", hours=10), row(hours=70)]
     rows += [row("nan", gpus=600), row(gpus=None), row(gpus=0)]
@@ -190,19 +178,18 @@ def test_the_tasks_of_one_array_do_not_die_again_and_a_later_array_is_one_run(tm
 def test_runs_of_the_same_second_count_alike_under_any_key(tmp_path: Path) -> None:
     causes = ["nan", "cuda-oom", "nan", "nan", "cuda-oom", "nan"]
     told = []
-    for name, key in (("names", "{}"), ("hashes", "{:x}")):
-        rows = [
-            replace(run(cause, 5 * (at // 3), job_id=str(100 + at)), key=key.format((at + 3) * 2654435761 % 2**32))
-            for at, cause in enumerate(causes)
-        ]
-        told.append([(one.cause, one.times) for one in answers(tmp_path / name, rows).repeats])
+    for key in ("{}", "{:x}"):
+        runs = [run(cause, 5 * (at // 3), job_id=str(100 + at)) for at, cause in enumerate(causes)]
+        rows = [replace(one, key=key.format((at + 3) * 2654435761 % 2**32)) for at, one in enumerate(runs)]
+        told.append([(one.cause, one.times) for one in answers(tmp_path / key, rows).repeats])
     assert told[0] == told[1]
 
 
 def test_the_ids_of_a_job_that_dies_again_are_of_the_runs_that_are_counted(tmp_path: Path) -> None:
     side = run("nan", 0.1, job_id="2")  # began before the first one had died
-    [one] = answers(tmp_path, [run("nan", 0, job_id="1"), side, run("nan", 5, job_id="3")]).repeats
-    assert (one.times, one.job_ids) == (2, ("1", "3"))
+    found = answers(tmp_path, [run("nan", 0, job_id="1"), side, run("nan", 5, job_id="3")])
+    assert [(one.times, one.job_ids) for one in found.repeats] == [(2, ("1", "3"))]
+    assert found.nodes.failed_only
 
 
 @pytest.mark.parametrize(("gpus", "hours"), [(None, None), (0, 0.0)])
@@ -247,7 +234,7 @@ def test_unknown_is_what_no_rule_names(tmp_path: Path) -> None:
     assert found.generic == (("exit-code", 1), ("python-error", 1))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_any_rows_give_answers_whose_parts_add_up(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
 

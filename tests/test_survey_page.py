@@ -10,20 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from msgspec import Struct
 from msgspec.structs import replace
 
 from answers_examples import BIG, EMPTY, SMALL, hostile, many
-from slurmdoctor.cli import cli
 from slurmdoctor.survey.answers import Answers, Cost, Period, SizeClass, UnknownKind
 from slurmdoctor.survey.sections import hours, name, share, span
 from slurmdoctor.survey.views import marks, render
-from surveyed import dataset, row
+from surveyed import dataset, row, survey
 from test_html import ATTACKS, ATTRIBUTES, ELEMENTS, Page
 
 DRAWN, MEASURED = {"bdi", "g"}, {"data-label", "cx", "cy", "rx"}
-EXAMPLES = {"big": BIG, "small": SMALL, "empty": EMPTY, "hostile": hostile("<b>x</b>"), "many": many(300)}
+EXAMPLES = {"big": BIG, "small": SMALL, "empty": EMPTY, "hostile": hostile("<b>x</b>"), "many": many(100)}
 SECTIONS = (
     "What costs the GPU hours", "Nodes that fail more than chance", "Over time", "Partitions", "Users",
     "Mean time to failure by job size", "From the first error to the end", "Jobs that die again of the same cause",
@@ -139,11 +137,10 @@ def test_poor_answers_are_told_plainly(answers: Answers, said: str) -> None:
 def test_the_command_writes_the_page_and_prints_it(tmp_path: Path) -> None:
     found = dataset(tmp_path / "found", [row("cuda-oom"), row()])
     file = tmp_path / "survey.html"
-    written = CliRunner().invoke(cli, ["survey", "report", found, "-o", str(file)])
-    printed = CliRunner().invoke(cli, ["survey", "report", found, "--format", "html"])
-    assert (written.exit_code, written.output, printed.exit_code) == (0, "", 0)
-    assert file.read_text(encoding="ascii") == printed.output
-    assert Page(printed.output).of["h1"] == ["1 of 2 jobs failed"]
+    written, printed = survey("report", found, "-o", file), survey("report", found, "--format", "html")
+    assert (written.code, written.stdout, printed.code) == (0, "", 0)
+    assert file.read_text(encoding="ascii") == printed.stdout
+    assert Page(printed.stdout).of["h1"] == ["1 of 2 jobs failed"]
 
 
 # ── drawings ─────────────────────────────────────────────────────────────────────────────────
@@ -170,13 +167,10 @@ def test_columns_are_stacked_to_their_sums_and_each_tells_its_number() -> None:
 @pytest.mark.parametrize(
     ("unit", "begins", "apart"),
     [
-        ("day", ["2026-11-30", "2026-12-01"], False),
-        ("day", ["2026-11-30", "2026-12-02"], True),
-        ("week", ["2026-12-28", "2027-01-04"], False),
-        ("month", ["2026-12-01", "2027-01-01"], False),
-        ("month", ["2026-12-01", "2027-02-01"], True),
+        ("day", ["2026-11-30", "2026-12-01"], False), ("day", ["2026-11-30", "2026-12-02"], True), ("week", ["2026-12-28", "2027-01-04"], False),
+        ("month", ["2026-12-01", "2027-01-01"], False), ("month", ["2026-12-01", "2027-02-01"], True),
     ],
-)
+)  # fmt: skip
 def test_columns_that_are_apart_in_time_are_no_secret(unit: str, begins: list[str], apart: bool) -> None:
     periods = tuple(Period(date.fromisoformat(day), 4, ()) for day in begins)
     text = Page(render(replace(SMALL, period=unit, periods=periods, undated=1))).text
@@ -208,19 +202,16 @@ def test_hostile_text_is_text(said: str) -> None:
     assert_inert(render(hostile(said)))
 
 
-@pytest.mark.parametrize("letter", ["n", "&", "\U0001f525"])
+@pytest.mark.parametrize("letter", ["&", "\U0001f525"])
 def test_it_stays_small_at_any_dataset(letter: str) -> None:
     html = render(many(2_000, letter * 5_000))
     assert len(html) <= 400_000
     page = Page(html)
     assert len(page.elements) < 20_000
-    for more in (
-        "1,960 more causes",
-        "1,990 more partitions",
-        "1,975 more suspects",
-        "1,990 more kinds",
-    ):
-        assert f"{more} not shown" in page.text
+    assert all(
+        f"{more} not shown" in page.text
+        for more in ("1,960 more causes", "1,990 more partitions", "1,975 more suspects", "1,990 more kinds")
+    )
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 1e300])
@@ -243,29 +234,17 @@ def test_a_secret_of_a_last_line_is_masked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
-    [(0, "0"), (0.001, "under 0.01"), (0.75, "0.75"), (1, "1"), (12.46, "12.5"), (99.96, "100"), (18_204.6, "18,205")],
-)
-def test_hours_are_as_precise_as_one_reads_them(value: float, told: str) -> None:
-    assert hours(value) == told
-
-
-@pytest.mark.parametrize(
-    ("part", "whole", "told"),
-    [(0, 9, "0 %"), (1, 3, "33 %"), (1, 30, "3.3 %"), (1, 9_999, "under 0.1 %"), (9_999, 10_000, "99.9 %"), (9, 9, "100 %"), (1, 0, "")],
+    ("told", "words"),
+    [
+        *((hours(value), words) for value, words in ((0, "0"), (0.001, "under 0.01"), (0.75, "0.75"), (1, "1"), (12.46, "12.5"), (99.96, "100"), (18_204.6, "18,205"))),
+        # shares never round to all or nothing
+        *((share(part, whole), words) for part, whole, words in ((0, 9, "0 %"), (1, 3, "33 %"), (1, 30, "3.3 %"), (1, 9_999, "under 0.1 %"), (9_999, 10_000, "99.9 %"), (9, 9, "100 %"), (1, 0, ""))),
+        # of a path the end is told
+        *((name(text, end=True), words) for text, words in (("4711_3", "4711_3"), ("x" * 50, "x" * 39 + "…"), ("/scratch/" + "a/" * 40 + "job.log", "…" + "a/" * 16 + "job.log"))),
+        (span(date(2026, 5, 25), date(2026, 11, 22)), "May 25 to Nov 22, 2026"),
+        (span(date(2025, 12, 31), date(2026, 1, 1)), "Dec 31, 2025 to Jan 1, 2026"),
+        (span(date(2026, 1, 1), date(2026, 1, 1)), "Jan 1, 2026"),
+    ],
 )  # fmt: skip
-def test_shares_never_round_to_all_or_nothing(part: float, whole: float, told: str) -> None:
-    assert share(part, whole) == told
-
-
-@pytest.mark.parametrize(
-    ("text", "told"), [("4711_3", "4711_3"), ("x" * 50, "x" * 39 + "…"), ("/scratch/" + "a/" * 40 + "job.log", "…" + "a/" * 16 + "job.log")]
-)  # fmt: skip
-def test_of_a_path_the_end_is_told(text: str, told: str) -> None:
-    assert name(text, end=True) == told
-
-
-def test_a_span_of_dates_names_a_year_once() -> None:
-    assert span(date(2026, 5, 25), date(2026, 11, 22)) == "May 25 to Nov 22, 2026"
-    assert span(date(2025, 12, 31), date(2026, 1, 1)) == "Dec 31, 2025 to Jan 1, 2026"
-    assert span(date(2026, 1, 1), date(2026, 1, 1)) == "Jan 1, 2026"
+def test_numbers_and_dates_are_as_precise_as_one_reads_them(told: str, words: str) -> None:
+    assert told == words

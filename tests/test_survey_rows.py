@@ -16,8 +16,7 @@ from planted_secrets import KINDS
 from slurmdoctor.input.sources import Text
 from slurmdoctor.model import JobRecord, SearchResult
 from slurmdoctor.ranks.excerpts import Excerpts
-from slurmdoctor.ranks.label_learning import learn_formats
-from slurmdoctor.ranks.labels import labels_of
+from slurmdoctor.ranks.labels import labels_of, learn_formats
 from slurmdoctor.readers.last_words import find_ending
 from slurmdoctor.survey.dataset import schema
 from slurmdoctor.survey.rows import How, Item, Log, Row, fingerprint
