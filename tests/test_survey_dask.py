@@ -22,8 +22,7 @@ from slurmdoctor.survey.pool import Chunk, Pool, Work
 from slurmdoctor.survey.rows import How, Item, Log, Row, fingerprint
 from slurmdoctor.survey.runs import Tally, run
 from slurmdoctor.survey.work import diagnose_one, version
-from surveyed import Here, rows_of
-from surveyed import survey as command
+from surveyed import Here, rows_of, survey as command
 
 FIXTURES = Path(__file__).parent / "fixtures"
 CASES = [str(folder) for folder in sorted(FIXTURES.glob("*cascade*")) + sorted(FIXTURES.glob("*oom*"))][:4]

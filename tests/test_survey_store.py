@@ -23,8 +23,7 @@ from slurmdoctor.survey.dataset import open_dataset, schema
 from slurmdoctor.survey.pool import LocalPool, Pool, Waiting
 from slurmdoctor.survey.rows import How, Item, Log, Row, fingerprint
 from slurmdoctor.survey.runs import Tally, run
-from surveyed import Here
-from surveyed import rows_of as rows
+from surveyed import Here, rows_of as rows
 
 HOW = How()
 
