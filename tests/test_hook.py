@@ -24,6 +24,13 @@ from slurmdoctor.slurm import query
 BASH = shutil.which("bash")
 pytestmark = pytest.mark.skipif(BASH is None or shutil.which("timeout") is None, reason="needs bash and coreutils")
 
+
+def here(*shells: str) -> list[str]:
+    """Those of the shells that are installed."""
+    return [shell for shell in shells if shutil.which(shell.split()[0])]
+
+
+SHELLS = here("bash", "bash --posix", "zsh", "dash", "busybox sh", "mksh", "ksh")
 SAYS = 'echo "verdict on status $3"'
 
 
@@ -59,27 +66,26 @@ def run(
     )
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "exit 0",
-        "exit 7",
-        "set -e; false",
-        "set -euo pipefail; false | cat",
-        "nosuchprogram",
-        "(exit 3)",
-        "set -u; echo $nothing",
-    ],
+BODIES = (
+    "exit 0",
+    "exit 7",
+    "set -e; false",
+    "set -euo pipefail; false | cat",
+    "nosuchprogram",
+    "(exit 3)",
+    "set -u; echo $nothing",
 )
-@pytest.mark.parametrize("does", [SAYS, "exit 9", "kill -KILL $$", "echo noise >&2; exit 1", "kill -TERM 0"])
+BROKEN = ("exit 9", "kill -KILL $$", "echo noise >&2; exit 1", "kill -TERM 0")
+
+
+@pytest.mark.parametrize(("body", "does"), [(body, SAYS) for body in BODIES] + [("exit 7", does) for does in BROKEN])
 def test_the_exit_status_stays(tool: Path, body: str, does: str) -> None:
     put(tool, does)
     bare = tool.with_name("bare.sh")
     bare.write_text(f"{body}\n")
     plain = subprocess.run([str(BASH), str(bare)], capture_output=True, text=True)
     done = run(tool, body)
-    assert done.returncode == plain.returncode
-    assert done.stdout == plain.stdout
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
     if does == SAYS:
         assert f"verdict on status {plain.returncode}" in done.stderr
     else:
@@ -118,11 +124,9 @@ CANCELLED = "slurmstepd: error: *** JOB 42 ON node07 CANCELLED AT 2026-11-20T12:
 @pytest.mark.parametrize(
     ("traps", "body", "told"),
     [
-        ("trap 'exit 0' TERM", "exit 0", False),
         ("trap 'exit 0' SIGUSR1 15", "exit 0", False),
         ("trap 'exit 0' TERM", "exit 3", True),
         ("trap - TERM", "exit 0", True),
-        ("", "exit 0", True),
         ("trap 'exit 0' TERM\necho 'torch.OutOfMemoryError: CUDA out of memory.'", "exit 0", True),
     ],
 )
@@ -131,13 +135,9 @@ def test_a_script_that_handles_its_end_and_ends_well_was_not_cancelled(
 ) -> None:
     put(tool, f'exec {Path(sys.executable).with_name("slurmdoctor")} "$@"')
     log = tool.with_name("job.log")
+    env = {"SLURM_CONF": "/nowhere", "SLURMDOCTOR_TIMEOUT": "60"}
     with log.open("a") as opened:
-        run(
-            tool,
-            f"{traps}\necho '{CANCELLED}'\n{body}",
-            log=opened,
-            env={"SLURM_CONF": "/nowhere", "SLURMDOCTOR_TIMEOUT": "60"},
-        )
+        run(tool, f"{traps}\necho '{CANCELLED}'\n{body}", log=opened, env=env)
     assert ("--- slurmdoctor" in log.read_text()) == told
 
 
@@ -157,9 +157,7 @@ def test_it_reads_no_longer_than_its_shell_waits(monkeypatch: pytest.MonkeyPatch
     assert all(limit < wanted for limit, wanted in zip(limits, (1, 30), strict=True))
 
 
-@pytest.mark.parametrize(
-    "shell", [name for name in ("bash", "sh", "dash", "zsh", "busybox sh") if shutil.which(name.split()[0])]
-)
+@pytest.mark.parametrize("shell", here("bash", "sh", "dash", "zsh", "busybox sh"))
 @pytest.mark.parametrize(
     ("before", "status"),
     [("(exit 7)", 7), ("true", 0), ("false; true", 0), ("set -u; (exit 7)", 7), ("set -e; false && true", 1)],
@@ -228,45 +226,37 @@ def test_arguments_of_the_script_are_left_alone(tool: Path) -> None:
     assert run(tool, 'set -- a "b c"\necho "$#:$2"', before="trap ':' EXIT").stdout == "2:b c\n"
 
 
-SHELLS = ("bash", "bash --posix", "zsh", "dash", "busybox sh", "mksh", "ksh")
+BEFORE = ("", "set -euC", "trap 'echo \"mine $?\"' EXIT\ntrap : USR1")
+ENDS = ("exit 0", "exit 4", "set -e; false; :", "nosuch", "set -- a; f() { return 3; }; f || exit", "exec >&-; exit 5")
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("before", ["", "set -euC", "trap 'echo \"mine $?\"' EXIT\ntrap : USR1"])
-@pytest.mark.parametrize(
-    "body",
-    ["exit 0", "exit 4", "set -e; false; :", "nosuch", "set -- a; f() { return 3; }; f || exit", "exec >&-; exit 5"],
-)
-def test_every_shell_ends_as_without_it(tool: Path, shell: str, before: str, body: str) -> None:
-    if shutil.which(shell.split()[0]) is None:
-        pytest.skip(f"needs {shell}")
+def test_every_shell_ends_as_without_it(tool: Path, shell: str) -> None:
     put(tool, SAYS)
     bare = tool.with_name("bare.sh")
-    bare.write_text(f"{before}\n{body}\n")
-    plain = subprocess.run([*shell.split(), str(bare)], capture_output=True, text=True)
-    done = run(tool, body, before=before, shell=shell)
-    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
-    told = [line for line in done.stderr.splitlines() if line.startswith("verdict")]
-    assert told == [f"verdict on status {plain.returncode}"]
-    assert len(done.stderr.splitlines()) == len(plain.stderr.splitlines()) + 1
+    for n, body in enumerate(ENDS):
+        before = BEFORE[(n + SHELLS.index(shell)) % len(BEFORE)]
+        bare.write_text(f"{before}\n{body}\n")
+        plain = subprocess.run([*shell.split(), str(bare)], capture_output=True, text=True)
+        done = run(tool, body, before=before, shell=shell)
+        assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
+        told = [line for line in done.stderr.splitlines() if line.startswith("verdict")]
+        assert told == [f"verdict on status {plain.returncode}"]
+        assert len(done.stderr.splitlines()) == len(plain.stderr.splitlines()) + 1
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("body", ["exec 2>&-", "exec 2>/dev/null", "exec >&- 2>&-"])
-def test_it_speaks_in_the_log_where_the_script_has_closed_its_errors(tool: Path, shell: str, body: str) -> None:
-    if shutil.which(shell.split()[0]) is None:
-        pytest.skip(f"needs {shell}")
+def test_it_speaks_in_the_log_where_the_script_has_closed_its_errors(tool: Path, shell: str) -> None:
     put(tool, SAYS)
-    log = tool.with_name("job log.out")
-    with log.open("a") as opened:
-        assert run(tool, f"{body}\nexit 3", shell=shell, log=opened).returncode == 3
-    assert log.read_text() == "verdict on status 3\n"
+    for body in ("exec 2>&-", "exec 2>/dev/null", "exec >&- 2>&-"):
+        log = tool.with_name("job log.out")
+        with log.open("w") as opened:
+            assert run(tool, f"{body}\nexit 3", shell=shell, log=opened).returncode == 3
+        assert log.read_text() == "verdict on status 3\n"
 
 
-@pytest.mark.parametrize("shell", ["zsh", "mksh", "bash"])
+@pytest.mark.parametrize("shell", here("zsh", "mksh", "bash"))
 def test_a_debug_trap_leaves_nothing_behind(tool: Path, tmp_path: Path, shell: str) -> None:
-    if shutil.which(shell) is None:
-        pytest.skip(f"needs {shell}")
     put(tool, SAYS)
     (tmp_path / "tmp").mkdir()
     done = run(tool, "exit 4", before="trap 'echo touch pwned' DEBUG", shell=shell, TMPDIR=str(tmp_path / "tmp"))
@@ -276,11 +266,10 @@ def test_a_debug_trap_leaves_nothing_behind(tool: Path, tmp_path: Path, shell: s
     assert not (tmp_path / "pwned").exists()
 
 
+@pytest.mark.skipif(not here("zsh"), reason="needs zsh")
 @pytest.mark.parametrize("says", ["results.csv", "./results.csv", "$PWD/results.csv"])
 @pytest.mark.parametrize("trap", ["TRAPEXIT() {{ echo {} }}", "unsetopt debugbeforecmd; trap 'echo {}' DEBUG"])
 def test_what_a_trap_of_zsh_says_is_no_file_of_ours(tool: Path, tmp_path: Path, trap: str, says: str) -> None:
-    if shutil.which("zsh") is None:
-        pytest.skip("needs zsh")
     put(tool, SAYS)
     precious = tmp_path / "results.csv"
     precious.write_text("precious")
@@ -292,45 +281,24 @@ def test_what_a_trap_of_zsh_says_is_no_file_of_ours(tool: Path, tmp_path: Path, 
     assert not list((tmp_path / "tmp").iterdir())
 
 
-HOSTILE = (
-    "",
-    "0",
-    "-1",
-    "08",
-    "a[$(touch pwned)]",
-    "$(touch pwned)",
-    "`touch pwned`",
-    "';touch pwned;'",
-    "x\ny",
-    "*",
-    "-h",
-    "9" * 99999,
-)
+HOSTILE = ("", "0", "-1", "08", "a[$(touch pwned)]", "$(touch pwned)", "`touch pwned`", "';touch pwned;'", "x\ny", "*", "-h", "9" * 99999)  # fmt: skip
+SETTINGS = ("SLURMDOCTOR_TIMEOUT", "SLURMDOCTOR_WHEN", "SLURMDOCTOR_HOOK", "SLURMDOCTOR")
+OF_SLURM = ("SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_OPEN_MODE", "SLURM_JOB_NAME", "SLURM_ARRAY_TASK_ID")
 
 
-@pytest.mark.parametrize("name", ["TIMEOUT", "WHEN", "HOOK", ""])
-@pytest.mark.parametrize("shell", ["bash", "zsh", "dash"])
-def test_hostile_settings_count_for_nothing(tool: Path, name: str, shell: str) -> None:
-    if shutil.which(shell) is None:
-        pytest.skip(f"needs {shell}")
+@pytest.mark.parametrize("shell", here("bash", "zsh", "dash"))
+def test_hostile_words_are_never_run_and_as_settings_count_for_nothing(tool: Path, shell: str) -> None:
     put(tool, 'echo "verdict: $*"')
     for value in HOSTILE:
-        done = run(tool, "exit 6", shell=shell, env={f"SLURMDOCTOR_{name}".rstrip("_"): value})
-        assert (done.returncode, done.stdout) == (6, ""), value[:20]
-        assert done.stderr.startswith("verdict: footer --status 6 --when failed --before= --time-limit 2 "), value[:20]
-        assert len(done.stderr.splitlines()) == 1
-    assert not tool.with_name("pwned").exists()
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "dash"])
-def test_hostile_words_of_slurm_are_never_run(tool: Path, shell: str) -> None:
-    if shutil.which(shell) is None:
-        pytest.skip(f"needs {shell}")
-    put(tool, 'echo "verdict: $3"')
-    for value in HOSTILE[1:]:
-        names = ("SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_OPEN_MODE", "SLURM_JOB_NAME", "SLURM_ARRAY_TASK_ID")
-        done = run(tool, "exit 6", shell=shell, env=dict.fromkeys(names, value))
-        assert (done.returncode, done.stdout, done.stderr) == (6, "", "verdict: 6\n"), value[:20]
+        as_settings = run(tool, "exit 6", shell=shell, env=dict.fromkeys(SETTINGS, value))
+        assert as_settings.stderr.startswith("verdict: footer --status 6 --when failed --before= --time-limit 2 "), (
+            value[:20]
+        )
+        of_slurm = run(tool, "exit 6", shell=shell, env=dict.fromkeys(OF_SLURM, value or "42"))
+        for done in (as_settings, of_slurm):
+            assert (done.returncode, done.stdout) == (6, ""), value[:20]
+            assert done.stderr.startswith("verdict: footer --status 6 "), value[:20]
+            assert len(done.stderr.splitlines()) == 1
     assert not tool.with_name("pwned").exists()
 
 
@@ -386,13 +354,8 @@ def test_footer_outside_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_children_that_still_run(tmp_path: Path) -> None:
-    for pid, text in (
-        ("10", "10 (srun) S 7 10"),
-        ("11", "11 (srun) Z 7 11"),
-        ("12", "12 (sleep) S 7 12"),
-        ("13", "13 (srun) S 9 13"),
-    ):
-        (tmp_path / pid).mkdir()
-        (tmp_path / pid / "stat").write_text(text)
+    for text in ("10 (srun) S 7 10", "11 (srun) Z 7 11", "12 (sleep) S 7 12", "13 (srun) S 9 13"):
+        (tmp_path / text[:2]).mkdir()
+        (tmp_path / text[:2] / "stat").write_text(text)
     (tmp_path / "14").mkdir()
     assert hook.running_steps(7, sorted(tmp_path.iterdir())) == ("srun",)
