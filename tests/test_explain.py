@@ -97,9 +97,9 @@ def test_the_page() -> None:
     assert text(TAPE, KNOWN, 60) == PAGE
 
 
-@pytest.mark.parametrize("width", [1, 40, 80, 1000])
+@pytest.mark.parametrize("width", [1, 80, 1000])
 def test_every_page_keeps_to_the_width(width: int) -> None:
-    known = load((builtin(),), cache=False)
+    known = load((builtin(),))
     for cause in known.causes.values():
         for style, line in rows(cause, known, width):
             longest = max(map(len, line.split()), default=0)  # a path or an address is not cut

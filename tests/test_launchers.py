@@ -82,25 +82,28 @@ def test_without_its_entry_the_launchers_words_are_no_exit() -> None:
     assert found.exit.code is None
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        ("rank: 3, pid: 77, code: 41}", "rank: 3, pid: 77, code: 42}"),
-        ("^skiff: (?:status", "^skiff: (?:state"),
-        ("(?P<code>", "(?P<kode>"),
-        ("literals: ['skiff: process ']", "literals: ['skiff: process ', 'skiff: never']"),
-        ("'skiff: process 3 went to sleep'", '"skiff: process 3 (pid 77) went down\\nskiff: status 1"'),
-        ("below: 2", "below: many"),
-        ("below: 2", "from_lable: [node]"),
-    ],
-)
-def test_a_slip_in_the_entry_is_found(tmp_path: Path, right: str, wrong: str) -> None:
-    file = tmp_path / "skiff.yaml"
-    file.write_text(LAUNCHER)
-    assert check_paths([file], [builtin()]).problems == []
-    assert right in LAUNCHER
-    file.write_text(LAUNCHER.replace(right, wrong))
-    assert check_paths([file], [builtin()]).problems
+SLIPS = {
+    "rank: 3, pid: 77, code: 41}": "rank: 3, pid: 77, code: 42}",
+    "^skiff: (?:status": "^skiff: (?:state",
+    "(?P<code>": "(?P<kode>",
+    "literals: ['skiff: process ']": "literals: ['skiff: process ', 'skiff: never']",
+    "'skiff: process 3 went to sleep'": '"skiff: process 3 (pid 77) went down\\nskiff: status 1"',
+    "below: 2": "below: many",
+    "    below: 2": "    from_lable: [node]",
+}
+
+
+def test_a_slip_in_the_entry_is_found(tmp_path: Path) -> None:
+    report = LAUNCHER[LAUNCHER.index("exit_reports:") :]
+    for number, (right, wrong) in enumerate([("", ""), *SLIPS.items()]):
+        assert right in report
+        (tmp_path / f"{number}.yaml").write_text(
+            report.replace(right, wrong or right).replace("skiff", f"skiff{number}")
+        )
+    problems = check_paths([tmp_path], [builtin()]).problems
+    assert {Path(str(problem.place).partition(":")[0]).stem for problem in problems} == {
+        str(number + 1) for number in range(len(SLIPS))
+    }
 
 
 def test_a_broken_entry_is_told_when_a_job_is_diagnosed(tmp_path: Path) -> None:
