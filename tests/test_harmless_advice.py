@@ -14,19 +14,7 @@ import yaml
 from slurmdoctor import diagnose
 
 ROOT = Path(__file__).parents[1]
-NOT_ADVICE = {
-    "regex",
-    "literals",
-    "examples",
-    "samples",
-    "source",
-    "pattern",
-    "match",
-    "no_match",
-    "bad",
-    "good",
-    "when",
-}
+NOT_ADVICE = set(["regex", "literals", "examples", "samples", "source", "pattern", "match", "no_match", "bad", "good", "when"])
 """Keys of rule files whose values are what programs print or scripts say, not what we say."""
 COMMAND = (
     r"(?<![\w./$-])(?:(?:rm|rmdir|unlink|mv|p?kill|killall|skill|scancel|truncate|dd|shred|wipefs|mkfs\S*|umount|ipcrm|reboot|shutdown"
@@ -75,7 +63,7 @@ def of_rules() -> Iterator[tuple[str, str]]:
                 yield from walk(one) if key not in NOT_ADVICE else ()
 
     for file in sorted((ROOT / "rules").rglob("*.yaml")):
-        for text in walk(yaml.safe_load(file.read_text())):
+        for text in walk(yaml.load(file.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))):
             yield file.name, text
 
 
