@@ -50,36 +50,14 @@ _HERE = Path(__file__).parent
 _SCHEMA = Path(pipeline.__file__).parent / "report" / "schema.json"
 _SIDE = {"truth.yaml", "job.sbatch", "scontrol.txt", "sacct.txt", "README.md", "notes.md"}
 _LABELS = (
-    b"%d: ",
-    b"[rank%d]: ",
-    b"[default%d]:",
-    b"[1,%d]<stderr>:",
-    b"cn%03d: ",
-    b"(Worker pid=%d) ",
-    b"2026-11-21 09:00:%02d,123 ",
-)
+    b"%d: ", b"[rank%d]: ", b"[default%d]:", b"[1,%d]<stderr>:", b"cn%03d: ", b"(Worker pid=%d) ", b"2026-11-21 09:00:%02d,123 ",
+)  # fmt: skip
 _BROKEN = (
-    b"\xff\xfe\xc3\x28",
-    b"\xed\xa0\x80",
-    "\u202e\u2066é".encode(),
-    b"\xef\xbb\xbf",
-    b"\x1b[31m",
-    b"\x1b]8;;",
-    b"\x9b0m",
-    b"\x7f\x08",
-)
+    b"\xff\xfe\xc3\x28", b"\xed\xa0\x80", "\u202e\u2066é".encode(), b"\xef\xbb\xbf", b"\x1b[31m", b"\x1b]8;;", b"\x9b0m", b"\x7f\x08",
+)  # fmt: skip
 _NUMBERS = (
-    b"0",
-    b"-1",
-    b"4294967296",
-    b"9223372036854775808",
-    b"9" * 400,
-    b"9" * 5000,
-    b"999999999",
-    b"1e999",
-    b"0x" + b"f" * 40,
-    "١٢".encode(),
-)
+    b"0", b"-1", b"4294967296", b"9223372036854775808", b"9" * 400, b"9" * 5000, b"999999999", b"1e999", b"0x" + b"f" * 40, "١٢".encode(),
+)  # fmt: skip
 _JOINS = (b"\r", b"\r\n", b"\n\n", b"\n> ", b"\\n", b" ", b"\n\x00")
 
 
@@ -210,97 +188,15 @@ def made(seed: int, number: int) -> list[bytes]:
 
 # ── scripts ──────────────────────────────────────────────────────────────────────────────────
 
-_SHELL = [
-    "a|",
-    "|&",
-    "a;",
-    "&",
-    "&&",
-    "||",
-    "(",
-    "((",
-    "$(",
-    "$((",
-    ")",
-    "))",
-    "{",
-    "}",
-    "}",
-    "[[",
-    "]]",
-    "`",
-    "'",
-    '"',
-    "$'",
-    '$"',
-    "\\",
-    "#",
-    "!",
-    "<",
-    ">",
-    ">>",
-    "2>&1",
-    "<<E",
-    "<<<a",
-    "<(",
-    ">(",
-    "${",
-    "${a:-",
-    "${a[@]}",
-    "$a",
-    "$SLURM_PROCID",
-    "a=",
-    "a=(",
-    "a+=(x)",
-    "export@a=",
-    "A=$A$A",
-    "if@a;@then",
-    "else",
-    "elif",
-    "fi;",
-    "for@i@in",
-    "while",
-    "do",
-    "done;",
-    "case@a@in",
-    "a)",
-    ";;",
-    "esac;",
-    "f(){",
-    "function@f@{",
-    "[@a@]@&&",
-    "srun",
-    "sbatch",
-    "bash@-c",
-    'bash@-c@"',
-    "bash@-c@'",
-    "-c",
-    'eval@"',
-    "env@A=1",
-    "torchrun",
-    "python",
-    "trap@'a'@EXIT",
-    "wait",
-    "kill@$!",
-    "sleep@1&",
-    "#SBATCH@-n1",
-    "#SBATCH@--signal=B:USR1@9",
-    "--output=%j",
-    ">@o",
-    ">>o",
-    "--node_rank=$SLURM_NODEID",
-    "\\$SLURM_PROCID",
-    "uv@run",
-    "uv@sync",
-    "cd@/tmp",
-    "cp@/tmp/a",
-    "#@slurmdoctor:@ignore[",
-    "rm@nemo_experiments",
-    "PYTHONPATH=",
-    "exec",
-    "set@-e",
-    "{a,b}",
-]
+_SHELL = r"""
+a| |& a; & && || ( (( $( $(( ) )) { } } [[ ]] ` ' " $' $" \ # ! < > >> 2>&1 <<E <<<a <( >( ${ ${a:- ${a[@]} $a
+$SLURM_PROCID a= a=( a+=(x) export@a= A=$A$A if@a;@then else elif fi; for@i@in while do done; case@a@in a) ;; esac;
+f(){ function@f@{ [@a@]@&& srun sbatch bash@-c bash@-c@" bash@-c@' -c eval@" env@A=1 torchrun python trap@'a'@EXIT
+wait kill@$! sleep@1& #SBATCH@-n1 #SBATCH@--signal=B:USR1@9 --output=%j >@o >>o --node_rank=$SLURM_NODEID
+\$SLURM_PROCID uv@run uv@sync cd@/tmp cp@/tmp/a #@slurmdoctor:@ignore[ rm@nemo_experiments PYTHONPATH= exec set@-e
+{a,b}
+"""
+"""What bash is made of; `@` is a blank."""
 
 
 @cache
@@ -312,7 +208,7 @@ def _scripts() -> list[bytes]:
 
 def _pieces(dice: Random) -> bytes:
     """Some of what bash is made of, some thousand times."""
-    unit = " ".join(dice.choices(_SHELL, k=dice.randrange(1, 4))).replace("@", " ").replace("\\n", "\n")
+    unit = " ".join(dice.choices(_SHELL.split(), k=dice.randrange(1, 4))).replace("@", " ").replace("\\n", "\n")
     unit = dice.choice((unit, unit.replace(" ", ""), f"{unit}\n"))
     return (unit * int(10 ** (dice.random() * 5) + 1)).encode()[: int(10 ** (2 + dice.random() * 4))]
 

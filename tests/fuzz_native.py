@@ -21,14 +21,7 @@ HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src" / "slurmdoctor" / "search" / "native" / "module.c"
 STRICT = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-D_GNU_SOURCE", "-DPy_LIMITED_API=0x030A0000")
 """How the sources have to compile, by any compiler."""
-_SANITIZERS = (
-    "-fsanitize=address,undefined",
-    "-fno-sanitize-recover=all",
-    "-fno-omit-frame-pointer",
-    "-O1",
-    "-g",
-    "-DPORTABLE",
-)
+_SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-O1", "-g", "-DPORTABLE")  # fmt: skip
 
 
 def compile_with(compiler: str, *options: str, to: Path | None = None) -> str:
@@ -87,17 +80,7 @@ def main() -> int:
             "SLURMDOCTOR_NATIVE": str(module),
             "SLURMDOCTOR_INPUTS": str(given.inputs),
         }
-        tests = [
-            str(HERE / "test_native.py"),
-            "-q",
-            "-s",
-            "-p",
-            "fuzz_native",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:xdist",
-        ]
+        tests = [str(HERE / "test_native.py"), "-qs", "-pfuzz_native", "-pno:cacheprovider", "-pno:xdist"]
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *tests, f"--hypothesis-seed={given.seed}", "-k", "not another_version"],
             env=env, check=False,

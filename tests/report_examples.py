@@ -45,36 +45,15 @@ CUDA_OOM = Diagnosis(
     ),
     exit=Exit(1, None, "python-error", 143, "torchelastic table"),
     evidence=(
-        Evidence(
-            "job.log",
-            48211,
-            OOM_LINE,
-            13,
-            "gpu-02",
-            "2026-11-20T12:01:03",
-            "cuda-oom/torch",
-            "cuda-oom",
-            "root",
-        ),
+        Evidence("job.log", 48211, OOM_LINE, 13, "gpu-02", "2026-11-20T12:01:03", "cuda-oom/torch", "cuda-oom", "root"),
     ),
     cascade=(
         Cascade(
-            "collective-timeout",
-            63,
-            1890,
-            "job.log",
-            48300,
-            None,
-            600.4,
-            "waited for a collective that never came",
+            "collective-timeout", 63, 1890, "job.log", 48300, None, 600.4, "waited for a collective that never came"
         ),
         Cascade("sigterm", 63, 63, "job.log", 51200, None, 603.0, "was stopped by SIGTERM"),
     ),
-    reasons=(
-        "first error by time",
-        "torchrun's own table agrees",
-        "all else follows within 10 m 3 s",
-    ),
+    reasons=("first error by time", "torchrun's own table agrees", "all else follows within 10 m 3 s"),
     fixes=(
         Remedy(
             "Raise expert parallelism from 4 to 8: 256 experts / EP 4 = 64 experts a GPU.",

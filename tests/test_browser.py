@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 
 REQUIRED = os.environ.get("SLURMDOCTOR_REQUIRE_BROWSER") == "1"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None and not REQUIRED, reason="needs Chromium"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None and not REQUIRED, reason="needs Chromium")]
 QUIET = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync"
 DEMO = Path(__file__).parent / "fixtures" / "demo-cascade"
 PAGES: dict[str, Callable[[], Diagnosis | str]] = {

@@ -29,10 +29,7 @@ BEGUN = {
     "slurmdoctor diagnose --script trai": "slurmdoctor diagnose --script train.sbatch",
     "slurmdoctor completion fi": "slurmdoctor completion fish",
 }
-INTERACTIVE = {
-    "bash": ["bash", "--norc", "--noprofile", "-i"],
-    "zsh": ["zsh", "-f", "-i"],
-}
+INTERACTIVE = {"bash": ["bash", "--norc", "--noprofile", "-i"], "zsh": ["zsh", "-f", "-i"]}
 SETUP = {"bash": "PS1='> '; bind 'set bell-style none'", "zsh": "PS1='> '; autoload -U compinit; compinit -u -D"}
 
 

@@ -112,11 +112,7 @@ def test_a_rule_leads_to_its_cause() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "mend"),
-    [
-        ("taep", "did you mean `tape`?"),
-        ("zzz", "`slurmdoctor rules list` shows them all"),
-    ],
+    ("name", "mend"), [("taep", "did you mean `tape`?"), ("zzz", "`slurmdoctor rules list` shows them all")]
 )
 def test_an_unknown_name_is_answered_with_the_nearest(name: str, mend: str) -> None:
     with pytest.raises(UserError, match=f"there is no cause `{name}`") as error:

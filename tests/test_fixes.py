@@ -52,11 +52,7 @@ LACKED = failing(range(8, 16), NONE, BRIDGE) + NODE_2
 
 @pytest.mark.parametrize(
     "log",
-    [
-        LACKED,
-        PACKED.format("/root") + LACKED,
-        "NEMO_HOME=/tmp/nemo\n" + LACKED,
-    ],
+    [LACKED, PACKED.format("/root") + LACKED, "NEMO_HOME=/tmp/nemo\n" + LACKED],
     ids=["bridge", "packed-in-root", "home-in-tmp"],
 )
 def test_data_that_the_ranks_of_one_node_lack_is_in_a_local_nemo_home(log: str) -> None:

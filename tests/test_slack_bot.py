@@ -1,33 +1,30 @@
-"""examples/slack_bot.py against a stand-in of Slack's API on loopback, over HTTP and in socket mode."""
+"""examples/slack_bot.py against a stand-in of Slack's API on loopback; what Slack sends over HTTP and by a socket."""
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import hashlib
 import hmac
+import importlib
 import json
-import os
 import re
-import socket
-import struct
-import subprocess
 import sys
 import threading
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from slack_bolt import BoltRequest
+from slack_sdk import WebClient
 
-BOT = Path(__file__).parents[1] / "examples" / "slack_bot.py"
+sys.path.append(str(Path(__file__).parents[1] / "examples"))
+slack_bot: Any = importlib.import_module("slack_bot")
+
 SIGNING = "made-up-signing-secret"
 TOKEN = "xo" + "xb-made-up"
 LOG = (
@@ -50,7 +47,6 @@ class Slack:
     """Whether a part of a file can be asked for."""
     goes_on: threading.Event = field(default_factory=threading.Event)
     """Files named `slow` come once it is set."""
-    socket_url: str = ""
     member: bool = True
 
     def posts(self, count: int, method: str = "chat.postMessage") -> list[dict[str, Any]]:
@@ -90,8 +86,6 @@ def _handler(slack: Slack) -> type[BaseHTTPRequestHandler]:
         def _answer(self, name: str) -> dict[str, Any]:
             if name == "auth.test":
                 return {"ok": True, "bot_id": "B1", "user_id": "U0BOT", "team_id": "T1", "team": "t", "user": "bot"}
-            if name == "apps.connections.open":
-                return {"ok": True, "url": slack.socket_url}
             if name == "conversations.replies":
                 return {"ok": True, "messages": slack.replies}
             if name == "chat.postMessage":
@@ -125,59 +119,29 @@ def slack() -> Iterator[Slack]:
     server.server_close()
 
 
-def free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+class Bot:
+    """The bot in this process; it is sent what Slack would send, signed as Slack signs."""
 
-
-@contextmanager
-def bot(slack: Slack, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    kept = {
-        k: v
-        for k, v in os.environ.items()
-        if not k.startswith("SLACK_") and k.lower() not in ("http_proxy", "https_proxy")
-    }
-    full = {**kept, "SLACK_BOT_TOKEN": TOKEN, "SLACK_API_URL": slack.url, **environment}
-    process = subprocess.Popen([sys.executable, str(BOT)], env=full, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        if process.stdout:
-            process.stdout.close()
-
-
-@dataclass
-class Http:
-    """Sends the bot what Slack would send, signed as Slack signs."""
-
-    port: int
+    def __init__(self, slack: Slack, signed: bool = True) -> None:
+        client = WebClient(token=TOKEN, base_url=slack.url)
+        self.slack, self.app = slack, slack_bot.create(client, SIGNING if signed else None)
 
     def send(self, body: str, kind: str, secret: str = SIGNING) -> int:
         stamp = str(int(time.time()))
         signature = "v0=" + hmac.new(secret.encode(), f"v0:{stamp}:{body}".encode(), hashlib.sha256).hexdigest()
-        headers = {"Content-Type": kind, "X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": signature}
-        asked = urllib.request.Request(f"http://127.0.0.1:{self.port}/slack/events", body.encode(), headers)
-        end = time.monotonic() + PATIENCE
-        while True:
-            try:
-                with urllib.request.urlopen(asked, timeout=10) as reply:
-                    return int(reply.status)
-            except urllib.error.HTTPError as error:
-                return error.code
-            except urllib.error.URLError:  # it is not up yet
-                if time.monotonic() > end:
-                    raise
-                time.sleep(0.2)
+        headers: dict[str, str | Sequence[str]] = {
+            "content-type": kind,
+            "x-slack-request-timestamp": stamp,
+            "x-slack-signature": signature,
+        }
+        return int(self.app.dispatch(BoltRequest(body=body, headers=headers)).status)
 
-    def mention(self, event_id: str = "E1", **event: Any) -> int:
-        return self.send(json.dumps(mention(event_id, **event)), "application/json")
+    def mention(self, event_id: str = "E1", **event: Any) -> None:
+        assert self.send(json.dumps(mention(event_id, **event)), "application/json") == 200
 
-    def command(self, text: str, url: str) -> int:
-        body = urllib.parse.urlencode(command(text, url))
-        return self.send(body, "application/x-www-form-urlencoded")
+    def command(self, text: str) -> None:
+        body = urllib.parse.urlencode(command(text, self.slack.url))
+        assert self.send(body, "application/x-www-form-urlencoded") == 200
 
 
 def mention(event_id: str, **event: Any) -> dict[str, Any]:
@@ -208,71 +172,67 @@ def assert_cuda_oom(post: dict[str, Any], thread: str) -> None:
     assert not any(kind in told(post) for kind in ('"broadcast"', '"link"', '"user"'))
 
 
-def test_over_http(slack: Slack) -> None:
-    port = free_port()
-    http = Http(port)
-    with bot(slack, SLACK_SIGNING_SECRET=SIGNING, PORT=str(port)):
-        # a log in the mention itself
-        assert http.mention(text=f"<@U0BOT> why?\n```{LOG}```") == 200
-        assert_cuda_oom(slack.posts(1)[0], "1.5")
+def test_mentions(slack: Slack) -> None:
+    bot = Bot(slack)
+    # a log in the mention itself
+    bot.mention(text=f"<@U0BOT> why?\n```{LOG}```")
+    assert_cuda_oom(slack.posts(1)[0], "1.5")
 
-        # Slack says it again, and a bot speaks: no answer. Then a question below somebody's log
-        assert http.mention(text=f"<@U0BOT>\n{LOG}") == 200
-        assert http.mention("E2", text=f"<@U0BOT>\n{LOG}", bot_id="B9") == 200
-        slack.replies = [
-            {"ts": "1.1", "text": f"it died:\n```{LOG}```"},
-            {"ts": "1.6", "text": "<@U0BOT> what is this?"},
-        ]
-        assert http.mention("E3", text="<@U0BOT> what is this?", ts="1.6", thread_ts="1.1") == 200
-        assert_cuda_oom(slack.posts(2)[1], "1.1")
-        assert len(slack.posts(2)) == 2
+    # Slack says it again, and a bot speaks: no answer. Then a question below somebody's log
+    bot.mention(text=f"<@U0BOT>\n{LOG}")
+    bot.mention("E2", text=f"<@U0BOT>\n{LOG}", bot_id="B9")
+    slack.replies = [{"ts": "1.1", "text": f"it died:\n```{LOG}```"}, {"ts": "1.6", "text": "<@U0BOT> what is this?"}]
+    bot.mention("E3", text="<@U0BOT> what is this?", ts="1.6", thread_ts="1.1")
+    assert_cuda_oom(slack.posts(2)[1], "1.1")
+    assert len(slack.posts(2)) == 2
 
-        # an attached file; the token goes to Slack alone
-        slack.file = LOG.encode()
-        assert http.mention("E4", files=[{"url_private": slack.url + "files/job.out"}]) == 200
-        assert_cuda_oom(slack.posts(3)[2], "1.5")
-        (headers,) = [headers for name, _, headers in slack.calls if name == "files/job.out"]
-        assert headers["Authorization"] == f"Bearer {TOKEN}"
-        stranger = slack.url.replace("127.0.0.1", "localhost") + "files/stolen"
-        assert http.mention("E5", files=[{"url_private": stranger}]) == 200
-        assert "Paste the log" in told(slack.posts(4)[3])
-        assert not any(name == "files/stolen" for name, _, _ in slack.calls)
+    # an attached file; the token goes to Slack alone
+    slack.file = LOG.encode()
+    bot.mention("E4", files=[{"url_private": slack.url + "files/job.out"}])
+    assert_cuda_oom(slack.posts(3)[2], "1.5")
+    (headers,) = [headers for name, _, headers in slack.calls if name == "files/job.out"]
+    assert headers["Authorization"] == f"Bearer {TOKEN}"
+    bot.mention("E5", files=[{"url_private": slack.url.replace("127.0.0.1", "localhost") + "files/stolen"}])
+    assert "Paste the log" in told(slack.posts(4)[3])
+    assert not any(name == "files/stolen" for name, _, _ in slack.calls)
 
-        # files of several jobs: a line each
-        several = [
-            {"url_private": slack.url + f"files/{name}", "name": name} for name in ("slurm-4711.out", "slurm-4712.out")
-        ]
-        assert http.mention("E7", files=several) == 200
-        listed = slack.posts(5)[4]
-        assert listed["text"].startswith("2 jobs, of which 2 failed")
-        assert "4712: rank 3 ran out of GPU memory (cuda-oom)" in told(listed)
-        assert "everyone" not in told(listed)
+    # files of several jobs: a line each
+    names = ("slurm-4711.out", "slurm-4712.out")
+    bot.mention("E7", files=[{"url_private": slack.url + f"files/{name}", "name": name} for name in names])
+    listed = slack.posts(5)[4]
+    assert listed["text"].startswith("2 jobs, of which 2 failed")
+    assert "4712: rank 3 ran out of GPU memory (cuda-oom)" in told(listed)
+    assert "everyone" not in told(listed)
 
-        # nothing to read
-        assert http.mention("E6", text="<@U0BOT> hello") == 200
-        assert "Paste the log" in told(slack.posts(6)[5])
+    # nothing to read
+    bot.mention("E6", text="<@U0BOT> hello")
+    assert "Paste the log" in told(slack.posts(6)[5])
 
-        # the command: a line in the channel, the answer below it
-        assert http.command(LOG, slack.url) == 200
-        opened, answer = slack.posts(8)[6:]
-        assert "thread_ts" not in opened
-        assert opened["text"].startswith("<@U7> asked about a log: ✗ rank 3")
-        assert_cuda_oom(answer, "99.9")
-        assert http.command("", slack.url) == 200
-        assert "Paste the log" in told(slack.posts(1, "respond")[0])
-        assert http.command("/etc/passwd", slack.url) == 200  # text, never a path
-        assert "root:" not in told(slack.posts(10)[9])
 
-        # where it is no member, the asker alone sees the answer
-        slack.member = False
-        assert http.command(LOG, slack.url) == 200
-        assert "ran out of GPU memory" in told(slack.posts(2, "respond")[1])
+def test_the_command_opens_a_thread_in_the_channel(slack: Slack) -> None:
+    bot = Bot(slack)
+    bot.command(LOG)
+    opened, answer = slack.posts(2)
+    assert "thread_ts" not in opened
+    assert opened["text"].startswith("<@U7> asked about a log: ✗ rank 3")
+    assert_cuda_oom(answer, "99.9")
+    bot.command("")
+    assert "Paste the log" in told(slack.posts(1, "respond")[0])
+    bot.command("/etc/passwd")  # text, never a path
+    assert "root:" not in told(slack.posts(4)[3])
 
-        # a request that Slack did not sign
-        seen = len(slack.calls)
-        forged = json.dumps(mention("E9", text=f"<@U0BOT>\n{LOG}"))
-        assert http.send(forged, "application/json", secret="somebody else's") == 401
-        assert len(slack.calls) == seen
+    # where it is no member, the asker alone sees the answer
+    slack.member = False
+    bot.command(LOG)
+    assert "ran out of GPU memory" in told(slack.posts(2, "respond")[1])
+
+
+def test_a_request_that_slack_did_not_sign_is_refused(slack: Slack) -> None:
+    bot = Bot(slack)
+    forged = json.dumps(mention("E9", text=f"<@U0BOT>\n{LOG}"))
+    seen = len(slack.calls)
+    assert bot.send(forged, "application/json", secret="somebody else's") == 401
+    assert len(slack.calls) == seen
 
 
 QUIET = b"2026-11-20 12:00:01 loader opened a shard of the data set without any trouble\n"
@@ -286,130 +246,74 @@ def quiet(megabytes: int) -> bytes:
 
 def test_of_a_large_attachment_the_head_and_the_end_are_read(slack: Slack) -> None:
     """Whether Slack gives a part of a file or not. What was left out is said, no line behind it has a number, no health is claimed."""
-    port = free_port()
-    http = Http(port)
+    bot = Bot(slack)
     file = {"url_private": slack.url + "files/job.out", "name": "job.out"}
     midst = quiet(7) + b"[rank1]: KeyError: 'weight'\n" + quiet(9)
-    with bot(slack, SLACK_SIGNING_SECRET=SIGNING, PORT=str(port)):
-        slack.file = midst + OOM
-        assert http.mention("E1", files=[file]) == 200
-        slack.posts(1)
-        slack.gives_parts = False
-        assert http.mention("E2", files=[file]) == 200
-        for post in slack.posts(2):
-            assert_cuda_oom(post, "1.5")
-            assert LEFT_OUT.search(told(post))
-            assert "KeyError" not in told(post)
-            assert "job.out:" not in told(post).replace("job.out: ", "")
-            assert "medium confidence" in told(post)
-        assert len({told(post) for post in slack.posts(2)}) == 1
+    slack.file = midst + OOM
+    bot.mention("E1", files=[file])
+    slack.posts(1)
+    slack.gives_parts = False
+    bot.mention("E2", files=[file])
+    for post in slack.posts(2):
+        assert_cuda_oom(post, "1.5")
+        assert LEFT_OUT.search(told(post))
+        assert "KeyError" not in told(post)
+        assert "job.out:" not in told(post).replace("job.out: ", "")
+        assert "medium confidence" in told(post)
+    assert len({told(post) for post in slack.posts(2)}) == 1
 
-        slack.file = OOM + midst
-        assert http.mention("E3", files=[file]) == 200
-        assert "job.out:1" in told(slack.posts(3)[2])
-        slack.file = midst + b"iteration 100/ 5000 | elapsed time per iteration (ms): 812.4 | lm loss: 2.31E+00 |\n"
-        assert http.mention("E4", files=[file]) == 200
-        assert slack.posts(4)[3]["text"].startswith("?")
+    slack.file = OOM + midst
+    bot.mention("E3", files=[file])
+    assert "job.out:1" in told(slack.posts(3)[2])
+    slack.file = midst + b"iteration 100/ 5000 | elapsed time per iteration (ms): 812.4 | lm loss: 2.31E+00 |\n"
+    bot.mention("E4", files=[file])
+    assert slack.posts(4)[3]["text"].startswith("?")
 
 
 def test_slow_files_hold_up_no_paste(slack: Slack) -> None:
-    port = free_port()
-    http = Http(port)
+    bot = Bot(slack)
     slack.file = LOG.encode()
     file = {"url_private": slack.url + "files/slow", "name": "job.out"}
-    with bot(slack, SLACK_SIGNING_SECRET=SIGNING, PORT=str(port)):
-        assert http.mention("E1", files=[file], ts="1.1") == 200
-        assert http.mention("E2", files=[file], ts="1.2") == 200
-        while sum(name == "files/slow" for name, _, _ in slack.calls) < 2:
-            time.sleep(0.02)
-        assert http.mention("E3", files=[file], ts="1.3") == 200
-        assert "mention me again" in told(slack.posts(1)[0])
-        assert http.mention("E4", text=f"<@U0BOT>\n{LOG}", ts="1.4") == 200
-        assert_cuda_oom(slack.posts(2)[1], "1.4")
-        slack.goes_on.set()
-        for post in slack.posts(4)[2:]:
-            assert_cuda_oom(post, post["thread_ts"])
-        assert http.mention("E5", files=[file], ts="1.5") == 200
-        assert_cuda_oom(slack.posts(5)[4], "1.5")
-
-
-# ── socket mode ──────────────────────────────────────────────────────────────────────────────
-
-
-class Socket:
-    """As much of a WebSocket server as one client needs (RFC 6455)."""
-
-    def __init__(self) -> None:
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self._server.settimeout(PATIENCE)
-        self.url = f"ws://127.0.0.1:{self._server.getsockname()[1]}/link"
-
-    def accept(self) -> None:
-        self._peer, _ = self._server.accept()
-        self._peer.settimeout(PATIENCE)
-        head = b""
-        while b"\r\n\r\n" not in head:
-            head += self._peer.recv(4096)
-        key = next(
-            line.split(b": ")[1] for line in head.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key")
-        )
-        accept = base64.b64encode(hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest())
-        self._peer.sendall(
-            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n"
-        )
-
-    def send(self, message: dict[str, Any]) -> None:
-        data = json.dumps(message).encode()
-        size = bytes([len(data)]) if len(data) < 126 else b"\x7e" + struct.pack(">H", len(data))
-        self._peer.sendall(b"\x81" + size + data)
-
-    def receive(self) -> dict[str, Any]:
-        """The next text message; pings and the like are passed over."""
-        while True:
-            first, second = self._read(2)
-            size = second & 0x7F
-            if size == 126:
-                (size,) = struct.unpack(">H", self._read(2))
-            mask, data = self._read(4), self._read(size)
-            if first & 0x0F == 1:
-                text = bytes(byte ^ mask[n % 4] for n, byte in enumerate(data))
-                return dict(json.loads(text))
-
-    def _read(self, count: int) -> bytes:
-        data = b""
-        while len(data) < count:
-            piece = self._peer.recv(count - len(data))
-            assert piece, "the bot hung up"
-            data += piece
-        return data
-
-    def close(self) -> None:
-        self._server.close()
-        if hasattr(self, "_peer"):
-            self._peer.close()
+    bot.mention("E1", files=[file], ts="1.1")
+    bot.mention("E2", files=[file], ts="1.2")
+    while sum(name == "files/slow" for name, _, _ in slack.calls) < 2:
+        time.sleep(0.02)
+    bot.mention("E3", files=[file], ts="1.3")
+    assert "mention me again" in told(slack.posts(1)[0])
+    bot.mention("E4", text=f"<@U0BOT>\n{LOG}", ts="1.4")
+    assert_cuda_oom(slack.posts(2)[1], "1.4")
+    slack.goes_on.set()
+    for post in slack.posts(4)[2:]:
+        assert_cuda_oom(post, post["thread_ts"])
+    bot.mention("E5", files=[file], ts="1.5")
+    assert_cuda_oom(slack.posts(5)[4], "1.5")
 
 
 def test_in_socket_mode(slack: Slack) -> None:
-    link = Socket()
-    slack.socket_url = link.url
-    with closing(link), bot(slack, SLACK_APP_TOKEN="xa" + "pp-made-up"):
-        link.accept()
-        link.send({"type": "hello", "num_connections": 1})
-        event = mention("E1", text=f"<@U0BOT>\n```{LOG}```")
-        link.send({"type": "events_api", "envelope_id": "V1", "payload": event})
-        assert link.receive()["envelope_id"] == "V1"
-        assert_cuda_oom(slack.posts(1)[0], "1.5")
-        link.send({"type": "slash_commands", "envelope_id": "V2", "payload": command(LOG, slack.url)})
-        assert link.receive()["envelope_id"] == "V2"
-        assert_cuda_oom(slack.posts(3)[2], "99.9")
+    """What a socket brings is not signed, and is the request itself."""
+    bot = Bot(slack, signed=False)
+    bot.app.dispatch(BoltRequest(mode="socket_mode", body=mention("E1", text=f"<@U0BOT>\n```{LOG}```")))
+    assert_cuda_oom(slack.posts(1)[0], "1.5")
+    bot.app.dispatch(BoltRequest(mode="socket_mode", body=command(LOG, slack.url)))
+    assert_cuda_oom(slack.posts(3)[2], "99.9")
 
 
-def test_what_is_not_set_is_named() -> None:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("SLACK_")}
-    for more, named in (({}, "SLACK_BOT_TOKEN"), ({"SLACK_BOT_TOKEN": TOKEN}, "SLACK_SIGNING_SECRET")):
-        done = subprocess.run(
-            [sys.executable, str(BOT)], env={**kept, **more}, capture_output=True, text=True, timeout=60
-        )
-        assert done.returncode == 1
-        assert done.stderr == f"slack_bot: set {named}, see docs/chat.md\n"
+def test_the_way_in_is_as_the_variables_say(slack: Slack, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[tuple[str, Any]] = []
+    monkeypatch.setattr(slack_bot.SocketModeHandler, "start", lambda self: begun.append(("socket", self.app)))
+    monkeypatch.setattr(slack_bot.App, "start", lambda self, port: begun.append(("http", port)))
+    for name in ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET", "PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SLACK_API_URL", slack.url)
+    for name, value, lacks in (
+        ("SLACK_BOT_TOKEN", TOKEN, "SLACK_BOT_TOKEN"),
+        ("SLACK_SIGNING_SECRET", SIGNING, "SLACK_SIGNING_SECRET"),
+    ):
+        with pytest.raises(SystemExit, match=f"^slack_bot: set {lacks}, see docs/chat.md$"):
+            slack_bot.main()
+        monkeypatch.setenv(name, value)
+    slack_bot.main()
+    monkeypatch.setenv("SLACK_APP_TOKEN", "xa" + "pp-made-up")
+    slack_bot.main()
+    assert [kind for kind, _ in begun] == ["http", "socket"]
+    assert begun[0][1] == 3000

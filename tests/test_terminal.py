@@ -12,11 +12,7 @@ import pytest
 
 from cases import LOG, run
 
-COMMANDS = {
-    "diagnose": ["diagnose", str(LOG)],
-    "explain": ["explain", "cuda-oom"],
-    "lint": ["lint", "-"],
-}
+COMMANDS = {"diagnose": ["diagnose", str(LOG)], "explain": ["explain", "cuda-oom"], "lint": ["lint", "-"]}
 SETTINGS = [
     ({}, False),
     ({"FORCE_COLOR": "1"}, True),
