@@ -111,7 +111,7 @@ def asked(line: str, rules: str = "") -> subprocess.CompletedProcess[bytes]:
         ("slurmdoctor ", {"diagnose", "explain", "lint", "hook", "rules", "completion", "help"}),
         ("slurmdoctor explain oom", set()),
         ("slurmdoctor diagnose --redact ", {"default", "strict", "off"}),
-        ("slurmdoctor rules ", {"list", "check", "new", "test", "fmt"}),
+        ("slurmdoctor rules ", {"list", "check", "new", "test"}),
     ],
 )
 def test_what_is_offered(line: str, offered: set[str]) -> None:

@@ -44,7 +44,6 @@ rules list --rules {site}
 rules check {name}
 rules check {broken}
 rules check {rule}
-rules fmt {broken}
 rules new {name} --folder {empty}
 rules new site/tape --line {name} --folder {absent}
 rules test {cases}

@@ -14,7 +14,6 @@ from slurmdoctor.knowledge.paths import files
 from slurmdoctor.knowledge.problems import Problem, shown
 from slurmdoctor.knowledge.rule_reader import read
 from slurmdoctor.knowledge.workshop.check import check, check_paths, render
-from slurmdoctor.knowledge.workshop.layout import arrange
 from slurmdoctor.knowledge.workshop.scaffold import draft
 
 BAD = Path(__file__).parent / "bad_rules"
@@ -195,8 +194,3 @@ def test_a_draft_for_a_known_cause_extends_it() -> None:
     text = draft("cuda-oom", "tape", "tape memory is full", ["cuda-oom"], ())
     assert text.startswith("cause: cuda-oom\nextends: true")
     assert "fixes" not in text
-
-
-def test_a_draft_is_in_order() -> None:
-    text = draft("site/tape", "loader", "loader.TapeError: tape library is gone", [], ())
-    assert arrange(text.encode(), "tape.yaml").text == text

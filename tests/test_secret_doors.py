@@ -141,7 +141,6 @@ def test_the_workshop(tmp_path: Path) -> None:
     for command in (
         ["new", "lost-tape", "--line", line, "--folder", str(tmp_path)],
         ["check", str(rule)],
-        ["fmt", str(rule)],
         ["test", str(case.parent)],
         ["test", "--format", "json", str(case.parent)],
     ):

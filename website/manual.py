@@ -17,7 +17,7 @@ DATE = "2026-11-22"
 """The day on which its own texts were last changed."""
 STATUSES = {
     "0": "A verdict was reached, whatever it is. With --exit-code: no failure was found.",
-    "1": "With --exit-code: a failure with its cause. Of lint: problems were found. Of rules check, fmt and test: something is left to do.",
+    "1": "With --exit-code: a failure with its cause. Of lint: problems were found. Of rules check and test: something is left to do.",
     "2": "The call or the input was bad: one line on standard error says what to do.",
     "3": "With --exit-code: a failure whose cause the log does not show.",
     "4": "With --exit-code: it is not known whether the job failed, as of an empty or cut log.",

@@ -76,40 +76,6 @@ def check(paths: tuple[Path, ...]) -> None:
 
 
 @rules.command()
-@click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="[PATH]...")
-@click.option("--check", is_flag=True, help="Write nothing; name the files that would change.")
-def fmt(paths: tuple[Path, ...], check: bool) -> None:
-    """Put the keys of rule files into one order.
-
-    PATH is a file or a folder; without any, the rule folders of your site are meant. Comments move with what is
-    below them. A pattern that is too wide is reported, and yours to split.
-    Exit status: 0 all is in order, 1 files would change, or something is left to do by hand, 2 the call was bad.
-    """
-    from slurmdoctor.knowledge import builtin, data_of, files, folders, shown
-    from slurmdoctor.knowledge.workshop import arrange, render
-
-    named = paths or [folder for folder in folders() if folder != builtin()]
-    found = [file for path in named for file in files(path)]
-    if not found:
-        raise UserError("there is no rule file to format", "name a .yaml file, or their folder")
-    changed, left = 0, 0
-    for file in found:
-        data = data_of(file)
-        layout = arrange(data, shown(file))
-        left += len(layout.problems)
-        if layout.text.encode() != data:
-            changed += 1
-            say(f"{in_line(shown(file))} {'would change' if check else 'is rewritten'}")
-            if not check:
-                file.write_bytes(layout.text.encode())
-        for problem in layout.problems:
-            say(render(problem) + "\n")
-    say(f"{_count(len(found), 'file')}, {changed} {'to change' if check else 'changed'}, {_count(left, 'problem')}")
-    if left or (check and changed):
-        raise click.exceptions.Exit(1)
-
-
-@rules.command()
 @click.argument("cause")
 @click.option("--line", help="A line of a log that shows the failure; the draft's pattern is made from it.")
 @click.option("--rule", default="first", show_default=True, help="The rule's short name, such as the program's.")

@@ -170,7 +170,7 @@ def _rank_of_same(finding: Finding, root: Incident, case: Case) -> int | None:
 
 def _one_of_many(root: Incident, own: Sequence[ExitReport], case: Case) -> bool:
     """Whether its line, or its witness, names one rank for several that ended alike, and not the first."""
-    if root.report is not None and root.report.by_rank:
+    if root.report is not None and root.report.kind == "box":
         return len({rank for r in own for rank in r.ranks}) > 1
     more = any("more_ranks" in e.captures and e.cause == root.cause for e in case.events)
     return more and "rank" in root.main.captures

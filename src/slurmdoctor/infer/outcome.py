@@ -210,9 +210,9 @@ def _first_own_ends(reports: Sequence[ExitReport]) -> Mapping[str, int]:
     """The place of each witness's first report of an end that nobody brought about by SIGKILL; -1 where places tell no order."""
     first: dict[str, int] = {}
     for report in reports:
-        stopped = STOPPED if report.by_rank else ("killed",)
+        stopped = STOPPED if report.kind == "box" else ("killed",)
         if report.exit.exit_class not in (*stopped, "ok"):
-            place = -1 if report.by_rank else report.line.offset
+            place = -1 if report.kind == "box" else report.line.offset
             first[report.witness] = min(place, first.get(report.witness, place))
     return first
 

@@ -1,4 +1,4 @@
-"""The keys of each part of a rule file, in the order in which `rules fmt` writes them, and how their values are read.
+"""The keys of each part of a rule file, in the order in which they are best read, and how their values are read.
 
 What a key takes follows from the type of its field in `model/knowledge.py`; `_READERS` has those that need more than a type.
 The reader of a value returns it, or raises Wrong; every mistake is collected.
@@ -356,15 +356,14 @@ DERIVATIONS = EntryKind(
 FIXES = EntryKind("a fix", _keys(Fix, "when do why retry one_of reference"), Fix)
 _LABEL = _keys(
     LineFormat,
-    "id source lock after_time stamp writer outer_is_local launcher pattern samples no_match",
-    launcher=pattern,
+    "id source lock after_time stamp writer pattern samples no_match",
 )
 TABLES: Mapping[str, EntryKind] = {
     "formats": EntryKind("a format", _LABEL, LineFormat),
     "paths": EntryKind("a path", _LABEL, LineFormat),
     "rank_lines": EntryKind(
         "a line that names ranks",
-        _keys(RankLine, "id source literals communicator pattern samples no_match", literals=_LITERALS[6]),
+        _keys(RankLine, "id source literals pattern samples no_match", literals=_LITERALS[6]),
         RankLine,
     ),
     "signals": EntryKind(
@@ -379,9 +378,8 @@ TABLES: Mapping[str, EntryKind] = {
         "an exit report",
         _keys(
             ExitFormat,
-            "id witness launcher kind source from_label by_rank joins_next_line literals under pattern near below above samples no_match",
+            "id witness launcher kind source from_label literals pattern near below above samples no_match",
             literals=_LITERALS[4],
-            under=pattern,
         ),
         ExitFormat,
     ),

@@ -171,8 +171,6 @@ class ExitReport(Struct, frozen=True):
     rank_basis: RankBasis | None = None
     """How they are known."""
     kind: ExitReporter = "launcher"
-    by_rank: bool = False
-    """Its witness reports in the order of ranks: that it stands above another report says nothing."""
     launcher: str | None = None
     """What the fact `launcher` is where this report is seen: `torchrun`."""
 

@@ -135,10 +135,6 @@ class LineFormat(Struct, frozen=True, array_like=True):
     writer: str = ""
     """A logger's tag that tells its writer apart, searched behind what the logger prints before it. A format without one tells
     its writers apart by its groups, unless it has a time or a level."""
-    outer_is_local: bool = False
-    """Where it stands twice with two ranks, the outer one is a local rank: `[rank4]:[rank12]:`."""
-    launcher: str = ""
-    """What a launcher of several ranks prints under this label: then the label counts launchers, not ranks."""
     begins: str = ""
     """The usual characters with which a text may begin that has it; empty where that is not known."""
 
@@ -153,6 +149,16 @@ class LineFormat(Struct, frozen=True, array_like=True):
         """The names of the groups of its pattern."""
         return _groups(self.pattern)
 
+    @property
+    def tags_rank(self) -> bool:
+        """Whether it is a logger's tag of a rank. Where it stands twice with two ranks, the outer one is a local rank: `[rank4]:[rank12]:`."""
+        return bool(self.writer) and self.groups == {"rank"}
+
+    @property
+    def numbers(self) -> bool:
+        """Whether it is a number alone, such as srun's: under it launchers of several ranks may print, one a node."""
+        return self.lock > 0 and self.groups == {"rank"}
+
 
 class RankLine(Struct, frozen=True, array_like=True):
     """A line that names where a rank runs, or how many ranks the job has (`rules/ranks.yaml`)."""
@@ -161,9 +167,7 @@ class RankLine(Struct, frozen=True, array_like=True):
     literals: tuple[str, ...]
     """Any one of these, present in a line, admits the line."""
     pattern: str
-    """Searched in the line without its labels; groups: rank, node, local, pid, world."""
-    communicator: bool = False
-    """Its numbers count in a communicator, which may be smaller than the job."""
+    """Searched in the line without its labels; groups: rank, node, local, pid, world; comm_rank, comm_size."""
     samples: tuple[Mapping[str, Any], ...] = ()
     no_match: tuple[str, ...] = ()
     source: str = ""
@@ -199,12 +203,6 @@ class ExitFormat(Struct, frozen=True, array_like=True):
     from_label: tuple[str, ...] = ()
     """What the line's label says of the process, where the pattern does not: `rank`, `node`, `time`; `local_rank` where
     the rank of the label is a local one."""
-    under: str = ""
-    """The line directly above must hold it."""
-    by_rank: bool = False
-    """The reports stand in the order of ranks, and the victims have theirs among them."""
-    joins_next_line: bool = False
-    """The program may break the message: the next line is read as its rest."""
     near: str = ""
     """Searched in the lines around for how it ended: groups code, signal, words. One with a signal comes first."""
     below: int = 0

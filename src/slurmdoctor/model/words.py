@@ -86,13 +86,14 @@ SignalKind = Literal[
 ]
 """What a line tells of the job's state (`rules/signals.yaml`); facts have a file of their own."""
 
-ExitReporter = Literal["step", "agent", "table", "launcher", "parent", "job"]
+ExitReporter = Literal["step", "agent", "table", "launcher", "box", "parent", "job"]
 """Who reports the end of a process.
 
 step      Slurm, of the tasks of a step
 agent     torchelastic's agent, of its own children
 table     torchelastic's table of failures, which names the first one
 launcher  another launcher, of the processes that it started
+box       the same, in boxes that stand in the order of ranks: that one stands above another says nothing
 parent    a shell or a program, of a child that need not be a rank
 job       a batch system other than Slurm, of the whole job
 """

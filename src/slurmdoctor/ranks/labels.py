@@ -67,7 +67,7 @@ class _Head(Struct):
     def take(self, form: LineFormat, name: str, start: int, end: int, text: str, source: SourceFormat) -> None:
         """Note one group of a label. Of several the first counts, of ranks and times all are kept."""
         value = text[start:end]
-        if name == "rank" and form.launcher and source.label_is_node:
+        if name == "rank" and form.numbers and source.label_is_node:
             self.numbers.setdefault("node_rank", (start, end))
         elif name == "rank":
             if is_rank(value):
@@ -247,6 +247,7 @@ def _origin(found: Mapping[str, Any], ranks: Sequence[int], source: SourceFormat
 
 _BEHIND = text("label-behind")
 _PER_NODE = text("ranks-per-node")
+_LAUNCHER = text("torchrun-module")
 _SAMPLE = 96 * 1024
 """Bytes at a log's head, and as many spread over it, from which its labels are learnt;"""
 _ALL_SAMPLES = 8 * 1024 * 1024
@@ -290,8 +291,8 @@ def learn(lines: Iterable[str], labels: LabelReader) -> SourceFormat:
         locked = _used(sample, labels)
     return SourceFormat(
         locked=frozenset(form.id for form in locked),
-        outer_rank_is_local=any(_differs_in_twos(form, sample) for form in labels.formats if form.outer_is_local),
-        label_is_node=any(_counts_launchers(form, sample, labels.formats) for form in locked if form.launcher),
+        outer_rank_is_local=any(_differs_in_twos(form, sample) for form in labels.formats if form.tags_rank),
+        label_is_node=any(_counts_launchers(form, sample, labels.formats) for form in locked if form.numbers),
         year=int(year[1]) if year else ASSUMED_YEAR,
         zone=_zone(whole),
         stamped=stamped,
@@ -377,8 +378,7 @@ def _counts_launchers(form: LineFormat, sample: Sequence[str], formats: Sequence
             return True
     if differs or agrees:
         return differs > agrees
-    prints = compiled(form.launcher)
-    return any(label.match(line) and prints.search(line) for line in sample)
+    return any(label.match(line) and _LAUNCHER.search(line) for line in sample)
 
 
 _STAMP = lazy(

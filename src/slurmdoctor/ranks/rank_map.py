@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from slurmdoctor.matching import captures, compiled
 from slurmdoctor.model import MOST_RANKS, ExitReport, Line, LineFormat, Origin, RankLine, RankMap, number
 
-_NUMBERS = ("rank", "world", "local", "pid")
+_NUMBERS = ("rank", "world", "local", "pid", "comm_rank", "comm_size")
 _ON_ONE_NODE = 8
 """The most ranks that a node usually has."""
 
@@ -28,20 +28,22 @@ class RankMapBuilder:
         """Take in a line that names a rank and where it runs."""
         for form in self._forms:
             if (found := captures(form.pattern, line.text)) is not None:
-                self._take(form, found, line.origin)
+                self._take(found, line.origin)
                 return
 
-    def _take(self, form: RankLine, found: Mapping[str, str], origin: Origin) -> None:
-        rank, world, local, pid = (number(found[name]) if name in found else None for name in _NUMBERS)
+    def _take(self, found: Mapping[str, str], origin: Origin) -> None:
+        rank, world, local, pid, comm_rank, comm_size = (
+            number(found[name]) if name in found else None for name in _NUMBERS
+        )
+        node = found.get("node")
+        if comm_size is not None:
+            # the largest communicator is the job's; ranks in smaller ones are sub-group ranks
+            if comm_size < (self._world or 0):
+                return
+            world, rank = comm_size, comm_rank if origin.rank is None else origin.rank
+            node = node or origin.node
         if max(rank or 0, world or 0) > MOST_RANKS:
             return
-        node = found.get("node")
-        if form.communicator:
-            # the largest communicator is the job's; ranks in smaller ones are sub-group ranks
-            if world is not None and world < (self._world or 0):
-                return
-            rank = rank if origin.rank is None else origin.rank
-            node = node or origin.node
         if world is not None:
             self._world = max(world, self._world or 0)
         if rank is not None:

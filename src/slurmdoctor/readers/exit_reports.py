@@ -55,9 +55,8 @@ def read_report(form: ExitFormat, lines: Excerpts, line: Line) -> ExitReport | N
         return None
     if form.kind == "table":
         return _table_entry(form, lines, line)
-    below = (after.text for after in lines.after(line, max(form.below, int(form.joins_next_line))))
-    reach = max(form.above, int(bool(form.under)))
-    above = [before.text for before in lines.before(line, reach)] if reach else []
+    below = (after.text for after in lines.after(line, form.below))
+    above = [before.text for before in lines.before(line, form.above)] if form.above else []
     found = _groups(form, line.text, below, above)
     ended = _exit(found) if found is not None else None
     return _report(form, line, found, ended) if found is not None and ended is not None else None
@@ -75,12 +74,7 @@ def read_lines(form: ExitFormat, texts: Sequence[str]) -> Groups | None:
 
 def _groups(form: ExitFormat, shown: str, below: Iterable[str], above: Sequence[str]) -> Groups | None:
     """The groups of a report, those of a line near it among them; None where it is none."""
-    if form.under and (not above or captures(form.under, above[0]) is None):
-        return None
     found = captures(form.pattern, shown)
-    if found is None and form.joins_next_line:
-        rest = next(iter(below), None)
-        found = captures(form.pattern, f"{shown} {rest}") if rest is not None else None
     if found is None or not form.near:
         return found
     around = [shown, *islice(below, form.below), *above[: form.above]]
@@ -117,7 +111,6 @@ def _report(form: ExitFormat, line: Line, found: Groups, ended: ProcessExit) -> 
         time=line.origin.time if "time" in form.from_label else None,
         order=line.order,
         kind=form.kind,
-        by_rank=form.by_rank,
         launcher=form.launcher,
     )
 

@@ -48,7 +48,7 @@ class WriterKey:
     def __init__(self, formats: Sequence[LineFormat], source: SourceFormat) -> None:
         usable = [form for form in formats if not form.lock or form.id in source.locked]
         labels = [form for form in usable if not form.writer and _is_label(form)]
-        shared = [f for f in labels if not f.groups & _PROCESS or (f.launcher and source.label_is_node)]
+        shared = [f for f in labels if not f.groups & _PROCESS or (f.numbers and source.label_is_node)]
         self._labels = [(form, form in shared) for form in [form for form in labels if form not in shared] + shared]
         self._tag = tag_pattern(usable)
         self._stamps = [form for form in formats if form.stamp] if source.stamped else []
