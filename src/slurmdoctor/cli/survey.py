@@ -131,39 +131,33 @@ _ALONE = 60.0
 """Seconds without any worker after which a pipe is told that."""
 
 
-class _Shard(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+def _shard(context: click.Context, option: click.Parameter, given: str | None) -> tuple[int, int] | None:
     """`3/16`: the third of sixteen."""
-
-    name = "K/N"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, tuple):
-            return value
-        which, _, of = value.partition("/")
-        if not (which.isdecimal() and of.isdecimal() and 1 <= int(which) <= int(of) <= 100_000):
-            self.fail(f"{value} is no shard: they are 1/N to N/N (in a job array: --array=1-N)", param, ctx)
-        return int(which), int(of)
+    if given is None:
+        return None
+    which, _, of = given.partition("/")
+    if not (which.isdecimal() and of.isdecimal() and 1 <= int(which) <= int(of) <= 100_000):
+        raise click.BadParameter(
+            f"{given} is no shard: they are 1/N to N/N (in a job array: --array=1-N)", context, option
+        )
+    return int(which), int(of)
 
 
-class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+def _dask_options(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
     """`memory=8GB`, `processes=2`, `job_extra_directives=[--exclusive]`: a text, a number, or a list or map of YAML."""
+    from yaml import YAMLError, safe_load
 
-    name = "NAME=VALUE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from yaml import YAMLError, safe_load
-
-        if isinstance(value, tuple):
-            return value
-        name, is_one, text = value.partition("=")
+    found = {}
+    for one in given:
+        name, is_one, text = one.partition("=")
         try:
             # not all is YAML: there 12:00:00 is a number
-            read = int(text) if text.isdecimal() else safe_load(text) if text.startswith(("[", "{")) else text
+            found[name] = int(text) if text.isdecimal() else safe_load(text) if text.startswith(("[", "{")) else text
         except YAMLError:
             is_one = ""
         if not name.isidentifier() or not is_one:
-            self.fail(f"{value} is no option: write NAME=VALUE, as in queue=cpu", param, ctx)
-        return name, read
+            raise click.BadParameter(f"{one} is no option: write NAME=VALUE, as in queue=cpu", context, option)
+    return found
 
 
 @survey.command(short_help="Diagnose thousands of jobs into a dataset.")
@@ -199,7 +193,10 @@ class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 @rules_option
 @click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Read in N processes (default: one per core).")
 @click.option(
-    "--shard", type=_Shard(), help="Read the jobs of part K of N alone: for a job array, with one DIR for all."
+    "--shard",
+    callback=_shard,
+    metavar="K/N",
+    help="Read the jobs of part K of N alone: for a job array, with one DIR for all.",
 )
 @click.option(
     "--dask", metavar="ADDRESS", help="Read on the workers of a Dask scheduler: tcp://HOST:8786, or its .json file."
@@ -213,7 +210,7 @@ class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 @click.option(
     "--dask-option",
     "dask_options",
-    type=_Option(),
+    callback=_dask_options,
     multiple=True,
     metavar="NAME=VALUE",
     help="What these jobs ask for, as Dask's SLURMCluster names it: queue=cpu, account=lab, walltime=08:00:00, memory=8GB.",
@@ -236,7 +233,7 @@ def run(
     shard: tuple[int, int] | None,
     dask: str | None,
     dask_slurm: int | None,
-    dask_options: tuple[tuple[str, Any], ...],
+    dask_options: dict[str, Any],
     anonymize: bool,
     time_limit: int,
     **asked: Any,
@@ -258,7 +255,7 @@ def run(
     how = How(rules, version(rules), float(time_limit))
     items = _jobs(named, **asked)
     change = Anonymizer.of_user() if anonymize else None
-    hire = _hire(jobs, dask, dask_slurm, dict(dask_options), out / ".run" / "workers", how)
+    hire = _hire(jobs, dask, dask_slurm, dask_options, out / ".run" / "workers", how)
     with open_dataset(out, shard, change.id if change else None) as data:
         done = _run(data, items, how, hire, shard, change)
     say(done, mask=False)

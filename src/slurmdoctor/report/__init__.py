@@ -9,7 +9,7 @@ from slurmdoctor.doors import door
 if TYPE_CHECKING:
     from slurmdoctor.report.composer import compose as compose, how_found as how_found
     from slurmdoctor.report.explain import choices as choices, meanings as meanings, rows as rows, text as text
-    from slurmdoctor.report.html_report import page_environment as page_environment, render_page as render_page
+    from slurmdoctor.report.html_report import render_page as render_page
     from slurmdoctor.report.lint import FORMATS as FORMATS, render_lint as render_lint
     from slurmdoctor.report.reasons import sentence as sentence
     from slurmdoctor.report.redaction import (
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
         Line as Line,
         Look as Look,
         cells as cells,
-        clip as clip,
         cut as cut,
-        cut_path as cut_path,
         look as look,
         paint as paint,
         wrap_words as wrap_words,
@@ -49,12 +47,12 @@ else:
         __name__,
         composer="compose how_found",
         explain="choices meanings rows text",
-        html_report="page_environment render_page",
+        html_report="render_page",
         lint="FORMATS render_lint",
         reasons="sentence",
         redaction="Mode Pseudonyms Redactor disarm one_line redact",
         result="Diagnosis render render_jobs",
-        terminal="Line Look PLAIN cells clip cut cut_path look paint wrap_words",
+        terminal="Line Look PLAIN cells cut look paint wrap_words",
         text_report="render_text",
         words="Row ago counted duration line listed plural room_for",
     )

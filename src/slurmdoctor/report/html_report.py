@@ -75,7 +75,7 @@ def page_environment(package: str = "slurmdoctor.report") -> Environment:
         made.globals[function.__name__] = function
     made.globals |= {
         "version": __version__, "words": words, "place": _place, "rows_of": _rows_of,
-        "proofs_of": _proofs, "later_of": _later, "notes_of": _notes,
+        "proofs_of": _proofs, "notes_of": _notes,
     }  # fmt: skip
     made.filters |= {"shown": shown, "one_line": one_line, "pieces": pieces, "advice": _advice, "fact_name": _fact_name}
     made.tests["plain_link"] = lambda text: bool(text and _PLAIN_LINK.fullmatch(text))
@@ -144,18 +144,8 @@ class _Proof(Struct, frozen=True):
     """Whether it is the first failure's own line."""
 
 
-def _proofs(found: Diagnosis) -> list[_Proof]:
-    """The lines that prove the verdict, the best first."""
-    return [one for one in _all_proofs(found) if one.root or one.item.role != "cascade"] or _all_proofs(found)[:1]
-
-
-def _later(found: Diagnosis) -> list[_Proof]:
-    """The lines of what came after the first failure."""
-    proofs = _proofs(found)
-    return [one for one in _all_proofs(found) if one not in proofs]
-
-
-def _all_proofs(found: Diagnosis) -> list[_Proof]:
+def _proofs(found: Diagnosis) -> tuple[list[_Proof], list[_Proof]]:
+    """The lines that prove the verdict, the best first, and those of what came after the first failure."""
     around = {(item.file, item.line): item for item in found.surroundings}
     first = found.first_failure
     read: set[tuple[str, int]] = set()
@@ -167,7 +157,8 @@ def _all_proofs(found: Diagnosis) -> list[_Proof]:
             read |= {(item.file, n) for n in range(item.line - len(near.above), item.line + len(near.below) + 1)}
             near = None if known else near
         proofs.append(_Proof(item, near, (item.file, item.line) == (first.file, first.line)))
-    return proofs
+    telling = [one for one in proofs if one.root or one.item.role != "cascade"] or proofs[:1]
+    return telling, [one for one in proofs if one not in telling]
 
 
 MOST_ROWS = 48
