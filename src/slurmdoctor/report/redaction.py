@@ -10,13 +10,14 @@ import unicodedata
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge import secret_kinds
-from slurmdoctor.matching import compiled, lazy
+from slurmdoctor.matching import Engine, compiled, engine_for, lazy
 from slurmdoctor.model import Diagnosis, Evidence, SecretKind, Surroundings, UserError
 from slurmdoctor.report.secret_names import WORDS_APART, assigned, has_digit, is_none, is_random
 
@@ -399,6 +400,8 @@ def _unescape(match: regex.Match[str]) -> str:
 
 Span = tuple[int, int, SecretKind]
 """Begin and end of a secret, and its kind."""
+_SEARCHED = 4
+"""Characters of a literal that the search for many can find."""
 _BEFORE = 240
 """So many characters of a line are searched for what must stand before a secret."""
 _CUT_AT = 40
@@ -406,6 +409,20 @@ _CUT_AT = 40
 _LAST_WORD = lazy(r"[\w.+/-]{8,200}$")
 _LEAST_OF_CUT = 5
 _MARK = lazy(r"\[redacted [a-z0-9 -]{1,40}\]")
+
+
+def _perhaps_in(text: str, literals: tuple[str, ...]) -> Iterator[str]:
+    """Those that may stand in the text: the long ones are searched for at once."""
+    engine, meant, long = _search_for(literals)
+    yield from (literal for literal in literals if len(literal) < _SEARCHED)
+    yield from (long[number] for word in engine.which(text.encode("utf-8", "replace")) for number in meant[word])
+
+
+@lru_cache(maxsize=8)
+def _search_for(literals: tuple[str, ...]) -> tuple[Engine, list[list[int]], list[str]]:
+    long = [literal for literal in literals if len(literal) >= _SEARCHED]
+    engine, _, meant = engine_for([literal.encode() for literal in long])
+    return engine, meant, long
 
 
 class Wanted(Struct, frozen=True):
@@ -420,13 +437,12 @@ class Wanted(Struct, frozen=True):
         seen = ("\n\n".join(texts), *(text for text in texts if "\n" in text))
         lines = {line for text in seen for view in views(text) for line in view.text.split("\n")}
         whole = "\n".join(lines).lower()
-        # nearly all literals are ASCII, and such text is searched several times as fast
-        plain = whole.encode("ascii", "ignore").decode("ascii")
+        literals = tuple(dict.fromkeys(literal for kind in kinds for literal in kind.literals))
+        there = {literal for literal in _perhaps_in(whole, literals) if literal in whole}
         found: dict[str, list[int]] = {}
         for number, kind in enumerate(kinds):
-            for literal in kind.literals:
-                if literal in found or literal in (plain if literal.isascii() else whole):
-                    found.setdefault(literal, []).append(number)
+            for literal in there.intersection(kind.literals):
+                found.setdefault(literal, []).append(number)
         return cls(tuple(kinds), {literal: tuple(numbers) for literal, numbers in found.items()})
 
     def for_text(self, text: str) -> list[SecretKind]:
