@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmdoctor.model import UserError
+from slurmdoctor.model import JobRecord, Quote, UserError
 from slurmdoctor.slurm import query, windows
-from slurmdoctor.slurm.jobinfo import gpus, read_sacct, rows
+from slurmdoctor.slurm.jobinfo import gpus, jobs, read_sacct, rows
 from slurmdoctor.slurm.windows import moment
 
 NOW = datetime(2026, 11, 23, 14, 30)
@@ -28,12 +28,7 @@ DAY = windows.Window(datetime(2026, 11, 20), datetime(2026, 11, 21))
         ("11/01", datetime(2026, 11, 1)),
         ("12/24", datetime(2025, 12, 24)),  # the last one
         ("11/01/25", datetime(2025, 11, 1)),
-        ("11.01.2025-06:00", datetime(2025, 11, 1, 6)),
-        ("1101", datetime(2026, 11, 1)),
-        ("110125", datetime(2025, 11, 1)),
         ("06:15", datetime(2026, 11, 23, 6, 15)),
-        ("06:15PM", datetime(2026, 11, 23, 18, 15)),
-        ("12:00am", datetime(2026, 11, 23)),
         ("today", datetime(2026, 11, 23)),
         ("yesterday", datetime(2026, 11, 22)),
         ("now", NOW),
@@ -48,7 +43,7 @@ def test_a_time_as_sacct_takes_it(text: str, expected: datetime) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "soon", "2026-13-01", "2026-02-30", "25:00", "7", "999999w", "2026-11-01T", "2026-11-01x12:00"]
+    "text", ["", "soon", "2026-13-01", "2026-02-30", "25:00", "7", "999999w", "2026-11-01T", "2026-11-01T12:00+02:00"]
 )
 def test_what_is_no_time_is_one_line(text: str) -> None:
     with pytest.raises(UserError, match=r"^--since .* is no time: give .* 2026-11-01") as error:
@@ -79,6 +74,10 @@ def _rows(text: str, size: int = 7) -> list[dict[str, str]]:
     return list(rows((text[at : at + size] for at in range(0, len(text), size)), NAMES))
 
 
+def _jobs(rows: list[dict[str, str]]) -> list[JobRecord]:
+    return list(jobs((row, Quote("sacct", 0, "")) for row in rows))
+
+
 ODD = {
     "plain": {},
     "line ends": {"JobName": "a\nb\n", "SubmitLine": "sbatch\n--comment 'x\ny' job.sh\n"},
@@ -104,7 +103,7 @@ def test_whatever_a_name_holds_no_row_is_lost_or_doubled(odd: str) -> None:
 def test_each_job_with_its_steps() -> None:
     text = HEAD + _row() + _row(JobID="4711.batch") + _row(JobID="4711.0", ExitCode="0:9") + _row(JobID="4712")
     text += _row(JobID="4711", State="REQUEUED") + _row(JobID="4711.batch", State="CANCELLED")
-    found = list(windows.jobs(_rows(text)))
+    found = list(_jobs(_rows(text)))
     assert [(job.id, job.state, [step.id for step in job.steps]) for job in found] == [
         ("4711", "FAILED", ["batch", "0"]),
         ("4712", "FAILED", []),
@@ -123,7 +122,7 @@ def test_each_job_with_its_steps() -> None:
     ],
 )
 def test_a_job_belongs_to_the_day_of_its_end(end: str, inside: bool) -> None:
-    (job,) = windows.jobs(_rows(HEAD + _row(End=end)))
+    (job,) = _jobs(_rows(HEAD + _row(End=end)))
     assert DAY.holds(job) is inside
 
 

@@ -6,7 +6,7 @@ Formats: Slurm 20 to 25. scontrol prints `Key=value` pairs, several a line; sacc
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Any
@@ -225,6 +225,39 @@ def gpus(tres: str | None) -> int | None:
     return max(every) if every else sum(int(count) for _, count in found) or None
 
 
+Names = Mapping[Callable[[str], Any], Mapping[str, str]]
+_OF_SCONTROL: Names = {
+    str: {
+        "name": "JobName Name", "account": "Account", "reason": "Reason", "partition": "Partition", "work_dir": "WorkDir",
+        "command": "Command", "std_out": "StdOut", "std_err": "StdErr", "array_job": "ArrayJobId",
+    },
+    whole: {"num_nodes": "NumNodes", "num_tasks": "NumTasks", "restarts": "Restarts", "het_offset": "HetJobOffset PackJobOffset"},
+    seconds: {"time_limit": "TimeLimit", "elapsed": "RunTime"},
+    stamp: {"submitted": "SubmitTime", "start": "StartTime", "end": "EndTime", "preempted_at": "PreemptTime"},
+    gpus: {"gpus": "AllocTRES TRES"},
+}  # fmt: skip
+_OF_SACCT: Names = {
+    str: {
+        "name": "JobName", "user": "User", "account": "Account", "cluster": "Cluster", "reason": "Reason", "raw_id": "JobIDRaw",
+        "partition": "Partition", "work_dir": "WorkDir", "std_out": "StdOut", "std_err": "StdErr", "submit_line": "SubmitLine",
+    },
+    whole: {"uid": "UID", "num_tasks": "NTasks", "restarts": "Restarts"},
+    seconds: {"time_limit": "Timelimit TimeLimit"},
+    stamp: {"submitted": "Submit", "start": "Start", "end": "End"},
+    gpus: {"gpus": "AllocTRES"},
+}  # fmt: skip
+"""How fields of a record are read, and what Slurm calls them; of several names the first one that is there counts."""
+
+
+def _fields(table: Names, get: Callable[[str], str | None]) -> dict[str, Any]:
+    return {
+        field: read(text)
+        for read, names in table.items()
+        for field, keys in names.items()
+        if (text := next(filter(None, map(get, keys.split())), None)) is not None
+    }
+
+
 _KEY = re.compile(r"(?:^|\s)([A-Za-z][\w:/()-]*)=")
 
 _WHOLE_LINE = frozenset(
@@ -271,35 +304,16 @@ def _of_scontrol(pairs: Mapping[str, str], places: Mapping[str, Quote]) -> JobRe
     unstarted = bool(array and task and not task.isdigit())  # `4-9%2`: those of an array that wait, in one record
     return JobRecord(
         id=f"{array}_[{task}]" if unstarted else ident,
-        name=get("JobName") or get("Name"),
+        **_fields(_OF_SCONTROL, get),
         state=(get("JobState") or "").partition(" ")[0] or None,
         uid=whole(user[2]) if user else None,
         user=(user[1] or None) if user else None,
-        account=get("Account"),
-        gpus=gpus(get("AllocTRES") or get("TRES")),
-        submitted=stamp(get("SubmitTime")),
-        reason=get("Reason"),
         exit=from_sacct(pairs.get("ExitCode", "")),
         derived=from_sacct(pairs.get("DerivedExitCode", "")),
         nodes=nodes,
-        num_nodes=whole(get("NumNodes")),
-        num_tasks=whole(get("NumTasks")),
         tasks_per_node=whole(get("NtasksPerN:B:S:C")) or None,
-        time_limit=seconds(get("TimeLimit")),
-        elapsed=seconds(get("RunTime")),
-        start=stamp(get("StartTime")),
-        end=stamp(get("EndTime")),
-        preempted_at=stamp(get("PreemptTime")),
-        restarts=whole(get("Restarts")),
         req_mem=_mem_per_node(get),
-        partition=get("Partition"),
-        work_dir=get("WorkDir"),
-        command=get("Command"),
-        std_out=get("StdOut"),
-        std_err=get("StdErr"),
-        array_job=array,
         array_task=None if unstarted else whole(task),
-        het_offset=whole(get("HetJobOffset") or get("PackJobOffset")),
         het_ids=_ids(get("HetJobIdSet") or get("PackJobIdSet")),
         quotes=quotes,
         sources=frozenset({"scontrol"}),
@@ -334,19 +348,23 @@ def bad_nodes(text: str) -> dict[str, str]:
 
 def read_sacct(text: str, name: str = "sacct") -> list[JobRecord]:
     """All jobs of a sacct table. Of a job with several rows (resized, requeued) the last one counts."""
-    jobs: dict[str, JobRecord] = {}
-    steps: dict[str, dict[str, Step]] = {}
-    for row, quote in _rows(text, name):
-        ident = row.get("JobID") or row.get("JobIDRaw") or ""
-        job, _, step = ident.partition(".")
-        if not job:
-            continue
-        if step:
-            steps.setdefault(job, {})[step] = step_of(step, row, quote)
-        else:
-            steps[job] = {} if job in jobs else steps.get(job, {})
-            jobs[job] = of_sacct(job, row, quote)
-    return [replace(info, steps=tuple(steps.get(job, {}).values())) for job, info in jobs.items()]
+    return list({job.id: job for job in jobs(_rows(text, name))}.values())
+
+
+def jobs(table: Iterable[tuple[Mapping[str, str], Quote]], bare: Set[str] = frozenset()) -> Iterator[JobRecord]:
+    """Each job with its steps, which stand below it; without them in the `bare` states, which are most of all jobs."""
+    job: JobRecord | None = None
+    steps: dict[str, Step] = {}
+    for row, quote in table:
+        ident, _, step = (row.get("JobID") or row.get("JobIDRaw") or "").partition(".")
+        if ident and not step:
+            if job is not None:
+                yield replace(job, steps=tuple(steps.values()))
+            job, steps = of_sacct(ident, row, quote), {}
+        elif job is not None and ident == job.id and job.state not in bare:
+            steps[step] = step_of(step, row, quote)
+    if job is not None:
+        yield replace(job, steps=tuple(steps.values()))
 
 
 def _rows(text: str, name: str) -> Iterable[tuple[dict[str, str], Quote]]:
@@ -421,12 +439,8 @@ def _mended(cells: list[str], names: Sequence[str]) -> list[str]:
     return [*cells[:before], *lost, *cells[-behind:]]
 
 
-def _state(row: Mapping[str, str]) -> tuple[str | None, int | None]:
-    return _read_state(row.get("State") or "")
-
-
 @lru_cache(maxsize=1024)  # of a million rows
-def _read_state(text: str) -> tuple[str | None, int | None]:
+def _state(text: str) -> tuple[str | None, int | None]:
     words = text.split()
     by = re.search(r"by (\d+)", text)
     state = words[0].rstrip("+") if words else None
@@ -435,7 +449,7 @@ def _read_state(text: str) -> tuple[str | None, int | None]:
 
 
 def step_of(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
-    state, by = _state(row)
+    state, by = _state(row.get("State") or "")
     return Step(
         ident,
         row.get("JobName", ""),
@@ -450,40 +464,22 @@ def step_of(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
 
 
 def of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobRecord:
-    state, by = _state(row)
+    state, by = _state(row.get("State") or "")
     array = re.fullmatch(r"(\d+)_(?:(\d+)|\[.*\])", job)
     het = re.fullmatch(r"(\d+)\+(\d+)", job)
     nodes = tuple(expand_nodes(plain(row.get("NodeList")) or ""))
     count = whole(row.get("NNodes") or row.get("AllocNodes")) or len(nodes) or None
     return JobRecord(
         id=job,
-        name=row.get("JobName") or None,
+        **_fields(_OF_SACCT, lambda key: plain(row.get(key))),
         state=state,
         cancelled_by=by,
-        uid=whole(row.get("UID")),
-        user=plain(row.get("User")),
-        account=plain(row.get("Account")),
-        cluster=plain(row.get("Cluster")),
-        gpus=gpus(row.get("AllocTRES")),
-        submitted=stamp(row.get("Submit")),
-        reason=plain(row.get("Reason")),
         exit=from_sacct(row.get("ExitCode", "")),
         derived=from_sacct(row.get("DerivedExitCode", "")),
         nodes=nodes,
         num_nodes=count,
-        num_tasks=whole(row.get("NTasks")),
-        time_limit=seconds(row.get("Timelimit") or row.get("TimeLimit")),
         elapsed=_elapsed(row),
-        start=stamp(row.get("Start")),
-        end=stamp(row.get("End")),
-        restarts=whole(row.get("Restarts")),
         req_mem=_requested(row.get("ReqMem"), count),
-        partition=row.get("Partition") or None,
-        work_dir=plain(row.get("WorkDir")),
-        std_out=plain(row.get("StdOut")),
-        std_err=plain(row.get("StdErr")),
-        raw_id=plain(row.get("JobIDRaw")),
-        submit_line=plain(row.get("SubmitLine")),
         array_job=array[1] if array else None,
         array_task=whole(array[2]) if array else None,
         het_offset=whole(het[2]) if het else None,

@@ -129,17 +129,13 @@ def _places(bare: str, patience: float) -> list[JobRecord]:
     return []
 
 
+_WHERE = ("raw_id", "work_dir", "std_out", "std_err", "submit_line")
+
+
 def _placed(job: JobRecord, place: JobRecord | None) -> JobRecord:
     if place is None or job.std_out is not None:
         return job
-    return replace(
-        job,
-        raw_id=place.raw_id,
-        work_dir=job.work_dir or place.work_dir,
-        std_out=place.std_out,
-        std_err=place.std_err,
-        submit_line=place.submit_line,
-    )
+    return replace(job, **{name: getattr(job, name) or getattr(place, name) for name in _WHERE})
 
 
 def script(job_id: str, patience: float = PATIENCE / 2) -> str | None:
