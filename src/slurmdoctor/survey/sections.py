@@ -51,8 +51,10 @@ class Table(Struct, frozen=True):
     """Rows at the terminal."""
     open: int = _CAUSES
     """Rows of the page that are in sight without a click."""
-    fold: str = ""
-    """What the page calls the others."""
+    noun: str = ""
+    """What a row is about."""
+    more: int = 0
+    """So many rows are not even on the page."""
 
 
 class Say(Struct, frozen=True):
@@ -60,8 +62,6 @@ class Say(Struct, frozen=True):
 
     text: str
     style: str = ""
-    page: bool = False
-    """Too much for the terminal."""
 
 
 class Copy(Struct, frozen=True):
@@ -86,13 +86,7 @@ class Facts(Struct, frozen=True):
     rows: Sequence[tuple[str, str]]
 
 
-class Drawing(Struct, frozen=True):
-    """A picture of the page: `columns` of the failures over time, or the `sizes` of jobs on an axis of hours."""
-
-    kind: str
-
-
-Part = Table | Say | Copy | Kind | Facts | Drawing
+Part = Table | Say | Copy | Kind | Facts
 
 
 class Section(Struct, frozen=True):
@@ -111,8 +105,6 @@ class Report(Struct, frozen=True):
     sections: Sequence[Section]
     chips: Sequence[str] = ()
     """What was looked at."""
-    tiles: Sequence[tuple[str, str, str]] = ()
-    """Numbers for a meeting: name, number, and what it is of."""
 
 
 def describe(found: Answers | Difference) -> Report:
@@ -138,9 +130,9 @@ def _answered(answers: Answers) -> Report:
         ("unknown", "Failures of no known cause", _unknown),
         ("counted", "How this was counted", _counted),
     ]
-    sections = [Section(anchor, title, made) for anchor, title, make in parts if (made := make(answers))]
+    sections = [Section(anchor, title, make(answers)) for anchor, title, make in parts]
     title = f"{answers.failed:,} of {plural(answers.jobs, 'job')} failed"
-    return Report(title, [*_cost(answers), *_lacks(answers)], sections, _chips(answers), _tiles(answers))
+    return Report(title, [*_cost(answers), *_lacks(answers)], sections, _chips(answers))
 
 
 # ── the top ──
@@ -183,23 +175,6 @@ def _chips(answers: Answers) -> list[str]:
     return chips + [f"only {name(f'{option} {value}', 60)}" for option, value in answers.filters[:_FEW]]
 
 
-def _tiles(answers: Answers) -> list[tuple[str, str, str]]:
-    jobs, failed, tested = answers.jobs, answers.failed, answers.nodes.tested
-    unread, skipped = answers.undecided + answers.errors, answers.not_asked
-    lost = f"{share(answers.gpu_hours_lost, answers.gpu_hours)} of {gpu_hours(answers.gpu_hours)}".strip()
-    return [
-        ("Failed jobs", f"{failed:,}", of(failed, jobs, "job")),
-        ("GPU hours lost", hours(answers.gpu_hours_lost) if answers.failed_with_hours else "?",
-         lost if answers.with_hours else "no job shows its GPUs and times"),
-        ("Failed with a generic cause, or none", f"{answers.unknown.jobs:,}", of(answers.unknown.jobs, failed, "failed job")),
-        ("COMPLETED for Slurm, failed in the log", f"{answers.completed_but_failed:,}",
-         f"of {plural(jobs, 'job')}" + (f", {skipped:,} of them not read" if skipped else "")),
-        ("Suspect nodes", f"{len(answers.nodes.suspects):,}" if tested else "?",
-         f"of {plural(tested, 'tested node')}" if tested else "no failure shows a node that it can blame"),
-        ("Undecided or not readable", f"{unread:,}", of(unread, jobs, "job")),
-    ]  # fmt: skip
-
-
 # ── what failures cost ──
 
 
@@ -215,7 +190,7 @@ def colors(answers: Answers) -> dict[str, str]:
 
 def _causes(answers: Answers) -> list[Part]:
     if not answers.causes:
-        return [Say("No job failed, so there is no cause to show.", page=True)]
+        return []
     base, color = plural(answers.failed, "failed job"), colors(answers)
     lost = (
         f"Hours are of the {gpu_hours(answers.gpu_hours_lost)} lost, known of {answers.failed_with_hours:,} of {base}. "
@@ -264,27 +239,17 @@ def _costs(
         rows.append([who, lost if cost.with_hours else "not known", failed, f"{cost.users:,}"])
     heads = (noun.capitalize(), "GPU hours lost", "Failed jobs", "Users#")
     kept = [True, with_hours, True, users]
-    table = Table(
-        caption, tuple(compress(heads, kept)), [list(compress(one, kept)) for one in rows], first, _OPEN,
-        plural(len(rows) - _OPEN, f"more {noun}"),
-    )  # fmt: skip
-    return [table, *_more(in_all - len(costs), noun)]
+    shown = [list(compress(one, kept)) for one in rows]
+    return [Table(caption, tuple(compress(heads, kept)), shown, first, _OPEN, noun, in_all - len(costs))]
 
 
 def _periods(answers: Answers) -> list[Part]:
     if not answers.periods:
-        return [Say("No job shows when it ended, so there is nothing to show over time.", page=True)]
-    shown, dated, color = answers.periods[-_CAUSES:], answers.jobs - answers.undated, colors(answers)
-    unit = answers.period if answers.period in ("day", "week", "month") else "period"
-    elsewhere = dated - sum(period.jobs for period in shown)
-    notes = [
-        f"{elsewhere:,} of {plural(dated, 'job')} ended at other times: in no column." if elsewhere > 0 else "",
-        f"{answers.undated:,} of {plural(answers.jobs, 'job')} show no time: in no column." if answers.undated else "",
-    ]
+        return []
+    color, unit = colors(answers), answers.period if answers.period in ("day", "week", "month") else "period"
     heads = (unit.capitalize(), "Jobs that ended#", "Failed", "GPU hours lost", "Failed jobs by cause")
-    rows = [_period(one, answers, color) for one in reversed(shown)]
-    table = Table(f"Jobs by the {unit} in which they ended", heads, rows, 3, 0, "The same as a table")
-    return [Drawing("columns"), table, *_note(*notes, page=True)]
+    rows = [_period(one, answers, color) for one in reversed(answers.periods[-_CAUSES:])]
+    return [Table(f"Jobs by the {unit} in which they ended", heads, rows, 3, 0)]
 
 
 def _period(period: Period, answers: Answers, color: Mapping[str, str]) -> list[Cell | str]:
@@ -321,9 +286,8 @@ def _nodes(answers: Answers) -> list[Part]:
     base = (
         f"{plural(found.tested, 'node')} tested, {plural(found.failures, 'failure')} in {hours(found.hours)} node hours"
     )
-    test = Say(found.test, page=True)
     if not found.suspects:
-        return [Say(f"No node fails more than chance explains: {base}."), *few, *left, test]
+        return [Say(f"No node fails more than chance explains: {base}."), *few, *left]
     rows = [
         [
             name(one.node), f"{one.failures:,}", hours(one.expected), f"{one.certain:,}", f"{one.jobs:,}", hours(one.hours), f"{one.users:,}",
@@ -346,8 +310,8 @@ def _nodes(answers: Answers) -> list[Part]:
     line: list[Part] = [Say(f"Leave {who} checked:"), Copy(one_line(found.exclude))] if found.exclude else []
     without = f"The line is without {plural(found.not_names, 'suspect')} whose name sbatch would not take."
     return [
-        Table(f"Suspects of {base}.", heads, rows), *_more(len(found.suspects) - _SUSPECTS, "suspect"), *line,
-        *_note(without if found.not_names else ""), *few, *left, test,
+        Table(f"Suspects of {base}.", heads, rows, noun="suspect", more=len(found.suspects) - _SUSPECTS), *line,
+        *_note(without if found.not_names else ""), *few, *left,
     ]  # fmt: skip
 
 
@@ -360,7 +324,7 @@ def _chance(value: float) -> str:
 
 def _sizes(answers: Answers) -> list[Part]:
     if not answers.sizes:
-        return [Say("No job shows both its GPUs and how long it ran.", page=True)]
+        return []
     rows = [
         [gpus(one), f"{one.jobs:,}", hours(one.hours), f"{one.failures:,}", _mttf(one.mttf, one.low, one.high),
          f"{one.machine_failures:,}", _mttf(one.machine_mttf, one.machine_low, one.machine_high)]
@@ -375,17 +339,16 @@ def _sizes(answers: Answers) -> list[Part]:
         "By a machine#",
         "Hours to one (95 %)",
     )
-    out = answers.sizes_left_out
+    more = len(answers.sizes) - _FEW
     return [
-        Drawing("sizes"),
-        Table("Jobs by their GPUs; ends by Slurm or a person are no failures", heads, rows, 6),
-        *_note(
-            "A point is the hours that jobs of this size ran, divided by their failures; its line is the 95 % interval.",
-            "Ends by Slurm or a person (time limit, preemption, cancellation) are no failures here.",
-            f"Left out: {plural(out, 'job')} without a GPU, or whose GPUs or hours are not known." if out else "",
-            page=True,
-        ),
-        *_more(len(answers.sizes) - _FEW, "larger size"),
+        Table(
+            "Jobs by their GPUs; ends by Slurm or a person are no failures",
+            heads,
+            rows,
+            6,
+            noun="larger size",
+            more=more,
+        )
     ]
 
 
@@ -407,12 +370,7 @@ def _mttf(mean: float | None, low: float | None, high: float | None) -> str:
 def _delays(answers: Answers) -> list[Part]:
     found = answers.delays
     if not found.jobs or found.median_s is None:
-        return [
-            Say(
-                f"Of {found.of:,} jobs that an error ended, none shows both the time of its first error and its end.",
-                page=True,
-            )
-        ]
+        return []
     slow = f", and one in ten at least {duration(found.p90_s)}" if found.p90_s is not None else ""
     told = (
         f"Half of the jobs ran on for at least {duration(found.median_s)} after their first error{slow}. "
@@ -421,13 +379,12 @@ def _delays(answers: Answers) -> list[Part]:
     )
     rows = [[name(job, 60, end=True), duration(seconds), hours(cost)] for job, seconds, cost in found.worst[:_WORST]]
     table = Table("The jobs that it cost most", ("Job", "From the first error to the end", "GPU hours#"), rows, 0)
-    both = f"Both times are known of {found.jobs:,} jobs, {share(found.jobs, found.of)} of the {found.of:,} that an error ended."
-    return [Say(told), *([table] if rows else []), *_note(both, page=True)]
+    return [Say(told), *([table] if rows else [])]
 
 
 def _repeats(answers: Answers) -> list[Part]:
     if not answers.repeats:
-        return [Say("No job died twice in a row of the same cause.", page=True)]
+        return []
     jobs, shown = answers.repeated_jobs, answers.repeats[:_FEW]
     told = f"{jobs:,} jobs ({of(jobs, answers.failed, 'failed job')}) died of what the run before had died of. They lost {gpu_hours(answers.repeated_gpu_hours)}, as far as that is known."
     rows = []
@@ -436,21 +393,20 @@ def _repeats(answers: Answers) -> list[Part]:
         row = [name(one.job_name), name(one.user), name(one.cause), f"{one.times:,}", hours(one.gpu_hours_lost)]
         rows.append([*row, span(one.first, one.last), ids])
     heads = ("Job", "User", "Cause", "Times in a row#", "GPU hours lost again#", "When", "Job ids")
-    table = Table("One user's runs of one name, in the order of their start", heads, rows)
     more = max(answers.repeats_in_all, len(answers.repeats)) - len(shown)
-    return [*([Say(told)] if jobs else []), table, *_more(more, "such job")]
+    table = Table("One user's runs of one name, in the order of their start", heads, rows, noun="such job", more=more)
+    return [*([Say(told)] if jobs else []), table]
 
 
 def _unknown(answers: Answers) -> list[Part]:
     found = answers.unknown
     if not found.jobs:
-        return [Say("Every failed job has a known cause." if answers.failed else "No job failed.", page=True)]
+        return []
     told = (
         f"A generic cause, or none, is known of {plural(found.jobs, 'job')}, {of(found.jobs, found.of, 'failed job')}: no rule says why they "
         f"failed. The logs of {found.with_line:,} of them have a last line that says something."
     )
-    kinds = [_kind(kind, found.jobs) for kind in found.kinds[:_FEW]]
-    return [Say(told), *kinds, *_more(len(found.kinds) - _FEW, "kind")]
+    return [Say(told), *(_kind(kind, found.jobs) for kind in found.kinds[:_FEW])]
 
 
 def _kind(kind: UnknownKind, of_jobs: int) -> Kind:
@@ -633,10 +589,6 @@ def _part(value: float, largest: float) -> float:
     return min(max(value / largest, 0.0), 1.0) if largest > 0 else 0.0
 
 
-def _note(*sentences: str, page: bool = False) -> list[Say]:
+def _note(*sentences: str) -> list[Say]:
     told = " ".join(filter(None, sentences))
-    return [Say(told, "dim", page)] if told else []
-
-
-def _more(count: int, noun: str) -> list[Say]:
-    return _note(f"{plural(count, f'more {noun}')} not shown." if count > 0 else "", page=True)
+    return [Say(told, "dim")] if told else []

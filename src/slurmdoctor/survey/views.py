@@ -16,7 +16,6 @@ from slurmdoctor.survey.answers import Answers, Cost, Period, SizeClass
 from slurmdoctor.survey.sections import (  # fmt: skip
     Cell,
     Copy,
-    Drawing,
     Facts,
     Kind,
     Part,
@@ -26,9 +25,12 @@ from slurmdoctor.survey.sections import (  # fmt: skip
     colors,
     day,
     describe,
+    gpu_hours,
     gpus,
     hours,
     name,
+    of,
+    share,
 )
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ def show(report: Report, seen: Look) -> str:
     if report.chips:
         console.print("; ".join(report.chips), style="dim")
     for section in report.sections:
-        parts = [one for one in section.parts if not (isinstance(one, Drawing) or (isinstance(one, Say) and one.page))]
+        parts = section.parts
         more = [one for one in parts if isinstance(one, Kind)][_KINDS:]
         if parts:
             caption = f"  {parts[0].caption}" if isinstance(parts[0], Table) else ""
@@ -202,8 +204,12 @@ def render(answers: Answers) -> str:
         ],
         apart=any((b.begins - a.begins).days > _LONGEST.get(answers.period, 0) for a, b in pairwise(periods)),
         axis=Axis.of(answers.sizes[:12]),
+        answers=answers,
         gpus=gpus,
+        gpu_hours=gpu_hours,
         hours_of=hours,
+        part_of=of,
+        share=share,
     )
 
 
