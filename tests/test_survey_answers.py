@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import UserError
 from slurmdoctor.survey.answers import Answers
-from slurmdoctor.survey.questions import ALL, Choice, ask, unfinished
-from slurmdoctor.survey.rows import Row
+from slurmdoctor.survey.questions import ask, unfinished
+from slurmdoctor.survey.rows import ALL, Choice, Row
 from surveyed import dataset, row
 
 KNOWN = load((builtin(),), examples=False)

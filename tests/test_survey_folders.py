@@ -10,7 +10,7 @@ import pytest
 
 from slurmdoctor.model import UserError
 from slurmdoctor.survey import folders
-from slurmdoctor.survey.rows import Item
+from slurmdoctor.survey.rows import Choice, Item
 
 SACCT = """JobID|JobName|User|Account|Cluster|Partition|State|ExitCode|Submit|Start|End|ElapsedRaw|NodeList|AllocTRES
 4711|train|demo|vision|alps|gpu|FAILED|1:0|2026-11-20T10:00:00|2026-11-20T10:05:00|2026-11-20T11:05:00|3600|node[01-02]|billing=4,gres/gpu=8,gres/gpu:a100=8,node=2
@@ -85,7 +85,7 @@ def test_the_newest_log_tells_when_a_job_ended(
     for day in (1, 2, 3):
         _logs(tmp_path, f"slurm-471{day}.out", at=datetime(2026, 11, day).timestamp())
         _logs(tmp_path, f"slurm-471{day}.err", at=datetime(2026, 10, 1).timestamp())
-    found = folders.find_in_folders([str(tmp_path)], since=since, until=until)
+    found = folders.find_in_folders([str(tmp_path)], choice=Choice(since, until))
     assert {item.id for item in found} == {f"471{day}" for day in expected}
 
 
@@ -177,7 +177,9 @@ def test_one_owner_of_all_logs_is_no_user(
     monkeypatch.setattr(folders, "log_of", lambda path, begins=0: (log_of(path, begins)[0], of[path]))
     monkeypatch.setattr(folders, "name_of", lambda uid: owners[uid])
     assert tuple(item.user for item in folders.find_in_folders([str(tmp_path)])) == expected
-    assert len(list(folders.find_in_folders([str(tmp_path)], users=frozenset({owners[0]})))) == owners.count(owners[0])
+    assert len(list(folders.find_in_folders([str(tmp_path)], choice=Choice(users=(owners[0],))))) == owners.count(
+        owners[0]
+    )
 
 
 def test_saved_records_tell_users_and_partitions(tmp_path: Path) -> None:
@@ -185,8 +187,8 @@ def test_saved_records_tell_users_and_partitions(tmp_path: Path) -> None:
     (tmp_path / "sacct.txt").write_text(
         SACCT.replace("4712|eval|demo|vision|alps|gpu", "4712|eval|jane|vision|alps|cpu")
     )
-    for options, expected in (
-        ({}, {"4711", "4712"}), ({"users": {"jane"}}, {"4712"}), ({"partitions": {"gpu"}}, {"4711"}), ({"users": {"nobody"}}, set()),
+    for choice, expected in (
+        (Choice(), {"4711", "4712"}), (Choice(users=("jane",)), {"4712"}), (Choice(partitions=("gpu",)), {"4711"}), (Choice(users=("nobody",)), set()),
     ):  # fmt: skip
-        found = folders.find_in_folders([str(tmp_path / "logs")], [str(tmp_path / "sacct.txt")], **options)  # type: ignore[arg-type]
+        found = folders.find_in_folders([str(tmp_path / "logs")], [str(tmp_path / "sacct.txt")], choice)
         assert {item.id for item in found} == expected

@@ -66,26 +66,34 @@ def _moment(context: click.Context, option: click.Parameter, value: str | None) 
     return moment(value, option.opts[0], datetime.now())
 
 
-def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
+def _filters(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The options that choose jobs; the command gets them as one `choice`."""
 
-    def chosen(since: Any, until: Any, users: Any, partitions: Any, clusters: Any, **rest: Any) -> Any:
-        from slurmdoctor.survey import Choice
+    def wrapped(command: Callable[..., Any]) -> Callable[..., Any]:
+        def chosen(
+            since: Any, until: Any, users: Any = (), partitions: Any = (), clusters: Any = (), **rest: Any
+        ) -> Any:
+            from slurmdoctor.survey import Choice
 
-        if since and until and since >= until:
-            raise UserError("--until is not after --since", "jobs count from --since to before --until")
-        return command(choice=Choice(since, until, users, partitions, clusters), **rest)
+            if since and until and since >= until:
+                raise UserError("--until is not after --since", "jobs count from --since to before --until, so name the day after the last one")  # fmt: skip
+            return command(choice=Choice(since, until, users, partitions, clusters), **rest)
 
-    chosen.__doc__, wrapped = command.__doc__, chosen
-    for name, letter in (("cluster", "C"), ("partition", "P"), ("user", "U")):
-        told = f"Jobs of this {name}; may be given again."
-        wrapped = click.option(f"--{name}", f"{name}s", multiple=True, metavar=letter, help=told)(wrapped)
-    for name, told in (
-        ("until", "before this time."),
-        ("since", "at this time or later: 2026-11-01, 7d, as sacct takes it."),
-    ):
-        wrapped = click.option(f"--{name}", callback=_moment, metavar="DATE", help=f"Jobs that ended {told}")(wrapped)
+        chosen.__doc__, made = command.__doc__, chosen
+        for name in kinds:
+            told, letter = f"Jobs of this {name}; may be given again.", name[0].upper()
+            made = click.option(f"--{name}", f"{name}s", multiple=True, metavar=letter, help=told)(made)
+        for name, told in (
+            ("until", "before this time."),
+            ("since", "at this time or later: 2026-11-01, 7d, as sacct takes it."),
+        ):
+            made = click.option(f"--{name}", callback=_moment, metavar="DATE", help=f"Jobs that ended {told}")(made)
+        return made
+
     return wrapped
+
+
+_choosing = _filters("cluster", "partition", "user")
 
 
 def _knowledge(extra: tuple[Path, ...]) -> Knowledge:
@@ -160,7 +168,7 @@ def _dask_options(context: click.Context, option: click.Parameter, given: tuple[
     return found
 
 
-@survey.command(short_help="Diagnose thousands of jobs into a dataset.")
+@survey.command("run", short_help="Diagnose thousands of jobs into a dataset.")
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=PATH)
 @click.option(
     "--out",
@@ -168,17 +176,6 @@ def _dask_options(context: click.Context, option: click.Parameter, given: tuple[
     type=click.Path(path_type=Path),
     metavar="DIR",
     help="The dataset's folder: made, or gone on with.",
-)
-@click.option(
-    "--since",
-    metavar="DATE",
-    help="Jobs that ended since then, as sacct takes it (2026-11-01, 11/01, today, now-2days), or 7d. Without PATHs and"
-    f" this option the last {_DEFAULT_DAYS} days.",
-)
-@click.option("--until", metavar="DATE", help="Jobs that ended before this time (default: now).")
-@click.option("--user", "users", multiple=True, metavar="U", help="Jobs of this user; may be given again.")
-@click.option(
-    "--partition", "partitions", multiple=True, metavar="P", help="Jobs of this partition; may be given again."
 )
 @click.option(
     "--all-states", is_flag=True, help="Read the logs of jobs that Slurm calls COMPLETED, too: some have failed."
@@ -225,6 +222,7 @@ def _dask_options(context: click.Context, option: click.Parameter, given: tuple[
     metavar="SECONDS",
     help="What one job may take; after that its row tells what is known by then.",
 )  # fmt: skip
+@_filters("partition", "user")
 def run(
     paths: Sequence[str],
     out: Path,
@@ -236,12 +234,14 @@ def run(
     dask_options: dict[str, Any],
     anonymize: bool,
     time_limit: int,
-    **asked: Any,
+    choice: Choice,
+    all_states: bool,
+    slurm_info: Sequence[str],
 ) -> None:
     """Diagnose each job, and write a row of each into a dataset (Parquet files).
 
-    The jobs are those whose logs the PATHs name (files, folders), else those that sacct tells of: one call a day, the logs by
-    what Slurm knows of them. sacct's times count: --until is not within.
+    The jobs are those whose logs the PATHs name (files, folders), else those that sacct tells of, without --since of the last
+    7 days: one call a day, the logs by what Slurm knows of them. sacct's times count: --until is not within.
 
     The same command again reads what is new or has changed since, and goes on where a run was stopped.
 
@@ -253,7 +253,7 @@ def run(
     named = [os.path.abspath(path) for path in paths] if dask or dask_slurm else paths  # noqa: PTH100 - resolves no links
     rules = tuple(os.path.abspath(folder) for folder in extra)  # noqa: PTH100
     how = How(rules, version(rules), float(time_limit))
-    items = _jobs(named, **asked)
+    items = _jobs(named, choice, all_states, slurm_info)
     change = Anonymizer.of_user() if anonymize else None
     hire = _hire(jobs, dask, dask_slurm, dask_options, out / ".run" / "workers", how)
     with open_dataset(out, shard, change.id if change else None) as data:
@@ -263,44 +263,23 @@ def run(
         click.get_current_context().exit(1)
 
 
-def _jobs(
-    paths: Sequence[str],
-    since: str | None,
-    until: str | None,
-    users: Sequence[str],
-    partitions: Sequence[str],
-    all_states: bool,
-    slurm_info: Sequence[str],
-) -> Accounts | Found:
+def _jobs(paths: Sequence[str], choice: Choice, all_states: bool, slurm_info: Sequence[str]) -> Accounts | Found:
     """The jobs of folders, or those that Slurm's accounts name."""
-    from slurmdoctor.slurm import Asked, moment
+    from slurmdoctor.slurm import Asked
     from slurmdoctor.survey import find_accounted, find_in_folders
 
-    now = datetime.now().replace(microsecond=0)
-    end = moment(until, "--until", now) if until is not None else None if paths else now
-    begin = (
-        moment(since, "--since", now)
-        if since is not None
-        else None
-        if paths
-        else (end or now) - timedelta(days=_DEFAULT_DAYS)
-    )
-    if begin is not None and end is not None and begin >= end:
-        raise UserError(
-            f"--until ({end:%Y-%m-%d %H:%M}) is not after --since ({begin:%Y-%m-%d %H:%M})",
-            "jobs count from --since to before --until, so name the day after the last one",
-        )
     if paths:
-        if partitions and not slurm_info:
-            raise UserError(
-                "logs do not tell their partition", "add --slurm-info with saved text of sacct, or leave it out"
-            )
-        return find_in_folders(paths, slurm_info, begin, end, frozenset(users), frozenset(partitions))
+        if choice.partitions and not slurm_info:
+            raise UserError("logs do not tell their partition", "add --slurm-info with saved text of sacct, or leave it out")  # fmt: skip
+        return find_in_folders(paths, slurm_info, choice)
     if slurm_info:
         raise UserError("--slurm-info is for the logs of PATHs", "name their folders, or leave it out")
-    assert begin is not None
-    assert end is not None
-    return find_accounted(begin, end, Asked(",".join(users) or None, ",".join(partitions) or None, all_states))
+    until = choice.until or datetime.now().replace(microsecond=0)
+    since = choice.since or until - timedelta(days=_DEFAULT_DAYS)
+    if since >= until:
+        raise UserError(f"--since ({since:%Y-%m-%d %H:%M}) is not before now", "name an earlier day")
+    users, partitions = ",".join(choice.users) or None, ",".join(choice.partitions) or None
+    return find_accounted(since, until, Asked(users, partitions, all_states))
 
 
 def _hire(
@@ -417,7 +396,7 @@ def in_words(tally: Tally) -> str:
 @click.option("--format", "form", type=click.Choice(_FORMATS), default="text", help="How to print the report.")
 @output_option
 @rules_option
-@_filters
+@_choosing
 @click.pass_context
 def report(
     called: click.Context, folder: Path, form: str, output: str | None, choice: Choice, extra: tuple[Path, ...]
@@ -444,7 +423,7 @@ def report(
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the report.")
 @output_option
 @rules_option
-@_filters
+@_choosing
 @click.pass_context
 def diff(
     called: click.Context,
@@ -487,7 +466,7 @@ def diff(
 @click.option("--by-user", is_flag=True, help="Also by user: those whose failures cost most.")
 @output_option
 @rules_option
-@_filters
+@_choosing
 def export(
     folder: Path, prometheus: bool, by_user: bool, output: str | None, choice: Choice, extra: tuple[Path, ...]
 ) -> None:

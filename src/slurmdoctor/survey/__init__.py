@@ -13,14 +13,13 @@ if TYPE_CHECKING:
     from slurmdoctor.survey.folders import Found as Found, find_in_folders as find_in_folders
     from slurmdoctor.survey.pool import LocalPool as LocalPool, Pool as Pool, python as python
     from slurmdoctor.survey.pseudonyms import Anonymizer as Anonymizer
-    from slurmdoctor.survey.questions import (
-        Choice as Choice,
+    from slurmdoctor.survey.questions import (  # fmt: skip
         ask as ask,
         ask_both as ask_both,
         by_cause_and_partition as by_cause_and_partition,
         unfinished as unfinished,
     )
-    from slurmdoctor.survey.rows import SCHEMA_VERSION as SCHEMA_VERSION, How as How, Item as Item
+    from slurmdoctor.survey.rows import SCHEMA_VERSION as SCHEMA_VERSION, Choice as Choice, How as How
     from slurmdoctor.survey.runs import Tally as Tally, run as run
     from slurmdoctor.survey.sections import describe as describe
     from slurmdoctor.survey.views import metrics as metrics, render as render, show as show
@@ -34,8 +33,8 @@ else:
         folders="Found find_in_folders",
         pool="LocalPool Pool python",
         pseudonyms="Anonymizer",
-        questions="Choice ask ask_both by_cause_and_partition unfinished",
-        rows="How Item SCHEMA_VERSION",
+        questions="ask ask_both by_cause_and_partition unfinished",
+        rows="Choice How SCHEMA_VERSION",
         runs="Tally run",
         sections="describe",
         views="metrics render show",

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from functools import cache, lru_cache
 
 from msgspec import Struct, field
@@ -15,7 +13,7 @@ from slurmdoctor.input import UnreadError, did_you_mean, expand, named
 from slurmdoctor.model import JobFiles, JobRecord, LogNotFoundError, UserError
 from slurmdoctor.pipeline import split
 from slurmdoctor.slurm import begins as own_text_begins, by_name, saved
-from slurmdoctor.survey.rows import Item, Log
+from slurmdoctor.survey.rows import ALL, Choice, Item, Log
 
 MOST_FILES = 1_000_000
 """Files of one survey; what stands behind them in the order of the names is told, and not read."""
@@ -36,24 +34,15 @@ class Found(Struct, frozen=True):
     """Files that are no logs by their names."""
     records: Mapping[str, JobRecord] = field(default_factory=dict)
     """By each id that a job is known by."""
-    since: datetime | None = None
-    until: datetime | None = None
-    users: frozenset[str] = frozenset()
-    partitions: frozenset[str] = frozenset()
+    choice: Choice = ALL
     incomplete = False
     nothing = "no job of these logs is one that the options ask for"
 
     @property
     def notes(self) -> Sequence[str]:
         """What was left out, in one line."""
-        count = len(self.skipped)
-        return (
-            [
-                f"{count:,} {'file or folder was' if count == 1 else 'files or folders were'} left out, the first: {self.skipped[0]}"
-            ]
-            if count
-            else []
-        )
+        are = "file or folder was" if len(self.skipped) == 1 else "files or folders were"
+        return [f"{len(self.skipped):,} {are} left out, the first: {one}" for one in self.skipped[:1]]
 
     @property
     def no_logs(self) -> str | None:
@@ -82,26 +71,18 @@ class Found(Struct, frozen=True):
 
     def _counts(self, item: Item) -> bool:
         """Whether the job is one of those that are asked for. It ended when its newest log was last written."""
-        record = item.record
-        if self.users and ((record and record.user) or item.user) not in self.users:
+        record, choice = item.record, self.choice
+        if choice.users and ((record and record.user) or item.user) not in choice.users:
             return False
-        if self.partitions and (record is None or record.partition not in self.partitions):
+        if choice.partitions and (record is None or record.partition not in choice.partitions):
             return False
-        if self.since is None and self.until is None:
-            return True
         newest = max((log.mtime_ns for log in item.logs), default=0) / 1e9
-        begin, end = (None if one is None else time.mktime(one.timetuple()) for one in (self.since, self.until))
-        return (begin is None or newest >= begin) and (end is None or newest < end)
+        if choice.since is not None and newest < choice.since.timestamp():
+            return False
+        return choice.until is None or newest < choice.until.timestamp()
 
 
-def find_in_folders(
-    paths: Sequence[str],
-    slurm_info: Sequence[str] = (),
-    since: datetime | None = None,
-    until: datetime | None = None,
-    users: frozenset[str] = frozenset(),
-    partitions: frozenset[str] = frozenset(),
-) -> Found:
+def find_in_folders(paths: Sequence[str], slurm_info: Sequence[str] = (), choice: Choice = ALL) -> Found:
     """The jobs of the files that the paths name (files, folders, globs). Raises UserError where nothing is there."""
     for path in paths:
         if path == "-":
@@ -111,7 +92,7 @@ def find_in_folders(
     found = expand(paths, most=MOST_FILES, each_folder=True)
     texts = saved(slurm_info)
     jobs = split(found.paths, survey=True)
-    return Found(jobs, found.skipped, found.others, by_name(texts), since, until, users, partitions)
+    return Found(jobs, found.skipped, found.others, by_name(texts), choice)
 
 
 def log_of(path: str, begins: int = 0) -> tuple[Log, int]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from msgspec import Struct, convert
+from msgspec import convert
 from msgspec.structs import asdict, replace
 
 from slurmdoctor.model import Knowledge, UserError, fold_nodes
@@ -20,7 +19,7 @@ from slurmdoctor.report import one_line, plural
 from slurmdoctor.survey.answers import Answers, Cost, Delays, Nodes, Period, Repeat, SizeClass, Suspect, Unknown
 from slurmdoctor.survey.compare import Difference, blocks_of, compare
 from slurmdoctor.survey.dataset import progress_of, schema
-from slurmdoctor.survey.rows import SCHEMA_VERSION
+from slurmdoctor.survey.rows import ALL, SCHEMA_VERSION, Choice
 from slurmdoctor.survey.statistics import ALPHA, binomial_tail, holm, poisson_interval
 from slurmdoctor.survey.unknown import kinds_of
 
@@ -77,20 +76,6 @@ _COSTS = """
     FROM {jobs} GROUP BY ALL ORDER BY gpu_hours_lost DESC, jobs DESC, "of" DESC, what
 """
 _OF_FAILURES = _COSTS.replace("{title}", "title").replace("{hours}", "0")
-
-
-class Choice(Struct, frozen=True):
-    """Which jobs a report is about; empty is all."""
-
-    since: datetime | None = None
-    until: datetime | None = None
-    """The first moment that is too late."""
-    users: tuple[str, ...] = ()
-    partitions: tuple[str, ...] = ()
-    clusters: tuple[str, ...] = ()
-
-
-ALL = Choice()
 
 
 def ask(folder: str, knowledge: Knowledge, choice: Choice = ALL) -> Answers:

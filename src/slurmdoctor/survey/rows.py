@@ -72,6 +72,20 @@ class How(Struct, frozen=True):
     """Seconds that one job may take; then the verdict is on what was read until then."""
 
 
+class Choice(Struct, frozen=True):
+    """Which jobs are meant; empty is all. One ended when its record says so, else when its newest log was written."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    """The first moment that is too late."""
+    users: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
+
+
+ALL = Choice()
+
+
 def fingerprint(item: Item, how: How) -> str:
     """What the row depends on: while it is the same, the job need not be diagnosed again."""
     record = item.record
