@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from cases import run
 
 Rows = Sequence[Mapping[str, str]]
 
@@ -31,12 +34,11 @@ ALWAYS = [
     "UID",
     "Reason",
     "WorkDir",
-    "Comment",
 ]
 SINCE = {"SubmitLine": (21, 8), "StdOut": (24, 5), "StdErr": (24, 5), "StdIn": (24, 5)}
 """Fields of sacct that older versions refuse."""
 
-_SACCT = """#!{python}
+_SACCT = """#!{python} -IS
 import json, sys
 args, table = sys.argv[1:], json.loads({table!r})
 open({asked!r}, "a").write(" ".join(["sacct", *args]) + "\\n")
@@ -55,7 +57,7 @@ for row in table:
     if mine and not (step and "-X" in args):
         print(mark.join(row.get(field, "") for field in fields))
 """
-_SCONTROL = """#!{python}
+_SCONTROL = """#!{python} -IS
 import json, sys
 args, jobs, script = sys.argv[1:], json.loads({jobs!r}), {script!r}
 open({asked!r}, "a").write(" ".join(["scontrol", *args]) + "\\n")
@@ -66,7 +68,7 @@ elif args[:2] == ["show", "job"] and args[-1] in jobs:
 else:
     sys.exit("slurm_load_jobs error: Invalid job id specified")
 """
-_SAYS = "#!{python}\nimport sys\nsys.exit({text!r})\n"
+_SAYS = "#!{python} -IS\nimport sys\nsys.exit({text!r})\n"
 
 
 class FakeSlurm:
@@ -80,6 +82,16 @@ class FakeSlurm:
     def env(self) -> dict[str, str]:
         keep = {k: v for k, v in os.environ.items() if not k.startswith("SLURM")}
         return {**keep, "PATH": str(self.folder), "LANG": "C.UTF-8"}
+
+    def diagnose(self, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+        """`slurmdoctor diagnose ...` in a folder, in this process."""
+        before = Path.cwd()
+        os.chdir(folder)
+        try:
+            done = run("diagnose", *words, PATH=str(self.folder))
+        finally:
+            os.chdir(before)
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     @property
     def asked(self) -> str:

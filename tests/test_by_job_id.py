@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from slurmdoctor.cli.diagnose import worst
 from slurmdoctor.cli.sandbox import answer
 from slurmdoctor.slurm import jobinfo
 
-TOOL = str(Path(sys.executable).with_name("slurmdoctor"))
 KEY = "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"train.py\", line 5, in <module>\n[rank3]: KeyError: 'lr'\n"
 OOM = "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 NO_CONFIG = (
@@ -38,9 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(slurm: FakeSlurm, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [TOOL, "diagnose", *words], env=slurm.env, cwd=folder, capture_output=True, text=True, timeout=60, input=""
-    )
+    return slurm.diagnose(folder, *words)
 
 
 def found(slurm: FakeSlurm, folder: Path, *words: str) -> dict[str, Any]:

@@ -17,16 +17,7 @@ from slurmdoctor.model import UserError
 PROGRAM = f"'{sys.executable}' -m slurmdoctor"
 LOG = "step 1 loss 2\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
 full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-COMMANDS = {
-    "diagnose": "diagnose job.log",
-    "json": "diagnose --format json job.log",
-    "explain": "explain cuda-oom",
-    "rules": "rules list",
-    "lint": "lint job.log",
-    "hook": "hook",
-    "help": "--help",
-    "version": "--version",
-}
+COMMANDS = ("diagnose --format json job.log", "rules list", "--help")
 
 
 def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -43,23 +34,23 @@ def refused(done: subprocess.CompletedProcess[str], words: str) -> None:
 @full
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_full_disk_is_told(command: str, tmp_path: Path) -> None:
-    done = shell(f"{PROGRAM} {COMMANDS[command]} >/dev/full", tmp_path)
+    done = shell(f"{PROGRAM} {command} >/dev/full", tmp_path)
     refused(done, "the report cannot be written: No space left on device: free some room")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_closed_output_is_told(command: str, tmp_path: Path) -> None:
-    refused(shell(f"{PROGRAM} {COMMANDS[command]} >&-", tmp_path), "standard output is closed")
+    refused(shell(f"{PROGRAM} {command} >&-", tmp_path), "standard output is closed")
 
 
-@pytest.mark.parametrize("command", ["diagnose", "diagnose -", "lint -", "mcp"])
+@pytest.mark.parametrize("command", ["diagnose", "lint -", "mcp"])
 def test_a_closed_input_is_told_where_it_is_needed(command: str, tmp_path: Path) -> None:
     if command == "mcp":
         pytest.importorskip("mcp")
     refused(shell(f"{PROGRAM} {command} <&-", tmp_path), "standard input is closed")
 
 
-@pytest.mark.parametrize("streams", ["<&-", "2>&-", "<&- 2>&-"])
+@pytest.mark.parametrize("streams", ["2>&-", "<&- 2>&-"])
 def test_what_is_not_needed_may_be_closed(streams: str, tmp_path: Path) -> None:
     done = shell(f"{PROGRAM} diagnose job.log {streams}", tmp_path)
     assert done.returncode == 0
@@ -67,7 +58,7 @@ def test_what_is_not_needed_may_be_closed(streams: str, tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("streams", ["2>&-", "2>/dev/full", ">&- 2>&-", "<&- >&- 2>&-", ">/dev/full 2>/dev/full"])
+@pytest.mark.parametrize("streams", ["<&- >&- 2>&-", ">/dev/full 2>/dev/full"])
 def test_where_nobody_can_be_told_the_status_still_tells(streams: str, tmp_path: Path) -> None:
     assert shell(f"{PROGRAM} diagnose nothing.log {streams}", tmp_path).returncode == 2
 
@@ -84,7 +75,7 @@ def test_a_full_folder_for_temporary_files_is_told(tmp_path: Path) -> None:
     def small() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1024 * 1024, resource.RLIM_INFINITY))
 
-    many = f"import sys; sys.stdout.write({'worker says hello' + chr(10)!r} * 3_000_000)"
+    many = f"import sys; sys.stdout.write({'worker says hello' + chr(10)!r} * 2_000_000)"
     with subprocess.Popen([sys.executable, "-c", many], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as log:
         done = subprocess.run(
             [sys.executable, "-m", "slurmdoctor", "diagnose"], stdin=log.stdout, text=True, capture_output=True,
