@@ -6,10 +6,12 @@ import os
 import pickle
 import re
 import shlex
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
+from itertools import zip_longest
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -65,8 +67,8 @@ class Accounts(Struct):
     notes: list[str] = field(default_factory=list)
     """What is missing, a line each, once all jobs were told."""
     failed_days: int = 0
-    never_started: int = 0
-    own_jobs: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    """By the reason."""
 
     no_logs = None
 
@@ -89,9 +91,9 @@ class Accounts(Struct):
             try:
                 for job in ended(window, self.asked, self.fields, other=finder.wrote):
                     if not job.nodes and not job.elapsed:
-                        self.never_started += 1
+                        self.left_out["they ended before they started"] += 1
                     elif _OWN.fullmatch(job.name or ""):
-                        self.own_jobs += 1
+                        self.left_out["slurmdoctor's own, which read logs"] += 1
                     else:
                         yield from finder.take(job)
             except UserError as error:
@@ -101,12 +103,8 @@ class Accounts(Struct):
                     raise UserError(f"sacct told {_none_of(len(every))}: {error.message}", error.mend) from None
                 self.notes.append(f"{window}: {error}; jobs of that day are missing")
             yield from finder.rest()
-        yield from finder.components()
-        yield from finder.settled()
-        if self.never_started:
-            self.notes.append(f"left out as they ended before they started: {self.never_started:,}")
-        if self.own_jobs:
-            self.notes.append(f"left out as slurmdoctor's own, which read logs: {self.own_jobs:,}")
+        yield from finder.last()
+        self.notes += [f"left out as {why}: {count:,}" for why, count in self.left_out.items()]
 
 
 def find_accounted(since: datetime, until: datetime, asked: Asked) -> Accounts:
@@ -122,16 +120,21 @@ class _Finder:
         self._index = LogIndex(())
         self._runs: list[JobRecord] = []
         """Of one job, which may have run several times."""
-        self._before: dict[str, int] = {}
+        self._before: Counter[str] = Counter()
         """How often jobs that may run again have run."""
-        self._het: dict[str, list[JobRecord]] = {}
-        self._writers = Writers()
+        self._het: dict[str, list[JobRecord]] = defaultdict(list)
+        self._held: list[bytes] = []
+        """Jobs whose logs bear names that others may use wait until all jobs are told."""
+        self._folders: set[str | None] = set()
+        """Where these worked."""
+        self._began: dict[str, list[tuple[float, str, str]]] = defaultdict(list)
+        """File -> when each of its jobs began, how it is called, and who it is."""
 
     def take(self, job: JobRecord) -> Iterator[Item]:
         if job.gpus is None and self._counts_gpus:
             job = replace(job, gpus=0)
         if job.het_offset is not None:
-            self._het.setdefault(f"{job.cluster}:{_head(job)}@{job.submitted}", []).append(job)
+            self._het[f"{job.cluster}:{_head(job)}@{job.submitted}"].append(job)
             return
         if self._runs and _name(self._runs[0]) != _name(job):
             yield from self.rest()
@@ -140,41 +143,67 @@ class _Finder:
     def rest(self) -> Iterator[Item]:
         """The runs that wait for a later one of the same job."""
         runs, self._runs = sorted(self._runs, key=lambda job: (job.submitted or 0, job.start or 0)), []
-        for at, job in enumerate(runs):
-            before = self._before.get(_name(job), 0)
-            if job.state in AGAIN or at + 1 < len(runs):
-                self._before[_name(job)] = before + 1
-            job = job if job.restarts or not before else replace(job, restarts=before)
-            later = runs[at + 1].start if at + 1 < len(runs) else None
-            if later is None and (job.state in AGAIN or at + 1 < len(runs)):
-                later = (job.end or 0) + (_SLACK if job.state == "REQUEUED" else _LAST_WORDS)
-            yield from self._told(job, later)
+        for job, following in zip_longest(runs, runs[1:]):
+            before = self._before[_name(job)]
+            later = following.start if following else None
+            if following or job.state in AGAIN:
+                self._before[_name(job)] += 1
+                if later is None:
+                    later = (job.end or 0) + (_SLACK if job.state == "REQUEUED" else _LAST_WORDS)
+            yield from self._told(job if job.restarts or not before else replace(job, restarts=before), later)
 
-    def components(self) -> Iterator[Item]:
-        """Jobs of several components: each is one job, with the log of its first one."""
+    def last(self) -> Iterator[Item]:
+        """Jobs of several components, each with the log of its first one; and those that waited."""
         for parts in self._het.values():
             yield from self._told(joined(sorted(parts, key=lambda job: job.het_offset or 0)), None)
-
-    def settled(self) -> Iterator[Item]:
-        """Jobs that had to wait, since a later one may have written to their logs."""
-        return self._writers.settled()
+        for packed in self._held:
+            yield self._settled(pickle.loads(packed))
 
     def wrote(self, job: JobRecord) -> None:
         """A job that is not read may have written to a file of one that is."""
-        if not (self._writers.concern(job) or any(run.work_dir == job.work_dir for run in self._runs)):
-            return
-        with suppress(Exception):  # where its files are not found, they are nobody's
-            script = script_of(job)
-            self._writers.note(job, logs_of(job, script.script if script else None, self._index)[0])
+        if job.work_dir in self._folders or any(run.work_dir == job.work_dir for run in self._runs):
+            with suppress(Exception):  # where its files are not found, they are nobody's
+                script = script_of(job)
+                self._shares(job, logs_of(job, script.script if script else None, self._index)[0])
+
+    def _shares(self, job: JobRecord, files: Sequence[str]) -> bool:
+        """Whether one of these files is not the job's alone by its name."""
+        shared = [path for path in files if not is_named_after(path, job)]
+        for path in shared:
+            if job.start is not None:
+                self._began[path].append((job.start, job.label, _name(job)))
+        return bool(shared)
 
     def _told(self, job: JobRecord, later: float | None) -> Iterator[Item]:
         item = self._item(job, later)
         if not item.read:
             self.wrote(job)
-        if self._writers.note(job, [log.path for log in item.logs]):
-            self._writers.hold(item, job)
+        if self._shares(job, [log.path for log in item.logs]):
+            self._folders.add(job.work_dir)
+            self._held.append(pickle.dumps(item, pickle.HIGHEST_PROTOCOL))
         else:
             yield item
+
+    def _settled(self, item: Item) -> Item:
+        """A job that waited, without the logs that a later job has written to: a file is the last job's, as that one emptied it."""
+        job, logs, notes = item.record, [], [*item.notes]
+        if job is None or job.end is None:
+            return item
+        for log in item.logs:
+            written = log.mtime_ns / 1e9
+            after = [
+                (start, label)
+                for start, label, who in self._began.get(log.path, ())
+                if who != _name(job) and start >= job.end and epoch(start, 0) <= written + _CLOCK
+            ]
+            if after and not log.ends:  # else Slurm's lines show which part is this job's
+                name = log.path.rpartition("/")[2]
+                notes.append(f"log {log.path} (a later job ({max(after)[1]}) has written to {name})")
+                continue
+            logs.append(log)
+            if not log.ends and not is_named_after(log.path, job) and written > epoch(job.end, 1) + _LATE:
+                notes.append(f"log {log.path} (written to after the job's end: it may show another job)")
+        return replace(item, logs=tuple(logs), notes=tuple(notes))
 
     def _item(self, job: JobRecord, later: float | None) -> Item:
         key, label = key_of(job), job.label
@@ -227,7 +256,6 @@ def joined(parts: list[JobRecord]) -> JobRecord:
         job,
         id=_head(first),
         raw_id=_head(first),
-        name=first.name,
         het_offset=None,
         het_ids=tuple(part.raw_id or part.id for part in parts),
         nodes=nodes,
@@ -237,8 +265,6 @@ def joined(parts: list[JobRecord]) -> JobRecord:
         steps=tuple(step for part in parts for step in part.steps),
         std_out=first.std_out,
         std_err=first.std_err,
-        submit_line=first.submit_line,
-        work_dir=first.work_dir,
     )
 
 
@@ -256,68 +282,6 @@ def _head(job: JobRecord) -> str:
 
 def _name(job: JobRecord) -> str:
     return f"{job.cluster}:{job.raw_id or job.id}"
-
-
-# ── files that several jobs wrote: each belongs to the job that began last, as that one emptied it ──
-
-
-class Writers:
-    """Jobs whose logs bear names that others may use wait here until all jobs are told."""
-
-    def __init__(self) -> None:
-        self._waiting: list[bytes] = []
-        self._folders: set[str | None] = set()
-        self._began: dict[str, list[tuple[float, str, str]]] = {}
-        """File -> when each of its jobs began, how it is called, and who it is."""
-
-    def concern(self, job: JobRecord) -> bool:
-        """Whether a job that is not read itself may have written to a file of one that waits."""
-        return job.work_dir in self._folders
-
-    def note(self, job: JobRecord, files: Sequence[str]) -> bool:
-        """Whether one of these files is not the job's alone by its name."""
-        shared = [path for path in files if not is_named_after(path, job)]
-        for path in shared:
-            if job.start is not None:
-                self._began.setdefault(path, []).append((job.start, job.label, _name(job)))
-        return bool(shared)
-
-    def hold(self, item: Item, job: JobRecord) -> None:
-        self._folders.add(job.work_dir)
-        self._waiting.append(pickle.dumps(item, pickle.HIGHEST_PROTOCOL))
-
-    def settled(self) -> Iterator[Item]:
-        """The items that waited, without the logs that a later job has written to."""
-        for packed in self._waiting:
-            yield self._settled(pickle.loads(packed))
-        self._waiting.clear()
-
-    def _settled(self, item: Item) -> Item:
-        job, logs, notes = item.record, [], [*item.notes]
-        if job is None or job.end is None:
-            return item
-        for log in item.logs:
-            name = log.path.rpartition("/")[2]
-            later = self._later(log, job)
-            if later is not None:
-                notes.append(f"log {log.path} (a later job ({later}) has written to {name})")
-                continue
-            logs.append(log)
-            if not log.ends and not is_named_after(log.path, job) and log.mtime_ns / 1e9 > epoch(job.end, 1) + _LATE:
-                notes.append(f"log {log.path} (written to after the job's end: it may show another job)")
-        return replace(item, logs=tuple(logs), notes=tuple(notes))
-
-    def _later(self, log: Log, job: JobRecord) -> str | None:
-        """The job that has this file now, where it is not this one."""
-        if log.ends or job.end is None:  # Slurm's lines show which part is this job's
-            return None
-        newest = log.mtime_ns / 1e9 + _CLOCK
-        after = [
-            (start, label)
-            for start, label, who in self._began.get(log.path, ())
-            if who != _name(job) and start >= job.end and epoch(start, 0) <= newest
-        ]
-        return max(after)[1] if after else None
 
 
 # ── the batch script, where it is on this disk: asking Slurm for each would be a call a job ──
