@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 from slurmdoctor.model import JobRecord, UserError
 from slurmdoctor.slurm import windows
 from slurmdoctor.slurm.logs import LogIndex, find
-from slurmdoctor.survey.accounting import AGAIN, Accounts, find_accounted
+from slurmdoctor.survey.listing import AGAIN, Accounts, find_accounted
 from slurmdoctor.survey.rows import OWN_JOBS, How, Item
 from slurmdoctor.survey.work import _node, diagnose_one
 from surveyed import Here, rows_of, survey

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from slurmdoctor.model import UserError
 from slurmdoctor.survey import dask_pool
 from slurmdoctor.survey.dataset import open_dataset
-from slurmdoctor.survey.folders import find_in_folders
+from slurmdoctor.survey.listing import find_in_folders
 from slurmdoctor.survey.pool import Chunk, Pool, Work
 from slurmdoctor.survey.rows import How, Item, Log, Row, fingerprint
 from slurmdoctor.survey.runs import Tally, run

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slurmdoctor.model import UserError
-from slurmdoctor.survey import folders
+from slurmdoctor.survey import listing
 from slurmdoctor.survey.rows import Choice, Item
 
 SACCT = """JobID|JobName|User|Account|Cluster|Partition|State|ExitCode|Submit|Start|End|ElapsedRaw|NodeList|AllocTRES
@@ -32,7 +32,7 @@ def _logs(folder: Path, *names: str, text: str = "step 1\n", at: float | None = 
 
 
 def _items(folder: Path, **options: object) -> dict[str, Item]:
-    found = {item.key: item for item in folders.find_in_folders([str(folder)], **options)}  # type: ignore[arg-type]
+    found = {item.key: item for item in listing.find_in_folders([str(folder)], **options)}  # type: ignore[arg-type]
     return {key.removeprefix(f"{folder.resolve()}"): item for key, item in found.items()}
 
 
@@ -60,7 +60,7 @@ def test_a_key_stays_whatever_else_comes(tmp_path: Path) -> None:
 def test_slurms_saved_answer_goes_to_the_job_of_its_id(tmp_path: Path) -> None:
     _logs(tmp_path / "logs", "slurm-4711.out", "slurm-4713.out")
     (tmp_path / "sacct.txt").write_text(SACCT)
-    found = {item.id: item for item in folders.find_in_folders([str(tmp_path / "logs")], [str(tmp_path / "sacct.txt")])}
+    found = {item.id: item for item in listing.find_in_folders([str(tmp_path / "logs")], [str(tmp_path / "sacct.txt")])}
     assert set(found) == {"4711", "4713"}
     assert found["4713"].record is None
     record = found["4711"].record
@@ -85,13 +85,13 @@ def test_the_newest_log_tells_when_a_job_ended(
     for day in (1, 2, 3):
         _logs(tmp_path, f"slurm-471{day}.out", at=datetime(2026, 11, day).timestamp())
         _logs(tmp_path, f"slurm-471{day}.err", at=datetime(2026, 10, 1).timestamp())
-    found = folders.find_in_folders([str(tmp_path)], choice=Choice(since, until))
+    found = listing.find_in_folders([str(tmp_path)], choice=Choice(since, until))
     assert {item.id for item in found} == {f"471{day}" for day in expected}
 
 
 def test_a_log_that_vanishes_is_still_its_jobs(tmp_path: Path) -> None:
     first, second = _logs(tmp_path, "slurm-4711.out", "slurm-4712.out")
-    found = folders.find_in_folders([str(tmp_path)])
+    found = listing.find_in_folders([str(tmp_path)])
     first.unlink()
     assert [(item.id, item.logs[0].size) for item in found] == [("4711", 0), ("4712", second.stat().st_size)]
 
@@ -102,7 +102,7 @@ def test_a_log_that_vanishes_is_still_its_jobs(tmp_path: Path) -> None:
 def test_what_is_no_folder_of_logs_is_one_line(tmp_path: Path, path: str, words: str) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=words) as error:
-        folders.find_in_folders([path if path == "-" else str(tmp_path / path)])
+        listing.find_in_folders([path if path == "-" else str(tmp_path / path)])
     assert "\n" not in str(error.value)
 
 
@@ -110,9 +110,9 @@ def test_more_files_than_one_job_may_have(tmp_path: Path, monkeypatch: pytest.Mo
     """The limit of a job's files is none of a survey's; what is above the survey's own is told."""
     monkeypatch.setattr("slurmdoctor.input.files.MOST_FILES", 3)
     _logs(tmp_path, *(f"slurm-{4711 + k}.out" for k in range(10)))
-    assert len(list(folders.find_in_folders([str(tmp_path)]))) == 10
-    monkeypatch.setattr(folders, "MOST_FILES", 4)
-    found = folders.find_in_folders([str(tmp_path)])
+    assert len(list(listing.find_in_folders([str(tmp_path)]))) == 10
+    monkeypatch.setattr(listing, "MOST_FILES", 4)
+    found = listing.find_in_folders([str(tmp_path)])
     assert (len(list(found)), len(found.skipped)) == (4, 6)
 
 
@@ -125,7 +125,7 @@ def test_more_files_than_one_job_may_have(tmp_path: Path, monkeypatch: pytest.Mo
 )  # fmt: skip
 def test_a_log_is_read_by_whatever_name_it_has_beside_others(tmp_path: Path, name: str) -> None:
     _logs(tmp_path, name, "expA.log")
-    found = folders.find_in_folders([str(tmp_path)])
+    found = listing.find_in_folders([str(tmp_path)])
     assert sorted(log.path for item in found for log in item.logs) == sorted(
         map(str, (tmp_path / name, tmp_path / "expA.log"))
     )
@@ -134,7 +134,7 @@ def test_a_log_is_read_by_whatever_name_it_has_beside_others(tmp_path: Path, nam
 
 def test_each_folder_tells_for_itself_whether_its_files_have_names_of_logs(tmp_path: Path) -> None:
     _logs(tmp_path, "a/wien2k-result", "b/new.log", "b/notes", "b/train.py", "c/kernel.cu", "c/Makefile")
-    found = folders.find_in_folders([str(tmp_path)])
+    found = listing.find_in_folders([str(tmp_path)])
     assert {log.path for item in found for log in item.logs} == {
         str(tmp_path / name) for name in ("a/wien2k-result", "b/new.log")
     }
@@ -160,7 +160,7 @@ def test_ids_and_names_are_those_of_jobs_never_of_files(
     tmp_path: Path, names: list[str], expected: set[tuple[str | None, str | None]]
 ) -> None:
     _logs(tmp_path, *names)
-    assert {(item.id, item.name) for item in folders.find_in_folders([str(tmp_path)])} == expected
+    assert {(item.id, item.name) for item in listing.find_in_folders([str(tmp_path)])} == expected
 
 
 @pytest.mark.parametrize(
@@ -173,11 +173,11 @@ def test_one_owner_of_all_logs_is_no_user(
 ) -> None:
     made = _logs(tmp_path, *(f"slurm-{4711 + at}.out" for at in range(len(owners))))
     of = {str(path): at for at, path in enumerate(made)}
-    log_of = folders.log_of
-    monkeypatch.setattr(folders, "log_of", lambda path, begins=0: (log_of(path, begins)[0], of[path]))
-    monkeypatch.setattr(folders, "name_of", lambda uid: owners[uid])
-    assert tuple(item.user for item in folders.find_in_folders([str(tmp_path)])) == expected
-    assert len(list(folders.find_in_folders([str(tmp_path)], choice=Choice(users=(owners[0],))))) == owners.count(
+    log_of = listing.log_of
+    monkeypatch.setattr(listing, "log_of", lambda path, begins=0: (log_of(path, begins)[0], of[path]))
+    monkeypatch.setattr(listing, "name_of", lambda uid: owners[uid])
+    assert tuple(item.user for item in listing.find_in_folders([str(tmp_path)])) == expected
+    assert len(list(listing.find_in_folders([str(tmp_path)], choice=Choice(users=(owners[0],))))) == owners.count(
         owners[0]
     )
 
@@ -190,5 +190,5 @@ def test_saved_records_tell_users_and_partitions(tmp_path: Path) -> None:
     for choice, expected in (
         (Choice(), {"4711", "4712"}), (Choice(users=("jane",)), {"4712"}), (Choice(partitions=("gpu",)), {"4711"}), (Choice(users=("nobody",)), set()),
     ):  # fmt: skip
-        found = folders.find_in_folders([str(tmp_path / "logs")], [str(tmp_path / "sacct.txt")], choice)
+        found = listing.find_in_folders([str(tmp_path / "logs")], [str(tmp_path / "sacct.txt")], choice)
         assert {item.id for item in found} == expected

@@ -11,7 +11,7 @@ import pytest
 
 from slurmdoctor.model import UserError
 from slurmdoctor.slurm import windows
-from slurmdoctor.survey import accounting
+from slurmdoctor.survey import listing
 from slurmdoctor.survey.rows import How, Item, Row
 from slurmdoctor.survey.work import diagnose_one
 
@@ -93,7 +93,7 @@ def slurm(accounted: tuple[Cluster, Accounts], monkeypatch: pytest.MonkeyPatch) 
 
 
 def _items(since: datetime, until: datetime) -> list[Item]:
-    return list(accounting.find_accounted(since, until, windows.Asked(completed=True)))
+    return list(listing.find_accounted(since, until, windows.Asked(completed=True)))
 
 
 def _rows() -> list[Row]:
@@ -128,7 +128,7 @@ def test_it_knows_whose_a_job_was_and_where_it_ran(slurm: Accounts, ids: dict[st
 
 def test_an_unknown_user_is_one_line(slurm: Accounts) -> None:
     with pytest.raises(UserError, match="sacct told nothing of that day: sacct failed: Invalid user"):
-        list(accounting.find_accounted(datetime(2026, 11, 1), datetime(2026, 11, 2), windows.Asked(user="nobody-here")))
+        list(listing.find_accounted(datetime(2026, 11, 1), datetime(2026, 11, 2), windows.Asked(user="nobody-here")))
 
 
 EDGES = [

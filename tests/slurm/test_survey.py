@@ -13,7 +13,7 @@ import pytest
 from slurmdoctor.model import UserError
 from slurmdoctor.survey.dask_pool import send_to_slurm
 from slurmdoctor.survey.dataset import open_dataset
-from slurmdoctor.survey.folders import find_in_folders
+from slurmdoctor.survey.listing import find_in_folders
 from slurmdoctor.survey.pool import LocalPool, Pool
 from slurmdoctor.survey.rows import How
 from slurmdoctor.survey.runs import Tally, run

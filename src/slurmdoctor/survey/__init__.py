@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 from slurmdoctor.doors import door
 
 if TYPE_CHECKING:
-    from slurmdoctor.survey.accounting import Accounts as Accounts, find_accounted as find_accounted
     from slurmdoctor.survey.dask_pool import connect as connect, send_to_slurm as send_to_slurm
     from slurmdoctor.survey.dataset import open_dataset as open_dataset
-    from slurmdoctor.survey.folders import Found as Found, find_in_folders as find_in_folders
+    from slurmdoctor.survey.listing import (
+        Accounts as Accounts,
+        Found as Found,
+        find_accounted as find_accounted,
+        find_in_folders as find_in_folders,
+    )
     from slurmdoctor.survey.pool import LocalPool as LocalPool, Pool as Pool, python as python
     from slurmdoctor.survey.pseudonyms import Anonymizer as Anonymizer
     from slurmdoctor.survey.questions import (  # fmt: skip
@@ -27,10 +31,9 @@ if TYPE_CHECKING:
 else:
     __getattr__, __dir__, __all__ = door(
         __name__,
-        accounting="Accounts find_accounted",
         dask_pool="connect send_to_slurm",
         dataset="open_dataset",
-        folders="Found find_in_folders",
+        listing="Accounts Found find_accounted find_in_folders",
         pool="LocalPool Pool python",
         pseudonyms="Anonymizer",
         questions="ask ask_both by_cause_and_partition unfinished",
