@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from calendar import timegm
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import inf
 from time import gmtime
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from slurmdoctor.infer.case import Case
 from slurmdoctor.infer.collectives import world_size
 from slurmdoctor.model import (
     ASSUMED_YEAR,
     EXIT_CODE,
     HANG,
     LIMITS,
-    NODE_FAILURE,
     Event,
     Finding,
+    Incident,
     Knowledge,
     Lane,
     Lanes,
@@ -31,13 +32,10 @@ from slurmdoctor.model import (
     Span,
     State,
     Timeline,
-    expand_nodes,
     parse_time,
 )
 from slurmdoctor.timeline import by_zone
 
-_ENOUGH, _LONG = 5, 30.0
-"""Stamps, and seconds from the first to the last: by these a failure without a stamp of its own can be placed, too."""
 _SILENT = 5
 """Longest pauses between two steps after which a rank that says nothing is called silent."""
 _STEPS = 4
@@ -57,9 +55,9 @@ _LONGEST = 200
 def chart(finding: Finding, timeline: Timeline, observed: Observations, knowledge: Knowledge) -> Lanes:
     """All lanes, over the part of the run in which the failure can be seen; none where the log shows no times."""
     clock = _Clock(timeline, observed)
-    if not clock.places(finding, timeline):
+    if len(clock.times) < 2:
         return Lanes()
-    scene = _Scene(finding, timeline, observed, knowledge, clock)
+    scene = _Scene(finding, Case(timeline, observed, knowledge), clock)
     if scene.start >= scene.end:
         return Lanes()
     alike: dict[object, list[Lane]] = {}
@@ -95,17 +93,16 @@ class _Clock:
         low, high = timeline.span
         lines = [report.line for report in timeline.reports]
         lines += [mark.line for mark in observed.signals if low <= mark.order < high]
-        lines += observed.last_words.values() if timeline.attempts == 1 else ()
-        stamped = [((line.source, line.offset), line.origin) for line in lines]
+        stamped = [(line.place, line.origin) for line in lines]
         stamped += [(event.hit.place, event.origin) for event in timeline.events]
         steps = (step for step in timeline.progress if low <= step.order < high)
         stamped += [((step.source, step.offset), Origin(step.rank, time=step.shown_time)) for step in steps]
-        said = [time for event in timeline.events if (time := _said(event)) is not None]
-        times = [origin.time for _, origin in stamped if origin.time is not None]
-        named = [time for time in (*said, *times) if gmtime(time).tm_year != ASSUMED_YEAR]
-        self.dated = bool(named)
+        by_slurm = [event for event in timeline.events if _said(event) is not None]
+        times = (*map(_said, by_slurm), *(origin.time for _, origin in stamped))
+        years = {gmtime(time).tm_year for time in times if time is not None} - {ASSUMED_YEAR}
+        self.dated = bool(years)
         """Whether stamps name their year."""
-        self._year = gmtime(named[0]).tm_year if named else ASSUMED_YEAR
+        self._year = min(years, default=ASSUMED_YEAR)
         self._clocks = timeline.clocks
         self._stamps: dict[int, list[tuple[int, float]]] = {}
         for (source, offset), origin in sorted(stamped, key=lambda one: one[0]):
@@ -113,8 +110,8 @@ class _Clock:
                 above = self._stamps.setdefault(source, [])
                 # what was held back comes out below what was printed later: time never goes back in a file
                 above.append((offset, max(time, above[-1][1] if above else time)))
-        for event in timeline.events:
-            if _said(event) is not None and (time := self.of_event(event)) is not None:
+        for event in by_slurm:
+            if (time := self.of_event(event)) is not None:
                 insort(self._stamps.setdefault(event.hit.source, []), (event.hit.offset, time))
 
     @property
@@ -136,15 +133,6 @@ class _Clock:
             return said
         return self.at(event.hit.place, None if event.bound else event.origin)
 
-    def places(self, finding: Finding, timeline: Timeline) -> bool:
-        """Whether there is a time to draw: of the failure, where there is one, or enough of them around it."""
-        if len(self.times) < 2:
-            return False
-        incidents = () if finding.root is None else (finding.root, *finding.same, *finding.cascade)
-        shown = any(is_stamped(event) for incident in incidents for event in incident.events)
-        many = len(self.times) >= _ENOUGH and max(self.times) - min(self.times) >= _LONG
-        return not incidents or shown or many or any(report.time is not None for report in timeline.reports)
-
     def true(self, source: int, origin: Origin) -> float | None:
         """A stamp by the clock of most steps, in the year that other stamps name."""
         time = origin.time
@@ -154,11 +142,6 @@ class _Clock:
         if moment.tm_year == ASSUMED_YEAR != self._year:
             time += timegm((self._year, *moment[1:6])) - timegm(moment)
         return time - self._clocks.ahead_of(source, origin.rank, origin.node)
-
-
-def is_stamped(event: Event) -> bool:
-    """Whether an event's own line shows its time."""
-    return "at" in event.captures or (event.origin.time is not None and not event.bound)
 
 
 def _said(event: Event) -> float | None:
@@ -184,7 +167,7 @@ class _Rank(Struct):
 
     def heard(self, at: float) -> None:
         """One more line of it."""
-        self.last = at if self.last is None else max(at, self.last)
+        self.last = _later(at, self.last)
 
     def show(self, one: Mark) -> None:
         """One more line to show, if it says something new."""
@@ -192,64 +175,63 @@ class _Rank(Struct):
             self.left_out += 1
 
 
+def _later(one: float, *others: float | None) -> float:
+    return max((one, *(other for other in others if other is not None)))
+
+
+def _earlier(one: float, *others: float | None) -> float:
+    return min((one, *(other for other in others if other is not None)))
+
+
 class _Scene:
     """All ranks over time, and what concerns the job as a whole; what names no rank is under None."""
 
-    def __init__(
-        self, finding: Finding, timeline: Timeline, observed: Observations, knowledge: Knowledge, clock: _Clock
-    ) -> None:
+    def __init__(self, finding: Finding, case: Case, clock: _Clock) -> None:
         self.ranks: dict[int | None, _Rank] = {None: _Rank()}
         self.finding, self._clock = finding, clock
         self.begin = min(clock.times)
         """When the first line came."""
         self._standing = {rank: one.standing for one in finding.standings for rank in one.ranks}
-        self._node_of = {rank: report.node for report in timeline.reports for rank in report.ranks if report.node}
-        self._node_of |= observed.rank_map.node_of
+        self._node_of = {rank: report.node for report in case.reports for rank in report.ranks if report.node}
+        self._node_of |= case.rank_map.node_of
         if finding.origin.rank is not None and finding.origin.node is not None:
             self._node_of[finding.origin.rank] = finding.origin.node
         self._ended: float | None = None
-        """When Slurm ended the job;"""
-        self._node_ended: dict[str, float] = {}
-        """or what ran on a node."""
-        pause = self._add_steps(timeline, observed)
-        self._last_step = max((one.at for seen in self.ranks.values() for one in seen.steps), default=None)
-        self._add_words(timeline, observed)
-        self._waited = self._add_waits(timeline)
-        failed = self._add_errors(finding, knowledge)
-        if finding.root is not None and finding.cause == NODE_FAILURE and failed is not None:
-            nodes = finding.root.main.captures
-            lost = nodes.get("nodes") or nodes.get("node") or finding.origin.node or ""
-            self._node_ended |= dict.fromkeys(expand_nodes(lost), failed)
-        self._add_exits(timeline)
-        self.named = {*self._standing, *observed.ranks_seen, *range(world_size(observed, finding.record) or 0)}
+        """When Slurm ended the job."""
+        self._add_steps(case)
+        steps = [one.at for seen in self.ranks.values() for one in seen.steps]
+        self._last_step = max(steps, default=None)
+        self._waited = self._add_waits(case)
+        failed = self._add_errors(finding.root, case) if finding.root is not None else None
+        self._add_exits(case)
+        self.named = {
+            *self._standing,
+            *case.observed.ranks_seen,
+            *range(world_size(case.observed, finding.record) or 0),
+        }
         self.named |= {rank for rank in self.ranks if rank is not None}
-        self._quiet = _SILENT * pause or inf
-        """Seconds without a line after which something is called silent."""
+        self.end = _later(self.begin, self._ended, *(self._ends_of(seen) for seen in self.ranks.values()))
         step, ended = self._last_step, self._ended
         idle = ended - step if ended is not None and step is not None else 0.0
         self._stalled = idle > self._quiet or (step is not None and finding.cause == HANG)
-        self.end = max((self.begin, *filter(None, self._places())))
-        self.begin = min(self.begin, *(at for at in (failed, self._waited) if at is not None), inf)
-        self.start = self.begin if failed is None or finding.verdict != "failed" else self._first_shown(failed)
+        self.begin = _earlier(self.begin, failed, self._waited)
+        self.start = self.begin if failed is None or finding.verdict != "failed" else self._first_shown(failed, steps)
         self.end += _MARGIN * (self.end - self.start)
 
     def _seen(self, rank: int | None) -> _Rank:
         return self.ranks.setdefault(rank, _Rank())
 
-    def _places(self) -> Iterator[float | None]:
-        yield self._ended
-        yield from self._node_ended.values()
-        for seen in self.ranks.values():
-            yield from (seen.last, seen.error, seen.exit)
+    def _ends_of(self, seen: _Rank) -> float:
+        return _later(self.begin, seen.last, seen.error, seen.exit)
 
     # ── what was read ──
 
-    def _add_steps(self, timeline: Timeline, observed: Observations) -> float:
-        """Each rank's steps; returns the longest pause between two of one rank."""
-        low, high = timeline.span
-        of_file = [observed.rank_map.resolve(Origin(), source)[0].rank for source in range(len(observed.files))]
+    def _add_steps(self, case: Case) -> None:
+        """Each rank's steps, and that it completed; from the longest pause between two follows when it is called silent."""
+        low, high = case.timeline.span
+        of_file = [case.rank_map.resolve(Origin(), source)[0].rank for source in range(len(case.observed.files))]
         pause = 0.0
-        for step in timeline.progress:
+        for step in case.timeline.progress:
             rank = step.rank if step.rank is not None else of_file[step.source]
             at = self._clock.at((step.source, step.offset), Origin(rank, time=step.shown_time))
             if not low <= step.order < high or at is None:
@@ -260,23 +242,17 @@ class _Scene:
             seen.heard(at)
             text = f"step {step.step}" if step.steps is None else f"step {step.step}/{step.steps}"
             seen.steps.append(Mark(at, "step", None, text, None, None, rank))
-        return pause
-
-    def _add_words(self, timeline: Timeline, observed: Observations) -> None:
-        """What ranks printed besides: their last words, and that they completed."""
-        for rank, line in observed.last_words.items() if timeline.attempts == 1 else ():
-            if line.origin.time is not None:
-                self._seen(rank).heard(self._clock.at((line.source, line.offset), line.origin) or self.begin)
-        low, high = timeline.span
-        for mark in observed.signals:
+        self._quiet = _SILENT * pause or inf
+        """Seconds without a line after which something is called silent."""
+        for mark in case.observed.signals:
             if mark.signal.kind == "finished" and low <= mark.order < high:
                 seen = self._seen(mark.line.origin.rank)
-                seen.done = self._clock.at((mark.line.source, mark.line.offset), mark.line.origin) or self.begin
+                seen.done = self._clock.at(mark.line.place, mark.line.origin) or self.begin
                 seen.heard(seen.done)
 
-    def _add_waits(self, timeline: Timeline) -> float | None:
+    def _add_waits(self, case: Case) -> float | None:
         """Since when ranks were in the collective that their watchdogs ended: only these lines tell how long it ran."""
-        for status in timeline.collectives:
+        for status in case.timeline.collectives:
             ran = status.ran_ms if status.ran_ms is not None else status.timeout_ms
             if status.op is None or ran is None:
                 continue
@@ -284,112 +260,84 @@ class _Scene:
             now = self._clock.true(status.source, Origin(status.rank, time=status.time))
             since = now - ran / 1000 if now is not None else seen.last
             if since is not None:
-                seen.waits = since if seen.waits is None else min(since, seen.waits)
+                seen.waits = _earlier(since, seen.waits)
         return min((seen.waits for seen in self.ranks.values() if seen.waits is not None), default=None)
 
-    def _add_errors(self, finding: Finding, knowledge: Knowledge) -> float | None:
+    def _add_errors(self, root: Incident, case: Case) -> float:
         """The root's lines and those that follow from it; returns when the failure began."""
-        root = finding.root
-        if root is None:
-            return None
-        failed = self._when_failed(finding)
+        failed = self._when(root.main, self._waited)
         firsts = {rank for rank, standing in self._standing.items() if standing == "first"}
         done: set[int] = set()
-        ends = knowledge.traits["scheduler"] | knowledge.traits["whole-job"]
-        for incident in (root, *finding.same, *finding.rivals, *finding.cascade):
+        ends = case.traits["scheduler"] | case.traits["whole-job"]
+        for incident in (root, *self.finding.same, *self.finding.rivals, *self.finding.cascade):
             for event in incident.events:
                 reported = incident.report is not None or (event.cause == EXIT_CODE and not event.ranks)
                 if event.order in done or (reported and event is not root.main):
                     continue
                 done.add(event.order)
-                at = self._clock.of_event(event) or self.begin
-                if not is_stamped(event):
-                    began = event is root.main or (event.cause == root.cause and firsts & event.ranks)
-                    at = failed if began else max(at, failed, self._seen(event.origin.rank).last or at)
+                began = event is root.main or (event.cause == root.cause and firsts & event.ranks)
+                at = failed if began and not _is_stamped(event) else self._when(event, None)
+                at = at if _is_stamped(event) else max(at, failed)
                 if event.role != "hint" and (event.ends_job or (event.cause in ends and "at" in event.captures)):
-                    self._ended = at if self._ended is None else min(at, self._ended)
-                for rank in event.ranks or {finding.origin.rank if incident is root else None}:
+                    self._ended = _earlier(at, self._ended)
+                for rank in event.ranks or {self.finding.origin.rank if incident is root else None}:
                     first = event.cause == root.cause and (rank in firsts if firsts else event is root.main)
                     self._add_error(event, at, rank, "first" if first else "error", own=not reported)
-        return self._waited if finding.suspicion is not None and self._waited is not None else failed
+        return self._waited if self.finding.suspicion is not None and self._waited is not None else failed
 
-    def _when_failed(self, finding: Finding) -> float:
-        """When the root came. Without a stamp it was printed after its rank's last step, but before others waited for it."""
-        assert finding.root is not None
-        event = finding.root.main
+    def _when(self, event: Event, waited: float | None) -> float:
+        """When an event came. Without a stamp it was printed after its rank's last step, but before others waited for it."""
         at = self._clock.of_event(event) or self.begin
-        if is_stamped(event):
+        if _is_stamped(event):
             return at
         own = self._seen(event.origin.rank)
-        at = max(at, own.last or at)
-        others = (seen.waits for seen in self.ranks.values() if seen.waits is not None)
-        return min((at, *others)) if own.waits is None else at
+        return _earlier(_later(at, own.last), None if own.waits is not None else waited)
 
     def _add_error(self, event: Event, at: float, rank: int | None, kind: MarkKind, own: bool) -> None:
         seen = self._seen(rank)
         if own:
-            seen.error = at if seen.error is None else min(at, seen.error)
-        if rank is not None and rank in event.others:  # the line is another rank's, which printed the same
-            seen.show(Mark(at, kind, event.cause, "", None, None, rank))
-        else:
+            seen.error = _earlier(at, seen.error)
+        one = Mark(at, kind, event.cause, "", None, None, rank)
+        if rank is None or rank not in event.others:  # else the line is another rank's, which printed the same
             seen.heard(at)
-            seen.show(Mark(at, kind, event.cause, _quoted(event.hit.raw), None, None, rank, event.hit.place))
+            one = replace(one, place=event.hit.place, text=_quoted(event.hit.raw))
+        seen.show(one)
 
-    def _add_exits(self, timeline: Timeline) -> None:
+    def _add_exits(self, case: Case) -> None:
         """The reports of how processes ended; torchelastic's table tells more than its agent does."""
-        for report in sorted(timeline.reports, key=lambda one: (not one.marks_first, one.order)):
-            place = report.line.source, report.line.offset
-            at = self._clock.at(place, Origin(min(report.ranks, default=None), node=report.node, time=report.time))
-            at = self.begin if at is None else at
-            for rank in report.ranks:
-                seen = self._seen(rank)
+        for report in sorted(case.reports, key=lambda one: (not one.marks_first, one.order)):
+            origin = Origin(min(report.ranks, default=None), node=report.node, time=report.time)
+            at = self._clock.at(report.line.place, origin) or self.begin
+            for seen, rank in ((self._seen(rank), rank) for rank in report.ranks):
                 if seen.ending is None:
-                    seen.ending, seen.exit = report.exit, max(at, seen.last or at)  # a table shows whole seconds
-                    seen.show(Mark(seen.exit, "exit", None, _quoted(report.line.raw), None, None, rank, place))
-            if not report.ranks and report.node is not None:
-                self._node_ended[report.node] = min(at, self._node_ended.get(report.node, at))
+                    seen.ending, seen.exit = report.exit, _later(at, seen.last)  # a table shows whole seconds
+                    text = _quoted(report.line.raw)
+                    seen.show(Mark(seen.exit, "exit", None, text, None, None, rank, report.line.place))
 
     # ── what is shown of it ──
 
-    def _first_shown(self, failed: float) -> float:
+    def _first_shown(self, failed: float, steps: Sequence[float]) -> float:
         """Where the shown part begins: some steps before it began to go wrong, as long as the failure can still be seen."""
-        began = (self._waited, self._last_step if self._stalled else None)
-        since = min((failed, *(at for at in began if at is not None)))
-        if self._last_step is not None:
-            quiet = (self.ranks.get(rank, _Rank()).last for rank, how in self._standing.items() if how in _UNHEARD)
-            since = min((since, *(at for at in quiet if at is not None and self._last_step - at > self._quiet)))
-        lasted = self.end - since
-        steps = sorted({one.at for seen in self.ranks.values() for one in seen.steps if one.at < since})
-        lead = since - steps[-_STEPS:][0] if steps else _LEAST_LEAD
-        lead = max(min(lead, _LONGEST_LEAD * lasted + _LEAST_LEAD), _LEAD * lasted)
+        since = _earlier(failed, self._waited, self._last_step if self._stalled else None)
+        unheard = (self.ranks.get(rank, _Rank()).last for rank, how in self._standing.items() if how in _UNHEARD)
+        last = self._last_step or 0.0
+        since = _earlier(since, *(at for at in unheard if at is not None and last - at > self._quiet))
+        before = sorted({at for at in steps if at < since})[-_STEPS:]
+        lead = since - before[0] if before else _LEAST_LEAD
+        lead = max(min(lead, _LONGEST_LEAD * (self.end - since) + _LEAST_LEAD), _LEAD * (self.end - since))
         start = since - lead
         return self.begin if self.end - self.begin <= _LONGEST_LEAD * (self.end - start) else start
 
     def lane(self, rank: int | None) -> Lane:
         """What one rank did."""
-        seen, standing = self.ranks.get(rank, _Rank()), self._standing.get(rank, "") if rank is not None else ""
-        node = self._node_of.get(rank) if rank is not None else None
+        seen = self.ranks.get(rank, _Rank())
         alone = not self.named
-        if alone:
-            node, standing = self.finding.origin.node, "first" if self.finding.verdict == "failed" else ""
-        turns = self._turns(seen, node, standing) if alone or rank is not None else []
-        lines = [*seen.lines.values()]
-        root = self.finding.root
-        if (
-            rank is not None
-            and standing in ("first", "suspect")
-            and root is not None
-            and "first" not in {x.kind for x in lines}
-        ):
-            state = "silent" if standing == "suspect" else "failed"
-            place = None if standing == "suspect" else root.main.hit.place
-            text = "" if place is None else _quoted(root.main.hit.raw)
-            lines += [
-                Mark(at, "first", self.finding.cause, text, None, None, rank, place)
-                for at, one in turns
-                if one == state
-            ][:1]
-        lines += seen.steps[-_MOST_STEPS:]
+        node = self.finding.origin.node if alone else self._node_of.get(rank or 0) if rank is not None else None
+        standing = "first" if alone and self.finding.verdict == "failed" else ""
+        if rank is not None:
+            standing = self._standing.get(rank, "")
+        turns = self._turns(seen, standing) if alone or rank is not None else []
+        lines = [*seen.lines.values(), *self._first_of(rank, seen, standing, turns), *seen.steps[-_MOST_STEPS:]]
         return Lane(
             ranks=(rank,) if rank is not None else (),
             node=node,
@@ -400,9 +348,21 @@ class _Scene:
             exit=self.finding.exit if alone else seen.ending,
         )
 
-    def _turns(self, seen: _Rank, node: str | None, standing: str) -> list[tuple[float, State]]:
+    def _first_of(
+        self, rank: int | None, seen: _Rank, standing: str, turns: Sequence[tuple[float, State]]
+    ) -> list[Mark]:
+        """The mark of a rank that was first, or suspected, and that no line of its own shows."""
+        root, state = self.finding.root, {"suspect": "silent", "first": "failed"}.get(standing)
+        if rank is None or root is None or state is None or any(one.kind == "first" for one in seen.lines.values()):
+            return []
+        one = Mark(0.0, "first", self.finding.cause, "", None, None, rank)
+        if standing == "first":
+            one = replace(one, place=root.main.hit.place, text=_quoted(root.main.hit.raw))
+        return [replace(one, at=at) for at, now in turns if now == state][:1]
+
+    def _turns(self, seen: _Rank, standing: str) -> list[tuple[float, State]]:
         """From where on a rank was in which state, in order."""
-        ended = seen.exit if seen.exit is not None else self._node_ended.get(node or "", self._ended)
+        ended = seen.exit if seen.exit is not None else self._ended
         failed = self.finding.verdict == "failed"
         done = seen.done if seen.done is not None or failed else self.ranks[None].done
         there = not failed or any(at is not None for at in (seen.last, seen.error, seen.exit, seen.waits))
@@ -419,13 +379,13 @@ class _Scene:
             turns.append((done, "finished"))
         elif ended is not None:
             turns += [(ended, "failed")] if seen.error is None and standing == "first" else []
-            turns.append((max(ended, seen.error or ended), "gone"))
+            turns.append((_later(ended, seen.error), "gone"))
         return turns
 
     def _silent_since(self, seen: _Rank, standing: str, ended: float | None) -> float | None:
         """From where on no line of a rank was read, where others waited for it, went on, or all stood still."""
         if standing == "suspect" and self._waited is not None:
-            return max(self._waited, seen.steps[-1].at if seen.steps else self._waited)
+            return _later(self._waited, seen.steps[-1].at if seen.steps else None)
         if self._stalled or seen.last is None:
             return self._last_step if self._stalled else None
         until = self._last_step
@@ -442,6 +402,11 @@ class _Scene:
             if high > low or state in ("failed", "followed"):
                 found.append(Span(low - self.start, high - self.start, state))
         return tuple(found)
+
+
+def _is_stamped(event: Event) -> bool:
+    """Whether an event's own line shows its time."""
+    return "at" in event.captures or (event.origin.time is not None and not event.bound)
 
 
 def _quoted(raw: str) -> str:
