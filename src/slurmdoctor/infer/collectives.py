@@ -192,15 +192,9 @@ def _by_group(
 ) -> dict[str, list[CollectiveStatus]]:
     """Timed-out works by process group. The time-out line may not name its group; the status line of the same work does."""
     named = {(w.rank, w.seq): w.group for w in status if w.group}
-    at: dict[int | None, set[str]] = defaultdict(set)
-    for (_, seq), group in named.items():
-        at[seq].add(group)
     groups: dict[str, list[CollectiveStatus]] = defaultdict(list)
     for work in timed:
-        # a log that ends in the middle lacks the last ranks' status lines: they wait where all others of that number do
-        alone = next(iter(at[work.seq])) if len(at[work.seq]) == 1 else None
-        group = work.group or named.get((work.rank, work.seq)) or alone or "0"
-        groups[group].append(work)
+        groups[work.group or named.get((work.rank, work.seq)) or "0"].append(work)
     return groups
 
 

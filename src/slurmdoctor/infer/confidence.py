@@ -22,7 +22,6 @@ from slurmdoctor.model import (
     reason,
 )
 
-_SCRIPT = re.compile(r"(?<![\w./-])[\w./-]+\.py\b")
 _RAISED = re.compile(r"^[\w.]*(?:Error|Exception): ")
 _MOST_NAMED = 4
 """Causes that a reason names."""
@@ -60,9 +59,9 @@ def _of_root(finding: Finding, root: Incident, timeline: Timeline, agrees: bool)
         return "low" if root.cause in (PEER_LOST, SIGTERM) else "medium"
     unordered_rivals = bool(finding.rivals) and timeline.order != "timestamps" and not agrees
     done = timeline.finished is not None and timeline.finished.order > root.main.order
-    went_on = root.main.survived or (not agrees and (done or _spoke_on(root) or _another_ended(finding, root)))
+    went_on = root.main.survived or (not agrees and (done or _spoke_on(root)))
     raised = bool(root.main.traceback or _RAISED.search(root.main.hit.text))
-    went_on = went_on or (raised and (_end_unwitnessed(root, timeline) or _others_named(finding, timeline)))
+    went_on = went_on or (raised and _others_named(finding, timeline))
     return "medium" if unordered_rivals or went_on or root.main.role == "either" else "high"
 
 
@@ -71,37 +70,11 @@ def _spoke_on(root: Incident) -> bool:
     return all(event.outlived not in ("", "maybe") for event in root.events)
 
 
-def _end_unwitnessed(root: Incident, timeline: Timeline) -> bool:
-    """Whether Slurm ended the job after an exception of which nothing else shows that it ended its process: it may be data."""
-    shown = any(r.exit.code != 0 for r in timeline.reports) or any(e.role == "cascade" for e in timeline.events)
-    return not shown and any(e.ends_job and e.order > root.main.order for e in timeline.events)
-
-
 def _others_named(finding: Finding, timeline: Timeline) -> bool:
     """Whether Slurm names tasks that failed of themselves, and the root's rank is none of them."""
     of_steps = (r for r in timeline.reports if r.kind == "step" and r.exit.code and not r.exit.signal)
     failed = {rank for r in of_steps for rank in r.ranks}
     return bool(failed) and finding.origin.rank is not None and finding.origin.rank not in failed
-
-
-def _another_ended(finding: Finding, root: Incident) -> bool:
-    """Whether, in text that one process may have written, another error or program ended after the root: perhaps another run."""
-    others = [*(i.main for i in (*finding.rivals, *finding.cascade)), *root.events]
-    later = [
-        e
-        for e in others
-        if e.traceback and e.label == root.main.label == b"" and e.hit.source == root.main.hit.source
-        if e.order > root.main.order
-    ]
-    rivals = {i.main.order for i in finding.rivals}
-    programs = _programs(root.main)
-    return any(e.order in rivals or (programs and _programs(e) and not programs & _programs(e)) for e in later)
-
-
-def _programs(event: Event) -> set[str]:
-    """The scripts that may have been run: the outermost frame's file, else what the line names."""
-    shown = event.traceback[0] if event.traceback else event.hit.text
-    return {name.rpartition("/")[2] for name in _SCRIPT.findall(shown)}
 
 
 # ── in what order ────────────────────────────────────────────────────────────────────────────

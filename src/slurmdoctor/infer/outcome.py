@@ -27,7 +27,6 @@ from slurmdoctor.model import (
     ExitReport,
     Finding,
     Incident,
-    Knowledge,
     Origin,
     ProcessExit,
     RankMap,
@@ -77,17 +76,18 @@ def live_events(case: Case) -> tuple[list[Event], int]:
 def gather_incidents(events: Sequence[Event], case: Case) -> list[Incident]:
     """Events of one chain, or of one writer at one time, are one incident; its most telling event names it."""
     parts: dict[object, list[Event]] = {}
+    generic = case.traits["generic"]
     recent: dict[object, deque[object]] = defaultdict(lambda: deque(maxlen=_RECENT))
     for event in sorted(events, key=lambda e: e.order):
         if event.role == "hint":
             continue
         by_rank = event.origin.rank is not None
         mine = recent[event.hit.source, by_rank, event.origin.rank if by_rank else event.origin.node]
-        key = _belongs_to(event, parts, mine, case.traits["generic"])
+        key = _belongs_to(event, parts, mine, generic)
         parts.setdefault(key, []).append(event)
         if not mine or mine[-1] != key:
             mine.append(key)
-    return sorted((Incident(_main(part, case.knowledge), tuple(part)) for part in parts.values()), key=case.key)
+    return sorted((Incident(_main(part, generic), tuple(part)) for part in parts.values()), key=case.key)
 
 
 def _belongs_to(
@@ -118,15 +118,8 @@ def _only_waited(part: Sequence[Event]) -> bool:
     return part[0].cause == COLLECTIVE_TIMEOUT and part[0].role == "either" and all(e.role != "root" for e in part)
 
 
-def was_not_made(built: Event, lacked: Event, knowledge: Knowledge) -> bool:
-    """Whether the shell or a launcher, and no program's exception, lacked below what a failed build should have made."""
-    makes = built.cause in knowledge.traits["made-before"] and lacked.cause in knowledge.causes[built.cause].explains
-    return makes and not lacked.traceback and built.hit.source == lacked.hit.source and built.order < lacked.order
-
-
-def _main(part: Sequence[Event], knowledge: Knowledge) -> Event:
+def _main(part: Sequence[Event], generic: frozenset[str]) -> Event:
     """The event that names an incident: the first telling one; a victim's words make what it leads to a victim's too."""
-    generic = knowledge.traits["generic"]
     by_role = sorted(part, key=lambda e: e.role not in ("root", "either"))
     first = next((e for e in part if e.cause not in generic), by_role[0])
     if first.role == "cascade":
@@ -138,8 +131,7 @@ def _main(part: Sequence[Event], knowledge: Knowledge) -> Event:
         own = [e for e in part if e.role == "either" and e.cause == first.cause]
         return next(iter((*same_chain, *before, *beside, *own)), first)
     if first.role == "either":
-        roots = (e for e in part if e.role == "root" and e.cause not in generic)
-        return next((e for e in roots if not was_not_made(first, e, knowledge)), first)
+        return next((e for e in part if e.role == "root" and e.cause not in generic), first)
     return first
 
 

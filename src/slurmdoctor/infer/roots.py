@@ -8,9 +8,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.infer.case import Case, because, printed_above
 from slurmdoctor.infer.exits import cause_of, first_reported, reported_first
-from slurmdoctor.infer.outcome import was_not_made
 from slurmdoctor.model import (
-    BROKEN_CONTINUATION,
     COLLECTIVE_TIMEOUT,
     EXIT_CODE,
     HANG,
@@ -124,14 +122,12 @@ def explains(one: Incident, other: Incident, case: Case) -> bool:
         return False
     listed = other.cause in known.explains
     ended_by_slurm = other.cause in case.traits["scheduler"]
-    if one.main.rule == BROKEN_CONTINUATION and printed_above(other, one):
-        return False
     earlier = _clearly_earlier(other, one, case)
     if ended_by_slurm and not earlier and one.main.role in ("root", "confirmation"):
         # in two files without a clock, a root's own error says that it came before Slurm's ending
         no_common_clock = one.main.hit.source != other.main.hit.source and not case.timed
         return (one.report is None and no_common_clock) or one.main.order < other.main.order
-    if not listed or not (_role_may_explain(one, other) or was_not_made(one.main, other.main, case.knowledge)):
+    if not listed or not _role_may_explain(one, other):
         return False
     # a witness may speak late of what came first
     return one.main.role == "confirmation" or not earlier
@@ -159,7 +155,6 @@ def _role_may_explain(one: Incident, other: Incident) -> bool:
 def _tiers(incidents: Sequence[Incident], in_time: Sequence[Incident], case: Case) -> list[list[Incident]]:
     roots = [i for i in in_time if i.main.role in ("root", "confirmation")]
     eithers = [i for i in incidents if i.main.role == "either"]
-    roots += [i for i in eithers if any(was_not_made(i.main, lacked.main, case.knowledge) for lacked in roots)]
     victims = _victims([i for i in incidents if _is_victim(i)], case)
     exits = [i for i in incidents if i.cause == EXIT_CODE and i.report is not None]
     tiers = [roots, eithers, victims, exits]

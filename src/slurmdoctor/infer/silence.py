@@ -19,7 +19,6 @@ from slurmdoctor.model import (
     ID_TIMEOUT,
     LIMITS,
     MOST_RANKS,
-    PEER_LOST,
     SOCKET_FALLBACK,
     Busy,
     Confidence,
@@ -77,11 +76,7 @@ def _from_waits(finding: Finding, root: Incident, world: Members, case: Case) ->
     exits = {report.ranks[0]: report for report in case.reports if len(report.ranks) == 1}
     explained = bool(_fallen(root, case))
     works = case.timeline.collectives
-    return (
-        _named_by_others(finding)
-        or collectives.suspect(works, world, exits, case.observed.ranks_heard, explained)
-        or _never_timed_out(finding, root, world)
-    )
+    return _named_by_others(finding) or collectives.suspect(works, world, exits, case.observed.ranks_heard, explained)
 
 
 def _with_suspicion(finding: Finding, root: Incident, suspicion: Suspicion, case: Case) -> Finding:
@@ -136,20 +131,6 @@ def _named_by_others(finding: Finding) -> Suspicion | None:
                 report = name
     ranks = tuple(sorted(missing))
     return _missing(ranks, (), reason("named-missing", report=report, ranks=ranks))
-
-
-def _never_timed_out(finding: Finding, root: Incident, world: Members) -> Suspicion | None:
-    """Gloo names no collective: a rank that neither timed out nor lost a peer was the one that the others waited for."""
-    waits = [i for i in (root, *finding.same) if i.main.role == "either"]
-    waiting = {rank for i in waits for e in i.events for rank in e.ranks}
-    if root.cause != COLLECTIVE_TIMEOUT or len(waiting) < LIMITS.waiting or not world.complete:
-        return None
-    lost = {rank for i in finding.cascade if i.cause == PEER_LOST for e in i.events for rank in e.ranks}
-    missing = tuple(sorted(set(world.ranks) - waiting - lost))
-    if not world.few(missing):
-        return None
-    how = reason("did-not-wait", waiting=len(waiting), of=world.size, ranks=missing)
-    return _missing(missing, tuple(sorted(waiting)), how, world.size)
 
 
 # ── who the others waited for, where nobody failed of himself ────────────────────────────────
