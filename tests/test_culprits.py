@@ -15,7 +15,6 @@ from slurmdoctor.model import (
     Finding,
     Incident,
     Observations,
-    Order,
     Origin,
     RankMap,
     StackDump,
@@ -31,62 +30,8 @@ def wait(rank: int, at: float = 100.0, **more: Any) -> Incident:
     return incident(WAIT, rank, at, more.pop("order", 1000 + rank), **more)
 
 
-def waited(ranks: list[int], *cascade: Incident, world: int | None = 8, order: Order = "timestamps") -> Finding:
-    """What is found where these ranks timed out."""
-    root, *same = (wait(r) for r in ranks)
-    finding = failed(root, same=tuple(same), cascade=cascade)
-    seen = observed(RankMap(world_size=world))
-    return find_suspect(finding, case(timeline([root, *same, *cascade], (), order), seen))
-
-
 def dumps(*where: str) -> dict[int, StackDump]:
     return {r: StackDump(r, f"{w} (a.py:{r})", line(f"dump {r}", offset=r), f"{w} (a.py)") for r, w in enumerate(where)}
-
-
-# ── who did not wait ─────────────────────────────────────────────────────────────────────────
-
-
-def test_the_rank_that_neither_waited_nor_lost_a_peer_is_the_suspect() -> None:
-    found = waited([0, 1, 2, 4, 5, 6, 7])
-    how = reason("did-not-wait", waiting=7, of=8, ranks=(3,))
-    assert found.suspicion == Suspicion("missing", (3,), (0, 1, 2, 4, 5, 6, 7), how, "medium", of=8)
-    assert (found.cause, found.reasons) == (WAIT, (how,))
-
-
-@pytest.mark.parametrize(
-    ("ranks", "world", "missing", "confidence"),
-    [
-        ([0, 1, 2, 3, 4, 5], 8, (6, 7), "low"),
-        ([0, 1, 2, 3, 4], 8, None, None),
-        ([0, 1], 3, (2,), "medium"),
-        ([0], 2, None, None),
-        (list(range(8)), 8, None, None),
-        ([0, 1], None, None, None),
-    ],
-)
-def test_few_may_be_missing(ranks: list[int], world: int | None, missing: Any, confidence: Any) -> None:
-    suspicion = waited(ranks, world=world).suspicion
-    assert (suspicion and suspicion.ranks, suspicion and suspicion.confidence) == (missing, confidence)
-
-
-def test_who_lost_a_peer_too_is_no_suspect() -> None:
-    assert waited([0, 1, 2, 4, 5, 6, 7], incident(LOST, 3, 300.0, 2000)).suspicion is None
-    assert waited([0, 1, 2, 4, 5, 6, 7], incident("nccl-transport", 3, 100.0, 2000)).suspicion is not None
-
-
-def test_an_errors_own_timeout_is_no_wait_for_others() -> None:
-    root = replace(wait(0), main=replace(wait(0).main, role="root"))
-    finding = failed(root, same=tuple(wait(r) for r in range(1, 7)))
-    found = find_suspect(finding, case(timeline([root]), observed(RankMap(world_size=8))))
-    assert found.suspicion is not None
-    assert found.suspicion.ranks == (0, 7)
-
-
-@pytest.mark.parametrize("cause", ["hang", "abort"])
-def test_only_timeouts_show_who_waited(cause: str) -> None:
-    finding = failed(incident(cause, 0, 100.0, 1), same=tuple(incident(cause, r, 100.0, r) for r in range(1, 7)))
-    found = find_suspect(finding, case(timeline(), observed(RankMap(world_size=8))))
-    assert replace(found, reasons=(), silent=()) == finding
 
 
 # ── sequence numbers ─────────────────────────────────────────────────────────────────────────

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cases import codes, values
-from made import KNOWLEDGE, case, event, failed, incident, report, timeline
+from made import case, event, failed, incident, report, timeline
 from slurmdoctor.infer.roots import choose_root, unexplained
-from slurmdoctor.model import BROKEN_CONTINUATION, STEP_CANCELLED, ExitReport, Finding, Incident, Order
+from slurmdoctor.model import STEP_CANCELLED, ExitReport, Finding, Incident, Order
 
 
 def chosen(*incidents: Incident, order: Order = "timestamps", reports: tuple[ExitReport, ...] = ()) -> Finding:
@@ -110,14 +110,6 @@ def test_a_lower_bound_shows_no_early_time() -> None:
     bound = incident("peer-lost", 2, 5.0, 2, bound=True)
     assert left(incident("cuda-oom", 3, 10.0, 1), bound) == ["cuda-oom"]
     assert left(incident("cuda-oom", 3, 10.0, 3), bound) == ["cuda-oom", "peer-lost"]
-
-
-def test_a_line_that_a_shell_prints_afterwards_explains_nothing_above_it() -> None:
-    broken = incident("command-not-found", None, None, 20, rule=BROKEN_CONTINUATION)
-    explained = next(c for c in sorted(KNOWLEDGE.causes["command-not-found"].explains))
-    above, below = incident(explained, 1, None, 10, role="cascade"), incident(explained, 1, None, 30, role="cascade")
-    assert left(broken, above, order="file") == ["command-not-found", explained]
-    assert left(broken, below, order="file") == ["command-not-found"]
 
 
 def test_where_each_is_explained_none_is_left_out() -> None:

@@ -294,11 +294,21 @@ def _runs(timeline: Timeline, observed: Observations, cuts: Iterable[int]) -> li
 def _of_memory(rank: int | None, readings: Sequence[MemoryReading], facts: Mapping[str, Any]) -> dict[str, Any]:
     """The failing rank's last reading and its peak. Another rank's says nothing of this one, unless all GPUs were as full."""
     alone = facts.get("world_size") in (None, 1)
-    own = [r for r in readings if r.rank == rank and (rank is not None or alone)]
+    own = [r for r in readings if _rank_of(r, facts) == rank and (rank is not None or (alone and r.gpu is None))]
     used = [reading.used or 0 for reading in readings if reading.rank is None]
     alike = len(used) == len(readings) > 0 and min(used) >= _ALIKE * max(used)
     found = _of_readings(own or (readings if alike else ()), readings)
     return found | ({"memory_elsewhere": True} if alike and not own else {})
+
+
+def _rank_of(reading: MemoryReading, facts: Mapping[str, Any]) -> int | None:
+    """The rank that a reading is about, also where its line names node and GPU."""
+    each, world, nodes = (facts.get(name) for name in ("gpus_per_node", "world_size", "nodes"))
+    if each is None and isinstance(world, int) and isinstance(nodes, int):
+        each = world // nodes
+    if reading.gpu is None or not isinstance(each, int):
+        return reading.rank
+    return reading.gpu[0] * each + reading.gpu[1]
 
 
 def _of_readings(own: Sequence[MemoryReading], readings: Sequence[MemoryReading]) -> dict[str, Any]:

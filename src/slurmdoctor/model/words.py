@@ -25,7 +25,7 @@ ExitClass = Literal[
 Trait = Literal[
     "generic", "waited", "timed-out", "link", "scheduler", "system", "struck", "hides-hang", "ends-stalled",
     "summary", "exit-only", "like-oom", "killed-process", "is-ending", "own-signal", "blames-node",
-    "proven-by-script", "whole-job", "catch-all", "own-words", "parting", "made-before",
+    "proven-by-script", "whole-job", "catch-all", "own-words", "parting",
     "of-machine",
 ]  # fmt: skip
 """What a cause is like, as far as inference treats such causes alike (`traits:` of a cause's file).
@@ -50,7 +50,6 @@ proven-by-script  a mistake in the batch script can explain it completely
 catch-all         its rules match what no other cause's rules match
 own-words         its lines are a program's own last words: the lines beside them tell what failed
 parting           ranks may print it as they leave one another, after the work was done
-made-before       it made what the shell then did not find: also where its own role does not show which came first
 of-machine        a node, a link or storage can bring it about, whatever the program: a survey looks for its node
 whole-job         it ends the job as a whole: the exit that Slurm recorded is no process's own
 """
@@ -128,8 +127,6 @@ USAGE_ERROR: Final = "usage-error"
 
 STEP_CANCELLED: Final = "cancelled/step"
 """The rule of srun's word that a step ends: it says so too when one of the step's tasks has failed."""
-BROKEN_CONTINUATION: Final = "command-not-found/broken-continuation"
-"""The rule of what a shell prints when the command above it has ended: it explains nothing printed until then."""
 TASK_FAILED: Final = "sigterm/task-failed"
 """The rule of Slurm's word that it ends a step because one of its tasks has failed."""
 NOT_STOPPED: Final = "exit-code/not-stopped"

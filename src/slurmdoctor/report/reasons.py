@@ -505,9 +505,6 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "nothing-trained": _nothing_trained,
     "launch-size": _launch_size,
     # who held up a collective
-    "did-not-wait": lambda v: (
-        f"{v['waiting']} of {v['of']} ranks timed out; {names_of(v['ranks'])} did not wait with them"
-    ),
     "behind": _behind,
     "never-reported": _never_reported,
     "other-collective": _other_collective,
