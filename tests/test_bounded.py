@@ -22,7 +22,7 @@ from slurmdoctor.readers.targets import find_lines
 
 LOGS = int(os.environ.get("BOUNDED_LOGS", "0"))
 """So many logs of random shapes, new ones each time; else the same few."""
-SIZE = int(os.environ.get("BOUNDED_KB", "48")) * 1024
+SIZE = int(os.environ.get("BOUNDED_KB", "32")) * 1024
 A_BYTE = 10
 """Functions called and patterns tried for each byte that a log is longer,"""
 AT_MOST = 200_000
@@ -41,7 +41,7 @@ def shapes(draw: st.DrawFn) -> bounded.Shape:
 
 
 @settings(
-    max_examples=LOGS or 12, derandomize=not LOGS, deadline=None, database=None,
+    max_examples=LOGS or 5, derandomize=not LOGS, deadline=None, database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )  # fmt: skip
 @given(shapes())

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from slurmdoctor import pipeline
 from slurmdoctor.input.files import files_of
 from slurmdoctor.input.job_names import SCHEMES, TORCHRUN
 from slurmdoctor.input.jobs import Look, blind, looker as looker_of, split_jobs
@@ -390,6 +392,79 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     )
 
 
+# ── a survey: a job too many costs less than a thousand in one row ──
+
+APART = {
+    "one folder, a name a job": ("out/base_code.out out/fed_code.out out/iid_math.out", 3),
+    "a job's two streams": ("out/base.out out/base.err out/wide.out out/wide.err", 2),
+    "streams in folders of their own": ("job_outputs/base.out job_errors/base.err job_outputs/wide.out", 2),
+    "numbers that count runs": ("lammps-8-0.out lammps-8-1.out lammps-16-0.out", 3),
+    "folders of settings": ("size-4/ring.log size-8/ring.log size-16/ring.log", 3),
+    "one name in each folder": ("a/x1/log.out a/x2/log.out b/x1/log.out", 3),
+    "a short number beside one that is called an id": ("slurm1.out slurm2.out train_1.out eval_2.out", 4),
+    "one id in a crowd": (
+        " ".join(
+            [
+                *(f"{word}.log" for word in ["ab", "bc", "cd", "de", "ef", "fg", "gh", "hi", "ij", "jk"]),
+                "slurm-880123.out",
+            ]
+        ),
+        11,
+    ),
+    "three logs of a folder": ("train.log eval.log serve.log", 3),
+}
+TOGETHER = {
+    "ranks": "run/rank_0.log run/rank_1.log run/rank_2.log",
+    "a launcher beside its ranks": "run/train.log run/rank_0.log run/rank_1.log",
+    "folders of nodes": "run/node01/train.log run/node02/train.log run/node07/train.log",
+    "numbers from 0": "run/0.log run/1.log run/2.log",
+    "a program's output and the scheduler's errors": "scf/job.err scf/espresso.out",
+    "a day's older part": "train.log train.log.1 train.log.2",
+}
+
+
+def taken(paths: list[str]) -> tuple[JobFiles, ...]:
+    return split_jobs(paths, survey=True)
+
+
+@pytest.mark.parametrize("case", APART)
+def test_what_nothing_tells_to_be_one_job_is_several(case: str) -> None:
+    paths, number = APART[case]
+    found = taken(paths.split())
+    assert len(found) == number
+    assert len({(job.label, job.files[0].rpartition("/")[0]) for job in found}) == number
+    assert sorted(path for job in found for path in job.files) == sorted(paths.split())
+
+
+@pytest.mark.parametrize("case", TOGETHER)
+def test_a_survey_keeps_together_what_belongs_together(case: str) -> None:
+    assert [len(job.files) for job in taken(TOGETHER[case].split())] == [len(TOGETHER[case].split())]
+
+
+def test_two_launches_in_one_folder_keep_their_ranks() -> None:
+    found = taken(["a_1_rank_0.log", "a_1_rank_1.log", "a_2_rank_0.log", "a_2_rank_1.log", "b.log", "c.log"])
+    assert sorted(len(job.files) for job in found) == [1, 1, 2, 2]
+
+
+def test_the_streams_of_many_jobs_are_joined_though_each_has_a_folder() -> None:
+    paths = [f"logs/{stream}/train-{n}.{stream}" for n in range(51_000, 51_200) for stream in ("out", "err")]
+    assert {len(job.files) for job in taken(paths)} == {2}
+
+
+def test_only_a_survey_takes_a_folder_apart(tmp_path: Path) -> None:
+    for name in ("base.log", "wide.log", "deep.log"):
+        (tmp_path / name).write_text("step 1 loss 2.1\n")
+    assert [len(job.files) for job in pipeline.jobs_of([tmp_path])] == [3]
+    assert [len(job.files) for job in pipeline.jobs_of([tmp_path], survey=True)] == [1, 1, 1]
+
+
+def test_ten_thousand_files_take_no_seconds() -> None:
+    paths = [f"logs/user{n % 97}/run{n // 97}/{kind}" for n in range(5_000) for kind in ("log.out", "log.err")]
+    began = time.process_time()
+    assert len(taken(paths)) == 5_000
+    assert time.process_time() - began < 4
+
+
 # ── properties ───────────────────────────────────────────────────────────────────────────────
 
 _WORDS = st.sampled_from(
@@ -402,17 +477,15 @@ _PATHS = st.lists(
 )  # fmt: skip
 
 
-@settings(deadline=None)
-@given(_PATHS, st.randoms(use_true_random=False))
-def test_no_file_is_lost_or_told_twice_in_whatever_order(paths: list[str], order: random.Random) -> None:
-    found = split_jobs(paths, blind)
+@settings(deadline=None, max_examples=60)
+@given(_PATHS, st.randoms(use_true_random=False), st.booleans())
+def test_no_file_is_lost_or_told_twice_in_whatever_order(paths: list[str], order: random.Random, survey: bool) -> None:
+    found = split_jobs(paths, blind, survey=survey)
     assert sorted(path for job in found for path in job.files) == sorted(paths)
-    shuffled = list(paths)
-    order.shuffle(shuffled)
-    assert groups(split_jobs(shuffled, blind)) == groups(found)
+    assert groups(split_jobs(order.sample(paths, len(paths)), blind, survey=survey)) == groups(found)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.text(min_size=1, max_size=30), min_size=1, max_size=6, unique=True))
 def test_any_name_is_read(paths: list[str]) -> None:
     assert sorted(path for job in split_jobs(paths, blind) for path in job.files) == sorted(paths)

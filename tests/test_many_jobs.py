@@ -6,13 +6,11 @@ import os
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from slurmdoctor import UserError, diagnose, diagnose_text
 from slurmdoctor.knowledge import cache, paths
-from slurmdoctor.matching import patterns as compiled
 from slurmdoctor.readers import targets
 
 load = import_module("slurmdoctor.knowledge.loading")  # the package has a function of this name
@@ -114,28 +112,3 @@ def test_no_job_changes_the_verdict_on_another() -> None:
         return {log: diagnose(log, lanes=False).to_json() for log in logs}
 
     assert verdicts(LOGS) == verdicts(LOGS[::-1])
-
-
-def labelled(seed: int) -> str:
-    """A log whose lines carry a label that no other log has."""
-    draw = Random(seed)
-    word = "".join(draw.choices("abcdefgh", k=8))
-    steps = [f"<{word} gpu{rank}> step {step} {draw.random()}" for step in range(20) for rank in range(4)]
-    trace = [
-        "Traceback (most recent call last):",
-        f'  File "/a/{word}.py", line 3, in main',
-        "    x()",
-        "KeyError: 'x'",
-    ]
-    return "\n".join([*steps, *(f"<{word} gpu2> {line}" for line in trace)]) + "\n"
-
-
-def test_what_is_learnt_of_logs_is_not_kept_for_ever() -> None:
-    """A label that is learnt makes patterns of its own; thousands of jobs may have thousands."""
-    diagnose_text(labelled(0))
-    ours, kept = len(compiled.LAZY), compiled.compiled.cache_info().currsize
-    for seed in range(1, 40):
-        assert diagnose_text(labelled(seed)).first_failure.local_rank == 2
-    assert compiled.compiled.cache_info().currsize > kept
-    assert compiled.compiled.cache_info().maxsize is not None
-    assert len(compiled.LAZY) == ours

@@ -59,6 +59,12 @@ def test_which_log_is_the_newest(tmp_path: Path, files: dict[str, float], log: s
     assert found.age == files[log]
 
 
+def test_other_jobs_logs_without_an_id_are_left_alone(tmp_path: Path) -> None:
+    for number, name in enumerate(("exp_a.out", "exp_b.out", "baseline.out")):
+        put(tmp_path, name, 100 * number)
+    assert newest(str(tmp_path), NOW).files == (str(tmp_path / "exp_a.out"),)
+
+
 def test_a_log_that_holds_nothing_yet_is_not_what_is_asked_for(tmp_path: Path) -> None:
     put(tmp_path, "slurm-1.out", 60)
     put(tmp_path, "slurm-2.out", 5, "")
@@ -84,14 +90,6 @@ def test_it_says_which_one_it_reads(tmp_path: Path) -> None:
     )
     assert "slurm-2.err:3" in done.stdout
     assert done.returncode == 1
-
-
-def test_other_jobs_logs_without_an_id_are_left_alone(tmp_path: Path) -> None:
-    for number, name in enumerate(("exp_a.out", "exp_b.out", "baseline.out")):
-        put(tmp_path, name, 100 * number, f"{KEY if number == 0 else OOM}", now=time.time())
-    done = at_a_terminal(tmp_path)
-    assert done.stderr.startswith("reading exp_a.out, the newest job's log here")
-    assert "python-error" in done.stdout
 
 
 def test_a_pipe_is_read_as_ever(tmp_path: Path) -> None:

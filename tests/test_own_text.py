@@ -55,13 +55,6 @@ def said(path: Path, before: str) -> str:
     return text[len(before) :]
 
 
-def test_a_rerun_that_went_well_is_silent(folder: Path) -> None:
-    log = folder / "train log.out"
-    log.write_text(OOM)
-    assert run(folder, "echo bye") == 0
-    assert said(log, OOM) == "bye\n"
-
-
 def test_a_rerun_that_fails_is_told_by_its_own_cause_and_line(folder: Path) -> None:
     log = folder / "train log.out"
     log.write_text(OOM)
@@ -73,14 +66,7 @@ def test_a_rerun_that_fails_is_told_by_its_own_cause_and_line(folder: Path) -> N
     assert "skipped the output of an earlier run: lines 1-2" in words
 
 
-def test_a_first_run_has_no_earlier_text(folder: Path) -> None:
-    assert run(folder, f"cat <<'E'\n{OOM}E\nexit 1") == 1
-    text = (folder / "train log.out").read_text()
-    assert "cuda-oom" in text
-    assert "earlier run" not in text
-
-
-def test_output_and_errors_in_two_files(folder: Path) -> None:
+def test_a_rerun_that_went_well_is_silent_in_both_of_its_files(folder: Path) -> None:
     (folder / "job.err").write_text(OOM)
     assert run(folder, "echo fine", log="job.out", err="job.err") == 0
     assert (folder / "job.err").read_text() == OOM
