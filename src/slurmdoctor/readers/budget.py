@@ -6,14 +6,15 @@ own; of the others the ranks and the number of lines are kept (`Crowd`).
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from slurmdoctor.model import MatchGroup, MatchSample, Reason, Rule, Signal, Target, Writer, reason
 
+Item = TypeVar("Item")
 FEW = 32
 """Writers of one rule that become events of their own."""
 MOST: Mapping[str, int] = {
@@ -123,31 +124,19 @@ def _chosen(group: MatchGroup) -> list[MatchSample]:
 
 
 def _within(chosen: Sequence[tuple[MatchGroup, list[MatchSample]]], most: int) -> list[list[MatchSample]]:
-    """Of each group so much that it is not more than `most` places in all.
-
-    Each group's first and last writers come before those between, and each writer before a second place of another.
-    """
-    sizes = [len(seen.places) for _, samples in chosen for seen in samples]
-    if sum(sizes) <= most:
+    """Of each group so much that it is not more than `most` places in all: the first and last writers, and places of each."""
+    writers = sum(len(samples) for _, samples in chosen)
+    if sum(len(seen.places) for _, samples in chosen for seen in samples) <= most:
         return [samples for _, samples in chosen]
-    each = bisect_right(range(1, max(sizes)), most, key=lambda each: sum(min(each, size) for size in sizes)) or 1
-    worth = sorted(min(at, len(samples) - 1 - at) for _, samples in chosen for at in range(len(samples)))
-    last = worth[:most][-1]
-    spare = most - bisect_left(worth, last)  # of those at the limit
-    kept: list[list[MatchSample]] = []
-    for _, samples in chosen:
-        kept.append([])
-        for at, seen in enumerate(samples):
-            rank = min(at, len(samples) - 1 - at)
-            spare -= rank == last
-            if rank < last or (rank == last and spare >= 0):
-                kept[-1].append(replace(seen, places=_ends(seen.places, each)))
-    return kept
+    each, few = max(1, most // writers), writers if writers <= most else most // len(chosen)
+    return [
+        [replace(seen, places=tuple(_ends(seen.places, each))) for seen in _ends(samples, few)] for _, samples in chosen
+    ]
 
 
-def _ends(places: tuple[int, ...], most: int) -> tuple[int, ...]:
+def _ends(items: Sequence[Item], most: int) -> Sequence[Item]:
     """The first ones and the last ones."""
-    return places if len(places) <= most else (*places[: most - most // 2], *places[len(places) - most // 2 :])
+    return items if len(items) <= most else (*items[: most - most // 2], *items[len(items) - most // 2 :])
 
 
 def _places(seen: MatchSample, target: Target) -> Iterator[Reading]:

@@ -89,12 +89,23 @@ def find_busy(events: Sequence[Event], knowledge: Knowledge, lines: Excerpts) ->
     offset = start + len(above)
     for piece in reversed(re.split(rb"(?<=[\r\n])", above)[-_MOST_ABOVE:]):
         offset -= len(piece)
-        shown = piece.decode("utf-8", "replace")
-        if _BAR.search(shown) or _LINE.search(shown):
-            line = lines.line(first.source, offset, piece.rstrip(b"\r\n"))
-            if found := _work_in(line):
+        if _is_work_line(piece.decode("utf-8", "replace")):
+            found = _work_in(lines.line(first.source, offset, piece.rstrip(b"\r\n")))
+            if found and (found.elapsed is not None or found.time is not None):
                 return found
     return None
+
+
+def unfinished_work(line: Line | None) -> Busy | None:
+    """The work that a process's last line tells of, and that was not done by then."""
+    if line is None or not _is_work_line(line.text):
+        return None
+    bar = _BAR.search(line.text)
+    return None if bar and bar["done"] == bar["all"] else _work_in(line)
+
+
+def _is_work_line(shown: str) -> bool:
+    return bool(_BAR.search(shown) or _LINE.search(shown))
 
 
 def _work_in(line: Line) -> Busy | None:
@@ -103,24 +114,10 @@ def _work_in(line: Line) -> Busy | None:
     kind = _KIND.search(bar["what"] if bar else line.text)
     if kind is None:
         return None
-    if bar:
-        words = f"{bar['what'].strip(' .:')}: {bar['done']} of {bar['all']} after {bar['elapsed']}"
-        return Busy(kind.lastgroup or "", words, line.order, elapsed=_seconds(bar["elapsed"]))
-    if line.origin.time is None:
-        return None
-    return Busy(kind.lastgroup or "", line.text.strip()[:100], line.order, time=line.origin.time)
-
-
-def unfinished_work(line: Line | None) -> Busy | None:
-    """The work that a process's last line tells of, and that was not done by then."""
-    if line is None:
-        return None
-    bar = _BAR.search(line.text)
-    if (bar is None and not _LINE.search(line.text)) or (bar is not None and bar["done"] == bar["all"]):
-        return None
-    kind = _KIND.search(bar["what"] if bar else line.text)
-    words = f"{bar['what'].strip(' .:')}: {bar['done']} of {bar['all']}" if bar else line.text.strip()[:100]
-    return Busy(kind.lastgroup or "", words, line.offset) if kind else None
+    if bar is None:
+        return Busy(kind.lastgroup or "", line.text.strip()[:100], line.order, time=line.origin.time)
+    words = f"{bar['what'].strip(' .:')}: {bar['done']} of {bar['all']} after {bar['elapsed']}"
+    return Busy(kind.lastgroup or "", words, line.order, elapsed=_seconds(bar["elapsed"]))
 
 
 def _seconds(clock: str) -> float:
