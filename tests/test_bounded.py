@@ -16,7 +16,7 @@ from slurmdoctor.input.sources import Text
 from slurmdoctor.model import Entry, Matcher, MatchGroup, Observations, Writer
 from slurmdoctor.ranks.excerpts import MOST, Excerpts
 from slurmdoctor.ranks.labels import LabelReader, learn_formats
-from slurmdoctor.readers import budget
+from slurmdoctor.readers import targets
 from slurmdoctor.readers.assembly import assemble
 from slurmdoctor.readers.targets import find_lines
 
@@ -119,16 +119,16 @@ def group_of(target: object, writers: int, lines: int) -> MatchGroup:
 
 @pytest.mark.parametrize(("writers", "lines"), [(64, 6000), (30_000, 1)])
 def test_of_too_many_exit_reports_the_first_and_the_last_are_read(writers: int, lines: int) -> None:
-    plan = budget.plan_reading([group_of(KNOWLEDGE.exit_reports[0], writers, lines)])
+    plan = targets.plan_reading([group_of(KNOWLEDGE.exit_reports[0], writers, lines)])
     read = [place.offset for place in plan.places]
-    assert len(read) <= budget.MOST["reports"]
+    assert len(read) <= targets.MOST["reports"]
     assert {0, writers * lines - 1} <= set(read)
     assert len(read) + plan.left_out == writers * lines
 
 
 def test_every_rule_is_read_before_a_second_line_of_another() -> None:
     rules = KNOWLEDGE.rules[:300]
-    plan = budget.plan_reading([group_of(rule, 60, 12) for rule in rules])
-    assert len(plan.places) <= budget.MOST["rules"]
+    plan = targets.plan_reading([group_of(rule, 60, 12) for rule in rules])
+    assert len(plan.places) <= targets.MOST["rules"]
     assert {id(place.target) for place in plan.places} == set(map(id, rules))
     assert plan.notes

@@ -22,10 +22,7 @@ def report(witness: str, **known: object) -> ExitReport:
 
 
 def learnt(*lines: Line, reports: tuple[ExitReport, ...] = ()) -> RankMap:
-    builder = RankMapBuilder(FORMS, {})
-    for one in lines:
-        builder.learn(one)
-    return builder.finish(reports)
+    return RankMapBuilder(FORMS, {}).finish(lines, reports)
 
 
 @pytest.mark.parametrize(

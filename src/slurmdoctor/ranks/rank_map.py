@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from slurmdoctor.matching import captures, compiled
 from slurmdoctor.model import MOST_RANKS, ExitReport, Line, LineFormat, Origin, RankLine, RankMap, number
@@ -13,7 +13,7 @@ _ON_ONE_NODE = 8
 
 
 class RankMapBuilder:
-    """Collects what lines and exit reports name; `finish` makes the map of it. What is read first counts."""
+    """Makes a map of what lines and exit reports name. What is read first counts."""
 
     def __init__(self, forms: Sequence[RankLine], of_path: Mapping[int, Mapping[str, str]]) -> None:
         self._forms = forms
@@ -24,7 +24,7 @@ class RankMapBuilder:
         self._world: int | None = None
         self._seen: set[int] = set()
 
-    def learn(self, line: Line) -> None:
+    def _learn(self, line: Line) -> None:
         """Take in a line that names a rank and where it runs."""
         for form in self._forms:
             if (found := captures(form.pattern, line.text)) is not None:
@@ -49,8 +49,10 @@ class RankMapBuilder:
         if rank is not None:
             self._add(rank, node, local, pid if pid is not None else origin.pid)
 
-    def finish(self, reports: Sequence[ExitReport]) -> RankMap:
-        """The map, with what torchelastic's tables and srun's exit reports name besides."""
+    def finish(self, lines: Iterable[Line], reports: Sequence[ExitReport]) -> RankMap:
+        """The map of what lines name, and torchelastic's tables and srun's exit reports besides."""
+        for line in lines:
+            self._learn(line)
         tasks_are_ranks = not any(r.kind in ("agent", "table") for r in reports)
         for report in reports:
             if report.kind == "table" and report.rank is not None:

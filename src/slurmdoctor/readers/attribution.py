@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from slurmdoctor.knowledge import text
 from slurmdoctor.model import LAST_STAMP, Event, RankMap, Writer, format_time
 from slurmdoctor.ranks import Excerpts, Place, parse_time
-from slurmdoctor.readers.budget import Crowd
+from slurmdoctor.readers.targets import Crowd
 from slurmdoctor.search import MOST
 
 _BARE = text("bare-time")

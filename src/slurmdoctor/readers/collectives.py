@@ -47,7 +47,7 @@ def sought() -> Iterator[bytes]:
     return (literal for kind in _KINDS for literal in literals(kind))
 
 
-def kind_of(line: bytes) -> str:
+def watchdog_kind(line: bytes) -> str:
     """What a line of these tells, by its text: lines of each kind are kept apart."""
     return next(kind for kind in _KINDS if any(literal in line for literal in literals(kind)))
 

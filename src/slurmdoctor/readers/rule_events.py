@@ -14,10 +14,48 @@ from typing import Any
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge import holds, text
-from slurmdoctor.matching import captures
+from slurmdoctor.matching import captures, lazy
 from slurmdoctor.model import Event, Line, Role, Rule, is_rank, number
 from slurmdoctor.ranks import Place
-from slurmdoctor.readers.tracebacks import begins_frame, exception_of, undecorated
+
+HEADER = "Traceback (most recent call last)"
+_EXCEPTION = lazy(
+    r"^[ `>|]{0,8}(?P<class>(?:[A-Za-z_]\w*\.)*(?P<name>[A-Za-z_]\w*))(?:\([\w.]+\))?(?::\s?(?P<text>.*)|\s*)$"
+)
+_NAMED_LIKE_ONE = lazy(
+    r"(?:Error|Exception|Interrupt|Exit|Iteration|Failure|Timeout|Warning|Unavailable|Refused|Group|NotFound|(?:Invalid|Corrupt)\w{0,64}+)$"
+)
+TREE = lazy(r"^[ ]*(?:[|+](?:-[-+]*)?[ ]?)+")
+"""What an exception group draws before its lines."""
+
+
+def undecorated(text: str) -> str:
+    """The line without an exception group's tree, a quote mark or a paste's backtick before it."""
+    return TREE.sub("", text).lstrip(" `>")
+
+
+def begins_frame(text: str) -> bool:
+    """Whether a line begins as a traceback's frame does: `File "train.py", line 3, in main`."""
+    return text.lstrip(" |").startswith("File ")
+
+
+def exception_of(text: str, strict: bool = True) -> tuple[str, str] | None:
+    """(class name, message) where a line begins as an exception's own line does.
+
+    With `strict`, the class must be named like an exception, or be a class of a module; without, any name will do.
+    """
+    if text.startswith("\\"):
+        return None
+    found = _EXCEPTION.match(TREE.sub("", text))
+    if found is None:
+        return None
+    named = _NAMED_LIKE_ONE.search(found["name"]) or (
+        "." in found["class"] and (found["name"][0].isupper() or found["name"].endswith("error"))
+    )
+    if not named and (strict or (found["text"] is None and "." not in found["class"])):
+        return None
+    return found["name"], found["text"] or ""
+
 
 _LAUNCHER = text("launcher-line")
 _QUOTATION = text("quotation")
@@ -101,20 +139,13 @@ def event_at(line: Line, cause: str, role: Role, rule: str, **more: Any) -> Even
 class RuleEvents:
     """The events that rules made, by the line that they stand on."""
 
-    def __init__(self) -> None:
+    def __init__(self, facts: Mapping[str, Any]) -> None:
         self.at: dict[Place, list[Event]] = {}
         self.general: set[Place] = set()
         """The lines that general rules alone take."""
         self._in_order: list[Place] = []
-        self._facts: Mapping[str, Any] | None = None
-        self._waiting: list[tuple[Rule, Line, int]] = []
-        """What rules with a condition may take, until all facts are known."""
-
-    def settle(self, facts: Mapping[str, Any]) -> None:
-        """Add the events of rules with a condition where it holds of these facts."""
         self._facts = facts
-        for rule, line, count in self._waiting:
-            self.add(rule, line, count)
+        """What the conditions of rules are about."""
 
     def add(self, rule: Rule, line: Line, count: int) -> None:
         """Add the event that the rule makes of this line, if it makes one.
@@ -122,10 +153,7 @@ class RuleEvents:
         Of the rules of one cause that match a line the first in the cause's file counts, and a hint only where no other matches;
         a general rule only where no other rule of any cause matches.
         """
-        if rule.when and self._facts is None:
-            self._waiting.append((rule, line, count))
-            return
-        if rule.when and not holds(rule.when, self._facts or {}):
+        if rule.when and not holds(rule.when, self._facts):
             return
         event = rule_event(rule, line, count)
         if event is None:
