@@ -19,7 +19,6 @@ from slurmdoctor.pipeline import examine
 from slurmdoctor.ranks.excerpts import Excerpts
 from slurmdoctor.readers import assembly
 from slurmdoctor.report import render, text_report as text
-from slurmdoctor.search import many
 
 KNOWLEDGE = load(folders(()), examples=False)
 OOM = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity\n"
@@ -136,7 +135,7 @@ def test_a_limit_that_is_met_behind_the_last_byte_was_not_met(tmp_path: Path) ->
 
 
 def test_each_process_stops(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(many, "WORTH", 1024 * 1024)
+    monkeypatch.setattr("slurmdoctor.search.scanner.WORTH", 1024 * 1024)
     found = read(open_sources([log]).sources, *FOUR_BLOCKS, jobs=2)
     assert found.cause is not None
     assert found.cause.id == "cuda-oom"

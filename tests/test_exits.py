@@ -7,8 +7,7 @@ import pytest
 from slurmdoctor import diagnose
 from slurmdoctor.model import JobRecord, expand, expand_nodes, from_code, from_sacct, from_words, ranges
 from slurmdoctor.readers.tracebacks import from_handler
-from slurmdoctor.report.words import exit_words
-from slurmdoctor.report.words import meaning_of as sentence
+from slurmdoctor.report.words import exit_words, meaning_of as sentence
 from slurmdoctor.slurm import jobinfo
 
 

@@ -27,7 +27,7 @@ from slurmdoctor.ranks.excerpts import Excerpts
 from slurmdoctor.ranks.labels import LabelReader, learn_formats
 from slurmdoctor.readers import targets
 from slurmdoctor.readers.assembly import assemble
-from slurmdoctor.search import many, reader, scanner as scan
+from slurmdoctor.search import reader, scanner as scan
 from slurmdoctor.search.shapes import digits_matter, relaxed
 from slurmdoctor.search.tally import LineGroup, Tally, group_by_matcher
 
@@ -258,7 +258,7 @@ def test_what_differs_in_hexadecimal_words_is_read_once(tmp_path: Path, monkeypa
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(many, "WORTH", 1000)
+    monkeypatch.setattr(scan, "WORTH", 1000)
 
 
 @pytest.mark.usefixtures("small")
@@ -301,7 +301,7 @@ def test_a_helper_that_dies_is_made_good(tmp_path: Path, monkeypatch: pytest.Mon
     log.write_bytes(b"".join(pieces("noisy", 50_000)))
     job, opened = _job([log])
     one = _told(job.scan(opened))
-    monkeypatch.setattr(many, "_read_share", lambda *_: None)
+    monkeypatch.setattr(scan, "_read_share", lambda *_: None)
     assert _told(job.scan(opened, jobs=3)) == one
 
 

@@ -29,7 +29,6 @@ from slurmdoctor.input.streams import kind_of
 from slurmdoctor.model import JobRecord, SourceFormat, UserError
 from slurmdoctor.ranks import labels as label_module
 from slurmdoctor.ranks.labels import LabelReader
-from slurmdoctor.search import many
 from slurmdoctor.slurm import logs
 
 OOM = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
@@ -220,6 +219,7 @@ def test_files_are_opened_anew_in_every_process(jobs: int, tmp_path: Path, monke
     _a_log_a_rank(tmp_path, "log")
     usual = slurmdoctor.diagnose(tmp_path)
     monkeypatch.setattr(regular_files, "_MOST", 2)
+    monkeypatch.setattr("slurmdoctor.search.scanner.WORTH", 100_000)
     assert slurmdoctor.diagnose(tmp_path, jobs=jobs) == usual
 
 
@@ -275,6 +275,7 @@ def test_a_fault_in_another_process_is_told(tmp_path: Path, monkeypatch: pytest.
     """A file that vanishes is found out by who reads it: here, by a process that was forked."""
     _a_log_a_rank(tmp_path, "log")
     monkeypatch.setattr(regular_files, "_MOST", 2)
+    monkeypatch.setattr("slurmdoctor.search.scanner.WORTH", 100_000)
     opened = open_sources([tmp_path])
     (tmp_path / "rank_30.log").unlink()
     found = slurmdoctor.diagnose(opened.sources, jobs=3)

@@ -8,8 +8,7 @@ from slurmdoctor.doors import door
 
 if TYPE_CHECKING:
     from slurmdoctor.search.literals import Literals as Literals
-    from slurmdoctor.search.many import usual_jobs as usual_jobs
-    from slurmdoctor.search.scanner import LONG_LINE as LONG_LINE, scan as scan
+    from slurmdoctor.search.scanner import LONG_LINE as LONG_LINE, scan as scan, usual_jobs as usual_jobs
     from slurmdoctor.search.shapes import (
         DIGITS as DIGITS,
         Shaped as Shaped,
@@ -30,8 +29,7 @@ else:
     __getattr__, __dir__, __all__ = door(
         __name__,
         literals="Literals",
-        many="usual_jobs",
-        scanner="LONG_LINE scan",
+        scanner="LONG_LINE scan usual_jobs",
         shapes="DIGITS Shaped digit_sensitive digits_matter relaxed shape_of template_of",
         tally="MOST",
         writer_key="HEAD Span WriterKey tag_pattern",

@@ -17,7 +17,7 @@ Limits:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
 
 from slurmdoctor.matching import DIGITS, Engine, engine_for, engine_of, engine_of_some
@@ -27,21 +27,6 @@ _WASTED = 50
 """So many needless hits in one block are worth a new search."""
 _WORTH_AN_ENGINE = 300
 """Shapes after which an engine is worth the time that it takes to make, and finds literals sooner than one `in` for each: a paste has fewer."""
-
-
-_MANY = 16
-_MOST_WANTED = 1000
-
-
-class _Group:
-    """The literals of one word."""
-
-    def __init__(self, literals: list[bytes]) -> None:
-        self.literals = literals
-        self.asked = 0
-        self.engine: Engine | None = None
-        self.wanted: dict[tuple[int, ...], list[int]] = {}
-        """The matchers, by the literals that were found."""
 
 
 class Literals:
@@ -57,8 +42,6 @@ class Literals:
         self._with_digits = sorted({x.translate(DIGITS) for x in with_digits})
         """The shapes of those literals that a line's shape may seem to hold."""
         self._search_with_digits: list[Engine] = []
-        self._groups: dict[int, _Group] = {}
-        """The literals of those words that stand for many, by the number of the first of them."""
         self._asked = 0
         self._literals = list(self._users)
         self.engine, self._words, self._meant = engine_for(self._literals)
@@ -66,35 +49,13 @@ class Literals:
     def wanted(self, line: bytes) -> list[int]:
         """The numbers of the matchers one of whose literals stands in the line."""
         words = self.engine.which(line)
-        if len(words) == 1 and (group := self._groups.get(self._meant[words[0]][0])) and group.engine:
-            return self._wanted_of(group, tuple(group.engine.which(line)))
         found: set[int] = set()
         for word in set(words):
-            for literal in self._standing(self._meant[word], line):
-                found.update(self._users[literal])
+            for number in self._meant[word]:
+                literal = self._literals[number]
+                if literal in line:
+                    found.update(self._users[literal])
         return sorted(found)
-
-    def _wanted_of(self, group: _Group, standing: tuple[int, ...]) -> list[int]:
-        """The same where these literals of one word stand in the line. Most lines of new words hold `Error: ` and no more."""
-        known = group.wanted.get(standing)
-        if known is None:
-            known = sorted({user for number in standing for user in self._users[group.literals[number]]})
-            if len(group.wanted) < _MOST_WANTED:
-                group.wanted[standing] = known
-        return known
-
-    def _standing(self, numbers: Sequence[int], line: bytes) -> Iterable[bytes]:
-        """Those of a word's literals that stand in the line. `Error: ` has hundreds: an engine finds them sooner than one `in` for each."""
-        if len(numbers) <= _MANY:
-            return [literal for number in numbers if (literal := self._literals[number]) in line]
-        group = self._groups.get(numbers[0])
-        if group is None:
-            group = self._groups[numbers[0]] = _Group([self._literals[number] for number in numbers])
-        group.asked += 1
-        if group.asked < _WORTH_AN_ENGINE:
-            return [literal for literal in group.literals if literal in line]
-        group.engine = group.engine or engine_of(group.literals)
-        return {group.literals[number] for number in group.engine.which(line)}
 
     def hidden(self, shape: bytes) -> bool:
         """Whether lines of this shape may differ in the literals that they hold."""
