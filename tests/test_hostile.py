@@ -155,7 +155,7 @@ def logs(draw: st.DrawFn) -> str:
     return draw(st.sampled_from(["\n", "\n", "\n", "\r\n", " ", "\n> ", "\\n"])).join(chosen) + "\n"
 
 
-RELAXED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+RELAXED = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @RELAXED
