@@ -146,14 +146,6 @@ def test_what_the_shell_says_afterwards_explains_nothing_before_it() -> None:
     assert diagnosed("training\n" + BROKEN)["cause"]["id"] == "command-not-found"
 
 
-def test_a_line_that_prterun_breaks_is_read_whole() -> None:
-    found = diagnosed(
-        "prterun noticed that process rank 2 with PID 4711 on node node155 exited on\nsignal 4 (Illegal instruction).\n"
-    )
-    assert (found["cause"]["id"], found["exit"]["signal"]) == ("segfault", "SIGILL")
-    assert (found["first_failure"]["rank"], found["first_failure"]["node"]) == (2, "node155")
-
-
 def test_a_rank_that_a_signal_ended_comes_before_those_that_waited_for_it() -> None:
     waited = "[rank0]: RuntimeError: [Rank 0]: Ranks 6 failed to pass monitoredBarrier in 180000 ms\n"
     agent = "E1112 08:46:19.073000 1397 torch/distributed/elastic/multiprocessing/api.py:833] failed (exitcode: -8) local_rank: 6 (pid: 3694) of binary: /usr/bin/python\n"

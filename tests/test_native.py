@@ -62,7 +62,6 @@ def test_it_counts_line_ends(text: bytes) -> None:
 def test_python_counts_line_ends_too(text: bytes) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "native", None)
-        patch.setattr(sources, "_PIECE", 7)
         assert sources.line_ends(text) == text.count(b"\n")
 
 

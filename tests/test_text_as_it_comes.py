@@ -66,7 +66,6 @@ _DAMAGES: dict[str, Callable[[str], str | bytes]] = {
     "HTML": lambda log: "<pre><code>" + log.replace("<", "&lt;").replace(">", "&gt;") + "</code></pre>",
     "a fence": lambda log: f"It fails, why?\n```\n{log}```\n",
     "a quotation": lambda log: _each(log, lambda _, line: "> " + line),
-    "one line": lambda log: log.replace("\n", " "),
     "Docker's records": lambda log: _each(log, lambda _, line: json.dumps({"log": line + "\n", "stream": "stderr"})),
     "one record for several lines": lambda log: json.dumps({"ts": "2026-03-01T10:00:00Z", "msg": log}) + "\n",
     "gh run view": lambda log: _each(log, lambda n, line: f"train\tRun it\t2026-03-01T10:00:{n:02d}.1234567Z {line}"),

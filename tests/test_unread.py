@@ -188,7 +188,7 @@ def test_a_log_that_slurm_names_and_nobody_may_read_is_missing(tmp_path: Path, m
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few bytes are too large to be kept in memory, or worth a process."""
     monkeypatch.setattr(opening, "_SMALL", 1000)
-    monkeypatch.setattr(many, "WORTH", 10_000)
+    monkeypatch.setattr("slurmdoctor.search.scanner.WORTH", 10_000)
 
 
 def _a_log_a_rank(folder: Path, ending: str) -> None:
@@ -219,7 +219,6 @@ def test_files_are_opened_anew_in_every_process(jobs: int, tmp_path: Path, monke
     _a_log_a_rank(tmp_path, "log")
     usual = slurmdoctor.diagnose(tmp_path)
     monkeypatch.setattr(regular_files, "_MOST", 2)
-    monkeypatch.setattr("slurmdoctor.search.scanner.WORTH", 100_000)
     assert slurmdoctor.diagnose(tmp_path, jobs=jobs) == usual
 
 
@@ -275,7 +274,6 @@ def test_a_fault_in_another_process_is_told(tmp_path: Path, monkeypatch: pytest.
     """A file that vanishes is found out by who reads it: here, by a process that was forked."""
     _a_log_a_rank(tmp_path, "log")
     monkeypatch.setattr(regular_files, "_MOST", 2)
-    monkeypatch.setattr("slurmdoctor.search.scanner.WORTH", 100_000)
     opened = open_sources([tmp_path])
     (tmp_path / "rank_30.log").unlink()
     found = slurmdoctor.diagnose(opened.sources, jobs=3)
