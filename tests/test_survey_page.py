@@ -126,7 +126,7 @@ def test_where_there_is_nothing_to_show_it_says_so(said: str) -> None:
         (replace(BIG, nodes=replace(BIG.nodes, failed_only=True)), "hours are of failed jobs only"),
         (replace(BIG, delays=replace(BIG.delays, p90_s=None, worst=())), "at least 3 m 34 s after their first error. In all"),
         (replace(BIG, failed_with_hours=1_359), "The most common cause is exception : 702 of 2,720 failed jobs."),
-        (replace(BIG, sizes=(SizeClass(2, 8, 1, 1, 0.0, 0.0, 0.0, 0.0),)), "2 to 8 GPUs 1 0 1 0 A point is"),
+        (replace(BIG, sizes=(SizeClass(2, 8, 1, 1, 0.0, 0.0, 0.0, 0.0),)), "2 to 8 GPUs 1 0 1 0 Hours to a failure are"),
         (replace(BIG, sizes=(SizeClass(513, None, 1, 0, 2.0, None),)), "513 or more GPUs"),
     ],
 )  # fmt: skip
@@ -186,12 +186,6 @@ def test_columns_end_below_a_round_number_and_counts_have_no_halves(most: float,
     found = marks(most)
     assert len(found) == count
     assert found[-1] == pytest.approx(last)
-
-
-def test_hours_until_a_failure_are_on_a_log_axis() -> None:
-    size = SizeClass(1, 1, 9, 4, 40.0, 10.0, 1.0, 100.0)
-    html = render(replace(SMALL, sizes=(size,)))
-    assert '<line x1="0.00%" x2="100.00%" y1="8" y2="8" class="all"/><circle cx="50.00%"' in html
 
 
 # ── any dataset ──────────────────────────────────────────────────────────────────────────────

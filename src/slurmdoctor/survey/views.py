@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec import Struct
 
 from slurmdoctor.report import Look, plural, render_page
-from slurmdoctor.survey.answers import Answers, Cost, Period, SizeClass
+from slurmdoctor.survey.answers import Answers, Cost, Period
 from slurmdoctor.survey.sections import (  # fmt: skip
     Cell,
     Copy,
@@ -26,7 +26,6 @@ from slurmdoctor.survey.sections import (  # fmt: skip
     day,
     describe,
     gpu_hours,
-    gpus,
     hours,
     name,
     of,
@@ -159,32 +158,6 @@ class Chart(Struct, frozen=True):
     """Of so many columns one has a label."""
 
 
-class Axis(Struct, frozen=True):
-    """Hours on a log axis of whole decades."""
-
-    sizes: Sequence[SizeClass]
-    low: int
-    high: int
-
-    @classmethod
-    def of(cls, sizes: Sequence[SizeClass]) -> Axis:
-        """The decades that hold the hours of these sizes."""
-        ends = [end for one in sizes for end in (one.low, one.high, one.mttf, one.machine_low, one.machine_high)]
-        logs = [log10(end) for end in ends if end is not None and isfinite(end) and end > 0]
-        low = max(floor(min(logs, default=0.0)), -4)
-        return cls(sizes, low, max(min(ceil(max(logs, default=1.0)), 9), low + 1))
-
-    def place(self, value: float) -> str:
-        """Where so many hours are, in percent of the width."""
-        at = (log10(value) - self.low) / (self.high - self.low) if value > 0 else 0.0
-        return f"{min(max(at, 0.0), 1.0) * 100:.2f}%"
-
-    @property
-    def marks(self) -> list[float]:
-        """The decades."""
-        return [10.0**power for power in range(self.low, self.high + 1)]
-
-
 def render(answers: Answers) -> str:
     """The page, in ASCII: no server and no locale can misread it."""
     periods, color = answers.periods[-_MOST:], colors(answers)
@@ -203,9 +176,7 @@ def render(answers: Answers) -> str:
             *([("c0", plural(others, "other cause"))] if others else []),
         ],
         apart=any((b.begins - a.begins).days > _LONGEST.get(answers.period, 0) for a, b in pairwise(periods)),
-        axis=Axis.of(answers.sizes[:12]),
         answers=answers,
-        gpus=gpus,
         gpu_hours=gpu_hours,
         hours_of=hours,
         part_of=of,
