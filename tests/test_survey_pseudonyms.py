@@ -190,7 +190,19 @@ def test_what_names_nobody_is_left_in_texts(text: str) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    ["one-word", "dots", "controls", "escapes-open", "random", "invalid-utf8", "zalgo", "half-surrogates", "json", "secrets", "hosts-srun"],
+    [
+        "one-word",
+        "dots",
+        "controls",
+        "escapes-open",
+        "random",
+        "invalid-utf8",
+        "zalgo",
+        "half-surrogates",
+        "json",
+        "secrets",
+        "hosts-srun",
+    ],
 )
 def test_hostile_text_is_no_trouble(kind: str) -> None:
     text = hostile.KINDS[kind]()[:2000].decode("utf-8", "replace")
