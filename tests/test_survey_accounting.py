@@ -68,16 +68,10 @@ def sacct(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sacct:
 
 def row(tmp: Path, **cells: str) -> dict[str, str]:
     usual = {
-        "JobID": "4711",
-        "JobName": "train",
-        "User": "demo",
-        "UID": str(os.getuid()),
-        "Account": "vision",
-        "Cluster": "alps",
-    }
-    usual |= {"Partition": "gpu", "State": "FAILED", "ExitCode": "1:0", "Submit": "2026-11-20T09:00:00"}
-    usual |= {"Start": "2026-11-20T10:00:00", "End": "2026-11-20T11:00:00", "ElapsedRaw": "3600", "NNodes": "1"}
-    usual |= {"NodeList": "node01", "AllocTRES": "cpu=8,gres/gpu=4", "WorkDir": str(tmp), "SubmitLine": "sbatch job.sh"}
+        "JobID": "4711", "JobName": "train", "User": "demo", "UID": str(os.getuid()), "Account": "vision", "Cluster": "alps", "Partition": "gpu",
+        "State": "FAILED", "ExitCode": "1:0", "Submit": "2026-11-20T09:00:00", "Start": "2026-11-20T10:00:00", "End": "2026-11-20T11:00:00",
+        "ElapsedRaw": "3600", "NNodes": "1", "NodeList": "node01", "AllocTRES": "cpu=8,gres/gpu=4", "WorkDir": str(tmp), "SubmitLine": "sbatch job.sh",
+    }  # fmt: skip
     return {**usual, "JobIDRaw": cells.get("JobID", "4711"), **cells}
 
 
@@ -163,32 +157,25 @@ def test_a_file_that_is_not_the_job_users_is_not_read_for_another(sacct: Sacct, 
     assert item.notes[-1] == f"log {tmp_path}/mine.log (not a file of the job's user)"
 
 
-@pytest.mark.parametrize("changed", [False, True])
-def test_a_script_speaks_for_a_job_only_while_it_is_as_it_was(sacct: Sacct, tmp_path: Path, changed: bool) -> None:
-    log(
-        tmp_path / "job.sh",
-        "#!/bin/bash\npython train.py | tee log\n",
-        "2026-11-21T00:00:00" if changed else "2026-11-19T00:00:00",
-    )
+@pytest.mark.parametrize(
+    ("text", "day", "own"),
+    [
+        ("#!/bin/bash\npython train.py | tee log\n", 19, True),
+        ("#!/bin/bash\npython train.py | tee log\n", 21, False),  # changed since the job was submitted
+        *((text, 19, False) for text in ("\x7fELF", "", "print(1)")),
+    ],
+)
+def test_a_script_speaks_for_a_job_only_while_it_is_as_it_was(
+    sacct: Sacct, tmp_path: Path, text: str, day: int, own: bool
+) -> None:
+    log(tmp_path / "job.sh", text, f"2026-11-{day}T00:00:00")
     sacct([row(tmp_path)])
-    (item,) = items()
-    assert item.script == (None if changed else str(tmp_path / "job.sh"))
-
-
-@pytest.mark.parametrize("text", ["\x7fELF", "", "print(1)"])
-def test_what_is_no_script_is_not_read_as_one(sacct: Sacct, tmp_path: Path, text: str) -> None:
-    log(tmp_path / "job.sh", text, "2026-11-19T00:00:00")
-    sacct([row(tmp_path)])
-    assert items()[0].script is None
+    assert [item.script for item in items()] == [str(tmp_path / "job.sh") if own else None]
 
 
 def test_completed_jobs_are_rows_and_read_when_asked(sacct: Sacct, tmp_path: Path) -> None:
-    sacct(
-        [
-            row(tmp_path, State="COMPLETED", ExitCode="0:0", AllocTRES="cpu=8"),
-            row(tmp_path, JobID="4711.0", State="COMPLETED"),
-        ]
-    )
+    done = row(tmp_path, State="COMPLETED", ExitCode="0:0", AllocTRES="cpu=8")
+    sacct([done, row(tmp_path, JobID="4711.0", State="COMPLETED")])
     log(tmp_path / "slurm-4711.out")
     (bare,), (whole,) = items(), items(completed=True)
     assert (bare.key, bare.read, bare.logs) == (whole.key, False, ())
@@ -199,12 +186,8 @@ def test_completed_jobs_are_rows_and_read_when_asked(sacct: Sacct, tmp_path: Pat
 
 
 def test_what_never_started_is_told_and_left_out(sacct: Sacct, tmp_path: Path) -> None:
-    sacct(
-        [
-            row(tmp_path, State="CANCELLED by 1001", NodeList="None assigned", ElapsedRaw="0"),
-            row(tmp_path, JobID="4712", State="CANCELLED by 1001"),
-        ]
-    )
+    never = row(tmp_path, State="CANCELLED by 1001", NodeList="None assigned", ElapsedRaw="0")
+    sacct([never, row(tmp_path, JobID="4712", State="CANCELLED by 1001")])
     accounts = told(20, 21)
     found = [(item.id, item.record and (item.record.state, item.record.cancelled_by)) for item in accounts]
     assert found == [("4712", ("CANCELLED", 1001))]
@@ -330,16 +313,16 @@ def test_a_log_that_was_touched_by_nobody_known_is_kept_with_a_note(sacct: Sacct
     assert "written to after the job's end" in " ".join(told.notes)
 
 
-def test_a_row_without_a_log_says_why(sacct: Sacct, tmp_path: Path) -> None:
-    sacct([row(tmp_path, StdOut="gone.out")])
-    (item,) = items()
-    assert diagnose_one(item, How()).notes == ("log gone.out (not there, or not readable)",)
-
-
-def test_a_run_that_slurm_requeued_means_that_without_a_log_too(sacct: Sacct, tmp_path: Path) -> None:
-    sacct([row(tmp_path, State="REQUEUED", ExitCode="0:0")])
-    told = diagnose_one(items()[0], How())
-    assert (told.state, told.verdict, told.cause, told.gpu_hours_lost) == ("REQUEUED", "failed", "preempted", 4.0)
+def test_a_row_without_a_log_says_why_and_what_slurm_means(sacct: Sacct, tmp_path: Path) -> None:
+    sacct([row(tmp_path, StdOut="gone.out"), row(tmp_path, JobID="4712", State="REQUEUED", ExitCode="0:0")])
+    first, second = (diagnose_one(item, How()) for item in items())
+    assert first.notes == ("log gone.out (not there, or not readable)",)
+    assert (second.state, second.verdict, second.cause, second.gpu_hours_lost) == (
+        "REQUEUED",
+        "failed",
+        "preempted",
+        4.0,
+    )
 
 
 def test_jobs_that_a_survey_sent_itself_are_left_out_and_told(sacct: Sacct, tmp_path: Path) -> None:
@@ -368,10 +351,7 @@ def test_a_job_whose_logs_cannot_be_looked_for_is_a_row(
 
 
 def test_a_day_that_sacct_does_not_tell_is_noted_and_the_others_go_on(sacct: Sacct, tmp_path: Path) -> None:
-    rows = [
-        row(tmp_path, JobID=str(day), Start=f"2026-11-{day}T10:00:00", End=f"2026-11-{day}T11:00:00")
-        for day in (20, 21, 22)
-    ]
+    rows = [row(tmp_path, JobID=str(day), Start=f"2026-11-{day}T10:00:00", End=f"2026-11-{day}T11:00:00") for day in (20, 21, 22)]  # fmt: skip
     sacct(rows, down=["2026-11-22"])
     accounts = told(20, 23)
     assert [item.id for item in accounts] == ["20", "22"]
