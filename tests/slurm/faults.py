@@ -62,7 +62,6 @@ EARLY = {
     "command-in-a-variable": 'CMD="torchrun --nnodes=2 --node_rank=${SLURM_NODEID} --nproc_per_node=8 train.py"\nsrun bash -c "$CMD"',
     "here-document": "srun bash <<EOF\ntorchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py\nEOF",
     "here-document-written": "cat > run.sh <<EOF\ntorchrun --nnodes=2 --node_rank=$SLURM_NODEID --nproc_per_node=8 train.py\nEOF\nsrun bash run.sh",
-    "never-escaped-twice": "srun bash -c 'torchrun --nnodes=2 --nproc_per_node=8 --node_rank=\\$SLURM_NODEID train.py'",
 }
 EARLY_TASKS = {
     "in-bash-c": 'srun bash -c "python train.py --rank $SLURM_PROCID --local_rank=$SLURM_LOCALID"',
@@ -298,7 +297,6 @@ OTHERS: dict[str, dict[str, tuple[str, Callable[[Outcome], bool], str]]] = {
     },
     "variable-in-directive": {
         "": (f"{ONE}#SBATCH --output=log-$SLURM_JOB_NAME-$SLURM_JOB_ID.out\nsrun python train.py", has_its_log, ""),
-        "of-the-script": (f"{ONE}#SBATCH --error=$LOGS/log-%j.out\nLOGS=.\nsrun python train.py", has_its_log, ""),
     },
     "expanded-too-early": {
         "file-of-srun": (f"{TASKS}srun --output=log-$SLURM_PROCID.txt python train.py", writes_a_file_per_task, ""),

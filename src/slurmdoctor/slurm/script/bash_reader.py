@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _GROUPS = frozenset({"subshell", "compound_statement"})
 _EXPANSIONS = frozenset({"simple_expansion", "expansion"})
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
-_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 _EXPANSION = re.compile(r"\$(?:(\w+)|\{(\w+)(?:\[[@*]\]|:?([-=?+])(.*))?\})", re.S)
 _UNSPLIT = re.compile(r"(?:\$\{[^{}]*\}|\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\S)+")
@@ -296,10 +295,7 @@ class Reader:
             items = [item for child in node.named_children for item in self._split(child)]
             text, known = " ".join(item.text for item in items), all(item.known for item in items)
             return Word(text, known, line, tuple(one for item in items for one in item.premature), tuple(items))
-        plain = kind in ("word", "number", "test_operator")
-        if kind in ("concatenation", "command_name") or (node.named_child_count and not plain):
-            return self._joined(node, node.start_byte, node.end_byte, _unescape)
-        return Word(_unescape(self._text(node)), line=line)
+        return self._joined(node, node.start_byte, node.end_byte, _unescape)
 
     def _split(self, node: Node) -> Iterable[Word]:
         """The words that a node makes: an array's, or those of an unquoted variable, split at its blanks."""
@@ -361,7 +357,6 @@ _VISITS: Mapping[str, Callable[[Reader, Node], None]] = {
     "command": Reader._visit_command,
     "variable_assignment": Reader._visit_assignment,
     "declaration_command": Reader._visit_declaration,
-    "unset_command": Reader._visit_declaration,
     "pipeline": Reader._visit_pipeline,
     "redirected_statement": Reader._visit_redirected,
     "function_definition": Reader._visit_function,
@@ -373,7 +368,7 @@ def strings(command: Command) -> Iterator[tuple[int, str, int]]:
     """The strings that a command hands to another shell: `bash -c "..."`, `--wrap`, `eval`. (word, text, first line)."""
     shell = False
     for at, (before, word) in enumerate(zip(command.words, command.words[1:], strict=False), 1):
-        shell = shell or base(before.text) in _SHELLS
+        shell = shell or base(before.text) in programs().shells
         if (shell and re.fullmatch(r"-\w*c", before.text)) or before.text == "--wrap":
             yield at, word.text, word.line
     if command.name == "eval" and command.words[0].line:

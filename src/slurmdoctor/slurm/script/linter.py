@@ -33,7 +33,7 @@ def evidence_of(script: Script) -> ScriptEvidence:
 
 def lint(script: Script) -> list[ScriptMistake]:
     """The findings on a script, in the order of its lines, but for those that its comments ask to leave out."""
-    ignored = mistakes.comments(script.text.splitlines())
+    ignored = mistakes.ignored_checks(script.text.splitlines())
     return [m for m in findings(script) if not {mistakes.ALL, m.check} & {*ignored.get(m.line, ())}]
 
 

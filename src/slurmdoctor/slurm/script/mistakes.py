@@ -5,22 +5,19 @@ It yields the line of each place, and the names that the check's sentences use.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from slurmdoctor.slurm.script.bash_reader import starts_srun, strings
 from slurmdoctor.slurm.script.model import Command, Premature, Word, base
-from slurmdoctor.slurm.script.parser import SECTION, number
 from slurmdoctor.slurm.script.plan import Plan, Step, arguments, argv, is_srun, is_work
-from slurmdoctor.slurm.script.tables import checks, programs
+from slurmdoctor.slurm.script.tables import programs
 
 Found = Iterator[tuple[int, Mapping[str, int | str | None]]]
 
 _BLANKS = re.compile(r"^#SBATCH\s[^\"'#]*?(?<![\w-])(--[\w-]+)(?:\s+=\s*|=\s+)([^\s#-][^\s#]*)")
 _COMMENTED = re.compile(r"^(#[ \t]*SBATCH)((?:\s+-{1,2}[A-Za-z][^\s#=]*(?:[ =][^\s#-][^\s#]*)?)+)\s*(?:#.*)?$", re.I)
 _PLACEHOLDER = re.compile(r"<(?:[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|(?:your|YOUR|Your)[-_ ][\w -]{2,40})>")
-_TEMPLATE = re.compile(r"\{\{\s*[\w.-]+\s*\}\}")
 _UNDASHED = re.compile(r"\$\{(\w+):(\d+|[A-Za-z][\w.]*)\}")
 _INDEXED = re.compile(r"\$\{([A-Za-z]\w*)\[([^\]@*]{2,60}|[1-9])\]")
 _OF_BASH = re.compile(r"BASH_\w+|PIPESTATUS|FUNCNAME|DIRSTACK|GROUPS|MAPFILE|COPROC")
@@ -30,11 +27,6 @@ _MOST_COMMENTS = 50
 ALL = "*"
 """What a comment without ids asks to ignore."""
 
-_COPY = frozenset({"cp", "rsync", "tar", "git", "sbcast", "unzip", "scp", "dcp", "bcast"})
-_QUICK = frozenset({"echo", "date", "printf", "true", ":", "hostname", "export"})
-_KILLS = frozenset({"kill", "pkill", "killall"})
-_NO_WORK = frozenset({"exit", "wait", "kill", "true", ":", "tee"})
-_STARTS = frozenset({"srun", "mpirun", "mpiexec", "exec", "sbatch"})
 _LOGS = frozenset({"output", "error"})
 _GUARDED = re.compile(r"^(?:#!|[^#\n]).*(?:pipefail|PIPESTATUS)", re.M)
 _TEST = re.compile(r"^[^#\n]*(?:\[\s|\(\(|\b(?:case|test)\s)", re.M)
@@ -44,8 +36,6 @@ _OF_NODE = frozenset({"SLURM_NODEID", "SLURMD_NODENAME"})
 _PLACES = frozenset({"nodelist", "relative", "exclude", "jobid", "job-name"})
 """Options of srun that the batch script may well fill in."""
 _FILES = frozenset({*_LOGS, "input"})
-_READ_VARIABLES = frozenset({"bash", "sh", "zsh", "env", "ssh", "xargs", "parallel", "awk", "perl"})
-"""Programs that fill in variables themselves."""
 
 
 # ── directives ──
@@ -120,13 +110,9 @@ def _lines(plan: Plan) -> Iterator[tuple[int, str]]:
 
 
 def placeholders(plan: Plan) -> Found:
-    """`<YOUR_ACCOUNT>`, and `nodes: "{{ node_count }}"` in a recipe: what a template leaves to be filled in."""
-    script = plan.script
-    for value, line in script.settings.values():
-        if found := _TEMPLATE.search(value):
-            yield line, {"name": found[0]}
-    for line, text in enumerate(script.text.splitlines(), 1):
-        comment = text.lstrip().startswith("#") or (script.unread and not script.settings)
+    """`<YOUR_ACCOUNT>`: what a template leaves to be filled in."""
+    for line, text in enumerate(plan.script.text.splitlines(), 1):
+        comment = text.lstrip().startswith("#") or plan.script.unread
         if (text.startswith("#SBATCH") or not comment) and (found := _PLACEHOLDER.search(text)):
             yield line, {"name": found[0]}
 
@@ -165,7 +151,7 @@ def other_language(plan: Plan) -> Found:
     script = plan.script
     if script.unread:
         marks = "#SBATCH" if script.directives or script.ignored else None
-        yield 1, {"language": script.unread, "marks": marks, "section": SECTION if script.settings else None}
+        yield 1, {"language": script.unread, "marks": marks}
 
 
 def documents(plan: Plan) -> Found:
@@ -174,19 +160,6 @@ def documents(plan: Plan) -> Found:
     for first, last in plan.script.documents:
         if any(line.startswith("#SBATCH") for line in lines[first - 1 : last]):
             yield first, {}
-
-
-def bash_only(plan: Plan) -> Found:
-    """`set -o pipefail`, `source` and arrays under `#!/bin/sh`."""
-    script = plan.script
-    found = {
-        "NAME=(...)": (a.line for a in script.assignments if "=(" in a.written),
-        "pipefail": (c.line for c in plan.own if c.name == "set" and "pipefail" in c.args),
-        "source": (c.line for c in plan.own if c.name == "source"),
-    }
-    for what, lines in found.items() if script.of_sh else ():
-        for line in [*lines][:1]:
-            yield line, {"what": what, "sh": script.interpreter}
 
 
 def line_ends(plan: Plan) -> Found:
@@ -209,16 +182,7 @@ def sourced(plan: Plan) -> Found:
             yield line, {"file": name}
 
 
-def mounts(plan: Plan) -> Found:
-    """`extra_mounts: ["shared/data:/data"]`: a mount is `source:target`, both from the root."""
-    for name, (value, line) in plan.script.settings.items():
-        if re.fullmatch(rf"{SECTION}\.extra_mounts(?:\.\d+)?", name) and not _TEMPLATE.search(value):
-            parts = value.split(":")
-            if len(parts) != 2 or not all(part.startswith(("/", "$", "~")) for part in parts):
-                yield line, {"mount": value}
-
-
-def comments(lines: Sequence[str]) -> dict[int, list[str]]:
+def ignored_checks(lines: Sequence[str]) -> dict[int, list[str]]:
     """Line -> the ids that comments ask to ignore there: on the line itself, or on lines of their own above the command.
 
     `# slurmdoctor: ignore[port-fixed]`
@@ -226,24 +190,13 @@ def comments(lines: Sequence[str]) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
     above: list[str] = []
     for at, line in enumerate(lines, 1):
-        comment = _COMMENT.search(line)
-        ids = [*filter(None, map(str.strip, (comment[1] or ALL).split(",")))] or [ALL] if comment else []
-        if line.lstrip().startswith("#") and not line.startswith("#SBATCH"):
-            above = [*above, *ids][-_MOST_COMMENTS:]
-            found[at] = ids
-        else:  # the command below, with all lines that continue it
-            found[at] = [*above, *ids] if ids else above
-            above = above if line.rstrip().endswith("\\") else []
+        if comment := _COMMENT.search(line):
+            above = [*above, *map(str.strip, (comment[1] or ALL).split(","))][-_MOST_COMMENTS:]
+        found[at] = above
+        alone = line.lstrip().startswith("#") and not line.startswith("#SBATCH")
+        if not alone and not line.rstrip().endswith("\\"):  # the command goes on in the next line
+            above = []
     return found
-
-
-def unknown_ignores(plan: Plan) -> Found:
-    """Ids in the comments that no check has."""
-    known = [check.id for check in checks()]
-    given = comments(plan.script.text.splitlines())
-    lines = {name: line for line, ids in reversed(given.items()) for name in ids if name not in (ALL, *known)}
-    for name, line in lines.items():
-        yield line, {"name": name, "near": next(iter(difflib.get_close_matches(name, known, 1)), None)}
 
 
 # ── where the exit status of the training is lost, or another one takes its place ──
@@ -277,7 +230,7 @@ def hidden_by_last(plan: Plan) -> Found:
     command = _last_step(plan)
     if command is None or command.name == "exec" or command.piped_to or command.background or command.function:
         return
-    behind = [c for c in _after(plan, command) if c.name not in _NO_WORK]
+    behind = [c for c in _after(plan, command) if c.name not in programs().no_work]
     if behind and not is_work(behind[-1]) and not _HANDLED.search(plan.script.text):
         yield command.line, {"name": behind[-1].name, "last": behind[-1].line}
 
@@ -286,7 +239,7 @@ def last_test(plan: Plan) -> Found:
     """`[ -n "$PID" ] && kill $PID` as the last statement: where the test is false, the exit status is 1."""
     for one in plan.script.last_tests:
         of_task = one.parent is None or is_srun(one.parent)
-        if of_task and one.program not in _STARTS and "python" not in one.program:
+        if of_task and one.program not in programs().starts and "python" not in one.program:
             yield one.line, {"program": one.program}
 
 
@@ -311,17 +264,24 @@ def left_in_background(plan: Plan) -> Found:
         return
     left = [one for one in script.background if programs().monitors.search(one.text)]
     kept = {one.pid for one in script.background if one.pid}
-    kills = [(c.line, c.variables) for c in own if c.name in _KILLS and c.function is None]
+    kills = [(c.line, c.variables) for c in own if c.name in programs().kills and c.function is None]
     waits = [(c.line, c.variables if c.args else None) for c in own if c.name == "wait"]
     works = any(is_srun(c) or is_work(c) for c in own)
-    in_front = [c.line for c in own if not c.background and c.name not in {*_QUICK, "sleep"}]
+    last = max(
+        (
+            c.line
+            for c in own
+            if not c.background and c.name not in {*programs().quick, *programs().kills, "sleep", "wait"}
+        ),
+        default=0,
+    )
     replaced = any(c.name == "exec" and len(c.words) > 1 for c in own)
     work = len({one.line for one in script.background}) > len({one.line for one in left})
     for one in left:
         wait = next((at for at, names in waits if at > one.line and (names is None or one.pid in names)), None)
         # a kill of another one's PID does not end this one
         killed = any(at > one.line and (not names & kept or one.pid in names) for at, names in kills)
-        served = wait is not None and not works and not any(one.line < at < wait for at in in_front)
+        served = not works and last < one.line
         if served or not (replaced or (wait and not killed)) or any(map(is_srun, one.commands)):
             continue
         inside, mixed = "( ... )" if one.subshell else None, wait if work else None
@@ -331,7 +291,7 @@ def left_in_background(plan: Plan) -> Found:
 
 def unawaited(plan: Plan) -> Found:
     """`mpirun ... &`, and then the script ends."""
-    last = max((c.line for c in plan.own if not c.background and c.name not in _QUICK), default=0)
+    last = max((c.line for c in plan.own if not c.background and c.name not in programs().quick), default=0)
     for one in plan.script.background:
         if one.line > last and one.commands[0].function is None and one.name:
             yield one.line, {"name": one.name}
@@ -341,7 +301,7 @@ def lost_pid(plan: Plan) -> Found:
     """`( monitor & PID=$! ); kill $PID`: the variable is gone behind the subshell, and the kill ends nothing."""
     kept = {a.name for a in plan.script.assignments if not a.subshell}
     lost = {a.name: a.line for a in plan.script.assignments if a.keeps_pid and a.name not in kept}
-    kills = ((c.line, name) for c in plan.own if c.name in _KILLS and not c.subshell for name in c.variables)
+    kills = ((c.line, name) for c in plan.own if c.name in programs().kills and not c.subshell for name in c.variables)
     for line, name in [kill for kill in kills if kill[1] in lost][:1]:
         yield lost[name], {"name": name, "kill": line}
 
@@ -395,10 +355,9 @@ def pinned(plan: Plan) -> Found:
 
 def kept_locally(plan: Plan) -> Found:
     """`--save /tmp/checkpoints`: what must outlive the job on a path that only one node sees."""
-    given = plan.script.settings.get("slurm.nodes")
-    nodes = number(given[0]) if given else plan.count(plan.main, "nodes")
+    nodes = plan.count(plan.main, "nodes")
     # what the script itself puts where it uses it: `srun tar -xf data.tar -C /tmp/data`, `sbcast`
-    copying = (c for c in plan.script.commands if _COPY & {base(word.text) for word in c.words})
+    copying = (c for c in plan.script.commands if programs().copying & {base(word.text) for word in c.words})
     copied = [(command.line, f"{word}/") for command in copying for word in command.args]
     for line, what, path in (*_kept(plan), *(_working_folders(plan) if (nodes or 0) > 1 else ())):
         if programs().is_local(path) and not any(at < line and word.startswith(f"{path}/") for at, word in copied):
@@ -412,10 +371,6 @@ def _kept(plan: Plan) -> Iterator[tuple[int, str, str | None]]:
         for name, value, line, _ in arguments(command):
             if name in known.kept:
                 yield line, name if "." in name else f"--{name}", value
-    off = script.settings.get("checkpoint.enabled", ("true", 0))[0].lower() == "false"
-    for name, (value, line) in script.settings.items():
-        if not off and name.rpartition(".")[2].replace("_", "-") in known.kept:
-            yield line, name, value
     yield from ((given.line, f"--{given.name}", given.value) for given in script.directives if given.name in _LOGS)
     yield from ((a.line, a.name, a.word.text) for a in script.assignments if known.kept_variables.search(a.name))
 
@@ -441,20 +396,6 @@ def sync_everywhere(plan: Plan) -> Found:
         guarded = re.search("SLURM_(?:LOCALID|PROCID)", " ".join(step.command.args))
         if not guarded and plan.tasks(step) != 1:
             yield command.line, {"tasks": plan.tasks(step)}
-
-
-def implicit_sync(plan: Plan) -> Found:
-    """`uv run python` in the container of every task, with no `uv sync` before: each builds the environment first."""
-    main, script = plan.main, plan.script
-    if main is None or "UV_NO_SYNC" in script.text or plan.tasks(main) == 1:
-        return
-    if any(c.name == "uv" and {"sync", "pip"} & {*c.args} for c in script.commands):
-        return
-    image = main.option("container-image") or script.directive("container-image")
-    running = ((c.line, argv(c)) for c in main.runs if image)
-    unsynced = {"--no-sync", "--frozen", "--isolated", "--no-project"}
-    for line in [line for line, words in running if words[:2] == ["uv", "run"] and not unsynced & {*words}][:1]:
-        yield line, {"tasks": plan.tasks(main)}
 
 
 # ── variables of a task that the batch shell fills in too early, or no shell ever ──
@@ -492,17 +433,18 @@ def _differs(plan: Plan, name: str, step: Step | None) -> bool:
 def _fix(plan: Plan, step: Step | None, command: Command, at: int | None, one: Premature) -> Mapping[str, str] | None:
     """What to write instead, where one line says it; None where it is no mistake."""
     words = command.words
+    escaped = {"escaped": _escaped(plan, one)}
     if at is None:
-        return {"escaped": _escaped(plan, one)} if _reaches_tasks(plan, command) else None
+        return escaped if _reaches_tasks(plan, command) else None
     if step is None:
-        return {"escaped": _escaped(plan, one)}
+        return None
     if at == step.program and _is_command_line(words[at]):
         return None
     written = " ".join(word.written for word in words)
     if one.name == "SLURMD_NODENAME" and any(map(programs().address.search, written.split(one.written)[:-1])):
         return None
     if any(at == string for string, _, _ in strings(command)):
-        return {"escaped": _escaped(plan, one)}
+        return escaped
     if step.program is not None and at >= step.program:
         return {}
     held = (o for o in step.options if f"${one.name}" in (o.value or "") or one.written in (o.value or ""))
@@ -534,11 +476,11 @@ def premature_exports(plan: Plan) -> Found:
         return
     written = " ".join(word.written for word in main.command.words)
     handled = {(one.line, one.name) for command in plan.script.commands for _, one in _uses(command)}
-    for given in plan.script.assignments:
-        for one in given.word.premature if given.exported and given.name not in main.command.env else ():
-            if (one.line, one.name) in handled or one.line != given.line or not _differs(plan, one.name, main):
-                continue
-            if not main.launchers or re.search(rf"\$\{{?{re.escape(given.name)}\b", written):
+    for given in (a for a in plan.script.assignments if a.exported and a.word.premature):
+        set_by_task = re.search(rf"\b{re.escape(given.name)}=", written)
+        used = re.search(rf"\$\{{?{re.escape(given.name)}\b", written)
+        for one in given.word.premature if not set_by_task and (used or not main.launchers) else ():
+            if (one.line, one.name) not in handled and one.line == given.line and _differs(plan, one.name, main):
                 names = {"variable": given.name, "assignment": f"export {given.written}"}
                 yield one.line, {"shown": f"${one.name}", **names}
 
@@ -570,4 +512,4 @@ def _waiting(word: Word) -> list[str]:
 
 def _reads_variables(program: str) -> bool:
     """A program that fills in variables itself: a shell, `env -S`, `ssh`, awk, or an unknown script of the user's."""
-    return base(program) in _READ_VARIABLES or program.endswith(".sh") or program.startswith("./")
+    return base(program) in programs().read_variables or program.endswith(".sh") or program.startswith("./")

@@ -157,11 +157,9 @@ class Script(Code, frozen=True):
     ignored: tuple[Directive, ...] = ()
     """#SBATCH lines below the first command: Slurm does not read them."""
     interpreter: str = "bash"
-    """The program of the first line, or what the file's name means: `sh`, `python`, `yaml`."""
+    """The program of the first line: `sh`, `python`."""
     unread: str = ""
-    """Why its commands were not read, where they were not."""
-    settings: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    """What a recipe sets, by dotted names, each with its line: `slurm.nodes`."""
+    """Its language, where no shell reads it."""
     mixed: bool = False
     """A heterogeneous job: its parts have sizes of their own."""
     cut: int | None = None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from msgspec.structs import asdict
 
@@ -14,22 +14,13 @@ from slurmdoctor.slurm.script.bash_reader import Reader, TooMuchError
 from slurmdoctor.slurm.script.model import Directive, Script, last_of
 from slurmdoctor.slurm.script.tables import programs
 
-if TYPE_CHECKING:
-    from yaml import Node
-
 LONGEST, LONGEST_LINE = 256 * 1024, 16 * 1024
 """Characters of a script, and of a line. One that has more is read up to there; so is one that needs more of the next two."""
 _HOOK = re.compile(r"^# --- slurmdoctor: .*\n(?:(?!# --- ).*\n)*# --- end of slurmdoctor -+$", re.M)
 """The footer in a script, by its first and last line: its traps and commands are not the script's."""
-SECTION = "slurm"
-"""The section of a recipe of NeMo AutoModel that takes the place of a batch script."""
-_MOST, _DEEPEST = 5_000, 8
-"""Settings of a recipe that are read, and how deep they lie."""
 _SHEBANG = re.compile(r"#!\s*(?:\S*/env\s+(?:-\S+\s+)*)?(?:\S*/)?([\w.+-]+)")
 _DIRECTIVE = re.compile(r"^#SBATCH\b", re.MULTILINE)
-_SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "ash"})
-_ENDINGS = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml", ".ipynb": "json"}
-_NAMES = {"python": "Python", "yaml": "YAML", "json": "JSON", "toml": "TOML"}
+_LANGUAGES = {".py": "Python", ".yaml": "YAML", ".yml": "YAML", ".json": "JSON", ".toml": "TOML", ".ipynb": "JSON"}
 
 
 class SignalRequest(NamedTuple):
@@ -64,7 +55,6 @@ def parse(text: str, name: str = "script") -> Script:
         ignored=tuple(one for one in ignored if one.line not in within and not unread),
         interpreter=interpreter,
         unread=unread,
-        settings=settings(lines) if interpreter == "yaml" else {},
         mixed=re.search(r"^#SBATCH\s+(?:hetjob|packjob)\b", lines, re.M) is not None,
         cut=cut,
         **asdict(reader.code),
@@ -103,14 +93,12 @@ def is_no_text(text: str) -> bool:
 
 
 def _kind(text: str, name: str) -> tuple[str, str]:
-    """The file's interpreter, and its language where no shell reads it: (`sh`, ``), (`python`, `Python`)."""
+    """The shell that reads it, and its language where none does: (`sh`, ``), (`python`, `Python`)."""
     if found := _SHEBANG.match(text):
         program = found[1].rstrip("0123456789.")
-        return program, "" if program in _SHELLS else _NAMES.get(program, program)
-    kind = _ENDINGS.get("." + name.rpartition(".")[2].lower(), "") if "." in name else ""
-    if not kind and re.search(r"^slurm:[ \t]*(?:#.*)?$", text, re.M) and not re.search(r"^#SBATCH", text, re.M):
-        kind = "yaml"
-    return (kind, _NAMES[kind]) if kind else ("bash", "")
+        return program, "" if program in programs().shells else program.capitalize()
+    language = _LANGUAGES.get(Path(name).suffix.lower(), "")
+    return "" if language else "bash", language
 
 
 # ── directives ──
@@ -214,30 +202,3 @@ def slurm_variables(directives: Sequence[Directive]) -> dict[str, str]:
         "CPUS_PER_TASK": cpus,
     }
     return {f"SLURM_{name}": str(value) for name, value in found.items() if value is not None}
-
-
-# ── a recipe of NeMo AutoModel ──
-
-
-def settings(text: str) -> dict[str, tuple[str, int]]:
-    """Dotted name -> its value and line: `slurm.nodes`, `slurm.extra_mounts.0`. Nothing without a `slurm:` section."""
-    import yaml  # here: hardly any diagnosis has a script
-
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return {}
-    found = dict(islice(_scalars(root, "", 0), _MOST)) if root else {}
-    return found if any(name.startswith(f"{SECTION}.") for name in found) else {}
-
-
-def _scalars(node: Node, name: str, depth: int) -> Iterator[tuple[str, tuple[str, int]]]:
-    import yaml
-
-    if isinstance(node, yaml.ScalarNode):
-        yield name, (str(node.value), node.start_mark.line + 1)
-    elif depth < _DEEPEST:
-        keyed = isinstance(node, yaml.MappingNode)
-        items = ((key.value, value) for key, value in node.value) if keyed else enumerate(node.value)
-        for key, value in items:
-            yield from _scalars(value, f"{name}.{key}".lstrip("."), depth + 1)

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import chain, islice, takewhile, zip_longest
+from itertools import chain, islice, pairwise, takewhile, zip_longest
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -18,7 +18,6 @@ from slurmdoctor.slurm.script.parser import gpus, number, options, signal_reques
 from slurmdoctor.slurm.script.tables import programs
 
 Fact = int | float | str
-_BEFORE_PROGRAMS = frozenset({"exec", "time", "env", "nohup", "command", "stdbuf"})
 _PYTHON = re.compile(r"python[\d.]*$|\.py$")
 _COUNTS = {"nodes": "nodes", "ntasks-per-node": "tasks_per_node", "ntasks": "tasks"}
 """Option of sbatch and srun -> fact."""
@@ -26,15 +25,6 @@ _REMARK = re.compile(r"^[ \t]*#(?!SBATCH|!).*$", re.M)
 _OF_ARRAY = re.compile(r"^[^#\n]*\$\{?SLURM_ARRAY_TASK_ID\b(?!:?-)", re.M)
 _SIZES = ("tp", "pp", "cp", "ep")
 _PORTS = frozenset({"master-port", "main-process-port"})
-
-
-class Launcher(NamedTuple):
-    """A launcher that a command calls: `torchrun`, or `python -m torch.distributed.run`."""
-
-    name: str
-    line: int
-    bare: bool
-    """Whether the program itself is called, not its module by a Python of the script's choice."""
 
 
 class Argument(NamedTuple):
@@ -55,20 +45,15 @@ class Step(Struct, frozen=True):
     options: tuple[Directive, ...]
     """srun's own."""
     runs: tuple[Command, ...]
+    program: int | None = None
+    """Which of srun's words is its program."""
 
     def option(self, name: str) -> Directive | None:
         """The one that counts."""
         return last_of(self.options, name)
 
     @property
-    def program(self) -> int | None:
-        """Which of srun's words is its program."""
-        words, own = self.command.words, self.runs[0].words
-        at = len(words) - len(own)
-        return at if own and words[at:] == own else None
-
-    @property
-    def launchers(self) -> list[Launcher]:
+    def launchers(self) -> list[tuple[str, int]]:
         return [found for command in self.runs if (found := launcher(command))]
 
 
@@ -121,7 +106,7 @@ def steps(script: Script) -> list[Step]:
             own_options, behind = options(words[1:], command.line)
             program = len(command.words) - len(words) + 1 + behind
             own = Command(command.words[program:], command.line, depth=command.depth, parent=command)
-            found.append(Step(command, tuple(own_options), (own, *inner)))
+            found.append(Step(command, tuple(own_options), (own, *inner), program if own.words else None))
         elif command.depth == 0 and launcher(command) and "srun" not in map(base, words):
             found.append(Step(command, (), (command,)))
     return found
@@ -150,25 +135,21 @@ def argv(command: Command) -> list[str]:
     """A command's words from its program on: `exec`, `time`, `env A=1` and their options are left out."""
     words = [w.text for w in command.words]
     at = 0
-    while at < len(words) - 1 and (words[at] in _BEFORE_PROGRAMS or re.match(r"\w+=", words[at])):
+    while at < len(words) - 1 and (words[at] in programs().before_programs or re.match(r"\w+=", words[at])):
         at += 1
         while at < len(words) and words[at].startswith("-"):
             at += 1
     return words[at:]
 
 
-def launcher(command: Command) -> Launcher | None:
-    """The launcher that a command calls."""
-    words, known = argv(command), programs().launchers
-    for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False):
+def launcher(command: Command) -> tuple[str, int] | None:
+    """The launcher that a command calls, and its line: `torchrun`, or `python -m torch.distributed.run`."""
+    known = programs().launchers
+    for word, after in pairwise([*argv(command), ""]):
         if word == "-c":
             return None
-        program = base(word)
-        name = known.get(program) or known.get(f"{program} {after}")
-        if name is not None:
-            # `uv run torchrun` and `/opt/venv/bin/torchrun` say whose it is
-            bare = program == name and before != "-m" and word == program and "run" not in words[: words.index(word)]
-            return Launcher(name, line_of(command, word), bare)
+        if name := known.get(base(word)) or known.get(f"{base(word)} {after}"):
+            return name, line_of(command, word)
     return None
 
 
@@ -226,7 +207,6 @@ def facts_of(plan: Plan) -> Facts:
     _directives(facts, script)
     _signal(facts, script)
     _environment(facts, script)
-    _settings(facts, script)
     if plan.main is not None:
         _step(facts, plan, plan.main)
     _script_marks(facts, script)
@@ -320,16 +300,6 @@ def _handed(command: Command) -> list[tuple[str, str]]:
     return [(found[1], found[2]) for text in texts if (found := re.match(r"([A-Za-z_]\w*)=(.*)", text, re.S))]
 
 
-def _settings(facts: Facts, script: Script) -> None:
-    """What a recipe's `slurm:` section and its sizes say."""
-    for name, (value, line) in script.settings.items():
-        if fact := programs().settings.get(name):
-            local = fact.startswith("local_") and programs().is_local(value)
-            facts.add(fact, value if local else whole(value), line)
-    if script.settings:
-        facts.add("gpus_per_node", facts.values.get("tasks_per_node"))  # a task is a rank there
-
-
 def _step(facts: Facts, plan: Plan, main: Step) -> None:
     """Facts of the step that trains."""
     line, by_srun = main.command.line, is_srun(main.command)
@@ -339,8 +309,10 @@ def _step(facts: Facts, plan: Plan, main: Step) -> None:
     for command in main.runs:
         _arguments(facts, command)
     for launcher in main.launchers:
-        facts.add("launcher", launcher.name, launcher.line)
-        facts.add("bare_torchrun", (launcher.bare and launcher.name == "torchrun") or None, launcher.line)
+        facts.add("launcher", *launcher)
+    for command in main.runs:
+        if argv(command)[:1] == ["torchrun"]:
+            facts.add("bare_torchrun", True, line_of(command, "torchrun"))
     facts.add("launcher", "srun" if by_srun else None, line)
     image = main.option("container-image") or plan.script.directive("container-image")
     facts.add("container", image is not None or None)

@@ -45,8 +45,6 @@ class Programs(Struct, frozen=True):
     """Argument -> fact: `tensor-model-parallel-size` -> `tp`."""
     switches: Mapping[str, str]
     """The same for arguments without a value."""
-    settings: Mapping[str, str]
-    """Setting of a recipe -> fact: `slurm.ntasks_per_node` -> `tasks_per_node`."""
     kept: frozenset[str]
     """Arguments that name where something is kept."""
     kept_variables: re.Pattern[str]
@@ -75,6 +73,22 @@ class Programs(Struct, frozen=True):
     """The end of a text behind which an address stands, one for all tasks."""
     file_patterns: Mapping[str, str]
     """Variables of a task, and srun's patterns of file names for the same: `SLURM_PROCID` -> `%t`."""
+    copying: frozenset[str]
+    """Programs that copy files to where the script needs them."""
+    quick: frozenset[str]
+    """Commands that are no work of their own."""
+    kills: frozenset[str]
+    """Programs that end a process."""
+    no_work: frozenset[str]
+    """Programs whose exit status is not the training's, and hides none."""
+    starts: frozenset[str]
+    """Programs that start the work: a test in front of one is no clean-up."""
+    read_variables: frozenset[str]
+    """Programs that fill in variables themselves."""
+    before_programs: frozenset[str]
+    """Programs that run the one behind them."""
+    shells: frozenset[str]
+    """Shells: each runs what is behind `-c`."""
     facts_for_fixes: tuple[str, ...]
     """Facts that fixes may use."""
 
@@ -92,7 +106,7 @@ def checks() -> tuple[Check, ...]:
 def programs() -> Programs:
     """What programs call their options."""
     table = _table("arguments.yaml")
-    for name in ("launchers", "sizes", "switches", "settings"):
+    for name in ("launchers", "sizes", "switches"):
         table[name] = {alias: fact for fact, aliases in table[name].items() for alias in aliases}
     return convert(table, Programs, dec_hook=lambda _, text: re.compile(text))
 
