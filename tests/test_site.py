@@ -101,9 +101,8 @@ def wrong(words: list[str]) -> str | None:
     context = click.Context(cli)
     while isinstance(group, click.Group) and words:
         found = None if words[0].startswith("-") else group.get_command(context, words[0])
-        unnamed = getattr(group, "unnamed", None)
-        if found is None and unnamed and words[0] != "--help":
-            group = group.get_command(context, unnamed) or group
+        if found is None and group.name == "survey" and words[0] != "--help":  # short for `survey run`
+            group = group.get_command(context, "run") or group
             continue
         if words[0].startswith("-"):
             break
