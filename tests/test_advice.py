@@ -87,15 +87,13 @@ def test_where_the_cause_is_unknown_so_is_what_to_do() -> None:
 
 @lru_cache(maxsize=1)
 def known() -> dict[str, Diagnosis]:
-    """The verdict on every fixture and every seed log, alone and with a node that Slurm reports (down and drained in turn); on small logs beside every record."""
+    """The verdict on every fixture and every seed log: in turn alone, with a node that is down, and with one that is drained; on small logs beside every record."""
     logs = {log.stem: [str(log)] for log in sorted(LOGS.glob("*.log"))}
     logs |= {case.name: [str(log) for log in case.logs] for case in cases()}
-    found = {name: diagnose(files) for name, files in logs.items()}
-    for number, (name, files) in enumerate(logs.items()):
-        state = ("a node down", "a node drained")[number % 2]
-        found[f"{name}, {state}"] = diagnose(files, record=RECORDS[f"FAILED, {state}"])
+    beside = (None, RECORDS["FAILED, a node down"], RECORDS["FAILED, a node drained"])
+    found = {name: diagnose(files, record=beside[at % 3], lanes=False) for at, (name, files) in enumerate(logs.items())}
     return found | {
-        f"{log}, {state}": diagnose(text, record=record)
+        f"{log}, {state}": diagnose(text, record=record, lanes=False)
         for log, text in SMALL.items()
         for state, record in RECORDS.items()
     }

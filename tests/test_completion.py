@@ -91,13 +91,16 @@ def _until(terminal: int, end: str | None) -> str:
 
 
 @pytest.mark.parametrize("begun", BEGUN)
-@pytest.mark.parametrize(
-    "shell", [pytest.param("bash", marks=pytest.mark.slow), pytest.param("zsh", marks=pytest.mark.slow), "fish"]
-)
+@pytest.mark.parametrize("shell", [pytest.param(one, marks=pytest.mark.slow) for one in SHELLS])
 def test_tab_completes(shell: str, begun: str, home: Path) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not here")
     assert typed(shell, begun, home) == BEGUN[begun]
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not here")
+def test_tab_completes_in_fish(home: Path) -> None:
+    assert typed("fish", "slurmdoctor explain cuda-o", home) == "slurmdoctor explain cuda-oom"
 
 
 def asked(line: str, rules: str = "") -> subprocess.CompletedProcess[bytes]:

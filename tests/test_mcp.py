@@ -11,14 +11,15 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult
 
+from cases import one_line, run
 from slurmdoctor import diagnose
 from slurmdoctor.cli import sandbox, server
 from slurmdoctor.cli.mcp import LONGEST_LINE, Bounded
@@ -43,13 +44,13 @@ def site(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def talk(ask: Callable[[Client], Awaitable[None]], *options: str, path: str = "") -> None:
-    """Start `slurmdoctor mcp` and let the client ask it."""
-    environment = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}"}
-    start = StdioServerParameters(command=sys.executable, args=["-m", "slurmdoctor", "mcp", *options], env=environment)
+def talk(
+    ask: Callable[[Client], Awaitable[None]], *allowed: Path, redact: Literal["default", "strict"] = "default"
+) -> None:
+    """Let a client ask a server of this process."""
 
     async def run() -> None:
-        async with Client(start, read_timeout_seconds=120) as client:
+        async with Client(server.serve(server.Settings(allowed, redact=redact)), read_timeout_seconds=120) as client:
             await ask(client)
 
     anyio.run(run)
@@ -112,7 +113,7 @@ def test_a_client_lists_the_tools_and_asks_each(site: Path) -> None:
         listed = report(await client.call_tool("list_causes", {}))["causes"]
         assert {"cuda-oom", "collective-timeout"} <= {cause["id"] for cause in listed}
 
-    talk(ask, "--allow", str(site / "logs"))
+    talk(ask, site / "logs")
 
 
 def test_a_folder_of_several_jobs_is_a_list_and_one_can_be_picked(site: Path) -> None:
@@ -134,57 +135,43 @@ def test_a_folder_of_several_jobs_is_a_list_and_one_can_be_picked(site: Path) ->
             assert refused.is_error
             assert word in said(refused)
 
-    talk(ask, "--allow", str(site / "logs"))
+    talk(ask, site / "logs")
 
 
-def test_what_is_outside_is_refused(site: Path) -> None:
+@pytest.mark.parametrize(
+    "path",
+    ["{site}/outside/other.log", "../outside/other.log", "{site}/logs/../outside/other.log", "link.log", "folder/other.log",
+     "folder", "/etc/passwd", "/etc/not-there", "-/../../outside"],
+)  # fmt: skip
+def test_what_is_outside_is_refused(site: Path, path: str) -> None:
+    told = sandbox.answer({"path": path.format(site=site), "allowed": [str(site / "logs")]})
+    assert "is outside of the folders" in told["error"]
+    assert "someone else" not in told["error"]
+
+
+def test_what_is_no_question_is_refused(site: Path) -> None:
     async def ask(client: Client) -> None:
-        for path in (
-            str(site / "outside" / "other.log"),
-            "../outside/other.log",
-            str(site / "logs" / ".." / "outside" / "other.log"),
-            "link.log",
-            "folder/other.log",
-            "folder",
-            "/etc/passwd",
-            "/etc/not-there",
-            "-/../../outside",
-        ):
-            result = await client.call_tool("diagnose_path", {"path": path})
-            assert result.is_error, path
-            assert "is outside of the folders" in said(result), path
-            assert "someone else" not in said(result)
         for tool, wrong in (
-            ("diagnose_path", {"path": "-"}),  # a file's name here, not standard input
-            ("diagnose_path", {"path": "*.log"}),
+            ("diagnose_path", {"path": "link.log"}),
             ("diagnose_path", {"path": "a\0b"}),
             ("diagnose_path", {"path": "x" * 5000}),
             ("diagnose_path", {}),
             ("diagnose_text", {"text": ""}),
-            ("diagnose_job", {"job_id": "--help"}),
-            ("diagnose_job", {"job_id": "1;id"}),
-            ("diagnose_job", {"job_id": "١٢٣"}),
-            ("diagnose_job", {"job_id": "1\n"}),
-            ("diagnose_job", {"job_id": "1" * 13}),
+            *(("diagnose_job", {"job_id": word}) for word in ("--help", "1;id", "١٢٣", "1\n", "1" * 13)),
         ):
             assert (await client.call_tool(tool, wrong)).is_error, wrong
         for tool, key in (("diagnose_path", "path"), ("explain_cause", "cause")):
             told = said(await client.call_tool(tool, {key: "x\x1b]52;c;ZXZp\x07\x9b2J\u202egol\ny"}))
             assert told.isprintable(), tool
 
-    talk(ask, "--allow", str(site / "logs"))
+    talk(ask, site / "logs")
 
 
 def test_without_a_folder_no_path_is_read(site: Path) -> None:
-    async def ask(client: Client) -> None:
-        result = await client.call_tool("diagnose_path", {"path": str(site / "logs" / "job.log")})
-        assert result.is_error
-        assert "--allow DIR" in said(result)
-
-    talk(ask)
+    assert "--allow DIR" in sandbox.answer({"path": str(site / "logs" / "job.log")})["error"]
 
 
-def test_a_job_through_slurm(site: Path) -> None:
+def test_a_job_through_slurm(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The job's own log is read where it is allowed; another one is left out, and Slurm's records still speak."""
     tools = site / "bin"
     tools.mkdir()
@@ -207,7 +194,8 @@ def test_a_job_through_slurm(site: Path) -> None:
         assert "someone else" not in json.dumps(found)
         assert "outside of the folders" in str(found["coverage"]["missing"])
 
-    talk(ask, "--allow", str(site / "logs"), path=str(tools))
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    talk(ask, site / "logs")
 
 
 def test_strict_redaction_at_the_server() -> None:
@@ -215,7 +203,7 @@ def test_strict_redaction_at_the_server() -> None:
         text = OOM + "srun: error: tucana17: task 3: Exited with exit code 1\n"
         assert "tucana17" not in json.dumps(report(await client.call_tool("diagnose_text", {"text": text})))
 
-    talk(ask, "--redact", "strict")
+    talk(ask, redact="strict")
 
 
 def test_time_is_bounded() -> None:
@@ -223,25 +211,12 @@ def test_time_is_bounded() -> None:
         anyio.run(server.Tools(server.Settings(seconds=0.01)).diagnose_text, OOM)
 
 
-def test_the_worker_answers_in_one_json_object_whatever_happens() -> None:
-    broken: list[dict[str, Any]] = [
-        {"text": "\ud800"},
-        {"path": "x"},
-        {"job_id": "x"},
-        {},
-        {"text": "a", "rules": ["/none"]},
-    ]
-    for question in broken:
-        done = subprocess.run(
-            [sys.executable, "-m", "slurmdoctor.cli.sandbox"],
-            input=json.dumps(question).encode(),
-            capture_output=True,
-            timeout=60,
-            check=True,
-        )
-        told = json.loads(done.stdout)
-        assert ("error" in told) != ("report" in told)
-        assert done.stderr == b""
+@pytest.mark.parametrize(
+    "question", [{"text": "\ud800"}, {"path": "x"}, {"job_id": "x"}, {}, {"text": "a", "rules": ["/none"]}]
+)
+def test_the_worker_answers_whatever_it_is_asked(question: dict[str, Any]) -> None:
+    told = json.loads(json.dumps(sandbox.answer(question)))
+    assert ("error" in told) != ("report" in told)
 
 
 def test_text_is_bounded() -> None:
@@ -271,14 +246,7 @@ def test_without_the_extra_one_line_says_what_to_install() -> None:
 
 
 def test_an_allowed_folder_that_is_none() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "slurmdoctor", "mcp", "--allow", "/not/there"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 2
-    assert "'/not/there' does not exist" in done.stderr
+    one_line(run("mcp", "--allow", "/not/there"), "'/not/there' does not exist")
 
 
 def test_the_worker_says_what_python_says() -> None:
@@ -338,24 +306,12 @@ class Raw:
         self._process.stdout.close()
 
 
-def test_what_cannot_be_read_does_not_stop_the_server() -> None:
+def test_what_cannot_be_read_does_not_stop_the_server_and_an_interrupt_does() -> None:
     with Raw() as server:
         for line in (b"hello\x1b]52;c;ZXZp\x07", b"\xff\xfe\x00", b"[" * 3000 + b"]" * 3000, b"{}", b""):
             server.send(line)
         server.ask("last", "ping", {})
         assert server.answer("last")["result"] == {}
-
-
-def test_a_closed_input_is_told_in_one_line() -> None:
-    command = f"{sys.executable} -m slurmdoctor mcp <&-"
-    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, timeout=60)
-    assert done.stderr.count(b"\n") == 1
-    assert b"is closed" in done.stderr
-    assert done.returncode == 2
-
-
-def test_an_interrupt_ends_it_at_once() -> None:
-    with Raw() as server:
         assert server.interrupted() == -signal.SIGINT
 
 
