@@ -15,26 +15,9 @@ from cases import run
 Rows = Sequence[Mapping[str, str]]
 
 ALWAYS = [
-    "JobID",
-    "JobIDRaw",
-    "JobName",
-    "Partition",
-    "State",
-    "ExitCode",
-    "DerivedExitCode",
-    "Elapsed",
-    "Timelimit",
-    "Start",
-    "End",
-    "NodeList",
-    "NNodes",
-    "NTasks",
-    "ReqMem",
-    "MaxRSS",
-    "UID",
-    "Reason",
-    "WorkDir",
-]
+    "JobID", "JobIDRaw", "JobName", "Partition", "State", "ExitCode", "DerivedExitCode", "Elapsed", "Timelimit", "Start", "End", "NodeList",
+    "NNodes", "NTasks", "ReqMem", "MaxRSS", "UID", "Reason", "WorkDir",
+]  # fmt: skip
 SINCE = {"SubmitLine": (21, 8), "StdOut": (24, 5), "StdErr": (24, 5), "StdIn": (24, 5)}
 """Fields of sacct that older versions refuse."""
 

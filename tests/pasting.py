@@ -106,20 +106,16 @@ WAYS: dict[str, Way] = {
     r"(?:Add|Set|Put|Derive).*?`(export [^`]+)`": lambda s, at, a: _above_step(s, a),
     r"Add `(#SBATCH [^`]+)`": lambda s, at, a: _directive(s, a),
     rf"Put {_Q} above it, and {_Q} in the first line": lambda s, at, a, b: _above(_replace(s, 0, s[0], b), at, a),
-    rf"Put {_Q} above it, and delete the `(wait)` in line (\d+)": lambda s, at, a, b, n: _above(
-        _without(s, int(n) - 1), at, a
-    ),
+    rf"Put {_Q} above it, and delete the `(wait)` in line (\d+)": lambda s, at, a, b, n: _above(_without(s, int(n) - 1), at, a),
     rf"Put {_Q} above it": lambda s, at, a: _above(s, at, a),
     rf"Run {_Q} before the training": lambda s, at, a: _above(s, at, a),
-    rf"Put {_Q} on the next line, and delete the `(wait)` in line (\d+)": lambda s, at, a, b, n: _insert(
-        _without(s, int(n) - 1), at + 1, a
-    ),
+    rf"Put {_Q} on the next line, and delete the `(wait)` in line (\d+)": lambda s, at, a, b, n: _insert(_without(s, int(n) - 1), at + 1, a),
     rf"Put {_Q} on the next line": lambda s, at, a: _insert(s, at + 1, a),
     r"Put `(\|\| exit)` after the training": lambda s, at, a: _after(s, at, a),
     rf"Replace {_Q} with {_Q}": lambda s, at, a, b: _replace(s, at, a, b),
     rf"Remove {_Q}": lambda s, at, a: _replace(s, at, f"{a} ", ""),
     r"Move this line above the first command": lambda s, at: _directive(_without(s, at), s[at]),
-}
+}  # fmt: skip
 """How each kind of fix is applied to the lines of a script: (lines, index of the finding's line, what stands in backquotes)."""
 
 
