@@ -16,7 +16,7 @@ def advice(found: Diagnosis) -> str:
     return " ".join(f"{fix.do} {fix.why}" for fix in found.fixes)
 
 
-# ── S5 (MB18): a status without a word in the log ──
+# ── a status without a word in the log ──
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def advice(found: Diagnosis) -> str:
         (127, "command-not-found", "not-found", "path"),
     ],
 )
-def test_s5_a_status_has_a_meaning_and_advice_of_its_own(status: int, cause: str, exit_class: str, says: str) -> None:
+def test_a_status_has_a_meaning_and_advice_of_its_own(status: int, cause: str, exit_class: str, says: str) -> None:
     found = diagnose(STEPS, exit_status=status)
     assert found.cause is not None
     assert (found.cause.id, found.cause.confidence) == (cause, "low")
@@ -45,16 +45,16 @@ def test_s5_a_status_has_a_meaning_and_advice_of_its_own(status: int, cause: str
     assert says in advice(found)
 
 
-def test_s5_a_status_of_zero_is_no_failure() -> None:
+def test_a_status_of_zero_is_no_failure() -> None:
     assert diagnose(STEPS, exit_status=0).verdict == "no-failure"
 
 
-def test_s5_an_exit_that_the_log_shows_stays() -> None:
+def test_an_exit_that_the_log_shows_stays() -> None:
     found = diagnose(STEPS + "srun: error: node07: task 3: Segmentation fault (core dumped)\n", exit_status=143)
     assert found.exit.signal == "SIGSEGV"
 
 
-# ── S4 (MB18): the kill comes before what Slurm does about it ──
+# ── the kill comes before what Slurm does about it ──
 
 AFTER = [
     "srun: Terminating StepId=4711.0\nslurmstepd: error: *** STEP 4711.0 ON node07 CANCELLED AT 2026-05-12T10:16:09 ***\n",
@@ -65,7 +65,7 @@ AFTER = [
 
 @pytest.mark.parametrize("after", AFTER)
 @pytest.mark.parametrize("killed", ["Killed", "Exited with exit code 137"])
-def test_s4_the_kill_that_came_first_is_named_and_memory_first(after: str, killed: str) -> None:
+def test_the_kill_that_came_first_is_named_and_memory_first(after: str, killed: str) -> None:
     found = diagnose(
         STEPS + f"srun: error: node08: task 12: {killed}\n{after}srun: error: node07: tasks 0-7: Terminated\n"
     )
@@ -102,10 +102,10 @@ def test_en1_without_a_finished_training_nothing_is_excused() -> None:
     assert "had finished" not in advice(diagnose(STEPS + ALL_BUT_LOCAL_ZERO))
 
 
-# ── S28 (MB19): srun's words on others are not the suspect's end ──
+# ── srun's words on others are not the suspect's end ──
 
 
-def test_s28_the_end_of_those_that_waited_is_not_the_missing_ranks() -> None:
+def test_the_end_of_those_that_waited_is_not_the_missing_ranks() -> None:
     waits = "".join(
         f"[rank{n}]:[E512 10:44:12.102837465 ProcessGroupNCCL.cpp:685] [Rank {n}] Watchdog caught collective operation timeout: "
         f"WorkNCCL(SeqNum=18, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600041 milliseconds before timing out.\n"
@@ -117,7 +117,7 @@ def test_s28_the_end_of_those_that_waited_is_not_the_missing_ranks() -> None:
     assert found.exit.signal is None
 
 
-# ── S23 (MB22): a silent resume of an old run ──
+# ── a silent resume of an old run ──
 
 LOADED = (
     "INFO:megatron.bridge.training.checkpointing: loading distributed checkpoint from {0}/default/checkpoints at iteration 20\n"
@@ -127,7 +127,7 @@ LOADED = (
 END = "[after training is done] datetime: 2026-05-12 10:19:11\n"
 
 
-def test_s23_an_old_run_that_is_resumed_and_done_is_told() -> None:
+def test_an_old_run_that_is_resumed_and_done_is_told() -> None:
     found = diagnose(LOADED.format("/opt/Megatron-Bridge/nemo_experiments") + END)
     assert found.verdict == "no-failure"
     assert "no training step was made: the run resumed at step 20" in found.reasons[0]
@@ -135,7 +135,7 @@ def test_s23_an_old_run_that_is_resumed_and_done_is_told() -> None:
     assert "use another checkpoint folder" in found.reasons[0]
 
 
-def test_s23_two_files_do_not_tell_one_run(tmp_path: Path) -> None:
+def test_two_files_do_not_tell_one_run(tmp_path: Path) -> None:
     """One file resumes, another is done: which came first nobody knows."""
     (tmp_path / "a-42.err").write_text("Resuming from /data/ckpt/step_500\n")
     (tmp_path / "b-42.out").write_text("training finished\n")
@@ -144,7 +144,7 @@ def test_s23_two_files_do_not_tell_one_run(tmp_path: Path) -> None:
     assert not any("no training step" in reason for reason in found.reasons)
 
 
-def test_s23_a_run_that_goes_on_training_is_left_in_peace() -> None:
+def test_a_run_that_goes_on_training_is_left_in_peace() -> None:
     found = diagnose(LOADED.format("nemo_experiments") + STEPS.replace("iteration ", "iteration 4") + END)
     assert not any("no training step" in reason for reason in found.reasons)
 

@@ -49,18 +49,18 @@ def told(found: Diagnosis, *texts: str, never: str = "") -> None:
         assert not re.search(never, advice(found)), advice(found)
 
 
-# ── S2 (NA2): hours without a step are a stall, and never a reason for more time ──
+# ── hours without a step are a stall, and never a reason for more time ──
 
 
 @pytest.mark.parametrize("made", [60, 4, 2, 1])
 @pytest.mark.parametrize("end", [LIMIT, SCANCEL])
-def test_s2_hours_after_the_last_step_are_a_stall(made: int, end: str) -> None:
+def test_hours_after_the_last_step_are_a_stall(made: int, end: str) -> None:
     found = diagnose(steps(made, 1) + end.format(at(hours=26)))
     assert retry(found) == "after-fix"
     told(found, f"{at(seconds=made)}", "26 h before", "py-spy dump", never=f"{MORE_TIME}|{FROM_CHECKPOINT}|as it is;")
 
 
-def test_s2_slurms_record_tells_the_end_where_the_log_just_stops() -> None:
+def test_slurms_record_tells_the_end_where_the_log_just_stops() -> None:
     record = read(
         [
             (
@@ -73,17 +73,17 @@ def test_s2_slurms_record_tells_the_end_where_the_log_just_stops() -> None:
     told(found, "No step came after step 60", "26 h before", never=f"{MORE_TIME}|{FROM_CHECKPOINT}")
 
 
-def test_s2_a_steady_job_is_not_accused_and_may_ask_for_more() -> None:
+def test_a_steady_job_is_not_accused_and_may_ask_for_more() -> None:
     found = diagnose(steps(300, 42) + LIMIT.format(at(seconds=300 * 42 + 40)))
     told(found, "longer --time", "step 300", never="stall|py-spy")
 
 
-def test_na2_few_steps_in_more_than_a_day_appear_stalled() -> None:
+def test_few_steps_in_more_than_a_day_appear_stalled() -> None:
     found = diagnose(steps(60, 1740) + LIMIT.format(at(hours=29.3)))
     told(found, "60 steps in 28.8 h", "appears stalled", never=MORE_TIME)
 
 
-# ── S3 (KF5): a training loop that began and made no step ──
+# ── a training loop that began and made no step ──
 
 BEGUN = [
     "[rank 0] INFO     Starting training: step 0 -> 50000\n",
@@ -96,26 +96,26 @@ BEGUN = [
 
 @pytest.mark.parametrize("began", BEGUN)
 @pytest.mark.parametrize("end", [LIMIT, SCANCEL])
-def test_s3_without_a_first_step_nothing_can_be_resumed(began: str, end: str) -> None:
+def test_without_a_first_step_nothing_can_be_resumed(began: str, end: str) -> None:
     found = diagnose(BANNER.format(0) + began + end.format(at(hours=2)))
     assert retry(found) == "after-fix"
     told(found, "NCCL_DEBUG=INFO TORCH_DISTRIBUTED_DEBUG=DETAIL", "GID_INDEX", "GLOO_SOCKET_IFNAME=ib0")
     told(found, never=f"{MORE_TIME}|{FROM_CHECKPOINT}|[Rr]esubmit it")
 
 
-def test_s3_the_time_without_a_step_is_told() -> None:
+def test_the_time_without_a_step_is_told() -> None:
     found = diagnose(f"{at(seconds=69)} INFO Starting training: step 0\n" + LIMIT.format(at(minutes=62, seconds=22)))
     assert found.cause is not None
     assert found.cause.id == "time-limit"
     told(found, 'no step came in the 61 min after "Starting training: step 0"', never=MORE_TIME)
 
 
-def test_s3_a_job_that_was_cancelled_as_it_began_did_not_hang() -> None:
+def test_a_job_that_was_cancelled_as_it_began_did_not_hang() -> None:
     found = diagnose(f"{at()} INFO Starting training: step 0\n" + SCANCEL.format(at(seconds=40)))
     told(found, never="NCCL_DEBUG|hung")
 
 
-def test_s3_a_program_that_goes_on_talking_did_not_hang() -> None:
+def test_a_program_that_goes_on_talking_did_not_hang() -> None:
     talk = "".join(f"batch {n} of the corpus done in a while, and all of it is well so far\n" for n in range(100))
     told(diagnose("Starting training\n" + talk + LIMIT.format(at(hours=2))), never="NCCL_DEBUG|hung at")
 
@@ -161,7 +161,7 @@ def test_a_save_that_only_began_is_no_checkpoint() -> None:
     assert retry(found) == "after-fix"
 
 
-# ── S19 (KF7): restarts that gain no step ──
+# ── restarts that gain no step ──
 
 
 def run(
@@ -184,24 +184,24 @@ PREEMPTED = "slurmstepd: error: *** JOB 3565401 ON node07 CANCELLED AT {0} DUE T
         "iteration {0}/ 5000 | lm loss: 2.3\n",
     ],
 )
-def test_s19_kf7_restarts_without_a_gain_are_counted(end: str, form: str) -> None:
+def test_restarts_without_a_gain_are_counted(end: str, form: str) -> None:
     found = diagnose("".join(run(n, end, form=form) for n in range(4)))
     assert retry(found) == "after-fix"
     told(found, "3 restarts gained no step", "each began again at step 500", "every 40 steps", "--signal")
 
 
 @pytest.mark.parametrize("end", [LIMIT, PREEMPTED])
-def test_kf7_restarts_that_gain_steps_are_left_in_peace(end: str) -> None:
+def test_restarts_that_gain_steps_are_left_in_peace(end: str) -> None:
     told(
         diagnose("".join(run(n, end, begin=500 + 80 * n) for n in range(4))),
         never="gained no step|Checkpoint more often",
     )
 
 
-# ── S21 (KF6): an emergency checkpoint that did not fit the warning's window ──
+# ── an emergency checkpoint that did not fit the warning's window ──
 
 
-def test_s21_a_forced_exit_asks_for_a_longer_window() -> None:
+def test_a_forced_exit_asks_for_a_longer_window() -> None:
     found = diagnose(
         "[rank 0] INFO     [step 810] loss=5.6 | lr=3e-4\n"
         "[rank 0] WARNING  Received SIGTERM — requesting graceful shutdown\n"
@@ -214,7 +214,7 @@ def test_s21_a_forced_exit_asks_for_a_longer_window() -> None:
     told(found, "--signal=TERM@360", "shutdown_timeout_sec=360", never="Python|traceback")
 
 
-def test_kf6_the_window_follows_from_how_long_a_save_takes() -> None:
+def test_the_window_follows_from_how_long_a_save_takes() -> None:
     found = diagnose(
         "#SBATCH --signal=B:TERM@120\n"
         "2026-05-12 10:00:00 [rank 0] INFO     Async checkpoint started: checkpoints/step_500\n"
@@ -226,7 +226,7 @@ def test_kf6_the_window_follows_from_how_long_a_save_takes() -> None:
     told(found, "--signal=B:TERM@300", "a save takes 140 s here")
 
 
-def test_kf6_a_save_that_was_committed_needs_no_window() -> None:
+def test_a_save_that_was_committed_needs_no_window() -> None:
     found = diagnose(
         "[rank 0] INFO     [step 810] loss=5.6 | lr=3e-4\n"
         "[rank 0] WARNING  Shutdown requested at step 812 — saving emergency checkpoint\n"

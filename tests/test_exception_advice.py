@@ -97,7 +97,7 @@ def test_one_rank_for_which_others_waited_has_other_data_or_another_node() -> No
     assert "Check what is special about rank 3" in advice(found)
 
 
-def test_mb17_a_missing_iterator_of_a_pipeline_stage_is_no_missing_file() -> None:
+def test_a_missing_iterator_of_a_pipeline_stage_is_no_missing_file() -> None:
     frame = ('File "/scratch/demo/train.py", line 484, in Train', "batch = next(it)")
     log = "".join(f"{r}: pipeline_model_parallel_size ............ 4\n" for r in range(4))
     found = diagnose(log + raised("TypeError: 'NoneType' object is not an iterator", frame, label="1: "))

@@ -70,7 +70,7 @@ def test_mr_eighty_scattered_ranks_are_not_listed_one_by_one() -> None:
     assert sum(len(group.ranks) for group in diagnose(log).ranks) == 160 - len(silent)
 
 
-def test_s27_ranks_that_failed_alike_on_two_nodes_are_all_first() -> None:
+def test_ranks_that_failed_alike_on_two_nodes_are_all_first() -> None:
     warn = (
         "transport/net_ib.cc:1295 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_3:1"
     )

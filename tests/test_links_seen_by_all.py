@@ -24,7 +24,7 @@ def log(label: str) -> str:
 
 
 @pytest.mark.parametrize("label", ["{r}: ", ""], ids=["srun -l", "no labels"])
-def test_s27_ml5_kf4_all_eight_failed_and_the_first_are_told(label: str) -> None:
+def test_all_eight_failed_and_the_first_are_told(label: str) -> None:
     found = diagnose(log(label))
     assert found.cause is not None
     assert found.cause.id == "nccl-init"
@@ -35,7 +35,7 @@ def test_s27_ml5_kf4_all_eight_failed_and_the_first_are_told(label: str) -> None
     assert not found.retry.exclude_nodes
 
 
-def test_s27_the_seeds_own_log() -> None:
+def test_the_seeds_own_log() -> None:
     found = diagnose(LOGS / "kf4.log")
     assert found.extent.ranks == tuple(range(8))
     assert any(group.standing == "first" for group in found.ranks)

@@ -81,7 +81,7 @@ def test_divisors() -> None:
     assert fill("{divisor(ep, 2)}", {}) is None
 
 
-# ── S9: fragmentation, where the pieces hold what was asked for ──
+# ── fragmentation, where the pieces hold what was asked for ──
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_divisors() -> None:
         ("100.00 MiB", "90.00 MiB", "312.10 MiB", False),
     ],
 )
-def test_s9_fragmentation_only_where_the_pieces_cover_the_request(
+def test_fragmentation_only_where_the_pieces_cover_the_request(
     requested: str, free: str, unallocated: str, offered: bool
 ) -> None:
     advice = fixes(oom(text=message(requested, free, unallocated)))
@@ -103,7 +103,7 @@ def test_s9_fragmentation_only_where_the_pieces_cover_the_request(
     assert (f"{unallocated} reserved but unallocated + {free} free cover the {requested}" in advice) is offered
 
 
-def test_s9_old_messages_tell_what_is_reserved() -> None:
+def test_old_messages_tell_what_is_reserved() -> None:
     size = "RuntimeError: CUDA out of memory. Tried to allocate {} (GPU 0; 39.41 GiB total capacity; 34.02 GiB already allocated; "
     size += (
         "1.21 GiB free; 36.80 GiB reserved in total by PyTorch) If reserved memory is >> allocated memory try setting "
@@ -116,7 +116,7 @@ def test_s9_old_messages_tell_what_is_reserved() -> None:
     assert "max_split" not in fixes(oom(text=size.format("7.00 GiB")))
 
 
-def test_s9_what_is_set_already_is_not_advised() -> None:
+def test_what_is_set_already_is_not_advised() -> None:
     text = message("1.96 GiB", "1.18 GiB", "1.41 GiB")
     above = "+ export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"
     assert "expandable_segments" not in fixes(oom(text=text, above=above))
@@ -162,10 +162,10 @@ def test_no_advice_is_a_recital() -> None:
         assert not re.search(r"\bIf it dies\b|\bMend\b", fixes(found))
 
 
-# ── ML2: the record ──
+# ── the record ──
 
 
-def test_ml2_what_the_log_has_of_the_failure_stands_in_the_advice_and_in_the_facts() -> None:
+def test_what_the_log_has_of_the_failure_stands_in_the_advice_and_in_the_facts() -> None:
     above = (
         "  tensor_model_parallel_size ...................... 4\n  micro_batch_size ................................ 4\n"
     )
@@ -178,12 +178,12 @@ def test_ml2_what_the_log_has_of_the_failure_stands_in_the_advice_and_in_the_fac
     assert {name: found.facts[name] for name in told} == told
 
 
-def test_ml2_the_peak_of_another_rank_is_named_as_that_one_s() -> None:
+def test_the_peak_of_another_rank_is_named_as_that_one_s() -> None:
     line = "[Rank 0] (after 10 iterations) memory (MB) | allocated: 1.5 | max allocated: 71680.0 | reserved: 2.0 | max reserved: 2.0\n"
     assert "peak 70 GiB on rank 0" in oom(above=line).facts["record"]
 
 
-# ── S10, MB13: experts ──
+# ── experts ──
 
 GENERATE = (
     "+ srun python examples/conversion/hf_to_megatron_generate_text.py --hf_model_path nova/nova-moe --tp 2 --ep 8\n"
@@ -195,7 +195,7 @@ SIZES = "  hidden_size ..... 3072\n  moe_ffn_hidden_size ..... 1536\n  num_layer
     "above",
     [GENERATE, "Namespace(tp=2, pp=1, ep=8, etp=1)\n", "TP=2 PP=1 EP=8 MBS=1 GBS=256\n", "+ python x.py --ep=8\n"],
 )
-def test_s10_without_a_number_of_experts_ep_is_the_cure(above: str) -> None:
+def test_without_a_number_of_experts_ep_is_the_cure(above: str) -> None:
     found = oom(MOE, above=above)
     assert found.facts["ep"] == 8
     first = fixes(found, 1)
@@ -204,26 +204,26 @@ def test_s10_without_a_number_of_experts_ep_is_the_cure(above: str) -> None:
     assert not re.search(r"raise TP|more TP|Raise TP", fixes(found))
 
 
-def test_s10_where_the_gpus_do_not_suffice_the_nodes_are_told() -> None:
+def test_where_the_gpus_do_not_suffice_the_nodes_are_told() -> None:
     above = f"world size: 8\n  gpus_per_node: 8\n{GENERATE}"
     assert "Use 2 nodes and raise expert parallelism (EP) from 8 to 16" in fixes(oom(MOE, above=above), 1)
 
 
-def test_s10_vllm_splits_experts_by_tensor_parallelism_too() -> None:
+def test_vllm_splits_experts_by_tensor_parallelism_too() -> None:
     frames = (("/v/site-packages/vllm/model_executor/layers/fused_moe/layer.py", "__init__", "x"), *MOE[1:])
     assert "expert" not in fixes(oom(frames))
 
 
-def test_s10_frames_alone_prove_experts() -> None:
+def test_frames_alone_prove_experts() -> None:
     assert "expert parallelism (EP)" in fixes(oom(MOE), 1)
 
 
-def test_s10_fragmentation_does_not_come_before_experts() -> None:
+def test_fragmentation_does_not_come_before_experts() -> None:
     found = oom(MOE, message("1.12 GiB", "602.56 MiB", "4.10 GiB"), GENERATE)
     assert "expert parallelism" in fixes(found, 1)
 
 
-def test_mb13_a_dense_model_gets_no_advice_on_experts() -> None:
+def test_a_dense_model_gets_no_advice_on_experts() -> None:
     found = oom(
         (("/v/transformers/modeling_utils.py", "from_pretrained", "x"),), message("30.00 GiB", "1.18 GiB", "1.41 GiB")
     )
@@ -264,21 +264,21 @@ def test_what_no_training_step_asked_for_gets_no_advice_on_steps_first(line: str
     assert says in fixes(diagnose(f"{line}\n"), 1)
 
 
-# ── S13: at the limit ──
+# ── at the limit ──
 
 
 @pytest.mark.parametrize(
     ("own", "other", "told"),
     [("76.2/80GB", "40.2/80GB", True), ("36.8/80GB", "78.2/80GB", False), ("70.9/80GB", "70.9/80GB", False)],
 )
-def test_s13_the_limit_is_told_of_the_failing_ranks_own_line_only(own: str, other: str, told: bool) -> None:
+def test_the_limit_is_told_of_the_failing_ranks_own_line_only(own: str, other: str, told: bool) -> None:
     above = f"[rank3]: step 100 | loss 2.1 | mem={own}\n[rank1]: step 100 | loss 2.1 | mem={other}\n"
     advice = fixes(oom(above=above))
     assert ("at the limit" in advice) is told
     assert other not in advice or own == other
 
 
-def test_s13_a_line_that_names_node_and_gpu_is_of_that_rank() -> None:
+def test_a_line_that_names_node_and_gpu_is_of_that_rank() -> None:
     lines = (
         MemoryReading(None, 200, "38.9GB/40GB", 1, 38.9, 40.0, gpu=(2, 3)),
         MemoryReading(None, 200, "18GB/40GB", 2, 18, 40.0, gpu=(3, 0)),
@@ -289,7 +289,7 @@ def test_s13_a_line_that_names_node_and_gpu_is_of_that_rank() -> None:
     assert _of_memory(None, lines, {}) == {}
 
 
-# ── MB18: host memory ──
+# ── host memory ──
 
 KILL = (
     "slurmstepd: error: Detected {} oom_kill event{} in StepId=48113.0. Some of the step tasks have been OOM Killed.\n"
@@ -318,7 +318,7 @@ LOAD += "alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't allocate memory
         ("TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.\nExited with exit code 137.\n", "bsub -M", "SBATCH"),
     ],
 )  # fmt: skip
-def test_mb18_host_memory_is_answered_with_the_job_s_own_numbers(log: str, first: str, never: str) -> None:
+def test_host_memory_is_answered_with_the_job_s_own_numbers(log: str, first: str, never: str) -> None:
     found = diagnose(log)
     assert found.cause is not None
     assert found.cause.id == "host-oom"

@@ -39,7 +39,7 @@ def said(found: Diagnosis) -> str:
 
 @pytest.mark.parametrize("socket", [NO_DEVICE, SOCKET, SOCKET_SHORT, NO_DEVICE + SOCKET, CHANNEL])
 @pytest.mark.parametrize("ib", [IB, IB_SHORT])
-def test_s20_kf3_na5_the_one_node_on_sockets_is_named_and_left_out(socket: str, ib: str) -> None:
+def test_the_one_node_on_sockets_is_named_and_left_out(socket: str, ib: str) -> None:
     found = diagnose(job({"node01": ib, "node03": socket}))
     assert "node03" in found.fixes[0].do
     assert "ibstatus" in found.fixes[0].do
@@ -59,7 +59,7 @@ def test_s20_kf3_na5_the_one_node_on_sockets_is_named_and_left_out(socket: str, 
     ],
     ids=["all on InfiniBand", "one line", "all on sockets", "most on sockets", "one node tells both"],
 )
-def test_kf3_no_node_is_named_where_none_stands_apart(lines: dict[str, str]) -> None:
+def test_no_node_is_named_where_none_stands_apart(lines: dict[str, str]) -> None:
     found = diagnose(job(lines))
     assert found.facts.get("socket_nodes") is None
     assert found.retry is not None
@@ -67,13 +67,13 @@ def test_kf3_no_node_is_named_where_none_stands_apart(lines: dict[str, str]) -> 
 
 
 @pytest.mark.parametrize("seq", [0, 1, 2])
-def test_kf5_a_first_collective_that_hangs_tells_how_to_look(seq: int) -> None:
+def test_a_first_collective_that_hangs_tells_how_to_look(seq: int) -> None:
     first = diagnose(job({}, seq)).fixes[0].do
     for word in ("NCCL_DEBUG=INFO", "TORCH_DISTRIBUTED_DEBUG=DETAIL", "GLOO_SOCKET_IFNAME", "NCCL_IB_GID_INDEX"):
         assert word in first
 
 
-def test_kf5_a_late_collective_that_hangs_is_no_matter_of_set_up() -> None:
+def test_a_late_collective_that_hangs_is_no_matter_of_set_up() -> None:
     assert "GLOO_SOCKET_IFNAME" not in said(diagnose(job({}, 733)))
 
 
@@ -84,7 +84,7 @@ def test_kf5_a_late_collective_that_hangs_is_no_matter_of_set_up() -> None:
         ("", "GLOO_SOCKET_IFNAME"),
     ],
 )
-def test_kf2_gloo_peers_that_time_out_are_told_the_interface(head: str, wanted: str) -> None:
+def test_gloo_peers_that_time_out_are_told_the_interface(head: str, wanted: str) -> None:
     error = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete\n"
     log = head + "".join(
         f'{r}: Traceback (most recent call last):\n{r}:   File "async_save.py", line 58, in save\n{r}: {error}'
@@ -114,7 +114,7 @@ def left_out(found: Diagnosis) -> tuple[str, ...]:
     return found.retry.exclude_nodes
 
 
-def test_s12_kf4_both_ends_of_a_broken_link_are_named() -> None:
+def test_both_ends_of_a_broken_link_are_named() -> None:
     found = broken(("node03", "10.0.3.7"))
     assert "node03" in found.fixes[0].do
     assert "10.0.3.7" in found.fixes[0].do
@@ -123,17 +123,17 @@ def test_s12_kf4_both_ends_of_a_broken_link_are_named() -> None:
     assert "10.0.3.7" in found.retry.why
 
 
-def test_s12_the_peer_that_several_nodes_name_is_the_broken_end() -> None:
+def test_the_peer_that_several_nodes_name_is_the_broken_end() -> None:
     found = broken(("node03", "10.0.3.7"), ("node04", "10.0.3.7"))
     assert found.fixes[0].do.startswith("Leave out the node behind 10.0.3.7")
     assert left_out(found) == ()
 
 
-def test_s12_the_node_that_names_several_peers_is_left_out() -> None:
+def test_the_node_that_names_several_peers_is_left_out() -> None:
     assert left_out(broken(("node03", "10.0.3.7"), ("node03", "10.0.3.8"))) == ("node03",)
 
 
-def test_kf4_where_all_ranks_fail_before_a_step_the_fabric_is_suspect() -> None:
+def test_where_all_ranks_fail_before_a_step_the_fabric_is_suspect() -> None:
     ends = ENDED.format(n="node03", a=0, b=0) + ENDED.format(n="node04", a=1, b=1)
     links = "".join(RETRIES.format(n=n, peer=p) for n, p in (("node03", "10.0.3.4"), ("node04", "10.0.3.3")))
     found = diagnose("world size: 2\n" + links + FAILED.format(r=0) + FAILED.format(r=1) + ends)
@@ -142,7 +142,7 @@ def test_kf4_where_all_ranks_fail_before_a_step_the_fabric_is_suspect() -> None:
     assert not found.retry.exclude_nodes
 
 
-def test_kf4_before_the_first_step_the_gid_is_told() -> None:
+def test_before_the_first_step_the_gid_is_told() -> None:
     first = " ".join(fix.do for fix in broken(("node03", "10.0.3.7")).fixes)
     assert "NCCL_IB_GID_INDEX" in first
     assert "ibv_devinfo" in first

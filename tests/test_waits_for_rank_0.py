@@ -73,7 +73,7 @@ FOUR = ("node01", "node02", "node03", "node04")
     ],
     ids=["a bar", "only the save's frame", "old wording", "four nodes", "no save's frame", "ranks beside it too", "seconds later", "it spoke after", "a paste"],
 )  # fmt: skip
-def test_s1_mb9_a_slow_rank_0_needs_a_longer_timeout_and_no_other_nodes(log: str) -> None:
+def test_a_slow_rank_0_needs_a_longer_timeout_and_no_other_nodes(log: str) -> None:
     found = diagnose(log)
     assert SLOW in found.fixes[0].do
     assert "NCCL_SOCKET_IFNAME" not in said(found)
@@ -81,7 +81,7 @@ def test_s1_mb9_a_slow_rank_0_needs_a_longer_timeout_and_no_other_nodes(log: str
     assert left_out(found) == ()
 
 
-def test_mb9_where_its_last_words_tell_of_work_they_are_quoted() -> None:
+def test_where_its_last_words_tell_of_work_they_are_quoted() -> None:
     bar = "0: Fetching 12 files:  42%|####1     | 5/12 [04:12<06:40, 57.21s/it]\n"
     found = diagnose(HEAD + bar + waits(range(2, 4)) + ended(*NODES))
     assert "Fetching 12 files: 5 of 12" in said(found)
@@ -92,33 +92,33 @@ def test_mb9_where_its_last_words_tell_of_work_they_are_quoted() -> None:
     "last", ["0: > setting random seeds to 1234 ...\n", "0: Fetching 12 files: 100%|#####| 12/12 [00:12<00:00, 1.01it/s]\n",
              "0: W0512 10:31:21.1 torch/distributed/elastic/agent/server/api.py:745] Received Signals.SIGTERM death signal\n"]
 )  # fmt: skip
-def test_mb12_only_another_nodes_ranks_and_no_work_of_rank_0_is_the_network(last: str) -> None:
+def test_only_another_nodes_ranks_and_no_work_of_rank_0_is_the_network(last: str) -> None:
     found = diagnose(HEAD + last + waits(range(2, 4), frames=_START) + ended(*NODES))
     assert "sinfo" in found.fixes[0].do
     assert SLOW not in said(found)
     assert left_out(found) == NODES  # either may be the one
 
 
-def test_mb12_one_node_of_four_is_left_out() -> None:
+def test_one_node_of_four_is_left_out() -> None:
     found = diagnose(HEAD + waits(range(6, 8), frames=_START) + ended(*FOUR))
     assert "node04" in found.fixes[0].do
     assert left_out(found) == ("node04",)
 
 
-def test_mb12_where_all_other_nodes_wait_rank_0s_own_is_tested() -> None:
+def test_where_all_other_nodes_wait_rank_0s_own_is_tested() -> None:
     found = diagnose(HEAD + waits(range(2, 8), frames=_START) + ended(*FOUR))
     assert "Test the network of node01 first" in found.fixes[0].do
     assert left_out(found) == ()
 
 
-def test_mb9_a_timeout_of_an_hour_is_not_raised_to_an_hour() -> None:
+def test_a_timeout_of_an_hour_is_not_raised_to_an_hour() -> None:
     bar = "0: Fetching 12 files:  42%|####1     | 5/12 [04:12<06:40, 57.21s/it]\n"
     found = diagnose(HEAD + bar + waits(range(2, 4), error=_NEW.replace("600000", "3600000")) + ended(*NODES))
     assert "120 min" in found.fixes[0].do
     assert SLOW not in said(found)
 
 
-def test_mb9_the_seeds_own_three_lines_send_to_rank_0() -> None:
+def test_the_seeds_own_three_lines_send_to_rank_0() -> None:
     found = diagnose(
         "[rank8] is setting up NCCL communicator and retrieving ncclUniqueId from [0]\n... wait timeout after 600000ms\n"
         "This may indicate a possible application crash on rank 0\n"

@@ -1,4 +1,4 @@
-"""Times are counted in the log's own zone, and shown as it wrote them (S32)."""
+"""Times are counted in the log's own zone, and shown as it wrote them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def shown(log: str) -> tuple[str | None, str]:
         ("May 12 11:32:00", None, "11:32:00"),
     ],
 )
-def test_s32_a_time_is_shown_as_the_log_wrote_it(stamp: str, time: str | None, clock: str) -> None:
+def test_a_time_is_shown_as_the_log_wrote_it(stamp: str, time: str | None, clock: str) -> None:
     for log in (f"{stamp} INFO start\n{stamp} ERROR stopped\n{KEY}", f"{stamp} ERROR KeyError: 'x'\n" + KEY):
         told, place = shown(log)
         assert told == time
@@ -42,12 +42,12 @@ def test_s32_a_time_is_shown_as_the_log_wrote_it(stamp: str, time: str | None, c
     assert time is None or datetime.fromisoformat(time)
 
 
-def test_s32_the_clock_of_date_lines_has_their_zone() -> None:
+def test_the_clock_of_date_lines_has_their_zone() -> None:
     lines = [f"2026-05-12T{10 + n // 30}:{2 * n % 60:02}:00+08:00\niter {n} step {n}: loss 2.1\n" for n in range(60)]
     assert shown("".join(lines) + KEY) == ("2026-05-12T11:58:00+08:00", "  <text>:124  11:58:00+08:00")
 
 
-def test_s32_slurms_lines_without_a_zone_are_of_the_logs_own() -> None:
+def test_slurms_lines_without_a_zone_are_of_the_logs_own() -> None:
     """The stall lasted from 11:12 to 14:34, not from 03:12."""
     lines = [f"2026-05-12T{10 + n // 30}:{2 * n % 60:02}:00+08:00\n" for n in range(130)]
     for n in range(36):
