@@ -198,7 +198,6 @@ MOST: Mapping[str, int] = {
     "stack": 4096,
 }
 """Places that are read again, by what they are read for: what a job of 16,384 ranks shows once a rank is read whole."""
-_PYTHON = ("exception", "traceback")
 
 
 class Reading(Struct, frozen=True):
@@ -265,7 +264,7 @@ def _by_kind(groups: Sequence[MatchGroup]) -> dict[str, list[tuple[MatchGroup, l
     # tracebacks last: of a crowd of them, those of the writers whose exceptions are read
     for group in sorted(groups, key=lambda group: group.matcher.target == "traceback"):
         target = group.matcher.target
-        if target == "traceback" and group.crowded:
+        if target == "traceback" and len(group.writers) > FEW // 4:
             samples = [group.sample(writer) for writer in sorted(raised & group.writers.keys(), key=group.first_of)]
         else:
             samples = _chosen(group)
@@ -285,7 +284,7 @@ def kind_of(target: Target) -> str:
 def _chosen(group: MatchGroup) -> list[MatchSample]:
     """The writers that are worth reading: all, or of a crowd the first ones and the first ones of its last burst."""
     target = group.matcher.target
-    few = FEW if isinstance(target, Rule) else FEW // 4 if isinstance(target, Signal) or target in _PYTHON else 0
+    few = FEW if isinstance(target, Rule) else FEW // 4 if isinstance(target, Signal) or target == "exception" else 0
     if not few or len(group.writers) <= few:
         writers = group.by_first()
     else:
