@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import regex
@@ -131,23 +132,30 @@ def _only_texts(node: Node, name: str, problems: Problems, depth: int = 0) -> bo
 
 
 def _compiles(one: Alternative, problems: Problems) -> bool:
-    whole = one.text
+    error = _mistake_in(one.text)
+    if error is None:
+        return True
+    if not isinstance(error, (regex.error, Warning)):  # `regex` lets an internal error through for some broken patterns
+        problems.add(one.place, f"the regex does not compile: {error}", "simplify it")
+        return False
+    at = getattr(error, "pos", None)
+    where = f", after `{one.text[max(0, at - 24) : at]}`" if at else ""
+    reason = getattr(error, "msg", str(error))
+    otherwise = "escape the signs that are meant as text (. * + ? ( ) [ ] { } | ^ $ \\)"
+    mend = next((mend for words, mend in _MENDS if words in reason.lower()), otherwise)
+    problems.add(one.place_of(at or 0), f"the regex does not compile: {reason}{where}", mend)
+    return False
+
+
+@lru_cache(maxsize=8192)  # of all rules, which a process may read again
+def _mistake_in(text: str) -> Exception | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            regex.compile(whole)
-    except (regex.error, FutureWarning, DeprecationWarning) as error:
-        at = getattr(error, "pos", None)
-        where = f", after `{whole[max(0, at - 24) : at]}`" if at else ""
-        reason = getattr(error, "msg", str(error))
-        otherwise = "escape the signs that are meant as text (. * + ? ( ) [ ] { } | ^ $ \\)"
-        mend = next((mend for words, mend in _MENDS if words in reason.lower()), otherwise)
-        problems.add(one.place_of(at or 0), f"the regex does not compile: {reason}{where}", mend)
-        return False
-    except Exception as error:  # `regex` lets an internal error through for some broken patterns
-        problems.add(one.place, f"the regex does not compile: {error}", "simplify it")
-        return False
-    return True
+            regex.compile(text)
+    except Exception as error:
+        return error
+    return None
 
 
 def _fits_in_a_list(one: Alternative, problems: Problems) -> None:
