@@ -72,31 +72,25 @@ def test_jobs_within_a_second_look_at_the_rules_once(
     assert len(looked) == 2 * once
 
 
-def test_a_changed_folder_of_rules_is_seen_a_second_later(tmp_path: Path, wait: Callable[[float], None]) -> None:
-    rules = tmp_path / "lost-tape.yaml"
-    rules.write_text(RULE)
-    assert diagnose_text(LINE, rules=[rules]).cause.title == "lost the tape library"
-    rules.write_text(RULE.replace("lost the tape library", "lost its tape"))
-    wait(load.FRESH)
-    assert diagnose_text(LINE, rules=[rules]).cause.title == "lost its tape"
-    rules.write_text("cause: [")
-    wait(load.FRESH)
-    with pytest.raises(UserError):
-        diagnose_text(LINE, rules=[rules])
-
-
-def test_folders_of_rules_are_not_mistaken_for_one_another(
+def test_a_changed_folder_of_rules_is_seen_a_second_later_and_no_folder_is_mistaken_for_another(
     tmp_path: Path, wait: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("here", "there"):
         (tmp_path / name / "rules").mkdir(parents=True)
         (tmp_path / name / "rules" / f"tape-{name}.yaml").write_text(RULE.replace("lost-tape", f"tape-{name}"))
     assert diagnose_text(LINE).cause.id == "python-error"
-    for name in ("here", "there", "here"):
-        monkeypatch.chdir(tmp_path / name)
-        assert diagnose_text(LINE, rules=["rules"]).cause.id == f"site/tape-{name}"
+    monkeypatch.chdir(tmp_path / "here")
+    assert diagnose_text(LINE, rules=["rules"]).cause.id == "site/tape-here"
     monkeypatch.setenv("SLURMDOCTOR_RULES", os.fspath(tmp_path / "there" / "rules"))
     assert diagnose_text(LINE).cause.id == "site/tape-there"
+    rules = tmp_path / "there" / "rules" / "tape-there.yaml"
+    rules.write_text(rules.read_text().replace("lost the tape library", "lost its tape"))
+    wait(load.FRESH)
+    assert diagnose_text(LINE).cause.title == "lost its tape"
+    rules.write_text("cause: [")
+    wait(load.FRESH)
+    with pytest.raises(UserError):
+        diagnose_text(LINE)
 
 
 def test_what_the_search_needs_of_the_rules_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:

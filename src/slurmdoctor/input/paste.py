@@ -128,8 +128,6 @@ def _escaped(lines: Sequence[str]) -> Change | None:
 def _numbered(lines: Sequence[str]) -> Change | None:
     """Line numbers, as cat -n, less -N, vim, bat and grep -n print them: they count up, mostly by one."""
     filled = [line for line in lines if line.strip()]
-    if sum(line.lstrip(" ")[:1].isdigit() for line in filled) < 0.9 * len(filled):
-        return None
     found = [match for line in filled if (match := _NUMBER.match(line))]
     if len(found) < max(2, 0.9 * len(filled)):
         return None
