@@ -18,7 +18,7 @@ MOST_FILES = 100_000
 """Files of one job; what stands behind them in the order of the names is not read."""
 
 _LOG_ENDINGS = (".log", ".out", ".err", ".txt", ".stdout", ".stderr", ".o", ".e")
-_SAID = lazy(
+_LOG_NAMES = lazy(
     r"(?i)(?:(?:^|[-_.])(?:logs?|logfile|std_?(?:out|err)|std_out_err|output|error|outerr)|\.(?:out|err)|^(?:out|err|slurm))"
     r"(?:[-_.]?\d[-_.\w]{0,200})?$"
 )
@@ -36,11 +36,11 @@ _SOURCES = (
 )  # fmt: skip
 """Endings of what lies about in a tree of many jobs."""
 _SOURCE = lazy(r"(?i)(?:^(?:makefile|dockerfile|license|readme|copying|authors|core(?:[-_.]\d.*)?)$|tfevents)")
-_OF_REPORTS = (".txt", ".log")
+_REPORT_ENDINGS = (".txt", ".log")
 """Endings under which people keep slurmdoctor's reports beside their logs."""
-_WATCHED = "slurmdoctor-"
+_HOOK_PREFIX = "slurmdoctor-"
 """Beginning of what `hook --kind dependency` has a job write."""
-_COUNT = 4
+_LONGEST_COUNT = 4
 """Most characters of a count of rotated logs, `.12`; more are a day."""
 _SIDE_FILES = frozenset({"scontrol.txt", "sacct.txt", "requirements.txt"})
 
@@ -101,14 +101,14 @@ def _logs_in(folder: str, each_folder: bool = False) -> Found:
             continue
         stem, mark = rotated_from(stem) or (stem, "")
         # the higher of two counts is older, and so is the earlier of two days
-        age = (-int(mark[1:]) if len(mark) <= _COUNT else -1) if mark else 0
+        age = (-int(mark[1:]) if len(mark) <= _LONGEST_COUNT else -1) if mark else 0
         order[entry.path] = (entry.path[: -len(entry.name)], stem, age, mark[1:])
         if entry.name in _SIDE_FILES or (
-            (stem.endswith(_OF_REPORTS) or stem.startswith(_WATCHED)) and is_report(entry.path)
+            (stem.endswith(_REPORT_ENDINGS) or stem.startswith(_HOOK_PREFIX)) and is_report(entry.path)
         ):
             logs.others.append(entry.path)
         elif stem.endswith(_LOG_ENDINGS) or (
-            (_SAID.search(stem) or is_log(stem)) and not stem.endswith((*_NOT_LOGS, *_SOURCES, ".json"))
+            (_LOG_NAMES.search(stem) or is_log(stem)) and not stem.endswith((*_NOT_LOGS, *_SOURCES, ".json"))
         ):
             _put(entry, logs)
         elif "." not in stem or not stem.endswith((*_NOT_LOGS, ".json", *_COMPRESSED)):
@@ -134,13 +134,13 @@ def _logs_in(folder: str, each_folder: bool = False) -> Found:
 
 def _beside_no_log(maybe: Found, logs: Found) -> Found:
     """Those of the files that lie in a folder without any log, and are no sources by their names."""
-    told = {os.path.dirname(path) for path in logs.paths}  # noqa: PTH120 - of a million files
+    with_logs = {os.path.dirname(path) for path in logs.paths}  # noqa: PTH120 - of a million files
     kept = []
     for path in maybe.paths:
         place, name = os.path.split(path)
-        if place not in told and not name.lower().endswith(_SOURCES) and not _SOURCE.search(name):
+        if place not in with_logs and not name.lower().endswith(_SOURCES) and not _SOURCE.search(name):
             kept.append(path)
-    return Found(kept, [one for one in maybe.skipped if os.path.dirname(one.path) not in told])  # noqa: PTH120
+    return Found(kept, [one for one in maybe.skipped if os.path.dirname(one.path) not in with_logs])  # noqa: PTH120
 
 
 def _without(endings: Sequence[str], name: str) -> str:

@@ -165,12 +165,12 @@ def _read(path: str, folder: str, base: str) -> Named:
         stem = shorter
     whole = _NO_NUMBER.sub(lambda found: "D" * len(found[0]), stem)
     numbers, unit, part = _numbers(stem, whole)
-    told = None
+    ident = None
     if "id" in groups:
         count = groups.get("task") or groups.get("count")
         task = None if count is None or int(count) == _NO_TASK else int(count)
         joint = "" if task is None else "_" if groups.get("task") else groups.get("joint") or ""
-        told = Number(groups["id"], joint, task, _name(stem, groups["id"]))
+        ident = Number(groups["id"], joint, task, _name(stem, groups["id"]))
     elif groups:
         numbers, part, unit = (), True, "~"
     return Named(
@@ -179,9 +179,9 @@ def _read(path: str, folder: str, base: str) -> Named:
         unit,
         template=without_stream(re.sub(r"\d+", "#", whole)),
         counts=tuple(int(one) for one in re.findall(r"\d+", whole)),
-        id=told,
+        id=ident,
         array=bool(groups.get("task")),
-        numbers=numbers if told is None else (),
+        numbers=numbers if ident is None else (),
         part=part,
     )
 

@@ -91,8 +91,8 @@ def _job(group: Group, order: Mapping[str, int], top: str | None, doubtful: bool
     """The job of a group; `top` is the folder of all jobs, where there are several."""
     key, how, files = group
     ident, task = key or (None, None)
-    told = {one.name for file in files for one in (file.id, *file.numbers) if one and one.digits == ident} - {None}
-    name = told.pop() if len(told) == 1 else None
+    names = {one.name for file in files for one in (file.id, *file.numbers) if one and one.digits == ident} - {None}
+    name = names.pop() if len(names) == 1 else None
     if top is not None and key is None:
         below = _common(files)[len(top) :].strip("/").partition("/")[0] if how == "folder" else ""
         name = files[0].elastic or below or files[0].base
@@ -126,27 +126,27 @@ _OWN = lazy(r"\.(?:out|err|o|e)(?:\.\w+)?$")
 
 def _keys(files: Sequence[Named], look: Look) -> dict[str, Key]:
     """The key of each path whose name, or whose folder's name, tells it."""
-    told = _by_form(files)
-    known = {one.digits for one in told.values()}
+    numbers = _by_form(files)
+    known = {one.digits for one in numbers.values()}
     for file in files:  # shorter numbers, which another name calls an id: `train-16-0.log` beside `slurm-16.out`
-        if file.path not in told and file.torchrun in known:
-            told[file.path] = Number(file.torchrun or "")
-        elif file.path not in told:
+        if file.path not in numbers and file.torchrun in known:
+            numbers[file.path] = Number(file.torchrun or "")
+        elif file.path not in numbers:
             tasks = {one.task for one in file.numbers}
             own = (one for one in file.numbers if one.digits in known and int(one.digits) not in tasks)
             found = next((one for one in own if len(one.digits) >= _BY_SLURM or one.task is not None), None)
-            told |= {} if found is None else {file.path: found}
-    folders = _of_folders(files, told)
+            numbers |= {} if found is None else {file.path: found}
+    folders = _of_folders(files, numbers)
     by_id: dict[str, list[Named]] = defaultdict(list)
     for file in files:
-        one = told.get(file.path) or next((folders[up] for up in around(file.folder) if up in folders), None)
+        one = numbers.get(file.path) or next((folders[up] for up in around(file.folder) if up in folders), None)
         if one is not None:
-            told[file.path] = one
+            numbers[file.path] = one
             by_id[one.digits].append(file)
     keys: dict[str, Key] = {}
     for ident, group in by_id.items():
-        array = _is_array(group, told, look)
-        keys |= {file.path: (ident, told[file.path].task if array else None) for file in group}
+        array = _is_array(group, numbers, look)
+        keys |= {file.path: (ident, numbers[file.path].task if array else None) for file in group}
     return keys
 
 
@@ -158,11 +158,11 @@ def around(folder: str) -> tuple[str, ...]:
 
 def _by_form(entries: Iterable[Named], alone: bool = True) -> dict[str, Number]:
     """The ids of entries whose names tell them: by a scheme, or as names of one form do that differ in one long number."""
-    told: dict[str, Number] = {}
+    numbers: dict[str, Number] = {}
     forms: dict[object, list[Named]] = defaultdict(list)
     for one in entries:
         if one.id is not None:
-            told[one.path] = one.id
+            numbers[one.path] = one.id
         elif one.numbers:
             forms[one.folder, one.template].append(one)
             if len(one.counts) == 1 and not one.part and _OWN.search(one.path):  # whatever the word: `train-4711.out`
@@ -172,8 +172,8 @@ def _by_form(entries: Iterable[Named], alone: bool = True) -> dict[str, Number]:
         columns = [{one.path: one.numbers[at] for one in group} for at in range(least)]
         columns.sort(key=lambda column: -len(column[group[0].path].digits))
         few = _BY_SLURM if all(_OWN.search(one.path) for one in group) and isinstance(form, tuple) else _ANY
-        told |= next((ids for ids in columns if _are_ids(group, ids, few)), {})
-    return told
+        numbers |= next((ids for ids in columns if _are_ids(group, ids, few)), {})
+    return numbers
 
 
 def _are_ids(group: Sequence[Named], ids: Mapping[str, Number], few: int) -> bool:
@@ -207,31 +207,31 @@ def running(files: Iterable[Named]) -> bool:
     return len(names) > 1 and any(set(column) == set(range(len(names))) for column in columns)
 
 
-def _of_folders(files: Sequence[Named], told: Mapping[str, Number]) -> dict[str, Number]:
+def _of_folders(files: Sequence[Named], numbers: Mapping[str, Number]) -> dict[str, Number]:
     """The ids of folders: `job_4711/`, `4711/` beside `4713/`; none of one in which other ids are."""
     inside: dict[str, set[str]] = {}
     for file in files:
-        own = {told[file.path].digits} if file.path in told else set()
+        own = {numbers[file.path].digits} if file.path in numbers else set()
         for folder in around(file.folder):
             inside.setdefault(folder, set()).update(own)
     found = _by_form(map(of_folder, inside), alone=False)
     return {folder: one for folder, one in found.items() if not inside[folder] - {one.digits}}
 
 
-def _is_array(files: Sequence[Named], told: Mapping[str, Number], look: Look) -> bool:
+def _is_array(files: Sequence[Named], numbers: Mapping[str, Number], look: Look) -> bool:
     """Whether the numbers behind one id count the tasks of an array; else they count ranks."""
     tasks: dict[int, Named] = {}
     for file in files:
-        task = told[file.path].task
+        task = numbers[file.path].task
         if task is None:  # the batch script's own log beside those of its ranks
             return False
         tasks.setdefault(task, file)
-    by_slurm = {told[file.path].joint for file in files} == {"_"}
+    by_slurm = {numbers[file.path].joint for file in files} == {"_"}
     if any(file.array for file in files) or (by_slurm and (len(tasks) < 2 or all(file.id for file in files))):
         return True
     seen = {task: look(file.path) for task, file in sorted(tasks.items())[:: max(1, len(tasks) // _SAMPLE)]}
     if ids := set[str]().union(*(one.ids for one in seen.values())):
-        return ids != {told[files[0].path].digits}
+        return ids != {numbers[files[0].path].digits}
     return by_slurm and not any(one.ranks == {task} for task, one in seen.items() if task)
 
 
@@ -245,14 +245,14 @@ def _joined(files: Sequence[Named], jobs: Mapping[Key, list[Named]], look: Look,
     for group in jobs.values():
         for folder in {above for file in group for above in ("", *around(file.folder))}:
             inside[folder].append(group)
-    crowd = survey and len(jobs) == 1 and len(_units(files)) > _FEW
+    too_many = survey and len(jobs) == 1 and len(_units(files)) > _FEW
     left = []
     for file in files:
         owners = next((inside[folder] for folder in (*around(file.folder), "") if inside.get(folder)), [])
         ids = look(file.path).ids if by_id and (len(owners) != 1 or len(jobs) == 1) else frozenset()
-        said = [by_id[one] for one in ids if one in by_id]
-        if len(said) == 1 or (len(owners) == 1 and not ids and not crowd):
-            (said or owners)[0].append(file)
+        named_by_lines = [by_id[one] for one in ids if one in by_id]
+        if len(named_by_lines) == 1 or (len(owners) == 1 and not ids and not too_many):
+            (named_by_lines or owners)[0].append(file)
         else:
             left.append(file)
     return left

@@ -155,8 +155,8 @@ def _submitted(line: str) -> list[Directive]:
 
 def _by_name(job: JobRecord, index: LogIndex) -> list[str]:
     """The files that are named after the job: an array's task by its own name, or by the number that `%j` gave it."""
-    told = re.match(r"(\d+)(?:_(\d{1,15}))?", job.label)
-    number, task = told.groups() if told else (job.id, None)
+    found = re.match(r"(\d+)(?:_(\d{1,15}))?", job.label)
+    number, task = found.groups() if found else (job.id, None)
     files = index.named(number, job.work_dir).get(int(task) if task else None, [])
     own = job.raw_id or job.id
     if job.array_task is not None and own != job.array_job and own.isdigit():

@@ -309,7 +309,7 @@ _REASONS = {
 
 def _reason(errors: str) -> str:
     text = " ".join(errors.split())
-    for said, plain in _REASONS.items():
-        if said in text:
+    for printed, plain in _REASONS.items():
+        if printed in text:
             return plain
     return text.removeprefix("slurm_load_jobs error: ").removeprefix("sacct: error: ")[:120].rstrip(".") or "no answer"

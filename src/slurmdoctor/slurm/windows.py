@@ -138,10 +138,10 @@ _NAMED_DAYS = {"today": 0, "midnight": 0, "yesterday": -1, "tomorrow": 1}
 
 def moment(text: str, option: str, now: datetime) -> datetime:
     """`2026-11-01`, `2026-11-01T12:00`, `11/01`, `12:00`, `today`, `now-7days`, `7d`: local, without a zone. Raises UserError."""
-    said = text.strip().lower()
+    words = text.strip().lower()
     found = None
     with contextlib.suppress(ValueError, OverflowError):  # a 13th month
-        found = _relative(said, now) or _absolute(said, now)
+        found = _relative(words, now) or _absolute(words, now)
     if found is None or found.tzinfo is not None:
         raise UserError(
             f"{option} {text!r} is no time", "give a day or a time such as 2026-11-01, 2026-11-01T12:00, today, or 7d"
@@ -149,23 +149,23 @@ def moment(text: str, option: str, now: datetime) -> datetime:
     return found
 
 
-def _relative(said: str, now: datetime) -> datetime | None:
-    if said == "now":
+def _relative(words: str, now: datetime) -> datetime | None:
+    if words == "now":
         return now
-    if said in _NAMED_DAYS:
-        return datetime(now.year, now.month, now.day) + timedelta(days=_NAMED_DAYS[said])
-    ago = _AGO.fullmatch(said)
-    if ago and (ago[2] or said.startswith("now")):
+    if words in _NAMED_DAYS:
+        return datetime(now.year, now.month, now.day) + timedelta(days=_NAMED_DAYS[words])
+    ago = _AGO.fullmatch(words)
+    if ago and (ago[2] or words.startswith("now")):
         return now - timedelta(**{_UNITS[(ago[2] or "s")[0]]: int(ago[1])})
     return None
 
 
-def _absolute(said: str, now: datetime) -> datetime:
+def _absolute(words: str, now: datetime) -> datetime:
     """A day, a time of today, or both. A day without a year is the last one that is not to come."""
-    if clock := _CLOCK.fullmatch(said):
+    if clock := _CLOCK.fullmatch(words):
         return now.replace(hour=int(clock[1]), minute=int(clock[2]), second=int(clock[3] or 0), microsecond=0)
-    if day := _DAY.match(said):
+    if day := _DAY.match(words):
         month, number = int(day[1]), int(day[2])
         year = 2000 + int(day[3]) if day[3] else now.year - ((month, number) > (now.month, now.day))
-        said = f"{year}-{month:02}-{number:02}{said[day.end() :]}"
-    return datetime.fromisoformat(said)
+        words = f"{year}-{month:02}-{number:02}{words[day.end() :]}"
+    return datetime.fromisoformat(words)
