@@ -141,12 +141,12 @@ def test_a_run_that_is_stopped_while_it_writes_keeps_all_that_it_counts(
 
 def test_a_large_journal_is_merged_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slurmdoctor.survey.dataset._ROWS", 1)
-    monkeypatch.setattr("slurmdoctor.survey.dataset._MOST", 50)
+    monkeypatch.setattr("slurmdoctor.survey.dataset._MOST", 20)
 
     days = ("2026-08-01", "2026-09-01", "2026-10-01", "2026-11-01", "")
-    survey(tmp_path, [item(n, ended=days[n % 5]) for n in range(120)])
-    survey(tmp_path, [item(n, size=7, ended=days[n % 4]) for n in range(120)])
-    assert rows(tmp_path, "count(*), count(DISTINCT key), min(bytes), max(bytes)") == [(120, 120, 7, 7)]
+    survey(tmp_path, [item(n, ended=days[n % 5]) for n in range(60)])
+    survey(tmp_path, [item(n, size=7, ended=days[n % 4]) for n in range(60)])
+    assert rows(tmp_path, "count(*), count(DISTINCT key), min(bytes), max(bytes)") == [(60, 60, 7, 7)]
     assert {month for (month,) in rows(tmp_path, "month")} == {day[:7] for day in days if day}
 
 
@@ -291,7 +291,8 @@ from pathlib import Path
 sys.path[:0] = {paths!r}
 from slurmdoctor.survey.pool import LocalPool
 from test_survey_store import HOW, item, slow, survey
-survey(Path(sys.argv[1]), map(item, range(1500)), LocalPool(2, slow, HOW))
+if __name__ == "__main__":
+    survey(Path(sys.argv[1]), map(item, range(1500)), LocalPool(2, slow, HOW))
 """
 
 
@@ -300,25 +301,17 @@ def slow(item: Item, how: How) -> Row:
     return quick(item, how)
 
 
-@pytest.mark.parametrize("name", ["SIGKILL", "SIGINT"])
-def test_a_run_that_is_killed_goes_on(tmp_path: Path, name: str) -> None:
+def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
     out = tmp_path / "out"
     script = tmp_path / "run.py"
-    script.write_text(
-        "if __name__ == '__main__':" + KILLED.format(paths=[str(Path(__file__).parent)]).replace("\n", "\n    ")
-    )
+    script.write_text(KILLED.format(paths=[str(Path(__file__).parent)]))
     survey(out, [item(0)])
-    with subprocess.Popen(
-        [sys.executable, str(script), str(out)], stderr=subprocess.DEVNULL, start_new_session=True
-    ) as process:
+    with subprocess.Popen([sys.executable, script, out], stderr=subprocess.DEVNULL, start_new_session=True) as process:
         while not list((out / ".run/journal").glob("*.rows")) and process.poll() is None:
             time.sleep(0.01)
-        os.kill(process.pid, signal.Signals[name])
-    seen = rows(out)
-    assert len(seen) == len(set(seen)) >= 1
-    assert (len(seen) > 1) == (name == "SIGINT"), "Ctrl-C publishes what is done"
-    tally = survey(out, map(item, range(1500)))
-    assert tally.unchanged > 1
+        process.kill()
+    assert rows(out) == [("job0",)]
+    assert survey(out, map(item, range(1500))).unchanged > 1
     assert rows(out, "count(*), count(DISTINCT key)") == [(1500, 1500)]
     wait_for_end_of_group(process.pid)
 
