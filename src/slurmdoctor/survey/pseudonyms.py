@@ -101,8 +101,8 @@ class Anonymizer:
         """The row without names."""
         key, fingerprint = self.identity(row.key, row.fingerprint)
         own = _Own(self, row)
-        texts = own.texts((row.title, row.evidence, row.fix, row.last_line, row.error, *row.notes))
-        title, evidence, fix, last_line, error, *notes = texts
+        *texts, last = TEXTS
+        plain = own.texts([*(getattr(row, column) for column in texts), *getattr(row, last)])
         return replace(
             row,
             key=key,
@@ -110,12 +110,8 @@ class Anonymizer:
             job_id=row.job_id if row.job_id is None or _ID.fullmatch(row.job_id) else self.name("job", row.job_id),
             state=row.state and row.state.split()[0],
             evidence_file=row.evidence_file and own.file(row.evidence_file),
-            title=title,
-            evidence=evidence,
-            fix=fix,
-            last_line=last_line,
-            error=error,
-            notes=tuple(note or "" for note in notes),
+            notes=tuple(note or "" for note in plain[len(texts) :]),
+            **dict(zip(texts, plain, strict=False)),
             **{column: self._maybe(kind, getattr(row, column)) for column, kind in NAMES.items()},
             **{column: tuple(self.name(kind, one) for one in getattr(row, column)) for column, kind in LISTS.items()},
         )

@@ -7,11 +7,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol, get_args
+from typing import get_args
 
 from slurmdoctor.model import UserError
 from slurmdoctor.survey.dataset import Dataset, Progress, digest_of, write_progress
 from slurmdoctor.survey.pool import Chunk, Outcome, Pool, Waiting
+from slurmdoctor.survey.pseudonyms import Anonymizer
 from slurmdoctor.survey.rows import How, Item, Read, Row, fingerprint
 from slurmdoctor.survey.work import not_read
 
@@ -54,15 +55,6 @@ class Tally:
             self.error = self.error or f"{', '.join(row.logs[:1]) or row.key}: {row.error}"
 
 
-class Change(Protocol):
-    """What is done to all rows before they are written: `--anonymize`."""
-
-    def row(self, row: Row) -> Row: ...
-
-    def identity(self, key: str, fingerprint: str) -> tuple[str, str]:
-        """What the changed row has for these."""
-
-
 Hire = Callable[[], Pool]
 Report = Callable[[Tally], None]
 
@@ -74,7 +66,7 @@ def run(
     hire: Hire,
     *,
     shard: tuple[int, int] | None = None,
-    change: Change | None = None,
+    change: Anonymizer | None = None,
     tally: Tally,
     report: Report = lambda _: None,
 ) -> None:
@@ -106,7 +98,12 @@ def _keep(data: Dataset, tally: Tally, *, finished: bool = False) -> None:
 
 
 def _to_read(
-    data: Dataset, items: Iterable[Item], how: How, shard: tuple[int, int] | None, change: Change | None, tally: Tally
+    data: Dataset,
+    items: Iterable[Item],
+    how: How,
+    shard: tuple[int, int] | None,
+    change: Anonymizer | None,
+    tally: Tally,
 ) -> Iterator[Item]:
     """The jobs of this shard whose rows are not there, or are of other logs, records or rules."""
     known = data.known()
@@ -130,7 +127,7 @@ class _Loop:
     """Looks for jobs, hands them out, and takes their rows, a moment for each."""
 
     def __init__(
-        self, items: Iterator[Item], data: Dataset, how: How, hire: Hire, change: Change | None, tally: Tally
+        self, items: Iterator[Item], data: Dataset, how: How, hire: Hire, change: Anonymizer | None, tally: Tally
     ) -> None:
         self._items, self._data, self._how, self._hire, self._change = items, data, how, hire, change
         self._tally = tally
