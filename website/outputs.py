@@ -37,6 +37,7 @@ def printed(command: str) -> str:
         given["SLURM_CONF"] = os.devnull  # a Slurm of this machine may know the jobs of the examples
         given |= {"PATH": f"{folder}:{os.defpath}", "COLUMNS": "92", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
         given |= {"HOME": folder, "TMPDIR": folder, "PYTHONPATH": str(ROOT / "src")}
+        given["XDG_CACHE_HOME"] = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")  # rules are read once
         made = subprocess.run(
             ["sh", "-c", command], cwd=ROOT, env=given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120
         )
