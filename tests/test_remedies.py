@@ -99,25 +99,47 @@ def test_conditions_are_no_python(text: str) -> None:
         names_of(text)
 
 
-def test_the_most_specific_comes_first_then_the_order_of_the_file() -> None:
-    fixes = (
-        Fix("a"),
-        Fix("b", when={"x": True}),
-        Fix("c", when={"x": True, "y": True}),
-        Fix("d", when={"x": 1, "z": False}),
-        Fix("e"),
-    )
-    assert chosen({"x": 1, "y": 2}, *fixes) == ["c", "b", "d"]
-    assert chosen({}, *fixes) == ["a", "e"]
+ORDER: dict[str, tuple[list[Fix], list[tuple[dict[str, Any], str]]]] = {
+    "the most specific comes first, then the order of the file": (
+        [Fix("a"), Fix("b", when={"x": True}), Fix("c", when={"x": True, "y": True}), Fix("d", when={"x": 1, "z": False}), Fix("e")],
+        [({"x": 1, "y": 2}, "c b d"), ({}, "a e")],
+    ),
+    "a site's fix comes before ours, whatever ours ask for": ([Fix("ours", when={"ep": 4}), Fix("site's", of_site=True)], [({"ep": 4}, "site's ours")]),
+    "one that cannot be filled makes room for the next": (
+        [Fix("{missing}", when={"x": True}), Fix("a"), Fix("b {x / 0}"), Fix("c"), Fix("d"), Fix("e")], [({"x": 1}, "a c d")],
+    ),
+    "none is shown twice in other words": (
+        [Fix("Free-quota, or-write {path} to scratch", when={"path": True}), Fix("Free-quota, or-write to scratch"), Fix("Wait")],
+        [({"path": "/a"}, "Free-quota, or-write /a to scratch Wait")],
+    ),
+    "one for a value makes the one for any value needless": (
+        [
+            Fix("Install", when={"rule": "a/b", "package": "torch._C", "name": True}),
+            Fix("Pin-{package}", when={"rule": "a/b", "package": True, "name": True}),
+            Fix("Read"),
+        ],
+        [({"rule": "a/b", "package": "torch._C", "name": "x"}, "Install Read"), ({"rule": "a/b", "package": "einops", "name": "x"}, "Pin-einops Read")],
+    ),
+    "of one topic only the best is offered": (
+        [
+            Fix("Look", when={"x": True}, one_of="who-waits"),
+            Fix("Raise", when={"x": True, "y": True}, one_of="who-waits"),
+            Fix("Free", one_of="port"),
+            Fix("Read"),
+        ],
+        [({"x": 1, "y": 2}, "Raise Free Read"), ({"x": 1}, "Look Free Read")],
+    ),
+    "one that cannot be filled does not speak for its topic": (
+        [Fix("Set {missing}.", when={"x": True}, one_of="port"), Fix("Free", one_of="port")], [({"x": 1}, "Free")],
+    ),
+}  # fmt: skip
 
 
-def test_a_sites_fix_comes_before_ours_whatever_ours_ask_for() -> None:
-    assert chosen({"ep": 4}, Fix("ours", when={"ep": 4}), Fix("site's", of_site=True)) == ["site's", "ours"]
-
-
-def test_a_fix_that_cannot_be_filled_makes_room_for_the_next() -> None:
-    fixes = (Fix("{missing}", when={"x": True}), Fix("a"), Fix("b {x / 0}"), Fix("c"), Fix("d"), Fix("e"))
-    assert chosen({"x": 1}, *fixes) == ["a", "c", "d"]
+@pytest.mark.parametrize("promise", ORDER)
+def test_which_fixes_are_offered_and_in_which_order(promise: str) -> None:
+    fixes, cases = ORDER[promise]
+    for facts, shown in cases:
+        assert " ".join(chosen(facts, *fixes)) == shown
 
 
 def test_why_and_reference_come_along() -> None:
@@ -155,45 +177,17 @@ def test_verify_leaves_out_what_cannot_be_filled() -> None:
 )
 def test_placeholders_are_printed_as_a_person_would(template: str, text: str) -> None:
     facts = {"num_experts": "256", "ep": 4, "timeout_ms": "600000", "requested": "2.00 GiB", "memory": "64.0"}
-    facts |= {
-        "ranks": (7, 3, 2, 1, 0),
-        "hosts": ("a", "b"),
-        "rank": 0,
-        "node": "gpu-7",
-        "big": 1234567,
-        "thousands": "1,024",
-    }
+    facts |= {"ranks": (7, 3, 2, 1, 0), "hosts": ("a", "b"), "rank": 0, "node": "gpu-7", "big": 1234567, "thousands": "1,024"}  # fmt: skip
     assert fill(template, facts) == text
 
 
 @pytest.mark.parametrize(
     "template",
-    [
-        "{x}",
-        "{none}",
-        "{empty}",
-        "{flag}",
-        "{word * 2}",
-        "{ep / 0}",
-        "{ep % 0}",
-        "{nothing}",
-        "{many * many}",
-        "{huge / ep}",
-        "{ceil()}",
-    ],
-)
+    ["{x}", "{none}", "{empty}", "{flag}", "{word * 2}", "{ep / 0}", "{ep % 0}", "{nothing}", "{many * many}", "{huge / ep}", "{ceil()}"],
+)  # fmt: skip
 def test_what_the_log_does_not_tell_cannot_be_filled(template: str) -> None:
-    facts = {
-        "none": None,
-        "empty": "",
-        "flag": True,
-        "word": "gpu",
-        "ep": 4,
-        "nothing": (),
-        "many": (1, 2),
-        "huge": 10**400,
-    }
-    assert fill(template, facts) is None
+    facts = {"none": None, "empty": "", "flag": True, "word": "gpu", "ep": 4, "nothing": (), "many": (1, 2)}
+    assert fill(template, {**facts, "huge": 10**400}) is None
 
 
 @pytest.mark.parametrize(
@@ -226,45 +220,6 @@ def test_the_names_that_a_template_needs() -> None:
 def test_no_template_breaks_the_filling(template: str) -> None:
     text = fill(template, {"a": 3, "b": "2.5", "c": "x"})
     assert text is None or isinstance(text, str)
-
-
-def test_no_fix_is_shown_twice_in_other_words() -> None:
-    fixes = (
-        Fix("Free quota, or write {path} to scratch or project storage instead.", when={"path": True}),
-        Fix("Free quota, or write to scratch or project storage instead."),
-        Fix("Keep fewer checkpoints."),
-    )
-    assert chosen({"path": "/data/a"}, *fixes) == [
-        "Free quota, or write /data/a to scratch or project storage instead.",
-        "Keep fewer checkpoints.",
-    ]
-
-
-def test_a_fix_for_one_value_makes_the_one_for_any_value_needless() -> None:
-    fixes = (
-        Fix("Install the CUDA build.", when={"rule": "a/b", "package": "torch._C", "name": True}),
-        Fix("Pin {package}.", when={"rule": "a/b", "package": True, "name": True}),
-        Fix("Read on."),
-    )
-    facts = {"rule": "a/b", "package": "torch._C", "name": "x"}
-    assert chosen(facts, *fixes) == ["Install the CUDA build.", "Read on."]
-    assert chosen(facts | {"package": "einops"}, *fixes) == ["Pin einops.", "Read on."]
-
-
-def test_of_the_fixes_of_one_topic_only_the_best_is_offered() -> None:
-    fixes = (
-        Fix("Look at the network.", when={"x": True}, one_of="who-waits"),
-        Fix("Raise the timeout.", when={"x": True, "y": True}, one_of="who-waits"),
-        Fix("Free a port.", one_of="port"),
-        Fix("Read on."),
-    )
-    assert chosen({"x": 1, "y": 2}, *fixes) == ["Raise the timeout.", "Free a port.", "Read on."]
-    assert chosen({"x": 1}, *fixes) == ["Look at the network.", "Free a port.", "Read on."]
-
-
-def test_a_fix_that_cannot_be_filled_does_not_speak_for_its_topic() -> None:
-    fixes = (Fix("Set {missing}.", when={"x": True}, one_of="port"), Fix("Free a port.", one_of="port"))
-    assert chosen({"x": 1}, *fixes) == ["Free a port."]
 
 
 @pytest.mark.parametrize(
