@@ -77,13 +77,13 @@ def test_the_kill_that_came_first_is_named_and_memory_first(after: str, killed: 
     assert "node08" in found.fixes[0].do
 
 
-# ── EN1: the launcher's last line is a test ──
+# ── the launcher's last line is a test ──
 
 ALL_BUT_LOCAL_ZERO = "srun: error: node01: tasks 1-7: Exited with exit code 1\nsrun: error: node02: tasks 9-15: Exited with exit code 1\n"
 
 
 @pytest.mark.parametrize("done", [DONE, STEPS + "[after training is done] datetime: 2026-05-12 10:19:11\n"])
-def test_en1_after_a_training_the_launchers_last_line_is_to_blame(done: str) -> None:
+def test_after_a_training_the_launchers_last_line_is_to_blame(done: str) -> None:
     found = diagnose(done + ALL_BUT_LOCAL_ZERO)
     assert "training had finished" in advice(found)
     assert "local id 0 (0,8)" in advice(found)
@@ -92,13 +92,13 @@ def test_en1_after_a_training_the_launchers_last_line_is_to_blame(done: str) -> 
     assert (len(found.extent.ranks), found.extent.of) == (14, 16)
 
 
-def test_en1_all_tasks_that_fail_after_a_training_are_not_told_of_local_ids() -> None:
+def test_all_tasks_that_fail_after_a_training_are_not_told_of_local_ids() -> None:
     found = diagnose(DONE + "srun: error: node01: tasks 0-7: Exited with exit code 3\n")
     assert "local id" not in advice(found)
     assert "had finished" in advice(found)
 
 
-def test_en1_without_a_finished_training_nothing_is_excused() -> None:
+def test_without_a_finished_training_nothing_is_excused() -> None:
     assert "had finished" not in advice(diagnose(STEPS + ALL_BUT_LOCAL_ZERO))
 
 
@@ -149,7 +149,7 @@ def test_a_run_that_goes_on_training_is_left_in_peace() -> None:
     assert not any("no training step" in reason for reason in found.reasons)
 
 
-# ── overlooked 2: all GPUs take part, or it is said ──
+# ── all GPUs take part, or it is said ──
 
 BANNER = "Nodes:        2 (node[07-08])\nGPUs/node:    4\nTotal GPUs:   8\n"
 

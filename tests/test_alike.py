@@ -38,7 +38,7 @@ def _words(count: int) -> Iterator[str]:
 
 def test_of_lines_that_mean_the_same_some_hundreds_are_asked(tmp_path: Path, asked: list[bytes]) -> None:
     log = tmp_path / "job.log"
-    log.write_text("".join(f"[rank3]: ValueError: {word} is not in the vocabulary\n" for word in _words(6000)))
+    log.write_text("".join(f"[rank3]: ValueError: {word} is not in the vocabulary\n" for word in _words(3000)))
     found = diagnose(log)
     assert len(asked) < 1.2 * reader.TAKEN
     assert any(
@@ -47,19 +47,19 @@ def test_of_lines_that_mean_the_same_some_hundreds_are_asked(tmp_path: Path, ask
 
 
 def test_a_known_failure_amid_thousands_of_other_errors_is_the_cause(tmp_path: Path) -> None:
-    lines = [f"ValueError: {word} is not in the vocabulary, skipped\n" for word in _words(8000)]
+    lines = [f"ValueError: {word} is not in the vocabulary, skipped\n" for word in _words(3000)]
     log = tmp_path / "job.log"
-    log.write_text("".join([*lines[:5000], OOM, *lines[5000:]]))
+    log.write_text("".join([*lines[:2000], OOM, *lines[2000:]]))
     found = diagnose(log)
     assert found.cause is not None
     assert found.cause.id == "cuda-oom"
     assert found.first_failure is not None
-    assert found.first_failure.line == 5001
+    assert found.first_failure.line == 2001
 
 
 def test_near_a_logs_end_no_line_is_thrown_away_unasked(tmp_path: Path, asked: list[bytes]) -> None:
     log = tmp_path / "job.log"
-    refused = [f"retry of {word}: no ValueError: here\n" for word in _words(reader.REFUSED + 12_000)]
+    refused = [f"retry of {word}: no ValueError: here\n" for word in _words(reader.REFUSED + 8_000)]
     last = "".join(refused[-100:])
     log.write_text("".join(refused))
     diagnose(log)

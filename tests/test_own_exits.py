@@ -51,12 +51,6 @@ def test_the_steps_code_is_the_worst_that_srun_reports() -> None:
     assert found(failed(incident("python-error"))).step_code is None
 
 
-def test_a_rank_that_printed_nothing_has_the_exit_of_its_report() -> None:
-    own = report("Killed", 3)
-    got = found(failed(incident("killed", report=own), rank=3), report(1, 3, witness="torchelastic", kind="table"), own)
-    assert (got.exit, got.exit_how) == (own.exit, (reason("witness", witness="srun"),))
-
-
 def test_the_first_hand_witness_is_the_best_unless_it_saw_a_sigterm() -> None:
     agent, table = report(7, 3, witness="srun"), report(1, 3, witness="table", kind="table")
     sent, own = report("Terminated", 3, witness="table", kind="table"), report(1, 3, witness="srun")
@@ -64,13 +58,6 @@ def test_the_first_hand_witness_is_the_best_unless_it_saw_a_sigterm() -> None:
     assert found(failed(root, 3), agent, table).exit == table.exit
     assert found(failed(root, 3), sent, own).exit == own.exit
     assert found(failed(root, 3), agent, report("Killed", 4)).exit_how == (reason("witness", witness="srun"),)
-
-
-def test_witnesses_of_one_process_that_differ_are_shown() -> None:
-    best, other, same = report(1, 3, kind="table", witness="table"), report("Killed", 3), report(1, 3, witness="mpirun")
-    got = found(failed(incident("python-error", rank=3), 3), best, other, same)
-    differ = reason("witnesses-differ", rank=3, witness="table", exit=best.exit, others={"srun": other.exit})
-    assert got.reasons == (differ,)
 
 
 def test_one_signal_by_its_name_and_by_its_code_is_no_difference() -> None:
@@ -82,25 +69,12 @@ def test_one_signal_by_its_name_and_by_its_code_is_no_difference() -> None:
     assert [why.code for why in codes.reasons] == ["witnesses-differ"]
 
 
-def test_reasons_that_were_there_stay() -> None:
-    before = (reason("before"),)
-    reports = (report(1, 3, witness="a"), report(2, 3, witness="b"))
-    got = found(failed(incident("python-error", rank=3), 3, reasons=before), *reports)
-    assert [why.code for why in got.reasons] == ["before", "witnesses-differ"]
-
-
 def test_without_a_report_of_the_rank_one_that_fits_the_root_is_taken() -> None:
     root = incident("python-error", rank=3)
     alike = found(failed(root, 3), report("Terminated", 1), report(1, 5, witness="srun"), report(1, 6, witness="b"))
     assert (alike.exit, alike.exit_how) == (from_code(1), (reason("witness", witness="srun"),))
     several = found(failed(root, 3), report(1, 5), report(4, 6))
     assert (several.exit, several.exit_how) == (from_code(1), (reason("witness-of-several", witness="srun"),))
-
-
-def test_where_nobody_is_known_any_report_is_taken() -> None:
-    assert found(failed(None), report("Terminated", 1)).exit == from_signal("SIGTERM")
-    assert found(failed(None, rank=1), report("Terminated", 1), report(1)).exit == from_signal("SIGTERM")
-    assert found(failed(None)).exit is None
 
 
 def test_an_ending_that_does_not_fit_is_taken_unless_a_launcher_or_slurm_made_it() -> None:
@@ -155,12 +129,6 @@ def test_sruns_errno_of_a_program_that_could_not_be_started(code: int, means: st
     assert got.exit == ProcessExit(code, None, means)  # type: ignore[arg-type]
 
 
-def test_errnos_are_no_errnos_of_other_causes() -> None:
-    got = found(failed(incident("python-error", report=report(2, 0)), 0))
-    assert got.exit == ProcessExit(2, None, "other")
-    assert found(failed(incident("command-not-found"))).exit is None
-
-
 # ── Slurm's record ──
 
 
@@ -177,29 +145,6 @@ def test_the_worst_exit_is_the_last_failed_steps_then_the_scripts_then_the_jobs(
     assert worst_exit(JobRecord("1", exit=from_code(0))) is None
 
 
-def test_a_record_gives_the_exit_that_the_log_does_not() -> None:
-    ended = JobRecord("1", state="FAILED", exit=from_code(3))
-    codes = [("FAILED", "3:0", "0"), ("FAILED", "4:0", "1"), ("FAILED", "5:0", "2"), ("COMPLETED", "0:0", "3")]
-    steps = JobRecord("1", state="FAILED", steps=tuple(work(*each) for each in codes))
-    footer = JobRecord("1", state="RUNNING", exit_status=6)
-    done = JobRecord("1", state="FAILED", exit_status=6)
-    none = failed(None)
-    got = [found(none, record=one) for one in (ended, steps, footer, done)]
-    assert [one.exit for one in got] == [from_code(3), from_code(5), from_code(6), from_code(6)]
-    assert [one.step_code for one in got] == [3, 5, 6, 6]
-    hows = [reason("recorded-job"), reason("recorded-step", step="2"), reason("script-status"), reason("recorded-job")]
-    assert [one.exit_how for one in got] == [(how,) for how in hows]
-
-
-def test_a_record_beside_no_root_keeps_the_logs_reports_out() -> None:
-    got = found(failed(None), report(9, 0), record=JobRecord("1", state="FAILED", exit=from_code(3)))
-    assert (got.exit, got.step_code) == (from_code(3), 9)
-    nothing = found(failed(None), record=JobRecord("1", state="FAILED"))
-    assert (nothing.exit, nothing.exit_how) == (None, ())
-    killed = found(failed(None), record=JobRecord("1", state="FAILED", exit=from_signal("SIGKILL")))
-    assert (killed.exit, killed.step_code) == (from_signal("SIGKILL"), None)
-
-
 def test_a_record_gives_a_root_its_exit_only_where_it_can_be_its_own() -> None:
     record = JobRecord("1", state="FAILED", exit=from_code(1))
     raised = incident("python-error", traceback=("ValueError: x",))
@@ -209,21 +154,3 @@ def test_a_record_gives_a_root_its_exit_only_where_it_can_be_its_own() -> None:
     assert found(failed(incident("segfault")), record=record).exit == ProcessExit(1, None, "other")
     assert found(failed(incident("time-limit")), record=record).exit is None
     assert found(failed(None, cause="preempted"), record=record).exit is None
-
-
-def test_out_of_memory_is_a_sigkill_whatever_the_record_shows() -> None:
-    record = JobRecord("1", state="OUT_OF_MEMORY", exit=from_code(1))
-    got = found(failed(incident("gpu-oom"), cause="host-oom"), record=record)
-    assert (got.exit, got.exit_how) == (OF_HOST_OOM, (reason("recorded-job"),))
-
-
-def test_a_recorded_sigterm_hides_the_first_exit() -> None:
-    root = incident("python-error", report=report(1, 3))
-    stopped = JobRecord("1", state="FAILED", exit=from_signal("SIGTERM"))
-    got = found(failed(root, 3, reasons=(reason("before"),)), record=stopped)
-    hides = reason("record-hides-exit", recorded=from_signal("SIGTERM"), own=1)
-    assert (got.exit, got.reasons) == (from_code(1), (reason("before"), hides))
-    for own, recorded in ((1, from_code(1)), ("Killed", from_signal("SIGTERM")), (137, from_signal("SIGTERM"))):
-        root = incident("python-error", report=report(own, 3))
-        assert found(failed(root, 3), record=JobRecord("1", state="FAILED", exit=recorded)).reasons == ()
-    assert found(failed(root, 3), record=JobRecord("1", state="FAILED")).reasons == ()

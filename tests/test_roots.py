@@ -230,17 +230,6 @@ def test_a_hint_without_a_label_is_of_the_rank_and_node_that_the_report_names() 
     assert (found.root.main.origin.rank, found.root.main.origin.node) == (0, "n1")
 
 
-def test_a_hint_that_was_survived_counts_only_just_above_the_exit() -> None:
-    exit = incident("exit-code", 4, 8.0, 4000)
-
-    def survived(order: int) -> Finding:
-        return hinted(event("storage-io", 4, 5.0, order, role="hint", survived=True), root=exit)
-
-    assert survived(1952).cause == "exit-code"
-    assert survived(1953).cause == "storage-io"
-    assert survived(4001).cause == "exit-code"
-
-
 def test_without_any_incident_a_hint_names_the_root() -> None:
     found = hinted(event("storage-io", None, 5.0, 100, role="hint"), root=None)
     assert found.root is not None

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from builders import BEFORE, KNOWLEDGE, beside, failed, finish, incident, job, step, timeline, work
-from slurmdoctor.infer.slurm_record import SlurmView, script_status, state_of
+from builders import BEFORE, beside, failed, incident, job, work
+from slurmdoctor.infer.slurm_record import script_status, state_of
 from slurmdoctor.model import (
     Finding,
-    Incident,
     JobRecord,
     Origin,
     ProcessExit,
-    Reason,
-    RunState,
     Suspicion,
     from_code,
     from_sacct,
@@ -51,103 +48,10 @@ def test_the_scripts_own_status_counts_where_slurm_says_that_it_failed() -> None
     assert script_status(job("FAILED")) == script_status(job("FAILED", exit=from_signal("SIGTERM"))) == 1
 
 
-def test_a_waiting_or_running_job_has_its_finding_with_a_reason() -> None:
-    finding = failed(RAISED)
-    waiting = beside(finding, job("PENDING", reason="Resources"))
-    assert waiting.reasons == (BEFORE, reason("not-started", why="Resources"))
-    assert beside(finding, job("RUNNING")).reasons == (BEFORE, reason("still-running"))
-    assert waiting.record == job("PENDING", reason="Resources")
-    unknown = beside(finding, job("SOMETHING_NEW"))
-    assert (unknown.reasons, unknown.cause) == ((BEFORE,), "cuda-error")
-
-
 # ── Slurm calls it completed ──
 
 
-def test_completed_hides_a_root_of_the_log() -> None:
-    got = beside(failed(RAISED), job("COMPLETED"))
-    values = {"by_script": False, "step": None, "derived": None}
-    assert (got.verdict, got.cause) == ("failed", "cuda-error")
-    assert got.reasons == (BEFORE, Reason("completed-status-hides", values))
-
-
-@pytest.mark.parametrize(
-    "root",
-    [None, VICTIM, incident("x", "either"), incident("x", "hint"), incident("exit-code"), incident("sigterm")],
-)
-def test_completed_acquits_where_the_log_has_only_symptoms(root: Incident | None) -> None:
-    got = beside(failed(root), job("COMPLETED"))
-    values = {"by_script": False, "step": None, "derived": None}
-    assert (got.verdict, got.root, got.cause) == ("no-failure", None, None)
-    assert got.reasons == (Reason("completed-no-root", values),)
-    assert beside(failed(root), job("COMPLETED", derived=from_code(2))).verdict == "failed"
-    assert beside(failed(root), job("COMPLETED", steps=(work("FAILED"),))).verdict == "failed"
-    assert beside(failed(root), job("COMPLETED", running_children=("srun",))).verdict == "failed"
-
-
-def test_a_step_that_failed_speaks_where_the_log_does_not() -> None:
-    last = work("FAILED", "3:0")
-    record = job("COMPLETED", steps=(work("COMPLETED", "0:0"), last, work("COMPLETED", "0:0", "batch")))
-    for finding in (Finding(), Finding("no-failure", reasons=(BEFORE,))):
-        got = beside(finding, record)
-        assert (got.verdict, got.cause, got.confidence) == ("failed", "exit-code", "low")
-        values = {"by_script": False, "step": ("0", "FAILED", from_code(3)), "derived": None}
-        assert got.reasons[-1] == Reason("completed-untold", values)
-    assert beside(Finding("no-failure"), record, timeline(finished=finish(at=9))) == Finding(
-        "no-failure", record=record
-    )
-
-
-def test_the_derived_exit_speaks_where_there_are_no_steps() -> None:
-    derived = from_code(137)
-    got = beside(Finding(), job("COMPLETED", derived=derived))
-    assert got.reasons == (Reason("completed-untold", {"by_script": False, "step": None, "derived": derived}),)
-    both = beside(failed(RAISED), job("COMPLETED", derived=derived, steps=(work("FAILED"),)))
-    assert both.reasons[-1].values["derived"] is None
-    done = beside(failed(RAISED), job("COMPLETED", derived=derived, steps=(work("COMPLETED", "0:0"),)))
-    assert (done.reasons[-1].values["step"], done.reasons[-1].values["derived"]) == (None, derived)
-    fine = beside(failed(RAISED), job("COMPLETED", derived=from_code(0)))
-    assert fine.reasons[-1].values["derived"] is None
-
-
-def test_completed_without_a_failed_step_ends_the_doubt() -> None:
-    got = beside(Finding(reasons=(BEFORE,)), job("COMPLETED", derived=from_code(0)))
-    values = {"by_script": False, "step": None, "derived": None}
-    assert (got.verdict, got.reasons) == ("no-failure", (Reason("completed-no-step-failed", values),))
-    record = job("COMPLETED")
-    assert beside(Finding("no-failure", reasons=(BEFORE,)), record).reasons == (BEFORE,)
-    by_script = beside(failed(RAISED), job("RUNNING", exit_status=0)).reasons[-1]
-    assert by_script.values["by_script"] is True
-    assert beside(failed(RAISED), job("COMPLETED", exit_status=0)).reasons[-1].values["by_script"] is False
-
-
-def test_a_last_step_whose_state_names_a_cause_names_it_though_the_job_completed() -> None:
-    record = job("COMPLETED", steps=(work("OUT_OF_MEMORY", "0:125", nodes=("gpu08",)),), nodes=("gpu07", "gpu08"))
-    got = beside(failed(VICTIM), record)
-    assert (got.cause, got.root, got.cascade, got.origin.node) == ("host-oom", None, (VICTIM,), "gpu08")
-    assert got.reasons == (
-        reason("recorded", step="0", state="OUT_OF_MEMORY"),
-        BEFORE,
-        reason("completed-but-last-step", step="0", state="OUT_OF_MEMORY"),
-    )
-
-
 # ── a state that names a cause ──
-
-
-def test_a_state_confirms_its_cause() -> None:
-    got = beside(failed(incident("host-oom", "confirmation"), confidence="low"), job("OUT_OF_MEMORY"))
-    assert (got.confidence, got.rule) == ("high", "some/rule")
-    assert got.reasons == (BEFORE, reason("recorded", step=None, state="OUT_OF_MEMORY"))
-
-
-def test_a_state_stands_besides_a_root_that_it_does_not_explain() -> None:
-    said = reason("recorded", step=None, state="NODE_FAIL")
-    got = beside(failed(RAISED), job("NODE_FAIL"))
-    assert (got.cause, got.reasons) == ("cuda-error", (BEFORE, reason("recorded-besides", said=said)))
-    after = beside(failed(RAISED), job("CANCELLED", cancelled_by=7, uid=8))
-    by = reason("recorded", step=None, state="CANCELLED", uid=7, owner=8)
-    assert (after.cause, after.reasons) == ("cuda-error", (BEFORE, reason("recorded-after", said=by)))
 
 
 @pytest.mark.parametrize(
@@ -232,11 +136,6 @@ def test_a_step_out_of_memory_or_a_preemption_stands_behind_other_states() -> No
 # ── a state that names none ──
 
 
-def test_a_failed_job_keeps_the_logs_root() -> None:
-    finding = failed(RAISED)
-    assert beside(finding, job("FAILED")).reasons == (BEFORE,)
-
-
 def test_a_failed_job_without_a_root_has_the_cause_of_its_exit() -> None:
     for finding in (failed(None, cascade=(VICTIM,)), Finding(), Finding("no-failure", RAISED, reasons=(BEFORE,))):
         got = beside(finding, job("FAILED", exit=from_signal("SIGSEGV")))
@@ -255,53 +154,8 @@ def test_a_failed_job_without_a_root_has_the_cause_of_its_exit() -> None:
     assert both.reasons == (reason("recorded-state", state="FAILED", exit=from_code(1)),)
 
 
-def test_a_log_that_shows_work_and_no_error_is_said_so() -> None:
-    for log in (timeline(progress=[step(4)]), timeline(finished=finish(at=9))):
-        assert codes(beside(Finding(), job("FAILED"), log)) == ["recorded-state", "log-shows-no-error"]
-
-
 def test_a_footers_status_is_named_as_the_scripts() -> None:
     got = beside(Finding(), job("RUNNING", exit_status=3))
     assert got.reasons == (reason("script-ended-with", status=3, exit=from_code(3)),)
     ended = beside(Finding(), job("FAILED", exit_status=3))
     assert ended.reasons == (reason("recorded-state", state="FAILED", exit=from_code(3)),)
-
-
-def test_a_step_that_somebody_cancelled_explains_a_sigterm() -> None:
-    steps = (
-        work("CANCELLED", "0:15", "0", cancelled_by=1),
-        work("CANCELLED", "0:15", "1", cancelled_by=7),
-        work("FAILED", "1:0", "2"),
-    )
-    record = job("FAILED", steps=steps, uid=8, cancelled_by=9)
-    for finding in (failed(incident("sigterm")), failed(None), Finding("no-failure", reasons=(BEFORE,))):
-        got = beside(finding, record)
-        assert got.cause == "cancelled"
-        assert got.reasons[0] == reason("recorded", step="1", state="CANCELLED", uid=7, owner=8)
-    assert beside(failed(RAISED), record).cause == "cuda-error"
-
-
-def test_a_script_that_ended_before_srun_was_signalled() -> None:
-    record = job("RUNNING", exit_status=143, running_children=("srun", "tee"))
-    signalled = reason("script-signalled", program="srun")
-    kept = beside(failed(RAISED), record)
-    assert (kept.cause, kept.reasons) == ("cuda-error", (BEFORE, signalled))
-    cancelled = beside(failed(incident("cancelled")), record)
-    assert (cancelled.cause, cancelled.reasons) == ("cancelled", (BEFORE, signalled))
-    unknown = beside(failed(incident("killed")), record)
-    assert (unknown.cause, unknown.confidence) == ("sigterm", "low")
-    assert unknown.reasons == (reason("script-signalled-by-unknown", program="srun"), BEFORE)
-    assert codes(beside(Finding(), record)) == ["script-signalled-by-unknown"]
-    assert codes(beside(failed(RAISED), job("FAILED", running_children=("srun",)))) == ["before"]
-
-
-def test_only_an_ending_is_a_symptom_or_an_exit_that_tells_nothing() -> None:
-    view = SlurmView(job(), timeline(), RunState(), KNOWLEDGE)
-    for finding in (
-        Finding("no-failure", RAISED, "cuda-error"),
-        failed(None),
-        failed(VICTIM),
-        failed(incident("killed")),
-    ):
-        assert view.only_an_ending(finding)
-    assert not view.only_an_ending(failed(RAISED))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from builders import BEFORE, beside, failed, incident, job, report, timeline, work
+from builders import BEFORE, failed, incident, job, report, timeline, work
 from slurmdoctor import diagnose
 from slurmdoctor.infer.slurm_record import apply_run_state, warning_came
 from slurmdoctor.model import Finding, JobRecord, RunState, from_code, from_signal, reason
@@ -21,24 +21,6 @@ def codes(finding: Finding) -> list[str]:
 
 
 LIMIT = reason("recorded", step=None, state="TIMEOUT")
-
-
-def test_a_timeout_is_the_limit_as_the_job_stood() -> None:
-    states = {None: ("time-limit", []), "finished": ("time-limit", ["had-finished"])}
-    states |= {"progressing": ("time-limit", ["made-progress"]), "hung": ("hang", ["had-hung"])}
-    for kind, (cause, more) in states.items():
-        run = RunState(kind)  # type: ignore[arg-type]
-        got = beside(failed(VICTIM), job("TIMEOUT"), state=run)
-        assert (got.cause, codes(got), got.rule) == (cause, ["recorded", "before", *more], None)
-        assert got.confidence == ("medium" if kind == "hung" else "high")
-        assert not more or got.reasons[-1].values == {"state": run}
-
-
-def test_a_timeout_confirms_the_limits_own_line() -> None:
-    got = beside(failed(incident("time-limit"), confidence="low"), job("TIMEOUT"))
-    assert (got.reasons, got.rule, got.root is not None) == ((BEFORE, LIMIT), "some/rule", True)
-    hung = beside(failed(incident("time-limit")), job("TIMEOUT"), state=RunState("hung"))
-    assert (hung.cause, hung.rule, codes(hung)) == ("hang", None, ["before", "recorded", "had-hung"])
 
 
 STEPS = "".join(f"0: 2026-11-20 10:{m:02d}:30 iteration {m}/900 loss 1.5\n" for m in range(1, 31))
@@ -66,24 +48,6 @@ def test_an_error_after_which_no_step_came_is_not_hidden_by_the_limit(
     found = diagnose(log, record=record and replace(record, elapsed=3600 if "T11:00" in log else 4620))
     assert (found.cause.id, found.first_failure.rank) == (cause, None if cause == "time-limit" else 10)
     assert (cause == "time-limit") or "time-limit" in {one.cause for one in found.cascade}
-
-
-@pytest.mark.parametrize("role", ["root", "either", "confirmation"])
-def test_a_job_that_failed_before_idled_into_its_limit(role: str) -> None:
-    got = beside(failed(incident("cuda-error", role)), job("TIMEOUT"), state=RunState("hung"))  # type: ignore[arg-type]
-    assert (got.cause, got.reasons) == ("cuda-error", (BEFORE, reason("idled-into-limit", recorded=LIMIT)))
-
-
-@pytest.mark.parametrize(
-    "finding",
-    [
-        failed(None), failed(incident("cuda-error", "hint")), failed(incident("cuda-error", "cascade")),
-        failed(incident("killed")), failed(RAISED, "hang"), Finding("no-failure", RAISED, "cuda-error"),
-    ],
-)  # fmt: skip
-def test_what_the_limit_looks_like_is_no_failure_before_it(finding: Finding) -> None:
-    got = beside(finding, job("TIMEOUT"))
-    assert (got.verdict, got.cause, got.confidence) == ("failed", "time-limit", "high")
 
 
 def test_without_a_record_a_stall_makes_a_limit_a_hang() -> None:
@@ -127,16 +91,3 @@ def test_the_warning_shows_in_any_exit_or_in_a_script_that_left_srun_behind() ->
     assert warning_came(warned(exit=None, exit_status=0, running_children=("srun",)))
     assert not warning_came(warned(exit=None, exit_status=0))
     assert not warning_came(warned(exit=None, running_children=("srun",)))
-
-
-def test_a_warning_that_nobody_handled_is_the_limit() -> None:
-    got = beside(failed(VICTIM), warned(), state=RunState("finished"))
-    came = reason("warning-ended-it", program=None, left=110, signal="SIGUSR1", before=120)
-    assert (got.cause, got.confidence, got.rule) == ("time-limit", "medium", None)
-    assert got.reasons == (came, BEFORE, reason("had-finished", state=RunState("finished")))
-    behind = beside(Finding(), warned(elapsed=3700, exit_status=0, running_children=("srun", "tee")))
-    assert (behind.reasons[0].values["left"], behind.reasons[0].values["program"]) == (0, "srun")
-    assert beside(failed(RAISED), warned()).cause == "cuda-error"
-    assert beside(failed(incident("abort")), warned()).cause == "time-limit"
-    reported = timeline(reports=(report("User defined signal 1", 1),))
-    assert beside(Finding(), warned(exit=from_code(138)), reported).cause == "time-limit"

@@ -95,15 +95,6 @@ def test_a_hole_among_those_who_waited_is_missing_for_sure_though_the_size_is_no
     assert "the log does not show how many ranks there are" in why(verdict)
 
 
-@pytest.mark.parametrize(
-    ("op", "numel"), [("_ALLGATHER_BASE", (16, 1536)), ("ALLGATHER", (5, 480)), ("_REDUCE_SCATTER_BASE", (9600, 100))]
-)
-def test_what_a_gather_or_scatter_moves_tells_the_groups_size(op: str, numel: tuple[int, int]) -> None:
-    verdict = diagnose(log(*(torch(r) + watchdog(r, op=op, numel=numel) for r in range(64, 68))))
-    assert "ranks 64-67 of 96 waited" in why(verdict)
-    assert verdict.coverage.silent_ranks == (*range(64), *range(68, 96))
-
-
 def test_a_rank_that_printed_anything_is_not_called_silent() -> None:
     stuck = "ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring enqueued collectives."
     waits = torch(2) + watchdog(2, op="_ALLGATHER_BASE", numel=(10, 80))
@@ -141,12 +132,6 @@ def test_who_waits_behind_is_told_with_what_it_waits_in() -> None:
     assert rank_of(verdict) == 0
     assert "rank 0 still waited in SeqNum 337 (_ALLGATHER_BASE), 2 behind" in why(verdict)
     assert not any("nothing" in fix.do for fix in verdict.fixes)
-
-
-def test_half_and_half_accuse_nobody_and_did_not_all_enter() -> None:
-    verdict = differing((0, 337, *GATHER), (1, 337, *GATHER), (2, 339, *CAST), (3, 339, *CAST))
-    assert rank_of(verdict) is None
-    assert "ranks 0-1 in SeqNum 337 (_ALLGATHER_BASE), ranks 2-3 in SeqNum 339 (BROADCAST)" in why(verdict)
 
 
 def test_numbers_far_apart_are_two_groups_and_prove_no_laggard() -> None:

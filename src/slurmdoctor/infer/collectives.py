@@ -125,7 +125,7 @@ def _members_of(
 def _by_places(placed: Mapping[int, int], size: int) -> Members:
     """The members where ranks of one distance hold neighbouring places; those placed alone where they do not."""
     alone = Members(sorted(placed.values()), size == len(placed))
-    if len(placed) < LIMITS.waiting:
+    if len(placed) < 2:  # of one place no distance is known
         return alone
     (low, base), (high, top) = min(placed.items()), max(placed.items())
     stride, rest = divmod(top - base, high - low)

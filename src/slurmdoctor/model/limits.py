@@ -92,8 +92,6 @@ class Limits(Struct, frozen=True):
     """At most one in so many ranks may be missing, silent, or at another place than the others: else the log is cut."""
     minority: int = 3
     """At most one in so many ranks may be behind the others, or ahead of them."""
-    waiting: int = 2
-    """Ranks that waited: of one alone the log is a part."""
     waiting_of_unknown: int = 3
     """Ranks that must have waited where the size of their group is not known: fewer may be a part of any log."""
     waiting_of_a_node: int = 7
