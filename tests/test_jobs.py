@@ -15,7 +15,7 @@ from slurmdoctor import pipeline
 from slurmdoctor.input.files import files_of
 from slurmdoctor.input.job_names import SCHEMES, TORCHRUN
 from slurmdoctor.input.jobs import Look, blind, looker as looker_of, split_jobs
-from slurmdoctor.knowledge.texts import text
+from slurmdoctor.knowledge import text
 from slurmdoctor.model import Glance, JobFiles
 
 

@@ -14,9 +14,9 @@ from hypothesis import given, strategies as st
 from msgspec import msgpack
 from msgspec.structs import replace
 
-from slurmdoctor.knowledge import RuleError, builtin, cache, folders, load, paths
+from slurmdoctor.knowledge import RuleError, builtin, folders, load, paths
 from slurmdoctor.knowledge.document import parse
-from slurmdoctor.knowledge.loading import _loaded
+from slurmdoctor.knowledge.loading import _loaded, keep, kept as known_in
 from slurmdoctor.knowledge.problems import Place, Problems
 from slurmdoctor.knowledge.rule_reader import LoadedRules, read, read_file
 from slurmdoctor.matching import usercache
@@ -348,8 +348,8 @@ def test_a_diagnosis_is_spared_the_examples(kept: Path, ours: Path) -> None:
 
 def test_all_that_is_known_survives_the_cache(kept: Path) -> None:
     known = read((builtin(),)).knowledge
-    cache.put("a", known)
-    again = cache.get("a")
+    keep("a", known)
+    again = known_in("a")
     assert again == known
     assert again is not None
     assert list(again.causes) == list(known.causes)
@@ -365,8 +365,8 @@ def test_every_field_of_an_entry_is_kept(kept: Path) -> None:
     label = LineFormat("l", "p", 0.5, ({"line": "x", "rank": 3},), ("n",), "s", True)
     signal = Signal("i", "fact", ("lit",), "r", ("m",), ("n",), "v", "s")
     known = Knowledge({"a": cause}, (label,), (signal,), (replace(label, id="path"),))
-    cache.put("a", known)
-    assert cache.get("a") == known
+    keep("a", known)
+    assert known_in("a") == known
 
 
 def test_a_changed_rule_file_is_read_again(kept: Path, ours: Path) -> None:
@@ -416,7 +416,7 @@ def test_a_whole_file_with_odd_content_is_ignored(kept: Path, ours: Path, odd: o
     first = load((ours,))
     (file,) = kept.glob("*.rules")
     usercache.put(file.name, zlib.compress(msgpack.encode(odd)))
-    assert cache.get(file.stem) is None
+    assert known_in(file.stem) is None
     _loaded.clear()
     assert load((ours,)) == first
 
@@ -426,11 +426,11 @@ def test_a_folder_that_others_may_write_to_is_no_cache(kept: Path, ours: Path) -
     (file,) = kept.glob("*.rules")
     kept.chmod(0o777)
     key = file.stem
-    assert cache.get(key) is None
+    assert known_in(key) is None
     kept.chmod(0o700)
-    assert cache.get(key) is not None
+    assert known_in(key) is not None
     file.chmod(0o666)
-    assert cache.get(key) is None
+    assert known_in(key) is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -438,7 +438,7 @@ def test_what_belongs_to_another_user_is_no_cache(kept: Path, ours: Path) -> Non
     load((ours,))
     (file,) = kept.glob("*.rules")
     os.chown(file, 65534, 65534)
-    assert cache.get(file.stem) is None
+    assert known_in(file.stem) is None
     os.chown(kept, 65534, 65534)
     _loaded.clear()
     assert load((ours,)).causes
@@ -449,7 +449,7 @@ def test_a_link_in_the_cache_is_not_followed(kept: Path, ours: Path, tmp_path: P
     (file,) = kept.glob("*.rules")
     file.rename(tmp_path / "elsewhere")
     file.symlink_to(tmp_path / "elsewhere")
-    assert cache.get(file.stem) is None
+    assert known_in(file.stem) is None
 
 
 def test_without_a_cache_folder_all_works(ours: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -460,14 +460,14 @@ def test_without_a_cache_folder_all_works(ours: Path, tmp_path: Path, monkeypatc
 def test_old_caches_are_swept_away(kept: Path, ours: Path) -> None:
     known = load((ours,))
     for number in range(20):
-        cache.put(f"{number:032}", known)
+        keep(f"{number:032}", known)
     assert len(list(kept.glob("*.rules"))) == len(list(kept.glob("*.bare"))) == 8
 
 
 def test_a_warm_cache_needs_neither_yaml_nor_regex(kept: Path, ours: Path) -> None:
     load((ours,))
     code = (
-        "import sys; from pathlib import Path; from slurmdoctor.knowledge import cache, load; cache._SETTLED = -1e9;"
+        "import sys; from pathlib import Path; from slurmdoctor.knowledge import load;"
         f" load((Path({str(ours)!r}),)); print(sorted({{'yaml', 'regex', 'difflib', 'tempfile'}} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slurmdoctor import UserError, diagnose, diagnose_text
-from slurmdoctor.knowledge import cache, paths
+from slurmdoctor.knowledge import paths
 from slurmdoctor.readers import targets
 
 load = import_module("slurmdoctor.knowledge.loading")  # the package has a function of this name
@@ -61,7 +61,7 @@ def test_jobs_within_a_second_look_at_the_rules_once(
         looked.append(name)
         return paths.data_of(name)
 
-    monkeypatch.setattr(cache, "data_of", data_of)
+    monkeypatch.setattr(load, "data_of", data_of)
     wait(load.FRESH)
     for _ in range(5):
         diagnose_text(LINE)

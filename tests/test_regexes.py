@@ -20,7 +20,7 @@ import regex
 
 import slurmdoctor
 from slurmdoctor.knowledge import builtin, load, text
-from slurmdoctor.knowledge.workshop.patterns import slowest
+from slurmdoctor.knowledge.workshop.proof import slowest
 from slurmdoctor.matching.patterns import LAZY
 from slurmdoctor.model import Text
 
@@ -32,7 +32,7 @@ MAKERS, ASKS = (
 BOUNDED = {
     "input/files.py": "a file's name",
     "input/job_names.py": "a path: 4,096 bytes, of which a name has 255",
-    "knowledge/workshop/patterns.py": "a pattern of a rule file",
+    "knowledge/workshop/proof.py": "a pattern of a rule file",
 }
 """What is asked of short texts alone, and why they are short: on these it takes milliseconds."""
 OLD_STAMP = (

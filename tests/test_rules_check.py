@@ -194,3 +194,13 @@ def test_a_draft_for_a_known_cause_extends_it() -> None:
     text = draft("cuda-oom", "tape", "tape memory is full", ["cuda-oom"], ())
     assert text.startswith("cause: cuda-oom\nextends: true")
     assert "fixes" not in text
+
+
+def test_a_long_alternative_is_to_be_split(ours: Path, tmp_path: Path) -> None:
+    told = [
+        problems_of(ours, site(tmp_path, "tape", regex=f"tape library is gone{'x?' * size}")) for size in (140, 141)
+    ]
+    assert [[problem.what for problem in found] for found in told] == [
+        [],
+        ["this alternative has 302 characters, more than 300"],
+    ]

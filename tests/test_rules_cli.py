@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from slurmdoctor.cli.rules import rules
-from slurmdoctor.knowledge.workshop.trial import Case, cases, run
+from slurmdoctor.knowledge.workshop.check import Case, cases, run
 from slurmdoctor.model import Diagnosis, FirstFailure, NamedCause, UserError
 
 HERE = Path(__file__).parent

@@ -14,7 +14,14 @@ if TYPE_CHECKING:
         layouts as layouts,
         value as value,
     )
-    from slurmdoctor.knowledge.loading import announce as announce, current as current, load as load
+    from slurmdoctor.knowledge.loading import (
+        announce as announce,
+        current as current,
+        literals as literals,
+        load as load,
+        secret_kinds as secret_kinds,
+        text as text,
+    )
     from slurmdoctor.knowledge.paths import (
         LINT as LINT,
         builtin as builtin,
@@ -31,16 +38,12 @@ if TYPE_CHECKING:
         shown as shown,
     )
     from slurmdoctor.knowledge.rule_reader import read as read
-    from slurmdoctor.knowledge.secrets import secret_kinds as secret_kinds
-    from slurmdoctor.knowledge.texts import literals as literals, text as text
 else:
     __getattr__, __dir__, __all__ = door(
         __name__,
         expressions="Facts fill holds layouts value",
-        loading="load announce current",
+        loading="load announce current literals secret_kinds text",
         paths="LINT builtin data_of doubts files folders names",
         problems="RuleError READERS nearest shown",
         rule_reader="read",
-        secrets="secret_kinds",
-        texts="literals text",
     )

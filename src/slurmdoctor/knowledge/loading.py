@@ -1,19 +1,45 @@
-"""The one way to the rules: `load(folders)`."""
+"""The one way to the rules: `load(folders)`, and by name the texts that come with the program: `text("python-frame")`.
+
+Parsed rules come with the wheel, or are kept in the user's cache: a diagnosis need not read fifty YAML files again. The key is
+the text of every rule file, with the version of slurmdoctor; in a clone, whose program changes under one version, with the
+program's text as well. What is kept is read back by its types, so that odd content counts as none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import cache as once
 from pathlib import Path
 from threading import RLock
 from time import monotonic
+from typing import TYPE_CHECKING
+from zlib import compress, crc32, decompress, error
 
+from msgspec import DecodeError, msgpack
 from msgspec.structs import replace
 
-from slurmdoctor.knowledge import cache as kept, paths
-from slurmdoctor.matching import bounded
-from slurmdoctor.model import Knowledge, LineFormat
+from slurmdoctor import __version__
+from slurmdoctor.knowledge import paths
+from slurmdoctor.knowledge.paths import data_of, names
+from slurmdoctor.matching import bounded, get as usercache_get, lazily, name_for, put as usercache_put
+from slurmdoctor.model import (
+    Cause,
+    Derived,
+    ExitFormat,
+    Fix,
+    Knowledge,
+    LineFormat,
+    RankLine,
+    Rule,
+    SecretKind,
+    Signal,
+    Text,
+)
 from slurmdoctor.search import digit_sensitive
+
+if TYPE_CHECKING:
+    import regex
 
 _around: Callable[[], AbstractContextManager[object]] = nullcontext
 _loaded: dict[tuple[str, bool], Knowledge] = {}
@@ -39,14 +65,14 @@ def load(folders: Sequence[Path], *, cache: bool = True, examples: bool = True) 
 
 
 def _load(folders: Sequence[Path], cache: bool, examples: bool) -> Knowledge:
-    key = kept.key(folders) if cache else None
-    found = key and (_loaded.get((key, examples)) or kept.get(key, examples))
+    key = cache_key(folders) if cache else None
+    found = key and (_loaded.get((key, examples)) or kept(key, examples))
     if not found:
         with _around():
             knowledge = _read(folders)
-        found = knowledge if examples else kept.without_examples(knowledge)
-        if key and key == kept.key(folders):  # else they were changed meanwhile
-            kept.put(key, knowledge)
+        found = knowledge if examples else _without_examples(knowledge)
+        if key and key == cache_key(folders):  # else they were changed meanwhile
+            keep(key, knowledge)
     if key:
         found = _loaded.setdefault((key, examples), found)
         _latest[tuple(folders)] = found
@@ -97,3 +123,94 @@ def _beginnings(pattern: str) -> str:
     """The usual characters with which a text may begin that the pattern takes."""
     match = bounded(pattern).match
     return "".join(first for first in LineFormat.USUAL if match(first, partial=True))
+
+
+# ── what is kept between runs ────────────────────────────────────────────────────────────────
+
+_KINDS = (Knowledge, Cause, Rule, Derived, Fix, LineFormat, RankLine, Signal, ExitFormat, Text, SecretKind)
+_SHAPE = repr([kind.__struct_fields__ for kind in _KINDS])
+_PACKAGE = Path(__file__).parents[1]
+_MADE_BY = ("knowledge", "model/knowledge.py", "model/words.py", "search/shapes.py")
+"""What makes knowledge of rule files."""
+
+
+def cache_key(folders: Sequence[Path]) -> str | None:
+    """What the rules depend on; None where a file cannot be looked at, or is none."""
+    parts = [__version__, _SHAPE]
+    try:
+        for folder in folders:
+            parts += ["", *_texts(folder)]
+            if folder == _PACKAGE.parents[1] / "rules":
+                parts += [part for name in _MADE_BY for part in _texts(_PACKAGE / name, ".py")]
+    except OSError:
+        return None
+    return name_for("\n".join(parts).encode("utf-8", "surrogateescape"))
+
+
+def kept(key: str, examples: bool = True) -> Knowledge | None:
+    with suppress(DecodeError, RecursionError, error):
+        kept = usercache_get(_file(key, examples)) or b""
+        return msgpack.decode(decompress(kept) if examples else kept, type=Knowledge)
+    return None
+
+
+def keep(key: str, knowledge: Knowledge) -> None:
+    for examples in (True, False):
+        kept = knowledge if examples else _without_examples(knowledge)
+        text = msgpack.encode(kept, order="deterministic")
+        # only the commands that prove rules read the examples: there a megabyte on disk weighs more than ten milliseconds
+        usercache_put(_file(key, examples), compress(text) if examples else text)
+
+
+def _without_examples(knowledge: Knowledge) -> Knowledge:
+    """The same without the lines that prove it."""
+    causes = {
+        name: replace(cause, rules=tuple(replace(rule, match=(), no_match=()) for rule in cause.rules))
+        for name, cause in knowledge.causes.items()
+    }
+    tables = {}
+    for name in ("formats", "signals", "paths", "rank_lines", "exit_reports", "texts", "secrets"):
+        none = {"match" if name in ("signals", "secrets") else "samples": (), "no_match": ()}
+        tables[name] = tuple(replace(entry, **none) for entry in getattr(knowledge, name))
+    return replace(knowledge, causes=causes, **tables)
+
+
+def _file(key: str, examples: bool) -> str:
+    return f"{key}.{'rules' if examples else 'bare'}"
+
+
+def _texts(folder: Path, suffix: str = "") -> Iterator[str]:
+    """Name, length and checksum of each rule file, or of each file with this suffix."""
+    for name in sorted(map(str, folder.glob(f"*{suffix}"))) if suffix and folder.is_dir() else names(folder):
+        data = data_of(name)
+        yield f"{name[len(str(folder)) :]}\0{len(data)}\0{crc32(data):x}"
+
+
+# ── by name ──────────────────────────────────────────────────────────────────────────────────
+
+
+@once
+def secret_kinds() -> tuple[SecretKind, ...]:
+    """The kinds of secrets that come with the program, the most telling first; `Knowledge.secrets` has a site's own too."""
+    return loaded((paths.builtin(),)).secrets
+
+
+def text(name: str) -> regex.Pattern[str]:
+    """The pattern of this name, read when it is first used, and compiled when a text holds one of its literals."""
+
+    def entry() -> tuple[str, tuple[str, ...]]:
+        one = _by_name()[name]
+        return one.pattern, one.literals
+
+    return lazily(entry)
+
+
+def literals(name: str) -> tuple[bytes, ...]:
+    """What the search looks for to find this text."""
+    return tuple(literal.encode() for literal in _by_name()[name].literals)
+
+
+@once
+def _by_name() -> Mapping[str, Text]:
+    """The texts by name. They come with the program: a site's rule files cannot change them."""
+    return {entry.id: entry for entry in loaded((paths.builtin(),)).texts}

@@ -14,8 +14,16 @@ from msgspec.structs import replace
 from slurmdoctor.knowledge.document import Node, at, child, is_table, is_text, parse, place
 from slurmdoctor.knowledge.paths import data_of, files
 from slurmdoctor.knowledge.problems import READERS, Place, Problems, TooManyProblemsError, did_you_mean, shown
-from slurmdoctor.knowledge.regexes import write_out
-from slurmdoctor.knowledge.schema import ADDITIONS, CAUSE, CAUSE_ID, PATTERNS, RULE_NAME, SHARED, TABLES, record
+from slurmdoctor.knowledge.schema import (
+    ADDITIONS,
+    CAUSE,
+    CAUSE_ID,
+    RULE_NAME,
+    SHARED,
+    TABLES,
+    record,
+    write_out,
+)
 from slurmdoctor.model import Cause, Knowledge, Rule
 
 _SITE = "site"
@@ -102,7 +110,7 @@ class _Reading:
     def add(self, folder: Path, site: bool) -> None:
         here: dict[str, Place] = {}  # what this folder has described so far: a second time is a mistake
         nodes = {path: node for path in files(folder) if (node := self._parsed(path)) is not None}
-        write_out(list(nodes.values()), self._fragments, PATTERNS, self.problems)
+        write_out(list(nodes.values()), self._fragments, self.problems)
         batch = [(path, file) for path, node in nodes.items() if (file := read_file(node, self.problems))]
         # whole causes before those that extend them, whatever the files are called
         for path, file in sorted(batch, key=lambda pair: "extends" in pair[1].values):

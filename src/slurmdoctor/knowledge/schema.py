@@ -2,23 +2,37 @@
 
 What a key takes follows from the type of its field in `model/knowledge.py`; `_READERS` has those that need more than a type.
 The reader of a value returns it, or raises Wrong; every mistake is collected.
+
+A pattern is one text or a list of alternatives, which are joined by `|`; fragments are written out in it:
+
+    regex:
+      - 'slurmstepd: error: Detected \\d+ oom.kill events? in StepId=(?P<step>\\S+)'    # one alternative
+      - - '{slurm_client}: error: (?P<node>\\S+): '                                     # another one, in two pieces
+        - 'task (?P<tasks>[\\d,-]+): Out Of Memory'
+
+    fragments:
+      - {id: slurm_client, regex: '(?:sbatch|srun|salloc)', examples: {match: [srun], no_match: [sinfo]}}
+
+Named groups may repeat: `regex`, unlike `re`, takes the one that took part. A fragment may use those defined before it; a cause's file
+may define some for itself alone.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from functools import partial
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin
 
+import regex
 from msgspec import Struct
 from msgspec.structs import fields
 
-from slurmdoctor.knowledge.document import Node, is_list, is_table, is_text, kind, pairs, place
+from slurmdoctor.knowledge.document import Node, child, is_list, is_table, is_text, kind, pairs, place
 from slurmdoctor.knowledge.expressions import names_of
-from slurmdoctor.knowledge.problems import Problems, did_you_mean, nearest
-from slurmdoctor.knowledge.regexes import Fragment, Wrong, pattern, text
+from slurmdoctor.knowledge.problems import Place, Problems, did_you_mean, nearest
 from slurmdoctor.model import (
     FAILED,
     Cause,
@@ -58,21 +72,52 @@ LABEL_GROUPS = (
 )
 PATTERNS = frozenset({"regex", "pattern", "near", "writer", "behind", "unlike"})
 """The keys whose value is a pattern."""
+_LINES = frozenset({"examples", "samples", "no_match"})
+"""Keys below which lines of a log are kept: what is in braces there is text."""
+LONGEST = 300
+"""Characters of one alternative, with its fragments as they are written."""
+_LONGEST_FILLED = 4000
+"""Characters that fragments may put into a pattern: those that use one another twice soon are endless."""
+_TOKEN = re.compile(r"\\[pPN]\{[^}]*\}|\\.|\{(?P<name>[a-z]+(?:_[a-z]+)*)\}", re.S)
+_FLAGS = re.compile(r"\(\?[a-zA-Z]+\)")
+_NUMBERED_GROUP = re.compile(r"(?<!\\)(?:\\\\)*\\[1-9]")
+
+
+class Wrong(Exception):  # noqa: N818 - it is caught where values are read
+    """A value of a rule file that cannot be read."""
+
+    def __init__(self, node: Node, what: str, mend: str) -> None:
+        super().__init__(what)
+        self.node, self.what, self.mend = node, what, mend
+
 
 # ── single values ────────────────────────────────────────────────────────────────────────────
 
 
+def text(node: Node, name: str, problems: Problems) -> str:
+    """A value that is one text."""
+    if not is_text(node):
+        raise Wrong(node, f"`{name}` must be one text, and this is {_noun(node)}", "write one text, in quotes")
+    if kind(node) == "null" or not node.value.strip():
+        raise Wrong(node, f"`{name}` is empty", "write its text, or remove the key")
+    if kind(node) in ("bool", "int", "float"):
+        meant = "true or false" if kind(node) == "bool" else "a number"
+        what = f"`{name}` must be text, and YAML reads `{node.value}` as {meant}"
+        raise Wrong(node, what, f"quote it: '{node.value}'")
+    return _unfolded(node)
+
+
+def _unfolded(node: Node) -> str:
+    return str(node.value.strip("\n") if "\n" in node.value else node.value)
+
+
 def line(node: Node, name: str, problems: Problems, most: int = 10_000) -> str:
-    value = text(node, name)
+    value = text(node, name, problems)
     if "\n" in value:
         raise Wrong(node, f"`{name}` holds more than one line", "write it as one line")
     if len(value) > most:
         raise Wrong(node, f"`{name}` has {len(value)} characters", f"say it in at most {most}")
     return value
-
-
-def prose(node: Node, name: str, problems: Problems) -> str:
-    return text(node, name)
 
 
 def title(node: Node, name: str, problems: Problems) -> str:
@@ -147,7 +192,7 @@ def number(most: float) -> Reader:
 def literal(shortest: int) -> Reader:
     def read(node: Node, name: str, problems: Problems) -> str:
         if is_text(node) and kind(node) in ("int", "float"):
-            return text(node, name)
+            return text(node, name, problems)
         if not is_text(node) or "\n" in node.value:
             raise Wrong(node, "a literal must be one line of plain text", "write it in single quotes")
         size = len(node.value.encode())
@@ -278,6 +323,183 @@ def _noun(node: Node) -> str:
     return "a table of keys" if is_table(node) else "one value"
 
 
+# ── patterns ─────────────────────────────────────────────────────────────────────────────────
+
+
+class Alternative(Struct, frozen=True):
+    """One alternative of a pattern, and the place of each of its pieces."""
+
+    pieces: tuple[tuple[Place, str], ...]
+
+    @property
+    def text(self) -> str:
+        return "".join(piece for _, piece in self.pieces)
+
+    @property
+    def place(self) -> Place:
+        return self.pieces[0][0]
+
+    def place_of(self, position: int) -> Place:
+        """The piece that holds this position of the text."""
+        for at, piece in self.pieces:
+            if position <= len(piece):
+                return at
+            position -= len(piece)
+        return self.place
+
+
+def alternatives(node: Node) -> list[Alternative]:
+    """The alternatives of a pattern that was read without a problem."""
+    rows = node.value if is_list(node) else (node,)
+    pieces = ((row.value if is_list(row) else (row,)) for row in rows)
+    return [Alternative(tuple((place(one), _unfolded(one)) for one in row)) for row in pieces]
+
+
+def pattern(node: Node, name: str, problems: Problems) -> str | None:
+    """The whole pattern: its alternatives in their order, joined by `|`."""
+    before = len(problems)
+    if not _only_texts(node, name, problems):
+        return None
+    found = alternatives(node)
+    for at, one in enumerate(found):
+        if _compiles(one, problems) and at:
+            _fits_in_a_list(one, problems)
+    return "|".join(one.text for one in found) if len(problems) == before else None
+
+
+def _only_texts(node: Node, name: str, problems: Problems, depth: int = 0) -> bool:
+    """Whether the node is a text, a list of texts, or a list with lists of texts in it."""
+    if not is_list(node) or depth == 2:
+        try:
+            return bool(text(node, name, problems))
+        except Wrong as wrong:
+            problems.add(place(node), wrong.what, wrong.mend)
+            return False
+    if not node.value:
+        problems.add(place(node), f"`{name}` is empty", "give at least one")
+        return False
+    bad = [row for row in node.value if not _only_texts(row, name, problems, depth + 1)]
+    return not bad
+
+
+def _compiles(one: Alternative, problems: Problems) -> bool:
+    error = _mistake_in(one.text)
+    if error is not None:
+        at = getattr(error, "pos", None) or 0
+        where = f", after `{one.text[max(0, at - 24) : at]}`" if at else ""
+        mend = "close what is open, and escape the signs that are meant as text: . * + ? ( ) [ ] { } | ^ $ \\"
+        what = f"the regex does not compile: {getattr(error, 'msg', error)}{where}"
+        problems.add(one.place_of(at), what, mend)
+    return error is None
+
+
+@lru_cache(maxsize=8192)  # of all rules, which a process may read again
+def _mistake_in(text: str) -> Exception | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            regex.compile(text)
+    except Exception as error:  # `regex` lets an internal error through for some broken patterns
+        return error
+    return None
+
+
+def _fits_in_a_list(one: Alternative, problems: Problems) -> None:
+    """What means one thing in a pattern of its own, and another one beside its neighbours."""
+    if flags := _FLAGS.search(one.text):
+        letters = flags[0][2:-1]
+        mend = f"write (?{letters}:...) around the alternative, or set the flag in the first one for all"
+        problems.add(one.place, f"the flag {flags[0]} would hold for the alternatives after this one too", mend)
+    if number := _NUMBERED_GROUP.search(one.text):
+        what = f"`{number[0]}` counts the groups of the whole list, not of this alternative"
+        problems.add(one.place, what, "name the group: (?P<name>...), and repeat it by (?P=name)")
+
+
+# ── fragments ────────────────────────────────────────────────────────────────────────────────
+
+
+class Fragment(Struct, frozen=True):
+    """A pattern that several rules share."""
+
+    id: str
+    regex: str
+    match: tuple[str, ...]
+    """Texts that the whole fragment takes."""
+    no_match: tuple[str, ...] = ()
+    source: str = ""
+
+
+def write_out(roots: Sequence[Node], known: dict[str, str], problems: Problems) -> None:
+    """Replace the fragments in the patterns of a folder's files.
+
+    The fragments that the files share are added to the known ones.
+    """
+    for root in roots:
+        if child(root, "cause") is None:
+            known |= _defined(root, known)
+    for root in roots:
+        own = known | _defined(root, known) if child(root, "cause") is not None else known
+        _write_out(root, own, problems)
+
+
+def _defined(root: Node, known: Mapping[str, str]) -> dict[str, str]:
+    """The fragments of a file, by name. Mistakes in them are reported where they are read as a table."""
+    found: dict[str, str] = {}
+    rows = child(root, "fragments")
+    for row in rows.value if is_list(rows) else ():
+        name, written = child(row, "id"), child(row, "regex")
+        if is_text(name) and written is not None and _only_texts(written, "regex", Problems()):
+            whole = "|".join(one.text for one in alternatives(written))
+            found[name.value] = _filled(whole, {**known, **found})
+    return found
+
+
+def _write_out(node: Node, known: Mapping[str, str], problems: Problems) -> None:
+    for row in node.value if is_list(node) else ():
+        _write_out(row, known, problems)
+    for key, _, value in pairs(node):
+        if key not in PATTERNS:
+            if key not in _LINES:
+                _write_out(value, known, problems)
+        elif _only_texts(value, key, Problems()):
+            for one in alternatives(value):
+                if len(one.text) > LONGEST:
+                    what = f"this alternative has {len(one.text)} characters, more than {LONGEST}"
+                    problems.add(one.place, what, "write it as several alternatives, or name parts of it as fragments")
+            _fill(value, known, problems)
+
+
+def _fill(node: Node, known: Mapping[str, str], problems: Problems) -> None:
+    if is_list(node):
+        for row in node.value:
+            _fill(row, known, problems)
+        return
+    for name in [found["name"] for found in _TOKEN.finditer(node.value) if found["name"]]:
+        if name not in known:
+            mend = did_you_mean(name, known, "rules/fragments.yaml names them all")
+            what = f"there is no fragment `{{{name}}}`"
+            problems.add(place(node), what, f"{mend}, or write \\{{{name}}} for the text")
+    if (size := _size(node.value, known)) > _LONGEST_FILLED:
+        problems.add(place(node), f"its fragments are {size:,} characters long", f"use at most {_LONGEST_FILLED:,}")
+    node.value = _filled(node.value, known)
+
+
+def _size(written: str, known: Mapping[str, str]) -> int:
+    return sum(len(known.get(found["name"], "")) for found in _TOKEN.finditer(written))
+
+
+def _filled(written: str, known: Mapping[str, str]) -> str:
+    """The pattern with its fragments; as it is where they are too long."""
+    if _size(written, known) > _LONGEST_FILLED:
+        return written
+
+    def put(found: re.Match[str]) -> str:
+        name: Any = found["name"]
+        return f"(?:{known[name]})" if name in known else found[0]
+
+    return _TOKEN.sub(put, written)
+
+
 # ── the kinds of entries ─────────────────────────────────────────────────────────────────────
 
 
@@ -288,8 +510,8 @@ def _examples(node: Node, name: str, problems: Problems) -> dict[str, Any]:
 EXAMPLES = {"match": Field(list_of(line, least=1), required=True), "no_match": Field(list_of(line))}
 _READERS: Mapping[str, Reader] = {
     **dict.fromkeys(PATTERNS, pattern),
-    **dict.fromkeys(("do", "why", "summary"), prose),
-    **dict.fromkeys(("verify", "falsepositives", "no_match"), list_of(prose)),
+    **dict.fromkeys(("do", "why", "summary"), text),
+    **dict.fromkeys(("verify", "falsepositives", "no_match"), list_of(text)),
     "title": title,
     "one_of": named(_TOPIC, "topic", "hyphens, such as timeout"),
     "when": condition,
