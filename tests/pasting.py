@@ -94,27 +94,16 @@ def _replace(lines: Lines, at: int, old: str, new: str) -> Lines:
 
 
 WAYS: dict[str, Way] = {
-    rf"Remove the backslash.*?: {_Q}": lambda s, at, a: _replace(s, at, a.replace("$", "\\$"), a),
-    r"Delete this line, and add `([^`]+)` to the srun": lambda s, at, a: _delete_and_add(s, at, a),
     rf"Escape it.*?: {_Q}": lambda s, at, a: _piece(s, at, a),
-    rf"Write {_Q} in --\w+": lambda s, at, a: _in_option(s, at, a),
     r"Write `(--[^`]+)`": lambda s, at, a: _option(s, at, a),
-    rf"Write {_Q}": lambda s, at, a: _piece(s, at, a),
-    r"Set `(--[^`]+)` in place of `--(ntasks)": lambda s, at, a, b: _option(s, at, a, b),
     r"(?:If .*, )?[Ss]et `(--[^`]+)`": lambda s, at, a: _option(s, at, a),
-    r"(?:Add|Set|Derive).*?`(export [^`]+)` after this line": lambda s, at, a: _insert(s, at + 1, a),
     r"(?:Add|Set|Put|Derive).*?`(export [^`]+)`": lambda s, at, a: _above_step(s, a),
     r"Add `(#SBATCH [^`]+)`": lambda s, at, a: _directive(s, a),
-    rf"Put {_Q} above it, and {_Q} in the first line": lambda s, at, a, b: _above(_replace(s, 0, s[0], b), at, a),
     rf"Put {_Q} above it, and delete the `(wait)` in line (\d+)": lambda s, at, a, b, n: _above(_without(s, int(n) - 1), at, a),
     rf"Put {_Q} above it": lambda s, at, a: _above(s, at, a),
-    rf"Run {_Q} before the training": lambda s, at, a: _above(s, at, a),
-    rf"Put {_Q} on the next line, and delete the `(wait)` in line (\d+)": lambda s, at, a, b, n: _insert(_without(s, int(n) - 1), at + 1, a),
-    rf"Put {_Q} on the next line": lambda s, at, a: _insert(s, at + 1, a),
     r"Put `(\|\| exit)` after the training": lambda s, at, a: _after(s, at, a),
     rf"Replace {_Q} with {_Q}": lambda s, at, a, b: _replace(s, at, a, b),
     rf"Remove {_Q}": lambda s, at, a: _replace(s, at, f"{a} ", ""),
-    r"Move this line above the first command": lambda s, at: _directive(_without(s, at), s[at]),
 }  # fmt: skip
 """How each kind of fix is applied to the lines of a script: (lines, index of the finding's line, what stands in backquotes)."""
 
@@ -130,13 +119,3 @@ def _above(lines: Lines, at: int, text: str) -> Lines:
 def _after(lines: Lines, at: int, text: str) -> Lines:
     last = _statement(lines, at)[1] - 1
     return [*lines[:last], f"{lines[last]} {text}", *lines[last + 1 :]]
-
-
-def _in_option(lines: Lines, at: int, pattern: str) -> Lines:
-    return [*lines[:at], re.sub(r"\$\{?SLURM\w+\}?", pattern, lines[at]), *lines[at + 1 :]]
-
-
-def _delete_and_add(lines: Lines, at: int, option: str) -> Lines:
-    rest = [*lines[:at], *lines[at + 1 :]]
-    step = _main(rest)
-    return [*rest[:step], re.sub(r"srun( --container-image=\S+)?", rf"srun\1 {option}", rest[step]), *rest[step + 1 :]]
