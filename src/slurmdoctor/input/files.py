@@ -27,15 +27,13 @@ _COMPRESSED = (".gz", ".xz", ".zst", ".bz2")
 _NOT_LOGS = (
     ".py", ".sh", ".sbatch", ".slurm", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".md", ".rst", ".ipynb", ".pt", ".pth",
     ".ckpt", ".bin", ".safetensors", ".npy", ".npz", ".csv", ".tsv", ".parquet", ".pyc", ".so", ".png", ".jpg", ".svg",
-    ".html", ".zip", ".tar", ".h5", ".pkl", ".lock", ".pid",
-)  # fmt: skip
-_SOURCES = (
+    ".html", ".zip", ".tar", ".h5", ".pkl", ".lock", ".pid", ".json",
     ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".f", ".f90", ".js", ".ts", ".java", ".go", ".rs", ".lua", ".r",
     ".jl", ".m", ".pl", ".tex", ".bib", ".pdf", ".css", ".jsonl", ".gif", ".jpeg", ".mp4", ".wav", ".onnx", ".gguf",
     ".arrow", ".db", ".sqlite", ".patch", ".diff", ".xml", ".jinja", ".bat", ".csh", ".bash", ".sub", ".xlsx", ".dat",
 )  # fmt: skip
-"""Endings of what lies about in a tree of many jobs."""
-_SOURCE = lazy(r"(?i)(?:^(?:makefile|dockerfile|license|readme|copying|authors|core(?:[-_.]\d.*)?)$|tfevents)")
+"""Endings of what lies about in a tree of many jobs, and names of it."""
+_NO_LOG = lazy(r"(?i)(?:^(?:makefile|dockerfile|license|readme|copying|authors|core(?:[-_.]\d.*)?)$|tfevents)")
 _REPORT_ENDINGS = (".txt", ".log")
 """Endings under which people keep slurmdoctor's reports beside their logs."""
 _HOOK_PREFIX = "slurmdoctor-"
@@ -108,15 +106,20 @@ def _logs_in(folder: str, each_folder: bool = False) -> Found:
         ):
             logs.others.append(entry.path)
         elif stem.endswith(_LOG_ENDINGS) or (
-            (_LOG_NAMES.search(stem) or is_log(stem)) and not stem.endswith((*_NOT_LOGS, *_SOURCES, ".json"))
+            (_LOG_NAMES.search(stem) or is_log(stem)) and not stem.lower().endswith(_NOT_LOGS)
         ):
             _put(entry, logs)
-        elif "." not in stem or not stem.endswith((*_NOT_LOGS, ".json", *_COMPRESSED)):
+        elif not stem.lower().endswith((*_NOT_LOGS, *_COMPRESSED)) and not _NO_LOG.search(stem):
             _put(entry, maybe)
         else:
             logs.others.append(entry.path)
-    beside = Found() if logs.paths or logs.skipped else maybe
-    beside = _beside_no_log(maybe, logs) if each_folder else beside
+    beside = maybe if each_folder or not (logs.paths or logs.skipped) else Found()
+    if each_folder:
+        with_logs = {os.path.dirname(path) for path in logs.paths}  # noqa: PTH120 - of a million files
+        beside = Found(
+            [path for path in maybe.paths if os.path.dirname(path) not in with_logs],  # noqa: PTH120
+            [one for one in maybe.skipped if os.path.dirname(one.path) not in with_logs],  # noqa: PTH120
+        )
     kept = {*beside.paths}
     logs.others += [path for path in maybe.paths if path not in kept]
     # a folder's own files come before those of the folders in it
@@ -130,17 +133,6 @@ def _logs_in(folder: str, each_folder: bool = False) -> Found:
             f"name the log itself; looked for {', '.join(_LOG_ENDINGS[:4])} and the like",
         )
     return logs
-
-
-def _beside_no_log(maybe: Found, logs: Found) -> Found:
-    """Those of the files that lie in a folder without any log, and are no sources by their names."""
-    with_logs = {os.path.dirname(path) for path in logs.paths}  # noqa: PTH120 - of a million files
-    kept = []
-    for path in maybe.paths:
-        place, name = os.path.split(path)
-        if place not in with_logs and not name.lower().endswith(_SOURCES) and not _SOURCE.search(name):
-            kept.append(path)
-    return Found(kept, [one for one in maybe.skipped if os.path.dirname(one.path) not in with_logs])  # noqa: PTH120
 
 
 def _without(endings: Sequence[str], name: str) -> str:
