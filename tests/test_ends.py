@@ -235,13 +235,13 @@ def test_a_save_that_was_committed_needs_no_window() -> None:
     told(found, "Resume from checkpoints/step_812", never="cut off")
 
 
-# ── u: Slurm knows who cancelled it ──
+# ── Slurm knows who cancelled it ──
 
 SACCT = "JobID|JobName|State|ExitCode|UID\n3565401|x|CANCELLED by {0}|0:0|2001\n3565401.0|train|CANCELLED by {0}|0:15|2001\n"
 
 
 @pytest.mark.parametrize("uid", [2001, 0])
-def test_u_who_cancelled_it_is_not_asked_where_slurm_tells(uid: int) -> None:
+def test_who_cancelled_it_is_not_asked_where_slurm_tells(uid: int) -> None:
     record = read([("sacct.txt", SACCT.format(uid))])
     found = diagnose("hello\n" + SCANCEL.format(at(hours=2)), record=record)
     told(found, f"uid {uid}", never="Find out who|Ask who")

@@ -43,7 +43,7 @@ def shown(log: str, width: int = 80) -> str:
     return text.render_text(diagnose(log), width=width, colour=False, ranks=True)
 
 
-def test_mr_a_node_failure_on_forty_nodes_folds_them() -> None:
+def test_a_node_failure_on_forty_nodes_folds_them() -> None:
     names = [f"cn{n:04}" for n in range(1, 41)]
     log = "0: iteration 3/ 5000, lm loss: 2.31\n" * 30 + f"srun: error: Node failure on {','.join(names)}\n"
     said = shown(log)
@@ -55,7 +55,7 @@ def test_mr_a_node_failure_on_forty_nodes_folds_them() -> None:
     assert "--exclude=cn[0001-0040]" in found.to_markdown()
 
 
-def test_mr_eighty_scattered_ranks_are_not_listed_one_by_one() -> None:
+def test_eighty_scattered_ranks_are_not_listed_one_by_one() -> None:
     silent = {rank for rank in range(160) if rank * 7 % 13 < 6}
     watchdog = (
         "[E1120 12:11:03.400000000 ProcessGroupNCCL.cpp:607] [Rank {0}] Watchdog caught collective operation timeout: "

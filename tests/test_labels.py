@@ -59,26 +59,6 @@ def test_what_is_not_a_global_rank_is_not_taken_for_one(line: str) -> None:
     assert LABELS.strip_labels(line, SourceFormat())[0].rank is None
 
 
-def test_a_source_locks_on_to_sruns_label() -> None:
-    lines = [f"{rank:>2}: step {step}" for step in range(5) for rank in range(4)] + [
-        "srun: error: node1: task 2: Killed"
-    ]
-    assert "srun-label" in learn(lines, LABELS).locked
-
-
-def test_ordinary_numbered_text_is_no_label() -> None:
-    lines = ["epoch 1", "12: is a number", "loss 0.1", "loss 0.2", "loss 0.3"]
-    assert "srun-label" not in learn(lines, LABELS).locked
-
-
-def test_a_label_that_counts_torchrun_agents_is_no_rank() -> None:
-    lines = [f"{node}: [rank{node * 4 + local}]: x" for node in range(2) for local in range(4)]
-    traits = learn(lines, LABELS)
-    assert traits.label_is_node
-    assert LABELS.strip_labels("1: W1121 10:00:00.000000 7 torch/distributed/run.py:1] x", traits)[0].rank is None
-    assert LABELS.strip_labels("1: [rank5]: boom", traits)[0].rank == 5
-
-
 def test_an_outer_rank_label_of_torchrun_tee_is_a_local_rank() -> None:
     lines = ["[rank4]:[rank12]:[E321 02:07:08.41 ProcessGroupNCCL.cpp:607] x"] * 3
     traits = learn(lines, LABELS)

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from cases import COMPILES
-from slurmdoctor.input import sources
 from slurmdoctor.matching import engine
 from slurmdoctor.matching.engine import DIGITS, Portable
 from slurmdoctor.search.shapes import marked_shape
@@ -56,13 +55,6 @@ def test_a_module_from_another_versions_source_is_left_alone(monkeypatch: pytest
 def test_it_counts_line_ends(text: bytes) -> None:
     for data in (text, text * 50):
         assert native.line_ends(data) == data.count(b"\n")
-
-
-@given(TEXTS)
-def test_python_counts_line_ends_too(text: bytes) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "native", None)
-        assert sources.line_ends(text) == text.count(b"\n")
 
 
 @compiled

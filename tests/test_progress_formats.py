@@ -1,4 +1,4 @@
-"""Training steps are read through whatever logger prints them, and the last one is told (S19: KempnerForge's own format)."""
+"""Training steps are read through whatever logger prints them, and the last one is told."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from slurmdoctor.matching.patterns import captures
 
 ENDED = "slurmstepd: error: *** JOB 4711 ON node07 CANCELLED AT 2026-05-12T12:16:22 DUE TO TIME LIMIT ***\n"
 FORMS = {
-    "s19_kempnerforge": "[rank 0] INFO     [step {0}] loss=5.65 | lr=3.00e-04 | mem=61.2/80GB | step_time=2.71s",
-    "s19_kempnerforge_in_colour": "\x1b[2m[rank 0]\x1b[0m \x1b[32mINFO    \x1b[0m [step {0}] loss=5.65 | lr=3.00e-04",
-    "s19_kempnerforge_under_srun": "0: [rank 0] INFO     [step {0}] loss=5.65 | lr=3.00e-04",
-    "s19_kempnerforge_stamped": "2026-05-12 10:14:02 [rank 0] INFO     [step {0}] loss=5.65 | lr=3.00e-04",
+    "kempnerforge": "[rank 0] INFO     [step {0}] loss=5.65 | lr=3.00e-04 | mem=61.2/80GB | step_time=2.71s",
+    "kempnerforge_in_colour": "\x1b[2m[rank 0]\x1b[0m \x1b[32mINFO    \x1b[0m [step {0}] loss=5.65 | lr=3.00e-04",
+    "kempnerforge_under_srun": "0: [rank 0] INFO     [step {0}] loss=5.65 | lr=3.00e-04",
+    "kempnerforge_stamped": "2026-05-12 10:14:02 [rank 0] INFO     [step {0}] loss=5.65 | lr=3.00e-04",
     "hydra": "[2026-05-12 10:14:02,123][train][INFO] - step {0}/1000 loss=5.65 lr=3e-4",
     "logging": "INFO:root:step {0} loss 5.65",
     "logging_dated": "05/12/2026 10:14:02 - INFO - __main__ - step {0}: loss 5.65",

@@ -143,16 +143,3 @@ def test_places_are_counted_over_all_sources() -> None:
     assert lines.at(1, 0).hit == Hit(1, 0, "a", "1: a")
     assert lines.text(1, 1, 3) == b": a"
     assert (lines.writer(1, b"1:"), lines.writer(1, b"")) == (Origin(rank=1), None)
-
-
-def test_the_following_lines_of_the_same_writer_come_nearest_first() -> None:
-    lines = lines_of("1: a\n2: b\n1: c\n2: d\n1: e\n1: f")
-    first = lines.at(1, 0)
-    assert [(line.text, line.offset, line.end) for line in lines.after(first)] == [
-        ("c", 10, 15),
-        ("e", 20, 25),
-        ("f", 25, 30),
-    ]
-    assert [line.text for line in lines.after(first, 2)] == ["c", "e"]
-    assert [line.text for line in lines.after(first, 0)] == []
-    assert [line.text for line in lines.after(lines.at(1, 25))] == []

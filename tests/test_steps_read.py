@@ -14,7 +14,7 @@ from msgspec.structs import replace
 import hostile
 from builders import step as made_step
 from slurmdoctor import diagnose
-from slurmdoctor.model import JobRecord, Progress, RankMap
+from slurmdoctor.model import JobRecord, RankMap
 from slurmdoctor.ranks.excerpts import Excerpts
 from slurmdoctor.readers import steps
 from slurmdoctor.timeline.ordering import learn_clocks
@@ -120,27 +120,6 @@ def test_steps_that_are_not_read_are_no_pause(pad: int) -> None:
     found = diagnose(log, record=record)
     assert found.cause is not None
     assert found.cause.id == "hang"
-
-
-def test_the_longest_pause_of_many_steps_is_found_by_few_of_them() -> None:
-    every = [made_step(n, n + (5000.0 if n > 61_234 else 0.0)) for n in range(100_000)]
-    asked = 0
-
-    def first_step(source: int, start: int, end: int) -> Progress | None:
-        nonlocal asked
-        asked += 1
-        return _skipped(every[start]) if start < end else None
-
-    ends = [every[0], made_step(99_999, every[-1].time)]
-    found = steps.search([ends[0], _skipped(ends[1])], first_step, lambda: asked < 60)
-    beyond = next(step for step in found if step.step == 61_235)
-    assert found[found.index(beyond) - 1].step == 61_234
-    assert not beyond.skipped
-    assert all(step.skipped for step in found if step is not beyond and step is not found[0])
-
-
-def _skipped(step: Progress) -> Progress:
-    return replace(step, skipped=True)
 
 
 def test_logs_whose_last_steps_were_not_all_read_are_told(tmp_path: Path) -> None:
