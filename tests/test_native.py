@@ -66,8 +66,6 @@ def test_it_finds_the_words_that_plain_python_finds(text: bytes, words: set[byte
     for data in (text, text * 9):
         assert fast.ends(data) == list(plain.ends(data))
         assert set(fast.which(data)) == set(plain.which(data))
-    some = range(0, len(chosen), 2)
-    assert engine.engine_of_some(fast, chosen, some).ends(text) == Portable(chosen[::2]).ends(text)
 
 
 @compiled

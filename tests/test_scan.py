@@ -66,11 +66,9 @@ class Job:
     def slow_scan(self, logs: Sequence[Path]) -> SearchResult:
         """Every matcher on every line, in the plainest way."""
         groups: list[tuple[int, LineGroup]] = []
-        once = []
         for number, path in enumerate(logs):
             label = self.labels.writer_key(self.formats[number])
             here: dict[tuple[tuple[int, str], ...], Tally] = {}
-            seen: set[tuple[int, str]] = set()
             for place, line in _lines(path.read_bytes()):
                 wanted = self.wanted(line + b"\n")
                 if not wanted:
@@ -81,16 +79,12 @@ class Job:
                     for n in wanted
                     if (kind := targets.confirm_line(self.matchers[n], line, text)) is not None
                 ]
-                for match in matched:
-                    if self.matchers[match[0]].once and match not in seen:
-                        seen.add(match)
-                        once.append((number, match, (label(line), place)))
-                key = tuple(match for match in matched if not self.matchers[match[0]].once)
+                key = tuple(matched)
                 if key:
                     keep = max(self.matchers[n].keep for n, _ in key)
                     here.setdefault(key, Tally(keep)).add(label(line), place)
             groups += [(number, LineGroup(key, tally.keep, *tally.packed())) for key, tally in here.items()]
-        merged = group_by_matcher(groups, once, self.matchers)
+        merged = group_by_matcher(groups, self.matchers)
         return SearchResult(merged, (), lambda line: [self.matchers[n] for n in self.wanted(line)])
 
     def wanted(self, line: bytes) -> list[int]:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
         description as description,
         engine_for as engine_for,
         engine_of as engine_of,
-        engine_of_some as engine_of_some,
         in_c as in_c,
     )
     from slurmdoctor.matching.patterns import (
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 else:
     __getattr__, __dir__, __all__ = door(
         __name__,
-        engine="DIGITS Engine Portable description engine_for engine_of engine_of_some in_c",
+        engine="DIGITS Engine Portable description engine_for engine_of in_c",
         patterns="SECONDS bounded captures compiled lazily lazy unnamed",
         usercache="get name_for put",
     )

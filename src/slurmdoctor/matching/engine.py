@@ -91,16 +91,6 @@ def engine_of(words: Sequence[bytes]) -> Engine:
     return _engine(words, rarest_windows(words)) if _fits_native(words) else Portable(words)
 
 
-def engine_of_some(engine: Engine, words: Sequence[bytes], some: Sequence[int]) -> Engine:
-    """The same search for some of its words alone, by their numbers."""
-    kept = [words[number] for number in some]
-    if kept and native is not None and isinstance(engine, native.Search):
-        # the stride may be too short for what is left, and is right for all
-        made: Engine = native.Search(kept, [engine.offset(number) for number in some], stride(words))
-        return made
-    return engine_of(kept)
-
-
 def _fits_native(words: Sequence[bytes]) -> bool:
     return native is not None and min(map(len, words), default=0) >= WINDOW
 

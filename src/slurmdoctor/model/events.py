@@ -394,8 +394,6 @@ class Matcher(Struct, frozen=True):
     """How many places to keep of each sort (first, burst, last) for a writer; 1 keeps the first place alone."""
     digit_sensitive: bool = True
     """Whether it may take one line and refuse another that differs in its digits only: `exit code 137`."""
-    once: bool = False
-    """Only the first such line of a source counts: it need not be looked for any longer."""
 
 
 class MatchSample(Struct, frozen=True):

@@ -119,18 +119,15 @@ def matchers(knowledge: Knowledge) -> list[Matcher]:
     sensitive = digit_sensitive(knowledge) if knowledge.digit_sensitive is None else knowledge.digit_sensitive
     any_digits = any(form.pattern in sensitive for form in knowledge.formats)
 
-    def add(
-        target: Target, name: str, literals: Iterable[bytes], keep: int, pattern: str = "", once: bool = False
-    ) -> None:
-        found.append(Matcher(target, name, tuple(literals), keep, any_digits or pattern in sensitive, once))
+    def add(target: Target, name: str, literals: Iterable[bytes], keep: int, pattern: str = "") -> None:
+        found.append(Matcher(target, name, tuple(literals), keep, any_digits or pattern in sensitive))
 
     for rule in (rule for rule in knowledge.rules if rule.applies_to != "message" and not rule.by_wording):
         add(rule, rule.id, (x.encode() for x in rule.literals), 1 if rule.role == "cascade" else KEEP, rule.regex)
     for signal in knowledge.signals:
         if signal.kind != "progress":  # in every iteration's line: looked for around the failure only
             keep = _KEEP_ATTEMPTS if signal.kind in ("attempt", "start") else KEEP
-            once = signal.kind == "fact" and signal.regex.count("(?P<") < 2
-            add(signal, signal.id, (x.encode() for x in signal.literals), keep, signal.regex, once)
+            add(signal, signal.id, (x.encode() for x in signal.literals), keep, signal.regex)
     for form in knowledge.exit_reports:
         add(form, form.id, (x.encode() for x in form.literals), KEEP_LIST, form.pattern)
     add("traceback", "traceback", TRACEBACK, KEEP)

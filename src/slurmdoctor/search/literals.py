@@ -16,15 +16,11 @@ Limits:
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from copy import copy
 
-from slurmdoctor.matching import DIGITS, Engine, engine_for, engine_of, engine_of_some
+from slurmdoctor.matching import DIGITS, Engine, engine_for, engine_of
 from slurmdoctor.model import Matcher
 
-_WASTED = 50
-"""So many needless hits in one block are worth a new search."""
 _WORTH_AN_ENGINE = 300
 """Shapes after which an engine is worth the time that it takes to make, and finds literals sooner than one `in` for each: a paste has fewer."""
 
@@ -37,7 +33,6 @@ class Literals:
         for number, matcher in enumerate(matchers):
             for literal in matcher.literals:
                 self._users.setdefault(literal, []).append(number)
-        self._once = {number for number, matcher in enumerate(matchers) if matcher.once}
         with_digits = (x for x in self._users if x.translate(DIGITS) != x or b"0" in x)
         self._with_digits = sorted({x.translate(DIGITS) for x in with_digits})
         """The shapes of those literals that a line's shape may seem to hold."""
@@ -65,25 +60,3 @@ class Literals:
         if not self._search_with_digits:
             self._search_with_digits.append(engine_of(self._with_digits))
         return bool(self._search_with_digits[0].which(shape))
-
-    def without_idle(self, matched: set[int], block: bytes) -> Literals | None:
-        """The same without the literals of those matchers alone that look for one line, and have it (`matched`).
-
-        Example: `torch version 2.5` is a fact to be read once, and may stand in every other line. None where too few of such
-        literals stand in this block to be worth a new search.
-        """
-        found = Counter(self.engine.which(block))
-        if found.total() < _WASTED:
-            return None
-        done = matched & self._once
-
-        def idle(word: int) -> bool:
-            return all(done.issuperset(self._users[self._literals[number]]) for number in self._meant[word])
-
-        if sum(count for word, count in found.items() if idle(word)) < _WASTED:
-            return None
-        rest = copy(self)
-        kept = [word for word in range(len(self._words)) if not idle(word)]
-        rest.engine = engine_of_some(self.engine, self._words, kept)
-        rest._words, rest._meant = [self._words[w] for w in kept], [self._meant[w] for w in kept]
-        return rest

@@ -24,7 +24,7 @@ from slurmdoctor.model import Matcher
 from slurmdoctor.search import tally
 from slurmdoctor.search.literals import Literals
 from slurmdoctor.search.shapes import DIGITS, marked_shape, with_other_words
-from slurmdoctor.search.tally import BY_DIGITS, LineGroup, Match, Part, Place, Tally
+from slurmdoctor.search.tally import BY_DIGITS, LineGroup, Match, Part, Tally
 from slurmdoctor.search.writer_key import Span, WriterKey
 
 # ── long lines ────────────────────────────────────────────────────────────────────────────────
@@ -135,9 +135,6 @@ _NEAR_END = 256 * 1024
 """Bytes at a log's end in which every line of a new shape is asked what it means, if it may mean nothing."""
 _LEARN_EACH = 8
 """Of the lines whose meaning is not asked for each eighth one's shape is learnt: one that comes again and again soon is."""
-_REVIEW = 128
-_FIRST_REVIEW = 4
-"""After so many blocks, and then again and again, the search is reviewed for literals that need not be found any longer."""
 _FEW_MARKED = 100
 """Lines with hexadecimal words that are read by their digits first: a paste has fewer, and more patterns would have to be compiled."""
 _MOST_IN_VAIN = 300
@@ -203,7 +200,6 @@ class Reader:
         self._tallies: dict[tuple[Match, ...], Tally] = {}
         self._outcomes = Outcomes()
         self._end: int | None = None
-        self.once: dict[Match, Place] = {}
 
     def read(
         self, blocks: Iterable[Block], start: int = 0, size: int | None = None, late: Callable[[], bool] = bool
@@ -211,7 +207,7 @@ class Reader:
         """Count the matches of all blocks, until it is late. `size` is the whole source's, where that is known."""
         self._late = late
         self._end = None if size is None else size - _NEAR_END
-        part = Part(self._source, start, {}, self.once)
+        part = Part(self._source, start)
         block = Block(start, b"\n", 1, 1)
         for block in blocks:
             part.offsets.append(block.offset)
@@ -225,8 +221,6 @@ class Reader:
             if self._stopped is not None:
                 part.end = min(part.end, self._stopped)
                 break
-            if len(part.offsets) % _REVIEW == _FIRST_REVIEW:
-                self._drop_idle_literals(block)
         part.lines += not block.data[: block.size].endswith(b"\n")
         part.unasked = self._outcomes.unasked
         part.groups = {key: LineGroup(key, self._keep(key), *t.packed()) for key, t in self._tallies.items()}
@@ -300,7 +294,7 @@ class Reader:
     def _read_fragment(self, text: bytes, place: int) -> None:
         """Count what surrounds a literal in a long line: it has no label, and its shape will not come again."""
         stripped = self._strip_labels(self._source, text)
-        tally = self._tally(self._confirmed(self._literals.wanted(text), text, stripped), b"", place)
+        tally = self._tally(self._confirmed(self._literals.wanted(text), text, stripped))
         if tally is not None:
             tally.add(b"", place)
 
@@ -339,7 +333,7 @@ class Reader:
             matches = self._confirmed([m for m in wanted if not self._matchers[m].digit_sensitive], line, text)
         start, end, start2, end2 = span
         label = line[start:end] + line[start2:end2]
-        tally = counted = self._tally(matches, label, place)
+        tally = counted = self._tally(matches)
         plan = None
         if digit_sensitive or unclear:
             tail = text.encode()
@@ -407,8 +401,7 @@ class Reader:
         text = tail.decode("utf-8", "replace") if plan.text >= 0 else self._strip_labels(self._source, line)
         matches = self._confirmed(sensitive, line, text)
         start, end, start2, end2 = plan.label
-        label = line[start:end] + line[start2:end2]
-        tally = self._tally(sorted({*matches, *plan.matches}), label, place)
+        tally = self._tally(sorted({*matches, *plan.matches}))
         if len(exact) < _MOST_TEXTS:
             exact[tail] = tally
             if plan.text >= 0 and end2 == 0:
@@ -421,23 +414,13 @@ class Reader:
             self._walk.forget()
             self._remembered = len(shape)
 
-    def _drop_idle_literals(self, block: Block) -> None:
-        """Stop looking for what was found and stands in every other line: version lines, paths in stack traces."""
-        rest = self._literals.without_idle({number for number, _ in self.once}, block.data)
-        if rest is not None:
-            self._literals = rest
-            self._walk.forget()
-
     def _confirmed(self, numbers: Iterable[int], line: bytes, text: str) -> list[Match]:
         confirm = self._confirm_line
         return [(m, kind) for m in numbers if (kind := confirm(self._matchers[m], line, text)) is not None]
 
-    def _tally(self, matches: Sequence[Match], label: bytes, place: int) -> Tally | None:
-        """Where lines of these matches are counted. What counts once in a source is noted, and makes no difference."""
-        for match in matches:
-            if self._matchers[match[0]].once:
-                self.once.setdefault(match, (label, place))
-        key = tuple(match for match in matches if not self._matchers[match[0]].once)
+    def _tally(self, matches: Sequence[Match]) -> Tally | None:
+        """Where lines of these matches are counted."""
+        key = tuple(matches)
         if not key:
             return None
         tally = self._tallies.get(key)

@@ -93,9 +93,8 @@ def scan(
     late = () if complete else (reason("out-of-time", seconds=deadline.seconds, searched=searched, total=total),)
     gaps = [reason("left-out", name=source.name, bytes=source.gap.bytes) for source in sources if source.gap]
     groups = [(part.source, group) for part in parts.values() for group in part.groups.values()]
-    once = [(part.source, match, place) for part in parts.values() for match, place in part.once.items()]
     return SearchResult(
-        groups=group_by_matcher(groups, once, matchers),
+        groups=group_by_matcher(groups, matchers),
         line_index=tuple(index),
         matchers_for=lambda line: [matchers[number] for number in literals.wanted(line)],
         notes=(*late, *gaps, *_alike(parts.values())),

@@ -141,20 +141,14 @@ class LineGroup(Struct):
 
 def group_by_matcher(
     groups: Iterable[tuple[int, LineGroup]],
-    once: Iterable[tuple[int, Match, tuple[bytes, int]]],
     matchers: Sequence[Matcher],
 ) -> tuple[MatchGroup, ...]:
-    """Give each matcher its lines, in the order of matchers and kinds.
-
-    `groups` are (source, group); `once` are (source, match, (label, place)) of what counts once in a source.
-    """
+    """Give each matcher its lines, in the order of matchers and kinds. `groups` are (source, group)."""
     found: dict[Match, list[dict[Writer, list[Entry]]]] = {}
     for source, group in groups:
         writers = {(source, label): [entry] for label, entry in group.labels.items()}
         for match in group.matches:
             found.setdefault(match, []).append(writers)
-    for source, match, (label, place) in once:
-        found.setdefault(match, []).append({(source, label): [[1, 0, place, [place], [place], [place]]]})
     return tuple(
         MatchGroup(matchers[number], kind, _merged(parts), in_order=len(parts) == 1)
         for (number, kind), parts in sorted(found.items(), key=itemgetter(0))
@@ -183,7 +177,6 @@ class Part(Struct):
     source: int
     start: int = 0
     groups: dict[tuple[Match, ...], LineGroup] = field(default_factory=dict)
-    once: dict[Match, Place] = field(default_factory=dict)
     offsets: list[int] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     lines: int = 0
@@ -206,7 +199,6 @@ class Part(Struct):
                 self.groups[key].join(group)
             else:
                 self.groups[key] = group
-        self.once = {**later.once, **self.once}
         numbered = later.start <= self.end and self.counts[-1:] != [-1]
         self.offsets += later.offsets
         self.counts += [count + self.lines if numbered and count >= 0 else -1 for count in later.counts]
