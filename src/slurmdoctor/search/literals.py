@@ -18,11 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slurmdoctor.matching import DIGITS, Engine, engine_for, engine_of
+from slurmdoctor.matching import DIGITS, engine_for
 from slurmdoctor.model import Matcher
-
-_WORTH_AN_ENGINE = 300
-"""Shapes after which an engine is worth the time that it takes to make, and finds literals sooner than one `in` for each: a paste has fewer."""
 
 
 class Literals:
@@ -36,8 +33,6 @@ class Literals:
         with_digits = (x for x in self._users if x.translate(DIGITS) != x or b"0" in x)
         self._with_digits = sorted({x.translate(DIGITS) for x in with_digits})
         """The shapes of those literals that a line's shape may seem to hold."""
-        self._search_with_digits: list[Engine] = []
-        self._asked = 0
         self._literals = list(self._users)
         self.engine, self._words, self._meant = engine_for(self._literals)
 
@@ -54,9 +49,4 @@ class Literals:
 
     def hidden(self, shape: bytes) -> bool:
         """Whether lines of this shape may differ in the literals that they hold."""
-        self._asked += 1
-        if self._asked < _WORTH_AN_ENGINE:
-            return any(literal in shape for literal in self._with_digits)
-        if not self._search_with_digits:
-            self._search_with_digits.append(engine_of(self._with_digits))
-        return bool(self._search_with_digits[0].which(shape))
+        return any(literal in shape for literal in self._with_digits)

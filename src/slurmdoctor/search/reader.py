@@ -400,7 +400,7 @@ class Reader:
             sensitive = [m for m in self._literals.wanted(line + b"\n") if self._matchers[m].digit_sensitive]
         text = tail.decode("utf-8", "replace") if plan.text >= 0 else self._strip_labels(self._source, line)
         matches = self._confirmed(sensitive, line, text)
-        start, end, start2, end2 = plan.label
+        start, end, _, end2 = plan.label
         tally = self._tally(sorted({*matches, *plan.matches}))
         if len(exact) < _MOST_TEXTS:
             exact[tail] = tally

@@ -14,12 +14,8 @@ from slurmdoctor.model import LineFormat, SourceFormat
 
 HEAD = 160
 """Bytes of a line in which its label stands."""
-_BEGIN = 16
-"""Bytes that mostly tell where a label stands."""
 _MOST_KNOWN = 4000
 """Shapes of heads to remember; then they are learnt anew."""
-_WORTH_IT = 500
-"""Shapes after which it is worth the time to find out which beginnings tell: a paste has fewer."""
 _REACH = 48
 """Characters that a logger prints before the tag that tells its writer."""
 Span = tuple[int, int, int, int]
@@ -53,8 +49,6 @@ class WriterKey:
         self._tag = tag_pattern(usable)
         self._stamps = [form for form in formats if form.stamp] if source.stamped else []
         self._known: dict[bytes, Span] = {}
-        self._begun: dict[bytes, Span | None] = {}
-        """By the first letters' shape, where those tell it for all lines that begin so."""
 
     def __call__(self, head: bytes) -> bytes:
         """The label at the head of a line; empty where there is none."""
@@ -63,17 +57,6 @@ class WriterKey:
 
     def span(self, head: bytes) -> Span:
         """Where the label stands: in lines of one shape, in one place."""
-        begin = head[:_BEGIN].translate(DIGITS)
-        known = self._begun.get(begin)
-        if (
-            known is None
-            and begin not in self._begun
-            and len(self._known) >= _WORTH_IT
-            and len(self._begun) < _MOST_KNOWN
-        ):
-            known = self._begun[begin] = self._span(head) if self.settled(head[:_BEGIN]) else None
-        if known is not None:
-            return known
         shape = head[:HEAD].translate(DIGITS)
         span = self._known.get(shape)
         if span is None:
@@ -100,27 +83,6 @@ class WriterKey:
     def _behind_stamp(self, text: str) -> int:
         found = (compiled(form.pattern).match(text) for form in self._stamps if form.may_begin(text))
         return next((one.end() for one in found if one), 0)
-
-    def settled(self, beginning: bytes) -> bool:
-        """Whether the label stands at one place in all lines that begin so."""
-        if len(beginning) >= HEAD:
-            return True
-        text = beginning.decode("latin-1")
-
-        def ends(pattern: str, at: int) -> bool | None:
-            """Whether it matches here, however the text goes on; None where that is not known."""
-            found = bounded(pattern).match(text, at, partial=True)
-            return None if found and (found.partial or found.end() == len(text)) else found is not None
-
-        stamps = [ends(form.pattern, 0) for form in self._stamps if form.may_begin(text)]
-        if None in stamps:
-            return False
-        at = self._behind_stamp(text)
-        for form, shared in self._labels:
-            if form.may_begin(text[at:]) and (found := ends(form.pattern, at)) is not False:
-                behind = compiled(form.pattern).match(text, at) if found and shared else None
-                return bool(found) and (behind is None or ends(self._tag, behind.end()) is not None)
-        return ends(self._tag, at) is not None
 
     def rank(self, label: bytes) -> int | None:
         """The rank that a label names by itself; None where its lines must be read for it."""
