@@ -27,10 +27,7 @@ _NUMBERS = frozenset({"local_rank", "pid", "node_rank"})
 _BESIDE_A_STAMP = frozenset({"level"})
 """Groups of what a collector prints beside its time."""
 _MOST_LABELS = 8
-_DIGITS = str.maketrans("123456789", "000000000")
-_MOST_BEGINNINGS = 20_000
-_WORTH_MORE = 4_000
-"""Beginnings after which it is worth the time to find out what more of them rules out: a paste has fewer."""
+_MOST_BEGINNINGS = 2_000
 _MOST_HEADS = 4_000
 _MOST_SPELLINGS = 64
 """Ways to read labels that are remembered."""
@@ -94,10 +91,9 @@ class LabelReader:
 
     def __init__(self, formats: Sequence[LineFormat]) -> None:
         self.formats = formats
-        self._beginnings: dict[str, tuple[LineFormat, ...]] = {}
+        self._able: dict[str, tuple[LineFormat, ...]] = {}
         self._heads: dict[tuple[bytes, Any], _Head] = {}
         self._keys: dict[_Spelling, WriterKey] = {}
-        self._asked = 0
 
     def strip_labels(self, line: str, source: SourceFormat | None = None) -> tuple[Origin, str]:
         """Split a line into its origin and its text.
@@ -163,7 +159,7 @@ class LabelReader:
 
     def _next_label(self, rest: str, head: _Head, source: SourceFormat | None, after_time: bool) -> _Matched | None:
         """The format that the rest of a text begins with, where its groups stand in it, and its length."""
-        for form in self.able(rest[:4]):
+        for form in self.able(rest):
             if form.lock and source is not None and form.id not in source.locked:
                 continue
             if form.after_time and not after_time:
@@ -175,26 +171,13 @@ class LabelReader:
                 return form, {name: matched.span(name) for name in values if values[name] is not None}, matched.end()
         return None
 
-    def able(self, beginning: str) -> tuple[LineFormat, ...]:
-        """The formats that a text with these first characters can have: a few of many, and each line asks several times."""
-        if self.remembers:
-            beginning = beginning.translate(_DIGITS)
-        able = self._beginnings.get(beginning)
+    def able(self, text: str) -> tuple[LineFormat, ...]:
+        """The formats that a text with this first character can have: a few of many, and each line asks several times."""
+        able = self._able.get(text[:1])
         if able is None:
-            # of lines that begin with words each has a beginning of its own: what its first letter rules out is not tried
-            size = len(beginning)
-            forms = self.able(beginning[: size // 2]) if size > 1 else self.formats
-            if size != 1 and self._asked < _WORTH_MORE:
-                self._asked += 1
-                return tuple(forms)
-            if size == 1:
-                able = tuple(form for form in forms if form.may_begin(beginning))
-            else:
-                able = tuple(
-                    form for form in forms if size == 3 or bounded(form.pattern).match(beginning, partial=True)
-                )
-            if len(self._beginnings) < _MOST_BEGINNINGS:
-                self._beginnings[beginning] = able
+            if len(self._able) >= _MOST_BEGINNINGS:
+                self._able.clear()
+            able = self._able[text[:1]] = tuple(form for form in self.formats if form.may_begin(text))
         return able
 
 
@@ -329,7 +312,7 @@ def _used(sample: Sequence[str], labels: LabelReader) -> list[LineFormat]:
     """The ambiguous labels that enough lines carry."""
     begun: dict[str, list[str]] = {}
     for line in sample:
-        begun.setdefault(line[:4], []).append(line)
+        begun.setdefault(line[:1], []).append(line)
     able: dict[str, list[str]] = {}
     for beginning, lines in begun.items():
         for form in labels.able(beginning):
