@@ -6,7 +6,7 @@ own; of the others the ranks and the number of lines are kept (`Crowd`). Kinds o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TypeVar
 
 from msgspec import Struct
@@ -197,6 +197,9 @@ MOST: Mapping[str, int] = {
 """Places that are read again, by what they are read for: what a job of 16,384 ranks shows once a rank is read whole."""
 
 
+_PYTHON = ("exception", "traceback")
+
+
 class Reading(Struct, frozen=True):
     """One line to read again, and what to read it for."""
 
@@ -258,13 +261,10 @@ def _by_kind(groups: Sequence[MatchGroup]) -> dict[str, list[tuple[MatchGroup, l
     """Each group with the samples of its writers that are worth reading, by what they are read for."""
     chosen: dict[str, list[tuple[MatchGroup, list[MatchSample]]]] = {}
     raised: set[Writer] = set()
-    # tracebacks last: of a crowd of them, those of the writers whose exceptions are read
+    # tracebacks last: of a crowd of them, those of the writers whose exceptions are read, too
     for group in sorted(groups, key=lambda group: group.matcher.target == "traceback"):
         target = group.matcher.target
-        if target == "traceback" and len(group.writers) > FEW // 4:
-            samples = [group.sample(writer) for writer in sorted(raised & group.writers.keys(), key=group.first_of)]
-        else:
-            samples = _chosen(group)
+        samples = _chosen(group, raised)
         if target == "exception" or (isinstance(target, Rule) and target.applies_to == "exception"):
             raised |= {(seen.source, seen.label) for seen in samples}
         chosen.setdefault(kind_of(target), []).append((group, samples))
@@ -278,14 +278,15 @@ def kind_of(target: Target) -> str:
     return "rules" if isinstance(target, Rule) else "signals" if isinstance(target, Signal) else "reports"
 
 
-def _chosen(group: MatchGroup) -> list[MatchSample]:
-    """The writers that are worth reading: all, or of a crowd the first ones and the first ones of its last burst."""
+def _chosen(group: MatchGroup, raised: Set[Writer]) -> list[MatchSample]:
+    """The writers that are worth reading: all, or of a crowd the first ones, the first ones of its last burst, and of tracebacks who `raised`."""
     target = group.matcher.target
-    few = FEW if isinstance(target, Rule) else FEW // 4 if isinstance(target, Signal) or target == "exception" else 0
+    few = FEW if isinstance(target, Rule) else FEW // 4 if isinstance(target, Signal) or target in _PYTHON else 0
     if not few or len(group.writers) <= few:
         writers = group.by_first()
     else:
-        writers = list(dict.fromkeys([*group.by_first(few), *group.by_last_burst(max(1, few // 4))]))
+        also = sorted(raised & group.writers.keys(), key=group.first_of) if target == "traceback" else ()
+        writers = list(dict.fromkeys([*group.by_first(few), *group.by_last_burst(max(1, few // 4)), *also]))
     return [group.sample(writer) for writer in writers]
 
 
