@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cases import one_line, run
+from cases import run
 
 SHELLS = ("bash", "zsh", "fish")
 BEGUN = {
@@ -27,7 +27,6 @@ BEGUN = {
     "slurmdoctor diagnose -o repor": "slurmdoctor diagnose -o reports",
     "slurmdoctor lint trai": "slurmdoctor lint train.sbatch",
     "slurmdoctor diagnose --script trai": "slurmdoctor diagnose --script train.sbatch",
-    "slurmdoctor completion fi": "slurmdoctor completion fish",
 }
 INTERACTIVE = {"bash": ["bash", "--norc", "--noprofile", "-i"], "zsh": ["zsh", "-f", "-i"]}
 SETUP = {"bash": "PS1='> '; bind 'set bell-style none'", "zsh": "PS1='> '; autoload -U compinit; compinit -u -D"}
@@ -54,7 +53,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def typed(shell: str, begun: str, home: Path) -> str:
     """The line after TAB: at an interactive shell's prompt, which then prints it."""
     script = home / f"completion.{shell}"
-    script.write_bytes(run("completion", shell).stdout)
+    script.write_bytes(run(_SLURMDOCTOR_COMPLETE=f"{shell}_source").stdout)
     if shell == "fish":
         done = subprocess.run(
             ["fish", "--no-config", "-c", f"source {script}; complete -C '{begun}'"],
@@ -111,7 +110,7 @@ def asked(line: str, rules: str = "") -> subprocess.CompletedProcess[bytes]:
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("slurmdoctor ", {"diagnose", "explain", "lint", "hook", "rules", "completion", "help"}),
+        ("slurmdoctor ", {"diagnose", "explain", "lint", "hook", "rules", "help"}),
         ("slurmdoctor explain oom", set()),
         ("slurmdoctor diagnose --redact ", {"default", "strict", "off"}),
         ("slurmdoctor rules ", {"list", "check", "new", "test"}),
@@ -127,17 +126,3 @@ def test_a_broken_call_leaves_the_line_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("cause: [\n")
     found = asked("slurmdoctor explain c", str(tmp_path))
     assert (found.stdout.strip(), found.stderr) == (b"", b"")
-
-
-@pytest.mark.parametrize("shell", SHELLS)
-def test_the_script_tells_how_to_install_it(shell: str) -> None:
-    script = run("completion", shell).stdout.decode()
-    assert f"slurmdoctor completion {shell}" in script
-    assert script == run("completion", SHELL=f"/usr/bin/{shell}").stdout.decode()
-    if shell == "zsh":
-        assert script.startswith("#compdef slurmdoctor\n")
-
-
-def test_another_shell_is_one_line() -> None:
-    one_line(run("completion", SHELL="/bin/tcsh"), "tcsh", "bash, zsh, fish")
-    one_line(run("completion", "tcsh"), "tcsh", "'bash', 'zsh', 'fish'")

@@ -29,7 +29,7 @@ def test_mandoc_finds_nothing_wrong() -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-@pytest.mark.parametrize("command", ["diagnose", "explain", "lint", "hook", "rules check", "config", "completion"])
+@pytest.mark.parametrize("command", ["diagnose", "explain", "lint", "hook", "rules check", "config"])
 def test_it_has_every_option_of_the_help(command: str) -> None:
     shown = page().replace("\\-", "-").partition(f'.SS "slurmdoctor {command}"\n')[2].partition(".SS")[0]
     helped = run(*command.split(), "--help").stdout.decode().splitlines()

@@ -48,7 +48,7 @@ def test_a_kind_takes_its_examples_alone_and_with_all_others(kind: SecretKind) -
     for example in kind.match:
         line, secrets = planted(example, rng)
         assert secrets
-        for shown in (Redactor("default", (kind,)).text(line), redact(line), redact(line, "strict")):
+        for shown in (Redactor("default", (kind,)).values(line), redact(line), redact(line, "strict")):
             assert "[redacted " in shown
             assert not [secret for secret in secrets if secret in shown], (line, shown)
 
@@ -143,9 +143,9 @@ OWN = "Tell storage@hpc.example.org that {volume} is gone; the password is shown
 
 def test_an_address_that_a_rule_gives_is_shown_and_any_other_masked() -> None:
     filled = "Tell storage@hpc.example.org that vol-of-ann@hpc.example.org is gone"
-    assert redact(filled, own=OWN) == "Tell storage@hpc.example.org that [redacted e-mail] is gone"
+    assert Redactor(own=OWN).values(filled) == "Tell storage@hpc.example.org that [redacted e-mail] is gone"
     assert redact(filled) == "Tell [redacted e-mail] that [redacted e-mail] is gone"
-    assert "shown" not in redact("DB_PASSWORD=shown", own=OWN), "a word of a rule is no less a secret"
+    assert "shown" not in Redactor(own=OWN).values("DB_PASSWORD=shown"), "a word of a rule is no less a secret"
 
 
 SITE = r"""

@@ -37,7 +37,7 @@ EXAMPLES = {
     "slurmdoctor explain OOM": "Say what the word may mean, and what to do.",
     "slurmdoctor lint train.sbatch": "Check a batch script before it is submitted.",
     "slurmdoctor hook >> footer.sh": "Print what makes a job diagnose itself.",
-    'eval "$(slurmdoctor completion bash)"': "Complete commands, options and causes.",
+    'eval "$(_SLURMDOCTOR_COMPLETE=bash_source slurmdoctor)"': "Complete commands, options and causes.",
 }
 
 

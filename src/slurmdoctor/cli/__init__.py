@@ -67,13 +67,12 @@ _MODULES = {
     "footer": "hook:footer",
     "mcp": "mcp:mcp",
     "config": "config:config",
-    "completion": "usage:completion",
     "help": "usage:help_",
 }
 """Command -> module:object of this package."""
 _INTERRUPTED = 130
 """The exit status after Ctrl-C."""
-_WITHOUT_SETTINGS = frozenset({"config", "completion", "help"})
+_WITHOUT_SETTINGS = frozenset({"config", "help"})
 
 
 class _Root(Group):

@@ -63,9 +63,9 @@ def one_line(text: str) -> str:
     return re.sub(r"[\s\ufffd]+", lambda gap: "\ufffd" if "\ufffd" in gap[0] else " ", disarm(text)).strip()
 
 
-def redact(text: str, mode: Mode = "default", own: str = "") -> str:
-    """One text, disarmed and (by default) with its secrets masked, but for what is in `own`."""
-    return Redactor(mode, own=own).text(text)
+def redact(text: str, mode: Mode = "default") -> str:
+    """One text, disarmed and (by default) with its secrets masked."""
+    return Redactor(mode).values(text)
 
 
 Value = TypeVar("Value")
@@ -92,10 +92,6 @@ class Redactor:
         self._own = own
         if mode == "strict":
             self._names = names or Pseudonyms()
-
-    def text(self, text: str) -> str:
-        """One text of any kind."""
-        return self.values(text)
 
     def apply(self, diagnosis: Diagnosis) -> Diagnosis:
         """The same diagnosis, safe to print and to post. Nothing is rebuilt where nothing is to be masked."""

@@ -354,12 +354,12 @@ def prove_secret(kind: SecretKind, node: Node, labels: LabelReader, problems: Pr
     redactor = Redactor("strict" if kind.strict else "default", (kind,))
     for number, line in enumerate(kind.match):
         text, secrets = planted(line, random.Random(line))
-        shown = redactor.text(text)
+        shown = redactor.values(text)
         if not secrets or shown == text or any(secret in shown for secret in secrets):
             mend = "correct the pattern, the literals or the example"
             problems.add(at(node, "examples", "match", number), f"the secret is not masked: `{shown}`", mend)
     for number, line in enumerate(kind.no_match):
-        if (shown := redactor.text(line)) != line:
+        if (shown := redactor.values(line)) != line:
             what = f"this is no secret, and is shown as `{shown}`"
             problems.add(at(node, "examples", "no_match", number), what, "narrow it")
 
