@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
 from typing import Any, Literal
 
+import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
 from slurmdoctor.survey.answers import Answers, Cost, SizeClass
-from slurmdoctor.survey.statistics import ALPHA, clustering, holm, rates_differ
+from slurmdoctor.survey.statistics import ALPHA, holm, rates_differ
 
 Trend = Literal["better", "worse", "new", "gone", "chance"]
 """`new`, `gone`: also beyond chance. `chance`: the difference may be one."""
@@ -96,56 +96,68 @@ class Difference(Struct, frozen=True):
     """Of the suspects of one side those that no job of the other side tests: after, and before."""
 
 
-def blocks_of(before: Any, after: Any) -> tuple[str, Mapping[str | int | None, float]]:
-    """What the jobs of a block have in common, and how many failures count as one: in all, by cause, by the smallest size of a class."""
-    sides = before, after
+_RATES = """
+    CREATE TABLE rates AS
+        WITH blocks AS (SELECT *, CAST(hash({block}) AS VARCHAR) AS block FROM jobs)
+        SELECT '' AS kind, block, count(*) FILTER (WHERE failed) AS failures, CAST(count(*) AS DOUBLE) AS "of" FROM blocks GROUP BY ALL
+        UNION ALL SELECT concat('cause ', what), block, count(*), 0 FROM blocks WHERE failed GROUP BY ALL
+        UNION ALL SELECT concat('size ', smallest), block, count(*) FILTER (WHERE failed AND NOT ended_by), sum(elapsed_s) / 3600
+            FROM blocks WHERE smallest IS NOT NULL GROUP BY ALL
+"""
+"""Failures of each block, and what they are of: of any cause, of each cause, and of each size of jobs."""
+_CLUSTERING = """
+    WITH sides AS (
+        SELECT kind, block, failures AS count, "of", 0 AS other, 0 AS other_of FROM rates
+        UNION ALL SELECT kind, block, 0, 0, failures, "of" FROM others
+    ), summed AS (
+        SELECT kind, block, sum(count) AS count, sum("of") AS "of", sum(other) AS other, sum(other_of) AS other_of FROM sides GROUP BY ALL
+    ), blocks AS (
+        -- a size's failures are of its own hours, those of a cause of all jobs
+        FROM summed WHERE NOT starts_with(kind, 'cause ')
+        UNION ALL SELECT c.kind, a.block, coalesce(s.count, 0), a."of", coalesce(s.other, 0), a.other_of
+        FROM (SELECT DISTINCT kind FROM summed WHERE starts_with(kind, 'cause ')) c CROSS JOIN (FROM summed WHERE kind = '') a
+            LEFT JOIN summed s ON s.kind = c.kind AND s.block = a.block
+    ), whole AS (
+        SELECT kind, sum(count) AS count, sum("of") AS "of", sum(other) AS other, sum(other_of) AS other_of FROM blocks GROUP BY kind
+    ), without AS (
+        SELECT w.*, b."of" >= w."of" OR b.other_of >= w.other_of AS is_all, (w.count - b.count) / (w."of" - b."of")
+            - (w.other - b.other) / (w.other_of - b.other_of) - (w.count / w."of" - w.other / w.other_of) AS varied
+        FROM blocks b JOIN whole w USING (kind)
+    )
+    SELECT kind, CASE WHEN count + other = 0 OR "of" <= 0 OR other_of <= 0 THEN 1 WHEN bool_or(is_all) THEN CAST('inf' AS DOUBLE)
+        ELSE greatest(1, sum(varied ** 2) / (count / "of" ** 2 + other / other_of ** 2)) END
+    FROM without GROUP BY kind, count, "of", other, other_of
+"""
+"""How much more the difference of two rates varies than single events would let it: its jackknife variance, a block left out at a time,
+by that of Poisson."""
 
+
+def blocks_of(before: Any, after: Any) -> tuple[str, Mapping[str, float]]:
+    """What the jobs of a block have in common, and how many failures count as one: in all (``), by `cause ID`, and by `size SMALLEST`."""
+    sides = before, after
     count = "SELECT count(DISTINCT hash({})) FROM jobs"
     enough = (
         one for one in _LEVELS if max(side.execute(count.format(one[1])).fetchone()[0] for side in sides) >= _FEWEST
     )
     named, block = next(enough, _LEVELS[-1])
-    (one, jobs), (other, other_jobs) = (_rates(side, block) for side in sides)
-    together: dict[str | int | None, float] = {}
-    for what in {*one, *other}:
-        # a size's failures are of its own hours, those of a cause of all jobs
-        of, other_of = (one[what], other[what]) if isinstance(what, int) else (jobs, other_jobs)
-        together[what] = clustering(
-            (
-                one[what].get(user, _NONE)[0],
-                of.get(user, _NONE)[1],
-                other[what].get(user, _NONE)[0],
-                other_of.get(user, _NONE)[1],
-            )
-            for user in {**of, **other_of}
-        )
-    return named, together
+    for side in sides:
+        side.execute(_RATES.format(block=block))
+    columns = {"kind": pa.string(), "block": pa.string(), "failures": pa.int64(), "of": pa.float64()}
+    rows = [dict(zip(columns, row, strict=True)) for row in after.execute("FROM rates").fetchall()]
+    before.register("others", pa.Table.from_pylist(rows, pa.schema(columns)))
+    return named, clustering(before)
 
 
-_Rates = dict[int, tuple[int, float]]
-_NONE = 0, 0.0
-
-
-def _rates(side: Any, block: str) -> tuple[dict[str | int | None, _Rates], _Rates]:
-    """Block -> failures and what they are of: of each cause, of each size, and of all jobs."""
-    found: dict[str | int | None, _Rates] = defaultdict(dict)
-    rows = side.execute(f"""
-        WITH blocks AS (SELECT *, hash({block}) AS block FROM jobs)
-        SELECT NULL, NULL, block, count(*) FILTER (WHERE failed), count(*) FROM blocks GROUP BY block
-        UNION ALL SELECT what, NULL, block, count(*), 0 FROM blocks WHERE failed GROUP BY ALL
-        UNION ALL SELECT NULL, smallest, block, count(*) FILTER (WHERE failed AND NOT ended_by), sum(elapsed_s) / 3600 FROM blocks
-            WHERE smallest IS NOT NULL GROUP BY ALL
-    """)
-    for cause, smallest, one, failures, of in rows.fetchall():
-        found[cause if smallest is None else smallest][one] = failures, of
-    return found, found[None]
+def clustering(connection: Any) -> dict[str, float]:
+    """How many failures count as one, by their kind: of the tables `rates` and `others`."""
+    return dict(connection.execute(_CLUSTERING).fetchall())
 
 
 def compare(
     names: tuple[str, str],
     before: Answers,
     after: Answers,
-    blocks: tuple[str, Mapping[str | int | None, float]] = ("one user", {}),
+    blocks: tuple[str, Mapping[str, float]] = ("one user", {}),
     tested: tuple[Container[str], Container[str]] | None = None,
 ) -> Difference:
     """What changed from the first answers to the second; `tested` are the nodes that the test of each side is of, if not all are."""
@@ -158,7 +170,9 @@ def compare(
     sides = {one.what: one for one in before.causes}, {one.what: one for one in after.causes}
     causes = _judged(
         [
-            _change(side, sides[1].get(what, Cost(what, 0, 0)), before.jobs, after.jobs, together.get(what, 1.0))
+            _change(
+                side, sides[1].get(what, Cost(what, 0, 0)), before.jobs, after.jobs, together.get(f"cause {what}", 1.0)
+            )
             for what in sorted({*sides[0], *sides[1]})
             for side in (sides[0].get(what, Cost(what, 0, 0)),)
         ]
@@ -166,7 +180,7 @@ def compare(
     return Difference(
         before=_side(names[0], before),
         after=_side(names[1], after),
-        all=_judged([_change(whole, whole_after, before.jobs, after.jobs, together.get(None, 1.0))])[0],
+        all=_judged([_change(whole, whole_after, before.jobs, after.jobs, together.get("", 1.0))])[0],
         causes=tuple(
             sorted(causes, key=lambda one: (one.trend == "chance", -abs(one.rates[1] - one.rates[0]), one.what))
         ),
@@ -191,7 +205,7 @@ def _change(was: Cost, now: Cost, of_was: int, of_now: int, together: float) -> 
 
 
 def _sizes(
-    before: Iterable[SizeClass], after: Iterable[SizeClass], together: Mapping[Any, float]
+    before: Iterable[SizeClass], after: Iterable[SizeClass], together: Mapping[str, float]
 ) -> tuple[Change, ...]:
     """Failures an hour by job size, of the classes that both sides have."""
     now = {one.smallest: one for one in after}
@@ -199,7 +213,7 @@ def _sizes(
     for a in before:
         if (b := now.get(a.smallest)) is not None:
             what = f"{a.smallest}" if a.largest == a.smallest else f"{a.smallest}-{a.largest or ''}"
-            chance = rates_differ(a.failures, a.hours, b.failures, b.hours, together.get(a.smallest, 1.0))
+            chance = rates_differ(a.failures, a.hours, b.failures, b.hours, together.get(f"size {a.smallest}", 1.0))
             found.append(Change(what, a.failures, a.hours, b.failures, b.hours, chance))
     return tuple(_judged(found))
 

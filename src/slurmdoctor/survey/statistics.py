@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from math import exp, inf, lgamma, log, log1p
 
 ALPHA = 0.05
@@ -81,20 +81,3 @@ def rates_differ(
     more = binomial_tail(one, both, share)
     fewer = binomial_tail(other, both, 1 - share)
     return min(1.0, 2 * min(more, fewer))
-
-
-def clustering(blocks: Iterable[tuple[int, float, int, float]]) -> float:
-    """How much more the difference of two rates varies than single events would let it: its jackknife variance, a block left out at
-    a time, by that of Poisson. A block is (count, exposure, other count, other exposure) of jobs that have a user in common.
-    """
-    blocks = list(blocks)
-    count, exposure, other_count, other_exposure = (sum(one[at] for one in blocks) for at in range(4))
-    if not count + other_count or exposure <= 0 or other_exposure <= 0:
-        return 1.0
-    alone = count / exposure**2 + other_count / other_exposure**2
-    whole, varied = count / exposure - other_count / other_exposure, 0.0
-    for one, of, other, other_of in blocks:
-        if of >= exposure or other_of >= other_exposure:
-            return inf  # one block is all of a side
-        varied += ((count - one) / (exposure - of) - (other_count - other) / (other_exposure - other_of) - whole) ** 2
-    return max(1.0, varied / alone)
