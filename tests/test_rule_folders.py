@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from cases import one_line, run
 from slurmdoctor.knowledge import problems, rule_reader as read
 from slurmdoctor.knowledge.paths import LARGEST, doubts, files, folders
 from slurmdoctor.model import UserError
@@ -34,12 +33,7 @@ def test_what_is_no_rule_file_is_one_problem(make: Callable[[Path], object], wor
     make(tmp_path / "odd.yaml")
     (problem,) = found_in(tmp_path)
     assert words in problem
-    done = subprocess.run(
-        [sys.executable, "-m", "slurmdoctor", "diagnose", "--rules", str(tmp_path), "/dev/null"],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert words in done.stderr
+    one_line(run("diagnose", "--rules", tmp_path, "/dev/null"), words)
 
 
 @pytest.mark.parametrize(
@@ -89,11 +83,7 @@ def test_the_root_of_a_file_system_is_no_folder_of_rules(tmp_path: Path, monkeyp
 def test_an_option_that_names_nothing_is_told(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="which holds no rule file"):
         folders([tmp_path])
-    done = subprocess.run(
-        [sys.executable, "-m", "slurmdoctor", "diagnose", "--rules", "", "/dev/null"], capture_output=True, text=True
-    )
-    assert done.returncode == 2
-    assert "the name is empty" in done.stderr
+    one_line(run("diagnose", "--rules", "", "/dev/null"), "the name is empty")
 
 
 def test_what_every_user_may_write_is_told_in_a_line(tmp_path: Path) -> None:
@@ -109,12 +99,8 @@ def test_what_every_user_may_write_is_told_in_a_line(tmp_path: Path) -> None:
         f"every user may write rules into {tmp_path / 'rules'}",
         f"every user may write rules into {file}",
     ]
-    done = subprocess.run(
-        [sys.executable, "-m", "slurmdoctor", "diagnose", "--rules", str(tmp_path / "rules"), "/dev/null"],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == 0
-    assert done.stderr.count("slurmdoctor: every user may write") == 2
+    done = run("diagnose", "--rules", tmp_path / "rules", "/dev/null")
+    assert (done.returncode, done.stderr.count(b"slurmdoctor: every user may write")) == (0, 2)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
