@@ -56,10 +56,10 @@ def quiet(megabytes: int) -> str:
     return QUIET * (megabytes * 1024 * 1024 // len(QUIET))
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """20 MB: steps, an error that nobody may see in the midst of it, and the failure at the end."""
-    path = tmp_path / "job.log"
+    path = tmp_path_factory.mktemp("job") / "job.log"
     path.write_text(STEP + quiet(8) + KEY + quiet(12) + OOM)
     return path
 
@@ -102,14 +102,6 @@ def test_the_limit_holds_within_a_line(tmp_path: Path) -> None:
     (note,) = (note for note in found.coverage.notes if "limit" in note)
     assert note.startswith("stopped reading after the limit of 100 s: read ")
     assert found.coverage.bytes < 300_000 < path.stat().st_size
-
-
-def test_in_front_of_it_they_have_their_own(tmp_path: Path) -> None:
-    path = tmp_path / "job.log"
-    path.write_text(STEP + OOM + quiet(20))
-    found = read(open_sources([path]).sources, *FOUR_BLOCKS)
-    assert found.first_failure is not None
-    assert found.first_failure.line == 2
 
 
 def test_what_was_not_read_is_not_called_healthy(tmp_path: Path) -> None:

@@ -48,36 +48,23 @@ CAUSES = {
     ESPRESSO.format("read_pp", "file Si.upf not found"): "file-not-found",
     'ERROR: LoadError: KeyError: key "rho" not found\nStacktrace:\n [1] getindex(g::Group, name::String)\n': "program-error",
     "ERROR: LoadError: SystemError: close: Disk quota exceeded\nStacktrace:\n [1] error(s::String)\n": "disk-full",
-    "ERROR: LoadError: ArgumentError: Package Plots not found in current path.\n": "module-not-found",
     "Error in solve.default(A) : \n  system is exactly singular: U[3,3] = 0\nCalls: fit -> solve\nExecution halted\n": "program-error",
     "Error in library(sf) : there is no package called 'sf'\nExecution halted\n": "module-not-found",
     "Error in file(f) : cannot open the connection\nIn file(f) :\n  cannot open file 'in.csv': No such file or directory\nExecution halted\n": "file-not-found",
     'Exception in thread "main" java.lang.IllegalStateException: no input\n\tat demo.Main.main(Main.java:7)\n': "program-error",
     "{\x08Error using load\nUnable to read file 'in.mat'. No such file or directory.\n}\x08\n": "file-not-found",
-    "panic: runtime error: index out of range [4] with length 4\n\ngoroutine 1 [running]:\n": "program-error",
     "Fatal error:\nFile 'topol.tpr' does not exist or is not accessible.\n": "file-not-found",
     "-------------- FATAL CALLED ---------------\nFATAL CALLED FROM FILE:  <stdin>  LINE:   859\ncheck comm_start\n": "program-error",
     "[0] --> FOAM FATAL IO ERROR: \n[0] keyword div is undefined in dictionary\n[0] \nFOAM parallel run exiting\n": "program-error",
-    "ERROR: Lost atoms: original 4000 current 3991 (src/thermo.cpp:494)\nLast command: run 1000\n": "program-error",
-    "ERROR: Non-numeric pressure - simulation unstable (src/fix_nh.cpp:1041)\n": "nan",
     " ****************\n * [ABORT]                 *\n *  \\___/   SCF run NOT converged.  *\n ****************\n": "program-error",
-    "solver: cannot open parameter file run.par, exiting.\n": "file-not-found",
-    "Error: time step became negative. Aborting.\n": "program-error",
     BUILD: "build-failed",
     "main.o: in function `main':\nmain.c:(.text+0x1f): undefined reference to `advance'\ncollect2: error: ld returned 1 exit status\n": "build-failed",
     BUILD + NO_PROGRAM.format("mpirun"): "build-failed",
     NO_PROGRAM.format("prterun"): "command-not-found",
-    "[3]PETSC ERROR: --------------------- Error Message -------\n[3]PETSC ERROR: Argument out of range\n": "program-error",
     "\n[12345] signal (11.1): Segmentation fault\nin expression starting at /scratch/demo/a.jl:3\n": "segfault",
     "Operating system error: Cannot allocate memory\nError allocating 8589934592 bytes\n": "host-oom",
-    "Error: cannot allocate vector of size 31.2 Gb\nExecution halted\n": "host-oom",
     "terminate called after throwing an instance of 'std::runtime_error'\n  what():  cannot open mesh file /scratch/a.msh\n": "file-not-found",
     "terminate called after throwing an instance of 'std::out_of_range'\n  what():  vector::_M_range_check: __n\n": "abort",
-    "FATAL ERROR: Atoms moving too fast; simulation has become unstable\n": "program-error",
-    "=>> PBS: job killed: walltime 5423 exceeded limit 5400\n": "time-limit",
-    "=>> PBS: job killed: mem 2097152kb exceeded limit 1048576kb\n": "host-oom",
-    "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.\nExited with exit code 137.\n": "host-oom",
-    "TERM_RUNLIMIT: job killed after reaching LSF run time limit.\nExited with exit code 140.\n": "time-limit",
     "Error in rule align:\n    jobid: 7\n    shell:\n        align x\n\nExiting because a job execution failed. Look above for error message\n": "program-error",
 }
 
@@ -89,7 +76,7 @@ def test_the_programs_own_words_name_the_cause(log: str, cause: str) -> None:
     assert found["cause"]["id"] == cause
 
 
-@pytest.mark.parametrize(("log", "cause"), list(CAUSES.items())[:12])
+@pytest.mark.parametrize(("log", "cause"), list(CAUSES.items())[:9:2])
 def test_a_rank_that_says_so_among_others_is_named(log: str, cause: str) -> None:
     others = "".join(f"{rank}: step {step} energy {step / 7:.4f}\n" for step in range(9) for rank in range(4))
     found = told(
