@@ -41,7 +41,7 @@ def shapes(draw: st.DrawFn) -> bounded.Shape:
 
 
 @settings(
-    max_examples=LOGS or 5, derandomize=not LOGS, deadline=None, database=None,
+    max_examples=LOGS or 3, derandomize=not LOGS, deadline=None, database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )  # fmt: skip
 @given(shapes())

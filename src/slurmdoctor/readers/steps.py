@@ -368,17 +368,15 @@ _MOST = 64
 
 def find_memory(steps: Sequence[Progress], signals: Sequence[SignalHit], lines: Excerpts) -> tuple[MemoryReading, ...]:
     """Each rank's last step that shows it, and all reports."""
-    last: dict[Any, MemoryReading] = {}
-    before: dict[Any, float | None] = {}
-    for step in reversed(steps[-_MOST:]):
-        shown = lines.at(step.source, step.offset).text
-        if found := _STEP.search(shown):
-            place = _PLACE.search(shown) if step.rank is None else None
+    shown: dict[Any, list[MemoryReading]] = {}
+    for step in steps[-_MOST:]:
+        line = lines.at(step.source, step.offset).text
+        if found := _STEP.search(line):
+            place = _PLACE.search(line) if step.rank is None else None
             gpu = (number(place["node"]), number(place["gpu"])) if place else None
-            reading = _reading(step.rank, step.step, step.order, found.groupdict())
-            last.setdefault(gpu or step.rank, replace(reading, gpu=gpu))
-            before[gpu or step.rank] = reading.used
-    read = (replace(reading, before=before[key]) for key, reading in last.items())
+            reading = replace(_reading(step.rank, step.step, step.order, found.groupdict()), gpu=gpu)
+            shown.setdefault(gpu or step.rank, []).append(reading)
+    read = (replace(last, before=first.used) for first, last in ((one[0], one[-1]) for one in shown.values()))
     return tuple(sorted([*read, *_reports(signals)], key=lambda reading: reading.order))
 
 
