@@ -106,10 +106,10 @@ def of_paths(paths: Mapping[int, str], patterns: Sequence[LineFormat]) -> dict[i
     if len(set(tasks.values())) > 1:
         for number, task in tasks.items():
             found[number]["task"] = task
-    told = {number: path.pop("maybe_node") for number, path in found.items() if "maybe_node" in path}
-    ranks = [found[number]["rank"] for number in told if "rank" in found[number]]
-    if len(set(told.values())) > 1 and len(set(ranks)) == len(ranks):
-        for number, node in told.items():
+    nodes = {number: path.pop("maybe_node") for number, path in found.items() if "maybe_node" in path}
+    ranks = [found[number]["rank"] for number in nodes if "rank" in found[number]]
+    if len(set(nodes.values())) > 1 and len(set(ranks)) == len(ranks):
+        for number, node in nodes.items():
             found[number].setdefault("node", node)
     return dict(found)
 

@@ -27,7 +27,7 @@ from slurmdoctor.model import (
     reason,
 )
 from slurmdoctor.ranks import Excerpts, RankMapBuilder, of_paths
-from slurmdoctor.readers.attribution import Clock, Crowds, date, place_events
+from slurmdoctor.readers.attribution import Clock, RepeatedRanks, date, place_events
 from slurmdoctor.readers.collectives import place_collectives, read_collective
 from slurmdoctor.readers.exit_reports import complete_reports, read_report
 from slurmdoctor.readers.last_words import add_messages, collect_last_words, find_busy, find_ending, unfinished_work
@@ -57,8 +57,8 @@ def assemble(
     rank_map = RankMapBuilder(knowledge.rank_lines, of_paths(lines.paths, knowledge.paths)).finish(
         [line for line, _ in kept["map"]], reports
     )
-    crowds = Crowds(plan.crowds, rank_map, lines)
-    by_rules = _by_rules(kept["rules"], {**facts, **_facts_of(signals)}, crowds, plan)
+    repeats = RepeatedRanks(plan.repeats, rank_map, lines)
+    by_rules = _by_rules(kept["rules"], {**facts, **_facts_of(signals)}, repeats, plan)
     by_wording = knowledge.once(_by_wording)
 
     def recognise(line: Line) -> None:
@@ -68,7 +68,7 @@ def assemble(
 
     loose = [line for line, _ in kept["exception"] if exception_of(line.text)]
     joined = join_tracebacks([line for line, _ in kept["traceback"]], loose, by_rules, lines, recognise)
-    joined = [event if event.hit.place in by_rules.at else crowds.add(event, None) for event in joined]
+    joined = [event if event.hit.place in by_rules.at else repeats.add(event, None) for event in joined]
     every = add_messages(joined, knowledge, lines)
     statuses, by_message = place_collectives(heard, rank_map)
     placed, rank_map = place_events(every, rank_map, lines, by_message)
@@ -115,14 +115,14 @@ def _lines_by_kind(plan: Plan, lines: Excerpts) -> Mapping[str, list[tuple[Line,
     return kept
 
 
-def _by_rules(kept: Kept, facts: Mapping[str, Any], crowds: Crowds, plan: Plan) -> RuleEvents:
-    """The events of rules, each with the crowd that it stands for."""
+def _by_rules(kept: Kept, facts: Mapping[str, Any], repeats: RepeatedRanks, plan: Plan) -> RuleEvents:
+    """The events of rules, each with the group that it stands for."""
     events = RuleEvents(facts)
     for line, reading in kept:
         if isinstance(reading.target, Rule):
             events.add(reading.target, line, reading.count)
-    for where in plan.crowds.keys() & events.at.keys():
-        events.at[where] = [crowds.add(event, event.rule) for event in events.at[where]]
+    for where in plan.repeats.keys() & events.at.keys():
+        events.at[where] = [repeats.add(event, event.rule) for event in events.at[where]]
     return events
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from slurmdoctor.knowledge import text
 from slurmdoctor.model import LAST_STAMP, Event, RankMap, Writer, format_time
 from slurmdoctor.ranks import Excerpts, Place, parse_time
-from slurmdoctor.readers.targets import Crowd
+from slurmdoctor.readers.targets import Repeats
 from slurmdoctor.search import MOST
 
 _BARE = text("bare-time")
@@ -85,30 +85,30 @@ def _bare_lines() -> re.Pattern[bytes]:
 _SLURM = text("slurm-line")
 
 
-class Crowds:
+class RepeatedRanks:
     """The ranks that printed what a rule or a reader took, and get no event of their own; each writer is looked up once."""
 
-    def __init__(self, crowds: Mapping[Place, list[Crowd]], maps: RankMap, lines: Excerpts) -> None:
-        self._crowds = crowds
+    def __init__(self, repeats: Mapping[Place, list[Repeats]], maps: RankMap, lines: Excerpts) -> None:
+        self._repeats = repeats
         self._maps = maps
         self._lines = lines
         self._ranks: dict[Writer, int | None] = {}
 
     def add(self, event: Event, rule: str | None) -> Event:
-        """The event with the ranks and the number of lines of the crowd that it stands for: that of its rule, or of no rule."""
-        crowd = next((one for one in self._crowds.get(event.hit.place, ()) if one.rule == rule), None)
-        if crowd is None:
+        """The event with the ranks and the number of lines of the repeats that it stands for: that of its rule, or of no rule."""
+        repeats = next((one for one in self._repeats.get(event.hit.place, ()) if one.rule == rule), None)
+        if repeats is None:
             return event
         # the label of a line of slurmstepd is not the rank that the line is about
         of_slurm = _SLURM.match(event.hit.text) is not None
-        rest = [writer for writer in crowd.group.writers if writer not in crowd.kept]
+        rest = [writer for writer in repeats.group.writers if writer not in repeats.kept]
         for writer in rest:
             if writer not in self._ranks and len(self._ranks) < MOST:
                 origin = None if of_slurm else self._lines.writer(*writer)
-                origin = origin or self._lines.at(writer[0], crowd.group.first_of(writer)).origin
+                origin = origin or self._lines.at(writer[0], repeats.group.first_of(writer)).origin
                 self._ranks[writer] = self._maps.resolve(origin, writer[0])[0].rank
         others = frozenset(rank for writer in rest if (rank := self._ranks.get(writer)) is not None)
-        more = sum(crowd.group.count_of(writer) for writer in rest)
+        more = sum(repeats.group.count_of(writer) for writer in rest)
         return replace(event, others=others, count=event.count + more)
 
 

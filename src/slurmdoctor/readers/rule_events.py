@@ -119,14 +119,14 @@ def rule_event(rule: Rule, line: Line, count: int = 1) -> Event | None:
         return None
     if group := _GROUP_RANK.search(line.text):
         found = {"group_rank": group["group_rank"], **found}
-    said: dict[str, Any] = {
+    named: dict[str, Any] = {
         name: number(found[name]) for name in ("local_rank", "pid") if found.get(name, "").isdecimal()
     }
     if is_rank(found.get("rank", "")):
-        said["rank"] = number(found["rank"])
+        named["rank"] = number(found["rank"])
     if found.get("node"):
-        said["node"] = found["node"]
-    origin = replace(line.origin, **said) if said else line.origin
+        named["node"] = found["node"]
+    origin = replace(line.origin, **named) if named else line.origin
     return event_at(line, rule.cause, rule.role, rule.id, origin=origin, captures=found, count=count)
 
 

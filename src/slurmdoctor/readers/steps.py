@@ -383,28 +383,28 @@ def find_memory(steps: Sequence[Progress], signals: Sequence[SignalHit], lines: 
 def _reports(signals: Sequence[SignalHit]) -> Iterator[MemoryReading]:
     for hit in signals:
         if hit.signal.kind == "fact" and hit.signal.id.partition("/")[0] == GPU_MEMORY:
-            said = hit.captures
-            rank = number(said["memory_rank"]) if said.get("memory_rank") else hit.line.origin.rank
-            step = number(said["memory_step"]) if said.get("memory_step") else None
-            yield _reading(rank, step, hit.order, said)
+            found = hit.captures
+            rank = number(found["memory_rank"]) if found.get("memory_rank") else hit.line.origin.rank
+            step = number(found["memory_step"]) if found.get("memory_step") else None
+            yield _reading(rank, step, hit.order, found)
 
 
-def _reading(rank: int | None, step: int | None, order: int, said: Mapping[str, str | None]) -> MemoryReading:
+def _reading(rank: int | None, step: int | None, order: int, found: Mapping[str, str | None]) -> MemoryReading:
     """A reading of these groups; a size without a unit has that of the total, or the one that ends its group's name."""
-    total_unit = (said.get("total") or "").lstrip("0123456789. ")
+    total_unit = (found.get("total") or "").lstrip("0123456789. ")
     sizes = {
         name: gib(value) if value[-1:].isalpha() else gib(f"{value}{total_unit}")
         for name in ("used", "total", "peak")
-        if (value := said.get(name))
+        if (value := found.get(name))
     }
     for unit in ("MiB", "GiB"):
         for name in ("used", "peak"):
-            if value := said.get(f"{name}_{unit.lower()}"):
+            if value := found.get(f"{name}_{unit.lower()}"):
                 sizes[name] = gib(f"{value} {unit}")
-    share = said.get("share")
+    share = found.get("share")
     used = sizes.get("used")
     if share and used and "total" not in sizes and float(share) > 0:
         sizes["total"] = used / float(share) * 100
     return MemoryReading(
-        rank, step, said.get("memory") or "", order, sizes.get("used"), sizes.get("total"), sizes.get("peak")
+        rank, step, found.get("memory") or "", order, sizes.get("used"), sizes.get("total"), sizes.get("peak")
     )

@@ -191,13 +191,13 @@ class _After:
         writer = (event.hit.source, event.label)
         later = self._later.get(writer, _Later(self._lines.sources[event.hit.source].length))
         here = self._below(event, later.offset) if look and not self._lines.out_of_time() else []
-        said, began = _spoken(here), event.origin.time
+        spoken, began = _spoken(here), event.origin.time
         rises, last = _rises(here, timed=self._held_back(event))
-        spoke = max(later.spoke, said)
+        spoke = max(later.spoke, spoken)
         worked = rises >= LIMITS.rising_steps or later.long
         lasted = began is not None and last - began >= LIMITS.long_work
         long = later.long or (worked and (rises >= LIMITS.many_rising_steps or lasted))
-        before_it = max(later.before_it, said)
+        before_it = max(later.before_it, spoken)
         one_writer = self._alone or bool(event.label)
         # the same one again may be another process's
         anew = later.error not in ("", event.rule) and before_it >= LIMITS.lines_before_another and one_writer
@@ -253,8 +253,8 @@ def _came_at_once(steps: Sequence[Progress], event: Event) -> bool:
 
 def _spoken(below: Iterable[Line]) -> int:
     """How many different lines are the program's own talk: no traceback, no stack, nothing that ends bring."""
-    told = (one.text for one in below if _WORDY.match(one.text) and not begins_frame(one.text))
-    own = (shown for shown in told if exception_of(shown) is None and not any(t.search(shown) for t in _END_TALK))
+    texts = (one.text for one in below if _WORDY.match(one.text) and not begins_frame(one.text))
+    own = (shown for shown in texts if exception_of(shown) is None and not any(t.search(shown) for t in _END_TALK))
     return len({template_of(shown[:80])[:40] for shown in own})
 
 

@@ -1,7 +1,7 @@
 """Says what the search looks for, and chooses which of the lines that it found are read again.
 
 No job breaks in hundreds of ways at once. Where thousands of ranks print the same, the first ones become events of their
-own; of the others the ranks and the number of lines are kept (`Crowd`). Kinds of exceptions are told apart by class and first words.
+own; of the others the ranks and the number of lines are kept (`Repeats`). Kinds of exceptions are told apart by class and first words.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class Reading(Struct, frozen=True):
     """The lines that its event stands for."""
 
 
-class Crowd(Struct, frozen=True):
+class Repeats(Struct, frozen=True):
     """A rule, or an exception that no rule knows, and the writers of it that get no event of their own."""
 
     rule: str | None
@@ -221,10 +221,10 @@ class Crowd(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """The lines to read again, in the log's order, and the crowds by the line whose event stands for them."""
+    """The lines to read again, in the log's order, and the repeats by the line whose event stands for them."""
 
     places: tuple[Reading, ...]
-    crowds: dict[tuple[int, int], list[Crowd]]
+    repeats: dict[tuple[int, int], list[Repeats]]
     left_out: int = 0
     """Places that were worth reading, and too many."""
 
@@ -239,7 +239,7 @@ class Plan(Struct, frozen=True):
 def plan_reading(groups: Sequence[MatchGroup]) -> Plan:
     """Choose the lines to read again."""
     places: list[Reading] = []
-    crowds: dict[tuple[int, int], list[Crowd]] = {}
+    repeats: dict[tuple[int, int], list[Repeats]] = {}
     left_out = 0
     for kind, chosen in _by_kind(groups).items():
         kept = _within(chosen, MOST[kind])
@@ -248,13 +248,13 @@ def plan_reading(groups: Sequence[MatchGroup]) -> Plan:
         for (group, _), samples in zip(chosen, kept, strict=True):
             places += (place for seen in samples for place in _places(seen, group.matcher.target))
             target = group.matcher.target
-            crowded = isinstance(target, Rule) or target == "exception"
-            if crowded and samples and len(samples) < len(group.writers):
+            repeated = isinstance(target, Rule) or target == "exception"
+            if repeated and samples and len(samples) < len(group.writers):
                 rule = target.id if isinstance(target, Rule) else None
                 own = frozenset((seen.source, seen.label) for seen in samples)
-                crowds.setdefault((samples[0].source, samples[0].places[0]), []).append(Crowd(rule, group, own))
+                repeats.setdefault((samples[0].source, samples[0].places[0]), []).append(Repeats(rule, group, own))
     places.sort(key=lambda place: (place.source, place.offset))
-    return Plan(tuple(places), crowds, left_out)
+    return Plan(tuple(places), repeats, left_out)
 
 
 def _by_kind(groups: Sequence[MatchGroup]) -> dict[str, list[tuple[MatchGroup, list[MatchSample]]]]:

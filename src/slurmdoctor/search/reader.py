@@ -302,10 +302,10 @@ class Reader:
         """Find out what all lines of a new shape mean, by the first of them, and count it."""
         wanted = self._literals.wanted(line + b"\n")
         start, end, start2, end2 = span = self._writer_key.span(line)
-        alike = likeness(wanted, line, max(end, end2))
-        outcome = self._outcomes.settled(alike, self._end is not None and place >= self._end)
+        key = likeness(wanted, line, max(end, end2))
+        outcome = self._outcomes.settled(key, self._end is not None and place >= self._end)
         if outcome is None:
-            self._outcomes.learn(alike, self._learn_asked(line, place, wanted, span))
+            self._outcomes.learn(key, self._learn_asked(line, place, wanted, span))
             return
         tally = outcome.tally
         if tally is not None:

@@ -67,8 +67,8 @@ def scan(
     def read(number: int, start: int, stop: int | None, share: float = HEADS) -> Part:
         reader = Reader(literals, matchers, strip_labels, confirm_line, writer_keys[number], number, could_match)
         blocks = _Timed(sources[number].blocks(block_size or BLOCK, start, stop), deadline, share)
-        told = blocks if progress is None else _reported(blocks, progress, processes)
-        part = reader.read(told, start, sources[number].size, blocks.late)
+        given = blocks if progress is None else _reported(blocks, progress, processes)
+        part = reader.read(given, start, sources[number].size, blocks.late)
         part.cut = blocks.cut
         return part
 
