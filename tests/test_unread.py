@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import inspect
 import io
+import lzma
 import math
 import os
 import resource
@@ -30,6 +32,11 @@ from slurmdoctor.model import JobRecord, SourceFormat, UserError
 from slurmdoctor.ranks import labels as label_module
 from slurmdoctor.ranks.labels import LabelReader
 from slurmdoctor.slurm import logs
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 OOM = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 PLAIN = "".join(f"step {n} loss 0.{n}\n" for n in range(40))
@@ -492,3 +499,45 @@ def test_what_is_no_text_is_refused(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1"])
 def test_text_is_text_in_any_encoding(encoding: str) -> None:
     assert kind_of((PLAIN + "é").encode(encoding)) != "binary"
+
+
+# ── compressed logs that are damaged, cut or appended ──
+
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "xz": lzma.compress,
+    "bz2": bz2.compress,
+    "zst": zstd.compress,
+}
+TEXT = b"".join(b"%d: step %d loss 0.%d\n" % (n % 8, n, n * 7919 % 1000) for n in range(100_000))
+
+
+def read(path: Path) -> bytes:
+    (source,) = open_sources([str(path)]).sources
+    return b"".join(block.data[: block.size] for block in source.blocks())
+
+
+def test_appended_zstd_frames_are_one_log(tmp_path: Path) -> None:
+    log = tmp_path / "job.log.zst"
+    log.write_bytes(zstd.compress(TEXT) + zstd.compress(TEXT))
+    assert read(log) == TEXT * 2
+
+
+@pytest.mark.parametrize("ending", COMPRESS)
+def test_of_a_cut_file_is_read_what_is_there(ending: str, tmp_path: Path) -> None:
+    log = tmp_path / f"job.log.{ending}"
+    packed = COMPRESS[ending](TEXT)
+    log.write_bytes(packed[: len(packed) * 9 // 10])
+    found = read(log)
+    assert len(found) > len(TEXT) // 2
+    assert TEXT.startswith(found)
+
+
+def test_without_a_decoder_the_error_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+    monkeypatch.setitem(sys.modules, module, None)
+    log = tmp_path / "job.log.zst"
+    log.write_bytes(zstd.compress(TEXT))
+    with pytest.raises(UserError) as error:
+        read(log)
+    assert "pip install backports.zstd" in error.value.mend

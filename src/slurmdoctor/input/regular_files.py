@@ -204,7 +204,7 @@ class File:
         except OSError as error:
             if error.errno in _USED_UP:
                 raise
-            raise self._gone() if self._identity else unread(self.path, error) from None
+            raise UnreadError(self.path, "vanished") if self._identity else unread(self.path, error) from None
         try:
             seen = os.fstat(handle)
             if self._identity not in (None, (seen.st_dev, seen.st_ino)):
@@ -214,9 +214,6 @@ class File:
             os.close(handle)
             raise
         return handle
-
-    def _gone(self) -> UnreadError:
-        return UnreadError(self.path, "vanished")
 
     def close(self) -> None:
         self._handles.close(self)
