@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from made import report
 from slurmdoctor.infer.collectives import Members, suspect
 from slurmdoctor.model import CollectiveStatus, ExitReport, Suspicion, reason
 from slurmdoctor.readers import collectives
@@ -24,22 +23,10 @@ def job(size: int) -> Members:
     return Members(range(size), True)
 
 
-def test_the_one_that_never_reported_never_entered() -> None:
-    found = suspect([waits(r) for r in range(8) if r != 5], job(8), {})
-    assert found is not None
-    assert (found.kind, found.ranks, found.confidence) == ("missing", (5,), "medium")
-
-
 def test_several_that_never_reported_are_named_with_less_confidence() -> None:
     found = suspect([waits(r) for r in range(16) if r not in (5, 9)], job(16), {})
     assert found is not None
     assert (found.kind, found.ranks, found.confidence) == ("missing", (5, 9), "low")
-
-
-def test_where_all_entered_nobody_is_accused() -> None:
-    found = suspect([waits(r) for r in range(8)], job(8), {})
-    assert found is not None
-    assert (found.kind, found.ranks) == ("all-entered", ())
 
 
 def test_another_operation_at_the_same_number_is_a_mismatch() -> None:
@@ -54,30 +41,11 @@ def test_another_size_at_the_same_number_is_a_mismatch() -> None:
     assert (found.kind, found.ranks) == ("mismatch", (7,))
 
 
-def test_who_waits_in_an_earlier_collective_is_behind() -> None:
-    found = suspect([*(waits(r) for r in range(7)), waits(7, seq=6)], job(8), {})
-    assert found is not None
-    assert (found.kind, found.ranks) == ("behind", (7,))
-
-
 def test_enqueued_equals_completed_on_one_rank_shows_that_it_did_not_come() -> None:
     works = [*(waits(r) for r in range(7)), *(status(r, 9, 6) for r in range(7)), status(7, 6, 6)]
     found = suspect(works, job(8), {})
     assert found is not None
     assert (found.kind, found.ranks) == ("behind", (7,))
-
-
-def test_dump_signal_lines_prove_nothing() -> None:
-    works = [*(waits(r) for r in range(8)), *(status(r, 6, 6, dump=True) for r in range(8))]
-    found = suspect(works, job(8), {})
-    assert found is not None
-    assert found.kind == "all-entered"
-
-
-def test_half_of_the_ranks_silent_is_no_suspicion() -> None:
-    found = suspect([waits(r) for r in range(4)], job(8), {})
-    assert found is not None
-    assert (found.kind, found.ranks) == ("unclear", ())
 
 
 def test_no_time_out_no_suspicion() -> None:
@@ -93,21 +61,6 @@ def found_in(*works: CollectiveStatus, world: int = 8, exits: dict[int, ExitRepo
 def outcome(*works: CollectiveStatus, world: int = 8) -> tuple[str, tuple[int, ...]]:
     found = found_in(*works, world=world)
     return found.kind, found.ranks
-
-
-def test_a_missing_rank_is_named_with_the_count_of_those_who_waited() -> None:
-    assert found_in(*(waits(r) for r in range(8) if r != 5)) == Suspicion(
-        "missing", (5,), (0, 1, 2, 3, 4, 6, 7),
-        reason("never-reported", waiting=7, of=8, seq=7, op="ALLREDUCE", ranks=(5,), ended=()),
-        "medium", 7, "ALLREDUCE", of=8,
-    )  # fmt: skip
-
-
-def test_how_the_first_two_missing_ranks_ended_is_kept() -> None:
-    exits = {rank: report(-9, rank) for rank in (5, 9, 12)}
-    found = found_in(*(waits(r) for r in range(16) if r not in (5, 9, 12)), world=16, exits=exits)
-    assert (found.ranks, found.confidence) == ((5, 9, 12), "low")
-    assert found.how.values["ended"] == ((5, exits[5].exit, "srun"), (9, exits[9].exit, "srun"))
 
 
 @pytest.mark.parametrize(
@@ -155,31 +108,11 @@ def test_the_usual_number_and_operation_are_named() -> None:
     assert (found.seq, found.op, found.waiting) == (9, "ALLGATHER", (0, 1, 2, 3, 4, 5, 6))
 
 
-@pytest.mark.parametrize(
-    ("ranks", "late", "found"),
-    [(3, 1, ("behind", (2,))), (6, 2, ("behind", (4, 5))), (5, 2, ("unclear", ())), (8, 3, ("unclear", ()))],
-)
-def test_at_most_a_third_is_behind(ranks: int, late: int, found: tuple[str, tuple[int, ...]]) -> None:
-    works = [waits(r, seq=6 if r >= ranks - late else 7) for r in range(ranks)]
-    assert outcome(*works, world=ranks) == found
-
-
 def test_who_is_behind_is_named_with_what_it_waits_in_itself() -> None:
     how = reason("behind", ranks=(7,), waiting=7, seq=7, op="ALLREDUCE", own=((6, "ALLREDUCE"),))
     assert found_in(*(waits(r) for r in range(7)), waits(7, seq=6)) == Suspicion(
         "behind", (7,), tuple(range(7)), how, "medium", 7, "ALLREDUCE", of=8
     )
-
-
-def test_a_ranks_lowest_number_counts() -> None:
-    assert outcome(*(waits(r) for r in range(8)), waits(7, seq=6)) == ("behind", (7,))
-    assert outcome(*(waits(r) for r in range(8)), replace(waits(7), seq=None)) == ("all-entered", ())
-
-
-@pytest.mark.parametrize(("idle", "found"), [((5,), "behind"), ((4, 5), "behind"), ((3, 4, 5), "all-entered")])
-def test_few_idle_ranks_are_behind(idle: tuple[int, ...], found: str) -> None:
-    works = [waits(r) for r in range(6)]
-    assert found_in(*works, *(status(r, 6, 6) for r in idle), world=6).kind == found
 
 
 def test_an_idle_rank_of_no_known_group_is_not_the_groups() -> None:

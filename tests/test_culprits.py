@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from made import case, event, failed, incident, line, observed, report, timeline
-from slurmdoctor.infer.collectives import odd_ones
+from made import case, failed, incident, line, observed, report, timeline
 from slurmdoctor.infer.silence import find_suspect, name_missing_peer, name_suspect
 from slurmdoctor.model import (
     CollectiveStatus,
@@ -54,23 +53,6 @@ def test_sequence_numbers_make_an_abort_a_timeout() -> None:
     assert found.suspicion is not None
     assert found.suspicion.ranks == (5,)
     assert found.suspicion.how.values["ended"] == ((5, exits[0].exit, "srun"),)
-
-
-@pytest.mark.parametrize(
-    ("known", "ranks", "missing"),
-    [
-        (RankMap(), (0, 1, 2, 4), 3),
-        (RankMap(seen=frozenset({5})), (0, 1, 2, 3, 4), 5),
-        (RankMap({5: "n1"}), (0, 1, 2, 3, 4), 5),
-        (RankMap(world_size=6), (0, 1, 2, 3, 4), 5),
-    ],
-)
-def test_the_world_reaches_to_the_highest_rank_that_the_log_shows(
-    known: RankMap, ranks: tuple[int, ...], missing: int
-) -> None:
-    found = by_numbers(observed(known, collectives=works(*ranks)))
-    assert found.suspicion is not None
-    assert found.suspicion.ranks == (missing,)
 
 
 @pytest.mark.parametrize("cause", ["hang", "time-limit", "cuda-oom"])
@@ -148,12 +130,6 @@ def test_a_cause_that_hides_no_hang_has_no_suspect() -> None:
     seen = observed(dumps=dumps("wait", "wait", "read", "wait"))
     for finding in (failed(incident("cuda-oom", 0, 1.0, 1)), failed(None)):
         assert find_suspect(finding, case(timeline(), seen)) == finding
-
-
-@pytest.mark.parametrize(("ranks", "odd", "found"), [(8, 2, (6, 7)), (8, 3, None), (3, 1, (2,)), (12, 3, (9, 10, 11))])
-def test_at_most_a_quarter_stands_out_or_one(ranks: int, odd: int, found: tuple[int, ...] | None) -> None:
-    named = odd_ones({rank: "read" if rank >= ranks - odd else "wait" for rank in range(ranks)})
-    assert named == (found and (found, "wait"))
 
 
 # ── the place of the suspect ─────────────────────────────────────────────────────────────────
@@ -246,10 +222,3 @@ def test_rank_0_was_not_seen_busy() -> None:
     assert busy(161.0, rank=0).how == (reason("waited-for-unknown", ranks=(0,)),)
     root = incident("nccl-id-timeout", 1, 100.0, 5)
     assert name_missing_peer(failed(root), root, case(None, observed())).how == unknown
-
-
-def test_all_ranks_of_an_incident_waited() -> None:
-    others = event("nccl-id-timeout", 1, 5.0, 1, others=frozenset({4, 6}))
-    root = Incident(others, (others,))
-    found = name_missing_peer(failed(root), root, case())
-    assert found.how == (reason("waited-for-unknown", ranks=(1, 4, 6)),)
