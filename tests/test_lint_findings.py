@@ -10,7 +10,6 @@ from slurmdoctor import LogText, diagnose
 from slurmdoctor.model import ScriptMistake
 from slurmdoctor.slurm.script import lint, parse
 
-# fmt: off
 BASH = "#!/bin/bash\n"
 HEAD = BASH + "#SBATCH --nodes=2 --ntasks-per-node=8 --gpus-per-node=8\n"
 PER_NODE = HEAD.replace("ntasks-per-node=8", "ntasks-per-node=1")
@@ -25,6 +24,7 @@ ONE_QUEUE, ANY_QUEUES = "export CUDA_DEVICE_MAX_CONNECTIONS=1\n", "export CUDA_D
 UV = "export UV_CACHE_DIR=/lustre/uv\n"
 RECIPE = "srun python scripts/training/run_recipe.py --recipe r\n"
 CONTAINER = "srun --container-image=a.sqsh bash -c 'uv run --no-sync python scripts/training/finetune.py'\n"
+IN_CONTAINER = "srun --container-image=/lustre/a.sqsh bash -c "
 PORT = "export MASTER_PORT=${MASTER_PORT:-29500}\n"
 LOOP = "while true; do date; sleep 120; done &"
 MPI_EP = "srun python {} --tp 2 --ep {}\n"
@@ -41,18 +41,29 @@ fi
 [ -z "$SLURM_INTERACTIVE" ] && kill $CLOCK
 """
 RUNS_ON = [
-    LOOP, "until false; do date; sleep 120; done &", "for i in $(seq 999); do nvidia-smi; sleep 60; done > gpu.log &", "(while sleep 120; do date; done) &",
-    "{ while sleep 120; do date; done; } &", 'bash -c "while sleep 120; do date; done" &', '[ -z "$QUIET" ] && nvidia-smi dmon &',
-    "nvidia-smi dmon > gpu.log 2>&1 &", "nohup ./monitor.sh | tee m.log &",
+    LOOP,
+    "until false; do date; sleep 120; done &",
+    "for i in $(seq 999); do nvidia-smi; sleep 60; done > gpu.log &",
+    "(while sleep 120; do date; done) &",
+    "{ while sleep 120; do date; done; } &",
+    'bash -c "while sleep 120; do date; done" &',
+    '[ -z "$QUIET" ] && nvidia-smi dmon &',
+    "nvidia-smi dmon > gpu.log 2>&1 &",
+    "nohup ./monitor.sh | tee m.log &",
 ]
 LAST_TESTS = [
-    ('[ -z "$A" ] && [ $SLURM_LOCALID -eq 0 ] && kill $PID', 'if [ -z "$A" ]; then kill $PID; fi'), ("[[ -n $PID ]] && kill $PID  # the monitor", "if [[ -n $PID ]]; then kill $PID; fi"),
-    ("[ $STATUS -ne 0 ] && exit 1", "[ $STATUS -ne 0 ] || true"), ("[ $? -ne 0 ] && exit 1", "[ $? -ne 0 ] && exit 1\nexit 0"),
+    ('[ -z "$A" ] && [ $SLURM_LOCALID -eq 0 ] && kill $PID', 'if [ -z "$A" ]; then kill $PID; fi'),
+    ("[[ -n $PID ]] && kill $PID  # the monitor", "if [[ -n $PID ]]; then kill $PID; fi"),
+    ("[ $STATUS -ne 0 ] && exit 1", "[ $STATUS -ne 0 ] || true"),
+    ("[ $? -ne 0 ] && exit 1", "[ $? -ne 0 ] && exit 1\nexit 0"),
 ]
 ASKS = (" --gpus-per-node=4", " --gres=gpu:h100:4", " --gpus=8", " --gpus-per-task=1", " --tres-per-task=gres/gpu:1")
 NO_GPU = BASH + "#SBATCH --nodes=2 --ntasks-per-node=4{}\nexport NEMO_HOME=/lustre/nemo\nsrun{} python a.py\n"
 TORCHRUN = BASH + "#SBATCH --nodes=1 --ntasks-per-node=1\nsrun torchrun --standalone --nproc_per_node=8 train.py\n"
-GLOO = HEAD + "IB=$(ip -br addr | awk '/^ib/ {{print $1}}')\nexport NCCL_SOCKET_IFNAME=$IB GLOO_SOCKET_IFNAME={}\nsrun python a.py\n"
+GLOO = (
+    HEAD
+    + "IB=$(ip -br addr | awk '/^ib/ {{print $1}}')\nexport NCCL_SOCKET_IFNAME=$IB GLOO_SOCKET_IFNAME={}\nsrun python a.py\n"
+)
 SH = (HEAD + "srun python train.py | tee log\n").replace("/bin/bash", "/bin/sh")
 FUNCTION = 'train() {\n  srun python train.py --tp 6 "$@"\n}\ntrain --lr 1\n'
 FEW = HEAD.replace("--ntasks-per-node=8 ", "")
@@ -60,203 +71,481 @@ IGNORED = "{}export MASTER_PORT=29500{}\n" + RUN
 
 FOUND: dict[str, list[tuple[str, str]]] = {
     "expert TP is what the program takes it for": [
-        *((HEAD + MPI_EP.format(program, ep), "") for program in ("examples/conversion/hf_megatron_roundtrip_multi_gpu.py", "train.py") for ep in (8, 16)),
+        *(
+            (HEAD + MPI_EP.format(program, ep), "")
+            for program in ("examples/conversion/hf_megatron_roundtrip_multi_gpu.py", "train.py")
+            for ep in (8, 16)
+        ),
         (HEAD + "srun python train.py --tp 2 --ep 16 --etp 2\n", "experts-unlike-gpus"),
     ],
-    "torchrun of an environment is left in peace": [(f"{ONE_NODE}{command}\n", "") for command in (
-        "uv sync\nuv run torchrun --standalone --nproc_per_node=8 train.py", "uv sync\nuv run python -m torch.distributed.run --standalone --nproc_per_node=8 train.py",
-        "uv sync\nsource .venv/bin/activate\ntorchrun --standalone --nproc_per_node=8 train.py", "uv sync\n.venv/bin/torchrun --standalone --nproc_per_node=8 train.py",
-        "conda activate fit\ntorchrun --standalone --nproc_per_node=8 pretrain_gpt.py", "module load pytorch/2.5\ntorchrun --standalone --nproc_per_node=8 pretrain_gpt.py",
-        "srun --container-image=nemo.sqsh torchrun --standalone --nproc_per_node=8 pretrain_gpt.py", "torchrun --standalone --nproc_per_node=8 train.py",
-    )],
-    "the overlap of experts wants 32 connections, however they are set": [(HEAD + script, "") for script in (
-        f"export CUDA_DEVICE_MAX_CONNECTIONS=32\n{MEGATRON} --overlap-moe-expert-parallel-comm\n", "srun bash -c 'export CUDA_DEVICE_MAX_CONNECTIONS=32; python a.py --overlap-moe-expert-parallel-comm'\n",
-        "srun --export=ALL,CUDA_DEVICE_MAX_CONNECTIONS=32 python a.py --overlap-moe-expert-parallel-comm\n", "srun env CUDA_DEVICE_MAX_CONNECTIONS=32 python a.py --overlap-moe-expert-parallel-comm\n",
-    )],
+    "torchrun of an environment is left in peace": [
+        (f"{ONE_NODE}{command}\n", "")
+        for command in (
+            "uv sync\nuv run torchrun --standalone --nproc_per_node=8 train.py",
+            "uv sync\nuv run python -m torch.distributed.run --standalone --nproc_per_node=8 train.py",
+            "uv sync\nsource .venv/bin/activate\ntorchrun --standalone --nproc_per_node=8 train.py",
+            "uv sync\n.venv/bin/torchrun --standalone --nproc_per_node=8 train.py",
+            "conda activate fit\ntorchrun --standalone --nproc_per_node=8 pretrain_gpt.py",
+            "module load pytorch/2.5\ntorchrun --standalone --nproc_per_node=8 pretrain_gpt.py",
+            "srun --container-image=nemo.sqsh torchrun --standalone --nproc_per_node=8 pretrain_gpt.py",
+            "torchrun --standalone --nproc_per_node=8 train.py",
+        )
+    ],
+    "the overlap of experts wants 32 connections, however they are set": [
+        (HEAD + script, "")
+        for script in (
+            f"export CUDA_DEVICE_MAX_CONNECTIONS=32\n{MEGATRON} --overlap-moe-expert-parallel-comm\n",
+            "srun bash -c 'export CUDA_DEVICE_MAX_CONNECTIONS=32; python a.py --overlap-moe-expert-parallel-comm'\n",
+            "srun --export=ALL,CUDA_DEVICE_MAX_CONNECTIONS=32 python a.py --overlap-moe-expert-parallel-comm\n",
+            "srun env CUDA_DEVICE_MAX_CONNECTIONS=32 python a.py --overlap-moe-expert-parallel-comm\n",
+        )
+    ],
     "one connection before Blackwell, and without FSDP": [
-        (f"{HEAD}{MEGATRON} --context-parallel-size 2\n", "max-connections-missing"), (f"{HEAD}{ONE_QUEUE}{MEGATRON} --context-parallel-size 2\n", ""),
-        (HEAD + ANY_QUEUES.format("$N") + MEGATRON + " --context-parallel-size 2\n", ""), (f"{HEAD}{MEGATRON} --context-parallel-size 2 --use-megatron-fsdp\n", ""),
+        (f"{HEAD}{MEGATRON} --context-parallel-size 2\n", "max-connections-missing"),
+        (f"{HEAD}{ONE_QUEUE}{MEGATRON} --context-parallel-size 2\n", ""),
+        (HEAD + ANY_QUEUES.format("$N") + MEGATRON + " --context-parallel-size 2\n", ""),
+        (f"{HEAD}{MEGATRON} --context-parallel-size 2 --use-megatron-fsdp\n", ""),
         (HEAD.replace("--nodes", "--partition=gb200 --nodes") + MEGATRON + " --context-parallel-size 2\n", ""),
-        (f"{HEAD}{ONE_QUEUE}{MEGATRON} --use-torch-fsdp2\n", "max-connections-fsdp"), (f"{HEAD}{ONE_QUEUE}srun python train.py --use-fsdp\n", ""),
+        (f"{HEAD}{ONE_QUEUE}{MEGATRON} --use-torch-fsdp2\n", "max-connections-fsdp"),
+        (f"{HEAD}{ONE_QUEUE}srun python train.py --use-fsdp\n", ""),
     ],
     "what runs on in the background is ended": [
         *((f"{HEAD}{left}\n{RUN}wait\n", "background-left") for left in RUNS_ON),
-        *((f"{HEAD}{left}\nCLOCK=$!\ntrap 'kill $CLOCK' EXIT\n{RUN}", "") for left in RUNS_ON[:3]), *((f"{HEAD}{left}\nCLOCK=$!\n{RUN}kill $CLOCK\n", "") for left in RUNS_ON[:3]),
-        (f"{HEAD}date_loop.sh & A=$!\nnvidia-smi dmon & B=$!\n{RUN}kill $A\nwait\n", "background-left:4"), (f"{HEAD}date_loop.sh & A=$!\nnvidia-smi dmon & B=$!\n{RUN}kill $A $B\nwait\n", ""),
+        *((f"{HEAD}{left}\nCLOCK=$!\ntrap 'kill $CLOCK' EXIT\n{RUN}", "") for left in RUNS_ON[:3]),
+        *((f"{HEAD}{left}\nCLOCK=$!\n{RUN}kill $CLOCK\n", "") for left in RUNS_ON[:3]),
+        (f"{HEAD}date_loop.sh & A=$!\nnvidia-smi dmon & B=$!\n{RUN}kill $A\nwait\n", "background-left:4"),
+        (f"{HEAD}date_loop.sh & A=$!\nnvidia-smi dmon & B=$!\n{RUN}kill $A $B\nwait\n", ""),
     ],
-    "work side by side is left in peace": [(HEAD + work, "") for work in (
-        "srun -n 8 python a.py &\nsrun -n 8 python b.py &\nwait\n", "for seed in 1 2; do srun -n 8 python a.py --seed $seed & done\nwait\n", "( srun -n 8 python a.py; echo done ) &\nwait\n",
-        "for f in *.fa; do bwa mem ref $f > $f.sam & done\nwait\nsamtools merge all.bam *.sam\n", f"for i in 1 2; do tar xf $i.tar -C /data & done\nwait\n{RUN}",
-        "mpirun -np 4 ./a x & mpirun -np 4 ./a y &\nwait\n./post\n", f"timeout 600 nvidia-smi -l 30 > gpu.log &\n{RUN}wait\n", "octave a.m & octave b.m & wait\n./collect\n",
-        'for f in *; do bwa $f &\npids+=($!); done\nfor p in "${pids[@]}"; do wait $p; done\n', f"wget -q http://x/d.tar &\nDL=$!\npython warm.py\nwait $DL\n{RUN}",
-        f"nvidia-smi dmon > gpu.log &\n{RUN}", f"nvidia-smi > gpu.log &\n{RUN}wait\n", "tensorboard --logdir runs &\nT=$!\nsrun python train.py &\nP=$!\nwait $P\n", "jupyter lab --port 8888 &\nwait\n",
-        f"tar czf tensorboard.tgz runs/tensorboard &\n{RUN}wait\n", f"jupyter nbconvert --execute a.ipynb &\n{RUN}wait\n", f"{{ nvidia-smi; ./post; sleep 5; }} &\n{RUN}wait\n",
-        f"while true; do [ -e done ] && break; sleep 5; done &\n{RUN}wait\n",
-    )],
+    "work side by side is left in peace": [
+        (HEAD + work, "")
+        for work in (
+            "srun -n 8 python a.py &\nsrun -n 8 python b.py &\nwait\n",
+            "for seed in 1 2; do srun -n 8 python a.py --seed $seed & done\nwait\n",
+            "( srun -n 8 python a.py; echo done ) &\nwait\n",
+            "for f in *.fa; do bwa mem ref $f > $f.sam & done\nwait\nsamtools merge all.bam *.sam\n",
+            f"for i in 1 2; do tar xf $i.tar -C /data & done\nwait\n{RUN}",
+            "mpirun -np 4 ./a x & mpirun -np 4 ./a y &\nwait\n./post\n",
+            f"timeout 600 nvidia-smi -l 30 > gpu.log &\n{RUN}wait\n",
+            "octave a.m & octave b.m & wait\n./collect\n",
+            'for f in *; do bwa $f &\npids+=($!); done\nfor p in "${pids[@]}"; do wait $p; done\n',
+            f"wget -q http://x/d.tar &\nDL=$!\npython warm.py\nwait $DL\n{RUN}",
+            f"nvidia-smi dmon > gpu.log &\n{RUN}",
+            f"nvidia-smi > gpu.log &\n{RUN}wait\n",
+            "tensorboard --logdir runs &\nT=$!\nsrun python train.py &\nP=$!\nwait $P\n",
+            "jupyter lab --port 8888 &\nwait\n",
+            f"tar czf tensorboard.tgz runs/tensorboard &\n{RUN}wait\n",
+            f"jupyter nbconvert --execute a.ipynb &\n{RUN}wait\n",
+            f"{{ nvidia-smi; ./post; sleep 5; }} &\n{RUN}wait\n",
+            f"while true; do [ -e done ] && break; sleep 5; done &\n{RUN}wait\n",
+        )
+    ],
     "a folder on one node is none to work in": [
-        *((head + command, found) for head, found in ((HEAD, "kept-on-one-node"), (ONE_TASK, "")) for command in (
-            f"cd /tmp/Megatron-LM\n{RUN}", f"pushd /scratch/local/app\n{RUN}", "srun bash -c 'cd /local/scratch/app && python train.py'\n",
-        )),
-        (f"{HEAD}srun --ntasks-per-node=1 tar -xf app.tar -C /tmp/app\ncd /tmp/app\n{RUN}", ""), (f"{HEAD}( cd /tmp/build && make )\n{RUN}", ""),
+        *(
+            (head + command, found)
+            for head, found in ((HEAD, "kept-on-one-node"), (ONE_TASK, ""))
+            for command in (
+                f"cd /tmp/Megatron-LM\n{RUN}",
+                f"pushd /scratch/local/app\n{RUN}",
+                "srun bash -c 'cd /local/scratch/app && python train.py'\n",
+            )
+        ),
+        (f"{HEAD}srun --ntasks-per-node=1 tar -xf app.tar -C /tmp/app\ncd /tmp/app\n{RUN}", ""),
+        (f"{HEAD}( cd /tmp/build && make )\n{RUN}", ""),
     ],
     "a default port is noted where two jobs can meet": [
-        (HEAD + PORT + RUN, "port-default"), (HEAD.replace("--nodes=2", "--nodes=2 --exclusive") + PORT + RUN, ""), (HEAD + PORT.replace("29500", "$((20000 + SLURM_JOB_ID % 20000))") + RUN, ""),
+        (HEAD + PORT + RUN, "port-default"),
+        (HEAD.replace("--nodes=2", "--nodes=2 --exclusive") + PORT + RUN, ""),
+        (HEAD + PORT.replace("29500", "$((20000 + SLURM_JOB_ID % 20000))") + RUN, ""),
     ],
     "a test as the last line fails a good job": [
-        *((f"{BASH}python3 train.py --local_rank $SLURM_LOCALID\n{last}\n", "test-at-end") for last, _ in LAST_TESTS), *((f"{HEAD}srun bash -c '\npython3 train.py\n{last}\n'\n", "test-at-end") for last, _ in LAST_TESTS),
+        *((f"{BASH}python3 train.py --local_rank $SLURM_LOCALID\n{last}\n", "test-at-end") for last, _ in LAST_TESTS),
+        *((f"{HEAD}srun bash -c '\npython3 train.py\n{last}\n'\n", "test-at-end") for last, _ in LAST_TESTS),
     ],
     "a process id stays in its subshell": [
-        (HEAD + LOST, "pid-lost:5"), (HEAD + '[ -z "$QUIET" ] && ' + LOST, "pid-lost:5"), (HEAD + LOST.replace("(", "{").replace(")", "}"), ""),
+        (HEAD + LOST, "pid-lost:5"),
+        (HEAD + '[ -z "$QUIET" ] && ' + LOST, "pid-lost:5"),
+        (HEAD + LOST.replace("(", "{").replace(")", "}"), ""),
         (HEAD + LOST.replace(")\nsrun", "  kill $CLOCK\n)\nsrun").replace("train.py\nkill $CLOCK", "train.py"), ""),
         (HEAD + PRELAUNCH, "background-left:4 pid-lost:5 after-exec:8 test-at-end:12"),
     ],
-    "a default without its dash": [(f"{HEAD}{twin}\n{RUN}", "") for twin in ("A=${A:-0}", "A=${B:1}", "A=${B:0:8}", "A=${B: -1}", "A=${B:i}", "# A=${A:0}", "A=${A:+1}")],
+    "a default without its dash": [
+        (f"{HEAD}{twin}\n{RUN}", "")
+        for twin in ("A=${A:-0}", "A=${B:1}", "A=${B:0:8}", "A=${B: -1}", "A=${B:i}", "# A=${A:0}", "A=${A:+1}")
+    ],
     "what keeps an old run from being resumed": [
-        (HEAD + RECIPE, "stale-experiments"), (f"{HEAD}# rm -rf nemo_experiments\n{RECIPE}", "stale-experiments"), (f"{HEAD}set -e\n{RECIPE}rm -rf nemo_experiments\n", "stale-experiments"),
-        *((f"{HEAD}{clears}\n{RECIPE}", "") for clears in ("rm -rf nemo_experiments", "rm -r -f ./nemo_experiments/default", 'mv "$W/nemo_experiments" old')),
+        (HEAD + RECIPE, "stale-experiments"),
+        (f"{HEAD}# rm -rf nemo_experiments\n{RECIPE}", "stale-experiments"),
+        (f"{HEAD}set -e\n{RECIPE}rm -rf nemo_experiments\n", "stale-experiments"),
+        *(
+            (f"{HEAD}{clears}\n{RECIPE}", "")
+            for clears in (
+                "rm -rf nemo_experiments",
+                "rm -r -f ./nemo_experiments/default",
+                'mv "$W/nemo_experiments" old',
+            )
+        ),
         (HEAD + RECIPE.replace("\n", " checkpoint.save=/lustre/ckpt/$SLURM_JOB_ID\n"), ""),
     ],
     "a script for GPUs requests some": [
-        (NO_GPU.format("", ""), "gpus-not-requested"), *((NO_GPU.format(asks, ""), "") for asks in ASKS), *((NO_GPU.format("", asks), "") for asks in ASKS),
-        (NO_GPU.format("", "").replace("NEMO_HOME", "CUDA_VISIBLE_DEVICES"), ""), (TORCHRUN, "gpus-not-requested"), (TORCHRUN.replace("=8", "=1"), ""),
+        (NO_GPU.format("", ""), "gpus-not-requested"),
+        *((NO_GPU.format(asks, ""), "") for asks in ASKS),
+        *((NO_GPU.format("", asks), "") for asks in ASKS),
+        (NO_GPU.format("", "").replace("NEMO_HOME", "CUDA_VISIBLE_DEVICES"), ""),
+        (TORCHRUN, "gpus-not-requested"),
+        (TORCHRUN.replace("=8", "=1"), ""),
     ],
     "the sizes that count are those of the step": [
-        (FEW + "srun --ntasks-per-node=8 python train.py\n", ""), (FEW + "srun --ntasks-per-node=4 python train.py\n", "tasks-unlike-gpus"),
+        (FEW + "srun --ntasks-per-node=8 python train.py\n", ""),
+        (FEW + "srun --ntasks-per-node=4 python train.py\n", "tasks-unlike-gpus"),
         (ONE_NODE.replace("--ntasks-per-node=1", "--ntasks=1") + "srun python a.py\n", "one-task-many-gpus"),
         # Slurm ignores the tasks per node of srun where sbatch told the tasks
-        (BASH + "#SBATCH --nodes=2 --ntasks-per-node=4 --gpus-per-node=4\nsrun --ntasks-per-node=2 python train.py\n", ""),
-        (BASH + "#SBATCH -N 1 -n 2 --gpus=8\nsrun -n1 --gpus=4 --exact torchrun --standalone --nproc-per-node=4 a.py\n", ""),
-        (BASH + "#SBATCH -n 1 --gpus=8\nCUDA_VISIBLE_DEVICES=4,5,6,7 torchrun --standalone --nproc-per-node=4 a.py\n", ""),
-        (PER_NODE + "#SBATCH hetjob\n#SBATCH --nodes=4 --ntasks-per-node=2\nsrun python a.py : python b.py --tp 64\n", "sizes-not-checked"),
+        (
+            BASH
+            + "#SBATCH --nodes=2 --ntasks-per-node=4 --gpus-per-node=4\nsrun --ntasks-per-node=2 python train.py\n",
+            "",
+        ),
+        (
+            BASH
+            + "#SBATCH -N 1 -n 2 --gpus=8\nsrun -n1 --gpus=4 --exact torchrun --standalone --nproc-per-node=4 a.py\n",
+            "",
+        ),
+        (
+            BASH
+            + "#SBATCH -n 1 --gpus=8\nCUDA_VISIBLE_DEVICES=4,5,6,7 torchrun --standalone --nproc-per-node=4 a.py\n",
+            "",
+        ),
+        (
+            PER_NODE
+            + "#SBATCH hetjob\n#SBATCH --nodes=4 --ntasks-per-node=2\nsrun python a.py : python b.py --tp 64\n",
+            "sizes-not-checked",
+        ),
     ],
-    "Gloo uses NCCL's interface": [(GLOO.format("em4"), "gloo-interface-unlike"), (GLOO.format("$IB"), ""), (GLOO.format("$NCCL_SOCKET_IFNAME"), "")],
-    "scripts of other kinds are left in peace": [(script, "") for script in (
-        PER_NODE + "i=0\nfor n in $NODES; do\n  srun -N1 -n1 -w $n torchrun --nnodes=2 --node_rank=$i --nproc_per_node=8 a.py &\n  i=$((i+1))\ndone\nwait\n",
-        PER_NODE + "srun python3 MaxText/train.py configs/base.yml\n", ONE_NODE + "srun python -m vllm.entrypoints.openai.api_server --tensor-parallel-size 8\n",
-        HEAD + "srun ./wrap.sh python train.py --local_rank '$SLURM_LOCALID'\n", HEAD + "srun singularity exec --nv a.sif bash -c 'RANK=$SLURM_PROCID python train.py'\n",
-        ONE_TASK + "python train.py\n", BASH + "#SBATCH --nodes=2 --ntasks-per-node=8\nsrun python count_words.py\n", HEAD + "SHORT=${SLURM_JOB_ID:0:4}\n" + RUN,
-        PER_NODE + "srun bash -c 'bash -c \"torchrun --nnodes=2 --node_rank=\\$SLURM_NODEID --nproc-per-node=8 train.py\"'\n",
-        BASH + "#SBATCH --nodes=2 --ntasks-per-node=2 --gpus-per-node=2\nsrun bash -c 'set -o pipefail; python train.py | tee log'\n",
-        BASH + "#SBATCH --nodes=2 --ntasks-per-node=2 --gpus-per-node=2\nOMP_NUM_THREADS=4 RANK=0 srun python train.py\n",
-    )],
+    "Gloo uses NCCL's interface": [
+        (GLOO.format("em4"), "gloo-interface-unlike"),
+        (GLOO.format("$IB"), ""),
+        (GLOO.format("$NCCL_SOCKET_IFNAME"), ""),
+    ],
+    "scripts of other kinds are left in peace": [
+        (script, "")
+        for script in (
+            PER_NODE
+            + "i=0\nfor n in $NODES; do\n  srun -N1 -n1 -w $n torchrun --nnodes=2 --node_rank=$i --nproc_per_node=8 a.py &\n  i=$((i+1))\ndone\nwait\n",
+            PER_NODE + "srun python3 MaxText/train.py configs/base.yml\n",
+            ONE_NODE + "srun python -m vllm.entrypoints.openai.api_server --tensor-parallel-size 8\n",
+            HEAD + "srun ./wrap.sh python train.py --local_rank '$SLURM_LOCALID'\n",
+            HEAD + "srun singularity exec --nv a.sif bash -c 'RANK=$SLURM_PROCID python train.py'\n",
+            ONE_TASK + "python train.py\n",
+            BASH + "#SBATCH --nodes=2 --ntasks-per-node=8\nsrun python count_words.py\n",
+            HEAD + "SHORT=${SLURM_JOB_ID:0:4}\n" + RUN,
+            PER_NODE
+            + "srun bash -c 'bash -c \"torchrun --nnodes=2 --node_rank=\\$SLURM_NODEID --nproc-per-node=8 train.py\"'\n",
+            BASH
+            + "#SBATCH --nodes=2 --ntasks-per-node=2 --gpus-per-node=2\nsrun bash -c 'set -o pipefail; python train.py | tee log'\n",
+            BASH
+            + "#SBATCH --nodes=2 --ntasks-per-node=2 --gpus-per-node=2\nOMP_NUM_THREADS=4 RANK=0 srun python train.py\n",
+        )
+    ],
     "arrays and functions are followed": [
-        (HEAD + 'ARGS=(--tp 6)\nARGS+=(--pp 1)\nsrun python train.py "${ARGS[@]}"\n', "sizes-unlike-gpus"), (HEAD + FUNCTION, "sizes-unlike-gpus"),
+        (HEAD + 'ARGS=(--tp 6)\nARGS+=(--pp 1)\nsrun python train.py "${ARGS[@]}"\n', "sizes-unlike-gpus"),
+        (HEAD + FUNCTION, "sizes-unlike-gpus"),
         (HEAD + FUNCTION.replace("train --lr 1", "srun python other.py"), ""),
     ],
     "what is read in may set what is missing": [
-        (HEAD + CONTAINER, "nemo-home-missing uv-cache-missing"), (f"{HEAD}source settings.sh\n{CONTAINER}", "settings-not-read"),
+        (HEAD + CONTAINER, "nemo-home-missing uv-cache-missing"),
+        (f"{HEAD}source settings.sh\n{CONTAINER}", "settings-not-read"),
         (f"{HEAD}source ~/envs/fit/bin/activate\n{CONTAINER}", "nemo-home-missing uv-cache-missing"),
     ],
-    "line ends of Windows are one finding": [((HEAD + "srun python train.py \\\n  --lr 1\n").replace("\n", "\r\n"), "dos-line-ends")],
+    "line ends of Windows are one finding": [
+        ((HEAD + "srun python train.py \\\n  --lr 1\n").replace("\n", "\r\n"), "dos-line-ends")
+    ],
     "the first line names the interpreter, and counts": [
         *((begin + EIGHT, "no-interpreter") for begin in ("", "\n", "\ufeff#!/bin/bash\n", "# my job\n")),
-        ("#!/bin/zsh\n#SBATCH -n 4\nfor f (*.txt) { python a.py $f }\n", ""), ("#!/bin/bash -eo pipefail\n#SBATCH -n 4\nsrun python a.py | tee log\n", ""),
+        ("#!/bin/zsh\n#SBATCH -n 4\nfor f (*.txt) { python a.py $f }\n", ""),
+        ("#!/bin/bash -eo pipefail\n#SBATCH -n 4\nsrun python a.py | tee log\n", ""),
     ],
-    "the #SBATCH lines of a here-document are not the script's own": [(BASH + "for n in 1 2; do\nsbatch <<EOF\n#!/bin/bash\n#SBATCH --nodes=$n\nsrun python a.py\nEOF\ndone\n", "document-not-checked")],
+    "the #SBATCH lines of a here-document are not the script's own": [
+        (
+            BASH + "for n in 1 2; do\nsbatch <<EOF\n#!/bin/bash\n#SBATCH --nodes=$n\nsrun python a.py\nEOF\ndone\n",
+            "document-not-checked",
+        )
+    ],
     "the #SBATCH lines of a Python script are checked": [
-        ('#!/usr/bin/env python3\n#SBATCH --output=$HOME/a.log\nprint("<YOUR_NAME>" if 1 < 2 else "")\n', "not-checked variable-in-directive"),
+        (
+            '#!/usr/bin/env python3\n#SBATCH --output=$HOME/a.log\nprint("<YOUR_NAME>" if 1 < 2 else "")\n',
+            "not-checked variable-in-directive",
+        ),
     ],
-    "a comment leaves a finding out": [(HEAD + script + RUN, "") for script in (
-        "export MASTER_PORT=29500  # slurmdoctor: ignore[port-fixed]\n", "# slurmdoctor: ignore[port-fixed]\nexport MASTER_PORT=29500\n", "# slurmdoctor: ignore\nexport MASTER_PORT=29500\n",
-        "# slurmdoctor: ignore[pid-lost, port-fixed]\n# the cluster has one user\nexport MASTER_PORT=29500\n", "#slurmdoctor:ignore[ port-fixed ]\nexport \\\n  MASTER_PORT=29500\n",
-    )],
-    "a comment elsewhere or of another check leaves it in": [(HEAD + script + RUN, "port-fixed") for script in (
-        "export MASTER_PORT=29500  # slurmdoctor: ignore[pid-lost]\n", "# slurmdoctor: ignore[port-fixed]\n\nexport MASTER_PORT=29500\n",
-        "echo a  # slurmdoctor: ignore[port-fixed]\nexport MASTER_PORT=29500\n", "export MASTER_PORT=29500\n# slurmdoctor: ignore[port-fixed]\n",
-    )],
+    "a comment leaves a finding out": [
+        (HEAD + script + RUN, "")
+        for script in (
+            "export MASTER_PORT=29500  # slurmdoctor: ignore[port-fixed]\n",
+            "# slurmdoctor: ignore[port-fixed]\nexport MASTER_PORT=29500\n",
+            "# slurmdoctor: ignore\nexport MASTER_PORT=29500\n",
+            "# slurmdoctor: ignore[pid-lost, port-fixed]\n# the cluster has one user\nexport MASTER_PORT=29500\n",
+            "#slurmdoctor:ignore[ port-fixed ]\nexport \\\n  MASTER_PORT=29500\n",
+        )
+    ],
+    "a comment elsewhere or of another check leaves it in": [
+        (HEAD + script + RUN, "port-fixed")
+        for script in (
+            "export MASTER_PORT=29500  # slurmdoctor: ignore[pid-lost]\n",
+            "# slurmdoctor: ignore[port-fixed]\n\nexport MASTER_PORT=29500\n",
+            "echo a  # slurmdoctor: ignore[port-fixed]\nexport MASTER_PORT=29500\n",
+            "export MASTER_PORT=29500\n# slurmdoctor: ignore[port-fixed]\n",
+        )
+    ],
     "the tasks of an array write logs and files of their own": [
-        (f"{ARRAY}#SBATCH --output=out.log\npython a.py\n", "array-one-log:3"), (f"{ARRAY}#SBATCH -e %x_%A.err\npython a.py\n", "array-one-log:3"),
-        *((f"{ARRAY}{own}python a.py\n", "") for own in ("#SBATCH --output=logs/%A_%a.log\n", "#SBATCH --output=%4a/out.log\n", "#SBATCH --output=%x-%j.log --error=/dev/null\n", "#SBATCH --output=all.log --open-mode=append\n")),
-        (BASH + "#SBATCH --array=7 --ntasks=1 --output=seven.log\npython a.py\n", ""), (f"{ARRAY}python a.py > result.csv\n", "output-shared:3"),
-        *((ARRAY + own, "") for own in (
-            "python a.py >> result.csv\n", "python a.py > result.$SLURM_ARRAY_TASK_ID.csv\n", "cd run_$SLURM_ARRAY_TASK_ID\npython a.py > result.csv\n", "OUT=r_$SLURM_ARRAY_TASK_ID.csv\npython a.py > $OUT\n",
-            "if [ $SLURM_ARRAY_TASK_ID = 0 ]; then python head.py > head.csv; fi\n", "(( SLURM_ARRAY_TASK_ID == 1 )) && python a.py > one.log\n./b $SLURM_ARRAY_TASK_ID\n",
-            "id=${SLURM_ARRAY_TASK_ID}\nif test $id = 1; then python a.py > one.log; fi\n",
-        )),
+        (f"{ARRAY}#SBATCH --output=out.log\npython a.py\n", "array-one-log:3"),
+        (f"{ARRAY}#SBATCH -e %x_%A.err\npython a.py\n", "array-one-log:3"),
+        *(
+            (f"{ARRAY}{own}python a.py\n", "")
+            for own in (
+                "#SBATCH --output=logs/%A_%a.log\n",
+                "#SBATCH --output=%4a/out.log\n",
+                "#SBATCH --output=%x-%j.log --error=/dev/null\n",
+                "#SBATCH --output=all.log --open-mode=append\n",
+            )
+        ),
+        (BASH + "#SBATCH --array=7 --ntasks=1 --output=seven.log\npython a.py\n", ""),
+        (f"{ARRAY}python a.py > result.csv\n", "output-shared:3"),
+        *(
+            (ARRAY + own, "")
+            for own in (
+                "python a.py >> result.csv\n",
+                "python a.py > result.$SLURM_ARRAY_TASK_ID.csv\n",
+                "cd run_$SLURM_ARRAY_TASK_ID\npython a.py > result.csv\n",
+                "OUT=r_$SLURM_ARRAY_TASK_ID.csv\npython a.py > $OUT\n",
+                "if [ $SLURM_ARRAY_TASK_ID = 0 ]; then python head.py > head.csv; fi\n",
+                "(( SLURM_ARRAY_TASK_ID == 1 )) && python a.py > one.log\n./b $SLURM_ARRAY_TASK_ID\n",
+                "id=${SLURM_ARRAY_TASK_ID}\nif test $id = 1; then python a.py > one.log; fi\n",
+            )
+        ),
         (TASKS + "srun python a.py > result.csv\n", ""),
     ],
     "an array that is used is set, and asked for": [
-        (f"{ARRAY}python a.py ${{SEEDS[SLURM_ARRAY_TASK_ID]}}\n", "array-not-set:3"), (f"{ARRAY}mapfile -t FILES < list.txt\npython a.py ${{FILES[$SLURM_ARRAY_TASK_ID]}}\n", ""),
-        (f"{ARRAY}read -ra FILES <<< 'a b'\npython a.py ${{FILES[$SLURM_ARRAY_TASK_ID]}} ${{PIPESTATUS[1]}}\n", ""), (BASH + "#SBATCH -n 1\npython a.py $SLURM_ARRAY_TASK_ID\n", "array-not-asked:3"),
+        (f"{ARRAY}python a.py ${{SEEDS[SLURM_ARRAY_TASK_ID]}}\n", "array-not-set:3"),
+        (f"{ARRAY}mapfile -t FILES < list.txt\npython a.py ${{FILES[$SLURM_ARRAY_TASK_ID]}}\n", ""),
+        (f"{ARRAY}read -ra FILES <<< 'a b'\npython a.py ${{FILES[$SLURM_ARRAY_TASK_ID]}} ${{PIPESTATUS[1]}}\n", ""),
+        (BASH + "#SBATCH -n 1\npython a.py $SLURM_ARRAY_TASK_ID\n", "array-not-asked:3"),
         (BASH + "#SBATCH -n 1\n# $SLURM_ARRAY_TASK_ID is 0\npython a.py ${SLURM_ARRAY_TASK_ID:-0}\n", ""),
     ],
-    "memory, time and CPUs are in Slurm's units": [(f"{BASH}#SBATCH {options}\npython a.py\n", found) for options, found in (
-        ("--mem=64 --gres=gpu:1", "memory-in-megabytes:2"), ("--mem=16G", ""), ("--mem=16000", ""), ("--mem=0 --gres=gpu:1", ""), ("--mem-per-cpu=500 --gres=gpu:1", ""),
-        ("-t 24:00", "time-in-minutes:2"), ("--time=30:00", ""), ("--time=60:00", ""), ("--time=48:00:00", ""), ("--time=2-00:00", ""),
-        ("-N 2 --ntasks-per-node=128 --cpus-per-task=16", "cpus-beyond-node:2"), ("--nodes=4 --ntasks=256 --cpus-per-task=2", ""), ("--ntasks=64 --cpus-per-task=64", ""),
-    )],
+    "memory, time and CPUs are in Slurm's units": [
+        (f"{BASH}#SBATCH {options}\npython a.py\n", found)
+        for options, found in (
+            ("--mem=64 --gres=gpu:1", "memory-in-megabytes:2"),
+            ("--mem=16G", ""),
+            ("--mem=16000", ""),
+            ("--mem=0 --gres=gpu:1", ""),
+            ("--mem-per-cpu=500 --gres=gpu:1", ""),
+            ("-t 24:00", "time-in-minutes:2"),
+            ("--time=30:00", ""),
+            ("--time=60:00", ""),
+            ("--time=48:00:00", ""),
+            ("--time=2-00:00", ""),
+            ("-N 2 --ntasks-per-node=128 --cpus-per-task=16", "cpus-beyond-node:2"),
+            ("--nodes=4 --ntasks=256 --cpus-per-task=2", ""),
+            ("--ntasks=64 --cpus-per-task=64", ""),
+        )
+    ],
     "a log's folder is there before the job": [
-        (BASH + "#SBATCH --error=logs/a/%j.err\nmkdir -p ./logs/a/\npython a.py\n", "log-folder-late:2"), (BASH + "#SBATCH --output=logs/%j.out\nmkdir -p ckpt logs/$SLURM_JOB_ID\npython a.py\n", ""),
+        (BASH + "#SBATCH --error=logs/a/%j.err\nmkdir -p ./logs/a/\npython a.py\n", "log-folder-late:2"),
+        (BASH + "#SBATCH --output=logs/%j.out\nmkdir -p ckpt logs/$SLURM_JOB_ID\npython a.py\n", ""),
     ],
     "#SBATCH lines are written as sbatch reads them": [
-        (BASH + "#SBATCH --time= 01:00:00\npython a.py\n", "directive-with-blanks:2"), (BASH + "#SBATCH --job-name=a # = b\n#SBATCH --comment='--a = b'\npython a.py\n", ""),
+        (BASH + "#SBATCH --time= 01:00:00\npython a.py\n", "directive-with-blanks:2"),
+        (BASH + "#SBATCH --job-name=a # = b\n#SBATCH --comment='--a = b'\npython a.py\n", ""),
         (BASH + "#SBATCH -n 1\n#sbatch --mem=64G\npython a.py\n", "directive-commented-out:3"),
         (BASH + "# SBATCH options below\n#SBATCH -n 1\n##SBATCH --mem=64G\npython a.py\n# SBATCH --mem=1G\n", ""),
-        (BASH + "#SBATCH -n 1\n# SBATCH --array=0-9 would run this ten times\n# SBATCH --mem takes megabytes\npython a.py\n", ""),
+        (
+            BASH
+            + "#SBATCH -n 1\n# SBATCH --array=0-9 would run this ten times\n# SBATCH --mem takes megabytes\npython a.py\n",
+            "",
+        ),
     ],
     "an exit status is not lost in a pipe": [
-        (TASKS + "mpirun -np 8 python a.py 2>&1 | tee a.log\n", "exit-status-in-pipe:3"), (TASKS + "srun python a.py 2>&1 | tee a.log\nexit ${PIPESTATUS[0]}\n", ""),
-        (TASKS + "srun python a.py |& tee a.log\nstatus=${PIPESTATUS[0]}\nexit $status\n", ""), (TASKS + "shopt -so pipefail\nsrun python a.py | tee a.log\n", ""),
+        (TASKS + "mpirun -np 8 python a.py 2>&1 | tee a.log\n", "exit-status-in-pipe:3"),
+        (TASKS + "srun python a.py 2>&1 | tee a.log\nexit ${PIPESTATUS[0]}\n", ""),
+        (TASKS + "srun python a.py |& tee a.log\nstatus=${PIPESTATUS[0]}\nexit $status\n", ""),
+        (TASKS + "shopt -so pipefail\nsrun python a.py | tee a.log\n", ""),
     ],
     "a script waits for what it starts": [
-        (TASKS + "srun python a.py &\necho started\n", "background-at-end:3"), (TASKS + "for i in 1 2; do\n  srun -n 1 ./a $i &\ndone\n", "background-at-end:4"),
-        (TASKS + "for i in 1 2; do\n  srun -n 1 ./a $i &\ndone\nwait\n", ""), (TASKS + "srun -n 1 ./server &\nsrun -n 7 ./client\n", ""),
+        (TASKS + "srun python a.py &\necho started\n", "background-at-end:3"),
+        (TASKS + "for i in 1 2; do\n  srun -n 1 ./a $i &\ndone\n", "background-at-end:4"),
+        (TASKS + "for i in 1 2; do\n  srun -n 1 ./a $i &\ndone\nwait\n", ""),
+        (TASKS + "srun -n 1 ./server &\nsrun -n 7 ./client\n", ""),
     ],
-    "nothing is claimed of a command that the script does not tell": [(PER_NODE + launch, "") for launch in (
-        'L="torchrun --nproc-per-node=8 --nnodes=2"\nL+=" --rdzv-backend=c10d --rdzv-endpoint=$(hostname):0"\nsrun $L a.py\n', 'A="--nnodes=2"\nA+=" --rdzv-backend=c10d --rdzv-endpoint=$(hostname):0"\nsrun torchrun $A a.py\n',
-        "L=$(cat <<EOF\ntorchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=$H:0\nEOF\n)\nsrun $L a.py\n", "L=torchrun\nread -r -d '' L <<EOF\ntorchrun --nnodes=2 --rdzv-backend=c10d\nEOF\nsrun $L a.py\n",
-        'L=torchrun\nprintf -v L "torchrun --nnodes=2 --rdzv-backend=%s" c10d\nsrun $L a.py\n', 'srun torchrun "${OPTIONS[@]}" a.py\n', "srun torchrun --nproc-per-node=8 $(cat options) a.py\n",
-        "srun torchrun --nproc-per-node 8 --max-restarts 3 $OPTIONS a.py\n", "srun ./launch.sh a.py\n", "srun apptainer run --nv img.sif a.py\n", "srun python a.py --strategy MultiWorkerMirroredStrategy\n", "srun python -m mpi4py a.py\n",
-    )],
-    "what is unknown behind an option or the program hides none": [(f"{PER_NODE}srun torchrun {options}\n", "nodes-train-alone") for options in (
-        "--nproc_per_node $GPUS a.py", "--nproc_per_node=8 a.py $ARGS", "-m my.train $ARGS", "--standalone $ARGS a.py",
-    )],
-    "an address is the same in all tasks": [(f"{PER_NODE}srun torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d {option} train.py\n", found) for option, found in (
-        ("--rdzv-endpoint=$SLURMD_NODENAME:$PORT", ""), ("--master_addr $SLURMD_NODENAME", ""), ("--master_addr=${SLURMD_NODENAME}", ""), ("--node_rank $SLURM_NODEID", "expanded-too-early"),
-    )],
-    "variables that each task fills in itself": [(f"{PER_NODE}{script}\n", "") for script in (
-        "srun bash -c 'train --node_rank=$SLURM_NODEID'", 'srun bash -c "train --node_rank=\\$SLURM_NODEID"', "srun -w $SLURMD_NODENAME -N 1 -n 1 hostname", "srun -N 1 -n 1 show --rank $SLURM_PROCID",
-        "srun --job-name=step-$SLURM_STEP_ID show", "srun train --local_rank=$SLURM_LOCALID", "echo $SLURM_PROCID $SLURM_NODEID\nsrun train", "cat > notes.txt <<EOF\n$SLURM_NODEID\nEOF\nsrun train",
-        "srun bash <<'EOF'\nshow $SLURM_PROCID\nEOF", "srun bash -c '\nNODE_RANK=$SLURM_NODEID\nshow $NODE_RANK\n'", "srun awk '{print $1}' file.txt",
-    )],
-    "variables that the batch shell fills in for all": [(f"{HEAD}{script}\n", found) for script, found in (
-        ('srun bash -c "train --rank=$SLURM_PROCID"', "expanded-too-early:3"), ('RUN="train --rank=$SLURM_PROCID"\nsrun bash -c "$RUN"', "expanded-too-early:3"), ("srun bash <<EOF\nshow $SLURM_PROCID\nEOF", "expanded-too-early:4"),
-        ("cat > run.sh <<EOF\nshow $SLURM_PROCID\nEOF\nsrun bash run.sh", "expanded-too-early:4"), ("srun --output=log-$SLURM_PROCID.txt train", "expanded-too-early:3"), ("RANK=$SLURM_PROCID srun python a.py", "exported-too-early:3"),
-        ("export RANK=$SLURM_PROCID\nsrun bash -c 'export RANK=$SLURM_PROCID; python a.py'", ""), ("export RANK=$SLURM_PROCID\nsrun python a.py", "exported-too-early:3"), ("srun show '$SLURM_PROCID'", "never-filled-in:3"), ("srun 'python a.py'", "never-filled-in:3"),
-    )],
+    "nothing is claimed of a command that the script does not tell": [
+        (PER_NODE + launch, "")
+        for launch in (
+            'L="torchrun --nproc-per-node=8 --nnodes=2"\nL+=" --rdzv-backend=c10d --rdzv-endpoint=$(hostname):0"\nsrun $L a.py\n',
+            'A="--nnodes=2"\nA+=" --rdzv-backend=c10d --rdzv-endpoint=$(hostname):0"\nsrun torchrun $A a.py\n',
+            "L=$(cat <<EOF\ntorchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=$H:0\nEOF\n)\nsrun $L a.py\n",
+            "L=torchrun\nread -r -d '' L <<EOF\ntorchrun --nnodes=2 --rdzv-backend=c10d\nEOF\nsrun $L a.py\n",
+            'L=torchrun\nprintf -v L "torchrun --nnodes=2 --rdzv-backend=%s" c10d\nsrun $L a.py\n',
+            'srun torchrun "${OPTIONS[@]}" a.py\n',
+            "srun torchrun --nproc-per-node=8 $(cat options) a.py\n",
+            "srun torchrun --nproc-per-node 8 --max-restarts 3 $OPTIONS a.py\n",
+            "srun ./launch.sh a.py\n",
+            "srun apptainer run --nv img.sif a.py\n",
+            "srun python a.py --strategy MultiWorkerMirroredStrategy\n",
+            "srun python -m mpi4py a.py\n",
+        )
+    ],
+    "what is unknown behind an option or the program hides none": [
+        (f"{PER_NODE}srun torchrun {options}\n", "nodes-train-alone")
+        for options in (
+            "--nproc_per_node $GPUS a.py",
+            "--nproc_per_node=8 a.py $ARGS",
+            "-m my.train $ARGS",
+            "--standalone $ARGS a.py",
+        )
+    ],
+    "an address is the same in all tasks": [
+        (f"{PER_NODE}srun torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d {option} train.py\n", found)
+        for option, found in (
+            ("--rdzv-endpoint=$SLURMD_NODENAME:$PORT", ""),
+            ("--master_addr $SLURMD_NODENAME", ""),
+            ("--master_addr=${SLURMD_NODENAME}", ""),
+            ("--node_rank $SLURM_NODEID", "expanded-too-early"),
+        )
+    ],
+    "variables that each task fills in itself": [
+        (f"{PER_NODE}{script}\n", "")
+        for script in (
+            "srun bash -c 'train --node_rank=$SLURM_NODEID'",
+            'srun bash -c "train --node_rank=\\$SLURM_NODEID"',
+            "srun -w $SLURMD_NODENAME -N 1 -n 1 hostname",
+            "srun -N 1 -n 1 show --rank $SLURM_PROCID",
+            "srun --job-name=step-$SLURM_STEP_ID show",
+            "srun train --local_rank=$SLURM_LOCALID",
+            "echo $SLURM_PROCID $SLURM_NODEID\nsrun train",
+            "cat > notes.txt <<EOF\n$SLURM_NODEID\nEOF\nsrun train",
+            "srun bash <<'EOF'\nshow $SLURM_PROCID\nEOF",
+            "srun bash -c '\nNODE_RANK=$SLURM_NODEID\nshow $NODE_RANK\n'",
+            "srun awk '{print $1}' file.txt",
+        )
+    ],
+    "variables that the batch shell fills in for all": [
+        (f"{HEAD}{script}\n", found)
+        for script, found in (
+            ('srun bash -c "train --rank=$SLURM_PROCID"', "expanded-too-early:3"),
+            ('RUN="train --rank=$SLURM_PROCID"\nsrun bash -c "$RUN"', "expanded-too-early:3"),
+            ("srun bash <<EOF\nshow $SLURM_PROCID\nEOF", "expanded-too-early:4"),
+            ("cat > run.sh <<EOF\nshow $SLURM_PROCID\nEOF\nsrun bash run.sh", "expanded-too-early:4"),
+            ("srun --output=log-$SLURM_PROCID.txt train", "expanded-too-early:3"),
+            ("RANK=$SLURM_PROCID srun python a.py", "exported-too-early:3"),
+            ("export RANK=$SLURM_PROCID\nsrun bash -c 'export RANK=$SLURM_PROCID; python a.py'", ""),
+            ("export RANK=$SLURM_PROCID\nsrun python a.py", "exported-too-early:3"),
+            ("srun show '$SLURM_PROCID'", "never-filled-in:3"),
+            ("srun 'python a.py'", "never-filled-in:3"),
+        )
+    ],
 }
 
 SAYS: list[tuple[str, str, str]] = [
     # sizes: what would fit is computed for this script
-    (f"{HEAD}{ONE_QUEUE}{MEGATRON} --tp 4 --expert-model-parallel-size 8\n", "experts-unlike-gpus", "expert TP 4 x EP 8 x PP 1 = 32 does not divide 2 x 8 = 16 GPUs|Set EP 4 or EP 2, or request 4 nodes (32 GPUs)."),
-    (f"{HEAD}srun python train.py --tp 8 --pp 3\n", "sizes-unlike-gpus", "Set PP 2 or PP 1, or request 3 nodes (24 GPUs)."), (f"{HEAD}srun python train.py --tp 6\n", "sizes-unlike-gpus", "Set TP 2 or TP 8, or request 3 nodes (24 GPUs)."),
+    (
+        f"{HEAD}{ONE_QUEUE}{MEGATRON} --tp 4 --expert-model-parallel-size 8\n",
+        "experts-unlike-gpus",
+        "expert TP 4 x EP 8 x PP 1 = 32 does not divide 2 x 8 = 16 GPUs|Set EP 4 or EP 2, or request 4 nodes (32 GPUs).",
+    ),
+    (
+        f"{HEAD}srun python train.py --tp 8 --pp 3\n",
+        "sizes-unlike-gpus",
+        "Set PP 2 or PP 1, or request 3 nodes (24 GPUs).",
+    ),
+    (f"{HEAD}srun python train.py --tp 6\n", "sizes-unlike-gpus", "Set TP 2 or TP 8, or request 3 nodes (24 GPUs)."),
     (f"{HEAD}srun python train.py --tp 32\n", "sizes-unlike-gpus", "Set TP 8 or TP 4, or request 4 nodes (32 GPUs)."),
-    (f"{HEAD}srun python train.py --tp 4 --micro-batch-size 3 --global-batch-size 32\n", "batch-does-not-split", "Set the global batch to 36, a multiple of 12."),
-    (f"{HEAD}srun python train.py --ep 8 --num-experts 60\n", "experts-do-not-split", "Set EP 4 or EP 2: that fits 60 experts, 16 processes."),
-    (f"{HEAD}srun python train.py --tp 8 --num-attention-heads 20\n", "heads-do-not-split", "Set TP 4 or TP 2: that fits 20 heads, 8 GPUs of a node, 16 processes."),
-    (HEAD + MPI_EP.format("hf_megatron_roundtrip_multi_gpu.py", 32), "experts-beyond-gpus", "EP 32 is larger than the 16 GPUs of the job"),
+    (
+        f"{HEAD}srun python train.py --tp 4 --micro-batch-size 3 --global-batch-size 32\n",
+        "batch-does-not-split",
+        "Set the global batch to 36, a multiple of 12.",
+    ),
+    (
+        f"{HEAD}srun python train.py --ep 8 --num-experts 60\n",
+        "experts-do-not-split",
+        "Set EP 4 or EP 2: that fits 60 experts, 16 processes.",
+    ),
+    (
+        f"{HEAD}srun python train.py --tp 8 --num-attention-heads 20\n",
+        "heads-do-not-split",
+        "Set TP 4 or TP 2: that fits 20 heads, 8 GPUs of a node, 16 processes.",
+    ),
+    (
+        HEAD + MPI_EP.format("hf_megatron_roundtrip_multi_gpu.py", 32),
+        "experts-beyond-gpus",
+        "EP 32 is larger than the 16 GPUs of the job",
+    ),
     # the environment of torchrun
-    (f"{ONE_NODE}uv sync\ntorchrun --standalone --nproc_per_node=8 train.py\n", "bare-torchrun", "uv run python -m torch.distributed.run"),
-    (f"{ONE_NODE}uv run prepare.py\nsrun torchrun --standalone --nproc_per_node=8 train.py\n", "bare-torchrun", "uv run python -m torch.distributed.run"),
-    (f"{ONE_NODE}cd /lustre/demo/Megatron-LM\ntorchrun --standalone --nproc_per_node=8 pretrain_gpt.py\n", "bare-torchrun-megatron", "uv run python -m torch.distributed.run"),
+    (
+        f"{ONE_NODE}uv sync\ntorchrun --standalone --nproc_per_node=8 train.py\n",
+        "bare-torchrun",
+        "uv run python -m torch.distributed.run",
+    ),
+    (
+        f"{ONE_NODE}uv run prepare.py\nsrun torchrun --standalone --nproc_per_node=8 train.py\n",
+        "bare-torchrun",
+        "uv run python -m torch.distributed.run",
+    ),
+    (
+        f"{ONE_NODE}cd /lustre/demo/Megatron-LM\ntorchrun --standalone --nproc_per_node=8 pretrain_gpt.py\n",
+        "bare-torchrun-megatron",
+        "uv run python -m torch.distributed.run",
+    ),
     # connections
-    *((f"{HEAD}{queues}{MEGATRON} --overlap-moe-expert-parallel-comm{sizes}\n", "max-connections-overlap", "Put `export CUDA_DEVICE_MAX_CONNECTIONS=32` before the training.") for sizes in ("", " --tp 2") for queues in ("", ONE_QUEUE, ANY_QUEUES.format(8))),
-    (f"{HEAD}{MEGATRON} --tp 2\n", "max-connections-missing", "is not set"), (HEAD + ANY_QUEUES.format(8) + MEGATRON + " --tp 2\n", "max-connections-missing", "is 8, with"),
+    *(
+        (
+            f"{HEAD}{queues}{MEGATRON} --overlap-moe-expert-parallel-comm{sizes}\n",
+            "max-connections-overlap",
+            "Put `export CUDA_DEVICE_MAX_CONNECTIONS=32` before the training.",
+        )
+        for sizes in ("", " --tp 2")
+        for queues in ("", ONE_QUEUE, ANY_QUEUES.format(8))
+    ),
+    (f"{HEAD}{MEGATRON} --tp 2\n", "max-connections-missing", "is not set"),
+    (HEAD + ANY_QUEUES.format(8) + MEGATRON + " --tp 2\n", "max-connections-missing", "is 8, with"),
     # what a fix says depends on the script
-    (f"{HEAD}nvidia-smi dmon > gpu.log &\nbwa mem a > b &\n{RUN}wait\n", "background-left", "Let the `wait` in line 6 name the process ids of the work."),
-    (f"{HEAD}nvidia-smi dmon &\n{RUN}wait\n".replace("bash", "sh"), "background-left", "Put `PID=$!; trap 'kill $PID' EXIT` on the next line, and delete the `wait` in line 5"),
-    (f"{HEAD}{LOOP}\n{RUN}wait\n", "background-left", "this `while` loop runs|`trap 'kill $(jobs -p)' EXIT` above it, and delete the `wait` in line 5"),
-    (HEAD + PRELAUNCH, "background-left", "Start it outside of ( ... )"), (HEAD + PRELAUNCH, "after-exec", "exec replaces the script here: line 12 and traps never run"),
-    (HEAD + LOST, "pid-lost", "CLOCK is set inside ( ... ), and empty outside: the kill in line 8 ends nothing"), (HEAD + PORT + RUN, "port-default", "falls back to the fixed port 29500"),
-    (f"{HEAD}export CUDA_LAUNCH_BLOCKING=${{CUDA_LAUNCH_BLOCKING:0}}\n{RUN}", "default-without-dash", "Write `${CUDA_LAUNCH_BLOCKING:-0}`"),
-    (f'{HEAD}OMP_NUM_THREADS="${{OMP_NUM_THREADS:8}}"\n{RUN}', "default-without-dash", "Write `${OMP_NUM_THREADS:-8}`"), (f"{HEAD}export NCCL_DEBUG=${{NCCL_DEBUG:WARN}}\n{RUN}", "default-without-dash", "Write `${NCCL_DEBUG:-WARN}`"),
-    (NO_GPU.format("", ""), "gpus-not-requested", "--gpus-per-node=4"), (TORCHRUN, "gpus-not-requested", "`#SBATCH --gpus-per-node=8`"),
-    ((HEAD + RUN).replace("\n", "\r\n"), "dos-line-ends", r"Run `sed -i 's/\r$//' job.sbatch`."), (SH, "exit-status-in-pipe", "`#!/bin/bash` in the first line"), (SH.replace("/sh", "/bash"), "exit-status-in-pipe", "Put `set -o pipefail` above it."),
-    (f"{HEAD}srun --output=log-$SLURM_PROCID.txt train\n", "expanded-too-early", "Write `%t` in --output"), (f"{HEAD}srun train --rank $SLURM_PROCID\n", "expanded-too-early", "with $SLURM_PROCID between the single quotes"),
-    (f'{HEAD}srun bash -c "train --rank=$SLURM_PROCID"\n', "expanded-too-early", r"`--rank=\$SLURM_PROCID`"), (f"{BASH}#SBATCH --output=$USER-$SLURM_JOB_ID.log\n{RUN}", "variable-in-directive", "Write `--output=%u-%j.log`"),
-    (f"{BASH}#SBATCH --output=$HOME/a.log\n{RUN}", "variable-in-directive", '`sbatch --output="$HOME/a.log" job.sbatch`'),
+    (
+        f"{HEAD}nvidia-smi dmon > gpu.log &\nbwa mem a > b &\n{RUN}wait\n",
+        "background-left",
+        "Let the `wait` in line 6 name the process ids of the work.",
+    ),
+    (
+        f"{HEAD}nvidia-smi dmon &\n{RUN}wait\n".replace("bash", "sh"),
+        "background-left",
+        "Put `PID=$!; trap 'kill $PID' EXIT` on the next line, and delete the `wait` in line 5",
+    ),
+    (
+        f"{HEAD}{LOOP}\n{RUN}wait\n",
+        "background-left",
+        "this `while` loop runs|`trap 'kill $(jobs -p)' EXIT` above it, and delete the `wait` in line 5",
+    ),
+    (HEAD + PRELAUNCH, "background-left", "Start it outside of ( ... )"),
+    (HEAD + PRELAUNCH, "after-exec", "exec replaces the script here: line 12 and traps never run"),
+    (HEAD + LOST, "pid-lost", "CLOCK is set inside ( ... ), and empty outside: the kill in line 8 ends nothing"),
+    (HEAD + PORT + RUN, "port-default", "falls back to the fixed port 29500"),
+    (
+        f"{HEAD}export CUDA_LAUNCH_BLOCKING=${{CUDA_LAUNCH_BLOCKING:0}}\n{RUN}",
+        "default-without-dash",
+        "Write `${CUDA_LAUNCH_BLOCKING:-0}`",
+    ),
+    (f'{HEAD}OMP_NUM_THREADS="${{OMP_NUM_THREADS:8}}"\n{RUN}', "default-without-dash", "Write `${OMP_NUM_THREADS:-8}`"),
+    (f"{HEAD}export NCCL_DEBUG=${{NCCL_DEBUG:WARN}}\n{RUN}", "default-without-dash", "Write `${NCCL_DEBUG:-WARN}`"),
+    (NO_GPU.format("", ""), "gpus-not-requested", "--gpus-per-node=4"),
+    (TORCHRUN, "gpus-not-requested", "`#SBATCH --gpus-per-node=8`"),
+    ((HEAD + RUN).replace("\n", "\r\n"), "dos-line-ends", r"Run `sed -i 's/\r$//' job.sbatch`."),
+    (SH, "exit-status-in-pipe", "`#!/bin/bash` in the first line"),
+    (SH.replace("/sh", "/bash"), "exit-status-in-pipe", "Put `set -o pipefail` above it."),
+    (f"{HEAD}srun --output=log-$SLURM_PROCID.txt train\n", "expanded-too-early", "Write `%t` in --output"),
+    (f"{HEAD}srun train --rank $SLURM_PROCID\n", "expanded-too-early", "with $SLURM_PROCID between the single quotes"),
+    (f'{HEAD}srun bash -c "train --rank=$SLURM_PROCID"\n', "expanded-too-early", r"`--rank=\$SLURM_PROCID`"),
+    (f"{BASH}#SBATCH --output=$USER-$SLURM_JOB_ID.log\n{RUN}", "variable-in-directive", "Write `--output=%u-%j.log`"),
+    (
+        f"{BASH}#SBATCH --output=$HOME/a.log\n{RUN}",
+        "variable-in-directive",
+        '`sbatch --output="$HOME/a.log" job.sbatch`',
+    ),
 ]
-# fmt: on
 
 
 def findings(script: str, name: str = "job.sbatch") -> list[ScriptMistake]:
@@ -326,3 +615,19 @@ def test_diagnose_says_of_the_line_what_lint_says() -> None:
     assert "--signal=B:SIGTERM@120 (job.sbatch:3)" in fix
     assert "to `--signal=TERM@360`" in fix
     assert "`--signal=TERM@120`" in "".join(m.fix for m in findings(script) if m.check == "signal-window")
+
+
+@pytest.mark.parametrize(
+    ("script", "checks"),
+    [
+        (f"{IN_CONTAINER}'uv run python train.py'\n", ["implicit-sync"]),
+        (f"{IN_CONTAINER}'uv run --no-sync python train.py'\n", []),
+        (
+            f"{IN_CONTAINER.replace('srun', 'srun -N 1 --ntasks=1')}'uv sync'\n{IN_CONTAINER}'uv run python train.py'\n",
+            [],
+        ),
+        ("srun uv run python train.py\n", []),
+    ],
+)
+def test_uv_run_in_containers_syncs_on_every_task(script: str, checks: list[str]) -> None:
+    assert [one.check for one in findings(HEAD + UV + script)] == checks

@@ -398,6 +398,20 @@ def sync_everywhere(plan: Plan) -> Found:
             yield command.line, {"tasks": plan.tasks(step)}
 
 
+def implicit_sync(plan: Plan) -> Found:
+    """`uv run python` in the container of every task, with no `uv sync` before: each builds the environment first."""
+    main, script = plan.main, plan.script
+    if main is None or "UV_NO_SYNC" in script.text or plan.tasks(main) == 1:
+        return
+    if any(c.name == "uv" and {"sync", "pip"} & {*c.args} for c in script.commands):
+        return
+    image = main.option("container-image") or script.directive("container-image")
+    running = ((c.line, argv(c)) for c in main.runs if image)
+    unsynced = {"--no-sync", "--frozen", "--isolated", "--no-project"}
+    for line in [line for line, words in running if words[:2] == ["uv", "run"] and not unsynced & {*words}][:1]:
+        yield line, {"tasks": plan.tasks(main)}
+
+
 # ── variables of a task that the batch shell fills in too early, or no shell ever ──
 
 
