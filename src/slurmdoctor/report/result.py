@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import to_builtins
@@ -163,16 +163,14 @@ def _cascade(item: dict[str, Any]) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """Only what JSON can say: no NaN, no half of a surrogate pair, no type of ours."""
-    if value is None or isinstance(value, bool | int):
-        return value
+    return _sayable(to_builtins(value, enc_hook=str, order="deterministic"))
+
+
+def _sayable(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, Mapping):
-        return {_plain(str(key)): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, set | frozenset):
-        return sorted((_plain(item) for item in value), key=str)
-    return _plain(to_builtins(value, enc_hook=str))
+    if isinstance(value, dict):
+        return {_sayable(str(key)): _sayable(item) for key, item in value.items()}
+    return [_sayable(item) for item in value] if isinstance(value, list | tuple) else value

@@ -195,16 +195,18 @@ def _painted(style: str, text: str) -> str:
 def _encodable(text: str, encoding: str) -> str:
     """The text in characters that the stream can take: our own signs by likeness, others as `?`."""
     try:
-        codecs.lookup(encoding)
+        return text.encode(encoding, _LIKE).decode(encoding)
     except LookupError:
-        encoding = "ascii"
-    try:
-        text.encode(encoding)
-        return text
-    except UnicodeEncodeError:
-        for sign, plain in _ASCII.items():
-            try:
-                sign.encode(encoding)
-            except UnicodeEncodeError:
-                text = text.replace(sign, plain)
-        return text.encode(encoding, "replace").decode(encoding)
+        return text.encode("ascii", _LIKE).decode()
+
+
+_LIKE = "slurmdoctor.like"
+"""The error handler that writes a sign by one that is like it."""
+
+
+def _like(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return _ASCII.get(error.object[error.start], "?"), error.start + 1
+
+
+codecs.register_error(_LIKE, _like)
