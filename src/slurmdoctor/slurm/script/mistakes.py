@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from slurmdoctor.slurm.script.bash_reader import starts_srun, strings
 from slurmdoctor.slurm.script.model import Command, Premature, Word, base
@@ -129,7 +130,7 @@ def undashed(plan: Plan) -> Found:
     for line, text in _lines(plan):
         for found in _UNDASHED.finditer(text):
             name, given = found.groups()
-            itself = re.search(rf"(?:^|\W){name}=[\"']?$", text[: found.start()])
+            itself = re.search(rf"(?:^|\W){name}=[\"']?$", text[max(0, found.start() - len(name) - 3) : found.start()])
             if itself or given == "0" or (not given.isdigit() and given.lower() != given):
                 yield line, {"written": found[0], "better": f"${{{name}:-{given}}}", "name": name}
 
@@ -219,7 +220,7 @@ def hidden_by_pipe(plan: Plan) -> Found:
 def after_exec(plan: Plan) -> Found:
     """`exec srun ...` with commands or traps behind it."""
     replacing = (c for c in plan.own if c.name == "exec" and len(c.words) > 1 and c.function is None)
-    for command in [*replacing][:1]:
+    for command in islice(replacing, 1):
         skipped = [c.line for c in _after(plan, command) if c.name != "exec"] or [*plan.script.traps.values()]
         if skipped:
             yield command.line, {"last": skipped[0]}
@@ -267,14 +268,8 @@ def left_in_background(plan: Plan) -> Found:
     kills = [(c.line, c.variables) for c in own if c.name in programs().kills and c.function is None]
     waits = [(c.line, c.variables if c.args else None) for c in own if c.name == "wait"]
     works = any(is_srun(c) or is_work(c) for c in own)
-    last = max(
-        (
-            c.line
-            for c in own
-            if not c.background and c.name not in {*programs().quick, *programs().kills, "sleep", "wait"}
-        ),
-        default=0,
-    )
+    passing = {*programs().quick, *programs().kills, "sleep", "wait"}
+    last = max((c.line for c in own if not c.background and c.name not in passing), default=0)
     replaced = any(c.name == "exec" and len(c.words) > 1 for c in own)
     work = len({one.line for one in script.background}) > len({one.line for one in left})
     for one in left:
@@ -301,8 +296,13 @@ def lost_pid(plan: Plan) -> Found:
     """`( monitor & PID=$! ); kill $PID`: the variable is gone behind the subshell, and the kill ends nothing."""
     kept = {a.name for a in plan.script.assignments if not a.subshell}
     lost = {a.name: a.line for a in plan.script.assignments if a.keeps_pid and a.name not in kept}
-    kills = ((c.line, name) for c in plan.own if c.name in programs().kills and not c.subshell for name in c.variables)
-    for line, name in [kill for kill in kills if kill[1] in lost][:1]:
+    kills = (
+        (c.line, name)
+        for c in plan.own
+        if c.name in programs().kills and not c.subshell
+        for name in c.variables & lost.keys()
+    )
+    for line, name in islice(kills, 1):
         yield lost[name], {"name": name, "kill": line}
 
 
@@ -392,7 +392,7 @@ def sync_everywhere(plan: Plan) -> Found:
     if any(c.name == "uv" and "sync" in c.args for c in plan.own):
         return
     syncing = ((step, c) for step in plan.steps for c in step.runs if argv(c)[:2] == ["uv", "sync"])
-    for step, command in [*syncing][:1]:
+    for step, command in islice(syncing, 1):
         guarded = re.search("SLURM_(?:LOCALID|PROCID)", " ".join(step.command.args))
         if not guarded and plan.tasks(step) != 1:
             yield command.line, {"tasks": plan.tasks(step)}
@@ -418,23 +418,28 @@ def implicit_sync(plan: Plan) -> Found:
 def premature_expansions(plan: Plan) -> Found:
     """`srun train.py --rank $SLURM_PROCID`: the batch shell fills it in, once for all tasks."""
     seen: set[tuple[int, str]] = set()
-    for command in plan.script.commands:
-        step, uses = plan.step_of(command), _uses(command)
+    for command, uses in _uses(plan):
+        step = plan.step_of(command)
         for at, one in uses:
-            names = _fix(plan, step, command, at, one) if _differs(plan, one.name, step) else None
-            if names is None or (one.line, one.name) in seen:
+            if (one.line, one.name) in seen or not _differs(plan, one.name, step):
                 continue
-            seen.add((one.line, one.name))
-            if not names:  # one command, one finding
-                seen.update((other.line, other.name) for _, other in uses)
-            yield one.line, {"shown": f"${one.name}", **names}
+            names = _fix(plan, step, command, at, one)
+            if names is not None:
+                # without a fix of its own, one finding stands for the whole command
+                seen.update((other.line, other.name) for _, other in (uses if not names else ((at, one),)))
+                yield one.line, {"shown": f"${one.name}", **names}
 
 
-def _uses(command: Command) -> list[tuple[int | None, Premature]]:
-    """What takes effect in a command: each with its word, or None in the here-document."""
-    words = command.words if starts_srun(command) else ()
-    in_words = [(at, one) for at, word in enumerate(words) for one in word.premature]
-    return [*in_words, *((None, one) for one in command.document)]
+def _uses(plan: Plan) -> Iterator[tuple[Command, list[tuple[int | None, Premature]]]]:
+    """The commands in which such variables take effect: each variable with its word, or None in the here-document."""
+    for command in plan.script.commands:
+        words = command.words if starts_srun(command) else ()
+        found: list[tuple[int | None, Premature]] = [
+            (at, one) for at, word in enumerate(words) for one in word.premature
+        ]
+        found += ((None, one) for one in command.document)
+        if found:
+            yield command, found
 
 
 def _differs(plan: Plan, name: str, step: Step | None) -> bool:
@@ -489,7 +494,7 @@ def premature_exports(plan: Plan) -> Found:
     if main is None or not is_srun(main.command):
         return
     written = " ".join(word.written for word in main.command.words)
-    handled = {(one.line, one.name) for command in plan.script.commands for _, one in _uses(command)}
+    handled = {(one.line, one.name) for _, uses in _uses(plan) for _, one in uses}
     for given in (a for a in plan.script.assignments if a.exported and a.word.premature):
         set_by_task = re.search(rf"\b{re.escape(given.name)}=", written)
         used = re.search(rf"\$\{{?{re.escape(given.name)}\b", written)
@@ -509,7 +514,7 @@ def never_expanded(plan: Plan) -> Found:
             yield words[program].line, {"program": words[program].text.split()[0]}
         elif not _reads_variables(words[program].text):
             waiting = ((word.line, name) for word in words[program:] for name in _waiting(word))
-            for line, name in [*waiting][:1]:
+            for line, name in islice(waiting, 1):
                 yield line, {"shown": f"${name}"}
 
 

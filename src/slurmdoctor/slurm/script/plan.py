@@ -186,7 +186,8 @@ class Facts(Struct):
     lines: dict[str, int] = field(default_factory=dict)
 
     def add(self, name: str, value: Fact | None, line: int | None = None) -> None:
-        if value is not None and name not in self.values:
+        """What is not known, and what is not so, is no fact."""
+        if value is not None and value is not False and name not in self.values:
             self.values[name] = value
             if line is not None:
                 self.lines[name] = line
@@ -201,7 +202,7 @@ def facts_of(plan: Plan) -> Facts:
     """The facts of a script."""
     facts, script = Facts(), plan.script
     facts.add("cut", script.cut, script.cut)
-    facts.add("mixed", script.mixed or None)
+    facts.add("mixed", script.mixed)
     if not script.mixed:
         _counts(facts, plan)
     _directives(facts, script)
@@ -237,7 +238,7 @@ def _counts(facts: Facts, plan: Plan) -> None:
 
 
 def _directives(facts: Facts, script: Script) -> None:
-    facts.add("gpus_asked", any(map(_asks_gpus, script.directives)) or script.mixed or None)
+    facts.add("gpus_asked", any(map(_asks_gpus, script.directives)) or script.mixed)
     if (used := _OF_ARRAY.search(script.text)) and not script.directive("array"):
         facts.add("array_used", True, _line_at(script.text, used.end()))
     for name in ("exclusive", "requeue", "open-mode"):
@@ -280,7 +281,7 @@ def _environment(facts: Facts, script: Script) -> None:
             facts.add(f"set_{name}", value, command.line)
         if any(word.text == "uv" for word in command.words[:7]):
             facts.add("uses_uv", True, command.line)
-    facts.add("reads_settings", any(not known.environments.search(name) for name, _ in script.sourced) or None)
+    facts.add("reads_settings", any(not known.environments.search(name) for name, _ in script.sourced))
     for name, one in {a.name: a for a in script.assignments if a.exported}.items():
         facts.add(f"set_{name}", one.word.text, one.line)
         if name in known.caches and known.is_local(one.word.text):
@@ -304,8 +305,8 @@ def _step(facts: Facts, plan: Plan, main: Step) -> None:
     """Facts of the step that trains."""
     line, by_srun = main.command.line, is_srun(main.command)
     facts.add("main", True, line)
-    facts.add("by_srun", by_srun or None)
-    facts.add("gpus_asked", any(map(_asks_gpus, main.options)) or None)
+    facts.add("by_srun", by_srun)
+    facts.add("gpus_asked", any(map(_asks_gpus, main.options)))
     for command in main.runs:
         _arguments(facts, command)
     for launcher in main.launchers:
@@ -315,7 +316,7 @@ def _step(facts: Facts, plan: Plan, main: Step) -> None:
             facts.add("bare_torchrun", True, line_of(command, "torchrun"))
     facts.add("launcher", "srun" if by_srun else None, line)
     image = main.option("container-image") or plan.script.directive("container-image")
-    facts.add("container", image is not None or None)
+    facts.add("container", image is not None)
     text = "\n".join(" ".join(argv(command)) for command in main.runs)
     for name, pattern in programs().step_marks.items():
         if found := pattern.search(text):
@@ -380,7 +381,7 @@ def _world(facts: Facts) -> None:
         facts.add("tasks_per_node", -(-tasks // nodes), line)
     if not per_node:
         facts.add("tasks_alone", tasks)
-    facts.add("tasks_given", "tasks_per_node" in facts.values or None)
+    facts.add("tasks_given", "tasks_per_node" in facts.values)
     launcher, nproc = facts.values.get("launcher"), facts.whole("nproc")
     gpus_per_node = facts.whole("gpus_per_node")
     if gpus_per_node is None and launcher == "torchrun":
