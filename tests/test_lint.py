@@ -140,8 +140,16 @@ def test_what_is_above_the_limit_is_read() -> None:
         "nvidia-smi dmon & P=$!\nwait $P\n" * 1500,
         "#SBATCH -n 8\n" + "srun -n 1 ./a $SLURM_PROCID\nexport RANK=$SLURM_PROCID\n" * 900,
         ("${aa:bb}" * 1500 + "\n") * 12,
+        "#\n" * 100_000,
     ],
-    ids=["redirects", "monitors", "monitors that are waited for", "variables of tasks", "defaults without a dash"],
+    ids=[
+        "redirects",
+        "monitors",
+        "monitors that are waited for",
+        "variables of tasks",
+        "defaults without a dash",
+        "comments",
+    ],
 )
 def test_many_of_a_kind_do_not_multiply_the_time(text: str) -> None:
     began = time.process_time()

@@ -14,6 +14,7 @@ import resource
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,8 +82,7 @@ class Reader:
             self._spend(int(_MOST / 2 * (time.thread_time() - began)))  # strings are parsed for two seconds at most
         else:
             self.code.broken.extend(dict.fromkeys(map(self._line_of, _errors(root))))
-        for child in root.named_children:
-            self._statement(child, self._within)
+        self._statements(root, self._within)
         self._last_test(root)
         self._data, self._first, self._within = outer
 
@@ -106,12 +106,19 @@ class Reader:
 
     # ── statements ──
 
-    def _statement(self, node: Node, within: Command) -> None:
+    def _statements(self, parent: Node, within: Command) -> None:
+        """All statements of a node; `&` behind one leaves it running."""
+        children = parent.children
+        for child, after in zip_longest(children, children[1:]):
+            if child.is_named:
+                self._statement(child, within, after is not None and after.type == "&")
+
+    def _statement(self, node: Node, within: Command, left: bool = False) -> None:
         if within.depth == 0:
             self.line = self._line_of(node)
         self._enter()
         outer, begun = self._within, len(self.code.commands)
-        left = _in_background(node) and not within.background
+        left = left and not within.background
         self._within = replace(within, background=True) if left else within
         _VISITS.get(node.type, Reader._visit_group)(self, node)
         self._within = outer
@@ -124,9 +131,7 @@ class Reader:
             self.code.background.append(Background(name, self._line_of(node), commands, text, None, within.subshell))
 
     def _visit_group(self, node: Node) -> None:
-        inner = self._within if node.type in _GROUPS else replace(self._within, piped_to=())
-        for child in node.named_children:
-            self._statement(child, inner)
+        self._statements(node, self._within if node.type in _GROUPS else replace(self._within, piped_to=()))
 
     def _visit_subshell(self, node: Node) -> None:
         """`( ... )`: what it sets is gone behind it."""
@@ -138,10 +143,7 @@ class Reader:
 
     def _visit_function(self, node: Node) -> None:
         name = node.child_by_field_name("name")
-        within = replace(self._plain(), function=self._text(name) if name else "")
-        for child in node.named_children:
-            if child != name:
-                self._statement(child, within)
+        self._statements(node, replace(self._plain(), function=self._text(name) if name else ""))
 
     def _visit_pipeline(self, node: Node) -> None:
         parts = [child for child in node.named_children if child.type != "comment"]
@@ -222,7 +224,7 @@ class Reader:
     def _last_test(self, root: Node) -> None:
         """The command behind a test that is a text's last statement: where it is false, it is the text's exit status."""
         last = next((child for child in reversed(root.named_children) if child.type != "comment"), None)
-        if last is None or last.type != "list" or _in_background(last) or last.has_error:
+        if last is None or last.type != "list" or last.has_error or root.children[-1].type == "&":
             return
         left, joint, right = last.children[0], last.children[1], last.children[-1]
         if joint.type == "&&" and _is_test(left):
@@ -288,8 +290,7 @@ class Reader:
         if kind == "arithmetic_expansion":
             return self._arithmetic(node)
         if kind in ("command_substitution", "process_substitution"):
-            for child in node.named_children:
-                self._statement(child, self._plain())
+            self._statements(node, self._plain())
             return Word(self._text(node), False, line)
         if kind == "array":
             items = [item for child in node.named_children for item in self._split(child)]
@@ -431,11 +432,6 @@ def _can_be_parsed(data: bytes) -> bool:
         os._exit(0)
     finally:
         os._exit(1)
-
-
-def _in_background(node: Node) -> bool:
-    after = node.next_sibling
-    return after is not None and after.type == "&"
 
 
 def _errors(root: Node) -> Iterator[Node]:
