@@ -165,22 +165,19 @@ def compare(
     was, now = ({one.node for one in side.nodes.suspects} for side in (before, after))
     gone_to = {node for node in was - now if tested and node not in tested[1]}
     came_from = {node for node in now - was if tested and node not in tested[0]}
-    whole = Cost("all", before.failed, 0, gpu_hours_lost=before.gpu_hours_lost)
-    whole_after = Cost("all", after.failed, 0, gpu_hours_lost=after.gpu_hours_lost)
-    sides = {one.what: one for one in before.causes}, {one.what: one for one in after.causes}
-    causes = _judged(
-        [
-            _change(
-                side, sides[1].get(what, Cost(what, 0, 0)), before.jobs, after.jobs, together.get(f"cause {what}", 1.0)
-            )
-            for what in sorted({*sides[0], *sides[1]})
-            for side in (sides[0].get(what, Cost(what, 0, 0)),)
-        ]
-    )
+    of = before.jobs, after.jobs
+    whole, whole_after = (Cost("all", side.failed, 0, gpu_hours_lost=side.gpu_hours_lost) for side in (before, after))
+    costs, costs_after = ({one.what: one for one in side.causes} for side in (before, after))
+    causes = []
+    for what in sorted({*costs, *costs_after}):
+        none = Cost(what, 0, 0)
+        factor = together.get(f"cause {what}", 1.0)
+        causes.append(_change(costs.get(what, none), costs_after.get(what, none), *of, factor))
+    causes = _judged(causes)
     return Difference(
         before=_side(names[0], before),
         after=_side(names[1], after),
-        all=_judged([_change(whole, whole_after, before.jobs, after.jobs, together.get("", 1.0))])[0],
+        all=_judged([_change(whole, whole_after, *of, together.get("", 1.0))])[0],
         causes=tuple(
             sorted(causes, key=lambda one: (one.trend == "chance", -abs(one.rates[1] - one.rates[0]), one.what))
         ),
