@@ -20,6 +20,7 @@ TALK = [
     f"{word} is ready\n" for word in ["cache", "model", "loader", "sampler", "writer", "profiler", "mixer", "table"]
 ]
 CRASH = raised()
+ENDED = "Killing subprocess 28833\nMain process received SIGTERM, exiting\n"
 
 
 def verdict(*log: str) -> str:
@@ -42,6 +43,10 @@ def logged(lines: Sequence[str]) -> list[str]:
     return [stamped(line, n + 1) for n, line in enumerate(lines)]
 
 
+def after(seconds: float, text: str) -> str:
+    return f"2026-03-01 10:{int(seconds) // 60:02}:{int(seconds) % 60:02},204 - demo - INFO - {text}\n"
+
+
 STYLES: dict[str, Callable[[int], str]] = {
     "mmengine": lambda n: stamped(f"Epoch(train) [{n // 10}][{n % 10 * 50}/2439]  lr: 1.0e-04  loss: 0.{99 - n}", n),
     "plain": lambda n: f"[{n}/650] Epoch {n}: Train Loss: 0.{990 - n}, Train L1 Loss: 0.{880 - n}",
@@ -58,8 +63,7 @@ STYLES: dict[str, Callable[[int], str]] = {
 def test_whatever_a_program_calls_its_steps_they_show_that_an_error_was_survived(style: str) -> None:
     work = "".join(f"{STYLES[style](n)}\n" for n in range(1, 150))
     assert verdict(HEAD, CAUGHT, work) != "failed"
-    ended = "Killing subprocess 28833\nMain process received SIGTERM, exiting\n"
-    assert cause_of(HEAD, CAUGHT, work, ended) == "sigterm"
+    assert cause_of(HEAD, CAUGHT, work, ENDED) == "sigterm"
 
 
 def test_ranks_that_fail_one_after_another_make_no_steps() -> None:
@@ -86,6 +90,12 @@ def test_output_that_was_held_back_comes_after_the_traceback_that_ended_it() -> 
         ("lines_spoken", lambda n: confidence(HEAD, CRASH, *TALK[:n]) == "medium"),
         ("lines_excused", lambda n: verdict(stamped("Could not count", 0).replace("INFO", "WARNING"), "\n", CAUGHT, *logged(TALK[:n])) != "failed"),
         ("rising_steps", lambda n: cause_of(PLAIN, OOM, *logged([f"batch {k}/99 written\n" for k in range(n)]), LIMIT) != "cuda-oom"),
+        ("many_rising_steps", lambda n: cause_of(HEAD, CAUGHT, *logged([f"batch {k}/99 written\n" for k in range(n)]), ENDED) == "sigterm"),
+        ("long_work", lambda n: cause_of(after(0, "starting"), CAUGHT, *(after(k, f"batch {k}/99 written") for k in range(1, 6)), after(n, "batch 9/99 written"), ENDED) == "sigterm"),
+        ("steps_of_any", lambda n: verdict(PLAIN, CRASH, *logged([f"step {k} loss 2.1\n" for k in range(40, 40 + n)])) != "failed"),
+        ("steps_of_others", lambda n: verdict(raised(label="[rank3]: "), *(f"[rank0]: step {k} loss 2.1\n" for k in range(n))) != "failed"),
+        ("retry_lines", lambda n: verdict(CAUGHT, " .\n" * (2 * LIMITS.retry_lines - n - 1), "attempt 2/5 succeeded\n", *TALK[:2]) != "failed"),
+        ("level_within", lambda n: verdict("m" * (2 * LIMITS.level_within - n - 8), " WARNING CUDA error: out of memory\n") != "failed"),
         ("lines_after_tool", lambda n: verdict("cp: cannot stat 'x': No such file or directory\n", *TALK[:n]) != "failed"),
         ("lines_after_command", lambda n: verdict(f"{SHELL}conda: command not found\n", *TALK[:n]) != "failed"),
     ],
