@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 from msgspec import msgpack
-from msgspec.structs import replace
 
 from slurmdoctor.knowledge import RuleError, builtin, folders, load, paths
 from slurmdoctor.knowledge.document import parse
@@ -20,7 +19,7 @@ from slurmdoctor.knowledge.loading import _loaded, keep, kept as known_in
 from slurmdoctor.knowledge.problems import Place, Problems
 from slurmdoctor.knowledge.rule_reader import LoadedRules, read, read_file
 from slurmdoctor.matching import usercache
-from slurmdoctor.model import Cause, Fix, Knowledge, LineFormat, Rule, Signal, UserError
+from slurmdoctor.model import Knowledge, UserError
 
 CAUSE = """\
 cause: {cause}
@@ -355,20 +354,6 @@ def test_all_that_is_known_survives_the_cache(kept: Path) -> None:
     assert list(again.causes) == list(known.causes)
 
 
-def test_every_field_of_an_entry_is_kept(kept: Path) -> None:
-    rule = Rule("a/b", "a", "hint", "s", ("literal",), "x", "frame", ("m",), ("n",), True)
-    fix = Fix("do", "why", {"a": (1, True, 2.5, "x")}, "https://example.org")
-    cause = Cause(
-        "a", "f", "t", "root", ("killed",), frozenset({"b"}), "resume", "s", (rule,), (fix,), ("v",), ("p",), ("r",),
-        frozenset({"link"}), ("TIMEOUT",), ("killed",), "symptoms",
-    )  # fmt: skip
-    label = LineFormat("l", "p", 0.5, ({"line": "x", "rank": 3},), ("n",), "s", True)
-    signal = Signal("i", "fact", ("lit",), "r", ("m",), ("n",), "v", "s")
-    known = Knowledge({"a": cause}, (label,), (signal,), (replace(label, id="path"),))
-    keep("a", known)
-    assert known_in("a") == known
-
-
 def test_a_changed_rule_file_is_read_again(kept: Path, ours: Path) -> None:
     load((ours,))
     file = ours / "storage" / "tape.yaml"
@@ -421,47 +406,9 @@ def test_a_whole_file_with_odd_content_is_ignored(kept: Path, ours: Path, odd: o
     assert load((ours,)) == first
 
 
-def test_a_folder_that_others_may_write_to_is_no_cache(kept: Path, ours: Path) -> None:
-    load((ours,))
-    (file,) = kept.glob("*.rules")
-    kept.chmod(0o777)
-    key = file.stem
-    assert known_in(key) is None
-    kept.chmod(0o700)
-    assert known_in(key) is not None
-    file.chmod(0o666)
-    assert known_in(key) is None
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_what_belongs_to_another_user_is_no_cache(kept: Path, ours: Path) -> None:
-    load((ours,))
-    (file,) = kept.glob("*.rules")
-    os.chown(file, 65534, 65534)
-    assert known_in(file.stem) is None
-    os.chown(kept, 65534, 65534)
-    _loaded.clear()
-    assert load((ours,)).causes
-
-
-def test_a_link_in_the_cache_is_not_followed(kept: Path, ours: Path, tmp_path: Path) -> None:
-    load((ours,))
-    (file,) = kept.glob("*.rules")
-    file.rename(tmp_path / "elsewhere")
-    file.symlink_to(tmp_path / "elsewhere")
-    assert known_in(file.stem) is None
-
-
 def test_without_a_cache_folder_all_works(ours: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(put(tmp_path / "file", "")))
     assert load((ours,)).causes
-
-
-def test_old_caches_are_swept_away(kept: Path, ours: Path) -> None:
-    known = load((ours,))
-    for number in range(20):
-        keep(f"{number:032}", known)
-    assert len(list(kept.glob("*.rules"))) == len(list(kept.glob("*.bare"))) == 8
 
 
 def test_a_warm_cache_needs_neither_yaml_nor_regex(kept: Path, ours: Path) -> None:

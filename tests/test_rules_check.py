@@ -15,7 +15,9 @@ from slurmdoctor.knowledge.problems import Problem, shown
 from slurmdoctor.knowledge.rule_reader import read
 from slurmdoctor.knowledge.workshop.check import check, check_paths, render
 from slurmdoctor.knowledge.workshop.scaffold import draft
+from slurmdoctor.model import Knowledge
 
+NOTHING = Knowledge({}, (), ())
 BAD = Path(__file__).parent / "bad_rules"
 MISTAKES = sorted(BAD.glob("*.yaml"))
 
@@ -176,22 +178,21 @@ def test_what_stands_in_a_file_cannot_steer_the_terminal(ours: Path, tmp_path: P
     ],
 )
 def test_a_draft_passes_but_for_what_it_leaves_to_do(ours: Path, tmp_path: Path, line: str) -> None:
-    formats = read((ours,)).knowledge.formats
     file = tmp_path / "tape.yaml"
-    file.write_text(draft("site/tape", "loader", line, [], formats))
+    file.write_text(draft("site/tape", "loader", line, read((ours,)).knowledge))
     told = problems_of(ours, file)
     assert {p.what for p in told} == {f"`{key}` is empty" for key in ("title", "summary", "source", "do", "why")}
 
 
 def test_a_draft_without_a_line_names_what_to_write(ours: Path, tmp_path: Path) -> None:
     file = tmp_path / "tape.yaml"
-    file.write_text(draft("site/tape", "loader", None, [], ()))
+    file.write_text(draft("site/tape", "loader", None, NOTHING))
     assert {"`match` is empty", "`regex` is empty"} <= {p.what for p in problems_of(ours, file)}
     assert all("is empty" in p.what for p in problems_of(ours, file))
 
 
-def test_a_draft_for_a_known_cause_extends_it() -> None:
-    text = draft("cuda-oom", "tape", "tape memory is full", ["cuda-oom"], ())
+def test_a_draft_for_a_known_cause_extends_it(ours: Path) -> None:
+    text = draft("cuda-oom", "tape", "tape memory is full", read((ours,)).knowledge)
     assert text.startswith("cause: cuda-oom\nextends: true")
     assert "fixes" not in text
 
@@ -204,3 +205,12 @@ def test_a_long_alternative_is_to_be_split(ours: Path, tmp_path: Path) -> None:
         [],
         ["this alternative has 302 characters, more than 300"],
     ]
+
+
+def test_a_draft_names_the_family_and_what_follows_of_the_nearest_cause(ours: Path) -> None:
+    text = draft("site/tape", "loader", "loader: out of memory, tried to allocate 3 tapes", read((ours,)).knowledge)
+    assert text.startswith(
+        "cause: site/tape   # its lines are most like those of cuda-oom, of the family memory\ntitle: 'TODO'"
+    )
+    assert "explains: [collective-timeout, " in text
+    assert "explains: []" in draft("site/tape", "loader", "the robot's arm is stuck", read((ours,)).knowledge)

@@ -65,7 +65,7 @@ def test_a_newcomers_way_from_a_line_to_a_rule_that_works(tmp_path: Path) -> Non
     assert typed("check", file).exit_code == 1
     text = file.read_text()
     for draft, written in (
-        ("title: TODO", "title: lost the scratch array"),
+        ("title: 'TODO'", "title: lost the scratch array"),
         ("TODO What happens and why, in a few plain sentences.", "The array's controller gave up, and reads fail."),
         ("TODO the program that prints it, and since which version", "our raid driver >= 2"),
         ("TODO What to do, as an imperative sentence.", "Mount it again: ask the operators."),

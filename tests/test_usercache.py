@@ -51,6 +51,13 @@ def test_what_others_may_write_to_is_not_believed(folder: Path) -> None:
     assert usercache.get("a.rules") is None
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_belongs_to_another_user_is_not_believed(folder: Path) -> None:
+    usercache.put("a.rules", b"data")
+    os.chown(folder / "a.rules", 65534, 65534)
+    assert usercache.get("a.rules") is None
+
+
 def test_a_link_is_not_followed(folder: Path, tmp_path: Path) -> None:
     usercache.put("a.rules", b"data")
     (folder / "a.rules").rename(tmp_path / "elsewhere")

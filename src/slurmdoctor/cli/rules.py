@@ -85,14 +85,17 @@ def new(cause: str, line: str | None, rule: str, folder: Path) -> None:
 
     CAUSE is a name of your own, `site/my-cause`, or one of slurmdoctor's, to which the file then adds a rule.
     """
-    from slurmdoctor.knowledge import builtin, folders, read
+    from slurmdoctor.knowledge import RuleError, builtin, folders, load, read
     from slurmdoctor.knowledge.workshop import check_paths, draft, file_name
     from slurmdoctor.report import redact
 
-    known = read(folders()).knowledge  # a mistake in another file must not stop this one
+    try:
+        known = load(folders(), examples=False)
+    except RuleError:  # a mistake in another file must not stop this one
+        known = read(folders()).knowledge
     name = file_name(cause, rule, known.causes, ours=folder.resolve().is_relative_to(builtin()))
     file = folder / f"{name.removeprefix('site/')}.yaml"
-    text = draft(name, rule, line and redact(line), list(known.causes), known.formats)
+    text = draft(name, rule, line and redact(line), known)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8") as out:
