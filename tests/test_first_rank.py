@@ -179,16 +179,6 @@ def test_a_process_that_was_stopped_is_not_the_roots() -> None:
     assert witnessed(report(-11, 4), report(1, 3), cause="segfault").origin.rank == 4
 
 
-def test_of_several_witnesses_the_one_that_calls_it_first_is_taken() -> None:
-    first = report(1, 4, at=11.0, first=True)
-    assert witnessed(report(1, 3), first).origin.rank == 4
-    assert witnessed(report(1, 3), report(1, 4)).origin.rank is None
-    earlier = report(1, 5, at=10.0, first=True)
-    assert witnessed(report(1, 3), first, earlier).origin.rank == 5
-    assert witnessed(report(1, 3), report(1, 4, 5)).origin.rank is None
-    assert witnessed(report(1, 3), report(1, 4, 5), first).origin.rank == 4
-
-
 def test_a_witness_of_another_node_is_not_asked_where_one_speaks_of_the_roots() -> None:
     assert witnessed(report(1, 3, node="n1"), report(1, 9, node="n2"), node="n2").origin.rank == 9
     assert witnessed(report(1, 3, node="n1"), report(1, 9), node="n2").origin.rank == 9

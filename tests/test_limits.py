@@ -11,7 +11,7 @@ from msgspec.structs import fields, replace
 from builders import case, event, finish, incident, line, report, step, timeline
 from slurmdoctor import diagnose
 from slurmdoctor.infer.collectives import _far_apart, ended_tasks, odd_ones, suspect, world_of
-from slurmdoctor.infer.facts import _silence, tell_after_training
+from slurmdoctor.infer.facts import _silence, note_after_training
 from slurmdoctor.infer.first_rank import name_first_rank
 from slurmdoctor.infer.outcome import decide_whether_failed, gather_incidents
 from slurmdoctor.infer.roots import choose_root
@@ -93,7 +93,7 @@ def silence(seconds: float) -> object:
 def few_words(between: float) -> object:
     loaded = SignalHit(Signal("resumed", "resumed", (), ""), line("", 0), 0, {})
     done = timeline(finished=finish(at=1 + int(between)))
-    return tell_after_training(Finding("no-failure"), case(done, seen(signals=(loaded,)))).reasons != ()
+    return note_after_training(Finding("no-failure"), case(done, seen(signals=(loaded,)))).reasons != ()
 
 
 def work(elapsed: str) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from made import case, event, failed, incident, line, observed, report, timeline
-from slurmdoctor.infer.evidence import stand_ranks
+from slurmdoctor.infer.evidence import group_ranks
 from slurmdoctor.model import (
     ExitReport,
     Finding,
@@ -29,7 +29,7 @@ OOM = reason("failed-alike", cause="cuda-oom")
 def stood(
     finding: Finding, seen: Observations | None = None, reports: tuple[ExitReport, ...] = (), **more: Any
 ) -> tuple[RankStanding, ...]:
-    return stand_ranks(finding, case(timeline((), reports, **more), seen))
+    return group_ranks(finding, case(timeline((), reports, **more), seen))
 
 
 def first(*others: Incident, **more: Any) -> Finding:

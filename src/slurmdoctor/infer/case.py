@@ -73,7 +73,7 @@ def because(finding: Finding, *why: Reason) -> Finding:
     return replace(finding, reasons=(*finding.reasons, *why))
 
 
-def above_all(finding: Finding, *why: Reason) -> Finding:
+def because_first(finding: Finding, *why: Reason) -> Finding:
     """The finding with more reasons, the first ones."""
     return replace(finding, reasons=(*why, *finding.reasons))
 

@@ -74,10 +74,10 @@ def world_of(observed: Observations, record: JobRecord | None = None) -> Members
 def world_size(observed: Observations, record: JobRecord | None = None) -> int | None:
     """How many ranks the job has: the first of the places that tell it which leaves room for each rank that was seen."""
     last = max(observed.ranks_seen, default=0)
-    return next((size for size in _told_sizes(observed, record) if last < size <= MOST_RANKS), None)
+    return next((size for size in _sizes(observed, record) if last < size <= MOST_RANKS), None)
 
 
-def _told_sizes(observed: Observations, record: JobRecord | None) -> Iterator[int]:
+def _sizes(observed: Observations, record: JobRecord | None) -> Iterator[int]:
     facts = observed.numbers
     yield observed.rank_map.world_size or 0
     yield facts.get("world_size", 0)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from slurmdoctor.infer.case import Case, above_all, because
+from slurmdoctor.infer.case import Case, because, because_first
 from slurmdoctor.infer.confidence import of_a_part, rate_confidence
-from slurmdoctor.infer.evidence import apply_script, blame_nodes, choose_evidence, stand_ranks
+from slurmdoctor.infer.evidence import apply_script, blame_nodes, choose_evidence, group_ranks
 from slurmdoctor.infer.exits import find_exit
-from slurmdoctor.infer.facts import collect_facts, tell_after_training
+from slurmdoctor.infer.facts import collect_facts, note_after_training
 from slurmdoctor.infer.first_rank import measure_extent, name_first_rank
 from slurmdoctor.infer.outcome import decide_whether_failed, gather_incidents, live_events, silent_exits
 from slurmdoctor.infer.roots import choose_root, what_stalled
-from slurmdoctor.infer.silence import find_suspect, tell_wait, tell_who_joined
+from slurmdoctor.infer.silence import explain_wait, find_suspect, note_who_joined
 from slurmdoctor.infer.slurm_record import apply_record, apply_run_state, quote_record, script_status
 from slurmdoctor.model import (
     EarlierAttempt,
@@ -49,7 +49,7 @@ def infer(
     case = Case(timeline, observed, knowledge, record, exit_status)
     finding, state = _attempt(case)
     finding = finding if observed.complete else of_a_part(finding)
-    finding = _with_earlier(tell_after_training(finding, case), case)
+    finding = _with_earlier(note_after_training(finding, case), case)
     root = finding.root
     if root is not None and root.main.stack_of:
         finding = because(finding, reason("crash-stack", thread=root.main.stack_of, traceback=root.main.traceback))
@@ -57,7 +57,7 @@ def infer(
     if script is not None:
         finding = apply_script(finding, script, case)
     finding = blame_nodes(quote_record(finding, knowledge), case)
-    finding = replace(finding, standings=stand_ranks(finding, case))
+    finding = replace(finding, standings=group_ranks(finding, case))
     return choose_evidence(finding, case)
 
 
@@ -77,7 +77,7 @@ def _attempt(case: Case) -> tuple[Finding, RunState]:
     silent = silent_exits(case, incidents)
     finding = decide_whether_failed(case, incidents, silent)
     if survived:
-        finding = above_all(finding, reason("survived", count=survived))
+        finding = because_first(finding, reason("survived", count=survived))
     if finding.verdict == "failed":
         finding = find_suspect(choose_root(finding, [*incidents, *silent], case), case)
     last = finding.root.main if finding.root is not None else None
@@ -88,7 +88,7 @@ def _attempt(case: Case) -> tuple[Finding, RunState]:
     elif finding.cause in case.traits["ends-stalled"]:
         finding = apply_run_state(finding, state)
     if finding.verdict != "failed":
-        return tell_who_joined(finding, case), state
-    finding = tell_wait(name_first_rank(finding, incidents, case), case)
+        return note_who_joined(finding, case), state
+    finding = explain_wait(name_first_rank(finding, incidents, case), case)
     finding = measure_extent(find_exit(finding, case), case)
     return rate_confidence(finding, case), state

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from slurmdoctor.infer.case import Case, above_all, because, ranks_of
+from slurmdoctor.infer.case import Case, because, because_first, ranks_of
 from slurmdoctor.model import (
     EXIT_CODE,
     KILLED,
@@ -47,7 +47,7 @@ def of_a_part(finding: Finding) -> Finding:
     """The finding on a log of which not all was read: it may hold a failure, or an earlier one."""
     if finding.verdict == "failed":
         return replace(finding, confidence="medium") if finding.confidence == "high" else finding
-    return above_all(replace(finding, verdict="unknown"), reason("part-read"))
+    return because_first(replace(finding, verdict="unknown"), reason("part-read"))
 
 
 def _rated(finding: Finding, confidence: Confidence) -> Finding:

@@ -95,7 +95,7 @@ def _hint(line: Line, cause: str = "", rule: str = "", order: int = -1) -> Event
 # ── where each rank stands ───────────────────────────────────────────────────────────────────
 
 
-def stand_ranks(finding: Finding, case: Case) -> tuple[RankStanding, ...]:
+def group_ranks(finding: Finding, case: Case) -> tuple[RankStanding, ...]:
     """One group for each way to stand; a rank belongs to the first that fits it."""
     root, suspicion = finding.root, finding.suspicion
     if finding.verdict != "failed" or root is None:

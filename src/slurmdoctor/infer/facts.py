@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from slurmdoctor.infer.case import Case, above_all
+from slurmdoctor.infer.case import Case, because_first
 from slurmdoctor.infer.collectives import world_size
 from slurmdoctor.infer.exits import never_ended
 from slurmdoctor.infer.slurm_record import state_of, warning_came
@@ -176,12 +176,12 @@ def _silence(last: Event, dated: bool) -> dict[str, Any]:
     return {"silent": span(end - since), "silent_since": format_time(since, dated or LAST_STAMP in last.captures)}
 
 
-def tell_after_training(finding: Finding, case: Case) -> Finding:
+def note_after_training(finding: Finding, case: Case) -> Finding:
     """The finding, with a reason where the training had ended before the failure, or where nothing was trained at all."""
     if finding.verdict == "no-failure":
         return _nothing_trained(finding, case)
     done = _trained(finding, case.timeline)
-    return finding if done is None else above_all(finding, reason("trained", text=_said(done)))
+    return finding if done is None else because_first(finding, reason("trained", text=_said(done)))
 
 
 def _trained(finding: Finding, timeline: Timeline) -> SignalHit | None:
@@ -216,7 +216,7 @@ def _nothing_trained(finding: Finding, case: Case) -> Finding:
         return finding
     told = next((m.captures for m in reversed(loaded) if m.captures.get("path")), last.captures)
     step = number(told["step"]) if told.get("step") else None
-    return above_all(finding, reason("nothing-trained", path=told.get("path"), step=step))
+    return because_first(finding, reason("nothing-trained", path=told.get("path"), step=step))
 
 
 # ── checkpoints and restarts ─────────────────────────────────────────────────────────────────

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from slurmdoctor.infer import collectives
-from slurmdoctor.infer.case import Case, above_all, because, events_of, ranks_of
+from slurmdoctor.infer.case import Case, because, because_first, events_of, ranks_of
 from slurmdoctor.infer.collectives import Members, odd_ones, world_of
 from slurmdoctor.model import (
     COLLECTIVE_TIMEOUT,
@@ -198,7 +198,7 @@ def _who_did_not_come(root: Incident, spoke: set[int], case: Case) -> tuple[int,
     return tuple(sorted(missing)) if agrees and spoke else ()
 
 
-def tell_who_joined(finding: Finding, case: Case) -> Finding:
+def note_who_joined(finding: Finding, case: Case) -> Finding:
     """A log that ends while ranks join, and shows only some of them: no failure is proven, but who is absent is told."""
     marks = [mark for mark in case.observed.signals if mark.signal.kind == "fact"]
     joining = any("members" in mark.captures for mark in marks)
@@ -208,36 +208,36 @@ def tell_who_joined(finding: Finding, case: Case) -> Finding:
     absent = tuple(rank for rank in range(size) if rank not in seen)
     if not absent or any(mark.signal.id == "registered" for mark in marks):
         return finding
-    return above_all(finding, reason("still-joining", came=size - len(absent), of=size, absent=absent))
+    return because_first(finding, reason("still-joining", came=size - len(absent), of=size, absent=absent))
 
 
 # ── why the others waited ────────────────────────────────────────────────────────────────────
 
 
-def tell_wait(finding: Finding, case: Case) -> Finding:
+def explain_wait(finding: Finding, case: Case) -> Finding:
     """The finding with what kept the others waiting, how late that was reported, and nodes that could not reach the others."""
     root = finding.root
     if root is None:
         return finding
     if finding.cause in case.traits["timed-out"]:
-        finding = _tell_work(finding, root, case)
+        finding = _explain_work(finding, root, case)
     nodes = _fallen(root, case)
     if not nodes or finding.cause not in case.traits["timed-out"] | case.traits["link"] | {root.cause}:
         return finding
     origin = finding.origin
     if origin.rank is None and origin.node is None and len(nodes) == 1:
         origin = replace(origin, node=nodes[0])
-    return above_all(replace(finding, origin=origin, socket_nodes=nodes), reason("fell-to-sockets", nodes=nodes))
+    return because_first(replace(finding, origin=origin, socket_nodes=nodes), reason("fell-to-sockets", nodes=nodes))
 
 
-def _tell_work(finding: Finding, root: Incident, case: Case) -> Finding:
+def _explain_work(finding: Finding, root: Incident, case: Case) -> Finding:
     """The finding with the work that the others waited for, or that all was done, and how late a watchdog reported it."""
     late = _overdue(finding) if finding.cause == COLLECTIVE_TIMEOUT else ()
     if (done := _finished_before(root, case)) is not None:
         text = done.line.text.strip()[:80]
         finding = replace(finding, work=Busy("finished", text, done.order))
-        return above_all(finding, reason("completed-before", text=text), *late)
-    finding = above_all(finding, *late)
+        return because_first(finding, reason("completed-before", text=text), *late)
+    finding = because_first(finding, *late)
     busy, limit = case.observed.busy, _timeout_of(root, case.observed)
     if busy is None or limit is None or _stepped_after(busy.order, root, case):
         return finding
@@ -248,7 +248,7 @@ def _tell_work(finding: Finding, root: Incident, case: Case) -> Finding:
     if spent is None or not LIMITS.work_least * limit <= spent <= LIMITS.work_most * limit:
         return finding
     why = reason("busy-meanwhile", kind=busy.kind, text=busy.text, spent=spent, limit=limit)
-    finding = above_all(replace(finding, work=busy, timeout=limit), why)
+    finding = because_first(replace(finding, work=busy, timeout=limit), why)
     if root.cause != ID_TIMEOUT or 0 in ranks_of(finding):
         return finding
     return _with_rank_0_busy(finding, busy.text, case.rank_map.node_of.get(0))
