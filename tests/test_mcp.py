@@ -140,9 +140,18 @@ def test_a_folder_of_several_jobs_is_a_list_and_one_can_be_picked(site: Path) ->
 
 @pytest.mark.parametrize(
     "path",
-    ["{site}/outside/other.log", "../outside/other.log", "{site}/logs/../outside/other.log", "link.log", "folder/other.log",
-     "folder", "/etc/passwd", "/etc/not-there", "-/../../outside"],
-)  # fmt: skip
+    [
+        "{site}/outside/other.log",
+        "../outside/other.log",
+        "{site}/logs/../outside/other.log",
+        "link.log",
+        "folder/other.log",
+        "folder",
+        "/etc/passwd",
+        "/etc/not-there",
+        "-/../../outside",
+    ],
+)
 def test_what_is_outside_is_refused(site: Path, path: str) -> None:
     told = sandbox.answer({"path": path.format(site=site), "allowed": [str(site / "logs")]})
     assert "is outside of the folders" in told["error"]

@@ -101,15 +101,29 @@ def test_conditions_are_no_python(text: str) -> None:
 
 ORDER: dict[str, tuple[list[Fix], list[tuple[dict[str, Any], str]]]] = {
     "the most specific comes first, then the order of the file": (
-        [Fix("a"), Fix("b", when={"x": True}), Fix("c", when={"x": True, "y": True}), Fix("d", when={"x": 1, "z": False}), Fix("e")],
+        [
+            Fix("a"),
+            Fix("b", when={"x": True}),
+            Fix("c", when={"x": True, "y": True}),
+            Fix("d", when={"x": 1, "z": False}),
+            Fix("e"),
+        ],
         [({"x": 1, "y": 2}, "c b d"), ({}, "a e")],
     ),
-    "a site's fix comes before ours, whatever ours ask for": ([Fix("ours", when={"ep": 4}), Fix("site's", of_site=True)], [({"ep": 4}, "site's ours")]),
+    "a site's fix comes before ours, whatever ours ask for": (
+        [Fix("ours", when={"ep": 4}), Fix("site's", of_site=True)],
+        [({"ep": 4}, "site's ours")],
+    ),
     "one that cannot be filled makes room for the next": (
-        [Fix("{missing}", when={"x": True}), Fix("a"), Fix("b {x / 0}"), Fix("c"), Fix("d"), Fix("e")], [({"x": 1}, "a c d")],
+        [Fix("{missing}", when={"x": True}), Fix("a"), Fix("b {x / 0}"), Fix("c"), Fix("d"), Fix("e")],
+        [({"x": 1}, "a c d")],
     ),
     "none is shown twice in other words": (
-        [Fix("Free-quota, or-write {path} to scratch", when={"path": True}), Fix("Free-quota, or-write to scratch"), Fix("Wait")],
+        [
+            Fix("Free-quota, or-write {path} to scratch", when={"path": True}),
+            Fix("Free-quota, or-write to scratch"),
+            Fix("Wait"),
+        ],
         [({"path": "/a"}, "Free-quota, or-write /a to scratch Wait")],
     ),
     "one for a value makes the one for any value needless": (
@@ -118,7 +132,10 @@ ORDER: dict[str, tuple[list[Fix], list[tuple[dict[str, Any], str]]]] = {
             Fix("Pin-{package}", when={"rule": "a/b", "package": True, "name": True}),
             Fix("Read"),
         ],
-        [({"rule": "a/b", "package": "torch._C", "name": "x"}, "Install Read"), ({"rule": "a/b", "package": "einops", "name": "x"}, "Pin-einops Read")],
+        [
+            ({"rule": "a/b", "package": "torch._C", "name": "x"}, "Install Read"),
+            ({"rule": "a/b", "package": "einops", "name": "x"}, "Pin-einops Read"),
+        ],
     ),
     "of one topic only the best is offered": (
         [
@@ -130,9 +147,10 @@ ORDER: dict[str, tuple[list[Fix], list[tuple[dict[str, Any], str]]]] = {
         [({"x": 1, "y": 2}, "Raise Free Read"), ({"x": 1}, "Look Free Read")],
     ),
     "one that cannot be filled does not speak for its topic": (
-        [Fix("Set {missing}.", when={"x": True}, one_of="port"), Fix("Free", one_of="port")], [({"x": 1}, "Free")],
+        [Fix("Set {missing}.", when={"x": True}, one_of="port"), Fix("Free", one_of="port")],
+        [({"x": 1}, "Free")],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("promise", ORDER)
@@ -177,14 +195,33 @@ def test_verify_leaves_out_what_cannot_be_filled() -> None:
 )
 def test_placeholders_are_printed_as_a_person_would(template: str, text: str) -> None:
     facts = {"num_experts": "256", "ep": 4, "timeout_ms": "600000", "requested": "2.00 GiB", "memory": "64.0"}
-    facts |= {"ranks": (7, 3, 2, 1, 0), "hosts": ("a", "b"), "rank": 0, "node": "gpu-7", "big": 1234567, "thousands": "1,024"}  # fmt: skip
+    facts |= {
+        "ranks": (7, 3, 2, 1, 0),
+        "hosts": ("a", "b"),
+        "rank": 0,
+        "node": "gpu-7",
+        "big": 1234567,
+        "thousands": "1,024",
+    }
     assert fill(template, facts) == text
 
 
 @pytest.mark.parametrize(
     "template",
-    ["{x}", "{none}", "{empty}", "{flag}", "{word * 2}", "{ep / 0}", "{ep % 0}", "{nothing}", "{many * many}", "{huge / ep}", "{ceil()}"],
-)  # fmt: skip
+    [
+        "{x}",
+        "{none}",
+        "{empty}",
+        "{flag}",
+        "{word * 2}",
+        "{ep / 0}",
+        "{ep % 0}",
+        "{nothing}",
+        "{many * many}",
+        "{huge / ep}",
+        "{ceil()}",
+    ],
+)
 def test_what_the_log_does_not_tell_cannot_be_filled(template: str) -> None:
     facts = {"none": None, "empty": "", "flag": True, "word": "gpu", "ep": 4, "nothing": (), "many": (1, 2)}
     assert fill(template, {**facts, "huge": 10**400}) is None

@@ -76,7 +76,10 @@ def _filters(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             from slurmdoctor.survey import Choice
 
             if since and until and since >= until:
-                raise UserError("--until is not after --since", "jobs count from --since to before --until, so name the day after the last one")  # fmt: skip
+                raise UserError(
+                    "--until is not after --since",
+                    "jobs count from --since to before --until, so name the day after the last one",
+                )
             return command(choice=Choice(since, until, users, partitions, clusters), **rest)
 
         chosen.__doc__, made = command.__doc__, chosen
@@ -221,7 +224,7 @@ def _dask_options(context: click.Context, option: click.Parameter, given: tuple[
     default=300,
     metavar="SECONDS",
     help="What one job may take; after that its row tells what is known by then.",
-)  # fmt: skip
+)
 @_filters("partition", "user")
 def run(
     paths: Sequence[str],
@@ -270,7 +273,9 @@ def _jobs(paths: Sequence[str], choice: Choice, all_states: bool, slurm_info: Se
 
     if paths:
         if choice.partitions and not slurm_info:
-            raise UserError("logs do not tell their partition", "add --slurm-info with saved text of sacct, or leave it out")  # fmt: skip
+            raise UserError(
+                "logs do not tell their partition", "add --slurm-info with saved text of sacct, or leave it out"
+            )
         return find_in_folders(paths, slurm_info, choice)
     if slurm_info:
         raise UserError("--slurm-info is for the logs of PATHs", "name their folders, or leave it out")
@@ -405,7 +410,7 @@ def report(
     MTTF by job size; jobs that die of the same cause again; and the commonest unknown failures.
 
     DIR is the folder that `slurmdoctor survey` wrote to with --out.
-    """  # fmt: skip
+    """
     from slurmdoctor.survey import ask
 
     form = form_for(called, form, output, _FORMATS)
@@ -434,7 +439,7 @@ def diff(
     choice: Choice,
     extra: tuple[Path, ...],
 ) -> None:
-    """Compare two datasets: which causes came, went, or changed, per 1,000 jobs; MTTF; nodes; and which changes exceed chance."""  # fmt: skip
+    """Compare two datasets: which causes came, went, or changed, per 1,000 jobs; MTTF; nodes; and which changes exceed chance."""
     from msgspec.structs import replace
 
     from slurmdoctor.survey import ask_both, unfinished
@@ -454,7 +459,12 @@ def diff(
         _say_lacks(folder, unfinished(str(folder)))
     for side in (found.before, found.after):
         if not side.jobs:
-            raise UserError(f"nothing to compare: 0 jobs of {in_line(side.name)}" if at is None else f"nothing to compare: no {in_line(side.name)}", "choose other dates or filters")  # fmt: skip
+            raise UserError(
+                f"nothing to compare: 0 jobs of {in_line(side.name)}"
+                if at is None
+                else f"nothing to compare: no {in_line(side.name)}",
+                "choose other dates or filters",
+            )
     _put(form_for(called, form, output, ("text", "json")), found, output)
 
 
@@ -470,7 +480,7 @@ def diff(
 def export(
     folder: Path, prometheus: bool, by_user: bool, output: str | None, choice: Choice, extra: tuple[Path, ...]
 ) -> None:
-    """Write a dataset's numbers as Prometheus metrics: jobs, failures and GPU hours lost by cause and partition. No job ids are in them."""  # fmt: skip
+    """Write a dataset's numbers as Prometheus metrics: jobs, failures and GPU hours lost by cause and partition. No job ids are in them."""
     from slurmdoctor.survey import ask, by_cause_and_partition, metrics
 
     if not prometheus:
