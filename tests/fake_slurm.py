@@ -15,9 +15,26 @@ from cases import run
 Rows = Sequence[Mapping[str, str]]
 
 ALWAYS = [
-    "JobID", "JobIDRaw", "JobName", "Partition", "State", "ExitCode", "DerivedExitCode", "Elapsed", "Timelimit", "Start", "End", "NodeList",
-    "NNodes", "NTasks", "ReqMem", "MaxRSS", "UID", "Reason", "WorkDir",
-]  # fmt: skip
+    "JobID",
+    "JobIDRaw",
+    "JobName",
+    "Partition",
+    "State",
+    "ExitCode",
+    "DerivedExitCode",
+    "Elapsed",
+    "Timelimit",
+    "Start",
+    "End",
+    "NodeList",
+    "NNodes",
+    "NTasks",
+    "ReqMem",
+    "MaxRSS",
+    "UID",
+    "Reason",
+    "WorkDir",
+]
 SINCE = {"SubmitLine": (21, 8), "StdOut": (24, 5), "StdErr": (24, 5), "StdIn": (24, 5)}
 """Fields of sacct that older versions refuse."""
 

@@ -21,7 +21,14 @@ HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src" / "slurmdoctor" / "search" / "native" / "module.c"
 STRICT = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-D_GNU_SOURCE", "-DPy_LIMITED_API=0x030A0000")
 """How the sources have to compile, by any compiler."""
-_SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-O1", "-g", "-DPORTABLE")  # fmt: skip
+_SANITIZERS = (
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+    "-fno-omit-frame-pointer",
+    "-O1",
+    "-g",
+    "-DPORTABLE",
+)
 
 
 def compile_with(compiler: str, *options: str, to: Path | None = None) -> str:

@@ -99,12 +99,14 @@ WAYS: dict[str, Way] = {
     r"(?:If .*, )?[Ss]et `(--[^`]+)`": lambda s, at, a: _option(s, at, a),
     r"(?:Add|Set|Put|Derive).*?`(export [^`]+)`": lambda s, at, a: _above_step(s, a),
     r"Add `(#SBATCH [^`]+)`": lambda s, at, a: _directive(s, a),
-    rf"Put {_Q} above it, and delete the `(wait)` in line (\d+)": lambda s, at, a, b, n: _above(_without(s, int(n) - 1), at, a),
+    rf"Put {_Q} above it, and delete the `(wait)` in line (\d+)": lambda s, at, a, b, n: _above(
+        _without(s, int(n) - 1), at, a
+    ),
     rf"Put {_Q} above it": lambda s, at, a: _above(s, at, a),
     r"Put `(\|\| exit)` after the training": lambda s, at, a: _after(s, at, a),
     rf"Replace {_Q} with {_Q}": lambda s, at, a, b: _replace(s, at, a, b),
     rf"Remove {_Q}": lambda s, at, a: _replace(s, at, f"{a} ", ""),
-}  # fmt: skip
+}
 """How each kind of fix is applied to the lines of a script: (lines, index of the finding's line, what stands in backquotes)."""
 
 

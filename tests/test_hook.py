@@ -281,7 +281,20 @@ def test_what_a_trap_of_zsh_says_is_no_file_of_ours(tool: Path, tmp_path: Path, 
     assert not list((tmp_path / "tmp").iterdir())
 
 
-HOSTILE = ("", "0", "-1", "08", "a[$(touch pwned)]", "$(touch pwned)", "`touch pwned`", "';touch pwned;'", "x\ny", "*", "-h", "9" * 99999)  # fmt: skip
+HOSTILE = (
+    "",
+    "0",
+    "-1",
+    "08",
+    "a[$(touch pwned)]",
+    "$(touch pwned)",
+    "`touch pwned`",
+    "';touch pwned;'",
+    "x\ny",
+    "*",
+    "-h",
+    "9" * 99999,
+)
 SETTINGS = ("SLURMDOCTOR_TIMEOUT", "SLURMDOCTOR_WHEN", "SLURMDOCTOR_HOOK", "SLURMDOCTOR")
 OF_SLURM = ("SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_OPEN_MODE", "SLURM_JOB_NAME", "SLURM_ARRAY_TASK_ID")
 

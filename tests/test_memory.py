@@ -138,18 +138,43 @@ def test_the_memory_of_other_processes_is_what_neither_is_free_nor_its_own() -> 
     [
         ("forward pass", "smaller micro batch", "optimizer", (("/x/m.py", "forward", "return self.mlp(x)"),)),
         ("backward pass", "smaller micro batch", "optimizer", (("/x/t.py", "main", "loss.backward()"),)),
-        ("backward pass", "smaller micro batch", "optimizer", (("/v/torch/utils/checkpoint.py", "backward", "x"), ("/x/m.py", "forward", "x"))),
-        ("optimizer step", "Shard the optimizer state", "Lower the", (("/x/t.py", "main", "opt.step()"), ("/v/torch/optim/adamw.py", "_init_group", "zeros_like("))),
-        ("forward pass", "smaller micro batch", "optimizer", (("/v/torch/optim/adamw.py", "step", "loss = closure()"), ("/x/m.py", "forward", "x"))),
-        ("model setup", "Shard the model", "micro batch", (("/v/transformers/modeling_utils.py", "from_pretrained", "x"), ("/x/m.py", "__init__", "x"))),
+        (
+            "backward pass",
+            "smaller micro batch",
+            "optimizer",
+            (("/v/torch/utils/checkpoint.py", "backward", "x"), ("/x/m.py", "forward", "x")),
+        ),
+        (
+            "optimizer step",
+            "Shard the optimizer state",
+            "Lower the",
+            (("/x/t.py", "main", "opt.step()"), ("/v/torch/optim/adamw.py", "_init_group", "zeros_like(")),
+        ),
+        (
+            "forward pass",
+            "smaller micro batch",
+            "optimizer",
+            (("/v/torch/optim/adamw.py", "step", "loss = closure()"), ("/x/m.py", "forward", "x")),
+        ),
+        (
+            "model setup",
+            "Shard the model",
+            "micro batch",
+            (("/v/transformers/modeling_utils.py", "from_pretrained", "x"), ("/x/m.py", "__init__", "x")),
+        ),
         ("checkpoint load", 'map_location="cpu"', "micro batch", (("/v/torch/serialization.py", "load", "x"),)),
         ("checkpoint save", "cpu_offload=True", "micro batch", (("/x/t.py", "save_checkpoint", "x"),)),
         ("evaluation", "evaluation batch", "micro batch", (("/x/t.py", "evaluate", "x"), ("/x/m.py", "forward", "x"))),
         ("generation", "new tokens", "micro batch", (("/v/utils.py", "generate", "x"), ("/x/m.py", "forward", "x"))),
         ("export", "over more GPUs or nodes for the export", "micro batch", (("/x/b.py", "save_hf_weights", "x"),)),
-        ("KV cache setup", "--max-model-len", "micro batch", (("/v/vllm/v1/gpu_worker.py", "determine_available_memory", "x"), ("/x/m.py", "forward", "x"))),
+        (
+            "KV cache setup",
+            "--max-model-len",
+            "micro batch",
+            (("/v/vllm/v1/gpu_worker.py", "determine_available_memory", "x"), ("/x/m.py", "forward", "x")),
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_frames_tell_the_phase_and_the_phase_the_advice(phase: str, says: str, never: str, frames: Frames) -> None:
     found = oom(frames)
     assert found.facts["phase"] == phase
@@ -233,13 +258,17 @@ def test_a_dense_model_gets_no_advice_on_experts() -> None:
 @pytest.mark.parametrize(
     ("script", "world", "says"),
     [
-        ("hf_to_megatron_generate_text.py", 16, "from 8 to 16: 256 experts / EP 8 = 32 per GPU, 56.2 GB in bf16; EP 16 makes it 28.1"),
+        (
+            "hf_to_megatron_generate_text.py",
+            16,
+            "from 8 to 16: 256 experts / EP 8 = 32 per GPU, 56.2 GB in bf16; EP 16 makes it 28.1",
+        ),
         ("hf_to_megatron_generate_text.py", 8, "Use 2 nodes and EP 16"),
         ("pretrain_gpt.py", 64, "below about 30 GB"),
         ("pretrain_gpt.py", 64, "for training"),
         ("hf_to_megatron_generate_text.py", 16, "for inference, keep the weights on a GPU below about 40 GB"),
     ],
-)  # fmt: skip
+)
 def test_the_smallest_ep_that_meets_the_budget_and_the_world(script: str, world: int, says: str) -> None:
     above = f"+ srun python {script} --tp 2 --ep 8 --etp 1\nworld size: {world}\n  gpus_per_node: 8\n{SIZES}"
     assert says in fixes(oom(MOE, above=above), 1)
@@ -302,10 +331,23 @@ LOAD += "alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't allocate memory
 @pytest.mark.parametrize(
     ("log", "first", "never"),
     [
-        ("+ srun --mem 64G python train.py\n" + KILL.format(3, "s"), "more than the 64 GiB per node that it had: `#SBATCH --mem=128G`.*3 oom_kill events in step 48113.0", "GPU"),
+        (
+            "+ srun --mem 64G python train.py\n" + KILL.format(3, "s"),
+            "more than the 64 GiB per node that it had: `#SBATCH --mem=128G`.*3 oom_kill events in step 48113.0",
+            "GPU",
+        ),
         (KILL.format(1, ""), "`#SBATCH --mem=0` takes all of each node.*1 oom_kill event in step", "oom_kill events"),
-        ("  num_workers ............. 16\nRuntimeError: DataLoader worker (pid 4711) is killed by signal: Killed.\n" + KILL.format(1, ""), "Lower num_workers from 16 to 8", "GPU"),
-        ("slurmstepd: error: Job 7518 exceeded memory limit (67108864 > 33554432), being killed\n", "`#SBATCH --mem=80G` or more .*used 64 GiB of the 32 GiB", "GPU"),
+        (
+            "  num_workers ............. 16\nRuntimeError: DataLoader worker (pid 4711) is killed by signal: Killed.\n"
+            + KILL.format(1, ""),
+            "Lower num_workers from 16 to 8",
+            "GPU",
+        ),
+        (
+            "slurmstepd: error: Job 7518 exceeded memory limit (67108864 > 33554432), being killed\n",
+            "`#SBATCH --mem=80G` or more .*used 64 GiB of the 32 GiB",
+            "GPU",
+        ),
         (
             "[81233.1] Memory cgroup out of memory: Killed process 31337 (python) total-vm:92233720kB, anon-rss:67108864kB, "
             "file-rss:131072kB\nsrun: error: node07: task 3: Killed\n",
@@ -313,11 +355,23 @@ LOAD += "alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't allocate memory
             "GPU",
         ),
         (LOAD, "Load once per node", "num_workers"),
-        ("numpy.core._exceptions._ArrayMemoryError: Unable to allocate 745. GiB for an array with shape (100000, 1000000)\n", "one allocation of 745 GiB failed", "DataLoader|checkpoint"),
-        ("numpy.core._exceptions._ArrayMemoryError: Unable to allocate 32.0 TiB for an array with shape (1, 2)\n", "32768 GiB was asked for, more than a node has", "--mem"),
-        ("TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.\nExited with exit code 137.\n", "bsub -M", "SBATCH"),
+        (
+            "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 745. GiB for an array with shape (100000, 1000000)\n",
+            "one allocation of 745 GiB failed",
+            "DataLoader|checkpoint",
+        ),
+        (
+            "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 32.0 TiB for an array with shape (1, 2)\n",
+            "32768 GiB was asked for, more than a node has",
+            "--mem",
+        ),
+        (
+            "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.\nExited with exit code 137.\n",
+            "bsub -M",
+            "SBATCH",
+        ),
     ],
-)  # fmt: skip
+)
 def test_host_memory_is_answered_with_the_job_s_own_numbers(log: str, first: str, never: str) -> None:
     found = diagnose(log)
     assert found.cause is not None

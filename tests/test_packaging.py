@@ -22,18 +22,8 @@ pytestmark = pytest.mark.slow
 def built(folder: Path, source: Path = ROOT, env: Mapping[str, str] = MappingProxyType({})) -> Path:
     pytest.importorskip("hatchling")
     pytest.importorskip("setuptools")
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "-w",
-        str(folder),
-        str(source),
-    ]
+    wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    command = [*wheel, "-w", str(folder), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, **env})
     assert done.returncode == 0, done.stderr
     return next(folder.glob("*.whl"))
@@ -77,12 +67,8 @@ def test_a_wheel_is_the_same_byte_for_byte_wherever_it_is_built(wheel: Path, tmp
 
 
 def test_the_source_distribution_holds_what_git_holds(tmp_path: Path) -> None:
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:
         pytest.skip("not a clone")
     with tarfile.open(source_distribution(tmp_path)) as archive:

@@ -61,8 +61,12 @@ WRAPPED = {
     "DataLoader in spawn": (spawned(loaded(NO_IMAGE, "PIL.UnidentifiedImageError"), 1), 1, None),
     "Ray": (task(raised(NO_IMAGE)), None, "10.4.0.12"),
     "Ray in Ray": (task(task(raised(NO_IMAGE))), None, "10.4.0.12"),
-    "DataLoader in spawn in Ray": (task(spawned(loaded(NO_IMAGE, "PIL.UnidentifiedImageError"), 1), "ProcessRaisedException"), 1, "10.4.0.12"),
-}  # fmt: skip
+    "DataLoader in spawn in Ray": (
+        task(spawned(loaded(NO_IMAGE, "PIL.UnidentifiedImageError"), 1), "ProcessRaisedException"),
+        1,
+        "10.4.0.12",
+    ),
+}
 
 
 @pytest.mark.parametrize(("log", "rank", "node"), WRAPPED.values(), ids=WRAPPED)

@@ -61,23 +61,48 @@ if os.environ['SLURM_PROCID'] == '5': raise ValueError('shard 5 holds no samples
 TOLD = ("rank 5", "ValueError: shard 5 holds no samples")
 EIGHT = ("-N2", "--ntasks-per-node=4")
 HARD: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
-    ("no-home", "export HOME=/proc/none XDG_CACHE_HOME=/proc/none XDG_CONFIG_HOME=/proc/none TMPDIR=/proc/none", TOLD, EIGHT),
+    (
+        "no-home",
+        "export HOME=/proc/none XDG_CACHE_HOME=/proc/none XDG_CONFIG_HOME=/proc/none TMPDIR=/proc/none",
+        TOLD,
+        EIGHT,
+    ),
     ("odd-locale", "export LANG=xx_YY.KOI8-R LC_ALL=C PYTHONIOENCODING=ascii", TOLD, EIGHT),
     ("file-limit", "ulimit -f 8", TOLD, EIGHT),
     ("odd-shell", "set -u; set -o noclobber -o noglob; shopt -s extglob; IFS=,; umask 777", TOLD, EIGHT),
-    ("odd-python", "export PYTHONHOME=/none PYTHONPATH=/none PYTHONWARNINGS=error LD_LIBRARY_PATH=/none\nexit 5", ("exited with 5",), ()),
+    (
+        "odd-python",
+        "export PYTHONHOME=/none PYTHONPATH=/none PYTHONWARNINGS=error LD_LIBRARY_PATH=/none\nexit 5",
+        ("exited with 5",),
+        (),
+    ),
     ("few-descriptors", "ulimit -n 12\nexit 5", ("exited with 5",), ()),
     ("no-slurm", "export SLURM_CONF=/none/slurm.conf\nexit 5", ("exited with 5",), ()),
     ("disk-full", "exec >/dev/full 2>&1", (), ()),
     ("no-output", "exec >&- 2>&- <&-\nexit 5", ("exited with 5",), ()),
     ("no-errors", "exec 2>&-\nexit 5", ("exited with 5",), ()),
-)  # fmt: skip
+)
 """Jobs that leave slurmdoctor little to live on: (name, what the script does first, what must be said, options)."""
 
 ENDINGS = (
-    Ending("python-error", PYTHON_ERROR, ("rank 5", "ValueError: shard 5 holds no samples", "python-error"), ("-N2", "--ntasks-per-node=4")),
-    Ending("tee-hides-it", PYTHON_ERROR + " 2>&1 | tee train.log", ("exit status is 0", "rank 5"), ("-N2", "--ntasks-per-node=4")),
-    Ending("pipefail", "set -euo pipefail\n" + PYTHON_ERROR + " 2>&1 | tee train2.log", ("rank 5",), ("-N2", "--ntasks-per-node=4")),
+    Ending(
+        "python-error",
+        PYTHON_ERROR,
+        ("rank 5", "ValueError: shard 5 holds no samples", "python-error"),
+        ("-N2", "--ntasks-per-node=4"),
+    ),
+    Ending(
+        "tee-hides-it",
+        PYTHON_ERROR + " 2>&1 | tee train.log",
+        ("exit status is 0", "rank 5"),
+        ("-N2", "--ntasks-per-node=4"),
+    ),
+    Ending(
+        "pipefail",
+        "set -euo pipefail\n" + PYTHON_ERROR + " 2>&1 | tee train2.log",
+        ("rank 5",),
+        ("-N2", "--ntasks-per-node=4"),
+    ),
     Ending("well", "srun -n2 echo fine\nexit 0", options=("-n2",)),
     Ending("well-but-asked", "export SLURMDOCTOR_WHEN=always\nsrun -n2 echo fine", ("no failure",), ("-n2",)),
     Ending("scancel", "srun sleep 300", ("cancelled",), cancels="job"),
@@ -101,8 +126,14 @@ ENDINGS = (
     ),
     Ending("own-trap", OWN_TRAP, ("own trap saw 4", "exited with 4")),
     Ending("time-limit", STEPS, ("time-limit",), ("--time=1",), slow=True),
-    Ending("signalled", "srun sleep 300", ("time-limit", "a signal ended the script"), ("--time=1", "--signal=B:USR1@50"), slow=True),
-)  # fmt: skip
+    Ending(
+        "signalled",
+        "srun sleep 300",
+        ("time-limit", "a signal ended the script"),
+        ("--time=1", "--signal=B:USR1@50"),
+        slow=True,
+    ),
+)
 
 
 def diagnose(cluster: Cluster, *arguments: str) -> dict[str, Any]:
