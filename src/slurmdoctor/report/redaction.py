@@ -434,7 +434,7 @@ class Wanted(Struct, frozen=True):
         lines = {line for text in seen for view in views(text) for line in view.text.split("\n")}
         whole = "\n".join(lines).lower()
         literals = tuple(dict.fromkeys(literal for kind in kinds for literal in kind.literals))
-        there = {literal for literal in _perhaps_in(whole, literals) if literal in whole}
+        there = {literal for literal in set(_perhaps_in(whole, literals)) if literal in whole}
         found: dict[str, list[int]] = {}
         for number, kind in enumerate(kinds):
             for literal in there.intersection(kind.literals):
