@@ -20,11 +20,22 @@ from slurmdoctor.knowledge.loading import load
 LOGS = manifest.read()
 TRUTHS = sorted(manifest.FOLDER.glob("b*/*.yaml"))
 FAILED = Truth(
-    failed=True, cause="cuda-oom", also=("host-oom",), rank=3, rank_certain=True, exit_code=-9, evidence=("CUDA out  of memory",),
-)  # fmt: skip
+    failed=True,
+    cause="cuda-oom",
+    also=("host-oom",),
+    rank=3,
+    rank_certain=True,
+    exit_code=-9,
+    evidence=("CUDA out  of memory",),
+)
 RIGHT = Answer(
-    verdict="failed", cause="cuda-oom", confidence="high", rank=3, exit_code=137, evidence=("", "torch: CUDA out of memory."),
-)  # fmt: skip
+    verdict="failed",
+    cause="cuda-oom",
+    confidence="high",
+    rank=3,
+    exit_code=137,
+    evidence=("", "torch: CUDA out of memory."),
+)
 
 
 @pytest.fixture

@@ -68,10 +68,25 @@ def sacct(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sacct:
 
 def row(tmp: Path, **cells: str) -> dict[str, str]:
     usual = {
-        "JobID": "4711", "JobName": "train", "User": "demo", "UID": str(os.getuid()), "Account": "vision", "Cluster": "alps", "Partition": "gpu",
-        "State": "FAILED", "ExitCode": "1:0", "Submit": "2026-11-20T09:00:00", "Start": "2026-11-20T10:00:00", "End": "2026-11-20T11:00:00",
-        "ElapsedRaw": "3600", "NNodes": "1", "NodeList": "node01", "AllocTRES": "cpu=8,gres/gpu=4", "WorkDir": str(tmp), "SubmitLine": "sbatch job.sh",
-    }  # fmt: skip
+        "JobID": "4711",
+        "JobName": "train",
+        "User": "demo",
+        "UID": str(os.getuid()),
+        "Account": "vision",
+        "Cluster": "alps",
+        "Partition": "gpu",
+        "State": "FAILED",
+        "ExitCode": "1:0",
+        "Submit": "2026-11-20T09:00:00",
+        "Start": "2026-11-20T10:00:00",
+        "End": "2026-11-20T11:00:00",
+        "ElapsedRaw": "3600",
+        "NNodes": "1",
+        "NodeList": "node01",
+        "AllocTRES": "cpu=8,gres/gpu=4",
+        "WorkDir": str(tmp),
+        "SubmitLine": "sbatch job.sh",
+    }
     return {**usual, "JobIDRaw": cells.get("JobID", "4711"), **cells}
 
 
@@ -351,7 +366,10 @@ def test_a_job_whose_logs_cannot_be_looked_for_is_a_row(
 
 
 def test_a_day_that_sacct_does_not_tell_is_noted_and_the_others_go_on(sacct: Sacct, tmp_path: Path) -> None:
-    rows = [row(tmp_path, JobID=str(day), Start=f"2026-11-{day}T10:00:00", End=f"2026-11-{day}T11:00:00") for day in (20, 21, 22)]  # fmt: skip
+    rows = [
+        row(tmp_path, JobID=str(day), Start=f"2026-11-{day}T10:00:00", End=f"2026-11-{day}T11:00:00")
+        for day in (20, 21, 22)
+    ]
     sacct(rows, down=["2026-11-22"])
     accounts = told(20, 23)
     assert [item.id for item in accounts] == ["20", "22"]

@@ -116,7 +116,19 @@ def test_more_files_than_one_job_may_have(tmp_path: Path, monkeypatch: pytest.Mo
     assert (len(list(found)), len(found.skipped)) == (4, 6)
 
 
-@pytest.mark.parametrize("name", ["myjob.o901", "slurm-20.output", "err-50", "out_60", "stderr", "bash_N2.02.logfile", "log_slurm_job.3850073.node07.std_out_err", "train.log.1"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "myjob.o901",
+        "slurm-20.output",
+        "err-50",
+        "out_60",
+        "stderr",
+        "bash_N2.02.logfile",
+        "log_slurm_job.3850073.node07.std_out_err",
+        "train.log.1",
+    ],
+)
 def test_a_log_is_read_by_whatever_name_it_has_beside_others(tmp_path: Path, name: str) -> None:
     _logs(tmp_path, name, "expA.log")
     found = listing.find_in_folders([str(tmp_path)])

@@ -30,7 +30,18 @@ def a_month() -> list[Row]:
     """A small cluster: a node with a faulty GPU, a user who starts the same mistake again, and healthy jobs."""
     nodes = [f"node{n:02}" for n in range(1, 9)]
     rows = [row(nodes=(name,), hours=20, after=24 * n + 2, user="bob") for name in nodes for n in range(12)]
-    rows += [row("gpu-fault", node="node03", nodes=("node03",), after=24 * n, job_name="pretrain", user="eve", ran_on_s=1800.0) for n in range(6)]  # fmt: skip
+    rows += [
+        row(
+            "gpu-fault",
+            node="node03",
+            nodes=("node03",),
+            after=24 * n,
+            job_name="pretrain",
+            user="eve",
+            ran_on_s=1800.0,
+        )
+        for n in range(6)
+    ]
     rows += [row("nan", after=n, job_name="tune", ran_on_s=30.0, partition="debug") for n in range(4)]
     rows += [
         row("python-error", hours=0.2, after=60 * n, last_line=f"solver diverged at step {n}", job_name=f"solve-{n}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     )
     from slurmdoctor.survey.pool import LocalPool as LocalPool, Pool as Pool, python as python
     from slurmdoctor.survey.pseudonyms import Anonymizer as Anonymizer
-    from slurmdoctor.survey.questions import (  # fmt: skip
+    from slurmdoctor.survey.questions import (
         ask as ask,
         ask_both as ask_both,
         by_cause_and_partition as by_cause_and_partition,

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from slurmdoctor.report import Look, plural, render_page
 from slurmdoctor.survey.answers import Answers, Cost, Period
-from slurmdoctor.survey.sections import (  # fmt: skip
+from slurmdoctor.survey.sections import (
     Cell,
     Copy,
     Facts,
