@@ -167,22 +167,56 @@ def test_a_pattern_of_the_standard_library_that_is_worse_is_found(pattern: str) 
 
 WORSE = [
     # loops within a loop over the same characters
-    r"(a+)+$", r"(?:\w+\.?)+Error", r"(\w+\w)*:", r"(?:.*,)+x", r"(x+x+)+y", r"(\d+,?)+ tasks", r"(?:a*)*b", r"^(?:(?:ab)+)+c",
-    r"^(\w+\s?)*$", r"^(\d+\s*,?\s*)*$", r"^(?:[ab]+|[bc]+)*d", r"^(?:\w+[ x]?)+y", r"(?i)[a-z]+(?:-[a-z]+)*fail",
+    r"(a+)+$",
+    r"(?:\w+\.?)+Error",
+    r"(\w+\w)*:",
+    r"(?:.*,)+x",
+    r"(x+x+)+y",
+    r"(\d+,?)+ tasks",
+    r"(?:a*)*b",
+    r"^(?:(?:ab)+)+c",
+    r"^(\w+\s?)*$",
+    r"^(\d+\s*,?\s*)*$",
+    r"^(?:[ab]+|[bc]+)*d",
+    r"^(?:\w+[ x]?)+y",
+    r"(?i)[a-z]+(?:-[a-z]+)*fail",
     # alternatives that begin alike
-    r"^(a|aa)+$", r"^(?:\d+|\w+)+!", r"(?:a|b|ab)*c", r'"(?:[^"\\]|\\.)*" is gone',
+    r"^(a|aa)+$",
+    r"^(?:\d+|\w+)+!",
+    r"(?:a|b|ab)*c",
+    r'"(?:[^"\\]|\\.)*" is gone',
     # one loop after another
-    r"a*a*a*a*a*a*b", r"^\w+[ x]\w+[ x]\w+[ x]\w+y", r"^(.*?,){11}P", r"error(?: .*)? after .* s", r"=\s*.*\s*=",
+    r"a*a*a*a*a*a*b",
+    r"^\w+[ x]\w+[ x]\w+[ x]\w+y",
+    r"^(.*?,){11}P",
+    r"error(?: .*)? after .* s",
+    r"=\s*.*\s*=",
     # one loop, begun at each character
-    r"\w+Error", r"\s+$", r"\d+(?:\.\d+)* GiB", r"\S+@\S+\.com", r"(?:\w+/)+\w+\.py", r"[\w.]+\.[\w.]+\(", r"(?P<a>\S+) \S+ failed",
-    r"x(?=\w+y)", r"(?:\S+,)*x",
+    r"\w+Error",
+    r"\s+$",
+    r"\d+(?:\.\d+)* GiB",
+    r"\S+@\S+\.com",
+    r"(?:\w+/)+\w+\.py",
+    r"[\w.]+\.[\w.]+\(",
+    r"(?P<a>\S+) \S+ failed",
+    r"x(?=\w+y)",
+    r"(?:\S+,)*x",
     r"(?m)^(?:[^\w\n]*|\d+:\s*|[A-Z]+\s+|\[[^\]\n]{1,40}\]\s*|\S{1,40}[:|]\s+){0,4}(20\d\d[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d)",
-]  # fmt: skip
+]
 LINEAR = [
-    r"^(?:\w+\.)*\w+Error: ", r"^(?:\s+\S+)*x", r"^\s*\w+(?:\.\w+)*Error: (.*?) at (.*)$", r"^(?>a+)+b", r"^(?:a++)+b", r"^\w+x",
-    r"(?i)^(?:[a-z]+ )+timeout", r"CUDA out of memory\.(?: Tried to allocate (?P<size>[\d.]+ [KMG]iB))?", r"foo.{0,300}bar",
-    r"^\[(?:[^\]]*)\] (?=x+)y{2,3}[]a]+(?#why)b", r"(?<!\w)\w+Error", r"(?<!\d)\d+ of x",
-]  # fmt: skip
+    r"^(?:\w+\.)*\w+Error: ",
+    r"^(?:\s+\S+)*x",
+    r"^\s*\w+(?:\.\w+)*Error: (.*?) at (.*)$",
+    r"^(?>a+)+b",
+    r"^(?:a++)+b",
+    r"^\w+x",
+    r"(?i)^(?:[a-z]+ )+timeout",
+    r"CUDA out of memory\.(?: Tried to allocate (?P<size>[\d.]+ [KMG]iB))?",
+    r"foo.{0,300}bar",
+    r"^\[(?:[^\]]*)\] (?=x+)y{2,3}[]a]+(?#why)b",
+    r"(?<!\w)\w+Error",
+    r"(?<!\d)\d+ of x",
+]
 
 
 @pytest.mark.parametrize("pattern", WORSE)
