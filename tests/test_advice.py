@@ -91,9 +91,12 @@ def known() -> dict[str, Diagnosis]:
     logs = {log.stem: [str(log)] for log in sorted(LOGS.glob("*.log"))}
     logs |= {case.name: [str(log) for log in case.logs] for case in cases()}
     beside = (None, RECORDS["FAILED, a node down"], RECORDS["FAILED, a node drained"])
-    found = {name: diagnose(files, record=beside[at % 3], lanes=False) for at, (name, files) in enumerate(logs.items())}
+    found = {
+        name: diagnose(files, record=beside[at % 3], rank_timelines=False)
+        for at, (name, files) in enumerate(logs.items())
+    }
     return found | {
-        f"{log}, {state}": diagnose(text, record=record, lanes=False)
+        f"{log}, {state}": diagnose(text, record=record, rank_timelines=False)
         for log, text in SMALL.items()
         for state, record in RECORDS.items()
     }

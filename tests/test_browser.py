@@ -40,7 +40,7 @@ PAGES: dict[str, Callable[[], Diagnosis | str]] = {
     "several jobs": lambda: render_jobs_html(jobs(7)),
     "a healthy job": lambda: HEALTHY,
     "an unknown end": lambda: UNKNOWN,
-    "hostile": lambda: Diagnosis.of(replace(hostile(" ".join(ATTACKS)), lanes=of_ranks(8).lanes)),
+    "hostile": lambda: Diagnosis.of(replace(hostile(" ".join(ATTACKS)), rank_timelines=of_ranks(8).rank_timelines)),
     "a survey": lambda: survey.render(answers_examples.BIG),
     "a survey of twelve jobs": lambda: survey.render(answers_examples.SMALL),
     "a survey of nothing": lambda: survey.render(answers_examples.EMPTY),

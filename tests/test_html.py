@@ -16,7 +16,7 @@ from cases import FIXTURES, LOG, run
 from page_examples import of_ranks
 from report_examples import ALL_ALIKE, CUDA_OOM, SILENT
 from slurmdoctor import Diagnosis, diagnose
-from slurmdoctor.model import Coverage, JobFiles, Lane, Lanes, Mark, Rival, Span
+from slurmdoctor.model import Coverage, JobFiles, Mark, RankTimeline, RankTimelines, Rival, Span
 from slurmdoctor.report.html_report import MOST_ROWS, fold, render_jobs_html
 from test_report_chat import hostile
 
@@ -176,8 +176,8 @@ def assert_inert(html: str) -> None:
 
 @pytest.mark.parametrize("said", ATTACKS)
 def test_hostile_text_is_text(said: str) -> None:
-    lane = Lane((3,), said, said, (Span(0, 1, "running"),), (), said)
-    found = Diagnosis.of(replace(hostile(said), lanes=Lanes((lane,), ticks=((0.0, said),))))
+    rank_timeline = RankTimeline((3,), said, said, (Span(0, 1, "running"),), (), said)
+    found = Diagnosis.of(replace(hostile(said), rank_timelines=RankTimelines((rank_timeline,), ticks=((0.0, said),))))
     html = found.to_html()
     assert_inert(html)
     words = re.findall(r"[a-z]{4,}", said)
@@ -189,18 +189,18 @@ def test_any_text_is_text(said: str) -> None:
     assert_inert(Diagnosis.of(hostile(said)).to_html())
 
 
-# ── the lanes ────────────────────────────────────────────────────────────────────────────────
+# ── the rank timelines ────────────────────────────────────────────────────────────────────────
 
 
 def test_the_worst_of_4096_ranks_stays_small_too() -> None:
     """Each rank on a node of its own, and no two went alike."""
-    lanes = tuple(
-        Lane((rank,), f"n{rank}", "collateral", tuple(
+    rank_timelines = tuple(
+        RankTimeline((rank,), f"n{rank}", "collateral", tuple(
             Span(at, at + 1.0, "waiting" if rank >> at & 1 else "running") for at in range(12)
         ), (), f"exit code {rank}")
         for rank in range(4096)
     )  # fmt: skip
-    html = Diagnosis.of(replace(CUDA_OOM, lanes=Lanes(lanes))).to_html()
+    html = Diagnosis.of(replace(CUDA_OOM, rank_timelines=RankTimelines(rank_timelines))).to_html()
     assert len(html) < 300_000
     assert "Not drawn: 4,048 ranks on 4,048 nodes" in Page(html).text
 
@@ -216,7 +216,7 @@ def test_the_node_of_the_first_failure_stands_first_and_open() -> None:
 
 def test_nodes_whose_ranks_went_alike_share_a_row_and_no_rank_is_lost() -> None:
     for found in (of_ranks(512), of_ranks(512, uneven=True)):
-        groups, left_out, _ = fold(found.lanes)
+        groups, left_out, _ = fold(found.rank_timelines)
         assert sum(len(group.rows) for group in groups) <= MOST_ROWS
         shown = [rank for group in (*groups, *left_out) for rank in group.ranks]
         assert sorted(shown) == list(range(512))
@@ -225,8 +225,8 @@ def test_nodes_whose_ranks_went_alike_share_a_row_and_no_rank_is_lost() -> None:
 def test_states_are_told_in_words_and_by_pattern() -> None:
     states = ("running", "waiting", "failed", "followed", "silent", "gone", "finished")
     spans = tuple(Span(float(at), at + 1.0, state) for at, state in enumerate(states))  # type: ignore[arg-type]
-    lanes = Lanes((Lane((3,), "gpu-1", "first", spans, ()),), 0.0, 7.0)
-    html = Diagnosis.of(replace(CUDA_OOM, lanes=lanes)).to_html()
+    rank_timelines = RankTimelines((RankTimeline((3,), "gpu-1", "first", spans, ()),), 0.0, 7.0)
+    html = Diagnosis.of(replace(CUDA_OOM, rank_timelines=rank_timelines)).to_html()
     page = Page(html)
     told = next(label for label in page.all("aria-label") if label.startswith("running"))
     assert told == (
@@ -242,13 +242,13 @@ def test_the_root_sign_stands_with_the_rank_that_the_verdict_names() -> None:
     """Of a silent rank others tell first: their lines are errors of theirs."""
     never = Mark(5.0, "first", None, "never joined the collective", None, None)
     told = Mark(9.0, "first", "collective-timeout", "Watchdog caught", "job.log", 71)
-    lanes = (
-        Lane((1,), "n1", "waiting", (Span(0.0, 9.0, "waiting"),), (told,)),
-        Lane((2,), "n1", "suspect", (Span(0.0, 5.0, "running"), Span(5.0, 10.0, "silent")), (never,)),
+    rank_timelines = (
+        RankTimeline((1,), "n1", "waiting", (Span(0.0, 9.0, "waiting"),), (told,)),
+        RankTimeline((2,), "n1", "suspect", (Span(0.0, 5.0, "running"), Span(5.0, 10.0, "silent")), (never,)),
     )
-    found = replace(CUDA_OOM, lanes=Lanes(lanes, 0.0, 10.0))
+    found = replace(CUDA_OOM, rank_timelines=RankTimelines(rank_timelines, 0.0, 10.0))
     html = Diagnosis.of(found).to_html()
-    assert [(row.ranks, row.first) for row in fold(found.lanes)[0][0].rows] == [((2,), True), ((1,), False)]
+    assert [(row.ranks, row.first) for row in fold(found.rank_timelines)[0][0].rows] == [((2,), True), ((1,), False)]
     assert set(re.findall(r'<use href="#first" x="([\d.]+%)"', html.partition('class="lane head"')[2])) == {"50.00%"}
     assert re.findall(r'<use href="#error" x="([\d.]+%)"', html.partition('class="lane head"')[2]) == ["90.00%"]
 

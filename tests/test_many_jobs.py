@@ -103,6 +103,6 @@ def test_what_the_search_needs_of_the_rules_is_made_once(monkeypatch: pytest.Mon
 
 def test_no_job_changes_the_verdict_on_another() -> None:
     def verdicts(logs: list[Path]) -> dict[Path, str]:
-        return {log: diagnose(log, lanes=False).to_json() for log in logs}
+        return {log: diagnose(log, rank_timelines=False).to_json() for log in logs}
 
     assert verdicts(LOGS) == verdicts(LOGS[::-1])

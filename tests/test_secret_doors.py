@@ -14,7 +14,7 @@ from slurmdoctor import diagnose
 from slurmdoctor.cli import cli, output as door
 from slurmdoctor.cli.sandbox import answer
 from slurmdoctor.knowledge import builtin, load
-from slurmdoctor.model import Diagnosis, Lane, Lanes, Rival, Span, UserError
+from slurmdoctor.model import Diagnosis, RankTimeline, RankTimelines, Rival, Span, UserError
 from slurmdoctor.report import explain, render, text_report as text
 from slurmdoctor.report.redaction import Redactor
 from test_report_chat import hostile
@@ -75,8 +75,12 @@ def test_reports_and_answers_to_agents(form: str) -> None:
 
 def test_no_field_of_a_verdict_shows_a_secret() -> None:
     for planted in PLANTED.values():
-        lane = Lane((3,), planted, planted, (Span(0, 1, "running"),), (), planted)
-        found = replace(hostile(planted), others=(Rival("cuda-oom", "low", planted),), lanes=Lanes((lane,)))
+        rank_timeline = RankTimeline((3,), planted, planted, (Span(0, 1, "running"),), (), planted)
+        found = replace(
+            hostile(planted),
+            others=(Rival("cuda-oom", "low", planted),),
+            rank_timelines=RankTimelines((rank_timeline,)),
+        )
         assert leaks(shown_in_every_form(Redactor().apply(found))) == []
 
 

@@ -65,7 +65,7 @@ def test_steps_of_any_kind_cost_little_and_never_more_than_their_bytes(kind: str
     spent = []
     for size in (MB // 2, 2 * MB):
         work.clear()
-        diagnose(data[:size] + FAILURE, lanes=False)
+        diagnose(data[:size] + FAILURE, rank_timelines=False)
         spent.append(Counter(work))
     assert spent[0]["form"] > 0
     assert spent[1]["form"] <= steps.WORK // 2

@@ -52,7 +52,7 @@ def diagnose(
     jobs: int = 1,
     progress: Progress | None = None,
     time_limit: float | None = None,
-    lanes: bool = True,
+    rank_timelines: bool = True,
 ) -> Diagnosis:
     """Say what broke a job, from what it left. All files are read as those of one job; `diagnose_jobs` tells several apart.
 
@@ -63,7 +63,7 @@ def diagnose(
     its batch script. `begins` says of a path at which byte the text of this run begins: what an earlier run has written
     above it is left out; `ends` at which byte it ends, where a later run has written below it. Large logs are read by `jobs` processes at once; `progress` is told the bytes read and their
     number, where that is known. After `time_limit` seconds the verdict is on what was read until then, and its coverage says how
-    much that was; a disk that does not answer is still waited for. Without `lanes` it is not worked out what each rank did over
+    much that was; a disk that does not answer is still waited for. Without `rank_timelines` it is not worked out what each rank did over
     time, which only the page (`to_html`) and the trace need. Raises UserError for input that cannot be read and for broken
     rule files.
     """
@@ -82,7 +82,9 @@ def diagnose(
     sources, pasted = unwrap(given.sources, knowledge)
     told_by_script = _evidence_of(script)
     try:
-        found = examine(sources, knowledge, exit_status, record, told_by_script, jobs, progress, deadline, lanes)
+        found = examine(
+            sources, knowledge, exit_status, record, told_by_script, jobs, progress, deadline, rank_timelines
+        )
     finally:
         for source in sources:
             source.close()
@@ -148,7 +150,7 @@ def examine(
     jobs: int = 1,
     progress: Progress | None = None,
     deadline: Deadline = NEVER,
-    lanes: bool = False,
+    rank_timelines: bool = False,
 ) -> model.Diagnosis:
     """The verdict on opened sources: read → search → attribute → assemble → order → infer → report."""
     labels = knowledge.once(labels_of)
@@ -158,7 +160,7 @@ def examine(
     observed = assemble(matches, lines, knowledge, script.facts if script is not None else {})
     timeline = order(observed)
     finding = infer(timeline, observed, knowledge, exit_status, record, script)
-    drawn = chart(finding, timeline, observed, knowledge) if lanes else model.Lanes()
+    drawn = chart(finding, timeline, observed, knowledge) if rank_timelines else model.RankTimelines()
     numbers = lines.numbers(finding.places | drawn.places)
     found = compose(finding, timeline, observed, knowledge, numbers, drawn)
     return replace(found, surroundings=lines.surroundings(finding.evidence, numbers))

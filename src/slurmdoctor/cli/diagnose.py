@@ -112,7 +112,7 @@ def diagnose(
         raise UserError("--beside-log needs a job's id", "name the job by it: slurmdoctor diagnose 4711 --beside-log")
     logs = [log for one in asked if one.job for log in one.job.logs if isinstance(log, str)]
     keep_inputs(output, (*(paths or ["-"]), *logs, *slurm_info, *filter(None, [script])))
-    how = {"rules": extra, "exit_status": exit_status, "time_limit": time_limit, "lanes": form == "html"}
+    how = {"rules": extra, "exit_status": exit_status, "time_limit": time_limit, "rank_timelines": form == "html"}
     found = _diagnosed(asked, jobs, redact=redact, **how)
     if len(asked) > 1 and not beside_log and not (form == "text" and (ranks or context)):
         told = _each_in_short(found, asked, paths, form, output, if_failed)

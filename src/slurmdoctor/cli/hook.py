@@ -134,7 +134,7 @@ def footer(
         script=job.script,
         begins=job.begins,
         time_limit=max(0.5, READING * seconds - (time.monotonic() - begun)),
-        lanes=False,
+        rank_timelines=False,
     )
     known = current(extra)
     if when != "always" and not tells(found, status, job.script, known):

@@ -1,4 +1,4 @@
-"""What each rank of the last attempt did over time, for the page: a lane for the ranks of one node that went alike."""
+"""What each rank of the last attempt did over time, for the page: a timeline for the ranks of one node that went alike."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from slurmdoctor.model import (
     Finding,
     Incident,
     Knowledge,
-    Lane,
-    Lanes,
     Mark,
     MarkKind,
     Observations,
     Origin,
     ProcessExit,
+    RankTimeline,
+    RankTimelines,
     Span,
     State,
     Timeline,
@@ -43,7 +43,7 @@ _STEPS = 4
 _LEAD, _LONGEST_LEAD, _LEAST_LEAD = 0.15, 4.0, 60.0
 """and how long what is shown before it may be: at least and at most, in lengths of the failure, and in seconds."""
 _MOST_STEPS, _MOST_LINES, _QUOTED = 6, 8, 400
-"""Steps and lines that a lane shows, and lines over all lanes."""
+"""Steps and lines that a timeline shows, and lines over all of them."""
 _MARGIN = 0.02
 """What is shown behind the last line, as a share of all."""
 _UNHEARD = ("silent", "suspect")
@@ -52,37 +52,43 @@ _LONGEST = 200
 """Characters of a line that are shown."""
 
 
-def chart(finding: Finding, timeline: Timeline, observed: Observations, knowledge: Knowledge) -> Lanes:
-    """All lanes, over the part of the run in which the failure can be seen; none where the log shows no times."""
+def chart(finding: Finding, timeline: Timeline, observed: Observations, knowledge: Knowledge) -> RankTimelines:
+    """All of them, over the part of the run in which the failure can be seen; none where the log shows no times."""
     clock = _Clock(timeline, observed)
     if len(clock.times) < 2:
-        return Lanes()
+        return RankTimelines()
     scene = _Scene(finding, Case(timeline, observed, knowledge), clock)
     if scene.start >= scene.end:
-        return Lanes()
-    alike: dict[object, list[Lane]] = {}
+        return RankTimelines()
+    alike: dict[object, list[RankTimeline]] = {}
     for rank in sorted(scene.named):
-        lane = scene.lane(rank)
-        edges = tuple((span.state, round(100 * span.start / (scene.end - scene.start))) for span in lane.spans)
-        alike.setdefault((lane.node, lane.standing, lane.exit, edges), []).append(lane)
+        rank_timeline = scene.rank_timeline(rank)
+        edges = tuple((span.state, round(100 * span.start / (scene.end - scene.start))) for span in rank_timeline.spans)
+        alike.setdefault((rank_timeline.node, rank_timeline.standing, rank_timeline.exit, edges), []).append(
+            rank_timeline
+        )
     most = max(1, min(_MOST_LINES, _QUOTED // max(1, len(alike))))
     found = [_merged(group, most) for group in alike.values()]
     if not found or scene.ranks[None].steps or scene.ranks[None].lines:  # what names no rank
-        found.append(_merged([scene.lane(None)], _MOST_LINES))
-    return Lanes(tuple(found), scene.start, scene.end, began=min(0.0, scene.begin - scene.start), dated=clock.dated)
+        found.append(_merged([scene.rank_timeline(None)], _MOST_LINES))
+    return RankTimelines(
+        tuple(found), scene.start, scene.end, began=min(0.0, scene.begin - scene.start), dated=clock.dated
+    )
 
 
-def _merged(group: Sequence[Lane], most: int) -> Lane:
-    """The lanes as one: of lines that say the same the first one is shown."""
+def _merged(group: Sequence[RankTimeline], most: int) -> RankTimeline:
+    """The timelines as one: of lines that say the same the first one is shown."""
     shown: dict[tuple[str, str | None], Mark] = {}
-    every = sorted((one for lane in group for one in lane.marks), key=lambda one: (one.at, one.place is None))
+    every = sorted(
+        (one for rank_timeline in group for one in rank_timeline.marks), key=lambda one: (one.at, one.place is None)
+    )
     for one in every:
         shown.setdefault((one.kind, one.text if one.kind == "step" else one.cause), one)
     steps = [one for one in shown.values() if one.kind == "step"]
     lines = sorted((one for one in shown.values() if one.kind != "step"), key=lambda one: (one.kind != "first", one.at))
     kept = sorted((*lines[:most], *steps[-_MOST_STEPS:]), key=lambda one: one.at)
-    ranks = tuple(rank for lane in group for rank in lane.ranks)
-    left_out = sum(lane.left_out for lane in group) + len(lines[most:])
+    ranks = tuple(rank for rank_timeline in group for rank in rank_timeline.ranks)
+    left_out = sum(rank_timeline.left_out for rank_timeline in group) + len(lines[most:])
     return replace(group[0], ranks=ranks, marks=tuple(kept), left_out=left_out)
 
 
@@ -328,7 +334,7 @@ class _Scene:
         start = since - lead
         return self.begin if self.end - self.begin <= _LONGEST_LEAD * (self.end - start) else start
 
-    def lane(self, rank: int | None) -> Lane:
+    def rank_timeline(self, rank: int | None) -> RankTimeline:
         """What one rank did."""
         seen = self.ranks.get(rank, _Rank())
         alone = not self.named
@@ -338,7 +344,7 @@ class _Scene:
             standing = self._standing.get(rank, "")
         turns = self._turns(seen, standing) if alone or rank is not None else []
         lines = [*seen.lines.values(), *self._first_of(rank, seen, standing, turns), *seen.steps[-_MOST_STEPS:]]
-        return Lane(
+        return RankTimeline(
             ranks=(rank,) if rank is not None else (),
             node=node,
             standing=standing,
@@ -410,6 +416,6 @@ def _is_stamped(event: Event) -> bool:
 
 
 def _quoted(raw: str) -> str:
-    """A line as a lane shows it."""
+    """A line as a timeline shows it."""
     text = raw.strip()
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + "…"

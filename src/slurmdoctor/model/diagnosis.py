@@ -255,7 +255,7 @@ class Mark(Struct, frozen=True):
     """(source, offset) of the line."""
 
 
-class Lane(Struct, frozen=True):
+class RankTimeline(Struct, frozen=True):
     """Ranks of one node that went alike."""
 
     ranks: tuple[int, ...]
@@ -275,10 +275,10 @@ class Lane(Struct, frozen=True):
     """What `ended` words."""
 
 
-class Lanes(Struct, frozen=True):
+class RankTimelines(Struct, frozen=True):
     """All ranks over the shown part of the run: the time around the failure."""
 
-    lanes: tuple[Lane, ...] = ()
+    rank_timelines: tuple[RankTimeline, ...] = ()
     """By rank; none where the log shows no times."""
     start: float = 0.0
     """When the shown part begins: seconds since the epoch as the log's clock counts them."""
@@ -293,7 +293,12 @@ class Lanes(Struct, frozen=True):
     @property
     def places(self) -> set[tuple[int, int]]:
         """(source, offset) of all lines that they show."""
-        return {mark.place for lane in self.lanes for mark in lane.marks if mark.place is not None}
+        return {
+            mark.place
+            for rank_timeline in self.rank_timelines
+            for mark in rank_timeline.marks
+            if mark.place is not None
+        }
 
 
 class NamedCause(Struct, frozen=True):
@@ -445,7 +450,7 @@ class Diagnosis(Struct, frozen=True):
     coverage: Coverage = field(default_factory=Coverage)
     ranks: tuple[RankGroup, ...] = ()
     extent: Extent = field(default_factory=Extent)
-    lanes: Lanes = Lanes()
+    rank_timelines: RankTimelines = RankTimelines()
     """What each rank did over time; not part of the JSON contract."""
     job: JobFiles = field(default_factory=JobFiles)
     surroundings: tuple[Surroundings, ...] = ()

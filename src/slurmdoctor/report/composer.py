@@ -22,12 +22,12 @@ from slurmdoctor.model import (
     Incident,
     JobRecord,
     Knowledge,
-    Lanes,
     NamedCause,
     Observations,
     Origin,
     RankGroup,
     RankStanding,
+    RankTimelines,
     Rival,
     Timeline,
     format_time,
@@ -61,9 +61,9 @@ def compose(
     observed: Observations,
     knowledge: Knowledge,
     numbers: Numbers,
-    lanes: Lanes,
+    rank_timelines: RankTimelines,
 ) -> Diagnosis:
-    """Everything that the report formats show. `numbers` are those of the lines in `finding.places` and of the lanes."""
+    """Everything that the report formats show. `numbers` are those of the lines in `finding.places` and of the rank timelines."""
     cause = knowledge.causes.get(finding.cause or "")
     facts, names = dict(finding.facts), {}
     failed = finding.verdict == "failed" and finding.cause is not None
@@ -82,7 +82,7 @@ def compose(
         reasons=told(finding.reasons, knowledge),
         facts=facts,
         coverage=_coverage(finding, timeline, observed),
-        lanes=_worded(lanes, observed, numbers, named.title or ""),
+        rank_timelines=_worded(rank_timelines, observed, numbers, named.title or ""),
         last_words=observed.ending.telling.text
         if observed.ending.telling and finding.verdict != "no-failure"
         else None,
@@ -303,34 +303,37 @@ _STEPS = (
 """Seconds between labels; days beyond."""
 
 
-def _worded(lanes: Lanes, observed: Observations, numbers: Numbers, title: str) -> Lanes:
+def _worded(rank_timelines: RankTimelines, observed: Observations, numbers: Numbers, title: str) -> RankTimelines:
     """The ranks over time as a page shows them. `title` says what a rank did that printed nothing of its failure."""
-    if not lanes.lanes:
-        return lanes
+    if not rank_timelines.rank_timelines:
+        return rank_timelines
     worded = []
-    for lane in lanes.lanes:
-        ended = exit_words(lane.exit) if lane.exit is not None else ""
+    for rank_timeline in rank_timelines.rank_timelines:
+        ended = exit_words(rank_timeline.exit) if rank_timeline.exit is not None else ""
         instead = {"first": title, "exit": ended}
         marks = [
             replace(mark, text=mark.text or instead.get(mark.kind) or mark.cause or "")
             if mark.place is None
             else replace(mark, file=observed.files[mark.place[0]].name, line=numbers.get(mark.place))
-            for mark in lane.marks
+            for mark in rank_timeline.marks
         ]
-        worded.append(replace(lane, marks=tuple(marks), ended=ended))
-    return replace(lanes, lanes=tuple(worded), ticks=tuple(_times(lanes, observed.zone)))
+        worded.append(replace(rank_timeline, marks=tuple(marks), ended=ended))
+    return replace(rank_timelines, rank_timelines=tuple(worded), ticks=tuple(_times(rank_timelines, observed.zone)))
 
 
-def _times(lanes: Lanes, zone: int | None) -> Iterator[tuple[float, str]]:
+def _times(rank_timelines: RankTimelines, zone: int | None) -> Iterator[tuple[float, str]]:
     """Round times; the first one with its date and zone."""
-    width = lanes.end - lanes.start
+    width = rank_timelines.end - rank_timelines.start
     step = next((step for step in _STEPS if width / step <= _TICKS), _DAY * (1 + width // (_DAY * _TICKS)))
-    begin = -(-lanes.start // step) * step
-    if begin > lanes.end:
-        begin = lanes.start
+    begin = -(-rank_timelines.start // step) * step
+    if begin > rank_timelines.end:
+        begin = rank_timelines.start
     at = begin
-    while at <= lanes.end:
+    while at <= rank_timelines.end:
         first = at == begin
-        shown = format_time(round(at, 3), lanes.dated and (first or step >= _DAY), zone=zone if first else None) or ""
-        yield at - lanes.start, shown.replace("T", " ") + (f".{round(at % 1 * 1000):03}" if step < 1 else "")
+        shown = (
+            format_time(round(at, 3), rank_timelines.dated and (first or step >= _DAY), zone=zone if first else None)
+            or ""
+        )
+        yield at - rank_timelines.start, shown.replace("T", " ") + (f".{round(at % 1 * 1000):03}" if step < 1 else "")
         at += step

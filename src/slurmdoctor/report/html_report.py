@@ -13,7 +13,17 @@ from markupsafe import Markup, escape
 from msgspec import Struct
 
 from slurmdoctor import __version__
-from slurmdoctor.model import Diagnosis, Evidence, Lane, Lanes, Mark, Span, Surroundings, fold_nodes, ranges
+from slurmdoctor.model import (
+    Diagnosis,
+    Evidence,
+    Mark,
+    RankTimeline,
+    RankTimelines,
+    Span,
+    Surroundings,
+    fold_nodes,
+    ranges,
+)
 from slurmdoctor.report import words
 from slurmdoctor.report.chat import pieces
 from slurmdoctor.report.redaction import disarm, one_line
@@ -30,7 +40,7 @@ _PLAIN_LINK = re.compile(r"https://[\w./#?=&%+~:-]+")
 
 def render_html(diagnosis: Diagnosis) -> str:
     """The page of one job."""
-    return render_page("job.html.j2", found=diagnosis, drawing=Drawing.of(diagnosis.lanes))
+    return render_page("job.html.j2", found=diagnosis, drawing=Drawing.of(diagnosis.rank_timelines))
 
 
 def render_jobs_html(found: Sequence[Diagnosis]) -> str:
@@ -40,7 +50,7 @@ def render_jobs_html(found: Sequence[Diagnosis]) -> str:
     whole: dict[int, str] = {}
     room, drawn = _LARGEST, False
     for at in sorted(range(len(rows)), key=lambda at: rows[at].verdict == "no-failure"):
-        drawing = Drawing.of(found[at].lanes)
+        drawing = Drawing.of(found[at].rank_timelines)
         own = parts.verdict(found[at], 2) + parts.details(found[at], drawing, f"job-{at}-", 3)
         room -= len(own)
         if room < 0:
@@ -174,15 +184,15 @@ _STACKED = 6
 _LABEL = 12.0
 """Percent of the width that a label of the axis takes."""
 
-_Ways = dict[tuple[bool, object], list[Lane]]
-"""(whether the first failure is in them, their shape) -> the lanes of one node."""
+_Ways = dict[tuple[bool, object], list[RankTimeline]]
+"""(whether the first failure is in them, their shape) -> the timelines of one node."""
 
 
 class RankRow(Struct, frozen=True):
     """Ranks that went alike, drawn as one of them went."""
 
     ranks: tuple[int, ...]
-    lane: Lane
+    rank_timeline: RankTimeline
     first: bool = False
     """The first failure is here."""
 
@@ -190,21 +200,25 @@ class RankRow(Struct, frozen=True):
     def who(self) -> str:
         """`rank 3`, `ranks 0-2,4-7`."""
         if not self.ranks:
-            return "a process" if self.lane.spans else "no rank named"
+            return "a process" if self.rank_timeline.spans else "no rank named"
         return ("rank " if len(self.ranks) == 1 else "ranks ") + ranges(self.ranks, 8)
 
     @property
     def signs(self) -> list[Mark]:
         """What is drawn on the bars: some of the steps, and the first failure on top."""
-        steps = [mark for mark in self.lane.marks if mark.kind == "step"]
+        steps = [mark for mark in self.rank_timeline.marks if mark.kind == "step"]
         kept = steps[:: max(1, -(-len(steps) // _MOST_STEPS))]
-        others = [mark for mark in self.lane.marks if mark.kind != "step"]
+        others = [mark for mark in self.rank_timeline.marks if mark.kind != "step"]
         return sorted([*kept, *others], key=lambda mark: (mark.kind == "first", mark.at))
 
     @property
     def told(self) -> list[Mark]:
         """The lines of the log that tell of it, each once."""
-        marks = {(mark.file, mark.line, mark.text): mark for mark in reversed(self.lane.marks) if mark.kind != "step"}
+        marks = {
+            (mark.file, mark.line, mark.text): mark
+            for mark in reversed(self.rank_timeline.marks)
+            if mark.kind != "step"
+        }
         return list(reversed(marks.values()))
 
 
@@ -233,23 +247,27 @@ class Group(Struct, frozen=True):
 class Drawing:
     """The rows of a page, and where on it a time stands."""
 
-    def __init__(self, lanes: Lanes) -> None:
-        self.groups, self.left_out, grain = fold(lanes)
-        self.named = any(lane.ranks for lane in lanes.lanes)
-        self.states = {span.state for lane in lanes.lanes for span in lane.spans}
-        self.kinds = {mark.kind for lane in lanes.lanes for mark in lane.marks}
-        leads = [row.lane for group in self.groups for row in group.rows if row.first]
-        self.root = min((mark.at for lane in leads for mark in lane.marks if mark.kind == "first"), default=None)
-        self._start = lanes.start
-        self._width = _length(lanes) or 1.0
-        self.ticks = list(self._labels(lanes.ticks))
-        self.notes = [f"The run began {duration(-lanes.began)} before the left edge."] * (lanes.began < 0)
+    def __init__(self, rank_timelines: RankTimelines) -> None:
+        self.groups, self.left_out, grain = fold(rank_timelines)
+        self.named = any(rank_timeline.ranks for rank_timeline in rank_timelines.rank_timelines)
+        self.states = {span.state for rank_timeline in rank_timelines.rank_timelines for span in rank_timeline.spans}
+        self.kinds = {mark.kind for rank_timeline in rank_timelines.rank_timelines for mark in rank_timeline.marks}
+        leads = [row.rank_timeline for group in self.groups for row in group.rows if row.first]
+        self.root = min(
+            (mark.at for rank_timeline in leads for mark in rank_timeline.marks if mark.kind == "first"), default=None
+        )
+        self._start = rank_timelines.start
+        self._width = _length(rank_timelines) or 1.0
+        self.ticks = list(self._labels(rank_timelines.ticks))
+        self.notes = [f"The run began {duration(-rank_timelines.began)} before the left edge."] * (
+            rank_timelines.began < 0
+        )
         self.notes += ["Rows hold ranks whose states came in the same order; their times may differ."] * (grain == 0)
 
     @classmethod
-    def of(cls, lanes: Lanes) -> Drawing | None:
+    def of(cls, rank_timelines: RankTimelines) -> Drawing | None:
         """What is drawn; None where the log tells of no rank over time."""
-        return cls(lanes) if _length(lanes) else None
+        return cls(rank_timelines) if _length(rank_timelines) else None
 
     def place(self, at: float) -> str:
         """A time as a place in a strip."""
@@ -265,7 +283,7 @@ class Drawing:
 
     def stacked(self, rows: Sequence[RankRow]) -> Sequence[RankRow]:
         """The rows of a group that are drawn above each other."""
-        return [row for row in rows if row.lane.spans or row.first][:_STACKED] or rows[:1]
+        return [row for row in rows if row.rank_timeline.spans or row.first][:_STACKED] or rows[:1]
 
     @property
     def not_drawn(self) -> str:
@@ -291,19 +309,23 @@ class Drawing:
         return labels
 
 
-def _length(lanes: Lanes) -> float:
+def _length(rank_timelines: RankTimelines) -> float:
     """How long the shown time is, in the unit of the spans; 0 where there is none."""
-    return max((span.end for lane in lanes.lanes for span in lane.spans), default=0.0)
+    return max(
+        (span.end for rank_timeline in rank_timelines.rank_timelines for span in rank_timeline.spans), default=0.0
+    )
 
 
-def fold(lanes: Lanes, most: int = MOST_ROWS) -> tuple[list[Group], list[Group], int]:
-    """The lanes in at most so many rows, the first failure first, then by rank; what is left out; and the grain.
+def fold(rank_timelines: RankTimelines, most: int = MOST_ROWS) -> tuple[list[Group], list[Group], int]:
+    """The timelines in at most so many rows, the first failure first, then by rank; what is left out; and the grain.
 
     Rows are alike within this part of the shown time; at 0 only the order of their states is.
     """
     groups: list[Group] = []
     for grain in _GRAINS:
-        groups = sorted(_alike(lanes, grain), key=lambda group: (not group.first, not group.ranks, group.ranks[:1]))
+        groups = sorted(
+            _alike(rank_timelines, grain), key=lambda group: (not group.first, not group.ranks, group.ranks[:1])
+        )
         if sum(len(group.rows) for group in groups) <= most:
             return groups, [], grain
     shown, left_out = [], []
@@ -314,14 +336,16 @@ def fold(lanes: Lanes, most: int = MOST_ROWS) -> tuple[list[Group], list[Group],
     return shown, left_out, 0
 
 
-def _alike(lanes: Lanes, grain: int) -> list[Group]:
-    width = _length(lanes) or 1.0
-    led = any(lane.standing in _LEADS for lane in lanes.lanes)
+def _alike(rank_timelines: RankTimelines, grain: int) -> list[Group]:
+    width = _length(rank_timelines) or 1.0
+    led = any(rank_timeline.standing in _LEADS for rank_timeline in rank_timelines.rank_timelines)
     by_node: dict[str | None, _Ways] = {}
-    for lane in lanes.lanes:
-        # the verdict says in which lane the first failure is, or else the first line of it is that lane's
-        first = lane.standing in _LEADS if led else any(mark.kind == "first" for mark in lane.marks)
-        by_node.setdefault(lane.node, {}).setdefault((first, _shape(lane, width, grain)), []).append(lane)
+    for rank_timeline in rank_timelines.rank_timelines:
+        # the verdict says in which timeline the first failure is, or else the first line of it is that timeline's
+        first = rank_timeline.standing in _LEADS if led else any(mark.kind == "first" for mark in rank_timeline.marks)
+        by_node.setdefault(rank_timeline.node, {}).setdefault((first, _shape(rank_timeline, width, grain)), []).append(
+            rank_timeline
+        )
     found: dict[object, list[tuple[str | None, _Ways]]] = {}
     for node, ways in by_node.items():
         # ranks of no known node fold among themselves alone
@@ -332,15 +356,17 @@ def _alike(lanes: Lanes, grain: int) -> list[Group]:
 def _group(nodes: Sequence[tuple[str | None, _Ways]]) -> Group:
     rows = []
     for shape in nodes[0][1]:
-        alike = [lane for _, ways in nodes for lane in ways[shape]]
-        rows.append(RankRow(tuple(sorted(rank for lane in alike for rank in lane.ranks)), alike[0], shape[0]))
+        alike = [rank_timeline for _, ways in nodes for rank_timeline in ways[shape]]
+        rows.append(
+            RankRow(tuple(sorted(rank for rank_timeline in alike for rank in rank_timeline.ranks)), alike[0], shape[0])
+        )
     rows.sort(key=lambda row: (not row.first, not row.ranks, row.ranks[:1]))
     return Group(tuple(node for node, _ in nodes if node is not None), tuple(rows))
 
 
-def _shape(lane: Lane, width: float, grain: int) -> object:
-    """What two lanes have in common that are drawn as one."""
+def _shape(rank_timeline: RankTimeline, width: float, grain: int) -> object:
+    """What two timelines have in common that are drawn as one."""
     spans = tuple(
-        (span.state, round(span.start / width * grain), round(span.end / width * grain)) for span in lane.spans
+        (span.state, round(span.start / width * grain), round(span.end / width * grain)) for span in rank_timeline.spans
     )
-    return lane.standing, lane.ended, not lane.ranks, spans
+    return rank_timeline.standing, rank_timeline.ended, not rank_timeline.ranks, spans

@@ -77,7 +77,7 @@ def _diagnosed(item: Item, how: How) -> Diagnosis:
         begins={log.path: log.begins for log in item.logs if log.begins},
         ends={log.path: log.ends for log in item.logs if log.ends},
         time_limit=how.time_limit,
-        lanes=False,
+        rank_timelines=False,
     )
 
 

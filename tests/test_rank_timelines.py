@@ -1,4 +1,4 @@
-"""What each rank did over time, as the log shows it: lanes that a page or a trace viewer draws."""
+"""What each rank did over time, as the log shows it: the timelines that a page draws."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from cases import Case, cases, verdict_of
 from simulate import Job, speak, written
 from slurmdoctor import diagnose
-from slurmdoctor.model import Lane, Lanes, Mark
+from slurmdoctor.model import Mark, RankTimeline, RankTimelines
 
 STEP = "{rank}: [2026-03-21 02:{minute:02d}:{second:02d},114] [INFO] [rank {rank}] step {step}/5000 loss 2.31"
 TIMED_OUT = (
@@ -35,33 +35,35 @@ def steps(ranks: int, minutes: int, silent_from: dict[int, int] | None = None) -
     ]
 
 
-def lanes_of(*lines: str) -> Lanes:
-    return diagnose("\n".join(lines) + "\n").lanes
+def timelines_of(*lines: str) -> RankTimelines:
+    return diagnose("\n".join(lines) + "\n").rank_timelines
 
 
-def lane(lanes: Lanes, rank: int) -> Lane:
-    return next(one for one in lanes.lanes if rank in one.ranks)
+def rank_timeline(rank_timelines: RankTimelines, rank: int) -> RankTimeline:
+    return next(one for one in rank_timelines.rank_timelines if rank in one.ranks)
 
 
-def way(lanes: Lanes, rank: int) -> str:
+def way(rank_timelines: RankTimelines, rank: int) -> str:
     """The states of a rank, in order."""
-    return " ".join(span.state for span in lane(lanes, rank).spans)
+    return " ".join(span.state for span in rank_timeline(rank_timelines, rank).spans)
 
 
-def clock(lanes: Lanes, at: float) -> str:
+def clock(rank_timelines: RankTimelines, at: float) -> str:
     """A place of the axis as the time of day."""
-    assert lanes.start is not None
-    minutes, seconds = divmod(round(lanes.start + at) % 3600, 60)
+    assert rank_timelines.start is not None
+    minutes, seconds = divmod(round(rank_timelines.start + at) % 3600, 60)
     return f"{minutes:02d}:{seconds:02d}"
 
 
-def turn(lanes: Lanes, rank: int, state: str) -> str:
+def turn(rank_timelines: RankTimelines, rank: int, state: str) -> str:
     """When a rank came into a state."""
-    return clock(lanes, next(span.start for span in lane(lanes, rank).spans if span.state == state))
+    return clock(
+        rank_timelines, next(span.start for span in rank_timeline(rank_timelines, rank).spans if span.state == state)
+    )
 
 
-def marks(lanes: Lanes, rank: int, kind: str) -> list[Mark]:
-    return [mark for mark in lane(lanes, rank).marks if mark.kind == kind]
+def marks(rank_timelines: RankTimelines, rank: int, kind: str) -> list[Mark]:
+    return [mark for mark in rank_timeline(rank_timelines, rank).marks if mark.kind == kind]
 
 
 # ── a collective that timed out ──
@@ -75,103 +77,103 @@ SILENT_3 = [
 
 
 def test_who_waited_did_so_since_the_collective_began_and_who_never_came_was_silent() -> None:
-    lanes = lanes_of(*SILENT_3)
-    assert way(lanes, 0) == "running waiting followed gone"
-    assert way(lanes, 3) == "running silent gone"
-    assert turn(lanes, 0, "waiting") == turn(lanes, 3, "silent") == "03:10"
-    assert turn(lanes, 0, "followed") == "13:10"
-    assert lane(lanes, 3).standing == "suspect"
-    assert (lane(lanes, 3).ended, lane(lanes, 0).ended) == ("SIGKILL", "SIGABRT")
+    rank_timelines = timelines_of(*SILENT_3)
+    assert way(rank_timelines, 0) == "running waiting followed gone"
+    assert way(rank_timelines, 3) == "running silent gone"
+    assert turn(rank_timelines, 0, "waiting") == turn(rank_timelines, 3, "silent") == "03:10"
+    assert turn(rank_timelines, 0, "followed") == "13:10"
+    assert rank_timeline(rank_timelines, 3).standing == "suspect"
+    assert (rank_timeline(rank_timelines, 3).ended, rank_timeline(rank_timelines, 0).ended) == ("SIGKILL", "SIGABRT")
 
 
 def test_who_printed_nothing_is_marked_where_the_others_began_to_wait() -> None:
-    [mark] = marks(lanes_of(*SILENT_3), 3, "first")
+    [mark] = marks(timelines_of(*SILENT_3), 3, "first")
     assert (mark.cause, mark.file, mark.line) == ("collective-timeout", None, None)
     assert mark.text == "never joined the collective that the other ranks waited in"
 
 
 def test_an_error_before_the_timeouts_is_first_and_its_rank_is_gone_while_the_others_wait() -> None:
-    lanes = lanes_of(
+    rank_timelines = timelines_of(
         *steps(4, 4),
         OOM.format(rank=2),
         "srun: error: gpu-01: task 2: Exited with exit code 1",
         *(TIMED_OUT.format(rank=rank, minute=13, second=10) for rank in (0, 1, 3)),
         "srun: error: gpu-01: tasks 0-1,3: Aborted (core dumped)",
     )
-    assert way(lanes, 2) == "running failed gone"
-    assert turn(lanes, 2, "gone") == "03:03"
-    assert way(lanes, 0) == "running waiting followed gone"
-    [mark] = marks(lanes, 2, "first")
+    assert way(rank_timelines, 2) == "running failed gone"
+    assert turn(rank_timelines, 2, "gone") == "03:03"
+    assert way(rank_timelines, 0) == "running waiting followed gone"
+    [mark] = marks(rank_timelines, 2, "first")
     assert (mark.cause, mark.line, mark.rank) == ("cuda-oom", 17, 2)
     assert mark.text.startswith("2: [rank2]: torch.OutOfMemoryError")
 
 
 def test_a_traceback_that_was_held_back_came_before_those_who_waited_for_it() -> None:
-    lanes = lanes_of(
+    rank_timelines = timelines_of(
         *steps(4, 4),
         *(TIMED_OUT.format(rank=rank, minute=13, second=10) for rank in (0, 1, 3)),
         RAISED.format(rank=2),
         "srun: error: gpu-01: task 2: Exited with exit code 1",
     )
-    assert turn(lanes, 2, "failed") == "03:10"
-    assert way(lanes, 2) == "running failed gone"
+    assert turn(rank_timelines, 2, "failed") == "03:10"
+    assert way(rank_timelines, 2) == "running failed gone"
 
 
 # ── other endings ──
 
 
 def test_who_stopped_while_others_made_steps_was_silent() -> None:
-    lanes = lanes_of(
+    rank_timelines = timelines_of(
         *steps(4, 30, {1: 5}),
         RAISED.format(rank=3),
         "srun: error: gpu-01: task 3: Exited with exit code 1",
     )
-    assert way(lanes, 1) == "running silent"
-    assert turn(lanes, 1, "silent") == "04:01"
-    assert way(lanes, 0) == "running"
-    assert way(lanes, 3) == "running failed gone"
+    assert way(rank_timelines, 1) == "running silent"
+    assert turn(rank_timelines, 1, "silent") == "04:01"
+    assert way(rank_timelines, 0) == "running"
+    assert way(rank_timelines, 3) == "running failed gone"
 
 
 def test_a_rank_of_which_nothing_was_read_is_silent_throughout() -> None:
-    lanes = lanes_of("using world size: 4, data-parallel size: 4", *steps(3, 5), RAISED.format(rank=1))
-    assert way(lanes, 3) == "silent"
+    rank_timelines = timelines_of("using world size: 4, data-parallel size: 4", *steps(3, 5), RAISED.format(rank=1))
+    assert way(rank_timelines, 3) == "silent"
 
 
 def test_the_ranks_of_a_lost_node_are_gone_when_slurm_says_so() -> None:
-    lanes = lanes_of(
+    rank_timelines = timelines_of(
         *(f"{rank}: gpu-0{rank // 2 + 1}:4012{rank}:4012{rank} [0] NCCL INFO comm 0x55d0 rank {rank} nranks 4 cudaDev 0" for rank in range(4)),
         *steps(4, 4),
         "srun: error: Node failure on gpu-02",
         "slurmstepd: error: *** JOB 4711 ON gpu-01 CANCELLED AT 2026-03-21T02:09:03 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
     )  # fmt: skip
-    assert [lane(lanes, rank).node for rank in (1, 2)] == ["gpu-01", "gpu-02"]
-    assert "gone" in way(lanes, 2)
-    assert way(lanes, 0).endswith("gone")
-    assert turn(lanes, 0, "gone") == "09:03"
+    assert [rank_timeline(rank_timelines, rank).node for rank in (1, 2)] == ["gpu-01", "gpu-02"]
+    assert "gone" in way(rank_timelines, 2)
+    assert way(rank_timelines, 0).endswith("gone")
+    assert turn(rank_timelines, 0, "gone") == "09:03"
 
 
 def test_a_job_that_stood_still_is_silent_from_its_last_step_to_its_end() -> None:
-    lanes = lanes_of(
+    rank_timelines = timelines_of(
         *steps(2, 10),
         "slurmstepd: error: *** JOB 4711 ON gpu-01 CANCELLED AT 2026-03-21T02:59:03 DUE TO TIME LIMIT ***",
     )
-    assert way(lanes, 0) == "running silent gone"
-    assert (turn(lanes, 0, "silent"), turn(lanes, 0, "gone")) == ("09:01", "59:03")
+    assert way(rank_timelines, 0) == "running silent gone"
+    assert (turn(rank_timelines, 0, "silent"), turn(rank_timelines, 0, "gone")) == ("09:01", "59:03")
 
 
 def test_all_that_failed_alike_are_first_and_share_a_lane() -> None:
-    lanes = lanes_of(
+    rank_timelines = timelines_of(
         *steps(8, 4),
         *(line for rank in range(8) for line in RAISED.format(rank=rank).splitlines()),
         "srun: error: gpu-01: tasks 0-7: Exited with exit code 1",
     )
-    [one] = lanes.lanes
+    [one] = rank_timelines.rank_timelines
     assert (one.ranks, one.standing, one.ended) == (tuple(range(8)), "first", "exit code 1")
-    assert way(lanes, 7) == "running failed gone"
+    assert way(rank_timelines, 7) == "running failed gone"
 
 
 def test_of_two_attempts_the_last_one_is_shown() -> None:
-    lanes = lanes_of(
+    rank_timelines = timelines_of(
         *steps(2, 5),
         RAISED.format(rank=0),
         "slurmstepd: error: *** JOB 4711 ON gpu-01 CANCELLED AT 2026-03-21T02:05:03 DUE TO JOB REQUEUE ***",
@@ -179,10 +181,10 @@ def test_of_two_attempts_the_last_one_is_shown() -> None:
         OOM.format(rank=1),
         "srun: error: gpu-01: task 1: Exited with exit code 1",
     )
-    assert way(lanes, 1) == "running failed gone"
-    assert "failed" not in way(lanes, 0)
-    assert lanes.start is not None
-    assert lanes.start % 86400 >= 4 * 3600 - 60
+    assert way(rank_timelines, 1) == "running failed gone"
+    assert "failed" not in way(rank_timelines, 0)
+    assert rank_timelines.start is not None
+    assert rank_timelines.start % 86400 >= 4 * 3600 - 60
 
 
 @pytest.mark.parametrize(
@@ -190,10 +192,10 @@ def test_of_two_attempts_the_last_one_is_shown() -> None:
 )
 def test_every_failure_is_marked_with_the_rank_of_the_verdict(case: Case) -> None:
     found = verdict_of(case.name)
-    lanes = found.lanes.lanes
-    if not lanes or found.verdict != "failed":
+    rank_timelines = found.rank_timelines.rank_timelines
+    if not rank_timelines or found.verdict != "failed":
         pytest.skip("nothing over time, or no failure")
-    marked = [one for one in lanes if any(mark.kind == "first" for mark in one.marks)]
+    marked = [one for one in rank_timelines if any(mark.kind == "first" for mark in one.marks)]
     assert marked
     rank = found.first_failure.rank
     assert rank is None or any(rank in one.ranks for one in marked)
@@ -203,24 +205,24 @@ def test_every_failure_is_marked_with_the_rank_of_the_verdict(case: Case) -> Non
 
 
 def test_a_run_of_hours_is_shown_from_the_last_steps_on() -> None:
-    lanes = lanes_of(
+    rank_timelines = timelines_of(
         *(line.replace(" 02:", f" {hour:02d}:") for hour in range(2, 9) for line in steps(2, 59)),
         "1: [2026-03-21 08:58:40,114] [ERROR] [rank 1] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total",
         "srun: error: gpu-01: task 1: Exited with exit code 1",
     )  # fmt: skip
-    assert lanes.start is not None
-    assert lanes.end is not None
-    assert lanes.end - lanes.start < 600
-    assert lanes.began < -6 * 3600
-    assert way(lanes, 1) == "running failed gone"
-    assert [mark.text for mark in marks(lanes, 0, "step")][-1] == "step 580/5000"
+    assert rank_timelines.start is not None
+    assert rank_timelines.end is not None
+    assert rank_timelines.end - rank_timelines.start < 600
+    assert rank_timelines.began < -6 * 3600
+    assert way(rank_timelines, 1) == "running failed gone"
+    assert [mark.text for mark in marks(rank_timelines, 0, "step")][-1] == "step 580/5000"
 
 
 def test_labels_of_the_axis_are_round_times_of_the_logs_clock() -> None:
-    lanes = lanes_of(*(line.replace(",114]", ",114+02:00]") for line in SILENT_3))
-    assert lanes.ticks[0][1].startswith("2026-03-21 02:0")
-    assert [label for _, label in lanes.ticks[1:3]] == ["02:04:00", "02:06:00"]
-    assert all(0 <= at <= (lanes.end or 0) - (lanes.start or 0) for at, _ in lanes.ticks)
+    rank_timelines = timelines_of(*(line.replace(",114]", ",114+02:00]") for line in SILENT_3))
+    assert rank_timelines.ticks[0][1].startswith("2026-03-21 02:0")
+    assert [label for _, label in rank_timelines.ticks[1:3]] == ["02:04:00", "02:06:00"]
+    assert all(0 <= at <= (rank_timelines.end or 0) - (rank_timelines.start or 0) for at, _ in rank_timelines.ticks)
 
 
 def test_clocks_that_are_apart_are_shown_as_one(tmp_path: Path) -> None:
@@ -235,18 +237,18 @@ def test_clocks_that_are_apart_are_shown_as_one(tmp_path: Path) -> None:
         else:
             lines.append(TIMED_OUT.format(rank=0, minute=15, second=20).removeprefix("0: "))
         (tmp_path / f"gpu-0{node}.log").write_text("\n".join(lines) + "\n")
-    lanes = diagnose(sorted(tmp_path.iterdir())).lanes
-    assert turn(lanes, 1, "failed") == "40:30"
-    assert turn(lanes, 0, "waiting") == "40:20"
+    rank_timelines = diagnose(sorted(tmp_path.iterdir())).rank_timelines
+    assert turn(rank_timelines, 1, "failed") == "40:30"
+    assert turn(rank_timelines, 0, "waiting") == "40:20"
 
 
 def test_without_stamps_nothing_is_drawn_over_time() -> None:
-    lanes = lanes_of(
+    rank_timelines = timelines_of(
         *(f"{rank}: step {step}/5000 loss 2.31" for step in range(10) for rank in range(2)),
         RAISED.format(rank=1),
         "srun: error: gpu-01: task 1: Exited with exit code 1",
     )
-    assert lanes == Lanes()
+    assert rank_timelines == RankTimelines()
 
 
 # ── safe and small ──
@@ -259,58 +261,63 @@ def test_lines_are_masked_and_hosts_renamed() -> None:
         "srun: error: gpu-07: tasks 0-2,4-7: Aborted (core dumped)",
     ]
     text = "\n".join(log) + "\n"
-    assert "hunter2secret" not in repr(diagnose(text).lanes)
-    strict = diagnose(text, redact="strict").lanes
+    assert "hunter2secret" not in repr(diagnose(text).rank_timelines)
+    strict = diagnose(text, redact="strict").rank_timelines
     assert "gpu-07" not in repr(strict)
-    assert lane(strict, 0).node == "host-1"
+    assert rank_timeline(strict, 0).node == "host-1"
 
 
 def test_texts_are_short_and_few() -> None:
-    lanes = lanes_of(
+    rank_timelines = timelines_of(
         *steps(2, 5),
         *(f"0: [rank0]: RuntimeError: CUDA error: an illegal memory access was encountered {'x' * 5000}" for _ in range(50)),
     )  # fmt: skip
-    assert max(len(mark.text) for one in lanes.lanes for mark in one.marks) <= 200
-    assert lane(lanes, 0).left_out > 0
+    assert max(len(mark.text) for one in rank_timelines.rank_timelines for mark in one.marks) <= 200
+    assert rank_timeline(rank_timelines, 0).left_out > 0
 
 
 def test_a_lane_quotes_no_other_ranks_line() -> None:
     found = diagnose(written(speak(Job(ranks=128, per_node=8, root=5, cause="cuda-oom", steps=2))))
-    quoted = [(one, mark) for one in found.lanes.lanes for mark in one.marks if mark.kind == "error" and mark.file]
+    quoted = [
+        (one, mark)
+        for one in found.rank_timelines.rank_timelines
+        for mark in one.marks
+        if mark.kind == "error" and mark.file
+    ]
     assert quoted
     assert all(f"rank{mark.rank}]" in mark.text or f"{mark.rank}: " in mark.text for _, mark in quoted)
     assert all(mark.rank in one.ranks for one, mark in quoted if one.ranks)
 
 
 def test_the_json_contract_has_none() -> None:
-    assert "lanes" not in diagnose("\n".join(SILENT_3) + "\n").to_dict()
+    assert "rank_timelines" not in diagnose("\n".join(SILENT_3) + "\n").to_dict()
 
 
 def test_who_does_not_need_them_does_not_wait_for_them() -> None:
-    assert diagnose("\n".join(SILENT_3) + "\n", lanes=False).lanes == Lanes()
+    assert diagnose("\n".join(SILENT_3) + "\n", rank_timelines=False).rank_timelines == RankTimelines()
 
 
 def test_a_thousand_ranks_share_lanes_by_node() -> None:
     found = diagnose(written(speak(Job(ranks=1024, per_node=8, root=5, cause="cuda-oom", steps=2))))
-    assert len(found.lanes.lanes) < 280
-    assert sum(len(one.ranks) for one in found.lanes.lanes) == 1024
-    assert sum(mark.file is not None for one in found.lanes.lanes for mark in one.marks) <= 400
+    assert len(found.rank_timelines.rank_timelines) < 280
+    assert sum(len(one.ranks) for one in found.rank_timelines.rank_timelines) == 1024
+    assert sum(mark.file is not None for one in found.rank_timelines.rank_timelines for mark in one.marks) <= 400
 
 
 def test_a_healthy_job_runs_and_finishes() -> None:
-    lanes = lanes_of(
+    rank_timelines = timelines_of(
         *steps(2, 10),
         *(f"{rank}: [2026-03-21 02:10:00,114] [INFO] [rank {rank}] training finished" for rank in range(2)),
     )
-    assert way(lanes, 0) == "running finished"
-    assert turn(lanes, 0, "finished") == "10:00"
-    assert [one.ranks for one in lanes.lanes] == [(0, 1)]
-    assert {mark.kind for mark in lanes.lanes[0].marks} == {"step"}
+    assert way(rank_timelines, 0) == "running finished"
+    assert turn(rank_timelines, 0, "finished") == "10:00"
+    assert [one.ranks for one in rank_timelines.rank_timelines] == [(0, 1)]
+    assert {mark.kind for mark in rank_timelines.rank_timelines[0].marks} == {"step"}
 
 
 def test_all_ranks_finish_with_a_program_that_says_so_once() -> None:
-    lanes = lanes_of(*steps(4, 10), "[2026-03-21 02:10:00,114] [INFO] training finished")
-    assert {way(lanes, rank) for rank in range(4)} == {"running finished"}
+    rank_timelines = timelines_of(*steps(4, 10), "[2026-03-21 02:10:00,114] [INFO] training finished")
+    assert {way(rank_timelines, rank) for rank in range(4)} == {"running finished"}
 
 
 @pytest.mark.parametrize(
@@ -324,17 +331,17 @@ def test_all_ranks_finish_with_a_program_that_says_so_once() -> None:
     ],
 )
 def test_a_line_or_two_are_no_lanes(log: str) -> None:
-    assert diagnose(log).lanes == Lanes()
+    assert diagnose(log).rank_timelines == RankTimelines()
 
 
 def test_one_process_has_one_lane() -> None:
-    lanes = lanes_of(
+    rank_timelines = timelines_of(
         "2026-03-21 02:00:00,114 INFO step 10/500 loss 2.3",
         "2026-03-21 02:01:00,114 INFO step 20/500 loss 2.3",
         "2026-03-21 02:02:00,114 ERROR CUDA out of memory. Tried to allocate 2.00 GiB",
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB",
     )
-    [one] = lanes.lanes
+    [one] = rank_timelines.rank_timelines
     assert one.ranks == ()
     assert [span.state for span in one.spans] == ["running", "failed"]
 
@@ -345,5 +352,7 @@ def test_what_follows_is_not_drawn_before_the_root_where_its_lines_have_no_time(
     made = "".join(f"2026-11-20 13:{m:02d}:00 step {m}/900 loss 1.0\n" for m in range(12))
     for rank, text in enumerate((made + lost, made + oom, "2026-11-20 08:00:00 starting\n" + lost)):
         (tmp_path / f"rank_{rank}.log").write_text(text)
-    lanes = diagnose(tmp_path).lanes
-    assert {turn(lanes, rank, state) for rank, state in ((0, "followed"), (1, "failed"), (2, "followed"))} == {"12:10"}
+    rank_timelines = diagnose(tmp_path).rank_timelines
+    assert {turn(rank_timelines, rank, state) for rank, state in ((0, "followed"), (1, "failed"), (2, "followed"))} == {
+        "12:10"
+    }
