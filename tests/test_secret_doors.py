@@ -99,7 +99,7 @@ def test_no_neighbour_of_the_evidence_shows_a_secret(lines: list[str]) -> None:
         assert "KeyError" in html
 
 
-@pytest.mark.parametrize("label", ["", "[rank3]: "])
+@pytest.mark.parametrize("label", ["", "[rank3]: ", "3: [rank3]: "])
 def test_a_token_that_the_log_breaks_into_two_lines(label: str) -> None:
     said = f"huggingface_hub.errors.GatedRepoError: 401 Client Error for {TOKEN} of this gated repository"
     width = 80 - len(label)
@@ -107,7 +107,7 @@ def test_a_token_that_the_log_breaks_into_two_lines(label: str) -> None:
     lines += [said[at : at + width] for at in range(0, len(said), width)]
     ended = "srun: error: n1: task 3: Exited with exit code 1\n"
     found = diagnose("".join(f"{label}{line}\n" for line in lines) + ended)
-    shown = text.render_text(found, width=100, colour=False, context=99) + render(found, "json")
+    shown = text.render_text(found, width=100, colour=False, context=99) + render(found, "json") + found.to_html()
     assert "Client Error" in shown
     assert leaks(shown) == []
 

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
 
 from msgspec import Struct
@@ -34,6 +35,8 @@ _OWN = frozenset(
 )
 _NO_TEXT = frozenset({"spans", "ticks"})
 """Fields with numbers, and times."""
+_LABELS = 8
+"""Labels before a line, at most: `3: [rank3]: ` are two."""
 _ONE_TEXT = frozenset({"traceback"})
 """Fields with lines that follow one another in the log."""
 # Colour, cursor and title sequences: removed.
@@ -144,14 +147,32 @@ class Redactor:
             ]
             for item in diagnosis.surroundings
         ]
-        wanted = self._wanted(["\n".join(rows) for rows in blocks])
+        labels = [_label_of(rows, len(item.above)) for item, rows in zip(diagnosis.surroundings, blocks, strict=True)]
+        plain = [
+            "\n".join(row.removeprefix(label) for row in rows)
+            for rows, label in zip(blocks, labels, strict=True)
+            if label
+        ]
+        wanted = self._wanted([*map("\n".join, blocks), *plain])
         around = []
-        for item, rows in zip(diagnosis.surroundings, blocks, strict=True):
+        for item, rows, label in zip(diagnosis.surroundings, blocks, labels, strict=True):
             masked = _mask("\n".join(rows), wanted, self._own, keep_lines=True).split("\n")
+            if label:  # it parts what the program broke over two lines
+                texts = "\n".join(row.removeprefix(label) for row in masked)
+                texts = _mask(texts, wanted, self._own, keep_lines=True)
+                labelled = zip(masked, texts.split("\n"), strict=True)
+                masked = [label + one if row.startswith(label) else one for row, one in labelled]
             at = len(item.above)
             quoted[item.file, item.line] = masked[at]
             around.append(replace(item, above=tuple(masked[:at]), below=tuple(masked[at + 1 :])))
         return tuple(replace(one, text=quoted[one.file, one.line]) for one in diagnosis.evidence), tuple(around)
+
+
+def _label_of(rows: Sequence[str], at: int) -> str:
+    """What a line has in common with the one above or below it, up to a colon: `3: [rank3]: `."""
+    line, near = rows[at], (*rows[max(0, at - 1) : at], *rows[at + 1 : at + 2])
+    labels = [line[: found.end()] for found in islice(re.finditer(": ", line), _LABELS)]
+    return next((label for label in reversed(labels) if any(row.startswith(label) for row in near)), "")
 
 
 def _mask(text: str, wanted: Wanted, own: str, *, keep_lines: bool = False) -> str:
