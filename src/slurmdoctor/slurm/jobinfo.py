@@ -46,11 +46,9 @@ def worst(jobs: Iterable[JobRecord]) -> JobRecord:
 def tasks(texts: Iterable[tuple[str, str]], array: str) -> list[JobRecord]:
     """All tasks of an array, those that wait as one; none where the id is no array's."""
     jobs, bad, _ = _read(texts, array)
-    own = sorted(
-        (job for job in jobs if job.array_job == array), key=lambda job: (job.array_task is None, job.array_task)
-    )
-    waiting = [job for job in own if job.array_task is None]  # scontrol and sacct write them differently
-    return [_finished(job, bad, "") for job in own if job.array_task is not None or job is waiting[0]]
+    # those that wait have no number: scontrol and sacct write them differently, and the first one counts
+    by_task = {job.array_task: job for job in reversed(jobs) if job.array_job == array}
+    return [_finished(by_task[task], bad) for task in sorted(by_task, key=lambda task: (task is None, task))]
 
 
 def by_name(texts: Iterable[tuple[str, str]]) -> dict[str, JobRecord]:
@@ -58,8 +56,8 @@ def by_name(texts: Iterable[tuple[str, str]]) -> dict[str, JobRecord]:
     jobs, bad, _ = _read(texts, None)
     found: dict[str, JobRecord] = {}
     for job in jobs:
-        done = _finished(job, bad, "")
-        for name in {job.label, *filter(None, [job.raw_id]), *_names(job)}:
+        done = _finished(job, bad)
+        for name in _names(job):
             found.setdefault(name, done)
     return found
 
@@ -75,10 +73,10 @@ def _read(texts: Iterable[tuple[str, str]], job_id: str | None) -> tuple[list[Jo
         bad |= bad_nodes(text)
         tables += read_sacct(text, name)
     wanted, _, step = (job_id or "").partition(".")
-    return _matching([*_joined(records, tables)], wanted), bad, step
+    return [job for job in _joined(records, tables) if not wanted or wanted in _names(job, families=True)], bad, step
 
 
-def _finished(job: JobRecord, bad: Mapping[str, str], step: str) -> JobRecord:
+def _finished(job: JobRecord, bad: Mapping[str, str], step: str = "") -> JobRecord:
     job = replace(job, bad_nodes={n: w for n, w in bad.items() if n in job.nodes})
     if job.restarts:  # Slurm carries it over from the run before
         job = replace(job, derived=None)
@@ -105,45 +103,32 @@ def _joined(records: Sequence[JobRecord], tables: Sequence[JobRecord]) -> list[J
 
 def _merged(record: JobRecord, row: JobRecord) -> JobRecord:
     filled: dict[str, Any] = {
-        name: getattr(row, name)
-        for name in JobRecord.__struct_fields__
-        if getattr(record, name) is None and getattr(row, name) is not None
+        name: getattr(row, name) for name in JobRecord.__struct_fields__ if getattr(record, name) is None
     }
     if row.state in FAILED and record.state not in FAILED | RUNNING | WAITING:
         filled["state"] = row.state
-    if len(row.nodes) > len(record.nodes):  # scontrol leaves out the nodes that a job lost
-        filled["nodes"] = row.nodes
-    quotes = {**row.quotes, **record.quotes}
-    return replace(record, **filled, steps=row.steps, quotes=quotes, sources=record.sources | row.sources)
+    return replace(
+        record,
+        **filled,
+        nodes=max(record.nodes, row.nodes, key=len),  # scontrol leaves out those that a job lost
+        steps=row.steps,
+        quotes={**row.quotes, **record.quotes},
+        sources=record.sources | row.sources,
+    )
 
 
-def _names(job: JobRecord) -> set[str]:
-    names = {job.id}
-    if job.array_job and job.array_task is not None:
-        names.add(f"{job.array_job}_{job.array_task}")
-    if job.het_offset is not None and (head := whole(job.id)) is not None:
-        names |= {f"{head}+{job.het_offset}", f"{head - job.het_offset}+{job.het_offset}"}
-    return names
-
-
-def _matching(jobs: list[JobRecord], wanted: str) -> list[JobRecord]:
-    if not wanted:
-        return jobs
-    exact = [job for job in jobs if wanted in _names(job)]
-    if exact and len(jobs) == 1:
-        return exact
-    family = [
-        job for job in jobs if job.array_job == wanted or any(name.startswith(f"{wanted}+") for name in _names(job))
-    ]
-    return family if len(family) > 1 else exact or family
+def _names(job: JobRecord, families: bool = False) -> set[str]:
+    """The ids that mean the job: its own, also as a task or a component; and those of the whole array or het job."""
+    component = (f"{leader}+{job.het_offset}" for leader in job.het_ids[:1])
+    names = {job.id, job.label, job.raw_id or job.id, *component}
+    return names | {re.split("[_+]", name)[0] for name in names} if families else names
 
 
 def _badness(job: JobRecord) -> tuple[int, int, str]:
     """Failed jobs first, then running ones; the lowest array task among equals."""
     rank = 0 if job.state in FAILED else 1 if job.state in RUNNING else 3 if job.state in WAITING else 2
-    if rank == 0 and job.state in _WORST:
-        return (0, job.array_task if job.array_task is not None else _WORST.index(job.state), job.id)
-    return (rank, job.array_task or 0, job.id)
+    among = _WORST.index(job.state) if job.array_task is None and job.state in _WORST else job.array_task or 0
+    return (rank, among, job.id)
 
 
 def _narrowed(job: JobRecord, step: str) -> JobRecord:
@@ -151,16 +136,10 @@ def _narrowed(job: JobRecord, step: str) -> JobRecord:
     own = next((s for s in job.steps if s.id == step), None)
     if own is None:
         return replace(job, step=step, missing=(*job.missing, f"step {job.id}.{step} (not in sacct's table)"))
+    known = {name: getattr(own, name) for name in ("state", "exit", "nodes", "elapsed")}
     quotes = {**job.quotes, "state": own.quote, "exit": own.quote} if own.quote else job.quotes
     return replace(
-        job,
-        step=step,
-        state=own.state or job.state,
-        exit=own.exit or job.exit,
-        nodes=own.nodes or job.nodes,
-        elapsed=own.elapsed if own.elapsed is not None else job.elapsed,
-        steps=(own,),
-        quotes=quotes,
+        job, **{k: v for k, v in known.items() if v not in (None, ())}, step=step, steps=(own,), quotes=quotes
     )
 
 
@@ -448,37 +427,33 @@ def _state(text: str) -> tuple[str | None, int | None]:
     return full, whole(by[1]) if by else None
 
 
-def step_of(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
+def _shared(row: Mapping[str, str]) -> dict[str, Any]:
+    """What rows of jobs and of steps both tell."""
     state, by = _state(row.get("State") or "")
-    return Step(
-        ident,
-        row.get("JobName", ""),
-        state,
-        from_sacct(row.get("ExitCode", "")),
-        tuple(expand_nodes(plain(row.get("NodeList")) or "")),
-        _elapsed(row),
-        used(row.get("MaxRSS")),
-        by,
-        quote,
-    )
+    return {
+        "state": state,
+        "cancelled_by": by,
+        "exit": from_sacct(row.get("ExitCode", "")),
+        "nodes": tuple(expand_nodes(plain(row.get("NodeList")) or "")),
+        "elapsed": whole(row["ElapsedRaw"]) if row.get("ElapsedRaw") else seconds(row.get("Elapsed")),
+    }
+
+
+def step_of(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
+    return Step(ident, row.get("JobName", ""), **_shared(row), max_rss=used(row.get("MaxRSS")), quote=quote)
 
 
 def of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobRecord:
-    state, by = _state(row.get("State") or "")
+    shared = _shared(row)
     array = re.fullmatch(r"(\d+)_(?:(\d+)|\[.*\])", job)
     het = re.fullmatch(r"(\d+)\+(\d+)", job)
-    nodes = tuple(expand_nodes(plain(row.get("NodeList")) or ""))
-    count = whole(row.get("NNodes") or row.get("AllocNodes")) or len(nodes) or None
+    count = whole(row.get("NNodes") or row.get("AllocNodes")) or len(shared["nodes"]) or None
     return JobRecord(
         id=job,
         **_fields(_OF_SACCT, lambda key: plain(row.get(key))),
-        state=state,
-        cancelled_by=by,
-        exit=from_sacct(row.get("ExitCode", "")),
+        **shared,
         derived=from_sacct(row.get("DerivedExitCode", "")),
-        nodes=nodes,
         num_nodes=count,
-        elapsed=_elapsed(row),
         req_mem=_requested(row.get("ReqMem"), count),
         array_job=array[1] if array else None,
         array_task=whole(array[2]) if array else None,
@@ -486,10 +461,6 @@ def of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobRecord:
         quotes={"sacct": quote, "state": quote, "exit": quote},
         sources=frozenset({"sacct"}),
     )
-
-
-def _elapsed(row: Mapping[str, str]) -> int | None:
-    return whole(row["ElapsedRaw"]) if row.get("ElapsedRaw") else seconds(row.get("Elapsed"))
 
 
 def _requested(text: str | None, nodes: int | None) -> int | None:
