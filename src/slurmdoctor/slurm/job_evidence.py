@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -52,42 +53,35 @@ def warned(record: JobRecord, script: Script | None) -> JobRecord:
     return replace(record, warned_by=signal, warned_before=asked.seconds)
 
 
-def gather(
-    paths: Sequence[str],
-    *,
-    job_id: str | None = None,
-    slurm_info: Sequence[str] = (),
-    script: str | None = None,
-    exit_status: int | None = None,
-    here: Sequence[str] = (".",),
-) -> Job:
-    """The job. With an id but no paths, its logs are looked for: `here` are folders in which their names tell."""
-    record = None
-    if slurm_info:
-        record = _recorded(slurm_info, job_id)
-    elif job_id:
-        record = query.job(job_id)
-    return _gathered(paths, job_id, record, _script(script, job_id, record), exit_status, LogIndex(here))
+def gather(paths: Sequence[str], *, job_id: str | None = None, **beside: Any) -> Job:
+    """The one job, as `gather_all` does: of an array the task that failed worst. Raises UserError where nothing was found."""
+    return gather_all([job_id], paths, tasks=False, **beside)[0][0]
 
 
 def gather_all(
-    ids: Sequence[str],
+    ids: Sequence[str | None],
+    paths: Sequence[str] = (),
     *,
+    tasks: bool = True,
     slurm_info: Sequence[str] = (),
     script: str | None = None,
     exit_status: int | None = None,
     here: Sequence[str] = (".",),
 ) -> tuple[list[Job], list[UserError]]:
-    """The jobs of these ids, of an array each task; and of which nothing was found. Raises that where it is all."""
+    """The jobs of these ids, of an array each of its `tasks`; and of which nothing was found. Raises that where it is all.
+
+    With an id but no paths, its logs are looked for: `here` are folders in which their names tell.
+    """
     found: list[Job] = []
     absent: list[UserError] = []
     index = LogIndex(here)
     for job_id in ids:
-        records = [_recorded(slurm_info, job_id)] if slurm_info else _records(job_id, index)
+        records = [_recorded(slurm_info, job_id)] if slurm_info else _records(job_id, index, tasks)
         read = _script(script, job_id, records[0])
         for record in records:
             try:
-                found.append(_gathered((), job_id, record, read, exit_status, index))
+                own = record and replace(record, exit_status=exit_status)
+                found.append(_gathered(paths, job_id, own, read, index))
             except UserError as error:
                 absent.append(error)
     if absent and not found:
@@ -95,45 +89,38 @@ def gather_all(
     return found, absent
 
 
-def _records(job_id: str, index: LogIndex) -> list[JobRecord]:
+def _records(job_id: str | None, index: LogIndex, tasks: bool) -> Sequence[JobRecord | None]:
     """The job's record; of an array those of its tasks, as Slurm knows them or else as files are named after them."""
-    if not job_id.isdigit():
-        return [query.job(job_id)]
+    if job_id is None or not tasks or not job_id.isdigit():
+        return [query.job(job_id) if job_id else None]
     records = query.tasks(job_id)
     if records[0].sources:
         return records
-    tasks = sorted(task for task in index.named(job_id) if task is not None)
-    return [replace(records[0], id=f"{job_id}_{task}", array_job=job_id, array_task=task) for task in tasks] or records
+    numbers = sorted(task for task in index.named(job_id) if task is not None)
+    return [
+        replace(records[0], id=f"{job_id}_{task}", array_job=job_id, array_task=task) for task in numbers
+    ] or records
 
 
 def _gathered(
-    paths: Sequence[str],
-    job_id: str | None,
-    record: JobRecord | None,
-    script: Script | None,
-    exit_status: int | None,
-    index: LogIndex,
+    paths: Sequence[str], job_id: str | None, record: JobRecord | None, script: Script | None, index: LogIndex
 ) -> Job:
-    job = Job(logs=list(paths) or ["-"], record=record, script=script)
     if record is None:
-        return job
-    if exit_status is not None:
-        record = replace(record, exit_status=exit_status)
+        return Job(list(paths) or ["-"], None, script)
     with contextlib.suppress(Exception):  # a script that cannot be read must not cost the verdict
         record = warned(record, script)
-    if not paths and job_id:
+    files = list(paths)
+    logs: list[str] | list[Source] = files or ["-"]
+    if job_id and not paths:
         files, record = logs_of(record, script, index)
         # what Slurm knows of the path, the user has said
         own = [f for f in files if record.uid in (None, os.geteuid(), os.stat(f).st_uid)]  # noqa: PTH116
         if len(own) < len(files):
             record = replace(record, missing=(*record.missing, "logs that are not files of the job's user"))
-            files = own
-        job.logs = files or [Text.source("", name="no log")]
-        job.begins = own_text.begins(files, {}, record)
-    elif paths:
-        job.begins = own_text.begins(filter(os.path.isfile, paths), {}, record, copies=True)
-    job.record = record
-    return job
+        files = own
+        logs = files or [Text.source("", name="no log")]
+    begins = own_text.begins(filter(os.path.isfile, files), {}, record, copies=bool(paths))
+    return Job(logs, record, script, begins)
 
 
 def saved(files: Sequence[str]) -> list[tuple[str, str]]:
