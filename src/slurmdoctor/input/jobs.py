@@ -11,7 +11,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
@@ -35,6 +35,7 @@ _SAMPLE = 6
 Key = tuple[str, "int | None"]
 """An id, and the task of the array."""
 Look = Callable[[str], Glance]
+_Of = TypeVar("_Of")
 Group = tuple["Key | None", KnownBy, Sequence[Named]]
 
 
@@ -101,12 +102,9 @@ def _job(group: Group, order: Mapping[str, int], top: str | None, doubtful: bool
 
 
 def _groups(files: Sequence[Named], look: Look, together: bool, survey: bool) -> list[Group]:
-    jobs: dict[Key, list[Named]] = defaultdict(list)
     keys = _keys(files, look)
+    jobs = _by((file for file in files if file.path in keys), lambda file: keys[file.path])
     left = [file for file in files if file.path not in keys]
-    for file in files:
-        if file.path in keys:
-            jobs[keys[file.path]].append(file)
     if together and len(jobs) < 2:
         return [(next(iter(jobs), None), "only", files)]
     left = _joined(left, jobs, look, survey)
@@ -137,14 +135,12 @@ def _keys(files: Sequence[Named], look: Look) -> dict[str, Key]:
             found = next((one for one in own if len(one.digits) >= _BY_SLURM or one.task is not None), None)
             numbers |= {} if found is None else {file.path: found}
     folders = _of_folders(files, numbers)
-    by_id: dict[str, list[Named]] = defaultdict(list)
     for file in files:
-        one = numbers.get(file.path) or next((folders[up] for up in around(file.folder) if up in folders), None)
-        if one is not None:
-            numbers[file.path] = one
-            by_id[one.digits].append(file)
+        if file.path not in numbers and (up := next(filter(folders.get, around(file.folder)), None)):
+            numbers[file.path] = folders[up]
+    known_files = (file for file in files if file.path in numbers)
     keys: dict[str, Key] = {}
-    for ident, group in by_id.items():
+    for ident, group in _by(known_files, lambda file: numbers[file.path].digits).items():
         array = _is_array(group, numbers, look)
         keys |= {file.path: (ident, numbers[file.path].task if array else None) for file in group}
     return keys
@@ -263,10 +259,8 @@ def _joined(files: Sequence[Named], jobs: Mapping[Key, list[Named]], look: Look,
 
 def _without_ids(files: Sequence[Named], look: Look, several: bool) -> list[Group]:
     """The jobs of files without an id; where `several` lie there, what nothing tells to be one is several."""
-    runs: dict[tuple[str, str | None], list[Named]] = defaultdict(list)
-    for file in files:
-        if file.elastic is not None:
-            runs[home_of(file), file.elastic if several else file.torchrun].append(file)
+    elastic = (file for file in files if file.elastic is not None)
+    runs = _by(elastic, lambda file: (home_of(file), file.elastic if several else file.torchrun))
     found: list[Group] = [(None, "folder", run) for run in runs.values()]
     own = [file for file in files if file.elastic is None]
     if several:
@@ -282,10 +276,10 @@ def _without_ids(files: Sequence[Named], look: Look, several: bool) -> list[Grou
 def _by_folder(files: Sequence[Named]) -> list[Group]:
     """A job for each of the folders side by side that hold files of one name: `exp1/train.log`, `exp2/train.log`."""
     top = _common(files)
-    twins: dict[str, list[Named]] = defaultdict(list)
-    for file in files:
-        own = [part for part in file.folder[len(top) :].split("/") if part and not is_part(part)]
-        twins[own[0] if own else ""].append(file)
+    twins = _by(
+        files,
+        lambda file: next((part for part in file.folder[len(top) :].split("/") if part and not is_part(part)), ""),
+    )
     shared = set.intersection(*({file.base for file in group} for group in twins.values()))
     return [(None, "folder", group) for group in twins.values()] if shared and "" not in twins else []
 
@@ -300,7 +294,7 @@ def _common(files: Sequence[Named]) -> str:
 def _by_content(files: Sequence[Named], look: Look) -> list[Group]:
     """A job for each id of Slurm's that lines name, those that share one are of one job; and for the others what may be one's."""
     jobs: list[tuple[set[str], list[Named]]] = []
-    homes = [_units(home) for home in _by(files, home_of)]
+    homes = [_units(home) for home in _by(files, home_of).values()]
     units: list[tuple[list[Named], KnownBy]] = [
         (unit, "folder" if len(home) == 1 < len(homes) else "name") for home in homes for unit in home
     ]
@@ -325,26 +319,23 @@ def home_of(file: Named) -> str:
     return "/".join([*parts[:-1], without_stream(parts[-1])]) if parts else ""
 
 
-def _by(files: Iterable[Named], key: Callable[[Named], object]) -> list[list[Named]]:
-    groups: dict[object, list[Named]] = defaultdict(list)
+def _by(files: Iterable[Named], key: Callable[[Named], _Of]) -> dict[_Of, list[Named]]:
+    groups: dict[_Of, list[Named]] = defaultdict(list)
     for file in files:
         groups[key(file)].append(file)
-    return list(groups.values())
+    return groups
 
 
 def _units(files: Sequence[Named]) -> list[list[Named]]:
     """Files that are of one job whatever they hold: the streams of a name, ranks that are counted, and a launcher's beside them."""
-    counted = {
-        (home_of(group[0]), group[0].template)
-        for group in _by(files, lambda file: (home_of(file), file.template))
-        if running(group)
-    }
+    forms = _by(files, lambda file: (home_of(file), file.template))
+    counted = {form for form, group in forms.items() if running(group)}
 
     def unit_of(file: Named) -> tuple[str, str]:
         home, form = home_of(file), file.template
         return home, f"{form}*" if (home, form) in counted else file.unit
 
-    found = _by(files, unit_of)
+    found = list(_by(files, unit_of).values())
     ranks = [unit for unit in found if unit[0].part or (len(unit) > 1 and running(unit))]
     streams = {file.path.rpartition(".")[2].lower()[:1] for file in files}
     if len({home_of(unit[0]) for unit in found}) == 1 and (
