@@ -149,11 +149,10 @@ def _script(file: str | None, job_id: str | None, record: JobRecord | None) -> S
 
     if file is not None:
         return parse_beside(read_text(file, whole=False), file)
-    text = query.script(job_id) if job_id and record is not None and record.sources else None
-    if text is None:
+    if not (job_id and record and record.sources) or (text := query.script(job_id)) is None:
         return None
-    known, *_ = record.command.split() if record and record.command else [""]
-    return parse_beside(text, Path(known).name or f"batch script of job {job_id}")
+    command = (record.command or "").partition(" ")[0]
+    return parse_beside(text, Path(command).name or f"batch script of job {job_id}")
 
 
 def read_text(name: str, whole: bool = True) -> str:

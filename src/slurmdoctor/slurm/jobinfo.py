@@ -263,12 +263,11 @@ def read_scontrol(text: str, name: str = "scontrol show job") -> list[JobRecord]
 
 def _pairs(line: str) -> Iterable[tuple[str, str]]:
     keys = list(_KEY.finditer(line))
-    for at, key in enumerate(keys):
-        if key[1] in _WHOLE_LINE:
-            yield key[1], line[key.end() :].strip()
-            return
-        end = keys[at + 1].start() if at + 1 < len(keys) else len(line)
+    for key, following in zip(keys, [*keys[1:], None], strict=False):
+        end = len(line) if following is None or key[1] in _WHOLE_LINE else following.start()
         yield key[1], line[key.end() : end].strip()
+        if end == len(line):
+            return
 
 
 _QUOTED = {"JobState": "state", "ExitCode": "exit", "DerivedExitCode": "derived", "PreemptTime": "preempt"}
@@ -276,20 +275,19 @@ _QUOTED = {"JobState": "state", "ExitCode": "exit", "DerivedExitCode": "derived"
 
 def _of_scontrol(pairs: Mapping[str, str], places: Mapping[str, Quote]) -> JobRecord:
     get = {k: v for k, v in pairs.items() if v not in NOTHING}.get
-    user = re.match(r"([^()]*)\((\d+)\)", get("UserId") or "")
+    user, _, uid = (get("UserId") or "").partition("(")  # kim(4001)
     quotes = {to: places[key] for key, to in _QUOTED.items() if key in places}
-    nodes = tuple(expand_nodes(get("NodeList") or ""))
     ident, array, task = pairs.get("JobId", "").strip(), get("ArrayJobId"), get("ArrayTaskId") or ""
     unstarted = bool(array and task and not task.isdigit())  # `4-9%2`: those of an array that wait, in one record
     return JobRecord(
         id=f"{array}_[{task}]" if unstarted else ident,
         **_fields(_OF_SCONTROL, get),
         state=(get("JobState") or "").partition(" ")[0] or None,
-        uid=whole(user[2]) if user else None,
-        user=(user[1] or None) if user else None,
+        uid=whole(uid),
+        user=user or None,
         exit=from_sacct(pairs.get("ExitCode", "")),
         derived=from_sacct(pairs.get("DerivedExitCode", "")),
-        nodes=nodes,
+        nodes=tuple(expand_nodes(get("NodeList") or "")),
         tasks_per_node=whole(get("NtasksPerN:B:S:C")) or None,
         req_mem=_mem_per_node(get),
         array_task=None if unstarted else whole(task),
@@ -445,8 +443,7 @@ def step_of(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
 
 def of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobRecord:
     shared = _shared(row)
-    array = re.fullmatch(r"(\d+)_(?:(\d+)|\[.*\])", job)
-    het = re.fullmatch(r"(\d+)\+(\d+)", job)
+    array, _, task = job.partition("_")  # 42_3; 42_[4-9%2] are those that wait
     count = whole(row.get("NNodes") or row.get("AllocNodes")) or len(shared["nodes"]) or None
     return JobRecord(
         id=job,
@@ -455,9 +452,9 @@ def of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobRecord:
         derived=from_sacct(row.get("DerivedExitCode", "")),
         num_nodes=count,
         req_mem=_requested(row.get("ReqMem"), count),
-        array_job=array[1] if array else None,
-        array_task=whole(array[2]) if array else None,
-        het_offset=whole(het[2]) if het else None,
+        array_job=array if task else None,
+        array_task=whole(task),
+        het_offset=whole(job.partition("+")[2]),
         quotes={"sacct": quote, "state": quote, "exit": quote},
         sources=frozenset({"sacct"}),
     )
