@@ -136,6 +136,13 @@ def test_a_component_of_a_het_job() -> None:
     assert record(text, job="20+0").state == "COMPLETED"
 
 
+def test_a_raw_id_means_its_own_component_alone() -> None:
+    rows = [("20+0", 20), ("20+1", 21), ("22+0", 22), ("22+1", 23)]
+    text = "JobID|JobIDRaw|State|ExitCode\n" + "".join(f"{name}|{raw}|FAILED|1:0\n" for name, raw in rows)
+    assert {raw: record(text, job=str(raw)).id for raw in (21, 23)} == {21: "20+1", 23: "22+1"}
+    assert jobinfo.read([("sacct", text.replace("JobIDRaw", "Comment"))], "21") is None
+
+
 def test_a_step() -> None:
     job = record(STEPS.format(job="COMPLETED", exit="0:0", step="OUT_OF_MEMORY", code="0:125"), job="42.0")
     assert (job.step, job.state) == ("0", "OUT_OF_MEMORY")
