@@ -163,6 +163,7 @@ EDGES: dict[str, tuple[Callable[[float], object], float, float]] = {
     "longest_job": (lambda n: run_state(timeline(finished=finish(at=9, time=30.0)), 30.0 + n).idle is None, 30 * 86400 - 1, 30 * 86400),
     "work_least": (lambda n: work(f"{n:.2f}".replace(".", ":")), 24.00, 23.59),
     "work_most": (lambda n: work(f"{n:.2f}".replace(".", ":")), 45.00, 45.01),
+    "overdue": (lambda n: any("times the limit" in why for why in diagnose(watchdog(n)).reasons), 3_600_000, 3_599_999),
     "few": (lambda n: odd_ones({rank: "read" if rank < n else "wait" for rank in range(8)}), 2, 3),
     "minority": (lambda n: waits(*range(6), world=6, idle=int(n)).kind, 2, 3),
     "waiting_of_unknown": (lambda n: waits(*range(1, int(n) + 1)).ranks, 2, 3),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from builders import case, incident, report, timeline
+from builders import case, event, incident, report, timeline
 from slurmdoctor.infer.outcome import silent_exits
-from slurmdoctor.model import Event, ExitReport, Hit, Incident, Observations, Origin, RankMap
+from slurmdoctor.model import NOT_STOPPED, TASK_FAILED, Event, ExitReport, Hit, Incident, Observations, Origin, RankMap
 
 
 def found(*reports: ExitReport, beside: tuple[Incident, ...] = (), rank_map: RankMap | None = None) -> list[Incident]:
@@ -119,3 +119,12 @@ def test_torchelastics_table_says_itself_what_was_first() -> None:
 
     later, plain, first = row("Killed", 2, 10), row(1, 1, 20), row("Killed", 3, 30, first=True)
     assert roles(later, plain, first) == [("killed", "cascade"), ("exit-code", "cascade"), ("killed", "root")]
+
+
+def test_the_task_that_slurm_did_not_stop_is_a_silent_one_only_where_it_did_not_speak() -> None:
+    stop = event("sigterm", "cascade", 5, rule=TASK_FAILED)
+    stopped = report("Terminated", 0, 2, 3, at=10, tasks=(0, 2, 3), node="gpu01")
+    log = case(timeline(events=[stop], reports=(stopped,)))
+    assert [i.main.origin.rank for i in silent_exits(log, ()) if i.main.rule == NOT_STOPPED] == [1]
+    spoke = (incident("cuda-error", rank=1),)
+    assert [i for i in silent_exits(log, spoke) if i.main.rule == NOT_STOPPED] == []

@@ -7,7 +7,7 @@ import pytest
 import slurmdoctor
 from slurmdoctor import Diagnosis, diagnose
 
-_WAITED = "[E ProcessGroupNCCL.cpp:475] [Rank {r}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800328 milliseconds before timing out.\n"
+_WAITED = "[E ProcessGroupNCCL.cpp:475] [Rank {r}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for {ran} milliseconds before timing out.\n"
 _STAMPED = "[rank{r}]:[E218 10:48:25.033625188 ProcessGroupNCCL.cpp:632] [Rank {r}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1200000) ran for 1200027 milliseconds before timing out.\n"
 _ABORTED = "srun: error: gpu01: tasks 0-1: Aborted (core dumped)\n"
 _BAR = "{what}:   9%|9         | 2800/29695 [{elapsed}<4:48:08, 1.55 examples/s]"
@@ -18,8 +18,8 @@ def _all_that_is_said(found: Diagnosis) -> str:
     return " ".join([*found.reasons, *(f"{fix.do} {fix.why}" for fix in found.fixes), str(retry)])
 
 
-def _waits(*ranks: int) -> str:
-    return "".join(_WAITED.format(r=rank) for rank in ranks)
+def _waits(*ranks: int, ran: int = 1800328) -> str:
+    return "".join(_WAITED.format(r=rank, ran=ran) for rank in ranks)
 
 
 @pytest.mark.parametrize("end", ["", "\r", "\n", " "])
@@ -79,6 +79,12 @@ def test_a_training_that_was_complete_before_its_end_hung_is_told_so() -> None:
         + _waits(0, 1)
     )
     assert "busy" not in later.facts
+
+
+@pytest.mark.parametrize(("ran", "told"), [(25624887, True), (1800328, False), (3500000, False)])
+def test_a_watchdog_that_tells_hours_later_was_blocked_itself(ran: int, told: bool) -> None:
+    reasons = " ".join(slurmdoctor.diagnose(_waits(0, ran=ran)).reasons)
+    assert ("7.1 h" in reasons and "14 times the limit of 30 m" in reasons) == told
 
 
 IB = "{n}:2201:2309 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB ib0:10.1.0.1{k}<0>\n"

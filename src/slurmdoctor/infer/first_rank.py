@@ -16,6 +16,7 @@ from slurmdoctor.model import (
     HANG,
     LIMITS,
     NODE_FAILURE,
+    NOT_STOPPED,
     TASK_FAILED,
     TICK,
     Event,
@@ -135,6 +136,8 @@ def _where_it_ended(finding: Finding, root: Incident, case: Case) -> Origin:
 
 
 def _how_known(finding: Finding, root: Incident, rank: int, case: Case) -> Reason:
+    if root.main.rule == NOT_STOPPED:
+        return reason("not-stopped", task=rank)
     if root.report is not None:
         code = "last-line-of-reported" if root.main.role == "hint" else "witness-alone"
         return reason(code, witness=root.report.witness)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from slurmdoctor.infer.case import STOPPED, TELLING, Case
+from slurmdoctor.infer.collectives import ended_tasks
 from slurmdoctor.infer.exits import cause_of
 from slurmdoctor.model import (
     ABORT,
@@ -15,14 +18,17 @@ from slurmdoctor.model import (
     HOST_OOM,
     KILLED,
     LIMITS,
+    NOT_STOPPED,
     PYTHON_ERROR,
     SIGTERM,
     STEP_CANCELLED,
+    TASK_FAILED,
     Event,
     ExitReport,
     Finding,
     Incident,
     Origin,
+    ProcessExit,
     RankMap,
     Role,
     Timeline,
@@ -140,7 +146,7 @@ def silent_exits(case: Case, incidents: Sequence[Incident]) -> list[Incident]:
     waited = any(i.main.role in ("cascade", "either") and i.cause not in generic for i in incidents)
     unlabelled = any(i.main.origin.rank is None and i.main.role in ("root", "either") for i in incidents)
     first_end = _first_own_ends(case.reports)
-    found: list[Incident] = []
+    found = not_stopped = _not_stopped(case, spoke)
     for report in case.reports:
         cause = cause_of(report.exit, case.knowledge)
         if report.exit.code == 0 or report.exit.signal in _WARNINGS:
@@ -152,11 +158,25 @@ def silent_exits(case: Case, incidents: Sequence[Incident]) -> list[Incident]:
         if cause == ABORT and not report.ranks and waited:
             continue
         role = _ROLE_OF_CAUSE.get(cause, "root")
-        if cause == KILLED and _stopped_late(report, first_end):
+        if cause == KILLED and (not_stopped or _stopped_late(report, first_end)):
             role = "cascade"
         rule = f"{cause}/{report.witness.split()[0].lower()}"
-        found.append(_incident(report, cause, role, rule, silent, case.rank_map))
+        found = [*found, _incident(report, cause, role, rule, silent, case.rank_map)]
     return found
+
+
+def _not_stopped(case: Case, spoke: set[int]) -> list[Incident]:
+    """Slurm ended a step because a task had failed, and stopped all tasks but few: these are the ones that had failed."""
+    reports = [r for r in case.reports if r.kind == "step" and r.ranks]
+    if not any(e.rule == TASK_FAILED for e in case.events) or any(r.exit.exit_class not in STOPPED for r in reports):
+        return []
+    stopped = {rank for report in reports for rank in report.ranks}
+    left = [rank for rank in range(ended_tasks(reports)) if rank not in stopped]
+    if not left or len(left) > max(1, len(stopped) // LIMITS.few) or spoke.intersection(left):
+        return []
+    beside = max(reports, key=lambda r: (min(r.ranks) < left[0] < max(r.ranks), len(r.ranks)))
+    ended = replace(beside, exit=ProcessExit(None, None, "unknown"), ranks=tuple(left), tasks=tuple(left))
+    return [_incident(ended, EXIT_CODE, "cascade", NOT_STOPPED, left, case.rank_map)]
 
 
 def _incident(

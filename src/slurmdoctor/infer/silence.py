@@ -213,7 +213,7 @@ def note_who_joined(finding: Finding, case: Case) -> Finding:
 
 
 def explain_wait(finding: Finding, case: Case) -> Finding:
-    """The finding with what kept the others waiting, and nodes that could not reach the others."""
+    """The finding with what kept the others waiting, how late that was reported, and nodes that could not reach the others."""
     root = finding.root
     if root is None:
         return finding
@@ -229,11 +229,13 @@ def explain_wait(finding: Finding, case: Case) -> Finding:
 
 
 def _explain_work(finding: Finding, root: Incident, case: Case) -> Finding:
-    """The finding with the work that the others waited for, or that all was done."""
+    """The finding with the work that the others waited for, or that all was done, and how late a watchdog reported it."""
+    late = _overdue(finding) if finding.cause == COLLECTIVE_TIMEOUT else ()
     if (done := _finished_before(root, case)) is not None:
         text = done.line.text.strip()[:80]
         finding = replace(finding, work=Busy("finished", text, done.order))
-        return because_first(finding, reason("completed-before", text=text))
+        return because_first(finding, reason("completed-before", text=text), *late)
+    finding = because_first(finding, *late)
     busy, limit = case.observed.busy, _timeout_of(root, case.observed)
     if busy is None or limit is None or _stepped_after(busy.order, root, case):
         return finding
@@ -266,6 +268,14 @@ def _finished_before(root: Incident, case: Case) -> SignalHit | None:
     if done is None or done.order > root.main.order or (last is not None and last.order > done.order):
         return None
     return done
+
+
+def _overdue(finding: Finding) -> tuple[Reason, ...]:
+    """A watchdog that reported much later than its limit."""
+    events = [e.captures for e in events_of(finding)]
+    times = [(number(c["ran_ms"]), number(c["timeout_ms"])) for c in events if c.get("ran_ms") and c.get("timeout_ms")]
+    ran, limit = max(times, default=(0, 1))
+    return (reason("overdue", ran=ran / 1000, limit=limit / 1000),) if ran >= LIMITS.overdue * limit > 0 else ()
 
 
 def _fallen(root: Incident, case: Case) -> tuple[str, ...]:

@@ -84,6 +84,8 @@ class Limits(Struct, frozen=True):
     """Share of a timeout that work took which kept the others waiting, at least:"""
     work_most: float = 1.5
     """and at most: it began a little after, or before, the wait."""
+    overdue: float = 2.0
+    """Times the limit after which a watchdog's report is late."""
 
     # ── silence: who did not come? ──
     few: int = 4

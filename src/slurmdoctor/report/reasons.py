@@ -102,6 +102,13 @@ def _busy_meanwhile(v: Values) -> str:
     )
 
 
+def _overdue(v: Values) -> str:
+    return (
+        f"reported only after {duration(v['ran'])} ({v['ran'] / 3600:.1f} h), {v['ran'] / v['limit']:.0f} times the limit of "
+        f"{duration(v['limit'])}: the watchdog itself was blocked"
+    )
+
+
 # ── how it ended ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -391,6 +398,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     ),
     "whole-job": "the scheduler or a person stopped the whole job, not one rank",
     "task-failed": "Slurm ended the step because one of its tasks had failed; the log does not say which one",
+    "not-stopped": "Slurm ended the step because a task had failed and stopped all others, so task {task} is the one",
     "record-names-no-process": "from Slurm's record; the log does not show which process",
     "printed-again": "the same error is printed again with its rank",
     "group-rank": "the watchdog that quotes the error prints [Rank {rank}], and the log shows no other process group",
@@ -423,6 +431,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "meanwhile": "rank {rank} meanwhile: {text}",
     "busy-meanwhile": _busy_meanwhile,
     "completed-before": "the program had already printed that it was done ({text}): training is complete, only the shutdown hung",
+    "overdue": _overdue,
     "stands-elsewhere": lambda v: (
         f"{names_of(v['ranks'])} {'are' if len(v['ranks']) > 1 else 'is'} in {v['here']} while the others are in {v['usual']}"
     ),

@@ -29,7 +29,7 @@ from slurmdoctor.knowledge.problems import (
 from slurmdoctor.knowledge.rule_reader import LoadedRules, RuleFile, read
 from slurmdoctor.knowledge.workshop import proof
 from slurmdoctor.matching import bounded
-from slurmdoctor.model import Diagnosis, Knowledge, Rule, UserError
+from slurmdoctor.model import NOT_STOPPED, Diagnosis, Knowledge, Rule, UserError
 from slurmdoctor.ranks import LabelReader
 from slurmdoctor.report import one_line, redact
 
@@ -151,7 +151,8 @@ class _Names:
         facts = knowledge.once(_Facts)
         self._known = {name for rule in rules for name in bounded(rule.regex).groupindex}
         self._known |= facts.names | {one.id for one in (cause.let if cause else ())}
-        ids = {rule.id for rule in rules}
+        # no line satisfies NOT_STOPPED: inference names it
+        ids = {rule.id for rule in rules} | {NOT_STOPPED}
         self._values = {"rule": ids, "seen": knowledge.causes.keys()} | {
             name: facts.values[name] for name in ("launcher", "framework") if name in facts.values
         }
