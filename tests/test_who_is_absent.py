@@ -198,10 +198,67 @@ def ended(*lists: str, how: str = "Terminated") -> list[str]:
     return [f"srun: error: node{n}: tasks {tasks}: {how}" for n, tasks in enumerate(lists, start=1)]
 
 
-@pytest.mark.parametrize("tasks", ["0-63", "0-57,59-63"])
-def test_that_a_task_failed_is_told_though_not_which_one(tasks: str) -> None:
-    verdict = diagnose(log(FAILED, *ended(tasks)))
-    assert rank_of(verdict) is None
+@pytest.mark.parametrize(
+    ("lines", "rank", "node"),
+    [
+        ([FAILED, *ended("0-57,59-63")], 58, "node1"),
+        ([FAILED, *ended("0-7", "8-9,11-15", "16-23")], 10, "node2"),
+        ([*ended("0,2-3", how="Killed"), FAILED], 1, "node1"),
+        ([FAILED, *(f"srun: error: node1: task {n}: Terminated" for n in (0, 1, 3))], 2, "node1"),
+    ],
+)
+def test_the_task_that_slurm_did_not_have_to_stop_is_the_one_that_failed(
+    lines: list[str], rank: int, node: str
+) -> None:
+    verdict = diagnose(log(*lines, "srun: Force Terminated StepId=4711.0"))
+    assert (verdict.cause and verdict.cause.id, rank_of(verdict)) == ("exit-code", rank)
+    assert verdict.first_failure is not None
+    assert (verdict.first_failure.node, verdict.exit.code, verdict.retry and verdict.retry.advice) == (
+        node,
+        None,
+        "unknown",
+    )
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [FAILED, *ended("0-63")],
+        [FAILED, *ended("0-3,60-63")],
+        [FAILED.replace("TASK FAILURE", "TIME LIMIT"), *ended("0-57,59-63")],
+        ["srun: error: node1: task 3: Exited with exit code 7", FAILED, *ended("0-2,4-57,59-63")],
+        ["3: KeyError: 'x'", FAILED, *ended("0-2,4-57,59-63")],
+    ],
+)
+def test_a_gap_in_a_list_accuses_nobody_where_it_proves_nothing(lines: list[str]) -> None:
+    assert rank_of(diagnose(log(*lines))) != 58
+
+
+def test_that_a_task_failed_is_told_though_not_which_one() -> None:
+    verdict = diagnose(log(FAILED, *ended("0-63")))
     assert "one of its tasks had failed" in str(verdict.first_failure and verdict.first_failure.how)
     assert verdict.retry is not None
     assert verdict.retry.advice == "after-fix"
+
+
+# ── what each rank enters, with TORCH_DISTRIBUTED_DEBUG=DETAIL ───────────────────────────────
+
+
+def enters(rank: int, seq: int) -> str:
+    shown = f"CollectiveFingerPrint(SequenceNumber={seq}, OpType=ALLREDUCE, TensorShape=[], TensorDtypes=Float)"
+    return f"[I ProcessGroupWrapper.cpp:562] [Rank {rank}] Running collective: {shown}"
+
+
+def test_who_had_entered_fewer_collectives_is_told_and_not_accused() -> None:
+    numbers = [enters(r, seq) for seq in range(3, 1277) for r in range(4)] + [enters(r, 1277) for r in (0, 1, 3)]
+    killed = "[ERROR] [launch.py:321:sigkill_handler] ['/usr/bin/python', '-u', 'train.py', '--local_rank=3'] exits with return code = -9"
+    verdict = diagnose(log(*numbers, killed))
+    assert (verdict.cause and verdict.cause.id, rank_of(verdict)) == ("killed", None)
+    assert "rank 2 had entered collective 1276 (ALLREDUCE) when the log ended, ranks 0-1,3 had entered 1277" in why(
+        verdict
+    )
+
+
+def test_a_healthy_job_may_tell_what_it_enters() -> None:
+    numbers = [enters(r, seq) for seq in range(3, 40) for r in range(4)]
+    assert diagnose(everyone(numbers)).verdict != "failed"

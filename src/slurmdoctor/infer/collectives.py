@@ -21,6 +21,7 @@ from slurmdoctor.model import (
     ExitReport,
     JobRecord,
     Observations,
+    Reason,
     Suspicion,
     reason,
 )
@@ -353,3 +354,20 @@ def _nobody(
     queued = queued if queued >= LIMITS.works_queued else 0
     how = reason("waits-unclear", ranks=wait.ranks, seq=seq, op=op, of=members.size, queued=queued, silent=silent)
     return Suspicion("unclear", (), wait.ranks, how, "low", seq, op)
+
+
+# ── how far each came ────────────────────────────────────────────────────────────────────────
+
+
+def how_far(works: Sequence[CollectiveStatus]) -> Reason | None:
+    """The few ranks that had entered fewer collectives than the others when the log ended, where each tells what it enters."""
+    last = {w.rank: w for w in sorted(works, key=lambda w: w.order) if w.entered is not None and w.seq is not None}
+    numbers = {rank: work.seq for rank, work in last.items() if work.seq is not None}
+    behind = _at_the_end(numbers, min(numbers.values(), default=0))
+    if not behind:
+        return None
+    others = tuple(sorted(set(numbers) - set(behind)))
+    first = last[behind[0]]
+    return reason(
+        "entered-fewer", ranks=behind, seq=first.seq, op=first.entered, others=others, usual=max(numbers.values())
+    )

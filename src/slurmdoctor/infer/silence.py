@@ -45,6 +45,8 @@ _SHOWN = 100
 def find_suspect(finding: Finding, case: Case) -> Finding:
     """Only time-outs: stack dumps, or the collective's sequence numbers, tell who never came."""
     root = finding.root
+    if (far := collectives.how_far(case.timeline.collectives)) is not None:
+        finding = because(finding, far)
     if root is None or root.cause not in case.traits["hides-hang"]:
         return finding
     suspicion = _from_stacks(case.observed)

@@ -204,6 +204,8 @@ class CollectiveStatus(Struct, frozen=True):
     completed: int | None = None
     dump: bool = False
     """Printed on a dump signal: its numbers are those of the default group, whichever timed out."""
+    entered: str | None = None
+    """The operation that the rank entered as this number; it need not have hung there."""
     told_by: int | None = None
     """The rank whose time-out gave the dump signal."""
     timeout_ms: int | None = None

@@ -19,6 +19,7 @@ from slurmdoctor.search import Shaped, shape_of
 
 
 class _Patterns(NamedTuple):
+    entered: Shaped
     group: Shaped
     timeout: Shaped
     status: Shaped
@@ -27,7 +28,7 @@ class _Patterns(NamedTuple):
 
 @cache
 def _patterns() -> _Patterns:
-    names = ("nccl-group", "nccl-timeout", "nccl-status", "nccl-work")
+    names = ("fingerprint", "nccl-group", "nccl-timeout", "nccl-status", "nccl-work")
     return _Patterns(*(Shaped(text(name).pattern) for name in names))
 
 
@@ -38,7 +39,7 @@ _ONE_PROCESS = 1024
 """A watchdog that reports several works reports those that stand in a row; numbers farther apart are two processes'."""
 
 
-_KINDS = ("nccl-timeout", "nccl-status")
+_KINDS = ("nccl-timeout", "fingerprint", "nccl-status")
 
 
 def sought() -> Iterator[bytes]:
@@ -80,6 +81,8 @@ def read_collective(line: Line) -> Heard | None:
             timeout_ms=_number(found, "timeout"),
             ran_ms=_number(found, "ran"),
         )
+    elif (found := patterns.entered.groups(shown, shape)) is not None:
+        status = replace(base, group_rank=_number(found, "group_rank"), seq=_number(found, "seq"), entered=found["op"])
     elif (found := patterns.status.groups(shown, shape)) is not None:
         signal = _DUMP_SIGNAL.search(shown)
         status = replace(
@@ -113,7 +116,9 @@ def place_collectives(heard: Sequence[Heard], maps: RankMap) -> tuple[list[Colle
     What stays without a rank is left out.
     """
     known = [(one, maps.resolve(one.origin, one.place[0])[0].rank) for one in heard]
-    trusted = _count_in_the_job([(one, rank) for one, rank in known if not one.status.dump], maps)
+    trusted = _count_in_the_job(
+        [(one, rank) for one, rank in known if not (one.status.dump or one.status.entered)], maps
+    )
     placed: list[CollectiveStatus] = []
     by_message: dict[Place, int] = {}
     for one, rank in known:

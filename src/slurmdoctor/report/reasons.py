@@ -367,6 +367,13 @@ def _waits_unclear(v: Values) -> str:
     return words
 
 
+def _entered_fewer(v: Values) -> str:
+    return (
+        f"{names_of(v['ranks'])} had entered collective {v['seq']} ({v['op']}) when the log ended, "
+        f"{names_of(v['others'])} had entered {v['usual']}"
+    )
+
+
 def _says_nothing(v: Values) -> str:
     of = f" of {v['of']}" if v["of"] else ""
     return f"{names_of(v['ranks'])}{of} printed nothing in this log"
@@ -506,6 +513,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "all-entered": _all_entered,
     "waits-unclear": _waits_unclear,
     "says-nothing": _says_nothing,
+    "entered-fewer": _entered_fewer,
     "timed-out-first": lambda v: f"rank {v['rank']} timed out first: it sent the dump signal",
     "named-missing": _named_missing,
     # what was not read
