@@ -5,6 +5,7 @@ From top to bottom: the lines by what they are read for; one reader for each kin
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -34,7 +35,7 @@ from slurmdoctor.readers.last_words import add_messages, collect_last_words, fin
 from slurmdoctor.readers.rule_events import RuleEvents, exception_of
 from slurmdoctor.readers.steps import find_memory, find_steps
 from slurmdoctor.readers.survival import find_restarts, judge_survival
-from slurmdoctor.readers.targets import MOST, Plan, Reading, kind_of, plan_reading
+from slurmdoctor.readers.targets import Plan, Reading, kind_of, plan_reading
 from slurmdoctor.readers.tracebacks import add_endings, add_stacks, join_tracebacks, read_stack
 
 _MOST_TASKS = 2 * MOST_TASKS
@@ -107,7 +108,7 @@ Kept = Sequence[tuple[Line, Reading]]
 
 def _lines_by_kind(plan: Plan, lines: Excerpts) -> Mapping[str, list[tuple[Line, Reading]]]:
     """The lines to read again, by what they are read for."""
-    kept: dict[str, list[tuple[Line, Reading]]] = {kind: [] for kind in MOST}
+    kept = defaultdict[str, list[tuple[Line, Reading]]](list)
     for number, place in enumerate(lines.meter.each("places", plan.places)):
         if number >= _AT_LEAST and lines.out_of_time():
             break

@@ -192,9 +192,10 @@ MOST: Mapping[str, int] = {
     "reports": 16_384,
     "collective": 16_384,
     "map": 16_384,
-    "stack": 4096,
 }
-"""Places that are read again, by what they are read for: what a job of 16,384 ranks shows once a rank is read whole."""
+"""Places that are read again, by what they are read for: what a job of 16,384 ranks shows once a rank is read whole;"""
+_MOST_OF_OTHERS = 4096
+"""and for what is not named here."""
 
 
 _PYTHON = ("exception", "traceback")
@@ -242,7 +243,7 @@ def plan_reading(groups: Sequence[MatchGroup]) -> Plan:
     repeats: dict[tuple[int, int], list[Repeats]] = {}
     left_out = 0
     for kind, chosen in _by_kind(groups).items():
-        kept = _within(chosen, MOST[kind])
+        kept = _within(chosen, MOST.get(kind, _MOST_OF_OTHERS))
         worth = sum(len(seen.places) for _, samples in chosen for seen in samples)
         left_out += worth - sum(len(seen.places) for samples in kept for seen in samples)
         for (group, _), samples in zip(chosen, kept, strict=True):
