@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from slurmdoctor import diagnose
 from slurmdoctor.cli import cli
-from slurmdoctor.report import lint as github, render
+from slurmdoctor.report import lint_report as github, render
 
 ROOT = Path(__file__).parents[1]
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from slurmdoctor.infer.collectives import Members, suspect
+from slurmdoctor.infer.waiting_ranks import Members, suspect
 from slurmdoctor.model import CollectiveStatus, ExitReport, Suspicion, reason
 from slurmdoctor.readers import collectives
 from slurmdoctor.search.shapes import Shaped, digits_matter

@@ -7,7 +7,7 @@ import pytest
 from slurmdoctor import diagnose
 from slurmdoctor.model import JobRecord, expand, expand_nodes, from_code, from_sacct, from_words, ranges
 from slurmdoctor.readers.tracebacks import from_handler
-from slurmdoctor.report.words import ending, exit_words, headline, meaning_of, meaning_of as sentence, retry
+from slurmdoctor.report.wording import ending, exit_words, headline, meaning_of, meaning_of as sentence, retry
 from slurmdoctor.slurm import jobinfo
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from slurmdoctor import diagnose
 from slurmdoctor.report.result import Diagnosis
-from slurmdoctor.report.words import headline
+from slurmdoctor.report.wording import headline
 
 
 def traceback(error: str, label: str) -> str:

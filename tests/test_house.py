@@ -192,3 +192,9 @@ def test_nothing_decides_after_infer() -> None:
                 ]
                 found += [f"{file.name}:{part.lineno}: {part.value!r}" for part in decided if part.value is not None]
     assert found == []
+
+
+def test_no_two_modules_have_one_name() -> None:
+    names = [name.rpartition(".")[2] for name in _modules() if _modules()[name].name not in PYTHONS_OWN]
+    # a command's module is called as the command
+    assert sorted({name for name in names if names.count(name) > 1} - {"explain"}) == []

@@ -13,8 +13,8 @@ from hypothesis import given, settings, strategies as st
 
 from slurmdoctor import pipeline
 from slurmdoctor.input.files import files_of
+from slurmdoctor.input.job_files import Look, blind, looker as looker_of, split_jobs
 from slurmdoctor.input.job_names import SCHEMES, TORCHRUN
-from slurmdoctor.input.jobs import Look, blind, looker as looker_of, split_jobs
 from slurmdoctor.knowledge import text
 from slurmdoctor.model import Glance, JobFiles
 

@@ -13,7 +13,7 @@ from slurmdoctor import diagnose
 from slurmdoctor.model import Diagnosis, Evidence, FirstFailure, Remedy, Retry
 from slurmdoctor.report import text_report as text
 from slurmdoctor.report.terminal import cells, wrap_words
-from slurmdoctor.report.words import ONLY_ERROR
+from slurmdoctor.report.wording import ONLY_ERROR
 
 COMMAND = "`srun --overlap -w node07 -n1 df -h /scratch/demo`"
 FIXES = tuple(

@@ -10,12 +10,12 @@ from msgspec.structs import fields, replace
 
 from builders import case, event, finish, incident, line, report, step, timeline
 from slurmdoctor import diagnose
-from slurmdoctor.infer.collectives import _far_apart, ended_tasks, odd_ones, suspect, world_of
 from slurmdoctor.infer.facts import _silence, note_after_training
 from slurmdoctor.infer.first_rank import name_first_rank
 from slurmdoctor.infer.outcome import decide_whether_failed, gather_incidents
 from slurmdoctor.infer.roots import choose_root
 from slurmdoctor.infer.silence import name_missing_peer
+from slurmdoctor.infer.waiting_ranks import _far_apart, ended_tasks, odd_ones, suspect, world_of
 from slurmdoctor.model import (
     CollectiveStatus,
     Finding,

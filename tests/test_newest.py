@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from slurmdoctor.model import UserError
-from slurmdoctor.report.words import ago
+from slurmdoctor.report.wording import ago
 from slurmdoctor.slurm.logs import newest
 
 TOOL = str(Path(sys.executable).with_name("slurmdoctor"))

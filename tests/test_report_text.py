@@ -15,7 +15,7 @@ from slurmdoctor import diagnose
 from slurmdoctor.model import Coverage, Diagnosis, Evidence, Exit, FirstFailure, Remedy
 from slurmdoctor.report import text_report as text
 from slurmdoctor.report.terminal import cells, cut, cut_path, look, wrap
-from slurmdoctor.report.words import agreeing, delay, ending, headline, others, size
+from slurmdoctor.report.wording import agreeing, delay, ending, headline, others, size
 from test_report_goldens import TextFile
 
 

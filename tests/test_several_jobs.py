@@ -17,11 +17,11 @@ from click.testing import CliRunner
 import slurmdoctor
 from slurmdoctor import LogText
 from slurmdoctor.cli import cli
-from slurmdoctor.input.jobs import picked
+from slurmdoctor.input.job_files import picked
 from slurmdoctor.model import JobFiles
 from slurmdoctor.report.chat import jobs_markdown, jobs_slack
 from slurmdoctor.report.terminal import cells
-from slurmdoctor.report.words import Row, counted, grouped, line, named
+from slurmdoctor.report.wording import Row, counted, grouped, line, named
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SCHEMA = json.loads((Path(slurmdoctor.__file__).parent / "report" / "schema.json").read_text())

@@ -6,7 +6,7 @@ import pytest
 
 from cases import finding_of, values
 from slurmdoctor import diagnose
-from slurmdoctor.infer.collectives import odd_ones
+from slurmdoctor.infer.waiting_ranks import odd_ones
 
 pytestmark = pytest.mark.usefixtures("golden_verdicts")
 

@@ -24,7 +24,7 @@ import cases
 import slurmdoctor
 from slurmdoctor.input import opening, regular_files, streams
 from slurmdoctor.input.files import expand
-from slurmdoctor.input.jobs import ends_of
+from slurmdoctor.input.job_files import ends_of
 from slurmdoctor.input.opening import open_sources
 from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.input.streams import kind_of

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from slurmdoctor.infer.case import STOPPED, Case, because
-from slurmdoctor.infer.collectives import ended_tasks
+from slurmdoctor.infer.waiting_ranks import ended_tasks
 from slurmdoctor.model import (
     COMMAND_NOT_FOUND,
     EXIT_CODE,

@@ -10,9 +10,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from slurmdoctor.infer.case import Case, because_first
-from slurmdoctor.infer.collectives import world_size
 from slurmdoctor.infer.exits import never_ended
 from slurmdoctor.infer.slurm_record import state_of, warning_came
+from slurmdoctor.infer.waiting_ranks import world_size
 from slurmdoctor.model import (
     EXIT_CODE,
     GPU_MEMORY,

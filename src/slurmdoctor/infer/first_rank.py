@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from slurmdoctor.infer.case import Case, events_of
-from slurmdoctor.infer.collectives import world_of, world_size
 from slurmdoctor.infer.confidence import how_ordered
 from slurmdoctor.infer.exits import could_be_own, first_reported, reported_first
 from slurmdoctor.infer.silence import name_missing_peer, name_suspect
+from slurmdoctor.infer.waiting_ranks import world_of, world_size
 from slurmdoctor.model import (
     EXIT_CODE,
     HANG,

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from slurmdoctor.infer.case import STOPPED, TELLING, Case
-from slurmdoctor.infer.collectives import ended_tasks
 from slurmdoctor.infer.exits import cause_of
+from slurmdoctor.infer.waiting_ranks import ended_tasks
 from slurmdoctor.model import (
     ABORT,
     COLLECTIVE_TIMEOUT,

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from slurmdoctor.infer.case import Case
-from slurmdoctor.infer.collectives import world_size
+from slurmdoctor.infer.waiting_ranks import world_size
 from slurmdoctor.model import (
     ASSUMED_YEAR,
     EXIT_CODE,

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from slurmdoctor.infer import collectives
+from slurmdoctor.infer import waiting_ranks
 from slurmdoctor.infer.case import Case, because, because_first, events_of, ranks_of
-from slurmdoctor.infer.collectives import Members, odd_ones, world_of
+from slurmdoctor.infer.waiting_ranks import Members, odd_ones, world_of
 from slurmdoctor.model import (
     COLLECTIVE_TIMEOUT,
     HANG,
@@ -45,7 +45,7 @@ _SHOWN = 100
 def find_suspect(finding: Finding, case: Case) -> Finding:
     """Only time-outs: stack dumps, or the collective's sequence numbers, tell who never came."""
     root = finding.root
-    if (far := collectives.how_far(case.timeline.collectives)) is not None:
+    if (far := waiting_ranks.how_far(case.timeline.collectives)) is not None:
         finding = because(finding, far)
     if root is None or root.cause not in case.traits["hides-hang"]:
         return finding
@@ -76,7 +76,7 @@ def _from_waits(finding: Finding, root: Incident, world: Members, case: Case) ->
     exits = {report.ranks[0]: report for report in case.reports if len(report.ranks) == 1}
     explained = bool(_fallen(root, case))
     works = case.timeline.collectives
-    return _named_by_others(finding) or collectives.suspect(works, world, exits, case.observed.ranks_heard, explained)
+    return _named_by_others(finding) or waiting_ranks.suspect(works, world, exits, case.observed.ranks_heard, explained)
 
 
 def _with_suspicion(finding: Finding, root: Incident, suspicion: Suspicion, case: Case) -> Finding:

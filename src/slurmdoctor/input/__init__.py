@@ -8,14 +8,14 @@ from slurmdoctor.doors import door
 
 if TYPE_CHECKING:
     from slurmdoctor.input.files import did_you_mean as did_you_mean, expand as expand, files_of as files_of
-    from slurmdoctor.input.job_names import is_log as is_log, named as named, of_folder as of_folder
-    from slurmdoctor.input.jobs import (
+    from slurmdoctor.input.job_files import (
         ends_of as ends_of,
         looker as looker,
         picked as picked,
         split_jobs as split_jobs,
         times_in as times_in,
     )
+    from slurmdoctor.input.job_names import is_log as is_log, named as named, of_folder as of_folder
     from slurmdoctor.input.opening import APath as APath, Given as Given, LogText as LogText, opened as opened
     from slurmdoctor.input.paste import unwrap as unwrap
     from slurmdoctor.input.regular_files import UnreadError as UnreadError, notes as notes, open_regular as open_regular
@@ -25,7 +25,7 @@ else:
         __name__,
         files="did_you_mean expand files_of",
         job_names="is_log named of_folder",
-        jobs="ends_of looker picked split_jobs times_in",
+        job_files="ends_of looker picked split_jobs times_in",
         opening="APath Given LogText opened",
         paste="unwrap",
         regular_files="UnreadError notes open_regular",

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from slurmdoctor.model.events import Busy, Event, ExitReport, Line, Origin, Reason
-from slurmdoctor.model.jobs import JobFiles, JobRecord, Quote
+from slurmdoctor.model.job_records import JobFiles, JobRecord, Quote
 from slurmdoctor.model.notation import ProcessExit
 from slurmdoctor.model.words import (
     ID_TIMEOUT,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from slurmdoctor.report.composer import compose as compose, how_found as how_found
     from slurmdoctor.report.explain import choices as choices, meanings as meanings, rows as rows, text as text
     from slurmdoctor.report.html_report import render_page as render_page
-    from slurmdoctor.report.lint import FORMATS as FORMATS, render_lint as render_lint
+    from slurmdoctor.report.lint_report import FORMATS as FORMATS, render_lint as render_lint
     from slurmdoctor.report.reasons import sentence as sentence
     from slurmdoctor.report.redaction import (
         Mode as Mode,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         wrap_words as wrap_words,
     )
     from slurmdoctor.report.text_report import render_text as render_text
-    from slurmdoctor.report.words import (
+    from slurmdoctor.report.wording import (
         Row as Row,
         ago as ago,
         counted as counted,
@@ -48,11 +48,11 @@ else:
         composer="compose how_found",
         explain="choices meanings rows text",
         html_report="render_page",
-        lint="FORMATS render_lint",
+        lint_report="FORMATS render_lint",
         reasons="sentence",
         redaction="Mode Pseudonyms Redactor disarm one_line redact",
         result="Diagnosis render render_jobs",
         terminal="Line Look PLAIN cells cut look paint wrap_words",
         text_report="render_text",
-        words="Row ago counted duration line listed plural room_for",
+        wording="Row ago counted duration line listed plural room_for",
     )

@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from slurmdoctor.model import Diagnosis
-from slurmdoctor.report import words
+from slurmdoctor.report import wording
 from slurmdoctor.report.redaction import disarm, one_line
 from slurmdoctor.report.terminal import cut, cut_path
-from slurmdoctor.report.words import Row, Rows, best_frames, counted, ended, grouped, named
+from slurmdoctor.report.wording import Row, Rows, best_frames, counted, ended, grouped, named
 
 LIMIT = 1500
 """Characters of Markdown."""
@@ -46,7 +46,7 @@ def parts_of(diagnosis: Diagnosis, scale: float = 1.0, fixes: int = 3) -> Parts:
         return cut(text, int(most * scale))
 
     first = diagnosis.first_failure
-    file, line, text, time = words.shown_line(diagnosis)
+    file, line, text, time = wording.shown_line(diagnosis)
     quote = fit(one_line(text or ""), 360)
     for frame in best_frames(first.traceback, 1) if quote else []:
         quote += "\n" + fit(f"  {frame.place} in {frame.function or '?'}", 110)
@@ -57,20 +57,20 @@ def parts_of(diagnosis: Diagnosis, scale: float = 1.0, fixes: int = 3) -> Parts:
     failed = diagnosis.verdict == "failed"
     parts = (
         *_fixes(diagnosis, fixes, scale),
-        ("Exit", fit(words.ending(diagnosis), 140) if failed else ""),
-        ("Retry", fit(words.retry(diagnosis), 120)),
-        ("Why", words.why(diagnosis, int(220 * scale))),
+        ("Exit", fit(wording.ending(diagnosis), 140) if failed else ""),
+        ("Retry", fit(wording.retry(diagnosis), 120)),
+        ("Why", wording.why(diagnosis, int(220 * scale))),
         ("Or", fit(rivals, 120)),
-        ("Read", words.read(diagnosis) if not failed else ""),
+        ("Read", wording.read(diagnosis) if not failed else ""),
         ("Last step", fit(one_line(str(last)), 30) if last is not None and not text else ""),
     )
     return Parts(
-        f"{words.mark(diagnosis)} {fit(words.headline(diagnosis), 160)}",
-        fit(words.tag(diagnosis), 80),
-        f"{place}  {fit(words.clock(time), 16)}" if place and time else place,
+        f"{wording.mark(diagnosis)} {fit(wording.headline(diagnosis), 160)}",
+        fit(wording.tag(diagnosis), 80),
+        f"{place}  {fit(wording.clock(time), 16)}" if place and time else place,
         quote,
         tuple((label, text) for label, text in parts if text),
-        tuple((fit(command, 110), fit(shows, 60)) for command, shows in words.requests(diagnosis)[:3]),
+        tuple((fit(command, 110), fit(shows, 60)) for command, shows in wording.requests(diagnosis)[:3]),
     )
 
 

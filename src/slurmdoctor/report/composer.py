@@ -38,7 +38,7 @@ from slurmdoctor.report.fixes import advise, derive, derived_facts, names_for_fi
 from slurmdoctor.report.reasons import sentence, sentences, told
 from slurmdoctor.report.redaction import one_line, redact
 from slurmdoctor.report.terminal import cut
-from slurmdoctor.report.words import exit_words, meaning_of
+from slurmdoctor.report.wording import exit_words, meaning_of
 
 _MOST_RIVALS = 3
 _LONG = 100

@@ -10,7 +10,7 @@ from slurmdoctor.knowledge import READERS, nearest
 from slurmdoctor.matching import captures
 from slurmdoctor.model import Cause, Fix, Knowledge, UserError
 from slurmdoctor.report.terminal import Line, cut, wrap
-from slurmdoctor.report.words import listed
+from slurmdoctor.report.wording import listed
 
 ROLES = {
     "root": "May start a failure.",

@@ -33,7 +33,7 @@ from slurmdoctor.model import (
 )
 from slurmdoctor.report.reasons import names_of
 from slurmdoctor.report.redaction import one_line
-from slurmdoctor.report.words import Frame, best_frames, frames
+from slurmdoctor.report.wording import Frame, best_frames, frames
 
 MOST = 3
 """So many fixes are shown: the ones that say most about this log."""

@@ -24,10 +24,10 @@ from slurmdoctor.model import (
     fold_nodes,
     ranges,
 )
-from slurmdoctor.report import words
+from slurmdoctor.report import wording
 from slurmdoctor.report.chat import pieces
 from slurmdoctor.report.redaction import disarm, one_line
-from slurmdoctor.report.words import Row, best_frames, counted, delay, duration, ending, listed, plural
+from slurmdoctor.report.wording import Row, best_frames, counted, delay, duration, ending, listed, plural
 
 _LONGEST = 4000
 """Characters of one text; the rest of a longer one is cut."""
@@ -84,7 +84,7 @@ def page_environment(package: str = "slurmdoctor.report") -> Environment:
     for function in (best_frames, delay, ending, plural, ranges):
         made.globals[function.__name__] = function
     made.globals |= {
-        "version": __version__, "words": words, "place": _place, "rows_of": _rows_of,
+        "version": __version__, "words": wording, "place": _place, "rows_of": _rows_of,
         "proofs_of": _proofs, "notes_of": _notes,
     }  # fmt: skip
     made.filters |= {"shown": shown, "one_line": one_line, "pieces": pieces, "advice": _advice, "fact_name": _fact_name}
@@ -140,7 +140,7 @@ def _notes(found: Diagnosis) -> list[str]:
         notes.append(
             f"{'ranks' if len(seen.silent_ranks) > 1 else 'rank'} {ranges(seen.silent_ranks, 60)} printed nothing"
         )
-    if seen.missing and words.other_record(found) is None:
+    if seen.missing and wording.other_record(found) is None:
         notes.append(f"not checked: {listed(seen.missing)}")
     return notes
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from slurmdoctor.model import SHORT, Knowledge, ProcessExit, Reason, ranges
 from slurmdoctor.report.redaction import one_line, redact
 from slurmdoctor.report.terminal import cut
-from slurmdoctor.report.words import ONLY_ERROR, duration, exit_words, frames, listed, plural, size
+from slurmdoctor.report.wording import ONLY_ERROR, duration, exit_words, frames, listed, plural, size
 
 Values = Mapping[str, Any]
 _LAST = ("survived", "earlier-attempts")

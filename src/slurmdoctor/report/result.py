@@ -39,7 +39,7 @@ class Diagnosis(model.Diagnosis, frozen=True):
     @property
     def headline(self) -> str:
         """The verdict in one line, as in a list of jobs: `rank 5 on gpu-a2 ran out of GPU memory`."""
-        from slurmdoctor.report.words import Row
+        from slurmdoctor.report.wording import Row
 
         return Row.of(self).headline
 
@@ -98,7 +98,7 @@ def render(found: model.Diagnosis, form: str) -> str:
 
         return render_markdown(found)
     if form == "github":
-        from slurmdoctor.report.lint import annotation, commands
+        from slurmdoctor.report.lint_report import annotation, commands
 
         return commands([annotation(found)])
     if form == "html":
@@ -117,7 +117,7 @@ def render(found: model.Diagnosis, form: str) -> str:
 def render_jobs(found: Sequence[model.Diagnosis], form: str) -> str:
     """Several jobs in one report as `markdown`, `slack`, `github` or `html`."""
     if form == "github":
-        from slurmdoctor.report.lint import annotation, commands
+        from slurmdoctor.report.lint_report import annotation, commands
 
         return commands(map(annotation, found))
     if form == "html":
@@ -125,7 +125,7 @@ def render_jobs(found: Sequence[model.Diagnosis], form: str) -> str:
 
         return render_jobs_html(found)
     from slurmdoctor.report.chat import jobs_markdown, jobs_slack
-    from slurmdoctor.report.words import Row
+    from slurmdoctor.report.wording import Row
 
     return (jobs_markdown if form == "markdown" else jobs_slack)([Row.of(one) for one in found])
 

@@ -9,10 +9,10 @@ from typing import Literal
 from msgspec import Struct
 
 from slurmdoctor.model import SHORT, Diagnosis, Evidence, Remedy, ranges
-from slurmdoctor.report import words
+from slurmdoctor.report import wording
 from slurmdoctor.report.redaction import disarm, one_line
 from slurmdoctor.report.terminal import COLOURS, Line, cells, clip, cut, cut_path, excerpt, paint, wrap, wrap_words
-from slurmdoctor.report.words import Frame, best_frames, delay, ending, plural
+from slurmdoctor.report.wording import Frame, best_frames, delay, ending, plural
 
 LIMIT = 15
 _MOST_FIXES, _QUOTED = 3, 3
@@ -51,10 +51,10 @@ def report(diagnosis: Diagnosis, *, width: int, context: int = 0, ranks: bool = 
 
 
 def _head(diagnosis: Diagnosis, width: int) -> list[Line]:
-    mark, tag = words.mark(diagnosis), words.tag(diagnosis)
-    text = words.headline(diagnosis)
+    mark, tag = wording.mark(diagnosis), wording.tag(diagnosis)
+    text = wording.headline(diagnosis)
     if diagnosis.verdict == "no-failure":
-        tag = "read " + words.read(diagnosis)
+        tag = "read " + wording.read(diagnosis)
     gap = width - 2 - cells(text) - cells(tag)
     wrapped = [("bold", part) for part in wrap(text, width - 2, 2)]
     lines: list[Line] = [[(COLOURS[mark], mark), ("", " "), wrapped[0]]]
@@ -74,7 +74,7 @@ def _failed(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
         _said("exit", ending(diagnosis), width, 5),
         Block(_then(diagnosis, width), 10, 1, "then", "rows"),
         *_fixes(diagnosis.fixes, width),
-        _said("retry", words.retry(diagnosis), width, 6),
+        _said("retry", wording.retry(diagnosis), width, 6),
         _why(diagnosis, width, 7),
         Block([] if sure else _wrapped(_check(diagnosis), width), 13, label="check"),
         _said("also", _rivals(diagnosis), width, 8),
@@ -87,7 +87,7 @@ def _not_failed(diagnosis: Diagnosis, width: int) -> list[Block]:
     step = diagnosis.facts.get("last_step")
     doubt = diagnosis.verdict == "unknown"
     return [
-        _said("read", words.read(diagnosis) if doubt else "", width, 1),
+        _said("read", wording.read(diagnosis) if doubt else "", width, 1),
         _said("last", "" if step is None else f"step {one_line(str(step))}", width, 1),
         _ends(diagnosis, width),
         _why(diagnosis, width, 4),
@@ -99,7 +99,7 @@ def _not_failed(diagnosis: Diagnosis, width: int) -> list[Block]:
 
 def _why(diagnosis: Diagnosis, width: int, rank: int) -> Block:
     """The reasons, of which the first one is never cut."""
-    told = words.reasons(diagnosis) or [""]
+    told = wording.reasons(diagnosis) or [""]
     least = len(wrap_words(told[0], width - LABEL - len(INDENT)))
     return _said("why", "; ".join(told), width, rank, least)
 
@@ -145,11 +145,11 @@ def _fixes(fixes: tuple[Remedy, ...], width: int) -> list[Block]:
 def _quote(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
     """The line that proves the verdict, its place, and the frames that lead to it."""
     first = diagnosis.first_failure
-    file, line, text, time = words.shown_line(diagnosis)
+    file, line, text, time = wording.shown_line(diagnosis)
     if text is None:
         return []
-    about = "  " + words.clock(time) if time else ""
-    if len(words.reached(diagnosis).ranks) > 1 and first.rank is not None:
+    about = "  " + wording.clock(time) if time else ""
+    if len(wording.reached(diagnosis).ranks) > 1 and first.rank is not None:
         alike, timed = len(first.ranks) > 1, diagnosis.coverage.order == "timestamps"
         about += "  all alike" if alike else f"  rank {first.rank}{', the first' * timed}"
     where: Line = [("", INDENT), ("key", _place(file, line, width - len(INDENT) - cells(about))), ("dim", about)]
@@ -197,8 +197,8 @@ def _then(diagnosis: Diagnosis, width: int) -> list[Line]:
     items = []
     for item in diagnosis.cascade:
         when = delay(item.delay) + "  " if item.delay is not None else ""
-        what = words.agreeing(item.title or item.cause, item.ranks or 2)
-        who = plural(item.ranks, "rank") if item.ranks else words.others(diagnosis)
+        what = wording.agreeing(item.title or item.cause, item.ranks or 2)
+        who = plural(item.ranks, "rank") if item.ranks else wording.others(diagnosis)
         items.append(f"{when}{who}  {what}")
     room, rows = width - LABEL - 2, [""]
     for number, entry in enumerate(items):
@@ -224,7 +224,7 @@ def _asks(diagnosis: Diagnosis, width: int) -> list[Block]:
     """What else to look at; a command that no line can hold is not shown."""
     room = width - LABEL - len(INDENT)
     blocks: list[Block] = []
-    for command, shows in words.requests(diagnosis)[:3]:
+    for command, shows in wording.requests(diagnosis)[:3]:
         row = f"{shows}: {command}" if command and cells(shows) + 2 + cells(command) <= room else command
         if cells(row) <= room:
             rows: list[Line] = [[("", row)]] if row else _wrapped(shows, width)
@@ -240,9 +240,9 @@ def _notes(diagnosis: Diagnosis) -> str:
                      else f"rank {seen.silent_ranks[0]} printed nothing")  # fmt: skip
     # to a verdict that is sure, Slurm's records would add nothing
     sure = diagnosis.verdict == "failed"
-    no_use = sure or words.other_record(diagnosis)
-    missing = [item for item in seen.missing if not (no_use and words.asked_of_slurm(item))]
-    if missing and not words.requests(diagnosis):
+    no_use = sure or wording.other_record(diagnosis)
+    missing = [item for item in seen.missing if not (no_use and wording.asked_of_slurm(item))]
+    if missing and not wording.requests(diagnosis):
         notes.append("not checked: " + ", ".join(map(one_line, missing)))
     return "; ".join(notes)
 

@@ -11,11 +11,11 @@ from typing import Literal
 from msgspec import Struct, to_builtins
 
 from slurmdoctor.model import Diagnosis, ScriptMistake
-from slurmdoctor.report import words
+from slurmdoctor.report import wording
 from slurmdoctor.report.chat import code, marked
 from slurmdoctor.report.redaction import Mode, Redactor, one_line
 from slurmdoctor.report.terminal import PLAIN, Line, Look, cut, paint, wrap_words
-from slurmdoctor.report.words import listed, plural
+from slurmdoctor.report.wording import listed, plural
 from slurmdoctor.slurm.script import wrong
 
 Kind = Literal["error", "warning", "notice"]
@@ -37,16 +37,16 @@ class Annotation(Struct, frozen=True):
 
 def annotation(diagnosis: Diagnosis) -> Annotation:
     """A failure as an error beside the log's line, else a warning or a notice."""
-    file, line, _, _ = words.shown_line(diagnosis)
+    file, line, _, _ = wording.shown_line(diagnosis)
     file = None if file and file.startswith("<") else file  # a pasted text
     if diagnosis.verdict != "failed":
         kind: Kind = "warning" if diagnosis.verdict == "unknown" else "notice"
         return Annotation(
-            kind, "slurmdoctor", f"{words.headline(diagnosis)} (read {words.read(diagnosis)})", file, line
+            kind, "slurmdoctor", f"{wording.headline(diagnosis)} (read {wording.read(diagnosis)})", file, line
         )
     fixes = [f"Fix: {fix.do}" for fix in diagnosis.fixes[:1]]
-    text = ". ".join(part.rstrip(".") for part in (words.headline(diagnosis), *fixes))
-    return Annotation("error", f"slurmdoctor: {words.tag(diagnosis)}", text, file, line)
+    text = ". ".join(part.rstrip(".") for part in (wording.headline(diagnosis), *fixes))
+    return Annotation("error", f"slurmdoctor: {wording.tag(diagnosis)}", text, file, line)
 
 
 def commands(found: Iterable[Annotation]) -> str:
