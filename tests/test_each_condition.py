@@ -1,0 +1,111 @@
+"""Each of the conditions of a judgement decides alone in some log: without it, these verdicts would be other ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slurmdoctor import diagnose
+from slurmdoctor.model import Diagnosis, NamedCause, Remedy
+from slurmdoctor.report.text_report import render_text
+from slurmdoctor.slurm.jobinfo import rows
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free."
+MISMATCH = (
+    "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"
+)
+NO_ID = (
+    "[rank{0}]: torch.distributed.DistBackendError: [{0}] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via "
+    "c10d key-value store by key '0', but store->get('0') got error: wait timeout after 600000ms, keys: //worker/attempt_0/0"
+)
+GATHER = (
+    "[rank{0}]:[E ProcessGroupNCCL.cpp:616] [PG ID 3 PG GUID 7(TENSOR_GROUP) Rank {1}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=5, OpType=ALLGATHER, NumelIn=10, NumelOut=50, Timeout(ms)=600000) ran for 600075 milliseconds before timing out."
+)
+OTHER_WORDS = [
+    "the loader opened shard alpha", "the model moved to bfloat", "the tokenizer has a new word", "a config was written by hydra",
+    "the optimizer state was sharded", "evaluation begins with the dev set", "gradients are being reduced",
+    "a scheduler was chosen for warmup", "the cache was warmed by readers", "the sampler was seeded again",
+]  # fmt: skip
+
+
+def judged(*lines: str) -> Diagnosis:
+    return diagnose("".join(f"{line}\n" for line in lines))
+
+
+def test_what_rank_0_said_before_others_gave_up_is_no_work_that_went_on() -> None:
+    found = judged(NO_ID.format(1), "[rank0]: reading the corpus of the third part", NO_ID.format(2), NO_ID.format(3))
+    assert not [why for why in found.reasons if "at work" in why]
+
+
+def test_work_proves_nothing_where_the_time_out_has_a_time_no_later_than() -> None:
+    waited = "[rank1]:[E ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5, "
+    waited += (
+        "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800075 milliseconds before timing out."
+    )
+    work = "[rank0]: 2026-11-27 10:00:00,000 INFO Building dataset index"
+    found = judged(work, "[rank1]: 2026-11-27 10:30:05,000 INFO still here", waited)
+    assert not [why for why in found.reasons if "dataset" in why]
+
+
+def test_ranks_of_a_group_with_uneven_steps_between_them_lack_nobody() -> None:
+    found = judged(*(GATHER.format(rank, at) for at, rank in enumerate((0, 1, 4, 6, 8))))
+    assert found.first_failure.rank is None
+    assert found.reasons[0].startswith("all 5 ranks entered SeqNum 5")
+
+
+def test_whole_hours_between_two_clocks_are_a_zone_and_no_silence() -> None:
+    end = "slurmstepd: error: *** JOB 4711 ON cn01 CANCELLED AT 2026-11-27T12:00:08 DUE TO TIME LIMIT ***"
+    found = judged("2026-11-27 10:00:00,000 INFO starting", "2026-11-27 10:00:05,000 INFO loading the model", end)
+    assert found.cause.id == "time-limit"
+    assert "silent" not in found.facts
+
+
+@pytest.mark.parametrize(
+    ("lines", "cause"),
+    [
+        # several processes write without labels: what follows need not be the same one's
+        (["Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/4", "Initializing distributed: GLOBAL_RANK: 1, MEMBER: 2/4",
+          "starting", "step 1 loss 2.0", MISMATCH, *OTHER_WORDS, OOM], "tensor-mismatch"),
+        # numbers that stay are no progress
+        (["starting", MISMATCH, *["the state of problem 5"] * 7, OOM], "tensor-mismatch"),
+        # a line between frame and exception is skipped, and what looks like one is none
+        (["step 1 loss 2.0", "Traceback (most recent call last):", '  File "/scratch/demo/train.py", line 10, in <module>', "    main()",
+          "NCCL version 2.21.5+cuda12.4", "Loading: checkpoint shard 3", "ValueError: bad shape 3"], "python-error"),
+        # a vague error is no end by itself
+        (["loading the data", "model built with 3 layers", "Error: could not fetch metrics from server"], None),
+    ],
+)  # fmt: skip
+def test_the_cause_of_an_unlabelled_log(lines: list[str], cause: str | None) -> None:
+    found = judged(*lines)
+    assert found.cause.id == cause
+    assert (found.first_failure.text or "") != "Loading: checkpoint shard 3"
+
+
+def test_a_bare_clock_above_a_later_stamp_does_not_turn_time_back() -> None:
+    lost = "[rank1]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.7.0.32]:51559."
+    clocks = ("Fri Nov 27 09:58:00 UTC 2026", "Fri Nov 27 10:00:00 UTC 2026")
+    found = judged(*clocks, f"[rank0]: [2026-11-27 10:30:00] {OOM}", lost)
+    assert [(item.cause, item.delay) for item in found.cascade] == [("peer-lost", 0.0)]
+
+
+def test_a_word_before_two_files_of_one_rank_is_no_node(tmp_path: Path) -> None:
+    for name, text in (("run1_rank0", OOM), ("run2_rank0", "starting"), ("run2_rank1", "starting")):
+        (tmp_path / f"{name}.log").write_text(f"{text}\n")
+    assert diagnose(tmp_path).first_failure.node is None
+
+
+def test_a_job_name_with_a_line_end_splits_no_row_of_sacct() -> None:
+    text = "5\x1fa\x1fb\n6\x1fc\x1f5\n"
+    assert [row["JobID"] for row in rows([text], ["JobID", "JobName", "JobIDRaw"])] == ["5"]
+
+
+def test_what_a_check_names_is_kept_where_the_fix_names_less() -> None:
+    found = Diagnosis(
+        "failed",
+        cause=NamedCause("gpu-fault", "process", "met a fault of the GPU", "gpu-fault/x", "medium"),
+        fixes=(Remedy(do="Watch `nvidia-smi` while it runs."),),
+        verify=("Run `nvidia-smi -q -d ECC` on the node.",),
+    )
+    assert "nvidia-smi -q -d ECC" in render_text(found, width=100, colour=False)
