@@ -83,6 +83,18 @@ def test_the_cause_of_an_unlabelled_log(lines: list[str], cause: str | None) -> 
     assert (found.first_failure.text or "") != "Loading: checkpoint shard 3"
 
 
+def test_a_banner_of_two_processes_above_an_error_is_no_new_start_below_it() -> None:
+    banner = ["Starting the training of project alpha", "Reading the configuration from disk"]
+
+    def talk(*colours: str) -> list[str]:
+        parts = ("alpha", "beta", "gamma", "delta", "epsilon")
+        return [f"the {part} was prepared by the worker of the {one} and written" for part in parts for one in colours]
+
+    below = talk("red", "blue", "green", "white", "black")
+    found = judged(*banner, *talk("one", "two"), *banner, OOM, *banner, *below)
+    assert (found.verdict, found.cause.id) == ("failed", "cuda-oom")
+
+
 def test_a_bare_clock_above_a_later_stamp_does_not_turn_time_back() -> None:
     lost = "[rank1]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.7.0.32]:51559."
     clocks = ("Fri Nov 27 09:58:00 UTC 2026", "Fri Nov 27 10:00:00 UTC 2026")
