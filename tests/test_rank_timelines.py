@@ -40,7 +40,7 @@ def timelines_of(*lines: str) -> RankTimelines:
 
 
 def rank_timeline(rank_timelines: RankTimelines, rank: int) -> RankTimeline:
-    return next(one for one in rank_timelines.rank_timelines if rank in one.ranks)
+    return next(one for one in rank_timelines.timelines if rank in one.ranks)
 
 
 def way(rank_timelines: RankTimelines, rank: int) -> str:
@@ -167,7 +167,7 @@ def test_all_that_failed_alike_are_first_and_share_a_lane() -> None:
         *(line for rank in range(8) for line in RAISED.format(rank=rank).splitlines()),
         "srun: error: gpu-01: tasks 0-7: Exited with exit code 1",
     )
-    [one] = rank_timelines.rank_timelines
+    [one] = rank_timelines.timelines
     assert (one.ranks, one.standing, one.ended) == (tuple(range(8)), "first", "exit code 1")
     assert way(rank_timelines, 7) == "running failed gone"
 
@@ -192,7 +192,7 @@ def test_of_two_attempts_the_last_one_is_shown() -> None:
 )
 def test_every_failure_is_marked_with_the_rank_of_the_verdict(case: Case) -> None:
     found = verdict_of(case.name)
-    rank_timelines = found.rank_timelines.rank_timelines
+    rank_timelines = found.rank_timelines.timelines
     if not rank_timelines or found.verdict != "failed":
         pytest.skip("nothing over time, or no failure")
     marked = [one for one in rank_timelines if any(mark.kind == "first" for mark in one.marks)]
@@ -272,7 +272,7 @@ def test_texts_are_short_and_few() -> None:
         *steps(2, 5),
         *(f"0: [rank0]: RuntimeError: CUDA error: an illegal memory access was encountered {'x' * 5000}" for _ in range(50)),
     )  # fmt: skip
-    assert max(len(mark.text) for one in rank_timelines.rank_timelines for mark in one.marks) <= 200
+    assert max(len(mark.text) for one in rank_timelines.timelines for mark in one.marks) <= 200
     assert rank_timeline(rank_timelines, 0).left_out > 0
 
 
@@ -280,7 +280,7 @@ def test_a_lane_quotes_no_other_ranks_line() -> None:
     found = diagnose(written(speak(Job(ranks=128, per_node=8, root=5, cause="cuda-oom", steps=2))))
     quoted = [
         (one, mark)
-        for one in found.rank_timelines.rank_timelines
+        for one in found.rank_timelines.timelines
         for mark in one.marks
         if mark.kind == "error" and mark.file
     ]
@@ -299,9 +299,9 @@ def test_who_does_not_need_them_does_not_wait_for_them() -> None:
 
 def test_a_thousand_ranks_share_lanes_by_node() -> None:
     found = diagnose(written(speak(Job(ranks=1024, per_node=8, root=5, cause="cuda-oom", steps=2))))
-    assert len(found.rank_timelines.rank_timelines) < 280
-    assert sum(len(one.ranks) for one in found.rank_timelines.rank_timelines) == 1024
-    assert sum(mark.file is not None for one in found.rank_timelines.rank_timelines for mark in one.marks) <= 400
+    assert len(found.rank_timelines.timelines) < 280
+    assert sum(len(one.ranks) for one in found.rank_timelines.timelines) == 1024
+    assert sum(mark.file is not None for one in found.rank_timelines.timelines for mark in one.marks) <= 400
 
 
 def test_a_healthy_job_runs_and_finishes() -> None:
@@ -311,8 +311,8 @@ def test_a_healthy_job_runs_and_finishes() -> None:
     )
     assert way(rank_timelines, 0) == "running finished"
     assert turn(rank_timelines, 0, "finished") == "10:00"
-    assert [one.ranks for one in rank_timelines.rank_timelines] == [(0, 1)]
-    assert {mark.kind for mark in rank_timelines.rank_timelines[0].marks} == {"step"}
+    assert [one.ranks for one in rank_timelines.timelines] == [(0, 1)]
+    assert {mark.kind for mark in rank_timelines.timelines[0].marks} == {"step"}
 
 
 def test_all_ranks_finish_with_a_program_that_says_so_once() -> None:
@@ -341,7 +341,7 @@ def test_one_process_has_one_lane() -> None:
         "2026-03-21 02:02:00,114 ERROR CUDA out of memory. Tried to allocate 2.00 GiB",
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB",
     )
-    [one] = rank_timelines.rank_timelines
+    [one] = rank_timelines.timelines
     assert one.ranks == ()
     assert [span.state for span in one.spans] == ["running", "failed"]
 

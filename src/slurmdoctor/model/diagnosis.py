@@ -278,7 +278,7 @@ class RankTimeline(Struct, frozen=True):
 class RankTimelines(Struct, frozen=True):
     """All ranks over the shown part of the run: the time around the failure."""
 
-    rank_timelines: tuple[RankTimeline, ...] = ()
+    timelines: tuple[RankTimeline, ...] = ()
     """By rank; none where the log shows no times."""
     start: float = 0.0
     """When the shown part begins: seconds since the epoch as the log's clock counts them."""
@@ -293,12 +293,7 @@ class RankTimelines(Struct, frozen=True):
     @property
     def places(self) -> set[tuple[int, int]]:
         """(source, offset) of all lines that they show."""
-        return {
-            mark.place
-            for rank_timeline in self.rank_timelines
-            for mark in rank_timeline.marks
-            if mark.place is not None
-        }
+        return {mark.place for one in self.timelines for mark in one.marks if mark.place is not None}
 
 
 class NamedCause(Struct, frozen=True):

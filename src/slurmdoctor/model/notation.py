@@ -196,8 +196,6 @@ _CLASS_OF_CODE: dict[int, ExitClass] = {
 }
 NATIVE_CRASHES = frozenset({"SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS"})
 """Signals that native code earns itself, as it does SIGSEGV."""
-_PLAIN: tuple[ExitClass, ...] = ("ok", "python-error", "usage-error", "other", "unknown")
-"""Classes of exits that may have any cause."""
 _OUT_OF_MEMORY = 253
 """srun's and sacct's exit code for a step that ran out of memory (sacct: 0:125)."""
 _PBS = 256
@@ -217,11 +215,6 @@ class ProcessExit(Struct, frozen=True):
     code: int | None
     signal: str | None
     exit_class: ExitClass
-
-    @property
-    def tells_nothing(self) -> bool:
-        """Whether it is a plain code, of which no cause can be told."""
-        return self.signal not in NATIVE_CRASHES and self.exit_class in _PLAIN
 
     @property
     def shell_code(self) -> int | None:

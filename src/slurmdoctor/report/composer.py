@@ -305,20 +305,20 @@ _STEPS = (
 
 def _worded(rank_timelines: RankTimelines, observed: Observations, numbers: Numbers, title: str) -> RankTimelines:
     """The ranks over time as a page shows them. `title` says what a rank did that printed nothing of its failure."""
-    if not rank_timelines.rank_timelines:
+    if not rank_timelines.timelines:
         return rank_timelines
     worded = []
-    for rank_timeline in rank_timelines.rank_timelines:
-        ended = exit_words(rank_timeline.exit) if rank_timeline.exit is not None else ""
+    for one in rank_timelines.timelines:
+        ended = exit_words(one.exit) if one.exit is not None else ""
         instead = {"first": title, "exit": ended}
         marks = [
             replace(mark, text=mark.text or instead.get(mark.kind) or mark.cause or "")
             if mark.place is None
             else replace(mark, file=observed.files[mark.place[0]].name, line=numbers.get(mark.place))
-            for mark in rank_timeline.marks
+            for mark in one.marks
         ]
-        worded.append(replace(rank_timeline, marks=tuple(marks), ended=ended))
-    return replace(rank_timelines, rank_timelines=tuple(worded), ticks=tuple(_times(rank_timelines, observed.zone)))
+        worded.append(replace(one, marks=tuple(marks), ended=ended))
+    return replace(rank_timelines, timelines=tuple(worded), ticks=tuple(_times(rank_timelines, observed.zone)))
 
 
 def _times(rank_timelines: RankTimelines, zone: int | None) -> Iterator[tuple[float, str]]:

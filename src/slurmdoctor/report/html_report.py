@@ -249,13 +249,11 @@ class Drawing:
 
     def __init__(self, rank_timelines: RankTimelines) -> None:
         self.groups, self.left_out, grain = fold(rank_timelines)
-        self.named = any(rank_timeline.ranks for rank_timeline in rank_timelines.rank_timelines)
-        self.states = {span.state for rank_timeline in rank_timelines.rank_timelines for span in rank_timeline.spans}
-        self.kinds = {mark.kind for rank_timeline in rank_timelines.rank_timelines for mark in rank_timeline.marks}
+        self.named = any(one.ranks for one in rank_timelines.timelines)
+        self.states = {span.state for one in rank_timelines.timelines for span in one.spans}
+        self.kinds = {mark.kind for one in rank_timelines.timelines for mark in one.marks}
         leads = [row.rank_timeline for group in self.groups for row in group.rows if row.first]
-        self.root = min(
-            (mark.at for rank_timeline in leads for mark in rank_timeline.marks if mark.kind == "first"), default=None
-        )
+        self.root = min((mark.at for one in leads for mark in one.marks if mark.kind == "first"), default=None)
         self._start = rank_timelines.start
         self._width = _length(rank_timelines) or 1.0
         self.ticks = list(self._labels(rank_timelines.ticks))
@@ -311,9 +309,7 @@ class Drawing:
 
 def _length(rank_timelines: RankTimelines) -> float:
     """How long the shown time is, in the unit of the spans; 0 where there is none."""
-    return max(
-        (span.end for rank_timeline in rank_timelines.rank_timelines for span in rank_timeline.spans), default=0.0
-    )
+    return max((span.end for one in rank_timelines.timelines for span in one.spans), default=0.0)
 
 
 def fold(rank_timelines: RankTimelines, most: int = MOST_ROWS) -> tuple[list[Group], list[Group], int]:
@@ -338,14 +334,12 @@ def fold(rank_timelines: RankTimelines, most: int = MOST_ROWS) -> tuple[list[Gro
 
 def _alike(rank_timelines: RankTimelines, grain: int) -> list[Group]:
     width = _length(rank_timelines) or 1.0
-    led = any(rank_timeline.standing in _LEADS for rank_timeline in rank_timelines.rank_timelines)
+    led = any(one.standing in _LEADS for one in rank_timelines.timelines)
     by_node: dict[str | None, _Ways] = {}
-    for rank_timeline in rank_timelines.rank_timelines:
+    for one in rank_timelines.timelines:
         # the verdict says in which timeline the first failure is, or else the first line of it is that timeline's
-        first = rank_timeline.standing in _LEADS if led else any(mark.kind == "first" for mark in rank_timeline.marks)
-        by_node.setdefault(rank_timeline.node, {}).setdefault((first, _shape(rank_timeline, width, grain)), []).append(
-            rank_timeline
-        )
+        first = one.standing in _LEADS if led else any(mark.kind == "first" for mark in one.marks)
+        by_node.setdefault(one.node, {}).setdefault((first, _shape(one, width, grain)), []).append(one)
     found: dict[object, list[tuple[str | None, _Ways]]] = {}
     for node, ways in by_node.items():
         # ranks of no known node fold among themselves alone
@@ -356,17 +350,15 @@ def _alike(rank_timelines: RankTimelines, grain: int) -> list[Group]:
 def _group(nodes: Sequence[tuple[str | None, _Ways]]) -> Group:
     rows = []
     for shape in nodes[0][1]:
-        alike = [rank_timeline for _, ways in nodes for rank_timeline in ways[shape]]
-        rows.append(
-            RankRow(tuple(sorted(rank for rank_timeline in alike for rank in rank_timeline.ranks)), alike[0], shape[0])
-        )
+        alike = [one for _, ways in nodes for one in ways[shape]]
+        rows.append(RankRow(tuple(sorted(rank for one in alike for rank in one.ranks)), alike[0], shape[0]))
     rows.sort(key=lambda row: (not row.first, not row.ranks, row.ranks[:1]))
     return Group(tuple(node for node, _ in nodes if node is not None), tuple(rows))
 
 
-def _shape(rank_timeline: RankTimeline, width: float, grain: int) -> object:
+def _shape(one: RankTimeline, width: float, grain: int) -> object:
     """What two timelines have in common that are drawn as one."""
     spans = tuple(
-        (span.state, round(span.start / width * grain), round(span.end / width * grain)) for span in rank_timeline.spans
+        (span.state, round(span.start / width * grain), round(span.end / width * grain)) for span in one.spans
     )
-    return rank_timeline.standing, rank_timeline.ended, not rank_timeline.ranks, spans
+    return one.standing, one.ended, not one.ranks, spans

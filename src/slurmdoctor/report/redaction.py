@@ -219,7 +219,7 @@ def _hosts_of(diagnosis: Diagnosis) -> Iterator[str]:
         yield diagnosis.first_failure.node
     yield from (item.node for item in diagnosis.evidence if item.node)
     yield from diagnosis.extent.nodes
-    yield from (rank_timeline.node for rank_timeline in diagnosis.rank_timelines.rank_timelines if rank_timeline.node)
+    yield from (one.node for one in diagnosis.rank_timelines.timelines if one.node)
     if diagnosis.retry:
         yield from diagnosis.retry.exclude_nodes
     for name in ("node", "master_addr", "host"):
