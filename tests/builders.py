@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 from msgspec.structs import replace
 
 from slurmdoctor import diagnose
 from slurmdoctor.infer.case import Case
-from slurmdoctor.infer.slurm_record import apply_record
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import (
     Event,
@@ -16,55 +16,59 @@ from slurmdoctor.model import (
     Finding,
     Hit,
     Incident,
-    JobRecord,
     Line,
     Observations,
+    Order,
     Origin,
     ProcessExit,
     Progress,
     RankMap,
     Role,
-    RunState,
     Signal,
     SignalHit,
-    Step,
     Timeline,
     from_code,
-    from_sacct,
     from_words,
-    reason,
 )
 
 KNOWLEDGE = load(folders(()), examples=False)
 """The shipped rules."""
 
 
-def event(cause: str, role: Role = "root", at: int = 0, rank: int | None = None, source: int = 0, **more: Any) -> Event:
-    """An event of a rank whose line stands at `at`; `time` and `node` are those of its origin."""
-    origin = Origin(rank=rank, time=more.pop("time", None), node=more.pop("node", None))
+def event(
+    cause: str,
+    rank: int | None = None,
+    time: float | None = None,
+    at: int = 0,
+    role: str | None = None,
+    **more: Any,
+) -> Event:
+    """An event of a rank at a second, whose line stands at byte `at`; its role is the cause's own where none is given."""
+    source, node = more.pop("source", 0), more.pop("node", None)
+    known = KNOWLEDGE.causes.get(cause)
+    own = known.role if known else "root"
+    origin = Origin(rank, more.pop("local_rank", None), node, time, dated=time is not None)
+    text = f"{cause} at {at}"
     rule = more.pop("rule", f"{cause}/test")
-    return Event(cause, role, rule, origin, Hit(source, at, cause, cause), at, **more)
+    return Event(cause, cast("Role", role or own), rule, origin, Hit(source, at, text, text), at, **more)
 
 
-def incident(
-    cause: str, role: Role = "root", at: int = 0, rank: int | None = None, report: ExitReport | None = None, **more: Any
-) -> Incident:
+def incident(cause: str, *given: Any, report: ExitReport | None = None, **more: Any) -> Incident:
     """An incident of one event."""
-    main = event(cause, role, at, rank, **more)
+    main = event(cause, *given, **more)
     return Incident(main, (main,), report)
 
 
-def line(text: str, at: int = 0, source: int = 0, rank: int | None = None, time: float | None = None) -> Line:
-    """A line without a label."""
-    return Line(source, at, at + len(text) + 1, text, text, Origin(rank=rank, time=time), b"")
+def line(text: str = "", at: int = 0, source: int = 0, origin: Origin | None = None, label: bytes = b"") -> Line:
+    return Line(source, at, at + len(text) + 1, text, text, origin or Origin(), label)
 
 
 def report(ended: int | str, *ranks: int, at: int = 0, source: int = 0, **more: Any) -> ExitReport:
     """srun's report, by a code (137) or by its words (`Killed`), of the end of these ranks."""
     end = from_code(ended) if isinstance(ended, int) else from_words(ended)
     assert isinstance(end, ProcessExit)
-    given = {"witness": "srun", "kind": "step", "order": at, "ranks": ranks, **more}
-    return ExitReport(line(f"ended: {ended}", at, source), exit=end, **given)
+    given = {"line": line(f"ended: {ended}", at, source), "witness": "srun", "kind": "step", "order": at, **more}
+    return ExitReport(exit=end, ranks=ranks, **given)
 
 
 def step(number: int | None, time: float | None = None, steps: int | None = None, at: int | None = None) -> Progress:
@@ -83,46 +87,36 @@ def finish(
 ) -> SignalHit:
     """The line that says that the program completed."""
     signal = Signal("finished/test", "finished", (), "")
-    printed = replace(line(text, at, source, time=time), raw=raw or text)
+    printed = replace(line(text, at, source, Origin(time=time)), raw=raw or text)
     return SignalHit(signal, printed, at, captures)
 
 
-def timeline(**fields: Any) -> Timeline:
-    """A timeline; its last step follows from its steps."""
-    steps = tuple(fields.pop("progress", ()))
-    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
-    return Timeline(progress=steps, last_progress=steps[-1] if steps else None, **fields)
+def timeline(
+    incidents: Sequence[Incident] = (), reports: Sequence[ExitReport] = (), order: Order = "timestamps", **more: Any
+) -> Timeline:
+    """The timeline of these incidents and of further `events`; its last step is the last one of its `progress`."""
+    events = [e for i in incidents for e in i.events] + list(more.pop("events", ()))
+    keys = {e.order: ((e.origin.time or 0.0) if order == "timestamps" else 0.0, e.order) for e in events}
+    events.sort(key=lambda e: keys[e.order])
+    steps = tuple(more.get("progress", ()))
+    given = {"keys": keys, "last_progress": steps[-1] if steps else None, **more, "progress": steps}
+    return Timeline(tuple(events), tuple(reports), order=order, **given)
+
+
+def observed(rank_map: RankMap | None = None, **more: Any) -> Observations:
+    """What is known of a job besides an attempt."""
+    given = {"events": (), "reports": (), "collectives": (), "signals": (), **more}
+    return Observations(rank_map=rank_map or RankMap(), **given)
 
 
 def case(log: Timeline | None = None, seen: Observations | None = None, **known: Any) -> Case:
-    """One attempt; without `seen` nothing is known of its job besides."""
-    return Case(log or timeline(), seen or Observations((), (), (), (), RankMap()), KNOWLEDGE, **known)
-
-
-# ── beside Slurm's record ──
-
-BEFORE = reason("before")
-
-
-def job(state: str | None = None, **fields: Any) -> JobRecord:
-    """Slurm's record of job 42."""
-    return JobRecord("42", state=state, **fields)
-
-
-def work(state: str, exit: str = "1:0", id: str = "0", **more: Any) -> Step:
-    """A step that ran a program, with its exit as sacct shows it."""
-    return Step(id, state=state, exit=from_sacct(exit), **more)
+    """One attempt."""
+    return Case(log or timeline(), seen or observed(), KNOWLEDGE, **known)
 
 
 def failed(root: Incident | None, cause: str | None = None, **more: Any) -> Finding:
-    """A finding of the log alone, with the reason BEFORE."""
-    fields = {"reasons": (BEFORE,), "rule": "some/rule", **more}
-    return Finding("failed", root, cause or (root.cause if root else "exit-code"), **fields)
-
-
-def beside(finding: Finding, record: JobRecord, log: Timeline | None = None, state: RunState | None = None) -> Finding:
-    """The finding with what Slurm's record does to it."""
-    return apply_record(finding, record, state or RunState(), case(log))
+    """A finding with its root chosen."""
+    return Finding("failed", root, cause or (root.cause if root else None), **more)
 
 
 # ── logs ──

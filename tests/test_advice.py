@@ -23,7 +23,7 @@ def advised(
     *fixes: Fix, retry: str = "after-fix", role: str = "root", names: dict[str, Any] | None = None, **found: Any
 ) -> tuple[list[str], Retry | None]:
     cause = Cause("a", "f", "t", "root", (), frozenset(), retry, "s", (), fixes)  # type: ignore[arg-type]
-    finding = Finding("failed", incident("a", role), "a", **found)  # type: ignore[arg-type]
+    finding = Finding("failed", incident("a", role=role), "a", **found)
     remedies, advice = advise(finding, KNOWLEDGE, cause, names or {})
     return [remedy.do for remedy in remedies], advice
 

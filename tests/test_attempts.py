@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from made import event, line, observed, report
+from builders import event, line, observed, report
 from slurmdoctor.model import Event, ExitReport, LogFile, Observations, Origin, Progress, Signal, SignalHit, reason
 from slurmdoctor.readers.survival import made_steps
 from slurmdoctor.timeline.attempts import END, Attempts, find
@@ -22,7 +22,7 @@ def step(
 
 
 def mark(kind: Any, order: int, source: int = 0, **captures: str) -> SignalHit:
-    return SignalHit(Signal(kind, kind, ("made",), "made"), line("made", source, order), order, captures)
+    return SignalHit(Signal(kind, kind, ("made",), "made"), line("made", source=source, at=order), order, captures)
 
 
 def seen(
@@ -56,7 +56,7 @@ def test_the_last_attempt_that_failed_is_the_verdicts() -> None:
     marks = (mark("attempt", 1000), mark("attempt", 5000))
     assert cut(error(100), error(9000), marks=marks) == Attempts((5000, END), ((0, 1000),), 2)
     assert cut(error(100), error(2000), error(9000), marks=marks) == Attempts((5000, END), ((0, 1000), (1000, 5000)), 3)
-    assert cut(error(9000), reports=(report(1, 1, order=500),), marks=marks) == Attempts((5000, END), ((0, 1000),), 2)
+    assert cut(error(9000), reports=(report(1, 1, at=500),), marks=marks) == Attempts((5000, END), ((0, 1000),), 2)
     hint = event("storage-io", 1, 1.0, 500, role="hint")
     assert cut(hint, error(9000), marks=marks) == Attempts((5000, END), (), 1)
     assert cut(marks=marks) == Attempts((5000, END), (), 3)
@@ -119,7 +119,7 @@ def test_what_ends_the_job_cuts_where_the_log_goes_on() -> None:
 
 
 def agent(order: int, label: bytes = b"", kind: Any = "agent", source: int = 0) -> ExitReport:
-    return report(1, 1, order=order, kind=kind, line=line("made", source, order, label=label))
+    return report(1, 1, at=order, kind=kind, line=line("made", source=source, at=order, label=label))
 
 
 def test_torchruns_agent_fails_once_an_attempt() -> None:
@@ -194,7 +194,7 @@ def test_few_stamps_or_two_kinds_do_not_order() -> None:
 def test_the_timeline_holds_the_last_attempt_and_the_earlier_ones_apart() -> None:
     marks = (mark("attempt", 1000), mark("survived", 120), mark("finished", 50), mark("finished", 60))
     early = [at(1.0, 100, survived=True), at(2.0, 500, survived=True)]
-    reports = (report(1, 1, order=600), report(1, 1, order=6000))
+    reports = (report(1, 1, at=600), report(1, 1, at=6000))
     steps = (step(40), step(45))
     found = order(seen(*early, at(3.0, 5000), reports=reports, marks=marks, steps=steps))
     assert ([e.order for e in found.events], found.reports, found.attempts) == ([5000], reports[1:], 2)
@@ -249,12 +249,12 @@ def test_without_stamps_no_clock_is_noted() -> None:
 
 
 def begin(order: int, source: int = 0, name: str = "start", **captures: str) -> SignalHit:
-    return SignalHit(Signal(name, "start", ("made",), "made"), line("made", source, order), order, captures)
+    return SignalHit(Signal(name, "start", ("made",), "made"), line("made", source=source, at=order), order, captures)
 
 
 def test_what_begins_again_after_an_end_is_another_attempt() -> None:
     assert cut(error(100), error(9000), marks=(begin(0), begin(5000))) == Attempts((5000, END), ((0, 5000),), 2)
-    assert cut(error(9000), reports=(report(1, 1, order=100),), marks=(begin(0), begin(5000))).last == (5000, END)
+    assert cut(error(9000), reports=(report(1, 1, at=100),), marks=(begin(0), begin(5000))).last == (5000, END)
     # nothing ended between; it had not begun before; another sign; another file
     assert cut(error(6000), error(9000), marks=(begin(0), begin(5000))).last == (0, END)
     assert cut(error(100), error(9000), marks=(begin(5000),)).last == (0, END)
@@ -272,7 +272,7 @@ def test_what_several_processes_print_as_they_begin_is_no_sign_where_it_stands_t
 
 
 def ended(order: int, task: int = 0, node: str = "n1", **more: Any) -> ExitReport:
-    return report(1, task, order=order, kind="step", node=node, tasks=(task,), **more)
+    return report(1, task, at=order, kind="step", node=node, tasks=(task,), **more)
 
 
 def test_a_task_that_ends_twice_ended_in_two_steps() -> None:

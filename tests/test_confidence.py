@@ -26,15 +26,15 @@ def rated(root: Incident | None, seen: Timeline | None = None, **more: Any) -> F
     [
         (None, "low"),
         (incident("exit-code", report=report(1, 3)), "low"),
-        (incident("python-error", "hint"), "low"),
-        (incident("python-error", "hint", report=report(1, 3)), "medium"),
+        (incident("python-error", role="hint"), "low"),
+        (incident("python-error", role="hint", report=report(1, 3)), "medium"),
         (incident("python-error"), "high"),
-        (incident("python-error", "confirmation"), "high"),
-        (incident("python-error", "either"), "medium"),
+        (incident("python-error", role="confirmation"), "high"),
+        (incident("python-error", role="either"), "medium"),
         (incident("python-error", survived=True), "medium"),
         (incident("python-error", outlived="perhaps"), "medium"),
-        (incident("peer-lost", "cascade"), "low"),
-        (incident("nccl-transport", "cascade"), "medium"),
+        (incident("peer-lost", role="cascade"), "low"),
+        (incident("nccl-transport", role="cascade"), "medium"),
         (incident("sigterm"), "low"),
         (incident("killed"), "medium"),
     ],
@@ -77,13 +77,13 @@ def test_a_table_that_names_the_same_first_rank_ends_the_doubt() -> None:
         == "high"
     )
     assert beside(rank=3).confidence == beside(rank=4, first=True).confidence == "medium"
-    unknown = rated(root, timeline(reports=(report(1, first=True),)), rivals=OTHER)
+    unknown = rated(root, timeline(reports=(report(1, first=True),), order="unknown"), rivals=OTHER)
     assert unknown.confidence == "medium"
 
 
 def test_the_order_and_what_follows_are_reasons() -> None:
     root = incident("python-error")
-    followers = tuple(incident(cause, "cascade") for cause in ("f", "b", "c", "d", "e", "b"))
+    followers = tuple(incident(cause, role="cascade") for cause in ("f", "b", "c", "d", "e", "b"))
     seen = timeline(order="timestamps")
     first = reason("first-in-order", by="time", ranks=0)
     follows = reason("follows", by="time", causes=("f", "b", "c", "d"), within=None)
@@ -107,7 +107,7 @@ def test_the_order_and_what_follows_are_reasons() -> None:
 )
 def test_what_shows_that_it_was_first_is_told_as_it_is(root: Origin, other: Origin, by: str, said: str) -> None:
     """Also where events as a whole could only be ordered by line (row m of users.md)."""
-    first, after = incident("python-error", rank=3, at=1), incident("peer-lost", "cascade", rank=4, at=2)
+    first, after = incident("python-error", rank=3, at=1), incident("peer-lost", role="cascade", rank=4, at=2)
     first, after = (
         replace(one, main=replace(one.main, origin=replace(origin, rank=one.main.origin.rank)))
         for one, origin in ((first, root), (after, other))
@@ -118,6 +118,6 @@ def test_what_shows_that_it_was_first_is_told_as_it_is(root: Origin, other: Orig
 
 
 def test_an_error_printed_below_what_follows_from_it_is_not_called_the_earliest() -> None:
-    late, before = incident("python-error", at=9), incident("peer-lost", "cascade", at=2)
+    late, before = incident("python-error", at=9), incident("peer-lost", role="cascade", at=2)
     said = "; ".join(map(sentence, rated(late, timeline(order="file"), cascade=(before,)).reasons))
     assert said == "the peer-lost follow from it, also those printed above it: output is buffered"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from made import case, failed, incident, line, observed, report, timeline
+from builders import case, failed, incident, line, observed, report, timeline
 from slurmdoctor.infer.silence import find_suspect, name_missing_peer, name_suspect
 from slurmdoctor.model import (
     CollectiveStatus,
@@ -30,7 +30,7 @@ def wait(rank: int, at: float = 100.0, **more: Any) -> Incident:
 
 
 def dumps(*where: str) -> dict[int, StackDump]:
-    return {r: StackDump(r, f"{w} (a.py:{r})", line(f"dump {r}", offset=r), f"{w} (a.py)") for r, w in enumerate(where)}
+    return {r: StackDump(r, f"{w} (a.py:{r})", line(f"dump {r}", at=r), f"{w} (a.py)") for r, w in enumerate(where)}
 
 
 # ── sequence numbers ─────────────────────────────────────────────────────────────────────────

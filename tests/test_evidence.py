@@ -22,9 +22,15 @@ def places(found: list[Event]) -> list[int]:
 
 def test_the_roots_lines_come_first_then_its_proofs_then_three_victims() -> None:
     main, more = event("gpu-fault", at=10, rank=3), event("gpu-fault", at=11, rank=3)
-    proofs = tuple(event("gpu-fault", role, at=at) for at, role in ((20, "confirmation"), (21, "hint"), (22, "root")))  # type: ignore[arg-type]
-    others = (event("gpu-fault", "cascade", at=18), event("gpu-fault", "either", at=19), event("cuda-error", at=17))
-    victims = tuple(incident("peer-lost", "cascade", at=at) for at in (30, 31, 32, 33))
+    proofs = tuple(
+        event("gpu-fault", role=role, at=at) for at, role in ((20, "confirmation"), (21, "hint"), (22, "root"))
+    )
+    others = (
+        event("gpu-fault", role="cascade", at=18),
+        event("gpu-fault", role="either", at=19),
+        event("cuda-error", at=17),
+    )
+    victims = tuple(incident("peer-lost", role="cascade", at=at) for at in (30, 31, 32, 33))
     root = Incident(main, (more, main))
     assert places(chosen(root, (*others, *proofs), cascade=victims)) == [10, 11, 20, 21, 30, 31, 32]
     assert places(chosen(None, proofs, cascade=victims)) == [30, 31, 32]
@@ -54,7 +60,7 @@ def test_beside_a_suspect_a_rank_is_shown_that_waits_for_it() -> None:
         return CollectiveStatus(1, "0", 1, order=order, seq=7, op=op)
 
     root = incident("python-error", at=10, rank=3)
-    waits = tuple(incident("collective-timeout", "either", at=at, rank=at) for at in (20, 21, 22))
+    waits = tuple(incident("collective-timeout", role="either", at=at, rank=at) for at in (20, 21, 22))
     collectives = (wait(20, None), wait(21, "ALLREDUCE"), wait(22, "ALLREDUCE"))
     suspicion = Suspicion("missing", (3,), (), reason("did-not-wait"), "medium")
     assert places(chosen(root, same=waits, collectives=collectives, suspicion=suspicion)) == [10, 21]

@@ -134,9 +134,9 @@ def test_how_a_job_stood_that_slurm_ended() -> None:
     root = incident("time-limit", time=1795168800.0)
     hung = RunState("hung", idle=6029.0, since=1795168800.0)
     found = facts(finding=Finding("failed", root), state=hung)
-    assert (found["ended"], found["stalled_since"], found["idle_min"]) == ("hung", "10:00:00", 100)
-    dated = replace(root, main=replace(root.main, origin=Origin(time=1.0, dated=True)))
-    assert facts(finding=Finding("failed", dated), state=hung)["stalled_since"] == "2026-11-20T10:00:00"
+    assert (found["ended"], found["stalled_since"], found["idle_min"]) == ("hung", "2026-11-20T10:00:00", 100)
+    undated = replace(root, main=replace(root.main, origin=Origin(time=1.0)))
+    assert facts(finding=Finding("failed", undated), state=hung)["stalled_since"] == "10:00:00"
     moving = facts(finding=Finding("failed", root), state=RunState("progressing", idle=5.0))
     assert (moving["ended"], "idle_min" in moving) == ("progressing", False)
     assert facts(finding=Finding("failed", root), state=RunState("hung")).get("idle_min", "none") == "none"

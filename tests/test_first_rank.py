@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from made import case, event, failed, incident, observed, report, timeline
+from builders import case, event, failed, incident, observed, report, timeline
 from slurmdoctor.infer.first_rank import name_first_rank
 from slurmdoctor.model import (
     Clocks,
@@ -113,12 +113,12 @@ def test_the_node_is_the_one_that_the_exit_report_names() -> None:
     def node(*reports: ExitReport) -> str | None:
         return named(root, reports=reports).origin.node
 
-    assert node(report(1, 3, order=20, node="new.cluster")) == "new.cluster"
-    assert node(report(1, 3, order=20, node="old.cluster")) == "old"
-    assert node(report(1, 3, order=10, node="new")) == "old"
-    assert node(report(1, 4, order=20, node="new")) == "old"
-    assert node(report(1, 3, order=20), report(1, 3, order=30, node="new")) == "new"
-    assert named(incident("cuda-oom", 3, 10.0, 10), reports=(report(1, 3, order=20, node="n"),)).origin.node is None
+    assert node(report(1, 3, at=20, node="new.cluster")) == "new.cluster"
+    assert node(report(1, 3, at=20, node="old.cluster")) == "old"
+    assert node(report(1, 3, at=10, node="new")) == "old"
+    assert node(report(1, 4, at=20, node="new")) == "old"
+    assert node(report(1, 3, at=20), report(1, 3, at=30, node="new")) == "new"
+    assert named(incident("cuda-oom", 3, 10.0, 10), reports=(report(1, 3, at=20, node="n"),)).origin.node is None
 
 
 # ── ended by itself ──────────────────────────────────────────────────────────────────────────
@@ -126,20 +126,24 @@ def test_the_node_is_the_one_that_the_exit_report_names() -> None:
 
 def test_of_ranks_alike_the_one_that_was_not_stopped_is_first() -> None:
     root, other = incident("cuda-oom", 3, 10.0, 1), incident("cuda-oom", 5, 11.0, 2)
-    stopped = report(-15, 3, order=50)
+
+    def told(code: int, rank: int, at: int) -> ExitReport:
+        return report(code, rank, at=at, kind="launcher")
+
+    stopped, ended = told(-15, 3, 50), told(1, 5, 60)
 
     def first(*ends: ExitReport, second: Incident = other, order: Order = "timestamps") -> int | None:
         return named(root, second, reports=ends, order=order).origin.rank
 
-    assert first(stopped, report(1, 5, order=60)) == 5
-    assert first(report(1, 3, order=50), report(1, 5, order=60)) == 3
-    assert first(stopped, report(-15, 5, order=60)) == 3
+    assert first(stopped, ended) == 5
+    assert first(told(1, 3, 50), ended) == 3
+    assert first(stopped, told(-15, 5, 60)) == 3
     assert first(stopped) == 3
-    assert first(report(-15, 3, order=50, kind="step"), report(1, 5, order=60)) == 3
-    assert first(stopped, report(1, 5, order=60), second=incident("cuda-oom", 5, 11.1, 2)) == 3
-    assert first(stopped, report(1, 5, order=60), second=incident("cuda-oom", 5, 99.0, 2), order="file") == 5
-    assert first(stopped, report(1, 5, order=60), second=incident("peer-lost", 5, 10.0, 2)) == 3
-    found = named(root, other, reports=(stopped, report(1, 5, order=60)), known=RankMap({5: "n2"}))
+    assert first(report(-15, 3, at=50), ended) == 3
+    assert first(stopped, ended, second=incident("cuda-oom", 5, 11.1, 2)) == 3
+    assert first(stopped, ended, second=incident("cuda-oom", 5, 99.0, 2), order="file") == 5
+    assert first(stopped, ended, second=incident("peer-lost", 5, 10.0, 2)) == 3
+    found = named(root, other, reports=(stopped, ended), known=RankMap({5: "n2"}))
     assert (found.root, found.origin.node) == (other, "n2")
 
 
@@ -169,7 +173,7 @@ def test_the_only_process_that_ended_so_is_the_roots() -> None:
     assert found.origin == Origin(rank=3, node="n1", local_rank=1, time=10.0, dated=True)
     assert found.how == (reason("witness-names", witness="mpirun", rank=3),)
     assert witnessed(report(1, 3), known=RankMap({3: "n9"})).origin.node == "n9"
-    assert witnessed(report(1, 3, at=12.0), at=None).origin == Origin(rank=3, time=12.0, dated=True)
+    assert witnessed(report(1, 3, time=12.0), at=None).origin == Origin(rank=3, time=12.0, dated=True)
     assert witnessed(report(1, 3), at=None).origin == Origin(rank=3)
 
 

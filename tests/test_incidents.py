@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from made import case, event, timeline
+from builders import case, event, timeline
 from slurmdoctor.infer.outcome import gather_incidents
 from slurmdoctor.model import Event
 
@@ -117,7 +117,7 @@ def test_the_most_telling_event_names_an_incident(events: tuple[str, ...], named
     made = []
     for order, cause in enumerate(events):
         cause, role = known.get(cause, (cause, None))
-        made.append(event(cause, 1, 10.0, 100 * order, **({"role": role} if role else {})))
+        made.append(event(cause, 1, 10.0, 100 * order, role=role))
     assert [cause for cause, _ in parted(*made)] == [named]
 
 

@@ -67,8 +67,8 @@ def after_a_cut(count: float, *marks: SignalHit) -> object:
 
 
 def last_try(above: float) -> object:
-    hint = event("storage-io", "hint", 5000 - int(above), 4, survived=True)
-    end = incident("exit-code", "cascade", 5000, 4)
+    hint = event("storage-io", role="hint", at=5000 - int(above), rank=4, survived=True)
+    end = incident("exit-code", role="cascade", at=5000, rank=4)
     return choose_root(Finding("failed"), [end], case(timeline(events=[hint]))).cause
 
 
@@ -121,13 +121,13 @@ def waits(*ranks: int, world: int | None = None, queued: int | None = None, idle
 
 
 def joined(came: float) -> object:
-    spoke = incident("rendezvous-timeout", "either", rank=0, captures={"joined": f"{came:.0f}", "expected": "8"})
+    spoke = incident("rendezvous-timeout", role="either", rank=0, captures={"joined": f"{came:.0f}", "expected": "8"})
     known = RankMap(seen=frozenset(range(int(came))))
     return name_missing_peer(Finding("failed", spoke), spoke, case(None, seen(rank_map=known))).suspicion
 
 
 def still_there(later: float) -> object:
-    root = incident("nccl-id-timeout", "either", rank=1, time=100.0)
+    root = incident("nccl-id-timeout", role="either", rank=1, time=100.0)
     words = {0: replace(line("tokenizing"), origin=Origin(rank=0, time=100.0 + later))}
     return name_missing_peer(Finding("failed", root), root, case(None, seen(last_words=words))).origin.rank
 

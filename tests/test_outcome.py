@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -10,8 +12,8 @@ from slurmdoctor.infer.outcome import decide_whether_failed, live_events, unreso
 from slurmdoctor.model import Finding, Incident, Progress, reason
 
 DEAD, GONE_ON = event("python-error", at=30), event("storage-io", at=10, survived=True)
-VICTIM = event("peer-lost", "cascade", at=40)
-HINT = event("gpu-fault", "hint", at=5)
+VICTIM = event("peer-lost", role="cascade", at=40)
+HINT = event("gpu-fault", role="hint", at=15)
 
 
 # ── events that count ──
@@ -19,7 +21,7 @@ HINT = event("gpu-fault", "hint", at=5)
 
 @pytest.mark.parametrize("role", ["root", "either", "confirmation"])
 def test_what_was_survived_is_left_aside_where_something_else_may_start_a_failure(role: str) -> None:
-    starts = event("python-error", role, at=30)  # type: ignore[arg-type]
+    starts = event("python-error", role=role, at=30)
     assert live_events(case(timeline(events=[GONE_ON, starts, VICTIM]))) == ([starts, VICTIM], 1)
 
 
@@ -60,15 +62,13 @@ def test_the_exit_of_a_step_that_was_cancelled_before_another_finished_does_not_
 # ── the verdict ──
 
 
-def verdict(
-    *incidents: Incident, silent: tuple[Incident, ...] = (), exit_status: int | None = None, **log: object
-) -> str:
+def verdict(*incidents: Incident, silent: tuple[Incident, ...] = (), exit_status: int | None = None, **log: Any) -> str:
     return decide_whether_failed(case(timeline(**log), exit_status=exit_status), incidents, silent).verdict
 
 
 def test_nothing_at_all_is_unknown() -> None:
     assert decide_whether_failed(case(timeline()), (), ()) == Finding("unknown")
-    hint = incident("gpu-fault", "hint")
+    hint = incident("gpu-fault", role="hint")
     assert verdict(hint) == "unknown"
 
 
@@ -79,21 +79,21 @@ def test_steps_to_the_end_are_no_failure() -> None:
 
 @pytest.mark.parametrize("role", ["root", "either", "confirmation", "cascade"])
 def test_what_starts_or_follows_a_failure_is_one(role: str) -> None:
-    assert verdict(incident("x", role), progress=[step(4)]) == "failed"  # type: ignore[arg-type]
+    assert verdict(incident("x", role=role), progress=[step(4)]) == "failed"
 
 
 def test_exits_are_failures() -> None:
     assert verdict(reports=[report(1)], progress=[step(4)]) == "failed"
     assert verdict(reports=[report(0)], progress=[step(4)]) == "no-failure"
-    silent = incident("killed", "hint", report=report("Killed"))
+    silent = incident("killed", role="hint", report=report("Killed"))
     assert verdict(silent=(silent,), progress=[step(4)]) == "failed"
 
 
 def test_the_jobs_own_exit_status_decides() -> None:
-    zero = decide_whether_failed(case(timeline(reports=[report(1)]), exit_status=0), [incident("x", "either")], ())
+    zero = decide_whether_failed(case(timeline(reports=[report(1)]), exit_status=0), [incident("x", role="either")], ())
     assert zero == Finding("no-failure", reasons=(reason("exit-status-zero"),))
-    assert verdict(incident("x", "root"), exit_status=0) == "failed"
-    assert verdict(incident("x", "confirmation"), exit_status=0) == "failed"
+    assert verdict(incident("x", role="root"), exit_status=0) == "failed"
+    assert verdict(incident("x", role="confirmation"), exit_status=0) == "failed"
     assert verdict(exit_status=1, finished=finish(at=9)) == "failed"
 
 
@@ -104,7 +104,7 @@ def test_a_finish_is_no_failure_but_for_what_came_after_it() -> None:
     done = finish(at=50)
     assert verdict(incident("x", at=49), finished=done) == "no-failure"
     assert verdict(incident("x", at=50), finished=done) == "failed"
-    assert verdict(incident("x", "cascade", at=60), finished=done) == "no-failure"
+    assert verdict(incident("x", role="cascade", at=60), finished=done) == "no-failure"
     assert verdict(finished=done, reports=[report(1, at=10)]) == "failed"
 
 
@@ -119,8 +119,8 @@ def test_an_echo_of_the_script_right_below_an_error_outweighs_nothing() -> None:
     assert verdict(incident("x", at=9_000), finished=logged) == "no-failure"
 
 
-def parted(cause: str = "peer-lost", role: str = "cascade", at: int = 60, **log: object) -> str:
-    lost = incident(cause, role, at=at)  # type: ignore[arg-type]
+def parted(cause: str = "peer-lost", role: str = "cascade", at: int = 60, **log: Any) -> str:
+    lost = incident(cause, role=role, at=at)
     return decide_whether_failed(case(timeline(**log)), [lost], ()).verdict
 
 
@@ -136,9 +136,9 @@ def test_what_ranks_say_as_they_leave_one_another_is_no_failure_once_the_work_is
 
 
 def test_warnings_alone_are_no_failure() -> None:
-    assert verdict(incident("peer-lost", "cascade", warned=True)) == "unknown"
-    assert verdict(incident("x", "root", warned=True), progress=[step(4)]) == "no-failure"
-    assert verdict(incident("peer-lost", "cascade", warned=True), incident("y")) == "failed"
+    assert verdict(incident("peer-lost", role="cascade", warned=True)) == "unknown"
+    assert verdict(incident("x", role="root", warned=True), progress=[step(4)]) == "no-failure"
+    assert verdict(incident("peer-lost", role="cascade", warned=True), incident("y")) == "failed"
 
 
 def test_steps_that_stop_before_the_last_one_prove_nothing() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from builders import case, event, failed, incident, report, timeline
 from cases import codes, values
-from made import case, event, failed, incident, report, timeline
 from slurmdoctor.infer.roots import choose_root, unexplained
 from slurmdoctor.model import STEP_CANCELLED, ExitReport, Finding, Incident, Order
 
@@ -26,7 +28,7 @@ def test_the_finding_holds_the_root_and_all_others_apart() -> None:
     victim = incident("peer-lost", 2, 15.0, 600)
     found = chosen(root, twin, rival, victim)
     assert found == failed(
-        root, rule="cuda-oom/made", same=(twin,), rivals=(rival,), cascade=(rival, victim), reasons=()
+        root, rule="cuda-oom/test", same=(twin,), rivals=(rival,), cascade=(rival, victim), reasons=()
     )
 
 
@@ -81,7 +83,7 @@ def test_without_stamps_the_file_orders_roots() -> None:
 
 @pytest.mark.parametrize("role", ["root", "confirmation"])
 def test_what_failed_before_slurm_ended_the_job_explains_the_end(role: str) -> None:
-    def error(order: int, **more: object) -> Incident:
+    def error(order: int, **more: Any) -> Incident:
         return incident("file-not-found", 3, None, order, role=role, **more)
 
     end = incident("time-limit", None, None, 10, role="cascade")
@@ -152,10 +154,10 @@ def test_a_cancelled_step_after_an_exit_only_follows() -> None:
 
     victim = incident("peer-lost", 1, None, 60)
     assert chosen(cancelled(), victim, order="file").root == cancelled()
-    assert chosen(cancelled(), victim, order="file", reports=(report(3, order=40),)).root == victim
-    assert chosen(cancelled(), victim, order="file", reports=(report(3, order=55),)).root == cancelled()
-    assert chosen(cancelled(), victim, order="file", reports=(report(3, order=40, source=1),)).root == cancelled()
-    assert chosen(cancelled(), victim, order="file", reports=(report(-15, order=40),)).root == cancelled()
+    assert chosen(cancelled(), victim, order="file", reports=(report(3, at=40),)).root == victim
+    assert chosen(cancelled(), victim, order="file", reports=(report(3, at=55),)).root == cancelled()
+    assert chosen(cancelled(), victim, order="file", reports=(report(3, at=40, source=1),)).root == cancelled()
+    assert chosen(cancelled(), victim, order="file", reports=(report(-15, at=40),)).root == cancelled()
     # in two files without a clock, a rank's own words tell more
     assert chosen(cancelled(1), victim, order="file").root == victim
 
@@ -215,7 +217,7 @@ def test_an_exit_that_tells_nothing_takes_the_last_hint_of_its_rank() -> None:
     other = event("cuda-oom", 2, 7.0, 300, role="hint")
     found = hinted(early, late, other, root=exit)
     assert found.root is not None
-    assert (found.cause, found.rule, found.root.report) == ("nccl-init", "nccl-init/made", exit.report)
+    assert (found.cause, found.rule, found.root.report) == ("nccl-init", "nccl-init/test", exit.report)
     assert found.root.main.origin.rank == 4
     assert codes(found.reasons) == {"last-telling-line"}
     assert found.root.events == (found.root.main,)
@@ -256,10 +258,10 @@ def test_without_stamps_the_first_in_the_file_is_the_root() -> None:
 
 
 def test_an_exit_that_its_witness_calls_first_is_first() -> None:
-    one = incident("exit-code", 1, 8.0, 1, report=report(1, 1, at=8.0))
-    first = incident("exit-code", 2, 8.0, 2, report=report(1, 2, at=8.0, first=True))
+    one = incident("exit-code", 1, 8.0, 1, report=report(1, 1, time=8.0))
+    first = incident("exit-code", 2, 8.0, 2, report=report(1, 2, time=8.0, first=True))
     assert chosen(one, first).root == first
-    assert chosen(one, first, reports=(report(1, 7, at=7.0, first=True),)).root == one
+    assert chosen(one, first, reports=(report(1, 7, time=7.0, first=True),)).root == one
 
 
 def test_what_the_file_shows_above_a_lower_bound_was_first() -> None:

@@ -51,7 +51,7 @@ def test_an_incident_has_all_that_the_report_tells() -> None:
 
 
 def test_a_report_of_several_names_a_rank_only_where_one_was_silent() -> None:
-    spoke = tuple(incident("peer-lost", "cascade", rank=rank) for rank in (0, 1, 3))
+    spoke = tuple(incident("peer-lost", role="cascade", rank=rank) for rank in (0, 1, 3))
     (killed,) = found(report("Killed", 0, 1, 2, 3), beside=spoke)
     assert (killed.main.origin.rank, killed.main.captures) == (2, {"tasks": "0-3"})
     (several,) = found(report("Killed", 0, 1, 2, 3))
@@ -86,19 +86,19 @@ def test_all_events_of_an_incident_speak_for_their_ranks() -> None:
 
 @pytest.mark.parametrize("role", ["root", "either"])
 def test_an_error_of_an_unknown_rank_may_be_the_one_that_ended(role: str) -> None:
-    unlabelled = (incident("cuda-error", role),)  # type: ignore[arg-type]
+    unlabelled = (incident("cuda-error", role=role),)
     assert roles(report(1, 4), report("Killed", 5), beside=unlabelled) == [("killed", "root")]
-    victim = (incident("cuda-error", "cascade"),)
+    victim = (incident("cuda-error", role="cascade"),)
     assert roles(report(1, 4), beside=victim) == [("exit-code", "cascade")]
 
 
 def test_an_abort_of_an_unknown_rank_beside_a_vain_wait_tells_nothing() -> None:
-    waited = (incident("collective-timeout", "either", rank=0),)
-    lost = (incident("peer-lost", "cascade", rank=0),)
+    waited = (incident("collective-timeout", role="either", rank=0),)
+    lost = (incident("peer-lost", role="cascade", rank=0),)
     abort, killed = report("Aborted"), report("Killed")
     assert roles(abort, killed, beside=waited) == roles(abort, killed, beside=lost) == [("killed", "root")]
     assert roles(report("Aborted", 4), beside=waited) == [("abort", "either")]
-    assert roles(abort, beside=(incident("sigterm", "cascade", rank=0),)) == [("abort", "either")]
+    assert roles(abort, beside=(incident("sigterm", role="cascade", rank=0),)) == [("abort", "either")]
     assert roles(abort, beside=(incident("cuda-error", rank=0),)) == [("abort", "either")]
 
 
@@ -122,7 +122,7 @@ def test_torchelastics_table_says_itself_what_was_first() -> None:
 
 
 def test_the_task_that_slurm_did_not_stop_is_a_silent_one_only_where_it_did_not_speak() -> None:
-    stop = event("sigterm", "cascade", 5, rule=TASK_FAILED)
+    stop = event("sigterm", role="cascade", at=5, rule=TASK_FAILED)
     stopped = report("Terminated", 0, 2, 3, at=10, tasks=(0, 2, 3), node="gpu01")
     log = case(timeline(events=[stop], reports=(stopped,)))
     assert [i.main.origin.rank for i in silent_exits(log, ()) if i.main.rule == NOT_STOPPED] == [1]

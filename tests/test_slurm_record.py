@@ -7,21 +7,47 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from builders import BEFORE, beside, failed, incident, job, report, timeline, work
+from builders import case, incident, report, timeline
 from slurmdoctor import diagnose
-from slurmdoctor.infer.slurm_record import apply_run_state, script_status, state_of, warning_came
+from slurmdoctor.infer.slurm_record import apply_record, apply_run_state, script_status, state_of, warning_came
 from slurmdoctor.model import (
     Finding,
+    Incident,
     JobRecord,
     Origin,
     ProcessExit,
     RunState,
+    Step,
     Suspicion,
+    Timeline,
     from_code,
     from_sacct,
     from_signal,
     reason,
 )
+
+BEFORE = reason("before")
+
+
+def job(state: str | None = None, **fields: Any) -> JobRecord:
+    """Slurm's record of job 42."""
+    return JobRecord("42", state=state, **fields)
+
+
+def work(state: str, exit: str = "1:0", id: str = "0", **more: Any) -> Step:
+    """A step that ran a program, with its exit as sacct shows it."""
+    return Step(id, state=state, exit=from_sacct(exit), **more)
+
+
+def failed(root: Incident | None, cause: str | None = None, **more: Any) -> Finding:
+    """A finding of the log alone, with the reason BEFORE."""
+    fields = {"reasons": (BEFORE,), "rule": "some/rule", **more}
+    return Finding("failed", root, cause or (root.cause if root else "exit-code"), **fields)
+
+
+def beside(finding: Finding, record: JobRecord, log: Timeline | None = None, state: RunState | None = None) -> Finding:
+    """The finding with what Slurm's record does to it."""
+    return apply_record(finding, record, state or RunState(), case(log))
 
 
 def codes(finding: Finding) -> list[str]:
@@ -29,7 +55,7 @@ def codes(finding: Finding) -> list[str]:
 
 
 RAISED = incident("cuda-error", at=5, rank=3)
-VICTIM = incident("peer-lost", "cascade", at=9, rank=1)
+VICTIM = incident("peer-lost", role="cascade", at=9, rank=1)
 
 
 # ── the state ──
@@ -79,12 +105,12 @@ def test_the_scripts_own_status_counts_where_slurm_says_that_it_failed() -> None
     ],
 )
 def test_a_state_replaces_what_it_looks_like_from_inside(state: str, cause: str, role: str, replaced: bool) -> None:
-    got = beside(failed(incident(cause, role)), job(state))  # type: ignore[arg-type]
+    got = beside(failed(incident(cause, role=role)), job(state))
     assert (got.cause != cause) is replaced
 
 
 def test_a_replaced_root_is_a_victim_and_nobody_is_named() -> None:
-    same, other = incident("node-failure", "cascade", at=20), incident("x", "cascade", at=30)
+    same, other = incident("node-failure", role="cascade", at=20), incident("x", role="cascade", at=30)
     finding = failed(
         VICTIM, cascade=(same, other), suspicion=Suspicion("missing", (3,), (), BEFORE, "low"), origin=Origin(rank=1),
         reasons=(BEFORE,), how=(BEFORE,),
@@ -113,9 +139,9 @@ def test_memory_keeps_a_rank_that_died_as_the_kernel_kills() -> None:
     got = beside(failed(killed, origin=Origin(rank=3), how=(BEFORE,), cascade=(VICTIM,)), record)
     assert (got.cause, got.root, got.origin, got.confidence) == ("host-oom", killed, Origin(rank=3), "high")
     assert (got.how, got.cascade, got.rule) == ((BEFORE,), (VICTIM,), None)
-    victim = beside(failed(incident("killed", "cascade", rank=3)), record)
+    victim = beside(failed(incident("killed", role="cascade", rank=3)), record)
     assert (victim.root, victim.confidence) == (None, "medium")
-    lost = beside(failed(incident("peer-lost", "either", rank=3)), record)
+    lost = beside(failed(incident("peer-lost", role="either", rank=3)), record)
     assert (lost.root, lost.confidence) == (None, "medium")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from made import case, event, failed, incident, line, observed, report, timeline
+from builders import case, event, failed, incident, line, observed, report, timeline
 from slurmdoctor.infer.evidence import group_ranks
 from slurmdoctor.model import (
     ExitReport,
@@ -67,11 +67,11 @@ def test_followers_are_collateral_or_waited() -> None:
 
 def test_a_bad_exit_shows_that_a_rank_ended_and_a_good_one_nothing() -> None:
     reports = (
-        report(1, 5, order=90),
-        report(-15, 6, 7, order=91, source=1),
-        report(-15, 8, order=92),
-        report(1, 9, order=93, witness="mpirun"),
-        report(0, 2, order=94),
+        report(1, 5, at=90),
+        report(-15, 6, 7, at=91, source=1),
+        report(-15, 8, at=92),
+        report(1, 9, at=93, witness="mpirun"),
+        report(0, 2, at=94),
     )
     one, term = ProcessExit(1, None, "unknown"), ProcessExit(None, "SIGTERM", "unknown")
     assert stood(first(), reports=reports) == (
@@ -84,7 +84,7 @@ def test_a_bad_exit_shows_that_a_rank_ended_and_a_good_one_nothing() -> None:
 
 def finish(kind: Any, rank: int | None, offset: int) -> SignalHit:
     signal = Signal(kind, kind, ("made",), "made")
-    return SignalHit(signal, line("made", offset=offset, origin=Origin(rank=rank)), offset, {})
+    return SignalHit(signal, line("made", at=offset, origin=Origin(rank=rank)), offset, {})
 
 
 def test_who_finished_and_who_printed_nothing() -> None:
@@ -118,18 +118,18 @@ def test_a_suspect_stands_with_the_line_that_shows_it() -> None:
 
     two = suspected("missing", (6, 7))
     assert place(two) is None
-    words = observed(last_words={6: line("loading", 2, 70)})
+    words = observed(last_words={6: line("loading", source=2, at=70)})
     assert place(two, words) == (2, 70)
-    assert place(two, observed(last_words={7: line("loading", 2, 70)})) is None
-    assert place(two, None, report(1, 5, order=80), report(1, 7, order=90)) == (0, 90)
-    assert place(two, words, report(1, 7, order=90)) == (2, 70)
+    assert place(two, observed(last_words={7: line("loading", source=2, at=70)})) is None
+    assert place(two, None, report(1, 5, at=80), report(1, 7, at=90)) == (0, 90)
+    assert place(two, words, report(1, 7, at=90)) == (2, 70)
     own = suspected("behind", (6, 7), incident("collective-timeout", 7, 10.0, 5))
     assert place(own, words) == (0, 5)
 
 
 def test_where_stacks_show_it_the_others_wait() -> None:
-    dumps = {r: StackDump(r, "wait (a.py:1)", line("dump", 1, 100 + r), "wait (a.py)") for r in (0, 1, 6)}
-    seen = observed(dumps=dumps, last_words={6: line("loading", 2, 70)})
+    dumps = {r: StackDump(r, "wait (a.py:1)", line("dump", source=1, at=100 + r), "wait (a.py)") for r in (0, 1, 6)}
+    seen = observed(dumps=dumps, last_words={6: line("loading", source=2, at=70)})
     found = stood(suspected("behind", (6,), stands_in="read (a.py:9)"), seen)
     assert found == (
         RankStanding("suspect", (6,), (reason("made"),), (1, 106)),
