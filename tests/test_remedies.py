@@ -27,31 +27,21 @@ def chosen(facts: dict[str, Any], *fixes: Fix) -> list[str]:
         ({"ep": True}, {"ep": 4}, True),
         ({"ep": True}, {}, False),
         ({"ep": True}, {"ep": None}, False),
-        ({"ep": True}, {"ep": ""}, False),
         ({"rank": True}, {"rank": 0}, True),
         ({"ep": False}, {}, True),
         ({"ep": False}, {"ep": 4}, False),
-        ({"silent_ranks": False}, {"silent_ranks": ()}, True),
-        ({"rank": 0}, {"rank": 0}, True),
         ({"rank": 0}, {}, False),
         ({"ep": 4}, {"ep": "4"}, True),
-        ({"ep": 4}, {"ep": "4.0"}, True),
         ({"ep": 4}, {"ep": 8}, False),
         ({"ep": "> 1"}, {"ep": "8"}, True),
-        ({"ep": "> 1"}, {"ep": 1}, False),
         ({"ep": ">=1"}, {"ep": 1}, True),
         ({"ep": "< 10"}, {"ep": "many"}, False),
-        ({"ep": "< 10"}, {}, False),
         ({"experts": "> ep"}, {"experts": 64, "ep": "8"}, True),
         ({"experts": "> ep"}, {"experts": 8, "ep": 8}, False),
-        ({"experts": "> ep"}, {"experts": 64}, False),
         ({"framework": ("nemo", "megatron")}, {"framework": "megatron"}, True),
-        ({"framework": ("nemo", "megatron")}, {"framework": "jax"}, False),
         ({"framework": ("nemo", False)}, {}, True),
         ({"seen": "nccl-id-timeout"}, {"seen": frozenset({"sigterm", "nccl-id-timeout"})}, True),
-        ({"seen": ("a", "b")}, {"seen": ["b"]}, True),
         ({"seen": "nccl-id-timeout"}, {"seen": ["sigterm"]}, False),
-        ({"rule": "cuda-oom/torch"}, {"rule": "cuda-oom/torch"}, True),
         ({"ep": True, "tp": 8}, {"ep": 4, "tp": 4}, False),
     ],
 )
@@ -70,13 +60,11 @@ def test_a_fix_is_offered_where_all_its_conditions_hold(
         ("b % a == 0", {"b": 7, "a": 0}, False),
         ("num_experts % ep != 0", {"num_experts": "64", "ep": "6"}, True),
         ("tp * pp * max(cp, 1) > world", {"tp": 8, "pp": 4, "cp": 1, "world": "16"}, True),
-        ("launcher in ['srun', 'mpi']", {"launcher": "mpi"}, True),
         ("launcher not in ('srun', 'mpi')", {"launcher": "torchrun"}, True),
         ("launcher not in ('srun', 'mpi')", {}, False),
         ("'hang' in seen", {"seen": frozenset({"hang", "sigterm"})}, True),
         ("seen == 'hang'", {"seen": ["sigterm"]}, False),
         ("1 < ep <= 8", {"ep": 8}, True),
-        ("rank", {"rank": 0}, True),
         ("rank or node", {"node": ""}, False),
         ("a and (b or not c)", {"a": 1, "c": True}, False),
     ],
@@ -188,43 +176,20 @@ def test_verify_leaves_out_what_cannot_be_filled() -> None:
         ("{hosts}", "a, b"),
         ("{rank}", "0"),
         ("{big * 2}", "2469134"),
-        ("{thousands / 2}", "512"),
         ("{{literally}} ${SLURM_JOB_ID} {node}", "{literally} ${SLURM_JOB_ID} gpu-7"),
         ("no braces", "no braces"),
     ],
 )
 def test_placeholders_are_printed_as_a_person_would(template: str, text: str) -> None:
     facts = {"num_experts": "256", "ep": 4, "timeout_ms": "600000", "requested": "2.00 GiB", "memory": "64.0"}
-    facts |= {
-        "ranks": (7, 3, 2, 1, 0),
-        "hosts": ("a", "b"),
-        "rank": 0,
-        "node": "gpu-7",
-        "big": 1234567,
-        "thousands": "1,024",
-    }
+    facts |= {"ranks": (7, 3, 2, 1, 0), "hosts": ("a", "b"), "rank": 0, "node": "gpu-7", "big": 1234567}
     assert fill(template, facts) == text
 
 
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{x}",
-        "{none}",
-        "{empty}",
-        "{flag}",
-        "{word * 2}",
-        "{ep / 0}",
-        "{ep % 0}",
-        "{nothing}",
-        "{many * many}",
-        "{huge / ep}",
-        "{ceil()}",
-    ],
-)
-def test_what_the_log_does_not_tell_cannot_be_filled(template: str) -> None:
+def test_what_the_log_does_not_tell_cannot_be_filled() -> None:
     facts = {"none": None, "empty": "", "flag": True, "word": "gpu", "ep": 4, "nothing": (), "many": (1, 2)}
-    assert fill(template, {**facts, "huge": 10**400}) is None
+    templates = "{x} {none} {empty} {flag} {word*2} {ep/0} {ep%0} {nothing} {many*many} {huge/ep} {ceil()}"
+    assert {fill(template, {**facts, "huge": 10**400}) for template in templates.split()} == {None}
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ def assert_slack(diagnosis: Diagnosis) -> dict[str, Any]:
             if element["type"] == "text":
                 assert element["text"]
                 assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", element["text"])
-    assert sum(len(element.get("text", "")) for element in walk(block)) <= 4000  # what Slack advises at most
+    assert sum(len(element.get("text", "")) for element in walk(block)) <= 3000
     return message
 
 

@@ -77,7 +77,6 @@ class _Terminal(io.StringIO):
     [
         (True, {}, True),
         (False, {}, False),
-        (True, {"NO_COLOR": "1"}, False),
         (True, {"NO_COLOR": ""}, True),
         (False, {"FORCE_COLOR": "1"}, True),
         (False, {"FORCE_COLOR": "0"}, False),

@@ -75,11 +75,11 @@ def test_reports_and_answers_to_agents(form: str) -> None:
 
 def test_no_field_of_a_verdict_shows_a_secret() -> None:
     for planted in PLANTED.values():
-        rank_timeline = RankTimeline((3,), planted, planted, (Span(0, 1, "running"),), (), planted)
+        rank_timeline = RankTimeline((3,), (planted,), planted, (Span(0, 1, "running"),), (), planted)
         found = replace(
             hostile(planted),
             others=(Rival("cuda-oom", "low", planted),),
-            rank_timelines=RankTimelines((rank_timeline,)),
+            rank_timelines=RankTimelines((rank_timeline,), 0.0, 1.0),
         )
         assert leaks(shown_in_every_form(Redactor().apply(found))) == []
 

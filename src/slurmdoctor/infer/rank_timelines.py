@@ -1,4 +1,4 @@
-"""What each rank of the last attempt did over time, for the page: a timeline for the ranks of one node that went alike."""
+"""What each rank of the last attempt did over time, for the page: a timeline for all ranks that did the same."""
 
 from __future__ import annotations
 
@@ -42,10 +42,15 @@ _STEPS = 4
 """Steps before a failure that are shown,"""
 _LEAD, _LONGEST_LEAD, _LEAST_LEAD = 0.15, 4.0, 60.0
 """and how long what is shown before it may be: at least and at most, in lengths of the failure, and in seconds."""
-_MOST_STEPS, _MOST_LINES, _QUOTED = 6, 8, 400
-"""Steps and lines that a timeline shows, and lines over all of them."""
+_MOST_STEPS, _MOST_LINES = 6, 8
+"""Steps and lines that a timeline shows."""
 _MARGIN = 0.02
 """What is shown behind the last line, as a share of all."""
+_MOST_TIMELINES = 48
+_GRAINS = (100, 25, 0)
+"""Parts of the shown time within which two times count as one; at 0 only the order of the states counts."""
+_LEADS = frozenset({"first", "suspect"})
+"""Standings of the ranks that the verdict names."""
 _UNHEARD = ("silent", "suspect")
 """Standings of ranks that may have stopped before the failure."""
 _LONGEST = 200
@@ -60,23 +65,37 @@ def chart(finding: Finding, timeline: Timeline, observed: Observations, knowledg
     scene = _Scene(finding, Case(timeline, observed, knowledge), clock)
     if scene.start >= scene.end:
         return RankTimelines()
-    alike: dict[object, list[RankTimeline]] = {}
-    for rank in sorted(scene.named):
-        rank_timeline = scene.rank_timeline(rank)
-        edges = tuple((span.state, round(100 * span.start / (scene.end - scene.start))) for span in rank_timeline.spans)
-        alike.setdefault((rank_timeline.node, rank_timeline.standing, rank_timeline.exit, edges), []).append(
-            rank_timeline
-        )
-    most = max(1, min(_MOST_LINES, _QUOTED // max(1, len(alike))))
-    found = [_merged(group, most) for group in alike.values()]
-    if not found or scene.ranks[None].steps or scene.ranks[None].lines:  # what names no rank
-        found.append(_merged([scene.rank_timeline(None)], _MOST_LINES))
+    every = [scene.rank_timeline(rank) for rank in sorted(scene.named)]
+    if not every or scene.ranks[None].steps or scene.ranks[None].lines:  # what names no rank
+        every.append(scene.rank_timeline(None))
+    groups: list[list[RankTimeline]] = []
+    grain = 0
+    for grain in _GRAINS:
+        groups = _grouped(every, grain / (scene.end - scene.start))
+        if len(groups) <= _MOST_TIMELINES:
+            break
+    shown, left_out = groups[:_MOST_TIMELINES], groups[_MOST_TIMELINES:]
     return RankTimelines(
-        tuple(found), scene.start, scene.end, began=min(0.0, scene.begin - scene.start), dated=clock.dated
+        tuple(_merged(group) for group in shown),
+        scene.start,
+        scene.end,
+        began=min(0.0, scene.begin - scene.start),
+        dated=clock.dated,
+        by_order=grain == 0,
+        left_out=tuple(sorted(rank for group in left_out for one in group for rank in one.ranks)),
     )
 
 
-def _merged(group: Sequence[RankTimeline], most: int) -> RankTimeline:
+def _grouped(every: Sequence[RankTimeline], parts: float) -> list[list[RankTimeline]]:
+    """Timelines that are drawn as one, with so many parts a second: the first failure first, then by rank."""
+    groups: dict[object, list[RankTimeline]] = {}
+    for one in every:
+        edges = tuple((span.state, round(span.start * parts)) for span in one.spans)
+        groups.setdefault((one.first, one.standing, one.exit, not one.ranks, edges), []).append(one)
+    return sorted(groups.values(), key=lambda group: (not group[0].first, not group[0].ranks, group[0].ranks))
+
+
+def _merged(group: Sequence[RankTimeline]) -> RankTimeline:
     """The timelines as one: of lines that say the same the first one is shown."""
     shown: dict[tuple[str, str | None], Mark] = {}
     every = sorted(
@@ -86,10 +105,11 @@ def _merged(group: Sequence[RankTimeline], most: int) -> RankTimeline:
         shown.setdefault((one.kind, one.text if one.kind == "step" else one.cause), one)
     steps = [one for one in shown.values() if one.kind == "step"]
     lines = sorted((one for one in shown.values() if one.kind != "step"), key=lambda one: (one.kind != "first", one.at))
-    kept = sorted((*lines[:most], *steps[-_MOST_STEPS:]), key=lambda one: one.at)
+    kept = sorted((*lines[:_MOST_LINES], *steps[-_MOST_STEPS:]), key=lambda one: one.at)
     ranks = tuple(rank for rank_timeline in group for rank in rank_timeline.ranks)
-    left_out = sum(rank_timeline.left_out for rank_timeline in group) + len(lines[most:])
-    return replace(group[0], ranks=ranks, marks=tuple(kept), left_out=left_out)
+    left_out = sum(rank_timeline.left_out for rank_timeline in group) + len(lines[_MOST_LINES:])
+    nodes = tuple(dict.fromkeys(node for rank_timeline in group for node in rank_timeline.nodes))
+    return replace(group[0], ranks=ranks, nodes=nodes, marks=tuple(kept), left_out=left_out)
 
 
 class _Clock:
@@ -198,6 +218,8 @@ class _Scene:
         self.begin = min(clock.times)
         """When the first line came."""
         self._standing = {rank: one.standing for one in finding.standings for rank in one.ranks}
+        self._led = not _LEADS.isdisjoint(self._standing.values())
+        """Whether the verdict says which ranks were first; else the first line of the failure does."""
         self._node_of = {rank: report.node for report in case.reports for rank in report.ranks if report.node}
         self._node_of |= case.rank_map.node_of
         if finding.origin.rank is not None and finding.origin.node is not None:
@@ -346,12 +368,13 @@ class _Scene:
         lines = [*seen.lines.values(), *self._first_of(rank, seen, standing, turns), *seen.steps[-_MOST_STEPS:]]
         return RankTimeline(
             ranks=(rank,) if rank is not None else (),
-            node=node,
+            nodes=(node,) if node else (),
             standing=standing,
             spans=self._spans(turns),
             marks=tuple(replace(one, at=one.at - self.start) for one in lines if one.at >= self.start),
             left_out=seen.left_out,
             exit=self.finding.exit if alone else seen.ending,
+            first=standing in _LEADS or (not self._led and any(one.kind == "first" for one in lines)),
         )
 
     def _first_of(

@@ -256,11 +256,12 @@ class Mark(Struct, frozen=True):
 
 
 class RankTimeline(Struct, frozen=True):
-    """Ranks of one node that went alike."""
+    """Ranks that did the same at the same times."""
 
     ranks: tuple[int, ...]
     """None where the log does not tell which rank it is."""
-    node: str | None
+    nodes: tuple[str, ...]
+    """Their nodes, as far as they are known."""
     standing: str
     """As in `RankGroup.standing`, or empty where the verdict says nothing of them."""
     spans: tuple[Span, ...]
@@ -273,22 +274,30 @@ class RankTimeline(Struct, frozen=True):
     """Marks that are not among `marks`: there were too many."""
     exit: ProcessExit | None = None
     """What `ended` words."""
+    first: bool = False
+    """The first failure is here."""
 
 
 class RankTimelines(Struct, frozen=True):
     """All ranks over the shown part of the run: the time around the failure."""
 
     timelines: tuple[RankTimeline, ...] = ()
-    """By rank; none where the log shows no times."""
+    """The first failure first, then by rank; none where the log shows no times."""
     start: float = 0.0
     """When the shown part begins: seconds since the epoch as the log's clock counts them."""
     end: float = 0.0
     ticks: tuple[tuple[float, str], ...] = ()
-    """Where to label the axis, and the label: the time as the log writes it."""
+    """Where to label the axis, and the label: the time of day."""
+    since: str = ""
+    """`start` as the log writes it."""
     began: float = 0.0
     """Where the run began; below 0 where its earlier part is not shown."""
     dated: bool = False
     """Whether the log's stamps name their year."""
+    by_order: bool = False
+    """Ranks share a timeline whose states came in the same order, at whatever times."""
+    left_out: tuple[int, ...] = ()
+    """Ranks that are in no timeline: there were too many."""
 
     @property
     def places(self) -> set[tuple[int, int]]:

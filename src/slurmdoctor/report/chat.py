@@ -17,7 +17,7 @@ from msgspec import Struct
 from slurmdoctor.model import Diagnosis
 from slurmdoctor.report import wording
 from slurmdoctor.report.redaction import disarm, one_line
-from slurmdoctor.report.terminal import cut, cut_path
+from slurmdoctor.report.terminal import cut
 from slurmdoctor.report.wording import Row, Rows, best_frames, counted, ended, grouped, named
 
 LIMIT = 1500
@@ -50,8 +50,7 @@ def parts_of(diagnosis: Diagnosis, scale: float = 1.0, fixes: int = 3) -> Parts:
     quote = fit(one_line(text or ""), 360)
     for frame in best_frames(first.traceback, 1) if quote else []:
         quote += "\n" + fit(f"  {frame.place} in {frame.function or '?'}", 110)
-    number = "" if line is None else f":{line}"
-    place = f"{cut_path(one_line(file), int(70 * scale))}{number}" if file and text else ""
+    place = wording.place(file, line, int(78 * scale)) if text else ""
     rivals = ", ".join(f"{one_line(o.id)} ({o.confidence})" for o in diagnosis.others[:3])
     last = diagnosis.facts.get("last_step")
     failed = diagnosis.verdict == "failed"

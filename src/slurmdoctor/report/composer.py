@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
 
 from msgspec.structs import replace
 
@@ -295,11 +296,7 @@ def how_found(job: JobRecord, found: FoundLogs) -> str:
 
 _TICKS = 7
 """Labels of an axis, at most."""
-_DAY = 86_400.0
-_STEPS = (
-    *(n / 1000 for n in (1, 2, 5, 10, 20, 50, 100, 200, 500)),
-    *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200),
-)
+_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200)
 """Seconds between labels; days beyond."""
 
 
@@ -318,22 +315,17 @@ def _worded(rank_timelines: RankTimelines, observed: Observations, numbers: Numb
             for mark in one.marks
         ]
         worded.append(replace(one, marks=tuple(marks), ended=ended))
-    return replace(rank_timelines, timelines=tuple(worded), ticks=tuple(_times(rank_timelines, observed.zone)))
+    since = format_time(rank_timelines.start, rank_timelines.dated, zone=observed.zone) or ""
+    ticks = tuple(_times(rank_timelines.start, rank_timelines.end))
+    return replace(rank_timelines, timelines=tuple(worded), since=since.replace("T", " "), ticks=ticks)
 
 
-def _times(rank_timelines: RankTimelines, zone: int | None) -> Iterator[tuple[float, str]]:
-    """Round times; the first one with its date and zone."""
-    width = rank_timelines.end - rank_timelines.start
-    step = next((step for step in _STEPS if width / step <= _TICKS), _DAY * (1 + width // (_DAY * _TICKS)))
-    begin = -(-rank_timelines.start // step) * step
-    if begin > rank_timelines.end:
-        begin = rank_timelines.start
-    at = begin
-    while at <= rank_timelines.end:
-        first = at == begin
-        shown = (
-            format_time(round(at, 3), rank_timelines.dated and (first or step >= _DAY), zone=zone if first else None)
-            or ""
-        )
-        yield at - rank_timelines.start, shown.replace("T", " ") + (f".{round(at % 1 * 1000):03}" if step < 1 else "")
+def _times(start: float, end: float) -> Iterator[tuple[float, str]]:
+    """Round times of day."""
+    step = next(
+        (step for step in _STEPS if end - start <= step * _TICKS), 86_400 * ceil((end - start) / 86_400 / _TICKS)
+    )
+    at = ceil(start / step) * step
+    while at <= end:
+        yield at - start, format_time(at, dated=False) or ""
         at += step

@@ -31,9 +31,8 @@ from slurmdoctor.model import (
     plain,
     ranges,
 )
-from slurmdoctor.report.reasons import names_of
 from slurmdoctor.report.redaction import one_line
-from slurmdoctor.report.wording import Frame, best_frames, frames
+from slurmdoctor.report.wording import Frame, best_frames, frames, names_of
 
 MOST = 3
 """So many fixes are shown: the ones that say most about this log."""
@@ -115,13 +114,8 @@ def _remedy(fix: Fix, facts: Facts) -> Remedy | None:
     return Remedy(do=do, why=fill(fix.why, facts, to_paste=True) if fix.why else None, reference=fix.reference)
 
 
-_RETRY_WHY: Mapping[RetryAdvice, str] = {
-    "as-is": "nothing in the job needs to change",
-    "elsewhere": "the evidence points to the node, not to the job",
-    "after-fix": "",
-    "resume": "",
-    "unknown": "",
-}
+_NOTHING_WRONG = "nothing in the job needs to change"
+_NODE_AT_FAULT = "the evidence points to the node, not to the job"
 _ONLY_FOLLOWED = "these lines show the consequences, not what failed first"
 _NODE_UNKNOWN = "the log does not name the node to leave out"
 _SCRIPT_FIRST = "fix the script first"
@@ -167,7 +161,7 @@ def _retry(finding: Finding, advice: RetryAdvice) -> Retry:
     if finding.mistakes and advice in ("as-is", "elsewhere"):
         return Retry("after-fix", _SCRIPT_FIRST)
     if advice != "elsewhere":
-        return Retry(advice, _RETRY_WHY[advice])
+        return Retry(advice, _NOTHING_WRONG if advice == "as-is" else "")
     against = finding.exclude
     if finding.reported:
         node, words = next(iter(finding.reported.items()))
@@ -181,7 +175,7 @@ def _retry(finding: Finding, advice: RetryAdvice) -> Retry:
     peer = finding.root.main.captures.get("peer") if finding.root is not None else None
     if peer and peer not in against:
         return Retry(advice, _PEER_TOO.format(peer=peer), against)
-    return Retry(advice, _RETRY_WHY[advice] if against else _NODE_UNKNOWN, against)
+    return Retry(advice, _NODE_AT_FAULT if against else _NODE_UNKNOWN, against)
 
 
 def _leaves_out(said: Remedy, retry: Retry) -> bool:
@@ -209,58 +203,56 @@ def _one_node(finding: Finding, knowledge: Knowledge) -> tuple[Remedy, ...]:
 
 _PHASE = text("work-phase")
 _NODE_LOCAL = text("node-local")
+_SAVING = text("saving-function")
 _MOST_FRAMES = 160
 _PARTS = ("src", "lib", "python")
 """Folders of one checkout that hold its packages."""
 
 
 def names_for_fixes(finding: Finding, timeline: Timeline, observed: Observations) -> dict[str, Any]:
-    """Names and their values; a later kind overrides an earlier one."""
+    """Names and their values; a later kind overrides an earlier one, where it is known."""
     root, origin = finding.root, finding.origin
-    names = {name: value for name, value in finding.facts.items() if value is not None}
-    if root is not None:
-        names |= {name: plain(value) for name, value in root.main.captures.items()}
-    known = {"rank": origin.rank, "local_rank": origin.local_rank, "node": origin.node}
-    names |= {name: value for name, value in known.items() if value is not None}
-    names["rule"] = finding.rule
-    if any(e.rule == TASK_FAILED for e in timeline.events):
-        names["task_failed"] = True
-    names["seen"] = sorted({e.cause for e in timeline.events if e.role != "hint"})
-    if finding.suspicion is not None:
-        names |= _of_the_suspect(finding.suspicion)
-    names |= _of_the_silent(finding, observed)
-    names |= _of_the_extent(finding.extent)
-    if finding.exit is not None and (code := finding.exit.shell_code) is not None:
-        names["exit_code"] = code
-    if root is not None:
-        names |= _of_the_root(finding, root, observed)
-    names["traceback_seen"] = any(e.traceback for e in observed.events)
+    kinds: list[Mapping[str, Any]] = [
+        finding.facts,
+        {name: plain(value) for name, value in root.main.captures.items()} if root is not None else {},
+        {"rank": origin.rank, "local_rank": origin.local_rank, "node": origin.node},
+        {
+            "rule": finding.rule,
+            "task_failed": any(e.rule == TASK_FAILED for e in timeline.events) or None,
+            "seen": sorted({e.cause for e in timeline.events if e.role != "hint"}),
+            "reach": _reach(finding.extent),
+            "exit_code": finding.exit.shell_code if finding.exit is not None else None,
+            "traceback_seen": any(e.traceback for e in observed.events),
+        },
+        _of_the_suspect(finding.suspicion) if finding.suspicion is not None else {},
+        _of_the_silent(finding, observed),
+        _of_the_root(finding, root) if root is not None else {},
+        finding.node_names,
+    ]
+    names = {name: value for kind in kinds for name, value in kind.items() if value is not None}
     names["node_local"] = _NODE_LOCAL.match(str(names.get("path"))) is not None
-    return names | names_of_links(finding) | layouts(names)
+    return names | layouts(names)
 
 
 def _of_the_suspect(suspicion: Suspicion) -> dict[str, Any]:
     names: dict[str, Any] = {"seq": suspicion.seq, "op": suspicion.op, "stands_in": suspicion.stands_in}
+    listed = ranges(suspicion.ranks, SHORT)
     if suspicion.kind == "mismatch":
-        names["odd_ranks"] = ranges(suspicion.ranks, SHORT)
+        names["odd_ranks"] = listed
     elif suspicion.ranks:
-        names["silent_ranks"] = ranges(suspicion.ranks, SHORT)
-        names["suspects"] = names_of(suspicion.ranks)
-        if suspicion.kind == "behind" and not suspicion.stands_in:
-            names["late_ranks"] = names["silent_ranks"]
+        late = listed if suspicion.kind == "behind" and not suspicion.stands_in else None
+        names |= {"silent_ranks": listed, "suspects": names_of(suspicion.ranks), "late_ranks": late}
     elif suspicion.kind == "all-entered":
         names["all_entered"] = len(suspicion.waiting)
-    return {name: value for name, value in names.items() if value is not None}
+    return names
 
 
-def _of_the_extent(extent: Extent) -> dict[str, Any]:
+def _reach(extent: Extent) -> str | None:
     """How far the failure reached, where the log tells: `all` ranks, all those of one `node`, or `one` of several."""
     failed, of = len(extent.ranks), extent.of or 0
     if extent.whole_node:
-        return {"reach": "node"}
-    if of > 1 and failed in (1, of):
-        return {"reach": "all" if failed == of else "one"}
-    return {}
+        return "node"
+    return {of: "all", 1: "one"}.get(failed) if of > 1 else None
 
 
 def _of_the_silent(finding: Finding, observed: Observations) -> dict[str, Any]:
@@ -269,28 +261,29 @@ def _of_the_silent(finding: Finding, observed: Observations) -> dict[str, Any]:
     if not silent or (finding.suspicion is not None and finding.suspicion.ranks):
         return {}
     nodes = {observed.rank_map.node_of.get(rank) for rank in silent}
-    node = nodes.pop() if len(nodes) == 1 else None
-    return {"untold": names_of(silent), **({"untold_node": node} if node else {})}
+    return {"untold": names_of(silent), "untold_node": nodes.pop() if len(nodes) == 1 else None}
 
 
-def _of_the_root(finding: Finding, root: Incident, observed: Observations) -> dict[str, Any]:
-    names: dict[str, Any] = {}
+def _of_the_root(finding: Finding, root: Incident) -> dict[str, Any]:
+    """What failed, where in the program, and on how many ranks."""
+    known = root.main.captures
+    names: dict[str, Any] = {"failed": _how_many(finding, root)}
     said = (e for i in (root, *finding.same) for e in (i.main, *i.events) if e.cause == root.cause)
     if listed := next((e.captures["nodes"] for e in said if e.captures.get("nodes")), None):
         # `nodes` is also how many there are
         names["nodes"] = names["failed_nodes"] = fold_nodes(expand_nodes(listed))
     stack = frames(root.main.traceback)
     if stack:
-        names["frames"] = tuple(frame.function for frame in stack)
-        names |= _phase(stack)
-        names |= _of_the_import(stack, root.main.captures)
-        if root.main.stack_of:
-            names |= {"stack_function": stack[-1].function, "stack_place": stack[-1].short_place}
+        names |= _phase(stack) | _of_the_import(stack, known)
+    if root.main.stack_of and stack:
+        names |= {"stack_function": stack[-1].function, "stack_place": stack[-1].short_place}
     if not root.main.stack_of:
-        known = root.main.captures
         raised = of_the_exception(root.main.traceback, known.get("exception", ""), known.get("message", ""))
         names |= {name: value for name, value in raised.items() if name not in known}
-    return names
+    waiting = (i.main.traceback for i in finding.same) if finding.cause == ID_TIMEOUT else ()
+    shown = stack or frames(next(filter(None, waiting), ()))
+    saving = (frame.function for frame in reversed(shown) if _SAVING.search(frame.function))
+    return names | {"frames": tuple(frame.function for frame in shown) or None, "saves_in": next(saving, None)}
 
 
 def _phase(stack: Sequence[Frame]) -> dict[str, Any]:
@@ -320,24 +313,6 @@ def _is_other_copy(root: str, script_dir: str) -> bool:
     return not f"{script_dir}/".startswith(f"{root}/") and (
         beside or root.split("/")[1:3] != script_dir.split("/")[1:3]
     )
-
-
-_SAVING = text("saving-function")
-
-
-def names_of_links(finding: Finding) -> dict[str, Any]:
-    """Names and their values."""
-    root = finding.root
-    if root is None:
-        return {}
-    names: dict[str, Any] = {"failed": _how_many(finding, root), **finding.node_names}
-    alike = (root, *finding.same) if finding.cause == ID_TIMEOUT else (root,)
-    stack = frames(next((i.main.traceback for i in alike if i.main.traceback), ()))
-    if stack:
-        names["frames"] = tuple(frame.function for frame in stack)
-    if saving := next((frame.function for frame in reversed(stack) if _SAVING.search(frame.function)), None):
-        names["saves_in"] = saving
-    return names
 
 
 def _how_many(finding: Finding, root: Incident) -> int:

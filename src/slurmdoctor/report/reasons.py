@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from slurmdoctor.model import SHORT, Knowledge, ProcessExit, Reason, ranges
 from slurmdoctor.report.redaction import one_line, redact
 from slurmdoctor.report.terminal import cut
-from slurmdoctor.report.wording import ONLY_ERROR, duration, exit_words, frames, listed, plural, size
+from slurmdoctor.report.wording import ONLY_ERROR, duration, exit_words, frames, listed, names_of, plural, size
 
 Values = Mapping[str, Any]
 _LAST = ("survived", "earlier-attempts")
@@ -48,9 +48,9 @@ def sentences(reasons: Iterable[Reason]) -> str | None:
 
 
 _EARLIEST = {
-    "time": "earliest error by time",
-    "line": "earliest error by line order (no timestamps)",
-    "partly": "earliest error by line order (timestamps incomplete)",
+    "time": "by time",
+    "line": "by line order (no timestamps)",
+    "partly": "by line order (timestamps incomplete)",
 }
 
 
@@ -63,10 +63,6 @@ def _first_by(order: str, aligned: bool) -> str:
 # ── did it fail ──────────────────────────────────────────────────────────────────────────────
 
 
-def _survived(v: Values) -> str:
-    return f"ignored {plural(v['count'], 'earlier error')} that the job recovered from"
-
-
 def _earlier(v: Values) -> str:
     counts = Counter(e.cause for e in v["earlier"])
     told = [f"{cause}{f' ({count} times)' if count > 1 else ''}" for cause, count in counts.items()]
@@ -76,37 +72,15 @@ def _earlier(v: Values) -> str:
 # ── who was first ────────────────────────────────────────────────────────────────────────────
 
 
-def _first_of_alike(v: Values) -> str:
-    return f"{_first_by(v['order'], v['aligned'])} of {len(v['ranks'])} ranks that failed the same way ({ranges(v['ranks'], SHORT)})"
-
-
 def _waited_for_unknown(v: Values) -> str:
     who = names_of(v["ranks"]) if v["ranks"] else "the processes that printed these lines"
     return f"{who} lost a connection to, or waited for, another process; the log does not say which one"
-
-
-def _never_a_word(v: Values) -> str:
-    return f"{names_of(v['waiting'])} waited; {names_of(v['ranks'])} printed nothing"
 
 
 _WORK = {
     "preparing": "one process was still preparing data", "fetching": "one process was still fetching files",
     "saving": "one process was saving", "evaluating": "one process was evaluating",
 }  # fmt: skip
-
-
-def _busy_meanwhile(v: Values) -> str:
-    return (
-        f"{_WORK[v['kind']]} ({v['text']}) {duration(v['spent'])} into the others' timeout of {duration(v['limit'])}: "
-        "they waited for it"
-    )
-
-
-def _overdue(v: Values) -> str:
-    return (
-        f"reported only after {duration(v['ran'])} ({v['ran'] / 3600:.1f} h), {v['ran'] / v['limit']:.0f} times the limit of "
-        f"{duration(v['limit'])}: the watchdog itself was blocked"
-    )
 
 
 # ── how it ended ─────────────────────────────────────────────────────────────────────────────
@@ -118,8 +92,8 @@ def _witnesses_differ(v: Values) -> str:
 
 
 def _first_in_order(v: Values) -> str:
-    among = f"earliest error among {v['ranks']} ranks" if v["ranks"] > 1 else "earliest error"
-    return _EARLIEST[v["by"]].replace("earliest error", among)
+    among = f" among {v['ranks']} ranks" if v["ranks"] > 1 else ""
+    return f"earliest error{among} {_EARLIEST[v['by']]}"
 
 
 def _follows(v: Values) -> str:
@@ -136,10 +110,6 @@ def _crash_stack(v: Values) -> str:
 
 
 # ── what Slurm's record says ─────────────────────────────────────────────────────────────────
-
-
-def _not_started(v: Values) -> str:
-    return f"the job has not started; Slurm's reason: {v['why'] or 'not given'}"
 
 
 def _recorded(v: Values) -> str:
@@ -233,24 +203,14 @@ _WHY = {
 _NOUNS = frozenset({"dangling", "loop", "pipe", "device", "socket", "folder"})
 
 
-def _not_read(v: Values) -> str:
-    """`2 files were not read: 1 pipe (live), 1 damaged (a.gz)`."""
-    return f"{plural(v['count'], 'file')} {'was' if v['count'] == 1 else 'were'} not read: {_kinds(v)}"
-
-
-def _read_in_part(v: Values) -> str:
-    """`1 file was read only in part: 1 damaged (a.gz)`."""
-    return f"{plural(v['count'], 'file')} {'was' if v['count'] == 1 else 'were'} read only in part: {_kinds(v)}"
-
-
-def _kinds(v: Values) -> str:
-    """`9 dangling links (latest.log, …), 3 damaged (a.gz, b.gz, c.gz)`."""
+def _not_read(v: Values, how: str) -> str:
+    """`12 files were not read: 9 dangling links (latest.log, …), 3 damaged (a.gz, b.gz, c.gz)`."""
     kinds = []
     for why, count, names in v["kinds"]:
         word = _WHY[why] + "s" * (why in _NOUNS and count > 1)
         told = ", ".join(one_line(redact(name))[:60] for name in names) + ", …" * (count > len(names))
         kinds.append(f"{count:,} {word} ({told})")
-    return ", ".join(kinds)
+    return f"{plural(v['count'], 'file')} {'was' if v['count'] == 1 else 'were'} {how}: {', '.join(kinds)}"
 
 
 def _earlier_run(v: Values) -> str:
@@ -276,15 +236,8 @@ def _short(name: str) -> str:
     return one_line(redact(name))[-60:]
 
 
-_SIZE_UNKNOWN = "the log does not show how many ranks there are"
 _MOST_NUMBERS = 4
 """Collectives that a sentence names."""
-
-
-def names_of(ranks: Iterable[int]) -> str:
-    """`rank 3`, `ranks 0-3,7`."""
-    found = tuple(ranks)
-    return f"rank{'s' * (len(found) > 1)} {ranges(found, SHORT)}"
 
 
 def _collective(seq: int | None, op: str | None) -> str:
@@ -301,7 +254,7 @@ def _never_reported(v: Values) -> str:
     words = f"{waiting} ranks timed out in {_collective(v['seq'], v['op'])}; {names_of(v['ranks'])} never reported it"
     ended = [f"rank {rank} {_was_ended(exit, witness)}" for rank, exit, witness in v["ended"]]
     words = f"{words} ({'; '.join(ended)})" if ended else words
-    return words if v["of"] else f"{words}; {_SIZE_UNKNOWN}"
+    return words if v["of"] else f"{words}; the log does not show how many ranks there are"
 
 
 def _was_ended(exit: ProcessExit, witness: str) -> str:
@@ -357,21 +310,10 @@ def _waits_unclear(v: Values) -> str:
     if v["silent"]:
         words += f"; {names_of(v['silent'])} printed nothing in this log"
     else:
-        words += (
-            "; the log does not show for which rank"
-            if v["of"]
-            else "; the log does not show for which rank, or how many ranks there are"
-        )
+        words += f"; the log does not show for which rank{', or how many ranks there are' * (not v['of'])}"
     if v["queued"]:
         words += f"; {plural(v['queued'], 'more collective')} {'was' if v['queued'] == 1 else 'were'} enqueued behind it, so the program itself went on"
     return words
-
-
-def _entered_fewer(v: Values) -> str:
-    return (
-        f"{names_of(v['ranks'])} had entered collective {v['seq']} ({v['op']}) when the log ended, "
-        f"{names_of(v['others'])} had entered {v['usual']}"
-    )
 
 
 def _says_nothing(v: Values) -> str:
@@ -392,7 +334,7 @@ def _named_missing(v: Values) -> str:
 
 
 _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
-    "survived": _survived,
+    "survived": lambda v: f"ignored {plural(v['count'], 'earlier error')} that the job recovered from",
     "exit-status-zero": "the job's exit status is 0",
     "program-completed": lambda v: f"the program says that it completed: {cut(v['text'], 120)}",
     "steps-to-the-end": "steps up to the end of the log and no fatal error (but no end-of-run message either)",
@@ -411,7 +353,9 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "group-rank": "the watchdog that quotes the error prints [Rank {rank}], and the log shows no other process group",
     "all-alike": lambda v: f"{'all ' * v['all']}{v['count']} ranks failed the same way; first seen on rank {v['rank']}",
     "stood-still-alike": lambda v: f"{names_of(v['ranks'])} stalled together: none of them was first",
-    "first-of-alike": _first_of_alike,
+    "first-of-alike": lambda v: (
+        f"{_first_by(v['order'], v['aligned'])} of {len(v['ranks'])} ranks that failed the same way ({ranges(v['ranks'], SHORT)})"
+    ),
     "witness-alone": "reported by {witness}; the rank itself printed no error",
     "last-line-of-reported": "{witness} reports that it failed; the line shown is the last relevant one before its end",
     "first-unexplained": lambda v: f"{_first_by(v['order'], v['aligned'])} that nothing else explains",
@@ -426,7 +370,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "no-rank": "the log does not say which rank failed first",
     "only-error": ONLY_ERROR,
     "waited-for-unknown": _waited_for_unknown,
-    "never-a-word": _never_a_word,
+    "never-a-word": lambda v: f"{names_of(v['waiting'])} waited; {names_of(v['ranks'])} printed nothing",
     "rank-0-busy": "rank 0 was still busy while the others waited for it: {text}",
     "fell-to-sockets": lambda v: (
         f"NCCL on {', '.join(v['nodes'])} alone fell back to sockets; other nodes use InfiniBand"
@@ -436,9 +380,15 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     ),
     "rank-0-at-work": "rank 0 printed no error, and was at work: {text}",
     "meanwhile": "rank {rank} meanwhile: {text}",
-    "busy-meanwhile": _busy_meanwhile,
+    "busy-meanwhile": lambda v: (
+        f"{_WORK[v['kind']]} ({v['text']}) {duration(v['spent'])} into the others' timeout of {duration(v['limit'])}: "
+        "they waited for it"
+    ),
     "completed-before": "the program had already printed that it was done ({text}): training is complete, only the shutdown hung",
-    "overdue": _overdue,
+    "overdue": lambda v: (
+        f"reported only after {duration(v['ran'])} ({v['ran'] / 3600:.1f} h), {v['ran'] / v['limit']:.0f} times the limit of "
+        f"{duration(v['limit'])}: the watchdog itself was blocked"
+    ),
     "stands-elsewhere": lambda v: (
         f"{names_of(v['ranks'])} {'are' if len(v['ranks']) > 1 else 'is'} in {v['here']} while the others are in {v['usual']}"
     ),
@@ -458,7 +408,7 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "first-in-order": _first_in_order,
     "follows": _follows,
     "crash-stack": _crash_stack,
-    "not-started": _not_started,
+    "not-started": lambda v: f"the job has not started; Slurm's reason: {v['why'] or 'not given'}",
     "still-running": "the job is still running; this is what is known so far",
     "recorded": _recorded,
     "preempted-as": "Slurm preempted the job (recorded state {state})",
@@ -513,7 +463,10 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "all-entered": _all_entered,
     "waits-unclear": _waits_unclear,
     "says-nothing": _says_nothing,
-    "entered-fewer": _entered_fewer,
+    "entered-fewer": lambda v: (
+        f"{names_of(v['ranks'])} had entered collective {v['seq']} ({v['op']}) when the log ended, "
+        f"{names_of(v['others'])} had entered {v['usual']}"
+    ),
     "timed-out-first": lambda v: f"rank {v['rank']} timed out first: it sent the dump signal",
     "named-missing": _named_missing,
     # what was not read
@@ -522,8 +475,8 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "perhaps-several-jobs": "several files were read as one job; if they are not, name one",
     "script-cut": lambda v: f"{_short(v['name'])} was read up to line {v['line']}: it is larger than batch scripts are",
     "script-unread": lambda v: f"{_short(v['name'])} was of no use: {v['why']}",
-    "files-not-read": _not_read,
-    "files-read-in-part": _read_in_part,
+    "files-not-read": lambda v: _not_read(v, "not read"),
+    "files-read-in-part": lambda v: _not_read(v, "read only in part"),
     "out-of-time": _out_of_time,
     "left-out": lambda v: f"{_short(v['name'])}: {size(v['bytes'])} between its start and its end were not read",
     "out-of-time-again": "the reading time limit was reached before all relevant lines were examined",

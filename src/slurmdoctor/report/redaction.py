@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
 
@@ -18,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge import secret_kinds
-from slurmdoctor.matching import Engine, compiled, engine_for, lazy
+from slurmdoctor.matching import compiled, lazy
 from slurmdoctor.model import Diagnosis, Evidence, SecretKind, Surroundings, UserError
 from slurmdoctor.report.secret_names import WORDS_APART, assigned, has_digit, is_none, is_random
 
@@ -29,10 +27,9 @@ if TYPE_CHECKING:
 Mode = Literal["off", "default", "strict"]
 
 # Fields that hold ids and words of slurmdoctor, never a log's text.
-_OWN = frozenset(
-    {"id", "family", "rule", "cause", "role", "confidence", "verdict", "exit_class", "advice", "standing", "order"}
-    | {"state", "kind"}
-)
+_OWN = frozenset({
+    "id", "family", "rule", "cause", "role", "confidence", "verdict", "exit_class", "advice", "standing", "order", "state", "kind",
+})  # fmt: skip
 _NO_TEXT = frozenset({"spans", "ticks"})
 """Fields with numbers, and times."""
 _LABELS = 8
@@ -219,7 +216,7 @@ def _hosts_of(diagnosis: Diagnosis) -> Iterator[str]:
         yield diagnosis.first_failure.node
     yield from (item.node for item in diagnosis.evidence if item.node)
     yield from diagnosis.extent.nodes
-    yield from (one.node for one in diagnosis.rank_timelines.timelines if one.node)
+    yield from (node for one in diagnosis.rank_timelines.timelines for node in one.nodes)
     if diagnosis.retry:
         yield from diagnosis.retry.exclude_nodes
     for name in ("node", "master_addr", "host"):
@@ -316,58 +313,41 @@ _NARROWEST = 40
 _FRAME = " \t|│┃"
 
 
-class View:
-    """A text as it is."""
+class View(Struct, frozen=True):
+    """A text made from another one, and from where to where each of its characters stands in that one."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    text: str
+    starts: Sequence[int]
+    ends: Sequence[int]
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """The places in the first text of what stands between these in this one."""
-        return start, end
+        return self.starts[start], self.ends[end - 1]
 
 
-class _Edited(View):
-    """A text made from another one: some stretches are replaced, the rest is as it was."""
-
-    def __init__(self, parent: View, edits: list[tuple[int, int, str]]) -> None:
-        text = parent.text
-        self._parent = parent
-        self._starts: list[int] = [0]
-        self._places: list[tuple[int, int, bool]] = []
-        pieces: list[str] = []
-        at = size = 0
-        for start, end, new in edits:
-            pieces += [text[at:start], new]
-            self._places += [(at, start, True), (start, end, False)]
-            self._starts += [size + start - at, size + start - at + len(new)]
-            size = self._starts[-1]
-            at = end
-        super().__init__("".join([*pieces, text[at:]]))
-        self._places.append((at, len(text), True))
-
-    def span(self, start: int, end: int) -> tuple[int, int]:
-        return self._parent.span(self._place(start)[0], self._place(end - 1)[1])
-
-    def _place(self, at: int) -> tuple[int, int]:
-        which = bisect_right(self._starts, at) - 1
-        start, end, kept = self._places[which]
-        if not kept:
-            return start, end
-        at += start - self._starts[which]
-        return at, at + 1
+def _edited(view: View, edits: Sequence[tuple[int, int, str]]) -> View | None:
+    """The view with some stretches replaced; None where there are none."""
+    text, pieces, at = view.text, [], 0
+    starts: list[int] = []
+    ends: list[int] = []
+    for start, end, new in (*edits, (len(text), len(text), "")):
+        pieces += [text[at:start], new]
+        starts += [*view.starts[at:start], *[*view.starts[start : start + 1]] * len(new)]
+        ends += [*view.ends[at:start], *[*view.ends[end - 1 : end]] * len(new)]
+        at = end
+    return View("".join(pieces), starts, ends) if edits else None
 
 
 def views(text: str) -> Iterator[View]:
     """The text as it is, and in each other way in which it reads differently."""
-    plain = View(text)
+    plain = View(text, range(len(text)), range(1, len(text) + 1))
     yield plain
-    if not text.isascii() and (folded := _edited(plain, _IGNORED, _fold)):
+    if not text.isascii() and (folded := _rewritten(plain, _IGNORED, _fold)):
         plain = folded
         yield plain
     if "\n" in text and (joined := _unwrapped(plain)):
         yield joined
-    if any(sign in text for sign in "\\%&") and (bare := _edited(plain, _ESCAPED, _unescape)):
+    if any(sign in text for sign in "\\%&") and (bare := _rewritten(plain, _ESCAPED, _unescape)):
         yield bare
         if "\n" in bare.text and (joined := _unwrapped(bare)):
             yield joined
@@ -377,7 +357,7 @@ def command_view(view: View) -> View | None:
     """The view with the quoted words of lists joined, as a shell would show them: `['docker', 'login']`."""
     if "'" not in view.text and '"' not in view.text:
         return None
-    return _edited(view, _BETWEEN_WORDS, lambda _: WORDS_APART)
+    return _rewritten(view, _BETWEEN_WORDS, lambda _: WORDS_APART)
 
 
 def _unwrapped(view: View) -> View | None:
@@ -388,12 +368,11 @@ def _unwrapped(view: View) -> View | None:
         written = line.rstrip(_FRAME)
         if len(written) >= _NARROWEST and (written[-1].isalnum() or written[-1] in "_+/=.~%-"):
             edits.append((match.start() - len(line) + len(written), match.end(), ""))
-    return _Edited(view, edits) if edits else None
+    return _edited(view, edits)
 
 
-def _edited(view: View, pattern: regex.Pattern[str], new: Callable[[regex.Match[str]], str]) -> View | None:
-    edits = [(*match.span(), new(match)) for match in pattern.finditer(view.text)]
-    return _Edited(view, edits) if edits else None
+def _rewritten(view: View, pattern: regex.Pattern[str], new: Callable[[regex.Match[str]], str]) -> View | None:
+    return _edited(view, [(*match.span(), new(match)) for match in pattern.finditer(view.text)])
 
 
 def _fold(match: regex.Match[str]) -> str:
@@ -417,8 +396,6 @@ def _unescape(match: regex.Match[str]) -> str:
 
 Span = tuple[int, int, SecretKind]
 """Begin and end of a secret, and its kind."""
-_SEARCHED = 4
-"""Characters of a literal that the search for many can find."""
 _BEFORE = 240
 """So many characters of a line are searched for what must stand before a secret."""
 _CUT_AT = 40
@@ -426,20 +403,6 @@ _CUT_AT = 40
 _LAST_WORD = lazy(r"[\w.+/-]{8,200}$")
 _LEAST_OF_CUT = 5
 _MARK = lazy(r"\[redacted [a-z0-9 -]{1,40}\]")
-
-
-def _perhaps_in(text: str, literals: tuple[str, ...]) -> Iterator[str]:
-    """Those that may stand in the text: the long ones are searched for at once."""
-    engine, meant, long = _search_for(literals)
-    yield from (literal for literal in literals if len(literal) < _SEARCHED)
-    yield from (long[number] for word in engine.which(text.encode("utf-8", "replace")) for number in meant[word])
-
-
-@lru_cache(maxsize=8)
-def _search_for(literals: tuple[str, ...]) -> tuple[Engine, list[list[int]], list[str]]:
-    long = [literal for literal in literals if len(literal) >= _SEARCHED]
-    engine, _, meant = engine_for([literal.encode() for literal in long])
-    return engine, meant, long
 
 
 class Wanted(Struct, frozen=True):
@@ -454,8 +417,7 @@ class Wanted(Struct, frozen=True):
         seen = ("\n\n".join(texts), *(text for text in texts if "\n" in text))
         lines = {line for text in seen for view in views(text) for line in view.text.split("\n")}
         whole = "\n".join(lines).lower()
-        literals = tuple(dict.fromkeys(literal for kind in kinds for literal in kind.literals))
-        there = {literal for literal in set(_perhaps_in(whole, literals)) if literal in whole}
+        there = {literal for kind in kinds for literal in kind.literals if literal in whole}
         found: dict[str, list[int]] = {}
         for number, kind in enumerate(kinds):
             for literal in there.intersection(kind.literals):

@@ -8,11 +8,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from slurmdoctor.model import SHORT, Diagnosis, Evidence, Remedy, ranges
+from slurmdoctor.model import Diagnosis, Evidence, Remedy, ranges
 from slurmdoctor.report import wording
-from slurmdoctor.report.redaction import disarm, one_line
+from slurmdoctor.report.redaction import one_line
 from slurmdoctor.report.terminal import COLOURS, Line, cells, clip, cut, cut_path, excerpt, paint, wrap, wrap_words
-from slurmdoctor.report.wording import Frame, best_frames, delay, ending, plural
+from slurmdoctor.report.wording import Frame, best_frames, delay, ending, place, plural, rows_of
 
 LIMIT = 15
 _MOST_FIXES, _QUOTED = 3, 3
@@ -79,7 +79,7 @@ def _failed(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
         Block([] if sure else _wrapped(_check(diagnosis), width), 13, label="check"),
         _said("also", _rivals(diagnosis), width, 8),
         *_asks(diagnosis, width),
-        _said("note", _notes(diagnosis), width, 9, 0),
+        _said("note", "; ".join(wording.notes(diagnosis)), width, 9, 0),
     ]
 
 
@@ -93,15 +93,14 @@ def _not_failed(diagnosis: Diagnosis, width: int) -> list[Block]:
         _why(diagnosis, width, 4),
         _said("also", _rivals(diagnosis), width, 5),
         *_asks(diagnosis, width),
-        _said("note", _notes(diagnosis), width, 9),
+        _said("note", "; ".join(wording.notes(diagnosis)), width, 9),
     ]
 
 
 def _why(diagnosis: Diagnosis, width: int, rank: int) -> Block:
     """The reasons, of which the first one is never cut."""
-    told = wording.reasons(diagnosis) or [""]
-    least = len(wrap_words(told[0], width - LABEL - len(INDENT)))
-    return _said("why", "; ".join(told), width, rank, least)
+    told = wording.reasons(diagnosis)
+    return _said("why", "; ".join(told), width, rank, len(_wrapped(told[0] if told else "", width)))
 
 
 def _check(diagnosis: Diagnosis) -> str:
@@ -121,7 +120,7 @@ def _ends(diagnosis: Diagnosis, width: int) -> Block:
     before = None
     for item in sorted(hints, key=lambda item: item.line or 0):
         if before is None:
-            rows.append([("", INDENT), ("key", _place(item.file, item.line, width - len(INDENT)))])
+            rows.append([("", INDENT), ("key", place(item.file, item.line, width - len(INDENT)))])
         elif item.line is not None and item.line > before + 1:
             rows += _quoted(["…"], "dim")
         rows += _quoted([cut(one_line(item.text), width - 4)], "bold" if item is hints[0] else "")
@@ -152,14 +151,13 @@ def _quote(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
     if len(wording.reached(diagnosis).ranks) > 1 and first.rank is not None:
         alike, timed = len(first.ranks) > 1, diagnosis.coverage.order == "timestamps"
         about += "  all alike" if alike else f"  rank {first.rank}{', the first' * timed}"
-    where: Line = [("", INDENT), ("key", _place(file, line, width - len(INDENT) - cells(about))), ("dim", about)]
+    where: Line = [("", INDENT), ("key", place(file, line, width - len(INDENT) - cells(about))), ("dim", about)]
     said = one_line(text)
     telling = first.telling if text == first.text else (0, 0)  # of a line of the evidence it is not known
     quote = _quoted(wrap(excerpt(said, width - 4, _QUOTED, telling), width - 4, _QUOTED), "bold")
     blocks = [Block([where], 2, 1), Block(quote, 3, 1, kind="prose")]
     if context:
-        lines = [row.rstrip().expandtabs(4) for entry in first.traceback for row in disarm(entry).split("\n")]
-        kept = [part for row in lines[-context:] for part in wrap(row, width - 4)]
+        kept = [part for row in rows_of(first.traceback)[-context:] for part in wrap(row, width - 4)]
         blocks.append(Block(_quoted(kept, "dim"), -1, len(kept)))
     else:
         frames = [_frame(frame, width - 6) for frame in best_frames(first.traceback)]
@@ -171,10 +169,11 @@ def _quote(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
 
 def _second(item: Evidence, file: str | None, width: int) -> list[Line]:
     """A second line's place and quote, in one row where they fit; of a file that was just named, the number alone."""
-    place = f":{item.line}" if item.file == file and item.line is not None else _place(item.file, item.line, width - 2)
+    short = item.file == file and item.line is not None
+    at = f":{item.line}" if short else place(item.file, item.line, width - 2)
     quote = one_line(item.text)
-    where: Line = [("", INDENT), ("key", place)]
-    if cells(place) + cells(quote) + 5 <= width:
+    where: Line = [("", INDENT), ("key", at)]
+    if cells(at) + cells(quote) + 5 <= width:
         return [[*where, ("dim", " │ "), ("", quote)]]
     return [where, *_quoted(wrap(quote, width - 4, 2), "")]
 
@@ -232,33 +231,18 @@ def _asks(diagnosis: Diagnosis, width: int) -> list[Block]:
     return blocks
 
 
-def _notes(diagnosis: Diagnosis) -> str:
-    seen = diagnosis.coverage
-    notes = [one_line(note).rstrip(".") for note in seen.notes]
-    if seen.silent_ranks:
-        notes.append(f"ranks {ranges(seen.silent_ranks, SHORT)} printed nothing" if len(seen.silent_ranks) > 1
-                     else f"rank {seen.silent_ranks[0]} printed nothing")  # fmt: skip
-    # to a verdict that is sure, Slurm's records would add nothing
-    sure = diagnosis.verdict == "failed"
-    no_use = sure or wording.other_record(diagnosis)
-    missing = [item for item in seen.missing if not (no_use and wording.asked_of_slurm(item))]
-    if missing and not wording.requests(diagnosis):
-        notes.append("not checked: " + ", ".join(map(one_line, missing)))
-    return "; ".join(notes)
-
-
 def _groups(diagnosis: Diagnosis, width: int) -> list[Line]:
     """What happened to every rank, one line a group."""
     rows: list[Line] = [[]]
     listed = [_folded(group.ranks, max(16, width // 3)) for group in diagnosis.ranks]
     column = max(map(len, listed))
     for group, numbers in zip(diagnosis.ranks, listed, strict=True):
-        place = _place(group.file, group.line, width // 3) if group.file else ""
-        room = width - 2 - 12 - column - 2 - (cells(place) + 2 if place else 0)
+        at = place(group.file, group.line, width // 3)
+        room = width - 2 - 12 - column - 2 - (cells(at) + 2 if at else 0)
         why = cut(one_line(group.why), max(room, 8))
         row: Line = [("", INDENT), (_STANDING.get(group.standing, ""), f"{group.standing:12}")]
         row += [("", f"{numbers:{column}}  {why}")]
-        row += [("", " " * (max(room, 8) - cells(why) + 2)), ("key", place)] if place else []
+        row += [("", " " * (max(room, 8) - cells(why) + 2)), ("key", at)] if at else []
         rows.append(row)
     return rows
 
@@ -272,18 +256,13 @@ def _folded(ranks: tuple[int, ...], width: int) -> str:
 # ── lines ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _place(file: str | None, line: int | None, width: int) -> str:
-    number = f":{line}" if line is not None else ""
-    return cut_path(one_line(file or "the log"), max(width - len(number), 12)) + number
-
-
 def _quoted(rows: list[str], style: str) -> list[Line]:
     return [[("dim", INDENT + "│ "), (style, row)] for row in rows]
 
 
 def _said(label: str, text: str, width: int, rank: int, least: int = 1) -> Block:
-    """A text under its label."""
-    return prose(label, wrap_words(text, width - LABEL - len(INDENT)) if text else [], rank, least)
+    """A text under its label, of which the end may be left out."""
+    return Block(_wrapped(text, width), rank, least, label, "prose")
 
 
 def _wrapped(text: str, width: int) -> list[Line]:
@@ -309,11 +288,6 @@ class Block(Struct, frozen=True):
     """All of it or nothing; rows that stand for themselves; or text, of which the end may be left out."""
     follows: bool = False
     """It says more of the block before it, and nothing without that."""
-
-
-def prose(label: str, rows: list[str], rank: int, least: int = 1) -> Block:
-    """A text under its label, of which the end may be left out."""
-    return Block([[("", row)] for row in rows], rank, least, label, "prose")
 
 
 def fit(blocks: Sequence[Block], limit: int, width: int) -> list[Line]:

@@ -16,6 +16,7 @@ from slurmdoctor.model import (
     FINAL,
     KILLED,
     RUNNING,
+    SHORT,
     SIGTERM,
     WAITING,
     Cascade,
@@ -31,8 +32,8 @@ from slurmdoctor.model import (
     from_code,
     ranges,
 )
-from slurmdoctor.report.redaction import one_line
-from slurmdoctor.report.terminal import COLOURS, Line, cells, cut
+from slurmdoctor.report.redaction import disarm, one_line
+from slurmdoctor.report.terminal import COLOURS, Line, cells, cut, cut_path
 
 ONLY_ERROR = "the only fatal error in the log"
 _MANY = {
@@ -202,15 +203,6 @@ def why(diagnosis: Diagnosis, most: int) -> str:
     return told
 
 
-def remedy(do: str, reason: str | None) -> str:
-    """A fix with its reason, as two sentences."""
-    do = one_line(do)
-    if not reason:
-        return do
-    do += "" if do.endswith((".", "!", "?", ":")) else "."
-    return f"{do} {one_line(reason)}"
-
-
 def read(diagnosis: Diagnosis) -> str:
     """What was read: `3 files, 1,890 lines (2.1 MB), 64 ranks`."""
     seen = diagnosis.coverage
@@ -233,17 +225,31 @@ def requests(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     asks: list[tuple[str, str]] = []
     if command := other_record(diagnosis):
         asks.append((command, "how the job ended"))
-        missing = [item for item in missing if not asked_of_slurm(item)]
+        missing = [item for item in missing if not _asked_of_slurm(item)]
     elif _can_tell("sacct", missing) or not missing:
         asks.append((f"sacct -j {job} -o JobID,State,ExitCode,NodeList", "how each step ended"))
     if not command and _can_tell("scontrol", missing):
         where = "" if diagnosis.coverage.bytes else ", and where its StdOut and StdErr went"
         asks.append((f"scontrol show job {job}", f"why Slurm ended it{where}"))
-    asks += [("", item) for item in missing if not asked_of_slurm(item)]
+    asks += [("", item) for item in missing if not _asked_of_slurm(item)]
     return asks
 
 
-def asked_of_slurm(item: str) -> bool:
+def notes(diagnosis: Diagnosis) -> list[str]:
+    """What is to be known of the reading, and what was not asked where nothing is asked for."""
+    seen, sure = diagnosis.coverage, diagnosis.verdict == "failed"
+    found = [one_line(note).rstrip(".") for note in seen.notes]
+    if seen.silent_ranks:
+        found.append(f"{names_of(seen.silent_ranks)} printed nothing")
+    # to a verdict that is sure, Slurm's records would add nothing
+    no_use = sure or other_record(diagnosis)
+    missing = [one_line(item) for item in seen.missing if not (no_use and _asked_of_slurm(item))]
+    if missing and not requests(diagnosis):
+        found.append(f"not checked: {', '.join(missing)}")
+    return found
+
+
+def _asked_of_slurm(item: str) -> bool:
     """Whether what is missing is what one of Slurm's programs would tell: `sacct`, `sacct (accounting is off)`."""
     return item.partition(" (")[0] in ("sacct", "scontrol")
 
@@ -376,6 +382,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def names_of(numbers: Sequence[int], noun: str = "rank") -> str:
+    """`rank 3`, `ranks 0-3,7`."""
+    return f"{noun}{'s' * (len(numbers) > 1)} {ranges(numbers, SHORT)}"
+
+
 def listed(words: Sequence[str], link: str = "and") -> str:
     """`exit codes`, `exit codes and lost peers`, `a, b and c`."""
     return f" {link} ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
@@ -449,6 +460,17 @@ class Frame(Struct, frozen=True):
     def short_place(self) -> str:
         """The file's name and the line."""
         return f"{self.path.rpartition('/')[2]}:{self.line}"
+
+
+def place(file: str | None, line: int | None, width: int = 4000) -> str:
+    """`job.log:48211`, shortened at its beginning; nothing where no file is known."""
+    number = "" if line is None else f":{line}"
+    return cut_path(one_line(file), max(width - len(number), 12)) + number if file else ""
+
+
+def rows_of(traceback: Sequence[str]) -> list[str]:
+    """All lines of a traceback, as they are shown."""
+    return [row.rstrip().expandtabs(4) for entry in traceback for row in disarm(entry).split("\n")]
 
 
 def frames(traceback: Sequence[str]) -> list[Frame]:
