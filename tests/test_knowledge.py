@@ -16,8 +16,9 @@ from msgspec import msgpack
 from slurmdoctor.knowledge import RuleError, builtin, folders, load, paths
 from slurmdoctor.knowledge.document import parse
 from slurmdoctor.knowledge.loading import _loaded, keep, kept as known_in
-from slurmdoctor.knowledge.problems import Place, Problems
+from slurmdoctor.knowledge.problems import Place
 from slurmdoctor.knowledge.rule_reader import LoadedRules, read, read_file
+from slurmdoctor.knowledge.schema import Mistakes
 from slurmdoctor.matching import usercache
 from slurmdoctor.model import Knowledge, UserError
 
@@ -170,7 +171,7 @@ def test_what_is_no_rule_file_is_refused(tmp_path: Path, text: bytes, what: str,
 )
 def test_no_text_breaks_the_reader(text: str | bytes) -> None:
     data = text.encode() if isinstance(text, str) else text
-    problems = Problems()
+    problems = Mistakes()
     tree = parse(data, "a.yaml", problems)
     if tree is not None:
         read_file(tree, problems)
@@ -182,7 +183,7 @@ def test_all_mistakes_of_all_files_are_one_error(tmp_path: Path, ours: Path) -> 
     put(tmp_path / "site" / "two.yaml", CAUSE.format(cause="site/two").replace("role: root", "role: rot"))
     told = wrong(ours, tmp_path / "site")
     assert any(":1:1: a cause lacks `title`; add title:" in line for line in told)
-    assert any("two.yaml:3:7: `rot` is no value of `role`; did you mean `root`?" in line for line in told)
+    assert any("two.yaml:3:7: `role`: Invalid enum value 'rot'; did you mean `root`?" in line for line in told)
     assert issubclass(RuleError, UserError)
 
 

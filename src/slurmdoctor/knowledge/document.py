@@ -163,6 +163,17 @@ def is_table(node: Node) -> bool:
     return isinstance(node, yaml.MappingNode)
 
 
-def kind(node: Node) -> str:
-    """What plain YAML takes a value for: str, bool, int, float, null, timestamp; seq, map."""
-    return str(node.tag.removeprefix(_TAG))
+class _Plain(yaml.constructor.SafeConstructor):
+    """Makes Python's own data of nodes; text is without the line ends around it, and a date is text."""
+
+    def text(self, node: Node) -> str:
+        return str(node.value.strip("\n") if "\n" in node.value else node.value)
+
+
+for _kind in ("str", "timestamp", "value"):
+    _Plain.add_constructor(_TAG + _kind, _Plain.text)  # type: ignore[type-var]
+
+
+def plain(node: Node) -> Any:
+    """The node as Python's own data: tables, lists, texts, numbers, true and false."""
+    return _Plain().construct_document(node)

@@ -21,8 +21,8 @@ from slurmdoctor.knowledge.schema import (
     RULE_NAME,
     SHARED,
     TABLES,
+    Mistakes,
     record,
-    write_out,
 )
 from slurmdoctor.model import Cause, Knowledge, Rule
 
@@ -72,7 +72,7 @@ def read(folders: Sequence[Path]) -> LoadedRules:
     return LoadedRules(reading.knowledge(), reading.files, reading.problems)
 
 
-def read_file(node: Node, problems: Problems) -> RuleFile | None:
+def read_file(node: Node, problems: Mistakes) -> RuleFile | None:
     """A cause's file, or a file of tables (formats, signals, ..., silence)."""
     if not is_table(node):
         problems.add(place(node), "a rule file must be a table of keys", "begin with `cause:`")
@@ -83,7 +83,9 @@ def read_file(node: Node, problems: Problems) -> RuleFile | None:
         return RuleFile(node, values=record(node, SHARED, "this file", problems))
     adds = _word(node, "extends") == "true"
     fields, noun = (ADDITIONS, "a file that extends a cause") if adds else (CAUSE, "a cause")
+    shared = dict(problems.fragments)
     values = record(node, fields, noun, problems)
+    problems.fragments = shared  # those of a cause are its own
     file = RuleFile(node, _word(node, "cause") or None, values, whole=len(problems) == before)
     # where the file extends a cause, its rules without a role get the cause's
     own = {"cause": file.cause or "", "role": _word(node, "role")}
@@ -101,17 +103,18 @@ class _Reading:
 
     def __init__(self) -> None:
         self.files: list[RuleFile] = []
-        self.problems = Problems()
+        self.problems = Mistakes()
         self._causes: dict[str, Cause] = {}
         self._tables: dict[str, dict[str, Any]] = {name: {} for name in TABLES}
-        self._fragments: dict[str, str] = {}
         self._silenced: list[tuple[str, Place]] = []
 
     def add(self, folder: Path, site: bool) -> None:
         here: dict[str, Place] = {}  # what this folder has described so far: a second time is a mistake
-        nodes = {path: node for path in files(folder) if (node := self._parsed(path)) is not None}
-        write_out(list(nodes.values()), self._fragments, self.problems)
-        batch = [(path, file) for path, node in nodes.items() if (file := read_file(node, self.problems))]
+        nodes = [(path, node) for path in files(folder) if (node := self._parsed(path)) is not None]
+        for _, node in nodes:  # first what all may use
+            if child(node, "cause") is None and (fragments := child(node, "fragments")) is not None:
+                SHARED["fragments"].read(fragments, "fragments", self.problems)
+        batch = [(path, file) for path, node in nodes if (file := read_file(node, self.problems))]
         # whole causes before those that extend them, whatever the files are called
         for path, file in sorted(batch, key=lambda pair: "extends" in pair[1].values):
             self.files.append(file)

@@ -27,6 +27,7 @@ from slurmdoctor.knowledge.problems import (
     shown,
 )
 from slurmdoctor.knowledge.rule_reader import LoadedRules, RuleFile, read
+from slurmdoctor.knowledge.schema import HINTS
 from slurmdoctor.knowledge.workshop import proof
 from slurmdoctor.matching import bounded
 from slurmdoctor.model import NOT_STOPPED, Diagnosis, Knowledge, Rule, UserError
@@ -96,25 +97,13 @@ def _todos(node: Node, name: str, problems: Problems) -> None:
     """Reports what a draft left open."""
     if is_text(node):
         if node.value.startswith("TODO"):
-            problems.add(place(node), f"`{name}` is empty", _TODO.get(name, "write it"))
+            problems.add(place(node), f"`{name}` is empty", f"write {HINTS.get(name, 'it')}")
         return
     for row in node.value if is_list(node) else ():
         _todos(row, name, problems)
     for key, _, value in pairs(node):
         _todos(value, key, problems)
 
-
-_TODO = {
-    "title": 'complete "rank 13 ..." in at most 60 characters',
-    "summary": "say what happens and why, in a few plain sentences",
-    "source": "name the program that prints it, and since which version",
-    "match": "paste the line as the program prints it",
-    "literals": "take rare text that every such line holds",
-    "regex": "write the pattern, searched in the line without its labels",
-    "retry": "say what to do with the job: as-is, elsewhere, after-fix or resume",
-    "do": "say what to do, as an imperative sentence",
-    "why": "give the reason in a few words, or remove it",
-}
 
 # ── names in conditions and placeholders ─────────────────────────────────────────────────────
 

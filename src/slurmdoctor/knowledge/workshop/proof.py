@@ -78,12 +78,12 @@ _ASKED = {("formats", "pattern"): "match", ("secrets", "unlike"): "fullmatch"}
 def prove_speed(node: Node, problems: Problems, table: str) -> None:
     """No pattern of an entry takes more than linear time on any line."""
     for key, _, value in pairs(node):
-        for one in alternatives(value) if key in PATTERNS else ():
+        for where, text in alternatives(value) if key in PATTERNS else ():
             way = _ASKED.get((table, key), "search")
-            if line := slowest(one.text, partial(_ask, getattr(bounded(one.text), way))):
+            if line := slowest(text, partial(_ask, getattr(bounded(text), way))):
                 what = f"the {key} takes more than linear time on the line `{line}`"
                 mend = "begin with ^ or (?<!\\w), repeat once in place of (x+)+, and bound what repeats: .{0,200} in place of .*"
-                problems.add(one.place, what, mend)
+                problems.add(where, what, mend)
 
 
 def _ask(way: Callable[..., object], line: str, seconds: float) -> object:
@@ -140,7 +140,7 @@ def _explain(matcher: Matcher, node: Node, number: int, texts: Sequence[str], pr
         what = "an exception's own line" if raised else "a traceback's frame"
         problems.add(where, f"without its labels, `{_short(texts[0])}` does not begin as {what} does", mend)
     elif all(search(matcher.regex, text) is None for text in fitting):
-        ways = [_how_far(one.text, fitting[0]) for one in alternatives(child(node, "regex"))]
+        ways = [_how_far(text, fitting[0]) for _, text in alternatives(child(node, "regex"))]
         fits, wants = max(ways, key=lambda way: len(way[0]))
         up_to = f"it fits up to `{_short(fits, tail=True)}`, then wants `{wants}`" if fits else f"it wants `{wants}`"
         mend = f"{up_to}; the line without its labels is `{_short(fitting[0])}`"
