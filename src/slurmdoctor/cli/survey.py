@@ -457,14 +457,6 @@ def diff(
     found = ask_both((str(folders[0]), str(folders[-1])), names, _knowledge(extra), choices)
     for folder in dict.fromkeys(folders):
         _say_lacks(folder, unfinished(str(folder)))
-    for side in (found.before, found.after):
-        if not side.jobs:
-            raise UserError(
-                f"nothing to compare: 0 jobs of {in_line(side.name)}"
-                if at is None
-                else f"nothing to compare: no {in_line(side.name)}",
-                "choose other dates or filters",
-            )
     _put(form_for(called, form, output, ("text", "json")), found, output)
 
 

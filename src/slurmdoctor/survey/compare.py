@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
 from typing import Any, Literal
 
-import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from slurmdoctor.survey.answers import Answers, Cost, SizeClass
+from slurmdoctor.survey.answers import Answers
 from slurmdoctor.survey.statistics import ALPHA, holm, rates_differ
 
 Trend = Literal["better", "worse", "new", "gone", "chance"]
@@ -99,120 +97,100 @@ class Difference(Struct, frozen=True):
 _RATES = """
     CREATE TABLE rates AS
         WITH blocks AS (SELECT *, CAST(hash({block}) AS VARCHAR) AS block FROM jobs)
-        SELECT '' AS kind, block, count(*) FILTER (WHERE failed) AS failures, CAST(count(*) AS DOUBLE) AS "of" FROM blocks GROUP BY ALL
-        UNION ALL SELECT concat('cause ', what), block, count(*), 0 FROM blocks WHERE failed GROUP BY ALL
-        UNION ALL SELECT concat('size ', smallest), block, count(*) FILTER (WHERE failed AND NOT ended_by), sum(elapsed_s) / 3600
-            FROM blocks WHERE smallest IS NOT NULL GROUP BY ALL
+        SELECT 'all' AS kind, 'all' AS what, block, count(*) FILTER (WHERE failed) AS failures, CAST(count(*) AS DOUBLE) AS "of",
+            coalesce(sum(lost), 0) AS lost, NULL AS title FROM blocks GROUP BY ALL
+        UNION ALL SELECT 'cause', what, block, count(*), 0, coalesce(sum(lost), 0), any_value(title) FROM blocks WHERE failed GROUP BY ALL
+        UNION ALL SELECT 'size', if(largest = smallest, '1', concat(smallest, '-', largest)), block,
+            count(*) FILTER (WHERE failed AND NOT ended_by), sum(elapsed_s) / 3600, 0, NULL FROM blocks WHERE smallest IS NOT NULL GROUP BY ALL
 """
 """Failures of each block, and what they are of: of any cause, of each cause, and of each size of jobs."""
-_CLUSTERING = """
+_CHANGES = """
     WITH sides AS (
-        SELECT kind, block, failures AS count, "of", 0 AS other, 0 AS other_of FROM rates
-        UNION ALL SELECT kind, block, 0, 0, failures, "of" FROM others
+        SELECT kind, what, block, failures AS count, "of", 0 AS other, 0 AS other_of, lost, 0 AS other_lost, title FROM rates
+        UNION ALL SELECT kind, what, block, 0, 0, failures, "of", 0, lost, title FROM others
     ), summed AS (
-        SELECT kind, block, sum(count) AS count, sum("of") AS "of", sum(other) AS other, sum(other_of) AS other_of FROM sides GROUP BY ALL
+        SELECT kind, what, block, sum(count) AS count, sum("of") AS "of", sum(other) AS other, sum(other_of) AS other_of FROM sides GROUP BY ALL
     ), blocks AS (
         -- a size's failures are of its own hours, those of a cause of all jobs
-        FROM summed WHERE NOT starts_with(kind, 'cause ')
-        UNION ALL SELECT c.kind, a.block, coalesce(s.count, 0), a."of", coalesce(s.other, 0), a.other_of
-        FROM (SELECT DISTINCT kind FROM summed WHERE starts_with(kind, 'cause ')) c CROSS JOIN (FROM summed WHERE kind = '') a
-            LEFT JOIN summed s ON s.kind = c.kind AND s.block = a.block
+        FROM summed WHERE kind <> 'cause'
+        UNION ALL SELECT 'cause', c.what, a.block, coalesce(s.count, 0), a."of", coalesce(s.other, 0), a.other_of
+        FROM (SELECT DISTINCT what FROM summed WHERE kind = 'cause') c CROSS JOIN (FROM summed WHERE kind = 'all') a
+            LEFT JOIN summed s ON s.kind = 'cause' AND s.what = c.what AND s.block = a.block
     ), whole AS (
-        SELECT kind, sum(count) AS count, sum("of") AS "of", sum(other) AS other, sum(other_of) AS other_of FROM blocks GROUP BY kind
+        SELECT kind, what, sum(count) AS count, sum("of") AS "of", sum(other) AS other, sum(other_of) AS other_of FROM blocks GROUP BY ALL
     ), without AS (
         SELECT w.*, b."of" >= w."of" OR b.other_of >= w.other_of AS is_all, (w.count - b.count) / (w."of" - b."of")
             - (w.other - b.other) / (w.other_of - b.other_of) - (w.count / w."of" - w.other / w.other_of) AS varied
-        FROM blocks b JOIN whole w USING (kind)
+        FROM blocks b JOIN whole w USING (kind, what)
+    ), clustered AS (
+        SELECT kind, what, count, "of", other, other_of,
+            CASE WHEN count + other = 0 OR "of" <= 0 OR other_of <= 0 THEN 1 WHEN bool_or(is_all) THEN CAST('inf' AS DOUBLE)
+                ELSE greatest(1, sum(varied ** 2) / (count / "of" ** 2 + other / other_of ** 2)) END AS clustering
+        FROM without GROUP BY kind, what, count, "of", other, other_of
+    ), costs AS (
+        SELECT kind, what, sum(lost) AS lost, sum(other_lost) AS other_lost, any_value(title) AS title FROM sides GROUP BY ALL
     )
-    SELECT kind, CASE WHEN count + other = 0 OR "of" <= 0 OR other_of <= 0 THEN 1 WHEN bool_or(is_all) THEN CAST('inf' AS DOUBLE)
-        ELSE greatest(1, sum(varied ** 2) / (count / "of" ** 2 + other / other_of ** 2)) END
-    FROM without GROUP BY kind, count, "of", other, other_of
+    SELECT kind, clustering, what, CAST(count AS BIGINT), "of", CAST(other AS BIGINT), other_of, lost, other_lost, title
+    FROM clustered JOIN costs USING (kind, what)
+    WHERE kind <> 'size' OR ("of" > 0 AND other_of > 0)
+    ORDER BY try_cast(split_part(what, '-', 1) AS INTEGER), what
 """
-"""How much more the difference of two rates varies than single events would let it: its jackknife variance, a block left out at a time,
-by that of Poisson."""
+"""The rates of both sides, and how much more their difference varies than single events would let it: its jackknife variance, a block left
+out at a time, by that of Poisson. A size is compared where both sides have it."""
 
 
-def blocks_of(before: Any, after: Any) -> tuple[str, Mapping[str, float]]:
-    """What the jobs of a block have in common, and how many failures count as one: in all (``), by `cause ID`, and by `size SMALLEST`."""
-    sides = before, after
-    count = "SELECT count(DISTINCT hash({})) FROM jobs"
-    enough = (
-        one for one in _LEVELS if max(side.execute(count.format(one[1])).fetchone()[0] for side in sides) >= _FEWEST
-    )
-    named, block = next(enough, _LEVELS[-1])
+def compare(names: tuple[str, str], answers: tuple[Answers, Answers], sides: tuple[Any, Any]) -> Difference:
+    """What changed from the first answers to the second, whose tables the connections of `sides` have."""
+    named, block = _blocks(sides)
     for side in sides:
         side.execute(_RATES.format(block=block))
-    columns = {"kind": pa.string(), "block": pa.string(), "failures": pa.int64(), "of": pa.float64()}
-    rows = [dict(zip(columns, row, strict=True)) for row in after.execute("FROM rates").fetchall()]
-    before.register("others", pa.Table.from_pylist(rows, pa.schema(columns)))
-    return named, clustering(before)
-
-
-def clustering(connection: Any) -> dict[str, float]:
-    """How many failures count as one, by their kind: of the tables `rates` and `others`."""
-    return dict(connection.execute(_CLUSTERING).fetchall())
-
-
-def compare(
-    names: tuple[str, str],
-    before: Answers,
-    after: Answers,
-    blocks: tuple[str, Mapping[str, float]] = ("one user", {}),
-    tested: tuple[Container[str], Container[str]] | None = None,
-) -> Difference:
-    """What changed from the first answers to the second; `tested` are the nodes that the test of each side is of, if not all are."""
-    named, together = blocks
-    was, now = ({one.node for one in side.nodes.suspects} for side in (before, after))
-    gone_to = {node for node in was - now if tested and node not in tested[1]}
-    came_from = {node for node in now - was if tested and node not in tested[0]}
-    of = before.jobs, after.jobs
-    whole, whole_after = (Cost("all", side.failed, 0, gpu_hours_lost=side.gpu_hours_lost) for side in (before, after))
-    costs, costs_after = ({one.what: one for one in side.causes} for side in (before, after))
-    causes = []
-    for what in sorted({*costs, *costs_after}):
-        none = Cost(what, 0, 0)
-        factor = together.get(f"cause {what}", 1.0)
-        causes.append(_change(costs.get(what, none), costs_after.get(what, none), *of, factor))
-    causes = _judged(causes)
+    sides[0].register("others", sides[1].table("rates").to_arrow_table())
+    found = changes(sides[0])
+    [whole] = found["all"]
+    was, now = ({one.node for one in side.nodes.suspects} for side in answers)
+    untested, untested_before = (
+        these - {node for (node,) in side.execute("SELECT called FROM tested").fetchall()}
+        for these, side in ((was - now, sides[1]), (now - was, sides[0]))
+    )
+    before, after = (_side(name, side) for name, side in zip(names, answers, strict=True))
     return Difference(
-        before=_side(names[0], before),
-        after=_side(names[1], after),
-        all=_judged([_change(whole, whole_after, *of, together.get("", 1.0))])[0],
+        before,
+        after,
+        all=whole,
         causes=tuple(
-            sorted(causes, key=lambda one: (one.trend == "chance", -abs(one.rates[1] - one.rates[0]), one.what))
+            sorted(found["cause"], key=lambda one: (one.trend == "chance", -abs(one.rates[1] - one.rates[0]), one.what))
         ),
-        sizes=_sizes(before.sizes, after.sizes, together),
-        nodes_new=tuple(sorted(now - was - came_from)),
-        nodes_gone=tuple(sorted(was - now - gone_to)),
+        sizes=tuple(found["size"]),
+        nodes_new=tuple(sorted(now - was - untested_before)),
+        nodes_gone=tuple(sorted(was - now - untested)),
         nodes_still=tuple(sorted(was & now)),
         test=_TEST.format(block=named),
-        nodes_not_tested=(tuple(sorted(gone_to)), tuple(sorted(came_from))),
-        same_rules=not before.jobs or not after.jobs or before.rules == after.rules,
+        nodes_not_tested=(tuple(sorted(untested)), tuple(sorted(untested_before))),
+        same_rules=answers[0].rules == answers[1].rules,
     )
+
+
+def _blocks(sides: tuple[Any, Any]) -> tuple[str, str]:
+    """What the jobs of a block have in common: the first of the levels with enough blocks."""
+    for level in _LEVELS:
+        sql = f"SELECT count(DISTINCT hash({level[1]})) FROM jobs"
+        if max(side.execute(sql).fetchone()[0] for side in sides) >= _FEWEST:
+            break
+    return level
+
+
+def changes(connection: Any) -> dict[str, list[Change]]:
+    """The changes of `all`, each `cause` and each `size`, of the tables `rates` and `others`: judged, with the correction for their table."""
+    tables: dict[str, list[Change]] = {"all": [], "cause": [], "size": []}
+    for kind, clustering, what, *found in connection.execute(_CHANGES).fetchall():
+        before, before_of, after, after_of, *more = found
+        chance = rates_differ(before, before_of, after, after_of, clustering)
+        tables[kind].append(Change(what, before, before_of, after, after_of, chance, "chance", *more))
+    return {kind: _judged(table) for kind, table in tables.items()}
 
 
 def _side(name: str, of: Answers) -> Side:
     return Side(name, of.jobs, of.read, of.failed, of.gpu_hours, of.gpu_hours_lost, of.with_hours, of.unknown.jobs, of.repeated_jobs)  # fmt: skip
-
-
-def _change(was: Cost, now: Cost, of_was: int, of_now: int, together: float) -> Change:
-    chance = rates_differ(was.jobs, of_was, now.jobs, of_now, together)
-    lost = was.gpu_hours_lost, now.gpu_hours_lost
-    return Change(was.what, was.jobs, of_was, now.jobs, of_now, chance, "chance", *lost, now.title or was.title)
-
-
-def _sizes(
-    before: Iterable[SizeClass], after: Iterable[SizeClass], together: Mapping[str, float]
-) -> tuple[Change, ...]:
-    """Failures an hour by job size, of the classes that both sides have."""
-    now = {one.smallest: one for one in after}
-    found = []
-    for a in before:
-        if (b := now.get(a.smallest)) is not None:
-            what = f"{a.smallest}" if a.largest == a.smallest else f"{a.smallest}-{a.largest or ''}"
-            chance = rates_differ(a.failures, a.hours, b.failures, b.hours, together.get(f"size {a.smallest}", 1.0))
-            found.append(Change(what, a.failures, a.hours, b.failures, b.hours, chance))
-    return tuple(_judged(found))
 
 
 def _judged(changes: list[Change]) -> list[Change]:

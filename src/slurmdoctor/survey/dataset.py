@@ -12,16 +12,17 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from secrets import token_hex
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, get_args, get_type_hints
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from msgspec import MsgspecError, Struct, inspect, json
+from msgspec import MsgspecError, Struct, json
 from msgspec.structs import asdict
 from pyarrow.dataset import dataset
 
@@ -44,14 +45,14 @@ _MOST = 50_000
 """Rows of the journal that are merged at once, in memory."""
 _LARGEST = 2**63
 _VERSION = b"slurmdoctor.schema_version"
-_ARROW: dict[Any, Any] = {
-    inspect.StrType: pa.string(),
-    inspect.LiteralType: pa.string(),
-    inspect.IntType: pa.int64(),
-    inspect.FloatType: pa.float64(),
-    inspect.DateTimeType: pa.timestamp("us"),
-    inspect.VarTupleType: pa.list_(pa.string()),
+_ARROW = {
+    int: pa.int64(),
+    int | None: pa.int64(),
+    float | None: pa.float64(),
+    datetime | None: pa.timestamp("us"),
+    tuple[str, ...]: pa.list_(pa.string()),
 }
+"""Of the columns' types those that are no text."""
 
 
 # ── columns ──
@@ -61,11 +62,9 @@ _ARROW: dict[Any, Any] = {
 def schema() -> Any:
     """The schema of every file of the dataset: the fields of `Row`, each of which says what it means."""
     fields = []
-    for field in inspect.type_info(Row).fields:  # type: ignore[attr-defined]
-        arrow = next(
-            _ARROW[type(kind)] for kind in getattr(field.type.type, "types", (field.type.type,)) if type(kind) in _ARROW
-        )
-        fields.append(pa.field(field.name, arrow, metadata=field.type.extra_json_schema))
+    for name, annotated in get_type_hints(Row, include_extras=True).items():
+        kind, meaning = get_args(annotated)
+        fields.append(pa.field(name, _ARROW.get(kind, pa.string()), metadata={"description": meaning}))
     return pa.schema(fields, metadata={_VERSION: str(SCHEMA_VERSION)})
 
 

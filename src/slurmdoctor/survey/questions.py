@@ -17,7 +17,7 @@ from msgspec.structs import asdict, replace
 from slurmdoctor.model import Knowledge, UserError, fold_nodes
 from slurmdoctor.report import one_line, plural
 from slurmdoctor.survey.answers import Answers, Cost, Delays, Nodes, Period, Repeat, SizeClass, Suspect, Unknown
-from slurmdoctor.survey.compare import Difference, blocks_of, compare
+from slurmdoctor.survey.compare import Difference, compare
 from slurmdoctor.survey.dataset import progress_of, schema
 from slurmdoctor.survey.rows import ALL, SCHEMA_VERSION, Choice
 from slurmdoctor.survey.statistics import ALPHA, binomial_tail, holm, poisson_interval
@@ -58,7 +58,8 @@ _TABLES = """
             list_contains(traits, 'scheduler') AS ended_by,
             cause IS NULL OR list_contains(traits, 'catch-all') AS vague,
             CASE WHEN NOT coalesce(gpus > 0 AND elapsed_s >= 0, false) THEN NULL WHEN gpus <= 1 THEN 1 WHEN gpus <= 8 THEN 2
-                WHEN gpus <= 32 THEN 9 WHEN gpus <= 128 THEN 33 WHEN gpus <= 512 THEN 129 ELSE 513 END AS smallest
+                WHEN gpus <= 32 THEN 9 WHEN gpus <= 128 THEN 33 WHEN gpus <= 512 THEN 129 ELSE 513 END AS smallest,
+            CASE smallest WHEN 1 THEN 1 WHEN 2 THEN 8 WHEN 9 THEN 32 WHEN 33 THEN 128 WHEN 129 THEN 512 END AS largest
         FROM known
         WHERE (len(getvariable('users')) = 0 OR list_contains(getvariable('users'), "user"))
             AND (len(getvariable('partitions')) = 0 OR list_contains(getvariable('partitions'), partition))
@@ -90,9 +91,11 @@ def ask_both(
 ) -> Difference:
     """What changed from the chosen rows of one dataset to those of another, or of the same one."""
     with opened(folders[0], knowledge, choices[0]) as one, opened(folders[1], knowledge, choices[1]) as other:
-        before, after = (_answers(side, choice) for side, choice in zip((one, other), choices, strict=True))
-        tested = [{node for (node,) in side.execute("SELECT called FROM tested").fetchall()} for side in (one, other)]
-        return compare(names, before, after, blocks_of(one, other), (tested[0], tested[1]))
+        before, after = _answers(one, choices[0]), _answers(other, choices[1])
+        for name, side in zip(names, (before, after), strict=True):
+            if not side.jobs:
+                raise UserError(f"nothing to compare: no rows for {one_line(name)}", "choose other dates or filters")
+        return compare(names, (before, after), (one, other))
 
 
 def by_cause_and_partition(folder: str, choice: Choice = ALL) -> list[tuple[dict[str, str], Cost]]:
@@ -263,10 +266,10 @@ _DELAYS = f"""
     FROM jobs WHERE failed AND NOT ended_by
 """
 _SIZES = """
-    SELECT smallest, CASE smallest WHEN 1 THEN 1 WHEN 2 THEN 8 WHEN 9 THEN 32 WHEN 33 THEN 128 WHEN 129 THEN 512 END AS largest, count(*) AS jobs,
+    SELECT smallest, largest, count(*) AS jobs,
         coalesce(sum(elapsed_s), 0) / 3600 AS hours, count(*) FILTER (WHERE failed AND NOT ended_by) AS failures,
         count(*) FILTER (WHERE failed AND machine AND NOT ended_by) AS machine_failures, NULL AS mttf
-    FROM jobs WHERE smallest IS NOT NULL GROUP BY smallest ORDER BY smallest
+    FROM jobs WHERE smallest IS NOT NULL GROUP BY ALL ORDER BY smallest
 """
 _CHAINS = f"""
     CREATE TABLE chains AS

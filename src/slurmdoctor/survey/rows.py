@@ -6,7 +6,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, msgpack
+from msgspec import Struct, msgpack
 
 from slurmdoctor.model import JobRecord
 
@@ -101,69 +101,66 @@ def fingerprint(item: Item, how: How) -> str:
 Read = Literal["yes", "no-log", "not-asked", "error"]
 
 
-def _column(meaning: str) -> Meta:
-    return Meta(description=meaning)
-
-
 class Row(Struct, frozen=True, kw_only=True):
-    """One job of the dataset. What is not known is null. Times are local to the cluster, without a zone, as Slurm prints them."""
+    """One job of the dataset. What is not known is null. Times are local to the cluster, without a zone, as Slurm prints them.
 
-    key: Annotated[str, _column("The run of the job: unique in the dataset")]
-    fingerprint: Annotated[str, _column("What the row depends on: logs, record, rules; the same one is not read again")]
-    cluster: Annotated[str | None, _column("Slurm's name of the cluster")] = None
-    job_id: Annotated[str | None, _column("As Slurm writes it: 4711, 4711_3, 4711+1")] = None
-    job_name: Annotated[str | None, _column("The job's name")] = None
-    user: Annotated[
-        str | None, _column("Who submitted it; without a record the owner of the logs, where they have several")
-    ] = None
-    account: Annotated[str | None, _column("Slurm's account")] = None
-    partition: Annotated[str | None, _column("Slurm's partition")] = None
-    nodes: Annotated[tuple[str, ...], _column("The nodes of the job")] = ()
-    num_nodes: Annotated[int | None, _column("How many nodes it had")] = None
-    gpus: Annotated[int | None, _column("How many GPUs it had")] = None
+    Beside a field's type stands what its column means, as the files say it, too.
+    """
+
+    key: Annotated[str, "The run of the job: unique in the dataset"]
+    fingerprint: Annotated[str, "What the row depends on: logs, record, rules; the same one is not read again"]
+    cluster: Annotated[str | None, "Slurm's name of the cluster"] = None
+    job_id: Annotated[str | None, "As Slurm writes it: 4711, 4711_3, 4711+1"] = None
+    job_name: Annotated[str | None, "The job's name"] = None
+    user: Annotated[str | None, "Who submitted it; without a record the owner of the logs, where they have several"] = (
+        None
+    )
+    account: Annotated[str | None, "Slurm's account"] = None
+    partition: Annotated[str | None, "Slurm's partition"] = None
+    nodes: Annotated[tuple[str, ...], "The nodes of the job"] = ()
+    num_nodes: Annotated[int | None, "How many nodes it had"] = None
+    gpus: Annotated[int | None, "How many GPUs it had"] = None
     gpus_known_by: Annotated[
-        str | None, _column("sacct: AllocTRES; log: a GPU a rank, where it shows that GPUs are used; null: not known")
+        str | None, "sacct: AllocTRES; log: a GPU a rank, where it shows that GPUs are used; null: not known"
     ] = None
-    submitted: Annotated[datetime | None, _column("When it was submitted")] = None
-    started: Annotated[datetime | None, _column("When it began; without a record the first time in the logs")] = None
-    ended: Annotated[datetime | None, _column("When it ended; without a record the last time in the logs")] = None
-    elapsed_s: Annotated[float | None, _column("Seconds from its start to its end")] = None
-    state: Annotated[str | None, _column("Slurm's state: FAILED, TIMEOUT, COMPLETED ...")] = None
-    restarts: Annotated[int | None, _column("How often it was started again before this end")] = None
-    verdict: Annotated[str, _column("failed, no-failure or unknown")] = "unknown"
-    cause: Annotated[str | None, _column("The root cause's id (slurmdoctor rules list)")] = None
-    family: Annotated[str | None, _column("The cause's family")] = None
-    title: Annotated[str | None, _column("The cause in words")] = None
-    confidence: Annotated[str | None, _column("high, medium or low")] = None
-    rule: Annotated[str | None, _column("The rule that names the cause")] = None
-    rank: Annotated[int | None, _column("The rank that failed first")] = None
-    node: Annotated[str | None, _column("The node of the first failure")] = None
-    failed_at: Annotated[datetime | None, _column("When the first failure was printed")] = None
-    ran_on_s: Annotated[float | None, _column("Seconds from the first failure to the job's end")] = None
-    exit_code: Annotated[int | None, _column("The exit code of the first process that failed")] = None
-    exit_signal: Annotated[str | None, _column("Its signal")] = None
-    exit_class: Annotated[str | None, _column("What kind of end that is (docs/exit-status.md)")] = None
-    world_size: Annotated[int | None, _column("Ranks of the job")] = None
-    launcher: Annotated[str | None, _column("What started the ranks")] = None
-    evidence: Annotated[str | None, _column("The line that proves the cause")] = None
-    evidence_file: Annotated[str | None, _column("The file of that line")] = None
-    evidence_line: Annotated[int | None, _column("Its number in the file")] = None
-    fix: Annotated[str | None, _column("What to do first")] = None
-    retry: Annotated[str | None, _column("What to do with the job: as-is, after-fix, resume, other-nodes ...")] = None
-    exclude_nodes: Annotated[tuple[str, ...], _column("Nodes that the diagnosis advises to leave out")] = ()
-    gpu_hours: Annotated[float | None, _column("GPUs times elapsed hours")] = None
-    gpu_hours_lost: Annotated[float | None, _column("Of these, what the failure cost")] = None
+    submitted: Annotated[datetime | None, "When it was submitted"] = None
+    started: Annotated[datetime | None, "When it began; without a record the first time in the logs"] = None
+    ended: Annotated[datetime | None, "When it ended; without a record the last time in the logs"] = None
+    elapsed_s: Annotated[float | None, "Seconds from its start to its end"] = None
+    state: Annotated[str | None, "Slurm's state: FAILED, TIMEOUT, COMPLETED ..."] = None
+    restarts: Annotated[int | None, "How often it was started again before this end"] = None
+    verdict: Annotated[str, "failed, no-failure or unknown"] = "unknown"
+    cause: Annotated[str | None, "The root cause's id (slurmdoctor rules list)"] = None
+    family: Annotated[str | None, "The cause's family"] = None
+    title: Annotated[str | None, "The cause in words"] = None
+    confidence: Annotated[str | None, "high, medium or low"] = None
+    rule: Annotated[str | None, "The rule that names the cause"] = None
+    rank: Annotated[int | None, "The rank that failed first"] = None
+    node: Annotated[str | None, "The node of the first failure"] = None
+    failed_at: Annotated[datetime | None, "When the first failure was printed"] = None
+    ran_on_s: Annotated[float | None, "Seconds from the first failure to the job's end"] = None
+    exit_code: Annotated[int | None, "The exit code of the first process that failed"] = None
+    exit_signal: Annotated[str | None, "Its signal"] = None
+    exit_class: Annotated[str | None, "What kind of end that is (docs/exit-status.md)"] = None
+    world_size: Annotated[int | None, "Ranks of the job"] = None
+    launcher: Annotated[str | None, "What started the ranks"] = None
+    evidence: Annotated[str | None, "The line that proves the cause"] = None
+    evidence_file: Annotated[str | None, "The file of that line"] = None
+    evidence_line: Annotated[int | None, "Its number in the file"] = None
+    fix: Annotated[str | None, "What to do first"] = None
+    retry: Annotated[str | None, "What to do with the job: as-is, after-fix, resume, other-nodes ..."] = None
+    exclude_nodes: Annotated[tuple[str, ...], "Nodes that the diagnosis advises to leave out"] = ()
+    gpu_hours: Annotated[float | None, "GPUs times elapsed hours"] = None
+    gpu_hours_lost: Annotated[float | None, "Of these, what the failure cost"] = None
     lost_counted: Annotated[
-        str | None, _column("How the loss is counted: since-checkpoint, whole-run, or null: not known or none")
+        str | None, "How the loss is counted: since-checkpoint, whole-run, or null: not known or none"
     ] = None
-    last_line: Annotated[str | None, _column("Where the cause is not known: the last line that tells something")] = None
-    logs: Annotated[tuple[str, ...], _column("The job's log files")] = ()
-    bytes: Annotated[int, _column("Bytes of these")] = 0
-    read: Annotated[Read, _column("yes; no-log: none was found; not-asked: Slurm calls it COMPLETED; error")] = "yes"
-    error: Annotated[str | None, _column("Why it could not be read")] = None
-    notes: Annotated[
-        tuple[str, ...], _column("What was noted: logs that are not there, cut, damaged, or unreadable")
-    ] = ()
-    slurmdoctor: Annotated[str, _column("The version of slurmdoctor")] = ""
-    rules_version: Annotated[str, _column("A digest of the rules and the program that made the row")] = ""
-    schema_version: Annotated[int, _column("The version of these columns")] = SCHEMA_VERSION
+    last_line: Annotated[str | None, "Where the cause is not known: the last line that tells something"] = None
+    logs: Annotated[tuple[str, ...], "The job's log files"] = ()
+    bytes: Annotated[int, "Bytes of these"] = 0
+    read: Annotated[Read, "yes; no-log: none was found; not-asked: Slurm calls it COMPLETED; error"] = "yes"
+    error: Annotated[str | None, "Why it could not be read"] = None
+    notes: Annotated[tuple[str, ...], "What was noted: logs that are not there, cut, damaged, or unreadable"] = ()
+    slurmdoctor: Annotated[str, "The version of slurmdoctor"] = ""
+    rules_version: Annotated[str, "A digest of the rules and the program that made the row"] = ""
+    schema_version: Annotated[int, "The version of these columns"] = SCHEMA_VERSION
