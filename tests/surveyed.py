@@ -19,7 +19,7 @@ from slurmdoctor.cli import cli
 from slurmdoctor.cli.usage import in_one_line
 from slurmdoctor.model import UserError
 from slurmdoctor.survey.dataset import schema
-from slurmdoctor.survey.pool import Chunk, Outcome, Work
+from slurmdoctor.survey.pool import Chunk, Outcome, Pool, Work
 from slurmdoctor.survey.rows import How, Row
 from slurmdoctor.survey.work import diagnose_one
 
@@ -73,10 +73,10 @@ def rows_of(out: Path, what: str = "key", glob: str = "jobs/*/*.parquet") -> lis
     return found.fetchall()
 
 
-class Here:
+class Here(Pool):
     """Workers that are this process: they do their work at once."""
 
-    workers, wanted = 1, 2
+    workers = 1
 
     def __init__(self, workers: int = 1, work: Work = diagnose_one, how: How | None = None) -> None:
         self.work, self.how = work, how or How()
@@ -92,8 +92,6 @@ class Here:
         chunk = self.chunks.pop(0)
         self.read += [one.key for one in chunk.items]
         return Outcome(chunk, tuple(self.work(one, self.how) for one in chunk.items))
-
-    def close(self) -> None: ...
 
 
 class Ran(Struct):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from slurmdoctor.cli import hook as footer
-from slurmdoctor.survey.pool import python
+from slurmdoctor.processes import python
 
 SHADOWS = (
     "random struct signal types contextlib json pickle subprocess threading queue socket tempfile runpy "
@@ -107,7 +107,7 @@ def test_a_child_has_the_path_of_its_parent_but_for_the_working_folder(tmp_path:
     (tmp_path / "colorsys.py").write_text("raise SystemExit('planted')")
     (tmp_path / "handed").mkdir()
     (tmp_path / "handed/given.py").write_text("import colorsys, sys; print(sys.argv[1:], __name__)")
-    code = "import subprocess; from slurmdoctor.survey.pool import python\n"
+    code = "import subprocess; from slurmdoctor.processes import python\n"
     code += "subprocess.run([*python(), '-m', 'given', 'a b', '-c'])"
     path = f":{tmp_path / 'handed'}"  # what is empty in it is the working folder
     assert run(tmp_path, "-c", code, program=[sys.executable], PYTHONPATH=path) == "['a b', '-c'] __main__\n"

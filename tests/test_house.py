@@ -19,6 +19,7 @@ PYTHONS_OWN = {"__init__.py", "__main__.py", "py.typed", "__pycache__"}
 
 ROOMS: dict[str, str] = {
     "doors": "",
+    "processes": "",
     "model": "",
     "matching": "doors",
     "input": "doors model matching",
@@ -28,12 +29,12 @@ ROOMS: dict[str, str] = {
     "readers": "model matching input search knowledge ranks",
     "timeline": "model",
     "infer": "model timeline",
-    "slurm": "doors model input knowledge",
+    "slurm": "doors processes model input knowledge",
     "report": "doors model matching knowledge slurm",
     "pipeline": "model input search knowledge ranks readers timeline infer slurm report",
     "knowledge.workshop": "doors model matching search knowledge ranks readers report",
-    "survey": "doors model matching input knowledge ranks slurm report pipeline",
-    "cli": "model matching input search knowledge slurm report pipeline knowledge.workshop survey",
+    "survey": "doors processes model matching input knowledge ranks slurm report pipeline",
+    "cli": "processes model matching input search knowledge slurm report pipeline knowledge.workshop survey",
 }
 """Room -> the rooms that it may import. Rooms stand in the order of the data: a room imports only those above it.
 

@@ -24,8 +24,8 @@ from slurmdoctor import __version__, report
 from slurmdoctor.cli.sandbox import MOST_TEXT
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import UserError
+from slurmdoctor.processes import python
 from slurmdoctor.report import PLAIN, choices, meanings, one_line, paint, text
-from slurmdoctor.survey import python
 
 AT_ONCE = 2
 """Diagnoses of a lane at a time; others wait."""

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from slurmdoctor.model import FAILED, GONE, NO_RECORD, JobRecord, Quote, UserError
+from slurmdoctor.processes import uninterrupted
 from slurmdoctor.slurm import jobinfo
 from slurmdoctor.slurm.jobinfo import SEPARATOR, bad_nodes, of_sacct, rows
 
@@ -161,7 +162,7 @@ def ask(questions: dict[str, Sequence[str]], patience: float) -> Answers:
     try:
         for name, command in questions.items():
             try:
-                with _uninterrupted():  # between a program's start and its place among the others
+                with uninterrupted():  # between a program's start and its place among the others
                     running[name] = _Program(command)
             except NoAnswerError as error:
                 answers.missing.append(f"{command[0]} ({error.why})")
@@ -181,7 +182,7 @@ def ask(questions: dict[str, Sequence[str]], patience: float) -> Answers:
 
 def stream(command: Sequence[str], patience: float) -> Iterator[str]:
     """The program's output, piece by piece. Raises NoAnswerError where it fails, or is silent for longer than `patience`."""
-    with _uninterrupted():
+    with uninterrupted():
         program = _Program(command)
     try:
         yield from program.output(patience)
@@ -263,16 +264,6 @@ class _Program:
         if self._child.stdout:
             self._child.stdout.close()
         self._errors.close()
-
-
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _FORMATS = frozenset(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         find_accounted as find_accounted,
         find_in_folders as find_in_folders,
     )
-    from slurmdoctor.survey.pool import LocalPool as LocalPool, Pool as Pool, python as python
+    from slurmdoctor.survey.pool import LocalPool as LocalPool, Pool as Pool
     from slurmdoctor.survey.pseudonyms import Anonymizer as Anonymizer
     from slurmdoctor.survey.questions import (
         ask as ask,
@@ -34,7 +34,7 @@ else:
         dask_pool="connect send_to_slurm",
         dataset="open_dataset",
         listing="Accounts Found find_accounted find_in_folders",
-        pool="LocalPool Pool python",
+        pool="LocalPool Pool",
         pseudonyms="Anonymizer",
         questions="ask ask_both by_cause_and_partition unfinished",
         rows="Choice How SCHEMA_VERSION",

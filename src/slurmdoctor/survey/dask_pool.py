@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any
 
 from slurmdoctor.model import UserError
-from slurmdoctor.survey.pool import MARGIN, Chunk, Outcome, Work, python
+from slurmdoctor.processes import python
+from slurmdoctor.survey.pool import MARGIN, Chunk, Outcome, Pool, Work
 from slurmdoctor.survey.rows import OWN_JOBS, How, Item, Row
 from slurmdoctor.survey.work import not_read, version
 
@@ -40,18 +40,18 @@ _one_at_a_time = threading.Lock()
 """A worker with several threads reads one chunk at a time: reading is Python's work, and threads would not make it faster."""
 
 
-class DaskPool:
+class DaskPool(Pool):
     """The workers of a Dask scheduler, as many as there are at any moment; what a dead one had, Dask gives to others."""
 
     def __init__(self, client: Any, work: Work, how: How, stack: ExitStack, cluster: Any = None) -> None:
+        super().__init__()
         self._client, self._work, self._how, self._stack, self._cluster = client, work, how, stack, cluster
         self._seen = self._asked = time.monotonic()
         """When a worker was there last, and when Slurm was asked last."""
-        self._done: SimpleQueue[tuple[Chunk, list[Row] | BaseException]] = SimpleQueue()
         self._counted = (-_COUNTED, 0)
 
     @property
-    def workers(self) -> int:
+    def workers(self) -> int:  # type: ignore[override]
         since, count = self._counted
         if time.monotonic() - since > _COUNTED:
             try:
@@ -66,20 +66,9 @@ class DaskPool:
                 self._look_for_jobs(now)
         return count
 
-    @property
-    def wanted(self) -> int:
-        return max(4, 2 * self.workers)
-
     def submit(self, chunk: Chunk) -> None:
         future = self._client.submit(diagnosed_there, self._work, chunk, self._how, pure=False)
-        future.add_done_callback(lambda done: self._done.put((chunk, _result(done))))
-
-    def outcome(self, seconds: float) -> Outcome | None:
-        try:
-            chunk, result = self._done.get(timeout=seconds)
-        except Empty:
-            return None
-        return _outcome(chunk, result)
+        future.add_done_callback(lambda done: self.done.put(_outcome(chunk, done)))
 
     def close(self) -> None:
         with suppress(Exception):  # what never came up cannot be closed
@@ -200,29 +189,22 @@ def within(patience: float | None, work: Work, item: Item, how: How) -> Row:
     return not_read(item, how, f"its reader {why}")
 
 
-def _result(future: Any) -> list[Row] | BaseException:
+def _outcome(chunk: Chunk, future: Any) -> Outcome | UserError:
     """What Dask has of a chunk that is done. Dask's own executor loses a chunk whose rows died with their worker before they were fetched."""
-    try:
-        rows: list[Row] = future.result()
-    except BaseException as error:
-        return error
-    return rows
-
-
-def _outcome(chunk: Chunk, result: list[Row] | BaseException) -> Outcome:
     from distributed import KilledWorker
 
-    if not isinstance(result, BaseException):
-        return Outcome(chunk, tuple(result))
-    if isinstance(result, CancelledError):
-        raise _gone()
-    if isinstance(result, UserError):
-        raise result
-    if isinstance(result, ImportError):
-        raise UserError(f"a Dask worker has no slurmdoctor: {result}", "install the same version there") from result
-    if isinstance(result, KilledWorker):
+    try:
+        return Outcome(chunk, tuple(future.result()))
+    except CancelledError:
+        return _gone()
+    except UserError as error:
+        return error
+    except ImportError as error:
+        return UserError(f"a Dask worker has no slurmdoctor: {error}", "install the same version there")
+    except KilledWorker:
         return Outcome(chunk, died="its reader was killed, on each of the Dask workers that tried")
-    return Outcome(chunk, died=f"{type(result).__name__}: {result}")
+    except BaseException as error:
+        return Outcome(chunk, died=f"{type(error).__name__}: {error}")
 
 
 def _gone() -> UserError:

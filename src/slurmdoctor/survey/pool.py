@@ -13,16 +13,15 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import count
-from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
 from slurmdoctor.model import UserError
+from slurmdoctor.processes import python, uninterrupted
 from slurmdoctor.survey.rows import How, Item, Row
 
 Work = Callable[[Item, How], Row]
@@ -37,25 +36,6 @@ _EACH = 64_000
 """and more of them for each worker: the chunks of a thousand do not come faster than one process takes them."""
 _SHARES = 4
 """A chunk is at most such a part of what waits for a worker: at the end, all are busy."""
-_BEGIN = "import sys; sys.path[:] = {path!r}; del sys.argv[:2]; import runpy; runpy.run_module(sys.argv[0], None, '__main__', True)"
-_HOME = str(Path(__file__).resolve().parents[2])
-"""Where slurmdoctor is, be that the working folder."""
-
-
-def python(program: str | None = None) -> list[str]:
-    """The words before `-m MODULE ARGUMENT...`: Python imports from where this one does, and never from the folder that it works in.
-
-    A `program` other than this Python knows its modules itself. What a child starts in turn (multiprocessing, Dask's nannies) is
-    given `-I` by Python.
-    """
-    if program not in (None, sys.executable):
-        return [str(program), "-I"]
-    try:
-        here = os.path.realpath(os.curdir)
-    except FileNotFoundError:  # it was deleted, and holds nothing
-        here = ""
-    path = [one for one in map(os.path.realpath, filter(None, sys.path)) if one != here]
-    return [sys.executable, "-I", "-c", _BEGIN.format(path=[*path, _HOME])]
 
 
 # ── chunks ──
@@ -72,10 +52,6 @@ class Chunk(Struct, frozen=True):
     def size(self) -> int:
         """Bytes of their logs."""
         return sum(item.size for item in self.items)
-
-    def one_by_one(self) -> list[Chunk]:
-        """Each job of a chunk whose worker died as one of its own."""
-        return [Chunk((item,), alone=True) for item in self.items]
 
 
 class Outcome(Struct, frozen=True):
@@ -117,52 +93,48 @@ class Waiting:
 # ── workers ──
 
 
-class Pool(Protocol):
-    """Workers, wherever they are."""
+class Pool:
+    """Workers, wherever they are; what comes of their chunks goes through a queue."""
 
-    @property
-    def wanted(self) -> int:
-        """Chunks that they should have, at work and next."""
+    workers = 0
+    """How many are there at this moment."""
 
-    @property
-    def workers(self) -> int: ...
-
-    def submit(self, chunk: Chunk) -> None: ...
-
-    def outcome(self, seconds: float) -> Outcome | None:
-        """What came of the next chunk that is done; None where there is none in that time."""
-
-    def close(self) -> None:
-        """End the workers, at once."""
-
-
-class LocalPool:
-    """Processes of this machine. Each is given one chunk at a time: if it dies, that one was it."""
-
-    def __init__(self, workers: int, work: Work, how: How) -> None:
-        self._work, self._how = work, how
-        self._patience = how.time_limit + MARGIN if how.time_limit is not None else 0.0
-        self._next: SimpleQueue[Chunk] = SimpleQueue()
-        self._done: SimpleQueue[Outcome | UserError] = SimpleQueue()
-        self._processes: set[subprocess.Popen[bytes]] = set()
-        self._closed = False
-        self._lock = threading.Lock()
-        self.workers = workers
-        self.wanted = 2 * workers
-        for _ in range(workers):
-            threading.Thread(target=self._serve, daemon=True).start()
+    def __init__(self) -> None:
+        self.done: SimpleQueue[Outcome | UserError] = SimpleQueue()
 
     def submit(self, chunk: Chunk) -> None:
-        self._next.put(chunk)
+        raise NotImplementedError
 
     def outcome(self, seconds: float) -> Outcome | None:
+        """What came of the next chunk that is done; None where there is none in that time. Raises what ends the run."""
         try:
-            outcome = self._done.get(timeout=seconds)
+            outcome = self.done.get(timeout=seconds)
         except Empty:
             return None
         if isinstance(outcome, UserError):
             raise outcome
         return outcome
+
+    def close(self) -> None:
+        """End the workers, at once."""
+
+
+class LocalPool(Pool):
+    """Processes of this machine. Each is given one chunk at a time: if it dies, that one was it."""
+
+    def __init__(self, workers: int, work: Work, how: How) -> None:
+        super().__init__()
+        self._work, self._how, self.workers = work, how, workers
+        self._patience = how.time_limit + MARGIN if how.time_limit is not None else 0.0
+        self._next: SimpleQueue[Chunk] = SimpleQueue()
+        self._processes: set[subprocess.Popen[bytes]] = set()
+        self._closed = False
+        self._lock = threading.Lock()
+        for _ in range(workers):
+            threading.Thread(target=self._serve, daemon=True).start()
+
+    def submit(self, chunk: Chunk) -> None:
+        self._next.put(chunk)
 
     def close(self) -> None:
         with self._lock:
@@ -179,16 +151,16 @@ class LocalPool:
             try:
                 process = process or self._started()
             except UserError as error:
-                self._done.put(error)
+                self.done.put(error)
                 continue
             answer = _answer(process, (self._work, chunk, self._how, self._patience))
             if answer is None:
                 answer, process = self._how_it_died(process.wait()), None
-            self._done.put(Outcome(chunk, died=answer) if isinstance(answer, str) else Outcome(chunk, answer))
+            self.done.put(Outcome(chunk, died=answer) if isinstance(answer, str) else Outcome(chunk, answer))
 
     def _started(self) -> subprocess.Popen[bytes]:
         for _ in range(_STARTS):
-            with self._lock, _uninterrupted():
+            with self._lock, uninterrupted():
                 if self._closed:
                     raise UserError("the survey has ended")
                 command = [*python(), "-m", "slurmdoctor.survey.pool"]
@@ -218,16 +190,6 @@ def _answer(worker: subprocess.Popen[bytes], *asked: Any) -> Any:
         return pickle.load(worker.stdout)
     except (OSError, ValueError, EOFError, pickle.UnpicklingError):  # ValueError: it was closed meanwhile
         return None
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits for a worker that is half started, and the worker, which inherits this, never hears it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 # ── in the worker ──

@@ -22,6 +22,8 @@ _LOOK_AROUND = 1.0
 """Seconds of looking for jobs before the first ones are read."""
 _SLICE = 0.1
 """Seconds between two looks at what is done."""
+_AHEAD = 4
+"""Chunks that are handed out at least: those at work, and the next."""
 _KEPT = 5.0
 """Seconds after which it is kept again how far the run is."""
 
@@ -72,124 +74,120 @@ def run(
 ) -> None:
     """Write a row for each job that has none, or has changed. `hire` is called when the first one is to be read."""
     data.merge()  # what a run before left
-    loop = _Loop(_to_read(data, items, how, shard, change, tally), data, how, hire, change, tally)
+    loop = _Loop(data, how, hire, change, tally)
+    to_read = loop.to_read(items, shard or (1, 1))
     kept = 0.0
     try:
-        while loop.step():
+        while loop.step(to_read):
             if tally.found and time.monotonic() - kept > _KEPT:
                 kept = time.monotonic()
-                _keep(data, tally)
+                loop.keep()
             report(tally)
     except BaseException:
         loop.close()
         with suppress(UserError):  # if it is the disk, that is told already
-            _keep(data, tally)
+            loop.keep()
             data.flush()
             data.merge()
         raise
     loop.close()
     data.flush()
     data.merge()
-    _keep(data, tally, finished=True)
+    loop.keep(finished=True)
 
 
-def _keep(data: Dataset, tally: Tally, *, finished: bool = False) -> None:
-    write_progress(data.run, Progress(tally.found, tally.unchanged + tally.done, tally.listed, finished))
-
-
-def _to_read(
-    data: Dataset,
-    items: Iterable[Item],
-    how: How,
-    shard: tuple[int, int] | None,
-    change: Anonymizer | None,
-    tally: Tally,
-) -> Iterator[Item]:
-    """The jobs of this shard whose rows are not there, or are of other logs, records or rules."""
-    known = data.known()
-    for item in items:
-        if shard is not None and int.from_bytes(digest_of(item.key), "big") % shard[1] != shard[0] - 1:
-            continue
-        tally.found += 1
-        called = item.key, fingerprint(item, how)
-        key, print_ = change.identity(*called) if change else called
-        # without its logs a job's row would tell less than it does
-        is_gone = item.record is not None and not item.logs and digest_of(key, "read", item.record.state) in known
-        if not is_gone and (digest := digest_of(key, print_)) not in known:
-            known.add(digest)
-            tally.bytes_found += item.size
-            yield item
-        else:
-            tally.unchanged += 1
-
-
+@dataclass(slots=True)
 class _Loop:
     """Looks for jobs, hands them out, and takes their rows, a moment for each."""
 
-    def __init__(
-        self, items: Iterator[Item], data: Dataset, how: How, hire: Hire, change: Anonymizer | None, tally: Tally
-    ) -> None:
-        self._items, self._data, self._how, self._hire, self._change = items, data, how, hire, change
-        self._tally = tally
-        self._pool: Pool | None = None
-        self._waiting = Waiting()
-        self._last: deque[Chunk] = deque()
-        """Jobs whose worker died: each is read alone, when nothing else is."""
-        self._out = 0
-        self._began = time.monotonic()
+    data: Dataset
+    how: How
+    hire: Hire
+    change: Anonymizer | None
+    tally: Tally
+    pool: Pool | None = None
+    waiting: Waiting = field(default_factory=Waiting)
+    alone: deque[Chunk] = field(default_factory=deque)
+    """Jobs whose worker died: each is read alone, when nothing else is."""
+    out: int = 0
+    """Chunks that the workers have."""
+    began: float = field(default_factory=time.monotonic)
 
-    def step(self) -> bool:
+    def to_read(self, items: Iterable[Item], shard: tuple[int, int]) -> Iterator[Item]:
+        """The jobs of this shard whose rows are not there, or are of other logs, records or rules."""
+        known, tally = self.data.known(), self.tally
+        for item in items:
+            if int.from_bytes(digest_of(item.key), "big") % shard[1] != shard[0] - 1:
+                continue
+            tally.found += 1
+            called = item.key, fingerprint(item, self.how)
+            key, print_ = self.change.identity(*called) if self.change else called
+            # without its logs a job's row would tell less than it does
+            is_gone = item.record is not None and not item.logs and digest_of(key, "read", item.record.state) in known
+            if not is_gone and (digest := digest_of(key, print_)) not in known:
+                known.add(digest)
+                tally.bytes_found += item.size
+                yield item
+            else:
+                tally.unchanged += 1
+
+    def step(self, to_read: Iterator[Item]) -> bool:
         """Whether anything is left to do."""
-        if not self._tally.listed and len(self._waiting) < _WINDOW:
-            self._look()
-        enough = self._tally.listed or len(self._waiting) >= _WINDOW
-        if enough or time.monotonic() - self._began > _LOOK_AROUND:
+        tally = self.tally
+        if not tally.listed and len(self.waiting) < _WINDOW:
+            self._look(to_read)
+        enough = tally.listed or len(self.waiting) >= _WINDOW
+        if enough or time.monotonic() - self.began > _LOOK_AROUND:
             self._hand_out()
-        if self._pool is not None and self._out:
+        if self.pool is not None and self.out:
             seconds = _SLICE if enough else 0.0
-            while (outcome := self._pool.outcome(seconds)) is not None:
+            while (outcome := self.pool.outcome(seconds)) is not None:
                 self._take(outcome)
                 self._hand_out()
                 seconds = 0.0
-        self._data.add([])
-        return not self._tally.listed or bool(self._waiting or self._out or self._last)
+        self.data.add([])
+        return not tally.listed or bool(self.waiting or self.out or self.alone)
+
+    def keep(self, *, finished: bool = False) -> None:
+        """Write down how far the run is."""
+        tally = self.tally
+        write_progress(self.data.run, Progress(tally.found, tally.unchanged + tally.done, tally.listed, finished))
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.close()
+        if self.pool is not None:
+            self.pool.close()
 
-    def _look(self) -> None:
+    def _look(self, to_read: Iterator[Item]) -> None:
         end = time.monotonic() + _SLICE
-        for item in self._items:
-            self._waiting.add(item)
-            if time.monotonic() > end or len(self._waiting) >= _WINDOW:
+        for item in to_read:
+            self.waiting.add(item)
+            if time.monotonic() > end or len(self.waiting) >= _WINDOW:
                 return
-        self._tally.listed = True
+        self.tally.listed = True
 
     def _hand_out(self) -> None:
-        if not (self._waiting or self._last or self._out):
+        if not (self.waiting or self.alone or self.out):
             return
-        pool = self._pool = self._pool or self._hire()
-        self._tally.workers = pool.workers
-        while self._waiting and self._out < max(1, pool.wanted):
-            self._submit(pool, self._waiting.pop(max(1, pool.workers)))
-        if self._last and not self._out:
-            self._submit(pool, self._last.popleft())
+        pool = self.pool = self.pool or self.hire()
+        workers = self.tally.workers = pool.workers
+        while self.waiting and self.out < max(_AHEAD, 2 * workers):
+            self._submit(pool, self.waiting.pop(max(1, workers)))
+        if self.alone and not self.out:
+            self._submit(pool, self.alone.popleft())
 
     def _submit(self, pool: Pool, chunk: Chunk) -> None:
         pool.submit(chunk)
-        self._out += 1
+        self.out += 1
 
     def _take(self, outcome: Outcome) -> None:
-        self._out -= 1
+        self.out -= 1
         chunk, rows = outcome.chunk, outcome.rows
         if outcome.died is not None:
             if not chunk.alone:
-                self._last += chunk.one_by_one()
+                self.alone += (Chunk((item,), alone=True) for item in chunk.items)
                 return
-            rows = tuple(not_read(item, self._how, outcome.died) for item in chunk.items)
-        kept = [self._change.row(row) if self._change else row for row in rows]
+            rows = tuple(not_read(item, self.how, outcome.died) for item in chunk.items)
         for row in rows:
-            self._tally.count(row)
-        self._tally.bytes_done += chunk.size
-        self._data.add(kept)
+            self.tally.count(row)
+        self.tally.bytes_done += chunk.size
+        self.data.add([self.change.row(row) if self.change else row for row in rows])
