@@ -172,7 +172,6 @@ def test_nobody_can_write_lines_that_share_a_slot() -> None:
         lambda: native.Search([b"abcd"], ["0"], 1),
         lambda: native.Search([b"abcd"], [0], 0),
         lambda: native.Search([b"abcd"], [0], 1).ends("abcd"),
-        lambda: native.Search([b"abcd"], [0], 1).offset(1),
         lambda: native.Tally(0, 1, 2, 1),
         lambda: native.Tally(1, 2, 2, 1),
         lambda: native.Tally(1, 1, 2, 99),

@@ -59,8 +59,7 @@ class Job:
         writer_keys = [self.labels.writer_key(form) for form in self.formats]
         with mock.patch.object(engine, "native", native):
             return scan.scan(
-                logs, self.matchers, self.strip_labels, targets.confirm_line, writer_keys, block, jobs,
-                could_match=targets.could_match,
+                logs, self.matchers, self.strip_labels, targets.confirm_line, targets.could_match, writer_keys, block, jobs,
             )  # fmt: skip
 
     def slow_scan(self, logs: Sequence[Path]) -> SearchResult:

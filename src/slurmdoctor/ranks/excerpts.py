@@ -54,9 +54,6 @@ _KEPT_LINES = 8 * 1024 * 1024
 """bytes of lines that are kept taken apart."""
 _USUAL_LINE = 1024
 _LOOK_BACK = 16 * 1024
-_PATIENCE = 200_000
-"""Lines that are looked at in search of those before another of the same writer; then it looks no farther than `_NEAR`."""
-_NEAR = 8
 _FEW = 60
 """Lines of a writer that are looked at in search of a time, and"""
 _FAR_ABOVE = 1024 * 1024
@@ -141,7 +138,6 @@ class Excerpts:
         """What was read around lines, and what may be."""
         self._stamps: dict[Writer, tuple[int, int, Line | None]] = {}
         """Writer -> the line whose stamp was asked for last, the lines above it that were looked at, and the answer."""
-        self._patience = _PATIENCE
         self._far = _FAR
         self._starts = [0, *accumulate(source.length for source in sources)]
 
@@ -271,9 +267,8 @@ class Excerpts:
 
     def writer(self, source: int, label: bytes) -> Origin | None:
         """Who writes under this label; None where its lines must be read for it."""
-        if self._formats[source].outer_rank_is_local:
-            return None
-        rank = self._writer_keys[source].rank(label)
+        local = self._formats[source].outer_rank_is_local
+        rank = None if local else self._writer_keys[source].rank(label)
         return None if rank is None else Origin(rank=rank)
 
     def _mark(self, line: Line | Hit) -> bytes:
@@ -290,15 +285,12 @@ class Excerpts:
         """
         mark = self._mark(line)
         leads = line.raw.encode().startswith(mark)
-        left = max(self._patience, _NEAR)
         lowest = line.offset - (reach if mark else _LOOK_BACK)
         for start, data in self._stretches_above(line.source, line.offset, max(0, lowest)):
             end = len(data)
             while end > 0 and (at := data.rfind(mark, 0, end)) >= 0:
-                if left == 0 or not self.meter.spend(1 + (end - at) // _WALKED):
+                if not self.meter.spend(1 + (end - at) // _WALKED):
                     return
-                left -= 1
-                self._patience = min(self._patience, left)
                 if mark:
                     end = data.find(b"\n", at, end) + 1 or end
                 begin = data.rfind(b"\n", 0, end - 1) + 1

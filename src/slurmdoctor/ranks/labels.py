@@ -24,8 +24,8 @@ _ANSI = lazy(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_
 _LOST_ESCAPE = lazy(r"\[(?:\d{1,2}(?:;\d{1,3})*)m")
 """A color sequence whose ESC byte was lost on the way (pastes, NUL stripping)."""
 _NUMBERS = frozenset({"local_rank", "pid", "node_rank"})
-_BESIDE_A_STAMP = frozenset({"level"})
-"""Groups of what a collector prints beside its time."""
+_OF_A_COLLECTOR = frozenset({"time", "level"})
+"""Groups of what a collector prints before a line."""
 _MOST_LABELS = 8
 _MOST_BEGINNINGS = 2_000
 _MOST_HEADS = 4_000
@@ -55,35 +55,26 @@ class _Head(Struct):
 
     end: int = 0
     """Where the text behind the labels begins."""
-    ranks: list[tuple[int, int]] = field(default_factory=list)
-    numbers: dict[str, tuple[int, int]] = field(default_factory=dict)
-    words: dict[str, tuple[int, int]] = field(default_factory=dict)
-    times: list[tuple[int, int, bool]] = field(default_factory=list)
-    """With whether each is a time: 25:00:00 is none."""
+    groups: list[tuple[str, int, int, bool]] = field(default_factory=list)
+    """(name, start, end) of each group, and whether it is what it is named: 25:00:00 is no time."""
 
-    def take(self, form: LineFormat, name: str, start: int, end: int, text: str, source: SourceFormat) -> None:
-        """Note one group of a label. Of several the first counts, of ranks and times all are kept."""
-        value = text[start:end]
-        if name == "rank" and form.numbers and source.label_is_node:
-            self.numbers.setdefault("node_rank", (start, end))
-        elif name == "rank":
-            if is_rank(value):
-                self.ranks.append((start, end))
-        elif name in _NUMBERS:
-            self.numbers.setdefault(name, (start, end))
-        elif name == "time":
-            self.times.append((start, end, parse_time(value, source.year, source.zone) is not None))
-        elif name != "writer":
-            self.words.setdefault(name, (start, end))
+    def take(self, matched: _Matched, text: str, source: SourceFormat) -> None:
+        """Note the groups of the next label."""
+        form, groups, length = matched
+        for name, (start, end) in groups.items():
+            begin, end = self.end + start, self.end + end
+            value = text[begin:end]
+            if name == "rank" and form.numbers and source.label_is_node:
+                name = "node_rank"
+            valid = parse_time(value, source.year, source.zone) is not None if name == "time" else True
+            if name != "writer" and (name != "rank" or is_rank(value)):
+                self.groups.append((name, begin, end, valid))
+        self.end += length
 
     def first_on_its_line(self, source: SourceFormat) -> bool:
         """Whether an ambiguous label is believed behind these: at a line's start, or right behind a collector's stamp."""
-        if self.ranks:
-            return False
-        timed = any(is_one for _, _, is_one in self.times)
-        if not self.numbers and not self.words and not timed:
-            return True
-        return source.stamped and not self.numbers and not self.words.keys() - _BESIDE_A_STAMP
+        names = {name for name, _, _, valid in self.groups if valid}
+        return not names or (source.stamped and names <= _OF_A_COLLECTOR)
 
 
 class LabelReader:
@@ -143,19 +134,11 @@ class LabelReader:
             matched = self._next_label(text[head.end :], head, source, after_time)
             if matched is None:
                 break
-            after_time = self._take(head, matched, text, source) or after_time
+            head.take(matched, text, source or _UNKNOWN)
+            after_time = after_time or matched[0].stamp
             if not matched[2]:
                 break
         return head
-
-    @staticmethod
-    def _take(head: _Head, matched: _Matched, text: str, source: SourceFormat | None) -> bool:
-        """Add a label to the head; whether it is a collector's stamp."""
-        form, groups, length = matched
-        for name, (start, end) in groups.items():
-            head.take(form, name, head.end + start, head.end + end, text, source or _UNKNOWN)
-        head.end += length
-        return form.stamp
 
     def _next_label(self, rest: str, head: _Head, source: SourceFormat | None, after_time: bool) -> _Matched | None:
         """The format that the rest of a text begins with, where its groups stand in it, and its length."""
@@ -192,21 +175,26 @@ def _spelling(source: SourceFormat) -> _Spelling:
 
 
 def _values(text: str, head: _Head, source: SourceFormat) -> tuple[dict[str, Any], list[int]] | None:
-    """(values of the groups, ranks) of a text by the head of one that differs in its digits only.
+    """(values of the groups, ranks) of a text by the head of one that differs in its digits only. Of several the first counts.
 
     None where a stamp is a time in one of the two texts only.
     """
-    found: dict[str, Any] = {name: number(text[start:end]) for name, (start, end) in head.numbers.items()}
-    for name, (start, end) in head.words.items():
-        found[name] = text[start:end]
-    for start, end, is_one in head.times:
-        stamp = parse_time(text[start:end], source.year, source.zone)
-        if (stamp is not None) != is_one:
-            return None
-        if stamp is not None:
-            # the program's own clock is nearer to the event than a collector's stamp before it
-            found["time"], found["dated"] = stamp
-    return found, [number(text[start:end]) for start, end in head.ranks]
+    found: dict[str, Any] = {}
+    ranks: list[int] = []
+    for name, start, end, valid in head.groups:
+        value = text[start:end]
+        if name == "rank":
+            ranks.append(number(value))
+        elif name != "time":
+            found.setdefault(name, number(value) if name in _NUMBERS else value)
+        else:
+            stamp = parse_time(value, source.year, source.zone)
+            if (stamp is not None) != valid:
+                return None
+            if stamp is not None:
+                # the program's own clock is nearer to the event than a collector's stamp before it
+                found["time"], found["dated"] = stamp
+    return found, ranks
 
 
 def _origin(found: Mapping[str, Any], ranks: Sequence[int], source: SourceFormat | None) -> Origin:
@@ -310,14 +298,11 @@ def _behind(stamps: Sequence[LineFormat], line: str) -> str | None:
 
 def _used(sample: Sequence[str], labels: LabelReader) -> list[LineFormat]:
     """The ambiguous labels that enough lines carry."""
-    begun: dict[str, list[str]] = {}
-    for line in sample:
-        begun.setdefault(line[:1], []).append(line)
     able: dict[str, list[str]] = {}
-    for beginning, lines in begun.items():
-        for form in labels.able(beginning):
+    for line in sample:
+        for form in labels.able(line):
             if form.lock:
-                able.setdefault(form.id, []).extend(lines)
+                able.setdefault(form.id, []).append(line)
     return [form for form in labels.formats if form.lock and _is_used(form, able.get(form.id, ()), len(sample))]
 
 

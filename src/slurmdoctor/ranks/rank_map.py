@@ -24,14 +24,8 @@ class RankMapBuilder:
         self._world: int | None = None
         self._seen: set[int] = set()
 
-    def _learn(self, line: Line) -> None:
-        """Take in a line that names a rank and where it runs."""
-        for form in self._forms:
-            if (found := captures(form.pattern, line.text)) is not None:
-                self._take(found, line.origin)
-                return
-
     def _take(self, found: Mapping[str, str], origin: Origin) -> None:
+        """Take in what a line names of a rank and where it runs."""
         rank, world, local, pid, comm_rank, comm_size = (
             number(found[name]) if name in found else None for name in _NUMBERS
         )
@@ -52,7 +46,9 @@ class RankMapBuilder:
     def finish(self, lines: Iterable[Line], reports: Sequence[ExitReport]) -> RankMap:
         """The map of what lines name, and torchelastic's tables and srun's exit reports besides."""
         for line in lines:
-            self._learn(line)
+            named = (captures(form.pattern, line.text) for form in self._forms)
+            if (found := next(filter(None, named), None)) is not None:
+                self._take(found, line.origin)
         tasks_are_ranks = not any(r.kind in ("agent", "table") for r in reports)
         for report in reports:
             if report.kind == "table" and report.rank is not None:

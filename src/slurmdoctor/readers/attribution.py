@@ -33,7 +33,7 @@ class Clock:
 
     def __init__(self, lines: Excerpts) -> None:
         self._lines = lines
-        self._known: dict[int, list[tuple[int, float]]] = {}
+        self._stamps = cache(self._read)
         self._left = _MOST_IN_ALL
 
     def at(self, source: int, offset: int) -> float | None:
@@ -41,11 +41,6 @@ class Clock:
         stamps = self._stamps(source)
         after = bisect_right(stamps, (offset, float("inf")))
         return stamps[after - 1][1] if after else None
-
-    def _stamps(self, source: int) -> list[tuple[int, float]]:
-        if source not in self._known:
-            self._known[source] = self._read(source)
-        return self._known[source]
 
     def _read(self, source: int) -> list[tuple[int, float]]:
         length = self._lines.sources[source].length

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from operator import itemgetter
 
 from msgspec.structs import replace
 
@@ -84,15 +86,11 @@ def find_busy(events: Sequence[Event], knowledge: Knowledge, lines: Excerpts) ->
     if not ends:
         return None
     first = min(ends, key=lambda e: e.order).hit
-    start = max(0, first.offset - _ABOVE_WAIT)
-    above = lines.text(first.source, start, first.offset - start + len(first.raw.encode()))
-    offset = start + len(above)
-    for piece in reversed(re.split(rb"(?<=[\r\n])", above)[-_MOST_ABOVE:]):
-        offset -= len(piece)
-        if _is_work_line(piece.decode("utf-8", "replace")):
-            found = _work_in(lines.line(first.source, offset, piece.rstrip(b"\r\n")))
-            if found and (found.elapsed is not None or found.time is not None):
-                return found
+    below = first.offset + len(first.raw.encode())
+    for line in _upwards(lines, first.source, below, _ABOVE_WAIT, _MOST_ABOVE):
+        found = _work_in(line) if _is_work_line(line.raw) else None
+        if found and (found.elapsed is not None or found.time is not None):
+            return found
     return None
 
 
@@ -157,52 +155,43 @@ def find_ending(events: Iterable[Event], lines: Excerpts, knowledge: Knowledge) 
     """
     if any(event.role in ("root", "either", "confirmation") and not event.survived for event in events):
         return Ending()
-    complaints: list[tuple[int, Line]] = []
-    others: list[tuple[int, Line]] = []
+    found: list[tuple[bool, int, Line]] = []
     shown: dict[int, tuple[Line, ...]] = {}
     for source in range(len(lines.sources))[-_FEW:]:
-        last = list(_upwards(lines, source))
+        last = list(_upwards(lines, source, lines.sources[source].length, _END, _MOST_LAST))
         shown[source] = tuple(reversed(last[:_SHOWN]))
-        complaint, other = _telling(last, knowledge)
-        complaints += [complaint] if complaint else []
-        others += [other] if other else []
-    telling = min(complaints or others, default=(0, None), key=lambda one: one[0])[1]
+        found += _telling(last, knowledge)
+    telling = min(found, key=itemgetter(0, 1), default=(True, 0, None))[2]
     source = telling.source if telling else max(shown, key=lambda one: lines.sources[one].length, default=0)
     return Ending(telling, shown.get(source, ()))
 
 
-def _telling(last: Iterable[Line], knowledge: Knowledge) -> tuple[tuple[int, Line] | None, tuple[int, Line] | None]:
-    """The last complaint, and the last other line that is no noise; each with the number of lines below it."""
+def _telling(last: Iterable[Line], knowledge: Knowledge) -> Iterator[tuple[bool, int, Line]]:
+    """(whether it is no complaint, lines below it, line) of the last complaint, and of the last other line that is no noise."""
     work = 0
-    other: tuple[int, Line] | None = None
+    told = False
     for below, line in enumerate(last):
         if "\ufffd" in line.text or not line.text.strip() or _any(_NO_COMPLAINT, line):
             continue
         work += _is_work(line, knowledge)
         if work > _MOST_WORK:
-            break
-        complains = _COMPLAINT.search(line.text) is not None and not _any(_WORK, line)
-        wanted = complains or not (work or other or _any(_NO_END, line))
-        if not wanted or _follows(line, knowledge):
-            continue
-        if complains:
-            return (below, line), other
-        other = (below, line)
-    return None, other
-
-
-def _upwards(lines: Excerpts, source: int) -> Iterator[Line]:
-    """The last lines, the last one first. Of a bar the last state counts, as a terminal shows it."""
-    end = lines.sources[source].length
-    found = 0
-    for offset, raw in reversed(lines.rows(source, end - _END, end)):
-        row = raw.rstrip(b"\r")
-        state = row.rfind(b"\r") + 1
-        if row.strip() and len(row) <= _LONGEST:
-            found += 1
-            yield lines.line(source, offset + state, row[state:])
-        if found == _MOST_LAST:
             return
+        complains = _COMPLAINT.search(line.text) is not None and not _any(_WORK, line)
+        wanted = complains or not (work or told or _any(_NO_END, line))
+        if wanted and not _follows(line, knowledge):
+            yield not complains, below, line
+            told = True
+            if complains:
+                return
+
+
+def _upwards(lines: Excerpts, source: int, end: int, reach: int, most: int) -> Iterator[Line]:
+    """The lines above a place, the last one first. Of a bar the last state counts, as a terminal shows it."""
+    rows = ((offset, raw.rstrip(b"\r")) for offset, raw in reversed(lines.rows(source, end - reach, end)))
+    states = ((offset + row.rfind(b"\r") + 1, row.rpartition(b"\r")[2]) for offset, row in rows)
+    some = ((offset, state) for offset, state in states if state.strip() and len(state) <= _LONGEST)
+    for offset, state in islice(some, most):
+        yield lines.line(source, offset, state)
 
 
 def _any(patterns: Iterable[object], line: Line) -> bool:

@@ -50,21 +50,19 @@ class StepLines:
         self._lines = lines
         self._clock = clock
         self._shaped = [(Shaped(signal.regex), [x.encode() for x in signal.literals]) for signal in signals]
-        self._literals = list(dict.fromkeys(x for _, literals in self._shaped for x in literals))
         self._shapely = not any(digits_matter(s.regex) for s in signals)
         self._known: dict[tuple[WriterKey, bytes], Shaped | None] = {}
-        self._searches: dict[bool, Engine] = {}
+        words = list(dict.fromkeys(x for _, literals in self._shaped for x in literals))
+        few = sum(source.length for source in lines.sources) <= _FEW_BYTES
+        # for a few bytes a native engine takes longer to start than to search
+        self._search: Engine = Portable(words) if few else engine_for(words)[0]
         self.work = 0
         """What may still be spent, in `LOOK`s."""
 
     def stretch(self, source: int, start: int, end: int) -> Stretch:
         data = self._lines.text(source, start, end - start)
-        # for a few bytes a native engine takes longer to start than to search
-        many = len(data) > _FEW_BYTES or True in self._searches
-        if many not in self._searches:
-            self._searches[many] = engine_for(self._literals)[0] if many else Portable(self._literals)
         to_end = end >= self._lines.sources[source].length
-        return Stretch(self, source, start, data, self._searches[many].ends(data), to_end)
+        return Stretch(self, source, start, data, self._search.ends(data), to_end)
 
     def first(self, source: int, start: int, end: int) -> Progress | None:
         """The first step whose line begins here or later, but before the end."""

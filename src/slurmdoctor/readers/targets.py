@@ -101,10 +101,10 @@ def find_lines(
         knowledge.once(matchers),
         strip_labels,
         confirm,
+        could_match,
         [labels.writer_key(form) for form in formats],
         jobs=jobs,
         progress=progress,
-        could_match=could_match,
         deadline=deadline,
         literals=knowledge.once(_literals_of),
     )

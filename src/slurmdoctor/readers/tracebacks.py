@@ -314,15 +314,13 @@ class _Joiner:
         error = _python_error(exception, "hint" if trace.in_thread or _warned(exception) else "root")
         self.found.append(replace(error, group=group, traceback=_shown(trace), origin=_raised_by(error.origin, trace)))
 
-    def new_group(self) -> int:
-        self._groups += 1
-        return self._groups
-
     def _group_of(self, trace: Traceback) -> tuple[int, Traceback]:
         """The number that all tracebacks of one chain share; what a wrapper holds was raised where the wrapper says."""
         writer = (trace.header.source, trace.header.label)
         held_by = self._leads_to.pop(writer, None)
-        group, raiser = (self.new_group(), Origin()) if held_by is None else held_by
+        if held_by is None:
+            self._groups += 1
+        group, raiser = held_by or (self._groups, Origin())
         if trace.raiser != Origin():
             raiser = trace.raiser if trace.raiser.node else replace(raiser, local_rank=trace.raiser.local_rank)
         trace = replace(trace, raiser=raiser)
@@ -447,7 +445,6 @@ def _cut_short(trace: Traceback, last: Line) -> list[Event]:
 
 _PY_SPY_THREAD = text("py-spy-thread")
 _PY_SPY_FRAME = text("py-spy-frame")
-_DEPTH = 60
 
 
 def read_stack(lines: Excerpts, header: Line) -> StackDump | None:
@@ -455,12 +452,12 @@ def read_stack(lines: Excerpts, header: Line) -> StackDump | None:
     if header.origin.rank is None:
         return None
     pattern = _PY_SPY_FRAME if _PY_SPY_THREAD.search(header.text) else _FRAME
-    for line in lines.after(header, _DEPTH):
-        if (frame := pattern.search(line.text)) and frame["function"]:
-            where = f"{frame['function']} ({frame['file']}"
-            return StackDump(header.origin.rank, f"{where}:{frame['lineno']})", header, f"{where})", header.order)
-        break
-    return None
+    below = next(lines.after(header), None)
+    frame = pattern.search(below.text) if below else None
+    if frame is None or not frame["function"]:
+        return None
+    where = f"{frame['function']} ({frame['file']}"
+    return StackDump(header.origin.rank, f"{where}:{frame['lineno']})", header, f"{where})", header.order)
 
 
 _HANDLER = text("crash-handler")

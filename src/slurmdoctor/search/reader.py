@@ -175,9 +175,9 @@ class Reader:
         matchers: Sequence[Matcher],
         strip_labels: StripLabels,
         confirm_line: ConfirmLine,
+        could_match: CouldMatch,
         writer_key: WriterKey,
         source: int,
-        could_match: CouldMatch | None = None,
     ) -> None:
         self._literals = literals
         self._matchers = matchers
@@ -377,8 +377,8 @@ class Reader:
 
     def _digit_sensitive(self, wanted: Iterable[int], text: str) -> list[int]:
         """Those of the matchers that may take a line like this one, but for its digits, and refuse another."""
-        might = self._could_match or (lambda matcher, text: True)
-        return [m for m in wanted if self._matchers[m].digit_sensitive and might(self._matchers[m], text)]
+        sensitive = (m for m in wanted if self._matchers[m].digit_sensitive)
+        return [m for m in sensitive if self._could_match(self._matchers[m], text)]
 
     def _count(self, plan: ShapePlan, line: bytes, place: int) -> Tally | None:
         """Count a line whose shape has a plan. Where it was counted."""

@@ -49,11 +49,11 @@ def scan(
     matchers: Sequence[Matcher],
     strip_labels: StripLabels,
     confirm_line: ConfirmLine,
+    could_match: CouldMatch,
     writer_keys: Sequence[WriterKey],
     block_size: int | None = None,
     jobs: int = 1,
     progress: Callable[[int], None] | None = None,
-    could_match: CouldMatch | None = None,
     deadline: Deadline = NEVER,
     literals: Literals | None = None,
 ) -> SearchResult:
@@ -65,7 +65,7 @@ def scan(
     processes = processes_for(sources, jobs)
 
     def read(number: int, start: int, stop: int | None, share: float = HEADS) -> Part:
-        reader = Reader(literals, matchers, strip_labels, confirm_line, writer_keys[number], number, could_match)
+        reader = Reader(literals, matchers, strip_labels, confirm_line, could_match, writer_keys[number], number)
         blocks = _Timed(sources[number].blocks(block_size or BLOCK, start, stop), deadline, share)
         given = blocks if progress is None else _reported(blocks, progress, processes)
         part = reader.read(given, start, sources[number].size, blocks.late)
@@ -87,8 +87,9 @@ def scan(
         source.length = max(source.length, part.end)
         index.append((part.offsets, part.counts))
     endless = any(part.cut and not sources[number].divisible for number, part in parts.items())
-    total = None if endless else _size(sources)
     searched = sum(source.searched for source in sources)
+    # pipes and compressed logs are known as they are read
+    total = None if endless else sum(_readable(source) or source.searched for source in sources)
     complete = not cut or searched == total
     late = () if complete else (reason("out-of-time", seconds=deadline.seconds, searched=searched, total=total),)
     gaps = [reason("left-out", name=source.name, bytes=source.gap.bytes) for source in sources if source.gap]
@@ -114,11 +115,6 @@ def _join(part: Part, parts: dict[int, Part], sources: Sequence[Source]) -> None
         parts[part.source].join(part)
     else:
         parts[part.source] = part
-
-
-def _size(sources: Sequence[Source]) -> int:
-    """Bytes of all that was to be read; of pipes and compressed logs, which are known as they are read, those read."""
-    return sum((source.size or 0) if source.divisible else source.searched for source in sources)
 
 
 def _tails(
@@ -235,16 +231,12 @@ def _read_share(pipe: Any, share: Sequence[Stretch], read: Read, sources: Sequen
 
 def processes_for(sources: Sequence[Source], jobs: int) -> int:
     """How many processes it takes, if it may be so many."""
-    return max(1, min(jobs, MOST_PROCESSES, sum(_sizes(sources)) // WORTH))
-
-
-def _sizes(sources: Sequence[Source]) -> list[int]:
-    return [(source.size or 0) if source.divisible else 0 for source in sources]
+    return max(1, min(jobs, MOST_PROCESSES, sum(map(_readable, sources)) // WORTH))
 
 
 def _shares(sources: Sequence[Source], jobs: int) -> list[list[Stretch]]:
     """The stretches that each process reads, about as many bytes each. Pipes and compressed logs are read by the first."""
-    sizes = _sizes(sources)
+    sizes = list(map(_readable, sources))
     total = sum(sizes)
     jobs = processes_for(sources, jobs)
     shares: list[list[Stretch]] = [[] for _ in range(jobs)]

@@ -167,9 +167,6 @@ def _merged(parts: Sequence[dict[Writer, list[Entry]]]) -> dict[Writer, list[Ent
 
 # ── what was read from one source, or from a stretch of it ────────────────────────────────────
 
-Place = tuple[bytes, int]
-"""(label, offset)."""
-
 
 class Part(Struct):
     """What was read from one source, or from a stretch of it."""

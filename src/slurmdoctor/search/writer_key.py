@@ -80,20 +80,17 @@ class WriterKey:
         tag = bounded(self._tag).match(text, at)
         return (*tag.span("tag"), 0, 0) if tag else (0, 0, 0, 0)
 
-    def _behind_stamp(self, text: str) -> int:
-        found = (compiled(form.pattern).match(text) for form in self._stamps if form.may_begin(text))
-        return next((one.end() for one in found if one), 0)
-
     def rank(self, label: bytes) -> int | None:
         """The rank that a label names by itself; None where its lines must be read for it."""
         text = label.decode("latin-1")
-        for form, shared in self._labels:
-            if form.may_begin(text) and (found := compiled(form.pattern).match(text)):
-                rank = None if shared else found.groupdict().get("rank")
-                return None if rank is None else int(rank)
-        found = bounded(self._tag).match(text)
+        own = (compiled(form.pattern) for form, shared in self._labels if not shared and form.may_begin(text))
+        found = next((one for pattern in (*own, bounded(self._tag)) if (one := pattern.match(text))), None)
         rank = found.groupdict().get("rank") if found else None
         return None if rank is None else int(rank)
+
+    def _behind_stamp(self, text: str) -> int:
+        found = (compiled(form.pattern).match(text) for form in self._stamps if form.may_begin(text))
+        return next((one.end() for one in found if one), 0)
 
 
 def _is_label(form: LineFormat) -> bool:

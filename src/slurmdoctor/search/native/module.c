@@ -1,11 +1,11 @@
 /* The innermost loop of the scan, in C: what it is made of stands in walk.h, search.h and tally.h.
  *
- * walk.py and tally.py say the same in Python. They are the specification, and what runs where this was not compiled;
+ * tally.py says the same in Python. It is the specification, and what runs where this was not compiled;
  * the tests hold both to one result. Offsets are bytes.
  */
 #include "walk.h"
 
-#define INTERFACE 3 /* extension.py has the same number: to be changed with what is called, and how */
+#define INTERFACE 3 /* matching/engine.py has the same number: to be changed with what is called, and how */
 
 static PyObject *
 count_line_ends(PyObject *Py_UNUSED(module), PyObject *object)

@@ -1,4 +1,4 @@
-/* Search: finds words by four bytes of each, looked for at every `stride` places only; words.py chooses them. */
+/* Search: finds words by four bytes of each, looked for at every `stride` places only; engine.py chooses them. */
 #pragma once
 #include "table.h"
 
@@ -226,20 +226,9 @@ search_which(Search *self, PyObject *data)
     return search_all(self, data, 0);
 }
 
-static PyObject *
-search_offset(Search *self, PyObject *number)
-{
-    Py_ssize_t word = PyLong_AsSsize_t(number);
-    if (word < 0 || word >= self->count) {
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_IndexError, "no such word");
-    }
-    return PyLong_FromLong(self->grams[word * self->stride].offset);
-}
-
 static PyMethodDef search_methods[] = {
     {"ends", (PyCFunction)search_ends, METH_O, "ends(data) -> the offsets behind all words in it, rising"},
     {"which", (PyCFunction)search_which, METH_O, "which(data) -> the numbers of the words in it"},
-    {"offset", (PyCFunction)search_offset, METH_O, "offset(number) -> where in this word its grams begin"},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot search_slots[] = {
@@ -250,6 +239,6 @@ static PyType_Slot search_slots[] = {
     {0, NULL},
 };
 static PyType_Spec search_spec = {
-    "slurmdoctor.scanning._native.Search", sizeof(Search), 0, Py_TPFLAGS_DEFAULT, search_slots};
+    "slurmdoctor.search._native.Search", sizeof(Search), 0, Py_TPFLAGS_DEFAULT, search_slots};
 
 static PyTypeObject *search_type;

@@ -244,6 +244,6 @@ static PyType_Slot tally_slots[] = {
     {0, NULL},
 };
 static PyType_Spec tally_spec = {
-    "slurmdoctor.scanning._native.Tally", sizeof(Tally), 0, Py_TPFLAGS_DEFAULT, tally_slots};
+    "slurmdoctor.search._native.Tally", sizeof(Tally), 0, Py_TPFLAGS_DEFAULT, tally_slots};
 
 static PyTypeObject *tally_type;

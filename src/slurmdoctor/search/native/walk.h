@@ -1,12 +1,12 @@
-/* Walk: goes from line to line that holds a word, and counts what it knows; walk.Walk in C. */
+/* Walk: goes from line to line that holds a word, and counts what it knows; tally.Walk in C. */
 #pragma once
 #include "search.h"
 #include "tally.h"
 
-#define LONGEST_SHAPE 16384 /* scan.LONG_LINE: longer lines are read piece by piece, in Python */
+#define LONGEST_SHAPE 16384 /* reader.LONG_LINE: longer lines are read piece by piece, in Python */
 
 #define BY_DIGITS -2
-#define MARK 1 /* marks.BYTE */
+#define MARK 1 /* shapes.BYTE */
 
 typedef struct {
     Key shape;
@@ -56,7 +56,7 @@ shape_by_digits(char *shape, const char *line, Py_ssize_t length)
     }
 }
 
-/* Put marks for the hexadecimal words of a line into its shape; marks.marked says which words these are. */
+/* Put marks for the hexadecimal words of a line into its shape; shapes.marked says which words these are. */
 static void
 shape_marks(char *shape, const char *line, Py_ssize_t length)
 {
@@ -303,6 +303,6 @@ static PyType_Slot walk_slots[] = {
     {Py_tp_dealloc, SLOT(walk_dealloc)},
     {0, NULL},
 };
-static PyType_Spec walk_spec = {"slurmdoctor.scanning._native.Walk", sizeof(Walk), 0, Py_TPFLAGS_DEFAULT, walk_slots};
+static PyType_Spec walk_spec = {"slurmdoctor.search._native.Walk", sizeof(Walk), 0, Py_TPFLAGS_DEFAULT, walk_slots};
 
 static PyTypeObject *walk_type;
