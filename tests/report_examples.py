@@ -10,6 +10,7 @@ from slurmdoctor.model import (
     Exit,
     FirstFailure,
     NamedCause,
+    Place,
     RankGroup,
     Remedy,
     Retry,
@@ -49,9 +50,9 @@ CUDA_OOM = Diagnosis(
     ),
     cascade=(
         Cascade(
-            "collective-timeout", 63, 1890, "job.log", 48300, None, 600.4, "waited for a collective that never came"
+            "collective-timeout", "waited for a collective that never came", 63, 1890, 600.4, Place("job.log", 48300)
         ),
-        Cascade("sigterm", 63, 63, "job.log", 51200, None, 603.0, "was stopped by SIGTERM"),
+        Cascade("sigterm", "was stopped by SIGTERM", 63, 63, 603.0, Place("job.log", 51200)),
     ),
     reasons=("first error by time", "torchrun's own table agrees", "all else follows within 10 m 3 s"),
     fixes=(
@@ -123,7 +124,7 @@ SILENT = Diagnosis(
             "confirmation",
         ),
     ),
-    cascade=(Cascade("abort", 7, 7, "slurm-991.out", 2300, None, None),),
+    cascade=(Cascade("abort", None, 7, 7, None, Place("slurm-991.out", 2300)),),
     others=(Rival("data-worker", "low", "a slow DataLoader looks the same"),),
     reasons=("rank 5 reported nothing while 7 others timed out at sequence 62",),
     fixes=(Remedy("Look at what rank 5 did last: py-spy dump, or TORCH_NCCL_TRACE_BUFFER_SIZE=2000 for next time."),),

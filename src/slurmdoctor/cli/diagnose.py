@@ -150,14 +150,14 @@ class Read(Struct, frozen=True):
 
 def _newest() -> tuple[str, ...]:
     """The newest job's logs here: what is read where nobody names anything, and a terminal would be."""
-    from slurmdoctor.report import ago, listed
+    from slurmdoctor.report import duration, listed
     from slurmdoctor.slurm import newest
 
     found = newest()
     others = [in_line(file) for file in found.files if file != found.log]
     more = [f"{len(others):,} more files"] if len(others) > 1 else others
     log = listed([in_line(found.log), *more])
-    say(f"reading {log}, the newest job's log here ({ago(found.age)}); name another to read that", err=True)
+    say(f"reading {log}, the newest job's log here ({duration(found.age)} ago); name another to read that", err=True)
     return found.files
 
 

@@ -381,18 +381,24 @@ class Surroundings(Struct, frozen=True):
     """Whether the lines follow one another in the file, as the numbers of lines count."""
 
 
-class Cascade(Struct, frozen=True):
-    cause: str
-    ranks: int
-    count: int
+class Place(Struct, frozen=True):
+    """A line of a log, and when it was printed."""
+
     file: str
     line: int | None
-    time: str | None
-    delay: float | None = None
-    """Seconds after the first failure, where both times are known."""
-    title: str = ""
-    """The cause's title, which completes "63 ranks ..."; the reports fall back on the id."""
+    time: str | None = None
     clock: str | None = None
+
+
+class Cascade(Struct, frozen=True):
+    cause: str
+    title: str | None
+    """The cause's title, which completes "63 ranks ..."; the reports fall back on the id."""
+    ranks: int
+    count: int
+    delay: float | None
+    """Seconds after the first failure, where both times are known."""
+    first: Place
 
 
 class Rival(Struct, frozen=True):

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
         PLAIN as PLAIN,
         Line as Line,
         Look as Look,
-        cells as cells,
-        cut as cut,
         look as look,
         paint as paint,
         wrap_words as wrap_words,
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from slurmdoctor.report.text_report import render_text as render_text
     from slurmdoctor.report.wording import (
         Row as Row,
-        ago as ago,
         counted as counted,
         duration as duration,
         line as line,
@@ -52,7 +49,7 @@ else:
         reasons="sentence",
         redaction="Mode Pseudonyms Redactor disarm one_line redact",
         result="Diagnosis render render_jobs",
-        terminal="Line Look PLAIN cells cut look paint wrap_words",
+        terminal="Line Look PLAIN look paint wrap_words",
         text_report="render_text",
-        wording="Row ago counted duration line listed plural room_for",
+        wording="Row counted duration line listed plural room_for",
     )

@@ -58,7 +58,7 @@ def parts_of(diagnosis: Diagnosis, scale: float = 1.0, fixes: int = 3) -> Parts:
         *_fixes(diagnosis, fixes, scale),
         ("Exit", fit(wording.ending(diagnosis), 140) if failed else ""),
         ("Retry", fit(wording.retry(diagnosis), 120)),
-        ("Why", wording.why(diagnosis, int(220 * scale))),
+        ("Why", fit(wording.as_many(wording.reasons(diagnosis), lambda text: len(text) <= 220 * scale), 440)),
         ("Or", fit(rivals, 120)),
         ("Read", wording.read(diagnosis) if not failed else ""),
         ("Last step", fit(one_line(str(last)), 30) if last is not None and not text else ""),

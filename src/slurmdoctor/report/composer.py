@@ -26,6 +26,7 @@ from slurmdoctor.model import (
     NamedCause,
     Observations,
     Origin,
+    Place,
     RankGroup,
     RankStanding,
     RankTimelines,
@@ -217,9 +218,8 @@ def _cascade(finding: Finding, lines: _Lines, knowledge: Knowledge) -> tuple[Cas
         ranks = {rank for i in incidents for e in i.events for rank in e.ranks}
         count = sum(e.count for i in incidents for e in i.events)
         known = knowledge.causes.get(cause)
-        moment, clock = lines.time(first, first.origin)
-        title = known.title if known else ""
-        found.append(Cascade(cause, len(ranks), count, file, line, moment, delay, title, clock))
+        place = Place(file, line, *lines.time(first, first.origin))
+        found.append(Cascade(cause, known.title if known else None, len(ranks), count, delay, place))
     return tuple(found)
 
 

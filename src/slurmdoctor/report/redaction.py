@@ -90,8 +90,7 @@ class Redactor:
         self.mode = mode
         self._kinds = kinds
         self._own = own
-        if mode == "strict":
-            self._names = names or Pseudonyms()
+        self._names = names or Pseudonyms()
 
     def apply(self, diagnosis: Diagnosis) -> Diagnosis:
         """The same diagnosis, safe to print and to post. Nothing is rebuilt where nothing is to be masked."""
@@ -100,9 +99,7 @@ class Redactor:
         if self.mode == "off" or not diagnosis.surroundings:
             return self.values(diagnosis)
         evidence, around = self._neighbors(diagnosis)
-        if self.mode == "strict":
-            return self.values(replace(diagnosis, evidence=evidence, surroundings=around))
-        return replace(self.values(replace(diagnosis, evidence=evidence, surroundings=())), surroundings=around)
+        return self.values(replace(diagnosis, evidence=evidence, surroundings=around))
 
     def values(self, value: Value) -> Value:
         """A text, or anything that holds texts, with all of them masked."""
@@ -120,19 +117,22 @@ class Redactor:
     def _masked(self, texts: list[str]) -> list[str]:
         if self.mode == "off":
             return texts
-        wanted = self._wanted(texts)
-        masked = [_mask(text, wanted, self._own) for text in texts]
+        kinds = self._wanted(texts)
+        masked = [_mask(text, kinds, self._own) for text in texts]
         if self.mode == "default":
             return masked
-        wanted = self._wanted(masked, strict=True)
-        found = [(text, spans(text, wanted)) for text in masked]
+        kinds = self._wanted(masked, strict=True)
+        found = [(text, spans(text, kinds)) for text in masked]
         for known in found:  # learn from all first, so that a name is masked also where nothing marks it as one
             self._names.learn(*known)
         return [self._names.mask(*known) for known in found]
 
-    def _wanted(self, texts: Sequence[str], *, strict: bool = False) -> Wanted:
+    def _wanted(self, texts: Sequence[str], *, strict: bool = False) -> list[SecretKind]:
+        """The kinds whose literals occur at all in these texts: for ordinary ones few, and the rest need not be compiled."""
         kinds = secret_kinds() if self._kinds is None else self._kinds
-        return Wanted.of(texts, [kind for kind in kinds if kind.strict == strict])
+        seen = ("\n\n".join(texts), *(text for text in texts if "\n" in text))
+        lines = {line for text in seen for view in views(text) for line in view.text.split("\n")}
+        return _perhaps_in("\n".join(lines), (kind for kind in kinds if kind.strict == strict))
 
     def _neighbors(self, diagnosis: Diagnosis) -> tuple[tuple[Evidence, ...], tuple[Surroundings, ...]]:
         """The evidence with the lines around it: masked as one text, for a program may have broken a secret over two; they stay as many."""
@@ -150,13 +150,13 @@ class Redactor:
             for rows, label in zip(blocks, labels, strict=True)
             if label
         ]
-        wanted = self._wanted([*map("\n".join, blocks), *plain])
+        kinds = self._wanted([*map("\n".join, blocks), *plain])
         around = []
         for item, rows, label in zip(diagnosis.surroundings, blocks, labels, strict=True):
-            masked = _mask("\n".join(rows), wanted, self._own, keep_lines=True).split("\n")
+            masked = _mask("\n".join(rows), kinds, self._own, keep_lines=True).split("\n")
             if label:  # it parts what the program broke over two lines
                 texts = "\n".join(row.removeprefix(label) for row in masked)
-                texts = _mask(texts, wanted, self._own, keep_lines=True)
+                texts = _mask(texts, kinds, self._own, keep_lines=True)
                 labelled = zip(masked, texts.split("\n"), strict=True)
                 masked = [label + one if row.startswith(label) else one for row, one in labelled]
             at = len(item.above)
@@ -172,10 +172,10 @@ def _label_of(rows: Sequence[str], at: int) -> str:
     return next((label for label in reversed(labels) if any(row.startswith(label) for row in near)), "")
 
 
-def _mask(text: str, wanted: Wanted, own: str, *, keep_lines: bool = False) -> str:
-    found = spans(text, wanted)
+def _mask(text: str, kinds: Sequence[SecretKind], own: str, *, keep_lines: bool = False) -> str:
+    found = spans(text, kinds)
     if found and own:
-        public = {own[start:end] for start, end, _ in spans(own, wanted)}
+        public = {own[start:end] for start, end, _ in spans(own, kinds)}
         found = [span for span in found if text[span[0] : span[1]] not in public]
 
     def mark(start: int, end: int, kind: SecretKind) -> str:
@@ -405,46 +405,26 @@ _LEAST_OF_CUT = 5
 _MARK = lazy(r"\[redacted [a-z0-9 -]{1,40}\]")
 
 
-class Wanted(Struct, frozen=True):
-    """The kinds whose literals occur at all in some texts: for ordinary ones few, and the rest need not be compiled."""
-
-    kinds: tuple[SecretKind, ...]
-    literals: Mapping[str, tuple[int, ...]]
-    """Literal -> the kinds that it admits, by their numbers."""
-
-    @classmethod
-    def of(cls, texts: Sequence[str], kinds: Sequence[SecretKind]) -> Wanted:
-        seen = ("\n\n".join(texts), *(text for text in texts if "\n" in text))
-        lines = {line for text in seen for view in views(text) for line in view.text.split("\n")}
-        whole = "\n".join(lines).lower()
-        there = {literal for kind in kinds for literal in kind.literals if literal in whole}
-        found: dict[str, list[int]] = {}
-        for number, kind in enumerate(kinds):
-            for literal in there.intersection(kind.literals):
-                found.setdefault(literal, []).append(number)
-        return cls(tuple(kinds), {literal: tuple(numbers) for literal, numbers in found.items()})
-
-    def for_text(self, text: str) -> list[SecretKind]:
-        """The kinds that may stand in this text, in their order."""
-        lower = text.lower()
-        numbers = {number for literal, admitted in self.literals.items() if literal in lower for number in admitted}
-        return [self.kinds[number] for number in sorted(numbers)]
+def _perhaps_in(text: str, kinds: Iterable[SecretKind]) -> list[SecretKind]:
+    """The kinds of which a literal occurs in a text, in their order."""
+    lower = text.lower()
+    return [kind for kind in kinds if any(literal in lower for literal in kind.literals)]
 
 
-def spans(text: str, wanted: Wanted) -> list[Span]:
+def spans(text: str, among: Sequence[SecretKind]) -> list[Span]:
     """All secrets of these kinds, in order and apart; of those that overlap, the kind that stands first in the rules."""
     found: list[Span] = []
     # a mask's own words are no names of keys
     unmasked = _MARK.sub(lambda mark: f"[{'#' * (len(mark[0]) - 2)}]", text) if "[redacted " in text else text
     for view in views(unmasked):
-        kinds = wanted.for_text(view.text)
+        kinds = _perhaps_in(view.text, among)
         if not kinds:
             continue
         found += _mapped(view, _in_view(view.text, kinds))
         commands = [kind for kind in kinds if kind.command or kind.names]
         if commands and (words := command_view(view)) is not None:
             found += _mapped(words, _in_command(words.text, commands))
-    return _apart(_around_marks(found, text), wanted.kinds) if found else []
+    return _apart(_around_marks(found, text), among) if found else []
 
 
 def replaced(text: str, found: Sequence[Span], new: Callable[[int, int, SecretKind], str]) -> str:

@@ -13,10 +13,8 @@ from slurmdoctor import __version__, model
 SCHEMA_VERSION = 1
 _FACTS = ("world_size", "nodes", "launcher", "framework", "attempts", "last_step")
 """Facts that are always there; a log may add others."""
-_AS_THEY_ARE = (
-    "cause", "first_failure", "exit", "evidence", "cascade", "others", "reasons", "fixes", "verify", "retry", "facts",
-    "coverage", "ranks",
-)  # fmt: skip
+_NOT_IN_IT = ("rank_timelines", "surroundings", "last_words")
+"""What a diagnosis holds besides."""
 
 
 class Diagnosis(model.Diagnosis, frozen=True):
@@ -132,10 +130,10 @@ def render_jobs(found: Sequence[model.Diagnosis], form: str) -> str:
 
 def to_dict(found: model.Diagnosis) -> dict[str, Any]:
     """The contract as plain Python values: every key present, unknown is None, none is []."""
-    contract: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "slurmdoctor": __version__, "verdict": found.verdict}
-    contract |= {key: _plain(getattr(found, key)) for key in _AS_THEY_ARE}
-    del contract["first_failure"]["telling"]
-    contract["cascade"] = [_cascade(item) for item in contract["cascade"]]
+    names = [name for name in found.__struct_fields__ if name not in _NOT_IN_IT]
+    contract: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "slurmdoctor": __version__}
+    contract |= {name: _plain(getattr(found, name)) for name in names}
+    del contract["first_failure"]["telling"], contract["job"]["known_by"], contract["job"]["doubtful"]
     contract["retry"] = contract["retry"] or {"advice": None, "why": None, "exclude_nodes": []}
     if contract["retry"]["advice"] == "unknown":
         contract["retry"]["advice"] = None
@@ -147,18 +145,7 @@ def to_dict(found: model.Diagnosis) -> dict[str, Any]:
         "ranks": model.ranges(reached.ranks) or None,
         "nodes": _plain(reached.nodes),
     }
-    contract["job"] = {name: _plain(getattr(found.job, name)) for name in ("id", "array_task", "name", "files")}
     return contract
-
-
-def _cascade(item: dict[str, Any]) -> dict[str, Any]:
-    first = {name: item.pop(name) for name in ("file", "line", "time", "clock")}
-    return {
-        "cause": item["cause"],
-        "title": item["title"] or None,
-        **{name: item[name] for name in ("ranks", "count", "delay")},
-        "first": first,
-    }
 
 
 def _plain(value: Any) -> Any:

@@ -84,11 +84,11 @@ _LAST_CELL = lazy(r"[\s|│┃¦]*$")
 _METAVAR = lazy(r"[A-Z][A-Z_]*")
 
 
-class Named:
+class Named(Struct, frozen=True):
     """A key whose name says that its value is a secret."""
 
-    def __init__(self, kind: SecretKind, name: str) -> None:
-        self.kind, self.name = kind, name
+    kind: SecretKind
+    name: str
 
     @property
     def is_flag(self) -> bool:

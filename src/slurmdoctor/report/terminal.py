@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -27,7 +26,7 @@ STYLES = {
 """Bold, and the colors that the terminal's user chose as red, green, yellow and cyan: the parameters of SGR."""
 COLOURS = {"✗": "bad", "✓": "good", "?": "doubt"}
 """A verdict's mark -> its style."""
-_ASCII = {"✗": "x", "✓": "+", "│": "|", "·": "-", "…": "~", "�": "?", "━": "=", "─": "-"}
+_ASCII = str.maketrans("✗✓│·…━─", "x+|-~=-")
 _NARROWEST, _PIPED = 40, 100
 
 
@@ -82,18 +81,16 @@ def cut(text: str, width: int) -> str:
     """The text, shortened at its end to the width."""
     if cells(text) <= width:
         return text
-    head, room = _split(text, width - 1)
-    return head.rstrip() + "…" if room >= 0 else "…"
+    return _head(text, width - 1).rstrip() + "…" if width > 1 else "…"
 
 
 def clip(line: Line, width: int) -> Line:
     """The line, shortened where even its pieces together are too long."""
     kept: Line = []
     for style, text in line:
-        room = width - sum(cells(piece) for _, piece in kept)
-        if cells(text) > room:
-            return [*kept, (style, cut(text, room))] if room > 0 else kept
-        kept.append((style, text))
+        if width > 0:
+            kept.append((style, cut(text, width)))
+        width -= cells(text)
     return kept
 
 
@@ -122,7 +119,7 @@ def wrap(text: str, width: int, most: int | None = None) -> list[str]:
         return lines if len(lines) <= most else [*lines[: most - 1], cut(f"{lines[most - 1]} …", width)]
     lines = []
     while cells(text) > width:
-        head, _ = _split(text, width)
+        head = _head(text, width)
         blank = head.rfind(" ") if text[len(head) : len(head) + 1] != " " else len(head)
         at = blank if blank > len(head) * 0.6 else len(head)
         lines.append(text[:at].rstrip())
@@ -160,7 +157,7 @@ def _parts(word: str, width: int) -> list[str]:
     """A word in lines; a path or a list that is too long for one is broken between its names."""
     parts = []
     while cells(word) > width:
-        head, _ = _split(word, width)
+        head = _head(word, width)
         at = max(head.rfind("/"), head.rfind(",")) + 1
         at = at if at > len(head) // 3 else len(head)
         parts.append(word[:at])
@@ -168,15 +165,16 @@ def _parts(word: str, width: int) -> list[str]:
     return [*parts, word]
 
 
-def _split(text: str, width: int) -> tuple[str, int]:
+def _head(text: str, width: int) -> str:
+    """As much of a text as the width holds, at least one character."""
     if text.isascii():
-        return text[: max(width, 1)], width - 1
+        return text[: max(width, 1)]
     used = 0
     for at, char in enumerate(text):
         used += cells(char)
         if used > width and at:
-            return text[:at], width
-    return text, width
+            return text[:at]
+    return text
 
 
 def paint(lines: Sequence[Line], *, colour: bool, encoding: str = "utf-8") -> str:
@@ -193,20 +191,11 @@ def _painted(style: str, text: str) -> str:
 
 
 def _encodable(text: str, encoding: str) -> str:
-    """The text in characters that the stream can take: our own signs by likeness, others as `?`."""
+    """The text in characters that the stream can take; where it lacks one, our own signs by likeness, others as `?`."""
     try:
-        return text.encode(encoding, _LIKE).decode(encoding)
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
     except LookupError:
-        return text.encode("ascii", _LIKE).decode()
-
-
-_LIKE = "slurmdoctor.like"
-"""The error handler that writes a sign by one that is like it."""
-
-
-def _like(error: UnicodeError) -> tuple[str, int]:
-    assert isinstance(error, UnicodeEncodeError)
-    return _ASCII.get(error.object[error.start], "?"), error.start + 1
-
-
-codecs.register_error(_LIKE, _like)
+        return _encodable(text, "ascii")
+    return text

@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from slurmdoctor.model import Diagnosis, Evidence, Remedy, ranges
+from slurmdoctor.model import SHORT, Diagnosis, Evidence, Remedy, ranges
 from slurmdoctor.report import wording
 from slurmdoctor.report.redaction import one_line
 from slurmdoctor.report.terminal import COLOURS, Line, cells, clip, cut, cut_path, excerpt, paint, wrap, wrap_words
@@ -38,8 +38,7 @@ def render_text(
 def report(diagnosis: Diagnosis, *, width: int, context: int = 0, ranks: bool = False) -> list[Line]:
     """The report as styled lines."""
     width = max(20, min(width, _WIDEST))
-    failed = diagnosis.verdict == "failed"
-    blocks = _failed(diagnosis, width, context) if failed else _not_failed(diagnosis, width)
+    blocks = _blocks(diagnosis, width, context)
     limit = LIMIT + sum(block.least for block in blocks if context and block.rank < 0)
     head = _head(diagnosis, width)
     lines = fit([Block(head, 0, len(head)), *(block for block in blocks if block.rows)], limit, width)
@@ -66,41 +65,33 @@ def _head(diagnosis: Diagnosis, width: int) -> list[Line]:
     return lines
 
 
-def _failed(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
-    sure = diagnosis.cause.confidence == "high"
+def _blocks(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
+    """All that is said below the headline, in its order; what there is nothing to say of is empty."""
+    failed, sure = diagnosis.verdict == "failed", diagnosis.cause.confidence == "high"
+    exit = ending(diagnosis) if failed else ""
+    why = wording.reasons(diagnosis)
     return [
-        *_quote(diagnosis, width, context),
+        *(_quote(diagnosis, width, context) if failed else _state(diagnosis, width)),
         _ends(diagnosis, width),
-        _said("exit", ending(diagnosis), width, 5),
+        _said("exit", exit.split("; "), width, 5),
         Block(_then(diagnosis, width), 10, 1, "then", "rows"),
         *_fixes(diagnosis.fixes, width),
-        _said("retry", wording.retry(diagnosis), width, 6),
-        _why(diagnosis, width, 7),
+        _said("retry", wording.retry(diagnosis).split("; "), width, 6),
+        _said("why", why, width, 7, len(_wrapped(why[0], width)) if why else 0),  # the first one is never cut
         Block([] if sure else _wrapped(_check(diagnosis), width), 13, label="check"),
         _said("also", _rivals(diagnosis), width, 8),
         *_asks(diagnosis, width),
-        _said("note", "; ".join(wording.notes(diagnosis)), width, 9, 0),
+        _said("note", wording.notes(diagnosis), width, 9, 0),
     ]
 
 
-def _not_failed(diagnosis: Diagnosis, width: int) -> list[Block]:
-    step = diagnosis.facts.get("last_step")
-    doubt = diagnosis.verdict == "unknown"
+def _state(diagnosis: Diagnosis, width: int) -> list[Block]:
+    """How far the job came, where it did not fail or that is not known."""
+    read, step = wording.read(diagnosis), diagnosis.facts.get("last_step")
     return [
-        _said("read", wording.read(diagnosis) if doubt else "", width, 1),
-        _said("last", "" if step is None else f"step {one_line(str(step))}", width, 1),
-        _ends(diagnosis, width),
-        _why(diagnosis, width, 4),
-        _said("also", _rivals(diagnosis), width, 5),
-        *_asks(diagnosis, width),
-        _said("note", "; ".join(wording.notes(diagnosis)), width, 9),
+        _said("read", [read] if diagnosis.verdict == "unknown" else [], width, 1),
+        _said("last", [] if step is None else [f"step {step}"], width, 1),
     ]
-
-
-def _why(diagnosis: Diagnosis, width: int, rank: int) -> Block:
-    """The reasons, of which the first one is never cut."""
-    told = wording.reasons(diagnosis)
-    return _said("why", "; ".join(told), width, rank, len(_wrapped(told[0] if told else "", width)))
 
 
 def _check(diagnosis: Diagnosis) -> str:
@@ -213,10 +204,8 @@ def _then(diagnosis: Diagnosis, width: int) -> list[Line]:
     return [[("", part)] for row in rows if row for part in ([row] if cells(row) <= room else wrap_words(row, room))]
 
 
-def _rivals(diagnosis: Diagnosis) -> str:
-    return "; ".join(
-        f"{one_line(o.id)} ({o.confidence})" + (f": {one_line(o.why)}" if o.why else "") for o in diagnosis.others[:3]
-    )
+def _rivals(diagnosis: Diagnosis) -> list[str]:
+    return [f"{o.id} ({o.confidence})" + (f": {o.why}" if o.why else "") for o in diagnosis.others[:3]]
 
 
 def _asks(diagnosis: Diagnosis, width: int) -> list[Block]:
@@ -234,7 +223,7 @@ def _asks(diagnosis: Diagnosis, width: int) -> list[Block]:
 def _groups(diagnosis: Diagnosis, width: int) -> list[Line]:
     """What happened to every rank, one line a group."""
     rows: list[Line] = [[]]
-    listed = [_folded(group.ranks, max(16, width // 3)) for group in diagnosis.ranks]
+    listed = [cut(ranges(group.ranks, SHORT), max(16, width // 3)) for group in diagnosis.ranks]
     column = max(map(len, listed))
     for group, numbers in zip(diagnosis.ranks, listed, strict=True):
         at = place(group.file, group.line, width // 3)
@@ -247,12 +236,6 @@ def _groups(diagnosis: Diagnosis, width: int) -> list[Line]:
     return rows
 
 
-def _folded(ranks: tuple[int, ...], width: int) -> str:
-    """As much of a list of ranks as the width holds."""
-    lists = (ranges(ranks, most) for most in (None, *range(width // 2, 0, -1)))
-    return next((listed for listed in lists if len(listed) <= width), cut(ranges(ranks, 1), width))
-
-
 # ── lines ────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -260,9 +243,9 @@ def _quoted(rows: list[str], style: str) -> list[Line]:
     return [[("dim", INDENT + "│ "), (style, row)] for row in rows]
 
 
-def _said(label: str, text: str, width: int, rank: int, least: int = 1) -> Block:
-    """A text under its label, of which the end may be left out."""
-    return Block(_wrapped(text, width), rank, least, label, "prose")
+def _said(label: str, clauses: Sequence[str], width: int, rank: int, least: int = 1) -> Block:
+    """A text under its label, of which the last clauses may be left out."""
+    return Block(_wrapped("; ".join(clauses), width), rank, least, label, "prose", clauses=clauses)
 
 
 def _wrapped(text: str, width: int) -> list[Line]:
@@ -288,6 +271,8 @@ class Block(Struct, frozen=True):
     """All of it or nothing; rows that stand for themselves; or text, of which the end may be left out."""
     follows: bool = False
     """It says more of the block before it, and nothing without that."""
+    clauses: Sequence[str] = ()
+    """What a text consists of."""
 
 
 def fit(blocks: Sequence[Block], limit: int, width: int) -> list[Line]:
@@ -330,31 +315,12 @@ def _granted(blocks: Sequence[Block], limit: int) -> list[int]:
 
 
 def _kept(block: Block, count: int, width: int) -> list[Line]:
-    """The first rows of a block; of a text that goes on, the last one says so."""
+    """The first rows of a block; of a text as many whole clauses as they hold, or all that they hold of its first one."""
     if block.kind != "prose" or count == len(block.rows):
         return block.rows[:count]
-    kept = [row[-1][1] for row in block.rows[:count]]
-    if block.label is not None and (clauses := _whole_clauses(kept)):
-        return [[*row[:-1], (row[-1][0], text)] for row, text in zip(block.rows, clauses, strict=False)]
+    whole = _wrapped(wording.as_many(block.clauses, lambda text: len(_wrapped(text, width)) <= count), width)
+    if whole and len(whole) <= count:
+        return whole
     *rows, last = block.rows[:count]
     room = width - sum(cells(piece) for _, piece in last[:-1]) - (0 if block.label is None else len(INDENT) + LABEL)
     return [*rows, [*last[:-1], (last[-1][0], cut(f"{last[-1][1]} …", room))]]
-
-
-def _whole_clauses(rows: Sequence[str]) -> list[str]:
-    """A text's rows to the last semicolon that ends a clause; none where no clause is whole."""
-    for number in range(len(rows) - 1, -1, -1):
-        text = rows[number]
-        ends = [
-            at.start()
-            for at in re.finditer(";(?: |$)", text)
-            if _closed("\n".join([*rows[:number], text[: at.start()]]))
-        ]
-        if ends:
-            return [*rows[:number], text[: ends[-1]]]
-    return []
-
-
-def _closed(text: str) -> bool:
-    """Whether no bracket and no command is open at a text's end."""
-    return text.count("`") % 2 == 0 and text.count("(") <= text.count(")")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -41,7 +41,6 @@ _MANY = {
     "its": "their", "it": "them", "itself": "themselves", "it was": "they were", "its node": "their nodes",
     "its container": "their containers", "its port": "their ports",
 }  # fmt: skip
-_FIRST = "|".join(word for word in _MANY if not word.startswith("it"))
 _RETRY: dict[RetryAdvice, str] = {
     "as-is": "resubmit as is",
     "elsewhere": "resubmit on other nodes",
@@ -84,11 +83,8 @@ def agreeing(title: str, count: int) -> str:
     title = one_line(title)
     if count <= 1:
         return title
-    return re.sub(
-        rf"^(?:{_FIRST})(?= )|\bit(?:s(?: (?:node|container|port)\b)?|self| was\b)?\b",
-        lambda word: _MANY[word[0]],
-        title,
-    )
+    words = r"^\w+(?= )|\bit(?:s(?: (?:node|container|port)\b)?|self| was\b)?\b"
+    return re.sub(words, lambda word: _MANY.get(word[0], word[0]), title)
 
 
 def mark(diagnosis: Diagnosis) -> str:
@@ -191,16 +187,11 @@ def reasons(diagnosis: Diagnosis) -> list[str]:
     return list(dict.fromkeys(filter(None, (one_line(reason).rstrip(".") for reason in told))))
 
 
-def why(diagnosis: Diagnosis, most: int) -> str:
-    """As many of the reasons as so many characters hold, none of them cut; the first one may be twice as long."""
-    told, *more = reasons(diagnosis) or [""]
-    if len(told) > 2 * most:
-        return told[: most - 1].rstrip() + "…"
-    for reason in more:
-        if len(told) + len(reason) + 2 > most:
-            break
-        told += f"; {reason}"
-    return told
+def as_many(clauses: Sequence[str], fits: Callable[[str], bool]) -> str:
+    """As many of the clauses as fit, none of them cut; the first one in any case."""
+    counts = range(len(clauses), 1, -1)
+    texts = ("; ".join(clauses[:count]) for count in counts)
+    return next(filter(fits, texts), clauses[0] if clauses else "")
 
 
 def read(diagnosis: Diagnosis) -> str:
@@ -422,14 +413,6 @@ def duration(seconds: float) -> str:
 def delay(seconds: float) -> str:
     """A duration after (or before) the first failure: `+10 m`, `-0.4 s`."""
     return ("-" if seconds < 0 else "+") + duration(abs(seconds))
-
-
-def ago(seconds: float) -> str:
-    """How old something is, in one figure: `12 s ago`, `3 min ago`, `5 h ago`, `2 days ago`."""
-    for unit, length, most in (("s", 1, 60), ("min", 60, 60), ("h", 3600, 48)):
-        if round(seconds / length) < most:
-            return f"{round(seconds / length)} {unit} ago"
-    return f"{round(seconds / 86400):,} days ago"
 
 
 _FRAME = text("python-frame")
