@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import Struct
 
 from slurmdoctor.cli import PATH, redact_option, rules_option
 from slurmdoctor.cli.output import Bar, form_for, in_line, keep_inputs, on_terminal, output_option, put, say
 from slurmdoctor.input import Source, UnreadError
-from slurmdoctor.model import EXIT_CODE, JobFiles, UserError
+from slurmdoctor.model import EXIT_CODE, Frozen, JobFiles, UserError
 from slurmdoctor.report import PLAIN, Diagnosis, Line, look, paint, wrap_words
 
 if TYPE_CHECKING:
@@ -139,7 +138,7 @@ def worst(statuses: Iterable[int]) -> int:
 # ── which jobs ───────────────────────────────────────────────────────────────────────────────
 
 
-class Read(Struct, frozen=True):
+class Read(Frozen):
     """One job to diagnose."""
 
     log: list[str] | list[Source] | JobFiles

@@ -17,13 +17,12 @@ import anyio
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
-from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from slurmdoctor import __version__, report
 from slurmdoctor.cli.sandbox import MOST_TEXT
 from slurmdoctor.knowledge import folders, load
-from slurmdoctor.model import UserError
+from slurmdoctor.model import Frozen, UserError
 from slurmdoctor.processes import python
 from slurmdoctor.report import PLAIN, choices, meanings, one_line, paint, text
 
@@ -98,7 +97,7 @@ OfJob = Annotated[
 ]
 
 
-class Settings(Struct, frozen=True):
+class Settings(Frozen):
     """The options of `slurmdoctor mcp`."""
 
     allowed: tuple[Path, ...] = ()

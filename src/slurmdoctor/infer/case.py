@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from slurmdoctor.model import (
@@ -12,6 +11,7 @@ from slurmdoctor.model import (
     Event,
     ExitReport,
     Finding,
+    Frozen,
     Incident,
     JobRecord,
     Knowledge,
@@ -28,7 +28,7 @@ STOPPED = ("terminated", "killed")
 """How processes end that others stop."""
 
 
-class Case(Struct, frozen=True):
+class Case(Frozen):
     """One attempt of a job: what was read of it, what Slurm knows of it, and what the rules say."""
 
     timeline: Timeline

@@ -7,7 +7,6 @@ may have run out of time, hung, finished, or not handled the warning.
 
 from __future__ import annotations
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from slurmdoctor.infer.case import Case, because
@@ -27,6 +26,7 @@ from slurmdoctor.model import (
     WAITING,
     Confidence,
     Finding,
+    Frozen,
     JobRecord,
     Knowledge,
     Origin,
@@ -41,7 +41,7 @@ _EARLY = 90
 """Seconds by which Slurm may send the warning before its time (a minute), and a script may take to end."""
 
 
-class SlurmView(Struct, frozen=True):
+class SlurmView(Frozen):
     """Slurm's record of a job, and what it is compared with."""
 
     job: JobRecord

@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from msgspec import Struct
-
 from slurmdoctor.matching import lazy
+from slurmdoctor.model import Frozen
 
 
-class Scheme(Struct, frozen=True):
+class Scheme(Frozen):
     """How a program names its logs. The pattern's groups are `id`, `task` (of an array), `count` (a task or a rank), `part`."""
 
     program: str
@@ -76,7 +75,7 @@ _NO_TASK = 4294967294
 """What `%a` is outside of an array."""
 
 
-class Number(Struct, frozen=True):
+class Number(Frozen):
     """A number that may be an id, and the one right behind it."""
 
     digits: str
@@ -86,7 +85,7 @@ class Number(Struct, frozen=True):
     """What stands before it."""
 
 
-class Named(Struct, frozen=True):
+class Named(Frozen):
     """What one path tells."""
 
     path: str

@@ -12,13 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import IO, TypeAlias
 
-from msgspec import Struct
-
 from slurmdoctor.input.files import did_you_mean, expand
 from slurmdoctor.input.regular_files import File, Handles, UnreadError, kind_of_file, unread
 from slurmdoctor.input.sources import Gap, Held, Source, Text
 from slurmdoctor.input.streams import Spool, Stream, Streamed, decoded, kind_of, piped
-from slurmdoctor.model import JobFiles, LogNotFoundError, UserError
+from slurmdoctor.model import Frozen, JobFiles, LogNotFoundError, UserError
 
 _HEAD = 4096
 _SMALL = 64 * 1024
@@ -35,7 +33,7 @@ _PATIENCE = 2.0
 """Seconds for somebody to write to a pipe that is named among other files."""
 
 
-class Opened(Struct, frozen=True):
+class Opened(Frozen):
     """The logs, and the files that could not be opened."""
 
     sources: list[Source]
@@ -203,7 +201,7 @@ _LIKE_A_PATH = re.compile(r"~?[./]|.*\.(?:log|out|err|txt|gz|bz2|xz|zst)$")
 _JOB = re.compile(r"\d+(?:[_+.]\d+)*")
 
 
-class LogText(Struct, frozen=True):
+class LogText(Frozen):
     """A log that is not in a file: its name, and its text; of a large one the head, the end, and how much is between."""
 
     data: str | bytes

@@ -13,11 +13,9 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
 
-from msgspec import Struct
-
 from slurmdoctor.input.sources import Source, Text
 from slurmdoctor.matching import compiled, lazy, unnamed
-from slurmdoctor.model import Knowledge, LineFormat
+from slurmdoctor.model import Frozen, Knowledge, LineFormat
 
 LIMIT = 1024 * 1024
 """Characters; nobody pastes more, and what is longer is taken for a log."""
@@ -29,7 +27,7 @@ _RISING = 0.97
 """and share of line numbers that must be higher than the one before."""
 
 
-class Undone(Struct, frozen=True):
+class Undone(Frozen):
     """The log behind a paste."""
 
     text: str

@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from msgspec import Struct
-
 from slurmdoctor.input.regular_files import UnreadError
 from slurmdoctor.input.streams import Streamed
 from slurmdoctor.matching import in_c
-from slurmdoctor.model import NEVER, Deadline
+from slurmdoctor.model import NEVER, Deadline, Frozen
 
 BLOCK = 512 * 1024
 """Bytes a read. Larger blocks miss the second-level cache, smaller ones cost calls."""
@@ -25,7 +23,7 @@ OVERLAP = 40 * 1024
 """Bytes that such pieces have in common: the surroundings of a word that stands at the edge."""
 
 
-class Block(Struct, frozen=True):
+class Block(Frozen):
     """Bytes of a source, cut at line ends wherever that can be."""
 
     offset: int
@@ -69,7 +67,7 @@ class Held:
         pass
 
 
-class Gap(Struct, frozen=True):
+class Gap(Frozen):
     """Bytes that were left out of a log: only its head and its end came here."""
 
     offset: int

@@ -6,9 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from msgspec import Struct
-
-from slurmdoctor.model import UserError
+from slurmdoctor.model import Frozen, UserError
 
 READERS = frozenset(("traceback", "last-words", "launcher", "srun", "slurm", "slurmstepd", "torchelastic", "mpirun"))
 """The second part of a rule's id where a reader of the program, not a rule file, read the line: `cuda-oom/traceback`."""
@@ -17,7 +15,7 @@ MOST = 200
 """Problems that are looked for: to say what was meant takes a millisecond each."""
 
 
-class Place(Struct, frozen=True, order=True):
+class Place(Frozen, order=True):
     file: str
     line: int = 1
     column: int = 1
@@ -26,7 +24,7 @@ class Place(Struct, frozen=True, order=True):
         return f"{self.file}:{self.line}:{self.column}"
 
 
-class Problem(Struct, frozen=True, order=True):
+class Problem(Frozen, order=True):
     place: Place
     what: str
     mend: str

@@ -40,6 +40,7 @@ from slurmdoctor.model import (
     Derived,
     ExitFormat,
     Fix,
+    Frozen,
     LineFormat,
     RankLine,
     Rule,
@@ -195,7 +196,7 @@ def list_of(item: Reader) -> Reader:
     return read
 
 
-class Field(Struct, frozen=True):
+class Field(Frozen):
     read: Reader
     required: bool = False
 
@@ -324,7 +325,7 @@ def _fits_in_a_list(text: str, where: Place, mistakes: Mistakes) -> None:
 # ── the kinds of entries ─────────────────────────────────────────────────────────────────────
 
 
-class Fragment(Struct, frozen=True):
+class Fragment(Frozen):
     """A pattern that several rules share."""
 
     id: str
@@ -335,7 +336,7 @@ class Fragment(Struct, frozen=True):
     source: str = ""
 
 
-class EntryKind(Struct, frozen=True):
+class EntryKind(Frozen):
     """One kind of entry that a rule file may hold, in a list below a key of its own."""
 
     noun: str

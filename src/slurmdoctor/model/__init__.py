@@ -7,6 +7,7 @@ The room is its own door: all that its modules define is for the others.
 
 from slurmdoctor.model.diagnosis import *
 from slurmdoctor.model.events import *
+from slurmdoctor.model.frozen import *
 from slurmdoctor.model.job_records import *
 from slurmdoctor.model.knowledge import *
 from slurmdoctor.model.limits import *

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import field
 
 from slurmdoctor.model.events import Busy, Event, ExitReport, Line, Origin, Reason
+from slurmdoctor.model.frozen import Frozen
 from slurmdoctor.model.job_records import JobFiles, JobRecord, Quote
 from slurmdoctor.model.notation import ProcessExit
 from slurmdoctor.model.words import (
@@ -22,7 +23,7 @@ from slurmdoctor.model.words import (
 )
 
 
-class Suspicion(Struct, frozen=True):
+class Suspicion(Frozen):
     """Who held up the collective, or why nobody can be named."""
 
     kind: Literal["mismatch", "behind", "missing", "all-entered", "unclear"]
@@ -40,7 +41,7 @@ class Suspicion(Struct, frozen=True):
     """The suspect's innermost frame, where stack dumps show it: `function (file:line)`."""
 
 
-class Incident(Struct, frozen=True):
+class Incident(Frozen):
     """What happened to one writer at one time: one or more events, and the one that names it."""
 
     main: Event
@@ -53,7 +54,7 @@ class Incident(Struct, frozen=True):
         return self.main.cause
 
 
-class RunState(Struct, frozen=True):
+class RunState(Frozen):
     """Whether the job had finished, stood still, or made steps when it ended."""
 
     kind: RunStateKind | None = None
@@ -70,14 +71,14 @@ class RunState(Struct, frozen=True):
     """The line that says that the training loop begins, where no step came after it."""
 
 
-class EarlierAttempt(Struct, frozen=True):
+class EarlierAttempt(Frozen):
     """An attempt that failed before the one that the verdict is about."""
 
     cause: str | None
     rank: int | None
 
 
-class ScriptMistake(Struct, frozen=True):
+class ScriptMistake(Frozen):
     """What a check of the batch script found."""
 
     check: str
@@ -93,7 +94,7 @@ class ScriptMistake(Struct, frozen=True):
     """The causes that it can bring about."""
 
 
-class ScriptEvidence(Struct, frozen=True):
+class ScriptEvidence(Frozen):
     """What the batch script says of the job."""
 
     name: str
@@ -104,7 +105,7 @@ class ScriptEvidence(Struct, frozen=True):
     """What of it was not read, and why."""
 
 
-class RankStanding(Struct, frozen=True):
+class RankStanding(Frozen):
     """Ranks that stand alike in the failure, why, and a line that shows it."""
 
     standing: Standing
@@ -114,7 +115,7 @@ class RankStanding(Struct, frozen=True):
     """(source, offset) of the line."""
 
 
-class Extent(Struct, frozen=True):
+class Extent(Frozen):
     """How far a failure reached."""
 
     ranks: tuple[int, ...] = ()
@@ -127,7 +128,7 @@ class Extent(Struct, frozen=True):
     """They are all ranks of one node, and no other node has any."""
 
 
-class Finding(Struct, frozen=True):
+class Finding(Frozen):
     """What is concluded of a job, with the reasons; the report only words it."""
 
     verdict: Verdict = "unknown"
@@ -230,7 +231,7 @@ finished  it had completed
 MarkKind = Literal["first", "error", "exit", "step"]
 
 
-class Span(Struct, frozen=True):
+class Span(Frozen):
     """What a rank did from one time to another; a failure that ends at once has no length."""
 
     start: float
@@ -239,7 +240,7 @@ class Span(Struct, frozen=True):
     state: State
 
 
-class Mark(Struct, frozen=True):
+class Mark(Frozen):
     """One line of the log that tells of a rank."""
 
     at: float
@@ -255,7 +256,7 @@ class Mark(Struct, frozen=True):
     """(source, offset) of the line."""
 
 
-class RankTimeline(Struct, frozen=True):
+class RankTimeline(Frozen):
     """Ranks that did the same at the same times."""
 
     ranks: tuple[int, ...]
@@ -278,7 +279,7 @@ class RankTimeline(Struct, frozen=True):
     """The first failure is here."""
 
 
-class RankTimelines(Struct, frozen=True):
+class RankTimelines(Frozen):
     """All ranks over the shown part of the run: the time around the failure."""
 
     timelines: tuple[RankTimeline, ...] = ()
@@ -305,7 +306,7 @@ class RankTimelines(Struct, frozen=True):
         return {mark.place for one in self.timelines for mark in one.marks if mark.place is not None}
 
 
-class NamedCause(Struct, frozen=True):
+class NamedCause(Frozen):
     """The cause that the verdict names. Without a failure there is none: it is false, and all in it is None."""
 
     id: str | None = None
@@ -318,7 +319,7 @@ class NamedCause(Struct, frozen=True):
         return self.id is not None
 
 
-class FirstFailure(Struct, frozen=True):
+class FirstFailure(Frozen):
     """The rank, the time and the line of the root cause. What is not known, or has not failed, is None."""
 
     rank: int | None = None
@@ -342,7 +343,7 @@ class FirstFailure(Struct, frozen=True):
         return self != FirstFailure()
 
 
-class Exit(Struct, frozen=True, rename={"exit_class": "class"}):
+class Exit(Frozen, rename={"exit_class": "class"}):
     """How the first failing process ended; `code` is null where only the signal is shown."""
 
     code: int | None = None
@@ -355,7 +356,7 @@ class Exit(Struct, frozen=True, rename={"exit_class": "class"}):
     """What such an ending means, in plain words."""
 
 
-class Evidence(Struct, frozen=True):
+class Evidence(Frozen):
     file: str
     line: int | None
     """None behind text that was not read."""
@@ -370,7 +371,7 @@ class Evidence(Struct, frozen=True):
     clock: str | None = None
 
 
-class Surroundings(Struct, frozen=True):
+class Surroundings(Frozen):
     """The lines above and below one that a report quotes, whoever wrote them; not part of the JSON contract."""
 
     file: str
@@ -381,7 +382,7 @@ class Surroundings(Struct, frozen=True):
     """Whether the lines follow one another in the file, as the numbers of lines count."""
 
 
-class Place(Struct, frozen=True):
+class Place(Frozen):
     """A line of a log, and when it was printed."""
 
     file: str
@@ -390,7 +391,7 @@ class Place(Struct, frozen=True):
     clock: str | None = None
 
 
-class Cascade(Struct, frozen=True):
+class Cascade(Frozen):
     cause: str
     title: str | None
     """The cause's title, which completes "63 ranks ..."; the reports fall back on the id."""
@@ -401,25 +402,25 @@ class Cascade(Struct, frozen=True):
     first: Place
 
 
-class Rival(Struct, frozen=True):
+class Rival(Frozen):
     id: str
     confidence: Confidence
     why: str
 
 
-class Remedy(Struct, frozen=True):
+class Remedy(Frozen):
     do: str
     why: str | None = None
     reference: str | None = None
 
 
-class Retry(Struct, frozen=True):
+class Retry(Frozen):
     advice: RetryAdvice
     why: str
     exclude_nodes: tuple[str, ...] = ()
 
 
-class RankGroup(Struct, frozen=True):
+class RankGroup(Frozen):
     """Ranks that stand alike in the failure (`diagnose --ranks`)."""
 
     standing: Literal["first", "suspect", "collateral", "waiting", "silent", "finished"]
@@ -429,7 +430,7 @@ class RankGroup(Struct, frozen=True):
     line: int | None = None
 
 
-class Coverage(Struct, frozen=True):
+class Coverage(Frozen):
     """What was read, and what was not there to read."""
 
     bytes: int = 0
@@ -442,7 +443,7 @@ class Coverage(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class Diagnosis(Struct, frozen=True):
+class Diagnosis(Frozen):
     """The verdict on a job, with everything that proves it."""
 
     verdict: Verdict

@@ -8,9 +8,10 @@ from heapq import nsmallest
 from itertools import islice
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import field
 from msgspec.structs import replace
 
+from slurmdoctor.model.frozen import Frozen
 from slurmdoctor.model.knowledge import ExitFormat, Rule, Signal
 from slurmdoctor.model.notation import ProcessExit, number
 from slurmdoctor.model.words import ExitReporter, RankBasis, Role
@@ -19,7 +20,7 @@ LAST_STAMP = "last_stamp"
 """The capture with the time of the last stamped line above one of Slurm's that has none."""
 
 
-class Reason(Struct, frozen=True):
+class Reason(Frozen):
     """Why inference decided as it did: a code, and the values that its sentence needs (`report/reasons.py`)."""
 
     code: str
@@ -31,7 +32,7 @@ def reason(code: str, **values: Any) -> Reason:
     return Reason(code, values)
 
 
-class Origin(Struct, frozen=True):
+class Origin(Frozen):
     """Who said a line, and when. Each field is read from the log, or None: never guessed."""
 
     rank: int | None = None
@@ -44,7 +45,7 @@ class Origin(Struct, frozen=True):
     pid: int | None = None
 
 
-class Hit(Struct, frozen=True):
+class Hit(Frozen):
     """One line of one source that a rule or a reader took."""
 
     source: int
@@ -60,7 +61,7 @@ class Hit(Struct, frozen=True):
         return self.source, self.offset
 
 
-class Line(Struct, frozen=True):
+class Line(Frozen):
     """One line, taken apart."""
 
     source: int
@@ -88,7 +89,7 @@ class Line(Struct, frozen=True):
 Outlived = Literal["", "maybe", "perhaps", "likely", "shortly", "long"]
 
 
-class Event(Struct, frozen=True):
+class Event(Frozen):
     """Something that happened to a rank: the unit that inference reasons about."""
 
     cause: str
@@ -134,7 +135,7 @@ class Event(Struct, frozen=True):
         return self.others if self.origin.rank is None else self.others | {self.origin.rank}
 
 
-class SignalHit(Struct, frozen=True):
+class SignalHit(Frozen):
     """A signal's line: progress, a finish, a new attempt, a fact."""
 
     signal: Signal
@@ -148,7 +149,7 @@ class SignalHit(Struct, frozen=True):
         return "said" not in self.captures or self.line.raw.strip() != self.line.text.strip()
 
 
-class ExitReport(Struct, frozen=True):
+class ExitReport(Frozen):
     """A program's report that one or several processes have ended."""
 
     line: Line
@@ -185,7 +186,7 @@ class ExitReport(Struct, frozen=True):
         return self.kind == "table"
 
 
-class CollectiveStatus(Struct, frozen=True):
+class CollectiveStatus(Frozen):
     """What one rank's watchdog says of one collective."""
 
     rank: int
@@ -214,7 +215,7 @@ class CollectiveStatus(Struct, frozen=True):
     source: int = 0
 
 
-class Busy(Struct, frozen=True):
+class Busy(Frozen):
     """Work that one process did while others waited, by its bar or by a logger's line."""
 
     kind: str
@@ -227,7 +228,7 @@ class Busy(Struct, frozen=True):
     """else when it began."""
 
 
-class StackDump(Struct, frozen=True):
+class StackDump(Frozen):
     """Where one rank stood: the innermost frame of the thread that the line opens."""
 
     rank: int
@@ -240,7 +241,7 @@ class StackDump(Struct, frozen=True):
     """Position of its first line in the whole job's text."""
 
 
-class Progress(Struct, frozen=True):
+class Progress(Frozen):
     """One step made by one writer."""
 
     source: int
@@ -268,7 +269,7 @@ GPU_MEMORY = "gpu_memory"
 """The fact (rules/facts.yaml) whose lines are readings, not names of their own."""
 
 
-class MemoryReading(Struct, frozen=True):
+class MemoryReading(Frozen):
     """What one writer's line shows of its GPU's memory, in GiB."""
 
     rank: int | None
@@ -285,7 +286,7 @@ class MemoryReading(Struct, frozen=True):
     """What was used in the first of the steps that were read."""
 
 
-class RankMap(Struct, frozen=True):
+class RankMap(Frozen):
     """Which rank runs where. A sub-group's rank and a local rank are never taken for global ranks."""
 
     node_of: Mapping[int, str] = field(default_factory=dict)
@@ -383,7 +384,7 @@ CROWD = 64
 """Where more writers than this print the same, of each only its first place and the first of its last burst are kept."""
 
 
-class Matcher(Struct, frozen=True):
+class Matcher(Frozen):
     """Something to look for in every line."""
 
     target: Target
@@ -396,7 +397,7 @@ class Matcher(Struct, frozen=True):
     """Whether it may take one line and refuse another that differs in its digits only: `exit code 137`."""
 
 
-class MatchSample(Struct, frozen=True):
+class MatchSample(Frozen):
     """Some of one writer's lines that a matcher takes."""
 
     source: int
@@ -407,7 +408,7 @@ class MatchSample(Struct, frozen=True):
     """Offsets of the first lines, of the first ones of the last burst, and of the last lines."""
 
 
-class MatchGroup(Struct, frozen=True):
+class MatchGroup(Frozen):
     """All lines that one matcher takes for one reason, by writer."""
 
     matcher: Matcher
@@ -477,7 +478,7 @@ class MatchGroup(Struct, frozen=True):
         return tuple(sorted({*firsts, *bursts, *recents}))
 
 
-class SearchResult(Struct, frozen=True):
+class SearchResult(Frozen):
     """All matches in a job's logs."""
 
     groups: tuple[MatchGroup, ...]
@@ -500,7 +501,7 @@ class SearchResult(Struct, frozen=True):
         return (offsets[at], lines[at]) if offsets else (0, 0)
 
 
-class LogFile(Struct, frozen=True):
+class LogFile(Frozen):
     """One file of the job."""
 
     name: str
@@ -510,7 +511,7 @@ class LogFile(Struct, frozen=True):
     """Whether it ends within a line."""
 
 
-class Ending(Struct, frozen=True):
+class Ending(Frozen):
     """How the job's text ends, where no line proves why."""
 
     telling: Line | None = None
@@ -519,7 +520,7 @@ class Ending(Struct, frozen=True):
     """and the last ones of its file."""
 
 
-class Observations(Struct, frozen=True):
+class Observations(Frozen):
     """Everything that was read, in the order of the job's text."""
 
     events: tuple[Event, ...]
@@ -593,7 +594,7 @@ TICK = 1.0
 """Seconds within which two stamps of two clocks do not tell what came first."""
 
 
-class Clocks(Struct, frozen=True):
+class Clocks(Frozen):
     """Seconds by which the clocks of nodes (or files) are ahead of the one that most steps were stamped with."""
 
     ahead: Mapping[str, float] = field(default_factory=dict)
@@ -619,7 +620,7 @@ class Clocks(Struct, frozen=True):
         )
 
 
-class Timeline(Struct, frozen=True):
+class Timeline(Frozen):
     """The last attempt that failed, in order; what came before it is kept apart."""
 
     events: tuple[Event, ...] = ()

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from time import gmtime
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import field
 
+from slurmdoctor.model.frozen import Frozen
 from slurmdoctor.model.notation import ProcessExit
 
 
@@ -38,7 +39,7 @@ class LogNotFoundError(UserError, FileNotFoundError):
     """No file has the name, or none fits the pattern."""
 
 
-class Deadline(Struct, frozen=True):
+class Deadline(Frozen):
     """A limit in seconds, from a start on a clock that only goes forward: the same one in all processes of a machine."""
 
     seconds: float = math.inf
@@ -61,7 +62,7 @@ NEVER = Deadline()
 KnownBy = Literal["name", "folder", "content", "only"]
 
 
-class JobFiles(Struct, frozen=True):
+class JobFiles(Frozen):
     """The files of one job."""
 
     id: str | None = None
@@ -81,7 +82,7 @@ class JobFiles(Struct, frozen=True):
         return self.id or self.name or (self.files[0] if self.files else "-")
 
 
-class Glance(Struct, frozen=True):
+class Glance(Frozen):
     """What the head and the end of a file tell of its job."""
 
     ids: frozenset[str] = frozenset()
@@ -116,7 +117,7 @@ FINAL = (GONE, NO_RECORD, "accounting is off")
 """Answers of Slurm's programs that asking again, or from another machine, would not change."""
 
 
-class Quote(Struct, frozen=True):
+class Quote(Frozen):
     """A line that Slurm printed."""
 
     source: str
@@ -124,7 +125,7 @@ class Quote(Struct, frozen=True):
     text: str
 
 
-class Step(Struct, frozen=True):
+class Step(Frozen):
     """One step of the job: a row of sacct."""
 
     id: str
@@ -147,7 +148,7 @@ class Step(Struct, frozen=True):
         )
 
 
-class FoundLogs(Struct, frozen=True):
+class FoundLogs(Frozen):
     """How a job's logs were found, where Slurm did not name them."""
 
     slurm: Literal["unreachable", "gone", "silent", "elsewhere"]
@@ -156,7 +157,7 @@ class FoundLogs(Struct, frozen=True):
     files: tuple[str, ...]
 
 
-class JobRecord(Struct, frozen=True):
+class JobRecord(Frozen):
     """One job (an array task, a component of a het job). What Slurm did not print is None."""
 
     id: str

@@ -11,15 +11,16 @@ from collections.abc import Callable, Mapping
 from functools import cache, cached_property
 from typing import Any, ClassVar, Literal, TypeVar, cast, get_args
 
-from msgspec import Struct, field
+from msgspec import field
 
+from slurmdoctor.model.frozen import Frozen, Packed
 from slurmdoctor.model.words import ExitClass, ExitReporter, RetryAdvice, Role, SignalKind, Trait
 
 Plain = str | int | float | bool | None
 Made = TypeVar("Made")
 
 
-class Rule(Struct, frozen=True, array_like=True):
+class Rule(Packed):
     """One way in which a known program prints a cause."""
 
     id: str
@@ -52,7 +53,7 @@ class Rule(Struct, frozen=True, array_like=True):
         return self.general and self.applies_to == "exception"
 
 
-class Fix(Struct, frozen=True, array_like=True):
+class Fix(Packed):
     """What to do about a cause; `{placeholders}` are filled from captures and facts."""
 
     do: str
@@ -68,7 +69,7 @@ class Fix(Struct, frozen=True, array_like=True):
     """It comes before ours."""
 
 
-class Derived(Struct, frozen=True, array_like=True):
+class Derived(Packed):
     """A name that follows from others, for the fixes of its cause. Of several entries with one id the first that is known counts."""
 
     id: str
@@ -81,7 +82,7 @@ class Derived(Struct, frozen=True, array_like=True):
     """Whether it is one of the facts in the JSON report."""
 
 
-class Cause(Struct, frozen=True, array_like=True):
+class Cause(Packed):
     """All that slurmdoctor knows of one cause: one file of the rules folder."""
 
     id: str
@@ -117,7 +118,7 @@ def _groups(pattern: str) -> frozenset[str]:
     return frozenset(re.findall(r"\(\?P<(\w+)>", pattern))
 
 
-class LineFormat(Struct, frozen=True, array_like=True):
+class LineFormat(Packed):
     """A label at the head of a line, as a launcher or logger prints it (`rules/formats.yaml`)."""
 
     id: str
@@ -160,7 +161,7 @@ class LineFormat(Struct, frozen=True, array_like=True):
         return self.lock > 0 and self.groups == {"rank"}
 
 
-class RankLine(Struct, frozen=True, array_like=True):
+class RankLine(Packed):
     """A line that names where a rank runs, or how many ranks the job has (`rules/ranks.yaml`)."""
 
     id: str
@@ -173,7 +174,7 @@ class RankLine(Struct, frozen=True, array_like=True):
     source: str = ""
 
 
-class Signal(Struct, frozen=True, array_like=True):
+class Signal(Packed):
     """A line that tells the state of the job rather than a cause (`rules/signals.yaml`, `rules/facts.yaml`)."""
 
     id: str
@@ -187,7 +188,7 @@ class Signal(Struct, frozen=True, array_like=True):
     source: str = ""
 
 
-class ExitFormat(Struct, frozen=True, array_like=True):
+class ExitFormat(Packed):
     """A message of a launcher, of Slurm or of a parent that a process has ended (`rules/launchers.yaml`)."""
 
     id: str
@@ -213,7 +214,7 @@ class ExitFormat(Struct, frozen=True, array_like=True):
     source: str = ""
 
 
-class Text(Struct, frozen=True, array_like=True):
+class Text(Packed):
     """A text of a program that a reader looks for by name (`rules/texts.yaml`)."""
 
     id: str
@@ -225,7 +226,7 @@ class Text(Struct, frozen=True, array_like=True):
     source: str = ""
 
 
-class SecretKind(Struct, frozen=True, array_like=True):
+class SecretKind(Packed):
     """One kind of secret, known by its shape or by the name of the key before it (`rules/secrets.yaml`)."""
 
     id: str
@@ -259,7 +260,7 @@ class SecretKind(Struct, frozen=True, array_like=True):
     source: str = ""
 
 
-class Knowledge(Struct, frozen=True, dict=True, array_like=True):
+class Knowledge(Frozen, dict=True, array_like=True):
     """Everything read from the rule files."""
 
     causes: Mapping[str, Cause]
@@ -318,7 +319,7 @@ ASSUMED_YEAR = 2000
 """Stamps without a year are placed in this one (a leap year) unless the log names its year elsewhere."""
 
 
-class SourceFormat(Struct, frozen=True):
+class SourceFormat(Frozen):
     """What a source's lines have in common, learnt from a sample of them."""
 
     locked: frozenset[str] = frozenset()

@@ -5,10 +5,10 @@ tests/test_limits.py holds a log or a timeline on each side of every one.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from slurmdoctor.model.frozen import Frozen
 
 
-class Limits(Struct, frozen=True):
+class Limits(Frozen):
     """Bytes, seconds, ranks and shares at which a judgement turns."""
 
     # ── survival: did the job go on after an error? ──

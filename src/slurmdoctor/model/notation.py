@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import cache, lru_cache
 
-from msgspec import Struct
-
+from slurmdoctor.model.frozen import Frozen
 from slurmdoctor.model.words import ExitClass
 
 MOST_RANKS = 100_000
@@ -209,7 +208,7 @@ _WORDS: tuple[tuple[str, str | None], ...] = (
 )  # fmt: skip
 
 
-class ProcessExit(Struct, frozen=True):
+class ProcessExit(Frozen):
     """How a process ended: its own code, or the signal that killed it, and what that means."""
 
     code: int | None

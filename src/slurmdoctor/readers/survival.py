@@ -15,12 +15,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice, pairwise, takewhile
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge import text
 from slurmdoctor.matching import lazy
-from slurmdoctor.model import LIMITS, Event, ExitReport, Line, Outlived, Progress, Signal, SignalHit, Writer
+from slurmdoctor.model import LIMITS, Event, ExitReport, Frozen, Line, Outlived, Progress, Signal, SignalHit, Writer
 from slurmdoctor.ranks import Excerpts
 from slurmdoctor.readers.rule_events import HEADER, begins_frame, exception_of
 from slurmdoctor.search import template_of
@@ -157,7 +156,7 @@ class _Around:
 # ── by what its writer printed after it ───────────────────────────────────────────────────────
 
 
-class _Later(Struct, frozen=True):
+class _Later(Frozen):
     """What a writer printed after one of its errors."""
 
     offset: int

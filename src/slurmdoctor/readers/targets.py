@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from slurmdoctor.input import Source
@@ -18,6 +17,7 @@ from slurmdoctor.matching import SECONDS, bounded, captures
 from slurmdoctor.model import (
     NEVER,
     Deadline,
+    Frozen,
     Knowledge,
     Matcher,
     MatchGroup,
@@ -201,7 +201,7 @@ _MOST_OF_OTHERS = 4096
 _PYTHON = ("exception", "traceback")
 
 
-class Reading(Struct, frozen=True):
+class Reading(Frozen):
     """One line to read again, and what to read it for."""
 
     source: int
@@ -211,7 +211,7 @@ class Reading(Struct, frozen=True):
     """The lines that its event stands for."""
 
 
-class Repeats(Struct, frozen=True):
+class Repeats(Frozen):
     """A rule, or an exception that no rule knows, and the writers of it that get no event of their own."""
 
     rule: str | None
@@ -221,7 +221,7 @@ class Repeats(Struct, frozen=True):
     """The writers that do get one."""
 
 
-class Plan(Struct, frozen=True):
+class Plan(Frozen):
     """The lines to read again, in the log's order, and the repeats by the line whose event stands for them."""
 
     places: tuple[Reading, ...]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from slurmdoctor.knowledge import text
@@ -20,6 +19,7 @@ from slurmdoctor.model import (
     PEER_LOST,
     PYTHON_ERROR,
     Event,
+    Frozen,
     Line,
     Origin,
     ProcessExit,
@@ -58,7 +58,7 @@ _AT_THE_END = 4096
 """Bytes that other writers may add to a log after the line at which it was cut."""
 
 
-class Traceback(Struct, frozen=True):
+class Traceback(Frozen):
     """One traceback of one writer; a chain is several that share their writer and follow each other."""
 
     header: Line

@@ -12,9 +12,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 
-from msgspec import Struct
-
-from slurmdoctor.model import Diagnosis
+from slurmdoctor.model import Diagnosis, Frozen
 from slurmdoctor.report import wording
 from slurmdoctor.report.redaction import disarm, one_line
 from slurmdoctor.report.terminal import cut
@@ -26,7 +24,7 @@ _LONGEST_FIX = 420
 _GAP = "\u200b"
 
 
-class Parts(Struct, frozen=True):
+class Parts(Frozen):
     """The parts of the report before any markup, each cut to its length."""
 
     head: str

@@ -10,10 +10,9 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
-from msgspec import Struct
 
 from slurmdoctor import __version__
-from slurmdoctor.model import Diagnosis, Evidence, RankTimelines, Surroundings, fold_nodes, ranges
+from slurmdoctor.model import Diagnosis, Evidence, Frozen, RankTimelines, Surroundings, fold_nodes, ranges
 from slurmdoctor.report import wording
 from slurmdoctor.report.chat import pieces
 from slurmdoctor.report.redaction import disarm, one_line
@@ -123,7 +122,7 @@ def _fact_name(fact: str) -> str:
     return name[:1].upper() + name[1:]
 
 
-class _Proof(Struct, frozen=True):
+class _Proof(Frozen):
     """A line of the evidence, with its neighbors where they are not on the page already."""
 
     item: Evidence

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from msgspec import Struct, to_builtins
+from msgspec import to_builtins
 
-from slurmdoctor.model import Diagnosis, ScriptMistake
+from slurmdoctor.model import Diagnosis, Frozen, ScriptMistake
 from slurmdoctor.report import wording
 from slurmdoctor.report.chat import code, marked
 from slurmdoctor.report.redaction import Mode, Redactor, one_line
@@ -25,7 +25,7 @@ _LONGEST = 4000
 """Characters of a message; GitHub cuts longer ones."""
 
 
-class Annotation(Struct, frozen=True):
+class Annotation(Frozen):
     """A message beside a line of a file, or of the whole run."""
 
     kind: Kind

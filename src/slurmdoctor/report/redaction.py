@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.knowledge import secret_kinds
 from slurmdoctor.matching import compiled, lazy
-from slurmdoctor.model import Diagnosis, Evidence, SecretKind, Surroundings, UserError
+from slurmdoctor.model import Diagnosis, Evidence, Frozen, SecretKind, Surroundings, UserError
 from slurmdoctor.report.secret_names import WORDS_APART, assigned, has_digit, is_none, is_random
 
 if TYPE_CHECKING:
@@ -313,7 +313,7 @@ _NARROWEST = 40
 _FRAME = " \t|│┃"
 
 
-class View(Struct, frozen=True):
+class View(Frozen):
     """A text made from another one, and from where to where each of its characters stands in that one."""
 
     text: str

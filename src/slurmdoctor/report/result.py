@@ -17,7 +17,7 @@ _NOT_IN_IT = ("rank_timelines", "surroundings", "last_words")
 """What a diagnosis holds besides."""
 
 
-class Diagnosis(model.Diagnosis, frozen=True):
+class Diagnosis(model.Diagnosis):
     """The verdict on a job, with everything that proves it.
 
     `print(found)` shows the terminal's report. Where nothing failed, `found.failed` is False, `found.cause` is false, and what

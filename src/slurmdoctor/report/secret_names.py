@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from slurmdoctor.matching import compiled, lazy
-from slurmdoctor.model import SecretKind
+from slurmdoctor.model import Frozen, SecretKind
 
 if TYPE_CHECKING:
     import regex
@@ -84,7 +82,7 @@ _LAST_CELL = lazy(r"[\s|│┃¦]*$")
 _METAVAR = lazy(r"[A-Z][A-Z_]*")
 
 
-class Named(Struct, frozen=True):
+class Named(Frozen):
     """A key whose name says that its value is a secret."""
 
     kind: SecretKind
@@ -140,7 +138,7 @@ def _kind_of(name: str, kinds: Sequence[SecretKind]) -> SecretKind | None:
     return None
 
 
-class _Words(Struct, frozen=True):
+class _Words(Frozen):
     """The names of a kind as they are compared: in small letters, without signs."""
 
     names: frozenset[str]

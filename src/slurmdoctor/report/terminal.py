@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from msgspec import Struct
+from slurmdoctor.model import Frozen
 
 Line = list[tuple[str, str]]
 """One line as (style, text) pieces; the styles are the keys of `STYLES`."""
@@ -30,7 +30,7 @@ _ASCII = str.maketrans("✗✓│·…━─", "x+|-~=-")
 _NARROWEST, _PIPED = 40, 100
 
 
-class Look(Struct, frozen=True):
+class Look(Frozen):
     """How a report should look on a stream."""
 
     width: int

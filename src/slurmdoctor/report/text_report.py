@@ -6,9 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from msgspec import Struct
-
-from slurmdoctor.model import SHORT, Diagnosis, Evidence, Remedy, ranges
+from slurmdoctor.model import SHORT, Diagnosis, Evidence, Frozen, Remedy, ranges
 from slurmdoctor.report import wording
 from slurmdoctor.report.redaction import one_line
 from slurmdoctor.report.terminal import COLOURS, Line, cells, clip, cut, cut_path, excerpt, paint, wrap, wrap_words
@@ -259,7 +257,7 @@ _NUMBERED = "fix"
 """The label whose blocks are counted."""
 
 
-class Block(Struct, frozen=True):
+class Block(Frozen):
     """Lines that belong together. Each block gets `least` of them, then the rest of the room goes by `rank`, lowest first."""
 
     rows: list[Line]

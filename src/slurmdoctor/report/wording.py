@@ -8,8 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from msgspec import Struct
-
 from slurmdoctor.knowledge import text
 from slurmdoctor.model import (
     EXIT_CODE,
@@ -24,6 +22,7 @@ from slurmdoctor.model import (
     Exit,
     ExitClass,
     Extent,
+    Frozen,
     ProcessExit,
     Retry,
     RetryAdvice,
@@ -420,7 +419,7 @@ _FOREIGN = text("library-path")
 _WRAPPER = text("wrapping-function")
 
 
-class Frame(Struct, frozen=True):
+class Frame(Frozen):
     """`File "train.py", line 41, in main`, and the code below it."""
 
     path: str
@@ -483,7 +482,7 @@ _COUNTED = 6
 """Causes that are counted each."""
 
 
-class Row(Struct, frozen=True):
+class Row(Frozen):
     """One job in short."""
 
     label: str
@@ -531,7 +530,7 @@ def counted(rows: Sequence[Row]) -> str:
     return f"{plural(len(rows), 'job')}: " + "; ".join(parts)
 
 
-class Rows(Struct, frozen=True):
+class Rows(Frozen):
     """Jobs of one cause: the first of them, and the names of all."""
 
     row: Row

@@ -15,11 +15,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from slurmdoctor.input import files_of, is_log, named, of_folder, split_jobs
-from slurmdoctor.model import GONE, WAITING, FoundLogs, JobRecord, UserError
+from slurmdoctor.model import GONE, WAITING, FoundLogs, Frozen, JobRecord, UserError
 from slurmdoctor.slurm import query
 from slurmdoctor.slurm.script import Directive, Script, options, step_outputs
 
@@ -187,7 +186,7 @@ _WHOLE = re.compile(rf"(?<![\d{ANY}])\d+(?![\d{ANY}])")
 """Numbers of a name that are whole: at the edge of any text they may go on."""
 
 
-class Entry(Struct, frozen=True):
+class Entry(Frozen):
     """What lies in a folder."""
 
     path: str
@@ -300,7 +299,7 @@ _JOBS_OWN = re.compile(r"(?!a\.out$).*\.(?:out|err)(?:\.(?:gz|xz|zst|bz2))?", re
 _OF_ANY = re.compile(r".*\.(?:log|stdout|stderr)", re.I)
 
 
-class Newest(Struct, frozen=True):
+class Newest(Frozen):
     """The log that was written last."""
 
     log: str

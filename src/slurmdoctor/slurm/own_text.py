@@ -13,11 +13,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from typing import IO
 
-from msgspec import Struct
-
 from slurmdoctor.input import BLOCK, UnreadError, open_regular
 from slurmdoctor.knowledge import literals, text as text_of
-from slurmdoctor.model import WAITING, JobRecord
+from slurmdoctor.model import WAITING, Frozen, JobRecord
 from slurmdoctor.slurm.jobinfo import stamp
 
 LONGEST_NOTE = 60_000
@@ -41,7 +39,7 @@ File = tuple[int, int]
 """(device, inode)"""
 
 
-class Note(Struct, frozen=True):
+class Note(Frozen):
     """How a file stood when the run began."""
 
     size: int

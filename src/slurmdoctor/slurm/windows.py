@@ -7,9 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 
-from msgspec import Struct
-
-from slurmdoctor.model import RUNNING, JobRecord, Quote, UserError
+from slurmdoctor.model import RUNNING, Frozen, JobRecord, Quote, UserError
 from slurmdoctor.slurm import query
 from slurmdoctor.slurm.jobinfo import FREE, SEPARATOR, jobs, rows
 
@@ -31,7 +29,7 @@ _DETAIL = frozenset({"ExitCode", "State", "JobID", "DerivedExitCode", "Start", "
 """What a quote of the row shows."""
 
 
-class Window(Struct, frozen=True):
+class Window(Frozen):
     """A time, at most a day, local and without a zone; its end is not in it."""
 
     begin: datetime
@@ -45,7 +43,7 @@ class Window(Struct, frozen=True):
         return f"{self.begin:%Y-%m-%d}"
 
 
-class Asked(Struct, frozen=True):
+class Asked(Frozen):
     """Whose jobs, and how much of them."""
 
     user: str | None = None

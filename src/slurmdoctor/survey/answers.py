@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import date, datetime
 
-from msgspec import Struct
+from slurmdoctor.model import Frozen
 
 
-class Cost(Struct, frozen=True):
+class Cost(Frozen):
     """Failed jobs that have something in common, and what they cost."""
 
     what: str
@@ -27,7 +27,7 @@ class Cost(Struct, frozen=True):
     """A cause's, which completes "a rank ..."."""
 
 
-class Period(Struct, frozen=True):
+class Period(Frozen):
     """A day, a week or a month: how many jobs ended in it, and the failed ones by cause."""
 
     begins: date
@@ -35,7 +35,7 @@ class Period(Struct, frozen=True):
     causes: tuple[Cost, ...]
 
 
-class Suspect(Struct, frozen=True):
+class Suspect(Frozen):
     """A node on which more jobs fail than chance explains."""
 
     node: str
@@ -56,7 +56,7 @@ class Suspect(Struct, frozen=True):
     """The probability that a node of its hours has so many or more by chance, corrected for the number of nodes tested."""
 
 
-class Nodes(Struct, frozen=True):
+class Nodes(Frozen):
     """The test of all nodes, and those that did not pass it."""
 
     tested: int = 0
@@ -81,7 +81,7 @@ class Nodes(Struct, frozen=True):
     """Suspects that are not in it: what the dataset calls them is no name of a node."""
 
 
-class SizeClass(Struct, frozen=True):
+class SizeClass(Frozen):
     """Jobs of like size: how long they run until one fails."""
 
     smallest: int
@@ -105,7 +105,7 @@ class SizeClass(Struct, frozen=True):
     machine_high: float | None = None
 
 
-class Delays(Struct, frozen=True):
+class Delays(Frozen):
     """From the first error to the job's end: what somebody who watches could save."""
 
     jobs: int = 0
@@ -122,7 +122,7 @@ class Delays(Struct, frozen=True):
     """Jobs that cost most so: (job id, seconds, GPU hours)."""
 
 
-class Repeat(Struct, frozen=True):
+class Repeat(Frozen):
     """A job that one user started again and again, and that died of the same cause each time."""
 
     user: str | None
@@ -138,7 +138,7 @@ class Repeat(Struct, frozen=True):
     """The first ones of the runs that are counted."""
 
 
-class UnknownKind(Struct, frozen=True):
+class UnknownKind(Frozen):
     """Jobs that failed of no known cause, and whose last lines are alike."""
 
     pattern: str
@@ -151,7 +151,7 @@ class UnknownKind(Struct, frozen=True):
     """The command that drafts a rule from it."""
 
 
-class Unknown(Struct, frozen=True):
+class Unknown(Frozen):
     """The failures whose cause is not known."""
 
     jobs: int = 0
@@ -164,7 +164,7 @@ class Unknown(Struct, frozen=True):
     """Causes that only say how a job ended, and of how many; the other jobs have none."""
 
 
-class Answers(Struct, frozen=True):
+class Answers(Frozen):
     """All that a report says. Each row is one of failed, healthy, undecided, errors, not_asked."""
 
     jobs: int = 0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from slurmdoctor.model import Frozen
 from slurmdoctor.survey.answers import Answers
 from slurmdoctor.survey.statistics import ALPHA, holm, rates_differ
 
@@ -28,7 +28,7 @@ _LEVELS = (
 """What the jobs of a block have in common, and in SQL."""
 
 
-class Change(Struct, frozen=True):
+class Change(Frozen):
     """A rate before and after, each with what it is of."""
 
     what: str
@@ -54,7 +54,7 @@ class Change(Struct, frozen=True):
         )
 
 
-class Side(Struct, frozen=True):
+class Side(Frozen):
     """The sums of one side."""
 
     name: str
@@ -71,7 +71,7 @@ class Side(Struct, frozen=True):
     """Jobs that died of what the run before died of."""
 
 
-class Difference(Struct, frozen=True):
+class Difference(Frozen):
     """All that a comparison says."""
 
     before: Side

@@ -22,11 +22,11 @@ from typing import IO, Any, BinaryIO, get_args, get_type_hints
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from msgspec import MsgspecError, Struct, json
+from msgspec import MsgspecError, json
 from msgspec.structs import asdict
 from pyarrow.dataset import dataset
 
-from slurmdoctor.model import UserError
+from slurmdoctor.model import Frozen, UserError
 from slurmdoctor.survey.rows import SCHEMA_VERSION, Row
 
 UNKNOWN = "unknown"
@@ -169,7 +169,7 @@ def _settle(folder: Path) -> None:
 # ── how far a run came ──
 
 
-class Progress(Struct, frozen=True):
+class Progress(Frozen):
     """How far the newest run of a dataset came: the run keeps it in a small file, and reports read it."""
 
     found: int
@@ -342,7 +342,7 @@ def open_dataset(
         yield data
 
 
-class _Mark(Struct, frozen=True, omit_defaults=True):
+class _Mark(Frozen, omit_defaults=True):
     """What marks a dataset."""
 
     slurmdoctor: str

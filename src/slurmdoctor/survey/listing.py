@@ -20,7 +20,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from slurmdoctor.input import UnreadError, did_you_mean, expand, named, open_regular
-from slurmdoctor.model import JobFiles, JobRecord, LogNotFoundError, UserError
+from slurmdoctor.model import Frozen, JobFiles, JobRecord, LogNotFoundError, UserError
 from slurmdoctor.pipeline import split
 from slurmdoctor.slurm import (
     COMPLETED,
@@ -52,7 +52,7 @@ _SAMPLE = 5_000
 """Jobs whose logs' owners are looked at, to tell whether there are several."""
 
 
-class Found(Struct, frozen=True):
+class Found(Frozen):
     """The jobs of the folders."""
 
     jobs: Sequence[JobFiles] = ()
@@ -433,7 +433,7 @@ def _name(job: JobRecord) -> str:
 # ── the batch script, where it is on this disk: asking Slurm for each would be a call a job ──
 
 
-class OnDisk(Struct, frozen=True):
+class OnDisk(Frozen):
     """The file that a job was submitted from."""
 
     path: str

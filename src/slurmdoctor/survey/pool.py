@@ -18,9 +18,7 @@ from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from msgspec import Struct
-
-from slurmdoctor.model import UserError
+from slurmdoctor.model import Frozen, UserError
 from slurmdoctor.processes import python, uninterrupted
 from slurmdoctor.survey.rows import How, Item, Row
 
@@ -41,7 +39,7 @@ _SHARES = 4
 # ── chunks ──
 
 
-class Chunk(Struct, frozen=True):
+class Chunk(Frozen):
     """What a worker does at once."""
 
     items: tuple[Item, ...]
@@ -54,7 +52,7 @@ class Chunk(Struct, frozen=True):
         return sum(item.size for item in self.items)
 
 
-class Outcome(Struct, frozen=True):
+class Outcome(Frozen):
     """What came of a chunk: its rows, or how its worker died."""
 
     chunk: Chunk

@@ -6,9 +6,9 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Annotated, Literal
 
-from msgspec import Struct, msgpack
+from msgspec import msgpack
 
-from slurmdoctor.model import JobRecord
+from slurmdoctor.model import Frozen, JobRecord
 
 SCHEMA_VERSION = 1
 """It grows with each change of a column that is there; new columns are added at the end."""
@@ -18,7 +18,7 @@ OWN_JOBS = "slurmdoctor-survey"
 """Name of the jobs that a survey sends itself: no survey counts them."""
 
 
-class Log(Struct, frozen=True):
+class Log(Frozen):
     """A log, as the file system knows it: what has the same stamp holds the same text."""
 
     path: str
@@ -37,7 +37,7 @@ class Log(Struct, frozen=True):
         return (self.ends or self.size) - self.begins
 
 
-class Item(Struct, frozen=True):
+class Item(Frozen):
     """One job (an array's task, one run of a requeued job), with all that its diagnosis needs. It crosses to other machines."""
 
     key: str
@@ -61,7 +61,7 @@ class Item(Struct, frozen=True):
         return sum(log.length for log in self.logs) if self.read else 0
 
 
-class How(Struct, frozen=True):
+class How(Frozen):
     """How each job is diagnosed: the same for a whole run."""
 
     rules: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class How(Struct, frozen=True):
     """Seconds that one job may take; then the verdict is on what was read until then."""
 
 
-class Choice(Struct, frozen=True):
+class Choice(Frozen):
     """Which jobs are meant; empty is all. One ended when its record says so, else when its newest log was written."""
 
     since: datetime | None = None
@@ -101,7 +101,7 @@ def fingerprint(item: Item, how: How) -> str:
 Read = Literal["yes", "no-log", "not-asked", "error"]
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class Row(Frozen, kw_only=True):
     """One job of the dataset. What is not known is null. Times are local to the cluster, without a zone, as Slurm prints them.
 
     Beside a field's type stands what its column means, as the files say it, too.

@@ -7,9 +7,7 @@ from datetime import date
 from itertools import compress
 from math import isfinite
 
-from msgspec import Struct
-
-from slurmdoctor.model import fold_nodes
+from slurmdoctor.model import Frozen, fold_nodes
 from slurmdoctor.report import duration, one_line, plural, redact
 from slurmdoctor.survey.answers import Answers, Cost, Period, SizeClass, UnknownKind
 from slurmdoctor.survey.compare import Change, Difference, Side
@@ -29,7 +27,7 @@ _COUNTED = {
 _TRENDS = {"better": "good", "gone": "good", "worse": "bad", "new": "bad", "chance": "dim"}
 
 
-class Cell(Struct, frozen=True):
+class Cell(Frozen):
     """A cell of a table that is more than a text."""
 
     text: str
@@ -40,7 +38,7 @@ class Cell(Struct, frozen=True):
     style: str = "plain-bar"
 
 
-class Table(Struct, frozen=True):
+class Table(Frozen):
     """Numbers in rows; each row is headed by its first cell."""
 
     caption: str
@@ -57,20 +55,20 @@ class Table(Struct, frozen=True):
     """So many rows are not even on the page."""
 
 
-class Say(Struct, frozen=True):
+class Say(Frozen):
     """Sentences; what is between backquotes is code."""
 
     text: str
     style: str = ""
 
 
-class Copy(Struct, frozen=True):
+class Copy(Frozen):
     """A line to copy: it is never cut."""
 
     text: str
 
 
-class Kind(Struct, frozen=True):
+class Kind(Frozen):
     """Last lines of one kind."""
 
     pattern: str
@@ -80,7 +78,7 @@ class Kind(Struct, frozen=True):
     """The command that drafts a rule from it."""
 
 
-class Facts(Struct, frozen=True):
+class Facts(Frozen):
     """Names with their values."""
 
     rows: Sequence[tuple[str, str]]
@@ -89,7 +87,7 @@ class Facts(Struct, frozen=True):
 Part = Table | Say | Copy | Kind | Facts
 
 
-class Section(Struct, frozen=True):
+class Section(Frozen):
     """A part of a report under its title."""
 
     anchor: str
@@ -97,7 +95,7 @@ class Section(Struct, frozen=True):
     parts: Sequence[Part]
 
 
-class Report(Struct, frozen=True):
+class Report(Frozen):
     """All that is shown."""
 
     title: str

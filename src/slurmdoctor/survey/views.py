@@ -9,8 +9,8 @@ from math import ceil, floor, isfinite, log10
 from typing import TYPE_CHECKING, Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from msgspec import Struct
 
+from slurmdoctor.model import Frozen
 from slurmdoctor.report import Look, plural, render_page
 from slurmdoctor.survey.answers import Answers, Cost, Period
 from slurmdoctor.survey.sections import (
@@ -138,7 +138,7 @@ _LONGEST = {"day": 1, "week": 7, "month": 31}
 """Days of a period."""
 
 
-class Column(Struct, frozen=True):
+class Column(Frozen):
     """What failed in a period: in all, and of each color, from the bottom up."""
 
     label: str
@@ -146,7 +146,7 @@ class Column(Struct, frozen=True):
     stack: Mapping[str, float]
 
 
-class Chart(Struct, frozen=True):
+class Chart(Frozen):
     """Columns stacked by cause."""
 
     what: str

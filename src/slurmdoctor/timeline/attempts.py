@@ -6,9 +6,7 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 
-from msgspec import Struct
-
-from slurmdoctor.model import LIMITS, Event, ExitReport, Observations
+from slurmdoctor.model import LIMITS, Event, ExitReport, Frozen, Observations
 
 END = 1 << 62
 Span = tuple[int, int]
@@ -17,7 +15,7 @@ _ENDS = ("root", "either", "confirmation")
 """Roles of events by which a process or a job may have ended."""
 
 
-class Attempts(Struct, frozen=True):
+class Attempts(Frozen):
     """Where the attempts stand in the job's text."""
 
     last: Span = (0, END)

@@ -30,7 +30,7 @@ from slurmdoctor.knowledge.rule_reader import LoadedRules, RuleFile, read
 from slurmdoctor.knowledge.schema import HINTS
 from slurmdoctor.knowledge.workshop import proof
 from slurmdoctor.matching import bounded
-from slurmdoctor.model import NOT_STOPPED, Diagnosis, Knowledge, Rule, UserError
+from slurmdoctor.model import NOT_STOPPED, Diagnosis, Frozen, Knowledge, Rule, UserError
 from slurmdoctor.ranks import LabelReader
 from slurmdoctor.report import one_line, redact
 
@@ -265,7 +265,7 @@ UNKNOWN = "(unknown)"
 Diagnose = Callable[[Sequence[Path]], Diagnosis]
 
 
-class Case(Struct, frozen=True):
+class Case(Frozen):
     folder: Path
     cause: str
     """HEALTHY where nothing failed."""
@@ -277,7 +277,7 @@ class Case(Struct, frozen=True):
         return sorted(file for file in self.folder.rglob("*") if file.is_file() and file.name not in BESIDE)
 
 
-class Miss(Struct, frozen=True):
+class Miss(Frozen):
     case: Case
     named: str
     """The cause that the diagnosis named."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct, field
+from msgspec import field
 
-from slurmdoctor.model import signal_name
+from slurmdoctor.model import Frozen, signal_name
 
 
-class Directive(Struct, frozen=True):
+class Directive(Frozen):
     """One option of one #SBATCH line, or of one srun command."""
 
     name: str
@@ -19,7 +19,7 @@ class Directive(Struct, frozen=True):
     line: int
 
 
-class Premature(Struct, frozen=True):
+class Premature(Frozen):
     """A variable with another value in every task, which the batch shell fills in before a task could."""
 
     name: str
@@ -28,7 +28,7 @@ class Premature(Struct, frozen=True):
     """As it is written there: `${SLURM_NODEID}`."""
 
 
-class Word(Struct, frozen=True):
+class Word(Frozen):
     """One word of a command, or the value of a variable, with the known variables filled in."""
 
     text: str
@@ -47,7 +47,7 @@ class Word(Struct, frozen=True):
         return 1 + len(self.text) + 10 * len(self.premature)
 
 
-class Command(Struct, frozen=True):
+class Command(Frozen):
     """One simple command: a program with its arguments, and where it runs."""
 
     words: tuple[Word, ...] = ()
@@ -91,7 +91,7 @@ class Command(Struct, frozen=True):
         return self.parent is not None and (self.parent is outer or self.parent.runs_in(outer))
 
 
-class Assignment(Struct, frozen=True):
+class Assignment(Frozen):
     """`NAME=value`, exported or not."""
 
     name: str
@@ -110,7 +110,7 @@ class Assignment(Struct, frozen=True):
         return "$!" in self.written
 
 
-class Background(Struct, frozen=True):
+class Background(Frozen):
     """What the script leaves running: `monitor.sh &`."""
 
     name: str
@@ -124,7 +124,7 @@ class Background(Struct, frozen=True):
     subshell: bool = False
 
 
-class LastTest(Struct, frozen=True):
+class LastTest(Frozen):
     """A text's last statement, where that is a test with a command behind it: `[ -n "$PID" ] && kill $PID`."""
 
     line: int
@@ -134,7 +134,7 @@ class LastTest(Struct, frozen=True):
     """The command whose string it is the last statement of."""
 
 
-class Code(Struct, frozen=True, kw_only=True):
+class Code(Frozen, kw_only=True):
     """What a text of bash does, in the order of its lines."""
 
     commands: list[Command] = field(default_factory=list)
@@ -148,7 +148,7 @@ class Code(Struct, frozen=True, kw_only=True):
     """First and last line of each here-document."""
 
 
-class Script(Code, frozen=True):
+class Script(Code):
     """A batch script: its directives, commands and assignments."""
 
     name: str

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from slurmdoctor.knowledge import layouts
+from slurmdoctor.model import Frozen
 from slurmdoctor.slurm.jobinfo import seconds, size
 from slurmdoctor.slurm.script.model import Command, Directive, Script, base, last_of
 from slurmdoctor.slurm.script.parser import gpus, number, options, signal_request, whole
@@ -38,7 +39,7 @@ class Argument(NamedTuple):
     """Whether the value depends on the script alone."""
 
 
-class Step(Struct, frozen=True):
+class Step(Frozen):
     """One srun, or a launcher without one, with all commands that it runs."""
 
     command: Command
@@ -57,7 +58,7 @@ class Step(Struct, frozen=True):
         return [found for command in self.runs if (found := launcher(command))]
 
 
-class Plan(Struct, frozen=True):
+class Plan(Frozen):
     """A script with its steps."""
 
     script: Script

@@ -10,16 +10,17 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal
 
-from msgspec import Struct, convert
+from msgspec import convert
 
 from slurmdoctor.knowledge import LINT, builtin
+from slurmdoctor.model import Frozen
 
 Level = Literal["error", "warning", "note"]
 Texts = str | tuple[str, ...]
 """One text, or several, of which the first one counts that can be filled in."""
 
 
-class Check(Struct, frozen=True, forbid_unknown_fields=True):
+class Check(Frozen, forbid_unknown_fields=True):
     """One mistake that a script can hold: `when` a condition holds, or for `each` item of a list."""
 
     id: str
@@ -36,7 +37,7 @@ class Check(Struct, frozen=True, forbid_unknown_fields=True):
     good: str | None = None
 
 
-class Programs(Struct, frozen=True):
+class Programs(Frozen):
     """`arguments.yaml`."""
 
     launchers: Mapping[str, str]
