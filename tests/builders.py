@@ -36,12 +36,7 @@ KNOWLEDGE = load(folders(()), examples=False)
 
 
 def event(
-    cause: str,
-    rank: int | None = None,
-    time: float | None = None,
-    at: int = 0,
-    role: str | None = None,
-    **more: Any,
+    cause: str, rank: int | None = None, time: float | None = None, at: int = 0, role: str | None = None, **more: Any
 ) -> Event:
     """An event of a rank at a second, whose line stands at byte `at`; its role is the cause's own where none is given."""
     source, node = more.pop("source", 0), more.pop("node", None)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import resource
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from random import Random
 from types import FrameType
@@ -25,7 +24,7 @@ from unittest.mock import patch
 
 import jsonschema
 
-from slurmdoctor import diagnose, pipeline
+from slurmdoctor import Diagnosis, diagnose, pipeline
 from slurmdoctor.input.sources import Text
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.matching import engine
@@ -38,6 +37,7 @@ from slurmdoctor.slurm.script.linter import evidence_of, lint
 from slurmdoctor.slurm.script.parser import parse
 from slurmdoctor.slurm.script.plan import step_outputs
 from slurmdoctor.slurm.script.tables import checks
+from test_report_chat import assert_harmless
 
 SMALLEST, LARGEST = 512, 8192
 BUDGET = 2.0
@@ -47,7 +47,6 @@ LARGEST_SCRIPT, SCRIPT_BUDGET = 1 << 20, 8.0
 MEMORY = 1 << 20
 """KiB that the process may hold when all scripts are linted."""
 _HERE = Path(__file__).parent
-_SCHEMA = Path(pipeline.__file__).parent / "report" / "schema.json"
 _SIDE = {"truth.yaml", "job.sbatch", "scontrol.txt", "sacct.txt", "README.md", "notes.md"}
 _LABELS = (
     b"%d: ",
@@ -341,27 +340,38 @@ def _told(found: SearchResult) -> list[Any]:
     return [(g.matcher.id, g.kind, [(w, g.sample(w)) for w in g.by_first()], g.by_last_burst(3)) for g in found.groups]
 
 
-def examined(files: Sequence[bytes], differences: list[str], validator: Any) -> str:
+@cache
+def _validator() -> Any:
+    schema = json.loads((Path(pipeline.__file__).parent / "report" / "schema.json").read_text(encoding="utf-8"))
+    return jsonschema.validators.validator_for(schema)(schema)
+
+
+def assert_sound(found: Diagnosis) -> None:
+    """Every format can be made, is valid, and holds nothing that it must not."""
+    told, said = render(found, "json"), render(found, "markdown")
+    _validator().validate(json.loads(told))
+    assert_harmless(said, quotes="```" in said)
+    message = json.loads(render(found, "slack"))
+    assert len(message["text"]) <= 3000
+    assert len(json.dumps(message["blocks"])) <= 12_000
+    for out in (told, said, text.render_text(found, width=80, colour=False, context=50, ranks=True)):
+        out.encode()
+        assert not any((ord(c) < 32 and c not in "\t\n") or 0x7F <= ord(c) < 0xA0 for c in out)
+    render(found, "html").encode()
+
+
+def examined(files: Sequence[bytes], differences: list[str]) -> str:
     """What is wrong with the answer on these files; empty where nothing is."""
     differences.clear()
     try:
-        found = diagnose([Text.source(data, f"log{number}") for number, data in enumerate(files)])
-        told = json.loads(render(found, "json"))
-        for form in (
-            partial(render, form="markdown"),
-            partial(render, form="slack"),
-            partial(render, form="html"),
-            partial(text.render_text, width=80, colour=False, context=3, ranks=True),
-        ):
-            form(found).encode()
-        wrong = next(validator.iter_errors(told), None)
+        assert_sound(diagnose([Text.source(data, f"log{number}") for number, data in enumerate(files)]))
     except UserError as error:
         return "" if str(error) and "\n" not in str(error) else f"an error of several lines: {error}"
     except Hang:
         return f"more than {BUDGET} s of CPU time"
     except Exception as error:
         return f"{type(error).__name__}: {error} ({_where(error)})"
-    return f"the JSON breaks its schema: {wrong.message}" if wrong else differences[0] if differences else ""
+    return differences[0] if differences else ""
 
 
 def _where(error: Exception) -> str:
@@ -379,20 +389,10 @@ def _over(signum: int, frame: FrameType | None) -> None:
 
 def run(seed: int, numbers: Sequence[int]) -> list[tuple[int, str]]:
     """(number, what is wrong) of each damaged log on which the program fell."""
-    schema = json.loads(_SCHEMA.read_text(encoding="utf-8"))
-    validator = jsonschema.validators.validator_for(schema)(schema)
     with _by_itself() as differences:
         made_ones = ((number, made(seed, number)) for number in numbers)
-        told = ((number, _in_time(BUDGET, examined, files, differences, validator)) for number, files in made_ones)
+        told = ((number, _in_time(BUDGET, examined, files, differences)) for number, files in made_ones)
         return [(number, wrong) for number, wrong in told if wrong]
-
-
-def _told_by_processes(work: Callable[[Any], Any], shares: Sequence[Any], jobs: int) -> Iterator[Any]:
-    if jobs < 2:
-        yield from map(work, shares)
-        return
-    with multiprocessing.Pool(jobs) as pool:
-        yield from pool.imap(work, shares)
 
 
 def main() -> int:
@@ -400,7 +400,6 @@ def main() -> int:
     parser.add_argument("--logs", type=int, default=1000, help="how many")
     parser.add_argument("--scripts", type=int, help="how many batch scripts, instead of logs")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--only", type=int, help="this log (or script) alone, written to fuzzed.0.log and on")
     given = parser.parse_args()
     if given.only is not None:
@@ -411,7 +410,7 @@ def main() -> int:
     numbers = range(given.scripts or given.logs) if given.only is None else [given.only]
     shares = [numbers[at : at + 1000] for at in range(0, len(numbers), 1000)]
     began, fell, done = time.process_time(), 0, 0
-    for found in _told_by_processes(partial(work, given.seed), shares, given.jobs):
+    for found in (work(given.seed, share) for share in shares):
         done, fell = done + 1, fell + len(found)
         print(
             f"{min(done * 1000, len(numbers))} {kind}, {fell} fell, {time.process_time() - began:.0f} s CPU", flush=True

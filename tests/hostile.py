@@ -22,17 +22,6 @@ def _fill(piece: str, size: int = SIZE) -> bytes:
     return data * (size // len(data)) + data[: size % len(data)]
 
 
-def _counted(line: str, size: int = SIZE) -> bytes:
-    """The line again and again, with a number of its own each time."""
-    parts, total, n = [], 0, 0
-    while total < size:
-        part = line.format(n=n).encode()
-        parts.append(part)
-        total += len(part)
-        n += 1
-    return b"".join(parts)[:size]
-
-
 TRACE = (
     '{label}Traceback (most recent call last):\n{label}  File "/srv/a.py", line {{n}}, in main\n'
     "{label}    step({{n}})\n{label}{error}: {{n}}\n"
@@ -49,7 +38,7 @@ def word(n: int) -> str:
     return letters if n < 26**4 else word(n // 26**4) + letters
 
 
-def _worded(line: str, size: int = SIZE) -> bytes:
+def _lines(line: str, size: int = SIZE) -> bytes:
     """The line again and again with words of its own each time: {w}, {x}, {W} with a capital; {n} is its number, {m} one of 64."""
     parts, total, n = [], 0, 0
     while total < size:
@@ -73,6 +62,39 @@ def _pieces(data: bytes) -> list[bytes]:
     return [b"".join(lines[at : at + 10]) for at in range(0, len(lines), 10)]
 
 
+def _literals() -> bytes:
+    """Every rule's literal at the head of a line that goes on for as long as a line is looked at."""
+    from slurmdoctor.knowledge import folders, load
+
+    lines, total = [], 0
+    rules = load(folders([])).rules
+    fillers = ("a" * 2000, "0" * 2000, " " * 2000, "a.b:" * 500, "[(" * 1000, "'\"" * 1000, "1, " * 700, "x=1 " * 500)
+    while total < SIZE:
+        for filler in fillers:
+            for rule in rules:
+                for literal in rule.literals:
+                    lines.append(f"{literal}{filler}".encode())
+                    total += len(lines[-1])
+            if total >= SIZE:
+                break
+    return b"\n".join(lines)[:SIZE]
+
+
+def _examples() -> bytes:
+    """Every rule's example, from a rank of its own each time."""
+    from slurmdoctor.knowledge import folders, load
+
+    lines, total, n = [], 0, 0
+    rules = load(folders([])).rules
+    while total < SIZE:
+        for rule in rules:
+            for line in rule.match:
+                lines.append(f"[rank{n}]: {line}".encode())
+                total += len(lines[-1])
+                n += 1
+    return b"\n".join(lines)[:SIZE]
+
+
 _MIXED = (
     "tracebacks-worded-ranks", "exits-labelled", "exits-of-tasks", "maps", "watchdogs-labelled", "dumps-worded", "hosts-peers",
     "hosts-slurmstepd", "torchelastic-tables", "attempts-worded", "survived-worded", "agents", "iterations",
@@ -83,35 +105,35 @@ KINDS: dict[str, Callable[[], bytes]] = {
     "brackets-lines": lambda: _fill("([{<" * 40 + "\n"),
     "brackets-nested": lambda: b"[" * (SIZE // 2) + b"]" * (SIZE // 2),
     "headers": lambda: _fill("Traceback (most recent call last):\n"),
-    "tracebacks": lambda: _counted(_trace()),
-    "tracebacks-of-ranks": lambda: _counted(_trace("[rank{n}]: ")),
-    "tracebacks-labelled": lambda: _counted(_trace("{n}: ")),
-    "tracebacks-no-end": lambda: _counted('Traceback (most recent call last):\n  File "a.py", line {n}, in f\n    g()\n'),
-    "tracebacks-deep": lambda: b"Traceback (most recent call last):\n" + _counted('  File "a.py", line {n}, in f\n    g()\n'),
-    "tracebacks-chained": lambda: _counted(
+    "tracebacks": lambda: _lines(_trace()),
+    "tracebacks-of-ranks": lambda: _lines(_trace("[rank{n}]: ")),
+    "tracebacks-labelled": lambda: _lines(_trace("{n}: ")),
+    "tracebacks-no-end": lambda: _lines('Traceback (most recent call last):\n  File "a.py", line {n}, in f\n    g()\n'),
+    "tracebacks-deep": lambda: b"Traceback (most recent call last):\n" + _lines('  File "a.py", line {n}, in f\n    g()\n'),
+    "tracebacks-chained": lambda: _lines(
         _trace() + "\nDuring handling of the above exception, another exception occurred:\n\n"
     ),
-    "exceptions": lambda: _counted("RuntimeError: number {n}\n"),
-    "exceptions-of-ranks": lambda: _counted("[rank{n}]: ValueError: x\n"),
-    "out-of-memory": lambda: _counted("[rank{n}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {n}.00 GiB\n"),
-    "watchdogs": lambda: _counted(
+    "exceptions": lambda: _lines("RuntimeError: number {n}\n"),
+    "exceptions-of-ranks": lambda: _lines("[rank{n}]: ValueError: x\n"),
+    "out-of-memory": lambda: _lines("[rank{n}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {n}.00 GiB\n"),
+    "watchdogs": lambda: _lines(
         "[rank{n}]:[E321 02:07:08.412345678 ProcessGroupNCCL.cpp:607] [Rank {n}] Watchdog caught collective operation timeout: "
         "WorkNCCL(SeqNum={n}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600000 milliseconds\n"
     ),
-    "srun": lambda: _counted("srun: error: node{n}: tasks {n}: Exited with exit code 1\n"),
-    "srun-ranges": lambda: _counted("srun: error: node1: tasks 0-99999999{n}: Killed\n"),
-    "srun-many-tasks": lambda: _counted("srun: error: node{n}: tasks {n}-65000: Killed\n"),
-    "torchelastic-roots": lambda: _counted(
+    "srun": lambda: _lines("srun: error: node{n}: tasks {n}: Exited with exit code 1\n"),
+    "srun-ranges": lambda: _lines("srun: error: node1: tasks 0-99999999{n}: Killed\n"),
+    "srun-many-tasks": lambda: _lines("srun: error: node{n}: tasks {n}-65000: Killed\n"),
+    "torchelastic-roots": lambda: _lines(
         "Root Cause (first observed failure):\n[{n}]:\n  time      : 2026-11-21_08:08:01\n  host      : n{n}\n"
         "  rank      : {n} (local_rank: 0)\n  exitcode  : 1 (pid: {n})\n  error_file: <N/A>\n  traceback : To enable\n"
     ),
-    "torchelastic-tables": lambda: _counted(
+    "torchelastic-tables": lambda: _lines(
         "[{n}]:\n  time      : 2026-11-21_08:08:01\n  host      : n{n}\n  rank      : {n} (local_rank: 0)\n"
         "  exitcode  : 1 (pid: {n})\n  error_file: <N/A>\n  traceback : To enable\n"
     ),
-    "steps": lambda: _counted("step {n} loss 0.1\n"),
-    "iterations": lambda: _counted(" iteration {n}/ 9999999 | elapsed time per iteration (ms): 1.0 | lm loss: 1.0E+00 |\n"),
-    "attempts": lambda: _counted("KeyError: {n}\nattempt {n}/5 succeeded\n"),
+    "steps": lambda: _lines("step {n} loss 0.1\n"),
+    "iterations": lambda: _lines(" iteration {n}/ 9999999 | elapsed time per iteration (ms): 1.0 | lm loss: 1.0E+00 |\n"),
+    "attempts": lambda: _lines("KeyError: {n}\nattempt {n}/5 succeeded\n"),
     "words-one-line": lambda: _fill("CUDA out of memory. Tried to allocate 1 GiB RuntimeError: Traceback (most recent call last): "),
     "one-word": lambda: b"A" * SIZE,
     "one-word-end": lambda: b"A" * (SIZE - 7) + b"Error: x",
@@ -120,15 +142,15 @@ KINDS: dict[str, Callable[[], bytes]] = {
     "tabs-lines": lambda: _fill("\t" * 80 + "\n"),
     "newlines": lambda: b"\n" * SIZE,
     "returns": lambda: b"\r" * SIZE,
-    "bars": lambda: _counted("\r{n}%|####      | 1/10 [00:01<00:09, 1.00it/s]"),
-    "bars-rates": lambda: _counted("\r{n}%|####      | {n}/900000 [00:01<00:09, {n}.00it/s, loss={n}.5]"),
-    "bars-of-ranks": lambda: _counted("[rank{n}]: Epoch 3:  10%|#         | {n}/20000 [0:01:00<2:09:00,  0.{n}it/s, v_num=1abc]\n"),
-    "bars-worded": lambda: _worded("{w} {x}:  10%|#         | {n}/20000 [0:01:00<2:09:00,  0.50it/s]\n"),
+    "bars": lambda: _lines("\r{n}%|####      | 1/10 [00:01<00:09, 1.00it/s]"),
+    "bars-rates": lambda: _lines("\r{n}%|####      | {n}/900000 [00:01<00:09, {n}.00it/s, loss={n}.5]"),
+    "bars-of-ranks": lambda: _lines("[rank{n}]: Epoch 3:  10%|#         | {n}/20000 [0:01:00<2:09:00,  0.{n}it/s, v_num=1abc]\n"),
+    "bars-worded": lambda: _lines("{w} {x}:  10%|#         | {n}/20000 [0:01:00<2:09:00,  0.50it/s]\n"),
     "bar-again": lambda: _fill(" 10%|#         | 1/10 [00:01<00:09, 1.00it/s]"),
     "rates": lambda: _fill("it/s"),
-    "loss-dicts": lambda: _counted("{{'loss': {n}.5, 'grad_norm': 1.{n}, 'learning_rate': 2e-05, 'epoch': {n}.01}}\n"),
-    "loss-dicts-worded": lambda: _worded("{{'loss': 1.5, '{w}': 1.{n}, 'learning_rate': 2e-05, 'epoch': {n}.01}}\n"),
-    "steps-of-ranks": lambda: _counted("[rank{n}]: step {n} loss 0.1\n"),
+    "loss-dicts": lambda: _lines("{{'loss': {n}.5, 'grad_norm': 1.{n}, 'learning_rate': 2e-05, 'epoch': {n}.01}}\n"),
+    "loss-dicts-worded": lambda: _lines("{{'loss': 1.5, '{w}': 1.{n}, 'learning_rate': 2e-05, 'epoch': {n}.01}}\n"),
+    "steps-of-ranks": lambda: _lines("[rank{n}]: step {n} loss 0.1\n"),
     "digits": lambda: b"7" * SIZE,
     "zeros": lambda: b"\0" * SIZE,
     "zeros-in-text": lambda: _fill("Key\0Error: x\n\0"),
@@ -145,23 +167,23 @@ KINDS: dict[str, Callable[[], bytes]] = {
     "quotes": lambda: _fill("> " * 500 + "\n"),
     "entities": lambda: _fill("&lt;&amp;lt;"),
     "mentions": lambda: _fill("RuntimeError: <!channel> @everyone [x](http://y) ```\n"),
-    "secrets": lambda: _counted("export HF_TOKEN=hf_{n:034d}\n"),
-    "facts": lambda: _counted("tensor_model_parallel_size: {n} world_size: {n} num_layers: {n}\n"),
-    "nccl": lambda: _counted("host{n}:{n}:{n} [0] NCCL INFO comm 0x1 rank {n} nranks 99999999 cudaDev 0\n"),
-    "exception-classes": lambda: _worded("{W}Error: {x}\n"),
-    "exception-messages": lambda: _worded("RuntimeError: {w} {x} {w}\n"),
-    "exceptions-stamped": lambda: _worded("2026-11-20 12:01:03,114 ERROR {w}: {w}Error: {n}\n"),
-    "exceptions-vocabulary": lambda: _worded("ValueError: {w} {x} is not in the vocabulary\n"),
-    "exceptions-worded-ranks": lambda: _worded("[rank{m}]: {W}Error: {x}\n"),
-    "exceptions-worded-writers": lambda: _worded("{n}: {W}Error: {x}\n"),
-    "tracebacks-worded-ranks": lambda: _worded(
+    "secrets": lambda: _lines("export HF_TOKEN=hf_{n:034d}\n"),
+    "facts": lambda: _lines("tensor_model_parallel_size: {n} world_size: {n} num_layers: {n}\n"),
+    "nccl": lambda: _lines("host{n}:{n}:{n} [0] NCCL INFO comm 0x1 rank {n} nranks 99999999 cudaDev 0\n"),
+    "exception-classes": lambda: _lines("{W}Error: {x}\n"),
+    "exception-messages": lambda: _lines("RuntimeError: {w} {x} {w}\n"),
+    "exceptions-stamped": lambda: _lines("2026-11-20 12:01:03,114 ERROR {w}: {w}Error: {n}\n"),
+    "exceptions-vocabulary": lambda: _lines("ValueError: {w} {x} is not in the vocabulary\n"),
+    "exceptions-worded-ranks": lambda: _lines("[rank{m}]: {W}Error: {x}\n"),
+    "exceptions-worded-writers": lambda: _lines("{n}: {W}Error: {x}\n"),
+    "tracebacks-worded-ranks": lambda: _lines(
         '[rank{m}]: Traceback (most recent call last):\n[rank{m}]:   File "/srv/a.py", line 3, in main\n'
         "[rank{m}]:     step()\n[rank{m}]: RuntimeError: {w} {x}\n"
     ),
-    "tracebacks-worded": lambda: _worded(
+    "tracebacks-worded": lambda: _lines(
         'Traceback (most recent call last):\n  File "/srv/{w}.py", line {n}, in {w}\n    {w}({x})\n{W}Error: {x} {w}\n'
     ),
-    "tracebacks-worded-chained": lambda: _worded(
+    "tracebacks-worded-chained": lambda: _lines(
         'Traceback (most recent call last):\n  File "/srv/{w}.py", line {n}, in {w}\n    {w}({x})\n{W}Error: {x} {w}\n\n'
         "During handling of the above exception, another exception occurred:\n\n"
     ),
@@ -170,73 +192,37 @@ KINDS: dict[str, Callable[[], bytes]] = {
         for n in range(SIZE // 13_000)
     ),
     "tracebacks-worded-deep": lambda: (
-        b"Traceback (most recent call last):\n" + _worded('  File "/srv/{w}.py", line {n}, in {w}\n    raise {W}Error: {x}\n')
+        b"Traceback (most recent call last):\n" + _lines('  File "/srv/{w}.py", line {n}, in {w}\n    raise {W}Error: {x}\n')
     ),
-    "hosts-slurmstepd": lambda: _worded("slurmstepd-{w}: error: Detected 1 oom_kill event in StepId={n}.0. Some of the step tasks have been OOM Killed.\n"),
-    "hosts-cancelled": lambda: _worded("slurmstepd: error: *** STEP {n}.0 ON {w} CANCELLED AT 2026-11-20T12:01:09 DUE TO TIME LIMIT ***\n"),
-    "hosts-srun": lambda: _worded("srun: error: {w}: task {n}: Exited with exit code 1\n"),
-    "hosts-nccl": lambda: _worded("{w}:{n}:{n} [0] misc/socket.cc:484 NCCL WARN Call to connect returned Connection refused, {x}\n"),
-    "hosts-peers": lambda: _worded("[rank{m}]: RuntimeError: [{w}] Connection closed by peer [10.0.0.1]:{n}\n"),
-    "warnings-data-loader": lambda: _worded(
+    "hosts-slurmstepd": lambda: _lines("slurmstepd-{w}: error: Detected 1 oom_kill event in StepId={n}.0. Some of the step tasks have been OOM Killed.\n"),
+    "hosts-cancelled": lambda: _lines("slurmstepd: error: *** STEP {n}.0 ON {w} CANCELLED AT 2026-11-20T12:01:09 DUE TO TIME LIMIT ***\n"),
+    "hosts-srun": lambda: _lines("srun: error: {w}: task {n}: Exited with exit code 1\n"),
+    "hosts-nccl": lambda: _lines("{w}:{n}:{n} [0] misc/socket.cc:484 NCCL WARN Call to connect returned Connection refused, {x}\n"),
+    "hosts-peers": lambda: _lines("[rank{m}]: RuntimeError: [{w}] Connection closed by peer [10.0.0.1]:{n}\n"),
+    "warnings-data-loader": lambda: _lines(
         "/opt/{w}/torch/utils/data/dataloader.py:557: UserWarning: This DataLoader will create {n} worker processes in total. {x}\n"
     ),
-    "attempts-worded": lambda: _worded("Submitted batch job {n}\n{W}Error: {x}\nslurmstepd: error: *** JOB {n} ON {w} CANCELLED AT 2026-11-20T12:01:03 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n"),
-    "dumps-worded": lambda: _worded('[rank{n}]: Current thread 0x{n} (most recent call first):\n[rank{n}]:   File "/srv/{w}.py", line 1 in {x}\n'),
-    "crashes-worded": lambda: _worded('Fatal Python error: Segmentation fault\n\nThread 0x{n} (most recent call first):\n  File "/srv/{w}.py", line 1 in {x}\n'),
-    "survived-worded": lambda: _worded("{W}Error: {x}\nattempt 2/5 succeeded after {W}Error\n"),
-    "facts-worded": lambda: _worded("{w}: tensor_model_parallel_size: {n} world_size: {n} num_layers: {n} {x}\n"),
-    "maps-worded": lambda: _worded("{w}:{n}:{n} [0] NCCL INFO comm 0x{w} rank {n} nranks 9999 cudaDev 0 busId {n} commId 0x{x} - Init COMPLETE\n"),
-    "wandb-worded": lambda: _worded("wandb: ERROR {w} {x} CommError: {W}\n"),
-    "exits-labelled": lambda: _worded("{m}: {w}: srun: error: {w}: task {n}: Killed\n"),
-    "exits-of-tasks": lambda: _counted("{n}: srun: error: node{n}: task {n}: Killed\n"),
-    "agents": lambda: _worded("[default{m}]: E1120 12:01:03.114000 {n} torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: {n} (pid: {n}) of binary: /usr/bin/{w}\n"),
-    "maps": lambda: _counted("host{n}:{n}:{n} [0] NCCL INFO comm 0x1 rank {n} nranks 4096 cudaDev 0 busId 1000 commId 0x1 - Init COMPLETE\n"),
-    "watchdogs-labelled": lambda: _counted(
+    "attempts-worded": lambda: _lines("Submitted batch job {n}\n{W}Error: {x}\nslurmstepd: error: *** JOB {n} ON {w} CANCELLED AT 2026-11-20T12:01:03 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n"),
+    "dumps-worded": lambda: _lines('[rank{n}]: Current thread 0x{n} (most recent call first):\n[rank{n}]:   File "/srv/{w}.py", line 1 in {x}\n'),
+    "crashes-worded": lambda: _lines('Fatal Python error: Segmentation fault\n\nThread 0x{n} (most recent call first):\n  File "/srv/{w}.py", line 1 in {x}\n'),
+    "survived-worded": lambda: _lines("{W}Error: {x}\nattempt 2/5 succeeded after {W}Error\n"),
+    "facts-worded": lambda: _lines("{w}: tensor_model_parallel_size: {n} world_size: {n} num_layers: {n} {x}\n"),
+    "maps-worded": lambda: _lines("{w}:{n}:{n} [0] NCCL INFO comm 0x{w} rank {n} nranks 9999 cudaDev 0 busId {n} commId 0x{x} - Init COMPLETE\n"),
+    "wandb-worded": lambda: _lines("wandb: ERROR {w} {x} CommError: {W}\n"),
+    "exits-labelled": lambda: _lines("{m}: {w}: srun: error: {w}: task {n}: Killed\n"),
+    "exits-of-tasks": lambda: _lines("{n}: srun: error: node{n}: task {n}: Killed\n"),
+    "agents": lambda: _lines("[default{m}]: E1120 12:01:03.114000 {n} torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: {n} (pid: {n}) of binary: /usr/bin/{w}\n"),
+    "maps": lambda: _lines("host{n}:{n}:{n} [0] NCCL INFO comm 0x1 rank {n} nranks 4096 cudaDev 0 busId 1000 commId 0x1 - Init COMPLETE\n"),
+    "watchdogs-labelled": lambda: _lines(
         "{n}: [rank{n}]:[E321 02:07:08.412345678 ProcessGroupNCCL.cpp:607] [Rank {n}] Watchdog caught collective operation timeout: "
         "WorkNCCL(SeqNum={n}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600000 milliseconds\n"
     ),
     "mixed": lambda: b"".join(lines for part in zip(*(_pieces(make()) for make in (KINDS[kind] for kind in _MIXED)), strict=False) for lines in part)[:SIZE],
-    "pids": lambda: _counted("(Worker pid={n}, ip=10.0.0.1) KeyError: 'x'\n"),
+    "literals": _literals,
+    "examples": _examples,
+    "pids": lambda: _lines("(Worker pid={n}, ip=10.0.0.1) KeyError: 'x'\n"),
 }  # fmt: skip
 """What kills a diagnosis, or makes it slow, if anything does."""
-
-
-def small(kind: str) -> bytes:
-    """The same, small enough to be taken for a paste."""
-    return KINDS[kind]()[: 1000 * 1024]
-
-
-def literals(size: int = SIZE) -> bytes:
-    """Every rule's literal at the head of a line that goes on for as long as a line is looked at."""
-    from slurmdoctor.knowledge import folders, load
-
-    lines, total = [], 0
-    rules = load(folders([])).rules
-    fillers = ("a" * 2000, "0" * 2000, " " * 2000, "a.b:" * 500, "[(" * 1000, "'\"" * 1000, "1, " * 700, "x=1 " * 500)
-    while total < size:
-        for filler in fillers:
-            for rule in rules:
-                for literal in rule.literals:
-                    lines.append(f"{literal}{filler}".encode())
-                    total += len(lines[-1])
-            if total >= size:
-                break
-    return b"\n".join(lines)[:size]
-
-
-def examples(size: int = SIZE) -> bytes:
-    """Every rule's example, from a rank of its own each time."""
-    from slurmdoctor.knowledge import folders, load
-
-    lines, total, n = [], 0, 0
-    rules = load(folders([])).rules
-    while total < size:
-        for rule in rules:
-            for line in rule.match:
-                lines.append(f"[rank{n}]: {line}".encode())
-                total += len(lines[-1])
-                n += 1
-    return b"\n".join(lines)[:size]
 
 
 def measured(data: bytes) -> Iterator[tuple[str, float]]:
@@ -269,11 +255,8 @@ def measured(data: bytes) -> Iterator[tuple[str, float]]:
 
 
 def main(kinds: list[str]) -> None:
-    every: dict[str, Callable[[], bytes]] = {**KINDS, "literals": literals, "examples": examples}
-    for kind in kinds or every:
-        name, _, how = kind.partition(":")
-        data = every[name]()
-        told = dict(measured(data[: 1000 * 1024] if how == "small" else data))
+    for kind in kinds or KINDS:
+        told = dict(measured(KINDS[kind]()))
         slow = "  <<<" if told["cpu"] > 2 or told["MB"] > 200 or told["status"] not in (0, 2) else ""
         print(
             f"{kind:24} status {told['status']:.0f}  {told['cpu']:6.2f} s CPU  {told['wall']:6.2f} s  {told['MB']:5.0f} MB{slow}",

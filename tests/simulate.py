@@ -22,10 +22,7 @@ VICTIM = (
     "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.1.0.3]:{port}. "
     "This is typically caused by a remote worker crashing."
 )
-VICTIMS = {
-    "gloo": VICTIM,
-    "program": "RuntimeError: prefetch queue {port} was closed",
-}
+VICTIMS = {"gloo": VICTIM, "program": "RuntimeError: prefetch queue {port} was closed"}
 """What the others say: words that only a victim says, or an error that could be a root, had it come first."""
 
 

@@ -5,47 +5,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from functools import cache
-from pathlib import Path
-from typing import Any
 
-import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import hostile
-import slurmdoctor
-from slurmdoctor import Diagnosis, diagnose
-from slurmdoctor.knowledge import folders, load
+from fuzz import assert_sound
+from slurmdoctor import diagnose
 from slurmdoctor.model import UserError
-from slurmdoctor.report import render, text_report as text
-from test_report_chat import ALLOWED, LIVE, assert_harmless, outside_of_code, tokens
+from slurmdoctor.report import render
+from test_report_chat import ALLOWED, LIVE, outside_of_code, tokens
 
 BUSY = 4 if "PYTEST_XDIST_WORKER" in os.environ or (os.getloadavg()[0] > 1.5) else 2
 """CPU time counts more on a machine that does other things besides."""
-
-
-@cache
-def schema() -> dict[str, Any]:
-    return dict(json.loads((Path(slurmdoctor.__file__).parent / "report" / "schema.json").read_text()))
-
-
-def assert_sound(found: Diagnosis) -> None:
-    """Every format can be made, is valid, and holds nothing that it must not."""
-    told = json.loads(render(found, "json"))
-    jsonschema.validate(told, schema())
-    said = render(found, "markdown")
-    assert_harmless(said, quotes="```" in said)
-    message = json.loads(render(found, "slack"))
-    assert len(message["text"]) <= 3000
-    assert len(json.dumps(message["blocks"])) <= 12_000
-    shown = text.render_text(found, width=80, colour=False, context=50, ranks=True)
-    for out in (said, shown, render(found, "json")):
-        out.encode()
-        assert not any((ord(c) < 32 and c not in "\t\n") or 0x7F <= ord(c) < 0xA0 for c in out)
 
 
 def answered(job: str | bytes) -> None:
@@ -60,18 +34,11 @@ def answered(job: str | bytes) -> None:
     assert "\n" not in reason
 
 
-def made(kind: str) -> bytes:
-    """64 KiB of it."""
-    if kind in ("literals", "examples"):
-        return (hostile.literals if kind == "literals" else hostile.examples)(64 * 1024)
-    return hostile.KINDS[kind]()[: 64 * 1024]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [*hostile.KINDS, "literals", "examples"])
+@pytest.mark.parametrize("kind", hostile.KINDS)
 def test_a_paste_of_each_kind(kind: str) -> None:
     """As much as a message of a chat holds, and some more, as text and as a log in a file."""
-    data = made(kind)
+    data = hostile.KINDS[kind]()[: 64 * 1024]
     began = time.process_time()
     answered(data)
     answered(data.decode("utf-8", "replace"))
@@ -114,63 +81,7 @@ def test_a_number_that_no_job_has(line: str) -> None:
     assert sum(len(group.ranks) for group in found.ranks) <= 10
 
 
-@cache
-def lines() -> list[str]:
-    """Lines that rules and readers take, and what makes trouble between them."""
-    known = load(folders([]))
-    return [
-        *(line for rule in known.rules for line in rule.match),
-        *(line for signal in known.signals for line in signal.match),
-        "Traceback (most recent call last):", '  File "a.py", line 3, in f', "    g()", "KeyError: 'x'", "",
-        "During handling of the above exception, another exception occurred:", "srun: error: n[1-4]: tasks 0-3,7: Killed",
-        "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2026-01-20T03:11:09 DUE TO TIME LIMIT ***",
-        "step 7 loss 0.1", "```", "> x", "\x1b[31m", "\0", "\r", "Root Cause (first observed failure):", "[0]:",
-        "  time      : 2026-11-21_08:08:01", "  rank      : 3 (local_rank: 3)", "  exitcode  : -9 (pid: 7)",
-        "<!channel> @everyone [x](http://y.example) `` ``` ~~~", "9" * 400, "a" * 5000,
-    ]  # fmt: skip
-
-
-@st.composite
-def logs(draw: st.DrawFn) -> str:
-    """Lines of real shape in any order, labelled, cut, doubled and damaged."""
-    every = lines()
-    chosen = []
-    for number in draw(st.lists(st.integers(0, len(every) - 1), max_size=25)):
-        line = every[number]
-        how = draw(st.integers(0, 9))
-        if how == 0:
-            line = line[draw(st.integers(0, len(line))) :]
-        elif how == 1:
-            line = line[: draw(st.integers(0, len(line)))]
-        elif how == 2:
-            line = (
-                draw(
-                    st.sampled_from(["[rank{}]: ", "{}: ", "[default{}]:", "n{}:1:2 [0] ", "2026-01-02 03:04:0{} "])
-                ).format(draw(st.integers(0, 9)))
-                + line
-            )
-        elif how == 3:
-            line += draw(st.text(max_size=20))
-        chosen.append(line)
-    return draw(st.sampled_from(["\n", "\n", "\n", "\r\n", " ", "\n> ", "\\n"])).join(chosen) + "\n"
-
-
-RELAXED = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-
-@RELAXED
-@given(logs())
-def test_any_log_of_known_lines(log: str) -> None:
-    answered(log)
-
-
-@RELAXED
-@given(st.binary(max_size=600))
-def test_any_bytes(data: bytes) -> None:
-    answered(data + b"\n")
-
-
-@RELAXED
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.text(
         st.one_of(st.sampled_from("`*_~<>[]()!@#|&$:/\\\n\r\t -+=.1aE\x1b\0\u200b\u202e\ud800"), st.characters()),

@@ -214,10 +214,7 @@ def test_what_hexadecimal_words_mean_is_not_asked_in_vain_for_ever(
     assert len(asked) <= 500
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["code {} ", "aborted at {}: exit code {}", "rank {}: boom"],
-)
+@pytest.mark.parametrize("line", ["code {} ", "aborted at {}: exit code {}", "rank {}: boom"])
 def test_lines_whose_words_matter_are_told_apart(line: str, tmp_path: Path) -> None:
     dice = random.Random(1)
     words = ["".join(dice.choice("0123456789abcdef") for _ in range(6)) for _ in range(400)]
