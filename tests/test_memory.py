@@ -11,12 +11,12 @@ from slurmdoctor.infer.facts import _of_memory
 from slurmdoctor.knowledge.expressions import fill, holds
 from slurmdoctor.model import MemoryReading, gib
 
-TRAIN = (("/opt/demo/train.py", "main", "loss = model(batch)"),)
+TRAIN = "/opt/demo/train.py main loss = model(batch)"
 MOE = (
-    ("/opt/demo/run.py", "main", "model = bridge.to_megatron_model()"),
-    ("/opt/Megatron-LM/megatron/core/transformer/moe/experts.py", "__init__", "self.weight1 = Parameter(torch.empty("),
+    "/opt/demo/run.py main model = bridge.to_megatron_model()",
+    "/opt/Megatron-LM/megatron/core/transformer/moe/experts.py __init__ self.weight1 = Parameter(torch.empty(",
 )
-Frames = tuple[tuple[str, str, str], ...]
+"""Frames: file, function and source."""
 
 
 def message(requested: str, free: str, unallocated: str) -> str:
@@ -31,10 +31,11 @@ def message(requested: str, free: str, unallocated: str) -> str:
 SHORT = message("1.00 GiB", "182.00 MiB", "204.10 MiB")
 
 
-def oom(frames: Frames = TRAIN, text: str = SHORT, above: str = "") -> Diagnosis:
-    rows = "".join(
-        f'[rank3]:   File "{file}", line 12, in {name}\n[rank3]:     {code}\n' for file, name, code in frames
-    )
+def oom(*frames: str, text: str = SHORT, above: str = "") -> Diagnosis:
+    rows = ""
+    for frame in frames or (TRAIN,):
+        file, name, code = frame.split(" ", 2)
+        rows += f'[rank3]:   File "{file}", line 12, in {name}\n[rank3]:     {code}\n'
     return diagnose(f"{above}[rank3]: Traceback (most recent call last):\n{rows}[rank3]: {text}\n")
 
 
@@ -133,57 +134,42 @@ def test_the_memory_of_other_processes_is_what_neither_is_free_nor_its_own() -> 
 # ── the phase ──
 
 
+VLLM_CACHE = ("/v/vllm/v1/gpu_worker.py determine_available_memory x", "/x/m.py forward x")
+MICRO, STATE = "smaller micro batch", "Shard the optimizer state"
+
+
 @pytest.mark.parametrize(
     ("phase", "says", "never", "frames"),
     [
-        ("forward pass", "smaller micro batch", "optimizer", (("/x/m.py", "forward", "return self.mlp(x)"),)),
-        ("backward pass", "smaller micro batch", "optimizer", (("/x/t.py", "main", "loss.backward()"),)),
-        (
-            "backward pass",
-            "smaller micro batch",
-            "optimizer",
-            (("/v/torch/utils/checkpoint.py", "backward", "x"), ("/x/m.py", "forward", "x")),
-        ),
-        (
-            "optimizer step",
-            "Shard the optimizer state",
-            "Lower the",
-            (("/x/t.py", "main", "opt.step()"), ("/v/torch/optim/adamw.py", "_init_group", "zeros_like(")),
-        ),
-        (
-            "forward pass",
-            "smaller micro batch",
-            "optimizer",
-            (("/v/torch/optim/adamw.py", "step", "loss = closure()"), ("/x/m.py", "forward", "x")),
-        ),
-        (
-            "model setup",
-            "Shard the model",
-            "micro batch",
-            (("/v/transformers/modeling_utils.py", "from_pretrained", "x"), ("/x/m.py", "__init__", "x")),
-        ),
-        ("checkpoint load", 'map_location="cpu"', "micro batch", (("/v/torch/serialization.py", "load", "x"),)),
-        ("checkpoint save", "cpu_offload=True", "micro batch", (("/x/t.py", "save_checkpoint", "x"),)),
-        ("evaluation", "evaluation batch", "micro batch", (("/x/t.py", "evaluate", "x"), ("/x/m.py", "forward", "x"))),
-        ("generation", "new tokens", "micro batch", (("/v/utils.py", "generate", "x"), ("/x/m.py", "forward", "x"))),
-        ("export", "over more GPUs or nodes for the export", "micro batch", (("/x/b.py", "save_hf_weights", "x"),)),
-        (
-            "KV cache setup",
-            "--max-model-len",
-            "micro batch",
-            (("/v/vllm/v1/gpu_worker.py", "determine_available_memory", "x"), ("/x/m.py", "forward", "x")),
-        ),
+        ("forward pass", MICRO, "optimizer", ["/x/m.py forward return self.mlp(x)"]),
+        ("backward pass", MICRO, "optimizer", ["/x/t.py main loss.backward()"]),
+        ("backward pass", MICRO, "optimizer", ["/v/torch/utils/checkpoint.py backward x", "/x/m.py forward x"]),
+        ("optimizer step", STATE, "Lower the", ["/x/t.py main opt.step()", "/v/torch/optim/adamw.py _init_group z("]),
+        ("forward pass", MICRO, "optimizer", ["/v/torch/optim/adamw.py step loss = closure()", "/x/m.py forward x"]),
+        ("model setup", "Shard the model", "micro batch", ["/v/transformers/modeling_utils.py from_pretrained x"]),
+        ("checkpoint load", 'map_location="cpu"', "micro batch", ["/v/torch/serialization.py load x"]),
+        ("checkpoint save", "cpu_offload=True", "micro batch", ["/x/t.py save_checkpoint x"]),
+        ("evaluation", "evaluation batch", "micro batch", ["/x/t.py evaluate x", "/x/m.py forward x"]),
+        ("generation", "new tokens", "micro batch", ["/v/utils.py generate x", "/x/m.py forward x"]),
+        ("export", "over more GPUs or nodes for the export", "micro batch", ["/x/b.py save_hf_weights x"]),
+        ("KV cache setup", "--max-model-len", "micro batch", VLLM_CACHE),
     ],
 )
-def test_the_frames_tell_the_phase_and_the_phase_the_advice(phase: str, says: str, never: str, frames: Frames) -> None:
-    found = oom(frames)
+def test_the_frames_tell_the_phase_and_the_phase_the_advice(
+    phase: str, says: str, never: str, frames: list[str]
+) -> None:
+    found = oom(*frames)
     assert found.facts["phase"] == phase
     assert says in fixes(found, 1)
     assert never not in fixes(found)
 
 
 def test_no_advice_is_a_recital() -> None:
-    for found in (oom(), oom(MOE), oom(text="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")):
+    for found in (
+        oom(),
+        oom(*MOE),
+        oom(text="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."),
+    ):
         assert not re.search(r"\bIf it dies\b|\bMend\b", fixes(found))
 
 
@@ -196,7 +182,7 @@ def test_what_the_log_has_of_the_failure_stands_in_the_advice_and_in_the_facts()
     )
     above += "  seq_length ...................................... 8192\n"
     above += "[Rank 3] (after 1 iterations) memory (MB) | allocated: 61234.1 | max allocated: 74321.9 | reserved: 76002.0 | max reserved: 76990.0\n"
-    found = oom((("/x/megatron/core/pipeline_parallel/schedules.py", "backward_step", "x"),), above=above)
+    found = oom("/x/megatron/core/pipeline_parallel/schedules.py backward_step x", above=above)
     record = "backward pass, TP 4, micro batch 4, sequence 8192, peak 72.6 of 79.1 GiB"
     assert record in fixes(found, 1)
     told = {"record": record, "phase": "backward pass", "peak_gib": 72.6, "requested_gib": 1.0, "capacity_gib": 79.11}
@@ -221,7 +207,7 @@ SIZES = "  hidden_size ..... 3072\n  moe_ffn_hidden_size ..... 1536\n  num_layer
     [GENERATE, "Namespace(tp=2, pp=1, ep=8, etp=1)\n", "TP=2 PP=1 EP=8 MBS=1 GBS=256\n", "+ python x.py --ep=8\n"],
 )
 def test_without_a_number_of_experts_ep_is_the_cure(above: str) -> None:
-    found = oom(MOE, above=above)
+    found = oom(*MOE, above=above)
     assert found.facts["ep"] == 8
     first = fixes(found, 1)
     assert "Raise expert parallelism (EP) above 8: EP 16 takes " in first
@@ -231,38 +217,36 @@ def test_without_a_number_of_experts_ep_is_the_cure(above: str) -> None:
 
 def test_where_the_gpus_do_not_suffice_the_nodes_are_told() -> None:
     above = f"world size: 8\n  gpus_per_node: 8\n{GENERATE}"
-    assert "Use 2 nodes and raise expert parallelism (EP) from 8 to 16" in fixes(oom(MOE, above=above), 1)
+    assert "Use 2 nodes and raise expert parallelism (EP) from 8 to 16" in fixes(oom(*MOE, above=above), 1)
 
 
 def test_vllm_splits_experts_by_tensor_parallelism_too() -> None:
-    frames = (("/v/site-packages/vllm/model_executor/layers/fused_moe/layer.py", "__init__", "x"), *MOE[1:])
-    assert "expert" not in fixes(oom(frames))
+    frame = "/v/site-packages/vllm/model_executor/layers/fused_moe/layer.py __init__ x"
+    assert "expert" not in fixes(oom(frame, *MOE[1:]))
 
 
 def test_frames_alone_prove_experts() -> None:
-    assert "expert parallelism (EP)" in fixes(oom(MOE), 1)
+    assert "expert parallelism (EP)" in fixes(oom(*MOE), 1)
 
 
 def test_fragmentation_does_not_come_before_experts() -> None:
-    found = oom(MOE, message("1.12 GiB", "602.56 MiB", "4.10 GiB"), GENERATE)
+    found = oom(*MOE, text=message("1.12 GiB", "602.56 MiB", "4.10 GiB"), above=GENERATE)
     assert "expert parallelism" in fixes(found, 1)
 
 
 def test_a_dense_model_gets_no_advice_on_experts() -> None:
-    found = oom(
-        (("/v/transformers/modeling_utils.py", "from_pretrained", "x"),), message("30.00 GiB", "1.18 GiB", "1.41 GiB")
-    )
+    text = message("30.00 GiB", "1.18 GiB", "1.41 GiB")
+    found = oom("/v/transformers/modeling_utils.py from_pretrained x", text=text)
     assert not re.search(r"expert|\bEP\b|expandable", fixes(found))
+
+
+OF_256 = "from 8 to 16: 256 experts / EP 8 = 32 per GPU, 56.2 GB in bf16; EP 16 makes it 28.1"
 
 
 @pytest.mark.parametrize(
     ("script", "world", "says"),
     [
-        (
-            "hf_to_megatron_generate_text.py",
-            16,
-            "from 8 to 16: 256 experts / EP 8 = 32 per GPU, 56.2 GB in bf16; EP 16 makes it 28.1",
-        ),
+        ("hf_to_megatron_generate_text.py", 16, OF_256),
         ("hf_to_megatron_generate_text.py", 8, "Use 2 nodes and EP 16"),
         ("pretrain_gpt.py", 64, "below about 30 GB"),
         ("pretrain_gpt.py", 64, "for training"),
@@ -271,22 +255,24 @@ def test_a_dense_model_gets_no_advice_on_experts() -> None:
 )
 def test_the_smallest_ep_that_meets_the_budget_and_the_world(script: str, world: int, says: str) -> None:
     above = f"+ srun python {script} --tp 2 --ep 8 --etp 1\nworld size: {world}\n  gpus_per_node: 8\n{SIZES}"
-    assert says in fixes(oom(MOE, above=above), 1)
+    assert says in fixes(oom(*MOE, above=above), 1)
 
 
 def test_experts_that_fit_are_not_blamed() -> None:
     above = f"+ srun python hf_megatron_roundtrip_multi_gpu.py --ep 32\nworld size: 64\n{SIZES}"
-    assert "expert" not in fixes(oom(MOE, above=above))
+    assert "expert" not in fixes(oom(*MOE, above=above))
+
+
+RMM = (
+    "MemoryError: std::bad_alloc: out_of_memory: CUDA error (failed to allocate 63040830384 bytes) at: /rmm/mr/x.hpp:62"
+)
 
 
 @pytest.mark.parametrize(
     ("line", "says"),
     [
         ("RuntimeError: CUDA error: out of memory", "Run `nvidia-smi` on the node"),
-        (
-            "MemoryError: std::bad_alloc: out_of_memory: CUDA error (failed to allocate 63040830384 bytes) at: /rmm/mr/x.hpp:62",
-            "Process the data in parts: one allocation of 58.7 GiB",
-        ),
+        (RMM, "Process the data in parts: one allocation of 58.7 GiB"),
     ],
 )
 def test_what_no_training_step_asked_for_gets_no_advice_on_steps_first(line: str, says: str) -> None:
@@ -328,48 +314,26 @@ LOAD = 'Traceback (most recent call last):\n  File "/v/torch/serialization.py", 
 LOAD += "alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 34359738368 bytes. Error code 12\n"
 
 
+WORKER = "RuntimeError: DataLoader worker (pid 4711) is killed by signal: Killed.\n"
+EXCEEDED = "slurmstepd: error: Job 7518 exceeded memory limit (67108864 > 33554432), being killed\n"
+CGROUP = "[81233.1] Memory cgroup out of memory: Killed process 31337 (python) total-vm:92233720kB, anon-rss:67108864kB, file-rss:131072kB\n"
+ARRAY = "numpy.core._exceptions._ArrayMemoryError: Unable to allocate {} for an array with shape (100000, 1000000)\n"
+LSF = "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.\nExited with exit code 137.\n"
+TWICE = "more than the 64 GiB per node that it had: `#SBATCH --mem=128G`.*3 oom_kill events in step 48113.0"
+
+
 @pytest.mark.parametrize(
     ("log", "first", "never"),
     [
-        (
-            "+ srun --mem 64G python train.py\n" + KILL.format(3, "s"),
-            "more than the 64 GiB per node that it had: `#SBATCH --mem=128G`.*3 oom_kill events in step 48113.0",
-            "GPU",
-        ),
+        ("+ srun --mem 64G python train.py\n" + KILL.format(3, "s"), TWICE, "GPU"),
         (KILL.format(1, ""), "`#SBATCH --mem=0` takes all of each node.*1 oom_kill event in step", "oom_kill events"),
-        (
-            "  num_workers ............. 16\nRuntimeError: DataLoader worker (pid 4711) is killed by signal: Killed.\n"
-            + KILL.format(1, ""),
-            "Lower num_workers from 16 to 8",
-            "GPU",
-        ),
-        (
-            "slurmstepd: error: Job 7518 exceeded memory limit (67108864 > 33554432), being killed\n",
-            "`#SBATCH --mem=80G` or more .*used 64 GiB of the 32 GiB",
-            "GPU",
-        ),
-        (
-            "[81233.1] Memory cgroup out of memory: Killed process 31337 (python) total-vm:92233720kB, anon-rss:67108864kB, "
-            "file-rss:131072kB\nsrun: error: node07: task 3: Killed\n",
-            r"process 31337 \(python\) held 64 GiB",
-            "GPU",
-        ),
+        ("  num_workers ........ 16\n" + WORKER + KILL.format(1, ""), "Lower num_workers from 16 to 8", "GPU"),
+        (EXCEEDED, "`#SBATCH --mem=80G` or more .*used 64 GiB of the 32 GiB", "GPU"),
+        (f"{CGROUP}srun: error: node07: task 3: Killed\n", r"process 31337 \(python\) held 64 GiB", "GPU"),
         (LOAD, "Load once per node", "num_workers"),
-        (
-            "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 745. GiB for an array with shape (100000, 1000000)\n",
-            "one allocation of 745 GiB failed",
-            "DataLoader|checkpoint",
-        ),
-        (
-            "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 32.0 TiB for an array with shape (1, 2)\n",
-            "32768 GiB was asked for, more than a node has",
-            "--mem",
-        ),
-        (
-            "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.\nExited with exit code 137.\n",
-            "bsub -M",
-            "SBATCH",
-        ),
+        (ARRAY.format("745. GiB"), "one allocation of 745 GiB failed", "DataLoader|checkpoint"),
+        (ARRAY.format("32.0 TiB"), "32768 GiB was asked for, more than a node has", "--mem"),
+        (LSF, "bsub -M", "SBATCH"),
     ],
 )
 def test_host_memory_is_answered_with_the_job_s_own_numbers(log: str, first: str, never: str) -> None:
