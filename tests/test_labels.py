@@ -1,9 +1,11 @@
-"""Labels and stamps: every format proves its samples; what is not a rank is not taken for one."""
+"""Who wrote a line: every label proves its samples, what is not a rank is not taken for one, and mixed writers are taken apart."""
 
 from __future__ import annotations
 
 import random
 import re
+from itertools import zip_longest
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import ASSUMED_YEAR, LineFormat, Origin, SourceFormat, format_time
 from slurmdoctor.ranks.labels import LabelReader, learn, parse_time
 from slurmdoctor.ranks.rank_map import of_path
+from slurmdoctor.search.writer_key import WriterKey
 
 KNOWLEDGE = load([builtin()])
 FORMATS = KNOWLEDGE.formats
@@ -190,3 +193,102 @@ def test_of_few_lines_a_label_is_believed_where_a_traceback_and_its_frames_stand
 def test_what_only_looks_like_a_label_stays_in_its_line(line: str) -> None:
     lines = [line.format(n=n) for n in range(9)]
     assert LABELS.strip_labels(lines[-1], learn(lines, LABELS)) == (Origin(), lines[-1])
+
+
+# ── behind a collector's stamp: kubectl, docker, ts ──
+
+JOB = [
+    *(f"{rank}: step {step} loss 2.{step} lr 1e-4" for step in range(3) for rank in range(4)),
+    "3: Traceback (most recent call last):",
+    '3:   File "/code/train.py", line 9, in <module>',
+    "3:     data[key]",
+    "3: KeyError: 'labels'",
+    "1: [rank1]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.4]:4242",
+]
+STAMPS = {
+    "kubectl": "2026-05-04T10:00:{:02d}.123456789Z ",
+    "docker": "2026-05-04T10:00:{:02d}.123456789+02:00 ",
+    "ts": "May  4 10:00:{:02d} ",
+    "script": "[10:00:{:02d}] ",
+}
+
+
+@pytest.mark.usefixtures("golden_verdicts")
+@pytest.mark.parametrize("stamp", STAMPS.values(), ids=STAMPS)
+def test_the_rank_is_read_behind_the_stamp(stamp: str) -> None:
+    log = "".join(f"{stamp.format(n)}{line}\n" for n, line in enumerate(JOB))
+    found = diagnose(log).to_dict()
+    assert found["cause"]["id"] == "python-error"
+    assert found["first_failure"]["rank"] == 3
+
+
+@pytest.mark.usefixtures("golden_verdicts")
+def test_a_number_behind_a_programs_own_stamp_is_no_label() -> None:
+    log = "".join(f"2026-05-04 10:00:{n:02d} {n}: sample done\n" if n % 3 else f"sample {n}\n" for n in range(30))
+    found = diagnose(log + "2026-05-04 10:01:00 7: bad\nKeyError: 'x'\n").to_dict()
+    assert (found["first_failure"] or {}).get("rank") is None
+
+
+def test_two_writers_behind_stamps_are_told_apart() -> None:
+    key = WriterKey(FORMATS, SourceFormat(frozenset({"srun-label"}), stamped=True))
+    assert key(b"2026-05-04T10:00:01Z  3: KeyError") == key(b"2026-05-04T10:00:02Z  3: x") == b"3:"
+    assert key(b"2026-05-04T10:00:02Z [1,12]<stderr>:KeyError") == key(b"[1,12]<stdout>:x") == b"[1,12]"
+
+
+# ── lines of several writers that come mixed ──
+
+SITE = r"""
+formats:
+  - id: site-label
+    source: the launcher of a site
+    pattern: '#w(?P<rank>\d+)# '
+    samples: [{line: '#w3# hello', rank: 3, text: hello}]
+  - id: site-pod
+    source: the log collector of a site
+    pattern: '\{(?P<writer>[a-z0-9-]+)\} '
+    samples: [{line: '{pod-7f} hello', text: hello}]
+"""
+FAILURES = (
+    ["Traceback (most recent call last):", '  File "/code/train.py", line 9, in <module>', "    main()",
+     '  File "/code/train.py", line 7, in main', "    load(path)", "FileNotFoundError: [Errno 2] No such file: 'corpus.bin'"],
+    ["Traceback (most recent call last):", '  File "/code/other.py", line 5, in <module>', "    start()",
+     '  File "/code/other.py", line 3, in start', "    table['seven']", "KeyError: 'seven'"],
+)  # fmt: skip
+PAIRS = {
+    "learner": ("[learner0]:", "[learner1]:"),
+    "actor": ("[actor4]:", "[actor12]:"),
+    "named worker": ("[rollout_worker0]:", "[rollout_worker1]:"),
+    "container": ("trainer-7f || ", "trainer-9c || "),
+    "agents of one role": ("nemo.train/0 [default0]:", "nemo.train/1 [default0]:"),
+    "pdsh": ("node-1: [rank0]: ", "node-1: [rank1]: "),
+    "containers of two ranks": ("pod-a || [rank0]: ", "pod-a || [rank1]: "),
+    "a site's label": ("#w0# ", "#w1# "),
+    "a site's collector": ("{pod-7f} ", "{pod-9c} "),
+    "horovodrun": ("[0]<stderr>:", "[1]<stderr>:"),
+    "ray": ("(Trainer pid=71, ip=10.0.0.1) ", "(Trainer pid=72, ip=10.0.0.1) "),
+}
+
+
+def mixed(first: str, second: str) -> str:
+    """A job of two writers that print a few steps, then their tracebacks, in turns."""
+    steps = [f"{label}step {n}" for n in range(1, 7) for label in (first, second)]
+    parts = ([first + line for line in FAILURES[0]], [second + line for line in FAILURES[1]])
+    return "\n".join([*steps, *(line for pair in zip_longest(*parts) for line in pair if line)]) + "\n"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rules")
+    (folder / "labels.yaml").write_text(SITE)
+    return folder
+
+
+@pytest.mark.parametrize("labels", PAIRS.values(), ids=PAIRS)
+@pytest.mark.parametrize("turned", [False, True])
+def test_mixed_tracebacks_are_taken_apart(labels: tuple[str, str], turned: bool, site: Path) -> None:
+    first, second = reversed(labels) if turned else labels
+    found = diagnose(mixed(first, second), rules=[str(site)]).to_dict()
+    shown = "\n".join(found["first_failure"]["traceback"])
+    own, other = ("train.py", "other.py") if "FileNotFound" in shown else ("other.py", "train.py")
+    assert own in shown
+    assert other not in shown
