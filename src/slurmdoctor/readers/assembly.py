@@ -138,11 +138,10 @@ def _reports(kept: Kept, lines: Excerpts) -> tuple[list[ExitReport], tuple[Reaso
     found: list[ExitReport] = []
     tasks = left_out = 0
     for line, reading in lines.meter.each("places", kept):
-        report = read_report(reading.target, lines, line) if isinstance(reading.target, ExitFormat) else None
-        tasks += len(report.tasks) if report else 0
-        if report and tasks <= _MOST_TASKS:
-            found.append(report)
-        left_out += report is not None and tasks > _MOST_TASKS
+        if isinstance(reading.target, ExitFormat) and (report := read_report(reading.target, lines, line)):
+            tasks += len(report.tasks)
+            found += [report] if tasks <= _MOST_TASKS else []
+            left_out += tasks > _MOST_TASKS
     return found, (reason("tasks-left-out", count=left_out, most=_MOST_TASKS),) if left_out else ()
 
 
@@ -179,4 +178,4 @@ def _is_cut(source: int, lines: Excerpts) -> bool:
 def _launcher(reports: Sequence[ExitReport], forms: Sequence[ExitFormat]) -> str | None:
     """The launcher that reported an exit; of several the one whose entry stands first in the table."""
     seen = {report.launcher for report in reports}
-    return next((form.launcher for form in forms if form.launcher in seen and form.launcher is not None), None)
+    return next((form.launcher for form in forms if form.launcher in seen - {None}), None)

@@ -18,18 +18,10 @@ from slurmdoctor.ranks import Place
 from slurmdoctor.search import Shaped, shape_of
 
 
-class _Patterns(NamedTuple):
-    entered: Shaped
-    group: Shaped
-    timeout: Shaped
-    status: Shaped
-    work: Shaped
-
-
 @cache
-def _patterns() -> _Patterns:
-    names = ("fingerprint", "nccl-group", "nccl-timeout", "nccl-status", "nccl-work")
-    return _Patterns(*(Shaped(text(name).pattern) for name in names))
+def shaped(name: str) -> Shaped:
+    """The text of this name, searched once for all lines that differ in digits only."""
+    return Shaped(text(name).pattern)
 
 
 _DUMP_SIGNAL = text("nccl-dump-signal")
@@ -62,39 +54,40 @@ class Heard(NamedTuple):
 
 def read_collective(line: Line) -> Heard | None:
     """One watchdog line; None where it says nothing of a work."""
-    patterns, shown, shape = _patterns(), line.text, shape_of(line.text)
-    group = patterns.group.groups(shown, shape)
-    name = (group.get("guid") or group["id"]) if group else None
-    if group and group.get("name"):
-        name = f"{name}({group['name']})"
-    group_rank = number(group["rank"]) if group else None
-    base = CollectiveStatus(-1, name, group_rank, line.origin.time, line.order, source=line.source)
-    if (found := patterns.timeout.groups(shown, shape)) is not None:
-        size = (number(found["numel_in"]), number(found["numel_out"])) if "numel_in" in found else None
-        status = replace(
-            base,
-            group_rank=_number(found, "group_rank") if group_rank is None else group_rank,
-            seq=_number(found, "seq"),
-            op=found["op"],
-            size=size,
-            group_size=_group_size(found["op"], size),
-            timeout_ms=_number(found, "timeout"),
-            ran_ms=_number(found, "ran"),
-        )
-    elif (found := patterns.entered.groups(shown, shape)) is not None:
-        status = replace(base, group_rank=_number(found, "group_rank"), seq=_number(found, "seq"), entered=found["op"])
-    elif (found := patterns.status.groups(shown, shape)) is not None:
-        signal = _DUMP_SIGNAL.search(shown)
-        status = replace(
-            base,
-            seq=_number(patterns.work.groups(shown, shape) or {}, "seq"),
-            enqueued=_number(found, "enqueued"),
-            completed=_number(found, "completed"),
-            dump=signal is not None,
-            told_by=number(signal["from_rank"]) if signal and signal["from_rank"] else None,
-        )
-    else:
+    shape = shape_of(line.text)
+
+    def read(name: str) -> Mapping[str, str]:
+        return shaped(name).groups(line.text, shape) or {}
+
+    timed_out = read("nccl-timeout")
+    entered = {} if timed_out else read("fingerprint")
+    last = {} if timed_out or entered else read("nccl-status")
+    found = timed_out or entered or last
+    if not found:
         return None
+    group = read("nccl-group")
+    name = group.get("guid") or group.get("id")
+    size = (number(found["numel_in"]), number(found["numel_out"])) if "numel_in" in found else None
+    signal = _DUMP_SIGNAL.search(line.text) if last else None
+    status = CollectiveStatus(
+        -1,
+        f"{name}({group['name']})" if group.get("name") else name,
+        _number(group, "rank") if group else _number(found, "group_rank"),
+        line.origin.time,
+        line.order,
+        _number(read("nccl-work") if last else found, "seq"),
+        timed_out.get("op"),
+        size,
+        _group_size(timed_out.get("op", ""), size),
+        _number(found, "enqueued"),
+        _number(found, "completed"),
+        signal is not None,
+        entered.get("op"),
+        number(signal["from_rank"]) if signal and signal["from_rank"] else None,
+        _number(found, "timeout"),
+        _number(found, "ran"),
+        line.source,
+    )
     return Heard(line.origin, line.place, status)
 
 

@@ -142,19 +142,9 @@ def _table_entry(form: ExitFormat, lines: Excerpts, line: Line) -> ExitReport | 
 def _entry(form: ExitFormat, line: Line, fields: Groups, ended: ProcessExit, first: bool) -> ExitReport:
     rank = _RANK.search(fields.get("rank", ""))
     stamp = parse_time(fields.get("time", ""))
-    return ExitReport(
-        line,
-        form.witness,
-        ended,
-        rank=number(rank["rank"]) if rank and is_rank(rank["rank"]) else None,
-        local_rank=number(rank["local_rank"]) if rank else None,
-        node=fields.get("host") or None,
-        time=stamp[0] if stamp else None,
-        order=line.order,
-        first=first,
-        kind=form.kind,
-        launcher=form.launcher,
-    )
+    found = {} if rank is None else {name: value for name, value in rank.groupdict().items() if is_rank(value)}
+    report = _report(form, line, {**found, "node": fields.get("host", "")}, ended)
+    return replace(report, time=stamp[0] if stamp else None, first=first)
 
 
 def complete_reports(reports: Iterable[ExitReport], maps: RankMap) -> list[ExitReport]:
