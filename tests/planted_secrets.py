@@ -47,11 +47,15 @@ def _wrapped(name: str, secret: str) -> str:
     return line[:80] + ("\n" + line[80:] if len(line) > 88 else line[80:])
 
 
+def _form(template: str) -> Form:
+    """A line in which NAME, name and --name stand for the key's name, and § for the secret."""
+    return lambda n, s: (
+        template.replace("NAME", n).replace("--name", _flag(n)).replace("name", n.lower()).replace("§", s)
+    )
+
+
 FORMS: dict[str, Form] = {
-    "environment": lambda n, s: f"{n}={s}",
-    "export": lambda n, s: f"+ export {n}='{s}'",
-    "os.environ": lambda n, s: f"    os.environ['{n}'] = '{s}'",
-    "yaml": lambda n, s: f"  {n.lower()}: {s}",
+    **{form: _form(template) for form, template in TABLES["forms"].items()},
     "json": lambda n, s: json.dumps({"a": 1, n.lower(): s, "b": "c"}),
     "camel case": lambda n, s: json.dumps({_camel(n): s}),
     "escaped json": lambda n, s: json.dumps({"msg": json.dumps({n.lower(): s})}),
@@ -61,25 +65,12 @@ FORMS: dict[str, Form] = {
     "argv": lambda n, s: f"CalledProcessError: Command '{['torchrun', 't.py', _flag(n), s, '--lr', '0.1']}' returned non-zero exit status 1.",
     "argv with =": lambda n, s: f"Command '{['torchrun', f'{_flag(n)}={s}']}' returned non-zero exit status 1.",
     "argv as json": lambda n, s: json.dumps(["torchrun", "t.py", "--" + n.lower(), s]),
-    "namespace": lambda n, s: f"Namespace(batch=4, {n.lower()}='{s}', lr=0.1)",
-    "call": lambda n, s: f'    main({n.lower()}="{s}")',
     "aligned": lambda n, s: f"{n.lower():<30} = {s}",
     "dots": lambda n, s: f"  {n.lower()} {'.' * (40 - len(n))} {s}",
-    "tab": lambda n, s: f"{n.lower()}\t{s}",
-    "table": lambda n, s: f"| {n.lower()} | {s} |",
-    "arrow": lambda n, s: f"{n.lower()} -> {s}",
-    "fat arrow": lambda n, s: f"'{n.lower()}' => '{s}',",
-    "option": lambda n, s: f"srun python t.py {_flag(n)} {s} --lr 0.1",
-    "option with =": lambda n, s: f"srun python t.py {_flag(n)}={s} --lr 0.1",
-    "element": lambda n, s: f"<{n.lower()}>{s}</{n.lower()}>",
-    "attributes": lambda n, s: f'<add key="{n.lower()}" value="{s}"/>',
-    "rank label": lambda n, s: f"[rank3]:[default0]: {n.lower()}={s}",
-    "full width": lambda n, s: f"{n.lower()}\uff1a{s}",
     "soft hyphen": lambda n, s: f"{n}={s[:7]}\u00ad{s[7:]}",
     "zero width": lambda n, s: f"{n}={s[:7]}\u200b{s[7:]}",
     "backspace": lambda n, s: f"{n}={s[:7]}\b{s[7:]}",
     "colour": lambda n, s: f"{n}=\x1b[1m{s[:6]}\x1b[0m{s[6:]}",
-    "html": lambda n, s: f"{n.lower()}=&quot;{s}&quot;",
     "wrapped": _wrapped,
     "user in a url": lambda n, s: f"https://kim:{_in_url(s)}@example.org/a.git",
 }  # fmt: skip

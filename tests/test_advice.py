@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from builders import KNOWLEDGE, incident
 from cases import cases
 from slurmdoctor import Diagnosis, diagnose
-from slurmdoctor.model import Cause, Extent, Finding, Fix, Retry, ScriptMistake, expand_nodes
+from slurmdoctor.model import Cause, Extent, Finding, Fix, JobRecord, Retry, ScriptMistake, expand_nodes
 from slurmdoctor.report.fixes import advise
 from test_record_goldens import LOGS as SMALL, RECORDS
 
@@ -65,64 +66,69 @@ def test_a_fix_that_leaves_out_a_node_is_not_shown_beside_another_retry() -> Non
     assert not retry.exclude_nodes
 
 
-def test_no_node_is_left_out_where_the_ranks_of_all_nodes_failed_alike() -> None:
-    everywhere = Extent((0, 1, 2, 3), 4, ("node07", "node08"))
-    assert advised(Fix("a"), retry="elsewhere", extent=everywhere)[1] == Retry(
-        "after-fix", "all ranks failed the same way, so no node stands out"
-    )
-    here = advised(Fix("a"), retry="elsewhere", extent=everywhere, exclude=("node07",))[1]
-    assert here is not None
-    assert here.exclude_nodes == ("node07",)
+EVERYWHERE = Extent((0, 1, 2, 3), 4, ("node07", "node08"))
+ALL_ALIKE = "all ranks failed the same way, so no node stands out"
 
 
-def test_what_only_followed_sends_nobody_elsewhere() -> None:
-    assert advised(Fix("a"), retry="elsewhere", role="cascade")[1] == Retry(
-        "after-fix", "these lines show the consequences, not what failed first"
-    )
+@pytest.mark.parametrize(
+    ("found", "retry"),
+    [
+        ({"retry": "elsewhere", "extent": EVERYWHERE}, Retry("after-fix", ALL_ALIKE)),
+        (
+            {"retry": "elsewhere", "extent": EVERYWHERE, "exclude": ("node07",)},
+            Retry("elsewhere", "the evidence points to the node, not to the job", ("node07",)),
+        ),
+        (
+            {"retry": "elsewhere", "role": "cascade"},
+            Retry("after-fix", "these lines show the consequences, not what failed first"),
+        ),
+        ({"retry": "unknown"}, Retry("unknown", "")),
+    ],
+    ids=["all nodes", "all nodes, one at fault", "only followed", "unknown"],
+)
+def test_what_to_do_with_the_job(found: dict[str, Any], retry: Retry) -> None:
+    assert advised(Fix("a"), **found)[1] == retry
 
 
-def test_where_the_cause_is_unknown_so_is_what_to_do() -> None:
-    assert advised(Fix("a"), retry="unknown")[1] == Retry("unknown", "")
+CHANGES = re.compile(r"^(?:Set|Raise|Lower|Add|Use|Give|Start|Derive|Increase|Reduce|Install|Unset|Fix)\b")
+LONGER = re.compile(r"(?:[Rr]aise|[Ii]ncrease) (?:the )?(?:\w+[- ]){0,3}time-?out")
+NO_HELP = re.compile(r"time-?out (?:does|will|would) not help|[Aa] longer time-?out (?:does not|helps only)")
 
 
-@lru_cache(maxsize=1)
-def known() -> dict[str, Diagnosis]:
-    """The verdict on every fixture and every seed log: in turn alone, with a node that is down, and with one that is drained; on small logs beside every record."""
+def contradictions(found: Diagnosis) -> Iterator[str]:
+    """What of a verdict's advice speaks against the rest of it."""
+    retry = found.retry or Retry("unknown", "")
+    if len(found.fixes) > 3:
+        yield "more than three fixes"
+    for listed in re.findall(r"--exclude=([^\s`);]+)", " ".join(fix.do for fix in found.fixes)):
+        if not set(expand_nodes(listed.rstrip(",."))) <= set(retry.exclude_nodes):
+            yield f"a fix leaves out {listed}, the retry line does not"
+    if retry.exclude_nodes and retry.advice != "elsewhere":
+        yield "nodes are left out, and it is not sent elsewhere"
+    if retry.advice == "elsewhere" and not retry.exclude_nodes and "does not name the node" not in retry.why:
+        yield "it is sent elsewhere, and no node is left out"
+    if retry.advice in ("as-is", "resume") and any(
+        "had finished" in why or "steps were done" in why for why in found.reasons
+    ):
+        yield "what had finished is sent again"
+    if retry.advice == "as-is" and any(CHANGES.match(fix.do) for fix in found.fixes):
+        yield "it is sent again as it is, beside a fix that changes it"
+    text = " ".join(f"{fix.do} {fix.why}" for fix in found.fixes)
+    if LONGER.search(text) and NO_HELP.search(text):
+        yield "a longer timeout is advised beside the word that it does not help"
+
+
+def test_no_known_verdict_contradicts_itself() -> None:
+    """Every fixture and seed log, in turn alone, with a node that is down and with one that is drained; small logs beside every record."""
     logs = {log.stem: [str(log)] for log in sorted(LOGS.glob("*.log"))}
     logs |= {case.name: [str(log) for log in case.logs] for case in cases()}
     beside = (None, RECORDS["FAILED, a node down"], RECORDS["FAILED, a node drained"])
-    found = {
-        name: diagnose(files, record=beside[at % 3], rank_timelines=False)
-        for at, (name, files) in enumerate(logs.items())
-    }
-    return found | {
-        f"{log}, {state}": diagnose(text, record=record, rank_timelines=False)
-        for log, text in SMALL.items()
-        for state, record in RECORDS.items()
-    }
-
-
-def test_no_fix_leaves_out_a_node_that_the_retry_line_does_not() -> None:
-    for name, found in known().items():
-        left_out = set(found.retry.exclude_nodes) if found.retry else set()
-        for fix in found.fixes:
-            for listed in re.findall(r"--exclude=([^\s`);]+)", fix.do):
-                assert set(expand_nodes(listed.rstrip(",."))) <= left_out, f"{name}: {fix.do} / {found.retry}"
-
-
-def test_nodes_are_left_out_exactly_where_the_next_run_is_sent_elsewhere() -> None:
-    for name, found in known().items():
-        if found.retry is None:
-            continue
-        elsewhere = found.retry.advice == "elsewhere"
-        assert not found.retry.exclude_nodes or elsewhere, name
-        assert not elsewhere or found.retry.exclude_nodes or "does not name the node" in found.retry.why, name
-
-
-def test_what_had_finished_is_not_sent_again() -> None:
-    for name, found in known().items():
-        if any("had finished" in why or "steps were done" in why for why in found.reasons):
-            assert found.retry is None or found.retry.advice not in ("as-is", "resume"), name
+    asked: list[tuple[str, str | list[str], JobRecord | None]] = [
+        (name, files, beside[at % 3]) for at, (name, files) in enumerate(logs.items())
+    ]
+    asked += [(f"{log}, {state}", text, record) for log, text in SMALL.items() for state, record in RECORDS.items()]
+    for name, log, record in asked:
+        assert list(contradictions(diagnose(log, record=record, rank_timelines=False))) == [], name
 
 
 def test_a_node_that_is_drained_long_after_the_job_speaks_against_nobody() -> None:
@@ -139,28 +145,6 @@ def test_a_node_that_is_drained_long_after_the_job_speaks_against_nobody() -> No
         assert [one and one.advice for one in found] == [raced, "elsewhere" if alone else "after-fix"]
         assert found[1] is not None
         assert found[1].exclude_nodes == alone
-
-
-CHANGES = re.compile(r"^(?:Set|Raise|Lower|Add|Use|Give|Start|Derive|Increase|Reduce|Install|Unset|Fix)\b")
-
-
-def test_no_job_is_sent_again_as_it_is_beside_a_fix_that_changes_it() -> None:
-    for name, found in known().items():
-        if found.retry is not None and found.retry.advice == "as-is":
-            assert not [fix.do for fix in found.fixes if CHANGES.match(fix.do)], name
-
-
-def test_a_longer_timeout_is_never_advised_beside_the_word_that_it_does_not_help() -> None:
-    for name, found in known().items():
-        text = " ".join(f"{fix.do} {fix.why}" for fix in found.fixes)
-        if re.search(r"(?:[Rr]aise|[Ii]ncrease) (?:the )?(?:\w+[- ]){0,3}time-?out", text):
-            assert not re.search(
-                r"time-?out (?:does|will|would) not help|[Aa] longer time-?out (?:does not|helps only)", text
-            ), name
-
-
-def test_at_most_three_fixes_of_any_known_job() -> None:
-    assert not {name: len(found.fixes) for name, found in known().items() if len(found.fixes) > 3}
 
 
 def test_what_failed_between_two_nodes_speaks_against_neither() -> None:

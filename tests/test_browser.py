@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 import answers_examples
 from page_examples import of_ranks
-from report_examples import CUDA_OOM
+from report_examples import CUDA_OOM, NO_FAILURE, UNKNOWN
 from simulate import Job, speak, written
 from slurmdoctor import Diagnosis, diagnose
 from slurmdoctor.report.html_report import render_jobs_html
 from slurmdoctor.survey import views as survey
-from test_html import ATTACKS, HEALTHY, UNKNOWN, jobs
+from test_html import ATTACKS, jobs
 from test_report_chat import hostile
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ PAGES: dict[str, Callable[[], Diagnosis | str]] = {
     "a real log": lambda: diagnose([DEMO]),
     "a log of 4,096 ranks": lambda: diagnose(written(speak(Job(4096, per_node=8, root=5, cause="cuda-oom", steps=2)))),
     "several jobs": lambda: render_jobs_html(jobs(7)),
-    "a healthy job": lambda: HEALTHY,
+    "a healthy job": lambda: NO_FAILURE,
     "an unknown end": lambda: UNKNOWN,
     "hostile": lambda: Diagnosis.of(replace(hostile(" ".join(ATTACKS)), rank_timelines=of_ranks(8).rank_timelines)),
     "a survey": lambda: survey.render(answers_examples.BIG),
@@ -47,19 +47,7 @@ PAGES: dict[str, Callable[[], Diagnosis | str]] = {
     "one long word": lambda: Diagnosis.of(replace(hostile("x" * 3000), ranks=CUDA_OOM.ranks)),
 }
 OPEN_ALL = "() => document.querySelectorAll('details').forEach(one => { one.open = true })"
-CONTRASTS = """() => {
-  const rgb = text => (text.match(/[\\d.]+/g) || []).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, v, at) => sum + v * [0.2126, 0.7152, 0.0722][at], 0);
-  const back = one => { for (; one; one = one.parentElement) { const c = rgb(getComputedStyle(one).backgroundColor);
-    if (c.length === 3 || c[3] === 1) return c; } return [255, 255, 255]; };
-  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), bad = [];
-  while (walk.nextNode()) { const one = walk.currentNode.parentElement;
-    if (!walk.currentNode.data.trim() || !one.checkVisibility()) continue;
-    const style = getComputedStyle(one), ink = rgb(one instanceof SVGElement ? style.fill : style.color);
-    const [low, high] = [light(ink), light(back(one))].sort((a, b) => a - b);
-    if ((high + 0.05) / (low + 0.05) < 4.5) bad.push(one.className + ': ' + walk.currentNode.data.slice(0, 40)); }
-  return [...new Set(bad)]; }"""
+CONTRASTS = (Path(__file__).parent / "contrasts.js").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from syrupy.assertion import SnapshotAssertion
 from website import causes
 
 from cases import one_line, run
@@ -14,6 +15,7 @@ from slurmdoctor.cli.rules import explain
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import Cause, Fix, Knowledge, Rule, UserError
 from slurmdoctor.report.explain import meanings, rows, text
+from test_report_goldens import TextFile
 
 TAPE = Cause(
     id="tape",
@@ -53,50 +55,9 @@ KNOWN = Knowledge(
     {"tape": TAPE, "fire": Cause("fire", "f", "t", "root", (), frozenset({"tape"}), "as-is", "s", (), ())}, (), ()
 )
 
-PAGE = """\
-A rank lost the tape library
-tape · storage · usual exit: python-error
 
-What happens
-  The tape library stopped, and the loader gave up.
-  It happens on Mondays.
-
-What to do
-  1. Move <N> tapes; write {0}.
-     It has <slots>.
-     https://example.org
-  2. Restart it.
-     For tape/loader.
-
-Resubmit?
-  Resubmit on other nodes: exclude those that failed.
-
-How to verify
-  1. Look at <node>.
-
-How it looks in a log
-  tape/loader: our loader >= 3
-    │ 3: tape is gone xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
-  tape/note: our loader
-    │ tape?
-    Often harmless; counts only if nothing better explains
-    the failure.
-
-False positives
-  A cleaning day.
-
-Causes and effects
-  May start a failure.
-  Causes: peer-lost, sigterm
-  May be caused by: fire
-
-Read more
-  https://example.org/tape
-"""
-
-
-def test_the_page() -> None:
-    assert text(TAPE, KNOWN, 60) == PAGE
+def test_the_page(snapshot: SnapshotAssertion) -> None:
+    assert text(TAPE, KNOWN, 60) == snapshot(extension_class=TextFile)
 
 
 @pytest.mark.parametrize("width", [1, 80, 1000])

@@ -68,31 +68,3 @@ def test_eighty_scattered_ranks_are_not_listed_one_by_one() -> None:
     assert "more" in said
     assert max(len(word) for word in said.split()) < 60
     assert sum(len(group.ranks) for group in diagnose(log).ranks) == 160 - len(silent)
-
-
-def test_ranks_that_failed_alike_on_two_nodes_are_all_first() -> None:
-    warn = (
-        "transport/net_ib.cc:1295 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_3:1"
-    )
-    raised = (
-        "Traceback (most recent call last):",
-        '  File "/scratch/demo/train.py", line 700, in main',
-        "    loss.backward()",
-        "torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:3690, "
-        "unhandled system error (run with NCCL_DEBUG=INFO for details), NCCL version 2.27.3",
-        "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error. ",
-        "Last error:",
-        "Call to ibv_modify_qp failed with 110 Connection timed out",
-    )
-    log = ""
-    for rank in (7, 1, 6, 4, 0, 2, 3, 5):
-        log += f"cn{rank // 4:02}:{4000 + rank}:{4200 + rank} [{rank % 4}] {warn}\n"
-        log += "".join(f"[rank{rank}]: {line}\n" for line in raised)
-    log += (
-        "srun: error: cn01: tasks 4-7: Exited with exit code 1\nsrun: error: cn00: tasks 0-3: Exited with exit code 1\n"
-    )
-    found = diagnose(log)
-    assert found.cause is not None
-    assert found.cause.id == "nccl-init"
-    assert [(group.standing, group.ranks) for group in found.ranks if group.standing != "first"] == []
-    assert sorted(rank for group in found.ranks for rank in group.ranks) == [*range(8)]

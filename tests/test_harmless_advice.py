@@ -15,18 +15,8 @@ from slurmdoctor import diagnose
 
 ROOT = Path(__file__).parents[1]
 NOT_ADVICE = {
-    "regex",
-    "literals",
-    "examples",
-    "samples",
-    "source",
-    "pattern",
-    "match",
-    "no_match",
-    "bad",
-    "good",
-    "when",
-}
+    "regex", "literals", "examples", "samples", "source", "pattern", "match", "no_match", "bad", "good", "when",
+}  # fmt: skip
 """Keys of rule files whose values are what programs print or scripts say, not what we say."""
 COMMAND = (
     r"(?<![\w./$-])(?:(?:rm|rmdir|unlink|mv|p?kill|killall|skill|scancel|truncate|dd|shred|wipefs|mkfs\S*|umount|ipcrm|reboot|shutdown"

@@ -87,64 +87,49 @@ def test_conditions_are_no_python(text: str) -> None:
         names_of(text)
 
 
-ORDER: dict[str, tuple[list[Fix], list[tuple[dict[str, Any], str]]]] = {
+PINNED: dict[str, Any] = {"rule": "a/b", "package": True, "name": True}
+ORDER: dict[str, tuple[list[Fix], dict[str, dict[str, Any]]]] = {
     "the most specific comes first, then the order of the file": (
-        [
-            Fix("a"),
-            Fix("b", when={"x": True}),
-            Fix("c", when={"x": True, "y": True}),
-            Fix("d", when={"x": 1, "z": False}),
-            Fix("e"),
-        ],
-        [({"x": 1, "y": 2}, "c b d"), ({}, "a e")],
+        [Fix("a"), Fix("b", when={"x": True}), Fix("c", when={"x": True, "y": True}), Fix("d", when={"x": 1, "z": False})],
+        {"c b d": {"x": 1, "y": 2}, "a": {}},
     ),
     "a site's fix comes before ours, whatever ours ask for": (
         [Fix("ours", when={"ep": 4}), Fix("site's", of_site=True)],
-        [({"ep": 4}, "site's ours")],
+        {"site's ours": {"ep": 4}},
     ),
     "one that cannot be filled makes room for the next": (
         [Fix("{missing}", when={"x": True}), Fix("a"), Fix("b {x / 0}"), Fix("c"), Fix("d"), Fix("e")],
-        [({"x": 1}, "a c d")],
+        {"a c d": {"x": 1}},
     ),
     "none is shown twice in other words": (
-        [
-            Fix("Free-quota, or-write {path} to scratch", when={"path": True}),
-            Fix("Free-quota, or-write to scratch"),
-            Fix("Wait"),
-        ],
-        [({"path": "/a"}, "Free-quota, or-write /a to scratch Wait")],
+        [Fix("Free-quota, or-write {path} to scratch", when={"path": True}), Fix("Free-quota, or-write to scratch"), Fix("Wait")],
+        {"Free-quota, or-write /a to scratch Wait": {"path": "/a"}},
     ),
     "one for a value makes the one for any value needless": (
-        [
-            Fix("Install", when={"rule": "a/b", "package": "torch._C", "name": True}),
-            Fix("Pin-{package}", when={"rule": "a/b", "package": True, "name": True}),
-            Fix("Read"),
-        ],
-        [
-            ({"rule": "a/b", "package": "torch._C", "name": "x"}, "Install Read"),
-            ({"rule": "a/b", "package": "einops", "name": "x"}, "Pin-einops Read"),
-        ],
+        [Fix("Install", when={**PINNED, "package": "torch._C"}), Fix("Pin-{package}", when=PINNED), Fix("Read")],
+        {
+            "Install Read": {"rule": "a/b", "package": "torch._C", "name": "x"},
+            "Pin-einops Read": {"rule": "a/b", "package": "einops", "name": "x"},
+        },
     ),
     "of one topic only the best is offered": (
         [
-            Fix("Look", when={"x": True}, one_of="who-waits"),
-            Fix("Raise", when={"x": True, "y": True}, one_of="who-waits"),
-            Fix("Free", one_of="port"),
-            Fix("Read"),
+            Fix("Look", when={"x": True}, one_of="who-waits"), Fix("Raise", when={"x": True, "y": True}, one_of="who-waits"),
+            Fix("Free", one_of="port"), Fix("Read"),
         ],
-        [({"x": 1, "y": 2}, "Raise Free Read"), ({"x": 1}, "Look Free Read")],
+        {"Raise Free Read": {"x": 1, "y": 2}, "Look Free Read": {"x": 1}},
     ),
     "one that cannot be filled does not speak for its topic": (
         [Fix("Set {missing}.", when={"x": True}, one_of="port"), Fix("Free", one_of="port")],
-        [({"x": 1}, "Free")],
+        {"Free": {"x": 1}},
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("promise", ORDER)
 def test_which_fixes_are_offered_and_in_which_order(promise: str) -> None:
     fixes, cases = ORDER[promise]
-    for facts, shown in cases:
+    for shown, facts in cases.items():
         assert " ".join(chosen(facts, *fixes)) == shown
 
 

@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from report_examples import ALL_ALIKE, CUDA_OOM, EXAMPLES, EXIT_CODE, NO_FAILURE, SILENT, UNKNOWN
 from slurmdoctor import diagnose
-from slurmdoctor.model import Coverage, Diagnosis, Evidence, Exit, FirstFailure, Remedy
+from slurmdoctor.model import Coverage, Diagnosis, Evidence, Exit, Extent, FirstFailure, Remedy
 from slurmdoctor.report import text_report as text
 from slurmdoctor.report.terminal import cells, cut, cut_path, look, wrap
 from slurmdoctor.report.wording import agreeing, delay, ending, headline, others, size
@@ -94,24 +94,22 @@ def test_width_is_the_users_to_say(columns: str, width: int) -> None:
 
 
 def test_headlines() -> None:
-    def told(**changes: object) -> str:
-        return headline(replace(ALL_ALIKE, **changes))
+    def told(ranks: tuple[int, ...] = (), of: int | None = None, **changes: object) -> str:
+        return headline(replace(ALL_ALIKE, extent=Extent(ranks, of), **changes))
 
     assert told(first_failure=FirstFailure()) == "the job could not find a file"
     assert told(first_failure=FirstFailure(node="n1")) == "a process on n1 could not find a file"
     assert told(first_failure=FirstFailure(local_rank=2, node="n1")).startswith("local rank 2 on n1 could")
-    assert told(first_failure=FirstFailure(ranks=(0, 1, 2, 5)), facts={}).startswith("ranks 0-2,5 could")
-    assert told(first_failure=FirstFailure(ranks=(0, 1)), facts={"world_size": 2}).startswith("both ranks could")
-    assert told(first_failure=FirstFailure(ranks=tuple(range(0, 60, 2))), facts={"world_size": 64}).startswith(
-        "30 of 64 ranks could"
-    )
+    assert told((0, 1, 2, 5)).startswith("ranks 0-2,5 could")
+    assert told((0, 1), 2).startswith("both ranks could")
+    assert told(tuple(range(0, 60, 2)), 64).startswith("30 of 64 ranks could")
     cause = EXIT_CODE.cause
     assert cause is not None
-    assert told(cause=cause, first_failure=FirstFailure(rank=1), exit=Exit(-9, "SIGKILL", "killed")) == (
+    assert told((1,), cause=cause, first_failure=FirstFailure(rank=1), exit=Exit(-9, "SIGKILL", "killed")) == (
         "rank 1 was killed by SIGKILL; the log does not say why"
     )
     heading = replace(cause, id="cuda-oom", title="GPU out of memory")
-    assert told(cause=heading, first_failure=FirstFailure(rank=1)) == "rank 1: probably GPU out of memory"
+    assert told((1,), cause=heading, first_failure=FirstFailure(rank=1)) == "rank 1: probably GPU out of memory"
     assert headline(NO_FAILURE) == "no failure found"
     assert headline(UNKNOWN).endswith("the job failed")
 

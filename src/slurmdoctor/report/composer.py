@@ -43,8 +43,6 @@ from slurmdoctor.report.terminal import cut
 from slurmdoctor.report.wording import exit_words, meaning_of
 
 _MOST_RIVALS = 3
-_LONG = 100
-"""Characters that any report shows whole."""
 Numbers = Mapping[tuple[int, int], "int | None"]
 """(source, offset) of a line -> its number; None behind text that was not read."""
 
@@ -66,18 +64,16 @@ def compose(
     rank_timelines: RankTimelines,
 ) -> Diagnosis:
     """Everything that the report formats show. `numbers` are those of the lines in `finding.places` and of the rank timelines."""
-    cause = knowledge.causes.get(finding.cause or "")
+    cause = knowledge.causes[finding.cause] if finding.verdict == "failed" and finding.cause is not None else None
     facts, names = dict(finding.facts), {}
-    failed = finding.verdict == "failed" and finding.cause is not None
-    if failed:
+    if cause is not None:
         names = names_for_fixes(finding, timeline, observed)
-    if failed and cause is not None:
         derived = derive(cause, names)
         names |= derived
         facts |= derived_facts(cause, derived)
     lines = _Lines(observed, numbers)
     proof, quoted = tuple(lines.proof(event) for event in finding.evidence), _quoted(finding)
-    named = _named(finding, cause) if failed else NamedCause()
+    named = _named(finding, cause) if cause is not None else NamedCause()
     found = Diagnosis(
         finding.verdict,
         evidence=proof,
@@ -89,7 +85,7 @@ def compose(
         if observed.ending.telling and finding.verdict != "no-failure"
         else None,
     )
-    if not failed:
+    if cause is None:
         return found
     fixes, retry = advise(finding, knowledge, cause, names)
     return replace(
@@ -101,7 +97,7 @@ def compose(
         cascade=_cascade(finding, lines, knowledge),
         others=_rivals(finding),
         fixes=fixes,
-        verify=verify(cause, names) if cause else (),
+        verify=verify(cause, names),
         retry=retry,
         ranks=tuple(lines.rank_group(standing) for standing in finding.standings),
         extent=finding.extent,
@@ -111,10 +107,9 @@ def compose(
 def _quoted(finding: Finding) -> tuple[Evidence, ...]:
     """Slurm's own line."""
     quote, cause = finding.quote, finding.cause
-    if quote is None or cause is None:
+    if quote is None:
         return ()
-    rule = f"{cause}/slurm"
-    return (Evidence(quote.source, quote.line, quote.text, None, None, None, rule, cause, "confirmation"),)
+    return (Evidence(quote.source, quote.line, quote.text, None, None, None, f"{cause}/slurm", cause, "confirmation"),)
 
 
 class _Lines:
@@ -153,16 +148,12 @@ class _Lines:
         return RankGroup(standing.standing, standing.ranks, sentences(standing.why) or "", file, line)
 
 
-def _named(finding: Finding, cause: Cause | None) -> NamedCause:
-    assert finding.cause is not None
-    confidence = finding.confidence or "low"
-    if cause is None:
-        return NamedCause(finding.cause, "process", finding.cause, finding.rule, confidence)
+def _named(finding: Finding, cause: Cause) -> NamedCause:
     title = _TITLE_OF_SUSPECT.get(finding.held_up or "", cause.title)
-    return NamedCause(cause.id, cause.family, title, finding.rule, confidence)
+    return NamedCause(cause.id, cause.family, title, finding.rule, finding.confidence or "low")
 
 
-def _first(finding: Finding, lines: _Lines, cause: Cause | None) -> FirstFailure:
+def _first(finding: Finding, lines: _Lines, cause: Cause) -> FirstFailure:
     root, origin = finding.root, finding.origin
     how = sentences(finding.how)
     if root is None:
@@ -188,10 +179,10 @@ def _first(finding: Finding, lines: _Lines, cause: Cause | None) -> FirstFailure
     )
 
 
-def _telling(text: str, rule_id: str, cause: Cause | None) -> tuple[int, int] | None:
-    """From where to where its rule takes a long text."""
-    rule = next((rule for rule in cause.rules if rule.id == rule_id), None) if cause else None
-    found = compiled(rule.regex).search(text) if rule is not None and len(text) > _LONG else None
+def _telling(text: str, rule_id: str, cause: Cause) -> tuple[int, int] | None:
+    """From where to where its rule takes a text."""
+    rule = next((rule for rule in cause.rules if rule.id == rule_id), None)
+    found = compiled(rule.regex).search(text) if rule is not None else None
     return found.span() if found else None
 
 

@@ -114,23 +114,14 @@ def _remedy(fix: Fix, facts: Facts) -> Remedy | None:
     return Remedy(do=do, why=fill(fix.why, facts, to_paste=True) if fix.why else None, reference=fix.reference)
 
 
-_NOTHING_WRONG = "nothing in the job needs to change"
-_NODE_AT_FAULT = "the evidence points to the node, not to the job"
-_ONLY_FOLLOWED = "these lines show the consequences, not what failed first"
-_NODE_UNKNOWN = "the log does not name the node to leave out"
-_SCRIPT_FIRST = "fix the script first"
-_PEER_TOO = "add the node behind {peer}: it is the other end of the link"
-_ALL_ALIKE = "all ranks failed the same way, so no node stands out"
 _EXCLUDED = re.compile(r"--exclude=([^\s`);]+)")
 
 
 def advise(
-    finding: Finding, knowledge: Knowledge, cause: Cause | None, names: Mapping[str, Any]
-) -> tuple[tuple[Remedy, ...], Retry | None]:
+    finding: Finding, knowledge: Knowledge, cause: Cause, names: Mapping[str, Any]
+) -> tuple[tuple[Remedy, ...], Retry]:
     """At most three fixes, and what to do with the job; `names` are what the fixes may use."""
     first, last = _of_the_script(finding)
-    if cause is None:
-        return (*first, *last), None
     names = {**names, "checks": [m.check for m in finding.mistakes]}
     names |= {"exclude": fold_nodes(finding.exclude)} if finding.exclude else {}
     agreed = best(cause, names, finding.retry)
@@ -159,23 +150,27 @@ def _of_the_script(finding: Finding) -> tuple[tuple[Remedy, ...], tuple[Remedy, 
 def _retry(finding: Finding, advice: RetryAdvice) -> Retry:
     """What the cause, or its best fix, advises, as far as the failure reached only as far as that."""
     if finding.mistakes and advice in ("as-is", "elsewhere"):
-        return Retry("after-fix", _SCRIPT_FIRST)
+        return Retry("after-fix", "fix the script first")
     if advice != "elsewhere":
-        return Retry(advice, _NOTHING_WRONG if advice == "as-is" else "")
+        return Retry(advice, "nothing in the job needs to change" if advice == "as-is" else "")
     against = finding.exclude
     if finding.reported:
         node, words = next(iter(finding.reported.items()))
         more = f", and {len(finding.reported) - 1} more" if len(finding.reported) > 1 else ""
         return Retry(advice, f"Slurm reports {node} as {words}{more}", against)
     if not against and finding.root is not None and finding.root.main.role == "cascade":
-        return Retry("after-fix", _ONLY_FOLLOWED)
+        return Retry("after-fix", "these lines show the consequences, not what failed first")
     extent = finding.extent
     if len(extent.nodes) > 1 and len(extent.ranks) == extent.of and (not against or set(against) >= set(extent.nodes)):
-        return Retry("after-fix", _ALL_ALIKE)
+        return Retry("after-fix", "all ranks failed the same way, so no node stands out")
     peer = finding.root.main.captures.get("peer") if finding.root is not None else None
     if peer and peer not in against:
-        return Retry(advice, _PEER_TOO.format(peer=peer), against)
-    return Retry(advice, _NODE_AT_FAULT if against else _NODE_UNKNOWN, against)
+        return Retry(advice, f"add the node behind {peer}: it is the other end of the link", against)
+    return Retry(
+        advice,
+        "the evidence points to the node, not to the job" if against else "the log does not name the node to leave out",
+        against,
+    )
 
 
 def _leaves_out(said: Remedy, retry: Retry) -> bool:

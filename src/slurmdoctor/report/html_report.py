@@ -118,7 +118,7 @@ def _advice(text: str) -> tuple[str, list[str]]:
 
 def _fact_name(fact: str) -> str:
     """`timeout_ms` as `Timeout ms`, `requested_gib` as `Requested GiB`."""
-    name = " ".join(_UNITS.get(word, word) for word in str(fact).split("_"))
+    name = " ".join(_UNITS.get(word, word) for word in fact.split("_"))
     return name[:1].upper() + name[1:]
 
 

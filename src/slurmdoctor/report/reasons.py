@@ -125,19 +125,15 @@ def _by_whom(uid: int | None, owner: int | None) -> str:
     return " by root (an administrator or a site tool)" if uid == 0 else f" by another user (uid {uid})"
 
 
-def _completed(v: Values, then: str) -> str:
-    well = "the script exited with 0" if v["by_script"] else "Slurm's record shows the job as COMPLETED"
+def _completed(v: Values) -> str:
+    return "the script exited with 0" if v["by_script"] else "Slurm's record shows the job as COMPLETED"
+
+
+def _but_a_step(v: Values) -> str:
     if v["step"]:
         name, state, exit = v["step"]
-        well += f", but step {name} {state} ({exit_words(exit)})"
-    elif v["derived"]:
-        well += f", but a step ended with {exit_words(v['derived'])}"
-    return well + then
-
-
-def _idled_into_limit(v: Values) -> str:
-    said = sentence(v["recorded"])
-    return f"{said}: after the failure it sat idle until its limit, so a longer limit would not have helped"
+        return f"{_completed(v)}, but step {name} {state} ({exit_words(exit)})"
+    return _completed(v) + (f", but a step ended with {exit_words(v['derived'])}" if v["derived"] else "")
 
 
 def _warning_ended_it(v: Values) -> str:
@@ -186,11 +182,6 @@ def _had_finished(v: Values) -> str:
         return f"all {state.step} steps were done; only the script, or a background process of it, was still running"
     before = "" if state.idle is None else f", {duration(state.idle)} before the end"
     return f"the program had finished{before}; only the script, or a background process of it, was still running"
-
-
-def _made_progress(v: Values) -> str:
-    state = v["state"]
-    return f"the last step{_step(state.step)} came {duration(state.idle)} before the end: the job was making progress and ran out of time"
 
 
 _WHY = {
@@ -417,12 +408,10 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
         f"{sentence(v['said'])}, but the log's first failure is a different one: both are shown"
     ),
     "completed-but-last-step": "Slurm's record shows the job as COMPLETED, but its last step {step} {state}",
-    "completed-no-root": lambda v: _completed(
-        {**v, "step": None, "derived": None}, ", no step failed, and the log shows no cause"
-    ),
-    "completed-status-hides": lambda v: _completed(v, ": the script's exit status hides the failure"),
-    "completed-untold": lambda v: _completed(v, ", and the log does not say why"),
-    "completed-no-step-failed": lambda v: _completed({**v, "step": None, "derived": None}, ", and no step failed"),
+    "completed-no-root": lambda v: f"{_completed(v)}, no step failed, and the log shows no cause",
+    "completed-status-hides": lambda v: f"{_but_a_step(v)}: the script's exit status hides the failure",
+    "completed-untold": lambda v: f"{_but_a_step(v)}, and the log does not say why",
+    "completed-no-step-failed": lambda v: f"{_completed(v)}, and no step failed",
     "script-ended-with": lambda v: f"the script exited with {v['status']} ({exit_words(v['exit'])})",
     "recorded-state": lambda v: f"Slurm's record shows the job as {v['state']} ({exit_words(v['exit'])})",
     "log-shows-no-error": "the log shows no error: its end, or another log file, is missing",
@@ -430,7 +419,9 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "script-signalled-by-unknown": (
         "a signal ended the script while its {program} was still running; the sender is unknown"
     ),
-    "idled-into-limit": _idled_into_limit,
+    "idled-into-limit": lambda v: (
+        f"{sentence(v['recorded'])}: after the failure it sat idle until its limit, so a longer limit would not have helped"
+    ),
     "warning-ended-it": _warning_ended_it,
     "script-says": "{script}:{line}: {says}",
     "clocks-differ": lambda v: (
@@ -450,7 +441,9 @@ _SENTENCES: Mapping[str, str | Callable[[Values], str]] = {
     "stood-still": _stood_still,
     "no-first-step": _no_first_step,
     "had-finished": _had_finished,
-    "made-progress": _made_progress,
+    "made-progress": lambda v: (
+        f"the last step{_step(v['state'].step)} came {duration(v['state'].idle)} before the end: the job was making progress and ran out of time"
+    ),
     "trained": 'training had finished ("{text}"): the exit status is that of what ran after it',
     "nothing-trained": _nothing_trained,
     "launch-size": _launch_size,

@@ -135,34 +135,25 @@ class Redactor:
         return _perhaps_in("\n".join(lines), (kind for kind in kinds if kind.strict == strict))
 
     def _neighbors(self, diagnosis: Diagnosis) -> tuple[tuple[Evidence, ...], tuple[Surroundings, ...]]:
-        """The evidence with the lines around it: masked as one text, for a program may have broken a secret over two; they stay as many."""
+        """The evidence with the lines around it, for a program may have broken a secret over two; they stay as many."""
         quoted = {(item.file, item.line): item.text for item in diagnosis.evidence}
-        blocks = [
-            [
-                disarm(line).replace("\n", " ")
-                for line in (*item.above, quoted.get((item.file, item.line), ""), *item.below)
-            ]
-            for item in diagnosis.surroundings
-        ]
-        labels = [_label_of(rows, len(item.above)) for item, rows in zip(diagnosis.surroundings, blocks, strict=True)]
-        plain = [
-            "\n".join(row.removeprefix(label) for row in rows)
-            for rows, label in zip(blocks, labels, strict=True)
-            if label
-        ]
-        kinds = self._wanted([*map("\n".join, blocks), *plain])
         around = []
-        for item, rows, label in zip(diagnosis.surroundings, blocks, labels, strict=True):
-            masked = _mask("\n".join(rows), kinds, self._own, keep_lines=True).split("\n")
+        for item in diagnosis.surroundings:
+            lines, at = (*item.above, quoted.get((item.file, item.line), ""), *item.below), len(item.above)
+            rows = [disarm(line).replace("\n", " ") for line in lines]
+            label = _label_of(rows, at)
+            rows = self._as_one(rows)
             if label:  # it parts what the program broke over two lines
-                texts = "\n".join(row.removeprefix(label) for row in masked)
-                texts = _mask(texts, kinds, self._own, keep_lines=True)
-                labelled = zip(masked, texts.split("\n"), strict=True)
-                masked = [label + one if row.startswith(label) else one for row, one in labelled]
-            at = len(item.above)
-            quoted[item.file, item.line] = masked[at]
-            around.append(replace(item, above=tuple(masked[:at]), below=tuple(masked[at + 1 :])))
+                bare = self._as_one([row.removeprefix(label) for row in rows])
+                rows = [label + one if row.startswith(label) else one for row, one in zip(rows, bare, strict=True)]
+            quoted[item.file, item.line] = rows[at]
+            around.append(replace(item, above=tuple(rows[:at]), below=tuple(rows[at + 1 :])))
         return tuple(replace(one, text=quoted[one.file, one.line]) for one in diagnosis.evidence), tuple(around)
+
+    def _as_one(self, rows: Sequence[str]) -> list[str]:
+        """Rows that follow one another, masked as one text."""
+        text = "\n".join(rows)
+        return _mask(text, self._wanted([text]), self._own, keep_lines=True).split("\n")
 
 
 def _label_of(rows: Sequence[str], at: int) -> str:

@@ -137,7 +137,7 @@ def _quote(diagnosis: Diagnosis, width: int, context: int) -> list[Block]:
     if text is None:
         return []
     about = "  " + wording.clock(time) if time else ""
-    if len(wording.reached(diagnosis).ranks) > 1 and first.rank is not None:
+    if len(diagnosis.extent.ranks) > 1 and first.rank is not None:
         alike, timed = len(first.ranks) > 1, diagnosis.coverage.order == "timestamps"
         about += "  all alike" if alike else f"  rank {first.rank}{', the first' * timed}"
     where: Line = [("", INDENT), ("key", place(file, line, width - len(INDENT) - cells(about))), ("dim", about)]

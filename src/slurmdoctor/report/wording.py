@@ -65,7 +65,7 @@ def headline(diagnosis: Diagnosis) -> str:
     cause, who = diagnosis.cause, _who(diagnosis)
     if not cause.title or cause.id == EXIT_CODE:
         return f"{who} {died(diagnosis.exit)}; the log does not say why"
-    title = agreeing(cause.title, len(reached(diagnosis).ranks))
+    title = agreeing(cause.title, len(diagnosis.extent.ranks))
     if title[:1].isupper():  # a heading, not the rest of a sentence
         return f"{who}: {'probably ' * (cause.confidence == 'low')}{title}"
     return f"{who} {_probably(title) if cause.confidence == 'low' else title}"
@@ -115,17 +115,8 @@ def tag(diagnosis: Diagnosis) -> str:
     return f"{one_line(cause.id)} · {cause.confidence} confidence" if cause.id else ""
 
 
-def reached(diagnosis: Diagnosis) -> Extent:
-    """How far the failure reached; at least the rank that was first."""
-    first = diagnosis.first_failure
-    if diagnosis.extent.ranks or not diagnosis.cause:
-        return diagnosis.extent
-    ranks = first.ranks or (() if first.rank is None else (first.rank,))
-    return Extent(ranks, diagnosis.facts.get("world_size"))
-
-
 def _who(diagnosis: Diagnosis) -> str:
-    first, extent = diagnosis.first_failure, reached(diagnosis)
+    first, extent = diagnosis.first_failure, diagnosis.extent
     if len(extent.ranks) > 1:
         return _several(extent)
     on = f" on {one_line(first.node)}" if first.node else ""
@@ -343,9 +334,9 @@ def _adds(diagnosis: Diagnosis) -> str:
 
 def _on(diagnosis: Diagnosis) -> str:
     first = diagnosis.first_failure
-    if first and len(first.ranks) > 1:
+    if len(first.ranks) > 1:
         return " on each"
-    return f" on rank {first.rank}" if first and first.rank is not None else ""
+    return f" on rank {first.rank}" if first.rank is not None else ""
 
 
 def _same_end(end: Exit) -> bool:
@@ -496,8 +487,7 @@ class Row(Frozen):
         """What a diagnosis says in a row; of files that could not be read, why."""
         unread = found.verdict == "unknown" and not found.coverage.files and found.coverage.notes
         said = one_line(found.coverage.notes[0]) if unread else headline(found)
-        cause = one_line(found.cause.id) if found.cause is not None and found.cause.id else None
-        return cls(one_line(found.job.label), found.verdict, mark(found), said, cause)
+        return cls(one_line(found.job.label), found.verdict, mark(found), said, found.cause.id)
 
 
 def room_for(labels: Iterable[str]) -> int:
