@@ -119,6 +119,8 @@ ONE = {
     "chunks": "train.part1.log train.part2.log",
     "world sizes": "bench-1024.log bench-2048.log bench-4096.log",
     "steps": "eval_5000.log eval_10000.log eval_15000.log",
+    "hundreds": "eval_1100.log eval_1200.log eval_1300.log",
+    "sizes of other lengths": "lm-350.out lm-13001.out",
     "checkpoints": "eval-step-12345.log eval-step-23456.log",
     "attempts": "attempt_0/rank_0.log attempt_1/rank_0.log",
     "torchrun": "61_l6hjsjsn/attempt_0/0/stdout.log 61_l6hjsjsn/attempt_1/0/stdout.log 61_ziz9v06n/attempt_0/1/stderr.log",
@@ -253,74 +255,42 @@ def written(folder: Path, files: Mapping[str, str]) -> list[str]:
 LIMIT = "slurmstepd: error: *** JOB {} ON node07 CANCELLED AT 2026-11-20T12:01:03 DUE TO TIME LIMIT ***\n"
 
 
-def test_lines_tell_jobs_apart(tmp_path: Path) -> None:
-    files = {
-        "big.out": LIMIT.format(4711),
-        "small.out": "x\n" * 9000 + LIMIT.format(4712),
-        "small.err": "srun: Terminating StepId=4712.0\n",
-    }
-    found = split_jobs(written(tmp_path, files), looker())
-    assert by_id(found) == {"4711": 1, "4712": 2}
-    assert {job.known_by for job in found} == {"content"}
+STEP = "slurmstepd-n4: error: *** STEP 4049.0 ON n4 CANCELLED AT 2026-11-23T18:00:36 ***\n"
+APPENDED = LIMIT.format(4711) + LIMIT.format(4712)
+LINES: dict[str, tuple[dict[str, str], dict[str | None, int]]] = {
+    "at the end of a long log": (
+        {"big.out": LIMIT.format(4711), "small.out": "x\n" * 9000 + LIMIT.format(4712), "small.err": "srun: Terminating StepId=4712.0\n"},
+        {"4711": 1, "4712": 2},
+    ),
+    "a log without an id beside such": (
+        {"a.out": LIMIT.format(4711), "b.out": LIMIT.format(4712), "c.out": "step 3\n"}, {"4711": 1, "4712": 1, None: 1},
+    ),
+    "one job in two logs": (
+        {"prep.log": "SLURM_JOB_ID=4711\n", "train.log": LIMIT.format(4711), "notes.txt": "Submitted batch job 4712\n"}, {None: 3},
+    ),
+    "a log to which two jobs appended": ({"slurm_a.out": APPENDED, "other.out": LIMIT.format(4712)}, {None: 2}),
+    "an array's task, which Slurm counts by another id": (
+        {"slurm-4711_3.out": "step 1\n", "train.log": "SLURM_JOB_ID=4714\n"}, {"4711_3": 2},
+    ),
+    "a log of one of two jobs": (
+        {"slurm-4711.out": "", "slurm-4712.out": "", "train.log": "SLURM_JOB_ID=4712\n"}, {"4711": 1, "4712": 2},
+    ),
+    "a log of another job": ({"slurm-4711.out": "", "train.log": "SLURM_JOB_ID=4650\n"}, {"4711": 1, "4650": 1}),
+    "swapped: the names count": (
+        {"slurm-4711.out": LIMIT.format(4712), "slurm-4712.out": LIMIT.format(4711)}, {"4711": 1, "4712": 1},
+    ),
+    "a step's logs: the names count": (
+        {"step-4049-0.out": STEP, "step-4049-1.out": "", "slurm-4011.out": "", "steplogs-4049.out": "srun: Force Terminated StepId=4049.0\n"},
+        {"4011": 1, "4049": 3},
+    ),
+    "short ids": ({"train-16.out": "SLURM_JOB_ID=16\n", "train-17.out": "SLURM_JOB_ID=17\n"}, {"16": 1, "17": 1}),
+}  # fmt: skip
 
 
-def test_a_log_without_an_id_beside_such_is_a_job_of_its_own(tmp_path: Path) -> None:
-    files = {"a.out": LIMIT.format(4711), "b.out": LIMIT.format(4712), "c.out": "step 3\n"}
-    assert by_id(split_jobs(written(tmp_path, files), looker())) == {"4711": 1, "4712": 1, None: 1}
-
-
-def test_lines_that_name_one_job_keep_it_together(tmp_path: Path) -> None:
-    files = {
-        "prep.log": "SLURM_JOB_ID=4711\n",
-        "train.log": LIMIT.format(4711),
-        "notes.txt": "Submitted batch job 4712\n",
-    }
-    assert len(split_jobs(written(tmp_path, files), looker())) == 1
-
-
-def test_logs_to_which_several_jobs_appended_are_one(tmp_path: Path) -> None:
-    files = {"slurm_a.out": LIMIT.format(4711) + LIMIT.format(4712), "other.out": LIMIT.format(4712)}
-    assert len(split_jobs(written(tmp_path, files), looker())) == 1
-
-
-def test_a_log_beside_an_arrays_task_is_its_own_though_slurm_counts_the_task_by_another_id(tmp_path: Path) -> None:
-    files = {"slurm-4711_3.out": "step 1\n", "train.log": "SLURM_JOB_ID=4714\n"}
-    assert by_id(split_jobs(written(tmp_path, files), looker())) == {"4711_3": 2}
-
-
-def test_a_line_joins_a_log_to_the_job_of_which_it_speaks(tmp_path: Path) -> None:
-    files = {"slurm-4711.out": "", "slurm-4712.out": "", "train.log": "SLURM_JOB_ID=4712\n"}
-    assert by_id(split_jobs(written(tmp_path / "jobs", files), looker())) == {"4711": 1, "4712": 2}
-    files = {"slurm-4711.out": "", "train.log": "SLURM_JOB_ID=4650\n"}
-    assert by_id(split_jobs(written(tmp_path / "other", files), looker())) == {"4711": 1, "4650": 1}
-
-
-def test_an_id_of_a_name_never_loses_to_a_line(tmp_path: Path) -> None:
-    files = {
-        f"step-4049-{task}.out": "slurmstepd-n4: error: *** STEP 4049.0 ON n4 CANCELLED AT 2026-11-23T18:00:36 ***\n"
-        * (task == 0)
-        for task in range(3)
-    }
-    files |= {
-        "slurm-4011.out": "",
-        "steplogs-4049.out": "srun: Force Terminated StepId=4049.0\n",
-        "latest.log": "x\n",
-        "run.log": "y\n",
-    }
-    found = split_jobs(written(tmp_path / "steps", files), looker())
-    assert {job.label.rpartition("/")[2]: len(job.files) for job in found} == {
-        "4011": 1,
-        "4049": 4,
-        "latest.log": 1,
-        "run.log": 1,
-    }
-    files = {"slurm-4711.out": LIMIT.format(4712), "slurm-4712.out": LIMIT.format(4711)}
-    assert by_id(split_jobs(written(tmp_path / "swapped", files), looker())) == {"4711": 1, "4712": 1}
-
-
-def test_small_ids_in_names_are_confirmed_by_lines(tmp_path: Path) -> None:
-    files = {"train-16.out": "SLURM_JOB_ID=16\n", "train-17.out": "SLURM_JOB_ID=17\n"}
-    assert by_id(split_jobs(written(tmp_path, files), looker())) == {"16": 1, "17": 1}
+@pytest.mark.parametrize("case", LINES)
+def test_lines_tell_jobs_apart_where_names_do_not(case: str, tmp_path: Path) -> None:
+    files, expected = LINES[case]
+    assert by_id(split_jobs(written(tmp_path, files), looker())) == expected
 
 
 @pytest.mark.parametrize("joint", ["_", "-", "."])
@@ -386,10 +356,8 @@ def test_a_report_beside_the_logs_is_not_read(tmp_path: Path, case: str) -> None
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "live.log")
     (tmp_path / "a.log").write_text("step 3\n")
-    assert (
-        len(split_jobs([str(tmp_path / "live.log"), str(tmp_path / "a.log"), str(tmp_path / "gone.log")], looker()))
-        == 1
-    )
+    names = [str(tmp_path / name) for name in ("live.log", "a.log", "gone.log")]
+    assert len(split_jobs(names, looker())) == 1
 
 
 # ── a survey: a job too many costs less than a thousand in one row ──
@@ -402,16 +370,9 @@ APART = {
     "folders of settings": ("size-4/ring.log size-8/ring.log size-16/ring.log", 3),
     "one name in each folder": ("a/x1/log.out a/x2/log.out b/x1/log.out", 3),
     "a short number beside one that is called an id": ("slurm1.out slurm2.out train_1.out eval_2.out", 4),
-    "one id in a crowd": (
-        " ".join(
-            [
-                *(f"{word}.log" for word in ["ab", "bc", "cd", "de", "ef", "fg", "gh", "hi", "ij", "jk"]),
-                "slurm-880123.out",
-            ]
-        ),
-        11,
-    ),
+    "one id beside many names": ("slurm-880123.out ab.log bc.log cd.log de.log ef.log fg.log gh.log hi.log ij.log", 10),
     "three logs of a folder": ("train.log eval.log serve.log", 3),
+    "an id above runs with ranks": (" ".join(["slurm-880123.out", *(f"exp{n}/rank_0.log" for n in range(9))]), 10),
 }
 TOGETHER = {
     "ranks": "run/rank_0.log run/rank_1.log run/rank_2.log",
@@ -420,6 +381,7 @@ TOGETHER = {
     "numbers from 0": "run/0.log run/1.log run/2.log",
     "a program's output and the scheduler's errors": "scf/job.err scf/espresso.out",
     "a day's older part": "train.log train.log.1 train.log.2",
+    "a program's own log beside Slurm's": "slurm-102.out train.log",
 }
 
 

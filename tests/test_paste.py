@@ -106,6 +106,8 @@ NO_PASTES = {
     "an equal width": "\n".join(f"[rank{n}]: " + "x" * 70 + f" step {n}" for n in range(9)),
     "sentences of one width": "a" * 79 + ".\nB" + "b" * 78 + ".\nC" + "c" * 78 + ".",
     "one long line": "x" * 5000,
+    "times of day": "12:01:03 step 1\n12:01:04 step 2\n12:02:05 step 3",
+    "an entity among brackets": 'File "a.py", in <module>\nget(<Url https://x/?a=1&amp;b=2&amp;c=3>)',
     "a small shell script": "set -e\nexport A=1\n" + LOG,
 }
 
@@ -120,8 +122,15 @@ def test_what_is_longer_than_a_paste_is_a_log() -> None:
     assert undo("\n" * 30_000).done == ()
 
 
-def test_a_wrap_of_one_line_is_believed_only_where_something_is_torn() -> None:
-    line = "slurmstepd: error: *** STEP 88121.0 ON pool0-00017 CANCELLED AT 2026-01-20T03:11:09 DUE TO TIME LIMIT ***"
+@pytest.mark.parametrize(
+    "line",
+    [
+        "slurmstepd: error: *** STEP 88121.0 ON pool0-00017 CANCELLED AT 2026-01-20T03:11:09 DUE TO TIME LIMIT ***",
+        "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate (2.00 gigabytes of 79.11)",
+        "[rank3]: FileNotFoundError: no such file or directory is here at all that has 'name of shard'",
+    ],
+)
+def test_a_wrap_of_one_line_is_believed_only_where_something_is_torn(line: str) -> None:
     rows = list(enumerate([line[:80], line[80:]], 1))
     assert joined(rows) == [(1, line)]
     assert joined([(1, "w" * 80), (2, "next step")]) is None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slurmdoctor.cli import PATH, redact_option, rules_option
-from slurmdoctor.cli.output import Bar, form_for, in_line, keep_inputs, on_terminal, output_option, put, say
+from slurmdoctor.cli.output import Bar, format_option, in_line, keep_inputs, on_terminal, output_option, put, say
 from slurmdoctor.input import Source, UnreadError
 from slurmdoctor.model import EXIT_CODE, Frozen, JobFiles, UserError
 from slurmdoctor.report import PLAIN, Diagnosis, Line, look, paint, wrap_words
@@ -33,7 +33,7 @@ _LONG = 60
 
 @click.command(short_help="Say which rank failed first, why, and what to do.")
 @click.argument("paths", nargs=-1, metavar="[PATH or JOBID]...", type=PATH)
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the verdict.")
+@format_option("the verdict", FORMATS)
 @output_option
 @click.option("--exit-status", type=int, metavar="N", help="The exit status of the job, if you know it.")
 @click.option(
@@ -75,9 +75,7 @@ _LONG = 60
     is_flag=True,
     help="Exit 0 for no failure, 1 for one with its cause, 3 for one whose cause is not known, 4 if the log does not tell.",
 )
-@click.pass_context
 def diagnose(
-    called: click.Context,
     paths: tuple[str, ...],
     form: str,
     output: str | None,
@@ -102,7 +100,6 @@ def diagnose(
     """  # fmt: skip
     if output and beside_log:
         raise UserError("-o and --beside-log name two places", "leave one of them out")
-    form = form_for(called, form, output, FORMATS)
     if not (paths or job_id or slurm_info) and sys.stdin is not None and sys.stdin.isatty():
         paths = _newest()
     beside = {"slurm_info": slurm_info, "script": script, "exit_status": exit_status}

@@ -18,10 +18,9 @@ from msgspec.structs import replace
 from slurmdoctor import __version__
 from slurmdoctor.cli import redact_option, rules_option
 from slurmdoctor.cli.output import say
-from slurmdoctor.input import Text
 from slurmdoctor.knowledge import current
 from slurmdoctor.model import Diagnosis, JobRecord, Knowledge, UserError
-from slurmdoctor.slurm import Job, begins, find, job, note, noted, read_text, warned, whole
+from slurmdoctor.slurm import Job, described, find, job, note, read_text, whole
 from slurmdoctor.slurm.script import Script, parse_beside, step_outputs
 
 KINDS = ("footer", "dependency", "epilog")
@@ -177,14 +176,9 @@ def inside(status: int, shell_pid: int, script_file: str | None, before: str = "
     # a shell that a signal ended shows the status of the command before it, mostly 0
     record = replace(record, exit_status=status, running_children=running_steps(shell_pid))
     script = _script(script_file, record.name)
-    with suppress(Exception):  # a script that cannot be read must not cost the verdict
-        record = warned(record, script)
     found, missing = _logs(shell_pid, script, record)
-    if not found:
-        record = replace(record, missing=(*record.missing, "log (not found)"))
-        return Job([Text.source("", name="no log")], record, script)
-    record = replace(record, missing=(*record.missing, *missing))
-    return Job(found, record, script, begins(found, noted(before), record))
+    lacks = missing if found else ["log (not found)"]
+    return described(replace(record, missing=(*record.missing, *lacks)), script, found, before)
 
 
 def note_logs(shell_pid: int, script_file: str | None) -> str:

@@ -8,14 +8,14 @@ import sys
 import click
 
 from slurmdoctor.cli import PATH, redact_option
-from slurmdoctor.cli.output import form_for, keep_inputs, output_option, put, stdin
+from slurmdoctor.cli.output import format_option, keep_inputs, output_option, put, stdin
 from slurmdoctor.model import UserError
 from slurmdoctor.report import FORMATS, PLAIN, Mode, look, render_lint
 
 
 @click.command(short_help="Check batch scripts before they are submitted.")
 @click.argument("scripts", nargs=-1, required=True, metavar="SCRIPT...", type=PATH)
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the findings.")
+@format_option("the findings", FORMATS)
 @click.option(
     "--batch-only",
     is_flag=True,
@@ -23,10 +23,7 @@ from slurmdoctor.report import FORMATS, PLAIN, Mode, look, render_lint
 )
 @output_option
 @redact_option
-@click.pass_context
-def lint(
-    context: click.Context, scripts: tuple[str, ...], form: str, batch_only: bool, output: str | None, redact: Mode
-) -> None:
+def lint(scripts: tuple[str, ...], form: str, batch_only: bool, output: str | None, redact: Mode) -> None:
     """Check batch scripts before they are submitted: each finding with its line, why, and how to fix it.
 
     SCRIPT is a file, or - for standard input. Exit status: 0 no problems found (notes do not count), 1 problems found,
@@ -51,7 +48,6 @@ def lint(
                 "name the file that sbatch gets, and give logs to `slurmdoctor diagnose`",
             )
         found.append((shown, check(script)))
-    form = form_for(context, form, output, FORMATS)
     put(render_lint(found, form, redact, PLAIN if output else look(sys.stdout)), output)
     if any(wrong(findings) for _, findings in found):
         raise click.exceptions.Exit(1)

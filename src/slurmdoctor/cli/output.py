@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -194,22 +194,32 @@ output_option = click.option(
     "--output",
     type=click.Path(),
     callback=_checked,
+    is_eager=True,  # the format may follow from it
     metavar="FILE",
     help="Write to a file; its ending tells the format where --format does not.",
 )
 """The option of all commands that print a report."""
 
 
-def form_for(context: click.Context, form: str, output: str | None, forms: Sequence[str]) -> str:
+def format_option(of: str, forms: Sequence[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The option that names the format; the first one is the usual one."""
+    return click.option(
+        "--format", "form", type=click.Choice(forms), default=forms[0], callback=_form, help=f"How to print {of}."
+    )
+
+
+def _form(context: click.Context, option: click.Parameter, form: str) -> str:
     """The format that the user named, else the one that the file's ending names, else the usual one."""
-    named = context.get_parameter_source("form")
+    output, named = context.params.get("output"), context.get_parameter_source("form")
     if output is None or named in (click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.ENVIRONMENT):
         return form
-    meant = next((one for one, endings in _FORMS.items() if one in forms and output.lower().endswith(endings)), None)
+    assert isinstance(option.type, click.Choice)
+    known = {ending: one for one, endings in _FORMS.items() if one in option.type.choices for ending in endings}
     ending = os.path.splitext(output)[1]  # noqa: PTH122
+    meant = known.get(ending.lower())
     if meant is None and ending[1:].isalpha() and not _is_special(output):
-        known = ", ".join(one for form, endings in _FORMS.items() if form in forms for one in endings)
-        raise UserError(f"-o {in_line(output)}: no format ends in {in_line(ending)}", f"use {known}, or add --format")
+        mend = f"use {', '.join(known)}, or add --format"
+        raise UserError(f"-o {in_line(output)}: no format ends in {in_line(ending)}", mend)
     return meant or form
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slurmdoctor.cli import rules_option
-from slurmdoctor.cli.output import in_line, say, show
+from slurmdoctor.cli.output import format_option, in_line, say, show
 from slurmdoctor.cli.usage import Group
 from slurmdoctor.model import Knowledge, UserError
 
@@ -29,7 +29,7 @@ def rules() -> None:
 
 
 @rules.command("list")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print them.")
+@format_option("them", ("text", "json"))
 @rules_option
 def list_(form: str, extra: tuple[Path, ...]) -> None:
     """All causes that the rules in use know, with their rules."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slurmdoctor.cli import PATH, rules_option
-from slurmdoctor.cli.output import Bar, form_for, in_line, on_terminal, output_option, put, say
+from slurmdoctor.cli.output import Bar, format_option, in_line, on_terminal, output_option, put, say
 from slurmdoctor.cli.usage import Group
 from slurmdoctor.model import UserError
 
@@ -398,14 +398,11 @@ def in_words(tally: Tally) -> str:
 
 @survey.command("report", short_help="Say what killed the jobs of a dataset, and what they cost.")
 @click.argument("folder", metavar="DIR", type=_DATASET)
-@click.option("--format", "form", type=click.Choice(_FORMATS), default="text", help="How to print the report.")
+@format_option("the report", _FORMATS)
 @output_option
 @rules_option
 @_choosing
-@click.pass_context
-def report(
-    called: click.Context, folder: Path, form: str, output: str | None, choice: Choice, extra: tuple[Path, ...]
-) -> None:
+def report(folder: Path, form: str, output: str | None, choice: Choice, extra: tuple[Path, ...]) -> None:
     """Say what killed the jobs of a dataset: GPU hours lost by cause, over time, by partition and user; nodes that fail more than chance;
     MTTF by job size; jobs that die of the same cause again; and the commonest unknown failures.
 
@@ -413,7 +410,6 @@ def report(
     """
     from slurmdoctor.survey import ask
 
-    form = form_for(called, form, output, _FORMATS)
     _put(form, ask(str(folder), _knowledge(extra), choice), output)
 
 
@@ -425,13 +421,11 @@ def report(
     metavar="DATE",
     help="Compare the jobs of one DIR that ended before this time and after it.",
 )
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the report.")
+@format_option("the report", ("text", "json"))
 @output_option
 @rules_option
 @_choosing
-@click.pass_context
 def diff(
-    called: click.Context,
     folders: tuple[Path, ...],
     at: datetime | None,
     form: str,
@@ -457,7 +451,7 @@ def diff(
     found = ask_both((str(folders[0]), str(folders[-1])), names, _knowledge(extra), choices)
     for folder in dict.fromkeys(folders):
         _say_lacks(folder, unfinished(str(folder)))
-    _put(form_for(called, form, output, ("text", "json")), found, output)
+    _put(form, found, output)
 
 
 @survey.command("export", short_help="Write a dataset's numbers as Prometheus metrics.")

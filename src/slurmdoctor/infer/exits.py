@@ -93,7 +93,7 @@ def _by_the_log(finding: Finding, case: Case) -> Finding:
     best = root.report if root is not None else None
     if best is None and own:
         # the agent saw the process itself; an exit that nobody else caused tells more than one by the launcher's SIGTERM
-        best = min(own, key=lambda r: (r.exit.exit_class == "terminated", not r.first_hand))
+        best = min(own, key=lambda r: (r.exit.exit_class == "terminated", r.kind != "table"))
     if best is not None:
         return because(_seen_by(best, finding), *_conflicts(finding, best, own))
     # who held up the others has an end of its own, if any: theirs is how they stopped waiting

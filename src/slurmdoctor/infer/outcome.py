@@ -211,7 +211,7 @@ def _first_own_ends(reports: Sequence[ExitReport]) -> Mapping[str, int]:
 
 def _stopped_late(report: ExitReport, first_end: Mapping[str, int]) -> bool:
     """Whether a SIGKILL may be how a launcher ends what outlived its first failure."""
-    if report.marks_first:
+    if report.kind == "table":
         return not report.first
     return first_end.get(report.witness, report.line.offset) < report.line.offset
 

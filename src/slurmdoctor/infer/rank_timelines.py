@@ -333,7 +333,7 @@ class _Scene:
 
     def _add_exits(self, case: Case) -> None:
         """The reports of how processes ended; torchelastic's table tells more than its agent does."""
-        for report in sorted(case.reports, key=lambda one: (not one.marks_first, one.order)):
+        for report in sorted(case.reports, key=lambda one: (one.kind != "table", one.order)):
             origin = Origin(min(report.ranks, default=None), node=report.node, time=report.time)
             at = self._clock.at(report.line.place, origin) or self.begin
             for seen, rank in ((self._seen(rank), rank) for rank in report.ranks):

@@ -53,7 +53,7 @@ def split_jobs(
     nothing tells to be one is several.
     """
     files = [named(path) for path in sorted(set(paths))]
-    groups = _groups(files, look, together, survey) if files else []
+    groups = _groups(files, look, together, survey)
     order = {path: at for at, path in enumerate(paths)}
     doubtful = len(groups) == 1 and groups[0][0] is None and len(_units(files)) > 1
     top = _common(files) if len(groups) > 1 else None
@@ -127,13 +127,12 @@ def _keys(files: Sequence[Named], look: Look) -> dict[str, Key]:
     numbers = _by_form(files)
     known = {one.digits for one in numbers.values()}
     for file in files:  # shorter numbers, which another name calls an id: `train-16-0.log` beside `slurm-16.out`
-        if file.path not in numbers and file.torchrun in known:
-            numbers[file.path] = Number(file.torchrun or "")
-        elif file.path not in numbers:
-            tasks = {one.task for one in file.numbers}
-            own = (one for one in file.numbers if one.digits in known and int(one.digits) not in tasks)
-            found = next((one for one in own if len(one.digits) >= _BY_SLURM or one.task is not None), None)
-            numbers |= {} if found is None else {file.path: found}
+        own = (Number(file.torchrun),) if file.torchrun else file.numbers
+        tasks = {one.task for one in own}
+        called = (one for one in own if one.digits in known and int(one.digits) not in tasks)
+        found = next((one for one in called if len(one.digits) >= _BY_SLURM or one.task is not None), None)
+        if found is not None:
+            numbers.setdefault(file.path, found)
     folders = _of_folders(files, numbers)
     for file in files:
         if file.path not in numbers and (up := next(filter(folders.get, around(file.folder)), None)):
@@ -200,7 +199,7 @@ def running(files: Iterable[Named]) -> bool:
     """Whether names of one form have a number that counts them from 0, as ranks are counted."""
     names = {(one.template, one.counts) for one in files}
     columns = zip(*(counts for _, counts in names), strict=False)
-    return len(names) > 1 and any(set(column) == set(range(len(names))) for column in columns)
+    return any(set(column) == set(range(len(names))) for column in columns)
 
 
 def _of_folders(files: Sequence[Named], numbers: Mapping[str, Number]) -> dict[str, Number]:
@@ -223,7 +222,7 @@ def _is_array(files: Sequence[Named], numbers: Mapping[str, Number], look: Look)
             return False
         tasks.setdefault(task, file)
     by_slurm = {numbers[file.path].joint for file in files} == {"_"}
-    if any(file.array for file in files) or (by_slurm and (len(tasks) < 2 or all(file.id for file in files))):
+    if by_slurm and (len(tasks) < 2 or all(file.id for file in files)):
         return True
     seen = {task: look(file.path) for task, file in sorted(tasks.items())[:: max(1, len(tasks) // _SAMPLE)]}
     if ids := set[str]().union(*(one.ids for one in seen.values())):
@@ -269,7 +268,7 @@ def _without_ids(files: Sequence[Named], look: Look, several: bool) -> list[Grou
         return [*found, (None, "folder", own)] if own else found
     if len(groups := _by_folder(files)) > 1:
         return groups
-    groups = _by_content(files, look) if len(files) > 1 else []
+    groups = _by_content(files, look)
     return groups if sum(how == "content" for _, how, _ in groups) > 1 else [(None, "only", files)]
 
 
@@ -314,7 +313,7 @@ def _by_content(files: Sequence[Named], look: Look) -> list[Group]:
 def home_of(file: Named) -> str:
     """The folder of a job's files, without those that ranks, nodes and streams have for themselves."""
     parts = file.folder.split("/")
-    while parts and parts[-1] and is_part(parts[-1]):
+    while parts and is_part(parts[-1]):
         parts.pop()
     return "/".join([*parts[:-1], without_stream(parts[-1])]) if parts else ""
 

@@ -99,8 +99,6 @@ class Named(Frozen):
     """All its numbers."""
     id: Number | None = None
     """An id that a scheme tells, and the task of the array or the count behind it."""
-    array: bool = False
-    """The scheme says that the count is an array's."""
     numbers: tuple[Number, ...] = ()
     """Numbers that may be an id though no scheme calls them one, in the order of the name."""
     part: bool = False
@@ -179,7 +177,6 @@ def _read(path: str, folder: str, base: str) -> Named:
         template=without_stream(re.sub(r"\d+", "#", whole)),
         counts=tuple(int(one) for one in re.findall(r"\d+", whole)),
         id=ident,
-        array=bool(groups.get("task")),
         numbers=numbers if ident is None else (),
         part=part,
     )

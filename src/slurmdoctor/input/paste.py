@@ -116,7 +116,7 @@ def _fenced(lines: Sequence[str]) -> Change | None:
 def _escaped(lines: Sequence[str]) -> Change | None:
     """`&gt;` and other entities, where there are hardly any bare brackets."""
     whole = "\n".join(lines)
-    if "&" not in whole or len(_ENTITY.findall(whole)) <= 2 * (whole.count("<") + whole.count(">")):
+    if len(_ENTITY.findall(whole)) <= 2 * (whole.count("<") + whole.count(">")):
         return None
     from html import unescape  # here: most pastes hold none, and it is slow to import
 
@@ -131,11 +131,9 @@ def _numbered(lines: Sequence[str]) -> Change | None:
         return None
     mark = Counter(match["mark"] for match in found).most_common(1)[0][0]
     steps = [int(b["number"]) - int(a["number"]) for a, b in pairwise(found)]
-    if sum(step > 0 for step in steps) < _RISING * len(steps):
-        return None
     if mark == ":":  # of grep -n all lines or those that matched; a blank comes first behind srun's labels
         bare = sum(not match.string[match.end() : match.end() + 1].isspace() for match in found)
-        believed = bare >= 0.2 * len(found)
+        believed = bare >= 0.2 * len(found) and sum(step > 0 for step in steps) >= _RISING * len(steps)
     else:
         # few lines are believed with marks that no log begins its only lines with
         believed = steps.count(1) >= 0.9 * len(steps) and (len(found) > 2 or "\t" in mark or "│" in mark)

@@ -12,6 +12,7 @@ import re
 import sys
 from bisect import bisect_right
 from collections.abc import Callable
+from importlib import import_module
 from typing import IO, Protocol
 
 from slurmdoctor.input.regular_files import UnreadError, unread
@@ -185,7 +186,11 @@ _MAGIC = {
     b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2",
     codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
 }  # fmt: skip
-_ENCODED = tuple(_MAGIC)
+_DECODERS = {
+    "gzip": "gzip", "xz": "lzma", "bzip2": "bz2",
+    "zstd": "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd",
+}  # fmt: skip
+"""Compression -> the module whose `open` undoes it."""
 _BINARY_MAGIC = (
     b"\x7fELF", b"PK\x03\x04", b"PK\x05\x06", b"\x89PNG", b"\x89HDF", b"\xff\xd8\xff", b"GIF8", b"\x93NUMPY", b"%PDF-",
     b"SQLite format 3\x00", b"PAR1", b"7z\xbc\xaf", b"\x80\x02", b"\x80\x03", b"\x80\x04\x95", b"\x80\x05\x95",
@@ -207,7 +212,7 @@ _PACKED = 64 * 1024
 
 def kind_of(head: bytes) -> str | None:
     """The compression or encoding of the bytes, or `binary`; `hole` where all are NUL, and None for plain text."""
-    for magic, name in _MAGIC.items() if head.startswith(_ENCODED) else ():
+    for magic, name in _MAGIC.items():
         if head.startswith(magic):
             return name
     if head.startswith(_BINARY_MAGIC):
@@ -236,29 +241,13 @@ def _holds_text(data: bytes) -> bool:
 
 def decoded(kind: str, stream: io.BufferedReader, name: str) -> Stream:
     """The text behind a compression or encoding."""
-    # imported here: most logs are not compressed
     if kind.startswith("utf"):
         return _Recoded(stream, kind)
-    if kind == "gzip":
-        import gzip
-
-        return _Checked(gzip.GzipFile(fileobj=stream, mode="rb"), stream, name)
-    if kind == "xz":
-        import lzma
-
-        return _Checked(lzma.LZMAFile(stream), stream, name)
-    if kind == "bzip2":
-        import bz2
-
-        return _Checked(bz2.BZ2File(stream), stream, name)
     try:
-        if sys.version_info >= (3, 14):
-            from compression.zstd import ZstdFile
-        else:
-            from backports.zstd import ZstdFile
+        decoder = import_module(_DECODERS[kind])  # now: most logs are not compressed
     except ImportError:
         raise UnreadError(name, "no-decoder") from None
-    return _Checked(ZstdFile(stream), stream, name)
+    return _Checked(decoder.open(stream), stream, name)
 
 
 class _Recoded:

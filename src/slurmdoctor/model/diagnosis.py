@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import field
 
-from slurmdoctor.model.events import Busy, Event, ExitReport, Line, Origin, Reason
+from slurmdoctor.model.events import Busy, Event, ExitReport, Line, Order, Origin, Reason
 from slurmdoctor.model.frozen import Frozen
 from slurmdoctor.model.job_records import JobFiles, JobRecord, Quote
 from slurmdoctor.model.notation import ProcessExit
@@ -423,7 +423,7 @@ class Retry(Frozen):
 class RankGroup(Frozen):
     """Ranks that stand alike in the failure (`diagnose --ranks`)."""
 
-    standing: Literal["first", "suspect", "collateral", "waiting", "silent", "finished"]
+    standing: Standing
     ranks: tuple[int, ...]
     why: str
     file: str | None = None
@@ -438,7 +438,7 @@ class Coverage(Frozen):
     files: int = 0
     ranks_seen: int = 0
     silent_ranks: tuple[int, ...] = ()
-    order: Literal["timestamps", "file", "unknown"] = "unknown"
+    order: Order = "unknown"
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 

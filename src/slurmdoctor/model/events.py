@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from heapq import nsmallest
 from itertools import islice
 from typing import Any, Literal
 
@@ -174,16 +173,6 @@ class ExitReport(Frozen):
     kind: ExitReporter = "launcher"
     launcher: str | None = None
     """What the fact `launcher` is where this report is seen: `torchrun`."""
-
-    @property
-    def first_hand(self) -> bool:
-        """Whether the witness started the process and saw it end itself."""
-        return self.kind == "table"
-
-    @property
-    def marks_first(self) -> bool:
-        """Whether the witness says of each of its processes whether it failed first."""
-        return self.kind == "table"
 
 
 class CollectiveStatus(Frozen):
@@ -429,13 +418,11 @@ class MatchGroup(Frozen):
 
     def first_of(self, writer: Writer) -> int:
         """The place of this writer's first line."""
-        entries = self.writers[writer]
-        return int(entries[0][FIRSTS][0] if len(entries) == 1 else min(entry[FIRSTS][0] for entry in entries))
+        return int(min(entry[FIRSTS][0] for entry in self.writers[writer]))
 
     def again_of(self, writer: Writer) -> int:
         """The place of the first line of this writer's last burst."""
-        entries = self.writers[writer]
-        return int(entries[0][BURST_FIRST] if len(entries) == 1 else max(entry[BURST_FIRST] for entry in entries))
+        return int(max(entry[BURST_FIRST] for entry in self.writers[writer]))
 
     def count_of(self, writer: Writer) -> int:
         return sum(entry[COUNT] for entry in self.writers[writer])
@@ -444,22 +431,16 @@ class MatchGroup(Frozen):
         """The writers in the order of their first lines, or the first few of them."""
         if self.in_order:
             return list(islice(self.writers, most))
-        order = [
-            (source, es[0][FIRSTS][0] if len(es) == 1 else self.first_of((source, label)), label)
-            for (source, label), es in self.writers.items()
-        ]
-        chosen = sorted(order) if most is None else nsmallest(most, order)
-        return [(source, label) for source, _, label in chosen]
+        order = sorted((source, self.first_of((source, label)), label) for source, label in self.writers)
+        return [(source, label) for source, _, label in order[:most]]
 
     def by_last_burst(self, most: int) -> list[Writer]:
         """The first few writers of the latest burst."""
-        latest = [
-            (source, -es[0][BURST], es[0][BURST_FIRST], label)
-            if len(es) == 1
-            else (source, -max(e[BURST] for e in es), self.again_of((source, label)), label)
-            for (source, label), es in self.writers.items()
-        ]
-        return [(source, label) for source, _, _, label in nsmallest(most, latest)]
+        latest = sorted(
+            (source, -max(entry[BURST] for entry in entries), self.again_of((source, label)), label)
+            for (source, label), entries in self.writers.items()
+        )
+        return [(source, label) for source, _, _, label in latest[:most]]
 
     def sample(self, writer: Writer) -> MatchSample:
         return MatchSample(*writer, self.count_of(writer), self._places(self.writers[writer]))

@@ -90,7 +90,7 @@ ExitReporter = Literal["step", "agent", "table", "launcher", "box", "parent", "j
 
 step      Slurm, of the tasks of a step
 agent     torchelastic's agent, of its own children
-table     torchelastic's table of failures, which names the first one
+table     torchelastic's table of failures, whose agent saw them end and says of each whether it was the first
 launcher  another launcher, of the processes that it started
 box       the same, in boxes that stand in the order of ranks: that one stands above another says nothing
 parent    a shell or a program, of a child that need not be a rank

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from slurmdoctor.slurm.job_evidence import (
         LARGEST as LARGEST,
         Job as Job,
+        described as described,
         gather as gather,
         gather_all as gather_all,
         read_text as read_text,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 else:
     __getattr__, __dir__, __all__ = door(
         __name__,
-        job_evidence="Job LARGEST gather gather_all read_text saved warned",
+        job_evidence="Job LARGEST described gather gather_all read_text saved warned",
         jobinfo="by_name whole worst",
         logs="LogIndex find logs_of newest",
         own_text="begins end epoch is_named_after note noted",

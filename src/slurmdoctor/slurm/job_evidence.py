@@ -107,10 +107,7 @@ def _gathered(
 ) -> Job:
     if record is None:
         return Job(list(paths) or ["-"], None, script)
-    with contextlib.suppress(Exception):  # a script that cannot be read must not cost the verdict
-        record = warned(record, script)
     files = list(paths)
-    logs: list[str] | list[Source] = files or ["-"]
     if job_id and not paths:
         files, record = logs_of(record, script, index)
         # what Slurm knows of the path, the user has said
@@ -118,9 +115,17 @@ def _gathered(
         if len(own) < len(files):
             record = replace(record, missing=(*record.missing, "logs that are not files of the job's user"))
         files = own
-        logs = files or [Text.source("", name="no log")]
-    begins = own_text.begins(filter(os.path.isfile, files), {}, record, copies=bool(paths))
-    return Job(logs, record, script, begins)
+    return described(record, script, files or ([] if job_id else ["-"]), copies=bool(paths))
+
+
+def described(
+    record: JobRecord, script: Script | None, files: list[str], before: str = "", copies: bool = False
+) -> Job:
+    """The job with its logs: those that it wrote, or copies. `before` is a footer's note of how they stood when it began."""
+    with contextlib.suppress(Exception):  # a script that cannot be read must not cost the verdict
+        record = warned(record, script)
+    begins = own_text.begins(filter(os.path.isfile, files), own_text.noted(before), record, copies)
+    return Job(files or [Text.source("", name="no log")], record, script, begins)
 
 
 def saved(files: Sequence[str]) -> list[tuple[str, str]]:
