@@ -148,13 +148,9 @@ def test_another_users_file_is_refused(write: Write) -> None:
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    one_line(
-        run("diagnose", LOG, SLURMDOCTOR_CONFIG=str(tmp_path / "pipe")),
-        "no regular file",
-        "SLURMDOCTOR_CONFIG=/dev/null",
-    )
-    one_line(run("diagnose", LOG, SLURMDOCTOR_CONFIG=str(tmp_path)), "SLURMDOCTOR_CONFIG=/dev/null")
-    one_line(run("diagnose", LOG, SLURMDOCTOR_CONFIG=str(tmp_path / "none")), "none", "SLURMDOCTOR_CONFIG=/dev/null")
+    for name, why in (("pipe", "no regular file"), ("", ""), ("none", "none")):
+        called = run("diagnose", LOG, SLURMDOCTOR_CONFIG=str(tmp_path / name))
+        one_line(called, why, "SLURMDOCTOR_CONFIG=/dev/null")
 
 
 def test_a_jobs_footer_goes_on_without_a_wrong_file(

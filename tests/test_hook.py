@@ -66,31 +66,11 @@ def run(
     )
 
 
-BODIES = (
-    "exit 0",
-    "exit 7",
-    "set -e; false",
-    "set -euo pipefail; false | cat",
-    "nosuchprogram",
-    "(exit 3)",
-    "set -u; echo $nothing",
-)
-BROKEN = ("exit 9", "kill -KILL $$", "echo noise >&2; exit 1", "kill -TERM 0")
-
-
-@pytest.mark.parametrize(("body", "does"), [(body, SAYS) for body in BODIES] + [("exit 7", does) for does in BROKEN])
-def test_the_exit_status_stays(tool: Path, body: str, does: str) -> None:
+@pytest.mark.parametrize("does", ["exit 9", "kill -KILL $$", "echo noise >&2; exit 1", "kill -TERM 0"])
+def test_a_program_that_breaks_is_not_heard_of(tool: Path, does: str) -> None:
     put(tool, does)
-    bare = tool.with_name("bare.sh")
-    bare.write_text(f"{body}\n")
-    plain = subprocess.run([str(BASH), str(bare)], capture_output=True, text=True)
-    done = run(tool, body)
-    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
-    if does == SAYS:
-        assert f"verdict on status {plain.returncode}" in done.stderr
-    else:
-        assert "noise" not in done.stderr
-        assert len(done.stderr.splitlines()) == len(plain.stderr.splitlines())
+    done = run(tool, "exit 7")
+    assert (done.returncode, done.stdout, done.stderr) == (7, "", "")
 
 
 @pytest.mark.parametrize("name", ["TERM", "USR1", "HUP"])
@@ -227,14 +207,18 @@ def test_arguments_of_the_script_are_left_alone(tool: Path) -> None:
 
 
 BEFORE = ("", "set -euC", "trap 'echo \"mine $?\"' EXIT\ntrap : USR1")
-ENDS = ("exit 0", "exit 4", "set -e; false; :", "nosuch", "set -- a; f() { return 3; }; f || exit", "exec >&-; exit 5")
+ENDS = (
+    "exit 0", "exit 4", "set -e; false; :", "nosuch", "set -- a; f() { return 3; }; f || exit", "exec >&-; exit 5",
+    "(exit 3)", "set -eu; false | cat; (exit 6)",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_every_shell_ends_as_without_it(tool: Path, shell: str) -> None:
     put(tool, SAYS)
     bare = tool.with_name("bare.sh")
-    for n, body in enumerate(ENDS):
+    unset = ["set -u; echo $nothing"] if shell != "zsh" else []  # zsh leaves without its traps then
+    for n, body in enumerate([*ENDS, *unset]):
         before = BEFORE[(n + SHELLS.index(shell)) % len(BEFORE)]
         bare.write_text(f"{before}\n{body}\n")
         plain = subprocess.run([*shell.split(), str(bare)], capture_output=True, text=True)
@@ -282,19 +266,8 @@ def test_what_a_trap_of_zsh_says_is_no_file_of_ours(tool: Path, tmp_path: Path, 
 
 
 HOSTILE = (
-    "",
-    "0",
-    "-1",
-    "08",
-    "a[$(touch pwned)]",
-    "$(touch pwned)",
-    "`touch pwned`",
-    "';touch pwned;'",
-    "x\ny",
-    "*",
-    "-h",
-    "9" * 99999,
-)
+    "", "0", "-1", "08", "a[$(touch pwned)]", "$(touch pwned)", "`touch pwned`", "';touch pwned;'", "x\ny", "*", "-h", "9" * 99999,
+)  # fmt: skip
 SETTINGS = ("SLURMDOCTOR_TIMEOUT", "SLURMDOCTOR_WHEN", "SLURMDOCTOR_HOOK", "SLURMDOCTOR")
 OF_SLURM = ("SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_OPEN_MODE", "SLURM_JOB_NAME", "SLURM_ARRAY_TASK_ID")
 

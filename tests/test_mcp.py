@@ -19,7 +19,6 @@ from mcp import Client
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult
 
-from cases import one_line, run
 from slurmdoctor import diagnose
 from slurmdoctor.cli import sandbox, server
 from slurmdoctor.cli.mcp import LONGEST_LINE, Bounded
@@ -228,10 +227,6 @@ def test_the_worker_answers_whatever_it_is_asked(question: dict[str, Any]) -> No
     assert ("error" in told) != ("report" in told)
 
 
-def test_text_is_bounded() -> None:
-    assert "longer than 10 MiB" in sandbox.answer({"text": "x" * (sandbox.MOST_TEXT + 1)})["error"]
-
-
 def test_only_regular_files_are_read(site: Path) -> None:
     os.mkfifo(site / "logs" / "pipe.log")
     with pytest.raises(UserError, match="holds no log file"):
@@ -252,10 +247,6 @@ def test_without_the_extra_one_line_says_what_to_install() -> None:
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "pip install 'mcp>=2,<3'" in done.stderr
-
-
-def test_an_allowed_folder_that_is_none() -> None:
-    one_line(run("mcp", "--allow", "/not/there"), "'/not/there' does not exist")
 
 
 def test_the_worker_says_what_python_says() -> None:

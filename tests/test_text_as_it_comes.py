@@ -1,4 +1,4 @@
-"""Whatever a terminal, a collector or a paste did to a log, the verdict is that of the log as it was printed."""
+"""Whatever a terminal, a collector or a disk did to a log, the verdict is that of the log as it was printed (pastes: test_paste.py)."""
 
 from __future__ import annotations
 
@@ -40,11 +40,6 @@ def _behind(log: str, bar: str) -> str:
     return _each(log, lambda _, line: bar + line if line.startswith(begins) else line)
 
 
-def _wrapped(log: str, width: int) -> str:
-    cut = (line[at : at + width] for line in log.splitlines() for at in range(0, len(line), width))
-    return "\n".join(cut) + "\n"
-
-
 _DAMAGES: dict[str, Callable[[str], str | bytes]] = {
     "Windows' line ends": lambda log: log.replace("\n", "\r\n"),
     "a byte order mark": lambda log: "\ufeff" + log,
@@ -56,12 +51,6 @@ _DAMAGES: dict[str, Callable[[str], str | bytes]] = {
     "a bar without its line end": lambda log: _behind(log, _BAR),
     "a bar with its carriage return": lambda log: _behind(log, _BAR + "\r"),
     "a step without its line end": lambda log: _behind(log, "step 12/100 loss 3.1"),
-    "80 columns": lambda log: _wrapped(log, 80),
-    "less -N": lambda log: _each(log, lambda number, line: f"{number + 3000:7d} {line}"),
-    "grep -n": lambda log: _each(log, lambda number, line: f"{number + 80}:{line}"),
-    "HTML": lambda log: "<pre><code>" + log.replace("<", "&lt;").replace(">", "&gt;") + "</code></pre>",
-    "a fence": lambda log: f"It fails, why?\n```\n{log}```\n",
-    "a quotation": lambda log: _each(log, lambda _, line: "> " + line),
     "Docker's records": lambda log: _each(log, lambda _, line: json.dumps({"log": line + "\n", "stream": "stderr"})),
     "one record for several lines": lambda log: json.dumps({"ts": "2026-03-01T10:00:00Z", "msg": log}) + "\n",
     "gh run view": lambda log: _each(log, lambda n, line: f"train\tRun it\t2026-03-01T10:00:{n:02d}.1234567Z {line}"),
@@ -108,5 +97,4 @@ def test_an_exception_after_which_the_program_spoke_on_is_none(log: str) -> None
 
 def _verdict(job: str | Path) -> tuple[str | None, int | None, str | None]:
     found = slurmdoctor.diagnose(job)
-    rank = found.first_failure.rank if found.first_failure else None
-    return (found.cause.id, rank, found.cause.confidence) if found.cause else (None, None, None)
+    return found.cause.id, found.first_failure.rank, found.cause.confidence

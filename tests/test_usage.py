@@ -35,6 +35,7 @@ WRONG = {
     "lint": ("SCRIPT", "`slurmdoctor lint --help` shows how"),
     "survey logs": ("--out",),
     "rules check nowhere": ("nowhere", "does not exist"),
+    "mcp --allow nowhere": ("nowhere", "does not exist"),
     "hook more": ("more", "`slurmdoctor hook --help` shows how"),
 }
 

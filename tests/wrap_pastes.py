@@ -1,13 +1,8 @@
-"""What chats, viewers and terminals do to a log: each way as a function from the log's text to the paste.
-
-Run as a script it measures: `python tests/wrap_pastes.py [FOLDER...] [--show]` wraps every labelled log in each way and
-says how often the cause stays the same.
-"""
+"""What chats, viewers and terminals do to a log: each way as a function from the log's text to the paste."""
 
 from __future__ import annotations
 
 import html
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -90,29 +85,4 @@ def cause(text: str) -> str | None:
     from slurmdoctor import diagnose
 
     found = diagnose(text + "\n", redact="off")
-    return found.cause.id if found.cause else found.verdict
-
-
-def main(arguments: list[str]) -> None:
-    show = "--show" in arguments
-    chosen = [a.removeprefix("--way=") for a in arguments if a.startswith("--way=")] or [*WAYS, "tail"]
-    folders = [Path(a) for a in arguments if not a.startswith("--")] or [FIXTURES]
-    cases = [case for folder in folders for case in logs(folder)]
-    plain = {name: cause(text) for name, text, _ in cases}
-    total = same = 0
-    for way in chosen:
-        lost = []
-        for name, text, evidence in cases:
-            got = cause(tail(text, evidence) if way == "tail" else WAYS[way](text))
-            if got != plain[name]:
-                lost.append(f"{name}: {plain[name]} became {got}")
-        same += len(cases) - len(lost)
-        total += len(cases)
-        print(f"{way:20} {len(cases) - len(lost):4}/{len(cases)}  {100 * (1 - len(lost) / len(cases)):5.1f} %")
-        if show:
-            print("".join(f"    {line}\n" for line in lost), end="")
-    print(f"{'all':20} {same:4}/{total}  {100 * same / total:5.1f} %")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    return found.cause.id or found.verdict

@@ -27,7 +27,7 @@ from slurmdoctor.model import (
 )
 from slurmdoctor.ranks import Excerpts, labels_of, learn_formats
 from slurmdoctor.readers import assemble, find_lines
-from slurmdoctor.report import Diagnosis, compose, sentence
+from slurmdoctor.report import Diagnosis, Redactor, compose, sentence
 from slurmdoctor.timeline import order
 
 if TYPE_CHECKING:
@@ -67,13 +67,11 @@ def diagnose(
     time, which only the page (`to_html`) and the trace need. Raises UserError for input that cannot be read and for broken
     rule files.
     """
-    from slurmdoctor.report import Redactor
-
     deadline = Deadline.after(time_limit)
     if exit_status is not None and not isinstance(exit_status, int):
         raise TypeError(f"exit_status is the job's own number, not {exit_status!r}")
-    named = [rules] if isinstance(rules, (str, os.PathLike)) else rules
-    knowledge = current(map(Path, named))
+    folders = [rules] if isinstance(rules, (str, os.PathLike)) else rules
+    knowledge = current(map(Path, folders))
     given = opened(job)
     earlier = _earlier_left_out(given.sources, begins or {}, deadline)
     for source in given.sources:
@@ -193,22 +191,19 @@ def diagnose_jobs(
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     texts = _by_name(one for one in given if isinstance(one, LogText))
     files = [one for one in given if not isinstance(one, LogText)]
-    named = split(list(texts), {name: log.data for name, log in texts.items()}) if texts else ()
-    for one in (*(jobs_of(files) if files else ()), *named):
-        log = [texts[name] for name in one.files] if one in named else one
+    for one in jobs_of(files) if files else ():
         try:
-            found = diagnose(log, rules=rules, redact=redact, jobs=jobs, time_limit=time_limit)
+            yield diagnose(one, rules=rules, redact=redact, jobs=jobs, time_limit=time_limit)
         except UnreadError as error:
-            found = not_read(one, error, redact)
-        yield _of(found, one, redact) if one in named and len(named) > 1 else found
-
-
-def _of(found: Diagnosis, job: JobFiles, redact: str) -> Diagnosis:
-    """The verdict with the job as it was told from others: alone, its texts may not tell."""
-    from slurmdoctor.report import Redactor
-
-    masked = Redactor(redact).values(job)  # type: ignore[arg-type]
-    return replace(found, job=replace(masked, id=job.id or found.job.id))
+            yield not_read(one, error, redact)
+    named = split(list(texts), {name: log.data for name, log in texts.items()})
+    for one in named:
+        log = [texts[name] for name in one.files]
+        found = diagnose(log, rules=rules, redact=redact, jobs=jobs, time_limit=time_limit)
+        if len(named) > 1:  # alone, its texts may not tell which job it is
+            masked = Redactor(redact).values(one)  # type: ignore[arg-type]
+            found = replace(found, job=replace(masked, id=one.id or found.job.id))
+        yield found
 
 
 def _by_name(texts: Iterable[LogText]) -> dict[str, LogText]:
@@ -228,8 +223,6 @@ def unread_verdict(record: JobRecord | None) -> Verdict:
 
 def not_read(job: JobFiles, error: UnreadError, redact: str = "default") -> Diagnosis:
     """The verdict on a job whose files cannot be read, where that must not be the end of the others: `unknown`, and why."""
-    from slurmdoctor.report import Redactor
-
     found = model.Diagnosis("unknown", coverage=Coverage(notes=(str(error),)), job=job)
     return Diagnosis.of(Redactor(redact).apply(found))  # type: ignore[arg-type]
 

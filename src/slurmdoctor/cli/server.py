@@ -27,9 +27,9 @@ from slurmdoctor.processes import python
 from slurmdoctor.report import PLAIN, choices, meanings, one_line, paint, text
 
 AT_ONCE = 2
-"""Diagnoses of a lane at a time; others wait."""
+"""Diagnoses of a queue at a time; others wait."""
 SMALL = 256 * 1024
-"""Characters. Texts up to this have a lane of their own: they take a second, and do not wait for a large log or a slow disk."""
+"""Characters. Texts up to this have a queue of their own: they take a second, and do not wait for a large log or a slow disk."""
 _SHARE = 0.75
 """Of a question's time the diagnosis has this much, then it says what it has; the rest is for start and answer."""
 _INSTRUCTIONS = (
@@ -116,8 +116,8 @@ class Tools:
 
     async def diagnose_text(self, text: Text, exit_status: Status = None) -> Annotated[CallToolResult, Report]:
         """Name the root cause of a failed job in a pasted log or fragment; quotes, fences and line numbers are undone."""
-        lane = self._quick if len(text) <= SMALL else self._slow
-        return await self._diagnose({"text": text, "exit_status": exit_status}, lane)
+        queue = self._quick if len(text) <= SMALL else self._slow
+        return await self._diagnose({"text": text, "exit_status": exit_status}, queue)
 
     async def diagnose_path(
         self, path: PathText, exit_status: Status = None, of_job: OfJob = None
@@ -144,7 +144,7 @@ class Tools:
         every = self._known.causes.values()
         return Listing(causes=[Listed(id=c.id, family=c.family, title=c.title, role=c.role) for c in every])
 
-    async def _diagnose(self, question: Keys, lane: anyio.Semaphore) -> CallToolResult:
+    async def _diagnose(self, question: Keys, queue: anyio.Semaphore) -> CallToolResult:
         settings = self._settings
         question |= {
             "allowed": [str(folder) for folder in settings.allowed],
@@ -155,7 +155,7 @@ class Tools:
         }
         try:
             with anyio.fail_after(settings.seconds):
-                async with lane:
+                async with queue:
                     answer = await _run_sandbox(question)
         except TimeoutError:
             mend = "send less of the log, ask again, or start with --timeout"

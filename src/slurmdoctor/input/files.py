@@ -24,16 +24,13 @@ _LOG_NAMES = lazy(
 )
 """Other names that say it: `stderr`, `slurm-20.output`, `err-50`, `run.logfile`; and those of a scheme: `myjob.o901`, `workerlog.0`."""
 _COMPRESSED = (".gz", ".xz", ".zst", ".bz2")
-_NOT_LOGS = (
-    ".py", ".sh", ".sbatch", ".slurm", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".md", ".rst", ".ipynb", ".pt", ".pth",
-    ".ckpt", ".bin", ".safetensors", ".npy", ".npz", ".csv", ".tsv", ".parquet", ".pyc", ".so", ".png", ".jpg", ".svg",
-    ".html", ".zip", ".tar", ".h5", ".pkl", ".lock", ".pid", ".json",
-    ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".f", ".f90", ".js", ".ts", ".java", ".go", ".rs", ".lua", ".r",
-    ".jl", ".m", ".pl", ".tex", ".bib", ".pdf", ".css", ".jsonl", ".gif", ".jpeg", ".mp4", ".wav", ".onnx", ".gguf",
-    ".arrow", ".db", ".sqlite", ".patch", ".diff", ".xml", ".jinja", ".bat", ".csh", ".bash", ".sub", ".xlsx", ".dat",
-)  # fmt: skip
-"""Endings of what lies about in a tree of many jobs, and names of it."""
-_NO_LOG = lazy(r"(?i)(?:^(?:makefile|dockerfile|license|readme|copying|authors|core(?:[-_.]\d.*)?)$|tfevents)")
+_NO_LOG = lazy(
+    r"(?i)\.(?:py|sh|sbatch|slurm|ya?ml|toml|cfg|ini|md|rst|ipynb|pth?|ckpt|bin|safetensors|np[yz]|[ct]sv|parquet|pyc|so|png|jpe?g|svg"
+    r"|html|zip|tar|h5|pkl|lock|pid|json|c|cc|cpp|cuh?|h|hpp|f|f90|[jt]s|java|go|rs|lua|r|jl|m|pl|tex|bib|pdf|css|jsonl|gif|mp4|wav"
+    r"|onnx|gguf|arrow|db|sqlite|patch|diff|xml|jinja|bat|csh|bash|sub|xlsx|dat)$"
+    r"|^(?:makefile|dockerfile|license|readme|copying|authors|core(?:[-_.]\d.*)?)$|tfevents"
+)
+"""What lies about in a tree of many jobs, by its ending or its name."""
 _REPORT_ENDINGS = (".txt", ".log")
 """Endings under which people keep slurmdoctor's reports beside their logs."""
 _HOOK_PREFIX = "slurmdoctor-"
@@ -105,28 +102,25 @@ def _logs_in(folder: str, each_folder: bool = False) -> Found:
             (stem.endswith(_REPORT_ENDINGS) or stem.startswith(_HOOK_PREFIX)) and is_report(entry.path)
         ):
             logs.others.append(entry.path)
-        elif stem.endswith(_LOG_ENDINGS) or (
-            (_LOG_NAMES.search(stem) or is_log(stem)) and not stem.lower().endswith(_NOT_LOGS)
-        ):
+        elif stem.endswith(_LOG_ENDINGS):
             _put(entry, logs)
-        elif not stem.lower().endswith((*_NOT_LOGS, *_COMPRESSED)) and not _NO_LOG.search(stem):
-            _put(entry, maybe)
-        else:
+        elif _NO_LOG.search(stem):
             logs.others.append(entry.path)
-    beside = maybe if each_folder or not (logs.paths or logs.skipped) else Found()
-    if each_folder:
-        with_logs = {os.path.dirname(path) for path in logs.paths}  # noqa: PTH120 - of a million files
-        beside = Found(
-            [path for path in maybe.paths if os.path.dirname(path) not in with_logs],  # noqa: PTH120
-            [one for one in maybe.skipped if os.path.dirname(one.path) not in with_logs],  # noqa: PTH120
-        )
-    kept = {*beside.paths}
-    logs.others += [path for path in maybe.paths if path not in kept]
+        else:
+            _put(entry, logs if _LOG_NAMES.search(stem) or is_log(stem) else maybe)
+    with_logs = {os.path.dirname(path) for path in logs.paths}  # noqa: PTH120 - of a million files
+    alone = not (logs.paths or logs.skipped)
+
+    def counts(path: str) -> bool:
+        return os.path.dirname(path) not in with_logs if each_folder else alone  # noqa: PTH120
+
+    beside = [path for path in maybe.paths if counts(path)]
+    logs.others += [path for path in maybe.paths if not counts(path)]
     # a folder's own files come before those of the folders in it
     folders = {place: at for at, place in enumerate(dict.fromkeys(place for place, *_ in order.values()))}
     paths = sorted(logs.paths, key=lambda path: (folders[order[path][0]], *order[path][1:]))
-    logs.paths = _without_second_names(paths + beside.paths)
-    logs.skipped += beside.skipped
+    logs.paths = _without_second_names(paths + beside)
+    logs.skipped += [one for one in maybe.skipped if counts(one.path)]
     if not logs.paths and not logs.skipped:
         raise UserError(
             f"{folder} holds no log files",

@@ -220,8 +220,10 @@ def opened(job: Given | JobFiles) -> Opened:
     """The sources of what was given. Raises UserError where a path cannot be read."""
     if isinstance(job, JobFiles):
         return open_sources(job.files, among_others=True)
-    alone = isinstance(job, (str, bytes, bytearray, memoryview, os.PathLike, io.IOBase, LogText))
-    every: Iterable[object] = (job,) if alone else job if isinstance(job, Iterable) else (None,)
+    if isinstance(job, str) and is_text(job):
+        job = LogText(job)
+    several = isinstance(job, Iterable) and not isinstance(job, (str, bytes, bytearray, memoryview, io.IOBase))
+    every: Iterable[object] = job if several else (job,)  # type: ignore[assignment]
     texts: list[Source] = []
     paths: list[APath] = []
     for one in every:
@@ -229,14 +231,14 @@ def opened(job: Given | JobFiles) -> Opened:
             texts.append(one)
         elif isinstance(one, io.IOBase):
             texts.append(_source(LogText(one.read(), str(getattr(one, "name", "<text>")))))
-        elif isinstance(one, (bytes, bytearray, memoryview, LogText)) or (
-            alone and isinstance(one, str) and is_text(one)
-        ):
-            texts.append(_source(one if isinstance(one, LogText) else LogText(_bytes(one))))
+        elif isinstance(one, LogText):
+            texts.append(_source(one))
+        elif isinstance(one, (bytes, bytearray, memoryview)):
+            texts.append(_source(LogText(bytes(one))))
         elif isinstance(one, (str, os.PathLike)):
             paths.append(one)
         else:
-            raise _neither(job if one is None else one)
+            raise TypeError(f"{one!r} is no text and no path; a Slurm job's number goes to slurmdoctor.diagnose_job")
     if texts and not paths:
         return Opened(texts)
     try:
@@ -246,10 +248,6 @@ def opened(job: Given | JobFiles) -> Opened:
         mend = f"{error.mend}; {number}a log's text to diagnose_text"
         raise LogNotFoundError(error.message, mend) if isinstance(job, str) else error from None
     return Opened([*found.sources, *texts], found.skipped)
-
-
-def _neither(given: object) -> TypeError:
-    return TypeError(f"{given!r} is no text and no path; a Slurm job's number goes to slurmdoctor.diagnose_job")
 
 
 def is_text(given: str) -> bool:
