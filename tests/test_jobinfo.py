@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cases import codes, finding_of, values
+from cases import finding_of, values
 from slurmdoctor import diagnose
 from slurmdoctor.model import Diagnosis, JobRecord
 from slurmdoctor.report.text_report import render_text
@@ -201,71 +201,8 @@ ValueError: shard 5 is empty
 LIMIT = "slurmstepd: error: *** JOB 42 ON gpu07 CANCELLED AT 2026-11-20T11:00:00 DUE TO TIME LIMIT ***\n"
 DONE = STEADY[: len(STEADY) // 3] + "2026-11-20 10:21:00 Training completed in 21 min\n"
 HUNG = "".join(STEADY.splitlines(keepends=True)[:11])
-OOM = (
-    "2026-11-20 10:01:30 step 1/2 loss 1.5\n"
-    "slurmstepd-gpu07: error: Detected 1 oom-kill event(s) in StepId=42.0. Some of your processes may have been killed "
-    "by the cgroup out-of-memory handler.\n"
-    "srun: error: gpu07: task 1: Out Of Memory\n2026-11-20 10:02:30 step 2/2 loss 1.2\nTraining finished\n"
-)
-KILLED = "srun: error: gpu08: task 13: Killed\n"
-TERMINATED = "srun: error: gpu07: task 5: Exited with exit code 1\nsrun: error: gpu08: tasks 8-15: Terminated\n"
 CANCELLED = "slurmstepd-gpu07: error: *** STEP 42.0 ON gpu07 CANCELLED AT 2026-11-20T11:00:00 ***\nsrun: error: gpu07: tasks 0-1: Killed\n"
-BY = "JobID|State|ExitCode\n42|CANCELLED by {}|0:0\n42.0|CANCELLED|0:15\n"
 STEP_DEAD = STEPS.format(job="COMPLETED", exit="0:0", step="FAILED", code="1:0")
-STEP_CANCELLED = "JobID|State|ExitCode|UID\n42|FAILED|9:0|4001\n42.0|CANCELLED by 4001|0:9|\n"
-WENT_ON = f"{STEP_DEAD}          42.1  COMPLETED      0:0                   00:10:00   1992294K            gpu07\n"
-NODE = "NodeName=gpu08 Arch=x86_64\n   State=DOWN* ThreadsPerCore=1\n   Reason=Not responding [slurm@10:40:00]\n"
-LOST = "RuntimeError: Connection closed by peer [10.0.0.7]:33\n"
-NO_PROGRAM = (
-    "slurmstepd: error: execve(): torchrunn: No such file or directory\n" * 2
-    + "srun: error: n1: tasks 0-1: Exited with exit code 2\n"
-)
-
-VERDICTS: dict[str, tuple[str, tuple[str, ...], str | None, str | None]] = {
-    "out of memory without a line": (STEADY, (scontrol("OUT_OF_MEMORY", "OutOfMemory", "0:125"),), "host-oom", "recorded"),
-    "a limit of a job that made progress": (STEADY + LIMIT, (scontrol("TIMEOUT", "TimeLimit", "0:15"),), "time-limit", "made-progress"),
-    "a limit of a job that hung": (HUNG + LIMIT, (scontrol("TIMEOUT", "TimeLimit", "0:15"),), "hang", None),
-    "a limit of a job that had finished": (DONE + LIMIT, (scontrol("TIMEOUT", "TimeLimit", "0:15"),), "time-limit", "had-finished"),
-    "a limit after an error": (STEADY[:400] + TRACEBACK + LIMIT, (scontrol("TIMEOUT", "TimeLimit", "0:15"),), "python-error", "idled-into-limit"),
-    "cancelled": (STEADY, (scontrol("CANCELLED", "None", "0:15"), BY.format(7)), "cancelled", "recorded"),
-    "a step that was cancelled": (STEADY + CANCELLED, (scontrol("FAILED", "NonZeroExitCode", "137:0"), STEP_CANCELLED), "cancelled", "recorded"),
-    "preempted": (STEADY, (scontrol("CANCELLED", "None", "0:15", preempt="2026-11-20T10:59:00"),), "preempted", None),
-    "a node failed": (STEADY + LOST, (scontrol("NODE_FAIL", "None", "0:0"), NODE), "node-failure", None),
-    "completed with a dead Python inside": (STEADY[:200] + TRACEBACK, (scontrol("COMPLETED", "None", "0:0"), STEP_DEAD), "python-error", "completed-status-hides"),
-    "completed after a failed step": (TERMINATED[:53] + STEADY, (scontrol("COMPLETED", "None", "0:0"), WENT_ON), None, None),
-    "a 143 that hides a first 1": (STEADY[:400] + TRACEBACK + TERMINATED, (scontrol("FAILED", "NonZeroExitCode", "143:0"),), "python-error", "record-hides-exit"),
-    "nothing in the log but the exit": (STEADY, (scontrol("FAILED", "NonZeroExitCode", "127:0"),), "command-not-found", None),
-    "an exit that says nothing": (STEADY, (scontrol("FAILED", "NonZeroExitCode", "17:0"),), "exit-code", None),
-    "the others ran to the end": (OOM, (scontrol("FAILED", "NonZeroExitCode", "1:0"),), "host-oom", None),
-    "a step out of memory without accounting": ("\n", (scontrol().replace("ExitCode=1:0", "ExitCode=1:0 DerivedExitCode=0:125"),), "host-oom", None),
-    "a waiting job": ("\n", (scontrol("PENDING", "Resources", "0:0", ran="00:00:00"),), None, "not-started"),
-    "a program that srun could not start": (NO_PROGRAM, (), "command-not-found", None),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", VERDICTS)
-def test_one_verdict_from_all_witnesses(case: str) -> None:
-    log, texts, expected, why = VERDICTS[case]
-    found = finding_of(log, record=record(*texts) if texts else None)
-    assert found.cause == expected
-    assert why is None or why in codes(found.reasons)
-
-
-def test_a_rank_that_was_killed_names_the_node_of_a_job_out_of_memory() -> None:
-    found = said(STEADY + KILLED, scontrol("OUT_OF_MEMORY", "OutOfMemory", "0:125"))
-    assert (found.first_failure.rank, found.first_failure.node) == (13, "gpu08")
-    found = said(STEADY, scontrol("OUT_OF_MEMORY", "OutOfMemory", "0:125"))
-    assert found.exit.exit_class == "oom-killed"
-    assert found.first_failure.text == "JobState=OUT_OF_MEMORY Reason=OutOfMemory Dependency=(null)"
-    assert found.first_failure.rank is None
-
-
-@pytest.mark.parametrize(("texts", "excluded"), [((NODE,), ("gpu08",)), ((), ())])
-def test_a_node_is_left_out_only_with_evidence(texts: tuple[str, ...], excluded: tuple[str, ...]) -> None:
-    found = said(STEADY + LOST, scontrol("NODE_FAIL", "None", "0:0"), *texts)
-    assert found.retry is not None
-    assert found.retry.exclude_nodes == excluded
-    assert ("sbatch --exclude=gpu08 job.sbatch" in render_text(found, width=100, colour=False)) is bool(texts)
 
 
 def test_a_job_that_hung_tells_how_long_and_one_that_made_progress_what_it_needs() -> None:

@@ -12,7 +12,6 @@ import yaml
 from click.testing import CliRunner, Result
 from hypothesis import given, settings, strategies as st
 
-from cases import finding_of
 from slurmdoctor import LogText, diagnose
 from slurmdoctor.cli import cli, hook
 from slurmdoctor.knowledge import folders, load
@@ -92,12 +91,6 @@ def test_the_documentation_has_every_check() -> None:
     assert told == [(f"| `{check.id}`", check.level) for check in CHECKS]
 
 
-@pytest.mark.parametrize("condition", ["import os", "__import__('os')", "a.b == 1", "a[0]"])
-def test_conditions_are_no_python(condition: str) -> None:
-    with pytest.raises(ValueError, match=r"is no part of a condition|is not known"):
-        names_of(condition)
-
-
 # ── scripts that are too much ────────────────────────────────────────────────────────────────
 
 _HEAD = "#!/bin/bash\n#SBATCH -n4\n"
@@ -132,25 +125,17 @@ def test_what_is_above_the_limit_is_read() -> None:
     assert [m.check for m in lint(script)] == ["exit-status-in-pipe", "script-cut"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"#SBATCH --signal=B:USR1@100\nsrun python x{' >>a' * 60} ; x\n",
-        "nvidia-smi dmon &\n" * 3600 + "wait\n",
-        "nvidia-smi dmon & P=$!\nwait $P\n" * 1500,
-        "#SBATCH -n 8\n" + "srun -n 1 ./a $SLURM_PROCID\nexport RANK=$SLURM_PROCID\n" * 900,
-        ("${aa:bb}" * 1500 + "\n") * 12,
-        "#\n" * 100_000,
-    ],
-    ids=[
-        "redirects",
-        "monitors",
-        "monitors that are waited for",
-        "variables of tasks",
-        "defaults without a dash",
-        "comments",
-    ],
-)
+_MANY = {
+    "redirects": f"#SBATCH --signal=B:USR1@100\nsrun python x{' >>a' * 60} ; x\n",
+    "monitors": "nvidia-smi dmon &\n" * 3600 + "wait\n",
+    "monitors that are waited for": "nvidia-smi dmon & P=$!\nwait $P\n" * 1500,
+    "variables of tasks": "#SBATCH -n 8\n" + "srun -n 1 ./a $SLURM_PROCID\nexport RANK=$SLURM_PROCID\n" * 900,
+    "defaults without a dash": ("${aa:bb}" * 1500 + "\n") * 12,
+    "comments": "#\n" * 100_000,
+}
+
+
+@pytest.mark.parametrize("text", _MANY.values(), ids=_MANY)
 def test_many_of_a_kind_do_not_multiply_the_time(text: str) -> None:
     began = time.process_time()
     lint(parse(f"#!/bin/bash\n{text}"))
@@ -235,14 +220,6 @@ def test_the_text_has_a_summary_colour_on_demand_and_whole_commands() -> None:
 # ── the parser ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_lines_of_strings_within_strings() -> None:
-    script = parse('#!/bin/bash\nA="\nx=1\npython train.py --tp 3\n"\nsrun bash -c "$A"\n')
-    inner = next(c for c in script.commands if c.name == "python")
-    assert (inner.line, inner.depth) == (4, 1)
-    assert inner.parent is not None
-    assert inner.parent.name == "srun"
-
-
 def test_values_are_followed() -> None:
     text = '#SBATCH -N 2 --gpus-per-node=8\nG=$SLURM_GPUS_ON_NODE\nW=$((SLURM_NNODES * G))\nT="--tp $W"\n'
     text += "srun python a.py $T\n"
@@ -268,8 +245,6 @@ def test_no_text_breaks_it(text: str) -> None:
         "\0" * 99,
         bytes(range(256)).decode("latin1") * 40,
         "(" * 3000,
-        "$(" * 2000,
-        "if true; then " * 1000,
         "bash -c '" * 999,
         "A=x\n" + 'A="$A$A"\n' * 40 + 'srun bash -c "$A"\n',
         "A='" + 'bash -c "$A"; ' * 300 + '\'\nsrun bash -c "$A"\n',
@@ -305,22 +280,7 @@ def test_the_script_proves_the_cause() -> None:
     found = diagnose(TAKEN, script=script)
     assert (found.cause.id, found.cause.confidence) == ("address-in-use", "high")
     assert found.fixes[0].do.startswith("train.sbatch:5: ")
-    mistake = finding_of(TAKEN, script=script).mistakes[0]
-    assert (mistake.check, mistake.line) == ("launcher-per-task", 5)
     assert diagnose(TAKEN, script=parse("#!/bin/bash\nsrun hostname\n")).fixes == diagnose(TAKEN).fixes
-
-
-def test_sizes_come_from_the_script() -> None:
-    script = parse((HERE / "right" / "launcher-per-node.sbatch").read_text())
-    log = (
-        "Traceback (most recent call last):\n"
-        '  File "a.py", line 1, in f\n'
-        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
-    )
-    found = diagnose(log, script=script)
-    assert found.cause.id == "cuda-oom"
-    assert [found.facts[name] for name in ("tp", "pp", "ep", "num_experts")] == [2, 2, 8, 128]
-    assert any("16 experts" in f"{f.do} {f.why}" for f in found.fixes)
 
 
 BATCH = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node={tasks} --gpus-per-node=8\n"
@@ -356,14 +316,3 @@ def test_what_the_script_lacks_is_the_first_fix(log: str, tasks: int, script: st
     found = diagnose(log, script=parse(BATCH.format(tasks=tasks) + script, "job.sbatch"))
     assert found.fixes[0].do.startswith("job.sbatch:")
     assert first in found.fixes[0].do
-
-
-def test_a_time_out_of_nccl_is_not_gloos() -> None:
-    script = parse(BATCH.format(tasks=8) + "export NCCL_SOCKET_IFNAME=ib0\nsrun python train.py\n", "job.sbatch")
-    nccl = (
-        "[rank2]:[E1120 12:11:03.4 ProcessGroupNCCL.cpp:616] [Rank 2] Watchdog caught collective operation timeout: "
-        "WorkNCCL(SeqNum=62, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600012 milliseconds before timing out.\n"
-    )
-    found = diagnose(nccl, script=script)
-    assert found.cause.id == "collective-timeout"
-    assert not any(fix.do.startswith("job.sbatch:") for fix in found.fixes)

@@ -25,11 +25,6 @@ DAY = windows.Window(datetime(2026, 11, 20), datetime(2026, 11, 21))
         ("2026-11-01", datetime(2026, 11, 1)),
         ("2026-11-01T12:05", datetime(2026, 11, 1, 12, 5)),
         ("2026-11-01 12:05:30", datetime(2026, 11, 1, 12, 5, 30)),
-        ("11/01", datetime(2026, 11, 1)),
-        ("11/23", datetime(2026, 11, 23)),
-        ("12/24", datetime(2025, 12, 24)),  # the last one
-        ("11/01/25", datetime(2025, 11, 1)),
-        ("06:15", datetime(2026, 11, 23, 6, 15)),
         ("today", datetime(2026, 11, 23)),
         ("yesterday", datetime(2026, 11, 22)),
         ("now", NOW),

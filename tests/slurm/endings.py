@@ -61,27 +61,17 @@ if os.environ['SLURM_PROCID'] == '5': raise ValueError('shard 5 holds no samples
 TOLD = ("rank 5", "ValueError: shard 5 holds no samples")
 EIGHT = ("-N2", "--ntasks-per-node=4")
 HARD: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
-    (
-        "no-home",
-        "export HOME=/proc/none XDG_CACHE_HOME=/proc/none XDG_CONFIG_HOME=/proc/none TMPDIR=/proc/none",
-        TOLD,
-        EIGHT,
-    ),
+    ("no-home", "export HOME=/proc/none XDG_CACHE_HOME=/proc/none XDG_CONFIG_HOME=/proc/none TMPDIR=/proc/none", TOLD, EIGHT),
     ("odd-locale", "export LANG=xx_YY.KOI8-R LC_ALL=C PYTHONIOENCODING=ascii", TOLD, EIGHT),
     ("file-limit", "ulimit -f 8", TOLD, EIGHT),
     ("odd-shell", "set -u; set -o noclobber -o noglob; shopt -s extglob; IFS=,; umask 777", TOLD, EIGHT),
-    (
-        "odd-python",
-        "export PYTHONHOME=/none PYTHONPATH=/none PYTHONWARNINGS=error LD_LIBRARY_PATH=/none\nexit 5",
-        ("exited with 5",),
-        (),
-    ),
+    ("odd-python", "export PYTHONHOME=/none PYTHONPATH=/none PYTHONWARNINGS=error LD_LIBRARY_PATH=/none\nexit 5", ("exited with 5",), ()),
     ("few-descriptors", "ulimit -n 12\nexit 5", ("exited with 5",), ()),
     ("no-slurm", "export SLURM_CONF=/none/slurm.conf\nexit 5", ("exited with 5",), ()),
     ("disk-full", "exec >/dev/full 2>&1", (), ()),
     ("no-output", "exec >&- 2>&- <&-\nexit 5", ("exited with 5",), ()),
     ("no-errors", "exec 2>&-\nexit 5", ("exited with 5",), ()),
-)
+)  # fmt: skip
 """Jobs that leave slurmdoctor little to live on: (name, what the script does first, what must be said, options)."""
 
 ENDINGS = (
@@ -89,19 +79,19 @@ ENDINGS = (
         "python-error",
         PYTHON_ERROR,
         ("rank 5", "ValueError: shard 5 holds no samples", "python-error"),
-        ("-N2", "--ntasks-per-node=4"),
+        EIGHT,
     ),
     Ending(
         "tee-hides-it",
         PYTHON_ERROR + " 2>&1 | tee train.log",
         ("exit status is 0", "rank 5"),
-        ("-N2", "--ntasks-per-node=4"),
+        EIGHT,
     ),
     Ending(
         "pipefail",
         "set -euo pipefail\n" + PYTHON_ERROR + " 2>&1 | tee train2.log",
         ("rank 5",),
-        ("-N2", "--ntasks-per-node=4"),
+        EIGHT,
     ),
     Ending("well", "srun -n2 echo fine\nexit 0", options=("-n2",)),
     Ending("well-but-asked", "export SLURMDOCTOR_WHEN=always\nsrun -n2 echo fine", ("no failure",), ("-n2",)),

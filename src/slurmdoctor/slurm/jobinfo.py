@@ -149,10 +149,6 @@ _NUMBER = r"\d{1,15}"
 _TIME = re.compile(rf"(?:({_NUMBER})-)?({_NUMBER})(?::({_NUMBER}))?(?::({_NUMBER}))?(?:\.\d+)?")
 
 
-def plain(text: str | None) -> str | None:
-    return text if text and text not in NOTHING else None
-
-
 def whole(text: str | None) -> int | None:
     found = re.match(_NUMBER, text or "")
     return int(found[0]) if found else None
@@ -160,9 +156,7 @@ def whole(text: str | None) -> int | None:
 
 def seconds(text: str | None) -> int | None:
     """Slurm's times: `90` (minutes), `1:30` (minutes:seconds), `01:30:00`, `2-00:00:00`, `1-12`, `00:00:05.123`."""
-    if not text or text in NOTHING or text == "INVALID":
-        return None
-    found = _TIME.fullmatch(text.strip())
+    found = _TIME.fullmatch(text.strip()) if text else None
     if not found:
         return None
     days, a, b, c = (int(x or 0) for x in found.groups())
@@ -204,92 +198,114 @@ def gpus(tres: str | None) -> int | None:
     return max(every) if every else sum(int(count) for _, count in found) or None
 
 
-Names = Mapping[Callable[[str], Any], Mapping[str, str]]
-_OF_SCONTROL: Names = {
+Get = Callable[[str], str | None]
+"""What a program tells under a name of its own."""
+_NAMES: Mapping[Callable[[str], Any], Mapping[str, str]] = {
     str: {
-        "name": "JobName Name", "account": "Account", "reason": "Reason", "partition": "Partition", "work_dir": "WorkDir",
-        "command": "Command", "std_out": "StdOut", "std_err": "StdErr", "array_job": "ArrayJobId",
+        "name": "JobName Name", "user": "User", "account": "Account", "cluster": "Cluster", "reason": "Reason",
+        "partition": "Partition", "work_dir": "WorkDir", "command": "Command", "submit_line": "SubmitLine",
+        "std_out": "StdOut", "std_err": "StdErr", "raw_id": "JobIDRaw", "array_job": "ArrayJobId",
     },
-    whole: {"num_nodes": "NumNodes", "num_tasks": "NumTasks", "restarts": "Restarts", "het_offset": "HetJobOffset PackJobOffset"},
-    seconds: {"time_limit": "TimeLimit", "elapsed": "RunTime"},
-    stamp: {"submitted": "SubmitTime", "start": "StartTime", "end": "EndTime", "preempted_at": "PreemptTime"},
+    whole: {
+        "uid": "UID", "num_nodes": "NumNodes NNodes AllocNodes", "num_tasks": "NumTasks NTasks", "restarts": "Restarts",
+        "het_offset": "HetJobOffset PackJobOffset",
+    },
+    seconds: {"time_limit": "TimeLimit Timelimit"},
+    stamp: {
+        "submitted": "SubmitTime Submit", "start": "StartTime Start", "end": "EndTime End", "preempted_at": "PreemptTime",
+    },
     gpus: {"gpus": "AllocTRES TRES"},
+    from_sacct: {"derived": "DerivedExitCode"},
 }  # fmt: skip
-_OF_SACCT: Names = {
-    str: {
-        "name": "JobName", "user": "User", "account": "Account", "cluster": "Cluster", "reason": "Reason", "raw_id": "JobIDRaw",
-        "partition": "Partition", "work_dir": "WorkDir", "std_out": "StdOut", "std_err": "StdErr", "submit_line": "SubmitLine",
-    },
-    whole: {"uid": "UID", "num_tasks": "NTasks", "restarts": "Restarts"},
-    seconds: {"time_limit": "Timelimit TimeLimit"},
-    stamp: {"submitted": "Submit", "start": "Start", "end": "End"},
-    gpus: {"gpus": "AllocTRES"},
-}  # fmt: skip
-"""How fields of a record are read, and what Slurm calls them; of several names the first one that is there counts."""
+"""How fields of a record are read, and what scontrol and sacct call them; of several names the first one that is there counts."""
 
 
-def _fields(table: Names, get: Callable[[str], str | None]) -> dict[str, Any]:
-    return {
+def _known(row: Mapping[str, str]) -> Get:
+    return {key: text for key, text in row.items() if text not in NOTHING}.get
+
+
+def _record(job: str, get: Get, **own: Any) -> JobRecord:
+    """A job's record, with what one of the programs has its `own` way to tell."""
+    fields = {
         field: read(text)
-        for read, names in table.items()
+        for read, names in _NAMES.items()
         for field, keys in names.items()
         if (text := next(filter(None, map(get, keys.split())), None)) is not None
     }
+    told = {**fields, **_shared(get), **own}
+    nodes = told.get("num_nodes") or len(told["nodes"]) or None
+    return JobRecord(job, **{**told, "num_nodes": nodes, "req_mem": _memory(get, nodes)})
 
 
-_KEY = re.compile(r"(?:^|\s)([A-Za-z][\w:/()-]*)=")
+def _memory(get: Get, nodes: int | None) -> int | None:
+    """Bytes a node that were asked for: ReqMem `4Gn` is a node's, `400Mc` a core's and not used here, `800M` the whole job's."""
+    if node := get("MinMemoryNode"):
+        return size(node) or None
+    tres = re.search(r"\bmem=([\d.]+[KMGTP]?)", get("AllocTRES") or get("TRES") or "")
+    asked = get("ReqMem") or (tres[1] if tres else "")
+    if asked.endswith("n"):
+        return size(asked[:-1])
+    total = size(asked)
+    return total // nodes if total and nodes else total
 
-_WHOLE_LINE = frozenset(
-    {"Command", "WorkDir", "StdOut", "StdErr", "StdIn", "Comment", "AdminComment", "SystemComment", "JobName", "Name"}
-)
+
+def _shared(get: Get) -> dict[str, Any]:
+    """What both tell of a job, and sacct of a step too."""
+    state, by = _state(get("State") or get("JobState") or "")
+    raw = whole(get("ElapsedRaw"))
+    return {
+        "state": state,
+        "cancelled_by": by,
+        "exit": from_sacct(get("ExitCode") or ""),
+        "nodes": tuple(expand_nodes(get("NodeList") or "")),
+        "elapsed": seconds(get("Elapsed") or get("RunTime")) if raw is None else raw,
+    }
+
+
+@lru_cache(maxsize=1024)  # of a million rows
+def _state(text: str) -> tuple[str | None, int | None]:
+    words = text.split()
+    by = re.search(r"by (\d+)", text)
+    state = words[0].rstrip("+") if words else None
+    full = next((s for s in (*FAILED, *RUNNING, *WAITING) if state and len(state) >= 6 and s.startswith(state)), state)
+    return full, whole(by[1]) if by else None
+
+
+_KEY = r"[A-Za-z][\w:/()-]*"
+_TO_LINE_END = "Command|WorkDir|StdOut|StdErr|StdIn|(?:Admin|System)?Comment|(?:Job)?Name"
+"""Keys whose values hold what users write, and go on to the end of their line."""
+_PAIR = re.compile(rf"(?:^|\s)((?P<long>{_TO_LINE_END})|{_KEY})=((?(long).*|.*?(?=\s{_KEY}=|$)))")
+_QUOTED = {"JobState": "state", "ExitCode": "exit", "DerivedExitCode": "derived", "PreemptTime": "preempt"}
 
 
 def read_scontrol(text: str, name: str = "scontrol show job") -> list[JobRecord]:
     """All records of `scontrol show job [-d]`."""
     found: list[JobRecord] = []
     pairs: dict[str, str] = {}
-    places: dict[str, Quote] = {}
+    quotes: dict[str, Quote] = {}
     for number, line in enumerate([*text.splitlines(), "JobId="], 1):
         if line.lstrip().startswith(("JobId=", "NodeName=")):
             if "JobId" in pairs:
-                found.append(_of_scontrol(pairs, places))
-            pairs, places = {}, {}
-        for key, value in _pairs(line):
-            if key not in pairs:
-                pairs[key] = value
-                places[key] = Quote(name, number, line.strip())
+                found.append(_of_scontrol(pairs, quotes))
+            pairs, quotes = {}, {}
+        for key, _, value in _PAIR.findall(line):
+            pairs.setdefault(key, value.strip())
+            if key in _QUOTED:
+                quotes.setdefault(_QUOTED[key], Quote(name, number, line.strip()))
     return found
 
 
-def _pairs(line: str) -> Iterable[tuple[str, str]]:
-    keys = list(_KEY.finditer(line))
-    for key, following in zip(keys, [*keys[1:], None], strict=False):
-        end = len(line) if following is None or key[1] in _WHOLE_LINE else following.start()
-        yield key[1], line[key.end() : end].strip()
-        if end == len(line):
-            return
-
-
-_QUOTED = {"JobState": "state", "ExitCode": "exit", "DerivedExitCode": "derived", "PreemptTime": "preempt"}
-
-
-def _of_scontrol(pairs: Mapping[str, str], places: Mapping[str, Quote]) -> JobRecord:
-    get = {k: v for k, v in pairs.items() if v not in NOTHING}.get
+def _of_scontrol(pairs: Mapping[str, str], quotes: Mapping[str, Quote]) -> JobRecord:
+    get = _known(pairs)
     user, _, uid = (get("UserId") or "").partition("(")  # kim(4001)
-    quotes = {to: places[key] for key, to in _QUOTED.items() if key in places}
     ident, array, task = pairs.get("JobId", "").strip(), get("ArrayJobId"), get("ArrayTaskId") or ""
     unstarted = bool(array and task and not task.isdigit())  # `4-9%2`: those of an array that wait, in one record
-    return JobRecord(
-        id=f"{array}_[{task}]" if unstarted else ident,
-        **_fields(_OF_SCONTROL, get),
-        state=(get("JobState") or "").partition(" ")[0] or None,
+    return _record(
+        f"{array}_[{task}]" if unstarted else ident,
+        get,
         uid=whole(uid),
         user=user or None,
-        exit=from_sacct(pairs.get("ExitCode", "")),
-        derived=from_sacct(pairs.get("DerivedExitCode", "")),
-        nodes=tuple(expand_nodes(get("NodeList") or "")),
         tasks_per_node=whole(get("NtasksPerN:B:S:C")) or None,
-        req_mem=_mem_per_node(get),
         array_task=None if unstarted else whole(task),
         het_ids=_ids(get("HetJobIdSet") or get("PackJobIdSet")),
         quotes=quotes,
@@ -301,14 +317,6 @@ def _ids(text: str | None) -> tuple[str, ...]:
     """`25-27,31`, as Slurm writes a set of job ids."""
     of_text = spans((text or "").split(","))
     return tuple(str(n) for low, high in of_text for n in range(int(low), min(int(high), int(low) + 128) + 1))
-
-
-def _mem_per_node(get: Callable[[str], str | None]) -> int | None:
-    if node := get("MinMemoryNode"):
-        return size(node) or None
-    tres = re.search(r"\bmem=([\d.]+[KMGTP]?)", get("AllocTRES") or get("TRES") or "")
-    total, nodes = size(tres[1]) if tres else None, whole(get("NumNodes"))
-    return total // nodes if total and nodes else None
 
 
 def bad_nodes(text: str) -> dict[str, str]:
@@ -337,14 +345,22 @@ def jobs(table: Iterable[tuple[Mapping[str, str], Quote]], bare: Set[str] = froz
         if ident and not step:
             if job is not None:
                 yield replace(job, steps=tuple(steps.values()))
-            job, steps = of_sacct(ident, row, quote), {}
+            job, steps = _of_sacct(ident, row, quote), {}
         elif job is not None and ident == job.id and job.state not in bare:
-            steps[step] = step_of(step, row, quote)
+            steps[step] = _step_of(step, row, quote)
     if job is not None:
         yield replace(job, steps=tuple(steps.values()))
 
 
+def quoted(row: Mapping[str, str], name: str = "sacct") -> Quote:
+    """What evidence shows of a row that we asked for."""
+    return Quote(name, 0, " ".join(row[cell] for cell in _QUOTED_CELLS if row.get(cell)))
+
+
 def _rows(text: str, name: str) -> Iterable[tuple[dict[str, str], Quote]]:
+    if SEPARATOR in text:
+        yield from ((row, quoted(row, name)) for row in rows([text], text.partition("\n")[0].split(SEPARATOR)))
+        return
     header: list[str] = []
     spans: list[tuple[int, int]] = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -364,8 +380,14 @@ def _rows(text: str, name: str) -> Iterable[tuple[dict[str, str], Quote]]:
 
 SEPARATOR = "\x1f"
 """Between the cells of a table that we ask for: a command line may hold any other."""
-FREE = ["JobName", "SubmitLine", "StdErr", "StdOut", "WorkDir"]
-"""Fields that hold what users write; those that tell most come last, where they can be told though one before is torn."""
+FIELDS = [
+    "JobID", "State", "ExitCode", "DerivedExitCode", "ElapsedRaw", "Elapsed", "Submit", "Start", "End", "Timelimit",
+    "User", "UID", "Account", "Cluster", "Partition", "AllocTRES", "NNodes", "NTasks", "NodeList", "ReqMem", "MaxRSS",
+    "Restarts", "Reason", "JobName", "SubmitLine", "StdErr", "StdOut", "WorkDir", "JobIDRaw",
+]  # fmt: skip
+"""What we ask for, as far as a version of sacct knows it. Names and command lines may hold line ends and the separator: what
+stands on either side of them is known all the same."""
+_QUOTED_CELLS = ("JobID", "State", "ExitCode", "DerivedExitCode", "Start", "End", "NodeList", "Reason")
 _ID = re.compile(r"\d+(?:_(?:\d+|\[[^\x1f\n]*\])|\+\d+)?(?:\.[\w+]+)?")
 _NEW = re.compile(rf"(?:{_ID.pattern}|JobID)\x1f")
 _OLD = re.compile(rf"\x1f(?:{_ID.pattern}|JobIDRaw)$")
@@ -407,64 +429,24 @@ def _records(lines: Iterable[str], width: int) -> Iterator[str]:
 
 
 def _mended(cells: list[str], names: Sequence[str]) -> list[str]:
-    """A row that has too many cells: one of its names holds the separator."""
-    torn = [at for at, name in enumerate(names) if name in FREE and name not in ("StdErr", "StdOut", "WorkDir")]
-    behind = len(names) - torn[-1] - 1 if torn else 1
-    before = torn[0] if torn else len(names) - 1
-    name = cells[before] if names[before] == "JobName" else ""
-    lost = [name, *[""] * (len(torn) - 1)] if torn else []
-    return [*cells[:before], *lost, *cells[-behind:]]
+    """A row that has too many cells, for a job's name or command line holds the separator: without both."""
+    torn = [at for at, name in enumerate(names) if name in ("JobName", "SubmitLine")]
+    behind = torn[-1] + 1
+    return [*cells[: torn[0]], *[""] * (behind - torn[0]), *cells[behind - len(names) :]]
 
 
-@lru_cache(maxsize=1024)  # of a million rows
-def _state(text: str) -> tuple[str | None, int | None]:
-    words = text.split()
-    by = re.search(r"by (\d+)", text)
-    state = words[0].rstrip("+") if words else None
-    full = next((s for s in (*FAILED, *RUNNING, *WAITING) if state and len(state) >= 6 and s.startswith(state)), state)
-    return full, whole(by[1]) if by else None
+def _step_of(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
+    return Step(ident, row.get("JobName", ""), **_shared(_known(row)), max_rss=used(row.get("MaxRSS")), quote=quote)
 
 
-def _shared(row: Mapping[str, str]) -> dict[str, Any]:
-    """What rows of jobs and of steps both tell."""
-    state, by = _state(row.get("State") or "")
-    return {
-        "state": state,
-        "cancelled_by": by,
-        "exit": from_sacct(row.get("ExitCode", "")),
-        "nodes": tuple(expand_nodes(plain(row.get("NodeList")) or "")),
-        "elapsed": whole(row["ElapsedRaw"]) if row.get("ElapsedRaw") else seconds(row.get("Elapsed")),
-    }
-
-
-def step_of(ident: str, row: Mapping[str, str], quote: Quote) -> Step:
-    return Step(ident, row.get("JobName", ""), **_shared(row), max_rss=used(row.get("MaxRSS")), quote=quote)
-
-
-def of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobRecord:
-    shared = _shared(row)
+def _of_sacct(job: str, row: Mapping[str, str], quote: Quote) -> JobRecord:
     array, _, task = job.partition("_")  # 42_3; 42_[4-9%2] are those that wait
-    count = whole(row.get("NNodes") or row.get("AllocNodes")) or len(shared["nodes"]) or None
-    return JobRecord(
-        id=job,
-        **_fields(_OF_SACCT, lambda key: plain(row.get(key))),
-        **shared,
-        derived=from_sacct(row.get("DerivedExitCode", "")),
-        num_nodes=count,
-        req_mem=_requested(row.get("ReqMem"), count),
+    return _record(
+        job,
+        _known(row),
         array_job=array if task else None,
         array_task=whole(task),
         het_offset=whole(job.partition("+")[2]),
         quotes={"sacct": quote, "state": quote, "exit": quote},
         sources=frozenset({"sacct"}),
     )
-
-
-def _requested(text: str | None, nodes: int | None) -> int | None:
-    """ReqMem a node: `4Gn` is, `400Mc` is a core and not used here, `800M` is the whole job's."""
-    if not text or text.endswith("c"):
-        return None
-    if text.endswith("n"):
-        return size(text[:-1])
-    total = size(text)
-    return total // nodes if total and nodes else total

@@ -17,19 +17,14 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from slurmdoctor.model import FAILED, GONE, NO_RECORD, JobRecord, Quote, UserError
+from slurmdoctor.model import FAILED, GONE, NO_RECORD, JobRecord, UserError
 from slurmdoctor.processes import uninterrupted
 from slurmdoctor.slurm import jobinfo
-from slurmdoctor.slurm.jobinfo import SEPARATOR, bad_nodes, of_sacct, rows
+from slurmdoctor.slurm.jobinfo import FIELDS, SEPARATOR, bad_nodes
 
 PATIENCE = 10.0
 """Seconds that all programs of one call may take together."""
-_FIELDS = (
-    "JobID,JobName,Partition,State,ExitCode,DerivedExitCode,Elapsed,Timelimit,Start,End,NodeList,NNodes,NTasks,"
-    "ReqMem,MaxRSS,UID,Reason,WorkDir"
-)
-_PLACES = ("JobID,WorkDir", "SubmitLine", "StdOut,StdErr")
-"""Fields that say where a job wrote to: any sacct has the first ones, 21.08 the second, 24.05 the third."""
+
 _ID = re.compile(r"[0-9]+(?:_[0-9]+|\+[0-9]+)?(?:\.(?:[0-9]+|batch|extern|interactive))?")
 _MOST_NODES = 512
 _PIECE = 1 << 16
@@ -88,20 +83,24 @@ def tasks(array: str, patience: float = PATIENCE) -> list[JobRecord]:
 
 def _records(wanted: str, patience: float) -> Answers:
     bare = wanted.partition(".")[0]
-    return ask(
-        {
-            f"scontrol show job {bare}": ["scontrol", "show", "job", "-d", bare],
-            f"sacct -j {bare}": ["sacct", "-P", "-j", bare, "-o", _FIELDS],
-        },
-        patience,
-    )
+    questions: dict[str, Sequence[str]] = {f"scontrol show job {bare}": ["scontrol", "show", "job", "-d", bare]}
+    asked = ask({"sacct -e": ["sacct", "-e"]}, patience / 2)
+    for _, text in asked.texts:
+        table = ["sacct", "-P", f"--delimiter={SEPARATOR}", "-j", bare, "-o", ",".join(known_fields(text))]
+        questions[f"sacct -j {bare}"] = table
+    answers = ask(questions, patience)
+    answers.missing += asked.missing
+    return answers
+
+
+def known_fields(told: str) -> list[str]:
+    """The fields that this version of sacct knows, of those that are of use; `told` is what `sacct -e` prints."""
+    known = {word.lower() for word in told.split()}
+    return [name for name in FIELDS if name.lower() in known]
 
 
 def _completed(found: Sequence[JobRecord], answers: Answers, patience: float) -> list[JobRecord]:
-    """The records of one answer, with where their logs are, the nodes that are down, and what was not answered."""
-    if any(job.std_out is None and "sacct" in job.sources for job in found):
-        places = {job.id: job for job in _places(found[0].array_job or re.split("[.+]", found[0].id)[0], patience / 2)}
-        found = [_placed(job, places.get(job.label)) for job in found]
+    """The records of one answer, with the nodes that are down, and what was not answered."""
     nodes = list(dict.fromkeys(node for job in found if job.state in FAILED for node in job.nodes))
     down: dict[str, str] = {}
     if 0 < len(nodes) <= _MOST_NODES:
@@ -115,28 +114,6 @@ def _completed(found: Sequence[JobRecord], answers: Answers, patience: float) ->
         )
         for job in found
     ]
-
-
-def _places(bare: str, patience: float) -> list[JobRecord]:
-    """Where the jobs wrote to, as far as this version of sacct keeps it."""
-    for kept in range(len(_PLACES), 0, -1):
-        fields = ",".join([*_PLACES[:kept], "JobIDRaw"])  # last what holds no line end
-        command = ["sacct", "-X", "-P", f"--delimiter={SEPARATOR}", "-j", bare, "-o", fields]
-        answers = ask({"sacct": command}, patience)
-        for _, text in answers.texts:
-            return [of_sacct(row["JobID"], row, Quote("sacct", 0, "")) for row in rows([text], fields.split(","))]
-        if not any("nvalid field" in why for why in answers.missing):
-            break
-    return []
-
-
-_WHERE = ("raw_id", "work_dir", "std_out", "std_err", "submit_line")
-
-
-def _placed(job: JobRecord, place: JobRecord | None) -> JobRecord:
-    if place is None or job.std_out is not None:
-        return job
-    return replace(job, **{name: getattr(job, name) or getattr(place, name) for name in _WHERE})
 
 
 def script(job_id: str, patience: float = PATIENCE / 2) -> str | None:

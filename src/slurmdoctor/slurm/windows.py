@@ -7,26 +7,17 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 
-from slurmdoctor.model import RUNNING, Frozen, JobRecord, Quote, UserError
+from slurmdoctor.model import RUNNING, Frozen, JobRecord, UserError
 from slurmdoctor.slurm import query
-from slurmdoctor.slurm.jobinfo import FREE, SEPARATOR, jobs, rows
+from slurmdoctor.slurm.jobinfo import SEPARATOR, jobs, quoted, rows
 
 COMPLETED = frozenset({"COMPLETED"})
 PATIENCE = 1800.0
 """Seconds that sacct may be silent: slurmdbd gathers all steps of a day before it says a word, minutes for 300,000 jobs."""
 _MARGIN = timedelta(hours=1)
 """Steps that ended before a window are cut off; and a midnight may come twice, or not at all, as clocks change."""
-_FIRST = [
-    "JobID", "State", "ExitCode", "DerivedExitCode", "ElapsedRaw", "Elapsed", "Submit", "Start", "End", "Timelimit",
-    "User", "UID", "Account", "Cluster", "Partition", "AllocTRES", "NNodes", "NTasks", "NodeList", "ReqMem", "MaxRSS",
-    "Restarts", "Reason",
-]  # fmt: skip
-"""Fields that hold neither a line end nor a separator."""
-_LAST = "JobIDRaw"
 _NO_END = RUNNING | {"RESIZING", "REVOKED"}
 """States of rows that are not the end of a run: a resized job goes on in its next row, a revoked one on another cluster."""
-_DETAIL = frozenset({"ExitCode", "State", "JobID", "DerivedExitCode", "Start", "End", "NodeList", "Reason"})
-"""What a quote of the row shows."""
 
 
 class Window(Frozen):
@@ -65,12 +56,12 @@ def fields(patience: float = PATIENCE) -> list[str]:
     """The fields that this version of sacct knows, of those that are of use."""
     instead = "run this where sacct answers, or name the folders of the logs"
     try:
-        known = {word.lower() for word in "".join(query.stream(["sacct", "-e"], patience)).split()}
+        known = query.known_fields("".join(query.stream(["sacct", "-e"], patience)))
     except UserError as error:
         raise UserError(error.message, instead) from None
-    if "jobid" not in known:
+    if not known:
         raise UserError("sacct does not tell its fields", instead)
-    return [name for name in (*_FIRST, *FREE, _LAST) if name.lower() in known]
+    return known
 
 
 def command(window: Window, asked: Asked, names: Sequence[str]) -> list[str]:
@@ -97,18 +88,11 @@ def ended(
     """
     pieces = query.stream(command(window, asked, names), patience)
     bare = frozenset() if asked.completed else COMPLETED
-    for job in jobs(((row, _quote(row)) for row in rows(pieces, names)), bare):
+    for job in jobs(((row, quoted(row)) for row in rows(pieces, names)), bare):
         if window.holds(job) and job.state not in _NO_END:
             yield job
         else:
             other(job)
-
-
-# ── the text ──
-
-
-def _quote(row: dict[str, str]) -> Quote:
-    return Quote("sacct", 0, " ".join(row[name] for name in row if name in _DETAIL and row[name]))
 
 
 # ── GPUs ──
@@ -129,17 +113,15 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 _AGO = re.compile(
     r"(?:now\s*-\s*)?(\d{1,6})\s{0,9}(s|sec(?:ond)?s?|min(?:ute)?s?|h|hours?|d|days?|w|weeks?)?(\s{1,9}ago)?"
 )
-_CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?")
-_DAY = re.compile(r"(\d\d?)/(\d\d?)(?:/(?:20)?(\d\d))?(?=\D|$)")
-_NAMED_DAYS = {"today": 0, "midnight": 0, "yesterday": -1, "tomorrow": 1}
+_NAMED_DAYS = {"today": 0, "yesterday": -1}
 
 
 def moment(text: str, option: str, now: datetime) -> datetime:
-    """`2026-11-01`, `2026-11-01T12:00`, `11/01`, `12:00`, `today`, `now-7days`, `7d`: local, without a zone. Raises UserError."""
+    """`2026-11-01`, `2026-11-01T12:00`, `today`, `now-7days`, `7d`: local, without a zone. Raises UserError."""
     words = text.strip().lower()
     found = None
     with contextlib.suppress(ValueError, OverflowError):  # a 13th month
-        found = _relative(words, now) or _absolute(words, now)
+        found = _relative(words, now) or datetime.fromisoformat(words)
     if found is None or found.tzinfo is not None:
         raise UserError(
             f"{option} {text!r} is no time", "give a day or a time such as 2026-11-01, 2026-11-01T12:00, today, or 7d"
@@ -156,14 +138,3 @@ def _relative(words: str, now: datetime) -> datetime | None:
     if ago and (ago[2] or words.startswith("now")):
         return now - timedelta(**{_UNITS[(ago[2] or "s")[0]]: int(ago[1])})
     return None
-
-
-def _absolute(words: str, now: datetime) -> datetime:
-    """A day, a time of today, or both. A day without a year is the last one that is not to come."""
-    if clock := _CLOCK.fullmatch(words):
-        return now.replace(hour=int(clock[1]), minute=int(clock[2]), second=int(clock[3] or 0), microsecond=0)
-    if day := _DAY.match(words):
-        month, number = int(day[1]), int(day[2])
-        year = 2000 + int(day[3]) if day[3] else now.year - ((month, number) > (now.month, now.day))
-        words = f"{year}-{month:02}-{number:02}{words[day.end() :]}"
-    return datetime.fromisoformat(words)

@@ -40,15 +40,15 @@ def lint(script: Script) -> list[ScriptMistake]:
 def findings(script: Script) -> list[ScriptMistake]:
     """All findings on a script, in the order of its lines."""
     plan = plan_of(script)
-    facts, lines = facts_of(plan), script.text.splitlines()
+    facts = facts_of(plan)
     found: list[ScriptMistake] = []
     for check in checks():
         if check.each is not None:
             for line, names in islice(getattr(mistakes, check.each)(plan), MOST):
-                found += _finding(check, line, {**facts.values, **names}, lines)
+                found += _finding(check, line, {**facts.values, **names}, plan.lines)
         elif check.when is not None and holds(check.when, facts.values):
             line = facts.lines.get(check.at or "", facts.lines.get("main", 1))
-            found += _finding(check, line, facts.values, lines)
+            found += _finding(check, line, facts.values, plan.lines)
     return sorted(dict.fromkeys(found), key=lambda m: (m.line, _ORDER[m.level]))
 
 

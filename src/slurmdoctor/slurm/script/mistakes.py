@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 
 from slurmdoctor.slurm.script.bash_reader import starts_srun, strings
-from slurmdoctor.slurm.script.model import Command, Premature, Word, base
-from slurmdoctor.slurm.script.plan import Plan, Step, arguments, argv, is_srun, is_work
+from slurmdoctor.slurm.script.model import Command, Premature, Word, base, is_comment
+from slurmdoctor.slurm.script.plan import Plan, Step, arguments, argv, is_srun, is_work, with_patterns
 from slurmdoctor.slurm.script.tables import programs
 
 Found = Iterator[tuple[int, Mapping[str, int | str | None]]]
@@ -51,18 +50,17 @@ def srun_only(plan: Plan) -> Found:
 
 def unexpanded(plan: Plan) -> Found:
     """`#SBATCH --output=$HOME/log`."""
-    file = base(plan.script.name)
     for given in plan.script.directives:
         if "$" in (value := given.value or ""):
-            better = _with_patterns(value) if given.name in _FILES else None
-            yield given.line, {"option": f"--{given.name}", "value": value, "better": better, "file": file}
-
-
-def _with_patterns(file: str) -> str | None:
-    """A file's name with sbatch's patterns for variables; None where it has none for one of them."""
-    known = {**programs().file_patterns, "USER": "%u"}
-    filled = re.sub(r"\$\{?(\w+)\}?", lambda m: known.get(m[1], m[0]), file)
-    return None if "$" in filled else filled
+            better = with_patterns(value) if given.name in _FILES else "$"
+            yield (
+                given.line,
+                {
+                    "option": f"--{given.name}",
+                    "value": value,
+                    "better": better if "$" not in better else None,
+                },
+            )
 
 
 def ignored(plan: Plan) -> Found:
@@ -73,15 +71,15 @@ def ignored(plan: Plan) -> Found:
 
 def blanks(plan: Plan) -> Found:
     """`#SBATCH --job-name = x`."""
-    for line, text in enumerate(plan.script.text.splitlines(), 1):
+    for line, text in enumerate(plan.lines, 1):
         if found := _BLANKS.match(text):
             yield line, {"option": found[1], "better": f"{found[1]}={found[2]}"}
 
 
 def commented(plan: Plan) -> Found:
     """`# SBATCH --gres=gpu:8` above the first command."""
-    for line, text in enumerate(plan.script.text.splitlines(), 1):
-        if text.strip() and not text.lstrip().startswith("#"):
+    for line, text in enumerate(plan.lines, 1):
+        if text.strip() and not is_comment(text):
             return
         if not text.startswith("#SBATCH") and (found := _COMMENTED.match(text)):
             yield line, {"mark": found[1], "option": found[2].strip()}
@@ -105,16 +103,16 @@ def _folder(file: str) -> str:
 
 def _lines(plan: Plan) -> Iterator[tuple[int, str]]:
     """The lines of a script that a shell reads, without comments."""
-    for line, text in enumerate(plan.script.text.splitlines(), 1):
-        if not plan.script.unread and not text.lstrip().startswith("#"):
+    for line, text in enumerate(plan.lines, 1):
+        if not plan.script.unread and not is_comment(text):
             yield line, text
 
 
 def placeholders(plan: Plan) -> Found:
     """`<YOUR_ACCOUNT>`: what a template leaves to be filled in."""
-    for line, text in enumerate(plan.script.text.splitlines(), 1):
-        comment = text.lstrip().startswith("#") or plan.script.unread
-        if (text.startswith("#SBATCH") or not comment) and (found := _PLACEHOLDER.search(text)):
+    directives = ((line, text) for line, text in enumerate(plan.lines, 1) if text.startswith("#SBATCH"))
+    for line, text in (*directives, *_lines(plan)):
+        if found := _PLACEHOLDER.search(text):
             yield line, {"name": found[0]}
 
 
@@ -131,13 +129,13 @@ def undashed(plan: Plan) -> Found:
         for found in _UNDASHED.finditer(text):
             name, given = found.groups()
             itself = re.search(rf"(?:^|\W){name}=[\"']?$", text[max(0, found.start() - len(name) - 3) : found.start()])
-            if itself or given == "0" or (not given.isdigit() and given.lower() != given):
+            if itself:
                 yield line, {"written": found[0], "better": f"${{{name}:-{given}}}", "name": name}
 
 
 def unset_arrays(plan: Plan) -> Found:
     """`${LRS[$SLURM_ARRAY_TASK_ID]}` where nothing sets LRS."""
-    if any(sourced(plan)):
+    if plan.script.settings:
         return
     named = {name for _, text in _lines(plan) for name in re.findall(r"(?<![\w{#!$])[A-Za-z]\w*", text)}
     for line, text in _lines(plan):
@@ -147,40 +145,17 @@ def unset_arrays(plan: Plan) -> Found:
                 named.add(found[1])
 
 
-def other_language(plan: Plan) -> Found:
-    """A file whose commands are in another language than a shell's."""
-    script = plan.script
-    if script.unread:
-        marks = "#SBATCH" if script.directives or script.ignored else None
-        yield 1, {"language": script.unread, "marks": marks}
-
-
 def documents(plan: Plan) -> Found:
     """`sbatch <<EOF`: a batch script within this one."""
-    lines = plan.script.text.splitlines()
     for first, last in plan.script.documents:
-        if any(line.startswith("#SBATCH") for line in lines[first - 1 : last]):
+        if any(line.startswith("#SBATCH") for line in plan.lines[first - 1 : last]):
             yield first, {}
-
-
-def line_ends(plan: Plan) -> Found:
-    """Lines that end as Windows ends them."""
-    if "\r\n" in plan.script.text:
-        yield 1, {"file": base(plan.script.name)}
-
-
-def no_interpreter(plan: Plan) -> Found:
-    """A batch script without `#!` in its first line: sbatch refuses it."""
-    script = plan.script
-    if (script.directives or script.ignored) and not script.text.startswith("#!"):
-        yield 1, {}
 
 
 def sourced(plan: Plan) -> Found:
     """`source settings.sh`: what it sets is not known here."""
-    for name, line in plan.script.sourced:
-        if not programs().environments.search(name):
-            yield line, {"file": name}
+    for name, line in plan.script.settings:
+        yield line, {"file": name}
 
 
 def ignored_checks(lines: Sequence[str]) -> dict[int, list[str]]:
@@ -194,7 +169,7 @@ def ignored_checks(lines: Sequence[str]) -> dict[int, list[str]]:
         if comment := _COMMENT.search(line):
             above = [*above, *map(str.strip, (comment[1] or ALL).split(","))][-_MOST_COMMENTS:]
         found[at] = above
-        alone = line.lstrip().startswith("#") and not line.startswith("#SBATCH")
+        alone = is_comment(line) and not line.startswith("#SBATCH")
         if not alone and not line.rstrip().endswith("\\"):  # the command goes on in the next line
             above = []
     return found
@@ -206,21 +181,20 @@ def ignored_checks(lines: Sequence[str]) -> dict[int, list[str]]:
 def hidden_by_pipe(plan: Plan) -> Found:
     """`srun ... | tee log` without pipefail: the script's exit status is tee's. Also in `srun bash -c '...'`."""
     command = _last_step(plan)
-    if command is None or "xargs" in command.piped_to or _GUARDED.search(plan.script.text):
+    if command is None or _GUARDED.search(plan.script.text):
         return
     if command.piped_to:
         sh = plan.script.interpreter if plan.script.of_sh else None
         yield command.line, {"program": command.piped_to[-1], "sh": sh}
     elif plan.main and "bash" in command.args:
         for inner in plan.main.runs:
-            if inner.parent is command and inner.piped_to and is_work(inner):
+            if inner.piped_to and is_work(inner):
                 yield inner.line, {"program": inner.piped_to[-1], "inside": command.name}
 
 
 def after_exec(plan: Plan) -> Found:
     """`exec srun ...` with commands or traps behind it."""
-    replacing = (c for c in plan.own if c.name == "exec" and len(c.words) > 1 and c.function is None)
-    for command in islice(replacing, 1):
+    for command in [c for c in plan.script.execs if c.function is None][:1]:
         skipped = [c.line for c in _after(plan, command) if c.name != "exec"] or [*plan.script.traps.values()]
         if skipped:
             yield command.line, {"last": skipped[0]}
@@ -265,21 +239,19 @@ def left_in_background(plan: Plan) -> Found:
         return
     left = [one for one in script.background if programs().monitors.search(one.text)]
     kept = {one.pid for one in script.background if one.pid}
-    kills = [(c.line, c.variables) for c in own if c.name in programs().kills and c.function is None]
+    kills = [(c.line, c.variables) for c in own if c.name in programs().kills]
     waits = [(c.line, c.variables if c.args else None) for c in own if c.name == "wait"]
-    works = any(is_srun(c) or is_work(c) for c in own)
     passing = {*programs().quick, *programs().kills, "sleep", "wait"}
-    last = max((c.line for c in own if not c.background and c.name not in passing), default=0)
-    replaced = any(c.name == "exec" and len(c.words) > 1 for c in own)
-    work = len({one.line for one in script.background}) > len({one.line for one in left})
+    watching = {c.line for one in left for c in one.commands}
+    last = max((c.line for c in own if c.line not in watching and c.name not in passing), default=0)
+    others = any(one.line not in watching for one in script.background)
     for one in left:
         wait = next((at for at, names in waits if at > one.line and (names is None or one.pid in names)), None)
         # a kill of another one's PID does not end this one
         killed = any(at > one.line and (not names & kept or one.pid in names) for at, names in kills)
-        served = not works and last < one.line
-        if served or not (replaced or (wait and not killed)) or any(map(is_srun, one.commands)):
+        if last < one.line or not (script.execs or (wait and not killed)) or any(map(is_srun, one.commands)):
             continue
-        inside, mixed = "( ... )" if one.subshell else None, wait if work else None
+        inside, mixed = "( ... )" if one.subshell else None, wait if others else None
         bash = {"wait_of_sh": wait} if script.of_sh else {"wait": wait, "ended": one.name}
         yield one.line, {"name": one.name, "inside": inside, "mixed": mixed, **bash}
 
@@ -295,14 +267,9 @@ def unawaited(plan: Plan) -> Found:
 def lost_pid(plan: Plan) -> Found:
     """`( monitor & PID=$! ); kill $PID`: the variable is gone behind the subshell, and the kill ends nothing."""
     kept = {a.name for a in plan.script.assignments if not a.subshell}
-    lost = {a.name: a.line for a in plan.script.assignments if a.keeps_pid and a.name not in kept}
-    kills = (
-        (c.line, name)
-        for c in plan.own
-        if c.name in programs().kills and not c.subshell
-        for name in c.variables & lost.keys()
-    )
-    for line, name in islice(kills, 1):
+    lost = {a.name: a.line for a in plan.script.assignments if a.name not in kept}
+    kills = [c for c in plan.own if c.name in programs().kills and not c.subshell]
+    for line, name in [(c.line, name) for c in kills for name in c.variables & lost.keys()][:1]:
         yield lost[name], {"name": name, "kill": line}
 
 
@@ -312,7 +279,7 @@ def lost_pid(plan: Plan) -> Found:
 def array_logs(plan: Plan) -> Found:
     """`--array=0-99 --output=result.log`."""
     mode = plan.script.directive("open-mode")
-    if not _is_array(plan) or (mode and mode.value == "append"):
+    if mode or not _is_array(plan):
         return
     for given in plan.script.directives:
         value = given.value or ""
@@ -391,8 +358,8 @@ def sync_everywhere(plan: Plan) -> Found:
     """`srun bash -c "uv sync && ..."` on many tasks at once, with no single process before them."""
     if any(c.name == "uv" and "sync" in c.args for c in plan.own):
         return
-    syncing = ((step, c) for step in plan.steps for c in step.runs if argv(c)[:2] == ["uv", "sync"])
-    for step, command in islice(syncing, 1):
+    syncing = [(step, c) for step in plan.steps for c in step.runs if argv(c)[:2] == ["uv", "sync"]]
+    for step, command in syncing[:1]:
         guarded = re.search("SLURM_(?:LOCALID|PROCID)", " ".join(step.command.args))
         if not guarded and plan.tasks(step) != 1:
             yield command.line, {"tasks": plan.tasks(step)}
@@ -417,29 +384,19 @@ def implicit_sync(plan: Plan) -> Found:
 
 def premature_expansions(plan: Plan) -> Found:
     """`srun train.py --rank $SLURM_PROCID`: the batch shell fills it in, once for all tasks."""
-    seen: set[tuple[int, str]] = set()
-    for command, uses in _uses(plan):
+    for command, at, one in _uses(plan):
         step = plan.step_of(command)
-        for at, one in uses:
-            if (one.line, one.name) in seen or not _differs(plan, one.name, step):
-                continue
-            names = _fix(plan, step, command, at, one)
-            if names is not None:
-                # without a fix of its own, one finding stands for the whole command
-                seen.update((other.line, other.name) for _, other in (uses if not names else ((at, one),)))
-                yield one.line, {"shown": f"${one.name}", **names}
+        names = _fix(plan, step, command, at, one) if _differs(plan, one.name, step) else None
+        if names is not None:
+            yield one.line, {"shown": f"${one.name}", **names}
 
 
-def _uses(plan: Plan) -> Iterator[tuple[Command, list[tuple[int | None, Premature]]]]:
+def _uses(plan: Plan) -> Iterator[tuple[Command, int | None, Premature]]:
     """The commands in which such variables take effect: each variable with its word, or None in the here-document."""
     for command in plan.script.commands:
         words = command.words if starts_srun(command) else ()
-        found: list[tuple[int | None, Premature]] = [
-            (at, one) for at, word in enumerate(words) for one in word.premature
-        ]
-        found += ((None, one) for one in command.document)
-        if found:
-            yield command, found
+        yield from ((command, at, one) for at, word in enumerate(words) for one in word.premature)
+        yield from ((command, None, one) for one in command.document)
 
 
 def _differs(plan: Plan, name: str, step: Step | None) -> bool:
@@ -483,8 +440,7 @@ def _reaches_tasks(plan: Plan, command: Command) -> bool:
 
 def _escaped(plan: Plan, one: Premature) -> str:
     r"""`--node_rank=\${SLURM_NODEID}`: the variable with what is before it in its word, and a backslash."""
-    lines = plan.script.text.splitlines()
-    found = re.search(r"[\w.-]*=?\"?" + re.escape(one.written), "".join(lines[one.line - 1 : one.line]))
+    found = re.search(r"[\w.-]*=?\"?" + re.escape(one.written), "".join(plan.lines[one.line - 1 : one.line]))
     return (found[0] if found else one.written).replace('"', "").replace(one.written, "\\" + one.written)
 
 
@@ -494,7 +450,7 @@ def premature_exports(plan: Plan) -> Found:
     if main is None or not is_srun(main.command):
         return
     written = " ".join(word.written for word in main.command.words)
-    handled = {(one.line, one.name) for _, uses in _uses(plan) for _, one in uses}
+    handled = {(one.line, one.name) for _, _, one in _uses(plan)}
     for given in (a for a in plan.script.assignments if a.exported and a.word.premature):
         set_by_task = re.search(rf"\b{re.escape(given.name)}=", written)
         used = re.search(rf"\$\{{?{re.escape(given.name)}\b", written)
@@ -513,8 +469,7 @@ def never_expanded(plan: Plan) -> Found:
         if _is_command_line(words[program]):
             yield words[program].line, {"program": words[program].text.split()[0]}
         elif not _reads_variables(words[program].text):
-            waiting = ((word.line, name) for word in words[program:] for name in _waiting(word))
-            for line, name in islice(waiting, 1):
+            for line, name in [(word.line, name) for word in words[program:] for name in _waiting(word)][:1]:
                 yield line, {"shown": f"${name}"}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import field
 
 from slurmdoctor.model import Frozen, signal_name
+from slurmdoctor.slurm.script.tables import programs
 
 
 class Directive(Frozen):
@@ -86,10 +87,6 @@ class Command(Frozen):
         """The variables that it names."""
         return {name for word in self.words for name in re.findall(r"\$\{?(\w+)", word.written)}
 
-    def runs_in(self, outer: Command) -> bool:
-        """Whether this command is part of a string of the other one."""
-        return self.parent is not None and (self.parent is outer or self.parent.runs_in(outer))
-
 
 class Assignment(Frozen):
     """`NAME=value`, exported or not."""
@@ -160,8 +157,7 @@ class Script(Code):
     """The program of the first line: `sh`, `python`."""
     unread: str = ""
     """Its language, where no shell reads it."""
-    mixed: bool = False
-    """A heterogeneous job: its parts have sizes of their own."""
+
     cut: int | None = None
     """The first line that was not read, of a script that is too much to read."""
     fault: str | None = None
@@ -186,6 +182,21 @@ class Script(Code):
     def sourced(self) -> list[tuple[str, int]]:
         """Other scripts that this one reads in: (name, line)."""
         return [(c.args[0], c.line) for c in self.commands if c.name in ("source", ".") and c.args]
+
+    @property
+    def settings(self) -> list[tuple[str, int]]:
+        """Those of them that may set what the checks ask for."""
+        return [(name, line) for name, line in self.sourced if not programs().environments.search(name)]
+
+    @property
+    def execs(self) -> list[Command]:
+        """Where another program takes this one's place."""
+        return [c for c in self.commands if c.name == "exec" and c.depth == 0 and c.args]
+
+
+def is_comment(line: str) -> bool:
+    """Whether a shell passes over a line: an #SBATCH line is a comment too."""
+    return line.lstrip().startswith("#")
 
 
 def base(word: str) -> str:

@@ -55,7 +55,6 @@ def parse(text: str, name: str = "script") -> Script:
         ignored=tuple(one for one in ignored if one.line not in within and not unread),
         interpreter=interpreter,
         unread=unread,
-        mixed=re.search(r"^#SBATCH\s+(?:hetjob|packjob)\b", lines, re.M) is not None,
         cut=cut,
         **asdict(reader.code),
     )

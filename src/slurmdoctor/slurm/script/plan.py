@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from functools import partial
-from itertools import chain, islice, pairwise, takewhile, zip_longest
+from itertools import chain, pairwise, zip_longest
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -23,9 +22,7 @@ _PYTHON = re.compile(r"python[\d.]*$|\.py$")
 _COUNTS = {"nodes": "nodes", "ntasks-per-node": "tasks_per_node", "ntasks": "tasks"}
 """Option of sbatch and srun -> fact."""
 _REMARK = re.compile(r"^[ \t]*#(?!SBATCH|!).*$", re.M)
-_OF_ARRAY = re.compile(r"^[^#\n]*\$\{?SLURM_ARRAY_TASK_ID\b(?!:?-)", re.M)
 _SIZES = ("tp", "pp", "cp", "ep")
-_PORTS = frozenset({"master-port", "main-process-port"})
 
 
 class Argument(NamedTuple):
@@ -65,11 +62,10 @@ class Plan(Frozen):
     steps: Sequence[Step]
     main: Step | None
     """The step that trains: the last one that starts a launcher, or else Python."""
-
-    @property
-    def own(self) -> Iterator[Command]:
-        """The commands that the script itself runs, outside of strings."""
-        return (command for command in self.script.commands if command.depth == 0)
+    lines: Sequence[str]
+    """The script's."""
+    own: Sequence[Command]
+    """The commands that the script itself runs, outside of strings."""
 
     def step_of(self, command: Command) -> Step | None:
         """The step that a command starts."""
@@ -82,32 +78,34 @@ class Plan(Frozen):
 
     def tasks(self, step: Step | None) -> int | None:
         """How many tasks a step has."""
-        nodes, per_node = self.count(step, "nodes"), self.count(step, "ntasks-per-node")
-        every = self.count(step, "ntasks")
-        if nodes is None or (every is not None and step and (step.option("ntasks") or not step.option("nodes"))):
-            return every
-        return nodes * per_node if per_node else nodes
+        nodes, tasks = self.count(step, "nodes"), self.count(step, "ntasks")
+        if nodes is None or (tasks is not None and step and (step.option("ntasks") or not step.option("nodes"))):
+            return tasks
+        return nodes * (self.count(step, "ntasks-per-node") or 1)
 
 
 def plan_of(script: Script) -> Plan:
     """The plan of a script."""
     found = steps(script)
     launching = [step for step in found if step.launchers] or [step for step in found if any(map(is_work, step.runs))]
-    return Plan(script, found, launching[-1] if launching else None)
+    own = [command for command in script.commands if command.depth == 0]
+    return Plan(script, found, launching[-1] if launching else None, script.text.splitlines(), own)
 
 
 def steps(script: Script) -> list[Step]:
     """All steps of a script, in order; those of a function where the script calls it."""
     found: list[Step] = []
-    called = {command.name for command in script.commands} | {None}
+    called = {None, *(command.name for command in script.commands)}
     for at, command in enumerate(script.commands, 1):
         words = argv(command)
         if is_srun(command) and command.function in called:
-            inner = takewhile(partial(Command.runs_in, outer=command), islice(script.commands, at, None))
+            rest = range(at, len(script.commands))
+            end = next((k for k in rest if script.commands[k].depth <= command.depth), rest.stop)
             own_options, behind = options(words[1:], command.line)
             program = len(command.words) - len(words) + 1 + behind
             own = Command(command.words[program:], command.line, depth=command.depth, parent=command)
-            found.append(Step(command, tuple(own_options), (own, *inner), program if own.words else None))
+            runs = (own, *script.commands[at:end])
+            found.append(Step(command, tuple(own_options), runs, program if own.words else None))
         elif command.depth == 0 and launcher(command) and "srun" not in map(base, words):
             found.append(Step(command, (), (command,)))
     return found
@@ -125,8 +123,13 @@ def step_outputs(script: Script) -> list[str]:
         given = [one.value or "" for name in ("output", "error") if (one := step.option(name))]
         found += [file for file in given if file not in ("", "none", "all") and not file.isdigit()]
         found += [file for file in step.command.outputs if not file.startswith("/dev/")]
-    filled = [re.sub(r"\$\{?(\w+)\}?", lambda m: programs().file_patterns.get(m[1], "%t"), file) for file in found]
+    filled = (with_patterns(file, "%t") for file in found)
     return list(dict.fromkeys(file for file in filled if "$" not in file))
+
+
+def with_patterns(file: str, other: str = "$") -> str:
+    """A file's name with Slurm's patterns in place of variables, and `other` for those that it has none for."""
+    return re.sub(r"\$\{?(\w+)\}?", lambda found: programs().file_patterns.get(found[1], other), file)
 
 
 # ── commands ──
@@ -202,19 +205,19 @@ class Facts(Struct):
 def facts_of(plan: Plan) -> Facts:
     """The facts of a script."""
     facts, script = Facts(), plan.script
+    facts.add("file", base(script.name))
     facts.add("cut", script.cut, script.cut)
-    facts.add("mixed", script.mixed)
-    if not script.mixed:
-        _counts(facts, plan)
+    facts.add("language", script.unread or None, 1)
     _directives(facts, script)
     _signal(facts, script)
     _environment(facts, script)
     if plan.main is not None:
         _step(facts, plan, plan.main)
     _script_marks(facts, script)
-    _port(facts, script)
+    if "mixed" not in facts.values:
+        _counts(facts, plan)
+    _ports(facts, plan)
     _world(facts)
-    _model_ranks(facts)
     return facts
 
 
@@ -227,11 +230,11 @@ def _counts(facts: Facts, plan: Plan) -> None:
     alone = any("$" in (one.value or "") for one in own if one.name in ("nodelist", "relative"))
     for name, fact in _COUNTS.items():
         ignored = alone or (name == "ntasks-per-node" and asked and not last_of(own, "ntasks"))
-        if found := None if ignored else last_of(own, name):
+        of_job = script.directive(name)
+        for found in filter(None, (None if ignored else last_of(own, name), of_job)):
             facts.add(fact, number(found.value), found.line)
-        if found := script.directive(name):
-            facts.add(fact, number(found.value), found.line)
-            facts.add("sized", True, found.line)
+        if of_job:
+            facts.add("sized", True, of_job.line)
     shape = [given for given in script.directives if given.name in ("nodes", "ntasks-per-node")]
     for given in ((*shape, *own), script.directives):
         count, source = gpus(given)
@@ -239,24 +242,23 @@ def _counts(facts: Facts, plan: Plan) -> None:
 
 
 def _directives(facts: Facts, script: Script) -> None:
-    facts.add("gpus_asked", any(map(_asks_gpus, script.directives)) or script.mixed)
-    if (used := _OF_ARRAY.search(script.text)) and not script.directive("array"):
-        facts.add("array_used", True, _line_at(script.text, used.end()))
-    for name in ("exclusive", "requeue", "open-mode"):
-        if found := script.directive(name):
-            facts.add(name.replace("-", "_"), True, found.line)
-    if found := script.directive("time"):
-        facts.add("time_min", round(limit / 60) if (limit := seconds(found.value)) else None)
-        minutes = re.fullmatch(r"(\d{2,3}):00", found.value or "")
-        facts.add("time_mmss", whole(minutes[1]) if minutes else None, found.line)
-    if found := script.directive("cpus-per-task"):
-        facts.add("cpus_per_task", number(found.value), found.line)
-    for name in ("mem", "mem-per-gpu"):
-        if (found := script.directive(name)) and (amount := whole(found.value)):
-            facts.add("mem_mb", amount, found.line)
-            facts.add("mem_option", f"--{name}")
-    if (found := script.directive("mem")) and (amount := size(found.value)):
-        facts.add("mem_gib", round(amount / 2**30, 1))
+    given = {one.name: one for one in script.directives}
+    facts.add("gpus_asked", any(map(_asks_gpus, script.directives)))
+    for name in given.keys() & {"array", "exclusive", "requeue", "open-mode"}:
+        facts.add(name.replace("-", "_"), True, given[name].line)
+    if time := given.get("time"):
+        limit = seconds(time.value)
+        facts.add("time_min", round(limit / 60) if limit else None)
+        minutes = re.fullmatch(r"(\d{2,3}):00", time.value or "")
+        facts.add("time_mmss", int(minutes[1]) if minutes else None, time.line)
+    if cpus := given.get("cpus-per-task"):
+        facts.add("cpus_per_task", number(cpus.value), cpus.line)
+    if memory := given.get("mem"):
+        amount = size(memory.value)
+        facts.add("mem_gib", round(amount / 2**30, 1) if amount else None)
+    if memory := memory or given.get("mem-per-gpu"):
+        facts.add("mem_mb", whole(memory.value) or None, memory.line)
+        facts.add("mem_option", f"--{memory.name}")
 
 
 def _signal(facts: Facts, script: Script) -> None:
@@ -264,8 +266,7 @@ def _signal(facts: Facts, script: Script) -> None:
     asked = signal_request(script.directives)
     if asked is None:
         return
-    replaced = any(c.name == "exec" and c.depth == 0 and len(c.words) > 1 for c in script.commands)
-    handled = asked.signal in script.traps or replaced
+    handled = asked.signal in script.traps or bool(script.execs)
     facts.add("signal", asked.signal, asked.line)
     facts.add("signal_seconds", asked.seconds)
     facts.add("signal_batch", asked.batch_shell)
@@ -280,16 +281,12 @@ def _environment(facts: Facts, script: Script) -> None:
     for command in script.commands:
         for name, value in (*command.env.items(), *_handed(command)):
             facts.add(f"set_{name}", value, command.line)
-        if any(word.text == "uv" for word in command.words[:7]):
-            facts.add("uses_uv", True, command.line)
-    facts.add("reads_settings", any(not known.environments.search(name) for name, _ in script.sourced))
+
+    facts.add("reads_settings", bool(script.settings))
     for name, one in {a.name: a for a in script.assignments if a.exported}.items():
         facts.add(f"set_{name}", one.word.text, one.line)
         if name in known.caches and known.is_local(one.word.text):
             facts.add(f"local_{name}", one.word.text, one.line)
-    for one in script.assignments:
-        if one.name == "MASTER_PORT" and one.word.known:
-            facts.add("fixed_port", whole(one.word.text), one.line)
     connections = facts.values.get("set_CUDA_DEVICE_MAX_CONNECTIONS")
     facts.add("max_connections", whole(str(connections)), facts.lines.get("set_CUDA_DEVICE_MAX_CONNECTIONS"))
 
@@ -312,9 +309,7 @@ def _step(facts: Facts, plan: Plan, main: Step) -> None:
         _arguments(facts, command)
     for launcher in main.launchers:
         facts.add("launcher", *launcher)
-    for command in main.runs:
-        if argv(command)[:1] == ["torchrun"]:
-            facts.add("bare_torchrun", True, line_of(command, "torchrun"))
+
     facts.add("launcher", "srun" if by_srun else None, line)
     image = main.option("container-image") or plan.script.directive("container-image")
     facts.add("container", image is not None)
@@ -328,17 +323,12 @@ def _step(facts: Facts, plan: Plan, main: Step) -> None:
 def _arguments(facts: Facts, command: Command) -> None:
     """Sizes and switches on the command line of a program, whichever names it has for them."""
     known_names = programs()
-    for name, value, line, known in arguments(command):
+    for name, value, line, _ in arguments(command):
         if name in known_names.sizes and value is not None:
             count = whole(value)
             facts.add(known_names.sizes[name], value if count is None else count, line)
         if name in known_names.switches and (value or "true").lower() not in ("false", "0", "none"):
             facts.add(known_names.switches[name], True, line)
-        ported = name == "rdzv-endpoint" or (name in _PORTS and known)
-        port = whole((value or "").rpartition(":")[2]) if ported else None
-        if port and "fixed_port" not in facts.values:
-            facts.add("fixed_port", port, line)
-            facts.add("port_of_option", port)
 
 
 def _asks_gpus(option: Directive) -> bool:
@@ -348,28 +338,32 @@ def _asks_gpus(option: Directive) -> bool:
     )
 
 
-def _line_at(text: str, place: int) -> int:
-    return text.count("\n", 0, place) + 1
-
-
 def _script_marks(facts: Facts, script: Script) -> None:
     text = _REMARK.sub("", script.text)
     for name, pattern in programs().script_marks.items():
         if found := pattern.search(text):
-            line = _line_at(text, found.start())
+            line = text.count("\n", 0, found.start()) + 1
             if name != "clears_experiments" or line <= facts.lines.get("recipe", line):  # cleared before the run
                 facts.add(name, found[0], line)
 
 
-def _port(facts: Facts, script: Script) -> None:
+def _ports(facts: Facts, plan: Plan) -> None:
     """`MASTER_PORT=29500` is fixed; `${MASTER_PORT:-29500}` only where the job's environment sets no other."""
-    likely = [one for one in script.assignments if not one.word.known and whole(one.word.text)]
-    port = str(facts.values.get("fixed_port"))
-    if any(one.word.text == port for one in likely):
-        del facts.values["fixed_port"]
-    for one in likely:
-        if one.name == "MASTER_PORT" or one.word.text == port:
-            facts.add("default_port", whole(one.word.text), one.line)
+    defaults: dict[str, int] = {}
+    for one in plan.script.assignments:
+        if not one.word.known:
+            defaults.setdefault(one.word.text, one.line)
+        if one.name == "MASTER_PORT":
+            facts.add("fixed_port" if one.word.known else "default_port", whole(one.word.text), one.line)
+    for name, value, line, known in chain.from_iterable(map(arguments, plan.main.runs if plan.main else ())):
+        meaning = programs().sizes.get(name)
+        if meaning == "rdzv_endpoint" or (meaning == "master_port" and known):
+            port = (value or "").rpartition(":")[2]
+            if port in defaults:
+                facts.add("default_port", whole(port), defaults[port])
+            elif "fixed_port" not in facts.values:
+                facts.add("fixed_port", whole(port), line)
+                facts.add("port_of_option", whole(port))
 
 
 def _world(facts: Facts) -> None:
@@ -382,35 +376,29 @@ def _world(facts: Facts) -> None:
         facts.add("tasks_per_node", -(-tasks // nodes), line)
     if not per_node:
         facts.add("tasks_alone", tasks)
-    facts.add("tasks_given", "tasks_per_node" in facts.values)
     launcher, nproc = facts.values.get("launcher"), facts.whole("nproc")
-    gpus_per_node = facts.whole("gpus_per_node")
-    if gpus_per_node is None and launcher == "torchrun":
-        gpus_per_node = nproc
-    if nodes is not None and gpus_per_node is not None:
-        facts.add("world", nodes * gpus_per_node)
-        facts.add("world_gpus", gpus_per_node)
     facts.add("gpus_wanted", (facts.whole("tasks_per_node") if launcher == "srun" else nproc) or None)
-
-
-def _model_ranks(facts: Facts) -> None:
-    """How many ranks one copy of the model takes, how many copies the job holds, and what would divide evenly."""
-    if any(facts.whole(name) is not None for name in _SIZES):
-        if lines := [facts.lines[name] for name in _SIZES if name in facts.lines]:
-            facts.lines.setdefault("tp", lines[0])
-        for name in _SIZES:
-            facts.add(name, 1)
-        tensor, pipeline, context, expert = (max(facts.whole(name) or 1, 1) for name in _SIZES)
-        facts.add("etp", tensor if "etp_is_tp" in facts.values else 1)
-        ranks, experts = tensor * pipeline * context, (facts.whole("etp") or 0) * expert * pipeline
-        facts.add("model_ranks", ranks)
-        facts.add("expert_ranks", experts if experts > 0 else None)
-        world, per_node, nodes = facts.whole("world"), facts.whole("world_gpus"), facts.whole("nodes")
-        if world is not None and world % ranks == 0:
-            facts.add("data_parallel", world // ranks)
-        for fact, count in (("nodes_for_model", ranks), ("nodes_for_experts", experts)):
-            if per_node and nodes and count > 0:
-                step = count // math.gcd(count, per_node)
-                facts.add(fact, -(-nodes // step) * step)
+    gpus_of_node = facts.whole("gpus_per_node") or (nproc if launcher == "torchrun" else None)
+    sized = [facts.lines[name] for name in _SIZES if facts.whole(name)]
+    for name in _SIZES if sized else ():
+        facts.add(name, 1, sized[0])
+    if nodes and gpus_of_node:
+        facts.add("world", nodes * gpus_of_node)
+        facts.add("world_gpus", gpus_of_node)
+        if sized:
+            _model(facts, nodes, gpus_of_node)
     for name, text in layouts(facts.values).items():
         facts.add(name, text or None)
+
+
+def _model(facts: Facts, nodes: int, gpus_of_node: int) -> None:
+    """How many ranks one copy of the model takes, how many copies the job holds, and on how many nodes it would fit."""
+    tensor, pipeline, context, expert = (facts.whole(name) or 1 for name in _SIZES)
+    facts.add("etp", tensor if "etp_is_tp" in facts.values else 1)
+    ranks, experts = tensor * pipeline * context, (facts.whole("etp") or 1) * expert * pipeline
+    copies, rest = divmod(nodes * gpus_of_node, ranks)
+    facts.add("data_parallel", None if rest else copies)
+    for part, count in (("model", ranks), ("experts", experts)):
+        facts.add(f"{part}_ranks", count)
+        step = count // math.gcd(count, gpus_of_node)
+        facts.add(f"nodes_for_{part}", -(-nodes // step) * step)
