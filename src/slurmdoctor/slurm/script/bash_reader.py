@@ -258,7 +258,7 @@ class Reader:
         if self._within.depth == 0:
             self._values[name] = value
         self._keep(node, name, value, exported)
-        if self.code.assignments[-1].keeps_pid and self.code.background:
+        if "$!" in written and self.code.background:
             self.code.background[-1] = replace(self.code.background[-1], pid=name)
 
     def _keep(self, node: Node, name: str, value: Word, exported: bool) -> None:
@@ -347,8 +347,8 @@ class Reader:
         line, written = self._line_of(node), self._text(node)
         inner = written.removeprefix("$((").removesuffix("))")
         names = dict.fromkeys(re.findall(r"\w+", inner))
-        held = {name: self._values[name] for name in names if name in self._values}
-        numbers = {name: one.text for name, one in held.items() if one.known and re.fullmatch(r"\d{1,18}", one.text)}
+        held = {name: one for name in names if (one := self._values.get(name)) and one.known}
+        numbers = {name: one.text for name, one in held.items() if re.fullmatch(r"\d{1,18}", one.text)}
         plain = _VARIABLE.sub(r"\1", inner).replace("/", "//")
         result = fill("{" + plain + "}", numbers) if re.fullmatch(r"[\w\s+*/%()-]{1,200}", plain) else None
         return Word(result or written, result is not None, line, _premature(names, line, written))

@@ -417,14 +417,13 @@ def _fix(plan: Plan, step: Step | None, command: Command, at: int | None, one: P
     if at == step.program and _is_command_line(words[at]):
         return None
     written = " ".join(word.written for word in words)
-    if one.name == "SLURMD_NODENAME" and any(map(programs().address.search, written.split(one.written)[:-1])):
+    if any(map(programs().address.search, written.split(one.written)[:-1])):
         return None
     if any(at == string for string, _, _ in strings(command)):
         return escaped
     if step.program is not None and at >= step.program:
         return {}
-    held = (o for o in step.options if f"${one.name}" in (o.value or "") or one.written in (o.value or ""))
-    option = next(held, None)
+    option = next((given for given in step.options if one.written in (given.value or "")), None)
     if option is None or option.name in _PLACES:
         return None
     pattern = programs().file_patterns.get(one.name)

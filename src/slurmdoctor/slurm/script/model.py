@@ -101,11 +101,6 @@ class Assignment(Frozen):
     written: str = ""
     """The whole assignment as it is written in the script."""
 
-    @property
-    def keeps_pid(self) -> bool:
-        """`PID=$!`"""
-        return "$!" in self.written
-
 
 class Background(Frozen):
     """What the script leaves running: `monitor.sh &`."""
