@@ -236,15 +236,12 @@ def test_of_several_jobs_the_worst_counts(statuses: list[int], one: int) -> None
 VERSIONS = [(20, 11), (22, 5), (23, 11), (24, 5), (25, 11)]
 
 
-@pytest.mark.parametrize("version", [VERSIONS[0], VERSIONS[-1]])
-def test_the_default_name_in_the_jobs_own_folder(
-    slurm: FakeSlurm, folder: Path, tmp_path: Path, version: tuple[int, int]
-) -> None:
+def test_the_default_name_in_the_jobs_own_folder(slurm: FakeSlurm, folder: Path, tmp_path: Path) -> None:
     place = tmp_path / "elsewhere"
     put(place, "slurm-4711.out")
     put(place, "slurm-4712.out", OOM)
     slurm.scontrol()
-    slurm.sacct(version, [row("4711", place), row("4711.0", place)])
+    slurm.sacct(VERSIONS[0], [row("4711", place), row("4711.0", place)])
     said = found(slurm, folder, "4711")
     assert said["first_failure"]["file"] == str(place / "slurm-4711.out")
     assert said["facts"]["state"] == "FAILED"
@@ -345,13 +342,10 @@ def test_a_job_that_has_not_ended_says_so(
 ) -> None:
     if log is not None:
         put(folder, "run.out", log)
-    more = {
-        "JobState": state,
-        "Reason": "Resources" if state == "PENDING" else "None",
-        "StdErr": f"{folder}/run.out",
-        "ExitCode": "0:0",
-    }
-    slurm.scontrol({"4711": record("4711", folder, **more)})
+    reason = "Resources" if state == "PENDING" else "None"
+    slurm.scontrol(
+        {"4711": record("4711", folder, JobState=state, Reason=reason, StdErr=f"{folder}/run.out", ExitCode="0:0")}
+    )
     done = run(slurm, folder, "4711")
     assert done.stdout.startswith(headline)
     assert "run.out (not there" not in done.stdout

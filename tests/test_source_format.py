@@ -34,13 +34,10 @@ def test_a_label_is_believed_where_most_lines_carry_it(labelled: int, others: in
     "line",
     [
         "",
-        "   ",
         "srun: error: n1: task 2: Killed",
         "slurmstepd: error: x",
         "   ^^^^^",
-        "  ~~~^^",
         "=" * 10,
-        "-" * 10,
         "```",
         "2026-11-21 10:00:00,123",
     ],

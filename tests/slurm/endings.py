@@ -126,17 +126,14 @@ ENDINGS = (
 )
 
 
-def diagnose(cluster: Cluster, *arguments: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [TOOL, "diagnose", "--format", "json", *arguments],
-        env=cluster.env,
-        cwd="/",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
+def shown(cluster: Cluster, *words: str, cwd: Path | str = "/") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [TOOL, "diagnose", *words], env=cluster.env, cwd=cwd, capture_output=True, text=True, timeout=120
     )
-    found: dict[str, Any] = json.loads(done.stdout)
+
+
+def diagnose(cluster: Cluster, *arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(shown(cluster, "--format", "json", *arguments).stdout)
     return found
 
 
