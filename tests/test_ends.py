@@ -60,29 +60,6 @@ def test_hours_after_the_last_step_are_a_stall(made: int, end: str) -> None:
     told(found, f"{at(seconds=made)}", "26 h before", "py-spy dump", never=f"{MORE_TIME}|{FROM_CHECKPOINT}|as it is;")
 
 
-def test_slurms_record_tells_the_end_where_the_log_just_stops() -> None:
-    record = read(
-        [
-            (
-                "scontrol.txt",
-                f"JobId=3565401 JobName=x\n   JobState=TIMEOUT Reason=TimeLimit\n   StartTime={at()} EndTime={at(hours=26)}\n",
-            )
-        ]
-    )
-    found = diagnose(steps(60, 1), record=record)
-    told(found, "No step came after step 60", "26 h before", never=f"{MORE_TIME}|{FROM_CHECKPOINT}")
-
-
-def test_a_steady_job_is_not_accused_and_may_ask_for_more() -> None:
-    found = diagnose(steps(300, 42) + LIMIT.format(at(seconds=300 * 42 + 40)))
-    told(found, "longer --time", "step 300", never="stall|py-spy")
-
-
-def test_few_steps_in_more_than_a_day_appear_stalled() -> None:
-    found = diagnose(steps(60, 1740) + LIMIT.format(at(hours=29.3)))
-    told(found, "60 steps in 28.8 h", "appears stalled", never=MORE_TIME)
-
-
 # ── a training loop that began and made no step ──
 
 BEGUN = [
@@ -108,16 +85,6 @@ def test_the_time_without_a_step_is_told() -> None:
     assert found.cause is not None
     assert found.cause.id == "time-limit"
     told(found, 'no step came in the 61 min after "Starting training: step 0"', never=MORE_TIME)
-
-
-def test_a_job_that_was_cancelled_as_it_began_did_not_hang() -> None:
-    found = diagnose(f"{at()} INFO Starting training: step 0\n" + SCANCEL.format(at(seconds=40)))
-    told(found, never="NCCL_DEBUG|hung")
-
-
-def test_a_program_that_goes_on_talking_did_not_hang() -> None:
-    talk = "".join(f"batch {n} of the corpus done in a while, and all of it is well so far\n" for n in range(100))
-    told(diagnose("Starting training\n" + talk + LIMIT.format(at(hours=2))), never="NCCL_DEBUG|hung at")
 
 
 # ── resume: only from a checkpoint that the log shows ──
@@ -198,55 +165,6 @@ def test_restarts_that_gain_steps_are_left_in_peace(end: str) -> None:
     )
 
 
-# ── an emergency checkpoint that did not fit the warning's window ──
-
-
-def test_a_forced_exit_asks_for_a_longer_window() -> None:
-    found = diagnose(
-        "[rank 0] INFO     [step 810] loss=5.6 | lr=3e-4\n"
-        "[rank 0] WARNING  Received SIGTERM — requesting graceful shutdown\n"
-        "[rank 0] WARNING  Shutdown requested at step 812 — saving emergency checkpoint\n"
-        "[rank 0] ERROR    Graceful shutdown timed out after 120.0s — forcing exit\n"
-        "srun: error: node07: tasks 0-3: Exited with exit code 1\n"
-    )
-    assert found.cause is not None
-    assert found.cause.id == "sigterm"
-    told(found, "--signal=TERM@360", "shutdown_timeout_sec=360", never="Python|traceback")
-
-
-def test_the_window_follows_from_how_long_a_save_takes() -> None:
-    found = diagnose(
-        "#SBATCH --signal=B:TERM@120\n"
-        "2026-05-12 10:00:00 [rank 0] INFO     Async checkpoint started: checkpoints/step_500\n"
-        "2026-05-12 10:02:20 [rank 0] INFO     Checkpoint committed: checkpoints/step_500 (step=500)\n"
-        "2026-05-12 10:14:00 [rank 0] INFO     [step 810] loss=5.6 | lr=3e-4\n"
-        "2026-05-12 10:14:01 [rank 0] WARNING  Shutdown requested at step 812 — saving emergency checkpoint\n"
-        + LIMIT.format("2026-05-12T10:16:00")
-    )
-    told(found, "--signal=B:TERM@300", "a save takes 140 s here")
-
-
-def test_a_save_that_was_committed_needs_no_window() -> None:
-    found = diagnose(
-        "[rank 0] INFO     [step 810] loss=5.6 | lr=3e-4\n"
-        "[rank 0] WARNING  Shutdown requested at step 812 — saving emergency checkpoint\n"
-        "[rank 0] INFO     Checkpoint committed: checkpoints/step_812 (step=812)\n" + LIMIT.format(at(hours=2))
-    )
-    told(found, "Resume from checkpoints/step_812", never="cut off")
-
-
-# ── Slurm knows who cancelled it ──
-
-SACCT = "JobID|JobName|State|ExitCode|UID\n3565401|x|CANCELLED by {0}|0:0|2001\n3565401.0|train|CANCELLED by {0}|0:15|2001\n"
-
-
-@pytest.mark.parametrize("uid", [2001, 0])
-def test_who_cancelled_it_is_not_asked_where_slurm_tells(uid: int) -> None:
-    record = read([("sacct.txt", SACCT.format(uid))])
-    found = diagnose("hello\n" + SCANCEL.format(at(hours=2)), record=record)
-    told(found, f"uid {uid}", never="Find out who|Ask who")
-
-
 # ── a log without steps says so, and how long it was silent ──
 
 
@@ -260,12 +178,68 @@ def test_silence_before_the_limit_is_told() -> None:
     told(found, f"the last line with a time is of {at()}, 62 min before", never=f"{MORE_TIME}|{FROM_CHECKPOINT}")
 
 
-def test_without_times_the_log_cannot_tell_a_slow_job_from_a_hang() -> None:
-    found = diagnose(BANNER.format(0) + "world_size=8\n[rank 0] INFO     Model built\n" + LIMIT.format(at(hours=1)))
-    told(found, "If it hung at its start", "NCCL_DEBUG=INFO", never=FROM_CHECKPOINT)
-
-
 def test_what_to_ask_slurm_names_the_job_where_the_log_does() -> None:
     cancelled = "slurmstepd: error: *** JOB 4711 ON node07 CANCELLED AT 2026-11-20T10:00:00 ***\n"
     assert "`sacct -j 4711 -o" in diagnose(cancelled).fixes[0].do
     assert "`sacct -j JOBID --format" in diagnose("srun: error: node07: task 3: Killed\n").fixes[0].do
+
+
+# ── what the log, or Slurm's record, shows decides what is advised, and what never is ──
+
+TALK = "".join(f"batch {n} of the corpus done in a while, and all of it is well so far\n" for n in range(100))
+STEP = "[rank 0] INFO     [step 810] loss=5.6 | lr=3e-4\n"
+SAVES_FIRST = "[rank 0] WARNING  Shutdown requested at step 812 — saving emergency checkpoint\n"
+FORCED = (
+    "[rank 0] WARNING  Received SIGTERM — requesting graceful shutdown\n"
+    f"{SAVES_FIRST}[rank 0] ERROR    Graceful shutdown timed out after 120.0s — forcing exit\n"
+    "srun: error: node07: tasks 0-3: Exited with exit code 1\n"
+)
+SAVE_OF_140_S = (
+    "#SBATCH --signal=B:TERM@120\n"
+    "2026-05-12 10:00:00 [rank 0] INFO     Async checkpoint started: checkpoints/step_500\n"
+    "2026-05-12 10:02:20 [rank 0] INFO     Checkpoint committed: checkpoints/step_500 (step=500)\n"
+)
+COMMITTED = "[rank 0] INFO     Checkpoint committed: checkpoints/step_812 (step=812)\n"
+BUILT = "world_size=8\n[rank 0] INFO     Model built\n"
+SCONTROL = (
+    f"JobId=3565401 JobName=x\n   JobState=TIMEOUT Reason=TimeLimit\n   StartTime={at()} EndTime={at(hours=26)}\n"
+)
+SACCT = "JobID|JobName|State|ExitCode|UID\n3565401|x|CANCELLED by {0}|0:0|2001\n3565401.0|train|CANCELLED by {0}|0:15|2001\n"
+NO_RESUME = f"{MORE_TIME}|{FROM_CHECKPOINT}"
+
+
+@pytest.mark.parametrize(
+    ("log", "texts", "never", "record"),
+    [
+        (steps(300, 42) + LIMIT.format(at(seconds=12640)), ["longer --time", "step 300"], "stall|py-spy", None),
+        (steps(60, 1740) + LIMIT.format(at(hours=29.3)), ["60 steps in 28.8 h", "appears stalled"], MORE_TIME, None),
+        (f"{at()} INFO Starting training: step 0\n" + SCANCEL.format(at(seconds=40)), [], "NCCL_DEBUG|hung", None),
+        ("Starting training\n" + TALK + LIMIT.format(at(hours=2)), [], "NCCL_DEBUG|hung at", None),
+        # an emergency checkpoint that did not fit the warning's window
+        (STEP + FORCED, ["--signal=TERM@360", "shutdown_timeout_sec=360"], "Python|traceback", None),
+        (
+            f"{SAVE_OF_140_S}2026-05-12 10:14:00 {STEP}2026-05-12 10:14:01 {SAVES_FIRST}" + LIMIT.format(at(minutes=2)),
+            ["--signal=B:TERM@300", "a save takes 140 s here"], "", None,
+        ),
+        (STEP + SAVES_FIRST + COMMITTED + LIMIT.format(at(hours=2)), ["Resume from checkpoints/step_812"], "cut off", None),
+        # without times the log cannot tell a slow job from a hang
+        (
+            BANNER.format(0) + BUILT + LIMIT.format(at(hours=1)),
+            ["If it hung at its start", "NCCL_DEBUG=INFO"], FROM_CHECKPOINT, None,
+        ),
+        # Slurm tells the end where the log just stops, and who cancelled it
+        (steps(60, 1), ["No step came after step 60", "26 h before"], NO_RESUME, ("scontrol.txt", SCONTROL)),
+        *(("hello\n" + SCANCEL.format(at(hours=2)), [f"uid {uid}"], "Find out who|Ask who", ("sacct.txt", SACCT.format(uid)))
+          for uid in (2001, 0)),
+    ],
+)  # fmt: skip
+def test_the_advice_follows_what_the_job_was_doing(
+    log: str, texts: list[str], never: str, record: tuple[str, str] | None
+) -> None:
+    told(diagnose(log, record=read([record]) if record else None), *texts, never=never)
+
+
+def test_a_forced_exit_is_told_as_the_signal_that_it_follows() -> None:
+    found = diagnose(STEP + FORCED)
+    assert found.cause is not None
+    assert found.cause.id == "sigterm"
