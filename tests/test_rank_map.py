@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
-from slurmdoctor.knowledge import builtin, load
-from slurmdoctor.model import ExitReport, Line, Origin, RankMap, from_code
+from builders import KNOWLEDGE, line, report as made_report
+from slurmdoctor.model import ExitReport, Line, Origin, RankMap
 from slurmdoctor.ranks.rank_map import RankMapBuilder
 
-FORMS = load([builtin()]).rank_lines
+FORMS = KNOWLEDGE.rank_lines
 LOCAL = Origin(local_rank=2, node="gpu-2")
 
 
-def line(text: str, origin: Origin | None = None) -> Line:
-    return Line(0, 0, len(text) + 1, text, text, origin or Origin(), b"")
-
-
-def report(witness: str, **known: object) -> ExitReport:
-    return ExitReport(line("exited"), witness, from_code(1), **known)  # type: ignore[arg-type]
+def report(witness: str, **known: Any) -> ExitReport:
+    return made_report(1, **{"witness": witness, "kind": "launcher", **known})
 
 
 def learnt(*lines: Line, reports: tuple[ExitReport, ...] = ()) -> RankMap:
@@ -61,7 +59,9 @@ def test_a_ranks_node_is_filled_in() -> None:
 
 def test_a_sub_groups_ranks_are_not_the_jobs() -> None:
     def init(rank: int, world: int, local: int, pid: int) -> Line:
-        return line(f"comm 0x1 rank {rank} nranks {world} cudaDev {local} busId 1", Origin(node="gpu-1", pid=pid))
+        return line(
+            f"comm 0x1 rank {rank} nranks {world} cudaDev {local} busId 1", origin=Origin(node="gpu-1", pid=pid)
+        )
 
     known = learnt(init(5, 16, 5, 71), init(1, 2, 5, 71), init(0, 2, 4, 70))
     assert known.world_size == 16
@@ -112,7 +112,7 @@ def test_a_line_is_learnt_whole() -> None:
 
 def test_a_communicator_counts_where_none_larger_was_seen() -> None:
     def init(rank: int, world: int, origin: Origin) -> Line:
-        return line(f"comm 0x1 rank {rank} nranks {world} cudaDev 1 busId 1", origin)
+        return line(f"comm 0x1 rank {rank} nranks {world} cudaDev 1 busId 1", origin=origin)
 
     known = learnt(init(3, 4, Origin(rank=7, node="n1", pid=70)), init(2, 4, Origin(node="n2", pid=71)))
     assert known.rank_of_local == {("n1", 1): 7, ("n2", 1): 2}
