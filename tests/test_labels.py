@@ -172,15 +172,13 @@ def test_node_and_gpu_make_a_rank_where_the_log_tells_how_many_a_node_has() -> N
     assert found.first_failure.rank == 2 * 8 + 3
 
 
-@pytest.mark.parametrize("frames", [0, 1])
-def test_of_few_lines_a_label_is_believed_where_a_traceback_and_its_frames_stand_behind_it(frames: int) -> None:
-    raised = [
-        " 3: Traceback (most recent call last):",
-        *[' 3:   File "/x/a.py", line 1, in f'] * frames,
-        " 3: ValueError: x",
-    ]
-    lines = [f"+ export VAR{n}=x" for n in range(60)] + raised
-    assert ("srun-label" in learn(lines, LABELS).locked) is bool(frames)
+@pytest.mark.parametrize(("behind", "believed"), [("HFE", True), ("HE", False), ("FE", False), ("FF", True)])
+def test_of_few_lines_a_label_is_believed_where_a_traceback_and_its_frames_stand_behind_it(
+    behind: str, believed: bool
+) -> None:
+    shown = {"H": "Traceback (most recent call last):", "F": '  File "/x/a.py", line 1, in f', "E": "ValueError: x"}
+    lines = [*(f"+ export VAR{n}=x" for n in range(60)), *(f" 3: {shown[kind]}" for kind in behind)]
+    assert ("srun-label" in learn(lines, LABELS).locked) is believed
 
 
 @pytest.mark.parametrize(

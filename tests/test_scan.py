@@ -41,6 +41,10 @@ ENGINES = (engine.native, None)
 """The search in C, and its twin in Python."""
 
 
+def confirm_line(matcher: Matcher, line: bytes, text: str) -> str | None:
+    return targets.confirm_line(matcher, line, text, set())
+
+
 @dataclass
 class Job:
     """What the scan is asked, for one job's logs."""
@@ -59,7 +63,7 @@ class Job:
         writer_keys = [self.labels.writer_key(form) for form in self.formats]
         with mock.patch.object(engine, "native", native):
             return scan.scan(
-                logs, self.matchers, self.strip_labels, targets.confirm_line, targets.could_match, writer_keys, block, jobs,
+                logs, self.matchers, self.strip_labels, confirm_line, targets.could_match, writer_keys, block, jobs,
             )  # fmt: skip
 
     def slow_scan(self, logs: Sequence[Path]) -> SearchResult:
@@ -74,9 +78,7 @@ class Job:
                     continue
                 text = self.strip_labels(number, line)
                 matched = [
-                    (n, kind)
-                    for n in wanted
-                    if (kind := targets.confirm_line(self.matchers[n], line, text)) is not None
+                    (n, kind) for n in wanted if (kind := confirm_line(self.matchers[n], line, text)) is not None
                 ]
                 key = tuple(matched)
                 if key:

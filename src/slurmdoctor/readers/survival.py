@@ -11,7 +11,7 @@ Where its writer goes on printing, it was perhaps survived. `model/limits.py` ha
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice, pairwise, takewhile
 
@@ -84,7 +84,7 @@ class _Around:
         self._lines = lines
         self._own = {event.hit.place for event in events}
         self._from_outside = from_outside
-        self._dealt_with = [signal for signal in signals if signal.signal.kind == "survived"]
+        self._dealt_with = {signal.line.place for signal in signals if signal.signal.kind == "survived"}
 
     def judge(self, event: Event) -> Event:
         """The event: retried where who printed it caught it, or went on as batch scripts do; perhaps outlived where the lines around it say so."""
@@ -106,13 +106,11 @@ class _Around:
 
     def _retried(self, event: Event) -> bool:
         """Whether a signal of kind `survived` stands just after it."""
-        after = bisect_left(self._dealt_with, event.order, key=lambda signal: signal.order)
-        signal = next(iter(self._dealt_with[after : after + 1]), None)
-        if signal is None or signal.line.source != event.hit.source:
+        if not self._dealt_with:
             return False
         line = self._lines.at(*event.hit.place)
         near = (line, *self._lines.after(line, LIMITS.retry_lines))
-        return any(one.offset == signal.line.offset for one in near)
+        return any(one.place in self._dealt_with for one in near)
 
     def _script_went_on(self, event: Event, line: Line) -> bool:
         """Whether its line is a shell's or a small tool's, and others print so much that the script went on after it."""

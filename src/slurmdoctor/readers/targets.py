@@ -41,20 +41,6 @@ MOST_KINDS = 256
 _BETWEEN = ": "
 
 
-class Kinds:
-    """Names the kinds, in the order in which they come."""
-
-    def __init__(self) -> None:
-        self._known: set[str] = set()
-
-    def name(self, raised: str, words: str) -> str:
-        """The kind of an exception of this class with these first words; empty where there are too many."""
-        kind = f"{raised}{_BETWEEN}{words}"
-        if len(self._known) < MOST_KINDS:
-            self._known.add(kind)
-        return kind if kind in self._known else ""
-
-
 def notes(found: SearchResult) -> tuple[Reason, ...]:
     """What to tell where kinds were not told apart."""
     merged = [g for g in found.groups if g.matcher.target == "exception" and _BETWEEN not in g.kind]
@@ -91,7 +77,7 @@ def find_lines(
     def strip_labels(number: int, line: bytes) -> str:
         return labels.strip_labels(line.decode("utf-8", "replace"), formats[number])[1]
 
-    kinds = Kinds()
+    kinds: set[str] = set()
 
     def confirm(matcher: Matcher, line: bytes, text: str) -> str | None:
         return confirm_line(matcher, line, text, kinds)
@@ -142,7 +128,7 @@ def _literals_of(knowledge: Knowledge) -> Literals:
     return Literals(knowledge.once(matchers))
 
 
-def confirm_line(matcher: Matcher, line: bytes, text: str, kinds: Kinds | None = None) -> str | None:
+def confirm_line(matcher: Matcher, line: bytes, text: str, kinds: set[str]) -> str | None:
     """Answers the search: does this line hold the target? None for no, else a word by which such lines are grouped.
 
     `text` is the line without its labels; `kinds` are those that exceptions had so far.
@@ -156,7 +142,7 @@ def confirm_line(matcher: Matcher, line: bytes, text: str, kinds: Kinds | None =
         return None if captures(target.regex, text) is None else ""
     if target == "exception":
         found = exception_of(text)
-        return None if found is None else (kinds or Kinds()).name(found[0], _first_words(found[1]))
+        return None if found is None else _kind(found[0], _first_words(found[1]), kinds)
     if target == "collective":
         return watchdog_kind(line)
     if target == "stack":
@@ -174,6 +160,14 @@ def could_match(matcher: Matcher, text: str) -> bool:
         return pattern is None or bounded(pattern).search(text, timeout=SECONDS) is not None
     except TimeoutError:
         return True
+
+
+def _kind(raised: str, words: str, kinds: set[str]) -> str:
+    """The kind of an exception of this class with these first words; empty where there are too many."""
+    kind = f"{raised}{_BETWEEN}{words}"
+    if len(kinds) < MOST_KINDS:
+        kinds.add(kind)
+    return kind if kind in kinds else ""
 
 
 def _first_words(message: str) -> str:

@@ -50,12 +50,27 @@ _RAY_TASK = text("ray-task")
 _HELPER = text("helper-frame")
 _TRACKER = text("tracker-frame")
 _PARENT_GONE = text("parent-gone")
+_SLURM = text("slurm-line")
+_LEVEL = text("level-line")
+_RULE = text("drawn-line")
+_ERROR_FILE = text("torchelastic-error-file")
+_WARNED = text("warned-label")
 _LONGEST = 300
 _MOST_SKIPPED = 40
 _CHAIN_LINES = 12
 _HELD_LINES = 8
 _AT_THE_END = 4096
 """Bytes that other writers may add to a log after the line at which it was cut."""
+_DRAWN = 40
+"""Characters of a drawn line that parts what stands above it from another program's block."""
+_MESSAGE_LINES = 12
+"""Lines below an exception's own that may belong to its message."""
+_MOST_HELD = 8
+"""Wrappers around each other of which the frames are read."""
+_LAST_LINES = 8
+"""Lines below an exception of which none but other exceptions may follow, where it is taken for its writer's last word."""
+_FAR = 64 * 1024
+"""Bytes: without a label, what stands farther apart than this is not one traceback."""
 
 
 class Traceback(Frozen):
@@ -209,22 +224,6 @@ def _is_chained(lines: Excerpts, exception: Line) -> bool:
             return True
     return False
 
-
-_SLURM = text("slurm-line")
-_LEVEL = text("level-line")
-_RULE = text("drawn-line")
-_ERROR_FILE = text("torchelastic-error-file")
-_WARNED = text("warned-label")
-_DRAWN = 40
-"""Characters of a drawn line that parts what stands above it from another program's block."""
-_MESSAGE_LINES = 12
-"""Lines below an exception's own that may belong to its message."""
-_MOST_HELD = 8
-"""Wrappers around each other of which the frames are read."""
-_LAST_LINES = 8
-"""Lines below an exception of which none but other exceptions may follow, where it is taken for its writer's last word."""
-_FAR = 64 * 1024
-"""Bytes: without a label, what stands farther apart than this is not one traceback."""
 
 Recognise = Callable[[Line], None]
 """Lets the rules see a line that was not kept for them."""
