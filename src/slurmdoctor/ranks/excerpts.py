@@ -150,11 +150,6 @@ class Excerpts:
         """Position in the whole job's text."""
         return self._starts[source] + offset
 
-    @property
-    def paths(self) -> dict[int, str]:
-        """The paths of the sources that are files."""
-        return {number: source.path for number, source in enumerate(self.sources) if source.path}
-
     # ── lines ─────────────────────────────────────────────────────────────────────────────────
 
     def at(self, source: int, offset: int) -> Line:

@@ -83,7 +83,7 @@ class LabelReader:
     def __init__(self, formats: Sequence[LineFormat]) -> None:
         self.formats = formats
         self._able: dict[str, tuple[LineFormat, ...]] = {}
-        self._heads: dict[tuple[bytes, Any], _Head] = {}
+        self._heads: dict[tuple[bytes, Any] | None, _Head] = {}
         self._keys: dict[_Spelling, WriterKey] = {}
 
     def strip_labels(self, line: str, source: SourceFormat | None = None) -> tuple[Origin, str]:
@@ -96,14 +96,14 @@ class LabelReader:
         shape = None
         if self.remembers and len(text) <= _LONG:
             shape = shape_of(text), None if source is None else _spelling(source)
-        head = None if shape is None else self._heads.get(shape)
+        head = self._heads.get(shape)
         values = None if head is None else _values(text, head, believed)
         if head is None or values is None:
             head = self._head(text, source)
             values = _values(text, head, believed)
+            if len(self._heads) >= _MOST_HEADS:
+                self._heads.clear()
             if shape is not None:
-                if len(self._heads) >= _MOST_HEADS:
-                    self._heads.clear()
                 self._heads[shape] = head
         assert values is not None  # a head holds for the text that it was read from
         found, ranks = values
@@ -252,14 +252,12 @@ def learn(lines: Iterable[str], labels: LabelReader) -> SourceFormat:
     lines = [cleaned for line in lines if (cleaned := clean(line))]
     whole, sample = "\n".join(lines), [line for line in lines if not _UNLABELLED.match(line)]
     year = _YEAR.search(whole)
-    stamped, locked = False, []
-    if any(_begins_with(form, line) for line in sample for form in labels.formats if form.lock or form.stamp):
-        stamps = [form for form in labels.formats if form.stamp]
-        behind = [_behind(stamps, line) for line in sample]
-        stamped = sum(rest is not None for rest in behind) >= max(3, _STAMPED * len(sample))
-        if stamped:
-            sample = [rest for rest in behind if rest and not _UNLABELLED.match(rest)]
-        locked = _used(sample, labels)
+    stamps = [form for form in labels.formats if form.stamp]
+    behind = [_behind(stamps, line) for line in sample]
+    stamped = sum(rest is not None for rest in behind) >= max(3, _STAMPED * len(sample))
+    if stamped:
+        sample = [rest for rest in behind if rest and not _UNLABELLED.match(rest)]
+    locked = _used(sample, labels)
     return SourceFormat(
         locked=frozenset(form.id for form in locked),
         outer_rank_is_local=any(_differs_in_twos(form, sample) for form in labels.formats if form.tags_rank),
@@ -283,11 +281,6 @@ def _zone(sample: str) -> int | None:
     named = _ZONE.findall(sample)
     farthest = max(map(zone_of, set(named)), key=abs, default=None)
     return farthest if farthest or 2 * len(named) >= len(_YEAR.findall(sample)) else None
-
-
-def _begins_with(form: LineFormat, line: str) -> bool:
-    """In a log that has no stamp and no ambiguous label at the head of any line there is little to learn."""
-    return form.may_begin(line) and compiled(form.pattern).match(line) is not None
 
 
 def _behind(stamps: Sequence[LineFormat], line: str) -> str | None:

@@ -55,12 +55,13 @@ def assemble(
     reports, too_many = _reports(kept["reports"], lines)
     heard = [one for line, _ in kept["collective"] if (one := read_collective(line))]
     dumps = [dump for line, _ in lines.meter.each("places", kept["stack"]) if (dump := read_stack(lines, line))]
-    rank_map = RankMapBuilder(knowledge.rank_lines, of_paths(lines.paths, knowledge.paths)).finish(
+    paths = {number: source.path for number, source in enumerate(lines.sources) if source.path}
+    rank_map = RankMapBuilder(knowledge.rank_lines, of_paths(paths, knowledge.paths)).finish(
         [line for line, _ in kept["map"]], reports
     )
     repeats = RepeatedRanks(plan.repeats, rank_map, lines)
     by_rules = _by_rules(kept["rules"], {**facts, **_facts_of(signals)}, repeats, plan)
-    by_wording = knowledge.once(_by_wording)
+    by_wording = [rule for rule in knowledge.rules if rule.by_wording]
 
     def recognise(line: Line) -> None:
         wanted = (matcher.target for matcher in matches.matchers_for(line.raw.encode()))
@@ -156,10 +157,6 @@ def _facts_of(signals: Sequence[SignalHit]) -> dict[str, Any]:
             for key, value in hit.captures.items():
                 facts.setdefault(name if key == "value" else key, value)
     return facts
-
-
-def _by_wording(knowledge: Knowledge) -> tuple[Rule, ...]:
-    return tuple(rule for rule in knowledge.rules if rule.by_wording)
 
 
 def _alone(rank_map: RankMap, reports: Sequence[ExitReport]) -> bool:

@@ -12,7 +12,7 @@ believed where the same program says below that it stops for it, or where nothin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 from operator import itemgetter
 
@@ -232,7 +232,8 @@ _RULE = text("drawn-line")
 
 def add_messages(events: Sequence[Event], knowledge: Knowledge, lines: Excerpts) -> list[Event]:
     """The events, with what their messages tell, and with the hints that are believed after all."""
-    rules, vague = knowledge.once(_message_rules)
+    rules = [rule for rule in knowledge.rules if rule.applies_to == "message"]
+    vague = {rule.id for rule in knowledge.rules if rule.general}
     speaking = knowledge.traits["own-words"]
     read = speaking | {rule.cause for rule in rules}
     found: list[Event] = []
@@ -244,15 +245,7 @@ def add_messages(events: Sequence[Event], knowledge: Knowledge, lines: Excerpts)
     return found
 
 
-def _message_rules(knowledge: Knowledge) -> tuple[tuple[Rule, ...], frozenset[str]]:
-    """The rules that apply to messages, and the ids of general rules."""
-    return (
-        tuple(rule for rule in knowledge.rules if rule.applies_to == "message"),
-        frozenset(rule.id for rule in knowledge.rules if rule.general),
-    )
-
-
-def _believed(events: Iterable[Event], knowledge: Knowledge, vague: frozenset[str], lines: Excerpts) -> Iterator[Event]:
+def _believed(events: Iterable[Event], knowledge: Knowledge, vague: Set[str], lines: Excerpts) -> Iterator[Event]:
     """The events, hints of what ended a program as errors. A vague one is not believed for standing at the end alone."""
     speaking, generic = knowledge.traits["own-words"], knowledge.traits["generic"]
     stops: dict[object, Event] = {}

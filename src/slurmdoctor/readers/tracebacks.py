@@ -96,11 +96,6 @@ class Traceback(Frozen):
     """torch.distributed.checkpoint prints what it collected from this rank, on any other one; -1: from others besides."""
 
     @property
-    def wrapper(self) -> bool:
-        """A launcher's or executor's error around a child's: never the cause."""
-        return is_wrapper(self.name)
-
-    @property
     def of_helper(self) -> bool:
         """Whether a helper process raised it because the process that started it, or its other end, was gone."""
         at = self.exception
@@ -287,24 +282,21 @@ class _Joiner:
         where = exception.place
         self._recognise(exception)
         group, trace = self._group_of(trace)
-        if trace.harmless or (trace.in_thread and where in self.exceptions):
-            self.exceptions.add(where)
+        again = where in self.exceptions
+        self.exceptions.add(where)
+        if trace.harmless or (trace.in_thread and again):
             self._events.drop(where)
             return
-        if trace.of_helper and where not in self.exceptions:
-            self.exceptions.add(where)
+        if trace.of_helper and not again:
             self._events.drop(where)
             self.found.append(event_at(exception, PEER_LOST, "cascade", f"{PEER_LOST}/parent", group=group))
             return
         known = self._join_rules(trace, exception, group)
         if known and _warned(exception):
             self._events.doubt(where)
-        if where in self.exceptions:
+        if known or again:
             return
-        self.exceptions.add(where)
-        if known:
-            return
-        if trace.wrapper or trace.holds:
+        if is_wrapper(trace.name) or trace.holds:
             when = Origin(time=exception.origin.time)
             self.found.append(
                 event_at(exception, EXIT_CODE, "cascade", f"{EXIT_CODE}/launcher", origin=when, group=group)

@@ -64,11 +64,14 @@ def scan(
     literals = literals or Literals(matchers)
     processes = processes_for(sources, jobs)
 
+    def report(size: int) -> None:
+        if progress is not None:
+            progress(size * processes)
+
     def read(number: int, start: int, stop: int | None, share: float = HEADS) -> Part:
         reader = Reader(literals, matchers, strip_labels, confirm_line, could_match, writer_keys[number], number)
-        blocks = _Timed(sources[number].blocks(block_size or BLOCK, start, stop), deadline, share)
-        given = blocks if progress is None else _reported(blocks, progress, processes)
-        part = reader.read(given, start, sources[number].size, blocks.late)
+        blocks = _Timed(sources[number].blocks(block_size or BLOCK, start, stop), deadline, share, report)
+        part = reader.read(blocks, start, sources[number].size, blocks.late)
         part.cut = blocks.cut
         return part
 
@@ -139,10 +142,13 @@ def _readable(source: Source) -> int:
 
 
 class _Timed:
-    """Blocks, until a share of the time is over; then `cut` is true."""
+    """Blocks, until a share of the time is over; then `cut` is true. The size of each is reported once it was read."""
 
-    def __init__(self, blocks: Iterable[Block], deadline: Deadline, share: float) -> None:
+    def __init__(
+        self, blocks: Iterable[Block], deadline: Deadline, share: float, report: Callable[[int], None]
+    ) -> None:
         self._blocks = blocks
+        self._report = report
         self._deadline = deadline
         self._share = share
         self.cut = False
@@ -154,17 +160,12 @@ class _Timed:
             if self.late():
                 return
             yield block
+            self._report(block.size)
 
     def late(self) -> bool:
         """Whether to read no further; asked within a block, too, where a line in it takes long."""
         self.cut = self.cut or self._deadline.passed(self._share)
         return self.cut
-
-
-def _reported(blocks: Iterable[Block], progress: Callable[[int], None], processes: int) -> Iterator[Block]:
-    for block in blocks:
-        yield block
-        progress(block.size * processes)
 
 
 WORTH = 32 * 1024 * 1024
