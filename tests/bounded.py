@@ -1,14 +1,9 @@
-"""Logs of any shape, and the work that a diagnosis of one does: counted in calls, which are the same on every machine.
-
-Run as a script it looks for the worst shape, by CPU time and by calls a byte: `python tests/bounded.py [LOGS [KILOBYTES [SEED]]]`.
-"""
+"""Logs of any shape, and the work that a diagnosis of one does: counted in calls, which are the same on every machine."""
 
 from __future__ import annotations
 
 import cProfile
 import random
-import sys
-import time
 
 from msgspec import Struct
 
@@ -92,26 +87,3 @@ def work(log: bytes) -> int:
         profile.disable()
     counts = ((entry.callcount, entry.code) for entry in profile.getstats())
     return sum(count for count, code in counts if not isinstance(code, str) or "_regex.Pattern" in code)
-
-
-def main(logs: int = 200, kilobytes: int = 1024, seed: int = 1) -> None:
-    """Print each shape that is worse than those before."""
-    dice = random.Random(seed)
-    diagnose(b"warm\nup\n")
-    worst = 0.0
-    for number in range(logs):
-        made = shape(dice)
-        log = made.log(kilobytes * 1024).encode()
-        began = time.process_time()
-        try:
-            diagnose(log)
-        except UserError:
-            continue
-        took = (time.process_time() - began) / len(log) * 1024 * 1024
-        if took > worst * 0.9:
-            worst = max(worst, took)
-            print(f"{number}: {took:.2f} s a MB: {made}", flush=True)
-
-
-if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))

@@ -49,36 +49,17 @@ MEMORY = 1 << 20
 _HERE = Path(__file__).parent
 _SIDE = {"truth.yaml", "job.sbatch", "scontrol.txt", "sacct.txt", "README.md", "notes.md"}
 _LABELS = (
-    b"%d: ",
-    b"[rank%d]: ",
-    b"[default%d]:",
-    b"[1,%d]<stderr>:",
-    b"cn%03d: ",
-    b"(Worker pid=%d) ",
+    b"%d: ", b"[rank%d]: ", b"[default%d]:", b"[1,%d]<stderr>:", b"cn%03d: ", b"(Worker pid=%d) ",
     b"2026-11-21 09:00:%02d,123 ",
-)
+)  # fmt: skip
 _BROKEN = (
-    b"\xff\xfe\xc3\x28",
-    b"\xed\xa0\x80",
-    "\u202e\u2066é".encode(),
-    b"\xef\xbb\xbf",
-    b"\x1b[31m",
-    b"\x1b]8;;",
-    b"\x9b0m",
-    b"\x7f\x08",
-)
+    b"\xff\xfe\xc3\x28", b"\xed\xa0\x80", "\u202e\u2066é".encode(), b"\xef\xbb\xbf", b"\x1b[31m", b"\x1b]8;;",
+    b"\x9b0m", b"\x7f\x08",
+)  # fmt: skip
 _NUMBERS = (
-    b"0",
-    b"-1",
-    b"4294967296",
-    b"9223372036854775808",
-    b"9" * 400,
-    b"9" * 5000,
-    b"999999999",
-    b"1e999",
-    b"0x" + b"f" * 40,
-    "١٢".encode(),
-)
+    b"0", b"-1", b"4294967296", b"9223372036854775808", b"9" * 400, b"9" * 5000, b"999999999", b"1e999",
+    b"0x" + b"f" * 40, "١٢".encode(),
+)  # fmt: skip
 _JOINS = (b"\r", b"\r\n", b"\n\n", b"\n> ", b"\\n", b" ", b"\n\x00")
 
 

@@ -106,15 +106,10 @@ KINDS: dict[str, Callable[[], bytes]] = {
     "brackets-nested": lambda: b"[" * (SIZE // 2) + b"]" * (SIZE // 2),
     "headers": lambda: _fill("Traceback (most recent call last):\n"),
     "tracebacks": lambda: _lines(_trace()),
-    "tracebacks-of-ranks": lambda: _lines(_trace("[rank{n}]: ")),
     "tracebacks-labelled": lambda: _lines(_trace("{n}: ")),
     "tracebacks-no-end": lambda: _lines('Traceback (most recent call last):\n  File "a.py", line {n}, in f\n    g()\n'),
     "tracebacks-deep": lambda: b"Traceback (most recent call last):\n" + _lines('  File "a.py", line {n}, in f\n    g()\n'),
-    "tracebacks-chained": lambda: _lines(
-        _trace() + "\nDuring handling of the above exception, another exception occurred:\n\n"
-    ),
     "exceptions": lambda: _lines("RuntimeError: number {n}\n"),
-    "exceptions-of-ranks": lambda: _lines("[rank{n}]: ValueError: x\n"),
     "out-of-memory": lambda: _lines("[rank{n}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {n}.00 GiB\n"),
     "watchdogs": lambda: _lines(
         "[rank{n}]:[E321 02:07:08.412345678 ProcessGroupNCCL.cpp:607] [Rank {n}] Watchdog caught collective operation timeout: "
@@ -123,17 +118,12 @@ KINDS: dict[str, Callable[[], bytes]] = {
     "srun": lambda: _lines("srun: error: node{n}: tasks {n}: Exited with exit code 1\n"),
     "srun-ranges": lambda: _lines("srun: error: node1: tasks 0-99999999{n}: Killed\n"),
     "srun-many-tasks": lambda: _lines("srun: error: node{n}: tasks {n}-65000: Killed\n"),
-    "torchelastic-roots": lambda: _lines(
-        "Root Cause (first observed failure):\n[{n}]:\n  time      : 2026-11-21_08:08:01\n  host      : n{n}\n"
-        "  rank      : {n} (local_rank: 0)\n  exitcode  : 1 (pid: {n})\n  error_file: <N/A>\n  traceback : To enable\n"
-    ),
     "torchelastic-tables": lambda: _lines(
         "[{n}]:\n  time      : 2026-11-21_08:08:01\n  host      : n{n}\n  rank      : {n} (local_rank: 0)\n"
         "  exitcode  : 1 (pid: {n})\n  error_file: <N/A>\n  traceback : To enable\n"
     ),
     "steps": lambda: _lines("step {n} loss 0.1\n"),
     "iterations": lambda: _lines(" iteration {n}/ 9999999 | elapsed time per iteration (ms): 1.0 | lm loss: 1.0E+00 |\n"),
-    "attempts": lambda: _lines("KeyError: {n}\nattempt {n}/5 succeeded\n"),
     "words-one-line": lambda: _fill("CUDA out of memory. Tried to allocate 1 GiB RuntimeError: Traceback (most recent call last): "),
     "one-word": lambda: b"A" * SIZE,
     "one-word-end": lambda: b"A" * (SIZE - 7) + b"Error: x",
@@ -146,9 +136,7 @@ KINDS: dict[str, Callable[[], bytes]] = {
     "bars-rates": lambda: _lines("\r{n}%|####      | {n}/900000 [00:01<00:09, {n}.00it/s, loss={n}.5]"),
     "bars-of-ranks": lambda: _lines("[rank{n}]: Epoch 3:  10%|#         | {n}/20000 [0:01:00<2:09:00,  0.{n}it/s, v_num=1abc]\n"),
     "bars-worded": lambda: _lines("{w} {x}:  10%|#         | {n}/20000 [0:01:00<2:09:00,  0.50it/s]\n"),
-    "bar-again": lambda: _fill(" 10%|#         | 1/10 [00:01<00:09, 1.00it/s]"),
     "rates": lambda: _fill("it/s"),
-    "loss-dicts": lambda: _lines("{{'loss': {n}.5, 'grad_norm': 1.{n}, 'learning_rate': 2e-05, 'epoch': {n}.01}}\n"),
     "loss-dicts-worded": lambda: _lines("{{'loss': 1.5, '{w}': 1.{n}, 'learning_rate': 2e-05, 'epoch': {n}.01}}\n"),
     "steps-of-ranks": lambda: _lines("[rank{n}]: step {n} loss 0.1\n"),
     "digits": lambda: b"7" * SIZE,
@@ -168,14 +156,12 @@ KINDS: dict[str, Callable[[], bytes]] = {
     "entities": lambda: _fill("&lt;&amp;lt;"),
     "mentions": lambda: _fill("RuntimeError: <!channel> @everyone [x](http://y) ```\n"),
     "secrets": lambda: _lines("export HF_TOKEN=hf_{n:034d}\n"),
-    "facts": lambda: _lines("tensor_model_parallel_size: {n} world_size: {n} num_layers: {n}\n"),
     "nccl": lambda: _lines("host{n}:{n}:{n} [0] NCCL INFO comm 0x1 rank {n} nranks 99999999 cudaDev 0\n"),
     "exception-classes": lambda: _lines("{W}Error: {x}\n"),
     "exception-messages": lambda: _lines("RuntimeError: {w} {x} {w}\n"),
     "exceptions-stamped": lambda: _lines("2026-11-20 12:01:03,114 ERROR {w}: {w}Error: {n}\n"),
     "exceptions-vocabulary": lambda: _lines("ValueError: {w} {x} is not in the vocabulary\n"),
     "exceptions-worded-ranks": lambda: _lines("[rank{m}]: {W}Error: {x}\n"),
-    "exceptions-worded-writers": lambda: _lines("{n}: {W}Error: {x}\n"),
     "tracebacks-worded-ranks": lambda: _lines(
         '[rank{m}]: Traceback (most recent call last):\n[rank{m}]:   File "/srv/a.py", line 3, in main\n'
         "[rank{m}]:     step()\n[rank{m}]: RuntimeError: {w} {x}\n"
@@ -195,20 +181,13 @@ KINDS: dict[str, Callable[[], bytes]] = {
         b"Traceback (most recent call last):\n" + _lines('  File "/srv/{w}.py", line {n}, in {w}\n    raise {W}Error: {x}\n')
     ),
     "hosts-slurmstepd": lambda: _lines("slurmstepd-{w}: error: Detected 1 oom_kill event in StepId={n}.0. Some of the step tasks have been OOM Killed.\n"),
-    "hosts-cancelled": lambda: _lines("slurmstepd: error: *** STEP {n}.0 ON {w} CANCELLED AT 2026-11-20T12:01:09 DUE TO TIME LIMIT ***\n"),
     "hosts-srun": lambda: _lines("srun: error: {w}: task {n}: Exited with exit code 1\n"),
     "hosts-nccl": lambda: _lines("{w}:{n}:{n} [0] misc/socket.cc:484 NCCL WARN Call to connect returned Connection refused, {x}\n"),
     "hosts-peers": lambda: _lines("[rank{m}]: RuntimeError: [{w}] Connection closed by peer [10.0.0.1]:{n}\n"),
-    "warnings-data-loader": lambda: _lines(
-        "/opt/{w}/torch/utils/data/dataloader.py:557: UserWarning: This DataLoader will create {n} worker processes in total. {x}\n"
-    ),
     "attempts-worded": lambda: _lines("Submitted batch job {n}\n{W}Error: {x}\nslurmstepd: error: *** JOB {n} ON {w} CANCELLED AT 2026-11-20T12:01:03 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n"),
     "dumps-worded": lambda: _lines('[rank{n}]: Current thread 0x{n} (most recent call first):\n[rank{n}]:   File "/srv/{w}.py", line 1 in {x}\n'),
     "crashes-worded": lambda: _lines('Fatal Python error: Segmentation fault\n\nThread 0x{n} (most recent call first):\n  File "/srv/{w}.py", line 1 in {x}\n'),
     "survived-worded": lambda: _lines("{W}Error: {x}\nattempt 2/5 succeeded after {W}Error\n"),
-    "facts-worded": lambda: _lines("{w}: tensor_model_parallel_size: {n} world_size: {n} num_layers: {n} {x}\n"),
-    "maps-worded": lambda: _lines("{w}:{n}:{n} [0] NCCL INFO comm 0x{w} rank {n} nranks 9999 cudaDev 0 busId {n} commId 0x{x} - Init COMPLETE\n"),
-    "wandb-worded": lambda: _lines("wandb: ERROR {w} {x} CommError: {W}\n"),
     "exits-labelled": lambda: _lines("{m}: {w}: srun: error: {w}: task {n}: Killed\n"),
     "exits-of-tasks": lambda: _lines("{n}: srun: error: node{n}: task {n}: Killed\n"),
     "agents": lambda: _lines("[default{m}]: E1120 12:01:03.114000 {n} torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: {n} (pid: {n}) of binary: /usr/bin/{w}\n"),

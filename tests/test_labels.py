@@ -11,26 +11,13 @@ import pytest
 
 from slurmdoctor import diagnose
 from slurmdoctor.knowledge import builtin, load
-from slurmdoctor.model import ASSUMED_YEAR, LineFormat, Origin, SourceFormat, format_time
+from slurmdoctor.model import ASSUMED_YEAR, Origin, SourceFormat, format_time
 from slurmdoctor.ranks.labels import LabelReader, learn, parse_time
-from slurmdoctor.ranks.rank_map import of_path
 from slurmdoctor.search.writer_key import WriterKey
 
 KNOWLEDGE = load([builtin()])
 FORMATS = KNOWLEDGE.formats
 LABELS = LabelReader(FORMATS)
-
-
-@pytest.mark.parametrize("form", FORMATS, ids=lambda f: f.id)
-def test_each_format_reads_its_samples(form: LineFormat) -> None:
-    assert form.samples
-    for sample in form.samples:
-        origin, text = LABELS.strip_labels(str(sample["line"]))
-        for key, value in sample.items():
-            if key == "text":
-                assert text == value
-            elif key not in ("line", "time", "node_rank", "writer"):
-                assert getattr(origin, key) == value, key
 
 
 @pytest.mark.parametrize(
@@ -103,20 +90,6 @@ def test_a_missing_year_is_taken_from_the_log() -> None:
     traits = learn(["2025-03-21 02:00:00 hello", "[E321 02:07:08.41 a.cpp:1] x"], LABELS)
     assert traits.year == 2025
     assert learn(["[E321 02:07:08.41 a.cpp:1] x"], LABELS).year == ASSUMED_YEAR
-
-
-@pytest.mark.parametrize(
-    ("path", "found"),
-    [
-        ("logs/141_l6hj/attempt_0/1/stderr.log", {"attempt": "0", "local_rank": "1"}),
-        ("logs/3141_2_log.err", {"rank": "2"}),
-        ("logs/rank_03.err", {"rank": "03"}),
-        ("slurm-4242.out", {}),
-        ("train.log", {}),
-    ],
-)
-def test_file_names_tell_who_wrote_them(path: str, found: dict[str, str]) -> None:
-    assert of_path(path, KNOWLEDGE.paths) == found
 
 
 @pytest.mark.parametrize("label", ["1: ", "", "[rank3]: ", "2026-13-41 09:24:45 ", "[2026-11-21 09:24:45] 7: "])

@@ -9,8 +9,6 @@ import pytest
 from slurmdoctor import UserError, diagnose
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.knowledge.workshop.check import check_paths
-from slurmdoctor.model import ExitFormat
-from slurmdoctor.readers.exit_reports import read_lines
 
 LAUNCHER = r"""
 formats:
@@ -110,31 +108,6 @@ def test_a_broken_entry_is_told_when_a_job_is_diagnosed(tmp_path: Path) -> None:
     (tmp_path / "skiff.yaml").write_text(LAUNCHER.replace("literals:", "litterals:"))
     with pytest.raises(UserError):
         load([tmp_path])
-
-
-def form(ident: str) -> ExitFormat:
-    return next(one for one in load([builtin()]).exit_reports if one.id == ident)
-
-
-def test_hydras_signal_counts_before_the_code_that_repeats_it() -> None:
-    box = [
-        "=   RANK 2 PID 991 RUNNING AT cn04",
-        "=   EXIT CODE: 9",
-        "APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)",
-    ]
-    found = read_lines(form("mpirun/hydra"), box)
-    assert found is not None
-    assert (found["rank"], found["signal"]) == ("2", "9")
-
-
-def test_a_message_that_the_program_breaks_is_read_whole() -> None:
-    broken = [
-        "prterun noticed that process rank 1 with PID 77 on node cn02 exited",
-        "on signal 11 (Segmentation fault).",
-    ]
-    found = read_lines(form("mpirun/signal"), broken)
-    assert found is not None
-    assert (found["rank"], found["node"], found["signal"]) == ("1", "cn02", "11")
 
 
 # ── other witnesses: Horovod, Lightning, mpirun, GNU time and the shell ──

@@ -216,16 +216,6 @@ def test_what_hexadecimal_words_mean_is_not_asked_in_vain_for_ever(
     assert len(asked) <= 500
 
 
-@pytest.mark.parametrize("line", ["code {} ", "aborted at {}: exit code {}", "rank {}: boom"])
-def test_lines_whose_words_matter_are_told_apart(line: str, tmp_path: Path) -> None:
-    dice = random.Random(1)
-    words = ["".join(dice.choice("0123456789abcdef") for _ in range(6)) for _ in range(400)]
-    log = tmp_path / "job.log"
-    log.write_text("".join(line.format(word, word) + "\n" for word in words))
-    job, opened = _job([log])
-    assert _told(job.scan(opened)) == _told(job.slow_scan([log]))
-
-
 def test_what_differs_in_hexadecimal_words_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of NCCL's lines was a new shape, and cost a hundred times as much as one that is known."""
     log = tmp_path / "job.log"
