@@ -50,27 +50,6 @@ def test_a_writers_time_is_not_looked_for_without_end() -> None:
     assert _time_of_last(f"1: 2026-11-21 09:00:00 step 7\n{own[: len(own) // 60 * 59]}1: KeyError: 'x'\n") is not None
 
 
-def test_asked_line_by_line_the_answers_are_those_of_each_line_alone() -> None:
-    stamps = {3: "2026-11-21 09:00:00", 90: "2026-11-21 09:00:07", 131: "2026-11-21 09:00:09"}
-    text = "".join(f"{k % 2}: {stamps.get(k, CHATTER)} {k}\n" for k in range(300))
-    lines, _ = _last(text, LABELLED)
-    starts = [at for at in range(len(text)) if at == 0 or text[at - 1] == "\n"]
-    unstamped = (line for line in (lines.at(0, start) for start in starts) if line.origin.time is None)
-    asked = [(line.hit, line.label) for line in unstamped]
-    found = [lines.stamped_before(*one) for one in asked]
-    assert found == [_last(text, LABELLED)[0].stamped_before(*one) for one in asked]
-    assert 60 < sum(line is not None for line in found) < 240
-
-
-def test_lines_that_stand_close_are_not_looked_at_for_each_of_them() -> None:
-    lines, _ = _last(f"1: {CHATTER}\n" * 2000, LABELLED)
-    size = len(CHATTER) + 4
-    asked = [(line.hit, line.label) for line in (lines.at(0, at * size) for at in range(2000))]
-    before = lines.meter.done
-    assert all(lines.stamped_before(*one) is None for one in asked)
-    assert lines.meter.done - before < 3 * 2000
-
-
 def _below(text: str, limit: int) -> tuple[list[str], int]:
     """The lines of its writer below the first line, and the work of finding them."""
     lines, _ = _last(text, LABELLED)

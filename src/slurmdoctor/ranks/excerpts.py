@@ -25,7 +25,6 @@ from slurmdoctor.model import (
     SearchResult,
     SourceFormat,
     Surroundings,
-    Writer,
     reason,
 )
 from slurmdoctor.ranks.labels import LabelReader, may_be_stamped
@@ -136,8 +135,6 @@ class Excerpts:
         self._kept_pages = self._kept_lines = 0
         self.meter = Meter()
         """What was read around lines, and what may be."""
-        self._stamps: dict[Writer, tuple[int, int, Line | None]] = {}
-        """Writer -> the line whose stamp was asked for last, the lines above it that were looked at, and the answer."""
         self._far = _FAR
         self._starts = [0, *accumulate(source.length for source in sources)]
 
@@ -208,28 +205,13 @@ class Excerpts:
         return rows[start > 0 :] if data else []
 
     def stamped_before(self, line: Hit, label: bytes) -> Line | None:
-        """The last line with a time of this line's writer; where thousands of ranks write, it stands far above.
-
-        Asked of lines without one, in the log's order, no line is looked at twice: what was found for the line before holds for this one, too.
-        """
-        before, looked_before, seen_before = self._stamps.get((line.source, label), (-1, 0, None))
-        found, looked = None, 0
-        if before == line.offset:
-            return seen_before
+        """The last line with a time of this line's writer; where thousands of ranks write, it stands far above."""
         for offset, raw in islice(self._above(line, _FAR_ABOVE), _FEW):
-            looked += 1
-            if offset == before:
-                looked += looked_before
-                near = looked <= _FEW and seen_before is not None and line.offset - seen_before.offset <= _FAR_ABOVE
-                found = seen_before if near else None
-                break
             if may_be_stamped(raw) and self.label(line.source, raw[:HEAD]) == label:
                 above = self.line(line.source, offset, raw)
                 if above.origin.time is not None:
-                    found = above
-                    break
-        self._stamps[line.source, label] = line.offset, looked, found
-        return found
+                    return above
+        return None
 
     def line(self, source: int, offset: int, data: bytes) -> Line:
         """The line of these bytes, which stand here without their line end: taken apart once."""

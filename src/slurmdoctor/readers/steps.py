@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from typing import Any
@@ -208,31 +208,27 @@ def joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 _SHORT = 100.0
 """Seconds of a pause that decides nothing (`timeline/standstill.py`)."""
-FirstStep = Callable[[int, int, int], "Progress | None"]
-"""(source, start, end) -> the first step that begins there; None where there is none."""
 Gap = tuple[float, int, Progress, Progress, int, int]
 """(seconds, negative, and order of) two steps, and the bytes between them where others may stand."""
 
 
-def search(progress: Sequence[Progress], first_step: FirstStep, may_go_on: Callable[[], bool]) -> list[Progress]:
+def with_pauses(progress: Sequence[Progress], reader: StepLines, lines: Excerpts) -> list[Progress]:
     """The steps, and those around long pauses among the ones that were skipped. The longest time is halved again and again."""
     gaps = [gap for a, b in pairwise(progress) if b.skipped and a.source == b.source for gap in _gap(a, b)]
     heapify(gaps)
     found: list[Progress] = []
     followed: set[int] = set()
-    while gaps and may_go_on():
+    while gaps and reader.work > 0 and not lines.out_of_time():
         *_, a, b, low, high = heappop(gaps)
         if low >= high:
             followed.add(b.order)
             continue
         middle = (low + high) // 2
-        step = first_step(a.source, middle, high)
-        if step is None:
-            for gap in _gap(a, b, low, middle):
-                heappush(gaps, gap)
-            continue
-        found.append(step)
-        for gap in (*_gap(a, step, low, middle), *_gap(step, b, step.offset + 1)):
+        step = reader.first(a.source, middle, high)
+        if step is not None:
+            found.append(step)
+        parts = _gap(a, b, low, middle) if step is None else (*_gap(a, step, low, middle), *_gap(step, b))
+        for gap in parts:
             heappush(gaps, gap)
     whole = sorted((*progress, *found), key=lambda step: step.order)
     return [replace(step, skipped=False) if step.order in followed else step for step in whole]
@@ -306,7 +302,7 @@ def find_steps(
     found.sort(key=lambda step: step.order)
     reader.work = _WORK_ON_PAUSES
     notes = (reason("steps-unread", logs=unread),) if unread else ()
-    return search(found, reader.first, lambda: reader.work > 0 and not lines.out_of_time()), notes
+    return with_pauses(found, reader, lines), notes
 
 
 def _steps(

@@ -48,8 +48,6 @@ class Tally:
         self._most = most
         self._shift = shift
         self.labels: dict[bytes, Entry] = {}
-        self.crowd: dict[bytes, Entry] = {}
-        """Entries of which no more places are kept: those of many labels."""
         self.first = -1
         """The stretch of the first line."""
         self.stretch = -2
@@ -70,8 +68,6 @@ class Tally:
             entry = self.labels[label] = [1, self.burst, place, [place], None, None]
             if few:
                 entry[BURSTS], entry[RECENTS] = [place], [place]
-            else:
-                self.crowd[label] = entry
             return
         entry[COUNT] += 1
         fresh = entry[BURST] != self.burst
@@ -79,7 +75,6 @@ class Tally:
             entry[BURST] = self.burst
             entry[BURST_FIRST] = place
         if not few:
-            self.crowd[label] = entry
             return
         keep = self.keep
         if fresh:
@@ -216,7 +211,7 @@ class Walk:
     """Knows shapes, and where their lines are counted."""
 
     def __init__(self) -> None:
-        self._plans: dict[bytes, tuple[int, int, dict[bytes, list[Any]], Tally | None, Any]] = {}
+        self._plans: dict[bytes, Known] = {}
 
     def learn(self, shape: bytes, begin: int, end: int, tally: Tally | None, rest: object, text: int) -> None:
         """From now on count lines of this shape, or yield them with their `rest`. With neither, they match nothing.
@@ -224,11 +219,10 @@ class Walk:
         Of those with a `rest` and a `text` of 0 or more, lines are counted that were learnt under their shape, a line end,
         and their text from there on, digits and all: the compiled walk does that; this one yields them.
         """
-        self._plans[shape] = begin, end, tally.crowd if tally else {}, tally, rest
+        self._plans[shape] = begin, end, tally, rest
 
     def known(self, shape: bytes) -> Known | None:
-        plan = self._plans.get(shape)
-        return (plan[0], plan[1], plan[3], plan[4]) if plan else None
+        return self._plans.get(shape)
 
     def forget(self) -> None:
         """All shapes are new again."""
@@ -256,25 +250,16 @@ class Walk:
             stop += 1  # a literal may end with its line's end
             shape = marked_shape(line)
             plan = None if shape is None else plan_of(shape)
-            if plan is not None and plan[4] is BY_DIGITS:
+            if plan is not None and plan[3] is BY_DIGITS:
                 plan = plan_of(line.translate(DIGITS))
             if plan is None:
                 yield start, stop - 1, None
                 continue
-            begin, end, crowd, tally, rest = plan
+            begin, end, tally, rest = plan
             if rest is not None:
                 yield start, stop - 1, rest
             elif tally is not None:
-                place = base + start
-                entry = crowd.get(line[begin:end])
-                if entry is None or place >> STRETCH != tally.stretch:
-                    tally.add(line[begin:end], place)
-                    continue
-                # the same as tally.add in a crowd
-                entry[COUNT] += 1
-                if entry[BURST] != tally.burst:
-                    entry[BURST] = tally.burst
-                    entry[BURST_FIRST] = place
+                tally.add(line[begin:end], base + start)
 
 
 def new_walk(search: Engine) -> tuple[Any, Any]:
