@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from builders import raised
 from slurmdoctor import diagnose
 from slurmdoctor.report.result import Diagnosis
 from slurmdoctor.report.wording import headline
-
-
-def traceback(error: str, label: str) -> str:
-    frames = ["Traceback (most recent call last):", '  File "/scratch/demo/train.py", line 41, in main', "    step()"]
-    return "".join(f"{label}{line}\n" for line in (*frames, error))
 
 
 def extent(verdict: Diagnosis) -> object:
@@ -26,21 +22,21 @@ ERRORS = {
 
 @pytest.mark.parametrize("error", ERRORS.values(), ids=ERRORS)
 def test_six_hundred_ranks_are_six_hundred(error: str) -> None:
-    verdict = diagnose("world_size=640\n" + "".join(traceback(error, f"[rank{r}]: ") for r in range(600)))
+    verdict = diagnose("world_size=640\n" + "".join(raised(error, f"[rank{r}]: ") for r in range(600)))
     assert headline(verdict).startswith("600 of 640 ranks (0-599)")
     assert extent(verdict) == {"failed": 600, "of": 640, "ranks": "0-599", "nodes": []}
     assert [(g.standing, len(g.ranks)) for g in verdict.ranks] == [("first", 1), ("first", 599), ("silent", 40)]
 
 
 def test_without_a_size_there_is_neither_all_nor_of() -> None:
-    verdict = diagnose("".join(traceback("KeyError: 'x'", f"[rank{r}]: ") for r in range(4)))
+    verdict = diagnose("".join(raised("KeyError: 'x'", f"[rank{r}]: ") for r in range(4)))
     assert headline(verdict).startswith("ranks 0-3 raised")
     assert extent(verdict) == {"failed": 4, "of": None, "ranks": "0-3", "nodes": []}
     assert "all 4" not in "; ".join(verdict.reasons)
 
 
 def test_all_of_a_known_number_are_all() -> None:
-    verdict = diagnose("world_size=4\n" + "".join(traceback("KeyError: 'x'", f"[rank{r}]: ") for r in range(4)))
+    verdict = diagnose("world_size=4\n" + "".join(raised("KeyError: 'x'", f"[rank{r}]: ") for r in range(4)))
     assert headline(verdict).startswith("all 4 ranks raised")
 
 
@@ -49,7 +45,7 @@ def started(ranks: int, a_node: int) -> str:
 
 
 def test_one_node_is_told_and_to_be_looked_at() -> None:
-    verdict = diagnose(started(16, 4) + "".join(traceback("KeyError: 'x'", f"[rank{r}]: ") for r in range(8, 12)))
+    verdict = diagnose(started(16, 4) + "".join(raised("KeyError: 'x'", f"[rank{r}]: ") for r in range(8, 12)))
     assert headline(verdict).startswith("4 of 16 ranks (8-11), all on node2, raised")
     assert extent(verdict) == {"failed": 4, "of": 16, "ranks": "8-11", "nodes": ["node2"]}
     assert verdict.fixes[1].do == "Check node2: all its ranks (8-11) failed the same way, none of the other 12 did."
@@ -57,7 +53,7 @@ def test_one_node_is_told_and_to_be_looked_at() -> None:
 
 def test_a_node_is_not_suspected_where_others_ended_with_the_same_exit_code() -> None:
     """Their lines are lost: that they ended so is all the log has of them."""
-    log = started(16, 4) + "".join(traceback("KeyError: 'x'", f"[rank{r}]: ") for r in range(8, 12))
+    log = started(16, 4) + "".join(raised("KeyError: 'x'", f"[rank{r}]: ") for r in range(8, 12))
     log += "srun: error: node2: tasks 8-11: Exited with exit code 1\nsrun: error: node3: tasks 12-15: Exited with exit code {}\n"
     assert not any("node2" in fix.do for fix in diagnose(log.format(1)).fixes)
     assert any("node2" in fix.do for fix in diagnose(log.format(6)).fixes)
@@ -65,13 +61,13 @@ def test_a_node_is_not_suspected_where_others_ended_with_the_same_exit_code() ->
 
 @pytest.mark.parametrize("ranks", [(8, 9), (8, 9, 10, 11, 12), tuple(range(16))])
 def test_ranks_that_are_not_just_one_node_do_not_speak_against_a_node(ranks: tuple[int, ...]) -> None:
-    verdict = diagnose(started(16, 4) + "".join(traceback("KeyError: 'x'", f"[rank{r}]: ") for r in ranks))
+    verdict = diagnose(started(16, 4) + "".join(raised("KeyError: 'x'", f"[rank{r}]: ") for r in ranks))
     assert not any("node2" in fix.do for fix in verdict.fixes)
 
 
 def test_those_who_only_waited_do_not_speak_against_their_node() -> None:
     timeout = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete"
-    verdict = diagnose(started(16, 4) + "".join(traceback(timeout, f"[rank{r}]: ") for r in range(8, 12)))
+    verdict = diagnose(started(16, 4) + "".join(raised(timeout, f"[rank{r}]: ") for r in range(8, 12)))
     assert not any(fix.do.startswith("Check node2") for fix in verdict.fixes)
 
 

@@ -81,9 +81,8 @@ def test_stamps_of_every_style_are_read(stamp: str, shown: str) -> None:
     assert read[1] is shown.startswith("20")
 
 
-@pytest.mark.parametrize("stamp", ["2026-13-41 09:24:45", "9921 99:99:99.1", "yesterday", ""])
-def test_what_is_no_stamp_is_none(stamp: str) -> None:
-    assert parse_time(stamp) is None
+def test_what_is_no_stamp_is_none() -> None:
+    assert not any(map(parse_time, ("2026-13-41 09:24:45", "9921 99:99:99.1", "yesterday", "")))
 
 
 def test_a_missing_year_is_taken_from_the_log() -> None:

@@ -341,18 +341,7 @@ def test_no_format_minds_digits() -> None:
     assert [form.id for form in knowledge.formats if digits_matter(form.pattern)] == []
 
 
-@pytest.mark.parametrize(
-    ("pattern", "matter"),
-    [
-        (r"rank (?P<rank>\d+) failed", False),
-        (r"exit code [0-9]{1,3}\b", False),
-        (r"exit code 137", True),
-        (r"error [1-9]", True),
-        (r"((?:[A-Z][a-z]+)+Error)\1", False),
-        (r"(?P<a>\d+) = (?P=a)", True),
-        (r"(\w+) = \1", True),
-        (r"(a)?(?(1)b|c)", True),
-    ],
-)
-def test_it_knows_whether_digits_matter(pattern: str, matter: bool) -> None:
-    assert digits_matter(pattern) is matter
+def test_it_knows_whether_digits_matter() -> None:
+    alike = (r"rank (?P<rank>\d+) failed", r"exit code [0-9]{1,3}\b", r"((?:[A-Z][a-z]+)+Error)\1")
+    mattering = (r"exit code 137", r"error [1-9]", r"(?P<a>\d+) = (?P=a)", r"(\w+) = \1", r"(a)?(?(1)b|c)")
+    assert [one for one in (*alike, *mattering) if digits_matter(one)] == list(mattering)
