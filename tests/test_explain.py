@@ -14,7 +14,8 @@ from cases import one_line, run
 from slurmdoctor.cli.rules import explain
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import Cause, Fix, Knowledge, Rule, UserError
-from slurmdoctor.report.explain import meanings, rows, text
+from slurmdoctor.report import paint
+from slurmdoctor.report.explain import explained, meanings, rows
 from test_report_goldens import TextFile
 
 TAPE = Cause(
@@ -57,7 +58,7 @@ KNOWN = Knowledge(
 
 
 def test_the_page(snapshot: SnapshotAssertion) -> None:
-    assert text(TAPE, KNOWN, 60) == snapshot(extension_class=TextFile)
+    assert paint(explained("tape", KNOWN, 60), colour=False) == snapshot(extension_class=TextFile)
 
 
 @pytest.mark.parametrize("width", [1, 80, 1000])

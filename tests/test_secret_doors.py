@@ -15,7 +15,7 @@ from slurmdoctor.cli import cli, output as door
 from slurmdoctor.cli.sandbox import answer
 from slurmdoctor.knowledge import builtin, load
 from slurmdoctor.model import Diagnosis, RankTimeline, RankTimelines, Rival, Span, UserError
-from slurmdoctor.report import explain, render, text_report as text
+from slurmdoctor.report import explain, paint, render, text_report as text
 from slurmdoctor.report.redaction import Redactor
 from test_report_chat import hostile
 
@@ -166,6 +166,6 @@ def test_error_messages(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_we_say_ourselves_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     known = load((builtin(),))
     for cause in known.causes.values():
-        page = explain.text(cause, known)
+        page = paint([[row] for row in explain.rows(cause, known)], colour=False)
         door.say(page)
         assert capsys.readouterr().out == page + "\n", cause.id

@@ -190,14 +190,9 @@ def explain(cause: tuple[str, ...], extra: tuple[Path, ...]) -> None:
     CAUSE is a cause or a rule, as a verdict or `slurmdoctor rules list` names it, or what people say: OOM, nccl timeout,
     SIGKILL, exit code 137, ModuleNotFoundError, or a line of a log. Where that may be several causes, they are listed.
     """
-    from slurmdoctor.knowledge import folders, load
-    from slurmdoctor.report import Line, choices, look, meanings, paint, redact, rows
+    from slurmdoctor.report import explained, look, paint, redact
 
-    name = " ".join(cause)
-    known, seen = load(folders(extra)), look(sys.stdout)
-    found = meanings(name, known)
-    page: Iterable[Line] = choices(name, found, seen.width)
-    if len(found) == 1:
-        page = ([line] for line in rows(found[0], known, seen.width))
+    seen = look(sys.stdout)
+    page = explained(" ".join(cause), _load(extra), seen.width)
     shown = [[(style, redact(text)) for style, text in line] for line in page]
     show(paint(shown, colour=seen.colour, encoding=seen.encoding))

@@ -24,7 +24,7 @@ from slurmdoctor.cli.sandbox import MOST_TEXT
 from slurmdoctor.knowledge import folders, load
 from slurmdoctor.model import Frozen, UserError
 from slurmdoctor.processes import python
-from slurmdoctor.report import PLAIN, choices, meanings, one_line, paint, text
+from slurmdoctor.report import PLAIN, explained, one_line, paint
 
 AT_ONCE = 2
 """Diagnoses of a queue at a time; others wait."""
@@ -132,10 +132,7 @@ class Tools:
     async def explain_cause(self, cause: CauseId) -> str:
         """Explain a cause: what happens, how it shows, how to make sure, what to do; of several that a name may mean, list them."""
         try:
-            found = meanings(cause, self._known)
-            if len(found) > 1:
-                return paint(list(choices(one_line(cause), found, PLAIN.width)), colour=False)
-            return text(found[0], self._known)
+            return paint(explained(one_line(cause), self._known, PLAIN.width), colour=False)
         except UserError as error:
             raise ToolError(one_line(str(error))) from None
 

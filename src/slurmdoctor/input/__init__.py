@@ -13,7 +13,6 @@ if TYPE_CHECKING:
         looker as looker,
         picked as picked,
         split_jobs as split_jobs,
-        times_in as times_in,
     )
     from slurmdoctor.input.job_names import is_log as is_log, named as named, of_folder as of_folder
     from slurmdoctor.input.opening import APath as APath, Given as Given, LogText as LogText, opened as opened
@@ -25,7 +24,7 @@ else:
         __name__,
         files="did_you_mean expand files_of",
         job_names="is_log named of_folder",
-        job_files="ends_of looker picked split_jobs times_in",
+        job_files="ends_of looker picked split_jobs",
         opening="APath Given LogText opened",
         paste="unwrap",
         regular_files="UnreadError notes open_regular",

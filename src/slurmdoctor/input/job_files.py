@@ -19,7 +19,7 @@ from slurmdoctor.input.job_names import Named, Number, is_part, named, of_folder
 from slurmdoctor.input.regular_files import UnreadError, open_regular
 from slurmdoctor.input.streams import decoded, kind_of, piped
 from slurmdoctor.matching import lazy
-from slurmdoctor.model import Glance, JobFiles, KnownBy, UserError, parse_time
+from slurmdoctor.model import Glance, JobFiles, KnownBy, UserError
 
 if TYPE_CHECKING:
     import regex
@@ -346,7 +346,6 @@ def _units(files: Sequence[Named]) -> list[list[Named]]:
 
 
 HEAD, END = 8192, 4096
-_TIME = lazy(r"(?<!\d)(20\d\d)[-/](\d\d)[-/](\d\d)[T _](\d\d:\d\d:\d\d)")
 
 
 def looker(ids: regex.Pattern[str], ranks: regex.Pattern[str], texts: Mapping[str, str | bytes] | None = None) -> Look:
@@ -366,12 +365,6 @@ def looker(ids: regex.Pattern[str], ranks: regex.Pattern[str], texts: Mapping[st
 def _ends(text: str | bytes) -> tuple[str, str]:
     data = text.encode("utf-8", "replace") if isinstance(text, str) else text
     return data[:HEAD].decode("utf-8", "replace"), data[HEAD:][-END:].decode("utf-8", "replace")
-
-
-def times_in(text: str) -> list[float]:
-    """The dated times of a text, in the order of its lines."""
-    found = (parse_time(f"{y}-{m}-{d}T{clock}") for y, m, d, clock in _TIME.findall(text))
-    return [time for time in found if time is not None]
 
 
 def ends_of(path: str) -> tuple[str, str]:

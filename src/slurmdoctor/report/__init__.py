@@ -8,7 +8,7 @@ from slurmdoctor.doors import door
 
 if TYPE_CHECKING:
     from slurmdoctor.report.composer import compose as compose, how_found as how_found
-    from slurmdoctor.report.explain import choices as choices, meanings as meanings, rows as rows, text as text
+    from slurmdoctor.report.explain import explained as explained
     from slurmdoctor.report.html_report import render_page as render_page
     from slurmdoctor.report.lint_report import FORMATS as FORMATS, render_lint as render_lint
     from slurmdoctor.report.reasons import sentence as sentence
@@ -43,7 +43,7 @@ else:
     __getattr__, __dir__, __all__ = door(
         __name__,
         composer="compose how_found",
-        explain="choices meanings rows text",
+        explain="explained",
         html_report="render_page",
         lint_report="FORMATS render_lint",
         reasons="sentence",

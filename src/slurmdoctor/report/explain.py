@@ -95,11 +95,6 @@ def _wrapped(text: str, width: int, before: str) -> list[str]:
     ) or [""]
 
 
-def text(cause: Cause, known: Knowledge, width: int = 100) -> str:
-    """The page as plain text."""
-    return "".join(f"{line}\n" for _, line in rows(cause, known, width))
-
-
 def _fix(fix: Fix) -> list[str]:
     """What to do, and its notes: not what of a log it depends on, which the report decides."""
     rules = fix.when.get("rule", ())
@@ -194,6 +189,12 @@ def _meant(name: str, words: str, causes: Collection[Cause]) -> Iterator[list[Ca
     yield [cause for cause in causes if cause.id in printed]
     if len(words) >= _SHORTEST:
         yield [cause for cause in causes if f" {words} " in f" {_plain_words(cause.summary)} "]
+
+
+def explained(name: str, known: Knowledge, width: int) -> list[Line]:
+    """The page of the cause that a name means, or a list of those that it may mean. Raises a UserError where it means none."""
+    found = meanings(name, known)
+    return list(choices(name, found, width)) if len(found) > 1 else [[row] for row in rows(found[0], known, width)]
 
 
 def choices(name: str, causes: list[Cause], width: int) -> Iterator[Line]:

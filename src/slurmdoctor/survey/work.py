@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from functools import cache, lru_cache
 from hashlib import sha256
@@ -11,10 +12,10 @@ from typing import Any
 from msgspec.structs import replace
 
 import slurmdoctor
-from slurmdoctor.input import UnreadError, ends_of, times_in
+from slurmdoctor.input import UnreadError, ends_of
 from slurmdoctor.knowledge import current, data_of, folders, names, text
 from slurmdoctor.matching import lazy
-from slurmdoctor.model import JobFiles, JobRecord, UserError
+from slurmdoctor.model import JobFiles, JobRecord, UserError, parse_time
 from slurmdoctor.pipeline import diagnose, unread_verdict
 from slurmdoctor.report import Diagnosis
 from slurmdoctor.survey.rows import How, Item, Row, fingerprint
@@ -25,9 +26,11 @@ _FEW = 16
 """Files of a job whose ends are looked at for times, where Slurm does not tell them."""
 _LONGEST_RUN = 31 * 24 * _HOUR
 """Seconds between the first and the last time of logs; where there are more, one of the two is of something else."""
+_MOMENT = r"(20\d\d[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d)"
+_TIME = lazy(r"(?<!\d)" + _MOMENT)
 _STAMP = lazy(
     r"(?m)^(?>(?!\[?20\d\d[-/])(?:\[[^\]\n]{1,40}\]|\d{1,9}:|[A-Z]{1,40}+(?=\s)|\S{1,40}[:|](?=\s)|[^\w\n])){0,40}+"
-    r"\[?(20\d\d[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d)"
+    r"\[?" + _MOMENT
 )
 """A line's own time, behind nothing but labels."""
 _OF_GPUS = text("gpu-in-use")
@@ -134,12 +137,19 @@ def _times(item: Item) -> tuple[float | None, float | None]:
     if not item.read:
         return None, None
     pages = [f"{head}\n{end}" for head, end in (ends_of(log.path) for log in item.logs[:_FEW])]
-    own = [times for page in pages if (times := times_in("\n".join(_STAMP.findall(page))))]
-    shown = own if any(len(set(times)) > 1 for times in own) else [times for page in pages if (times := times_in(page))]
+    shown = _times_by(_STAMP, pages)
+    if not any(len(set(times)) > 1 for times in shown):
+        shown = _times_by(_TIME, pages)
     if not shown:
         return None, None
     first, last = min(times[0] for times in shown), max(times[-1] for times in shown)
     return (first, last) if 0 <= last - first <= _LONGEST_RUN else (None, last)
+
+
+def _times_by(pattern: Any, pages: Sequence[str]) -> list[list[float]]:
+    """Of each page that has some the times, in the order of its lines."""
+    texts = ([parse_time(text.replace("/", "-")) for text in pattern.findall(page)] for page in pages)
+    return list(filter(None, ([time for time in times if time is not None] for times in texts)))
 
 
 def moment(seconds: float | None) -> datetime | None:
