@@ -126,7 +126,7 @@ def hostile(said: str) -> Answers:
     kind = UnknownKind(said, 2, 1, 1.5, said, said)
     return Answers(
         jobs=9, read=9, failed=3, gpu_hours=20.0, gpu_hours_lost=9.0, with_hours=9, failed_with_hours=3, lost_counted=((said, 3),),
-        causes=(cost,), periods=(Period(date(2026, 11, 16), 9, (cost,)),), period=said, partitions=(cost,), users=(cost,),
+        causes=(cost,), periods=(Period(date(2026, 11, 16), 9, (cost,)),), period="day", partitions=(cost,), users=(cost,),
         nodes=Nodes(3, 9, 60.0, said, 1, suspects=(suspect,), exclude=said), delays=Delays(1, 3, 5.0, 9.0, 1.0, 1, ((said, 5.0, 1.0),)),
         repeats=(Repeat(said, said, said, 3, None, None, 2.0, (said,) * 3),), unknown=Unknown(2, 3, 2, (kind,)), clusters=(said,),
     )  # fmt: skip
@@ -136,13 +136,13 @@ def many(count: int, name: str = "n" * 5_000) -> Answers:
     """So many of everything, with long names."""
     one = hostile(name)
     costs = tuple(Cost(f"{name}{at}", 3, 9, 1, 4.5, 2, 20.0, name) for at in range(count))
-    days = tuple(date(1990, 1, 1) + timedelta(days=at) for at in range(min(count, 9_000)))
+    days = tuple(date(1990, 1, 1) + timedelta(days=at) for at in range(min(count, 36)))
     suspects = tuple(Suspect(f"{name}{at}", 9, 3, 0.5, 10, 20.0, 2, ((name, 1),) * count, 1e-9) for at in range(count))
     return Answers(
         jobs=9 * count, read=9 * count, failed=3 * count, gpu_hours=1e9, gpu_hours_lost=4.5 * count, with_hours=9 * count, failed_with_hours=3 * count,
         causes=costs, partitions=costs, users=costs, periods=tuple(Period(day, 9, costs[:50]) for day in days),
         nodes=Nodes(count, 9 * count, 1e6, name, suspects=suspects, exclude=f"#SBATCH --exclude=node[{','.join(map(str, range(0, 2 * count, 2)))}]"),
         delays=Delays(count, count, 5.0, 9.0, 1.0, count, ((name, 5.0, 1.0),) * count), repeats=one.repeats * count,
-        sizes=tuple(SizeClass(at, at, 9, 3, 9.0, 3.0, 1.0, 9.0) for at in range(min(count, 3_000))),
+        sizes=tuple(SizeClass(at, at, 9, 3, 9.0, 3.0, 1.0, 9.0) for at in range(min(count, 6))),
         unknown=Unknown(count, 3 * count, count, one.unknown.kinds * count), clusters=(name,) * count,
     )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -53,23 +54,19 @@ def on(scheduler: Any, work: Work = diagnose_one, how: How = HOW) -> Callable[[]
     return lambda: dask_pool.connect(scheduler.scheduler_address, work, how)
 
 
-def table(out: Path) -> list[tuple[Any, ...]]:
-    return rows_of(out, "*")
-
-
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, ...]]:
     """The rows as this process writes them."""
     out = tmp_path_factory.mktemp("local")
     assert survey(out, lambda: Here(how=HOW)).read["error"] == 0
-    found = table(out)
+    found = rows_of(out, "*")
     assert len(found) >= len(CASES) > 3
     return found
 
 
 def test_the_rows_are_those_of_this_machine(tmp_path: Path, scheduler: Any, local: list[tuple[Any, ...]]) -> None:
     assert survey(tmp_path, on(scheduler)).read["error"] == 0
-    assert table(tmp_path) == local
+    assert rows_of(tmp_path, "*") == local
 
 
 def test_a_worker_that_is_killed_in_the_middle_costs_nothing(
@@ -84,7 +81,7 @@ def test_a_worker_that_is_killed_in_the_middle_costs_nothing(
 
     assert survey(tmp_path, on(scheduler), report=kill).read["error"] == 0
     assert killed
-    assert table(tmp_path) == local
+    assert rows_of(tmp_path, "*") == local
 
 
 def deadly(item: Item, how: How) -> Row:
@@ -98,7 +95,7 @@ def test_a_job_that_kills_its_readers_is_a_row(tmp_path: Path, scheduler: Any) -
     with open_dataset(tmp_path) as data:
         run(data, (Item(f"job{n}") for n in range(8)), HOW, on(scheduler, deadly), tally=tally)
     assert (tally.done, tally.read["error"]) == (8, 1)
-    assert [(row[0], row[-6]) for row in table(tmp_path) if row[-6]] == [
+    assert [(row[0], row[-6]) for row in rows_of(tmp_path, "*") if row[-6]] == [
         ("job3", "its reader was killed, on each of the Dask workers that tried")
     ]
 
@@ -124,17 +121,11 @@ def test_what_is_no_scheduler_is_one_line_at_once(
 
 
 def test_a_reader_that_hangs_is_left_behind() -> None:
-    import threading
-
-    hangs = threading.Event()
-
-    def wait(item: Item, how: How) -> Row:
-        hangs.wait(60)
+    def hangs(item: Item, how: How) -> Row:
+        time.sleep(2)
         return diagnose_one(item, how)
 
-    item = Item("k", logs=(Log("/scratch/demo/1.out"),))
-    row = dask_pool.within(0.1, wait, item, HOW)
-    hangs.set()
+    row = dask_pool.within(0.1, hangs, Item("k", logs=(Log("/scratch/demo/1.out"),)), HOW)
     assert (row.key, row.read, row.error) == ("k", "error", "its reader did not answer within 0 s")
 
 
@@ -152,27 +143,24 @@ def test_the_jobs_that_are_sent_to_slurm_bear_a_name_that_no_survey_counts(
 
 
 class Workerless:
-    """Dask's client where no worker has come: what it is given stays undone."""
+    """Dask's client where no worker has come: what it is given stays undone, or is lost."""
+
+    def __init__(self) -> None:
+        self.given: list[Future[list[Row]]] = []
 
     def nthreads(self) -> dict[str, int]:
         return {}
 
     def submit(self, *_: Any, pure: bool) -> Any:
-        return Future()
-
-
-class Forgetful(Workerless):
-    """Its rows are gone with their worker when they are fetched."""
-
-    def submit(self, *_: Any, pure: bool) -> Any:
-        future: Future[list[Row]] = Future()
-        future.set_exception(OSError("the worker is gone"))
-        return future
+        self.given.append(Future())
+        return self.given[-1]
 
 
 def test_rows_that_die_with_their_worker_before_they_are_fetched_are_not_waited_for() -> None:
-    crew = dask_pool.DaskPool(Forgetful(), diagnose_one, HOW, ExitStack())
+    client = Workerless()
+    crew = dask_pool.DaskPool(client, diagnose_one, HOW, ExitStack())
     crew.submit(Chunk(()))
+    client.given[0].set_exception(OSError("the worker is gone"))
     outcome = crew.outcome(1.0)
     assert outcome is not None
     assert outcome.died == "OSError: the worker is gone"
@@ -188,12 +176,8 @@ def test_jobs_that_end_without_a_worker_end_the_run(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     clock = [100.0]
     monkeypatch.setattr("slurmdoctor.survey.dask_pool.time", SimpleNamespace(monotonic=lambda: clock[0]))
-    jobs = {
-        n: SimpleNamespace(
-            job_id=str(11 + n), status=SimpleNamespace(name="running"), log_directory="found/.run/workers"
-        )
-        for n in range(2)
-    }
+    known = {"status": SimpleNamespace(name="running"), "log_directory": "found/.run/workers"}
+    jobs = {n: SimpleNamespace(job_id=str(11 + n), **known) for n in range(2)}
     crew = dask_pool.DaskPool(Workerless(), diagnose_one, HOW, ExitStack(), SimpleNamespace(workers=jobs))
 
     def later(tally: Tally) -> None:

@@ -18,7 +18,6 @@ from slurmdoctor.model import JobRecord, SearchResult
 from slurmdoctor.ranks.excerpts import Excerpts
 from slurmdoctor.ranks.labels import labels_of, learn_formats
 from slurmdoctor.readers.last_words import find_ending
-from slurmdoctor.survey.dataset import schema
 from slurmdoctor.survey.rows import How, Item, Log, Row, fingerprint
 from slurmdoctor.survey.work import diagnose_one
 
@@ -144,10 +143,6 @@ def test_a_fingerprint_changes_with_each_log_the_rules_and_the_record() -> None:
     others += [fingerprint(before, How(rules_version="2"))]
     others += [fingerprint(structs.replace(before, record=JobRecord("6", state="FAILED")), How())]
     assert len({fingerprint(before, How()), *others}) == 7
-
-
-def test_every_column_says_what_it_means() -> None:
-    assert [field.name for field in schema() if field.metadata[b"description"]] == list(Row.__struct_fields__)
 
 
 # ── the last line of a job without a known cause: its program's, not what the launcher or Slurm said after it ──

@@ -29,10 +29,9 @@ def no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
     folder = tmp_path / "logs"
-    for number in range(3):
-        place = folder / f"run{number}"  # the job's id is 471 and the number
-        place.mkdir(parents=True)
-        shutil.copy(FIXTURES / "demo-cascade/slurm-6.out", place / f"slurm-471{number}.out")
+    for number in range(3):  # the job's id is 471 and the number
+        (folder / f"run{number}").mkdir(parents=True)
+        shutil.copy(FIXTURES / "demo-cascade/slurm-6.out", folder / f"run{number}/slurm-471{number}.out")
     return folder
 
 

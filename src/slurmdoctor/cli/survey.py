@@ -257,7 +257,7 @@ def run(
     rules = tuple(os.path.abspath(folder) for folder in extra)  # noqa: PTH100
     how = How(rules, version(rules), float(time_limit))
     items = _jobs(named, choice, all_states, slurm_info)
-    change = Anonymizer.of_user() if anonymize else None
+    change = Anonymizer() if anonymize else None
     hire = _hire(jobs, dask, dask_slurm, dask_options, out / ".run" / "workers", how)
     with open_dataset(out, shard, change.id if change else None) as data:
         done = _run(data, items, how, hire, shard, change)

@@ -120,7 +120,7 @@ def replacing(path: Path, scratch: Path, first: bool = False) -> Iterator[Binary
     # a pattern that names all Parquet files of the dataset must not find it
     new = scratch / f"new-{token_hex(4)}-{path.parent.name}-{path.name}.part"
     try:
-        with new.open("wb") as file:
+        with open(new, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -268,14 +268,15 @@ class Dataset:
     def _merge(self, files: Sequence[Path]) -> None:
         """Merge the oldest files, up to so many rows."""
         parts: list[Any] = []
-        merged: list[Path] = []
-        while len(merged) < len(files) and (not parts or sum(part.num_rows for part in parts) < _MOST):
-            parts += batches(files[len(merged)])
-            merged.append(files[len(merged)])
+        merged = []
+        for path in files:
+            parts += batches(path)
+            merged.append(path)
+            if sum(part.num_rows for part in parts) >= _MOST:
+                break
         new = pa.Table.from_batches(parts, schema())
-        heads = pa.table({"key": new["key"], "at": pa.array(range(new.num_rows), pa.int64())})
-        newest = heads.group_by("key").aggregate([("at", "max")])["at_max"]
-        new = new.filter(pc.is_in(heads["at"], value_set=newest.combine_chunks()))
+        newest = {key: at for at, key in enumerate(new["key"].to_pylist())}
+        new = new.take(list(newest.values()))
         months = pc.fill_null(pc.strftime(new["ended"], format="%Y-%m"), UNKNOWN)
         for month in self.months():
             self._rewrite(month, new.filter(pc.not_equal(months, month))["key"], None)

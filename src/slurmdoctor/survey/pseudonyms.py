@@ -15,7 +15,6 @@ import re
 import secrets
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from msgspec.structs import replace
 
 from slurmdoctor.model import UserError
 from slurmdoctor.report import Pseudonyms, Redactor, one_line
+from slurmdoctor.survey.dataset import replacing
 from slurmdoctor.survey.rows import Row
 
 NAMES = {
@@ -73,15 +73,10 @@ _KEY_NAME = "pseudonyms.key"
 
 
 class Anonymizer:
-    """Gives pseudonyms by one key."""
+    """Gives pseudonyms by one key: the user's own."""
 
-    def __init__(self, key: bytes) -> None:
-        self._key = key
-
-    @classmethod
-    def of_user(cls) -> Anonymizer:
-        """By the user's own key. Raises UserError where it cannot be read or made, or where others can read it."""
-        return cls(own_key())
+    def __init__(self, key: bytes | None = None) -> None:
+        self._key = key or own_key()
 
     @property
     def id(self) -> str:
@@ -240,7 +235,9 @@ def own_key() -> bytes:
     path = key_place()
     try:
         if not os.path.lexists(path):
-            _make(path)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with replacing(path, path.parent, first=True) as file:  # of two runs at the same time both use one key
+                file.write(secrets.token_hex(_KEY_SIZE).encode() + b"\n")
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
             status = os.fstat(handle)
@@ -275,19 +272,3 @@ def _prove(path: Path, status: os.stat_result) -> None:
             f"others may read {path}, and tell names from pseudonyms with it",
             f"if nobody did, run chmod 600 {path}; else remove it for a new one",
         )
-
-
-def _make(path: Path) -> None:
-    """Write it aside and give it its name at once: of two runs at the same time both use the one that came first."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    aside = path.with_name(f".{_KEY_NAME}-{secrets.token_hex(8)}")
-    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(secrets.token_hex(_KEY_SIZE).encode() + b"\n")
-            file.flush()
-            os.fsync(handle)
-        with suppress(FileExistsError):
-            path.hardlink_to(aside)
-    finally:
-        aside.unlink()

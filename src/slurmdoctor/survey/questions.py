@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -32,7 +31,7 @@ _MUST = {"key", "verdict", "cause", "read"}
 """Columns without which a Parquet file is no survey's."""
 _MOST, _KINDS, _COLUMNS, _REPEATS, _WORST, _IDS = 200, 50, 36, 50, 10, 10
 """How many are listed: partitions and users, kinds of last lines, periods, jobs that die again, that ran on longest, ids of one job."""
-_LINES = 500_000
+_LINES = 200_000
 """Last lines that are grouped: of more, that many whatever they say."""
 _FEWEST = 2
 """Failures without which no node is suspected."""
@@ -71,10 +70,12 @@ _TABLES = """
 """
 """The rows that are chosen, with what questions need: how each ended, when, and what kind of cause it is."""
 _COSTS = """
-    SELECT {keys}, any_value({title}) AS title, count(*) FILTER (WHERE failed) AS jobs, {whole} AS "of",
-        count(DISTINCT "user") FILTER (WHERE failed) AS users, coalesce(sum(lost), 0) AS gpu_hours_lost, count(lost) AS with_hours,
-        {hours} AS gpu_hours
-    FROM {jobs} GROUP BY ALL ORDER BY gpu_hours_lost DESC, jobs DESC, "of" DESC, what
+    FROM (
+        SELECT {keys}, any_value({title}) AS title, count(*) FILTER (WHERE failed) AS jobs, {whole} AS "of",
+            count(DISTINCT "user") FILTER (WHERE failed) AS users, coalesce(sum(lost), 0) AS gpu_hours_lost, count(lost) AS with_hours,
+            {hours} AS gpu_hours
+        FROM {jobs} GROUP BY ALL
+    ) ORDER BY if(getvariable('by_hours'), gpu_hours_lost, 0) DESC, jobs DESC, gpu_hours_lost DESC, "of" DESC, what
 """
 _OF_FAILURES = _COSTS.replace("{title}", "title").replace("{hours}", "0")
 
@@ -328,6 +329,7 @@ _UNIT = """
 def _answers(connection: Any, choice: Choice) -> Answers:
     connection.execute(_CHAINS)
     [headline] = _structs(connection, Answers, _HEADLINE)
+    connection.execute("SET VARIABLE by_hours = $1", [headline.by_hours])
     [delays] = _structs(connection, Delays, _DELAYS)
     [(unit,)] = connection.execute(_UNIT).fetchall()
     by_cause = _OF_FAILURES.format(keys="what", whole="sum(count(*)) OVER ()", jobs="jobs WHERE failed")
@@ -379,10 +381,10 @@ def _unknown(connection: Any) -> Unknown:
         FROM jobs WHERE failed
     """)  # fmt: skip
     connection.execute(f"""
-        SELECT last_line, "user", lost FROM jobs WHERE failed AND vague AND last_line IS NOT NULL ORDER BY hash(key) LIMIT {_LINES}
+        CREATE TABLE lines AS SELECT last_line, "user", lost FROM jobs WHERE failed AND vague AND last_line IS NOT NULL
+            ORDER BY hash(key) LIMIT {_LINES}
     """)
-    lines = chain.from_iterable(iter(lambda: connection.fetchmany(10_000), []))
-    return replace(found, kinds=kinds_of(lines, _KINDS))
+    return replace(found, kinds=kinds_of(connection, _KINDS))
 
 
 def _filters(choice: Choice) -> tuple[tuple[str, str], ...]:

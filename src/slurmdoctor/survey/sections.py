@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from itertools import compress
 from math import isfinite
@@ -78,13 +78,19 @@ class Kind(Frozen):
     """The command that drafts a rule from it."""
 
 
+class Kinds(Frozen):
+    """Kinds of last lines; the terminal shows the first ones."""
+
+    kinds: Sequence[Kind]
+
+
 class Facts(Frozen):
     """Names with their values."""
 
     rows: Sequence[tuple[str, str]]
 
 
-Part = Table | Say | Copy | Kind | Facts
+Part = Table | Say | Copy | Kinds | Facts
 
 
 class Section(Frozen):
@@ -116,19 +122,18 @@ def _answered(answers: Answers) -> Report:
         why = f"No job matches {asked}." if asked else "The dataset holds no jobs."
         return Report("No jobs to report on", [Say(why), *_lacks(answers)], [], _chips(answers))
     lost = "What costs the GPU hours" if answers.by_hours else "What kills the jobs"
-    parts: list[tuple[str, str, Callable[[Answers], Sequence[Part]]]] = [
-        ("causes", lost, _causes),
-        ("nodes", "Nodes that fail more than chance", _nodes),
-        ("time", "Over time", _periods),
-        ("partitions", "Partitions", lambda a: _groups("partition", a.partitions, a.partitions_in_all, a)),
-        ("users", "Users", lambda a: _groups("user", a.users, a.users_in_all, a)),
-        ("sizes", "Mean time to failure by job size", _sizes),
-        ("delays", "From the first error to the end", _delays),
-        ("repeats", "Jobs that die again of the same cause", _repeats),
-        ("unknown", "Failures of no known cause", _unknown),
-        ("counted", "How this was counted", _counted),
+    sections = [
+        Section("causes", lost, _causes(answers)),
+        Section("nodes", "Nodes that fail more than chance", _nodes(answers)),
+        Section("time", "Over time", _periods(answers)),
+        Section("partitions", "Partitions", _groups("partition", answers.partitions, answers.partitions_in_all)),
+        Section("users", "Users", _groups("user", answers.users, answers.users_in_all)),
+        Section("sizes", "Mean time to failure by job size", _sizes(answers)),
+        Section("delays", "From the first error to the end", _delays(answers)),
+        Section("repeats", "Jobs that die again of the same cause", _repeats(answers)),
+        Section("unknown", "Failures of no known cause", _unknown(answers)),
+        Section("counted", "How this was counted", _counted(answers)),
     ]
-    sections = [Section(anchor, title, make(answers)) for anchor, title, make in parts]
     title = f"{answers.failed:,} of {plural(answers.jobs, 'job')} failed"
     return Report(title, [*_cost(answers), *_lacks(answers)], sections, _chips(answers))
 
@@ -152,7 +157,7 @@ def _cost(answers: Answers) -> list[Say]:
         if answers.failed_with_hours < answers.failed:
             told += f" (known of {answers.failed_with_hours:,} of the {plural(answers.failed, 'failed job')})"
         told += "."
-    first, second, *_ = (*costliest([cost for cost in answers.causes if cost.what != UNKNOWN], answers), None, None)
+    first, second, *_ = (*(cost for cost in answers.causes if cost.what != UNKNOWN), None, None)
     if first and not (second and answers.weight(first) == answers.weight(second)):  # a tie has no first
         jobs, cause = f"{first.jobs:,} of {plural(answers.failed, 'failed job')}", f"`{name(first.what)}`"
         part = f"{gpu_hours(first.gpu_hours_lost)}, {share(first.gpu_hours_lost, answers.gpu_hours_lost)} of the loss"
@@ -176,14 +181,9 @@ def _chips(answers: Answers) -> list[str]:
 # ── what failures cost ──
 
 
-def costliest(costs: Sequence[Cost], answers: Answers) -> list[Cost]:
-    """In the order of what they cost; where the hours of most are not known, of their jobs."""
-    return sorted(costs, key=lambda cost: (-answers.weight(cost), -cost.jobs, -cost.gpu_hours_lost, cost.what))
-
-
 def colors(answers: Answers) -> dict[str, str]:
     """The causes that cost most -> their colors, the same on the whole page."""
-    return {cost.what: f"c{at + 1}" for at, cost in enumerate(costliest(answers.causes, answers)[:_COLORS])}
+    return {cost.what: f"c{at + 1}" for at, cost in enumerate(answers.causes[:_COLORS])}
 
 
 def _causes(answers: Answers) -> list[Part]:
@@ -194,57 +194,48 @@ def _causes(answers: Answers) -> list[Part]:
         f"Hours are of the {gpu_hours(answers.gpu_hours_lost)} lost, known of {answers.failed_with_hours:,} of {base}. "
     )
     caption = f"{lost if answers.failed_with_hours else ''}Jobs are of {base}."
-
-    def row(cost: Cost) -> tuple[Cell, str, str, str]:
+    shown = []
+    for cost in answers.causes[:_CAUSES]:
         who = Cell(name(cost.what), "no rule names it" if cost.what == UNKNOWN else name(cost.title or "", 80))
         part = share(cost.gpu_hours_lost, answers.gpu_hours_lost)
-        return who, part, share(cost.jobs, cost.of), color.get(cost.what, "c0")
+        shown.append((cost, who, part, share(cost.jobs, cost.of), color.get(cost.what, "c0")))
+    return _costs("cause", caption, shown, len(answers.causes), 5)
 
-    return _costs("cause", caption, costliest(answers.causes, answers)[:_CAUSES], len(answers.causes), row, 5)
 
-
-def _groups(noun: str, costs: Sequence[Cost], in_all: int, answers: Answers) -> list[Part]:
+def _groups(noun: str, costs: Sequence[Cost], in_all: int) -> list[Part]:
     """Partitions or users: those that lost most, each with its own jobs and hours as the denominator."""
     if all(cost.what == UNKNOWN for cost in costs):
         return []
-
-    def row(cost: Cost) -> tuple[Cell, str, str, str]:
+    shown = []
+    for cost in costs[:_FEW]:
         who = Cell(f"{noun} not known" if cost.what == UNKNOWN else name(cost.what))
         part = f"{share(cost.gpu_hours_lost, cost.gpu_hours)} of {hours(cost.gpu_hours)}" if cost.gpu_hours else ""
-        return who, part, of(cost.jobs, cost.of, "job"), "plain-bar"
-
-    caption = f"Each number is of the {noun}'s own GPU hours and jobs."
-    return _costs(noun, caption, costliest(costs, answers)[:_FEW], max(in_all, len(costs)), row, 2)
+        shown.append((cost, who, part, of(cost.jobs, cost.of, "job"), "plain-bar"))
+    return _costs(noun, f"Each number is of the {noun}'s own GPU hours and jobs.", shown, max(in_all, len(costs)), 2)
 
 
 def _costs(
-    noun: str,
-    caption: str,
-    costs: Sequence[Cost],
-    in_all: int,
-    row: Callable[[Cost], tuple[Cell, str, str, str]],
-    first: int,
+    noun: str, caption: str, shown: Sequence[tuple[Cost, Cell, str, str, str]], in_all: int, first: int
 ) -> list[Part]:
-    """What each costs: `row` says who it is, what part of the hours and of the jobs that is, and its color."""
-    with_hours, users = any(cost.with_hours for cost in costs), noun != "user" and any(cost.users for cost in costs)
+    """A table of costs, each with who it is of, what part of the hours and of the jobs that is, and its color."""
+    costs = [cost for cost, *_ in shown]
     largest, longest = max(cost.gpu_hours_lost for cost in costs), max(cost.jobs for cost in costs)
     rows: list[list[Cell | str]] = []
-    for cost in costs:
-        who, part, jobs, style = row(cost)
+    for cost, who, part, jobs, style in shown:
         about = ", ".join(filter(None, (part, known(cost.with_hours, cost.jobs))))
         lost = Cell(hours(cost.gpu_hours_lost), about, _part(cost.gpu_hours_lost, largest), style)
         failed = Cell(f"{cost.jobs:,}", jobs, _part(cost.jobs, longest), style)
         rows.append([who, lost if cost.with_hours else "not known", failed, f"{cost.users:,}"])
     heads = (noun.capitalize(), "GPU hours lost", "Failed jobs", "Users#")
-    kept = [True, with_hours, True, users]
-    shown = [list(compress(one, kept)) for one in rows]
-    return [Table(caption, tuple(compress(heads, kept)), shown, first, _OPEN, noun, in_all - len(costs))]
+    kept = True, any(cost.with_hours for cost in costs), True, noun != "user" and any(cost.users for cost in costs)
+    table = [list(compress(row, kept)) for row in rows]
+    return [Table(caption, tuple(compress(heads, kept)), table, first, _OPEN, noun, in_all - len(rows))]
 
 
 def _periods(answers: Answers) -> list[Part]:
     if not answers.periods:
         return []
-    color, unit = colors(answers), answers.period if answers.period in ("day", "week", "month") else "period"
+    color, unit = colors(answers), answers.period
     heads = (unit.capitalize(), "Jobs that ended#", "Failed", "GPU hours lost", "Failed jobs by cause")
     rows = [_period(one, answers, color) for one in reversed(answers.periods[-_CAUSES:])]
     return [Table(f"Jobs by the {unit} in which they ended", heads, rows, 3, 0)]
@@ -276,16 +267,13 @@ def _nodes(answers: Answers) -> list[Part]:
     left = _note(f"Failures left out: {out}." if out else "", jobs if found.jobs_left_out else "")
     if not found.tested:
         return [Say("No node could be tested: no failure that a node can bring about names its node."), *left]
-    few = _note(
-        "No job of the dataset went well, so hours are of failed jobs only, and the test says less."
-        if found.failed_only
-        else ""
-    )
+    few = "No job of the dataset went well, so hours are of failed jobs only, and the test says less."
+    left = _note(few if found.failed_only else "") + left
     base = (
         f"{plural(found.tested, 'node')} tested, {plural(found.failures, 'failure')} in {hours(found.hours)} node hours"
     )
     if not found.suspects:
-        return [Say(f"No node fails more than chance explains: {base}."), *few, *left]
+        return [Say(f"No node fails more than chance explains: {base}."), *left]
     rows = [
         [
             name(one.node), f"{one.failures:,}", hours(one.expected), f"{one.certain:,}", f"{one.jobs:,}", hours(one.hours), f"{one.users:,}",
@@ -309,7 +297,7 @@ def _nodes(answers: Answers) -> list[Part]:
     without = f"The line is without {plural(found.not_names, 'suspect')} whose name sbatch would not take."
     return [
         Table(f"Suspects of {base}.", heads, rows, noun="suspect", more=len(found.suspects) - _SUSPECTS), *line,
-        *_note(without if found.not_names else ""), *few, *left,
+        *_note(without if found.not_names else ""), *left,
     ]  # fmt: skip
 
 
@@ -326,7 +314,7 @@ def _sizes(answers: Answers) -> list[Part]:
     rows = [
         [gpus(one), f"{one.jobs:,}", hours(one.hours), f"{one.failures:,}", _mttf(one.mttf, one.low, one.high),
          f"{one.machine_failures:,}", _mttf(one.machine_mttf, one.machine_low, one.machine_high)]
-        for one in answers.sizes[:_FEW]
+        for one in answers.sizes
     ]  # fmt: skip
     heads = (
         "Size",
@@ -337,17 +325,7 @@ def _sizes(answers: Answers) -> list[Part]:
         "By a machine#",
         "Hours to one (95 %)",
     )
-    more = len(answers.sizes) - _FEW
-    return [
-        Table(
-            "Jobs by their GPUs; ends by Slurm or a person are no failures",
-            heads,
-            rows,
-            6,
-            noun="larger size",
-            more=more,
-        )
-    ]
+    return [Table("Jobs by their GPUs; ends by Slurm or a person are no failures", heads, rows, 6)]
 
 
 def gpus(size: SizeClass) -> str:
@@ -404,15 +382,13 @@ def _unknown(answers: Answers) -> list[Part]:
         f"A generic cause, or none, is known of {plural(found.jobs, 'job')}, {of(found.jobs, found.of, 'failed job')}: no rule says why they "
         f"failed. The logs of {found.with_line:,} of them have a last line that says something."
     )
-    return [Say(told), *(_kind(kind, found.jobs) for kind in found.kinds[:_FEW])]
+    return [Say(told), Kinds([_kind(kind, found.jobs) for kind in found.kinds[:_FEW]])]
 
 
 def _kind(kind: UnknownKind, of_jobs: int) -> Kind:
     about = f"{kind.jobs:,} of {plural(of_jobs, 'job')}"
     about += f", {plural(kind.users, 'user')}" if kind.users else ""
-    about += (
-        f", {gpu_hours(kind.gpu_hours_lost)} lost" if kind.gpu_hours_lost is not None else ", GPU hours lost not known"
-    )
+    about += f", {gpu_hours(kind.gpu_hours_lost)} lost"
     return Kind(name(kind.pattern, 160), about, name(kind.example, 240), one_line(redact(kind.draft[:_LONGEST])))
 
 
@@ -455,9 +431,7 @@ def _changed(found: Difference) -> Report:
         Section("nodes", "Nodes that fail more than chance", [Say(_changed_nodes(found))]),
         Section("test", "How this was tested", [Say(found.test, "dim")]),
     ]
-    return Report(
-        f"Failures per 1,000 jobs: {rates}: {_trend(whole).text}", lead, [one for one in sections if one.parts]
-    )
+    return Report(f"Failures per 1,000 jobs: {rates}: {_trend(whole).text}", lead, sections)
 
 
 def _side(title: str, side: Side) -> Say:
@@ -485,11 +459,8 @@ def _changed_causes(found: Difference) -> list[Part]:
         counts = f"{one.before:,}", _rate(one.before, one.before_of), f"{one.after:,}", _rate(one.after, one.after_of)
         rows.append([name(one.what), *counts, lost, _trend(one)])
     heads = ("Cause", "Before#", "Per 1,000#", "After#", "Per 1,000#", "GPU hours lost", "Change")
-    return (
-        [Table(f"Of {found.before.jobs:,} jobs before and {found.after.jobs:,} after.", heads, rows, 15)]
-        if rows
-        else []
-    )
+    caption = f"Of {found.before.jobs:,} jobs before and {found.after.jobs:,} after."
+    return [Table(caption, heads, rows, 15)] if rows else []
 
 
 def _changed_sizes(found: Difference) -> list[Part]:

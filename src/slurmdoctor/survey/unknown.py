@@ -8,12 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections import Counter, defaultdict
-from collections.abc import Iterable
-from functools import lru_cache
-
-from msgspec import Struct, field
-from msgspec.structs import replace
+from typing import Any
 
 from slurmdoctor.report import disarm
 from slurmdoctor.survey.answers import UnknownKind
@@ -52,53 +47,51 @@ _PLACE = re.compile(r"^\S+: line <number>: ")
 """Where in a script a shell met what it complains of."""
 _LONGEST_LINE, _LONGEST_NAME = 300, 40
 _NO_NAME = "unknown-end"
-_PARTS_OF_AN_HOUR = 1_000_000
-"""Hours are added up in whole millionths: sums of floats depend on their order."""
 _NAMED = re.compile(r"<[a-z]+>")
 _SIGNS = re.compile(r"[^\w<>]+")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
-class _Kind(Struct):
-    """The lines of one kind, as they are counted."""
+_KINDS = """
+    WITH read AS (FROM lines JOIN patterns USING (last_line)), forms AS (
+        SELECT kind, pattern, count(*) AS jobs, first(shown ORDER BY length(shown), shown) AS example FROM read GROUP BY ALL
+    ), named AS (
+        SELECT kind, first(pattern ORDER BY jobs DESC, pattern) AS form, first(example ORDER BY jobs DESC, pattern) AS example
+        FROM forms GROUP BY kind
+    )
+    -- added up in whole millionths: sums of floats depend on their order
+    SELECT form, count(*) AS jobs, count(DISTINCT "user") AS users, CAST(sum(CAST(round(lost * 1e6) AS BIGINT)) AS DOUBLE) / 1e6 AS hours, example
+    FROM read JOIN named USING (kind) GROUP BY kind, form, example ORDER BY jobs DESC, coalesce(hours, 0) DESC, form LIMIT $1
+"""
+"""A kind is called by its commonest pattern, and shown by the shortest line of that."""
 
-    forms: Counter[str] = field(default_factory=Counter)
-    """By their patterns, which differ in signs and in the kinds of their names."""
-    examples: dict[str, str] = field(default_factory=dict)
-    users: set[str] = field(default_factory=set)
-    hours: list[int] = field(default_factory=list)
 
+def kinds_of(connection: Any, most: int) -> tuple[UnknownKind, ...]:
+    """The kinds of the table `lines` (`last_line`, `user`, GPU hours `lost`), a job each; those of the most jobs first, and at most so many."""
+    import pyarrow as pa  # those who make rows need it not
 
-def kinds_of(lines: Iterable[tuple[str, str | None, float | None]], most: int | None = None) -> tuple[UnknownKind, ...]:
-    """The kinds of (last line, user, GPU hours lost), a job each; those of the most jobs first, and at most so many."""
-    kinds: dict[str, _Kind] = defaultdict(_Kind)
-    for line, user, hours in lines:
+    patterns = []
+    for (line,) in connection.execute("SELECT DISTINCT last_line FROM lines").fetchall():
         shown = flat(line)
         pattern = pattern_of(shown)
-        kind = kinds[_SIGNS.sub(" ", _NAMED.sub("<>", pattern))]
-        kind.forms[pattern] += 1
-        kind.examples[pattern] = min(kind.examples.get(pattern, shown), shown, key=lambda one: (len(one), one))
-        kind.users |= set() if user is None else {user}
-        kind.hours += [] if hours is None else [round(hours * _PARTS_OF_AN_HOUR)]
-    found = []
-    for kind in kinds.values():
-        pattern = min(kind.forms, key=lambda form: (-kind.forms[form], form))
-        hours = sum(kind.hours) / _PARTS_OF_AN_HOUR if kind.hours else None
-        found.append(UnknownKind(pattern, kind.forms.total(), len(kind.users), hours, kind.examples[pattern], ""))
-    names: set[str] = set()
+        kind = _SIGNS.sub(" ", _NAMED.sub("<>", pattern))
+        patterns.append({"last_line": line, "shown": shown, "pattern": pattern, "kind": kind})
+    columns = pa.schema([(name, pa.string()) for name in ("last_line", "shown", "pattern", "kind")])
+    connection.register("patterns", pa.Table.from_pylist(patterns, columns))
+    taken: set[str] = set()
     return tuple(
-        replace(one, draft=draft_command(one.pattern, one.example, names))
-        for one in sorted(found, key=lambda one: (-one.jobs, -(one.gpu_hours_lost or 0), one.pattern))[:most]
+        UnknownKind(pattern, jobs, users, hours, example, draft_command(pattern, example, taken))
+        for pattern, jobs, users, hours, example in connection.execute(_KINDS, [most]).fetchall()
     )
 
 
-def draft_command(pattern: str, example: str, taken: set[str] | None = None) -> str:
+def draft_command(pattern: str, example: str, taken: set[str]) -> str:
     """The command that drafts a rule from a line, to be pasted into a shell; `taken` are names that other drafts have."""
     said = [word.lower() for part in _NAMED.sub(" ", pattern).split() if is_fixed(part) for word in _WORD.findall(part)]
     while len(words := "-".join(said)) > _LONGEST_NAME:
         said.pop()
     name = words = words or _NO_NAME
-    taken, number = set() if taken is None else taken, 1
+    number = 1
     while name in taken:
         number += 1
         name = f"{words}-{number}"
@@ -111,7 +104,6 @@ def flat(text: str) -> str:
     return _GAP.sub(" ", disarm(text)).strip()
 
 
-@lru_cache(maxsize=8192)
 def pattern_of(line: str) -> str:
     """The line's pattern: its first eight words as they are, and the placeholders between them."""
     text = _PACKAGE.sub("", " ".join(line[:_LONGEST].split()))

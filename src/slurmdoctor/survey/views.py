@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
 from itertools import pairwise
 from math import ceil, floor, isfinite, log10
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -17,7 +17,7 @@ from slurmdoctor.survey.sections import (
     Cell,
     Copy,
     Facts,
-    Kind,
+    Kinds,
     Part,
     Report,
     Say,
@@ -64,14 +64,12 @@ def show(report: Report, seen: Look) -> str:
         console.print("; ".join(report.chips), style="dim")
     for section in report.sections:
         parts = section.parts
-        more = [one for one in parts if isinstance(one, Kind)][_KINDS:]
         if parts:
             caption = f"  {parts[0].caption}" if isinstance(parts[0], Table) else ""
             console.print()
             console.print(Text.assemble((section.title.upper(), "bold cyan"), (caption, "dim")))
         for part in parts:
-            if part not in more:
-                _print(console, part)
+            _print(console, part)
     lines = [line.rstrip() for line in file.getvalue().splitlines()]
     return "\n".join(lines).encode(seen.encoding, "replace").decode(seen.encoding) + "\n"
 
@@ -81,12 +79,13 @@ def _print(console: Console, part: Part) -> None:
         console.print(part.text.replace("`", ""), style=_STYLES.get(part.style))
     elif isinstance(part, Copy):
         console.print(part.text, style="yellow", soft_wrap=True)
-    elif isinstance(part, Kind):
-        console.print(f"{part.about}: {part.pattern}", no_wrap=True, overflow="ellipsis")
-        console.print(part.draft, style="yellow", soft_wrap=True)
+    elif isinstance(part, Kinds):
+        for one in part.kinds[:_KINDS]:
+            console.print(f"{one.about}: {one.pattern}", no_wrap=True, overflow="ellipsis")
+            console.print(one.draft, style="yellow", soft_wrap=True)
     elif isinstance(part, Facts):
         console.print("; ".join(f"{name}: {value}" for name, value in part.rows) + ".", style="dim")
-    elif isinstance(part, Table) and part.first:
+    elif part.first:
         _print_table(console, part)
 
 
@@ -95,21 +94,24 @@ def _print_table(console: Console, table: Table) -> None:
     from rich.table import Table as Grid
 
     shown = table.rows[: table.first]
+    columns = [(head, [_text(row[at]) for row in shown]) for at, head in enumerate(table.columns)]
     meanings = [_text(row[0].about if isinstance(row[0], Cell) else "") for row in shown]
-    heads = [*table.columns, *([""] if any(meanings) else [])]
-    rows = [[*map(_text, row), meaning] for row, meaning in zip(shown, meanings, strict=True)]
+    if any(meanings):
+        columns.append(("", meanings))
     grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     room = console.width + 2
-    for at, head in enumerate(heads):
-        width = max(len(head.rstrip("#")), *(row[at].cell_len for row in rows))
-        whole = head.endswith("#") or "GPU" in head or head == "Failed jobs"
+    fitting: list[list[Text]] = []
+    for head, texts in columns:
+        plain = head.rstrip("#")
+        width = max(len(plain), *(text.cell_len for text in texts))
+        whole = plain != head or "GPU" in head or head == "Failed jobs"
         room -= 2 + (width if whole else min(width, _TEXT))
-        if room < 0 and at:
+        if room < 0 and fitting:
             break
-        side: Literal["left", "right"] = "right" if head.endswith("#") else "left"
-        grid.add_column(_text(head.rstrip("#")), justify=side, no_wrap=whole)
-    for row in rows:
-        grid.add_row(*row[: len(grid.columns)])
+        grid.add_column(_text(plain), justify="left" if plain == head else "right", no_wrap=whole)
+        fitting.append(texts)
+    for row in zip(*fitting, strict=True):
+        grid.add_row(*row)
     console.print(grid)
     if len(table.rows) > table.first:
         console.print(f"and {len(table.rows) - table.first:,} more, on the page", style="dim")
@@ -134,8 +136,8 @@ _MOST = 40
 """Columns of a chart."""
 _LABELS, _MONTHS = 6, 4
 """Labels that a narrow chart has room for; those of months are longer."""
-_LONGEST = {"day": 1, "week": 7, "month": 31}
-"""Days of a period."""
+_DAYS = {"day": 1, "week": 7, "month": 31}
+"""Days of a period, at most."""
 
 
 class Column(Frozen):
@@ -175,7 +177,7 @@ def render(answers: Answers) -> str:
             *((style, name(what)) for what, style in color.items() if what in seen),
             *([("c0", plural(others, "other cause"))] if others else []),
         ],
-        apart=any((b.begins - a.begins).days > _LONGEST.get(answers.period, 0) for a, b in pairwise(periods)),
+        apart=any((b.begins - a.begins).days > _DAYS[answers.period] for a, b in pairwise(periods)),
         answers=answers,
         gpu_hours=gpu_hours,
         hours_of=hours,
@@ -196,7 +198,7 @@ def _chart(
         columns.append(Column(label, sum(stack.values()), stack))
     highest = max(columns, key=lambda column: column.whole)
     step = -(-len(periods) // (_MONTHS if unit == "month" else _LABELS))
-    return Chart(what, unit if unit in _LONGEST else "period", marks(highest.whole), columns, highest, step)
+    return Chart(what, unit, marks(highest.whole), columns, highest, step)
 
 
 def marks(most: float) -> list[float]:
