@@ -31,27 +31,14 @@ def row(cause: str | None = None, *, after: float = 0.0, hours: float = 1.0, gpu
     """A job that began so many hours after START, and failed of this cause or went well."""
     number = next(_NUMBER)
     began = START + timedelta(hours=after)
-    known: dict[str, Any] = {
-        "key": f"lab/{number}",
-        "fingerprint": str(number),
-        "job_id": str(number),
-        "job_name": f"job{number}",
-        "user": "ada",
-        "partition": "gpu",
-        "nodes": ("node01",),
-        "gpus": gpus,
-        "started": began,
-        "ended": began + timedelta(hours=hours),
-        "elapsed_s": hours * 3600,
-        "verdict": "failed" if cause else "no-failure",
-        "state": "FAILED" if cause else "COMPLETED",
-        "cause": cause,
-        "gpu_hours": None if gpus is None else gpus * hours,
-        "rules_version": "r1",
-    }
-    if cause:
-        known |= {"gpu_hours_lost": known["gpu_hours"], "lost_counted": "whole-run" if gpus is not None else None}
-    return Row(**{**known, **more})
+    lost = gpus and gpus * hours
+    usual = Row(
+        key=f"lab/{number}", fingerprint=str(number), job_id=str(number), job_name=f"job{number}", user="ada", partition="gpu",
+        nodes=("node01",), gpus=gpus, started=began, ended=began + timedelta(hours=hours), elapsed_s=hours * 3600, cause=cause,
+        verdict="failed" if cause else "no-failure", state="FAILED" if cause else "COMPLETED", gpu_hours=lost, rules_version="r1",
+        gpu_hours_lost=lost if cause else None, lost_counted="whole-run" if cause and gpus is not None else None,
+    )  # fmt: skip
+    return structs.replace(usual, **more)
 
 
 def table(rows: Iterable[Row]) -> pa.Table:

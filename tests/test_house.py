@@ -23,7 +23,7 @@ ROOMS: dict[str, str] = {
     "model": "",
     "matching": "doors",
     "input": "doors model matching",
-    "search": "doors model matching input",
+    "search": "doors processes model matching input",
     "knowledge": "doors model matching search",
     "ranks": "model matching input search knowledge",
     "readers": "model matching input search knowledge ranks",

@@ -25,16 +25,9 @@ explains: []
 retry: elsewhere
 summary: The tape library stopped.
 rules:
-  - id: site/lost-tape/loader
-    source: our loader
-    literals: ['tape library is gone']
-    regex: 'TapeError: tape library is gone'
-    examples:
-      match: ['loader.TapeError: tape library is gone after 30 s']
-      no_match: ['WARNING tape library is gone for cleaning']
-fixes:
-  - do: Exclude the node.
-    why: The loader cannot go on.
+  - {id: site/lost-tape/loader, source: our loader, literals: ['tape library is gone'], regex: 'TapeError: tape library is gone',
+     examples: {match: ['loader.TapeError: tape library is gone after 30 s'], no_match: ['WARNING tape library is gone for cleaning']}}
+fixes: [{do: Exclude the node., why: The loader cannot go on.}]
 falsepositives: ['On cleaning days.']
 references: ['https://wiki.example.org/tapes']
 """
@@ -43,13 +36,9 @@ references: ['https://wiki.example.org/tapes']
 @pytest.fixture
 def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Lets so many seconds pass."""
-    now = [1e9]
-    monkeypatch.setattr(load, "monotonic", lambda: now[0])
-
-    def passed(seconds: float) -> None:
-        now[0] += seconds
-
-    return passed
+    passed = [1e9]
+    monkeypatch.setattr(load, "monotonic", lambda: sum(passed))
+    return passed.append
 
 
 def test_jobs_within_a_second_look_at_the_rules_once(

@@ -1,4 +1,4 @@
-"""How a child process is started: whole, and with no module of the folder that it works in."""
+"""Child processes: how one is started, whole and with no module of the folder that it works in, and for how many there are cores."""
 
 from __future__ import annotations
 
@@ -38,3 +38,11 @@ def uninterrupted() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS
+        return os.cpu_count() or 1

@@ -19,6 +19,7 @@ from slurmdoctor.cli import PATH, rules_option
 from slurmdoctor.cli.output import Bar, format_option, in_line, on_terminal, output_option, put, say
 from slurmdoctor.cli.usage import Group
 from slurmdoctor.model import UserError
+from slurmdoctor.processes import cores
 
 if TYPE_CHECKING:
     from slurmdoctor.model import Knowledge
@@ -299,7 +300,7 @@ def _hire(
     if options and not dask_slurm:
         raise UserError("--dask-option is for the jobs of --dask-slurm", "add --dask-slurm N, or leave it out")
     if not dask and not dask_slurm:
-        workers = jobs or _cores()
+        workers = jobs or cores()
         return lambda: LocalPool(workers, diagnose_one, how)
     need("distributed", *(["dask_jobqueue"] if dask_slurm else []))
     from slurmdoctor.survey import connect, send_to_slurm
@@ -307,13 +308,6 @@ def _hire(
     if dask_slurm:
         return lambda: send_to_slurm(dask_slurm, options, logs, diagnose_one, how)
     return lambda: connect(str(dask), diagnose_one, how)
-
-
-def _cores() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # macOS
-        return os.cpu_count() or 1
 
 
 def _run(

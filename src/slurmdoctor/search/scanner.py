@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from slurmdoctor.input import BLOCK, Block, Source
 from slurmdoctor.model import NEVER, Deadline, Matcher, Reason, SearchResult, reason
+from slurmdoctor.processes import cores
 from slurmdoctor.search.literals import Literals
 from slurmdoctor.search.reader import LONG_LINE as LONG_LINE, ConfirmLine, CouldMatch, Reader, StripLabels
 from slurmdoctor.search.tally import Part, group_by_matcher
@@ -179,11 +180,7 @@ Read = Callable[[int, int, "int | None"], Part]
 
 def usual_jobs() -> int:
     """As many processes as this one may use cores for, within reason: other people work on a login node, too."""
-    try:
-        cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # macOS
-        cores = os.cpu_count() or 1
-    return max(1, min(cores, 4))
+    return max(1, min(cores(), 4))
 
 
 def read_parts(sources: Sequence[Source], read: Read, jobs: int) -> Iterator[Part]:

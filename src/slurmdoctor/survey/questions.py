@@ -101,14 +101,11 @@ def ask_both(
 
 def by_cause_and_partition(folder: str, choice: Choice = ALL) -> list[tuple[dict[str, str], Cost]]:
     """The costs of failures by cluster, partition and cause: a label each."""
-    keys = "coalesce(cluster, '') AS cluster, coalesce(partition, 'unknown') AS partition, what"
-    sql = _OF_FAILURES.format(keys=keys, whole="count(*)", jobs="jobs WHERE failed")
+    labels = "{'cluster': coalesce(cluster, ''), 'partition': coalesce(partition, 'unknown'), 'cause': what} AS labels"
+    sql = _OF_FAILURES.format(keys=f"{labels}, what", whole="count(*)", jobs="jobs WHERE failed")
     with opened(folder, None, choice) as connection:
-        found = _dicts(connection, f"FROM ({sql}) ORDER BY cluster, partition, what")
-    return [
-        ({"cluster": one["cluster"], "partition": one["partition"], "cause": one["what"]}, convert(one, Cost))
-        for one in found
-    ]
+        found = _dicts(connection, f"FROM ({sql}) ORDER BY labels")
+    return [(one["labels"], convert(one, Cost)) for one in found]
 
 
 def _dicts(connection: Any, sql: str) -> list[dict[str, Any]]:
@@ -132,7 +129,7 @@ def opened(folder: str, knowledge: Knowledge | None = None, choice: Choice = ALL
 
     files, shown = _files(Path(folder)), one_line(folder)
     with TemporaryDirectory(prefix="slurmdoctor-") as spill:
-        settings: dict[str, str | bool | int | float | list[str]] = {
+        settings: Any = {
             "memory_limit": _MEMORY,
             "temp_directory": spill,
             "preserve_insertion_order": False,
